@@ -1,0 +1,1 @@
+"""kernel-delay: is the kernel to blame for a process that is slow?"""

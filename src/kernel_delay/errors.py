@@ -1,0 +1,58 @@
+"""Failures a user can cause or cure, each one line of text and an exit code.
+
+The codes are those of sysexits.h (see sysexits(3head)); `cli.py` is the one
+place that prints the line and exits with the code.
+"""
+
+import os
+
+
+class KernelDelayError(Exception):
+    """A failure told to the user in one line: what is wrong and what to do.
+
+    `exit_code` is the process's exit status, from sysexits.h.
+    """
+
+    exit_code: int = os.EX_SOFTWARE
+
+
+class UsageError(KernelDelayError):
+    """The command line asks for something that makes no sense."""
+
+    exit_code = os.EX_USAGE
+
+
+class InputError(KernelDelayError):
+    """A file given as input is not what it should be."""
+
+    exit_code = os.EX_DATAERR
+
+
+class NoInputError(KernelDelayError):
+    """What is to be measured or read (a process, a file, a probe) is not there."""
+
+    exit_code = os.EX_NOINPUT
+
+
+class UnavailableError(KernelDelayError):
+    """This kernel or machine can't do what the command needs."""
+
+    exit_code = os.EX_UNAVAILABLE
+
+
+class OutputError(KernelDelayError):
+    """An output file can't be written."""
+
+    exit_code = os.EX_CANTCREAT
+
+
+class PermissionDeniedError(KernelDelayError):
+    """The user may not do this: not root, or a capability is missing."""
+
+    exit_code = os.EX_NOPERM
+
+
+class TimeoutExpiredError(KernelDelayError):
+    """What was waited for did not come in time."""
+
+    exit_code = os.EX_TEMPFAIL

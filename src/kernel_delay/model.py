@@ -1,0 +1,134 @@
+"""A Sample and its parts: the one contract between measuring and reporting.
+
+`capture/` makes Samples, `accounting.py` and `verdict.py` add to them, and
+`reporters/` print them. A saved recording is Samples as JSON Lines, so every
+field here is also a field there; docs/sample.schema.json is generated from
+this file. All times are integers in nanoseconds; those named `…_ns` that are
+points in time are CLOCK_MONOTONIC.
+"""
+
+import datetime
+from typing import Literal
+
+from msgspec import Struct, field
+
+
+class Intervals(Struct, frozen=True):
+    """How often something lasted from a start to a stop within the window, and how long.
+
+    `count` is at least 1: where nothing was counted there is no Intervals.
+    """
+
+    count: int
+    total_ns: int
+    min_ns: int
+    max_ns: int
+
+
+class SyscallStats(Struct, frozen=True):
+    """One thread's calls of one system call that began and ended within the window.
+
+    `name` is None when libseccomp's table does not know `number`.
+    """
+
+    number: int
+    name: str | None
+    count: int
+    total_ns: int
+    max_ns: int
+
+
+class HardIrqStats(Struct, frozen=True):
+    """Runs of one interrupt handler while the thread was on the CPU.
+
+    `name` is the handler's, as in /proc/interrupts.
+    """
+
+    name: str
+    count: int
+    total_ns: int
+    max_ns: int
+
+
+class SoftIrqStats(Struct, frozen=True):
+    """Runs of one soft IRQ vector while the thread was on the CPU.
+
+    `name` is None for a vector that include/linux/interrupt.h (6.18) does not name.
+    """
+
+    vector: int
+    name: str | None
+    count: int
+    total_ns: int
+    max_ns: int
+
+
+class Thread(Struct, frozen=True):
+    """What the kernel did to one thread within the window.
+
+    `tid` is the thread's id in the PID namespace the tool runs in. An
+    interval is counted only if it started and stopped inside the window.
+    `long_poll` is the time from a poll's return to the next poll, `run` on a
+    CPU, `ready` waiting for one, `stopped` by job control or ptrace; each is
+    None where nothing was counted. `exited`: the thread was gone by the
+    window's end.
+    """
+
+    tid: int
+    name: str
+    exited: bool
+    syscalls: tuple[SyscallStats, ...]
+    long_poll: Intervals | None
+    run: Intervals | None
+    ready: Intervals | None
+    stopped: Intervals | None
+    hard_irqs: tuple[HardIrqStats, ...]
+    soft_irqs: tuple[SoftIrqStats, ...]
+
+
+class Target(Struct, frozen=True):
+    """The process that was measured; `exe` is None when its file can't be read."""
+
+    pid: int
+    comm: str
+    exe: str | None
+
+
+class Window(Struct, frozen=True):
+    """The time that was measured: [start_ns, stop_ns) of CLOCK_MONOTONIC.
+
+    `start_time` is the wall clock at `start_ns` and `collected_time` when the
+    results were read, both in UTC. `ended_by` says what closed the window:
+    the time asked for, the user (Ctrl-C), or the process's exit.
+    """
+
+    start_ns: int
+    stop_ns: int
+    duration_ns: int
+    start_time: datetime.datetime
+    collected_time: datetime.datetime
+    ended_by: Literal["time", "interrupt", "exit"]
+
+
+class Lost(Struct, frozen=True):
+    """What could not be recorded, by reason; all zero when the Sample is whole.
+
+    `map_entries`: records of threads, syscalls or interrupts for which there
+    was no room. `missed_events`: kernel events on which a program could not
+    run or could not reach the thread's state.
+    """
+
+    map_entries: int = 0
+    missed_events: int = 0
+
+
+class Sample(Struct, frozen=True):
+    """All that was measured in one window, of one process."""
+
+    schema: Literal["kernel-delay/1"]
+    target: Target
+    kernel: str
+    host: str
+    window: Window
+    threads: tuple[Thread, ...]
+    lost: Lost = field(default_factory=Lost)
