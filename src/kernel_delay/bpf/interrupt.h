@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Interrupts that are served on a thread's time. Hard and soft ones have a
+ * start of their own each, as a hard one may come while a soft one is served;
+ * neither kind nests in itself (kernel/irq/handle.c, kernel/softirq.c).
+ */
+#ifndef KERNEL_DELAY_INTERRUPT_H
+#define KERNEL_DELAY_INTERRUPT_H
+
+#include "thread.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct hard_irq_record);
+} hard_irq_records SEC(".maps");
+
+static __always_inline struct hard_irq_record *hard_irq_record_at(__u64 number)
+{
+	__u32 place = number & (options.hard_irq_records - 1);
+
+	return bpf_map_lookup_elem(&hard_irq_records, &place);
+}
+
+static __noinline struct hard_irq_record *new_hard_irq_record(struct thread_record *thread,
+							      struct irqaction *action)
+{
+	struct hard_irq_record *record;
+	__u64 number;
+
+	number = take_record(&control.hard_irqs, options.hard_irq_records);
+	if (!number)
+		return NULL;
+	record = hard_irq_record_at(number);
+	if (!record)
+		return NULL;
+	__builtin_memset(record, 0, sizeof(*record));
+	record->thread = thread->number;
+	record->action = (__u64)action;
+	record->next = thread->hard_irqs;
+	bpf_probe_read_kernel_str(record->name, sizeof(record->name), BPF_CORE_READ(action, name));
+	record->number = number;
+	thread->hard_irqs = number;
+	return record;
+}
+
+static __always_inline struct hard_irq_record *find_hard_irq_record(struct thread_record *thread,
+								    struct irqaction *action)
+{
+	struct hard_irq_record *record;
+	__u64 number = thread->hard_irqs;
+
+	for (int i = 0; i < HARD_IRQS_PER_THREAD && number; i++) {
+		record = hard_irq_record_at(number);
+		if (!record)
+			return NULL;
+		if (record->action == (__u64)action)
+			return record;
+		number = record->next;
+	}
+	return new_hard_irq_record(thread, action);
+}
+
+static __always_inline void enter_hard_irq(struct task_struct *task)
+{
+	struct thread *thread = find_thread(task);
+
+	if (thread)
+		thread->hard_irq_since_ns = bpf_ktime_get_ns();
+}
+
+static __always_inline void leave_hard_irq(struct task_struct *task, struct irqaction *action)
+{
+	struct thread *thread = find_thread(task);
+	struct hard_irq_record *hard_irq;
+	struct thread_record *record;
+	struct moment moment;
+
+	if (!thread)
+		return;
+	take_moment(&moment);
+	if (!is_within(&moment, thread->hard_irq_since_ns))
+		return;
+	record = find_record(thread, task, &moment);
+	if (!record)
+		return;
+	hard_irq = find_hard_irq_record(record, action);
+	if (hard_irq)
+		count_interval(&hard_irq->runs, &moment, thread->hard_irq_since_ns);
+}
+
+static __always_inline void enter_soft_irq(struct task_struct *task)
+{
+	struct thread *thread = find_thread(task);
+
+	if (thread)
+		thread->soft_irq_since_ns = bpf_ktime_get_ns();
+}
+
+static __always_inline void leave_soft_irq(struct task_struct *task, unsigned int vector)
+{
+	struct thread *thread = find_thread(task);
+	struct thread_record *record;
+	struct moment moment;
+
+	if (!thread)
+		return;
+	take_moment(&moment);
+	if (!is_within(&moment, thread->soft_irq_since_ns))
+		return;
+	if (vector >= SOFT_IRQ_VECTORS) {
+		count_loss(&control.missed_events);
+		return;
+	}
+	record = find_record(thread, task, &moment);
+	if (!record)
+		return;
+	/* The verifier forgets the test above; the compiler must not leave out this one. */
+	barrier_var(vector);
+	vector &= SOFT_IRQ_VECTORS - 1;
+	count_interval(&record->soft_irqs[vector], &moment, thread->soft_irq_since_ns);
+}
+
+#endif

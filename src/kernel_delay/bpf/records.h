@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Everything that crosses the boundary between the programs and user space.
+ *
+ * This file is compiled three times: into the programs, into the Python
+ * extension capture/_records, and as that extension's declarations; so it is
+ * kept to plain structs, enums and integer constants.
+ *
+ * Times are CLOCK_MONOTONIC nanoseconds.
+ */
+#ifndef KERNEL_DELAY_RECORDS_H
+#define KERNEL_DELAY_RECORDS_H
+
+/* TASK_COMM_LEN, include/linux/sched.h */
+#define COMM_LENGTH 16
+#define IRQ_NAME_LENGTH 32
+
+/* Soft IRQ vectors that have room; NR_SOFTIRQS is 10 from 5.14 to 6.18. */
+#define SOFT_IRQ_VECTORS 16
+
+/* Syscall numbers below this are found without a search; Linux 6.18 has 470. */
+#define DIRECT_SYSCALLS 512
+
+/* Windows whose edges are remembered; a power of two. */
+#define WINDOWS 4096
+
+/* How far a thread's list of interrupt handlers is searched. */
+#define HARD_IRQS_PER_THREAD 32
+
+/*
+ * What a thread is doing, of which it is always doing exactly one thing.
+ * STATE_UNKNOWN only until its first event after the programs were attached.
+ */
+enum thread_state {
+	STATE_UNKNOWN,
+	STATE_USER,
+	STATE_KERNEL,
+	STATE_READY_WOKEN,
+	STATE_READY_PREEMPTED,
+	STATE_BLOCKED,
+	STATE_STOPPED,
+	STATE_ABSENT,
+	THREAD_STATES,
+};
+
+enum syscall_flag {
+	SYSCALL_IS_POLL = 1,
+};
+
+/* Set before the programs are loaded, constant to the verifier. */
+struct options {
+	__u32 tgid; /* the target, as the initial PID namespace numbers it */
+	__u32 pid_level; /* how deep the tool's PID namespace is; 0 is the initial one */
+	__u32 thread_records; /* sizes of the three record rings, powers of two */
+	__u32 syscall_records;
+	__u32 hard_irq_records;
+	__u8 syscall_flags[DIRECT_SYSCALLS];
+};
+
+/* [start_ns, stop_ns); what is outside any window has both at all ones. */
+struct window {
+	__u64 start_ns;
+	__u64 stop_ns;
+};
+
+/*
+ * A ring of records. Both counters only grow. Records are numbered from 1, so
+ * that 0 is no record, and number N is at place N modulo the ring's size. The
+ * programs take the number after the head, and user space moves the tail on
+ * when it has read all up to it.
+ */
+struct ring_position {
+	__u64 head;
+	__u64 tail;
+	__u64 full; /* records not made because head would pass tail */
+};
+
+/* The state both sides share while the programs run. */
+struct control {
+	__u64 epoch; /* number of the newest window; 0 is before the first */
+	__u64 threads_met; /* since the programs were attached */
+	__u64 missed_events; /* events of the target whose thread's state was out of reach */
+	struct ring_position threads;
+	struct ring_position syscalls;
+	struct ring_position hard_irqs;
+	struct window windows[WINDOWS]; /* of epoch e at e modulo WINDOWS */
+};
+
+struct intervals {
+	__u64 count;
+	__u64 total_ns;
+	__u64 min_ns;
+	__u64 max_ns;
+};
+
+/*
+ * One thread in one epoch. The first event of a thread after a window was
+ * opened makes its record; later events until the next window is opened add
+ * to it, so that a thread without a record had no event.
+ */
+struct thread_record {
+	__u64 number; /* in its ring; written last, when the rest is valid */
+	__u64 epoch;
+	__u64 identity; /* of the thread: the how manieth met; a tid may be used again */
+	__u32 tid;
+	__u32 exited;
+	char comm[COMM_LENGTH];
+	__u64 hard_irqs; /* number of the newest hard_irq_record, 0: none */
+	struct intervals long_poll;
+	struct intervals run;
+	struct intervals ready;
+	struct intervals stopped;
+	struct intervals soft_irqs[SOFT_IRQ_VECTORS];
+};
+
+/* One syscall number of one thread in one epoch. */
+struct syscall_record {
+	__u64 number; /* in its ring; written last, when the rest is valid */
+	__u64 thread; /* thread_record.number */
+	__u64 syscall; /* as an unsigned 64-bit value; -1 is possible */
+	struct intervals calls;
+};
+
+/* One interrupt handler that ran on one thread's time in one epoch. */
+struct hard_irq_record {
+	__u64 number; /* in its ring; written last, when the rest is valid */
+	__u64 thread; /* thread_record.number */
+	__u64 next; /* number of the thread's next handler's record, 0: none */
+	__u64 action; /* the handler's struct irqaction, as its identity */
+	char name[IRQ_NAME_LENGTH];
+	struct intervals runs;
+};
+
+/* MAX_PID_NS_LEVEL, include/linux/pid_namespace.h, and the initial level. */
+#define PID_LEVELS 33
+
+/* namespace.bpf.c: the process that is @pid in the PID namespace of that inode. */
+struct namespace_query {
+	__u32 pid;
+	__u32 namespace_inode;
+};
+
+struct namespace_answer {
+	__u32 tgid; /* in the initial namespace; 0: there is none */
+	__u32 pid_level; /* of the namespace that was asked for */
+};
+
+#endif

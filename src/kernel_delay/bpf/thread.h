@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * A live thread of the target, and its record in the current epoch.
+ */
+#ifndef KERNEL_DELAY_THREAD_H
+#define KERNEL_DELAY_THREAD_H
+
+#include "window.h"
+
+#define NO_SYSCALL ((__u64)-2) /* -1 is a number that a thread can ask for */
+
+/*
+ * What must be known of a thread between its events, whether or not a window
+ * is open. Only the thread itself writes it while it runs, and only the
+ * scheduler's tracepoints, under its run queue's lock, while it does not.
+ */
+struct thread {
+	__u64 identity; /* 1 for the first thread met */
+	__u64 epoch; /* of @record */
+	__u64 record; /* number of its thread_record, 0 if there was no room */
+	__u32 state; /* enum thread_state */
+	__u32 tid;
+	__u64 since_ns; /* when @state began, 0 if not known */
+	__u64 run_since_ns; /* when it got on the CPU, 0 if not known */
+	__u64 syscall; /* that it is in, or NO_SYSCALL */
+	__u64 syscall_since_ns;
+	__u64 poll_return_ns; /* 0 if it has not returned from one */
+	__u64 hard_irq_since_ns;
+	__u64 soft_irq_since_ns;
+	__u16 syscall_records[DIRECT_SYSCALLS]; /* places; valid if the record there agrees */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+/* User space sets the sizes, and reads all three through mmap(2). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct thread_record);
+} thread_records SEC(".maps");
+
+/*
+ * The id of @task in the PID namespace that the tool is in: of the numbers of
+ * a struct pid, one a level of nesting, the one at the tool's own level.
+ */
+static __always_inline __u32 thread_id(struct task_struct *task)
+{
+	struct upid upid = {};
+	struct pid *pid;
+	void *numbers;
+
+	if (!options.pid_level)
+		return task->pid;
+	pid = BPF_CORE_READ(task, thread_pid);
+	numbers = (void *)pid + bpf_core_field_offset(struct pid, numbers);
+	bpf_probe_read_kernel(&upid, sizeof(upid), numbers + options.pid_level * sizeof(upid));
+	return upid.nr;
+}
+
+/* Meets a thread for the first time; not to be called under a run queue's lock. */
+static __always_inline struct thread *meet_thread(struct task_struct *task, enum thread_state state)
+{
+	struct thread *thread;
+
+	thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		count_loss(&control.missed_events);
+		return NULL;
+	}
+	if (!thread->identity) {
+		thread->identity = __sync_fetch_and_add(&control.threads_met, 1) + 1;
+		thread->tid = thread_id(task);
+		thread->syscall = NO_SYSCALL;
+		thread->epoch = -1;
+		thread->state = state;
+	}
+	return thread;
+}
+
+/*
+ * The thread of @task, which is of the target; NULL if it was not met. Before
+ * the first window that is no loss: the programs are attached first and the
+ * threads that are there are met then.
+ */
+static __always_inline struct thread *find_thread(struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+
+	if (!thread && control.epoch)
+		count_loss(&control.missed_events);
+	return thread;
+}
+
+static __noinline struct thread_record *new_record(struct thread *thread, struct task_struct *task,
+						   __u64 epoch)
+{
+	struct thread_record *record;
+	__u64 number;
+	__u32 place;
+
+	thread->epoch = epoch;
+	thread->record = 0;
+	number = take_record(&control.threads, options.thread_records);
+	if (!number)
+		return NULL;
+	place = number & (options.thread_records - 1);
+	record = bpf_map_lookup_elem(&thread_records, &place);
+	if (!record)
+		return NULL;
+	__builtin_memset(record, 0, sizeof(*record));
+	record->epoch = epoch;
+	record->identity = thread->identity;
+	record->tid = thread->tid;
+	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
+	record->number = number;
+	thread->record = number;
+	return record;
+}
+
+/* The record of @thread in the moment's epoch, or NULL if there was no room. */
+static __always_inline struct thread_record *
+find_record(struct thread *thread, struct task_struct *task, const struct moment *moment)
+{
+	__u32 place;
+
+	if (thread->epoch != moment->epoch)
+		return new_record(thread, task, moment->epoch);
+	if (!thread->record)
+		return NULL;
+	place = thread->record & (options.thread_records - 1);
+	return bpf_map_lookup_elem(&thread_records, &place);
+}
+
+static __always_inline void enter_state(struct thread *thread, enum thread_state state,
+					const struct moment *moment)
+{
+	thread->state = state;
+	thread->since_ns = moment->now_ns;
+}
+
+#endif

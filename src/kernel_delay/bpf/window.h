@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Windows: which time counts, decided here, by each event's own clock.
+ */
+#ifndef KERNEL_DELAY_WINDOW_H
+#define KERNEL_DELAY_WINDOW_H
+
+#include "kernel.h"
+#include "records.h"
+
+const volatile struct options options SEC(".rodata.options");
+
+/* Epoch 0 has no window: user space sets its edges so before it attaches. */
+struct control control SEC(".data.control");
+
+/* An event: when it was, in which epoch, and the window of that epoch. */
+struct moment {
+	__u64 now_ns;
+	__u64 epoch;
+	__u64 start_ns;
+	__u64 stop_ns;
+};
+
+static __always_inline void take_moment(struct moment *moment)
+{
+	const volatile struct window *window;
+
+	moment->epoch = *(volatile __u64 *)&control.epoch;
+	window = &control.windows[moment->epoch & (WINDOWS - 1)];
+	moment->start_ns = window->start_ns;
+	moment->stop_ns = window->stop_ns;
+	moment->now_ns = bpf_ktime_get_ns();
+}
+
+/* Did what began at @since_ns and ends now lie within the window? */
+static __always_inline bool is_within(const struct moment *moment, __u64 since_ns)
+{
+	return since_ns >= moment->start_ns && moment->now_ns < moment->stop_ns;
+}
+
+static __always_inline void count_interval(struct intervals *intervals, const struct moment *moment,
+					   __u64 since_ns)
+{
+	__u64 length_ns = moment->now_ns - since_ns;
+
+	if (!intervals->count || length_ns < intervals->min_ns)
+		intervals->min_ns = length_ns;
+	if (length_ns > intervals->max_ns)
+		intervals->max_ns = length_ns;
+	intervals->total_ns += length_ns;
+	intervals->count++;
+}
+
+static __always_inline void count_loss(__u64 *counter)
+{
+	__sync_fetch_and_add(counter, 1);
+}
+
+/* The number of a new record of @ring, or 0 when user space has to read first. */
+static __always_inline __u64 take_record(struct ring_position *ring, __u32 size)
+{
+	__u64 number;
+
+	if (*(volatile __u64 *)&ring->head - ring->tail >= size)
+		goto full;
+	number = __sync_fetch_and_add(&ring->head, 1) + 1;
+	/* Programs on other CPUs may have taken the last places since the test. */
+	if (number - ring->tail <= size)
+		return number;
+full:
+	count_loss(&ring->full);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,1 @@
+"""Measuring: programs in the kernel, the windows they count, and what is read of them."""

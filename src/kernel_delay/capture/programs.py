@@ -1,0 +1,115 @@
+"""The programs that measure one process: set up, loaded, attached, and their memory.
+
+The one place that knows which programs and maps capture.bpf.c has.
+"""
+
+import mmap
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from kernel_delay.capture._records import ffi, lib
+from kernel_delay.capture.namespace import find_process
+from kernel_delay.capture.objects import load_object, open_object, refusal
+from kernel_delay.libbpf import BpfError, BpfObject, Program
+from kernel_delay.syscalls import POLLS, syscall_number
+
+# Sizes of the record rings, powers of two. Two windows' worth is needed, as
+# one is read while the next is open: 5,000 threads with a dozen syscalls each
+# fit, in 12 + 8 + 1 MiB of the kernel's memory.
+THREAD_RECORDS = 1 << 14
+SYSCALL_RECORDS = 1 << 16
+HARD_IRQ_RECORDS = 1 << 12
+
+# Never reached: what is outside every window is after this.
+NEVER_NS = (1 << 64) - 1
+
+
+class Programs:
+    """capture.bpf.c in the kernel for one process, from construction to close().
+
+    `control` is the shared struct control; `thread_records`, `syscall_records`
+    and `hard_irq_records` are the rings' memory, read-only.
+    """
+
+    control: Any
+    thread_records: mmap.mmap
+    syscall_records: mmap.mmap
+    hard_irq_records: mmap.mmap
+
+    def __init__(self, pid: int) -> None:
+        """Load and attach to what the tool sees as process `pid`.
+
+        Raises PermissionDeniedError or UnavailableError when the kernel refuses.
+        """
+        self._closing = ExitStack()
+        with ExitStack() as failing:
+            failing.callback(self.close)
+            self._object = self._closing.enter_context(open_object("capture"))
+            _set_options(self._object, pid)
+            load_object(self._object)
+            self._map_memory()
+            self._attach()
+            failing.pop_all()
+
+    def __enter__(self) -> Self:
+        """Return the programs themselves."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Detach and unload."""
+        self.close()
+
+    def close(self) -> None:
+        """Detach and unload."""
+        self._closing.close()
+
+    def _map_memory(self) -> None:
+        memory = self._object.map(".data.control").mmap(writable=True)
+        self.control = ffi.from_buffer("struct control *", memory)
+        before_first = self.control.windows[0]
+        before_first.start_ns = before_first.stop_ns = NEVER_NS
+        self.thread_records = self._object.map("thread_records").mmap()
+        self.syscall_records = self._object.map("syscall_records").mmap()
+        self.hard_irq_records = self._object.map("hard_irq_records").mmap()
+
+    def _attach(self) -> None:
+        """Attach all programs, and then meet the threads that are there already."""
+        meet_threads = self._object.program("meet_threads")
+        try:
+            for program in self._tracing_programs():
+                self._closing.callback(program.attach().close)
+            meet_threads.iterate()
+        except BpfError as error:
+            raise refusal(error) from error
+
+    def _tracing_programs(self) -> list[Program]:
+        return [program for program in self._object.programs() if program.name != "meet_threads"]
+
+    def missed_events(self) -> int:
+        """Return how many events were missed since the programs were attached."""
+        misses = sum(program.recursion_misses() for program in self._tracing_programs())
+        return misses + int(lib.load_counter(ffi.addressof(self.control, "missed_events")))
+
+
+def _set_options(bpf_object: BpfObject, pid: int) -> None:
+    options = ffi.cast("struct options *", bpf_object.map(".rodata.options").initial_values())
+    process = find_process(pid)
+    options.tgid = process.tgid
+    options.pid_level = process.pid_level
+    for ring, entries in (
+        ("thread_records", THREAD_RECORDS),
+        ("syscall_records", SYSCALL_RECORDS),
+        ("hard_irq_records", HARD_IRQ_RECORDS),
+    ):
+        setattr(options, ring, entries)
+        bpf_object.map(ring).max_entries = entries
+    for name in POLLS:
+        number = syscall_number(name)
+        if number is not None:
+            options.syscall_flags[number] |= lib.SYSCALL_IS_POLL

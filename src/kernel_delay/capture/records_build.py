@@ -1,0 +1,53 @@
+"""Writes the C source of the `_records` extension: the structs of bpf/records.h.
+
+Run by meson: `records_build.py RECORDS_H OUTPUT.c`. The declarations are the
+header itself, after the C preprocessor, so there is no second definition; in
+API mode the compiler checks the layout that cffi assumes.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from cffi import FFI
+
+TYPES = """
+typedef uint8_t __u8;
+typedef uint16_t __u16;
+typedef uint32_t __u32;
+typedef uint64_t __u64;
+"""
+
+FUNCTIONS = """
+void publish_window(struct control *control, uint64_t start_ns, uint64_t stop_ns);
+void set_stop(struct control *control, uint64_t stop_ns);
+uint64_t load_counter(const uint64_t *counter);
+void store_counter(uint64_t *counter, uint64_t value);
+uint64_t monotonic_ns(void);
+int wait_for_programs(void);
+"""
+
+
+def declarations(header: str) -> str:
+    """Return the header's declarations as cffi reads them: no directives but constants."""
+    constants = re.findall(r"^#define (\w+) (\d+)$", header, flags=re.MULTILINE)
+    body = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
+    body = re.sub(r"^#.*$", "", body, flags=re.MULTILINE)
+    values = dict(constants)
+    body = re.sub(r"\[(\w+)\]", lambda size: f"[{values.get(size[1], size[1])}]", body)
+    defines = "".join(f"#define {name} {value}\n" for name, value in constants)
+    return TYPES + defines + body + FUNCTIONS
+
+
+def main() -> None:
+    """Write the extension's C source to the path given."""
+    header, output = sys.argv[1:]
+    ffi = FFI()
+    ffi.cdef(declarations(Path(header).read_text()))
+    shim = Path(__file__).parent / "records_shim.c"
+    ffi.set_source("kernel_delay.capture._records", shim.read_text())
+    ffi.emit_c_code(output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory shared with the programs, in the order they rely on: a window's
+ * edges are there before its number is.
+ */
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <linux/types.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "records.h"
+
+static uint64_t load_counter(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_ACQUIRE);
+}
+
+static void store_counter(uint64_t *counter, uint64_t value)
+{
+	__atomic_store_n(counter, value, __ATOMIC_RELEASE);
+}
+
+/* Opens the next window: a new epoch. */
+static void publish_window(struct control *control, uint64_t start_ns, uint64_t stop_ns)
+{
+	uint64_t epoch = control->epoch + 1;
+	struct window *window = &control->windows[epoch % WINDOWS];
+
+	window->start_ns = start_ns;
+	window->stop_ns = stop_ns;
+	store_counter((uint64_t *)&control->epoch, epoch);
+}
+
+/* Moves the end of the newest window. */
+static void set_stop(struct control *control, uint64_t stop_ns)
+{
+	store_counter((uint64_t *)&control->windows[control->epoch % WINDOWS].stop_ns, stop_ns);
+}
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/*
+ * Waits until every program that is running now has ended: programs run under
+ * rcu_read_lock(), and this command is synchronize_rcu()
+ * (kernel/sched/membarrier.c). Returns 0 or an errno.
+ */
+static int wait_for_programs(void)
+{
+	return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) ? errno : 0;
+}

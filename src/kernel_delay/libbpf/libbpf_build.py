@@ -1,0 +1,71 @@
+"""Writes the C source of the `_libbpf` extension: libbpf(3), as cffi declares it.
+
+Run by meson: `libbpf_build.py OUTPUT.c`. API mode, so the compiler checks
+every declaration against libbpf's own headers.
+"""
+
+import sys
+from pathlib import Path
+
+from cffi import FFI
+
+DECLARATIONS = """
+struct bpf_object;
+struct bpf_program;
+struct bpf_map;
+struct bpf_link;
+struct ring_buffer;
+typedef int... pid_t;
+
+struct bpf_prog_info {
+    uint32_t id;
+    uint64_t run_time_ns;
+    uint64_t run_cnt;
+    uint64_t recursion_misses;
+    ...;
+};
+
+const char *libbpf_version_string(void);
+
+struct bpf_object *bpf_object__open(const char *path);
+void bpf_object__close(struct bpf_object *object);
+int bpf_object__load(struct bpf_object *object);
+struct bpf_program *bpf_object__next_program(const struct bpf_object *object,
+                                             struct bpf_program *previous);
+struct bpf_map *bpf_object__find_map_by_name(const struct bpf_object *object, const char *name);
+struct bpf_program *bpf_object__find_program_by_name(const struct bpf_object *object,
+                                                     const char *name);
+
+const char *bpf_program__name(const struct bpf_program *program);
+bool bpf_program__autoload(const struct bpf_program *program);
+int bpf_program__set_autoload(struct bpf_program *program, bool autoload);
+int bpf_program__fd(const struct bpf_program *program);
+struct bpf_link *bpf_program__attach(const struct bpf_program *program);
+int bpf_link__fd(const struct bpf_link *link);
+int bpf_link__destroy(struct bpf_link *link);
+int bpf_iter_create(int link_fd);
+
+int bpf_map__fd(const struct bpf_map *map);
+uint32_t bpf_map__value_size(const struct bpf_map *map);
+uint32_t bpf_map__max_entries(const struct bpf_map *map);
+int bpf_map__set_max_entries(struct bpf_map *map, uint32_t entries);
+void *bpf_map__initial_value(struct bpf_map *map, size_t *size);
+
+int bpf_obj_get_info_by_fd(int fd, void *info, uint32_t *length);
+
+void libbpf_log_start(int shown_level);
+size_t libbpf_log_take(char *text, size_t size);
+"""
+
+
+def main() -> None:
+    """Write the extension's C source to the path given."""
+    here = Path(__file__).parent
+    ffi = FFI()
+    ffi.cdef(DECLARATIONS)
+    ffi.set_source("kernel_delay.libbpf._libbpf", (here / "libbpf_shim.c").read_text())
+    ffi.emit_c_code(sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()
