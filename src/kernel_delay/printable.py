@@ -1,0 +1,27 @@
+"""Untrusted text made safe to print.
+
+Thread, process and interrupt names are chosen by other processes and may hold
+anything but NUL: a newline forges a line of the report, an escape sequence
+drives the reader's terminal.
+"""
+
+
+def printable(text: str) -> str:
+    """`text` with every character that is not printable as a Python escape.
+
+    Control and format characters (U+202E among them), separators other than
+    the space, lone surrogates and unassigned code points become `\\xNN`,
+    `\\uNNNN` or `\\UNNNNNNNN`; all else is unchanged.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    # Spelt out rather than left to repr(), which has short forms (\n, \t) of
+    # a width of their own.
+    code = ord(character)
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
