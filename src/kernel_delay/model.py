@@ -8,9 +8,12 @@ points in time are CLOCK_MONOTONIC.
 """
 
 import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
+
+WallClock = Annotated[datetime.datetime, Meta(tz=True)]
+"""A time of day and its zone, RFC 3339 in JSON."""
 
 
 class Intervals(Struct, frozen=True):
@@ -105,8 +108,8 @@ class Window(Struct, frozen=True):
     start_ns: int
     stop_ns: int
     duration_ns: int
-    start_time: datetime.datetime
-    collected_time: datetime.datetime
+    start_time: WallClock
+    collected_time: WallClock
     ended_by: Literal["time", "interrupt", "exit"]
 
 
