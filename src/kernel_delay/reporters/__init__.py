@@ -1,0 +1,1 @@
+"""Samples to output, one module each: `render(sample)` gives the whole text of one."""
