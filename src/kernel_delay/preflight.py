@@ -1,0 +1,100 @@
+"""What must hold before BPF is asked for anything, and why it may still be refused."""
+
+import os
+from pathlib import Path
+
+from kernel_delay.errors import PermissionDeniedError, UnavailableError
+
+BTF = Path("/sys/kernel/btf/vmlinux")
+LOCKDOWN = Path("/sys/kernel/security/lockdown")
+
+# include/uapi/linux/capability.h (6.18)
+CAP_SYS_ADMIN = 21
+NEEDED_CAPABILITIES = (("CAP_PERFMON", 38), ("CAP_BPF", 39))
+
+# include/linux/proc_ns.h (6.18), PROC_USER_INIT_INO: the first user namespace's inode.
+PROC_USER_INIT_INO = 0xEFFF_FFFD
+
+SECCOMP_MODE_FILTER = "2"
+
+CONTAINER_OPTIONS = "--privileged --pid=host"
+
+
+def check() -> None:
+    """Raise what keeps a capture from working on this machine, if anything is known to.
+
+    PermissionDeniedError for missing capabilities, UnavailableError for a
+    kernel without BTF. Lockdown and seccomp show only when BPF is refused:
+    see `why_refused`.
+    """
+    missing = missing_capabilities(_status("CapEff"))
+    if missing:
+        raise PermissionDeniedError(
+            f"missing {' and '.join(missing)}: run as root, or in a container with"
+            f" {CONTAINER_OPTIONS}"
+        )
+    if not _in_first_user_namespace():
+        raise PermissionDeniedError(
+            "root only within a user namespace (a rootless container?), which the kernel"
+            f" does not take for BPF: run as the machine's root, with {CONTAINER_OPTIONS}"
+        )
+    if not BTF.exists():
+        raise UnavailableError(
+            f"no BTF ({BTF} is not there): it takes a kernel built with"
+            " CONFIG_DEBUG_INFO_BTF=y, and /sys mounted"
+        )
+
+
+def missing_capabilities(cap_eff: str) -> tuple[str, ...]:
+    """The names of capabilities that a capture needs and `cap_eff` lacks.
+
+    `cap_eff` is the hexadecimal mask in /proc/self/status. CAP_SYS_ADMIN
+    stands for the ones that were split off it in Linux 5.8; see capabilities(7).
+    """
+    held = int(cap_eff, 16)
+    if held >> CAP_SYS_ADMIN & 1:
+        return ()
+    return tuple(name for name, bit in NEEDED_CAPABILITIES if not held >> bit & 1)
+
+
+def why_refused() -> str:
+    """Why bpf(2) gave EPERM or EACCES to one with all capabilities, and what to do.
+
+    It then comes from outside BPF: the kernel's lockdown, a seccomp filter
+    (Docker's and Podman's default blocks bpf(2)), or a security module.
+    """
+    if _locked_down():
+        return (
+            "it is locked down for confidentiality: boot with lockdown=integrity,"
+            " or without Secure Boot"
+        )
+    if _status("Seccomp") == SECCOMP_MODE_FILTER:
+        return f"a seccomp filter is set, as in a container: start it with {CONTAINER_OPTIONS}"
+    return (
+        "a security module (SELinux, AppArmor), lockdown or a container's limits:"
+        f" run as the machine's root, in a container with {CONTAINER_OPTIONS}"
+    )
+
+
+def _locked_down() -> bool:
+    """Whether lockdown's level is confidentiality, the one that keeps BPF from reading."""
+    try:
+        return "[confidentiality]" in LOCKDOWN.read_text()
+    except OSError:  # no lockdown, or securityfs is not mounted
+        return False
+
+
+def _in_first_user_namespace() -> bool:
+    try:
+        return os.stat("/proc/self/ns/user").st_ino == PROC_USER_INIT_INO
+    except FileNotFoundError:  # a kernel without user namespaces
+        return True
+
+
+def _status(field: str) -> str:
+    """A field of /proc/self/status; see proc_pid_status(5)."""
+    for line in Path("/proc/self/status").read_text(errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        if name == field:
+            return value.strip()
+    return "0"

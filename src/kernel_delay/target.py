@@ -1,0 +1,165 @@
+"""Which process is to be measured, and what its threads are called: /proc only."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from kernel_delay.errors import NoInputError, UnavailableError, UsageError
+
+DEFAULT_COMM = "ovs-vswitchd"
+
+PROC = Path("/proc")
+
+# include/linux/sched.h (6.18): a kernel thread, in the flags of /proc/PID/stat.
+PF_KTHREAD = 0x0020_0000
+
+# include/linux/proc_ns.h (6.18), PROC_PID_INIT_INO: the first PID namespace's inode.
+PROC_PID_INIT_INO = 0xEFFF_FFFC
+
+
+class ProcessTarget(Struct, frozen=True):
+    """A process that can be measured.
+
+    `pid` and `comm` are the process's (the thread group leader's), `exe` the
+    path of its program or None where that can't be read. `note` is what the
+    user should know of how this process was chosen, one line, or None.
+    """
+
+    pid: int
+    comm: str
+    exe: str | None
+    note: str | None = None
+
+
+class _Stat(Struct, frozen=True):
+    """The fields of /proc/PID/stat that are needed here; see proc_pid_stat(5)."""
+
+    state: str
+    flags: int
+
+
+def find_target(pid: int | None) -> ProcessTarget:
+    """The process that `pid` is or belongs to; without one, the only ovs-vswitchd.
+
+    Raises NoInputError where there is no such process or it has exited,
+    UsageError where several are named ovs-vswitchd, UnavailableError for a
+    kernel thread.
+    """
+    if pid is None:
+        pid = _only_process_named(DEFAULT_COMM)
+    try:
+        return _examine(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        raise NoInputError(f"there is no process {pid}{_namespace_hint()}") from None
+
+
+def thread_names(pid: int) -> dict[int, str]:
+    """The name of each thread that process `pid` has now, by thread id.
+
+    A thread that goes while this reads is left out; so is every one of a
+    process that has gone.
+    """
+    names = {}
+    for tid in _numbers_in(PROC / str(pid) / "task"):
+        try:
+            names[tid] = _comm(PROC / str(pid) / "task" / str(tid))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return names
+
+
+def _examine(pid: int) -> ProcessTarget:
+    stat = _stat(pid)
+    if stat.flags & PF_KTHREAD:
+        name = _comm(PROC / str(pid))
+        raise UnavailableError(f"{pid} is the kernel thread {name}; only processes can be measured")
+    process = _thread_group(pid)
+    if _has_exited(process):
+        raise NoInputError(f"process {process} has exited; its parent has yet to collect it")
+    note = None
+    if process != pid:
+        note = f"{pid} is a thread of process {process}: measuring process {process}"
+    return ProcessTarget(process, _comm(PROC / str(process)), _exe(process), note)
+
+
+def _only_process_named(comm: str) -> int:
+    pids = sorted(_processes_named(comm))
+    if not pids:
+        raise NoInputError(
+            f"no process is named {comm}{_namespace_hint()}; say which to measure with --pid"
+        )
+    if len(pids) > 1:
+        listed = ", ".join(map(str, pids))
+        raise UsageError(
+            f"{len(pids)} processes are named {comm}, PIDs {listed}; say which with --pid"
+        )
+    return pids[0]
+
+
+def _processes_named(comm: str) -> Iterator[int]:
+    """Processes called `comm` that live.
+
+    The parent that `ovs-vswitchd --monitor` keeps to restart it is not among
+    them: it renames itself to "monitor" (lib/daemon-unix.c, OVS 3.1).
+    """
+    for pid in _numbers_in(PROC):
+        try:
+            if _comm(PROC / str(pid)) == comm and not _has_exited(pid):
+                yield pid
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+
+
+def _has_exited(pid: int) -> bool:
+    # The leader alone may be gone (pthread_exit in main) while the process lives.
+    return _stat(pid).state in "ZX" and list(_numbers_in(PROC / str(pid) / "task")) == [pid]
+
+
+def _thread_group(tid: int) -> int:
+    for line in (PROC / str(tid) / "status").read_bytes().splitlines():
+        if line.startswith(b"Tgid:"):
+            return int(line.split()[1])
+    raise ProcessLookupError(tid)
+
+
+def _stat(pid: int) -> _Stat:
+    # The name, in brackets, may itself hold brackets and spaces.
+    after_name = (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+    return _Stat(state=after_name[0].decode(), flags=int(after_name[6]))
+
+
+def _comm(directory: Path) -> str:
+    return _text((directory / "comm").read_bytes().removesuffix(b"\n"))
+
+
+def _exe(pid: int) -> str | None:
+    try:
+        return _text(os.readlink(os.fsencode(PROC / str(pid) / "exe")))
+    except OSError:  # not ours to read, or no file (a process about to exit)
+        return None
+
+
+def _text(raw: bytes) -> str:
+    """Bytes that need not be UTF-8 as text that can be encoded again."""
+    return raw.decode(errors="backslashreplace")
+
+
+def _numbers_in(directory: Path) -> Iterator[int]:
+    """The PIDs or thread ids that `directory` has entries for; none if it is gone."""
+    try:
+        with os.scandir(directory) as entries:
+            yield from (int(entry.name) for entry in entries if entry.name.isdecimal())
+    except (FileNotFoundError, ProcessLookupError):
+        return
+
+
+def _namespace_hint() -> str:
+    """What to add to "no such process" where only a part of the machine's are seen."""
+    try:
+        if os.stat(PROC / "self/ns/pid").st_ino == PROC_PID_INIT_INO:
+            return ""
+    except OSError:
+        return ""
+    return " in this PID namespace (start the container with --pid=host to see all)"
