@@ -1,0 +1,147 @@
+"""argv → a command; and the one place that turns errors into a line and an exit code."""
+
+import argparse
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from kernel_delay import commands
+from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND, arguments
+from kernel_delay.errors import KernelDelayError, UnavailableError, UsageError
+from kernel_delay.printable import printable
+
+PROGRAM = "kernel-delay"
+
+# Levels of libbpf's log, as libbpf.start_log() takes them.
+NO_LOG = -1
+VERIFIER_LOG = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that `argv` (sys.argv without its first) asks for.
+
+    Returns the exit status: 0, a code of sysexits.h, or 128 + N for an end by
+    signal N, as a shell would report it.
+    """
+    _let_every_character_print()
+    args = argparse.Namespace(debug=NO_LOG)
+    try:
+        status = _run(sys.argv[1:] if argv is None else argv, args)
+        _flush()
+        return status
+    except KernelDelayError as error:
+        return _fail(str(error), error.exit_code, args)
+    except BrokenPipeError:
+        _discard_output()
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except OSError as error:
+        _discard_output()
+        where = error.filename or "input or output"
+        return _fail(f"{where}: {error.strerror or error}", os.EX_IOERR, args)
+    except Exception as error:
+        line = f"internal error: {type(error).__name__}: {error}; --debug shows where"
+        return _fail(line, os.EX_SOFTWARE, args)
+
+
+def _run(argv: Sequence[str], args: argparse.Namespace) -> int:
+    name, rest = _split_command(argv)
+    command = commands.load(name or DEFAULT_COMMAND)
+    parser = _Parser(
+        prog=PROGRAM if name is None else f"{PROGRAM} {name}",
+        usage=f"{PROGRAM} [COMMAND] [options]" if name is None else None,
+        description=COMMANDS[name or DEFAULT_COMMAND],
+        epilog=_list_of_commands() if name is None else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # a new option must not change what an old line means
+    )
+    command.add_arguments(parser)
+    parser.add_argument(
+        "-D",
+        "--debug",
+        metavar="LEVEL",
+        type=arguments.debug_level,
+        nargs="?",
+        const=VERIFIER_LOG,
+        default=NO_LOG,
+        help="tracebacks and libbpf's log on stderr: 0 its warnings, 1 information too,"
+        " 2 all and the verifier's log (where LEVEL is left out)",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    parser.parse_args(rest, namespace=args)
+    return command.run(args)
+
+
+def _split_command(argv: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    """The command's name, None where it is left out, and the arguments after it."""
+    if not argv or argv[0].startswith("-"):
+        return None, argv
+    if argv[0] not in COMMANDS:
+        raise UsageError(f"there is no command {argv[0]!r}; there are: {', '.join(COMMANDS)}")
+    return argv[0], argv[1:]
+
+
+def _list_of_commands() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {summary}" for name, summary in COMMANDS.items()]
+    head = f"commands ({DEFAULT_COMMAND} where none is given; each has its own --help):"
+    return "\n".join([head, *lines])
+
+
+class _Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors are UsageErrors: one line, exit code EX_USAGE."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+    def print_help(self, file: Any = None) -> None:
+        # argparse's own leaves write errors out.
+        print(self.format_help(), end="", file=file)
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        _flush()
+        super().exit(status, message)
+
+
+class _Version(argparse.Action):
+    """Prints the version; looks it up only then, as that import is a slow one."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"{PROGRAM} {version(PROGRAM)}")
+        except PackageNotFoundError:
+            raise UnavailableError(f"{PROGRAM} is not installed: it has no version") from None
+        parser.exit()
+
+
+def _fail(line: str, status: int, args: argparse.Namespace) -> int:
+    if args.debug != NO_LOG:
+        traceback.print_exc()
+    print(f"{PROGRAM}: {printable(line)}", file=sys.stderr)
+    return status
+
+
+def _let_every_character_print() -> None:
+    """Escape what stdout's encoding lacks; a name must not end the report."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+def _flush() -> None:
+    """Meet a write error here, where it can be told, not at the interpreter's exit."""
+    if sys.stdout is not None:  # None if the descriptor was closed from the start
+        sys.stdout.flush()
+
+
+def _discard_output() -> None:
+    """Send what stdout still holds nowhere, or the interpreter's exit fails on it."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)

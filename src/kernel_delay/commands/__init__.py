@@ -1,0 +1,37 @@
+"""The commands: one module each, imported only when its command runs.
+
+A command is a module here, named as the command with `_` for `-`, that has
+the two functions of `Command`; adding one takes the module and a line in
+`COMMANDS`.
+"""
+
+import argparse
+import importlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol, cast
+
+DEFAULT_COMMAND = "capture"
+
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "capture": "measure what the kernel does to each thread of a process",
+    }
+)
+"""Each command's name and, for --help, what it does."""
+
+
+class Command(Protocol):
+    """What a command's module provides."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's own options; --debug, --help and --version are there."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it; returns the exit code, raises KernelDelayError where it can't."""
+
+
+def load(name: str) -> Command:
+    """Import the command called `name`, one of `COMMANDS`."""
+    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+    return cast(Command, module)

@@ -1,0 +1,72 @@
+"""Types of command-line arguments: text to a value, or what is wrong with it.
+
+Each is a `type=` of argparse: it raises ArgumentTypeError, which the command
+line turns into a usage error that names the option.
+"""
+
+import os
+from argparse import ArgumentTypeError
+from decimal import Decimal, InvalidOperation
+
+NS_PER_S = 1_000_000_000
+
+LONGEST_S = 7 * 24 * 3600
+"""A week. Longer is taken for a slip, as of nanoseconds given for seconds."""
+
+PID_MAX_LIMIT = 4 * 1024 * 1024
+"""No PID reaches this on a 64-bit kernel (include/linux/threads.h, 6.18)."""
+
+RING_BUFFER_MAX_BYTES = 1 << 31
+"""The largest power of two that fits the u32 in which bpf(2) takes a map's size."""
+
+
+def process_id(text: str) -> int:
+    """A PID or thread id."""
+    return _integer(text, lowest=1, highest=PID_MAX_LIMIT - 1)
+
+
+def debug_level(text: str) -> int:
+    """How much of libbpf's log is wanted."""
+    return _integer(text, lowest=0)
+
+
+def count(text: str) -> int:
+    """How many of something that there must be one of."""
+    return _integer(text, lowest=1)
+
+
+def buffer_pages(text: str) -> int:
+    """The size of a BPF ring buffer in pages, rounded up to a power of two."""
+    highest = RING_BUFFER_MAX_BYTES // os.sysconf("SC_PAGE_SIZE")
+    return 1 << (_integer(text, lowest=1, highest=highest) - 1).bit_length()
+
+
+def duration_ns(text: str) -> int:
+    """Seconds that must be more than none, as nanoseconds."""
+    duration = pause_ns(text)
+    if duration == 0:
+        raise ArgumentTypeError(f"must be more than 0 seconds, not {text!r}")
+    return duration
+
+
+def pause_ns(text: str) -> int:
+    """Seconds, 0 allowed, as nanoseconds; what is below a nanosecond is dropped."""
+    try:
+        seconds = Decimal(text)
+    except InvalidOperation:
+        raise ArgumentTypeError(f"must be a number of seconds, not {text!r}") from None
+    if not seconds.is_finite() or not 0 <= seconds <= LONGEST_S:
+        raise ArgumentTypeError(f"must be from 0 to {LONGEST_S:,} seconds, not {text!r}")
+    return int(seconds * NS_PER_S)
+
+
+def _integer(text: str, lowest: int, highest: int | None = None) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+    if value < lowest:
+        raise ArgumentTypeError(f"must be at least {lowest}, not {text!r}")
+    if highest is not None and value > highest:
+        raise ArgumentTypeError(f"must be at most {highest:,}, not {text!r}")
+    return value
