@@ -1,0 +1,46 @@
+"""Fixtures of the unit tests."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine must not fail a property for its slowness.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
+
+# Runs as the first process of a PID namespace, so that all it started ends with it.
+AMONG = """
+import subprocess, sys
+names, arguments = sys.argv[1].split(), sys.argv[2:]
+for name in names:
+    subprocess.Popen([name, "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+sys.exit(subprocess.run([sys.executable, *arguments]).returncode)
+"""
+
+
+@pytest.fixture
+def among_processes(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run Python with arguments among processes of the given names and no others.
+
+    Other processes of the machine, an Open vSwitch among them, are not seen.
+    """
+    unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    if subprocess.run([*unshare, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no PID namespace can be made: not root?")
+
+    def run(names: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+        programs = []
+        for number, name in enumerate(names):
+            directory = tmp_path / str(number)
+            directory.mkdir()
+            shutil.copy("/bin/sleep", directory / name)
+            programs.append(str(directory / name))
+        command = [*unshare, sys.executable, "-c", AMONG, " ".join(programs), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    return run

@@ -1,0 +1,96 @@
+"""The JSON: its fields, its escapes, and that it reads back as the same Sample."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from samples import COUNTS, EVERYTHING, REVALIDATOR, TIMES, bare_sample, samples
+
+from kernel_delay.model import Sample
+from kernel_delay.reporters import json as json_reporter
+from kernel_delay.schema import sample_schema
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "sample.schema.json"
+
+
+def test_fields_are_those_documented() -> None:
+    sample = json.loads(json_reporter.render(EVERYTHING))
+    assert sample["schema"] == "kernel-delay/1"
+    assert sample["target"] == {
+        "pid": 27090,
+        "comm": "ovs-vswitchd",
+        "exe": "/usr/sbin/ovs-vswitchd",
+    }
+    assert (sample["kernel"], sample["host"]) == ("6.1.0-30-amd64", "compute-1")
+    assert sample["window"] == {
+        "start_ns": 791777093512008,
+        "stop_ns": 791777593166008,
+        "duration_ns": 499654000,
+        "start_time": "2023-06-08T10:17:22.725127Z",
+        "collected_time": "2023-06-08T10:17:23.224855Z",
+        "ended_by": "exit",
+    }
+    assert sample["lost"] == {"map_entries": 12, "missed_events": 345}
+
+    thread = json.loads(json_reporter.render(bare_sample(REVALIDATOR)))["threads"][0]
+    assert " ".join(thread) == (
+        "tid name exited syscalls long_poll run ready stopped hard_irqs soft_irqs"
+    )
+    assert thread["syscalls"][2] == {
+        "number": 7,
+        "name": "poll",
+        "count": 5,
+        "total_ns": 184193176,
+        "max_ns": 184191520,
+    }
+    assert thread["run"] == {
+        "count": 6,
+        "total_ns": 136764071,
+        "min_ns": 1480,
+        "max_ns": 115146424,
+    }
+    assert thread["hard_irqs"] == [
+        {"name": "eno8303-rx-1", "count": 1, "total_ns": 3586, "max_ns": 3586}
+    ]
+    assert thread["soft_irqs"][1] == {
+        "vector": 3,
+        "name": "net_rx",
+        "count": 1,
+        "total_ns": 17699,
+        "max_ns": 17699,
+    }
+
+
+def test_what_was_not_counted_is_null_and_unknown_names_too() -> None:
+    odd = next(t for t in json.loads(json_reporter.render(EVERYTHING))["threads"] if t["exited"])
+    assert [odd[k] for k in ("long_poll", "run", "ready", "stopped")] == [None] * 4
+
+
+@given(samples(COUNTS, TIMES))
+def test_any_sample_is_one_line_of_printable_ascii_that_reads_back(sample: Sample) -> None:
+    line = json_reporter.render(sample)
+    assert line.endswith("\n")
+    assert line[:-1].isascii()
+    assert line[:-1].isprintable()
+    assert msgspec.json.decode(line, type=Sample) == sample
+
+
+def test_committed_schema_is_current() -> None:
+    assert SCHEMA.read_text() == sample_schema(), (
+        "make it anew: python -m kernel_delay.schema >docs/sample.schema.json"
+    )
+
+
+@given(samples(COUNTS, TIMES))
+def test_any_sample_is_valid_by_the_schema(sample: Sample) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    validator = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
+    validator.validate(json.loads(json_reporter.render(sample)))
+
+
+def test_recording_without_a_time_zone_is_refused() -> None:
+    line = json_reporter.render(EVERYTHING).replace('725127Z"', '725127"')
+    with pytest.raises(msgspec.ValidationError, match="start_time"):
+        msgspec.json.decode(line, type=Sample)

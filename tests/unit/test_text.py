@@ -1,0 +1,216 @@
+"""The text report: the manual's layout, whatever the Sample holds."""
+
+import itertools
+import os
+import pty
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from samples import (
+    COUNTS,
+    EVERYTHING,
+    FITTING_COUNTS,
+    FITTING_TIMES,
+    REVALIDATOR,
+    TIMES,
+    bare_sample,
+    bare_thread,
+    samples,
+    window,
+)
+
+from kernel_delay.model import Lost, Sample, Thread
+from kernel_delay.reporters import text
+
+IDLE = bare_thread(27090, "ovs-vswitchd")
+
+GOLDEN = Path(__file__).parent / "golden"
+INDENT = 28
+
+
+@pytest.fixture
+def two_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The time zone of the manual's example, without need of a zone database."""
+    monkeypatch.setenv("TZ", "CEST-2")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("two_hours_east")
+def test_report_of_everything_is_the_golden_text() -> None:
+    assert text.render(EVERYTHING) == (GOLDEN / "everything.txt").read_text()
+
+
+def test_window_that_went_as_asked_has_no_remarks() -> None:
+    report = text.render(bare_sample(REVALIDATOR))
+    assert [line for line in report.splitlines() if line.startswith("#")] == (
+        report.splitlines()[:3]
+    )
+
+
+@pytest.mark.parametrize(
+    ("sample", "remark"),
+    [
+        (
+            bare_sample(IDLE, window=window("interrupt", 1_234_567)),
+            "# Interrupted: the window ended after",
+        ),
+        (bare_sample(IDLE, window=window("exit")), "# Process 27090 (ovs-vswitchd) exited:"),
+        (bare_sample(), "# No thread began or ended anything"),
+        (bare_sample(IDLE, lost=Lost(map_entries=7)), "# WARNING: no room for 7 records"),
+        (bare_sample(IDLE, lost=Lost(missed_events=8)), "# WARNING: 8 kernel events were missed"),
+    ],
+)
+def test_each_remark_stands_alone_after_the_tables(sample: Sample, remark: str) -> None:
+    lines = text.render(sample).splitlines()
+    assert lines[-1].startswith(remark)
+    assert lines[-2] == ""
+    assert not any(line.startswith("#") for line in lines[3:-1])
+
+
+def test_whole_second_keeps_its_microseconds() -> None:
+    sample = bare_sample(window=window(duration_ns=274_873_000))  # ends at …23.000000
+    assert text.render(sample).splitlines()[1].split()[3].endswith(":23.000000")
+
+
+def test_heading_is_applied_to_headings_alone() -> None:
+    marked = text.render(EVERYTHING, lambda heading: f"«{heading}»")
+    assert marked.translate({ord("«"): None, ord("»"): None}) == text.render(EVERYTHING)
+    for line in marked.splitlines():
+        holds_heading = any(
+            word in line for word in ("STATISTICS]", "TOTAL ns", "AVERAGE ns", "SPECIFIC", "----")
+        )
+        assert line.endswith("»") == holds_heading, line
+
+
+@given(samples(COUNTS, TIMES))
+def test_any_sample_renders_without_control_characters_or_forged_lines(sample: Sample) -> None:
+    report = text.render(sample)
+    lines = report.removesuffix("\n").split("\n")
+    assert all(line.isprintable() for line in lines)
+    assert len(lines) == 5 + sum(map(expected_lines, sample.threads)) + max(
+        0, len(sample.threads) - 1
+    ) + expected_remarks(sample)
+
+
+def expected_lines(thread: Thread) -> int:
+    """How many lines the report of `thread` has, by the rules of the manual."""
+    syscalls = 2 + len(thread.syscalls) + any(c.name != "poll" for c in thread.syscalls)
+    run_and_ready = 6 + (thread.run is not None) + (thread.ready is not None)
+    others = 4 * ((thread.long_poll is not None) + (thread.stopped is not None))
+    irqs = sum(4 + len(rows) for rows in (thread.hard_irqs, thread.soft_irqs) if rows)
+    return syscalls + run_and_ready + others + irqs
+
+
+def expected_remarks(sample: Sample) -> int:
+    """How many lines of remarks, the blank one before them included."""
+    remarks = [
+        not sample.threads,
+        sample.window.ended_by != "time",
+        sample.lost.map_entries > 0,
+        sample.lost.missed_events > 0,
+    ]
+    return sum(remarks) + any(remarks)
+
+
+@given(samples(FITTING_COUNTS, FITTING_TIMES))
+def test_columns_hold_and_give_back_the_numbers(sample: Sample) -> None:
+    threads = iter(sorted(sample.threads, key=lambda t: (t.name, t.tid)))
+    lines = text.render(sample).split("\n")[5:]
+    for title, rows in sections(lines):
+        if title == "[SYSCALL STATISTICS]":
+            thread = next(threads)
+            found = {
+                cut(row, 21, 27, 29, 39, 41, 57, 59, 75) for row in rows if " - poll" not in row
+            }
+            assert found == {(c.number, c.count, c.total_ns, c.max_ns) for c in thread.syscalls}
+        elif title == "[LONG POLL STATISTICS]":
+            polls = thread.long_poll
+            assert polls is not None
+            average = polls.total_ns // polls.count
+            assert [cut(row, 0, 10, 12, 28, 30, 46, 48, 64) for row in rows] == [
+                (polls.count, average, polls.min_ns, polls.max_ns)
+            ]
+        elif title == "[THREAD RUN STATISTICS]":
+            assert [cut(row, 0, 10, 12, 28, 30, 46, 48, 64) for row in rows] == [
+                (r.count, r.total_ns, r.min_ns, r.max_ns) for r in [thread.run] if r
+            ]
+        elif title in ("[THREAD READY STATISTICS]", "[THREAD STOPPED STATISTICS]"):
+            intervals = thread.ready if "READY" in title else thread.stopped
+            assert [cut(row, 0, 10, 12, 28, 30, 46) for row in rows] == [
+                (i.count, i.total_ns, i.max_ns) for i in [intervals] if i
+            ]
+        elif title == "[HARD IRQ STATISTICS]":
+            assert {cut(row, 22, 32, 34, 50, 52, 68) for row in rows[:-1]} == {
+                (i.count, i.total_ns, i.max_ns) for i in thread.hard_irqs
+            }
+        else:
+            assert title == "[SOFT IRQ STATISTICS]"
+            assert {cut(row, 21, 28, 30, 40, 42, 58, 60, 76) for row in rows[:-1]} == {
+                (i.vector, i.count, i.total_ns, i.max_ns) for i in thread.soft_irqs
+            }
+    assert next(threads, None) is None
+
+
+def sections(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """The title and rows of each table, split as a reader by columns would."""
+    starts = [n for n, line in enumerate(lines) if line.endswith(" STATISTICS]")]
+    for start, end in itertools.pairwise([*starts, len(lines)]):
+        title = lines[start][lines[start].rindex("[") :]
+        body = [line for line in lines[start + 2 : end] if line and not line.startswith("#")]
+        assert all(line[:INDENT].isspace() for line in body)
+        yield title, [line[INDENT:] for line in body]
+
+
+def cut(row: str, *edges: int) -> tuple[int, ...]:
+    """The numbers of a row between each pair of edges, which must be all it has there."""
+    assert len(row) == edges[-1]
+    pairs = zip(edges[::2], edges[1::2], strict=True)
+    return tuple(int(row[start:end].replace(",", "")) for start, end in pairs)
+
+
+def on_a_terminal(sample: Sample) -> str:
+    """The coloured report as a terminal would get it."""
+    from kernel_delay.reporters.terminal import heading_style
+
+    master, slave = pty.openpty()
+    try:
+        with os.fdopen(slave, "w") as terminal:
+            return text.render(sample, heading_style(terminal))
+    finally:
+        os.close(master)
+
+
+def test_terminal_has_coloured_headings_and_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured = on_a_terminal(EVERYTHING)
+    styled = [line for line in coloured.splitlines() if "\x1b[" in line]
+    assert styled
+    assert all("STATISTICS]" in s or " ns" in s or "SPECIFIC" in s or "---" in s for s in styled)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == text.render(EVERYTHING)
+
+
+def test_terminal_without_colour_gets_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    assert on_a_terminal(EVERYTHING) == text.render(EVERYTHING)
+
+
+def test_idle_thread_has_the_headings_the_manual_shows_for_one() -> None:
+    indent = " " * INDENT
+    assert text.render(bare_sample(IDLE)).splitlines()[5:] == [
+        "     27090 ovs-vswitchd     [SYSCALL STATISTICS]",
+        indent + "NAME                 NUMBER       COUNT          TOTAL ns            MAX ns",
+        "",
+        indent + "[THREAD RUN STATISTICS]",
+        indent + "SCHED_CNT           TOTAL ns            MIN ns            MAX ns",
+        "",
+        indent + "[THREAD READY STATISTICS]",
+        indent + "SCHED_CNT           TOTAL ns            MAX ns",
+    ]
