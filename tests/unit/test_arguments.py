@@ -1,0 +1,78 @@
+"""Command-line values: a value in range, or an ArgumentTypeError, from any text."""
+
+import os
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kernel_delay.commands import arguments
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        ("0.5", 500_000_000),
+        ("4", 4_000_000_000),
+        ("1e-3", 1_000_000),
+        ("0.1", 100_000_000),  # exactly, which binary floating point has not
+        ("0.000000001", 1),
+        ("604800", 604_800_000_000_000),
+    ],
+)
+def test_seconds_become_nanoseconds(text: str, ns: int) -> None:
+    assert arguments.duration_ns(text) == ns
+
+
+@pytest.mark.parametrize("text", ["0", "0.0", "-0", "1e-10", "-1", "604800.1", "1e99999", "-inf"])
+def test_durations_that_make_no_sense(text: str) -> None:
+    with pytest.raises(ArgumentTypeError):
+        arguments.duration_ns(text)
+
+
+def test_pause_may_be_none() -> None:
+    assert arguments.pause_ns("0") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "pages"),
+    [("1", 1), ("2", 2), ("3", 4), ("1000", 1024), ("1024", 1024), ("1025", 2048)],
+)
+def test_buffer_is_rounded_up_to_a_power_of_two(text: str, pages: int) -> None:
+    assert arguments.buffer_pages(text) == pages
+
+
+def test_largest_buffer_fits_the_size_of_a_map() -> None:
+    highest = (1 << 31) // os.sysconf("SC_PAGE_SIZE")
+    assert arguments.buffer_pages(str(highest)) == highest
+    with pytest.raises(ArgumentTypeError, match="at most"):
+        arguments.buffer_pages(str(highest + 1))
+
+
+@pytest.mark.parametrize(
+    ("parse", "lowest", "highest"),
+    [
+        (arguments.process_id, 1, 4_194_303),
+        (arguments.count, 1, None),
+        (arguments.debug_level, 0, None),
+        (arguments.buffer_pages, 1, 1 << 31),
+        (arguments.duration_ns, 1, 604_800 * 10**9),
+        (arguments.pause_ns, 0, 604_800 * 10**9),
+    ],
+)
+@given(text=st.text() | st.integers().map(str) | st.floats().map(str) | st.decimals().map(str))
+@example("sNaN")
+@example("9" * 5000)
+@example("1e999999999999999999")
+def test_any_text_is_a_value_in_range_or_an_argument_error(
+    parse: Callable[[str], int], lowest: int, highest: int | None, text: str
+) -> None:
+    try:
+        value = parse(text)
+    except ArgumentTypeError:
+        return
+    assert isinstance(value, int)
+    assert value >= lowest
+    assert highest is None or value <= highest

@@ -1,0 +1,288 @@
+"""The command line as users meet it: run as a process, judged by output and exit code."""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from samples import EVERYTHING, REVALIDATOR, bare_sample
+
+from kernel_delay import cli, commands
+from kernel_delay.commands import capture
+from kernel_delay.errors import OutputError, TimeoutExpiredError
+from kernel_delay.reporters import json, text
+
+COMMAND = [sys.executable, "-m", "kernel_delay"]
+
+
+def kernel_delay(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60)
+
+
+def assert_one_line(stderr: str, *parts: str) -> None:
+    assert stderr.startswith("kernel-delay: ")
+    assert stderr.endswith("\n")
+    assert stderr[:-1].isprintable()
+    for part in parts:
+        assert part in stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--pid", "vswitchd"], ["--pid", "'vswitchd'"]),
+        (["-p", "0"], ["--pid", "at least 1"]),
+        (["-p", "-5"], ["--pid", "at least 1"]),
+        (["-p", "4194304"], ["--pid", "at most"]),
+        (["--pid"], ["--pid", "argument"]),
+        (["--sample-time", "0"], ["--sample-time", "more than 0"]),
+        (["--sample-time", "-1"], ["--sample-time", "'-1'"]),
+        (["--sample-time", "nan"], ["--sample-time", "'nan'"]),
+        (["--sample-time", "1e12"], ["--sample-time", "604,800"]),
+        (["--sample-time", "half"], ["--sample-time", "number of seconds"]),
+        (["--sample-interval", "-0.1"], ["--sample-interval"]),
+        (["--sample-count", "0"], ["--sample-count", "at least 1"]),
+        (["--sample-count", "1.5"], ["--sample-count", "whole number"]),
+        (["--buffer-page-count", "0"], ["--buffer-page-count", "at least 1"]),
+        (["--buffer-page-count", "99999999"], ["--buffer-page-count", "at most"]),
+        (["--debug", "much"], ["--debug", "whole number"]),
+        (["--pids", "1"], ["--pids"]),
+        (["--sample-cou", "1"], ["--sample-cou"]),
+        (["capture", "extra"], ["extra", "kernel-delay capture --help"]),
+        (["catpure"], ["'catpure'", "capture"]),
+        (["--pid", "a\nb\x1b[31m"], ["\\n", "\\x1b"]),
+    ],
+)
+def test_usage_error_is_one_line_and_ex_usage(arguments: list[str], parts: list[str]) -> None:
+    result = kernel_delay(*arguments)
+    assert result.returncode == os.EX_USAGE
+    assert result.stdout == ""
+    assert_one_line(result.stderr, *parts)
+
+
+def test_pid_without_process() -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    result = kernel_delay("--pid", str(process.pid))
+    assert result.returncode == os.EX_NOINPUT
+    assert_one_line(result.stderr, f"no process {process.pid}")
+
+
+def test_kernel_thread() -> None:
+    kthreadd = Path("/proc/2/comm")
+    if not kthreadd.exists() or kthreadd.read_text() != "kthreadd\n":
+        pytest.skip("kthreadd can't be seen from this PID namespace")
+    result = kernel_delay("--pid", "2")
+    assert result.returncode == os.EX_UNAVAILABLE
+    assert_one_line(result.stderr, "kernel thread kthreadd")
+
+
+AmongProcesses = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_no_vswitchd(among_processes: AmongProcesses) -> None:
+    result = among_processes(["sleep"], "-m", "kernel_delay")
+    assert result.returncode == os.EX_NOINPUT
+    assert_one_line(result.stderr, "no process is named ovs-vswitchd", "--pid", "--pid=host")
+
+
+def test_several_vswitchds_are_listed(among_processes: AmongProcesses) -> None:
+    result = among_processes(["ovs-vswitchd", "ovs-vswitchd", "sleep"], "-m", "kernel_delay")
+    assert result.returncode == os.EX_USAGE
+    # The namespace's first process is 1; its children have the PIDs after it.
+    assert_one_line(result.stderr, "2 processes are named ovs-vswitchd, PIDs 2, 3;", "--pid")
+
+
+def test_thread_is_said_to_be_taken_as_its_process() -> None:
+    if shutil.which("setpriv") is None or os.geteuid() != 0:
+        pytest.skip("setpriv and root are needed to end the capture at its capabilities")
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    drop = ["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin", "--inh-caps=-all"]
+    command = [*drop, *COMMAND, "-p", str(thread.native_id)]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    finally:
+        done.set()
+        thread.join()
+    assert result.returncode == os.EX_NOPERM
+    note, error = result.stderr.splitlines(keepends=True)
+    assert_one_line(note, f"{thread.native_id} is a thread of process {os.getpid()}")
+    assert_one_line(error, "CAP_BPF")
+
+
+def test_help_lists_options_and_commands() -> None:
+    result = kernel_delay("--help")
+    assert (result.returncode, result.stderr) == (os.EX_OK, "")
+    for word in ("--sample-time", "--json", "--debug", "--version", *commands.COMMANDS):
+        assert word in result.stdout
+
+
+@pytest.mark.parametrize("name", commands.COMMANDS)
+def test_each_command_has_its_help(name: str) -> None:
+    result = kernel_delay(name, "--help")
+    assert result.returncode == os.EX_OK
+    assert result.stdout.startswith(f"usage: kernel-delay {name} ")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["capture", "--help"], ["--sample-time", "0"]])
+def test_what_measures_nothing_imports_no_library(arguments: list[str]) -> None:
+    script = (
+        "import sys; from kernel_delay.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('msgspec', 'rich', 'cffi', 'importlib.metadata') if m in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True
+    )
+    assert result.stdout.splitlines()[-1] == "[]", result.stderr
+
+
+def test_plain_text_does_not_import_rich() -> None:
+    script = (
+        "import contextlib, sys; from kernel_delay.commands import capture\n"
+        "with contextlib.ExitStack() as stack: capture.open_reports(None, stack)\n"
+        "print('rich' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert result.stdout == "False\n", result.stderr
+
+
+def help_to(stdout: int, unbuffered: str) -> subprocess.CompletedProcess[str]:
+    """Print the help; buffered, it meets a write error only when it is flushed."""
+    env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    command = [*COMMAND, "--help"]
+    return subprocess.run(
+        command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, env=env
+    )
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_reader_that_has_gone_ends_it_quietly(unbuffered: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = help_to(writing, unbuffered)
+    os.close(writing)
+    assert result.returncode == 128 + signal.SIGPIPE
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_full_disk_is_one_line(unbuffered: str) -> None:
+    with open("/dev/full", "w") as full:
+        result = help_to(full.fileno(), unbuffered)
+    assert result.returncode == os.EX_IOERR
+    assert_one_line(result.stderr, "No space left on device")
+
+
+def raise_from_command(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Have the capture command fail with `error`."""
+
+    def run(_: argparse.Namespace) -> int:
+        raise error
+
+    monkeypatch.setattr(capture, "run", run)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (TimeoutExpiredError("no trigger\ncame"), os.EX_TEMPFAIL, "no trigger\\x0acame"),
+        (OSError(5, "Input/output error", "x\x1b"), os.EX_IOERR, "x\\x1b: Input/output error"),
+        (ValueError("odd"), os.EX_SOFTWARE, "internal error: ValueError: odd; --debug shows where"),
+    ],
+)
+def test_every_error_is_a_line_and_with_debug_a_traceback_too(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    status: int,
+    line: str,
+) -> None:
+    monkeypatch.setattr(cli, "_discard_output", lambda: None)  # pytest's own stdout
+    raise_from_command(monkeypatch, error)
+    assert cli.main([]) == status
+    assert capsys.readouterr() == ("", f"kernel-delay: {line}\n")
+
+    assert cli.main(["--debug"]) == status
+    stderr = capsys.readouterr().err
+    assert stderr.startswith("Traceback")
+    assert stderr.endswith(f"kernel-delay: {line}\n")
+
+
+def test_interrupt_outside_a_window_is_told_by_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raise_from_command(monkeypatch, KeyboardInterrupt())
+    assert cli.main([]) == 128 + signal.SIGINT
+    assert capsys.readouterr() == ("", "")
+
+
+def report_all(json_file: str | None) -> None:
+    with ExitStack() as stack:
+        reports = capture.open_reports(json_file, stack)
+        for sample in (EVERYTHING, bare_sample(REVALIDATOR)):
+            for report in reports:
+                report(sample)
+
+
+def test_text_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    report_all(None)
+    expected = text.render(EVERYTHING) + text.render(bare_sample(REVALIDATOR))
+    assert capsys.readouterr().out == expected
+
+
+def test_json_on_stdout_takes_the_place_of_the_text(capsys: pytest.CaptureFixture[str]) -> None:
+    report_all("-")
+    expected = json.render(EVERYTHING) + json.render(bare_sample(REVALIDATOR))
+    assert capsys.readouterr().out == expected
+
+
+def test_json_in_a_file_goes_with_the_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "samples.jsonl"
+    report_all(str(file))
+    assert file.read_text() == json.render(EVERYTHING) + json.render(bare_sample(REVALIDATOR))
+    expected = text.render(EVERYTHING) + text.render(bare_sample(REVALIDATOR))
+    assert capsys.readouterr().out == expected
+
+
+def test_each_sample_is_in_the_file_when_it_was_taken(tmp_path: Path) -> None:
+    file = tmp_path / "samples.jsonl"
+    with ExitStack() as stack:
+        for report in capture.open_reports(str(file), stack):
+            report(EVERYTHING)
+        assert file.read_text() == json.render(EVERYTHING)
+
+
+def test_json_file_that_cannot_be_made(tmp_path: Path) -> None:
+    with ExitStack() as stack, pytest.raises(OutputError, match="No such file or directory"):
+        capture.open_reports(str(tmp_path / "none" / "samples.jsonl"), stack)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], None),
+        (["--json"], "-"),
+        (["--json", "-"], "-"),
+        (["--json", "out.jsonl"], "out.jsonl"),
+        (["--json", "--sample-count", "2"], "-"),
+    ],
+)
+def test_json_option(arguments: list[str], expected: str | None) -> None:
+    parser = argparse.ArgumentParser()
+    capture.add_arguments(parser)
+    args = parser.parse_args(arguments)
+    assert args.json_file == expected
+    assert (args.sample_time_ns, args.sample_interval_ns) == (500_000_000, 0)

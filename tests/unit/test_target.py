@@ -1,0 +1,163 @@
+"""Finding the process, on real processes."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kernel_delay.errors import NoInputError, UnavailableError
+from kernel_delay.target import find_target, thread_names
+
+PF_KTHREAD = 0x0020_0000
+
+
+@pytest.fixture
+def other_thread() -> Iterator[int]:
+    """The id of a second thread of this process."""
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    assert thread.native_id is not None
+    yield thread.native_id
+    done.set()
+    thread.join()
+
+
+def test_own_process_is_found_with_its_name_and_program() -> None:
+    target = find_target(os.getpid())
+    assert target.pid == os.getpid()
+    assert target.comm == Path("/proc/self/comm").read_text().strip()
+    assert target.exe == os.path.realpath("/proc/self/exe")
+    assert target.note is None
+
+
+def test_thread_is_taken_as_its_process_and_said_so(other_thread: int) -> None:
+    target = find_target(other_thread)
+    assert target.pid == os.getpid()
+    assert target.note == (
+        f"{other_thread} is a thread of process {os.getpid()}: measuring process {os.getpid()}"
+    )
+
+
+def test_pid_that_was_collected_is_no_process() -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    with pytest.raises(NoInputError, match=f"no process {process.pid}"):
+        find_target(process.pid)
+
+
+def test_zombie_has_exited() -> None:
+    process = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    try:
+        with pytest.raises(NoInputError, match=f"process {process.pid} has exited"):
+            find_target(process.pid)
+    finally:
+        process.wait()
+
+
+def test_process_without_its_first_thread_still_lives() -> None:
+    # Exits the calling thread alone, which glibc's exit() would not.
+    sys_exit = {"x86_64": 60, "aarch64": 93}.get(platform.machine())
+    if sys_exit is None:
+        pytest.skip(f"the number of exit(2) on {platform.machine()} is not known here")
+    script = (
+        "import ctypes, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        f"ctypes.CDLL(None).syscall({sys_exit}, 0)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script])
+    try:
+        wait_until(lambda: state(process.pid) == "Z", "the first thread's exit")
+        assert find_target(process.pid).pid == process.pid
+        assert len(thread_names(process.pid)) == 2
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_kernel_thread_is_refused() -> None:
+    pid = next((p for p in pids() if flags(p) & PF_KTHREAD), None)
+    if pid is None:
+        pytest.skip("no kernel thread can be seen from this PID namespace")
+    with pytest.raises(UnavailableError, match=f"{pid} is the kernel thread"):
+        find_target(pid)
+
+
+def test_name_with_brackets_is_not_taken_for_a_state(tmp_path: Path) -> None:
+    program = tmp_path / "x) Z 2 (y"
+    shutil.copy("/bin/sleep", program)
+    process = subprocess.Popen([program, "60"])
+    try:
+        assert find_target(process.pid).comm == "x) Z 2 (y"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_names_of_threads_are_those_of_the_kernel(other_thread: int) -> None:
+    rename = Path(f"/proc/self/task/{other_thread}/comm")
+    rename.write_bytes(b"ev\nil\x1b[31m")
+    assert thread_names(os.getpid())[other_thread] == "ev\nil\x1b[31m"
+    rename.write_bytes(b"\xff\xfe \xe6\x97\xa5")
+    assert thread_names(os.getpid())[other_thread] == "\\xff\\xfe 日"
+    assert set(thread_names(os.getpid())) == {int(t) for t in os.listdir("/proc/self/task")}
+
+
+def test_names_of_a_process_that_is_gone_are_none() -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    assert thread_names(process.pid) == {}
+
+
+def test_without_pid_the_one_vswitchd_is_found(
+    among_processes: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    script = (
+        "from kernel_delay.target import find_target; import msgspec\n"
+        "print(msgspec.json.encode(find_target(None)).decode())"
+    )
+    result = among_processes(["ovs-vswitchd", "ovs-vswitchd2", "sleep"], "-c", script)
+    assert result.returncode == 0, result.stderr
+    target = json.loads(result.stdout)
+    assert target["comm"] == "ovs-vswitchd"
+    assert target["exe"].endswith("/ovs-vswitchd")
+
+
+def pids() -> list[int]:
+    """The processes that can be seen."""
+    return [int(p) for p in os.listdir("/proc") if p.isdecimal()]
+
+
+def stat(pid: int) -> list[str]:
+    """/proc/PID/stat from the state on, empty for a process that is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def state(pid: int) -> str:
+    """The state's letter."""
+    return (stat(pid) or [""])[0]
+
+
+def flags(pid: int) -> int:
+    """The PF_ flags."""
+    return int((stat(pid) or ["0"] * 7)[6])
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for what will come; the bound is for a failure alone."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, f"waited for {what} in vain"
+        time.sleep(0.01)
