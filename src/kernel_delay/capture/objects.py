@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kernel_delay.errors import KernelDelayError, PermissionDeniedError, UnavailableError
 from kernel_delay.libbpf import BpfError, BpfObject, take_log
+from kernel_delay.preflight import why_refused
 
 # libbpf puts this above the verifier's log of a program that was refused.
 VERIFIER_LOG = "BEGIN PROG LOAD LOG"
@@ -40,10 +41,7 @@ def refusal(error: BpfError) -> KernelDelayError:
     # The verifier, too, says no with EACCES, but it has a log.
     if error.errno in (errno.EPERM, errno.EACCES) and VERIFIER_LOG not in log:
         return PermissionDeniedError(
-            f"the kernel refuses eBPF ({error.filename}: {error.strerror}): run as root with "
-            "CAP_BPF and CAP_PERFMON, in a container with --privileged --pid=host; "
-            "kernel lockdown in confidentiality mode forbids it. "
-            "'kernel-delay check' says which it is"
+            f"the kernel refuses eBPF ({error.filename}: {error.strerror}): {why_refused()}"
         )
     reason = _verifier_reason(log)
     return UnavailableError(
