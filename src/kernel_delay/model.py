@@ -97,12 +97,30 @@ class Target(Struct, frozen=True):
     exe: str | None
 
 
+# What closed a window: the time asked for, a trigger, the user (Ctrl-C), the
+# process's exit, or that its stop trigger did not come in the time allowed.
+EndedBy = Literal["time", "trigger", "interrupt", "exit", "timeout"]
+
+
+class TriggerHit(Struct, frozen=True):
+    """A trigger that opened or closed a window, and the thread in whose context it was hit.
+
+    A trigger in the kernel may be hit by any process's thread. `tid` is 0 if
+    the thread is not in the PID namespace the tool runs in.
+    """
+
+    trigger: str
+    tid: int
+    comm: str
+
+
 class Window(Struct, frozen=True):
     """The time that was measured: [start_ns, stop_ns) of CLOCK_MONOTONIC.
 
     `start_time` is the wall clock at `start_ns` and `collected_time` when the
-    results were read, both in UTC. `ended_by` says what closed the window:
-    the time asked for, the user (Ctrl-C), or the process's exit.
+    results were read, both in UTC. `ended_by` says what closed the window.
+    The triggers are those that were hit, at `start_ns` and at `stop_ns`.
+    `skipped`: it is shorter than asked for, and nothing is reported of it.
     """
 
     start_ns: int
@@ -110,7 +128,10 @@ class Window(Struct, frozen=True):
     duration_ns: int
     start_time: WallClock
     collected_time: WallClock
-    ended_by: Literal["time", "interrupt", "exit"]
+    ended_by: EndedBy
+    start_trigger: TriggerHit | None = None
+    stop_trigger: TriggerHit | None = None
+    skipped: bool = False
 
 
 class Lost(Struct, frozen=True):
@@ -118,11 +139,13 @@ class Lost(Struct, frozen=True):
 
     `map_entries`: records of threads, syscalls or interrupts for which there
     was no room. `missed_events`: kernel events on which a program could not
-    run or could not reach the thread's state.
+    run or could not reach the thread's state. `missed_triggers`: hits of the
+    start trigger while there was no room for another window.
     """
 
     map_entries: int = 0
     missed_events: int = 0
+    missed_triggers: int = 0
 
 
 class Sample(Struct, frozen=True):

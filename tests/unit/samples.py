@@ -163,7 +163,7 @@ def samples(counts: st.SearchStrategy[int], times: st.SearchStrategy[int]) -> st
         duration_ns=times,
         start_time=dates,
         collected_time=dates,
-        ended_by=st.sampled_from(["time", "interrupt", "exit"]),
+        ended_by=st.sampled_from(["time", "trigger", "interrupt", "exit", "timeout"]),
     )
     return st.builds(
         Sample,

@@ -31,8 +31,11 @@ def test_fields_are_those_documented() -> None:
         "start_time": "2023-06-08T10:17:22.725127Z",
         "collected_time": "2023-06-08T10:17:23.224855Z",
         "ended_by": "exit",
+        "start_trigger": None,
+        "stop_trigger": None,
+        "skipped": False,
     }
-    assert sample["lost"] == {"map_entries": 12, "missed_events": 345}
+    assert sample["lost"] == {"map_entries": 12, "missed_events": 345, "missed_triggers": 0}
 
     thread = json.loads(json_reporter.render(bare_sample(REVALIDATOR)))["threads"][0]
     assert " ".join(thread) == (

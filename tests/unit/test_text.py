@@ -7,7 +7,9 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from samples import (
@@ -23,7 +25,7 @@ from samples import (
     window,
 )
 
-from kernel_delay.model import Lost, Sample, Thread
+from kernel_delay.model import Lost, Sample, Thread, TriggerHit
 from kernel_delay.reporters import text
 
 IDLE = bare_thread(27090, "ovs-vswitchd")
@@ -112,7 +114,8 @@ def expected_remarks(sample: Sample) -> int:
     """How many lines of remarks, the blank one before them included."""
     remarks = [
         not sample.threads,
-        sample.window.ended_by != "time",
+        sample.window.ended_by in ("interrupt", "exit", "timeout"),
+        sample.lost.missed_triggers > 0,
         sample.lost.map_entries > 0,
         sample.lost.missed_events > 0,
     ]
@@ -214,3 +217,43 @@ def test_idle_thread_has_the_headings_the_manual_shows_for_one() -> None:
         indent + "[THREAD READY STATISTICS]",
         indent + "SCHED_CNT           TOTAL ns            MAX ns",
     ]
+
+
+START = TriggerHit("up:bridge_run", 100, "ovs-vswitchd")
+STOP = TriggerHit("ur:bridge_run", 100, "ovs-vswitchd")
+
+
+def headings(changes: dict[str, Any]) -> list[str]:
+    """The report's `# …` lines, without their times, of a window changed so."""
+    sample = bare_sample(IDLE)
+    changed = msgspec.structs.replace(sample.window, **changes)
+    report = text.render(msgspec.structs.replace(sample, window=changed))
+    return [line.split(" @")[0] for line in report.splitlines() if line.startswith("#")]
+
+
+def test_triggered_window_names_its_hits_times() -> None:
+    edges = {"start_ns": 2245245505301745, "stop_ns": 2245245506911119, "duration_ns": 1609374}
+    assert headings({**edges, "start_trigger": START, "stop_trigger": STOP}) == [
+        "# Start sampling (trigger@2245245505301745)",
+        "# Stop sampling (trigger@2245245506911119)",
+        "# Triggered sample dump, stop-start delta 1,609,374 ns",
+    ]
+    assert headings({**edges, "start_trigger": START}) == [
+        "# Start sampling (trigger@2245245505301745)",
+        "# Stop sampling",
+        "# Sample dump",
+    ]
+    assert headings({**edges, "stop_trigger": STOP})[:2] == [
+        "# Start sampling",
+        "# Stop sampling (trigger@2245245506911119)",
+    ]
+
+
+def test_skipped_window_is_three_lines() -> None:
+    changes = {"start_trigger": START, "stop_trigger": STOP, "skipped": True}
+    window = msgspec.structs.replace(
+        bare_sample(IDLE).window, start_ns=1000, stop_ns=314386, duration_ns=313386, **changes
+    )
+    report = text.render(msgspec.structs.replace(bare_sample(IDLE), window=window))
+    assert len(report.splitlines()) == 3
+    assert "# Sample dump skipped, delta 313,386 ns @" in report

@@ -6,6 +6,7 @@
 #include "thread.h"
 #include "syscall.h"
 #include "interrupt.h"
+#include "trigger.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -255,5 +256,76 @@ int meet_threads(struct bpf_iter__task *ctx)
 	else if (task->__state & (__TASK_STOPPED | __TASK_TRACED))
 		state = STATE_STOPPED;
 	__sync_val_compare_and_swap(&thread->state, STATE_UNKNOWN, state);
+	return 0;
+}
+
+/*
+ * Triggers. User space loads and attaches the ones that it is asked for, to
+ * any number of places: a USDT probe may be in the code more than once. Those
+ * in user code count only in the target, those in the kernel in any context.
+ */
+SEC("kprobe")
+int on_start_uprobe(struct pt_regs *regs)
+{
+	if (is_target(bpf_get_current_task_btf()))
+		hit_start(bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("kprobe")
+int on_stop_uprobe(struct pt_regs *regs)
+{
+	if (is_target(bpf_get_current_task_btf()))
+		hit_stop(bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("kprobe")
+int on_both_uprobe(struct pt_regs *regs)
+{
+	if (is_target(bpf_get_current_task_btf()))
+		hit_both(bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("kprobe")
+int on_start_kprobe(struct pt_regs *regs)
+{
+	hit_start(bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("kprobe")
+int on_stop_kprobe(struct pt_regs *regs)
+{
+	hit_stop(bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("kprobe")
+int on_both_kprobe(struct pt_regs *regs)
+{
+	hit_both(bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tracepoint")
+int on_start_tracepoint(void *ctx)
+{
+	hit_start(bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tracepoint")
+int on_stop_tracepoint(void *ctx)
+{
+	hit_stop(bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tracepoint")
+int on_both_tracepoint(void *ctx)
+{
+	hit_both(bpf_ktime_get_ns());
 	return 0;
 }

@@ -111,7 +111,7 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	if (!is_within(&moment, thread->soft_irq_since_ns))
 		return;
 	if (vector >= SOFT_IRQ_VECTORS) {
-		count_loss(&control.missed_events);
+		count_up(&control.missed_events);
 		return;
 	}
 	record = find_record(thread, task, &moment);

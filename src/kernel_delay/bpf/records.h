@@ -47,6 +47,12 @@ enum syscall_flag {
 	SYSCALL_IS_POLL = 1,
 };
 
+/* What opens and what closes windows; with neither, user space plans both edges. */
+enum trigger_option {
+	TRIGGER_STOP = 1, /* a trigger closes windows, not the time */
+	TRIGGER_SAME_THREAD = 2, /* only in the thread that opened the window */
+};
+
 /* Set before the programs are loaded, constant to the verifier. */
 struct options {
 	__u32 tgid; /* the target, as the initial PID namespace numbers it */
@@ -54,13 +60,29 @@ struct options {
 	__u32 thread_records; /* sizes of the three record rings, powers of two */
 	__u32 syscall_records;
 	__u32 hard_irq_records;
+	__u32 trigger_options; /* enum trigger_option */
+	__u64 window_ns; /* length of a window that a trigger opens and none closes */
+	__u64 interval_ns; /* from a window's end to the first hit that may open the next */
+	__u64 shortest_ns; /* a shorter window is not one of the @window_count */
+	__u64 window_count; /* that triggers may open */
 	__u8 syscall_flags[DIRECT_SYSCALLS];
 };
 
-/* [start_ns, stop_ns); what is outside any window has both at all ones. */
+/* The thread in whose context a trigger was hit; in any process. */
+struct trigger_hit {
+	__u32 tid; /* in the tool's PID namespace, 0 if it is not there */
+	char comm[COMM_LENGTH];
+};
+
+/*
+ * [start_ns, stop_ns). A window that waits for its stop trigger has stop_ns at
+ * all ones; epoch 0, which has no window, start_ns too.
+ */
 struct window {
 	__u64 start_ns;
 	__u64 stop_ns;
+	struct trigger_hit start_hit;
+	struct trigger_hit stop_hit;
 };
 
 /*
@@ -79,6 +101,10 @@ struct ring_position {
 struct control {
 	__u64 epoch; /* number of the newest window; 0 is before the first */
 	__u64 threads_met; /* since the programs were attached */
+	__u64 opening; /* 1 while a trigger opens a window */
+	__u64 windows_read; /* epochs up to this one are read, and their places free */
+	__u64 windows_done; /* of those that triggers closed, the ones long enough */
+	__u64 missed_hits; /* start triggers that found no room for a window */
 	__u64 missed_events; /* events of the target whose thread's state was out of reach */
 	struct ring_position threads;
 	struct ring_position syscalls;

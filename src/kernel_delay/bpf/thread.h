@@ -48,7 +48,8 @@ struct {
 
 /*
  * The id of @task in the PID namespace that the tool is in: of the numbers of
- * a struct pid, one a level of nesting, the one at the tool's own level.
+ * a struct pid, one a level of nesting, the one at the tool's own level. 0 if
+ * it is not in that namespace.
  */
 static __always_inline __u32 thread_id(struct task_struct *task)
 {
@@ -59,6 +60,8 @@ static __always_inline __u32 thread_id(struct task_struct *task)
 	if (!options.pid_level)
 		return task->pid;
 	pid = BPF_CORE_READ(task, thread_pid);
+	if (BPF_CORE_READ(pid, level) < options.pid_level)
+		return 0;
 	numbers = (void *)pid + bpf_core_field_offset(struct pid, numbers);
 	bpf_probe_read_kernel(&upid, sizeof(upid), numbers + options.pid_level * sizeof(upid));
 	return upid.nr;
@@ -71,7 +74,7 @@ static __always_inline struct thread *meet_thread(struct task_struct *task, enum
 
 	thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
-		count_loss(&control.missed_events);
+		count_up(&control.missed_events);
 		return NULL;
 	}
 	if (!thread->identity) {
@@ -94,7 +97,7 @@ static __always_inline struct thread *find_thread(struct task_struct *task)
 	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
 
 	if (!thread && control.epoch)
-		count_loss(&control.missed_events);
+		count_up(&control.missed_events);
 	return thread;
 }
 

@@ -51,7 +51,7 @@ static __always_inline void count_interval(struct intervals *intervals, const st
 	intervals->count++;
 }
 
-static __always_inline void count_loss(__u64 *counter)
+static __always_inline void count_up(__u64 *counter)
 {
 	__sync_fetch_and_add(counter, 1);
 }
@@ -68,7 +68,7 @@ static __always_inline __u64 take_record(struct ring_position *ring, __u32 size)
 	if (number - ring->tail <= size)
 		return number;
 full:
-	count_loss(&ring->full);
+	count_up(&ring->full);
 	return 0;
 }
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from kernel_delay.capture._records import ffi, lib
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rings import Ring
+from kernel_delay.capture.windows import wait_for_programs
 from kernel_delay.model import HardIrqStats, Intervals, Lost, SoftIrqStats, SyscallStats, Thread
 from kernel_delay.soft_irqs import soft_irq_name
 from kernel_delay.syscalls import syscall_name
@@ -25,6 +26,13 @@ class ThreadRecords(Struct):
     hard_irqs: list[Any]
 
 
+class EpochRecords(Struct):
+    """All records of one epoch: its threads by identity, and each ring's oldest number."""
+
+    threads: dict[int, ThreadRecords]
+    oldest: dict[Ring, int]
+
+
 class Collector:
     """Reads what the programs recorded, window after window."""
 
@@ -35,47 +43,84 @@ class Collector:
         self._threads = Ring("thread_record", programs.thread_records, control.threads)
         self._syscalls = Ring("syscall_record", programs.syscall_records, control.syscalls)
         self._hard_irqs = Ring("hard_irq_record", programs.hard_irq_records, control.hard_irqs)
-        self._missed = programs.missed_events()
+        self._rings = (self._threads, self._syscalls, self._hard_irqs)
+        self._epochs: dict[int, EpochRecords] = {}
+        self._owners: dict[int, tuple[EpochRecords, ThreadRecords]] = {}
+        self._complete_ns = 0
+        self._missed_events = programs.missed_events()
+        self._missed_hits = 0
+        self._orphans = 0
 
-    def collect(self, epoch: int) -> tuple[Thread, ...]:
+    def collect(self, epoch: int, stop_ns: int) -> tuple[Thread, ...]:
         """Return the threads of which anything was counted in the epoch's window.
 
-        The epoch's records, and all older ones, are released.
+        The window must be over. The epoch's records, and all older ones, are
+        released.
         """
-        found: dict[int, ThreadRecords] = {}
-        by_identity: dict[int, ThreadRecords] = {}
-        records = self._threads.read()
-        for record in records:
-            if record.epoch == epoch:
-                parts = by_identity.setdefault(record.identity, ThreadRecords([], [], []))
-                parts.threads.append(record)
-                found[record.number] = parts
-        # Of the next epoch, if that is open, records may be there already.
-        later = (record.number for record in records if record.epoch > epoch)
-        next_thread = next(later, self._threads.next_number)
+        self._read_after(stop_ns)
+        records = self._epochs.get(epoch)
+        found = [_thread(thread) for thread in records.threads.values()] if records else []
+        self._release(epoch)
+        return tuple(thread for thread in found if thread)
 
-        syscalls = self._syscalls.read()
-        for record in syscalls:
-            if record.thread in found:
-                found[record.thread].syscalls.append(record)
-        hard_irqs = self._hard_irqs.read()
-        for record in hard_irqs:
-            if record.thread in found:
-                found[record.thread].hard_irqs.append(record)
+    def discard(self, epoch: int, stop_ns: int) -> None:
+        """Release the epoch's records, and all older ones, unread."""
+        self._read_after(stop_ns)
+        self._release(epoch)
 
-        threads = tuple(thread for parts in by_identity.values() if (thread := _thread(parts)))
-        self._threads.release(next_thread)
-        for ring, kept in ((self._syscalls, syscalls), (self._hard_irqs, hard_irqs)):
-            later = (record.number for record in kept if record.thread >= next_thread)
-            ring.release(next(later, ring.next_number))
-        return threads
+    def _read_after(self, stop_ns: int) -> None:
+        """Take in all that was recorded before `stop_ns`, which is past.
+
+        A syscall's and an interrupt's record is made after its thread's, so
+        with the heads taken in that order the thread's is always read too.
+        """
+        if stop_ns < self._complete_ns:
+            return
+        complete_ns = int(lib.monotonic_ns())
+        hard_irq_head, syscall_head = self._hard_irqs.head(), self._syscalls.head()
+        thread_head = self._threads.head()
+        wait_for_programs()
+        self._complete_ns = complete_ns
+        for record in self._threads.read_to(thread_head):
+            epoch = self._epochs.setdefault(record.epoch, EpochRecords({}, {}))
+            thread = epoch.threads.setdefault(record.identity, ThreadRecords([], [], []))
+            thread.threads.append(record)
+            epoch.oldest.setdefault(self._threads, record.number)
+            self._owners[record.number] = epoch, thread
+        for ring, head in ((self._syscalls, syscall_head), (self._hard_irqs, hard_irq_head)):
+            for record in ring.read_to(head):
+                self._assign(record, ring)
+
+    def _assign(self, record: Any, ring: Ring) -> None:
+        """Give a syscall's or an interrupt's record to its thread's."""
+        if record.thread not in self._owners:
+            # Released: user space was too slow to see a window's last events.
+            self._orphans += 1
+            return
+        epoch, thread = self._owners[record.thread]
+        (thread.syscalls if ring is self._syscalls else thread.hard_irqs).append(record)
+        epoch.oldest.setdefault(ring, record.number)
+
+    def _release(self, epoch: int) -> None:
+        for older in [number for number in self._epochs if number <= epoch]:
+            for thread in self._epochs.pop(older).threads.values():
+                for record in thread.threads:
+                    del self._owners[record.number]
+        for ring in self._rings:
+            kept = (records.oldest.get(ring) for records in self._epochs.values())
+            ring.release(min(filter(None, kept), default=ring.next_number))
 
     def lost(self) -> Lost:
         """Return what was lost since the last call."""
-        rings = (self._threads, self._syscalls, self._hard_irqs)
-        missed = self._programs.missed_events()
-        new_missed, self._missed = missed - self._missed, missed
-        return Lost(map_entries=sum(ring.newly_full() for ring in rings), missed_events=new_missed)
+        missed_events = self._programs.missed_events()
+        missed_hits = self._programs.missed_hits()
+        lost = Lost(
+            map_entries=sum(ring.newly_full() for ring in self._rings) + self._orphans,
+            missed_events=missed_events - self._missed_events,
+            missed_triggers=missed_hits - self._missed_hits,
+        )
+        self._missed_events, self._missed_hits, self._orphans = missed_events, missed_hits, 0
+        return lost
 
 
 def _thread(parts: ThreadRecords) -> Thread | None:

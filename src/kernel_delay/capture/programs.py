@@ -11,34 +11,40 @@ from typing import Any, Self
 from kernel_delay.capture._records import ffi, lib
 from kernel_delay.capture.namespace import find_process
 from kernel_delay.capture.objects import load_object, open_object, refusal
-from kernel_delay.libbpf import BpfError, BpfObject, Program
+from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.capture.trigger_programs import (
+    attach_triggers,
+    needed_program_names,
+    trigger_program_names,
+)
+from kernel_delay.capture.windows import NEVER_NS
+from kernel_delay.libbpf import BpfError, Notices, Program
 from kernel_delay.syscalls import POLLS, syscall_number
 
 # Sizes of the record rings, powers of two. Two windows' worth is needed, as
-# one is read while the next is open: 5,000 threads with a dozen syscalls each
-# fit, in 12 + 8 + 1 MiB of the kernel's memory.
+# one is read while the next is open: 5,000 threads with a handful of syscalls
+# each fit, in 11 + 4 + 0.5 MiB of the kernel's memory.
 THREAD_RECORDS = 1 << 14
 SYSCALL_RECORDS = 1 << 16
 HARD_IRQ_RECORDS = 1 << 12
-
-# Never reached: what is outside every window is after this.
-NEVER_NS = (1 << 64) - 1
 
 
 class Programs:
     """capture.bpf.c in the kernel for one process, from construction to close().
 
     `control` is the shared struct control; `thread_records`, `syscall_records`
-    and `hard_irq_records` are the rings' memory, read-only.
+    and `hard_irq_records` are the rings' memory, read-only. There is a notice
+    in `notices` when a trigger opened or closed a window.
     """
 
     control: Any
     thread_records: mmap.mmap
     syscall_records: mmap.mmap
     hard_irq_records: mmap.mmap
+    notices: Notices
 
-    def __init__(self, pid: int) -> None:
-        """Load and attach to what the tool sees as process `pid`.
+    def __init__(self, pid: int, plan: WindowPlan) -> None:
+        """Load and attach to what the tool sees as process `pid`, with the plan's triggers.
 
         Raises PermissionDeniedError or UnavailableError when the kernel refuses.
         """
@@ -46,10 +52,14 @@ class Programs:
         with ExitStack() as failing:
             failing.callback(self.close)
             self._object = self._closing.enter_context(open_object("capture"))
-            _set_options(self._object, pid)
+            self._set_process(pid)
+            self._set_sizes()
+            self._set_plan(plan)
             load_object(self._object)
             self._map_memory()
             self._attach()
+            for link in attach_triggers(self._object, pid, plan):
+                self._closing.callback(link.close)
             failing.pop_all()
 
     def __enter__(self) -> Self:
@@ -77,6 +87,8 @@ class Programs:
         self.thread_records = self._object.map("thread_records").mmap()
         self.syscall_records = self._object.map("syscall_records").mmap()
         self.hard_irq_records = self._object.map("hard_irq_records").mmap()
+        self.notices = Notices(self._object.map("notices"))
+        self._closing.callback(self.notices.close)
 
     def _attach(self) -> None:
         """Attach all programs, and then meet the threads that are there already."""
@@ -89,27 +101,51 @@ class Programs:
             raise refusal(error) from error
 
     def _tracing_programs(self) -> list[Program]:
-        return [program for program in self._object.programs() if program.name != "meet_threads"]
+        others = trigger_program_names() | {"meet_threads"}
+        return [program for program in self._object.programs() if program.name not in others]
 
     def missed_events(self) -> int:
         """Return how many events were missed since the programs were attached."""
         misses = sum(program.recursion_misses() for program in self._tracing_programs())
         return misses + int(lib.load_counter(ffi.addressof(self.control, "missed_events")))
 
+    def missed_hits(self) -> int:
+        """Return how many start triggers found no room for a window."""
+        return int(lib.load_counter(ffi.addressof(self.control, "missed_hits")))
 
-def _set_options(bpf_object: BpfObject, pid: int) -> None:
-    options = ffi.cast("struct options *", bpf_object.map(".rodata.options").initial_values())
-    process = find_process(pid)
-    options.tgid = process.tgid
-    options.pid_level = process.pid_level
-    for ring, entries in (
-        ("thread_records", THREAD_RECORDS),
-        ("syscall_records", SYSCALL_RECORDS),
-        ("hard_irq_records", HARD_IRQ_RECORDS),
-    ):
-        setattr(options, ring, entries)
-        bpf_object.map(ring).max_entries = entries
-    for name in POLLS:
-        number = syscall_number(name)
-        if number is not None:
-            options.syscall_flags[number] |= lib.SYSCALL_IS_POLL
+    def _options(self) -> Any:
+        """Return the struct options that the programs will have when they are loaded."""
+        initial = self._object.map(".rodata.options").initial_values()
+        return ffi.cast("struct options *", initial)
+
+    def _set_process(self, pid: int) -> None:
+        options = self._options()
+        process = find_process(pid)
+        options.tgid = process.tgid
+        options.pid_level = process.pid_level
+        for name in POLLS:
+            number = syscall_number(name)
+            if number is not None:
+                options.syscall_flags[number] |= lib.SYSCALL_IS_POLL
+
+    def _set_sizes(self) -> None:
+        for ring, entries in (
+            ("thread_records", THREAD_RECORDS),
+            ("syscall_records", SYSCALL_RECORDS),
+            ("hard_irq_records", HARD_IRQ_RECORDS),
+        ):
+            setattr(self._options(), ring, entries)
+            self._object.map(ring).max_entries = entries
+
+    def _set_plan(self, plan: WindowPlan) -> None:
+        options = self._options()
+        options.window_ns = plan.sample_time_ns
+        options.interval_ns = plan.interval_ns
+        options.shortest_ns = plan.shortest_ns
+        options.window_count = plan.count
+        if plan.stop:
+            options.trigger_options |= lib.TRIGGER_STOP
+        if plan.same_thread:
+            options.trigger_options |= lib.TRIGGER_SAME_THREAD
+        for name in trigger_program_names() - needed_program_names(plan):
+            self._object.program(name).autoload = False

@@ -20,7 +20,7 @@ typedef uint64_t __u64;
 
 FUNCTIONS = """
 void publish_window(struct control *control, uint64_t start_ns, uint64_t stop_ns);
-void set_stop(struct control *control, uint64_t stop_ns);
+int end_window(struct control *control, uint64_t epoch, uint64_t stop_ns);
 uint64_t load_counter(const uint64_t *counter);
 void store_counter(uint64_t *counter, uint64_t value);
 uint64_t monotonic_ns(void);

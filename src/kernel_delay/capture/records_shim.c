@@ -7,6 +7,7 @@
 #include <linux/membarrier.h>
 #include <linux/types.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,13 +32,22 @@ static void publish_window(struct control *control, uint64_t start_ns, uint64_t 
 
 	window->start_ns = start_ns;
 	window->stop_ns = stop_ns;
+	memset(&window->start_hit, 0, sizeof(window->start_hit));
+	memset(&window->stop_hit, 0, sizeof(window->stop_hit));
 	store_counter((uint64_t *)&control->epoch, epoch);
 }
 
-/* Moves the end of the newest window. */
-static void set_stop(struct control *control, uint64_t stop_ns)
+/* Moves the end of @epoch's window forward to @stop_ns. Returns 0 if it is not later. */
+static int end_window(struct control *control, uint64_t epoch, uint64_t stop_ns)
 {
-	store_counter((uint64_t *)&control->windows[control->epoch % WINDOWS].stop_ns, stop_ns);
+	uint64_t *edge = (uint64_t *)&control->windows[epoch % WINDOWS].stop_ns;
+	uint64_t old_ns = load_counter(edge);
+
+	while (stop_ns < old_ns)
+		if (__atomic_compare_exchange_n(edge, &old_ns, stop_ns, 0, __ATOMIC_ACQ_REL,
+						__ATOMIC_ACQUIRE))
+			return 1;
+	return 0;
 }
 
 static uint64_t monotonic_ns(void)

@@ -4,13 +4,14 @@ The other side is take_record() in bpf/window.h.
 """
 
 import mmap
+from collections.abc import Iterator
 from typing import Any
 
 from kernel_delay.capture._records import ffi, lib
 
 
 class Ring:
-    """One ring of records, from the oldest that was not released on."""
+    """One ring of records."""
 
     def __init__(self, kind: str, memory: mmap.mmap, position: Any) -> None:
         """Read `memory` as records of `struct kind`.
@@ -19,28 +20,29 @@ class Ring:
         move on, and whose tail release() does.
         """
         self._records = ffi.from_buffer(f"struct {kind}[]", memory)
-        self._size = len(memory) // ffi.sizeof(f"struct {kind}")
-        self._size = 1 << (self._size.bit_length() - 1)
+        fitting = len(memory) // ffi.sizeof(f"struct {kind}")
+        self._size = 1 << (fitting.bit_length() - 1)
         self._position = position
-        self._head = 0
         self._full = 0
+        self.next_number = 1
 
-    def read(self) -> list[Any]:
-        """Return the records made until now that are not released.
+    def head(self) -> int:
+        """Return the number of the newest record, which may still be being made."""
+        return self._load("head")
 
-        They stay in the ring's memory: copy what is needed before release().
+    def read_to(self, head: int) -> Iterator[Any]:
+        """Yield the records after the last one read, up to number `head`.
+
+        All programs that were running when `head` was taken must have ended:
+        then a number without a record is one that found no room. The records
+        stay in the ring's memory until they are released.
         """
-        tail = int(self._position.tail)
-        self._head = min(self._load("head"), tail + self._size)
-        records = (self._records[number % self._size] for number in range(tail + 1, self._head + 1))
-        return [
-            record for number, record in enumerate(records, tail + 1) if record.number == number
-        ]
-
-    @property
-    def next_number(self) -> int:
-        """Number of the first record that the last read() did not see."""
-        return self._head + 1
+        numbers = range(self.next_number, min(head, self._position.tail + self._size) + 1)
+        self.next_number = max(self.next_number, head + 1)
+        for number in numbers:
+            record = self._records[number % self._size]
+            if record.number == number:
+                yield record
 
     def release(self, until: int) -> None:
         """Give what is before record number `until` back to the programs."""

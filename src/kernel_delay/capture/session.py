@@ -2,21 +2,23 @@
 
 import datetime
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from msgspec import Struct
 
-from kernel_delay.capture._records import lib
+from kernel_delay.capture._records import ffi, lib
 from kernel_delay.capture.collector import Collector
+from kernel_delay.capture.plan import TriggerPoints, WindowPlan
 from kernel_delay.capture.programs import Programs
-from kernel_delay.capture.waiting import Ended, Waiter
-from kernel_delay.capture.windows import Windows, wait_for_programs
+from kernel_delay.capture.schedule import Over, TriggeredWindows, timed_windows
+from kernel_delay.capture.waiting import Waiter
+from kernel_delay.capture.windows import Windows
 from kernel_delay.errors import NoInputError
 from kernel_delay.libbpf import start_log
-from kernel_delay.model import Sample, Target, Window
+from kernel_delay.model import EndedBy, Sample, Target, Thread, TriggerHit, Window
 from kernel_delay.target import ProcessTarget
 
 
@@ -35,10 +37,21 @@ class SessionOptions(Struct, frozen=True):
 class Session:
     """Measures one process. Used as a context manager, it detaches at the end."""
 
-    def __init__(self, target: ProcessTarget, options: SessionOptions) -> None:
-        """Prepare; entering the session loads and attaches."""
+    def __init__(
+        self,
+        target: ProcessTarget,
+        plan: WindowPlan,
+        options: SessionOptions,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """Prepare; entering the session loads and attaches.
+
+        `tell` is called with what is waited for, when that takes a while.
+        """
         self._target = target
+        self._plan = plan
         self._options = options
+        self._tell = tell
         self._closing = ExitStack()
 
     def __enter__(self) -> Self:
@@ -51,9 +64,10 @@ class Session:
         with ExitStack() as failing:
             failing.callback(self._closing.close)
             self._waiter = self._closing.enter_context(_watch(self._target.pid))
-            programs = self._closing.enter_context(Programs(self._target.pid))
-            self._windows = Windows(programs.control)
-            self._collector = Collector(programs)
+            self._programs = Programs(self._target.pid, self._plan)
+            self._closing.enter_context(self._programs)
+            self._windows = Windows(self._programs.control)
+            self._collector = Collector(self._programs)
             failing.pop_all()
         return self
 
@@ -66,58 +80,64 @@ class Session:
         """Detach and unload."""
         self._closing.close()
 
-    def samples(self, sample_time_ns: int, count: int, interval_ns: int) -> Iterator[Sample]:
-        """Measure `count` windows of `sample_time_ns` each, `interval_ns` apart.
+    def samples(self) -> Iterator[Sample]:
+        """Measure the plan's windows; yield the Sample of each when it is over.
 
-        Without an interval the next window is opened before the last one is
-        read. SIGINT, SIGTERM and the process's exit end the window there: its
-        Sample is yielded, and is the last one.
+        A window that is too short to be one of the plan's is yielded as
+        skipped, without threads. SIGINT, SIGTERM and the process's exit end
+        the open window: it is yielded, and is the last one.
         """
-        epoch = self._windows.open(sample_time_ns)
-        for left in reversed(range(count)):
-            ended = self._wait_for(epoch)
-            goes_on = left > 0 and ended == "time"
-            measured = epoch
-            if goes_on and not interval_ns:
-                epoch = self._windows.open(sample_time_ns)
-            yield self._collect(measured, ended)
-            if not goes_on:
-                return
-            if interval_ns:
-                if self._waiter.wait_until(lib.monotonic_ns() + interval_ns) != "time":
-                    return
-                epoch = self._windows.open(sample_time_ns)
+        for epoch, ended in self._schedule():
+            yield self._sample(epoch, ended)
+            self._windows.free(epoch)
 
-    def _wait_for(self, epoch: int) -> Ended:
-        _, stop_ns = self._windows.edges(epoch)
-        ended = self._waiter.wait_until(stop_ns)
-        if ended != "time":
-            self._windows.end()
-            self._waiter.sleep_until(self._windows.edges(epoch)[1])
-        return ended
+    def _schedule(self) -> Iterable[Over]:
+        if self._plan.start is None and self._plan.stop is None:
+            return timed_windows(self._plan, self._windows, self._waiter)
+        notices = self._programs.notices
+        return TriggeredWindows(self._plan, self._windows, self._waiter, notices, self._tell)
 
-    def _collect(self, epoch: int, ended: Ended) -> Sample:
-        wait_for_programs()
-        start_ns, stop_ns = self._windows.edges(epoch)
-        now = datetime.datetime.now(datetime.UTC)
-        since_start_ns = int(lib.monotonic_ns()) - start_ns
+    def _sample(self, epoch: int, ended: EndedBy) -> Sample:
+        window = self._window(epoch, ended)
+        threads: tuple[Thread, ...] = ()
+        if window.skipped:
+            self._collector.discard(epoch, window.stop_ns)
+        else:
+            threads = self._collector.collect(epoch, window.stop_ns)
         uname = os.uname()
         return Sample(
             schema="kernel-delay/1",
             target=Target(pid=self._target.pid, comm=self._target.comm, exe=self._target.exe),
             kernel=uname.release,
             host=uname.nodename,
-            window=Window(
-                start_ns=start_ns,
-                stop_ns=stop_ns,
-                duration_ns=stop_ns - start_ns,
-                start_time=now - datetime.timedelta(microseconds=since_start_ns / 1000),
-                collected_time=now,
-                ended_by=ended,
-            ),
-            threads=self._collector.collect(epoch),
+            window=window,
+            threads=threads,
             lost=self._collector.lost(),
         )
+
+    def _window(self, epoch: int, ended: EndedBy) -> Window:
+        start_ns, stop_ns = self._windows.edges(epoch)
+        start_hit, stop_hit = self._windows.hits(epoch)
+        now = datetime.datetime.now(datetime.UTC)
+        since_start_ns = int(lib.monotonic_ns()) - start_ns
+        return Window(
+            start_ns=start_ns,
+            stop_ns=stop_ns,
+            duration_ns=stop_ns - start_ns,
+            start_time=now - datetime.timedelta(microseconds=since_start_ns / 1000),
+            collected_time=now,
+            ended_by=ended,
+            start_trigger=_hit(self._plan.start, start_hit),
+            stop_trigger=_hit(self._plan.stop, stop_hit) if ended == "trigger" else None,
+            skipped=ended == "trigger" and stop_ns - start_ns < self._plan.shortest_ns,
+        )
+
+
+def _hit(trigger: TriggerPoints | None, hit: Any) -> TriggerHit | None:
+    if trigger is None:
+        return None
+    comm = ffi.string(hit.comm).decode(errors="backslashreplace")
+    return TriggerHit(trigger=trigger.text, tid=hit.tid, comm=comm)
 
 
 def _watch(pid: int) -> Waiter:

@@ -1,4 +1,4 @@
-"""Waiting for a moment, unless the user or the measured process ends it earlier."""
+"""Waiting, unless the user or the measured process ends it earlier."""
 
 import os
 import select
@@ -8,12 +8,13 @@ from types import FrameType, TracebackType
 from typing import Any, Literal, Self
 
 from kernel_delay.capture._records import lib
+from kernel_delay.libbpf import Notices
 
 Ended = Literal["time", "interrupt", "exit"]
 
 
 class Waiter:
-    """Waits on the clock, on SIGINT and SIGTERM, and on a process's exit.
+    """Waits on the clock, on SIGINT and SIGTERM, on a process's exit and on notices.
 
     While it is entered the two signals end a wait instead of the tool.
     """
@@ -49,12 +50,9 @@ class Waiter:
 
     def wait_until(self, moment_ns: int) -> Ended:
         """Wait for the CLOCK_MONOTONIC moment, and return what ended the wait."""
-        poll = select.poll()
-        poll.register(self._process, select.POLLIN)
-        poll.register(self._wakeup, select.POLLIN)
         while True:
             left_ms = (moment_ns - int(lib.monotonic_ns())) // 1_000_000
-            ready = [fd for fd, _ in poll.poll(max(0, left_ms))]
+            ready = self._poll(max(0, left_ms))
             if left_ms <= 0:
                 self.sleep_until(moment_ns)
                 return "time"
@@ -62,6 +60,27 @@ class Waiter:
                 return "interrupt"
             if self._process in ready:
                 return "exit"
+
+    def wait_for_notice(self, notices: Notices, deadline_ns: int | None) -> Ended | None:
+        """Wait for a notice, or for what else ends the wait; None is a notice."""
+        left_ms = None
+        if deadline_ns is not None:
+            left_ms = max(0, -(-(deadline_ns - int(lib.monotonic_ns())) // 1_000_000))
+        ready = self._poll(left_ms, notices.fileno())
+        if self._interrupted:
+            return "interrupt"
+        if notices.fileno() in ready:
+            notices.clear()
+            return None
+        if self._process in ready:
+            return "exit"
+        return "time" if not ready else None
+
+    def _poll(self, timeout_ms: int | None, *more: int) -> list[int]:
+        poll = select.poll()
+        for fd in (self._process, self._wakeup, *more):
+            poll.register(fd, select.POLLIN)
+        return [fd for fd, _ in poll.poll(timeout_ms)]
 
     @staticmethod
     def sleep_until(moment_ns: int) -> None:

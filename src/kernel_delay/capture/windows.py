@@ -3,10 +3,13 @@
 import time
 from typing import Any
 
-from kernel_delay.capture._records import lib
+from kernel_delay.capture._records import ffi, lib
 
 # How far ahead a window's edge is set, so that it is set before it comes.
 LEAD_NS = 50_000
+
+# The stop of a window that nothing has closed yet; outside every window.
+NEVER_NS = (1 << 64) - 1
 
 # Longer than any program runs: for kernels that refuse to say when all are done.
 PROGRAM_S = 0.01
@@ -19,33 +22,52 @@ class Windows:
         """Open windows in `control`."""
         self._control = control
 
-    def open(self, duration_ns: int) -> int:
+    @property
+    def newest(self) -> int:
+        """Epoch of the window opened last, 0 before the first one."""
+        return int(lib.load_counter(ffi.addressof(self._control, "epoch")))
+
+    def open(self, duration_ns: int | None) -> int:
         """Open a window of exactly that length, about now; return its epoch.
 
-        Its start must still be to come when it is there for the programs to
-        see: if this process was kept from the CPU just then, a later one is
-        opened.
+        With no length a stop trigger closes it. Its start must still be to
+        come when it is there for the programs to see: if this process was
+        kept from the CPU just then, a later one is opened.
         """
         while True:
             start_ns = lib.monotonic_ns() + LEAD_NS
-            lib.publish_window(self._control, start_ns, start_ns + duration_ns)
+            stop_ns = NEVER_NS if duration_ns is None else start_ns + duration_ns
+            lib.publish_window(self._control, start_ns, stop_ns)
             if lib.monotonic_ns() < start_ns:
-                return int(self._control.epoch)
+                return self.newest
 
-    def end(self) -> None:
-        """End the newest window about now, unless it has ended already."""
+    def end(self, epoch: int) -> None:
+        """End the epoch's window about now, unless it ends earlier."""
         while True:
             stop_ns = lib.monotonic_ns() + LEAD_NS
-            if stop_ns >= self.edges(int(self._control.epoch))[1]:
+            if not lib.end_window(self._control, epoch, stop_ns):
                 return
-            lib.set_stop(self._control, stop_ns)
             if lib.monotonic_ns() < stop_ns:
                 return
+
+    def open_no_more(self) -> None:
+        """Keep triggers from opening windows."""
+        lib.store_counter(ffi.addressof(self._control, "windows_done"), NEVER_NS)
+
+    def free(self, epoch: int) -> None:
+        """Let the places of this and older windows be used for new ones."""
+        lib.store_counter(ffi.addressof(self._control, "windows_read"), epoch)
 
     def edges(self, epoch: int) -> tuple[int, int]:
         """Return the start and the stop of the epoch's window, CLOCK_MONOTONIC."""
         window = self._control.windows[epoch % lib.WINDOWS]
-        return int(window.start_ns), int(window.stop_ns)
+        stop_ns = lib.load_counter(ffi.addressof(window, "stop_ns"))
+        return int(window.start_ns), int(stop_ns)
+
+    def hits(self, epoch: int) -> tuple[Any, Any]:
+        """Return the struct trigger_hit that opened and that closed the epoch's window."""
+        window = self._control.windows[epoch % lib.WINDOWS]
+        return window.start_hit, window.stop_hit
 
 
 def wait_for_programs() -> None:

@@ -81,17 +81,19 @@ def run(args: argparse.Namespace) -> int:
         print(f"kernel-delay: {printable(target.note)}", file=sys.stderr)
     preflight.check()
 
+    from kernel_delay.capture.plan import WindowPlan
     from kernel_delay.capture.session import Session, SessionOptions
 
+    plan = WindowPlan(
+        sample_time_ns=args.sample_time_ns,
+        count=args.sample_count,
+        interval_ns=args.sample_interval_ns,
+    )
     with ExitStack() as stack:
         reports = open_reports(args.json_file, stack)
         options = SessionOptions(buffer_pages=args.buffer_pages, debug=args.debug)
-        session = stack.enter_context(Session(target, options))
-        for sample in session.samples(
-            sample_time_ns=args.sample_time_ns,
-            count=args.sample_count,
-            interval_ns=args.sample_interval_ns,
-        ):
+        session = stack.enter_context(Session(target, plan, options))
+        for sample in session.samples():
             for report in reports:
                 report(sample)
     return os.EX_OK
@@ -136,7 +138,8 @@ def _text_report(file: TextIO) -> Report:
 def _json_report(file: TextIO) -> Report:
     from kernel_delay.reporters import json
 
-    return lambda sample: _write(file, json.render(sample))
+    # A window that was too short is a remark to a reader, but not a sample.
+    return lambda sample: None if sample.window.skipped else _write(file, json.render(sample))
 
 
 def _write(file: TextIO, rendered: str) -> None:

@@ -1,5 +1,9 @@
 """A thin binding of libbpf: objects, their maps and programs, and links."""
 
-from kernel_delay.libbpf.object import BpfError, BpfObject, Link, Map, Program, start_log, take_log
+from kernel_delay.libbpf.errors import BpfError
+from kernel_delay.libbpf.log import start_log, take_log
+from kernel_delay.libbpf.maps import Map, Notices
+from kernel_delay.libbpf.object import BpfObject
+from kernel_delay.libbpf.programs import Link, Program
 
-__all__ = ["BpfError", "BpfObject", "Link", "Map", "Program", "start_log", "take_log"]
+__all__ = ["BpfError", "BpfObject", "Link", "Map", "Notices", "Program", "start_log", "take_log"]

@@ -25,6 +25,20 @@ struct bpf_prog_info {
     ...;
 };
 
+struct bpf_uprobe_opts {
+    size_t sz;
+    size_t ref_ctr_offset;
+    bool retprobe;
+    ...;
+};
+
+struct bpf_kprobe_opts {
+    size_t sz;
+    size_t offset;
+    bool retprobe;
+    ...;
+};
+
 const char *libbpf_version_string(void);
 
 struct bpf_object *bpf_object__open(const char *path);
@@ -41,6 +55,14 @@ bool bpf_program__autoload(const struct bpf_program *program);
 int bpf_program__set_autoload(struct bpf_program *program, bool autoload);
 int bpf_program__fd(const struct bpf_program *program);
 struct bpf_link *bpf_program__attach(const struct bpf_program *program);
+struct bpf_link *bpf_program__attach_uprobe_opts(const struct bpf_program *program, pid_t pid,
+                                                 const char *path, size_t offset,
+                                                 const struct bpf_uprobe_opts *options);
+struct bpf_link *bpf_program__attach_kprobe_opts(const struct bpf_program *program,
+                                                 const char *function,
+                                                 const struct bpf_kprobe_opts *options);
+struct bpf_link *bpf_program__attach_perf_event(const struct bpf_program *program, int fd);
+int open_tracepoint(uint64_t id);
 int bpf_link__fd(const struct bpf_link *link);
 int bpf_link__destroy(struct bpf_link *link);
 int bpf_iter_create(int link_fd);
@@ -50,6 +72,11 @@ uint32_t bpf_map__value_size(const struct bpf_map *map);
 uint32_t bpf_map__max_entries(const struct bpf_map *map);
 int bpf_map__set_max_entries(struct bpf_map *map, uint32_t entries);
 void *bpf_map__initial_value(struct bpf_map *map, size_t *size);
+
+struct ring_buffer *open_notices(int map_fd);
+void ring_buffer__free(struct ring_buffer *ring);
+int ring_buffer__epoll_fd(const struct ring_buffer *ring);
+int ring_buffer__consume(struct ring_buffer *ring);
 
 int bpf_obj_get_info_by_fd(int fd, void *info, uint32_t *length);
 

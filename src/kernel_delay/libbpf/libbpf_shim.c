@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cffi can't declare: libbpf's log callback takes a va_list. The last of
+ * What is not a function of libbpf's, or is called by it.
+ *
+ * libbpf's log callback takes a va_list, which cffi can't declare. The last of
  * the log is kept, since it says why a load was refused.
  */
+#include <linux/perf_event.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -61,4 +65,31 @@ static size_t libbpf_log_take(char *text, size_t size)
 	memcpy(text, log_text, length);
 	log_length = 0;
 	return length;
+}
+
+/* A ring buffer whose records say only that there is something to look at. */
+static int ignore_notice(void *context, void *data, size_t size)
+{
+	return 0;
+}
+
+static struct ring_buffer *open_notices(int map_fd)
+{
+	return ring_buffer__new(map_fd, ignore_notice, NULL, NULL);
+}
+
+/*
+ * A descriptor of the kernel's tracepoint with that id, to attach a program
+ * to. With a program an event of any CPU counts (kernel/trace/trace_event_perf.c:
+ * perf_call_bpf_enter()), so one CPU's is enough.
+ */
+static int open_tracepoint(uint64_t id)
+{
+	struct perf_event_attr attribute = {
+		.type = PERF_TYPE_TRACEPOINT,
+		.size = sizeof(attribute),
+		.config = id,
+	};
+
+	return syscall(SYS_perf_event_open, &attribute, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 }

@@ -19,6 +19,8 @@ def render(sample: Sample, heading: Heading = str) -> str:
 
 def _report(sample: Sample, heading: Heading) -> Iterator[str]:
     yield from _timestamps(sample.window)
+    if sample.window.skipped:
+        return
     yield heading(f"{'TID':10} {'THREAD':16} <RESOURCE SPECIFIC>")
     yield heading(f"{'-' * 10} {'-' * 16} {'-' * 76}")
     for position, thread in enumerate(sorted(sample.threads, key=lambda t: (t.name, t.tid))):
@@ -30,9 +32,19 @@ def _report(sample: Sample, heading: Heading) -> Iterator[str]:
 
 def _timestamps(window: Window) -> Iterator[str]:
     duration = datetime.timedelta(microseconds=window.duration_ns // 1000)
-    yield _timestamp("Start sampling", window.start_time)
-    yield _timestamp("Stop sampling", window.start_time + duration)
-    yield _timestamp("Sample dump", window.collected_time)
+    start = f" (trigger@{window.start_ns})" if window.start_trigger else ""
+    stop = f" (trigger@{window.stop_ns})" if window.stop_trigger else ""
+    yield _timestamp(f"Start sampling{start}", window.start_time)
+    yield _timestamp(f"Stop sampling{stop}", window.start_time + duration)
+    yield _timestamp(_dump(window), window.collected_time)
+
+
+def _dump(window: Window) -> str:
+    if window.skipped:
+        return f"Sample dump skipped, delta {window.duration_ns:,} ns"
+    if window.start_trigger and window.stop_trigger:
+        return f"Triggered sample dump, stop-start delta {window.duration_ns:,} ns"
+    return "Sample dump"
 
 
 def _timestamp(what: str, when: datetime.datetime) -> str:
@@ -68,6 +80,13 @@ def _remarks(sample: Sample) -> Iterator[str]:
         remarks.append(
             f"WARNING: no room for {lost.map_entries} records of threads, system calls"
             " or interrupts: they are missing above."
+        )
+    if sample.window.ended_by == "timeout":
+        remarks.append(f"The stop trigger did not come: the window ended after {duration}.")
+    if lost.missed_triggers:
+        remarks.append(
+            f"WARNING: {lost.missed_triggers} hits of the start trigger were missed:"
+            " the windows before were not reported fast enough."
         )
     if lost.missed_events:
         remarks.append(

@@ -1,0 +1,77 @@
+"""The programs that open and close windows: which of them a plan needs, and where.
+
+The other side is bpf/trigger.h.
+"""
+
+from collections.abc import Iterator
+
+from kernel_delay.capture.plan import TriggerPoints, WindowPlan
+from kernel_delay.errors import KernelDelayError, UnavailableError
+from kernel_delay.libbpf import BpfError, BpfObject, Link, Program
+from kernel_delay.probes.attach_points import AttachPoint, KernelProbe, Tracepoint, UserProbe
+
+EDGES = ("start", "stop", "both")
+KINDS = {UserProbe: "uprobe", KernelProbe: "kprobe", Tracepoint: "tracepoint"}
+
+
+def trigger_program_names() -> frozenset[str]:
+    """Return the names of all trigger programs in capture.bpf.c."""
+    return frozenset(f"on_{edge}_{kind}" for edge in EDGES for kind in KINDS.values())
+
+
+def needed_program_names(plan: WindowPlan) -> frozenset[str]:
+    """Return the names of the trigger programs that the plan needs loaded."""
+    return frozenset(
+        _program_name(edge, point) for edge, trigger in _edges(plan) for point in trigger.points
+    )
+
+
+def attach_triggers(bpf_object: BpfObject, pid: int, plan: WindowPlan) -> Iterator[Link]:
+    """Attach the plan's triggers, those in user code for process `pid` only.
+
+    Raises UnavailableError when the kernel refuses a place.
+    """
+    for edge, trigger in _edges(plan):
+        for point in trigger.points:
+            program = bpf_object.program(_program_name(edge, point))
+            try:
+                yield _attach(program, pid, point)
+            except BpfError as error:
+                raise _refused(trigger, error) from error
+
+
+def _edges(plan: WindowPlan) -> Iterator[tuple[str, TriggerPoints]]:
+    if plan.start and plan.stop and plan.start.points == plan.stop.points:
+        yield "both", plan.start
+        return
+    if plan.start:
+        yield "start", plan.start
+    if plan.stop:
+        yield "stop", plan.stop
+
+
+def _program_name(edge: str, point: AttachPoint) -> str:
+    return f"on_{edge}_{KINDS[type(point)]}"
+
+
+def _attach(program: Program, pid: int, point: AttachPoint) -> Link:
+    match point:
+        case UserProbe():
+            return program.attach_uprobe(
+                pid,
+                point.path,
+                point.file_offset,
+                is_return=point.is_return,
+                semaphore_offset=point.semaphore_offset,
+            )
+        case KernelProbe():
+            return program.attach_kprobe(point.function, point.offset, is_return=point.is_return)
+        case Tracepoint():
+            return program.attach_tracepoint(point.id)
+
+
+def _refused(trigger: TriggerPoints, error: BpfError) -> KernelDelayError:
+    return UnavailableError(
+        f"the kernel can't put a probe at {trigger.text} ({error.strerror}): "
+        "choose another place ('kernel-delay probes' lists them)"
+    )

@@ -1,0 +1,79 @@
+"""Maps: their sizes, their memory, and the ring buffers that wake this process."""
+
+import mmap
+from typing import Any
+
+from kernel_delay.libbpf._libbpf import ffi, lib
+from kernel_delay.libbpf.errors import bpf_error
+
+
+class Map:
+    """One map of an object."""
+
+    def __init__(self, handle: Any, name: str) -> None:
+        """Made by BpfObject.map()."""
+        self._handle = handle
+        self.name = name
+
+    @property
+    def max_entries(self) -> int:
+        """How many entries it holds; set before the object is loaded."""
+        return int(lib.bpf_map__max_entries(self._handle))
+
+    @max_entries.setter
+    def max_entries(self, entries: int) -> None:
+        result = lib.bpf_map__set_max_entries(self._handle, entries)
+        if result:
+            raise bpf_error(f"{self.name}: max_entries {entries}", -result)
+
+    @property
+    def fd(self) -> int:
+        """Its descriptor, once the object is loaded."""
+        return int(lib.bpf_map__fd(self._handle))
+
+    @property
+    def value_size(self) -> int:
+        """Bytes of one value."""
+        return int(lib.bpf_map__value_size(self._handle))
+
+    def initial_values(self) -> int:
+        """Return where the initial values of a global data section are in this process.
+
+        They are copied to the kernel when the object is loaded.
+        """
+        size = ffi.new("size_t *")
+        pointer = lib.bpf_map__initial_value(self._handle, size)
+        if pointer == ffi.NULL:
+            raise bpf_error(f"{self.name}: initial value")
+        return int(ffi.cast("uintptr_t", pointer))
+
+    def mmap(self, *, writable: bool = False) -> mmap.mmap:
+        """Map the values of a BPF_F_MMAPABLE array, once loaded: each on the next 8 bytes."""
+        size = (self.value_size + 7) // 8 * 8 * self.max_entries
+        pages = -(-size // mmap.PAGESIZE)
+        access = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+        return mmap.mmap(self.fd, pages * mmap.PAGESIZE, mmap.MAP_SHARED, access)
+
+
+class Notices:
+    """A ring buffer map through which programs wake this process; what they say is not read."""
+
+    def __init__(self, ring_map: Map) -> None:
+        """Listen to a BPF_MAP_TYPE_RINGBUF."""
+        self._handle = lib.open_notices(ring_map.fd)
+        if self._handle == ffi.NULL:
+            raise bpf_error(f"listening to {ring_map.name}")
+
+    def fileno(self) -> int:
+        """Return the descriptor to poll: it is readable when there are notices."""
+        return int(lib.ring_buffer__epoll_fd(self._handle))
+
+    def clear(self) -> None:
+        """Take away the notices that are there."""
+        lib.ring_buffer__consume(self._handle)
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._handle is not None:
+            lib.ring_buffer__free(self._handle)
+            self._handle = None

@@ -1,0 +1,116 @@
+"""Programs and what they are attached to."""
+
+import os
+from typing import Any
+
+from kernel_delay.libbpf._libbpf import ffi, lib
+from kernel_delay.libbpf.errors import bpf_error
+
+
+class Link:
+    """A program's attachment, until close()."""
+
+    def __init__(self, handle: Any) -> None:
+        """Made by Program.attach()."""
+        self._handle = handle
+
+    @property
+    def fd(self) -> int:
+        """The link's file descriptor, which close() closes."""
+        return int(lib.bpf_link__fd(self._handle))
+
+    def close(self) -> None:
+        """Detach the program."""
+        if self._handle is not None:
+            lib.bpf_link__destroy(self._handle)
+            self._handle = None
+
+
+def _link(handle: Any, what: str) -> Link:
+    if handle == ffi.NULL:
+        raise bpf_error(what)
+    return Link(handle)
+
+
+class Program:
+    """One program of an object."""
+
+    def __init__(self, handle: Any) -> None:
+        """Made by BpfObject.programs() and BpfObject.program()."""
+        self._handle = handle
+        self.name = ffi.string(lib.bpf_program__name(handle)).decode()
+
+    @property
+    def autoload(self) -> bool:
+        """Whether loading the object loads this program."""
+        return bool(lib.bpf_program__autoload(self._handle))
+
+    @autoload.setter
+    def autoload(self, autoload: bool) -> None:
+        lib.bpf_program__set_autoload(self._handle, autoload)
+
+    def attach(self) -> Link:
+        """Attach to what the program's section names."""
+        return _link(lib.bpf_program__attach(self._handle), f"attaching {self.name}")
+
+    def attach_uprobe(
+        self, pid: int, path: str, offset: int, *, is_return: bool, semaphore_offset: int
+    ) -> Link:
+        """Attach to a place in a file, for the process `pid` only.
+
+        `semaphore_offset` is the file offset of a USDT probe's semaphore, 0
+        for none. With `is_return` the place is a function's first instruction.
+        """
+        options = ffi.new("struct bpf_uprobe_opts *")
+        options.sz = ffi.sizeof("struct bpf_uprobe_opts")
+        options.retprobe = is_return
+        options.ref_ctr_offset = semaphore_offset
+        link = lib.bpf_program__attach_uprobe_opts(
+            self._handle, pid, os.fsencode(path), offset, options
+        )
+        return _link(link, f"attaching {self.name} to {path}+{offset:#x}")
+
+    def attach_kprobe(self, function: str, offset: int, *, is_return: bool) -> Link:
+        """Attach to a place in a kernel function, or to its return."""
+        options = ffi.new("struct bpf_kprobe_opts *")
+        options.sz = ffi.sizeof("struct bpf_kprobe_opts")
+        options.retprobe = is_return
+        options.offset = offset
+        link = lib.bpf_program__attach_kprobe_opts(self._handle, function.encode(), options)
+        return _link(link, f"attaching {self.name} to {function}")
+
+    def attach_tracepoint(self, tracepoint_id: int) -> Link:
+        """Attach to the kernel's tracepoint that tracefs gives that id."""
+        fd = lib.open_tracepoint(tracepoint_id)
+        if fd < 0:
+            raise bpf_error(f"opening tracepoint {tracepoint_id}")
+        link = lib.bpf_program__attach_perf_event(self._handle, fd)
+        if link == ffi.NULL:
+            errno = ffi.errno
+            os.close(fd)
+            raise bpf_error(f"attaching {self.name} to tracepoint {tracepoint_id}", errno)
+        return Link(link)
+
+    def iterate(self) -> bytes:
+        """Run an iterator program over all that it iterates, and return what it wrote."""
+        link = self.attach()
+        try:
+            fd = lib.bpf_iter_create(link.fd)
+            if fd < 0:
+                raise bpf_error(f"iterating {self.name}", -fd)
+            with open(fd, "rb", buffering=0) as output:
+                return output.readall()
+        finally:
+            link.close()
+
+    def recursion_misses(self) -> int:
+        """How often the program could not run since it was already running on that CPU.
+
+        struct bpf_prog_info in include/uapi/linux/bpf.h; always 0 before 5.12.
+        """
+        info = ffi.new("struct bpf_prog_info *")
+        length = ffi.new("uint32_t *", ffi.sizeof("struct bpf_prog_info"))
+        result = lib.bpf_obj_get_info_by_fd(lib.bpf_program__fd(self._handle), info, length)
+        if result:
+            raise bpf_error(f"{self.name}: information", -result)
+        return int(info.recursion_misses)
