@@ -1,0 +1,122 @@
+"""Separate debug files, by build-id and by debug link, in a container's file system too.
+
+The places are those of GDB's manual, "Debugging Information in Separate Files".
+"""
+
+import errno
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from kernel_delay.symbols._libdw import ffi, lib
+from kernel_delay.symbols.elf import AltLink, DebugLink, Elf, read_alt_link, read_elf
+
+DEBUG_DIRECTORY = "/usr/lib/debug"
+
+
+class Root:
+    """A root directory, ours or a process's (/proc/PID/root), kept open after its exit."""
+
+    def __init__(self, path: Path) -> None:
+        """Open `path`; OSError when it can't be."""
+        self.fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def open(self, path: str) -> int | None:
+        """Open a regular file below this root for reading; None when there is none.
+
+        OSError when no more files may be open.
+        """
+        if "\0" in path:
+            return None
+        fd = int(lib.open_in_root(self.fd, os.fsencode(path)))
+        if fd < 0 and ffi.errno in (errno.EMFILE, errno.ENFILE):
+            raise OSError(ffi.errno, os.strerror(ffi.errno))
+        return fd if fd >= 0 else None
+
+    def close(self) -> None:
+        """Close the directory."""
+        os.close(self.fd)
+
+
+class DebugFiles(Struct, frozen=True):
+    """The open separate debug file of an ELF file, and the one that dwz made for it."""
+
+    path: str
+    fd: int
+    alt_link: AltLink | None
+    alt_fd: int | None
+
+    def close(self) -> None:
+        """Close both files."""
+        os.close(self.fd)
+        if self.alt_fd is not None:
+            os.close(self.alt_fd)
+
+
+def find_debug_files(elf: Elf, path: str, roots: Sequence[Root]) -> DebugFiles | None:
+    """Find and open the debug file of `elf`, which lies at `path`; the first that fits is taken.
+
+    One found by build-id, or that has one, fits when its build-id is the same;
+    else its CRC-32 must be the debug link's.
+    """
+    for root in roots:
+        for candidate in _candidates(elf, path):
+            fd = root.open(candidate)
+            if fd is None:
+                continue
+            if _fits(fd, elf):
+                alt_link = read_alt_link(fd)
+                alt_fd = _open_alt(alt_link, candidate, roots) if alt_link else None
+                return DebugFiles(candidate, fd, alt_link, alt_fd)
+            os.close(fd)
+    return None
+
+
+def _candidates(elf: Elf, path: str) -> Iterator[str]:
+    if elf.build_id:
+        yield _by_build_id(elf.build_id)
+    if elf.debug_link:
+        directory, name = os.path.dirname(path), os.path.basename(elf.debug_link.name)
+        if os.path.join(directory, name) != path:
+            yield os.path.join(directory, name)
+        yield os.path.join(directory, ".debug", name)
+        yield os.path.join(DEBUG_DIRECTORY, directory.lstrip("/"), name)
+
+
+def _by_build_id(build_id: bytes) -> str:
+    digits = build_id.hex()
+    return f"{DEBUG_DIRECTORY}/.build-id/{digits[:2]}/{digits[2:]}.debug"
+
+
+def _fits(fd: int, elf: Elf) -> bool:
+    debug = read_elf(fd)
+    if debug is None:
+        return False
+    if debug.build_id or elf.build_id:
+        return debug.build_id == elf.build_id
+    return elf.debug_link is not None and _has_crc(fd, elf.debug_link)
+
+
+def _has_crc(fd: int, link: DebugLink) -> bool:
+    crc = 0
+    with open(fd, "rb", closefd=False) as file:
+        while block := file.read(1 << 20):
+            crc = zlib.crc32(block, crc)
+    return crc == link.crc
+
+
+def _open_alt(link: AltLink, debug_path: str, roots: Sequence[Root]) -> int | None:
+    named = os.path.join(os.path.dirname(debug_path), link.name)
+    for root in roots:
+        for candidate in (_by_build_id(link.build_id), named):
+            fd = root.open(candidate)
+            if fd is None:
+                continue
+            alt = read_elf(fd)
+            if alt and alt.build_id == link.build_id:
+                return fd
+            os.close(fd)
+    return None

@@ -1,0 +1,129 @@
+"""The functions of an ELF file and where in the file they begin: where uprobes go.
+
+uprobes are set at file offsets (include/linux/uprobes.h, uprobe_register, 6.18),
+symbols have addresses; the program headers turn one into the other.
+"""
+
+import fnmatch
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from msgspec import Struct
+
+from kernel_delay.errors import InputError, NoInputError
+from kernel_delay.symbols._libdw import ffi, lib
+from kernel_delay.symbols.closest import closest_names
+from kernel_delay.symbols.debug_files import DebugFiles, Root, find_debug_files
+from kernel_delay.symbols.elf import Elf, read_elf
+
+
+class Function(Struct, frozen=True):
+    """A function's first instruction lies at `file_offset` of the file."""
+
+    name: str
+    file_offset: int
+
+
+class Functions:
+    """The functions of one ELF file, from all symbol tables that can be found.
+
+    Those are .symtab, or that of a separate debug file, or .dynsym and
+    .gnu_debugdata together. `stripped` tells that there was .dynsym at most:
+    only exported functions are known, and `build_id` is what a debug package
+    must have.
+    """
+
+    def __init__(self, elf: Elf, addresses: dict[str, tuple[int, ...]], stripped: bool) -> None:
+        """See `open`."""
+        self.build_id = elf.build_id
+        self.stripped = stripped
+        self._elf = elf
+        self._addresses = addresses
+
+    @classmethod
+    def open(cls, path: str, root: Path = Path("/")) -> Self:
+        """Read the functions of the file at `path` below `root`, such as /proc/123/root.
+
+        Raises NoInputError when it can't be opened, InputError when it is no
+        64-bit ELF file.
+        """
+        roots = [Root(root), Root(Path("/"))]
+        try:
+            fd = roots[0].open(path)
+            if fd is None:
+                raise NoInputError(f"can't open {path}: there is no such readable file")
+            try:
+                return cls._read(fd, path, roots)
+            finally:
+                os.close(fd)
+        finally:
+            for opened in roots:
+                opened.close()
+
+    @classmethod
+    def _read(cls, fd: int, path: str, roots: Sequence[Root]) -> Self:
+        elf = read_elf(fd)
+        if elf is None:
+            raise InputError(f"{path} is not a 64-bit ELF file: give an executable or a library")
+        debug = find_debug_files(elf, path, roots)
+        try:
+            addresses, stripped = _read_symbols(fd, path, debug)
+        finally:
+            if debug:
+                debug.close()
+        return cls(elf, addresses, stripped)
+
+    def find(self, name: str) -> tuple[Function, ...]:
+        """Find the functions called `name`: several when static functions share it."""
+        offsets = (self._elf.file_offset(address) for address in self._addresses.get(name, ()))
+        return tuple(Function(name, offset) for offset in offsets if offset is not None)
+
+    def matching(self, pattern: str) -> tuple[Function, ...]:
+        """List the functions whose names match a glob pattern (fnmatch), by name."""
+        names = sorted(fnmatch.filter(self._addresses, pattern))
+        return tuple(function for name in names for function in self.find(name))
+
+    def closest(self, name: str, count: int = 3) -> tuple[str, ...]:
+        """Name the functions most like `name`, the best first, for an error's text."""
+        return closest_names(name, self._addresses, count)
+
+
+def _read_symbols(
+    fd: int, path: str, debug: DebugFiles | None
+) -> tuple[dict[str, tuple[int, ...]], bool]:
+    dwfl = lib.modules_begin()
+    if not dwfl:
+        raise MemoryError
+    try:
+        module = lib.modules_add(dwfl, os.fsencode(path), os.dup(fd), 0)
+        if not module:
+            return {}, True
+        if debug:
+            debug_path = os.fsencode(debug.path)
+            lib.module_add_debug(module, os.dup(debug.fd), debug_path, -1, ffi.NULL)
+        lib.modules_reported(dwfl)
+        return _functions(module)
+    finally:
+        lib.modules_free(dwfl)
+
+
+def _functions(module: object) -> tuple[dict[str, tuple[int, ...]], bool]:
+    addresses = ffi.new("uint64_t[]", max(lib.dwfl_module_getsymtab(module), 0))
+    out = ffi.new("struct functions *")
+    names = lib.module_functions(module, addresses, out)
+    if not names:
+        raise MemoryError
+    try:
+        text = bytes(ffi.buffer(names, out.names_len)).decode(errors="backslashreplace")
+    finally:
+        lib.free(names)
+    functions: dict[str, tuple[int, ...]] = {}
+    symbols = text.split("\0")[: out.n]
+    for symbol, address in zip(symbols, ffi.unpack(addresses, out.n), strict=True):
+        name = symbol.partition("@@")[0]  # the default version is what is called by this name
+        known = functions.get(name, ())
+        if address not in known:
+            functions[name] = (*known, address)
+    return functions, not out.has_local

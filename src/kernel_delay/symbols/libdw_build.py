@@ -1,0 +1,119 @@
+"""Write the C source of the `_libdw` extension: elfutils' libdw, libdwfl and libelf.
+
+Run by meson at build time: `libdw_build.py OUTPUT.c`. Every function used is in
+elfutils 0.188 (Debian 12) and later.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from cffi import FFI
+
+OWN = ("modules", "open_in_root")
+
+INCLUDES = """
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <dwarf.h>
+#include <gelf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
+#include <elfutils/libdwfl.h>
+"""
+
+ELFUTILS = """
+typedef int... pid_t;
+typedef uint64_t GElf_Addr;
+typedef uint64_t GElf_Off;
+typedef uint32_t GElf_Word;
+typedef uint64_t Dwarf_Addr;
+typedef uint64_t Dwarf_Word;
+
+typedef enum { ELF_C_READ, ... } Elf_Cmd;
+#define EV_CURRENT ...
+#define ELFCLASS64 ...
+#define EM_X86_64 ...
+#define EM_AARCH64 ...
+#define PT_LOAD ...
+#define PF_X ...
+typedef struct Elf Elf;
+typedef struct Elf_Scn Elf_Scn;
+typedef struct { void *d_buf; size_t d_size; ...; } Elf_Data;
+typedef struct { uint32_t sh_name; ...; } GElf_Shdr;
+typedef struct { uint16_t e_machine; uint16_t e_type; ...; } GElf_Ehdr;
+typedef struct {
+    uint32_t p_type;
+    uint32_t p_flags;
+    uint64_t p_offset;
+    uint64_t p_vaddr;
+    uint64_t p_filesz;
+    ...;
+} GElf_Phdr;
+typedef struct { uint64_t st_value; uint64_t st_size; ...; } GElf_Sym;
+unsigned int elf_version(unsigned int version);
+Elf *elf_begin(int fd, Elf_Cmd cmd, Elf *ref);
+Elf *elf_memory(char *image, size_t size);
+int elf_end(Elf *elf);
+int gelf_getclass(Elf *elf);
+GElf_Ehdr *gelf_getehdr(Elf *elf, GElf_Ehdr *dst);
+int elf_getphdrnum(Elf *elf, size_t *dst);
+GElf_Phdr *gelf_getphdr(Elf *elf, int ndx, GElf_Phdr *dst);
+int elf_getshdrstrndx(Elf *elf, size_t *dst);
+Elf_Scn *elf_nextscn(Elf *elf, Elf_Scn *scn);
+GElf_Shdr *gelf_getshdr(Elf_Scn *scn, GElf_Shdr *dst);
+char *elf_strptr(Elf *elf, size_t section, size_t offset);
+Elf_Data *elf_rawdata(Elf_Scn *scn, Elf_Data *data);
+
+#define DW_TAG_subprogram ...
+#define DW_TAG_inlined_subroutine ...
+#define DW_AT_call_file ...
+#define DW_AT_call_line ...
+typedef struct Dwarf_Files_s Dwarf_Files;
+typedef struct { ...; } Dwarf_Die;
+typedef struct { ...; } Dwarf_Attribute;
+int dwarf_tag(Dwarf_Die *die);
+int dwarf_haspc(Dwarf_Die *die, Dwarf_Addr pc);
+const char *dwarf_diename(Dwarf_Die *die);
+Dwarf_Attribute *dwarf_attr(Dwarf_Die *die, unsigned int name, Dwarf_Attribute *result);
+int dwarf_formudata(Dwarf_Attribute *attr, Dwarf_Word *value);
+int dwarf_getscopes(Dwarf_Die *cudie, Dwarf_Addr pc, Dwarf_Die **scopes);
+int dwarf_getscopes_die(Dwarf_Die *die, Dwarf_Die **scopes);
+int dwarf_getsrcfiles(Dwarf_Die *cudie, Dwarf_Files **files, size_t *n);
+const char *dwarf_filesrc(Dwarf_Files *files, size_t i, Dwarf_Word *mtime, Dwarf_Word *length);
+
+const char *dwelf_elf_gnu_debuglink(Elf *elf, GElf_Word *crc);
+ssize_t dwelf_elf_gnu_build_id(Elf *elf, const void **build_id);
+
+typedef struct Dwfl Dwfl;
+typedef struct Dwfl_Module Dwfl_Module;
+typedef struct Dwfl_Line Dwfl_Line;
+const char *dwfl_errmsg(int error);
+Dwfl_Module *dwfl_addrmodule(Dwfl *dwfl, Dwarf_Addr address);
+int dwfl_module_getsymtab(Dwfl_Module *mod);
+const char *dwfl_module_addrinfo(Dwfl_Module *mod, GElf_Addr address, GElf_Off *offset,
+    GElf_Sym *sym, GElf_Word *shndx, Elf **elf, Dwarf_Addr *bias);
+Dwarf_Die *dwfl_module_addrdie(Dwfl_Module *mod, Dwarf_Addr addr, Dwarf_Addr *bias);
+Dwarf_Die *dwfl_module_nextcu(Dwfl_Module *mod, Dwarf_Die *last, Dwarf_Addr *bias);
+Dwfl_Line *dwfl_module_getsrc(Dwfl_Module *mod, Dwarf_Addr addr);
+const char *dwfl_lineinfo(Dwfl_Line *line, Dwarf_Addr *addr, int *linep, int *colp,
+    Dwarf_Word *mtime, Dwarf_Word *length);
+
+void free(void *memory);
+"""
+
+
+def builder(directory: Path) -> FFI:
+    """Declare the extension from elfutils' functions above and the C files of this room."""
+    headers = "".join((directory / f"{name}.h").read_text() for name in OWN)
+    sources = "".join((directory / f"{name}.c").read_text() for name in OWN)
+    ffi = FFI()
+    ffi.cdef(ELFUTILS + re.sub(r"/\*.*?\*/", "", headers, flags=re.DOTALL))
+    ffi.set_source("kernel_delay.symbols._libdw", INCLUDES + headers + sources)
+    return ffi
+
+
+if __name__ == "__main__":
+    builder(Path(__file__).parent).emit_c_code(sys.argv[1])

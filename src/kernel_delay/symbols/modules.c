@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Modules for libdwfl, of files that Python has found and opened. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A module's separate debug files; a descriptor is -1 once libdwfl has it. */
+struct debug_files {
+	int debug_fd;
+	char *debug_path;
+	int alt_fd;
+	char *alt_name; /* as the debug file's .gnu_debugaltlink has it */
+};
+
+static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *modname, Dwarf_Addr base,
+			  const char *file_name, const char *wanted, GElf_Word crc, char **found)
+{
+	struct debug_files *files = *userdata;
+	int fd;
+
+	if (!files)
+		return -1;
+	if (wanted && files->alt_name && !strcmp(wanted, files->alt_name)) {
+		fd = files->alt_fd;
+		files->alt_fd = -1;
+		return fd;
+	}
+	fd = files->debug_fd;
+	if (fd >= 0)
+		*found = strdup(files->debug_path);
+	files->debug_fd = -1;
+	return fd;
+}
+
+static const Dwfl_Callbacks callbacks = {
+	.find_elf = dwfl_build_id_find_elf, /* not called: modules_add gives the file */
+	.find_debuginfo = find_debuginfo,
+	.section_address = dwfl_offline_section_address,
+};
+
+Dwfl *modules_begin(void)
+{
+	Dwfl *dwfl = dwfl_begin(&callbacks);
+
+	if (dwfl)
+		dwfl_report_begin(dwfl);
+	return dwfl;
+}
+
+Dwfl_Module *modules_add(Dwfl *dwfl, const char *name, int fd, uint64_t bias)
+{
+	Dwfl_Module *mod = dwfl_report_elf(dwfl, name, name, fd, bias, true);
+
+	if (!mod)
+		close(fd);
+	return mod;
+}
+
+int module_add_debug(Dwfl_Module *mod, int debug_fd, const char *debug_path, int alt_fd,
+		     const char *alt_name)
+{
+	struct debug_files *files = calloc(1, sizeof(*files));
+	void **userdata;
+
+	if (!files)
+		return -1;
+	files->debug_fd = debug_fd;
+	files->debug_path = strdup(debug_path);
+	files->alt_fd = alt_fd;
+	files->alt_name = alt_name ? strdup(alt_name) : NULL;
+	dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+	*userdata = files;
+	return 0;
+}
+
+int modules_reported(Dwfl *dwfl)
+{
+	return dwfl_report_end(dwfl, NULL, NULL);
+}
+
+static int free_debug_files(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+			    void *arg)
+{
+	struct debug_files *files = *userdata;
+
+	*userdata = NULL;
+	if (!files)
+		return DWARF_CB_OK;
+	if (files->debug_fd >= 0)
+		close(files->debug_fd);
+	if (files->alt_fd >= 0)
+		close(files->alt_fd);
+	free(files->debug_path);
+	free(files->alt_name);
+	free(files);
+	return DWARF_CB_OK;
+}
+
+void modules_free(Dwfl *dwfl)
+{
+	dwfl_getmodules(dwfl, free_debug_files, NULL, 0);
+	dwfl_end(dwfl);
+}
+
+char *module_functions(Dwfl_Module *mod, uint64_t *addresses, struct functions *out)
+{
+	int i, n_symbols = dwfl_module_getsymtab(mod);
+	char *names = NULL;
+	FILE *stream = open_memstream(&names, &out->names_len);
+
+	if (!stream)
+		return NULL;
+	for (i = 1; i < n_symbols; i++) {
+		GElf_Addr address;
+		GElf_Sym sym;
+		GElf_Word shndx;
+		const char *name;
+
+		name = dwfl_module_getsym_info(mod, i, &sym, &address, &shndx, NULL, NULL);
+		if (!name || !*name || shndx == SHN_UNDEF || GELF_ST_TYPE(sym.st_info) != STT_FUNC)
+			continue;
+		fwrite(name, 1, strlen(name) + 1, stream);
+		addresses[out->n++] = address;
+		out->has_local |= GELF_ST_BIND(sym.st_info) == STB_LOCAL;
+	}
+	if (fclose(stream)) {
+		free(names);
+		return NULL;
+	}
+	return names;
+}
