@@ -1,11 +1,23 @@
 """User and kernel addresses to names, and unwinding.
 
+A `ProcessImage` notes a process's code while it lives; an `AddressSpace` on it
+unwinds copies of its stacks and names the frames, also after its exit.
 `KernelSymbols` names kernel addresses, `Functions` lists an ELF file's
 functions. Nothing here knows BPF or prints.
 """
 
+from kernel_delay.symbols.address_space import AddressSpace
 from kernel_delay.symbols.frames import Frame, Stack
 from kernel_delay.symbols.functions import Function, Functions
 from kernel_delay.symbols.kernel import KernelSymbols
+from kernel_delay.symbols.process_image import ProcessImage
 
-__all__ = ["Frame", "Function", "Functions", "KernelSymbols", "Stack"]
+__all__ = [
+    "AddressSpace",
+    "Frame",
+    "Function",
+    "Functions",
+    "KernelSymbols",
+    "ProcessImage",
+    "Stack",
+]

@@ -1,7 +1,15 @@
-"""The call_chain workload, built."""
+"""The call_chain workload: built, run, and stopped where its call chain is known."""
 
+import contextlib
+import os
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
+
+from stopped_thread import StoppedThread, stopped
+
+from kernel_delay.symbols import AddressSpace, Frame, ProcessImage, Stack
 
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 FLAGS = [
@@ -45,3 +53,60 @@ def strip(file: Path) -> Path:
     subprocess.run(["strip", file], check=True)
     subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", file], check=True)
     return debug
+
+
+class Running:
+    """A running call_chain that has said which thread is about to read its standard input."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        assert process.stdout
+        self.tid = int(process.stdout.readline())
+
+    def wait_for_read(self) -> None:
+        deadline = time.monotonic() + 30
+        while Path(f"/proc/{self.tid}/syscall").read_text().split()[:2] != [READ, "0x0"]:
+            assert time.monotonic() < deadline, "the workload does not come to its read"
+            time.sleep(0.001)
+
+    def go_on(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
+
+READ = {"x86_64": "0", "aarch64": "63"}[os.uname().machine]
+
+
+@contextlib.contextmanager
+def running(command: list[object]) -> Iterator[Running]:
+    arguments = [str(argument) for argument in command]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(arguments, stdin=pipe, stdout=pipe) as process:
+        try:
+            yield Running(process)
+        finally:
+            process.kill()
+
+
+@contextlib.contextmanager
+def stopped_in_read(run: Running) -> Iterator[StoppedThread]:
+    run.wait_for_read()
+    with stopped(run.tid) as thread:
+        yield thread
+
+
+def frames_after_exit(command: list[object], source: bool = False) -> tuple[Stack, list[Frame]]:
+    """Take the stack of a call chain, and unwind and name it when the process is gone."""
+    with running(command) as run:
+        with stopped_in_read(run) as thread:
+            registers = thread.registers()
+            sp, copy = thread.stack()
+        image = ProcessImage(run.process.pid)
+    with image:
+        space = AddressSpace(image, source)
+        try:
+            stack = space.unwind(registers, copy, sp)
+            return stack, list(space.frames(stack))
+        finally:
+            space.close()

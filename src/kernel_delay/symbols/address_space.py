@@ -1,0 +1,158 @@
+"""Unwinding and naming in a process's address space, by elfutils' libdwfl."""
+
+import os
+from typing import Any, Literal
+
+from kernel_delay.errors import UnavailableError
+from kernel_delay.symbols._libdw import ffi, lib
+from kernel_delay.symbols.elf import text
+from kernel_delay.symbols.frames import Frame, Stack
+from kernel_delay.symbols.mappings import Mapping
+from kernel_delay.symbols.object_files import ObjectFile
+from kernel_delay.symbols.process_image import ProcessImage
+from kernel_delay.symbols.source import source_frames
+
+ENDS: tuple[Literal["whole"], Literal["short"], Literal["lost"]] = ("whole", "short", "lost")
+
+
+class AddressSpace:
+    """The code noted in a ProcessImage, opened for unwinding and naming.
+
+    Not for two threads at once. What the image notes later is taken up by the
+    next call.
+    """
+
+    def __init__(self, image: ProcessImage, source: bool = False) -> None:
+        """Use `image`, which stays open as long as this; `source` asks for inlined
+        functions and file:line, where there is debug information."""
+        self._image = image
+        self._source = source
+        self._dwfl: Any = None
+        self._unwinder: Any = None
+        self._generation = -1
+
+    def unwind(self, registers: tuple[int, ...], stack: bytes, base: int) -> Stack:
+        """Find the call chain of a thread of the process, as of when it was stopped.
+
+        `registers` are in DWARF's order: x86-64 rax, rdx, rcx, rbx, rsi, rdi,
+        rbp, rsp, r8…r15, rip (System V ABI, figure 3.36), arm64 x0…x30, sp, pc
+        (AADWARF64). `stack` is a copy of the memory from address `base` up, as
+        long as there was; `base` is the stack pointer or below it. Elsewhere
+        only read-only sections of the object files are known.
+        """
+        self._refresh()
+        words = ffi.new("uint64_t[]", registers)
+        copy = ffi.from_buffer("uint8_t[]", stack)
+        out = self._unwound
+        lib.unwinder_unwind(self._unwinder, words, len(registers), base, copy, len(stack), out)
+        pcs = tuple(ffi.unpack(out.pcs, out.n))
+        exact = tuple(map(bool, ffi.unpack(out.exact, out.n)))
+        return Stack(pcs, exact, ENDS[out.end])
+
+    def frames(self, stack: Stack) -> tuple[Frame, ...]:
+        """Name a stack's frames, each preceded by the functions inlined into it."""
+        self._refresh()
+        frames: list[Frame] = []
+        for pc, exact in zip(stack.pcs, stack.exact, strict=True):
+            frames += self._symbolise(pc, exact)
+        return tuple(frames)
+
+    def symbolise(self, pc: int, exact: bool = True) -> tuple[Frame, ...]:
+        """Name one address; a return address (not `exact`) by the call before it."""
+        self._refresh()
+        return self._symbolise(pc, exact)
+
+    def close(self) -> None:
+        """Give the library's memory and files back."""
+        if self._dwfl is not None:
+            lib.modules_free(self._dwfl)
+            lib.unwinder_free(self._unwinder)
+        self._dwfl = self._unwinder = None
+
+    def _symbolise(self, pc: int, exact: bool) -> tuple[Frame, ...]:
+        frames = self._named.get((pc, exact))
+        if frames is None:
+            frames = self._named[pc, exact] = self._look_up(pc, pc if exact else pc - 1)
+        return frames
+
+    def _look_up(self, pc: int, address: int) -> tuple[Frame, ...]:
+        module = lib.dwfl_addrmodule(self._dwfl, address)
+        if not module:
+            return (Frame(pc, None, 0, self._mapped(address)),)
+        found = self._objects[module]
+        offset = ffi.new("GElf_Off *")
+        symbol = ffi.new("GElf_Sym *")
+        name = lib.dwfl_module_addrinfo(
+            module, address, offset, symbol, ffi.NULL, ffi.NULL, ffi.NULL
+        )
+        if not name:
+            return (Frame(pc, None, pc - found.bias, _printed(found)),)
+        plain = text(name).partition("@")[0]  # clock_nanosleep@GLIBC_2.2.5 without its version
+        frame = Frame(pc, plain, offset[0] + pc - address, _printed(found))
+        return source_frames(module, address, frame) if self._source else (frame,)
+
+    def _mapped(self, address: int) -> str | None:
+        for mapping in self._image.mappings:
+            if mapping.start <= address < mapping.end:
+                return path_text(mapping.path) or "[anon]"
+        return None
+
+    def _refresh(self) -> None:
+        if self._generation == self._image.generation:
+            return
+        self.close()
+        self._unwound = ffi.new("struct unwound *")
+        self._named: dict[tuple[int, bool], tuple[Frame, ...]] = {}
+        self._objects: dict[Any, ObjectFile] = {}
+        # The unwinder reads these as long as it lives.
+        self._executable = ffi.new("uint64_t[]", _executable(self._image.mappings))
+        self._dwfl = lib.modules_begin()
+        if not self._dwfl:
+            raise MemoryError
+        for found in self._image.objects:
+            self._report(found)
+        pid, ranges = self._image.pid, len(self._executable) // 2
+        if not lib.modules_reported(self._dwfl):
+            self._unwinder = lib.unwinder_new(self._dwfl, pid, self._executable, ranges)
+        if not self._unwinder:
+            reason = text(lib.dwfl_errmsg(-1))
+            raise UnavailableError(f"can't unwind the stacks of process {pid}: {reason}")
+        self._generation = self._image.generation
+
+    def _report(self, found: ObjectFile) -> None:
+        name = os.fsencode(found.code.path)
+        module = lib.modules_add(self._dwfl, name, os.dup(found.fd), found.bias)
+        if not module:
+            return
+        self._objects[module] = found
+        if found.debug:
+            alt = found.debug.alt_link
+            lib.module_add_debug(
+                module,
+                os.dup(found.debug.fd),
+                os.fsencode(found.debug.path),
+                os.dup(found.debug.alt_fd) if found.debug.alt_fd is not None else -1,
+                os.fsencode(alt.name) if alt else ffi.NULL,
+            )
+
+
+def path_text(path: str) -> str:
+    """Turn a path of any bytes into text; bytes that are no UTF-8 print as \\xNN."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
+def _printed(found: ObjectFile) -> str:
+    return path_text(found.code.path) + (f" ({found.state})" if found.state else "")
+
+
+def _executable(mappings: tuple[Mapping, ...]) -> list[int]:
+    """The executable ranges, sorted and merged: start, end, start, end…"""
+    ranges: list[int] = []
+    for mapping in sorted(mappings, key=lambda mapping: mapping.start):
+        if not mapping.executable:
+            continue
+        if ranges and mapping.start <= ranges[-1]:
+            ranges[-1] = max(ranges[-1], mapping.end)
+        else:
+            ranges += [mapping.start, mapping.end]
+    return ranges

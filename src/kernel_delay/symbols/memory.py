@@ -1,0 +1,50 @@
+"""The memory of a living process, through /proc/PID/mem (proc_pid_mem(5))."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernel_delay.symbols.mappings import Mapping
+
+COPY_LIMIT = 512 << 20
+"""The largest object, in bytes, that is copied out of memory."""
+
+# Elf64_Ehdr in elf(5): e_shoff, and e_shnum with e_shstrndx.
+SECTION_HEADERS = ((40, bytes(8)), (60, bytes(4)))
+
+
+class ProcessMemory:
+    """Reads a process's memory; needs the right to ptrace(2) it."""
+
+    def __init__(self, process: Path) -> None:
+        """Open the memory of `process`, a directory such as /proc/123."""
+        self._fd = os.open(process / "mem", os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self._fd)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Read up to `size` bytes; none where nothing is mapped or it can't be read."""
+        try:
+            return os.pread(self._fd, size, address)
+        except (OSError, OverflowError):
+            return b""
+
+    def copy_object(self, mappings: Sequence[Mapping]) -> int | None:
+        """Put an object's mappings at their file offsets into a new memory file.
+
+        None when there is nothing to read or more than COPY_LIMIT. The section
+        headers are not loaded, so the copy of a file has none; the vDSO's are.
+        """
+        size = sum(mapping.end - mapping.start for mapping in mappings)
+        if not mappings or size > COPY_LIMIT:
+            return None
+        copy = os.memfd_create("object", os.MFD_CLOEXEC)
+        for mapping in mappings:
+            content = self.read(mapping.start, mapping.end - mapping.start)
+            os.pwrite(copy, content, mapping.offset)
+        if any(mapping.inode for mapping in mappings):
+            for offset, zeros in SECTION_HEADERS:
+                os.pwrite(copy, zeros, offset)
+        return copy

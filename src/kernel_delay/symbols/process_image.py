@@ -1,0 +1,106 @@
+"""A process's code as it lies in memory, noted while the process lives.
+
+Everything needed to unwind and name its stacks is held by open files, so it
+stays at hand after the process's exit and after a file's replacement.
+"""
+
+import errno
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kernel_delay.errors import NoInputError, PermissionDeniedError, UnavailableError
+from kernel_delay.symbols.mappings import Mapping, read_mappings
+from kernel_delay.symbols.object_files import ObjectFile, ObjectOpener
+
+
+class ProcessImage:
+    """The executable mappings and the object files of a process, of all times they were noted.
+
+    Of two that overlap only the newer is kept: the process unmapped the other.
+    `generation` counts the changes.
+    """
+
+    def __init__(self, pid: int) -> None:
+        """Note the process `pid`; later notes add what it has mapped since.
+
+        Raises NoInputError when there is no such process and
+        PermissionDeniedError when it may not be looked at (ptrace(2), "Ptrace
+        access mode checking").
+        """
+        self.pid = pid
+        self.mappings: tuple[Mapping, ...] = ()
+        self.objects: tuple[ObjectFile, ...] = ()
+        self.generation = 0
+        if not self.note():
+            raise NoInputError(f"process {pid} has exited or has no user memory")
+
+    def note(self) -> bool:
+        """Note the mappings and files of now; False when the process has exited."""
+        try:
+            process = _with_memory(self.pid)
+            if process is None:
+                return False
+            with ObjectOpener(process) as opener:
+                self._merge(opener)
+        except PermissionError as error:
+            raise PermissionDeniedError(
+                f"may not read process {self.pid}: run as root or with CAP_SYS_PTRACE"
+            ) from error
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            raise UnavailableError(
+                f"process {self.pid} maps more files than may be open at once: raise `ulimit -n`"
+            ) from error
+        return True
+
+    def _merge(self, opener: ObjectOpener) -> None:
+        known = set(self.mappings)
+        new = [code for code in opener.mappings if code.executable and code not in known]
+        if not new:
+            return
+        self.mappings = tuple(old for old in self.mappings if not old.overlaps(new)) + tuple(new)
+        gone = [found for found in self.objects if found.code.overlaps(new)]
+        objects = {
+            (found.code.path, found.bias): found for found in self.objects if found not in gone
+        }
+        for code in new:
+            found = opener.open_object(code)
+            if found and objects.setdefault((code.path, found.bias), found) is not found:
+                found.close()
+        for found in gone:
+            found.close()
+        self.objects = tuple(objects.values())
+        self.generation += 1
+
+    def close(self) -> None:
+        """Close all files."""
+        for noted in self.objects:
+            noted.close()
+        self.objects = ()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close all files."""
+        self.close()
+
+
+def _with_memory(pid: int) -> Path | None:
+    """The /proc directory of the process, or, when its first thread has ended, of another."""
+    try:
+        tids = sorted(int(tid) for tid in os.listdir(f"/proc/{pid}/task"))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return next((path for tid in tids if read_mappings(path := Path(f"/proc/{tid}"))), None)

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What libdwfl calls back for every word of memory and every frame while it unwinds. */
+#include <stdlib.h>
+#include <string.h>
+
+#define X86_64_RBX 3
+#define X86_64_RIP 16
+#define X86_64_NREGS 17
+#define ARM64_SP 31
+#define ARM64_NREGS 33 /* x0..x30, sp, pc */
+
+/* A read this close above the copy is of the stack: the default RLIMIT_STACK. */
+#define STACK_REACH (8ULL << 20)
+
+/* Bits 48 and up of an arm64 user pointer hold no address; a pointer authentication code there
+ * hides a return address (Documentation/arch/arm64/pointer-authentication.rst, 6.18).
+ */
+#define ARM64_ADDRESS_BITS ((1ULL << 48) - 1)
+
+struct unwinder {
+	Dwfl *dwfl;
+	const uint64_t *executable;
+	size_t n_executable;
+
+	/* the stack being unwound */
+	const uint64_t *regs;
+	unsigned int nregs;
+	uint64_t base;
+	const uint8_t *stack;
+	size_t stack_len;
+	int failed_read; /* since the last frame: STACK_WHOLE for none, or what it means */
+	struct unwound *out;
+
+	/* x86-64: the last frame, to go on from when libdwfl has lost rbx */
+	uint64_t frame_regs[X86_64_NREGS];
+	uint64_t rbx;
+	bool rbx_lost;
+	bool resumed;
+};
+
+static bool is_executable(const struct unwinder *unwinder, uint64_t addr)
+{
+	size_t low = 0, high = unwinder->n_executable;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (addr < unwinder->executable[2 * mid])
+			high = mid;
+		else if (addr >= unwinder->executable[2 * mid + 1])
+			low = mid + 1;
+		else
+			return true;
+	}
+	return false;
+}
+
+static uint64_t without_authentication(const struct unwinder *unwinder, uint64_t word)
+{
+	uint64_t addr = word & ARM64_ADDRESS_BITS;
+
+	if (unwinder->nregs == ARM64_NREGS && word != addr && is_executable(unwinder, addr))
+		return addr;
+	return word;
+}
+
+/* A section that the process can't have written holds in memory what it holds in the file. */
+static bool read_file_section(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *result)
+{
+	Dwfl_Module *mod = dwfl_addrmodule(dwfl, addr);
+	Dwarf_Addr bias;
+	Elf_Scn *scn;
+	Elf_Data *data;
+	GElf_Shdr shdr;
+
+	scn = mod ? dwfl_module_address_section(mod, &addr, &bias) : NULL;
+	if (!scn || !gelf_getshdr(scn, &shdr) || shdr.sh_flags & SHF_WRITE)
+		return false;
+	data = elf_rawdata(scn, NULL);
+	if (!data || !data->d_buf || data->d_size < sizeof(*result) ||
+	    addr > data->d_size - sizeof(*result))
+		return false;
+	memcpy(result, (const char *)data->d_buf + addr, sizeof(*result));
+	return true;
+}
+
+static bool memory_read(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *result, void *arg)
+{
+	struct unwinder *unwinder = arg;
+	uint64_t offset = addr - unwinder->base;
+
+	if (offset < unwinder->stack_len && unwinder->stack_len - offset >= sizeof(*result)) {
+		memcpy(result, unwinder->stack + offset, sizeof(*result));
+		*result = without_authentication(unwinder, *result);
+		return true;
+	}
+	if (read_file_section(dwfl, addr, result))
+		return true;
+	unwinder->failed_read =
+		offset < unwinder->stack_len + STACK_REACH ? STACK_SHORT : STACK_LOST;
+	return false;
+}
+
+static pid_t next_thread(Dwfl *dwfl, void *arg, void **thread_arg)
+{
+	if (*thread_arg)
+		return 0;
+	*thread_arg = arg;
+	return dwfl_pid(dwfl);
+}
+
+static bool get_thread(Dwfl *dwfl, pid_t tid, void *arg, void **thread_arg)
+{
+	*thread_arg = arg;
+	return true;
+}
+
+static bool set_initial_registers(Dwfl_Thread *thread, void *arg)
+{
+	const struct unwinder *unwinder = arg;
+	uint64_t regs[ARM64_SP + 1];
+	unsigned int i;
+
+	if (unwinder->nregs != ARM64_NREGS) /* x86-64: the pc is DWARF's register 16 */
+		return dwfl_thread_state_registers(thread, 0, unwinder->nregs, unwinder->regs);
+	for (i = 0; i <= ARM64_SP; i++)
+		regs[i] = without_authentication(unwinder, unwinder->regs[i]);
+	dwfl_thread_state_register_pc(thread, unwinder->regs[ARM64_SP + 1]);
+	return dwfl_thread_state_registers(thread, 0, ARM64_SP + 1, regs);
+}
+
+static const Dwfl_Thread_Callbacks thread_callbacks = {
+	.next_thread = next_thread,
+	.get_thread = get_thread,
+	.memory_read = memory_read,
+	.set_initial_registers = set_initial_registers,
+};
+
+/* Where unwind information says nothing of rbx a function preserves it (System V ABI, 3.2.1), but
+ * libdwfl takes it for unknown: backends/x86_64_cfi.c means rbx and says register 0 (seen in 0.188).
+ * The dynamic linker's resolver and Clang's aligned frames find their caller by it.
+ */
+static void note_registers(struct unwinder *unwinder, Dwfl_Frame *frame, uint64_t pc)
+{
+	uint64_t *regs = unwinder->frame_regs;
+	int i;
+
+	if (unwinder->nregs != X86_64_NREGS)
+		return;
+	unwinder->rbx_lost = dwfl_frame_reg(frame, X86_64_RBX, &unwinder->rbx) != 0;
+	if (!unwinder->rbx_lost)
+		return;
+	for (i = 0; i < X86_64_RIP; i++)
+		if (dwfl_frame_reg(frame, i, &regs[i]))
+			regs[i] = 0;
+	regs[X86_64_RBX] = unwinder->rbx;
+	regs[X86_64_RIP] = pc;
+}
+
+static int note_frame(Dwfl_Frame *frame, void *arg)
+{
+	struct unwinder *unwinder = arg;
+	struct unwound *out = unwinder->out;
+	Dwarf_Addr pc;
+	bool exact;
+
+	unwinder->failed_read = STACK_WHOLE;
+	if (unwinder->resumed) {
+		unwinder->resumed = unwinder->rbx_lost = false;
+		return DWARF_CB_OK;
+	}
+	if (out->n == MAX_FRAMES) {
+		out->end = STACK_SHORT;
+		return DWARF_CB_ABORT;
+	}
+	/* Without unwind information libdwfl guesses; a guess that is no code ends the stack. */
+	if (!dwfl_frame_pc(frame, &pc, &exact) ||
+	    (out->n && !is_executable(unwinder, exact ? pc : pc - 1))) {
+		out->end = STACK_LOST;
+		return DWARF_CB_ABORT;
+	}
+	note_registers(unwinder, frame, exact ? pc : pc - 1);
+	out->pcs[out->n] = pc;
+	out->exact[out->n++] = exact;
+	return DWARF_CB_OK;
+}
+
+struct unwinder *unwinder_new(Dwfl *dwfl, pid_t pid, const uint64_t *executable,
+			      size_t n_executable)
+{
+	struct unwinder *unwinder = calloc(1, sizeof(*unwinder));
+
+	if (!unwinder)
+		return NULL;
+	unwinder->dwfl = dwfl;
+	unwinder->executable = executable;
+	unwinder->n_executable = n_executable;
+	if (!dwfl_attach_state(dwfl, NULL, pid, &thread_callbacks, unwinder)) {
+		free(unwinder);
+		return NULL;
+	}
+	return unwinder;
+}
+
+void unwinder_free(struct unwinder *unwinder)
+{
+	free(unwinder);
+}
+
+void unwinder_unwind(struct unwinder *unwinder, const uint64_t *regs, unsigned int nregs,
+		     uint64_t base, const uint8_t *stack, size_t stack_len, struct unwound *out)
+{
+	int result;
+
+	unwinder->regs = regs;
+	unwinder->nregs = nregs;
+	unwinder->base = base;
+	unwinder->stack = stack;
+	unwinder->stack_len = stack_len;
+	unwinder->out = out;
+	out->n = 0;
+	out->end = STACK_LOST;
+	unwinder->resumed = unwinder->rbx_lost = false;
+	result = dwfl_getthread_frames(unwinder->dwfl, dwfl_pid(unwinder->dwfl), note_frame,
+				       unwinder);
+	while (result != DWARF_CB_ABORT && unwinder->rbx_lost) {
+		unwinder->regs = unwinder->frame_regs;
+		unwinder->resumed = true;
+		result = dwfl_getthread_frames(unwinder->dwfl, dwfl_pid(unwinder->dwfl),
+					       note_frame, unwinder);
+	}
+	if (result == DWARF_CB_ABORT)
+		return;
+	/* libdwfl takes a return address that it could not read for the stack's end, too. */
+	if (unwinder->failed_read != STACK_WHOLE)
+		out->end = unwinder->failed_read;
+	else
+		out->end = result ? STACK_LOST : STACK_WHOLE;
+}

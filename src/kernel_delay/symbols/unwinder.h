@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define MAX_FRAMES 1024
+
+/* Why a stack ends: its outermost function was reached; the copy of the stack, or MAX_FRAMES, ended
+ * first; there is no way to go on from the last frame.
+ */
+#define STACK_WHOLE 0
+#define STACK_SHORT 1
+#define STACK_LOST 2
+
+/* exact[i]: pcs[i] is the very instruction, not a return address (first and signal frames). */
+struct unwound {
+	unsigned int n;
+	int end;
+	uint64_t pcs[MAX_FRAMES];
+	uint8_t exact[MAX_FRAMES];
+};
+
+struct unwinder;
+
+/* Once for a dwfl with all its modules. executable: sorted pairs of start and end, which stay the
+ * caller's and must outlive the unwinder. NULL on failure, dwfl_errmsg says why.
+ */
+struct unwinder *unwinder_new(Dwfl *dwfl, pid_t pid, const uint64_t *executable,
+			      size_t n_executable);
+void unwinder_free(struct unwinder *unwinder);
+
+/* regs: in DWARF's order, x86-64 rax..r15 and rip (17), arm64 x0..x30, sp and pc (33).
+ * stack: the memory from address base up.
+ */
+void unwinder_unwind(struct unwinder *unwinder, const uint64_t *regs, unsigned int nregs,
+		     uint64_t base, const uint8_t *stack, size_t stack_len, struct unwound *out);

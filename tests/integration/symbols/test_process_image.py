@@ -1,0 +1,182 @@
+"""The files behind a process's code: in its own namespace, replaced, gone, mapped later."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from call_chains import WORKLOADS, build, gcc, gcc_library, running
+
+from kernel_delay.errors import NoInputError, UnavailableError
+from kernel_delay.symbols import Frame, ProcessImage
+
+EXPECTED = ["stop_here", "library_inner", "library_enter", "library", "main"]
+
+FRAMES_OF = [sys.executable, Path(__file__).with_name("frames_of.py")]
+
+# Without these two /proc/PID/map_files can't be opened (proc_pid_map_files(5)).
+WITHOUT_MAP_FILES = ["setpriv", "--bounding-set", "-sys_admin,-checkpoint_restore"]
+
+RIGHTS = pytest.mark.parametrize("rights", [[], WITHOUT_MAP_FILES], ids=["all", "no map_files"])
+
+
+@pytest.fixture
+def program(call_chain: Path, tmp_path: Path) -> Path:
+    """A copy of call_chain and its library to be spoilt."""
+    return build(tmp_path)
+
+
+def frames_of(command: list[object], rights: list[str], spoil: Callable[[], None]) -> list[Frame]:
+    if rights and not shutil.which(rights[0]):
+        pytest.skip(f"{rights[0]} (util-linux) takes the capabilities away")
+    with running(command) as run:
+        run.wait_for_read()
+        spoil()
+        tool = [*rights, *FRAMES_OF, run.process.pid, run.tid]
+        out = subprocess.run([str(word) for word in tool], check=True, stdout=subprocess.PIPE)
+    return msgspec.json.decode(out.stdout, type=list[Frame])
+
+
+@RIGHTS
+def test_a_library_of_another_mount_namespace(
+    program: Path, tmp_path: Path, rights: list[str]
+) -> None:
+    """As in a container: our own file of that path is another, and debug files are inside."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    library = tmp_path / "libcall_chain.so"
+    debug = tmp_path / ".debug" / "libcall_chain.so.debug"
+    gcc(program, "-pthread", f"-Wl,-rpath,{inside}", WORKLOADS / "call_chain.c", library)
+    gcc_library(inside / library.name, "-DOTHER")
+    by_build_id = f"/usr/lib/debug/.build-id/{build_id(library)[:2]}"
+    script = f"""
+        set -e
+        mount -t tmpfs none {inside}
+        cp {library} {inside}
+        mount -t tmpfs none /usr/lib/debug
+        mkdir -p {by_build_id} /usr/lib/debug/files
+        cp {debug} /usr/lib/debug/files/library.debug
+        ln -s /usr/lib/debug/files/library.debug {by_build_id}/{build_id(library)[2:]}.debug
+        rm {debug}
+        exec {program} library
+    """
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("mount namespaces can't be made here")
+    frames = frames_of(["unshare", "-m", "sh", "-c", script], rights, lambda: None)
+    assert [frame.name for frame in frames[:5]] == EXPECTED
+    assert frames[1].object == str(inside / library.name)
+    assert frames[-1].name == "_start"
+
+
+def test_a_replaced_library_is_read_as_it_was_mapped(program: Path) -> None:
+    frames = frames_of([program, "library"], [], lambda: replace_library(program.parent))
+    assert [frame.name for frame in frames[:5]] == EXPECTED
+    assert frames[-1].name == "_start"
+
+
+def test_a_replaced_library_that_is_out_of_reach_is_marked(program: Path) -> None:
+    library = program.parent / "libcall_chain.so"
+    frames = frames_of(
+        [program, "library"], WITHOUT_MAP_FILES, lambda: replace_library(library.parent)
+    )
+    assert [frame.name for frame in frames[:5]] == [
+        "stop_here",
+        None,  # library_inner: not exported, and its file is gone
+        "library_enter",
+        "library",
+        "main",
+    ]
+    assert [frame.object for frame in frames[1:3]] == [f"{library} (replaced)"] * 2
+    assert frames[-1].name == "_start"
+
+
+def test_a_deleted_library_that_is_out_of_reach_is_marked(program: Path) -> None:
+    library = program.parent / "libcall_chain.so"
+    frames = frames_of([program, "library"], WITHOUT_MAP_FILES, library.unlink)
+    assert [frame.object for frame in frames[1:3]] == [f"{library} (deleted)"] * 2
+    assert frames[-1].name == "_start"
+
+
+def test_a_debug_file_of_another_build_is_not_used(program: Path) -> None:
+    debug = program.parent / ".debug" / "libcall_chain.so.debug"
+    other = program.parent / "other.so"
+    gcc_library(other, "-DOTHER")
+    frames = frames_of([program, "library"], [], lambda: other.rename(debug).touch())
+    names = [frame.name for frame in frames[:5]]
+    assert names == ["stop_here", None, "library_enter", "library", "main"]
+
+
+def test_what_is_mapped_later_is_added(call_chain: Path) -> None:
+    library = call_chain.parent / "libcall_chain.so"
+    load = "ctypes.CDLL(sys.argv[1]); print('loaded', flush=True)"
+    script = f"import ctypes, sys; input(); {load}; input()"
+    command = [sys.executable, "-c", script, str(library)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
+        assert process.stdin
+        assert process.stdout
+        try:
+            with ProcessImage(process.pid) as image:
+                before = image.generation
+                assert image.note()
+                assert str(library) not in {found.code.path for found in image.objects}
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+                assert process.stdout.readline() == b"loaded\n"
+                assert image.note()
+                assert image.generation > before
+                assert str(library) in {found.code.path for found in image.objects}
+                generation = image.generation
+                assert image.note()
+                assert image.generation == generation
+                process.kill()
+                process.wait()
+                assert not image.note()
+                assert str(library) in {found.code.path for found in image.objects}
+        finally:
+            process.kill()
+
+
+def test_a_process_that_is_not_there() -> None:
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    with pytest.raises(NoInputError, match=f"process {process.pid} has exited"):
+        ProcessImage(process.pid)
+
+
+def test_too_few_open_files_are_told(call_chain: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 8, hard))
+    try:
+        with pytest.raises(UnavailableError, match="ulimit -n"):
+            ProcessImage(os.getpid())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_files_are_given_back(call_chain: Path) -> None:
+    def open_files() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    before = open_files()
+    with ProcessImage(os.getpid()) as image:
+        assert image.note()
+        assert open_files() > before
+    assert open_files() == before
+
+
+def replace_library(directory: Path) -> None:
+    """As a package upgrade does: a new file takes the name, the old one stays mapped."""
+    new = directory / "new.so"
+    gcc_library(new, "-DOTHER")
+    new.rename(directory / "libcall_chain.so")
+
+
+def build_id(file: Path) -> str:
+    notes = subprocess.run(["readelf", "-n", file], check=True, capture_output=True, text=True)
+    return notes.stdout.split("Build ID: ")[1].split()[0]

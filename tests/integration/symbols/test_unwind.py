@@ -1,0 +1,164 @@
+"""Stacks of a program whose call chains are known: each frame, no more and no less."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from call_chains import frames_after_exit, running, stopped_in_read
+
+from kernel_delay.symbols import AddressSpace, Frame, ProcessImage
+
+X86_64 = os.uname().machine == "x86_64"
+
+TO_MAIN = {
+    "recursion": ["stop_here", *["recurse"] * 6, "recursion", "main"],
+    "alloca": ["stop_here", "with_alloca", "alloca_sizes", "main"],
+    "library": ["stop_here", "library_inner", "library_enter", "library", "main"],
+    "signal": ["stop_here", "on_signal", "(signal)", "interrupted", "signal_handler", "main"],
+    "fault": ["stop_here", "on_signal", "(signal)", "faults_at_once", "fault", "main"],
+}
+if X86_64:
+    TO_MAIN["generated"] = ["stop_here", "[anon]", "run_generated", "generated", "main"]
+
+
+def short_name(frame: Frame) -> str | None:
+    """The function; for code that has none of its own, what it is."""
+    if frame.name in ("__restore_rt", "__kernel_rt_sigreturn"):
+        return "(signal)"
+    return frame.name or frame.object
+
+
+@pytest.mark.parametrize("chain", TO_MAIN)
+def test_each_frame_from_the_read_to_the_start_is_exact(call_chain: Path, chain: str) -> None:
+    stack, frames = frames_after_exit([call_chain, chain])
+    expected = TO_MAIN[chain]
+    assert [short_name(frame) for frame in frames[: len(expected)]] == expected
+    *libc, start = frames[len(expected) :]
+    assert libc
+    assert all("libc.so" in (frame.object or "") for frame in libc)
+    assert (start.name, start.object) == ("_start", str(call_chain))
+    assert stack.end == "whole"
+
+
+@pytest.mark.parametrize("chain", ["thread", "leaderless"])
+def test_a_thread_ends_in_its_clone(call_chain: Path, chain: str) -> None:
+    stack, frames = frames_after_exit([call_chain, chain])
+    expected = ["stop_here", *["recurse"] * 6, "recursion", "thread_main"]
+    assert [frame.name for frame in frames[:-2]] == expected
+    assert all("libc.so" in (frame.object or "") for frame in frames[-2:])
+    assert stack.end == "whole"
+
+
+def test_frames_say_their_object(call_chain: Path) -> None:
+    _, frames = frames_after_exit([call_chain, "library"])
+    program, library = str(call_chain), str(call_chain.parent / "libcall_chain.so")
+    assert [frame.object for frame in frames[:5]] == [program, library, library, program, program]
+
+
+def test_an_interrupted_function_is_named_by_its_very_instruction(call_chain: Path) -> None:
+    stack, frames = frames_after_exit([call_chain, "fault"])
+    assert (frames[3].name, frames[3].offset) == ("faults_at_once", 0)
+    assert stack.exact[:5] == (True, False, True, True, False)
+
+
+@pytest.mark.skipif(not X86_64, reason="the generated code is x86-64's")
+def test_generated_code_without_frame_pointer_ends_the_stack(call_chain: Path) -> None:
+    stack, frames = frames_after_exit([call_chain, "generated-opaque"])
+    assert [short_name(frame) for frame in frames] == ["stop_here", "[anon]"]
+    assert stack.end == "lost"
+
+
+def test_a_short_copy_gives_the_inner_frames_and_says_so(call_chain: Path) -> None:
+    with running([call_chain, "recursion"]) as run, stopped_in_read(run) as thread:
+        registers = thread.registers()
+        sp, copy = thread.stack()
+        with ProcessImage(run.process.pid) as image:
+            space = AddressSpace(image)
+            whole = space.unwind(registers, copy, sp)
+            lengths = []
+            for size in range(0, len(copy), 8):
+                part = space.unwind(registers, copy[:size], sp)
+                assert part.pcs == whole.pcs[: len(part.pcs)]
+                assert part.end == ("whole" if part.pcs == whole.pcs else "short")
+                lengths.append(len(part.pcs))
+            space.close()
+    assert lengths[0] == 1
+    assert lengths == sorted(lengths)
+    assert set(lengths) == set(range(1, len(whole.pcs) + 1))
+
+
+AFTER = {"plt": {"library_nothing"}, "vdso": {"[vdso]"}}
+
+
+@pytest.mark.parametrize("chain", AFTER)
+def test_every_single_instruction_unwinds(call_chain: Path, chain: str) -> None:
+    """Through prologues and epilogues, the PLT, the dynamic linker, libc and the vDSO."""
+    seen: set[str | None] = set()
+    broken = []
+    steps = 0
+    with (
+        running([call_chain, chain]) as run,
+        stopped_in_read(run) as thread,
+        ProcessImage(run.process.pid) as image,
+    ):
+        space = AddressSpace(image)
+        sp, copy = thread.stack()
+        outer = space.unwind(thread.registers(), copy, sp).pcs[2:]
+        run.go_on()
+        while True:
+            thread.step()
+            sp, copy = thread.stack()
+            stack = space.unwind(thread.registers(), copy, sp)
+            frames = space.frames(stack)
+            if stack.end != "whole" or stack.pcs[-len(outer) :] != outer:
+                broken.append([(frame.name, frame.offset) for frame in frames])
+            if frames[0].name == "stop_here" and AFTER[chain] <= seen:
+                break
+            seen |= {frames[0].name, frames[0].object}
+            assert (steps := steps + 1) < 20_000, seen
+        space.close()
+    assert not broken
+
+
+def test_inlined_functions_and_lines_are_those_of_addr2line(call_chain: Path) -> None:
+    if not shutil.which("addr2line"):
+        pytest.skip("addr2line (binutils) is what this compares with")
+    _, frames = frames_after_exit([call_chain, "inlined"], source=True)
+    names = [(frame.name, frame.inlined) for frame in frames[:5]]
+    assert names == [
+        ("stop_here", False),
+        ("inlined_inner", True),
+        ("inlined_outer", True),
+        ("inlined", False),
+        ("main", False),
+    ]
+    debug = call_chain.parent / ".debug" / "call_chain.debug"
+    start = frames[3].address - frames[3].offset
+    symbol = subprocess.run(["nm", debug], check=True, capture_output=True, text=True).stdout
+    match = re.search(r"^([0-9a-f]+) t inlined$", symbol, re.MULTILINE)
+    assert match
+    call = frames[3].address - 1 - start + int(match[1], 16)
+    lines = subprocess.run(
+        ["addr2line", "-i", "-e", debug, hex(call)], check=True, capture_output=True, text=True
+    ).stdout.split("\n")[:3]
+    assert [frame.source for frame in frames[1:4]] == [line.split(" (")[0] for line in lines]
+
+
+def test_inlined_functions_that_dwz_moved_to_a_shared_file(
+    call_chain: Path, tmp_path: Path
+) -> None:
+    if not shutil.which("dwz"):
+        pytest.skip("dwz makes the shared file")
+    debug = [tmp_path / name for name in ("call_chain.debug", "twin.debug")]
+    for copy in debug:
+        shutil.copy(call_chain.parent / ".debug" / "call_chain.debug", copy)
+    shared = tmp_path / "shared.debug"
+    subprocess.run(["dwz", "-m", shared, *debug], check=True)
+    program = tmp_path / "call_chain"
+    shutil.copy(call_chain, program)
+    _, frames = frames_after_exit([program, "inlined"], source=True)
+    names = ["stop_here", "inlined_inner", "inlined_outer", "inlined", "main"]
+    assert [frame.name for frame in frames[:5]] == names

@@ -1,0 +1,51 @@
+"""The same stack unwound by gdb and by us."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from call_chains import running, stopped_in_read
+
+from kernel_delay.symbols import AddressSpace, ProcessImage
+
+
+@pytest.mark.parametrize("chain", ["recursion", "alloca", "library", "signal", "fault", "thread"])
+def test_gdb_sees_the_same_frames(call_chain: Path, chain: str, tmp_path: Path) -> None:
+    if not shutil.which("gdb"):
+        pytest.skip("gdb is what this compares with")
+    with running([call_chain, chain]) as run:
+        with stopped_in_read(run) as thread:
+            registers = thread.registers()
+            sp, copy = thread.stack()
+        with ProcessImage(run.process.pid) as image:
+            space = AddressSpace(image)
+            ours = space.unwind(registers, copy, sp)
+            frames = space.frames(ours)
+            space.close()
+        script = tmp_path / "print_frames.py"
+        script.write_text(f"tid = {run.tid}{PRINT_FRAMES}")
+        gdb = subprocess.run(
+            ["gdb", "-nx", "-batch", "-p", str(run.process.pid), "-x", script],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    theirs = [line.split()[1:] for line in gdb.stdout.split("\n") if line.startswith("FRAME ")]
+    assert [int(pc, 16) for pc, _ in theirs] == list(ours.pcs)
+    # Of several names for one address in libc gdb may show another.
+    own = [i for i, frame in enumerate(frames) if "call_chain" in (frame.object or "")]
+    assert len(own) > 3
+    assert [theirs[i][1] for i in own] == [frames[i].name for i in own]
+
+
+PRINT_FRAMES = """
+gdb.execute("set backtrace past-main on")
+for thread in gdb.selected_inferior().threads():
+    if thread.ptid[1] == tid:
+        thread.switch()
+frame = gdb.newest_frame()
+while frame:
+    print("FRAME", hex(frame.pc()), frame.name())
+    frame = frame.older()
+"""
