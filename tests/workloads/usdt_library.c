@@ -7,7 +7,14 @@ __extension__ unsigned short kd_library_with_semaphore_semaphore
 
 void usdt_library_work(int round);
 
+/* Another file of this library has a static function of the same name. */
+static __attribute__((noinline)) int usdt_same_name(int value)
+{
+	__asm__ volatile("");
+	return value + 1;
+}
+
 void usdt_library_work(int round)
 {
-	DTRACE_PROBE2(kd_library, with_semaphore, round, round * 2L);
+	DTRACE_PROBE2(kd_library, with_semaphore, usdt_same_name(round), round * 2L);
 }

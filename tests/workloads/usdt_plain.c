@@ -3,8 +3,14 @@
 
 int usdt_plain(int value);
 
+static __attribute__((noinline)) int usdt_same_name(int value)
+{
+	__asm__ volatile("");
+	return value - 1;
+}
+
 int usdt_plain(int value)
 {
 	STAP_PROBE1(kd_plain, no_semaphore, value);
-	return value + 1;
+	return usdt_same_name(value);
 }

@@ -69,7 +69,7 @@ def read_elf(file: BinaryIO, name: str) -> Elf:
     try:
         return _read(file, name)
     except ELFError as error:
-        raise InputError(f"{name} is not an ELF file, or a broken one") from error
+        raise InputError(f"{name} is not an ELF file, or is a broken one") from error
     # What pyelftools lets through: OverflowError for an offset of 64 bits, and the like.
     except (ArithmeticError, LookupError, ValueError) as error:
         raise InputError(f"{name} is a broken ELF file: {error}") from error

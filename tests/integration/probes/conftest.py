@@ -1,12 +1,10 @@
 """The USDT workload, built as a packager would: plain, stripped, and for other machines."""
 
 import subprocess
-from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from usdt_workload import SDT_HEADERS, Workload, build
-
-Start = Callable[[Workload], int]
+from usdt_workload import SDT_HEADERS, Start, Workload, build
 
 
 @pytest.fixture(scope="session")
@@ -32,22 +30,23 @@ def arm64_workload(tmp_path_factory: pytest.TempPathFactory) -> Workload:
 @pytest.fixture(scope="session")
 def stripped_workload(workload: Workload, tmp_path_factory: pytest.TempPathFactory) -> Workload:
     directory = tmp_path_factory.mktemp("stripped")
-    for file in (workload.executable, workload.library):
+    for file in workload:
         subprocess.run(["strip", "-o", directory / file.name, file], check=True)
     return Workload(directory / "usdt_target", directory / "libusdt.so")
 
 
 @pytest.fixture
 def start(request: pytest.FixtureRequest) -> Start:
-    """Start a workload that runs until the test ends; gives its PID."""
+    """Start a process that runs until the test ends; gives its PID once it is ready."""
 
-    def run(workload: Workload) -> int:
-        process = subprocess.Popen([workload.executable, "0"], stdout=subprocess.PIPE)
+    def run(program: str | Path, *arguments: str | Path, ready: bool = True) -> int:
+        command = [program, *(arguments or ("0",))]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         request.addfinalizer(process.wait)
         request.addfinalizer(process.kill)
         assert process.stdout is not None
         request.addfinalizer(process.stdout.close)
-        assert process.stdout.readline() == b"ready\n"
+        assert not ready or process.stdout.readline() == b"ready\n"
         return process.pid
 
     return run

@@ -4,15 +4,21 @@ import platform
 import shutil
 import subprocess
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import pytest
-from msgspec import Struct
 
 SOURCES = Path(__file__).parents[2] / "workloads"
 SDT_HEADERS = Path(f"/usr/include/{platform.machine()}-linux-gnu/sys")
 
 
-class Workload(Struct, frozen=True):
+class Start(Protocol):
+    """The fixture `start`."""
+
+    def __call__(self, program: str | Path, *arguments: str | Path, ready: bool = True) -> int: ...
+
+
+class Workload(NamedTuple):
     """The executable and the library it is linked with."""
 
     executable: Path

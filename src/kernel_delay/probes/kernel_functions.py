@@ -1,0 +1,115 @@
+"""Which functions of the running kernel a kprobe can be set at."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from kernel_delay.errors import KernelDelayError, NoInputError, UnavailableError
+from kernel_delay.probes.attach_points import KernelProbe
+from kernel_delay.probes.closest import closest, hint
+from kernel_delay.tracefs import detached, tracefs
+
+KPROBE_PMU = Path("/sys/bus/event_source/devices/kprobe")
+KALLSYMS = Path("/proc/kallsyms")
+DEBUGFS = Path("/sys/kernel/debug")
+
+# Text and weak symbols of /proc/kallsyms (proc(5)), but not those that objtool gives
+# to the padding in front of functions.
+_FUNCTION = re.compile(rb"^[0-9a-f]+ [tTwW] (?!__pfx_|__cfi_)(\S+)", re.MULTILINE)
+
+
+class KernelFunctions(Struct, frozen=True):
+    """The functions of the kernel and its modules.
+
+    `count` is how many functions share a name: static ones do. `traceable` are
+    those that ftrace can reach, `blacklist` those that kprobes must not; each
+    is None where the kernel does not tell.
+    """
+
+    count: dict[str, int]
+    traceable: frozenset[str] | None
+    blacklist: frozenset[str] | None
+
+    def find(self, function: str, offset: int, is_return: bool) -> KernelProbe:
+        """Find where the probe goes; NoInputError or UnavailableError if it can't go there."""
+        if function not in self.count:
+            likely = closest(function, self.probeable())
+            raise NoInputError(
+                f"no kernel function {function} (it may be inlined, or in a module that is not"
+                f" loaded){hint(f'k:{name}' for name in likely)}"
+            )
+        reason = self._obstacle(function)
+        if reason is not None:
+            raise UnavailableError(f"the kernel function {function} can't be probed: {reason}")
+        return KernelProbe(function, offset, is_return)
+
+    def probeable(self) -> Iterator[str]:
+        """Name each function that `find` accepts, in no order."""
+        return (function for function in self.count if self._obstacle(function) is None)
+
+    def _obstacle(self, function: str) -> str | None:
+        if self.blacklist is not None and function in self.blacklist:
+            return "it is on the kernel's kprobe blacklist; choose one that calls it"
+        # kprobe events refuse what ftrace can't reach (kernel/trace/trace_kprobe.c,
+        # within_notrace_func(), 6.18).
+        if self.traceable is not None and function not in self.traceable:
+            return "the kernel is built not to trace it (notrace); choose one that calls it"
+        if self.count[function] > 1:
+            return f"{self.count[function]} functions have that name; choose one that calls it"
+        return None
+
+
+def kernel_functions() -> KernelFunctions:
+    """Read the running kernel's functions; UnavailableError where it has no kprobes."""
+    if not KPROBE_PMU.exists():
+        raise UnavailableError(
+            "this kernel has no kprobes (it is built without CONFIG_KPROBE_EVENTS):"
+            " use a tracepoint, t:SYSTEM:EVENT, or a kernel that has them"
+        )
+    return KernelFunctions(read_kallsyms(KALLSYMS), _traceable(), _blacklist())
+
+
+def read_kallsyms(path: Path) -> dict[str, int]:
+    """Count the functions of each name in /proc/kallsyms, which lists one a line."""
+    names = _FUNCTION.findall(path.read_bytes())
+    return {name.decode(errors="backslashreplace"): n for name, n in Counter(names).items()}
+
+
+def read_traceable(tracing: Path) -> frozenset[str] | None:
+    """Read the functions that ftrace can reach; None where the kernel does not tell."""
+    return _column(tracing / "available_filter_functions", column=0)
+
+
+def read_blacklist(debugfs: Path) -> frozenset[str] | None:
+    """Read the functions that kprobes must not touch; None where the kernel does not tell."""
+    return _column(debugfs / "kprobes" / "blacklist", column=1)
+
+
+def _column(path: Path, column: int) -> frozenset[str] | None:
+    try:
+        lines = path.read_text(errors="backslashreplace").splitlines()
+    except OSError:
+        return None
+    return frozenset(words[column] for line in lines if len(words := line.split()) > column)
+
+
+def _traceable() -> frozenset[str] | None:
+    try:
+        with tracefs() as tracing:
+            return read_traceable(tracing)
+    except KernelDelayError:
+        return None
+
+
+def _blacklist() -> frozenset[str] | None:
+    mounted = read_blacklist(DEBUGFS)
+    if mounted is not None:
+        return mounted
+    try:
+        with detached("debugfs") as debugfs:
+            return read_blacklist(debugfs)
+    except KernelDelayError:
+        return None

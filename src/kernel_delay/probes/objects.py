@@ -1,0 +1,172 @@
+"""The ELF objects of a process, its executable and libraries, and how to open them from here.
+
+A process in another mount namespace, as a container's, names its files by
+paths that mean something else or nothing here. /proc/PID/map_files leads to
+the mapped files themselves, deleted ones too (proc_pid_map_files(5)).
+"""
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from kernel_delay.errors import InputError, NoInputError, PermissionDeniedError
+from kernel_delay.probes.closest import closest, hint
+from kernel_delay.probes.usdt import UsdtProbes, read_usdt_probes
+from kernel_delay.symbols.functions import Functions
+from kernel_delay.symbols.mappings import DELETED, Mapping, read_mappings
+
+
+class ProbedObject(Struct, frozen=True):
+    """A file that can have probes.
+
+    `name` is its path as its process knows it, `path` the one to open here.
+    `root` and `path_in_root` are the two parts of the path by which separate
+    debug files are looked for; the latter is None where another file has that
+    name by now. A trigger names a library, but not the executable.
+    """
+
+    name: str
+    path: str
+    root: str
+    path_in_root: str | None
+    is_library: bool
+
+    def uprobe_trigger(self, place: str) -> str:
+        """Write the trigger for `place`, a function or an offset, in this object."""
+        return f"up:{os.path.basename(self.name)}:{place}" if self.is_library else f"up:{place}"
+
+    def usdt_probes(self) -> UsdtProbes:
+        """Read its USDT probes; InputError if it is no ELF file."""
+        try:
+            with open(self.path, "rb") as file:
+                return read_usdt_probes(file, self.name)
+        except OSError as error:
+            raise NoInputError(f"can't read {self.name}: {error.strerror}") from error
+
+    def functions(self) -> Functions:
+        """Read its functions; InputError if it is no ELF file or was replaced."""
+        if self.path_in_root is None:
+            raise InputError(
+                f"{self.name} was replaced while its process runs, so its functions can't be"
+                " looked up: restart the process, or give an offset in the old file, up:0xADDRESS"
+            )
+        return Functions.open(self.path_in_root, Path(self.root))
+
+
+def file_object(path: Path) -> ProbedObject:
+    """The object that a file is, whether or not a process has it mapped."""
+    if not path.is_file():
+        otherwise = f" (a process is --pid {path})" if path.name.isdecimal() else ""
+        raise NoInputError(f"there is no file {path}{otherwise}")
+    is_library = ".so" in path.suffixes
+    return ProbedObject(_text(path), str(path), "/", os.path.abspath(path), is_library)
+
+
+def process_objects(pid: int) -> tuple[ProbedObject, ...]:
+    """The executable of process `pid`, and then each library of which it has code mapped.
+
+    Raises NoInputError if it has exited, PermissionDeniedError if this user
+    may not look at it.
+    """
+    process = Path(f"/proc/{pid}")
+    try:
+        executable = _executable(process)
+        mappings = read_mappings(process)
+    except PermissionError as error:
+        raise PermissionDeniedError(
+            f"may not read the mappings of process {pid}: run as root or with CAP_SYS_PTRACE"
+        ) from error
+    except (FileNotFoundError, ProcessLookupError):
+        raise NoInputError(f"process {pid} has exited or is a kernel thread") from None
+    files = {(m.device, m.inode): m for m in mappings if m.executable and m.inode}
+    libraries = (_library(process, mapping) for mapping in files.values())
+    return executable, *(
+        library
+        for library in libraries
+        if library is not None and not _is_same_file(library.path, executable.path)
+    )
+
+
+def find_library(objects: Iterable[ProbedObject], library: str) -> ProbedObject:
+    """The object that `library` means: a path, or a name with or without `.so` and version.
+
+    Raises NoInputError, with the closest, if none or several are.
+    """
+    names = {mapped.name: mapped for mapped in objects}
+    if library in names:
+        return names[library]
+    found = [
+        mapped
+        for mapped in names.values()
+        if (base := os.path.basename(mapped.name)) == library
+        or base.startswith((f"{library}.so", f"{library}.", f"{library}-"))
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        listed = ", ".join(mapped.name for mapped in found)
+        raise NoInputError(f"library {library!r} may be any of {listed}: give its path")
+    bases = map(os.path.basename, names)
+    likely = hint(closest(os.path.basename(library), bases))
+    raise NoInputError(f"the process has mapped no library {library!r}{likely}")
+
+
+def _executable(process: Path) -> ProbedObject:
+    target = os.readlink(process / "exe")
+    return _object(process, str(process / "exe"), target.removesuffix(DELETED), is_library=False)
+
+
+def _library(process: Path, mapping: Mapping) -> ProbedObject | None:
+    """The mapped file, if it can be opened; None for what is no file, as a device."""
+    # map_files needs CAP_CHECKPOINT_RESTORE; the root does not, but may have another file by now.
+    link = process / "map_files" / mapping.range
+    for path in (link, _in_root(process, mapping.path)):
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode) and (path is link or status.st_ino == mapping.inode):
+            return _object(process, str(path), mapping.path, is_library=True)
+    return None
+
+
+def _object(process: Path, path: str, name: str, *, is_library: bool) -> ProbedObject:
+    path_in_root = _path_in_root(process, path, name)
+    return ProbedObject(
+        name=_text(path_in_root or name),
+        path=path,
+        root=str(process / "root"),
+        path_in_root=path_in_root,
+        is_library=is_library,
+    )
+
+
+def _path_in_root(process: Path, path: str, name: str) -> str | None:
+    """What the process itself calls the file at `path`, which the kernel calls `name` to us.
+
+    The kernel's name begins at our root, or where the file is outside of that,
+    at the mount namespace's. The process's own root may be deeper, as in a chroot.
+    """
+    parts = name.split("/")
+    candidates = ("/" + "/".join(parts[first:]) for first in range(1, len(parts)))
+    in_root = (one for one in candidates if _is_same_file(path, str(_in_root(process, one))))
+    return next(in_root, None)
+
+
+def _text(path: str | Path) -> str:
+    """A path of any bytes as text that can be encoded again."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
+def _is_same_file(path: str, other: str) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
+
+
+def _in_root(process: Path, name: str) -> Path:
+    return process / "root" / name.lstrip("/")

@@ -1,0 +1,34 @@
+"""A trigger and a process → where to attach, or one line that says why not."""
+
+from kernel_delay.probes.attach_points import AttachPoint
+from kernel_delay.probes.kernel_functions import kernel_functions
+from kernel_delay.probes.objects import process_objects
+from kernel_delay.probes.tracepoints import find_tracepoint
+from kernel_delay.probes.user import resolve_uprobe, resolve_usdt
+from kernel_delay.tracefs import tracefs
+from kernel_delay.triggers import (
+    KprobeTrigger,
+    TracepointTrigger,
+    Trigger,
+    UprobeTrigger,
+    UsdtTrigger,
+)
+
+
+def resolve(trigger: Trigger, pid: int) -> tuple[AttachPoint, ...]:
+    """Find all places where `trigger` fires for process `pid`: one, or more for USDT.
+
+    Raises NoInputError where what it names does not exist, with the closest
+    names that do; UnavailableError where this kernel can't probe it; and
+    PermissionDeniedError where this user may not look.
+    """
+    match trigger:
+        case UsdtTrigger():
+            return resolve_usdt(trigger, process_objects(pid))
+        case UprobeTrigger():
+            return (resolve_uprobe(trigger, process_objects(pid)),)
+        case TracepointTrigger(system=system, event=event):
+            with tracefs() as root:
+                return (find_tracepoint(root, system, event),)
+        case KprobeTrigger(function=function, offset=offset, is_return=is_return):
+            return (kernel_functions().find(function, offset, is_return),)
