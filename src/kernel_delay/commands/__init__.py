@@ -16,6 +16,7 @@ DEFAULT_COMMAND = "capture"
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "capture": "measure what the kernel does to each thread of a process",
+        "probes": "list what can be a trigger: USDT probes, functions, tracepoints",
     }
 )
 """Each command's name and, for --help, what it does."""

@@ -1,21 +1,22 @@
-"""A Sample as one line of JSON; docs/sample.schema.json describes it."""
+"""A Sample, or what else is reported, as one line of JSON.
+
+docs/sample.schema.json describes a Sample's.
+"""
 
 import re
 
 import msgspec
 
-from kernel_delay.model import Sample
-
 _NOT_PRINTABLE_ASCII = re.compile(r"[^\x20-\x7e]")
 
 
-def render(sample: Sample) -> str:
+def render(document: msgspec.Struct) -> str:
     """One JSON object and a newline.
 
     It is ASCII alone: all else stands as `\\uXXXX`, so that a name can't reach
     a terminal as a control character, and no locale matters.
     """
-    encoded = msgspec.json.encode(sample).decode()
+    encoded = msgspec.json.encode(document).decode()
     return _NOT_PRINTABLE_ASCII.sub(_escape, encoded) + "\n"
 
 

@@ -1,0 +1,103 @@
+"""Finds what can be a trigger, of a process, of files and of the kernel."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from kernel_delay.probes.kernel_functions import kernel_functions
+from kernel_delay.probes.objects import ProbedObject, find_library
+from kernel_delay.probes.probe_list import ListedArgument, ListedFunction, ListedUsdt, ProbeList
+from kernel_delay.probes.tracepoints import tracepoint_names
+from kernel_delay.probes.user import read_all_usdt, stripped_advice, why_no_usdt
+from kernel_delay.tracefs import tracefs
+
+
+def list_probes(
+    objects: Sequence[ProbedObject],
+    *,
+    usdt: bool = False,
+    functions: str | None = None,
+    kernel: str | None = None,
+    tracepoints: str | None = None,
+) -> ProbeList:
+    """Make the lists that are asked for, `usdt` and `functions` of `objects`.
+
+    The others are globs, as the functions below take them. Raises what finding
+    the probes raises: NoInputError, InputError, UnavailableError and
+    PermissionDeniedError.
+    """
+    of_usdt, usdt_remarks = list_usdt(objects) if usdt else (None, ())
+    of_functions, functions_remarks = (
+        list_functions(objects, functions) if functions is not None else (None, ())
+    )
+    return ProbeList(
+        usdt=of_usdt,
+        functions=of_functions,
+        kernel=list_kernel(kernel) if kernel is not None else None,
+        tracepoints=list_tracepoints(tracepoints) if tracepoints is not None else None,
+        remarks=usdt_remarks + functions_remarks,
+    )
+
+
+def list_usdt(objects: Sequence[ProbedObject]) -> tuple[tuple[ListedUsdt, ...], tuple[str, ...]]:
+    """List the USDT probes of `objects`, the executable first; and remarks."""
+    found = read_all_usdt(objects)
+    listed = tuple(
+        ListedUsdt(
+            trigger=f"u:{probe.provider}:{probe.name}",
+            provider=probe.provider,
+            name=probe.name,
+            object=where.name,
+            address=probe.address,
+            file_offset=probe.file_offset,
+            semaphore_address=probe.semaphore_address,
+            arguments=tuple(ListedArgument(str(one), one) for one in probe.arguments),
+        )
+        for where, usdt in found
+        for probe in usdt.probes
+    )
+    remarks = [
+        f"{where.name}: {usdt.malformed_notes} malformed USDT notes are left out"
+        for where, usdt in found
+        if usdt.malformed_notes
+    ]
+    if not listed:
+        remarks.append(f"no USDT probes: {why_no_usdt(objects, found)}")
+    return listed, tuple(remarks)
+
+
+def list_functions(
+    objects: Sequence[ProbedObject], pattern: str
+) -> tuple[tuple[ListedFunction, ...], tuple[str, ...]]:
+    """List the functions that match `pattern`, [LIBRARY:]GLOB; and remarks."""
+    library, _, glob = pattern.rpartition(":")
+    where = find_library(objects, library) if library else objects[0]
+    functions = where.functions()
+    listed = tuple(
+        ListedFunction(
+            trigger=where.uprobe_trigger(
+                one.name if len(functions.find(one.name)) == 1 else hex(one.file_offset)
+            ),
+            name=one.name,
+            object=where.name,
+            file_offset=one.file_offset,
+        )
+        for one in functions.matching(glob)
+    )
+    advice = f"{where.name} {stripped_advice(where, functions)}"
+    return listed, (advice,) if functions.stripped else ()
+
+
+def list_kernel(glob: str) -> tuple[str, ...]:
+    """List the kernel functions that match `glob` and that a kprobe can be set at."""
+    names = kernel_functions().probeable()
+    return tuple(sorted(f"k:{name}" for name in names if fnmatchcase(name, glob)))
+
+
+def list_tracepoints(glob: str) -> tuple[str, ...]:
+    """List the tracepoints that match `glob`: SYSTEM:EVENT, or without a colon EVENT."""
+    with tracefs() as root:
+        names = tracepoint_names(root)
+    whole = ":" in glob
+    return tuple(
+        f"t:{name}" for name in names if fnmatchcase(name if whole else name.split(":")[1], glob)
+    )
