@@ -8,6 +8,7 @@ points in time are CLOCK_MONOTONIC.
 """
 
 import datetime
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
@@ -89,6 +90,41 @@ class Thread(Struct, frozen=True):
     soft_irqs: tuple[SoftIrqStats, ...]
 
 
+class StackFrame(Struct, frozen=True):
+    """One function on a stack, or what is known of it.
+
+    `name` is None where no symbol covers `address`; `offset` counts from the
+    function, without a name from the object's start. `object` is the file's
+    path, "kernel" or a module's name, "[vdso]", "[anon]" for code without a
+    file, or None. `source` is "file:line" where asked for and known.
+    `inlined`: into the next frame's function.
+    """
+
+    address: int
+    name: str | None
+    offset: int
+    object: str | None
+    source: str | None = None
+    inlined: bool = False
+
+
+class SyscallEvent(Struct, frozen=True, gc=False):
+    """One call of a system call that began and ended within the window.
+
+    `ret` is what the kernel returned: on failure an errno, negative. The
+    stacks are places in the Sample's `stacks`, None if not taken.
+    """
+
+    tid: int
+    number: int
+    name: str | None
+    entry_ns: int
+    exit_ns: int
+    ret: int
+    kernel_stack: int | None
+    user_stack: int | None
+
+
 class Target(Struct, frozen=True):
     """The process that was measured; `exe` is None when its file can't be read."""
 
@@ -141,15 +177,26 @@ class Lost(Struct, frozen=True):
     was no room. `missed_events`: kernel events on which a program could not
     run or could not reach the thread's state. `missed_triggers`: hits of the
     start trigger while there was no room for another window.
+
+    Of syscall events: `events`, for which the buffer had no room;
+    `shorter_events`, left out as there were too many longer ones; `stacks`,
+    events without a stack as the buffer or the table of stacks had no room.
     """
 
     map_entries: int = 0
     missed_events: int = 0
     missed_triggers: int = 0
+    events: int = 0
+    shorter_events: int = 0
+    stacks: int = 0
 
 
 class Sample(Struct, frozen=True):
-    """All that was measured in one window, of one process."""
+    """All that was measured in one window, of one process.
+
+    `syscall_events` are sorted by the time they began; None if they were not
+    asked for. `stacks` are theirs, each once, the innermost function first.
+    """
 
     schema: Literal["kernel-delay/1"]
     target: Target
@@ -157,4 +204,6 @@ class Sample(Struct, frozen=True):
     host: str
     window: Window
     threads: tuple[Thread, ...]
+    syscall_events: Sequence[SyscallEvent] | None = None
+    stacks: tuple[tuple[StackFrame, ...], ...] = ()
     lost: Lost = field(default_factory=Lost)

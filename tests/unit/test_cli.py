@@ -150,7 +150,7 @@ def test_what_measures_nothing_imports_no_library(arguments: list[str]) -> None:
 def test_plain_text_does_not_import_rich() -> None:
     script = (
         "import contextlib, sys; from kernel_delay.commands import capture\n"
-        "with contextlib.ExitStack() as stack: capture.open_reports(None, stack)\n"
+        "with contextlib.ExitStack() as stack: capture.open_reports(None, None, stack)\n"
         "print('rich' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
@@ -229,7 +229,7 @@ def test_interrupt_outside_a_window_is_told_by_the_exit_code(
 
 def report_all(json_file: str | None) -> None:
     with ExitStack() as stack:
-        reports = capture.open_reports(json_file, stack)
+        reports = capture.open_reports(json_file, None, stack)
         for sample in (EVERYTHING, bare_sample(REVALIDATOR)):
             for report in reports:
                 report(sample)
@@ -260,14 +260,14 @@ def test_json_in_a_file_goes_with_the_text(
 def test_each_sample_is_in_the_file_when_it_was_taken(tmp_path: Path) -> None:
     file = tmp_path / "samples.jsonl"
     with ExitStack() as stack:
-        for report in capture.open_reports(str(file), stack):
+        for report in capture.open_reports(str(file), None, stack):
             report(EVERYTHING)
         assert file.read_text() == json.render(EVERYTHING)
 
 
 def test_json_file_that_cannot_be_made(tmp_path: Path) -> None:
     with ExitStack() as stack, pytest.raises(OutputError, match="No such file or directory"):
-        capture.open_reports(str(tmp_path / "none" / "samples.jsonl"), stack)
+        capture.open_reports(str(tmp_path / "none" / "samples.jsonl"), None, stack)
 
 
 @pytest.mark.parametrize(

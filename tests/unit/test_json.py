@@ -35,7 +35,14 @@ def test_fields_are_those_documented() -> None:
         "stop_trigger": None,
         "skipped": False,
     }
-    assert sample["lost"] == {"map_entries": 12, "missed_events": 345, "missed_triggers": 0}
+    assert sample["lost"] == {
+        "map_entries": 12,
+        "missed_events": 345,
+        "missed_triggers": 0,
+        "events": 0,
+        "shorter_events": 0,
+        "stacks": 0,
+    }
 
     thread = json.loads(json_reporter.render(bare_sample(REVALIDATOR)))["threads"][0]
     assert " ".join(thread) == (

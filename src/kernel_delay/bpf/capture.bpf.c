@@ -6,6 +6,7 @@
 #include "thread.h"
 #include "syscall.h"
 #include "interrupt.h"
+#include "event.h"
 #include "trigger.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -45,6 +46,11 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long value)
 	if (!thread)
 		return 0;
 	take_moment(&moment);
+	if (thread->syscall != NO_SYSCALL && is_within(&moment, thread->syscall_since_ns) &&
+	    is_event(thread->syscall, moment.now_ns - thread->syscall_since_ns)) {
+		find_record(thread, task, &moment);
+		report_syscall(ctx, regs, thread, value, &moment);
+	}
 	leave_syscall(thread, task, &moment);
 	return 0;
 }

@@ -45,12 +45,20 @@ enum thread_state {
 
 enum syscall_flag {
 	SYSCALL_IS_POLL = 1,
+	SYSCALL_HAS_EVENTS = 2, /* each call is an event */
 };
 
 /* What opens and what closes windows; with neither, user space plans both edges. */
 enum trigger_option {
 	TRIGGER_STOP = 1, /* a trigger closes windows, not the time */
 	TRIGGER_SAME_THREAD = 2, /* only in the thread that opened the window */
+};
+
+/* How an event's user stack is taken. */
+enum stack_mode {
+	STACK_NONE,
+	STACK_FRAME_POINTERS, /* addresses, as the kernel finds them */
+	STACK_COPY, /* registers and memory, to unwind later */
 };
 
 /* Set before the programs are loaded, constant to the verifier. */
@@ -65,6 +73,11 @@ struct options {
 	__u64 interval_ns; /* from a window's end to the first hit that may open the next */
 	__u64 shortest_ns; /* a shorter window is not one of the @window_count */
 	__u64 window_count; /* that triggers may open */
+	__u64 event_ns; /* a call that took at least that long is an event; all ones: none is */
+	__u32 other_events; /* so are calls of numbers that syscall_flags has no place for */
+	__u32 stack_mode; /* enum stack_mode */
+	__u32 stack_bytes; /* at most copied of a user stack, a multiple of STACK_PAGE */
+	__u32 event_bytes; /* size of the event buffer */
 	__u8 syscall_flags[DIRECT_SYSCALLS];
 };
 
@@ -105,6 +118,8 @@ struct control {
 	__u64 windows_read; /* epochs up to this one are read, and their places free */
 	__u64 windows_done; /* of those that triggers closed, the ones long enough */
 	__u64 missed_hits; /* start triggers that found no room for a window */
+	__u64 missed_stacks; /* events that found no room for their stacks */
+	__u64 missed_syscall_events; /* events that found no room at all */
 	__u64 missed_events; /* events of the target whose thread's state was out of reach */
 	struct ring_position threads;
 	struct ring_position syscalls;
@@ -155,6 +170,36 @@ struct hard_irq_record {
 	__u64 action; /* the handler's struct irqaction, as its identity */
 	char name[IRQ_NAME_LENGTH];
 	struct intervals runs;
+};
+
+/*
+ * One call of a syscall, through the event buffer. With options.stack_mode,
+ * and room, it is followed by a struct event_stacks.
+ */
+struct syscall_event {
+	__u64 thread; /* thread_record.number, 0 if that found no room */
+	__u64 entry_ns;
+	__u64 exit_ns;
+	__s64 value; /* what the call returned */
+	__u64 syscall;
+	__u32 tid;
+	__u32 has_stacks;
+};
+
+#define KERNEL_FRAMES 32
+#define USER_FRAMES 127
+#define STACK_PAGE 4096
+#define STACK_BYTES_MAX 65536
+
+/* struct pt_regs: 21 words on x86-64, 34 and more on arm64, of which these matter. */
+#define REGISTERS 33
+
+/* Followed by the user stack's bytes, or addresses for STACK_FRAME_POINTERS. */
+struct event_stacks {
+	__u32 kernel_frames; /* used of kernel[] */
+	__u32 user_bytes;
+	__u64 kernel[KERNEL_FRAMES];
+	__u64 registers[REGISTERS]; /* user mode's, in the order of struct pt_regs */
 };
 
 /* MAX_PID_NS_LEVEL, include/linux/pid_namespace.h, and the initial level. */

@@ -1,4 +1,6 @@
-"""What is to be measured when: by the clock, or between the hits of triggers."""
+"""What is to be measured: which windows, and which events in them."""
+
+from typing import Literal
 
 from msgspec import Struct
 
@@ -34,3 +36,28 @@ class WindowPlan(Struct, frozen=True):
     shortest_ns: int = 0
     same_thread: bool = False
     timeout_ns: int | None = None
+
+
+StackMode = Literal["dwarf", "fp", "none"]
+
+
+class EventPlan(Struct, frozen=True):
+    """Which syscalls are reported one by one.
+
+    Those whose number is in `syscalls` (None: all) and not in `skipped`, that
+    took at least `shortest_ns`. The user stack of each is taken by
+    `stack_mode`: unwound by DWARF call frame information from a copy of at
+    most `stack_bytes`, or walked by the kernel along frame pointers. At most
+    `max_events` are kept, the longest, and `max_stacks` different stacks.
+    `source`: name inlined functions and source lines too.
+    """
+
+    shortest_ns: int = 0
+    syscalls: frozenset[int] | None = None
+    skipped: frozenset[int] = frozenset()
+    stack_mode: StackMode = "dwarf"
+    stack_bytes: int = 16384
+    max_stacks: int = 4096
+    max_events: int = 1_000_000
+    buffer_pages: int = 1024
+    source: bool = False

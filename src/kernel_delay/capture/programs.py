@@ -11,7 +11,7 @@ from typing import Any, Self
 from kernel_delay.capture._records import ffi, lib
 from kernel_delay.capture.namespace import find_process
 from kernel_delay.capture.objects import load_object, open_object, refusal
-from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.capture.trigger_programs import (
     attach_triggers,
     needed_program_names,
@@ -29,6 +29,13 @@ SYSCALL_RECORDS = 1 << 16
 HARD_IRQ_RECORDS = 1 << 12
 
 
+STACK_MODES = {
+    "dwarf": lib.STACK_COPY,
+    "fp": lib.STACK_FRAME_POINTERS,
+    "none": lib.STACK_NONE,
+}
+
+
 class Programs:
     """capture.bpf.c in the kernel for one process, from construction to close().
 
@@ -43,7 +50,7 @@ class Programs:
     hard_irq_records: mmap.mmap
     notices: Notices
 
-    def __init__(self, pid: int, plan: WindowPlan) -> None:
+    def __init__(self, pid: int, plan: WindowPlan, events: EventPlan | None) -> None:
         """Load and attach to what the tool sees as process `pid`, with the plan's triggers.
 
         Raises PermissionDeniedError or UnavailableError when the kernel refuses.
@@ -55,6 +62,7 @@ class Programs:
             self._set_process(pid)
             self._set_sizes()
             self._set_plan(plan)
+            self._set_events(events)
             load_object(self._object)
             self._map_memory()
             self._attach()
@@ -149,3 +157,30 @@ class Programs:
             options.trigger_options |= lib.TRIGGER_SAME_THREAD
         for name in trigger_program_names() - needed_program_names(plan):
             self._object.program(name).autoload = False
+
+    def _set_events(self, plan: EventPlan | None) -> None:
+        options = self._options()
+        if plan is None:
+            options.event_ns = NEVER_NS
+            return
+        options.event_ns = plan.shortest_ns
+        options.other_events = plan.syscalls is None
+        for number in range(lib.DIRECT_SYSCALLS):
+            if number not in plan.skipped and (plan.syscalls is None or number in plan.syscalls):
+                options.syscall_flags[number] |= lib.SYSCALL_HAS_EVENTS
+        options.stack_mode = STACK_MODES[plan.stack_mode]
+        options.stack_bytes = plan.stack_bytes if plan.stack_mode == "dwarf" else 0
+        options.event_bytes = plan.buffer_pages * mmap.PAGESIZE
+        self._object.map("events").max_entries = options.event_bytes
+
+    def events_fd(self) -> int:
+        """Return the descriptor of the buffer that events come through."""
+        return self._object.map("events").fd
+
+    def missed_syscall_events(self) -> int:
+        """Return how many events found no room in the buffer since the programs were attached."""
+        return int(lib.load_counter(ffi.addressof(self.control, "missed_syscall_events")))
+
+    def missed_stacks(self) -> int:
+        """Return how many events found no room for their stacks in the buffer."""
+        return int(lib.load_counter(ffi.addressof(self.control, "missed_stacks")))

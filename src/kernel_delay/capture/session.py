@@ -7,30 +7,31 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kernel_delay.capture._records import ffi, lib
 from kernel_delay.capture.collector import Collector
-from kernel_delay.capture.plan import TriggerPoints, WindowPlan
+from kernel_delay.capture.events import EventsOfWindow, EventStore, Progress
+from kernel_delay.capture.plan import EventPlan, TriggerPoints, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.capture.waiting import Waiter
 from kernel_delay.capture.windows import Windows
 from kernel_delay.errors import NoInputError
 from kernel_delay.libbpf import start_log
-from kernel_delay.model import EndedBy, Sample, Target, Thread, TriggerHit, Window
+from kernel_delay.model import EndedBy, Lost, Sample, Target, Thread, TriggerHit, Window
 from kernel_delay.target import ProcessTarget
 
 
 class SessionOptions(Struct, frozen=True):
     """What a session is set up with.
 
-    `buffer_pages`: size of the event buffer in pages, a power of two.
+    `events` says which syscalls are reported one by one; None: none.
     `debug`: -1 shows nothing of libbpf's log, 0 warnings, 1 information,
     2 all of it and the verifier's.
     """
 
-    buffer_pages: int = 1024
+    events: EventPlan | None = None
     debug: int = -1
 
 
@@ -43,15 +44,18 @@ class Session:
         plan: WindowPlan,
         options: SessionOptions,
         tell: Callable[[str], None] = lambda text: None,
+        progress: Progress = lambda done, total: None,
     ) -> None:
         """Prepare; entering the session loads and attaches.
 
-        `tell` is called with what is waited for, when that takes a while.
+        `tell` is called with what is waited for, when that takes a while, and
+        `progress` while the stacks of events are named.
         """
         self._target = target
         self._plan = plan
         self._options = options
         self._tell = tell
+        self._progress = progress
         self._closing = ExitStack()
 
     def __enter__(self) -> Self:
@@ -64,10 +68,15 @@ class Session:
         with ExitStack() as failing:
             failing.callback(self._closing.close)
             self._waiter = self._closing.enter_context(_watch(self._target.pid))
-            self._programs = Programs(self._target.pid, self._plan)
+            events = self._options.events
+            self._programs = Programs(self._target.pid, self._plan, events)
             self._closing.enter_context(self._programs)
             self._windows = Windows(self._programs.control)
             self._collector = Collector(self._programs)
+            self._events: EventStore | None = None
+            if events:
+                self._events = EventStore(self._programs, self._target.pid, events, self._progress)
+                self._closing.callback(self._events.close)
             failing.pop_all()
         return self
 
@@ -100,10 +109,15 @@ class Session:
     def _sample(self, epoch: int, ended: EndedBy) -> Sample:
         window = self._window(epoch, ended)
         threads: tuple[Thread, ...] = ()
+        taken = None
         if window.skipped:
             self._collector.discard(epoch, window.stop_ns)
+            if self._events:
+                self._events.discard(window.stop_ns)
         else:
             threads = self._collector.collect(epoch, window.stop_ns)
+            if self._events:
+                taken = self._events.take(window.stop_ns)
         uname = os.uname()
         return Sample(
             schema="kernel-delay/1",
@@ -112,7 +126,20 @@ class Session:
             host=uname.nodename,
             window=window,
             threads=threads,
-            lost=self._collector.lost(),
+            syscall_events=taken.events if taken else None,
+            stacks=taken.stacks if taken else (),
+            lost=self._lost(taken),
+        )
+
+    def _lost(self, events: EventsOfWindow | None) -> Lost:
+        lost = self._collector.lost()
+        if events is None:
+            return lost
+        return structs.replace(
+            lost,
+            events=events.lost_events,
+            shorter_events=events.shorter_events,
+            stacks=events.lost_stacks,
         )
 
     def _window(self, epoch: int, ended: EndedBy) -> Window:

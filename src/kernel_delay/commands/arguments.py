@@ -20,6 +20,13 @@ RING_BUFFER_MAX_BYTES = 1 << 31
 """The largest power of two that fits the u32 in which bpf(2) takes a map's size."""
 
 
+STACK_PAGE = 4096
+STACK_BYTES_MAX = 65536
+"""Of bpf/records.h: a stack is copied by pages of 4 KiB, and up to 64 KiB of it."""
+
+MOST_STACKS = 1_000_000
+
+
 def process_id(text: str) -> int:
     """A PID or thread id."""
     return _integer(text, lowest=1, highest=PID_MAX_LIMIT - 1)
@@ -58,6 +65,22 @@ def pause_ns(text: str) -> int:
     if not seconds.is_finite() or not 0 <= seconds <= LONGEST_S:
         raise ArgumentTypeError(f"must be from 0 to {LONGEST_S:,} seconds, not {text!r}")
     return int(seconds * NS_PER_S)
+
+
+def nanoseconds(text: str) -> int:
+    """A duration in nanoseconds."""
+    return _integer(text, lowest=0, highest=LONGEST_S * NS_PER_S)
+
+
+def stack_count(text: str) -> int:
+    """How many different stacks to keep."""
+    return _integer(text, lowest=0, highest=MOST_STACKS)
+
+
+def stack_bytes(text: str) -> int:
+    """How much of a stack to copy: rounded up to whole pages of the copy."""
+    size = _integer(text, lowest=1, highest=STACK_BYTES_MAX)
+    return -(-size // STACK_PAGE) * STACK_PAGE
 
 
 def _integer(text: str, lowest: int, highest: int | None = None) -> int:

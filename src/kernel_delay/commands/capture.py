@@ -7,7 +7,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
-from kernel_delay.commands import arguments
+from kernel_delay.commands import arguments, event_options, window_options
+from kernel_delay.commands.progress import stack_progress
 from kernel_delay.errors import OutputError
 from kernel_delay.printable import printable
 
@@ -20,7 +21,7 @@ Report = Callable[["Sample"], None]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of a capture; those with times leave nanoseconds in the namespace."""
+    """The options of a capture."""
     parser.add_argument(
         "-p",
         "--pid",
@@ -28,37 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PID",
         help="the process, or one of its threads (default: the one named ovs-vswitchd)",
     )
-    parser.add_argument(
-        "--sample-time",
-        dest="sample_time_ns",
-        type=arguments.duration_ns,
-        default="0.5",
-        metavar="SECONDS",
-        help="how long to measure (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--sample-count",
-        type=arguments.count,
-        default=1,
-        metavar="N",
-        help="how many samples to take (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--sample-interval",
-        dest="sample_interval_ns",
-        type=arguments.pause_ns,
-        default="0",
-        metavar="SECONDS",
-        help="pause between two samples (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--buffer-page-count",
-        dest="buffer_pages",
-        type=arguments.buffer_pages,
-        default=1024,
-        metavar="N",
-        help="pages of BPF ring buffer, rounded up to a power of two (default: %(default)s)",
-    )
+    window_options.add_arguments(parser)
+    event_options.add_arguments(parser)
     parser.add_argument(
         "--json",
         dest="json_file",
@@ -78,43 +50,52 @@ def run(args: argparse.Namespace) -> int:
 
     target = find_target(args.pid)
     if target.note is not None:
-        print(f"kernel-delay: {printable(target.note)}", file=sys.stderr)
+        _tell(target.note)
     preflight.check()
+    windows = window_options.window_plan(args, target.pid)
+    events = event_options.event_plan(args)
 
-    from kernel_delay.capture.plan import WindowPlan
     from kernel_delay.capture.session import Session, SessionOptions
 
-    plan = WindowPlan(
-        sample_time_ns=args.sample_time_ns,
-        count=args.sample_count,
-        interval_ns=args.sample_interval_ns,
-    )
     with ExitStack() as stack:
-        reports = open_reports(args.json_file, stack)
-        options = SessionOptions(buffer_pages=args.buffer_pages, debug=args.debug)
-        session = stack.enter_context(Session(target, plan, options))
+        reports = open_reports(args.json_file, args.folded, stack)
+        options = SessionOptions(events=events, debug=args.debug)
+        progress = stack.enter_context(stack_progress(sys.stderr))
+        session = stack.enter_context(Session(target, windows, options, _tell, progress))
         for sample in session.samples():
             for report in reports:
                 report(sample)
     return os.EX_OK
 
 
-def open_reports(json_file: str | None, stack: ExitStack) -> list[Report]:
+def _tell(text: str) -> None:
+    print(f"kernel-delay: {printable(text)}", file=sys.stderr)
+
+
+def open_reports(json_file: str | None, folded_file: str | None, stack: ExitStack) -> list[Report]:
     """What takes each Sample to its outputs, at once; `stack` closes the files.
 
     Raises OutputError where an output can't be opened, before anything is
     measured for it.
     """
+    reports = []
     if json_file == STDOUT:
-        return [_json_report(_stdout())]
-    reports = [_text_report(_stdout())]
-    if json_file is not None:
-        try:
-            file = open(json_file, "w", encoding="ascii")  # noqa: SIM115 (the stack closes it)
-        except OSError as error:
-            raise OutputError(f"can't write {json_file}: {error.strerror}") from None
-        reports.append(_json_report(stack.enter_context(file)))
+        reports.append(_json_report(_stdout()))
+    else:
+        reports.append(_text_report(_stdout()))
+        if json_file is not None:
+            reports.append(_json_report(_open(json_file, stack)))
+    if folded_file is not None:
+        reports.append(_folded_report(_open(folded_file, stack)))
     return reports
+
+
+def _open(path: str, stack: ExitStack) -> TextIO:
+    try:
+        file = open(path, "w", encoding="utf-8")  # noqa: SIM115 (the stack closes it)
+    except OSError as error:
+        raise OutputError(f"can't write {path}: {error.strerror}") from None
+    return stack.enter_context(file)
 
 
 def _stdout() -> TextIO:
@@ -140,6 +121,12 @@ def _json_report(file: TextIO) -> Report:
 
     # A window that was too short is a remark to a reader, but not a sample.
     return lambda sample: None if sample.window.skipped else _write(file, json.render(sample))
+
+
+def _folded_report(file: TextIO) -> Report:
+    from kernel_delay.reporters import folded
+
+    return lambda sample: _write(file, folded.render(sample))
 
 
 def _write(file: TextIO, rendered: str) -> None:

@@ -16,7 +16,8 @@ def render(document: msgspec.Struct) -> str:
     It is ASCII alone: all else stands as `\\uXXXX`, so that a name can't reach
     a terminal as a control character, and no locale matters.
     """
-    encoded = msgspec.json.encode(document).decode()
+    # Events are made only when looked at: that is here.
+    encoded = msgspec.json.encode(document, enc_hook=tuple).decode()
     return _NOT_PRINTABLE_ASCII.sub(_escape, encoded) + "\n"
 
 

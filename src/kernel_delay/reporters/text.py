@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 from kernel_delay.model import Sample, Thread, Window
 from kernel_delay.printable import printable
+from kernel_delay.reporters.events import event_lines
 from kernel_delay.reporters.tables import tables
 
 Heading = Callable[[str], str]
@@ -27,6 +28,7 @@ def _report(sample: Sample, heading: Heading) -> Iterator[str]:
         if position > 0:
             yield ""
         yield from _thread(thread, heading)
+    yield from event_lines(sample, heading)
     yield from _remarks(sample)
 
 
@@ -87,6 +89,21 @@ def _remarks(sample: Sample) -> Iterator[str]:
         remarks.append(
             f"WARNING: {lost.missed_triggers} hits of the start trigger were missed:"
             " the windows before were not reported fast enough."
+        )
+    if lost.events:
+        remarks.append(
+            f"WARNING: no room for {lost.events} events in the buffer: they are missing above"
+            " (but not in the tables). A larger --buffer-page-count or a DURATION_NS helps."
+        )
+    if lost.shorter_events:
+        remarks.append(
+            f"WARNING: the longest events are above; {lost.shorter_events} shorter ones are not"
+            " (--max-events)."
+        )
+    if lost.stacks:
+        remarks.append(
+            f"WARNING: no room for the stacks of {lost.stacks} events. A larger"
+            " --buffer-page-count or --stack-trace-size, or a DURATION_NS, helps."
         )
     if lost.missed_events:
         remarks.append(

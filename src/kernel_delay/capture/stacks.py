@@ -1,0 +1,99 @@
+"""From what the programs took of a stack to the functions on it."""
+
+import os
+import struct
+from contextlib import ExitStack
+from itertools import dropwhile, takewhile
+
+from kernel_delay.capture.plan import EventPlan
+from kernel_delay.model import StackFrame
+from kernel_delay.symbols import AddressSpace, Frame, KernelSymbols, ProcessImage, Stack
+
+# Places in struct pt_regs, as saved in struct event_stacks, in the order of
+# the registers' DWARF numbers. x86-64: arch/x86/include/asm/ptrace.h and
+# System V ABI, figure 3.36; arm64: arch/arm64/include/uapi/asm/ptrace.h and
+# AADWARF64, where the orders are the same.
+DWARF_REGISTERS = {
+    "x86_64": (10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16),
+    "aarch64": tuple(range(33)),
+}
+# Of the registers in DWARF's order, the stack pointer.
+STACK_POINTER = {"x86_64": 7, "aarch64": 31}
+
+
+# How a tracepoint's program is called, kernel/trace/bpf_trace.c (5.14 to 6.18).
+TRACING = ("bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_", "bpf_trampoline_")
+
+
+class StackNamer:
+    """Names a process's stacks, also when it has exited since."""
+
+    def __init__(self, pid: int, plan: EventPlan) -> None:
+        """Note the process's code, if stacks are to be taken."""
+        self._mode = plan.stack_mode
+        self._closing = ExitStack()
+        machine = os.uname().machine
+        self._order = DWARF_REGISTERS[machine]
+        self._stack_pointer = STACK_POINTER[machine]
+        if self._mode == "none":
+            return
+        self._image = self._closing.enter_context(ProcessImage(pid))
+        self._space = AddressSpace(self._image, source=plan.source)
+        self._closing.callback(self._space.close)
+        self._kernel: KernelSymbols | None = None
+
+    def close(self) -> None:
+        """Give memory and files back."""
+        self._closing.close()
+
+    def note(self) -> None:
+        """Note what the process has loaded since, if it is still there."""
+        if self._mode != "none":
+            self._image.note()
+
+    def code_ranges(self) -> list[tuple[int, int]]:
+        """Return the start and the end of each range of executable memory, sorted."""
+        if self._mode == "none":
+            return []
+        code = (mapping for mapping in self._image.mappings if mapping.executable)
+        return sorted((mapping.start, mapping.end) for mapping in code)
+
+    def kernel_frames(self, addresses: tuple[int, ...]) -> tuple[StackFrame, ...]:
+        """Name a kernel stack, as bpf_get_stack() gives it."""
+        if self._kernel is None:
+            self._kernel = KernelSymbols()
+        frames = self._kernel.frames(Stack.of_return_addresses(addresses))
+        kernel = dropwhile(_is_tracing, frames)
+        return tuple(_stack_frame(frame) for frame in kernel)
+
+    def user_frames(self, saved: tuple[int, ...], stack: bytes) -> tuple[StackFrame, ...]:
+        """Name a user stack: unwind the copy, or take the addresses that it is.
+
+        `saved` are the words of struct pt_regs.
+        """
+        if self._mode == "fp":
+            walked = struct.unpack(f"={len(stack) // 8}Q", stack)
+            # Without frame pointers the walk soon comes upon words that are none.
+            addresses = tuple(takewhile(bool, walked))
+            frames = self._space.frames(Stack.of_return_addresses(addresses))
+        else:
+            registers = tuple(saved[place] for place in self._order)
+            unwound = self._space.unwind(registers, stack, registers[self._stack_pointer])
+            frames = self._space.frames(unwound)
+        return tuple(_stack_frame(frame) for frame in frames)
+
+
+def _is_tracing(frame: Frame) -> bool:
+    """Whether the frame is there only since the program runs in it."""
+    return frame.name is None or frame.name.startswith(TRACING)
+
+
+def _stack_frame(frame: Frame) -> StackFrame:
+    return StackFrame(
+        address=frame.address,
+        name=frame.name,
+        offset=frame.offset,
+        object=frame.object,
+        source=frame.source,
+        inlined=frame.inlined,
+    )
