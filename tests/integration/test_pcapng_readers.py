@@ -1,0 +1,139 @@
+"""The pcapng file through readers that are not ours: tshark, capinfos and scapy."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernel_delay.ovs.pcapng import PcapngWriter
+
+TIME_NS = 1_700_000_000_123_456_789
+
+Packet = tuple[int, str, bytes, int, str]
+
+# A wire length of 0 and a comment tshark would print as several fields are
+# what the readers, not the file, make hard to compare.
+packets = st.lists(
+    st.tuples(
+        st.integers(0, 1 << 62),
+        st.sampled_from(["eth0", "vnet1", "ovs-système"]),
+        st.binary(min_size=1, max_size=120),
+        st.integers(1, 65535),
+        st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def write(path: Path, found: list[Packet]) -> None:
+    with PcapngWriter(path) as writer:
+        for time_ns, interface, packet, size, comment in found:
+            writer.write_packet(time_ns, interface, packet, size, [comment])
+
+
+def tshark(path: Path) -> list[Packet]:
+    if not shutil.which("tshark"):
+        pytest.skip("tshark is not installed")
+    # As no user of the machine: its preferences must not decide.
+    environment = {**os.environ, "HOME": os.fspath(path.parent)}
+    result = subprocess.run(
+        ["tshark", "-n", "-r", path, "-T", "json", "-x"],
+        capture_output=True,
+        check=True,
+        env=environment,
+    )
+    found = []
+    for entry in json.loads(result.stdout, object_pairs_hook=list):
+        layers = dict(dict(dict(entry)["_source"])["layers"])
+        frame = dict(layers["frame"])
+        interface = dict(frame["frame.interface_id_tree"])["frame.interface_name"]
+        seconds, _, fraction = frame["frame.time_epoch"].partition(".")
+        comment = dict(layers["pkt_comment"])["frame.comment"]
+        found.append(
+            (
+                int(seconds) * 10**9 + int(fraction.ljust(9, "0")),
+                interface,
+                bytes.fromhex(layers["frame_raw"][0]),
+                int(frame["frame.len"]),
+                comment,
+            )
+        )
+    return found
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(found=packets)
+def test_tshark_reads_every_packet_back(
+    tmp_path_factory: pytest.TempPathFactory, found: list[Packet]
+) -> None:
+    path = tmp_path_factory.mktemp("tshark") / "packets.pcapng"
+    write(path, found)
+    assert tshark(path) == [
+        (time_ns, interface, packet, max(size, len(packet)), comment)
+        for time_ns, interface, packet, size, comment in found
+    ]
+
+
+@given(found=packets)
+def test_scapy_reads_every_packet_back(
+    tmp_path_factory: pytest.TempPathFactory, found: list[Packet]
+) -> None:
+    pytest.importorskip("scapy", reason="scapy is an optional extra")
+    from scapy.utils import RawPcapNgReader
+
+    path = tmp_path_factory.mktemp("scapy") / "packets.pcapng"
+    write(path, found)
+    with RawPcapNgReader(os.fspath(path)) as reader:
+        read = [
+            (
+                metadata.tshigh << 32 | metadata.tslow,
+                metadata.ifname.decode(),
+                packet,
+                metadata.wirelen,
+                metadata.comments[0].decode(),
+            )
+            for packet, metadata in reader
+        ]
+    assert read == [
+        (time_ns, interface, packet, max(size, len(packet)), comment)
+        for time_ns, interface, packet, size, comment in found
+    ]
+
+
+ENDLESS = """
+import sys
+from pathlib import Path
+from kernel_delay.ovs.pcapng import PcapngWriter
+writer = PcapngWriter(Path(sys.argv[1]))
+number = 0
+while True:
+    number += 1
+    writer.write_packet(number, "eth0", number.to_bytes(64), 64, [f"packet {number}"])
+    print(number, flush=True)
+"""
+
+
+def test_a_killed_writer_loses_at_most_the_packet_at_hand(tmp_path: Path) -> None:
+    path = tmp_path / "packets.pcapng"
+    writer = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, path], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    for _ in range(200):
+        writer.stdout.readline()
+    writer.send_signal(signal.SIGKILL)
+    told = 200 + len(writer.stdout.read().split())
+    assert writer.wait() == -signal.SIGKILL
+    read = tshark(path)
+    assert [packet for _, _, packet, _, _ in read] == [
+        number.to_bytes(64) for number in range(1, len(read) + 1)
+    ]
+    assert len(read) >= told
