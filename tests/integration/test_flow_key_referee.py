@@ -2,7 +2,9 @@
 
 import itertools
 import re
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import flow_keys
@@ -15,6 +17,19 @@ from kernel_delay.ovs.flow_key import format_key
 
 STATISTICS = re.compile(r", packets:\d+, bytes:\d+, used:.*$")
 SERIAL = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def genl_redirect(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """genl_redirect.c, built; skips without ovs-dpctl or a C compiler."""
+    for program in ("ovs-dpctl", "cc"):
+        if not shutil.which(program):
+            pytest.skip(f"{program} is not installed")
+    target = tmp_path_factory.mktemp("preload") / "genl_redirect.so"
+    source = Path(__file__).with_name("genl_redirect.c")
+    command = ["cc", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", "-o"]
+    subprocess.run([*command, target, source, "-ldl"], check=True)
+    return target
 
 
 def dumped(preload: Path, keys: list[bytes], *options: str) -> list[str]:

@@ -82,6 +82,7 @@ def test_tshark_reads_every_packet_back(
     ]
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(found=packets)
 def test_scapy_reads_every_packet_back(
     tmp_path_factory: pytest.TempPathFactory, found: list[Packet]

@@ -5,9 +5,6 @@ because scapy's PcapNgWriter (2.8) has no nanoseconds, leaves its first
 interface nameless and makes its file with the umask's mode.
 """
 
-import errno
-import os
-import stat
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from kernel_delay.errors import OutputError
+from kernel_delay.ovs.private_file import PrivateFile
 
 SECTION_HEADER = 0x0A0D0D0A
 INTERFACE_DESCRIPTION = 1
@@ -33,38 +31,22 @@ LINKTYPE_ETHERNET = 1
 
 
 class PcapngWriter:
-    """Writes one section of Ethernet packets; each block reaches the kernel whole.
+    """Writes one section of Ethernet packets; each block is in the file once it is written.
 
     A block is one write(2), so that a writer that is killed leaves a file of
-    whole blocks, of which only one not yet written is missing. A write that
-    the kernel itself cuts (a full disk) is an error, and the file then ends in
-    the middle of a block, which readers report.
+    whole blocks, in which only the packet at hand can be missing. After a write
+    that a full disk cut, the file ends within a block, which readers report.
     """
 
     def __init__(self, path: Path, application: str = "kernel-delay") -> None:
-        """Create or empty `path`, readable by its owner alone: packets are private.
-
-        Raises OutputError if that can't be done; a symbolic link is not followed.
-        """
-        self._path = path
+        """Create or empty `path` as a PrivateFile. Raises OutputError."""
         self._interfaces: dict[str, int] = {}
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = PrivateFile(path)
+        body = struct.pack("=IHHq", BYTE_ORDER_MAGIC, 1, 0, UNKNOWN_SECTION_LENGTH)
         try:
-            self._fd = os.open(path, flags, 0o600)
-        except OSError as error:
-            raise self._failed(error) from error
-        try:
-            # The file may have been there, with a wider mode. What is no file,
-            # a FIFO or a device, is not ours to close to others.
-            if stat.S_ISREG(os.fstat(self._fd).st_mode):
-                os.fchmod(self._fd, 0o600)
-            body = struct.pack("=IHHq", BYTE_ORDER_MAGIC, 1, 0, UNKNOWN_SECTION_LENGTH)
             self._write(SECTION_HEADER, body, [(SHB_USERAPPL, application.encode())])
-        except OSError as error:
-            os.close(self._fd)
-            raise self._failed(error) from error
         except OutputError:
-            os.close(self._fd)
+            self._file.close()
             raise
 
     def __enter__(self) -> Self:
@@ -82,7 +64,7 @@ class PcapngWriter:
 
     def close(self) -> None:
         """Close the file; the writer is of no use afterwards."""
-        os.close(self._fd)
+        self._file.close()
 
     def write_packet(
         self,
@@ -120,16 +102,7 @@ class PcapngWriter:
         return self._interfaces.setdefault(name, len(self._interfaces))
 
     def _write(self, kind: int, body: bytes, options: Sequence[tuple[int, bytes]]) -> None:
-        block = _block(kind, body, options)
-        try:
-            written = os.write(self._fd, block)
-        except OSError as error:
-            raise self._failed(error) from error
-        if written < len(block):
-            raise self._failed(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-
-    def _failed(self, error: OSError) -> OutputError:
-        return OutputError(f"can't write {os.fspath(self._path)!r}: {error.strerror}")
+        self._file.write(_block(kind, body, options))
 
 
 def _block(kind: int, body: bytes, options: Sequence[tuple[int, bytes]]) -> bytes:
