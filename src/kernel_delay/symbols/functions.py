@@ -49,15 +49,28 @@ class Functions:
         Raises NoInputError when it can't be opened, InputError when it is no
         64-bit ELF file.
         """
+        opened = Root(root)
+        try:
+            fd = opened.open(path)
+        finally:
+            opened.close()
+        if fd is None:
+            raise NoInputError(f"can't open {path}: there is no such readable file")
+        try:
+            return cls.read(fd, path, root)
+        finally:
+            os.close(fd)
+
+    @classmethod
+    def read(cls, fd: int, path: str, root: Path = Path("/")) -> Self:
+        """Read the functions of an open file, which need not be at `path` below `root` any more.
+
+        Its debug files are looked for there. Raises InputError when it is no
+        64-bit ELF file. `fd` stays open.
+        """
         roots = [Root(root), Root(Path("/"))]
         try:
-            fd = roots[0].open(path)
-            if fd is None:
-                raise NoInputError(f"can't open {path}: there is no such readable file")
-            try:
-                return cls._read(fd, path, roots)
-            finally:
-                os.close(fd)
+            return cls._read(fd, path, roots)
         finally:
             for opened in roots:
                 opened.close()
