@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from kernel_delay.errors import KernelDelayError, NoInputError, UnavailableError
 from kernel_delay.probes.attach_points import KernelProbe
-from kernel_delay.probes.closest import closest, hint
+from kernel_delay.probes.hint import hint
+from kernel_delay.symbols.closest import closest_names
 from kernel_delay.tracefs import detached, tracefs
 
 KPROBE_PMU = Path("/sys/bus/event_source/devices/kprobe")
@@ -36,7 +37,7 @@ class KernelFunctions(Struct, frozen=True):
     def find(self, function: str, offset: int, is_return: bool) -> KernelProbe:
         """Find where the probe goes; NoInputError or UnavailableError if it can't go there."""
         if function not in self.count:
-            likely = closest(function, self.probeable())
+            likely = closest_names(function, self.probeable())
             raise NoInputError(
                 f"no kernel function {function} (it may be inlined, or in a module that is not"
                 f" loaded){hint(f'k:{name}' for name in likely)}"

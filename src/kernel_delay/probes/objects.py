@@ -12,9 +12,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kernel_delay.errors import InputError, NoInputError, PermissionDeniedError
-from kernel_delay.probes.closest import closest, hint
+from kernel_delay.errors import NoInputError, PermissionDeniedError
+from kernel_delay.probes.hint import hint
 from kernel_delay.probes.usdt import UsdtProbes, read_usdt_probes
+from kernel_delay.symbols.closest import closest_names
 from kernel_delay.symbols.functions import Functions
 from kernel_delay.symbols.mappings import DELETED, Mapping, read_mappings
 
@@ -23,15 +24,15 @@ class ProbedObject(Struct, frozen=True):
     """A file that can have probes.
 
     `name` is its path as its process knows it, `path` the one to open here.
-    `root` and `path_in_root` are the two parts of the path by which separate
-    debug files are looked for; the latter is None where another file has that
-    name by now. A trigger names a library, but not the executable.
+    `root` and `path_in_root` are where it was when the process mapped it, by
+    which separate debug files are looked for; another file may be there by now.
+    A trigger names a library, but not the executable.
     """
 
     name: str
     path: str
     root: str
-    path_in_root: str | None
+    path_in_root: str
     is_library: bool
 
     def uprobe_trigger(self, place: str) -> str:
@@ -47,13 +48,12 @@ class ProbedObject(Struct, frozen=True):
             raise NoInputError(f"can't read {self.name}: {error.strerror}") from error
 
     def functions(self) -> Functions:
-        """Read its functions; InputError if it is no ELF file or was replaced."""
-        if self.path_in_root is None:
-            raise InputError(
-                f"{self.name} was replaced while its process runs, so its functions can't be"
-                " looked up: restart the process, or give an offset in the old file, up:0xADDRESS"
-            )
-        return Functions.open(self.path_in_root, Path(self.root))
+        """Read its functions; InputError if it is no ELF file."""
+        try:
+            with open(self.path, "rb") as file:
+                return Functions.read(file.fileno(), self.path_in_root, Path(self.root))
+        except OSError as error:
+            raise NoInputError(f"can't read {self.name}: {error.strerror}") from error
 
 
 def file_object(path: Path) -> ProbedObject:
@@ -110,7 +110,7 @@ def find_library(objects: Iterable[ProbedObject], library: str) -> ProbedObject:
         listed = ", ".join(mapped.name for mapped in found)
         raise NoInputError(f"library {library!r} may be any of {listed}: give its path")
     bases = map(os.path.basename, names)
-    likely = hint(closest(os.path.basename(library), bases))
+    likely = hint(closest_names(os.path.basename(library), bases))
     raise NoInputError(f"the process has mapped no library {library!r}{likely}")
 
 
@@ -136,7 +136,7 @@ def _library(process: Path, mapping: Mapping) -> ProbedObject | None:
 def _object(process: Path, path: str, name: str, *, is_library: bool) -> ProbedObject:
     path_in_root = _path_in_root(process, path, name)
     return ProbedObject(
-        name=_text(path_in_root or name),
+        name=_text(path_in_root),
         path=path,
         root=str(process / "root"),
         path_in_root=path_in_root,
@@ -144,16 +144,17 @@ def _object(process: Path, path: str, name: str, *, is_library: bool) -> ProbedO
     )
 
 
-def _path_in_root(process: Path, path: str, name: str) -> str | None:
+def _path_in_root(process: Path, path: str, name: str) -> str:
     """What the process itself calls the file at `path`, which the kernel calls `name` to us.
 
-    The kernel's name begins at our root, or where the file is outside of that,
-    at the mount namespace's. The process's own root may be deeper, as in a chroot.
+    It is `name` where the file has no name any more. The kernel's name begins
+    at our root, or where the file is outside of that, at the mount namespace's;
+    the process's own root may be deeper, as in a chroot.
     """
     parts = name.split("/")
     candidates = ("/" + "/".join(parts[first:]) for first in range(1, len(parts)))
     in_root = (one for one in candidates if _is_same_file(path, str(_in_root(process, one))))
-    return next(in_root, None)
+    return next(in_root, name)
 
 
 def _text(path: str | Path) -> str:

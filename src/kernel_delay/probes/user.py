@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from kernel_delay.errors import InputError, NoInputError, UnavailableError
 from kernel_delay.probes.attach_points import UserProbe
-from kernel_delay.probes.closest import closest, hint
 from kernel_delay.probes.elf import Segment, read_elf
+from kernel_delay.probes.hint import hint
 from kernel_delay.probes.objects import ProbedObject, find_library
 from kernel_delay.probes.usdt import UsdtProbes
+from kernel_delay.symbols.closest import closest_names
 from kernel_delay.symbols.functions import Functions
 from kernel_delay.triggers import UprobeTrigger, UsdtTrigger
 
@@ -37,7 +38,9 @@ def resolve_usdt(trigger: UsdtTrigger, objects: Sequence[ProbedObject]) -> tuple
         return places
     reason = why_no_usdt(objects, found)
     names = (f"u:{probe.provider}:{probe.name}" for _, usdt in found for probe in usdt.probes)
-    raise NoInputError(f"no USDT probe {trigger}: {reason}{hint(closest(str(trigger), names))}")
+    raise NoInputError(
+        f"no USDT probe {trigger}: {reason}{hint(closest_names(str(trigger), names))}"
+    )
 
 
 ObjectProbes = tuple[ProbedObject, UsdtProbes]

@@ -11,7 +11,7 @@ import pytest
 from hit_counter import counted, hits
 from usdt_workload import Start, Workload
 
-from kernel_delay.errors import InputError, NoInputError, UnavailableError
+from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.probes.attach_points import AttachPoint, KernelProbe, UserProbe
 from kernel_delay.probes.kernel_functions import KPROBE_PMU, kernel_functions
 from kernel_delay.probes.resolve import resolve
@@ -111,19 +111,18 @@ def test_in_a_chroot_files_have_the_names_they_have_there(
         assert_fires(probe, pid)
 
 
-def test_a_file_deleted_since_has_probes_but_no_functions(
-    workload: Workload, start: Start, tmp_path: Path
+def test_a_file_replaced_since_is_probed_as_it_runs(
+    workload: Workload, stripped_workload: Workload, start: Start, tmp_path: Path
 ) -> None:
     for file in workload:
         shutil.copy(file, tmp_path)
     pid = start(tmp_path / "usdt_target")
-    (tmp_path / "usdt_target").unlink()
-    (probe,) = user_probes("u:kd_main:round_start", pid)
-    assert probe.object == str(tmp_path / "usdt_target")
-    assert_fires(probe, pid)
-    (tmp_path / "usdt_target").write_bytes(workload.executable.read_bytes())
-    with pytest.raises(InputError, match="was replaced while its process runs"):
-        user_probes("up:usdt_work", pid)
+    for replace in (Path.unlink, lambda path: shutil.copy(stripped_workload.library, path)):
+        replace(tmp_path / "usdt_target")
+        for trigger in ("u:kd_main:round_start", "up:usdt_work"):
+            (probe,) = user_probes(trigger, pid)
+            assert probe.object == str(tmp_path / "usdt_target")
+            assert_fires(probe, pid)
 
 
 def test_stripped(stripped_workload: Workload, workload: Workload, start: Start) -> None:
