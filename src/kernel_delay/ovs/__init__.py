@@ -1,1 +1,1 @@
-"""Open vSwitch: what it exchanges with the kernel datapath, and what that costs."""
+"""Open vSwitch: a private instance with real traffic, and what its upcalls and flow keys say."""
