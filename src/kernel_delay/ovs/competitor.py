@@ -1,0 +1,60 @@
+"""A process that wants a CPU all the time, so that others must wait for it."""
+
+import os
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from kernel_delay.ovs.child import Child
+
+_START_S = 30.0
+
+
+class Competitor:
+    """A context manager: while it is open, but at most `seconds`, a child spins on CPU `cpu`."""
+
+    def __init__(self, cpu: int, *, seconds: float) -> None:
+        """Takes note; __enter__ starts it."""
+        self._arguments = (str(cpu), str(seconds))
+
+    def __enter__(self) -> Self:
+        """Returns once it spins; raises ChildFailedError or TimeoutExpiredError."""
+        self._child = Child([sys.executable, "-m", __name__, *self._arguments])
+        try:
+            self._child.expect("spinning", _START_S)
+        except BaseException:
+            self._child.stop()
+            raise
+        return self
+
+    @property
+    def pid(self) -> int:
+        """The process id of what spins."""
+        return self._child.pid
+
+    def running(self) -> bool:
+        """Whether it still spins."""
+        return self._child.running()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Ends the spinning."""
+        self._child.stop()
+
+
+def spin(cpu: int, seconds: float) -> None:
+    """Runs on `cpu` alone, without ever sleeping, for `seconds`."""
+    os.sched_setaffinity(0, {cpu})
+    deadline = time.monotonic() + seconds
+    print("spinning", flush=True)
+    while time.monotonic() < deadline:
+        pass
+
+
+if __name__ == "__main__":
+    spin(int(sys.argv[1]), float(sys.argv[2]))
