@@ -1,0 +1,36 @@
+"""A private Open vSwitch under real traffic, shared by a session's tests."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernel_delay.ovs.binaries import Binaries
+from kernel_delay.ovs.instance import Instance
+from kernel_delay.ovs.traffic import Traffic
+
+
+@pytest.fixture(scope="session")
+def ovs_binaries(project: Path) -> Binaries:
+    """Open vSwitch below $KERNEL_DELAY_OVS, else Debian's."""
+    root = os.environ.get("KERNEL_DELAY_OVS")
+    if root is None:
+        script = project / "setup" / "openvswitch.sh"
+        root = subprocess.run([script], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return Binaries.under(Path(root.strip()))
+
+
+@pytest.fixture(scope="session")
+def ovs(root_user: None, ovs_binaries: Binaries) -> Iterator[Instance]:
+    """A running Open vSwitch with the userspace datapath."""
+    with Instance(ovs_binaries) as instance:
+        yield instance
+
+
+@pytest.fixture
+def busy_ovs(ovs: Instance) -> Iterator[Instance]:
+    """The same, while new flows come in at 500 a second and are answered."""
+    with Traffic(ovs, rate=500, seconds=120.0):
+        yield ovs
