@@ -13,13 +13,19 @@ from kernel_delay.ovs.traffic import Traffic
 
 
 @pytest.fixture(scope="session")
-def ovs_binaries(project: Path) -> Binaries:
-    """Open vSwitch below $KERNEL_DELAY_OVS, else Debian's."""
+def ovs_root(project: Path) -> Path:
+    """Where Open vSwitch is: $KERNEL_DELAY_OVS, else where setup/openvswitch.sh has it."""
     root = os.environ.get("KERNEL_DELAY_OVS")
     if root is None:
         script = project / "setup" / "openvswitch.sh"
         root = subprocess.run([script], check=True, stdout=subprocess.PIPE, text=True).stdout
-    return Binaries.under(Path(root.strip()))
+    return Path(root.strip())
+
+
+@pytest.fixture(scope="session")
+def ovs_binaries(ovs_root: Path) -> Binaries:
+    """The programs of that Open vSwitch."""
+    return Binaries.under(ovs_root)
 
 
 @pytest.fixture(scope="session")

