@@ -1,0 +1,105 @@
+"""The wheel carries all it needs: it measures on a machine without clang and libbpf."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Runs its arguments where /usr has neither the libraries nor the compiler: the files are gone
+# from an overlay that only this process and its children see.
+BARE_MACHINE = r"""
+set -euo pipefail
+scratch=$1; shift
+mount -t tmpfs tmpfs "$scratch"
+mkdir "$scratch/upper" "$scratch/work"
+mount -t overlay overlay -o "lowerdir=/usr,upperdir=$scratch/upper,workdir=$scratch/work" /usr
+rm -f /usr/lib/*/lib{bpf,elf,dw,seccomp}[-.]* /usr/bin/*{clang,llvm}*
+rm -rf /usr/lib/llvm-* /usr/include
+exec "$@"
+"""
+LIBRARIES = ("libbpf.so.1", "libdw.so.1", "libelf.so.1", "libseccomp.so.2")
+
+
+@pytest.fixture(scope="module")
+def bare_machine(root_user: None, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What a command is prefixed with to run without clang and libbpf."""
+    scratch = tmp_path_factory.mktemp("scratch")
+    prefix = ["unshare", "--mount", "--", "bash", "-c", BARE_MACHINE, "bare", str(scratch)]
+    tried = subprocess.run([*prefix, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(f"no overlay can be laid over /usr here: {tried.stderr.strip()}")
+    return prefix
+
+
+@pytest.fixture(scope="module")
+def installed(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the commands in a new virtual environment with only the wheel in it."""
+    if importlib.util.find_spec("auditwheel") is None:
+        pytest.skip("auditwheel is not installed")
+    folder = tmp_path_factory.mktemp("wheel")
+    # Not those of a make that runs the tests.
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    subprocess.run(["make", "wheel", f"DIST={folder}"], cwd=project, env=clean, check=True)
+    (wheel,) = folder.glob("*.whl")
+    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+    commands = folder / "venv" / "bin"
+    subprocess.run([commands / "pip", "install", "--quiet", wheel], check=True)
+    return commands
+
+
+@pytest.fixture
+def sleeper() -> Iterator[int]:
+    """The pid of a process that wakes up now and then."""
+    program = "import time\nwhile True: time.sleep(0.01)"
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        yield process.pid
+        process.kill()
+
+
+def test_the_bare_machine_is_bare(bare_machine: list[str]) -> None:
+    program = """
+import ctypes, shutil, sys
+for name in sys.argv[1:]:
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        continue
+    raise SystemExit(f"{name} is there")
+raise SystemExit(shutil.which("clang"))
+"""
+    subprocess.run([*bare_machine, sys.executable, "-c", program, *LIBRARIES], check=True)
+
+
+def test_it_measures_there(bare_machine: list[str], installed: Path, sleeper: int) -> None:
+    command = [str(installed / "kernel-delay"), "--pid", str(sleeper), "--json", "-"]
+    done = subprocess.run([*bare_machine, *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    sample = json.loads(done.stdout)
+    assert sample["target"]["pid"] == sleeper
+    (thread,) = sample["threads"]
+    assert thread["run"]["count"] > 0
+    assert "clock_nanosleep" in {syscall["name"] for syscall in thread["syscalls"]}
+
+
+def test_its_libraries_are_its_own(bare_machine: list[str], installed: Path) -> None:
+    program = """
+import kernel_delay.libbpf, kernel_delay.syscalls
+for line in open("/proc/self/maps"):
+    if "/" in line:
+        print(line[line.index("/"):], end="")
+"""
+    maps = subprocess.run(
+        [*bare_machine, installed / "python", "-c", program],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    files = {Path(line) for line in maps.splitlines()}
+    for name in ("libbpf", "libelf", "libseccomp"):
+        ours = {file for file in files if file.name.startswith((f"{name}-", f"{name}."))}
+        assert {file.parent.name for file in ours} == {"kernel_delay.libs"}, ours
