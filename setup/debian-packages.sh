@@ -1,14 +1,18 @@
 #!/bin/bash
 # Installs the Debian packages listed in the given files, or named as arguments, that are missing.
-# When none is, apt is not touched.
+# When none is, apt is not touched. `name [arch]` in a file is wanted on that architecture only.
 set -euo pipefail
 
 say() { echo "setup: $*" >&2; }
 
+listed() {
+	sed -n "s/^\([^# ]*\)\( \[$(uname -m)\]\)\?\$/\1/p" "$1" | grep .
+}
+
 wanted=()
 for argument in "$@"; do
 	if [[ $argument == *.txt ]]; then
-		mapfile -t -O "${#wanted[@]}" wanted < <(grep -v '^#' "$argument")
+		mapfile -t -O "${#wanted[@]}" wanted < <(listed "$argument")
 	else
 		wanted+=("$argument")
 	fi
