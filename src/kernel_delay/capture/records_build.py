@@ -15,7 +15,7 @@ TYPES = """
 typedef uint8_t __u8;
 typedef uint16_t __u16;
 typedef uint32_t __u32;
-typedef uint64_t __u64;
+typedef unsigned long long __u64;
 typedef int64_t __s64;
 """
 

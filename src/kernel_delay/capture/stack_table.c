@@ -74,7 +74,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 	return hash ^ hash >> 32;
 }
 
-uint64_t hash_words(const uint64_t *words, uint32_t count)
+uint64_t hash_words(const __u64 *words, uint32_t count)
 {
 	uint64_t hash = 0xcbf29ce484222325;
 

@@ -7,6 +7,7 @@
 #ifndef KERNEL_DELAY_STACK_TABLE_H
 #define KERNEL_DELAY_STACK_TABLE_H
 
+#include <linux/types.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,7 +39,7 @@ uint32_t stack_table_add(struct stack_table *table, uint64_t kind, const void *p
 			 uint32_t prefix_size, const void *bytes, uint32_t size);
 const struct stack *stack_table_at(const struct stack_table *table, uint32_t index);
 
-uint64_t hash_words(const uint64_t *words, uint32_t count);
+uint64_t hash_words(const __u64 *words, uint32_t count);
 
 /* The kind of a user stack: where it was, and each code address on it with its depth. */
 uint64_t hash_code(const struct event_stacks *stacks, const struct code_range *code,
