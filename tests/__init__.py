@@ -1,0 +1,1 @@
+"""The tests, and what they need: kernels, a real Open vSwitch, workloads."""
