@@ -1,0 +1,1 @@
+"""The integration tests on real kernels, in virtual machines."""

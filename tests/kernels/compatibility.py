@@ -1,0 +1,52 @@
+"""Writes and reads docs/compatibility.md: the last run's kernel-by-test table."""
+
+from pathlib import Path
+
+from tests.kernels.results import KernelRun, all_tests, cell, reasons
+
+PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
+
+HEAD = """\
+# Compatibility
+
+What was tested, on what. `make test-kernels` boots each kernel of
+`tests/kernels/kernels.toml` in a virtual machine and runs the integration tests
+there; `make compatibility` writes this page from the results. Don't edit it.
+
+A test is not applicable where the machine lacks what it needs; the number
+leads to the reason below the table.
+"""
+
+
+def page(runs: list[KernelRun], accelerator: str) -> str:
+    """The page's text, in Markdown."""
+    notes = reasons(runs)
+    lines = [
+        HEAD,
+        f"Guests ran under QEMU with {accelerator}.",
+        "",
+        "| test | " + " | ".join(f"{run.name}: {run.release}" for run in runs) + " |",
+        "|---" * (len(runs) + 1) + "|",
+    ]
+    for test in all_tests(runs):
+        cells = [cell(run.result(test), notes) for run in runs]
+        lines.append(f"| `{test}` | " + " | ".join(cells) + " |")
+    lines.append("")
+    lines.extend(f"{number}. {_one_line(reason)}" for reason, number in notes.items())
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def kernels_on(text: str) -> list[str]:
+    """The kernels' names in a page's table head, without their releases."""
+    head = next(line for line in text.splitlines() if line.startswith("| test |"))
+    return [column.partition(":")[0].strip() for column in head.strip("|").split("|")[1:]]
+
+
+def tests_on(text: str) -> list[str]:
+    """The tests in a page's table."""
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    return [row.split("`")[1] for row in rows]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

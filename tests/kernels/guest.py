@@ -1,0 +1,130 @@
+"""Boots a kernel in QEMU, on this machine's own files, and runs a command there."""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sysconfig
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cache import cache_dir
+from tests.kernels.images import Image
+
+GUEST_SCRIPT = Path(__file__).with_name("guest.sh")
+# Under KVM a guest is up in about 3 s; under TCG on 2 busy cores in 30 at most.
+KVM_BOOT_LIMIT_S = 20
+TCG_BOOT_LIMIT_S = 120
+
+
+class GuestError(Exception):
+    """The guest did not boot, hung, or died before its command ended."""
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A guest to be booted: which kernel, with KVM or without, and where its results go.
+
+    `results` is the one folder the guest may write to on the host; it can't
+    be below /tmp or /run, which are the guest's own. The console's log is kept there.
+    """
+
+    image: Image
+    kvm: bool
+    results: Path
+
+    @property
+    def console(self) -> Path:
+        """The log of all that the guest's kernel and the command printed."""
+        return self.results / "console.log"
+
+    def run(self, command: list[str], limit_s: float) -> int:
+        """Boot, run `command` as root, shut down; the command's exit status.
+
+        Raises GuestError where the guest is not up or the command has not ended in time.
+        """
+        shutil.rmtree(self.results, ignore_errors=True)
+        self.results.mkdir(parents=True)
+        with open(self.console, "wb") as console:
+            qemu = subprocess.Popen(
+                self._vng(command),
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                env=_with_virtme_ng_on_the_path(),
+                start_new_session=True,
+            )
+        try:
+            self._wait(qemu, limit_s)
+        finally:
+            if qemu.poll() is None:
+                os.killpg(qemu.pid, signal.SIGKILL)
+                qemu.wait()
+        return self._status()
+
+    def _wait(self, qemu: subprocess.Popen[bytes], limit_s: float) -> None:
+        boot_limit_s = KVM_BOOT_LIMIT_S if self.kvm else TCG_BOOT_LIMIT_S
+        start = time.monotonic()
+        while qemu.poll() is None:
+            elapsed_s = time.monotonic() - start
+            if elapsed_s > boot_limit_s and not (self.results / "booted").exists():
+                raise GuestError(f"not up after {boot_limit_s} s, see {self.console}")
+            if elapsed_s > limit_s:
+                raise GuestError(f"hung: killed after {limit_s:.0f} s, see {self.console}")
+            time.sleep(0.1)
+
+    def _status(self) -> int:
+        try:
+            return int((self.results / "status").read_text())
+        except (OSError, ValueError):
+            raise GuestError(f"died before its command ended, see {self.console}") from None
+
+    def _vng(self, command: list[str]) -> list[str]:
+        cache_home = str(cache_dir().parent)
+        script = [str(GUEST_SCRIPT), str(self.results), cache_home, *command]
+        cached_host_files = (
+            "-fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap "
+            "-device virtio-9p-pci,fsdev=host,mount_tag=host"
+        )
+        return [
+            "vng",
+            *([] if self.kvm else ["--disable-kvm"]),
+            "--disable-microvm",  # it has no PCI bus for the second device
+            "--force-9p",
+            "--verbose",  # without it and without a terminal, the guest waits for udev
+            "--cpus=2",
+            "--memory=2G",
+            f"--rwdir={self.results}",
+            f"--qemu-opts={cached_host_files}",
+            f"--run={self.image.vmlinuz}",
+            "--",
+            shlex.join(script),
+        ]
+
+
+def kvm_boots(image: Image, results: Path) -> bool:
+    """Whether a guest really boots under KVM: /dev/kvm may be there and yet every guest hang.
+
+    The answer is kept until the machine boots again.
+    """
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    answer = cache_dir() / "kvm-boots"
+    if answer.exists() and answer.read_text().split()[0] == boot_id:
+        return answer.read_text().split()[1] == "yes"
+    try:
+        Guest(image, kvm=True, results=results).run(["true"], KVM_BOOT_LIMIT_S * 2)
+        boots = True
+    except GuestError:
+        boots = False
+    answer.write_text(f"{boot_id} {'yes' if boots else 'no'}\n")
+    return boots
+
+
+def _with_virtme_ng_on_the_path() -> dict[str, str]:
+    """The environment, with vng and the programs it starts found beside this Python."""
+    scripts = sysconfig.get_path("scripts")
+    return {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Runs in the guest, as root: guest.sh RESULTS CACHE_HOME COMMAND...
+# COMMAND runs in the folder that is the current one.
+# RESULTS is the one folder that guest and host both write to.
+#
+# virtme-ng mounts the host's files without any cache, so that each read of each
+# Python module is a message to QEMU. The same files are mounted a second time,
+# cached (the host does not change them meanwhile), under a layer in memory that
+# takes the writes; the command runs there.
+set -eu
+results=$1 cache_home=$2
+shift 2
+touch "$results/booted"
+
+base=/run/guest
+mkdir -p $base
+mount -t tmpfs -o size=75% guest $base
+mkdir $base/host $base/upper $base/work $base/root
+modprobe overlay
+mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=512000 host $base/host
+mount -t overlay -o "lowerdir=$base/host,upperdir=$base/upper,workdir=$base/work" guest $base/root
+for directory in proc sys dev lib/modules "${results#/}"; do
+	mkdir -p "$base/root/$directory"
+	mount --rbind "/$directory" "$base/root/$directory"
+done
+for directory in tmp run var/tmp; do
+	mount -t tmpfs guest "$base/root/$directory"
+done
+
+export XDG_CACHE_HOME="$cache_home" PYTHONDONTWRITEBYTECODE=1
+status=0
+chroot $base/root env --chdir="$PWD" "$@" || status=$?
+echo $status >"$results/status"

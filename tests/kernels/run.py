@@ -1,0 +1,115 @@
+"""Runs the integration tests on each kernel of kernels.toml: python -m tests.kernels.run."""
+
+import argparse
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests import ovs_with_usdt
+from tests.debian import DebianError
+from tests.kernels import compatibility
+from tests.kernels.guest import Guest, GuestError, kvm_boots
+from tests.kernels.images import Image, Kernel, fetch, listed_kernels
+from tests.kernels.results import KernelRun, Outcome, all_tests, cell, read_junit, reasons
+
+REPOSITORY = Path(__file__).parents[2]
+RESULTS = REPOSITORY / "build" / "kernels"
+# Two guests of two CPUs each fill this many CPUs; more at a time only slow each other down.
+GUESTS_AT_A_TIME = 2
+
+
+def main() -> int:
+    """Run them and print the table; exit status 1 if any kernel failed."""
+    options = _options()
+    console = Console(stderr=True)
+    try:
+        images = [fetch(kernel) for kernel in _chosen(options.kernel)]
+        ovs_with_usdt.build()
+    except DebianError as error:
+        console.print(f"test-kernels: {error}", markup=False)
+        return 1
+    kvm = kvm_boots(images[0], RESULTS / "kvm")
+    accelerator = "KVM" if kvm else "TCG (emulation)"
+    console.print(f"Booting {len(images)} kernels in QEMU with {accelerator}")
+
+    def test(image: Image) -> KernelRun:
+        start = time.monotonic()
+        run = _test(image, kvm, options.limit, options.pytest)
+        verdict = "passed" if run.passed else f"FAILED: {run.failure or 'see the table'}"
+        console.print(
+            f"{image.kernel.name} ({image.release}): {verdict}, "
+            f"{time.monotonic() - start:.0f} s, {_results_of(image)}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+        return run
+
+    with ThreadPoolExecutor(GUESTS_AT_A_TIME) as pool:
+        runs = list(pool.map(test, images))
+    _print_table(runs)
+    if options.write_docs:
+        compatibility.PAGE.write_text(compatibility.page(runs, accelerator))
+    return 0 if all(run.passed for run in runs) else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.kernels.run", description=__doc__)
+    parser.add_argument("--kernel", action="append", help="only this kernel of the list")
+    parser.add_argument("--limit", type=float, default=900, help="a guest's time-out, in seconds")
+    parser.add_argument("--write-docs", action="store_true", help=f"write {compatibility.PAGE}")
+    parser.add_argument("pytest", nargs="*", help="pytest's arguments in place of the folder")
+    return parser.parse_args()
+
+
+def _chosen(names: list[str] | None) -> list[Kernel]:
+    kernels = listed_kernels()
+    chosen = [kernel for kernel in kernels if names is None or kernel.name in names]
+    if not chosen:
+        sys.exit(f"no such kernel; the list has {', '.join(kernel.name for kernel in kernels)}")
+    return chosen
+
+
+def _results_of(image: Image) -> Path:
+    return RESULTS / image.release
+
+
+def _test(image: Image, kvm: bool, limit_s: float, pytest_arguments: list[str]) -> KernelRun:
+    results = _results_of(image)
+    junit = results / "junit.xml"
+    command = [
+        sys.executable,
+        *("-m", "pytest", "-p", "no:cacheprovider", "-v", f"--junit-xml={junit}"),
+        *(pytest_arguments or ["tests/integration"]),
+    ]
+    try:
+        status = Guest(image, kvm, results).run(command, limit_s)
+    except GuestError as error:
+        return KernelRun(image.kernel.name, image.release, {}, failure=str(error))
+    try:
+        outcomes = read_junit(junit)
+    except (OSError, SyntaxError):
+        outcomes = {}
+    failed = any(result.outcome is Outcome.FAILED for result in outcomes.values())
+    # pytest's status is 1 where tests failed: the table says which.
+    failure = "" if status == 0 or failed else f"pytest's exit status is {status}"
+    return KernelRun(image.kernel.name, image.release, outcomes, failure)
+
+
+def _print_table(runs: list[KernelRun]) -> None:
+    notes = reasons(runs)
+    table = Table("test", *(f"{run.name}\n{run.release}" for run in runs))
+    for test in all_tests(runs):
+        table.add_row(test, *(cell(run.result(test), notes) for run in runs))
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    console.print(table)
+    for reason, number in notes.items():
+        console.print(f"({number}) {' '.join(reason.split())}", markup=False, highlight=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
