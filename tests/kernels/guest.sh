@@ -16,7 +16,8 @@ base=/run/guest
 mkdir -p $base
 mount -t tmpfs -o size=75% guest $base
 mkdir $base/host $base/upper $base/work $base/root
-modprobe overlay
+# There is no udev that would load what is needed: by the layer above, by Open vSwitch.
+modprobe --all overlay openvswitch tun veth
 mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=512000 host $base/host
 mount -t overlay -o "lowerdir=$base/host,upperdir=$base/upper,workdir=$base/work" guest $base/root
 for directory in proc sys dev lib/modules "${results#/}"; do

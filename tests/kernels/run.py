@@ -83,7 +83,8 @@ def _test(image: Image, kvm: bool, limit_s: float, pytest_arguments: list[str]) 
     junit = results / "junit.xml"
     command = [
         sys.executable,
-        *("-m", "pytest", "-p", "no:cacheprovider", "-v", f"--junit-xml={junit}"),
+        *("-m", "pytest", "-p", "no:cacheprovider", "-v", "--color=no", "--durations=10"),
+        f"--junit-xml={junit}",
         *(pytest_arguments or ["tests/integration"]),
     ]
     try:
