@@ -28,7 +28,7 @@ def main() -> int:
     console = Console(stderr=True)
     try:
         images = [fetch(kernel) for kernel in _chosen(options.kernel)]
-        ovs_with_usdt.build()
+        ovs = ovs_with_usdt.build()
     except DebianError as error:
         console.print(f"test-kernels: {error}", markup=False)
         return 1
@@ -38,7 +38,7 @@ def main() -> int:
 
     def test(image: Image) -> KernelRun:
         start = time.monotonic()
-        run = _test(image, kvm, options.limit, options.pytest)
+        run = _test(image, kvm, ovs, options)
         verdict = "passed" if run.passed else f"FAILED: {run.failure or 'see the table'}"
         console.print(
             f"{image.kernel.name} ({image.release}): {verdict}, "
@@ -78,17 +78,17 @@ def _results_of(image: Image) -> Path:
     return RESULTS / image.release
 
 
-def _test(image: Image, kvm: bool, limit_s: float, pytest_arguments: list[str]) -> KernelRun:
+def _test(image: Image, kvm: bool, ovs: Path, options: argparse.Namespace) -> KernelRun:
     results = _results_of(image)
     junit = results / "junit.xml"
     command = [
-        sys.executable,
+        *("env", f"KERNEL_DELAY_OVS={ovs}", f"KERNEL_DELAY_USDT_OVS={ovs}", sys.executable),
         *("-m", "pytest", "-p", "no:cacheprovider", "-v", "--color=no", "--durations=10"),
         f"--junit-xml={junit}",
-        *(pytest_arguments or ["tests/integration"]),
+        *(options.pytest or ["tests/integration"]),
     ]
     try:
-        status = Guest(image, kvm, results).run(command, limit_s)
+        status = Guest(image, kvm, results).run(command, options.limit)
     except GuestError as error:
         return KernelRun(image.kernel.name, image.release, {}, failure=str(error))
     try:
