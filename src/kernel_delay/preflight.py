@@ -27,13 +27,13 @@ def check() -> None:
     kernel without BTF. Lockdown and seccomp show only when BPF is refused:
     see `why_refused`.
     """
-    missing = missing_capabilities(_status("CapEff"))
+    missing = missing_capabilities(process_status("CapEff"))
     if missing:
         raise PermissionDeniedError(
             f"missing {' and '.join(missing)}: run as root, or in a container with"
             f" {CONTAINER_OPTIONS}"
         )
-    if not _in_first_user_namespace():
+    if not in_first_user_namespace():
         raise PermissionDeniedError(
             "root only within a user namespace (a rootless container?), which the kernel"
             f" does not take for BPF: run as the machine's root, with {CONTAINER_OPTIONS}"
@@ -68,7 +68,7 @@ def why_refused() -> str:
             "it is locked down for confidentiality: boot with lockdown=integrity,"
             " or without Secure Boot"
         )
-    if _status("Seccomp") == SECCOMP_MODE_FILTER:
+    if process_status("Seccomp") == SECCOMP_MODE_FILTER:
         return f"a seccomp filter is set, as in a container: start it with {CONTAINER_OPTIONS}"
     return (
         "a security module (SELinux, AppArmor), lockdown or a container's limits:"
@@ -84,15 +84,16 @@ def _locked_down() -> bool:
         return False
 
 
-def _in_first_user_namespace() -> bool:
+def in_first_user_namespace() -> bool:
+    """Whether the user's rights are the machine's, and not those within a container's."""
     try:
         return os.stat("/proc/self/ns/user").st_ino == PROC_USER_INIT_INO
     except FileNotFoundError:  # a kernel without user namespaces
         return True
 
 
-def _status(field: str) -> str:
-    """A field of /proc/self/status; see proc_pid_status(5)."""
+def process_status(field: str) -> str:
+    """A field of /proc/self/status; see proc_pidprocess_status(5)."""
     for line in Path("/proc/self/status").read_text(errors="replace").splitlines():
         name, _, value = line.partition(":")
         if name == field:

@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "capture": "measure what the kernel does to each thread of a process",
         "probes": "list what can be a trigger: USDT probes, functions, tracepoints",
+        "check": "say what this machine can do, and what is missing",
     }
 )
 """Each command's name and, for --help, what it does."""

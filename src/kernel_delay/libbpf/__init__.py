@@ -1,9 +1,20 @@
 """A thin binding of libbpf: objects, their maps and programs, and links."""
 
 from kernel_delay.libbpf.errors import BpfError
+from kernel_delay.libbpf.features import has_map_type
 from kernel_delay.libbpf.log import start_log, take_log
 from kernel_delay.libbpf.maps import Map, Notices
 from kernel_delay.libbpf.object import BpfObject
 from kernel_delay.libbpf.programs import Link, Program
 
-__all__ = ["BpfError", "BpfObject", "Link", "Map", "Notices", "Program", "start_log", "take_log"]
+__all__ = [
+    "BpfError",
+    "BpfObject",
+    "Link",
+    "Map",
+    "Notices",
+    "Program",
+    "has_map_type",
+    "start_log",
+    "take_log",
+]

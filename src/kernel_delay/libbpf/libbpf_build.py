@@ -39,7 +39,11 @@ struct bpf_kprobe_opts {
     ...;
 };
 
+enum bpf_map_type { BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_RINGBUF, BPF_MAP_TYPE_TASK_STORAGE, ... };
+
 const char *libbpf_version_string(void);
+
+int libbpf_probe_bpf_map_type(enum bpf_map_type type, const void *options);
 
 struct bpf_object *bpf_object__open(const char *path);
 void bpf_object__close(struct bpf_object *object);

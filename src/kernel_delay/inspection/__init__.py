@@ -1,0 +1,1 @@
+"""What this kernel, this user and this target allow: facts read, and findings made of them."""

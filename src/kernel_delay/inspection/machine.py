@@ -1,0 +1,158 @@
+"""The user's rights and the machine's limits: facts of /proc and /sys, and what they mean."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from kernel_delay.inspection.findings import Finding
+from kernel_delay.preflight import (
+    CONTAINER_OPTIONS,
+    LOCKDOWN,
+    SECCOMP_MODE_FILTER,
+    in_first_user_namespace,
+    missing_capabilities,
+    process_status,
+)
+from kernel_delay.target import PROC_PID_INIT_INO
+
+AS_ROOT = f"run as root, in a container with {CONTAINER_OPTIONS}"
+
+PidNamespace = Literal["first", "inner", "foreign"]
+
+
+class MachineFacts(Struct, frozen=True):
+    """What /proc and /sys say of this process.
+
+    `cap_eff` and `seccomp` are the fields of /proc/self/status; `lockdown`
+    the text of its file, None where there is none. `pid_namespace` is
+    "foreign" where /proc is not of this process's own.
+    """
+
+    cap_eff: str
+    first_user_namespace: bool
+    seccomp: str
+    lockdown: str | None
+    pid_namespace: PidNamespace
+
+
+def read_machine_facts() -> MachineFacts:
+    """Read them; nothing here needs any right."""
+    return MachineFacts(
+        cap_eff=process_status("CapEff"),
+        first_user_namespace=in_first_user_namespace(),
+        seccomp=process_status("Seccomp"),
+        lockdown=_read(LOCKDOWN),
+        pid_namespace=_pid_namespace(),
+    )
+
+
+def machine_findings(facts: MachineFacts) -> tuple[Finding, ...]:
+    """Say what the facts mean to the user."""
+    return (
+        _capabilities(facts),
+        _user_namespace(facts),
+        _pid_namespace_finding(facts),
+        _lockdown(facts),
+        _seccomp(facts),
+    )
+
+
+def _capabilities(facts: MachineFacts) -> Finding:
+    missing = missing_capabilities(facts.cap_eff)
+    if not missing:
+        return Finding("capabilities", "yes", "CAP_BPF and CAP_PERFMON", needed=True)
+    return Finding(
+        "capabilities",
+        "no",
+        f"{' and '.join(missing)} missing",
+        needed=True,
+        cost="nothing can be measured",
+        remedy=AS_ROOT,
+    )
+
+
+def _user_namespace(facts: MachineFacts) -> Finding:
+    if facts.first_user_namespace:
+        return Finding("user namespace", "yes", "the machine's", needed=True)
+    return Finding(
+        "user namespace",
+        "no",
+        "an inner one (a rootless container?), whose rights the kernel does not take for BPF",
+        needed=True,
+        cost="nothing can be measured",
+        remedy=f"run as the machine's root, in a container with {CONTAINER_OPTIONS}",
+    )
+
+
+def _pid_namespace_finding(facts: MachineFacts) -> Finding:
+    match facts.pid_namespace:
+        case "first":
+            return Finding("PID namespace", "yes", "the machine's", needed=True)
+        case "inner":
+            return Finding(
+                "PID namespace",
+                "yes",
+                "an inner one; PIDs are translated",
+                needed=True,
+                cost="only processes of this namespace can be measured",
+                remedy="start the container with --pid=host",
+            )
+        case "foreign":
+            return Finding(
+                "PID namespace",
+                "no",
+                "/proc is of another one than this process is in",
+                needed=True,
+                cost="no PID means what it says, so nothing can be measured",
+                remedy="mount this namespace's /proc, or start the container with --pid=host",
+            )
+
+
+def _lockdown(facts: MachineFacts) -> Finding:
+    name = "no lockdown"
+    if facts.lockdown is None:
+        return Finding(name, "yes", "the kernel has none, or securityfs is not mounted")
+    level = facts.lockdown.partition("[")[2].partition("]")[0]
+    if level == "confidentiality":
+        return Finding(
+            name,
+            "no",
+            "locked down for confidentiality",
+            needed=True,
+            cost="BPF programs may not read kernel memory, so nothing can be measured",
+            remedy="boot with lockdown=integrity, or without Secure Boot",
+        )
+    return Finding(name, "yes", "locked down for integrity only" if level == "integrity" else level)
+
+
+def _seccomp(facts: MachineFacts) -> Finding:
+    name = "no seccomp filter"
+    if facts.seccomp != SECCOMP_MODE_FILTER:
+        return Finding(name, "yes")
+    return Finding(
+        name,
+        "unknown",
+        "a filter is set, as in a container",
+        cost="if it blocks bpf(2) or perf_event_open(2), nothing can be measured",
+        remedy=f"start the container with {CONTAINER_OPTIONS}",
+    )
+
+
+def _pid_namespace() -> PidNamespace:
+    # Another namespace's /proc calls this process by another number, or does not know it.
+    try:
+        if int(os.readlink("/proc/self")) != os.getpid():
+            return "foreign"
+        inode = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return "foreign"
+    return "first" if inode == PROC_PID_INIT_INO else "inner"
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except OSError:
+        return None

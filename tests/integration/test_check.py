@@ -1,0 +1,64 @@
+"""`kernel-delay check` on the kernel these tests run on, against what that kernel then does."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KERNEL_DELAY = (sys.executable, "-m", "kernel_delay")
+NEEDED = {"BTF", "BPF", "tp_btf", "task storage", "ring buffer", "programs"}
+
+
+def check(*wrapper: str) -> subprocess.CompletedProcess[str]:
+    command = [*wrapper, *KERNEL_DELAY, "check", "--json"]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def states(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    found: dict[str, Any] = json.loads(done.stdout)
+    return {finding["name"]: finding["state"] for finding in found["machine"] + found["features"]}
+
+
+def test_where_it_says_so_a_capture_runs(root_user: None) -> None:
+    done = check()
+    capture = [*KERNEL_DELAY, "--pid", str(os.getpid()), "--sample-time", "0.1"]
+    runs = subprocess.run(capture, capture_output=True).returncode == os.EX_OK
+    assert (done.returncode == os.EX_OK) == runs, done.stdout
+    assert json.loads(done.stdout)["can_capture"] == runs
+
+
+def test_all_that_is_needed_is_there(root_user: None) -> None:
+    found = states(check())
+    assert {name for name in NEEDED if found[name] == "yes"} == NEEDED
+
+
+def test_kprobes_are_where_the_kernel_has_their_files(root_user: None) -> None:
+    events = Path("/sys/kernel/tracing/kprobe_events")
+    if not events.parent.joinpath("events").exists():
+        pytest.skip("tracefs is not mounted, so nothing to compare with")
+    assert (states(check())["kprobes"] == "yes") == events.exists()
+
+
+def test_without_rights_it_says_which_and_what_then_is_unknown(root_user: None) -> None:
+    done = check("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--reuid=65534")
+    assert done.returncode == os.EX_UNAVAILABLE
+    found = states(done)
+    assert found["capabilities"] == "no"
+    assert found["BPF"] == "no"
+    assert found["programs"] == "unknown"
+
+
+def test_a_foreign_proc_is_noticed(root_user: None) -> None:
+    done = check("unshare", "--pid", "--fork")
+    assert done.returncode == os.EX_UNAVAILABLE
+    assert states(done)["PID namespace"] == "no"
+
+
+def test_in_a_container_pids_are_translated(root_user: None) -> None:
+    done = check("unshare", "--pid", "--fork", "--mount-proc")
+    assert done.returncode == os.EX_OK, done.stdout
+    assert states(done)["PID namespace"] == "yes"

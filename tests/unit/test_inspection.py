@@ -1,0 +1,76 @@
+"""What the facts of a machine mean, and how a check reads."""
+
+import pytest
+from msgspec.structs import replace
+
+from kernel_delay.inspection.findings import Finding, Inspection, can_capture
+from kernel_delay.inspection.machine import MachineFacts, machine_findings
+from kernel_delay.reporters import inspection
+
+FREE = MachineFacts(
+    cap_eff="000001ffffffffff",
+    first_user_namespace=True,
+    seccomp="0",
+    lockdown="[none] integrity confidentiality\n",
+    pid_namespace="first",
+)
+
+
+def missing(facts: MachineFacts) -> dict[str, Finding]:
+    return {finding.name: finding for finding in machine_findings(facts) if finding.state != "yes"}
+
+
+def test_nothing_is_missing_on_a_free_machine() -> None:
+    assert missing(FREE) == {}
+    assert can_capture(machine_findings(FREE))
+
+
+@pytest.mark.parametrize(
+    ("facts", "name"),
+    [
+        (replace(FREE, cap_eff="0000000000000000"), "capabilities"),
+        (replace(FREE, first_user_namespace=False), "user namespace"),
+        (replace(FREE, pid_namespace="foreign"), "PID namespace"),
+        (replace(FREE, lockdown="none integrity [confidentiality]\n"), "no lockdown"),
+    ],
+)
+def test_what_keeps_a_capture_from_running_is_said_with_cost_and_remedy(
+    facts: MachineFacts, name: str
+) -> None:
+    found = missing(facts)
+    assert list(found) == [name]
+    assert found[name].cost
+    assert found[name].remedy
+    assert not can_capture(machine_findings(facts))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        replace(FREE, pid_namespace="inner"),
+        replace(FREE, lockdown="none [integrity] confidentiality\n"),
+        replace(FREE, lockdown=None),
+        replace(FREE, seccomp="2"),
+    ],
+)
+def test_what_only_limits_lets_a_capture_run(facts: MachineFacts) -> None:
+    assert can_capture(machine_findings(facts))
+
+
+def test_each_finding_is_a_line_and_the_verdict_the_last() -> None:
+    facts = replace(FREE, cap_eff="0000000000000000")
+    machine = machine_findings(facts)
+    found = Inspection(
+        schema="kernel-delay-check/1",
+        kernel="6.1.0\x1b[31m x86_64",
+        machine=machine,
+        features=(Finding("BTF", "yes", "/sys/kernel/btf/vmlinux", needed=True),),
+        can_capture=can_capture(machine),
+    )
+    lines = inspection.render(found).splitlines()
+    assert "\x1b" not in "".join(lines)
+    assert lines[1].split() == ["capabilities", "no", "CAP_PERFMON", "and", "CAP_BPF", "missing"]
+    assert lines[2].split()[:4] == ["what", "it", "costs:", "nothing"]
+    assert lines[3].split()[:4] == ["how", "to", "get", "it:"]
+    assert "BTF                  yes      /sys/kernel/btf/vmlinux" in lines[-2]
+    assert lines[-1] == "No capture can run: see above."
