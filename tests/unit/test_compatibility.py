@@ -1,0 +1,31 @@
+"""docs/compatibility.md is of the kernels and the tests that there are."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.kernels import compatibility
+from tests.kernels.images import listed_kernels
+
+REPOSITORY = Path(__file__).parents[2]
+REWRITE = "run 'make compatibility' to write it again"
+
+
+def integration_tests() -> set[str]:
+    """As `file.py::function`, without the parameters of a parametrized one."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/integration"]
+    options = ["-p", "no:cacheprovider", "-o", "addopts="]
+    done = subprocess.run([*command, *options], cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    return {line for line in done.stdout.splitlines() if "::" in line}
+
+
+def test_its_kernels_are_those_of_the_list() -> None:
+    text = compatibility.PAGE.read_text()
+    names = [kernel.name for kernel in listed_kernels()]
+    assert compatibility.kernels_on(text) == names, REWRITE
+
+
+def test_its_tests_are_the_integration_tests() -> None:
+    collected = {test.rpartition("/")[2].partition("[")[0] for test in integration_tests()}
+    assert set(compatibility.tests_on(compatibility.PAGE.read_text())) == collected, REWRITE
