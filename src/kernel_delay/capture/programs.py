@@ -50,7 +50,7 @@ class Programs:
     hard_irq_records: mmap.mmap
     notices: Notices
 
-    def __init__(self, pid: int, plan: WindowPlan, events: EventPlan | None) -> None:
+    def __init__(self, pid: int, plan: WindowPlan, events: EventPlan | None = None) -> None:
         """Load and attach to what the tool sees as process `pid`, with the plan's triggers.
 
         Raises PermissionDeniedError or UnavailableError when the kernel refuses.
