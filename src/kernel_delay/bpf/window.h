@@ -21,15 +21,20 @@ struct moment {
 	__u64 stop_ns;
 };
 
+/*
+ * The clock is read first. An edge is set while it is still to come, so what
+ * is read of the window after the clock holds for that time, however long an
+ * interrupt takes in between.
+ */
 static __always_inline void take_moment(struct moment *moment)
 {
 	const volatile struct window *window;
 
+	moment->now_ns = bpf_ktime_get_ns();
 	moment->epoch = *(volatile __u64 *)&control.epoch;
 	window = &control.windows[moment->epoch & (WINDOWS - 1)];
 	moment->start_ns = window->start_ns;
 	moment->stop_ns = window->stop_ns;
-	moment->now_ns = bpf_ktime_get_ns();
 }
 
 /* Did what began at @since_ns and ends now lie within the window? */
@@ -38,10 +43,14 @@ static __always_inline bool is_within(const struct moment *moment, __u64 since_n
 	return since_ns >= moment->start_ns && moment->now_ns < moment->stop_ns;
 }
 
+/*
+ * On another CPU the clock may be a few nanoseconds behind
+ * (kernel/time/timekeeping.c:ktime_get_mono_fast_ns()): then the length is 0.
+ */
 static __always_inline void count_interval(struct intervals *intervals, const struct moment *moment,
 					   __u64 since_ns)
 {
-	__u64 length_ns = moment->now_ns - since_ns;
+	__u64 length_ns = moment->now_ns > since_ns ? moment->now_ns - since_ns : 0;
 
 	if (!intervals->count || length_ns < intervals->min_ns)
 		intervals->min_ns = length_ns;
