@@ -101,6 +101,10 @@ static __always_inline struct thread *find_thread(struct task_struct *task)
 	return thread;
 }
 
+/*
+ * The epoch is set last: an interrupt until then, or another thread that
+ * renames this one, finds no record and makes one of its own.
+ */
 static __noinline struct thread_record *new_record(struct thread *thread, struct task_struct *task,
 						   __u64 epoch)
 {
@@ -108,11 +112,12 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 	__u64 number;
 	__u32 place;
 
-	thread->epoch = epoch;
 	thread->record = 0;
 	number = take_record(&control.threads, options.thread_records);
-	if (!number)
+	if (!number) {
+		thread->epoch = epoch;
 		return NULL;
+	}
 	place = number & (options.thread_records - 1);
 	record = bpf_map_lookup_elem(&thread_records, &place);
 	if (!record)
@@ -124,6 +129,8 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
 	record->number = number;
 	thread->record = number;
+	barrier();
+	thread->epoch = epoch;
 	return record;
 }
 
