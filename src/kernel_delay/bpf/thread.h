@@ -7,7 +7,7 @@
 
 #include "window.h"
 
-#define NO_SYSCALL ((__u64)-2) /* -1 is a number that a thread can ask for */
+#define NO_SYSCALL (1ULL << 32) /* every int is a number that a thread can ask for */
 
 /*
  * What must be known of a thread between its events, whether or not a window
