@@ -174,7 +174,7 @@ class Lost(Struct, frozen=True):
     """What could not be recorded, by reason; all zero when the Sample is whole.
 
     `map_entries`: records of threads, syscalls or interrupts for which there
-    was no room. `missed_events`: kernel events on which a program could not
+    was no room. `missed_events`: kernel events on which a program was not
     run or could not reach the thread's state. `missed_triggers`: hits of the
     start trigger while there was no room for another window.
 

@@ -55,6 +55,21 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long value)
 	return 0;
 }
 
+static __always_inline bool is_ready(enum thread_state state)
+{
+	return state == STATE_READY_WOKEN || state == STATE_READY_PREEMPTED;
+}
+
+/*
+ * @expected is whether an event fits the one before it. If not, the program
+ * was not run on one in between, and what that one began has no known start.
+ */
+static __always_inline void check_order(const struct thread *thread, bool expected)
+{
+	if (!expected && thread->state != STATE_UNKNOWN)
+		count_up(&control.missed_events);
+}
+
 /*
  * @task leaves its CPU. One that is preempted, or that was about to sleep when
  * a signal came (__state is TASK_RUNNING again), can go on: it is ready.
@@ -81,14 +96,11 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt)
 
 	take_moment(&moment);
 	record = find_record(thread, task, &moment);
+	check_order(thread, thread->run_since_ns);
 	if (record && is_within(&moment, thread->run_since_ns))
 		count_interval(&record->run, &moment, thread->run_since_ns);
+	thread->run_since_ns = 0;
 	enter_state(thread, state, &moment);
-}
-
-static __always_inline bool is_ready(enum thread_state state)
-{
-	return state == STATE_READY_WOKEN || state == STATE_READY_PREEMPTED;
 }
 
 static __always_inline void enter_cpu(struct task_struct *task)
@@ -101,6 +113,7 @@ static __always_inline void enter_cpu(struct task_struct *task)
 		return;
 	take_moment(&moment);
 	record = find_record(thread, task, &moment);
+	check_order(thread, is_ready(thread->state));
 	if (record && is_ready(thread->state) && is_within(&moment, thread->since_ns))
 		count_interval(&record->ready, &moment, thread->since_ns);
 	thread->run_since_ns = moment.now_ns;
@@ -255,12 +268,14 @@ int meet_threads(struct bpf_iter__task *ctx)
 	thread = meet_thread(task, STATE_UNKNOWN);
 	if (!thread)
 		return 0;
-	if (task->on_cpu)
+	if (task->on_cpu) {
 		state = STATE_USER;
-	else if (task->__state == TASK_RUNNING)
+		thread->run_since_ns = BEFORE_ALL_WINDOWS;
+	} else if (task->__state == TASK_RUNNING) {
 		state = STATE_READY_WOKEN;
-	else if (task->__state & (__TASK_STOPPED | __TASK_TRACED))
+	} else if (task->__state & (__TASK_STOPPED | __TASK_TRACED)) {
 		state = STATE_STOPPED;
+	}
 	__sync_val_compare_and_swap(&thread->state, STATE_UNKNOWN, state);
 	return 0;
 }

@@ -2,7 +2,8 @@
 /*
  * Interrupts that are served on a thread's time. Hard and soft ones have a
  * start of their own each, as a hard one may come while a soft one is served;
- * neither kind nests in itself (kernel/irq/handle.c, kernel/softirq.c).
+ * neither kind nests in itself (kernel/irq/handle.c, kernel/softirq.c). A start
+ * counts once, so that where one was missed no older one stands for it.
  */
 #ifndef KERNEL_DELAY_INTERRUPT_H
 #define KERNEL_DELAY_INTERRUPT_H
@@ -77,18 +78,21 @@ static __always_inline void leave_hard_irq(struct task_struct *task, struct irqa
 	struct hard_irq_record *hard_irq;
 	struct thread_record *record;
 	struct moment moment;
+	__u64 since_ns;
 
 	if (!thread)
 		return;
 	take_moment(&moment);
-	if (!is_within(&moment, thread->hard_irq_since_ns))
+	since_ns = thread->hard_irq_since_ns;
+	thread->hard_irq_since_ns = 0;
+	if (!is_within(&moment, since_ns))
 		return;
 	record = find_record(thread, task, &moment);
 	if (!record)
 		return;
 	hard_irq = find_hard_irq_record(record, action);
 	if (hard_irq)
-		count_interval(&hard_irq->runs, &moment, thread->hard_irq_since_ns);
+		count_interval(&hard_irq->runs, &moment, since_ns);
 }
 
 static __always_inline void enter_soft_irq(struct task_struct *task)
@@ -104,11 +108,14 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	struct thread *thread = find_thread(task);
 	struct thread_record *record;
 	struct moment moment;
+	__u64 since_ns;
 
 	if (!thread)
 		return;
 	take_moment(&moment);
-	if (!is_within(&moment, thread->soft_irq_since_ns))
+	since_ns = thread->soft_irq_since_ns;
+	thread->soft_irq_since_ns = 0;
+	if (!is_within(&moment, since_ns))
 		return;
 	if (vector >= SOFT_IRQ_VECTORS) {
 		count_up(&control.missed_events);
@@ -120,7 +127,7 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	/* The verifier forgets the test above; the compiler must not leave out this one. */
 	barrier_var(vector);
 	vector &= SOFT_IRQ_VECTORS - 1;
-	count_interval(&record->soft_irqs[vector], &moment, thread->soft_irq_since_ns);
+	count_interval(&record->soft_irqs[vector], &moment, since_ns);
 }
 
 #endif

@@ -9,6 +9,9 @@
 
 #define NO_SYSCALL (1ULL << 32) /* every int is a number that a thread can ask for */
 
+/* Since when a thread runs that the programs found running. */
+#define BEFORE_ALL_WINDOWS 1
+
 /*
  * What must be known of a thread between its events, whether or not a window
  * is open. Only the thread itself writes it while it runs, and only the
@@ -21,7 +24,7 @@ struct thread {
 	__u32 state; /* enum thread_state */
 	__u32 tid;
 	__u64 since_ns; /* when @state began, 0 if not known */
-	__u64 run_since_ns; /* when it got on the CPU, 0 if not known */
+	__u64 run_since_ns; /* when it got on the CPU; 0 if it is on none, or not known */
 	__u64 syscall; /* that it is in, or NO_SYSCALL */
 	__u64 syscall_since_ns;
 	__u64 poll_return_ns; /* 0 if it has not returned from one */
