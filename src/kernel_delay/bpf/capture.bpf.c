@@ -172,7 +172,11 @@ int BPF_PROG(on_task_newtask, struct task_struct *task)
 	return 0;
 }
 
-/* Notes a new name, so that a thread is reported by its last one. */
+/*
+ * Notes a new name, so that a thread is reported by the last one it had in the
+ * window. One that calls execve(2) is renamed, too, after it got the id of the
+ * process if it was not its first thread (fs/exec.c:begin_new_exec()).
+ */
 SEC("tp_btf/task_rename")
 int BPF_PROG(on_task_rename, struct task_struct *task, const char *comm)
 {
@@ -186,9 +190,12 @@ int BPF_PROG(on_task_rename, struct task_struct *task, const char *comm)
 	if (!thread)
 		return 0;
 	take_moment(&moment);
+	thread->tid = thread_id(task) ?: thread->tid;
 	record = find_record(thread, task, &moment);
-	if (record)
+	if (record && moment.now_ns < moment.stop_ns) {
+		record->tid = thread->tid;
 		bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), comm);
+	}
 	return 0;
 }
 
