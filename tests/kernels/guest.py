@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sysconfig
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 from tests.cache import cache_dir
 from tests.kernels.images import Image
@@ -20,7 +21,7 @@ TCG_BOOT_LIMIT_S = 120
 
 
 class GuestError(Exception):
-    """The guest did not boot, hung, or died before its command ended."""
+    """The guest did not boot, hung, died before its command ended, or was stopped."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,13 @@ class Guest:
 
     `results` is the one folder the guest may write to on the host; it can't
     be below /tmp or /run, which are the guest's own. The console's log is kept there.
+    Setting `stop` ends the guest.
     """
 
     image: Image
     kvm: bool
     results: Path
+    stop: Event = field(default_factory=Event)
 
     @property
     def console(self) -> Path:
@@ -73,7 +76,8 @@ class Guest:
                 raise GuestError(f"not up after {boot_limit_s} s, see {self.console}")
             if elapsed_s > limit_s:
                 raise GuestError(f"hung: killed after {limit_s:.0f} s, see {self.console}")
-            time.sleep(0.1)
+            if self.stop.wait(0.1):
+                raise GuestError("interrupted")
 
     def _status(self) -> int:
         try:

@@ -36,6 +36,12 @@ def listed_kernels() -> list[Kernel]:
     return [Kernel(**entry) for entry in tomllib.loads(LIST.read_text())["kernel"]]
 
 
+def host_only_tests() -> list[str]:
+    """The files and folders of tests that don't run in guests."""
+    tests: list[str] = tomllib.loads(LIST.read_text())["host_only"]
+    return tests
+
+
 def fetch(kernel: Kernel) -> Image:
     """The kernel's image and modules from the cache, downloaded and unpacked if need be."""
     with locked("kernels"):

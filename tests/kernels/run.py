@@ -1,7 +1,9 @@
 """Runs the integration tests on each kernel of kernels.toml: python -m tests.kernels.run."""
 
 import argparse
+import signal
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +15,7 @@ from tests import ovs_with_usdt
 from tests.debian import DebianError
 from tests.kernels import compatibility
 from tests.kernels.guest import Guest, GuestError, kvm_boots
-from tests.kernels.images import Image, Kernel, fetch, listed_kernels
+from tests.kernels.images import Image, Kernel, fetch, host_only_tests, listed_kernels
 from tests.kernels.results import KernelRun, Outcome, all_tests, cell, read_junit, reasons
 
 REPOSITORY = Path(__file__).parents[2]
@@ -36,9 +38,13 @@ def main() -> int:
     accelerator = "KVM" if kvm else "TCG (emulation)"
     console.print(f"Booting {len(images)} kernels in QEMU with {accelerator}")
 
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+
     def test(image: Image) -> KernelRun:
         start = time.monotonic()
-        run = _test(image, kvm, ovs, options)
+        run = _test(Guest(image, kvm, _results_of(image), stop), ovs, options)
         verdict = "passed" if run.passed else f"FAILED: {run.failure or 'see the table'}"
         console.print(
             f"{image.kernel.name} ({image.release}): {verdict}, "
@@ -78,19 +84,20 @@ def _results_of(image: Image) -> Path:
     return RESULTS / image.release
 
 
-def _test(image: Image, kvm: bool, ovs: Path, options: argparse.Namespace) -> KernelRun:
-    results = _results_of(image)
-    junit = results / "junit.xml"
+def _test(guest: Guest, ovs: Path, options: argparse.Namespace) -> KernelRun:
+    name, release = guest.image.kernel.name, guest.image.release
+    junit = guest.results / "junit.xml"
     command = [
         *("env", f"KERNEL_DELAY_OVS={ovs}", f"KERNEL_DELAY_USDT_OVS={ovs}", sys.executable),
         *("-m", "pytest", "-p", "no:cacheprovider", "-v", "--color=no", "--durations=10"),
         f"--junit-xml={junit}",
+        *(f"--ignore={path}" for path in host_only_tests()),
         *(options.pytest or ["tests/integration"]),
     ]
     try:
-        status = Guest(image, kvm, results).run(command, options.limit)
+        status = guest.run(command, options.limit)
     except GuestError as error:
-        return KernelRun(image.kernel.name, image.release, {}, failure=str(error))
+        return KernelRun(name, release, {}, failure=str(error))
     try:
         outcomes = read_junit(junit)
     except (OSError, SyntaxError):
@@ -98,7 +105,7 @@ def _test(image: Image, kvm: bool, ovs: Path, options: argparse.Namespace) -> Ke
     failed = any(result.outcome is Outcome.FAILED for result in outcomes.values())
     # pytest's status is 1 where tests failed: the table says which.
     failure = "" if status == 0 or failed else f"pytest's exit status is {status}"
-    return KernelRun(image.kernel.name, image.release, outcomes, failure)
+    return KernelRun(name, release, outcomes, failure)
 
 
 def _print_table(runs: list[KernelRun]) -> None:
