@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import ovs_with_usdt
+from tests.debian import DebianError
 
 from kernel_delay.ovs.binaries import Binaries
 from kernel_delay.ovs.instance import Instance
@@ -26,6 +28,16 @@ def ovs_root(project: Path) -> Path:
 def ovs_binaries(ovs_root: Path) -> Binaries:
     """The programs of that Open vSwitch."""
     return Binaries.under(ovs_root)
+
+
+@pytest.fixture(scope="session")
+def usdt_binaries() -> Binaries:
+    """An Open vSwitch with USDT probes and symbols: $KERNEL_DELAY_USDT_OVS, or built once."""
+    root = os.environ.get("KERNEL_DELAY_USDT_OVS")
+    try:
+        return Binaries.under(Path(root) if root else ovs_with_usdt.build())
+    except DebianError as error:
+        pytest.skip(f"no Open vSwitch with USDT probes: {error}")
 
 
 @pytest.fixture(scope="session")

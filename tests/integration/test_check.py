@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from kernel_delay.ovs.binaries import Binaries
+from kernel_delay.ovs.instance import Instance
+
 KERNEL_DELAY = (sys.executable, "-m", "kernel_delay")
 NEEDED = {"BTF", "BPF", "tp_btf", "task storage", "ring buffer", "programs"}
 
@@ -16,6 +19,13 @@ NEEDED = {"BTF", "BPF", "tp_btf", "task storage", "ring buffer", "programs"}
 def check(*wrapper: str) -> subprocess.CompletedProcess[str]:
     command = [*wrapper, *KERNEL_DELAY, "check", "--json"]
     return subprocess.run(command, capture_output=True, text=True)
+
+
+def process_states(pid: int) -> dict[str, str]:
+    command = [*KERNEL_DELAY, "check", "--json", "--pid", str(pid)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == os.EX_OK, done.stderr
+    return {finding["name"]: finding["state"] for finding in json.loads(done.stdout)["process"]}
 
 
 def states(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
@@ -62,3 +72,26 @@ def test_in_a_container_pids_are_translated(root_user: None) -> None:
     done = check("unshare", "--pid", "--fork", "--mount-proc")
     assert done.returncode == os.EX_OK, done.stdout
     assert states(done)["PID namespace"] == "yes"
+
+
+def test_an_open_vswitch_with_probes_has_all(root_user: None, usdt_binaries: Binaries) -> None:
+    with Instance(usdt_binaries) as instance:
+        found = process_states(instance.pid)
+    assert found == {"binary": "yes", "symbols": "yes", "USDT probes": "yes"}
+
+
+def test_a_stripped_program_without_probes_is_told_apart(root_user: None) -> None:
+    with subprocess.Popen(["sleep", "60"]) as sleep:
+        try:
+            found = process_states(sleep.pid)
+        finally:
+            sleep.kill()
+    assert found["binary"] == "yes"
+    assert found["USDT probes"] == "no"
+
+
+def test_a_process_that_is_not_there_is_an_error(root_user: None) -> None:
+    command = [*KERNEL_DELAY, "check", "--pid", "4194303"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == os.EX_NOINPUT
+    assert "no process 4194303" in done.stderr

@@ -1,7 +1,6 @@
 """Open vSwitch on the kernel's datapath, with USDT probes, under real upcalls."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -14,22 +13,10 @@ import pytest
 from kernel_delay.ovs.binaries import Binaries
 from kernel_delay.ovs.instance import Instance
 from kernel_delay.ovs.traffic import Traffic
-from tests import ovs_with_usdt
-from tests.debian import DebianError
 
 NEW_FLOWS_PER_S = 200
 SAMPLE_TIME_S = 2.0
 WAIT_S = 30.0
-
-
-@pytest.fixture(scope="module")
-def usdt_binaries() -> Binaries:
-    """The Open vSwitch that was built with probes; $KERNEL_DELAY_USDT_OVS says where in a guest."""
-    root = os.environ.get("KERNEL_DELAY_USDT_OVS")
-    try:
-        return Binaries.under(Path(root) if root else ovs_with_usdt.build())
-    except DebianError as error:
-        pytest.skip(f"no Open vSwitch with USDT probes: {error}")
 
 
 @pytest.fixture(scope="module")

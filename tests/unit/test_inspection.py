@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from kernel_delay.inspection.findings import Finding, Inspection, can_capture
 from kernel_delay.inspection.machine import MachineFacts, machine_findings
 from kernel_delay.reporters import inspection
+from kernel_delay.target import ProcessTarget
 
 FREE = MachineFacts(
     cap_eff="000001ffffffffff",
@@ -65,6 +66,9 @@ def test_each_finding_is_a_line_and_the_verdict_the_last() -> None:
         kernel="6.1.0\x1b[31m x86_64",
         machine=machine,
         features=(Finding("BTF", "yes", "/sys/kernel/btf/vmlinux", needed=True),),
+        target=ProcessTarget(7, "evil\nname", None),
+        no_target=None,
+        process=(Finding("USDT probes", "yes", "13 in the binary"),),
         can_capture=can_capture(machine),
     )
     lines = inspection.render(found).splitlines()
@@ -72,5 +76,7 @@ def test_each_finding_is_a_line_and_the_verdict_the_last() -> None:
     assert lines[1].split() == ["capabilities", "no", "CAP_PERFMON", "and", "CAP_BPF", "missing"]
     assert lines[2].split()[:4] == ["what", "it", "costs:", "nothing"]
     assert lines[3].split()[:4] == ["how", "to", "get", "it:"]
-    assert "BTF                  yes      /sys/kernel/btf/vmlinux" in lines[-2]
+    assert lines[-4] == "  BTF                  yes      /sys/kernel/btf/vmlinux"
+    assert lines[-3] == r"Process 7 evil\x0aname"
+    assert lines[-2] == "  USDT probes          yes      13 in the binary"
     assert lines[-1] == "No capture can run: see above."

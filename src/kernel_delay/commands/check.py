@@ -4,18 +4,27 @@ import argparse
 import os
 import sys
 
+from kernel_delay.commands import arguments
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of a check."""
+    parser.add_argument(
+        "-p",
+        "--pid",
+        type=arguments.process_id,
+        metavar="PID",
+        help="the process, or one of its threads (default: the one named ovs-vswitchd)",
+    )
     parser.add_argument("--json", action="store_true", help="write JSON in place of the text")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print what was found; EX_UNAVAILABLE if no capture can run."""
     # Only a command that runs pays for what it imports.
-    from kernel_delay.inspection.inspect import inspect_machine
+    from kernel_delay.inspection.inspect import inspect
     from kernel_delay.reporters import inspection, json
 
-    found = inspect_machine()
+    found = inspect(args.pid)
     sys.stdout.write(json.render(found) if args.json else inspection.render(found))
     return os.EX_OK if found.can_capture else os.EX_UNAVAILABLE

@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from kernel_delay.target import ProcessTarget
+
 State = Literal["yes", "no", "unknown"]
 
 
@@ -24,16 +26,21 @@ class Finding(Struct, frozen=True):
 
 
 class Inspection(Struct, frozen=True):
-    """All findings: of the user and the machine, and of the kernel.
+    """All findings: of the user and the machine, of the kernel, and of a process.
 
-    `kernel` is its release and architecture. `can_capture` is False when
-    something that is needed is known to be missing.
+    `kernel` is its release and architecture. `target` is the process that
+    `process` is about; without one, `no_target` says why there is none.
+    `can_capture` is False when something that is needed is known to be
+    missing.
     """
 
     schema: Literal["kernel-delay-check/1"]
     kernel: str
     machine: tuple[Finding, ...]
     features: tuple[Finding, ...]
+    target: ProcessTarget | None
+    no_target: str | None
+    process: tuple[Finding, ...]
     can_capture: bool
 
 

@@ -11,9 +11,10 @@ from kernel_delay.inspection.findings import Finding
 from kernel_delay.inspection.machine import AS_ROOT
 from kernel_delay.libbpf import BpfError, has_map_type, start_log
 from kernel_delay.preflight import BTF, why_refused
+from kernel_delay.probes.tracepoints import find_tracepoint
+from kernel_delay.tracefs import tracefs
 
 EVENT_SOURCES = Path("/sys/bus/event_source/devices")
-TRACING_FOLDERS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 
 NOTHING = "nothing can be measured"
 NEWER = "use a kernel of 5.14 or later (RHEL 9, Debian 12 and later have it)"
@@ -107,7 +108,7 @@ def _can_load_tracing_programs() -> bool:
 def _programs() -> Finding:
     """Load the programs and attach them to this very process: what a capture does."""
     try:
-        with Programs(os.getpid(), WindowPlan(sample_time_ns=1)):
+        with Programs(os.getpid(), WindowPlan(sample_time_ns=1), events=None):
             return Finding("programs", "yes", "they load and attach", needed=True)
     except KernelDelayError as error:
         remedy = "get what else is missing; if nothing is, report it, with what --debug 2 prints"
@@ -115,16 +116,18 @@ def _programs() -> Finding:
 
 
 def _tracepoints() -> Finding:
-    for folder in TRACING_FOLDERS:
-        if os.access(folder / "events/sched/sched_switch/id", os.R_OK):
-            return Finding("tracepoints", "yes", str(folder))
-    return Finding(
-        "tracepoints",
-        "no",
-        "tracefs can't be read",
-        cost="tracepoints can't be triggers",
-        remedy="run as root where it is mounted: mount -t tracefs tracefs /sys/kernel/tracing",
-    )
+    try:
+        with tracefs() as folder:
+            find_tracepoint(folder, "sched", "sched_switch")
+    except KernelDelayError as error:
+        return Finding(
+            "tracepoints",
+            "no",
+            str(error),
+            cost="tracepoints can't be triggers",
+            remedy="run as root, on a kernel with CONFIG_FTRACE=y",
+        )
+    return Finding("tracepoints", "yes")
 
 
 def _event_source(name: str, file: str, cost: str, remedy: str) -> Finding:

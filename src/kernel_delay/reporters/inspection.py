@@ -16,9 +16,18 @@ def render(inspection: Inspection) -> str:
         *_section(inspection.machine),
         f"Kernel {printable(inspection.kernel)}",
         *_section(inspection.features),
+        _process_heading(inspection),
+        *_section(inspection.process),
         "A capture can run." if inspection.can_capture else "No capture can run: see above.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _process_heading(inspection: Inspection) -> str:
+    target = inspection.target
+    if target is None:
+        return f"No process: {printable(inspection.no_target or '')}"
+    return f"Process {target.pid} {printable(target.comm)}"
 
 
 def _section(findings: tuple[Finding, ...]) -> Iterator[str]:

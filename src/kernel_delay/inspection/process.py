@@ -1,0 +1,67 @@
+"""What the process to be measured offers: its binary, its functions, its USDT probes."""
+
+from collections.abc import Sequence
+
+from kernel_delay.errors import KernelDelayError
+from kernel_delay.inspection.findings import Finding
+from kernel_delay.probes.objects import ProbedObject, process_objects
+from kernel_delay.probes.user import read_all_usdt, stripped_advice, why_no_usdt
+from kernel_delay.target import ProcessTarget
+
+NO_TRIGGERS = "no function or USDT probe of it can be a trigger"
+
+
+def process_findings(target: ProcessTarget) -> tuple[Finding, ...]:
+    """Look into the process's files; nothing is attached to it."""
+    try:
+        objects = process_objects(target.pid)
+    except KernelDelayError as error:
+        binary = Finding("binary", "no", str(error), cost=NO_TRIGGERS, remedy="run as root")
+        return (binary,)
+    return (_binary(objects[0]), _functions(objects[0]), _usdt(objects))
+
+
+def _binary(executable: ProbedObject) -> Finding:
+    if executable.path_in_root is not None:
+        return Finding("binary", "yes", executable.name)
+    return Finding(
+        "binary",
+        "no",
+        f"{executable.name} was replaced while the process runs",
+        cost="its functions can't be looked up by name",
+        remedy="restart the process",
+    )
+
+
+def _functions(executable: ProbedObject) -> Finding:
+    cost = "its functions can't be triggers and have no names in stacks"
+    try:
+        functions = executable.functions()
+    except KernelDelayError as error:
+        return Finding("symbols", "no", str(error), cost=cost, remedy="restart the process")
+    count = len(functions.matching("*"))
+    if functions.stripped:
+        advice = stripped_advice(executable, functions)
+        detail = f"{count} exported functions only: the binary {advice.partition(':')[0]}"
+        remedy = advice.partition(": ")[2]
+        return Finding("symbols", "no", detail, cost=cost, remedy=remedy)
+    return Finding("symbols", "yes", f"{count} functions")
+
+
+def _usdt(objects: Sequence[ProbedObject]) -> Finding:
+    cost = "no place that its authors marked can be a trigger"
+    try:
+        found = read_all_usdt(objects)
+    except KernelDelayError as error:
+        return Finding("USDT probes", "unknown", str(error), cost=cost)
+    executable = {f"{probe.provider}:{probe.name}" for probe in found[0][1].probes}
+    if executable:
+        detail = f"{len(executable)} in the binary; 'kernel-delay probes' lists them"
+        return Finding("USDT probes", "yes", detail)
+    return Finding(
+        "USDT probes",
+        "no",
+        why_no_usdt(objects, found),
+        cost=cost,
+        remedy="use functions (up:…), kernel functions or tracepoints as triggers",
+    )
