@@ -83,13 +83,14 @@ struct options {
 
 /* The thread in whose context a trigger was hit; in any process. */
 struct trigger_hit {
+	__u64 task; /* its identity: each CPU has an idle thread, all of them with tid 0 */
 	__u32 tid; /* in the tool's PID namespace, 0 if it is not there */
 	char comm[COMM_LENGTH];
 };
 
 /*
  * [start_ns, stop_ns). A window that waits for its stop trigger has stop_ns at
- * all ones; epoch 0, which has no window, start_ns too.
+ * all ones; a place without a window, and epoch 0, which has none, start_ns too.
  */
 struct window {
 	__u64 start_ns;
@@ -114,9 +115,8 @@ struct ring_position {
 struct control {
 	__u64 epoch; /* number of the newest window; 0 is before the first */
 	__u64 threads_met; /* since the programs were attached */
-	__u64 opening; /* 1 while a trigger opens a window */
-	__u64 windows_read; /* epochs up to this one are read, and their places free */
-	__u64 windows_done; /* of those that triggers closed, the ones long enough */
+	__u64 windows_kept; /* the places of the windows before this one are free */
+	__u64 windows_done; /* of those that triggers made, the ones long enough */
 	__u64 missed_hits; /* start triggers that found no room for a window */
 	__u64 missed_stacks; /* events that found no room for their stacks */
 	__u64 missed_syscall_events; /* events that found no room at all */

@@ -3,9 +3,14 @@
  * Windows that events open and close. A hit's own clock is the window's edge,
  * so that all is counted against it, whenever user space gets to know.
  *
- * Hits may come at the same moment on several CPUs: of starts the first one to
- * take control.opening opens the window, of stops the first one to replace
- * stop_ns closes it, and a stop that is not later than the start is none.
+ * Hits may come at the same moment on several CPUs, and a program in the midst
+ * of one may be preempted, so nothing here waits for another program. A window
+ * has a free place, both edges at NEVER_NS, until one hit takes its start_ns,
+ * and is open until one hit takes its stop_ns; a hit that finds the one done
+ * and control.epoch not yet moved on moves it on itself. A place is free again
+ * only when every program that may have seen the window before it has ended
+ * (see wait_for_programs() in capture/records_shim.c), so that no late hit can
+ * take another window for its own.
  */
 #ifndef KERNEL_DELAY_TRIGGER_H
 #define KERNEL_DELAY_TRIGGER_H
@@ -33,81 +38,163 @@ static __always_inline struct window *window_of(__u64 epoch)
 	return &control.windows[epoch & (WINDOWS - 1)];
 }
 
+/* The place of the window after @epoch, or NULL if it still holds one that is not read. */
+static __always_inline struct window *window_after(__u64 epoch)
+{
+	if (epoch + 1 - *(volatile __u64 *)&control.windows_kept >= WINDOWS)
+		return NULL;
+	return window_of(epoch + 1);
+}
+
+/* @edge, if it is not NEVER_NS, and else @now_ns, which it then is. */
+static __always_inline __u64 take_edge(__u64 *edge, __u64 now_ns)
+{
+	return __sync_val_compare_and_swap(edge, NEVER_NS, now_ns);
+}
+
+static __always_inline __u64 read_edge(const __u64 *edge)
+{
+	return *(const volatile __u64 *)edge;
+}
+
+static __always_inline bool enough_windows(void)
+{
+	return *(volatile __u64 *)&control.windows_done >= options.window_count;
+}
+
 static __always_inline void note_hit(struct trigger_hit *hit)
 {
+	hit->task = bpf_get_current_task();
 	hit->tid = thread_id(bpf_get_current_task_btf());
 	bpf_get_current_comm(hit->comm, sizeof(hit->comm));
 }
 
-/* Opens the next window at @now_ns. The caller holds control.opening. */
-static __always_inline void open_window(__u64 now_ns)
+/* Says that @window is over. The caller took its stop_ns. */
+static __always_inline void end_window(const struct window *window, __u64 stop_ns)
 {
-	__u64 epoch = control.epoch + 1;
-	struct window *window = window_of(epoch);
-
-	if (epoch - *(volatile __u64 *)&control.windows_read >= WINDOWS) {
-		count_up(&control.missed_hits);
-		return;
-	}
-	window->start_ns = now_ns;
-	window->stop_ns =
-		options.trigger_options & TRIGGER_STOP ? NEVER_NS : now_ns + options.window_ns;
-	note_hit(&window->start_hit);
-	if (!(options.trigger_options & TRIGGER_STOP))
+	if (stop_ns - window->start_ns >= options.shortest_ns)
 		count_up(&control.windows_done);
-	/* An exchange, for its barrier: the edges are there before the epoch is. */
-	__sync_lock_test_and_set(&control.epoch, epoch);
 	notify();
 }
 
-static __always_inline bool may_open(__u64 now_ns)
+/*
+ * Makes @next, which has its start, the newest window; also for another hit
+ * that took the start. The edges are there before the epoch is.
+ */
+static __always_inline void publish(struct window *next, __u64 epoch)
 {
-	__u64 last_stop_ns;
+	if (!(options.trigger_options & TRIGGER_STOP))
+		take_edge(&next->stop_ns, read_edge(&next->start_ns) + options.window_ns);
+	__sync_val_compare_and_swap(&control.epoch, epoch, epoch + 1);
+}
 
-	if (control.windows_done >= options.window_count)
-		return false;
-	if (!control.epoch)
-		return true;
-	last_stop_ns = *(volatile __u64 *)&window_of(control.epoch)->stop_ns;
-	return now_ns >= last_stop_ns && now_ns - last_stop_ns >= options.interval_ns;
+/* The newest window's epoch, also if its opener did not yet come to say so. */
+static __always_inline __u64 newest_epoch(void)
+{
+	__u64 epoch = *(volatile __u64 *)&control.epoch;
+	struct window *next = window_after(epoch);
+
+	if (!next || read_edge(&next->start_ns) == NEVER_NS)
+		return epoch;
+	publish(next, epoch);
+	return epoch + 1;
 }
 
 static __noinline void hit_start(__u64 now_ns)
 {
-	if (!may_open(now_ns))
-		return;
-	if (__sync_val_compare_and_swap(&control.opening, 0, 1))
-		return;
-	/* Another CPU may have opened one since the test. */
-	if (may_open(now_ns))
-		open_window(now_ns);
-	__sync_lock_test_and_set(&control.opening, 0);
-}
+	__u64 epoch = newest_epoch();
+	struct window *next;
+	__u64 last_stop_ns;
 
-/* Closes the open window, if @now_ns is in it. */
-static __noinline void hit_stop(__u64 now_ns)
-{
-	struct window *window = window_of(control.epoch);
-
-	if (*(volatile __u64 *)&window->stop_ns != NEVER_NS || now_ns <= window->start_ns ||
-	    window->start_ns == NEVER_NS)
+	if (enough_windows())
 		return;
-	if (options.trigger_options & TRIGGER_SAME_THREAD && window->start_hit.tid &&
-	    window->start_hit.tid != thread_id(bpf_get_current_task_btf()))
+	if (epoch) {
+		last_stop_ns = read_edge(&window_of(epoch)->stop_ns);
+		if (now_ns < last_stop_ns || now_ns - last_stop_ns < options.interval_ns)
+			return;
+	}
+	next = window_after(epoch);
+	if (!next) {
+		count_up(&control.missed_hits);
 		return;
-	if (__sync_val_compare_and_swap(&window->stop_ns, NEVER_NS, now_ns) != NEVER_NS)
+	}
+	if (take_edge(&next->start_ns, now_ns) != NEVER_NS)
 		return;
-	note_hit(&window->stop_hit);
-	if (now_ns - window->start_ns >= options.shortest_ns)
+	note_hit(&next->start_hit);
+	if (!(options.trigger_options & TRIGGER_STOP))
 		count_up(&control.windows_done);
+	publish(next, epoch);
 	notify();
 }
 
-/* The same trigger for both edges: one window ends where the next one starts. */
-static __always_inline void hit_both(__u64 now_ns)
+static __always_inline bool is_open(const struct window *window)
 {
-	hit_stop(now_ns);
-	hit_start(now_ns);
+	return read_edge(&window->stop_ns) == NEVER_NS && read_edge(&window->start_ns) != NEVER_NS;
+}
+
+/* Closes the open window, if @now_ns is in it and this thread may. */
+static __noinline void hit_stop(__u64 now_ns)
+{
+	struct window *window = window_of(newest_epoch());
+
+	if (!is_open(window) || now_ns <= read_edge(&window->start_ns))
+		return;
+	if (options.trigger_options & TRIGGER_SAME_THREAD &&
+	    window->start_hit.task != bpf_get_current_task())
+		return;
+	if (take_edge(&window->stop_ns, now_ns) != NEVER_NS)
+		return;
+	note_hit(&window->stop_hit);
+	end_window(window, now_ns);
+}
+
+/*
+ * Ends the newest window and starts the next at one moment: the one who takes
+ * the next one's start has closed this one too. False if another hit was
+ * faster, so that this one may be the edge after that.
+ */
+static __always_inline bool pass_edge(__u64 now_ns)
+{
+	__u64 epoch = newest_epoch(), start_ns, stop_ns;
+	struct window *window = window_of(epoch);
+	struct window *next = window_after(epoch);
+
+	stop_ns = read_edge(&window->stop_ns);
+	if (epoch &&
+	    (now_ns <= read_edge(&window->start_ns) || (stop_ns != NEVER_NS && now_ns < stop_ns)))
+		return true;
+	if (!next || enough_windows()) {
+		hit_stop(now_ns);
+		hit_start(now_ns);
+		return true;
+	}
+	start_ns = take_edge(&next->start_ns, now_ns);
+	if (start_ns == NEVER_NS) {
+		note_hit(&next->start_hit);
+		if (stop_ns == NEVER_NS)
+			note_hit(&window->stop_hit);
+	}
+	stop_ns = start_ns == NEVER_NS ? now_ns : start_ns;
+	if (epoch && take_edge(&window->stop_ns, stop_ns) == NEVER_NS)
+		end_window(window, stop_ns);
+	publish(next, epoch);
+	return start_ns == NEVER_NS;
+}
+
+/* The same trigger for both edges: one window ends where the next one starts. */
+static __noinline void hit_both(__u64 now_ns)
+{
+	int tries;
+
+	if (options.interval_ns || options.trigger_options & TRIGGER_SAME_THREAD) {
+		hit_stop(now_ns);
+		hit_start(now_ns);
+		return;
+	}
+	for (tries = 0; tries < 4; tries++)
+		if (pass_edge(now_ns))
+			return;
+	count_up(&control.missed_hits);
 }
 
 #endif

@@ -56,6 +56,7 @@ class Programs:
         Raises PermissionDeniedError or UnavailableError when the kernel refuses.
         """
         self._closing = ExitStack()
+        self._plan = plan
         with ExitStack() as failing:
             failing.callback(self.close)
             self._object = self._closing.enter_context(open_object("capture"))
@@ -90,8 +91,7 @@ class Programs:
     def _map_memory(self) -> None:
         memory = self._object.map(".data.control").mmap(writable=True)
         self.control = ffi.from_buffer("struct control *", memory)
-        before_first = self.control.windows[0]
-        before_first.start_ns = before_first.stop_ns = NEVER_NS
+        lib.free_windows(self.control, 0)
         self.thread_records = self._object.map("thread_records").mmap()
         self.syscall_records = self._object.map("syscall_records").mmap()
         self.hard_irq_records = self._object.map("hard_irq_records").mmap()
@@ -112,14 +112,18 @@ class Programs:
         others = trigger_program_names() | {"meet_threads"}
         return [program for program in self._object.programs() if program.name not in others]
 
+    def _trigger_programs(self) -> list[Program]:
+        return [self._object.program(name) for name in needed_program_names(self._plan)]
+
     def missed_events(self) -> int:
         """Return how many events were missed since the programs were attached."""
         misses = sum(program.recursion_misses() for program in self._tracing_programs())
         return misses + int(lib.load_counter(ffi.addressof(self.control, "missed_events")))
 
     def missed_hits(self) -> int:
-        """Return how many start triggers found no room for a window."""
-        return int(lib.load_counter(ffi.addressof(self.control, "missed_hits")))
+        """Return how many hits found no room for a window, or their program could not run."""
+        misses = sum(program.recursion_misses() for program in self._trigger_programs())
+        return misses + int(lib.load_counter(ffi.addressof(self.control, "missed_hits")))
 
     def _options(self) -> Any:
         """Return the struct options that the programs will have when they are loaded."""

@@ -20,6 +20,7 @@ typedef int64_t __s64;
 """
 
 FUNCTIONS = """
+void free_windows(struct control *control, uint64_t epoch);
 void publish_window(struct control *control, uint64_t start_ns, uint64_t stop_ns);
 int end_window(struct control *control, uint64_t epoch, uint64_t stop_ns);
 uint64_t load_counter(const uint64_t *counter);

@@ -24,6 +24,24 @@ static void store_counter(uint64_t *counter, uint64_t value)
 	__atomic_store_n(counter, value, __ATOMIC_RELEASE);
 }
 
+/*
+ * Frees the places of the windows before @epoch's, or all if it is 0. No
+ * program may be running that could have seen one of them as the newest.
+ */
+static void free_windows(struct control *control, uint64_t epoch)
+{
+	uint64_t until = epoch ? epoch : WINDOWS;
+
+	for (uint64_t freed = control->windows_kept; freed < until; freed++) {
+		struct window *window = &control->windows[freed % WINDOWS];
+
+		memset(window, 0, sizeof(*window));
+		window->start_ns = UINT64_MAX;
+		window->stop_ns = UINT64_MAX;
+	}
+	store_counter((uint64_t *)&control->windows_kept, epoch);
+}
+
 /* Opens the next window: a new epoch. */
 static void publish_window(struct control *control, uint64_t start_ns, uint64_t stop_ns)
 {
@@ -32,8 +50,6 @@ static void publish_window(struct control *control, uint64_t start_ns, uint64_t 
 
 	window->start_ns = start_ns;
 	window->stop_ns = stop_ns;
-	memset(&window->start_hit, 0, sizeof(window->start_hit));
-	memset(&window->stop_hit, 0, sizeof(window->stop_hit));
 	store_counter((uint64_t *)&control->epoch, epoch);
 }
 

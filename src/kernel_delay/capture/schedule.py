@@ -82,6 +82,20 @@ class TriggeredWindows:
                 raise self._expired(plan.stop)
             if plan.start is None and done < plan.count and not self._pause(stop_ns):
                 return
+            if plan.start and self._waiter.interrupted:
+                epoch = self._pass_over(epoch)
+
+    def _pass_over(self, epoch: int) -> int:
+        """Leave out the windows that wait to be reported, but for the newest.
+
+        Windows may come as fast as they are reported, and then nothing else
+        looks at what the user wants.
+        """
+        self._windows.open_no_more()
+        last = max(epoch, self._windows.newest - 1)
+        if last > epoch:
+            self._tell(f"interrupted: {last - epoch} windows that were measured are not reported")
+        return last
 
     def _pause(self, stop_ns: int) -> bool:
         """Wait the plan's interval after a window; False if that was ended."""

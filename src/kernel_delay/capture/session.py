@@ -107,24 +107,25 @@ class Session:
         return TriggeredWindows(self._plan, self._windows, self._waiter, notices, self._tell)
 
     def _sample(self, epoch: int, ended: EndedBy) -> Sample:
-        window = self._window(epoch, ended)
+        start_ns, stop_ns = self._windows.edges(epoch)
+        skipped = ended == "trigger" and stop_ns - start_ns < self._plan.shortest_ns
         threads: tuple[Thread, ...] = ()
         taken = None
-        if window.skipped:
-            self._collector.discard(epoch, window.stop_ns)
+        if skipped:
+            self._collector.discard(epoch, stop_ns)
             if self._events:
-                self._events.discard(window.stop_ns)
+                self._events.discard(stop_ns)
         else:
-            threads = self._collector.collect(epoch, window.stop_ns)
+            threads = self._collector.collect(epoch, stop_ns)
             if self._events:
-                taken = self._events.take(window.stop_ns)
+                taken = self._events.take(stop_ns)
         uname = os.uname()
         return Sample(
             schema="kernel-delay/1",
             target=Target(pid=self._target.pid, comm=self._target.comm, exe=self._target.exe),
             kernel=uname.release,
             host=uname.nodename,
-            window=window,
+            window=self._window(epoch, ended, skipped),
             threads=threads,
             syscall_events=taken.events if taken else None,
             stacks=taken.stacks if taken else (),
@@ -142,7 +143,8 @@ class Session:
             stacks=events.lost_stacks,
         )
 
-    def _window(self, epoch: int, ended: EndedBy) -> Window:
+    def _window(self, epoch: int, ended: EndedBy, skipped: bool) -> Window:
+        """Say how the window went; after collecting, when its hits are surely noted."""
         start_ns, stop_ns = self._windows.edges(epoch)
         start_hit, stop_hit = self._windows.hits(epoch)
         now = datetime.datetime.now(datetime.UTC)
@@ -156,7 +158,7 @@ class Session:
             ended_by=ended,
             start_trigger=_hit(self._plan.start, start_hit),
             stop_trigger=_hit(self._plan.stop, stop_hit) if ended == "trigger" else None,
-            skipped=ended == "trigger" and stop_ns - start_ns < self._plan.shortest_ns,
+            skipped=skipped,
         )
 
 

@@ -44,6 +44,11 @@ class Waiter:
         for fd in (self._process, self._wakeup, self._signalled):
             os.close(fd)
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether one of the two signals came."""
+        return self._interrupted
+
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._interrupted = True
         os.write(self._signalled, b"\0")

@@ -11,6 +11,9 @@ LEAD_NS = 50_000
 # The stop of a window that nothing has closed yet; outside every window.
 NEVER_NS = (1 << 64) - 1
 
+# More windows than any plan has; programs that just close one may still add to it.
+ENOUGH = 1 << 63
+
 # Longer than any program runs: for kernels that refuse to say when all are done.
 PROGRAM_S = 0.01
 
@@ -52,11 +55,16 @@ class Windows:
 
     def open_no_more(self) -> None:
         """Keep triggers from opening windows."""
-        lib.store_counter(ffi.addressof(self._control, "windows_done"), NEVER_NS)
+        lib.store_counter(ffi.addressof(self._control, "windows_done"), ENOUGH)
 
     def free(self, epoch: int) -> None:
-        """Let the places of this and older windows be used for new ones."""
-        lib.store_counter(ffi.addressof(self._control, "windows_read"), epoch)
+        """Let the places of the windows before this one be used for new ones.
+
+        Many are freed at once, as no program that saw them may be left.
+        """
+        if epoch - self._control.windows_kept >= lib.WINDOWS // 4:
+            wait_for_programs()
+            lib.free_windows(self._control, epoch)
 
     def edges(self, epoch: int) -> tuple[int, int]:
         """Return the start and the stop of the epoch's window, CLOCK_MONOTONIC."""
