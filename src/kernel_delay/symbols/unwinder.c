@@ -137,8 +137,8 @@ static const Dwfl_Thread_Callbacks thread_callbacks = {
 };
 
 /* Where unwind information says nothing of rbx a function preserves it (System V ABI, 3.2.1), but
- * libdwfl takes it for unknown: backends/x86_64_cfi.c means rbx and says register 0 (seen in 0.188).
- * The dynamic linker's resolver and Clang's aligned frames find their caller by it.
+ * libdwfl takes it for unknown: backends/x86_64_cfi.c means rbx and says register 0 (seen in
+ * 0.188). The dynamic linker's resolver and Clang's aligned frames find their caller by it.
  */
 static void note_registers(struct unwinder *unwinder, Dwfl_Frame *frame, uint64_t pc)
 {
@@ -226,8 +226,8 @@ void unwinder_unwind(struct unwinder *unwinder, const uint64_t *regs, unsigned i
 	while (result != DWARF_CB_ABORT && unwinder->rbx_lost) {
 		unwinder->regs = unwinder->frame_regs;
 		unwinder->resumed = true;
-		result = dwfl_getthread_frames(unwinder->dwfl, dwfl_pid(unwinder->dwfl),
-					       note_frame, unwinder);
+		result = dwfl_getthread_frames(unwinder->dwfl, dwfl_pid(unwinder->dwfl), note_frame,
+					       unwinder);
 	}
 	if (result == DWARF_CB_ABORT)
 		return;
