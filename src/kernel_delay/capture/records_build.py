@@ -23,8 +23,8 @@ FUNCTIONS = """
 void free_windows(struct control *control, uint64_t epoch);
 void publish_window(struct control *control, uint64_t start_ns, uint64_t stop_ns);
 int end_window(struct control *control, uint64_t epoch, uint64_t stop_ns);
-uint64_t load_counter(const uint64_t *counter);
-void store_counter(uint64_t *counter, uint64_t value);
+uint64_t load_counter(const __u64 *counter);
+void store_counter(__u64 *counter, uint64_t value);
 uint64_t monotonic_ns(void);
 int wait_for_programs(void);
 """

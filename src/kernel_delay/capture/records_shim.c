@@ -14,12 +14,12 @@
 
 #include "records.h"
 
-static uint64_t load_counter(const uint64_t *counter)
+static uint64_t load_counter(const __u64 *counter)
 {
 	return __atomic_load_n(counter, __ATOMIC_ACQUIRE);
 }
 
-static void store_counter(uint64_t *counter, uint64_t value)
+static void store_counter(__u64 *counter, uint64_t value)
 {
 	__atomic_store_n(counter, value, __ATOMIC_RELEASE);
 }
@@ -50,14 +50,14 @@ static void publish_window(struct control *control, uint64_t start_ns, uint64_t 
 
 	window->start_ns = start_ns;
 	window->stop_ns = stop_ns;
-	store_counter((uint64_t *)&control->epoch, epoch);
+	store_counter(&control->epoch, epoch);
 }
 
 /* Moves the end of @epoch's window forward to @stop_ns. Returns 0 if it is not later. */
 static int end_window(struct control *control, uint64_t epoch, uint64_t stop_ns)
 {
-	uint64_t *edge = (uint64_t *)&control->windows[epoch % WINDOWS].stop_ns;
-	uint64_t old_ns = load_counter(edge);
+	__u64 *edge = &control->windows[epoch % WINDOWS].stop_ns;
+	__u64 old_ns = load_counter(edge);
 
 	while (stop_ns < old_ns)
 		if (__atomic_compare_exchange_n(edge, &old_ns, stop_ns, 0, __ATOMIC_ACQ_REL,
