@@ -39,7 +39,7 @@ static void free_windows(struct control *control, uint64_t epoch)
 		window->start_ns = UINT64_MAX;
 		window->stop_ns = UINT64_MAX;
 	}
-	store_counter((uint64_t *)&control->windows_kept, epoch);
+	store_counter(&control->windows_kept, epoch);
 }
 
 /* Opens the next window: a new epoch. */
