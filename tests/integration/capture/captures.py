@@ -1,0 +1,96 @@
+"""kernel-delay as its user runs it: a process that measures another one."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from workload import HANGS_S, Workload, wait_until, youngest_descendant
+
+from kernel_delay.model import Sample, Thread
+from kernel_delay.syscalls import syscall_number
+
+COMMAND = (sys.executable, "-m", "kernel_delay")
+
+# The command waits for the window's end in poll(2), which some architectures
+# have as ppoll(2) only; before, it polls nothing.
+WAITS = {str(syscall_number(name)) for name in ("poll", "ppoll")}
+
+# Longer than any test: such a window is ended by SIGINT.
+UNTIL_ENDED_S = "600"
+
+
+class Capture:
+    """A running `kernel-delay capture --json -`."""
+
+    def __init__(
+        self,
+        pid: int,
+        sample_time_s: str,
+        options: tuple[str, ...] = (),
+        within: tuple[str, ...] = (),
+    ) -> None:
+        """Start it; `within` is a command that runs it as itself or as its child."""
+        arguments = ("--pid", str(pid), "--sample-time", sample_time_s, "--json", *options)
+        self._process = subprocess.Popen(
+            [*within, *COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        self.pid = self._process.pid
+
+    def wait_until_open(self) -> None:
+        """Wait until the (first) window is open."""
+        wait_until(self._is_open)
+
+    def _is_open(self) -> bool:
+        if self._process.poll() is not None:
+            pytest.fail(f"kernel-delay exited: {self._process.communicate()[1].decode()}")
+        self.pid = youngest_descendant(self._process.pid)
+        try:
+            return Path(f"/proc/{self.pid}/syscall").read_text().split()[0] in WAITS
+        except OSError:  # it exits just now
+            return False
+
+    def end(self) -> Sample:
+        """End the window now, as Ctrl-C does, and return its Sample."""
+        os.kill(self.pid, signal.SIGINT)
+        return self.sample()
+
+    def sample(self) -> Sample:
+        """Return the Sample of a capture of one."""
+        (sample,) = self.samples()
+        return sample
+
+    def samples(self) -> list[Sample]:
+        """Return all Samples, once the command has ended."""
+        output, errors = self._process.communicate(timeout=HANGS_S * 5)
+        assert self._process.returncode == 0, errors.decode()
+        decode: Any = msgspec.json.Decoder(Sample).decode
+        return [decode(line) for line in output.splitlines()]
+
+    def kill(self) -> None:
+        """End it, whatever it does."""
+        self._process.kill()
+        self._process.communicate()
+
+
+StartCapture = Callable[..., Capture]
+"""Starts a capture, with the arguments of Capture but the sample time not needed."""
+
+Measure = Callable[[Workload], tuple[Sample, dict[str, Any]]]
+"""Has a workload act within a window; returns the Sample and the workload's answer."""
+
+
+def thread(sample: Sample, tid: int) -> Thread:
+    """The Sample's only thread of that id."""
+    (found,) = (thread for thread in sample.threads if thread.tid == tid)
+    return found
+
+
+def calls(measured: Thread) -> dict[int, int]:
+    """How often the thread made each syscall, by number."""
+    return {stats.number: stats.count for stats in measured.syscalls}

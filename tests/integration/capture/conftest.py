@@ -1,0 +1,97 @@
+"""What tests on the running kernel share: workloads, captures of them, and referees."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from captures import UNTIL_ENDED_S, Capture, Measure, StartCapture
+from referees import Bpftrace, PerfStat, StartBpftrace, StartPerfStat
+from workload import StartWorkload, Workload, compile_workload
+
+from kernel_delay import preflight
+from kernel_delay.errors import KernelDelayError
+from kernel_delay.model import Sample
+
+
+@pytest.fixture(scope="session")
+def measurable() -> None:
+    """Skips where this user on this kernel can measure nothing."""
+    try:
+        preflight.check()
+    except KernelDelayError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def closing() -> Iterator[ExitStack]:
+    """What a test starts, ended with the test."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def start_workload(closing: ExitStack) -> StartWorkload:
+    """Start a workload: its name, its arguments, and what it runs within."""
+
+    def start(name: str, *arguments: object, within: tuple[str, ...] = ()) -> Workload:
+        workload = Workload([str(compile_workload(name)), *map(str, arguments)], within)
+        closing.callback(workload.kill)
+        return workload
+
+    return start
+
+
+@pytest.fixture
+def start_capture(measurable: None, closing: ExitStack) -> StartCapture:
+    """Start a capture, with the arguments of Capture."""
+
+    def start(
+        pid: int,
+        sample_time_s: str = UNTIL_ENDED_S,
+        options: tuple[str, ...] = (),
+        within: tuple[str, ...] = (),
+    ) -> Capture:
+        capture = Capture(pid, sample_time_s, options, within)
+        closing.callback(capture.kill)
+        return capture
+
+    return start
+
+
+@pytest.fixture
+def start_bpftrace(measurable: None, closing: ExitStack) -> StartBpftrace:
+    """Start a bpftrace program."""
+
+    def start(program: str) -> Bpftrace:
+        bpftrace = Bpftrace(program)
+        closing.callback(bpftrace.kill)
+        return bpftrace
+
+    return start
+
+
+@pytest.fixture
+def start_perf_stat(measurable: None, closing: ExitStack) -> StartPerfStat:
+    """Start perf-stat(1) on a thread: its id and the tracepoints."""
+
+    def start(tid: int, *events: str) -> PerfStat:
+        perf_stat = PerfStat(tid, *events)
+        closing.callback(perf_stat.kill)
+        return perf_stat
+
+    return start
+
+
+@pytest.fixture
+def measure(start_capture: StartCapture) -> Measure:
+    """Have a workload act within a window: its Sample, and the workload's answer."""
+
+    def run(workload: Workload) -> tuple[Sample, dict[str, Any]]:
+        capture = start_capture(workload.pid)
+        capture.wait_until_open()
+        answer = workload.ask()
+        workload.parked()
+        return capture.end(), answer
+
+    return run

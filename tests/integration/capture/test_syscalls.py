@@ -1,0 +1,72 @@
+"""System calls: exact counts, and lengths between what is known from both sides."""
+
+import pytest
+from captures import Measure, StartCapture, calls, thread
+from referees import StartBpftrace
+from workload import StartWorkload, known_syscall
+
+GETPPID = known_syscall("getppid")
+READ = known_syscall("read")
+WRITE = known_syscall("write")
+
+
+def test_each_call_is_counted(start_workload: StartWorkload, measure: Measure) -> None:
+    workload = start_workload("calls", f"{GETPPID}=100000")
+
+    sample, _ = measure(workload)
+
+    # The read it slept in at the window's opening had begun before, and the
+    # one at the end did not return.
+    assert calls(thread(sample, workload.pid)) == {GETPPID: 100_000, WRITE: 1}
+    assert sample.lost.map_entries == 0
+
+
+def test_unknown_numbers_are_counted_as_numbers(
+    start_workload: StartWorkload, measure: Measure
+) -> None:
+    # Among them x86-64's bit for x32 calls, and the smallest and largest there are.
+    unknown = {999: 3, -1: 5, -2: 7, 1 << 30: 2, (1 << 31) - 1: 4, -(1 << 31): 6, 511: 8, 512: 9}
+    workload = start_workload("calls", *(f"{number}={n}" for number, n in unknown.items()))
+
+    sample, _ = measure(workload)
+
+    measured = thread(sample, workload.pid)
+    assert calls(measured) == unknown | {WRITE: 1}
+    assert [stats.name for stats in measured.syscalls if stats.number in unknown] == [None] * 8
+
+
+@pytest.mark.parametrize("name", ["nanosleep", "futex"])
+def test_lengths_are_as_seen_from_outside(
+    name: str, start_workload: StartWorkload, measure: Measure
+) -> None:
+    count, length_ns = 20, 5_000_000
+    workload = start_workload("sleeps", name, count, length_ns)
+
+    sample, outside = measure(workload)
+
+    (stats,) = (s for s in thread(sample, workload.pid).syscalls if s.name == name)
+    assert stats.count == count
+    assert count * length_ns <= stats.total_ns <= outside["total_ns"]
+    assert length_ns <= stats.max_ns <= outside["max_ns"]
+
+
+def test_bpftrace_counts_the_same(
+    start_workload: StartWorkload, start_bpftrace: StartBpftrace, start_capture: StartCapture
+) -> None:
+    names = ("getuid", "getppid", "sched_yield")
+    mixture = [f"{known_syscall(name)}={1000 * n}" for n, name in enumerate(names, 1)]
+    workload = start_workload("calls", *mixture)
+    bpftrace = start_bpftrace(
+        f"tracepoint:raw_syscalls:sys_exit /tid == {workload.pid}/ {{ @[args->id] = count(); }}"
+    )
+    capture = start_capture(workload.pid)
+    capture.wait_until_open()
+
+    workload.ask()
+    workload.parked()
+    sample = capture.end()
+
+    by_bpftrace = {int(number): count for number, count in bpftrace.end()["@"].items()}
+    # bpftrace sees the exit of the read whose entry was before the window.
+    assert by_bpftrace.pop(READ) == 1
+    assert calls(thread(sample, workload.pid)) == by_bpftrace

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the workloads share. A workload says that it is ready, sleeps in
+ * read(2) until a line of its standard input tells it to act, answers with a
+ * line of JSON, and sleeps again; it exits at the end of its input. So a test
+ * knows that all it does lies within a window, and when.
+ */
+#ifndef KERNEL_DELAY_WORKLOAD_H
+#define KERNEL_DELAY_WORKLOAD_H
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S 1000000000LL
+
+static inline void require(bool holds, const char *what)
+{
+	if (holds)
+		return;
+	perror(what);
+	exit(1);
+}
+
+/* The vDSO reads this clock: no syscall. */
+static inline int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+static inline void spin_ns(int64_t length_ns)
+{
+	int64_t end_ns = now_ns() + length_ns;
+
+	while (now_ns() < end_ns)
+		;
+}
+
+static inline void sleep_ns(int64_t length_ns)
+{
+	struct timespec length = {length_ns / NS_PER_S, length_ns % NS_PER_S};
+
+	nanosleep(&length, NULL);
+}
+
+static inline void run_on(int cpu)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	require(!sched_setaffinity(0, sizeof(cpus), &cpus), "sched_setaffinity");
+}
+
+static inline pthread_t start_thread(void *(*body)(void *), void *argument)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, 64 * 1024);
+	errno = pthread_create(&thread, &attributes, body, argument);
+	require(!errno, "pthread_create");
+	pthread_attr_destroy(&attributes);
+	return thread;
+}
+
+/* One write(2) a line. */
+static inline void answer(const char *format, ...)
+{
+	char line[4096];
+	va_list values;
+	int length;
+
+	va_start(values, format);
+	length = vsnprintf(line, sizeof(line) - 1, format, values);
+	va_end(values);
+	line[length++] = '\n';
+	require(write(STDOUT_FILENO, line, length) == length, "write");
+}
+
+/* Sleeps until the test sends a line, and leaves it in @line. False: no more will come. */
+static inline bool next_line(char *line, size_t size)
+{
+	ssize_t length = read(STDIN_FILENO, line, size - 1);
+
+	require(length >= 0, "read");
+	line[length] = '\0';
+	return length > 0;
+}
+
+static inline void wait_for_line(void)
+{
+	char line[64];
+
+	if (!next_line(line, sizeof(line)))
+		exit(0);
+}
+
+#endif
