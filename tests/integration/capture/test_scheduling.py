@@ -1,0 +1,208 @@
+"""Running, ready and stopped: against /proc and what is known from outside."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import pytest
+from captures import StartCapture, thread
+from referees import StartBpftrace
+from workload import SchedStat, StartWorkload, Workload, wait_until
+
+from kernel_delay.model import Intervals, Sample, Thread
+
+CPU = max(os.sched_getaffinity(0))
+
+NONE = Intervals(count=0, total_ns=0, min_ns=0, max_ns=0)
+
+# When a thread that wakes preempts another, schedstat ends the other's run at the waking
+# (kernel/sched/core.c:wakeup_preempt() has the clock not read again), although it goes on
+# till the switch: the rest of the interrupt and its soft ones.
+PREEMPTION_NS = 100_000
+
+Seen = TypeVar("Seen")
+
+
+class Preempted(NamedTuple):
+    """A thread, how long it was in wait4(2), and how often preempted while it said it slept."""
+
+    tid: int
+    took_ns: int
+    times: int
+
+
+def steal_ns() -> int:
+    """What the hypervisor kept the CPUs for itself, from /proc/stat; in steps of a clock tick."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return int(fields[8]) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def irqs_ns(measured: Thread) -> int:
+    hard = sum(irq.total_ns for irq in measured.hard_irqs)
+    return hard + sum(irq.total_ns for irq in measured.soft_irqs)
+
+
+def whole(take: Callable[[], tuple[Sample, Seen]]) -> tuple[Sample, Seen]:
+    """Return what was taken while no event was missed; skips where that can't be had.
+
+    A kernel may keep the programs from an event: before 6.2 in an interrupt
+    that comes while a thread's storage is looked up, and some hypervisors'
+    kernels in some processes of their own. That is counted as a loss; then a
+    comparison says nothing.
+    """
+    for _ in range(5):
+        sample, seen = take()
+        if not sample.lost.missed_events:
+            return sample, seen
+    pytest.skip(f"this kernel keeps the programs from events: {sample.lost}")
+
+
+@pytest.mark.parametrize(
+    ("policy", "spinners", "sleepers"),
+    [
+        pytest.param("--rr", 2, 0, id="two busy threads, undisturbed"),
+        pytest.param("--rr", 0, 3, id="threads that also sleep, undisturbed"),
+        pytest.param("--other", 2, 0, id="two busy threads among others"),
+    ],
+)
+def test_schedstat_says_the_same(
+    policy: str,
+    spinners: int,
+    sleepers: int,
+    start_workload: StartWorkload,
+    start_capture: StartCapture,
+) -> None:
+    scheduled = ("chrt", policy, "1" if policy == "--rr" else "0")
+    if subprocess.run([*scheduled, "true"], capture_output=True).returncode:
+        pytest.skip("no real-time scheduling here: others would disturb")
+
+    def take() -> tuple[Sample, dict[int, SchedStat]]:
+        workload = start_workload("busy", CPU, 2_000_000_000, spinners, sleepers, within=scheduled)
+        before, stolen_before_ns = workload.parked(), steal_ns()
+        capture = start_capture(workload.pid)
+        capture.wait_until_open()
+        workload.ask()
+        after, stolen_ns = workload.parked(), steal_ns() - stolen_before_ns
+        sample = capture.end()
+        expected = {tid: total.since(before[tid]) for tid, total in after.items()}
+        assert len(expected) == spinners + sleepers + 1
+        slack_ns = 0 if policy == "--rr" else PREEMPTION_NS
+        comparisons = [
+            Comparison(thread(sample, tid), expected[tid], stolen_ns, slack_ns) for tid in expected
+        ]
+        for comparison in comparisons:
+            comparison.check()
+        # A missed switch to a thread is one event: the end of a wait, the start of a run.
+        missed = sum(comparison.missed for comparison in comparisons)
+        assert missed <= 2 * sample.lost.missed_events
+        return sample, expected
+
+    if policy == "--rr":
+        whole(take)
+    else:
+        take()
+
+
+class Comparison:
+    """A thread's run and ready against what schedstat says of the same time.
+
+    All threads sleep at both of the window's edges: no run is cut.
+    """
+
+    def __init__(
+        self, measured: Thread, expected: SchedStat, stolen_ns: int, slack_ns: int
+    ) -> None:
+        """Compare `measured`, allowing `slack_ns` for each run."""
+        self.run, self.ready = measured.run or NONE, measured.ready or NONE
+        self.expected = expected
+        slack_ns *= expected.runs
+        self.run_tolerance_ns = slack_ns + max(200_000, expected.run_ns // 100)
+        self.ready_tolerance_ns = slack_ns + max(200_000, expected.ready_ns // 100)
+        # schedstat's run time leaves out what was stolen, and with CONFIG_IRQ_TIME_ACCOUNTING
+        # interrupts (kernel/sched/core.c:update_rq_clock_task()).
+        self.left_out_ns = stolen_ns + irqs_ns(measured)
+        self.missed = 2 * expected.runs - self.run.count - self.ready.count
+
+    def check(self) -> None:
+        run, ready, expected = self.run, self.ready, self.expected
+        assert run.count <= expected.runs
+        assert ready.count <= expected.runs
+        assert run.total_ns <= expected.run_ns + self.run_tolerance_ns + self.left_out_ns
+        assert ready.total_ns <= expected.ready_ns + self.ready_tolerance_ns
+        if run.count == expected.runs:
+            assert expected.run_ns - self.run_tolerance_ns <= run.total_ns
+        if ready.count == expected.runs:
+            assert expected.ready_ns - self.ready_tolerance_ns <= ready.total_ns
+
+
+def test_preempted_while_its_state_says_sleeping_is_ready(
+    start_workload: StartWorkload, start_bpftrace: StartBpftrace, start_capture: StartCapture
+) -> None:
+    def take() -> tuple[Sample, Preempted]:
+        workload = start_workload("reap", CPU, 10_000)
+        if not workload.ready["competitor"]:
+            pytest.skip("no SCHED_FIFO here: nothing preempts reliably")
+        # prev_state is TASK_REPORT_MAX, 256, of a thread that is preempted
+        # (include/trace/events/sched.h:__trace_sched_switch_state()).
+        bpftrace = start_bpftrace(
+            f"tracepoint:sched:sched_switch /args->prev_pid == {workload.pid}"
+            " && args->prev_state == 256 && ((struct task_struct *)curtask)->__state == 1/"
+            " { @preempted = count(); }"
+        )
+        capture = start_capture(workload.pid)
+        capture.wait_until_open()
+        took_ns = workload.ask()["took_ns"]
+        wait_until(lambda: workload.state(workload.pid) == "S")
+        sample = capture.end()
+        return sample, Preempted(workload.pid, took_ns, bpftrace.end().get("@preempted", 0))
+
+    for _ in range(5):
+        sample, seen = whole(take)
+        if seen.times:
+            break
+    else:
+        pytest.skip("this kernel did not preempt wait4(2) while it releases a child")
+    measured = thread(sample, seen.tid)
+    assert measured.run is not None
+    assert measured.ready is not None
+    assert measured.ready.count >= seen.times
+    # It never slept meanwhile: all that time it was the one or the other.
+    assert measured.run.total_ns + measured.ready.total_ns >= seen.took_ns
+
+
+def stop(workload: Workload) -> tuple[int, int]:
+    """Stop it, and have it go on; how long it stood at least and at most."""
+    sent_ns = time.monotonic_ns()
+    os.kill(workload.pid, signal.SIGSTOP)
+    wait_until(lambda: workload.state(workload.pid) == "T")
+    stopped_ns = time.monotonic_ns()
+    time.sleep(0.02)
+    least_ns = time.monotonic_ns() - stopped_ns
+    os.kill(workload.pid, signal.SIGCONT)
+    wait_until(lambda: workload.state(workload.pid) == "S")
+    return least_ns, time.monotonic_ns() - sent_ns
+
+
+def test_stopped_is_as_long_as_seen_from_both_sides(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    workload = start_workload("calls")
+
+    def take() -> tuple[Sample, list[tuple[int, int]]]:
+        capture = start_capture(workload.pid)
+        capture.wait_until_open()
+        seen = [stop(workload) for _ in range(5)]
+        return capture.end(), seen
+
+    sample, seen = whole(take)
+
+    stopped = thread(sample, workload.pid).stopped
+    assert stopped is not None
+    assert stopped.count == 5
+    assert min(least for least, _ in seen) <= stopped.min_ns
+    assert stopped.max_ns <= max(most for _, most in seen)
+    assert sum(least for least, _ in seen) <= stopped.total_ns <= sum(most for _, most in seen)
