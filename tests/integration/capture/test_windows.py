@@ -1,0 +1,129 @@
+"""The window: exactly as long as asked for, also on a busy machine, and soon open."""
+
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from captures import StartCapture, calls
+from workload import StartWorkload, Workload, known_syscall
+
+from kernel_delay.model import Sample
+
+GETPPID = known_syscall("getppid")
+
+SAMPLE_TIME_S = "0.2"
+SAMPLE_TIME_NS = 200_000_000
+
+# So that it gets a CPU within every window, whatever else the machine does.
+BEFORE_OTHERS = ("nice", "-n", "-5")
+
+
+def agree(workload: Workload, samples: list[Sample]) -> None:
+    """Compare each Sample's count with the workload's own, of calls wholly within the window.
+
+    The workload sees its calls from outside, where they are a little longer: the
+    first and the last that count may seem to it to be cut by the edges.
+    """
+    workload.ask("stop")
+    for sample in samples:
+        window = sample.window
+        by_workload = workload.ask(f"{window.start_ns} {window.stop_ns}")["calls"]
+        (count,) = (calls(t)[GETPPID] for t in sample.threads if GETPPID in calls(t))
+        assert by_workload > 0
+        assert by_workload <= count <= by_workload + 2
+
+
+def test_a_window_is_exact(start_workload: StartWorkload, start_capture: StartCapture) -> None:
+    workload = start_workload("clocked")
+    workload.ask()
+
+    sample = start_capture(workload.pid, SAMPLE_TIME_S).sample()
+
+    assert abs(sample.window.duration_ns - SAMPLE_TIME_NS) < 10_000
+    assert sample.window.ended_by == "time"
+    agree(workload, [sample])
+
+
+def test_a_window_is_exact_while_all_cpus_are_busy(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    for cpu in os.sched_getaffinity(0):
+        start_workload("busy", cpu, 600_000_000_000, 2, 0).send()
+    workload = start_workload("clocked", within=BEFORE_OTHERS)
+    workload.ask()
+
+    sample = start_capture(workload.pid, SAMPLE_TIME_S).sample()
+
+    assert abs(sample.window.duration_ns - SAMPLE_TIME_NS) < 10_000
+    assert sample.window.ended_by == "time"
+    agree(workload, [sample])
+
+
+@pytest.mark.parametrize("interval", ["0", "0.05"])
+def test_reading_a_window_does_not_blind_the_next(
+    interval: str, start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    workload = start_workload("clocked")
+    workload.ask()
+    options = ("--sample-count", "5", "--sample-interval", interval)
+
+    samples = start_capture(workload.pid, SAMPLE_TIME_S, options=options).samples()
+
+    assert len(samples) == 5
+    assert all(sample.window.duration_ns == SAMPLE_TIME_NS for sample in samples)
+    gaps_ns = [
+        later.window.start_ns - sample.window.stop_ns
+        for sample, later in itertools.pairwise(samples)
+    ]
+    assert min(gaps_ns) >= float(interval) * 1e9
+    agree(workload, samples)
+
+
+def test_an_interrupt_ends_the_window_there(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    workload = start_workload("clocked")
+    workload.ask()
+    capture = start_capture(workload.pid)
+    capture.wait_until_open()
+    time.sleep(0.1)
+
+    before_ns = time.monotonic_ns()
+    sample = capture.end()
+
+    assert sample.window.ended_by == "interrupt"
+    assert before_ns < sample.window.stop_ns < time.monotonic_ns()
+    assert sample.window.duration_ns == sample.window.stop_ns - sample.window.start_ns
+    agree(workload, [sample])
+
+
+def waited_ns(pid: int) -> int:
+    """How long the process's first thread was ready and had no CPU."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
+
+
+def start_of_python_ns() -> int:
+    start_ns = time.monotonic_ns()
+    subprocess.run([sys.executable, "-c", ""], check=True)
+    return time.monotonic_ns() - start_ns
+
+
+def test_the_window_opens_soon(start_workload: StartWorkload, start_capture: StartCapture) -> None:
+    if min(start_of_python_ns() for _ in range(3)) > 100_000_000:
+        pytest.skip("a machine so slow, or emulated, that Python alone takes 0.1 s to start")
+    workload = start_workload("calls")
+    took_ns = []
+    for _ in range(7):
+        start_ns = time.monotonic_ns()
+        capture = start_capture(workload.pid)
+        capture.wait_until_open()
+        # What others had the CPU for says nothing of the command.
+        others_ns = waited_ns(capture.pid)
+        took_ns.append(capture.end().window.start_ns - start_ns - others_ns)
+
+    assert statistics.median(took_ns) < 400_000_000
