@@ -1,0 +1,86 @@
+"""Where a kernel or a container says no: one line, an exit code, no traceback."""
+
+import os
+import subprocess
+
+import pytest
+from captures import COMMAND, StartCapture, calls, thread
+from workload import StartWorkload, compile_workload, known_syscall
+
+GETPPID = known_syscall("getppid")
+
+
+def refused(*within: str) -> str:
+    """Run a capture of this process that can't be; the line it says."""
+    result = subprocess.run(
+        [*within, *COMMAND, "--pid", str(os.getpid()), "--sample-time", "0.01"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == os.EX_NOPERM
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+@pytest.mark.usefixtures("measurable")
+def test_missing_capabilities_are_named() -> None:
+    line = refused("setpriv", "--bounding-set=-sys_admin,-bpf,-perfmon", "--inh-caps=-all")
+
+    assert "missing CAP_PERFMON and CAP_BPF" in line
+
+
+@pytest.mark.usefixtures("measurable")
+def test_a_seccomp_filter_is_told_of() -> None:
+    line = refused(str(compile_workload("without_bpf")))
+
+    assert "seccomp" in line
+    assert "--privileged --pid=host" in line
+
+
+def test_a_memory_lock_limit_of_nothing_is_no_error(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    workload = start_workload("calls")
+    within = ("prlimit", "--memlock=0:0", "setpriv", "--bounding-set=-sys_resource")
+
+    sample = start_capture(workload.pid, "0.01", within=within).sample()
+
+    assert sample.window.ended_by == "time"
+
+
+def test_in_a_pid_namespace_threads_have_its_numbers(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    namespace = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    if subprocess.run([*namespace, "true"], capture_output=True).returncode:
+        pytest.skip("no PID namespace can be made here")
+    workload = start_workload("calls", f"{GETPPID}=1000", within=namespace)
+    inside = ("nsenter", f"--target={workload.pid}", "--pid", "--mount")
+    capture = start_capture(1, within=inside)
+    capture.wait_until_open()
+
+    workload.ask()
+    workload.parked()
+    sample = capture.end()
+
+    assert sample.target.pid == 1
+    assert calls(thread(sample, 1))[GETPPID] == 1000
+
+
+def test_a_process_in_another_namespace_has_the_numbers_of_the_tools(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    namespace = ("unshare", "--pid", "--fork", "--kill-child")
+    if subprocess.run([*namespace, "true"], capture_output=True).returncode:
+        pytest.skip("no PID namespace can be made here")
+    workload = start_workload("calls", f"{GETPPID}=1000", within=namespace)
+    capture = start_capture(workload.pid)
+    capture.wait_until_open()
+
+    workload.ask()
+    workload.parked()
+    sample = capture.end()
+
+    assert calls(thread(sample, workload.pid))[GETPPID] == 1000
