@@ -5,6 +5,7 @@
 #ifndef KERNEL_DELAY_THREAD_H
 #define KERNEL_DELAY_THREAD_H
 
+#include "task_id.h"
 #include "window.h"
 
 #define NO_SYSCALL (1ULL << 32) /* every int is a number that a thread can ask for */
@@ -49,25 +50,10 @@ struct {
 	__type(value, struct thread_record);
 } thread_records SEC(".maps");
 
-/*
- * The id of @task in the PID namespace that the tool is in: of the numbers of
- * a struct pid, one a level of nesting, the one at the tool's own level. 0 if
- * it is not in that namespace.
- */
+/* The id of @task in the PID namespace that the tool is in, 0 if it is not there. */
 static __always_inline __u32 thread_id(struct task_struct *task)
 {
-	struct upid upid = {};
-	struct pid *pid;
-	void *numbers;
-
-	if (!options.pid_level)
-		return task->pid;
-	pid = BPF_CORE_READ(task, thread_pid);
-	if (BPF_CORE_READ(pid, level) < options.pid_level)
-		return 0;
-	numbers = (void *)pid + bpf_core_field_offset(struct pid, numbers);
-	bpf_probe_read_kernel(&upid, sizeof(upid), numbers + options.pid_level * sizeof(upid));
-	return upid.nr;
+	return task_id(task, options.pid_level);
 }
 
 /* Meets a thread for the first time; not to be called under a run queue's lock. */

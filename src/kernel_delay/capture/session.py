@@ -15,9 +15,8 @@ from kernel_delay.capture.events import EventsOfWindow, EventStore, Progress
 from kernel_delay.capture.plan import EventPlan, TriggerPoints, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.schedule import Over, TriggeredWindows, timed_windows
-from kernel_delay.capture.waiting import Waiter
+from kernel_delay.capture.waiting import watch
 from kernel_delay.capture.windows import Windows
-from kernel_delay.errors import NoInputError
 from kernel_delay.libbpf import start_log
 from kernel_delay.model import EndedBy, Lost, Sample, Target, Thread, TriggerHit, Window
 from kernel_delay.target import ProcessTarget
@@ -67,7 +66,7 @@ class Session:
         start_log(self._options.debug)
         with ExitStack() as failing:
             failing.callback(self._closing.close)
-            self._waiter = self._closing.enter_context(_watch(self._target.pid))
+            self._waiter = self._closing.enter_context(watch(self._target.pid))
             events = self._options.events
             self._programs = Programs(self._target.pid, self._plan, events)
             self._closing.enter_context(self._programs)
@@ -167,10 +166,3 @@ def _hit(trigger: TriggerPoints | None, hit: Any) -> TriggerHit | None:
         return None
     comm = ffi.string(hit.comm).decode(errors="backslashreplace")
     return TriggerHit(trigger=trigger.text, tid=hit.tid, comm=comm)
-
-
-def _watch(pid: int) -> Waiter:
-    try:
-        return Waiter(pid)
-    except ProcessLookupError:
-        raise NoInputError(f"process {pid} has exited: nothing to measure") from None

@@ -8,6 +8,7 @@ from types import FrameType, TracebackType
 from typing import Any, Literal, Self
 
 from kernel_delay.capture._records import lib
+from kernel_delay.errors import NoInputError
 from kernel_delay.libbpf import Notices
 
 Ended = Literal["time", "interrupt", "exit"]
@@ -92,3 +93,11 @@ class Waiter:
         """Wait for the CLOCK_MONOTONIC moment whatever happens."""
         while (left_ns := moment_ns - int(lib.monotonic_ns())) > 0:
             time.sleep(left_ns / 1e9)
+
+
+def watch(pid: int) -> Waiter:
+    """Return a Waiter for process `pid`; NoInputError if it is gone."""
+    try:
+        return Waiter(pid)
+    except ProcessLookupError:
+        raise NoInputError(f"process {pid} has exited: nothing to measure") from None

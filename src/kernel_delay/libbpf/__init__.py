@@ -3,7 +3,7 @@
 from kernel_delay.libbpf.errors import BpfError
 from kernel_delay.libbpf.features import has_map_type
 from kernel_delay.libbpf.log import start_log, take_log
-from kernel_delay.libbpf.maps import Map, Notices
+from kernel_delay.libbpf.maps import Map, Notices, Records
 from kernel_delay.libbpf.object import BpfObject
 from kernel_delay.libbpf.programs import Link, Program
 
@@ -14,6 +14,7 @@ __all__ = [
     "Map",
     "Notices",
     "Program",
+    "Records",
     "has_map_type",
     "start_log",
     "take_log",

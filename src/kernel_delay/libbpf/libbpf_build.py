@@ -15,6 +15,7 @@ struct bpf_program;
 struct bpf_map;
 struct bpf_link;
 struct ring_buffer;
+struct record_reader;
 typedef int... pid_t;
 
 struct bpf_prog_info {
@@ -81,6 +82,10 @@ struct ring_buffer *open_notices(int map_fd);
 void ring_buffer__free(struct ring_buffer *ring);
 int ring_buffer__epoll_fd(const struct ring_buffer *ring);
 int ring_buffer__consume(struct ring_buffer *ring);
+
+struct record_reader *record_reader_open(int map_fd, size_t largest);
+void record_reader_close(struct record_reader *reader);
+int64_t record_reader_take(struct record_reader *reader, const uint64_t **batch);
 
 int bpf_obj_get_info_by_fd(int fd, void *info, uint32_t *length);
 

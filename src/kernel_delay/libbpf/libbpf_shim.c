@@ -5,9 +5,12 @@
  * libbpf's log callback takes a va_list, which cffi can't declare. The last of
  * the log is kept, since it says why a load was refused.
  */
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -76,6 +79,69 @@ static int ignore_notice(void *context, void *data, size_t size)
 static struct ring_buffer *open_notices(int map_fd)
 {
 	return ring_buffer__new(map_fd, ignore_notice, NULL, NULL);
+}
+
+/* A ring buffer whose records are copied out, each behind its length, a batch at a time. */
+#define BATCH_SIZE (1 << 20)
+
+struct record_reader {
+	struct ring_buffer *ring;
+	size_t largest;
+	size_t used;
+	uint64_t batch[BATCH_SIZE / sizeof(uint64_t)];
+};
+
+static size_t room_for(size_t size)
+{
+	return sizeof(uint64_t) + (size + 7) / 8 * 8;
+}
+
+/* Stops the reading when another record may not fit. */
+static int copy_record(void *context, void *data, size_t size)
+{
+	struct record_reader *reader = context;
+	uint64_t *place = reader->batch + reader->used / sizeof(uint64_t);
+
+	place[0] = size;
+	memcpy(place + 1, data, size);
+	reader->used += room_for(size);
+	return reader->used + room_for(reader->largest) > sizeof(reader->batch) ? -ENOSPC : 0;
+}
+
+static void record_reader_close(struct record_reader *reader)
+{
+	ring_buffer__free(reader->ring);
+	free(reader);
+}
+
+/* Reads records of at most @largest bytes. NULL and errno on failure. */
+static struct record_reader *record_reader_open(int map_fd, size_t largest)
+{
+	struct record_reader *reader = malloc(sizeof(*reader));
+
+	if (!reader)
+		return NULL;
+	reader->largest = largest;
+	reader->used = 0;
+	reader->ring = ring_buffer__new(map_fd, copy_record, reader, NULL);
+	if (reader->ring)
+		return reader;
+	free(reader);
+	return NULL;
+}
+
+/*
+ * Copies the records that are there, as many as a batch holds. Returns the
+ * batch's length in bytes, valid until the next call, or a negative errno.
+ */
+static int64_t record_reader_take(struct record_reader *reader, const uint64_t **batch)
+{
+	int result;
+
+	reader->used = 0;
+	result = ring_buffer__consume(reader->ring);
+	*batch = reader->batch;
+	return result < 0 && result != -ENOSPC ? result : (int64_t)reader->used;
 }
 
 /*

@@ -1,6 +1,8 @@
-"""Maps: their sizes, their memory, and the ring buffers that wake this process."""
+"""Maps: their sizes, their memory, and ring buffers, to be woken by or to read."""
 
 import mmap
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 from kernel_delay.libbpf._libbpf import ffi, lib
@@ -76,4 +78,35 @@ class Notices:
         """Stop listening."""
         if self._handle is not None:
             lib.ring_buffer__free(self._handle)
+            self._handle = None
+
+
+class Records:
+    """A ring buffer map whose records are read here."""
+
+    def __init__(self, ring_map: Map, largest: int) -> None:
+        """Read a BPF_MAP_TYPE_RINGBUF whose records have at most `largest` bytes."""
+        self._name = ring_map.name
+        self._handle = lib.record_reader_open(ring_map.fd, largest)
+        if self._handle == ffi.NULL:
+            raise bpf_error(f"reading {ring_map.name}")
+
+    def take(self) -> Iterator[bytes]:
+        """Take away the records that are there, up to about a mebibyte, and yield them."""
+        batch = ffi.new("uint64_t **")
+        length = lib.record_reader_take(self._handle, batch)
+        if length < 0:
+            raise bpf_error(f"reading {self._name}", -length)
+        data = bytes(ffi.buffer(batch[0], length))
+        at = 0
+        while at < length:
+            size = int.from_bytes(data[at : at + 8], sys.byteorder)
+            at += 8
+            yield data[at : at + size]
+            at += (size + 7) // 8 * 8
+
+    def close(self) -> None:
+        """Stop reading."""
+        if self._handle is not None:
+            lib.record_reader_close(self._handle)
             self._handle = None
