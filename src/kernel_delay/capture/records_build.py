@@ -1,8 +1,9 @@
-"""Writes the C source of the `_records` extension: the structs of bpf/records.h.
+"""Writes the C source of an extension for the structs of a header of bpf/.
 
-Run by meson: `records_build.py RECORDS_H OUTPUT.c`. The declarations are the
-header itself, after the C preprocessor, so there is no second definition; in
-API mode the compiler checks the layout that cffi assumes.
+Run by meson: `records_build.py HEADER OUTPUT.c MODULE [SHIM.c]`. The
+declarations are the header itself, after the C preprocessor, so there is no
+second definition; in API mode the compiler checks the layout that cffi
+assumes. The shim has functions for these structs.
 """
 
 import re
@@ -16,10 +17,11 @@ typedef uint8_t __u8;
 typedef uint16_t __u16;
 typedef uint32_t __u32;
 typedef unsigned long long __u64;
+typedef int32_t __s32;
 typedef int64_t __s64;
 """
 
-FUNCTIONS = """
+SHIM_FUNCTIONS = """
 void free_windows(struct control *control, uint64_t epoch);
 void publish_window(struct control *control, uint64_t start_ns, uint64_t stop_ns);
 int end_window(struct control *control, uint64_t epoch, uint64_t stop_ns);
@@ -38,16 +40,16 @@ def declarations(header: str) -> str:
     values = dict(constants)
     body = re.sub(r"\[(\w+)\]", lambda size: f"[{values.get(size[1], size[1])}]", body)
     defines = "".join(f"#define {name} {value}\n" for name, value in constants)
-    return TYPES + defines + body + FUNCTIONS
+    return TYPES + defines + body
 
 
 def main() -> None:
     """Write the extension's C source to the path given."""
-    header, output = sys.argv[1:]
+    header, output, module, *shim = sys.argv[1:]
     ffi = FFI()
-    ffi.cdef(declarations(Path(header).read_text()))
-    shim = Path(__file__).parent / "records_shim.c"
-    ffi.set_source("kernel_delay.capture._records", shim.read_text())
+    ffi.cdef(declarations(Path(header).read_text()) + (SHIM_FUNCTIONS if shim else ""))
+    source = f'#include <linux/types.h>\n#include "{Path(header).name}"\n'
+    ffi.set_source(module, Path(shim[0]).read_text() if shim else source)
     ffi.emit_c_code(output)
 
 

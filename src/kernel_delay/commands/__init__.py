@@ -15,6 +15,7 @@ DEFAULT_COMMAND = "capture"
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
+        "bridge-loop": "measure the passes of ovs-vswitchd's main loop, and its waits",
         "capture": "measure what the kernel does to each thread of a process",
         "probes": "list what can be a trigger: USDT probes, functions, tracepoints",
         "check": "say what this machine can do, and what is missing",

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Events to user space, through a ring buffer. One that finds no room is counted.
+ */
+#ifndef KERNEL_DELAY_OVS_EVENT_H
+#define KERNEL_DELAY_OVS_EVENT_H
+
+#include "kernel.h"
+#include "ovs_records.h"
+#include "task_id.h"
+
+const volatile struct ovs_options options SEC(".rodata.options");
+
+struct ovs_control control SEC(".data.control");
+
+/* User space sets the size. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} events SEC(".maps");
+
+/* A probe in a file fires in every process that has it mapped. */
+static __always_inline bool in_target(void)
+{
+	return (__u32)bpf_get_current_task_btf()->tgid == options.tgid;
+}
+
+static __always_inline void count_lost(__u32 type)
+{
+	__sync_fetch_and_add(&control.lost, 1);
+	__sync_fetch_and_add(&control.lost_of_type[type], 1);
+}
+
+/* Room for an event of @size bytes, its head filled in; NULL if there is none. */
+static __always_inline void *new_event(__u32 type, __u64 size, __u64 time_ns)
+{
+	struct ovs_event *event = bpf_ringbuf_reserve(&events, size, 0);
+
+	if (!event) {
+		count_lost(type);
+		return NULL;
+	}
+	event->time_ns = time_ns;
+	event->lost = *(volatile __u64 *)&control.lost;
+	event->type = type;
+	event->cpu = bpf_get_smp_processor_id();
+	event->tid = task_id(bpf_get_current_task_btf(), options.pid_level);
+	bpf_get_current_comm(event->comm, sizeof(event->comm));
+	return event;
+}
+
+/* User space looks often enough by itself: waking it would cost more than an event. */
+static __always_inline void submit(void *event)
+{
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+}
+
+#endif

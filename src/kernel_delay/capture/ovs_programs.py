@@ -1,0 +1,94 @@
+"""What the programs that follow Open vSwitch have in common: see bpf/ovs_event.h."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from kernel_delay.capture._ovs_records import ffi
+from kernel_delay.capture._records import lib as shared
+from kernel_delay.capture.namespace import find_process
+from kernel_delay.capture.objects import load_object, open_object, refusal
+from kernel_delay.errors import KernelDelayError
+from kernel_delay.libbpf import BpfError, Records
+from kernel_delay.probes.attach_points import UserProbe
+
+LARGEST_EVENT = 8192
+
+
+class OvsPrograms:
+    """One of the objects, in the kernel from load() to close(), and its events."""
+
+    def __init__(self, name: str, pid: int, ring_bytes: int) -> None:
+        """Open `name`.bpf.o for what the tool sees as process `pid`.
+
+        `ring_bytes` is the size of the buffer between the programs and this
+        process, a power of two. Raises UnavailableError where /proc is of
+        another PID namespace.
+        """
+        self.pid = pid
+        self.closing = ExitStack()
+        self.object = self.closing.enter_context(open_object(name))
+        self.object.map("events").max_entries = ring_bytes
+        process = find_process(pid)
+        self.options.tgid = process.tgid
+        self.options.pid_level = process.pid_level
+
+    def __enter__(self) -> Self:
+        """Return the programs themselves."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Detach and unload."""
+        self.closing.close()
+
+    @property
+    def options(self) -> Any:
+        """The struct ovs_options that the programs will have when they are loaded."""
+        initial = self.object.map(".rodata.options").initial_values()
+        return ffi.cast("struct ovs_options *", initial)
+
+    def load(self) -> None:
+        """Load the programs; raises as load_object() does."""
+        load_object(self.object)
+        memory = self.object.map(".data.control").mmap(writable=True)
+        self._control = ffi.from_buffer("struct ovs_control *", memory)
+        self._records = Records(self.object.map("events"), LARGEST_EVENT)
+        self.closing.callback(self._records.close)
+
+    def attach_place(self, program: str, place: UserProbe) -> None:
+        """Attach a program to one place of a USDT probe that it reads no arguments of."""
+        try:
+            link = self.object.program(program).attach_uprobe(
+                self.pid,
+                place.path,
+                place.file_offset,
+                is_return=False,
+                semaphore_offset=place.semaphore_offset,
+            )
+        except BpfError as error:
+            raise self.refused(error) from error
+        self.closing.callback(link.close)
+
+    @staticmethod
+    def refused(error: BpfError) -> KernelDelayError:
+        """What to tell the user of an attachment that failed."""
+        return refusal(error)
+
+    def records(self) -> Iterator[bytes]:
+        """Take away and yield the events that are there, each as its struct's bytes."""
+        return self._records.take()
+
+    def lost(self, event_type: int) -> int:
+        """Return how many events of that type found no room since the programs were attached."""
+        return int(shared.load_counter(ffi.addressof(self._control.lost_of_type, event_type)))
+
+
+def text(array: Any) -> str:
+    """A struct's string, of whatever bytes."""
+    return str(ffi.string(array).decode(errors="backslashreplace"))
