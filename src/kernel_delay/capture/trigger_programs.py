@@ -41,13 +41,14 @@ def attach_triggers(bpf_object: BpfObject, pid: int, plan: WindowPlan) -> Iterat
 
 
 def _edges(plan: WindowPlan) -> Iterator[tuple[str, TriggerPoints]]:
+    """Yield what each trigger does; what closes a window comes before what opens the first."""
     if plan.start and plan.stop and plan.start.points == plan.stop.points:
         yield "both", plan.start
         return
-    if plan.start:
-        yield "start", plan.start
     if plan.stop:
         yield "stop", plan.stop
+    if plan.start:
+        yield "start", plan.start
 
 
 def _program_name(edge: str, point: AttachPoint) -> str:
