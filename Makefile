@@ -16,7 +16,7 @@ DIST := dist
 C_SOURCES := $(shell find src tests -name '*.[ch]')
 TEST_ROOMS := $(sort demo/ setup/ $(dir $(shell find tests -name '*.py')))
 
-.PHONY: build demo test lint wheel clean packages-build packages-test
+.PHONY: build demo test test-host lint wheel clean packages-build packages-test
 
 ## build: .venv/bin/kernel-delay
 build: .venv/.built
@@ -25,8 +25,11 @@ build: .venv/.built
 demo: build
 	@ovs=$$(setup/openvswitch.sh); exec $(BIN)/python demo/demo.py --ovs "$$ovs"
 
-## test: every test; PYTEST_ARGS narrows it down
-test: build packages-test .venv/.extra-test .venv/.extra-wheel
+## test: every test, here and in virtual machines
+test: test-host
+
+## test-host: the tests on this machine's kernel; PYTEST_ARGS narrows it down
+test-host: build packages-test .venv/.extra-test .venv/.extra-wheel
 	@ovs=$$(setup/openvswitch.sh); \
 	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(PYTEST_ARGS)
 
