@@ -180,7 +180,10 @@ class Lost(Struct, frozen=True):
 
     Of syscall events: `events`, for which the buffer had no room;
     `shorter_events`, left out as there were too many longer ones; `stacks`,
-    events without a stack as the buffer or the table of stacks had no room.
+    events without a stack as the buffer or the table of stacks had no room;
+    `short_stacks`, events whose user stack lacks its outer functions as the
+    copy ended before them; `broken_stacks`, as there was no way to tell the
+    caller.
     """
 
     map_entries: int = 0
@@ -189,6 +192,8 @@ class Lost(Struct, frozen=True):
     events: int = 0
     shorter_events: int = 0
     stacks: int = 0
+    short_stacks: int = 0
+    broken_stacks: int = 0
 
 
 class Sample(Struct, frozen=True):

@@ -42,6 +42,8 @@ def test_fields_are_those_documented() -> None:
         "events": 0,
         "shorter_events": 0,
         "stacks": 0,
+        "short_stacks": 0,
+        "broken_stacks": 0,
     }
 
     thread = json.loads(json_reporter.render(bare_sample(REVALIDATOR)))["threads"][0]

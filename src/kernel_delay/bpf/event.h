@@ -79,7 +79,6 @@ static __always_inline void take_stacks(void *ctx, struct pt_regs *regs,
 static __always_inline void fill_event(struct syscall_event *event, struct thread *thread,
 				       __s64 value, const struct moment *moment)
 {
-	event->thread = thread->epoch == moment->epoch ? thread->record : 0;
 	event->entry_ns = thread->syscall_since_ns;
 	event->exit_ns = moment->now_ns;
 	event->value = value;

@@ -177,7 +177,6 @@ struct hard_irq_record {
  * and room, it is followed by a struct event_stacks.
  */
 struct syscall_event {
-	__u64 thread; /* thread_record.number, 0 if that found no room */
 	__u64 entry_ns;
 	__u64 exit_ns;
 	__s64 value; /* what the call returned */

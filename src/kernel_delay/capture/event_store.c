@@ -5,53 +5,89 @@
 #include <errno.h>
 #include <linux/types.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <bpf/libbpf.h>
 
+#include "entry_order.h"
 #include "longest_events.h"
 #include "records.h"
 #include "stack_table.h"
 
-/* The buffer is drained this often: at 100 MB/s, 4 MiB of it last 40 ms. */
-#define DRAIN_EVERY_NS 500000
+/*
+ * The buffer is looked at this often: at 100 MB/s, 4 MiB of it last 40 ms. It
+ * is seldom looked at while nothing comes, as for hours before a trigger.
+ */
+#define SHORTEST_PAUSE_NS 500000
+#define LONGEST_PAUSE_NS 4000000
+
+/* Records drained before others may have the lock. */
+#define DRAINED_AT_ONCE 10000
+
 #define HIGHEST_PRIORITY (-20)
+
+struct stack_tables {
+	struct stack_table kernel;
+	struct stack_table user;
+};
 
 struct event_store {
 	pthread_t drainer;
+	bool drains;
+	atomic_bool wanted; /* by one that waits for the lock: the drainer must not take it */
 	pthread_mutex_t lock; /* of all below */
 	bool stop;
 	struct ring_buffer *ring;
+	uint64_t ring_records; /* there can't be more in the buffer */
+	uint64_t drain_limit;
 	struct longest_events events;
-	struct stack_table kernel_stacks;
-	struct stack_table user_stacks;
-	const struct code_range *code;
-	uint32_t code_ranges;
+	struct stack_tables stacks;
+	uint64_t unkept_stacks;
+	struct memory_range *data;
+	uint32_t data_ranges;
+
+	struct stack_tables taken; /* not the drainer's */
 };
 
-static uint32_t keep_user_stack(struct event_store *store, const struct event_stacks *stacks)
+static bool open_tables(struct stack_tables *tables, uint32_t max)
 {
-	const void *bytes = stacks + 1;
-	uint64_t kind = hash_code(stacks, store->code, store->code_ranges);
+	/* Both, so that both can be closed. */
+	bool kernel = stack_table_open(&tables->kernel, max);
+	bool user = stack_table_open(&tables->user, max);
 
-	if (!stacks->user_bytes)
-		return NO_STACK;
-	return stack_table_add(&store->user_stacks, kind, stacks->registers,
-			       sizeof(stacks->registers), bytes, stacks->user_bytes);
+	return kernel && user;
 }
 
-static uint32_t keep_kernel_stack(struct event_store *store, const struct event_stacks *stacks)
+static void close_tables(struct stack_tables *tables)
 {
-	uint32_t size = stacks->kernel_frames * sizeof(stacks->kernel[0]);
+	stack_table_close(&tables->kernel);
+	stack_table_close(&tables->user);
+	*tables = (struct stack_tables){};
+}
 
-	if (!size)
-		return NO_STACK;
-	return stack_table_add(&store->kernel_stacks, hash_words(stacks->kernel, size / 8), NULL, 0,
-			       stacks->kernel, size);
+static void keep_stacks(struct event_store *store, const struct event_stacks *stacks,
+			struct kept_event *kept)
+{
+	const uint64_t *kernel = (const uint64_t *)stacks->kernel;
+	uint64_t kind = hash_words(kernel, stacks->kernel_frames);
+
+	if (stacks->kernel_frames) {
+		kept->kernel_stack = stack_table_add(&store->stacks.kernel, kind, NULL, 0, kernel,
+						     stacks->kernel_frames * sizeof(*kernel));
+	}
+	kind = hash_user_stack(stacks, store->data, store->data_ranges);
+	kept->user_stack =
+		stack_table_add(&store->stacks.user, kind, stacks->registers,
+				sizeof(stacks->registers), stacks + 1, stacks->user_bytes);
+	if (kept->user_stack == NO_STACK ||
+	    (stacks->kernel_frames && kept->kernel_stack == NO_STACK))
+		store->unkept_stacks++;
 }
 
 static int keep(void *context, void *data, size_t size)
@@ -59,7 +95,6 @@ static int keep(void *context, void *data, size_t size)
 	const struct syscall_event *event = data;
 	struct event_store *store = context;
 	struct kept_event kept = {
-		.thread = event->thread,
 		.entry_ns = event->entry_ns,
 		.exit_ns = event->exit_ns,
 		.value = event->value,
@@ -71,46 +106,64 @@ static int keep(void *context, void *data, size_t size)
 	};
 
 	(void)size;
-	if (event->has_stacks && longest_events_wants(&store->events, &kept)) {
-		const struct event_stacks *stacks = (const void *)(event + 1);
-
-		kept.kernel_stack = keep_kernel_stack(store, stacks);
-		kept.user_stack = keep_user_stack(store, stacks);
-	}
+	if (event->has_stacks && longest_events_wants(&store->events, &kept))
+		keep_stacks(store, (const void *)(event + 1), &kept);
 	longest_events_add(&store->events, &kept);
-	return 0;
+	/* A negative value makes ring_buffer__consume() return, after this record. */
+	return --store->drain_limit ? 0 : -ECANCELED;
+}
+
+/* Returns how many records were drained, of which there may be @limit. */
+static uint64_t drain_some(struct event_store *store, uint64_t limit)
+{
+	store->drain_limit = limit;
+	ring_buffer__consume(store->ring);
+	return limit - store->drain_limit;
 }
 
 static void *drain(void *context)
 {
-	const struct timespec pause = {.tv_nsec = DRAIN_EVERY_NS};
+	struct timespec pause = {.tv_nsec = SHORTEST_PAUSE_NS};
 	struct event_store *store = context;
 	bool stop = false;
+	uint64_t drained;
 
+	/* The buffer must not fill up while a busy machine lets this thread wait for a CPU. */
+	setpriority(PRIO_PROCESS, gettid(), HIGHEST_PRIORITY);
 	while (!stop) {
 		pthread_mutex_lock(&store->lock);
-		ring_buffer__consume(store->ring);
+		drained = drain_some(store, DRAINED_AT_ONCE);
 		stop = store->stop;
 		pthread_mutex_unlock(&store->lock);
-		nanosleep(&pause, NULL);
+		if (drained)
+			pause.tv_nsec = SHORTEST_PAUSE_NS;
+		else if (pause.tv_nsec < LONGEST_PAUSE_NS)
+			pause.tv_nsec *= 2;
+		if (drained < DRAINED_AT_ONCE || store->wanted)
+			nanosleep(&pause, NULL);
 	}
 	return NULL;
 }
 
-struct event_store *event_store_open(int ring_fd, uint64_t max_events, uint32_t max_stacks,
-				     const struct code_range *code, uint32_t code_ranges)
+static void lock(struct event_store *store)
+{
+	store->wanted = true;
+	pthread_mutex_lock(&store->lock);
+	store->wanted = false;
+}
+
+struct event_store *event_store_open(int ring_fd, uint32_t ring_bytes, uint64_t max_events,
+				     uint32_t max_stacks)
 {
 	struct event_store *store = calloc(1, sizeof(*store));
 	int error = ENOMEM;
 
 	if (!store)
 		goto failed;
-	store->code = code;
-	store->code_ranges = code_ranges;
 	pthread_mutex_init(&store->lock, NULL);
+	store->ring_records = ring_bytes / sizeof(struct syscall_event) + 1;
 	if (!longest_events_open(&store->events, max_events) ||
-	    !stack_table_open(&store->kernel_stacks, max_stacks) ||
-	    !stack_table_open(&store->user_stacks, max_stacks))
+	    !open_tables(&store->stacks, max_stacks))
 		goto failed;
 	store->ring = ring_buffer__new(ring_fd, keep, store, NULL);
 	if (!store->ring) {
@@ -118,75 +171,119 @@ struct event_store *event_store_open(int ring_fd, uint64_t max_events, uint32_t 
 		goto failed;
 	}
 	error = pthread_create(&store->drainer, NULL, drain, store);
-	if (!error)
+	store->drains = !error;
+	if (store->drains)
 		return store;
 failed:
-	if (store) {
-		store->stop = true;
-		store->drainer = 0;
+	if (store)
 		event_store_close(store);
-	}
 	errno = error;
 	return NULL;
 }
 
 void event_store_close(struct event_store *store)
 {
-	if (store->drainer) {
-		pthread_mutex_lock(&store->lock);
+	if (store->drains) {
+		lock(store);
 		store->stop = true;
 		pthread_mutex_unlock(&store->lock);
 		pthread_join(store->drainer, NULL);
 	}
 	ring_buffer__free(store->ring);
 	longest_events_close(&store->events);
-	stack_table_close(&store->kernel_stacks);
-	stack_table_close(&store->user_stacks);
+	close_tables(&store->stacks);
+	close_tables(&store->taken);
+	free(store->data);
 	free(store);
 }
 
-static void mark_used(const struct kept_event *events, int64_t count, uint8_t *kernel_used,
-		      uint8_t *user_used)
+int event_store_set_data(struct event_store *store, const struct memory_range *data,
+			 uint32_t ranges)
 {
-	for (int64_t i = 0; i < count; i++) {
-		if (events[i].kernel_stack != NO_STACK)
-			kernel_used[events[i].kernel_stack] = 1;
-		if (events[i].user_stack != NO_STACK)
-			user_used[events[i].user_stack] = 1;
+	struct memory_range *copy = malloc((ranges + 1) * sizeof(*copy));
+
+	if (!copy)
+		return -1;
+	memcpy(copy, data, ranges * sizeof(*copy));
+	lock(store);
+	free(store->data);
+	store->data = copy;
+	store->data_ranges = ranges;
+	pthread_mutex_unlock(&store->lock);
+	return 0;
+}
+
+/* Starts tables anew, with the stacks of the events that stay; the old ones are the taken. */
+static bool change_tables(struct event_store *store)
+{
+	struct stack_tables fresh = {};
+
+	if (!open_tables(&fresh, store->stacks.user.max)) {
+		close_tables(&fresh);
+		return false;
+	}
+	for (uint64_t i = 0; i < store->events.count; i++) {
+		struct kept_event *event = &store->events.events[i];
+
+		event->kernel_stack =
+			stack_table_copy(&fresh.kernel, &store->stacks.kernel, event->kernel_stack);
+		event->user_stack =
+			stack_table_copy(&fresh.user, &store->stacks.user, event->user_stack);
+	}
+	close_tables(&store->taken);
+	store->taken = store->stacks;
+	store->stacks = fresh;
+	return true;
+}
+
+static bool take(struct event_store *store, uint64_t stop_ns, struct taken_events *taken)
+{
+	/* All that is there now, even if more keeps coming. */
+	drain_some(store, store->ring_records);
+	if (!longest_events_take(&store->events, stop_ns, taken))
+		return false;
+	if (!change_tables(store))
+		return false;
+	taken->kernel_stacks = store->taken.kernel.count;
+	taken->user_stacks = store->taken.user.count;
+	taken->unkept_stacks = store->unkept_stacks;
+	store->unkept_stacks = 0;
+	return true;
+}
+
+static void count_uses(struct stack_tables *stacks, const struct taken_events *taken)
+{
+	for (uint64_t i = 0; i < taken->count; i++) {
+		stack_table_use(&stacks->kernel, taken->events[i].kernel_stack);
+		stack_table_use(&stacks->user, taken->events[i].user_stack);
 	}
 }
 
-int64_t event_store_take(struct event_store *store, uint64_t stop_ns, struct kept_event **events,
-			 uint8_t *kernel_used, uint8_t *user_used, uint64_t *shorter,
-			 uint64_t *unkept_stacks)
+int event_store_take(struct event_store *store, uint64_t stop_ns, struct taken_events *taken)
 {
-	int64_t count;
+	bool done;
 
-	pthread_mutex_lock(&store->lock);
-	ring_buffer__consume(store->ring);
-	count = longest_events_take(&store->events, stop_ns, events, shorter);
-	*unkept_stacks = store->user_stacks.refused + store->kernel_stacks.refused;
-	store->user_stacks.refused = store->kernel_stacks.refused = 0;
+	*taken = (struct taken_events){};
+	lock(store);
+	done = take(store, stop_ns, taken);
 	pthread_mutex_unlock(&store->lock);
-	mark_used(*events, count, kernel_used, user_used);
-	return count;
+	if (!done || !sort_by_entry(taken->events, taken->count)) {
+		free(taken->events);
+		errno = ENOMEM;
+		return -1;
+	}
+	count_uses(&store->taken, taken);
+	return 0;
 }
 
-uint32_t event_store_kernel_stack(struct event_store *store, uint32_t index,
-				  const uint64_t **addresses)
+void event_store_kernel_stack(const struct event_store *store, uint32_t index,
+			      struct taken_stack *stack)
 {
-	const struct stack *stack = stack_table_at(&store->kernel_stacks, index);
-
-	*addresses = (const uint64_t *)stack->bytes;
-	return stack->size / sizeof(uint64_t);
+	stack_table_get(&store->taken.kernel, index, stack);
 }
 
-uint32_t event_store_user_stack(struct event_store *store, uint32_t index,
-				const uint64_t **registers, const uint8_t **bytes)
+void event_store_user_stack(const struct event_store *store, uint32_t index,
+			    struct taken_stack *stack)
 {
-	const struct stack *stack = stack_table_at(&store->user_stacks, index);
-
-	*registers = (const uint64_t *)stack->bytes;
-	*bytes = stack->bytes + stack->prefix;
-	return stack->size - stack->prefix;
+	stack_table_get(&store->taken.user, index, stack);
 }

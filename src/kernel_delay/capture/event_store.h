@@ -13,9 +13,8 @@
 
 #define NO_STACK ((uint32_t)-1)
 
-/* An event without its stacks, which are in the store's tables. */
+/* An event without its stacks, which are in tables. */
 struct kept_event {
-	uint64_t thread; /* thread_record.number, 0: not known */
 	uint64_t entry_ns;
 	uint64_t exit_ns;
 	int64_t value;
@@ -25,8 +24,24 @@ struct kept_event {
 	uint32_t user_stack;
 };
 
-/* Memory that the process may run code from: [start, end). */
-struct code_range {
+struct taken_events {
+	struct kept_event *events; /* sorted by the time they began; the caller frees them */
+	uint64_t count;
+	uint64_t shorter; /* events left out, as all that were kept are longer */
+	uint64_t unkept_stacks; /* events that lost a stack, as there were too many kinds */
+	uint32_t kernel_stacks; /* in the tables of the events taken */
+	uint32_t user_stacks;
+};
+
+struct taken_stack {
+	uint64_t uses; /* events that have it, which may be none */
+	const uint64_t *registers; /* of a user stack, as in struct event_stacks */
+	const uint8_t *bytes;
+	uint32_t size;
+};
+
+/* Memory addresses: [start, end). */
+struct memory_range {
 	uint64_t start;
 	uint64_t end;
 };
@@ -34,31 +49,31 @@ struct code_range {
 struct event_store;
 
 /*
- * Starts draining the ring buffer map @ring_fd. Keeps at most @max_events and
- * @max_stacks of each kind. @code, sorted, says which words of a copied stack
- * may be return addresses. NULL and errno on failure.
+ * Starts draining the ring buffer map @ring_fd, of @ring_bytes. Keeps at most
+ * @max_events and @max_stacks of each kind. NULL and errno on failure.
  */
-struct event_store *event_store_open(int ring_fd, uint64_t max_events, uint32_t max_stacks,
-				     const struct code_range *code, uint32_t code_ranges);
+struct event_store *event_store_open(int ring_fd, uint32_t ring_bytes, uint64_t max_events,
+				     uint32_t max_stacks);
 void event_store_close(struct event_store *store);
 
 /*
- * Moves the events that ended before @stop_ns to *@events, sorted by the time
- * they began; the caller frees them. All of them must be in the buffer. Sets
- * @kernel_used and @user_used, of max_stacks bytes each, to 1 at the indexes of
- * the stacks that they have. Sets *@shorter to how many were left out as shorter than all that are
- * kept, and
- * *@unkept_stacks to how many events lost a stack as there were too many
- * kinds, both since the last call. Returns how many events, or -1 and errno.
+ * Tells where the process has memory that is not code, in sorted ranges, which
+ * are copied: what points there is no return address. 0, or -1 and errno.
  */
-int64_t event_store_take(struct event_store *store, uint64_t stop_ns, struct kept_event **events,
-			 uint8_t *kernel_used, uint8_t *user_used, uint64_t *shorter,
-			 uint64_t *unkept_stacks);
+int event_store_set_data(struct event_store *store, const struct memory_range *data,
+			 uint32_t ranges);
 
-/* What is kept of stacks: valid until the store is closed, never moved. */
-uint32_t event_store_kernel_stack(struct event_store *store, uint32_t index,
-				  const uint64_t **addresses);
-uint32_t event_store_user_stack(struct event_store *store, uint32_t index,
-				const uint64_t **registers, const uint8_t **bytes);
+/*
+ * Takes the events that ended before @stop_ns, of which all must be in the
+ * buffer; `shorter` and `unkept_stacks` are since the last call. 0, or -1 and
+ * errno.
+ */
+int event_store_take(struct event_store *store, uint64_t stop_ns, struct taken_events *taken);
+
+/* Stacks of the events that were taken last: valid until the next are. */
+void event_store_kernel_stack(const struct event_store *store, uint32_t index,
+			      struct taken_stack *stack);
+void event_store_user_stack(const struct event_store *store, uint32_t index,
+			    struct taken_stack *stack);
 
 #endif

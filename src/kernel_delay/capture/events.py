@@ -1,85 +1,38 @@
 """Syscall events: kept while a window is open, and named when it is over."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any, overload
+from typing import Any
 
 from msgspec import Struct
 
 from kernel_delay.capture._events import ffi, lib
+from kernel_delay.capture.kept_events import KeptEvents, Place
 from kernel_delay.capture.plan import EventPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.stacks import StackNamer
 from kernel_delay.errors import UnavailableError
 from kernel_delay.model import StackFrame, SyscallEvent
-from kernel_delay.syscalls import syscall_name
 
 # Called with how many stacks are named, and of how many.
 Progress = Callable[[int, int], None]
 
 
-class KeptEvents(Sequence[SyscallEvent]):
-    """Events as they were kept: 48 bytes each, made a SyscallEvent when looked at."""
-
-    def __init__(self, events: Any, count: int, places: dict[tuple[str, int], int]) -> None:
-        """Take over `count` struct kept_event; `places` are their stacks' in the Sample."""
-        self._events = events
-        self._count = count
-        self._places = places
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> SyscallEvent: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> tuple[SyscallEvent, ...]: ...
-
-    def __getitem__(self, index: int | slice) -> SyscallEvent | tuple[SyscallEvent, ...]:
-        """Return an event, or several."""
-        if isinstance(index, slice):
-            return tuple(self._event(at) for at in range(*index.indices(self._count)))
-        return self._event(range(self._count)[index])
-
-    def __iter__(self) -> Iterator[SyscallEvent]:
-        """Yield all events."""
-        return (self._event(at) for at in range(self._count))
-
-    def _event(self, at: int) -> SyscallEvent:
-        kept = self._events[at]
-        return SyscallEvent(
-            tid=kept.tid,
-            number=kept.syscall,
-            name=syscall_name(kept.syscall),
-            entry_ns=kept.entry_ns,
-            exit_ns=kept.exit_ns,
-            ret=kept.value,
-            kernel_stack=self._places.get(("kernel", kept.kernel_stack)),
-            user_stack=self._places.get(("user", kept.user_stack)),
-        )
-
-
 class EventsOfWindow(Struct, frozen=True):
-    """A window's events, their stacks, and what was lost of both since the window before."""
+    """A window's events, their stacks, and what was lost of both since the window before.
+
+    `short_stacks` and `broken_stacks` are events whose user stack does not
+    reach the thread's first function, as its copy ended before, and as there
+    was no way to tell the caller.
+    """
 
     events: Sequence[SyscallEvent]
     stacks: tuple[tuple[StackFrame, ...], ...]
     lost_events: int
     shorter_events: int
     lost_stacks: int
-
-
-class _Taken(Struct, frozen=True):
-    """Events as the store gives them, and the indexes of the stacks that they have."""
-
-    events: Any
-    count: int
-    kernel_stacks: list[int]
-    user_stacks: list[int]
-    shorter: int
-    unkept_stacks: int
+    short_stacks: int
+    broken_stacks: int
 
 
 class EventStore:
@@ -89,20 +42,23 @@ class EventStore:
         """Keep what comes through the programs' buffer."""
         self._programs = programs
         self._progress = progress
-        self._max_stacks = plan.max_stacks
         self._lost_events = programs.missed_syscall_events()
         self._lost_stacks = programs.missed_stacks()
         with ExitStack() as failing:
             self._namer = StackNamer(pid, plan)
             failing.callback(self._namer.close)
-            # The store reads these as long as it lives.
-            self._code = ffi.new("struct code_range[]", self._namer.code_ranges())
             self._store = lib.event_store_open(
-                programs.events_fd(), plan.max_events, plan.max_stacks, self._code, len(self._code)
+                programs.events_fd(), programs.events_bytes(), plan.max_events, plan.max_stacks
             )
             if self._store == ffi.NULL:
                 raise UnavailableError("no memory for syscall events: lower --max-events")
+            failing.callback(lib.event_store_close, self._store)
+            self._note()
             failing.pop_all()
+
+    def nameless(self) -> str | None:
+        """Return why kernel functions will have no names, None if they will."""
+        return self._namer.nameless()
 
     def close(self) -> None:
         """Stop, and forget what is kept."""
@@ -111,73 +67,85 @@ class EventStore:
 
     def take(self, stop_ns: int) -> EventsOfWindow:
         """Return the events of the windows until `stop_ns`, which must be over."""
-        self._namer.note()
         taken = self._take(stop_ns)
-        places, stacks = self._name_stacks(taken)
+        self._note()
+        named = _NamedStacks(self._store, self._namer, taken, self._progress)
         lost_events = self._programs.missed_syscall_events()
         lost_stacks = self._programs.missed_stacks()
         of_window = EventsOfWindow(
-            events=KeptEvents(taken.events, taken.count, places),
-            stacks=stacks,
+            events=KeptEvents(
+                ffi.gc(taken.events, lib.free),
+                taken.count,
+                named.kernel_places,
+                named.user_places,
+            ),
+            stacks=named.stacks(),
             lost_events=lost_events - self._lost_events,
             shorter_events=taken.shorter,
             lost_stacks=lost_stacks - self._lost_stacks + taken.unkept_stacks,
+            short_stacks=named.ends["short"],
+            broken_stacks=named.ends["lost"],
         )
         self._lost_events, self._lost_stacks = lost_events, lost_stacks
         return of_window
 
     def discard(self, stop_ns: int) -> None:
         """Forget the events of the windows until `stop_ns`, which must be over."""
-        self._take(stop_ns)
+        lib.free(self._take(stop_ns).events)
 
-    def _take(self, stop_ns: int) -> "_Taken":
-        events = ffi.new("struct kept_event **")
-        kernel_used, user_used = bytearray(self._max_stacks), bytearray(self._max_stacks)
-        shorter = ffi.new("uint64_t *")
-        unkept_stacks = ffi.new("uint64_t *")
-        count = lib.event_store_take(
-            self._store,
-            stop_ns,
-            events,
-            ffi.from_buffer(kernel_used),
-            ffi.from_buffer(user_used),
-            shorter,
-            unkept_stacks,
-        )
-        if count < 0:
+    def _take(self, stop_ns: int) -> Any:
+        taken = ffi.new("struct taken_events *")
+        if lib.event_store_take(self._store, stop_ns, taken):
             raise MemoryError
-        return _Taken(
-            events=ffi.gc(events[0], lib.free),
-            count=count,
-            kernel_stacks=[index for index, used in enumerate(kernel_used) if used],
-            user_stacks=[index for index, used in enumerate(user_used) if used],
-            shorter=shorter[0],
-            unkept_stacks=unkept_stacks[0],
-        )
+        return taken
 
-    def _name_stacks(
-        self, taken: "_Taken"
-    ) -> tuple[dict[tuple[str, int], int], tuple[tuple[StackFrame, ...], ...]]:
-        """Return where each stack of the events is among the named ones, and those."""
-        places: dict[tuple[str, int], int] = {}
-        stacks: dict[tuple[StackFrame, ...], int] = {}
-        for index in taken.kernel_stacks:
-            frames = self._namer.kernel_frames(self._kernel_addresses(index))
-            places["kernel", index] = stacks.setdefault(frames, len(stacks))
-        for done, index in enumerate(taken.user_stacks, 1):
-            frames = self._namer.user_frames(*self._user_stack(index))
-            places["user", index] = stacks.setdefault(frames, len(stacks))
-            self._progress(done, len(taken.user_stacks))
-        return places, tuple(stacks)
+    def _note(self) -> None:
+        """Note what the process has mapped since."""
+        data = ffi.new("struct memory_range[]", self._namer.note())
+        if lib.event_store_set_data(self._store, data, len(data)):
+            raise MemoryError
 
-    def _kernel_addresses(self, index: int) -> tuple[int, ...]:
-        addresses = ffi.new("uint64_t **")
-        count = lib.event_store_kernel_stack(self._store, index, addresses)
-        return tuple(ffi.unpack(addresses[0], count))
 
-    def _user_stack(self, index: int) -> tuple[tuple[int, ...], bytes]:
-        registers = ffi.new("uint64_t **")
-        content = ffi.new("uint8_t **")
-        size = lib.event_store_user_stack(self._store, index, registers, content)
-        words = (content[0] - ffi.cast("uint8_t *", registers[0])) // ffi.sizeof("uint64_t")
-        return tuple(ffi.unpack(registers[0], words)), bytes(ffi.buffer(content[0], size))
+class _NamedStacks:
+    """The stacks of a window's events, named, each once.
+
+    `kernel_places` and `user_places` say where each stack of the store is
+    among them; `ends` how many events' user stacks ended in which way.
+    """
+
+    def __init__(self, store: Any, namer: StackNamer, taken: Any, progress: Progress) -> None:
+        self._store = store
+        self._namer = namer
+        self._stacks: dict[tuple[StackFrame, ...], int] = {}
+        self.ends = {"whole": 0, "short": 0, "lost": 0}
+        self.kernel_places = [self._kernel_place(at) for at in range(taken.kernel_stacks)]
+        self.user_places: list[Place] = []
+        for at in range(taken.user_stacks):
+            self.user_places.append(self._user_place(at))
+            progress(at + 1, taken.user_stacks)
+
+    def stacks(self) -> tuple[tuple[StackFrame, ...], ...]:
+        return tuple(self._stacks)
+
+    def _place(self, frames: tuple[StackFrame, ...]) -> int:
+        return self._stacks.setdefault(frames, len(self._stacks))
+
+    def _kernel_place(self, index: int) -> Place:
+        stack = ffi.new("struct taken_stack *")
+        lib.event_store_kernel_stack(self._store, index, stack)
+        if not stack.uses:
+            return None
+        words = ffi.cast("uint64_t *", stack.bytes)
+        addresses = ffi.unpack(words, stack.size // ffi.sizeof("uint64_t"))
+        return self._place(self._namer.kernel_frames(tuple(addresses)))
+
+    def _user_place(self, index: int) -> Place:
+        stack = ffi.new("struct taken_stack *")
+        lib.event_store_user_stack(self._store, index, stack)
+        if not stack.uses:
+            return None
+        words = (stack.bytes - ffi.cast("uint8_t *", stack.registers)) // ffi.sizeof("uint64_t")
+        registers = tuple(ffi.unpack(stack.registers, words))
+        frames, end = self._namer.user_frames(registers, bytes(ffi.buffer(stack.bytes, stack.size)))
+        self.ends[end] += stack.uses
+        return self._place(frames)

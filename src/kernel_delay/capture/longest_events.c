@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "longest_events.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #define FIRST_ROOM 4096
@@ -126,34 +125,22 @@ static uint64_t part(struct longest_events *events, uint64_t stop_ns)
 	return over;
 }
 
-static int by_entry(const void *a, const void *b)
-{
-	const struct kept_event *one = a, *other = b;
-
-	if (one->entry_ns != other->entry_ns)
-		return one->entry_ns < other->entry_ns ? -1 : 1;
-	return one->tid < other->tid ? -1 : one->tid > other->tid;
-}
-
-int64_t longest_events_take(struct longest_events *events, uint64_t stop_ns,
-			    struct kept_event **taken, uint64_t *shorter)
+bool longest_events_take(struct longest_events *events, uint64_t stop_ns,
+			 struct taken_events *taken)
 {
 	struct longest_events rest;
 	uint64_t over;
 
-	if (!longest_events_open(&rest, events->max)) {
-		errno = ENOMEM;
-		return -1;
-	}
+	if (!longest_events_open(&rest, events->max))
+		return false;
 	over = part(events, stop_ns);
 	for (uint64_t i = over; i < events->count; i++)
 		longest_events_add(&rest, &events->events[i]);
 	events->count = over;
 	throw_out(events, events->max);
-	qsort(events->events, events->count, sizeof(*events->events), by_entry);
-	over = events->count;
-	*taken = events->events;
-	*shorter = events->shorter;
+	taken->events = events->events;
+	taken->count = events->count;
+	taken->shorter = events->shorter;
 	*events = rest;
-	return over;
+	return true;
 }

@@ -30,8 +30,11 @@ void longest_events_add(struct longest_events *events, const struct kept_event *
 /* Whether longest_events_add() would. */
 bool longest_events_wants(const struct longest_events *events, const struct kept_event *event);
 
-/* As event_store_take(). */
-int64_t longest_events_take(struct longest_events *events, uint64_t stop_ns,
-			    struct kept_event **taken, uint64_t *shorter);
+/*
+ * Moves the events that ended before @stop_ns, the longest of them, in no
+ * order, and how many were shorter. False if there is no memory.
+ */
+bool longest_events_take(struct longest_events *events, uint64_t stop_ns,
+			 struct taken_events *taken);
 
 #endif

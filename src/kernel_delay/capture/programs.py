@@ -181,6 +181,10 @@ class Programs:
         """Return the descriptor of the buffer that events come through."""
         return self._object.map("events").fd
 
+    def events_bytes(self) -> int:
+        """Return the size of that buffer."""
+        return self._object.map("events").max_entries
+
     def missed_syscall_events(self) -> int:
         """Return how many events found no room in the buffer since the programs were attached."""
         return int(lib.load_counter(ffi.addressof(self.control, "missed_syscall_events")))

@@ -76,6 +76,8 @@ class Session:
             if events:
                 self._events = EventStore(self._programs, self._target.pid, events, self._progress)
                 self._closing.callback(self._events.close)
+                if reason := self._events.nameless():
+                    self._tell(reason)
             failing.pop_all()
         return self
 
@@ -140,6 +142,8 @@ class Session:
             events=events.lost_events,
             shorter_events=events.shorter_events,
             stacks=events.lost_stacks,
+            short_stacks=events.short_stacks,
+            broken_stacks=events.broken_stacks,
         )
 
     def _window(self, epoch: int, ended: EndedBy, skipped: bool) -> Window:

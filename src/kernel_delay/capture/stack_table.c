@@ -9,8 +9,10 @@
 
 #if defined(__x86_64__)
 #define INSTRUCTION_POINTER 16
+#define STACK_POINTER 19
 #elif defined(__aarch64__)
 #define INSTRUCTION_POINTER 32
+#define STACK_POINTER 31
 #endif
 
 bool stack_table_open(struct stack_table *table, uint32_t max)
@@ -47,24 +49,46 @@ uint32_t stack_table_add(struct stack_table *table, uint64_t kind, const void *p
 			return index;
 	}
 	stack = table->count < table->max ? malloc(sizeof(*stack) + prefix_size + size) : NULL;
-	if (!stack) {
-		table->refused++;
+	if (!stack)
 		return NO_STACK;
-	}
 	stack->kind = kind;
+	stack->uses = 0;
 	stack->prefix = prefix_size;
 	stack->size = prefix_size + size;
 	if (prefix_size)
 		memcpy(stack->bytes, prefix, prefix_size);
-	memcpy(stack->bytes + prefix_size, bytes, size);
+	if (size)
+		memcpy(stack->bytes + prefix_size, bytes, size);
 	table->stacks[table->count] = stack;
 	table->buckets[bucket] = table->count + 1;
 	return table->count++;
 }
 
-const struct stack *stack_table_at(const struct stack_table *table, uint32_t index)
+uint32_t stack_table_copy(struct stack_table *table, const struct stack_table *from, uint32_t index)
 {
-	return table->stacks[index];
+	const struct stack *stack;
+
+	if (index == NO_STACK)
+		return NO_STACK;
+	stack = from->stacks[index];
+	return stack_table_add(table, stack->kind, stack->bytes, stack->prefix,
+			       stack->bytes + stack->prefix, stack->size - stack->prefix);
+}
+
+void stack_table_use(struct stack_table *table, uint32_t index)
+{
+	if (index != NO_STACK)
+		table->stacks[index]->uses++;
+}
+
+void stack_table_get(const struct stack_table *table, uint32_t index, struct taken_stack *taken)
+{
+	const struct stack *stack = table->stacks[index];
+
+	taken->uses = stack->uses;
+	taken->registers = (const uint64_t *)stack->bytes;
+	taken->bytes = stack->bytes + stack->prefix;
+	taken->size = stack->size - stack->prefix;
 }
 
 /* A step of FNV-1a on words, with the high bits brought down: the table uses the low ones. */
@@ -83,31 +107,46 @@ uint64_t hash_words(const __u64 *words, uint32_t count)
 	return hash;
 }
 
-static bool is_code(uint64_t word, const struct code_range *code, uint32_t ranges)
-{
-	uint32_t low = 0, high = ranges;
+/* Bits of a user address; above, arm64 has pointer authentication codes. */
+#if defined(__x86_64__)
+#define ADDRESS(word) (word)
+#elif defined(__aarch64__)
+#define ADDRESS(word) ((word) & ((1ULL << 48) - 1))
+#endif
 
-	if (!ranges || word < code[0].start || word >= code[ranges - 1].end)
-		return false;
+/* The lowest address that may be mapped by default, vm.mmap_min_addr, and the end of all. */
+#define LOWEST_ADDRESS 65536
+#define ADDRESSES_END (1ULL << 48)
+
+static bool is_in(uint64_t address, const struct memory_range *ranges, uint32_t count)
+{
+	uint32_t low = 0, high = count;
+
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (word >= code[middle].end)
+		if (address >= ranges[middle].end)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < ranges && word >= code[low].start;
+	return low < count && address >= ranges[low].start;
 }
 
-uint64_t hash_code(const struct event_stacks *stacks, const struct code_range *code,
-		   uint32_t code_ranges)
+uint64_t hash_user_stack(const struct event_stacks *stacks, const struct memory_range *data,
+			 uint32_t ranges)
 {
 	const uint64_t *words = (const uint64_t *)(stacks + 1);
 	uint64_t hash = mix(stacks->user_bytes, stacks->registers[INSTRUCTION_POINTER]);
+	uint64_t sp = stacks->registers[STACK_POINTER];
 
-	for (uint32_t depth = 0; depth < stacks->user_bytes / sizeof(*words); depth++)
-		if (is_code(words[depth], code, code_ranges))
-			hash = mix(mix(hash, depth), words[depth]);
+	for (uint32_t depth = 0; depth < stacks->user_bytes / sizeof(*words); depth++) {
+		uint64_t address = ADDRESS(words[depth]);
+
+		if (address < LOWEST_ADDRESS || address >= ADDRESSES_END ||
+		    address - sp < stacks->user_bytes || is_in(address, data, ranges))
+			continue;
+		hash = mix(mix(hash, depth), address);
+	}
 	return hash;
 }

@@ -17,6 +17,7 @@ struct event_stacks;
 
 struct stack {
 	uint64_t kind;
+	uint64_t uses;
 	uint32_t prefix; /* bytes of registers before the stack's */
 	uint32_t size; /* of all bytes */
 	uint8_t bytes[];
@@ -28,21 +29,33 @@ struct stack_table {
 	uint32_t max;
 	uint32_t *buckets; /* index plus one; open addressing */
 	uint32_t bucket_mask;
-	uint64_t refused; /* as the table was full; the caller takes and resets it */
 };
 
+/* False if there is no memory; stack_table_close() is needed then, too. */
 bool stack_table_open(struct stack_table *table, uint32_t max);
 void stack_table_close(struct stack_table *table);
 
 /* Returns the index of the stack of that kind, a new one if needed; NO_STACK if it is full. */
 uint32_t stack_table_add(struct stack_table *table, uint64_t kind, const void *prefix,
 			 uint32_t prefix_size, const void *bytes, uint32_t size);
-const struct stack *stack_table_at(const struct stack_table *table, uint32_t index);
+
+/* Adds a stack of another table, which may be NO_STACK; returns its index here. */
+uint32_t stack_table_copy(struct stack_table *table, const struct stack_table *from,
+			  uint32_t index);
+
+/* Counts a use of a stack, which may be NO_STACK. */
+void stack_table_use(struct stack_table *table, uint32_t index);
+void stack_table_get(const struct stack_table *table, uint32_t index, struct taken_stack *stack);
 
 uint64_t hash_words(const __u64 *words, uint32_t count);
 
-/* The kind of a user stack: where it was, and each code address on it with its depth. */
-uint64_t hash_code(const struct event_stacks *stacks, const struct code_range *code,
-		   uint32_t code_ranges);
+/*
+ * The kind of a user stack: where it was, and each word on it that may be a
+ * code address, with its depth. All may be that point neither to @data nor to
+ * the stack itself: code that was mapped just now is known to nobody yet, and
+ * stacks that differ in it must not be taken for one.
+ */
+uint64_t hash_user_stack(const struct event_stacks *stacks, const struct memory_range *data,
+			 uint32_t ranges);
 
 #endif

@@ -1,13 +1,14 @@
 """From what the programs took of a stack to the functions on it."""
 
 import os
+import resource
 import struct
 from contextlib import ExitStack
 from itertools import dropwhile, takewhile
 
 from kernel_delay.capture.plan import EventPlan
 from kernel_delay.model import StackFrame
-from kernel_delay.symbols import AddressSpace, Frame, KernelSymbols, ProcessImage, Stack
+from kernel_delay.symbols import AddressSpace, Frame, KernelSymbols, ProcessImage, Stack, StackEnd
 
 # Places in struct pt_regs, as saved in struct event_stacks, in the order of
 # the registers' DWARF numbers. x86-64: arch/x86/include/asm/ptrace.h and
@@ -37,50 +38,79 @@ class StackNamer:
         self._stack_pointer = STACK_POINTER[machine]
         if self._mode == "none":
             return
+        _allow_many_files()
         self._image = self._closing.enter_context(ProcessImage(pid))
         self._space = AddressSpace(self._image, source=plan.source)
         self._closing.callback(self._space.close)
-        self._kernel: KernelSymbols | None = None
+        # Read now, as it takes a while, and later would delay the report.
+        self._kernel = KernelSymbols()
+
+    def nameless(self) -> str | None:
+        """Return why kernel functions have no names, None if they have."""
+        return None if self._mode == "none" else self._kernel.reason
 
     def close(self) -> None:
         """Give memory and files back."""
         self._closing.close()
 
-    def note(self) -> None:
-        """Note what the process has loaded since, if it is still there."""
-        if self._mode != "none":
-            self._image.note()
+    def note(self) -> list[tuple[int, int]]:
+        """Note what the process has mapped since, if it is still there.
 
-    def code_ranges(self) -> list[tuple[int, int]]:
-        """Return the start and the end of each range of executable memory, sorted."""
+        Returns the start and the end of each range of memory that is no code, sorted.
+        """
         if self._mode == "none":
             return []
-        code = (mapping for mapping in self._image.mappings if mapping.executable)
-        return sorted((mapping.start, mapping.end) for mapping in code)
+        self._image.note()
+        return _merged(sorted((at.start, at.end) for at in self._image.data))
 
     def kernel_frames(self, addresses: tuple[int, ...]) -> tuple[StackFrame, ...]:
         """Name a kernel stack, as bpf_get_stack() gives it."""
-        if self._kernel is None:
-            self._kernel = KernelSymbols()
         frames = self._kernel.frames(Stack.of_return_addresses(addresses))
-        kernel = dropwhile(_is_tracing, frames)
-        return tuple(_stack_frame(frame) for frame in kernel)
+        if self._kernel.reason is None:
+            frames = tuple(dropwhile(_is_tracing, frames))
+        return tuple(_stack_frame(frame) for frame in frames)
 
-    def user_frames(self, saved: tuple[int, ...], stack: bytes) -> tuple[StackFrame, ...]:
+    def user_frames(
+        self, saved: tuple[int, ...], stack: bytes
+    ) -> tuple[tuple[StackFrame, ...], StackEnd]:
         """Name a user stack: unwind the copy, or take the addresses that it is.
 
-        `saved` are the words of struct pt_regs.
+        `saved` are the words of struct pt_regs. Returns also why the stack
+        ends, as Stack does; a walk that ended too early may not be known for one.
         """
+        registers = tuple(saved[place] for place in self._order)
         if self._mode == "fp":
             walked = struct.unpack(f"={len(stack) // 8}Q", stack)
-            # Without frame pointers the walk soon comes upon words that are none.
-            addresses = tuple(takewhile(bool, walked))
-            frames = self._space.frames(Stack.of_return_addresses(addresses))
+            return self._walked(tuple(takewhile(bool, walked)) or registers[-1:])
+        unwound = self._space.unwind(registers, stack, registers[self._stack_pointer])
+        frames = self._space.frames(unwound)
+        return tuple(_stack_frame(frame) for frame in frames), unwound.end
+
+    def _walked(self, addresses: tuple[int, ...]) -> tuple[tuple[StackFrame, ...], StackEnd]:
+        frames = self._space.frames(Stack.of_return_addresses(addresses))
+        # Without frame pointers the walk soon comes upon words that are no code.
+        code = tuple(takewhile(lambda frame: frame.object is not None, frames)) or frames[:1]
+        end: StackEnd = "whole" if len(code) == len(frames) else "lost"
+        return tuple(_stack_frame(frame) for frame in code), end
+
+
+def _allow_many_files() -> None:
+    """Let as many files be open as may be: each of the process's libraries takes a few.
+
+    The soft limit, often 1,024, is for programs that use select(2): setrlimit(2).
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if merged and start == merged[-1][1]:
+            merged[-1] = (merged[-1][0], end)
         else:
-            registers = tuple(saved[place] for place in self._order)
-            unwound = self._space.unwind(registers, stack, registers[self._stack_pointer])
-            frames = self._space.frames(unwound)
-        return tuple(_stack_frame(frame) for frame in frames)
+            merged.append((start, end))
+    return merged
 
 
 def _is_tracing(frame: Frame) -> bool:

@@ -105,6 +105,16 @@ def _remarks(sample: Sample) -> Iterator[str]:
             f"WARNING: no room for the stacks of {lost.stacks} events. A larger"
             " --buffer-page-count or --stack-trace-size, or a DURATION_NS, helps."
         )
+    if lost.short_stacks:
+        remarks.append(
+            f"WARNING: the user stacks of {lost.short_stacks} events are not whole: the copies"
+            " ended before. A larger --stack-bytes helps."
+        )
+    if lost.broken_stacks:
+        remarks.append(
+            f"WARNING: the user stacks of {lost.broken_stacks} events are not whole: there is code"
+            " on them that says nothing of its caller."
+        )
     if lost.missed_events:
         remarks.append(
             f"WARNING: {lost.missed_events} kernel events were missed:"

@@ -7,7 +7,7 @@ functions. Nothing here knows BPF or prints.
 """
 
 from kernel_delay.symbols.address_space import AddressSpace
-from kernel_delay.symbols.frames import Frame, Stack
+from kernel_delay.symbols.frames import Frame, Stack, StackEnd
 from kernel_delay.symbols.functions import Function, Functions
 from kernel_delay.symbols.kernel import KernelSymbols
 from kernel_delay.symbols.process_image import ProcessImage
@@ -20,4 +20,5 @@ __all__ = [
     "KernelSymbols",
     "ProcessImage",
     "Stack",
+    "StackEnd",
 ]

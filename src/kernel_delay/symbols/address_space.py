@@ -1,18 +1,18 @@
 """Unwinding and naming in a process's address space, by elfutils' libdwfl."""
 
 import os
-from typing import Any, Literal
+from typing import Any
 
 from kernel_delay.errors import UnavailableError
 from kernel_delay.symbols._libdw import ffi, lib
 from kernel_delay.symbols.elf import text
-from kernel_delay.symbols.frames import Frame, Stack
+from kernel_delay.symbols.frames import Frame, Stack, StackEnd
 from kernel_delay.symbols.mappings import Mapping
 from kernel_delay.symbols.object_files import ObjectFile
 from kernel_delay.symbols.process_image import ProcessImage
 from kernel_delay.symbols.source import source_frames
 
-ENDS: tuple[Literal["whole"], Literal["short"], Literal["lost"]] = ("whole", "short", "lost")
+ENDS: tuple[StackEnd, ...] = ("whole", "short", "lost")
 
 
 class AddressSpace:

@@ -4,6 +4,8 @@ from typing import Literal, Self
 
 from msgspec import Struct
 
+StackEnd = Literal["whole", "short", "lost"]
+
 
 class Stack(Struct, frozen=True):
     """A thread's call chain, innermost first.
@@ -17,7 +19,7 @@ class Stack(Struct, frozen=True):
 
     pcs: tuple[int, ...]
     exact: tuple[bool, ...]
-    end: Literal["whole", "short", "lost"]
+    end: StackEnd
 
     @classmethod
     def of_return_addresses(cls, pcs: tuple[int, ...]) -> Self:
