@@ -9,6 +9,9 @@ from kernel_delay._seccomp import ffi, lib
 # each of them on every architecture.
 POLLS = ("poll", "ppoll", "epoll_wait", "epoll_pwait", "epoll_pwait2")
 
+# No number is as high: Linux 7.2 is at 470 (include/uapi/asm-generic/unistd.h).
+NUMBERS_END = 1024
+
 
 @cache
 def syscall_name(number: int) -> str | None:
@@ -30,3 +33,9 @@ def syscall_number(name: str) -> int | None:
     """
     number = int(lib.seccomp_syscall_resolve_name_arch(lib.seccomp_arch_native(), name.encode()))
     return number if number >= 0 else None
+
+
+def syscall_names() -> tuple[str, ...]:
+    """Return the names of all of the native architecture's calls."""
+    names = (syscall_name(number) for number in range(NUMBERS_END))
+    return tuple(name for name in names if name is not None)

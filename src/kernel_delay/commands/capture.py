@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
@@ -113,23 +113,23 @@ def _text_report(file: TextIO) -> Report:
         from kernel_delay.reporters.terminal import heading_style
 
         heading = heading_style(file)
-    return lambda sample: _write(file, text.render(sample, heading))
+    return lambda sample: _write(file, text.chunks(sample, heading))
 
 
 def _json_report(file: TextIO) -> Report:
     from kernel_delay.reporters import json
 
     # A window that was too short is a remark to a reader, but not a sample.
-    return lambda sample: None if sample.window.skipped else _write(file, json.render(sample))
+    return lambda sample: None if sample.window.skipped else _write(file, json.chunks(sample))
 
 
 def _folded_report(file: TextIO) -> Report:
     from kernel_delay.reporters import folded
 
-    return lambda sample: _write(file, folded.render(sample))
+    return lambda sample: _write(file, folded.lines(sample))
 
 
-def _write(file: TextIO, rendered: str) -> None:
+def _write(file: TextIO, chunks: Iterable[str]) -> None:
     """Write and flush: what reads a pipe has each sample when it was taken."""
-    file.write(rendered)
+    file.writelines(chunks)
     file.flush()

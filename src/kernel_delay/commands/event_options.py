@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     events.add_argument(
         "--skip-syscall-poll-events",
         action="store_true",
-        help="leave poll, ppoll and epoll_wait out of them",
+        help="leave polls out of them: poll, ppoll, epoll_wait, epoll_pwait, epoll_pwait2",
     )
     events.add_argument(
         "--syscall-filter", type=_names, metavar="NAME,…", help="only these system calls"
@@ -91,8 +91,13 @@ def event_plan(args: argparse.Namespace) -> "EventPlan | None":
     Raises UsageError where a system call has no such name.
     """
     if args.event_ns is None:
-        if args.folded is not None:
-            raise UsageError("--folded needs --syscall-events")
+        for option, value in (
+            ("--folded", args.folded),
+            ("--syscall-filter", args.syscall_filter),
+            ("--skip-syscalls", args.skip_syscalls),
+        ):
+            if value:
+                raise UsageError(f"{option} needs --syscall-events")
         return None
     from kernel_delay.capture.plan import EventPlan
     from kernel_delay.syscalls import POLLS
@@ -114,7 +119,10 @@ def event_plan(args: argparse.Namespace) -> "EventPlan | None":
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(name for name in text.split(",") if name)
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"must be names with commas between them, not {text!r}")
+    return names
 
 
 def _numbers(names: tuple[str, ...], *, known: bool = True) -> frozenset[int]:
@@ -127,5 +135,14 @@ def _numbers(names: tuple[str, ...], *, known: bool = True) -> frozenset[int]:
         if number is not None:
             numbers.add(number)
         elif known:
-            raise UsageError(f"there is no system call {name!r} on this machine: see syscalls(2)")
+            raise _unknown(name)
     return frozenset(numbers)
+
+
+def _unknown(name: str) -> UsageError:
+    from kernel_delay.probes.hint import hint
+    from kernel_delay.symbols.closest import closest_names
+    from kernel_delay.syscalls import syscall_names
+
+    likely = hint(closest_names(name, syscall_names()))
+    return UsageError(f"there is no system call {name!r} on this machine{likely}")

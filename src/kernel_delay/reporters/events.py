@@ -14,21 +14,28 @@ NS_PER_US = 1000
 
 
 def event_lines(sample: Sample, heading: Callable[[str], str]) -> Iterator[str]:
-    """The lines of the table, headings alone where there were no events; none if not asked for."""
+    """The lines of the table, headings alone where there were no events; none if not asked for.
+
+    An event comes with the lines of its stacks, as one string.
+    """
     if sample.syscall_events is None:
         return
     names = {thread.tid: printable(thread.name) for thread in sample.threads}
-    stacks = [[FRAME_INDENT + frame_text(frame) for frame in stack] for stack in sample.stacks]
+    stacks = [_stack_lines(stack) for stack in sample.stacks]
     yield ""
     yield ""
     yield heading("# SYSCALL EVENTS:")
     yield heading(COLUMNS)
     yield heading(LINE)
     for event in sample.syscall_events:
-        yield _event(event, names.get(event.tid, ""))
-        for place in (event.kernel_stack, event.user_stack):
-            if place is not None:
-                yield from stacks[place]
+        kernel = "" if event.kernel_stack is None else stacks[event.kernel_stack]
+        user = "" if event.user_stack is None else stacks[event.user_stack]
+        name = names.get(event.tid) or f"<unknown:{sample.target.pid}/{event.tid}>"
+        yield _event(event, name) + kernel + user
+
+
+def _stack_lines(stack: tuple[StackFrame, ...]) -> str:
+    return "".join(f"\n{FRAME_INDENT}{frame_text(frame)}" for frame in stack)
 
 
 def _event(event: SyscallEvent, comm: str) -> str:

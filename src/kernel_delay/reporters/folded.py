@@ -6,6 +6,7 @@ call ends in `_[k]`, by which those tools colour what the kernel did.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
 from kernel_delay.model import Sample, StackFrame
 from kernel_delay.printable import printable
@@ -13,6 +14,11 @@ from kernel_delay.printable import printable
 
 def render(sample: Sample) -> str:
     """The folded stacks of the sample's events, the heaviest first."""
+    return "".join(lines(sample))
+
+
+def lines(sample: Sample) -> Iterator[str]:
+    """The same, line by line."""
     names = {thread.tid: thread.name for thread in sample.threads}
     stacks = [";".join(_name(frame) for frame in reversed(stack)) for stack in sample.stacks]
     weights: Counter[str] = Counter()
@@ -21,7 +27,7 @@ def render(sample: Sample) -> str:
         call = f"{event.name or event.number}_[k]"
         folded = ";".join([_plain(names.get(event.tid, str(event.tid))), *user, call])
         weights[folded] += event.exit_ns - event.entry_ns
-    return "".join(f"{folded} {weight}\n" for folded, weight in weights.most_common())
+    return (f"{folded} {weight}\n" for folded, weight in weights.most_common())
 
 
 def _name(frame: StackFrame) -> str:

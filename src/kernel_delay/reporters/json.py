@@ -4,10 +4,19 @@ docs/sample.schema.json describes a Sample's.
 """
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
+from kernel_delay.model import Sample
+
 _NOT_PRINTABLE_ASCII = re.compile(r"[^\x20-\x7e]")
+
+# A string's quotes are escaped, so this is not found in any.
+_NO_EVENTS = '"syscall_events":[]'
+
+_EVENTS_AT_ONCE = 1000
 
 
 def render(document: msgspec.Struct) -> str:
@@ -16,9 +25,27 @@ def render(document: msgspec.Struct) -> str:
     It is ASCII alone: all else stands as `\\uXXXX`, so that a name can't reach
     a terminal as a control character, and no locale matters.
     """
-    # Events are made only when looked at: that is here.
-    encoded = msgspec.json.encode(document, enc_hook=tuple).decode()
-    return _NOT_PRINTABLE_ASCII.sub(_escape, encoded) + "\n"
+    return "".join(chunks(document))
+
+
+def chunks(document: msgspec.Struct) -> Iterator[str]:
+    """The same in pieces: a million events are never in memory as text all at once."""
+    if not isinstance(document, Sample) or document.syscall_events is None:
+        yield _encoded(document) + "\n"
+        return
+    events = iter(document.syscall_events)
+    others = msgspec.structs.replace(document, syscall_events=())
+    before, after = _encoded(others).split(_NO_EVENTS)
+    yield before + _NO_EVENTS[:-1]
+    separator = ""
+    while batch := list(islice(events, _EVENTS_AT_ONCE)):
+        yield separator + _encoded(batch)[1:-1]
+        separator = ","
+    yield f"]{after}\n"
+
+
+def _encoded(what: object) -> str:
+    return _NOT_PRINTABLE_ASCII.sub(_escape, msgspec.json.encode(what).decode())
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -15,7 +15,12 @@ INDENT = " " * 28
 
 def render(sample: Sample, heading: Heading = str) -> str:
     """The report of one window; `heading` may add colour to a heading."""
-    return "".join(f"{line}\n" for line in _report(sample, heading))
+    return "".join(chunks(sample, heading))
+
+
+def chunks(sample: Sample, heading: Heading = str) -> Iterator[str]:
+    """The same in pieces, each of whole lines: a million events are gigabytes of text."""
+    return (f"{lines}\n" for lines in _report(sample, heading))
 
 
 def _report(sample: Sample, heading: Heading) -> Iterator[str]:

@@ -1,0 +1,59 @@
+"""The table of syscall events: the manual's layout, whatever the names."""
+
+from pathlib import Path
+
+import pytest
+from event_samples import EVENTS, WITH_EVENTS, renamed
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+from samples import bare_sample
+
+from kernel_delay.model import Lost
+from kernel_delay.reporters import text
+
+GOLDEN = Path(__file__).parent / "golden" / "events.txt"
+
+
+def test_table_is_the_golden_text() -> None:
+    without = text.render(structs.replace(WITH_EVENTS, syscall_events=None))
+    assert text.render(WITH_EVENTS) == without + GOLDEN.read_text()
+
+
+def test_no_events_are_headings_alone() -> None:
+    without = text.render(structs.replace(WITH_EVENTS, syscall_events=None))
+    headings = "".join(GOLDEN.read_text().splitlines(keepends=True)[:5])
+    assert text.render(structs.replace(WITH_EVENTS, syscall_events=())) == without + headings
+
+
+@given(name=st.text(), old=st.sampled_from(["revalidator14", "main", "do_syscall_64"]))
+def test_no_name_forges_a_line(name: str, old: str) -> None:
+    report = text.render(renamed(WITH_EVENTS, old, name))
+    assert len(report.split("\n")) == len(text.render(WITH_EVENTS).split("\n"))
+    assert report.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("lost", "remark"),
+    [
+        (Lost(events=7), "# WARNING: no room for 7 events in the buffer"),
+        (Lost(shorter_events=8), "# WARNING: the longest events are above; 8 shorter ones"),
+        (Lost(stacks=9), "# WARNING: no room for the stacks of 9 events."),
+        (Lost(short_stacks=6), "# WARNING: the user stacks of 6 events are not whole: the cop"),
+        (Lost(broken_stacks=5), "# WARNING: the user stacks of 5 events are not whole: there"),
+    ],
+)
+def test_each_loss_is_told_after_the_table(lost: Lost, remark: str) -> None:
+    table, blank, line = text.render(structs.replace(WITH_EVENTS, lost=lost)).rsplit("\n", 3)[:3]
+    assert (table + "\n").endswith(GOLDEN.read_text())
+    assert blank == ""
+    assert line.startswith(remark)
+
+
+def test_chunks_are_whole_lines_and_few_at_a_time() -> None:
+    many = structs.replace(WITH_EVENTS, syscall_events=EVENTS * 1000)
+    chunks = list(text.chunks(many))
+    assert all(chunk.endswith("\n") for chunk in chunks)
+    assert max(map(len, chunks)) < 1000
+    assert "".join(chunks) == text.render(many)
+    assert list(text.chunks(bare_sample())) == text.render(bare_sample()).splitlines(keepends=True)
