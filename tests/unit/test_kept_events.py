@@ -82,6 +82,7 @@ def test_json_is_that_of_events_made_before(fields: list[dict[str, int]]) -> Non
 
 def test_a_million_events_are_written_in_small_pieces() -> None:
     number = syscall_number("futex")
+    assert number is not None
     one = {"entry_ns": 1, "exit_ns": 3, "value": -11, "syscall": number, "tid": 7}
     stacks = {"kernel_stack": NO_STACK, "user_stack": 2}
     sample = structs.replace(WITH_EVENTS, syscall_events=kept([{**one, **stacks}] * 10_000))

@@ -16,7 +16,7 @@ class KeptEvents(Sequence[SyscallEvent]):
     """Events of 40 bytes each. A million SyscallEvents would take ten times that."""
 
     def __init__(
-        self, events: Any, count: int, kernel_places: list[Place], user_places: list[Place]
+        self, events: Any, count: int, kernel_places: Sequence[Place], user_places: Sequence[Place]
     ) -> None:
         """Take over `count` struct kept_event, whose stacks are at those places by index."""
         self._events = ffi.buffer(events, count * ffi.sizeof("struct kept_event"))
