@@ -45,6 +45,8 @@ static AS_WRITTEN void stop_here(void)
 	char c;
 
 	system_call(SYS_read, 0, (long)&c, 1);
+	/* A call that begins and ends when somebody watches. */
+	system_call(SYS_getppid, 0, 0, 0);
 }
 
 static void announce(void)
@@ -81,6 +83,12 @@ static AS_WRITTEN void with_alloca(size_t size)
 static AS_WRITTEN void alloca_sizes(void)
 {
 	with_alloca(100 + (size_t)getpid() % 1000);
+}
+
+/* More than a page of stack, and than the 16 KiB that are copied by default. */
+static AS_WRITTEN void big_frame(void)
+{
+	with_alloca(20000);
 }
 
 static inline __attribute__((always_inline)) void inlined_inner(void)
@@ -238,6 +246,7 @@ static const struct {
 } chains[] = {
 	{"recursion", recursion},
 	{"alloca", alloca_sizes},
+	{"big", big_frame},
 	{"inlined", inlined},
 	{"library", library},
 	{"signal", signal_handler},

@@ -114,16 +114,16 @@ static __always_inline void report_syscall(void *ctx, struct pt_regs *regs, stru
 {
 	struct syscall_event *event;
 
-	if (options.stack_mode != STACK_NONE) {
-		if (report_with_stacks(ctx, regs, thread, value, moment))
-			return;
-		count_up(&control.missed_stacks);
-	}
+	if (options.stack_mode != STACK_NONE &&
+	    report_with_stacks(ctx, regs, thread, value, moment))
+		return;
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		count_up(&control.missed_syscall_events);
 		return;
 	}
+	if (options.stack_mode != STACK_NONE)
+		count_up(&control.missed_stacks);
 	fill_event(event, thread, value, moment);
 	event->has_stacks = 0;
 	bpf_ringbuf_submit(event, SUBMIT_FLAGS);

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stopped_thread import StoppedThread, stopped
 
+from kernel_delay.model import StackFrame
 from kernel_delay.symbols import AddressSpace, Frame, ProcessImage, Stack
 
 WORKLOADS = Path(__file__).parents[2] / "workloads"
@@ -23,6 +24,26 @@ FLAGS = [
     "-Wl,--build-id",
     "-Wl,-z,lazy",
 ]
+
+X86_64 = os.uname().machine == "x86_64"
+
+# By the chain's name, its functions from the innermost to main.
+TO_MAIN = {
+    "recursion": ["stop_here", *["recurse"] * 6, "recursion", "main"],
+    "alloca": ["stop_here", "with_alloca", "alloca_sizes", "main"],
+    "library": ["stop_here", "library_inner", "library_enter", "library", "main"],
+    "signal": ["stop_here", "on_signal", "(signal)", "interrupted", "signal_handler", "main"],
+    "fault": ["stop_here", "on_signal", "(signal)", "faults_at_once", "fault", "main"],
+}
+if X86_64:
+    TO_MAIN["generated"] = ["stop_here", "[anon]", "run_generated", "generated", "main"]
+
+
+def short_name(frame: Frame | StackFrame) -> str | None:
+    """The function; for code that has none of its own, what it is."""
+    if frame.name in ("__restore_rt", "__kernel_rt_sigreturn"):
+        return "(signal)"
+    return frame.name or frame.object
 
 
 def build(directory: Path) -> Path:

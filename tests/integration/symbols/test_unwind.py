@@ -1,34 +1,21 @@
 """Stacks of a program whose call chains are known: each frame, no more and no less."""
 
-import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from call_chains import frames_after_exit, running, stopped_in_read
+from call_chains import (
+    TO_MAIN,
+    X86_64,
+    frames_after_exit,
+    running,
+    short_name,
+    stopped_in_read,
+)
 
-from kernel_delay.symbols import AddressSpace, Frame, ProcessImage
-
-X86_64 = os.uname().machine == "x86_64"
-
-TO_MAIN = {
-    "recursion": ["stop_here", *["recurse"] * 6, "recursion", "main"],
-    "alloca": ["stop_here", "with_alloca", "alloca_sizes", "main"],
-    "library": ["stop_here", "library_inner", "library_enter", "library", "main"],
-    "signal": ["stop_here", "on_signal", "(signal)", "interrupted", "signal_handler", "main"],
-    "fault": ["stop_here", "on_signal", "(signal)", "faults_at_once", "fault", "main"],
-}
-if X86_64:
-    TO_MAIN["generated"] = ["stop_here", "[anon]", "run_generated", "generated", "main"]
-
-
-def short_name(frame: Frame) -> str | None:
-    """The function; for code that has none of its own, what it is."""
-    if frame.name in ("__restore_rt", "__kernel_rt_sigreturn"):
-        return "(signal)"
-    return frame.name or frame.object
+from kernel_delay.symbols import AddressSpace, ProcessImage
 
 
 @pytest.mark.parametrize("chain", TO_MAIN)

@@ -23,20 +23,22 @@ def test_gdb_sees_the_same_frames(call_chain: Path, chain: str, tmp_path: Path) 
             ours = space.unwind(registers, copy, sp)
             frames = space.frames(ours)
             space.close()
-        script = tmp_path / "print_frames.py"
-        script.write_text(f"tid = {run.tid}{PRINT_FRAMES}")
-        gdb = subprocess.run(
-            ["gdb", "-nx", "-batch", "-p", str(run.process.pid), "-x", script],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    theirs = [line.split()[1:] for line in gdb.stdout.split("\n") if line.startswith("FRAME ")]
-    assert [int(pc, 16) for pc, _ in theirs] == list(ours.pcs)
+        theirs = frames_by_gdb(run.process.pid, run.tid, tmp_path)
+    assert [pc for pc, _ in theirs] == list(ours.pcs)
     # Of several names for one address in libc gdb may show another.
     own = [i for i, frame in enumerate(frames) if "call_chain" in (frame.object or "")]
     assert len(own) > 3
     assert [theirs[i][1] for i in own] == [frames[i].name for i in own]
+
+
+def frames_by_gdb(pid: int, tid: int, directory: Path) -> list[tuple[int, str]]:
+    """Let gdb print a thread's frames: pc and name, innermost first."""
+    script = directory / "print_frames.py"
+    script.write_text(f"tid = {tid}{PRINT_FRAMES}")
+    command = ["gdb", "-nx", "-batch", "-p", str(pid), "-x", script]
+    gdb = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = [line.split() for line in gdb.stdout.split("\n") if line.startswith("FRAME ")]
+    return [(int(pc, 16), name) for _, pc, name in lines]
 
 
 PRINT_FRAMES = """

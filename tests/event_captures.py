@@ -1,0 +1,97 @@
+"""Syscall events of a process, captured as the command does, for tests of what comes out."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from msgspec import structs
+
+from kernel_delay.capture.plan import EventPlan, WindowPlan
+from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.capture.windows import LEAD_NS, Windows
+from kernel_delay.model import Sample, StackFrame, SyscallEvent
+from kernel_delay.syscalls import syscall_number
+from kernel_delay.target import find_target
+
+LONG_ENOUGH_S = 60.0
+"""A window that the process's exit is to end."""
+
+
+def capture(
+    pid: int,
+    events: EventPlan | None,
+    when_open: Callable[[], None] = lambda: None,
+    sample_time_s: float = LONG_ENOUGH_S,
+) -> Sample:
+    """Measure the process in one window; `when_open` is called when that is open."""
+    opened = threading.Event()
+    real_open = Windows.open
+
+    def open_window(self: Windows, duration_ns: int | None) -> int:
+        epoch = real_open(self, duration_ns)
+        opened.set()
+        return epoch
+
+    def go_on() -> None:
+        opened.wait()
+        time.sleep(2 * LEAD_NS / 1e9)
+        when_open()
+
+    plan = WindowPlan(sample_time_ns=int(sample_time_s * 1e9))
+    caller = threading.Thread(target=go_on)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Windows, "open", open_window)
+        caller.start()
+        try:
+            with Session(find_target(pid), plan, SessionOptions(events=events)) as session:
+                (sample,) = session.samples()
+        finally:
+            opened.set()
+            caller.join()
+    return sample
+
+
+def event_plan(*names: str, **options: object) -> EventPlan:
+    """A plan for the system calls of these names."""
+    numbers = [syscall_number(name) for name in names]
+    wanted = frozenset(number for number in numbers if number is not None)
+    return structs.replace(EventPlan(syscalls=wanted or None), **options)
+
+
+def events_of(sample: Sample) -> list[SyscallEvent]:
+    """The events, which there must be."""
+    assert sample.syscall_events is not None
+    return list(sample.syscall_events)
+
+
+def user_stack(sample: Sample, event: SyscallEvent) -> tuple[StackFrame, ...]:
+    """The event's user stack, which there must be."""
+    assert event.user_stack is not None
+    return sample.stacks[event.user_stack]
+
+
+def check_sums(sample: Sample) -> None:
+    """Each event is in the tables, and nothing is in these that was no event or lost."""
+    events = events_of(sample)
+    counts: Counter[tuple[int, int]] = Counter()
+    totals: Counter[tuple[int, int]] = Counter()
+    most: dict[tuple[int, int], int] = {}
+    for event in events:
+        key, length_ns = (event.tid, event.number), event.exit_ns - event.entry_ns
+        counts[key] += 1
+        totals[key] += length_ns
+        most[key] = max(length_ns, most.get(key, 0))
+        assert sample.window.start_ns <= event.entry_ns <= event.exit_ns < sample.window.stop_ns
+    tables = {
+        (thread.tid, call.number): call for thread in sample.threads for call in thread.syscalls
+    }
+    lost = sample.lost.events + sample.lost.shorter_events
+    assert sum(counts.values()) + lost == sum(call.count for call in tables.values())
+    assert counts.keys() <= tables.keys()
+    assert all(counts[key] <= tables[key].count for key in counts)
+    if not lost:
+        for key, call in tables.items():
+            assert (counts[key], totals[key], most[key]) == (call.count, call.total_ns, call.max_ns)
+    assert [event.entry_ns for event in events] == sorted(event.entry_ns for event in events)
