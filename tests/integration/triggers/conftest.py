@@ -1,0 +1,92 @@
+"""Workloads with triggers, and captures of them."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from captures import Command
+from workloads import Workload, compile_workload
+
+from kernel_delay import preflight
+from kernel_delay.errors import KernelDelayError
+from kernel_delay.probes.user import UPROBE_PMU
+
+
+class StartWorkload(Protocol):
+    """The fixtures `start_rounds` and `start_hits`."""
+
+    def __call__(self, *arguments: object) -> Workload: ...
+
+
+class StartCommand(Protocol):
+    """The fixture `start_command`."""
+
+    def __call__(self, *arguments: object) -> Command: ...
+
+
+@pytest.fixture(scope="session")
+def measurable() -> None:
+    """Skips where this user on this kernel can't measure at all."""
+    try:
+        preflight.check()
+    except KernelDelayError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def uprobes(measurable: None) -> None:
+    """Skips where the kernel has no uprobes."""
+    if not UPROBE_PMU.exists():
+        pytest.skip("this kernel has no uprobes")
+
+
+@pytest.fixture
+def closing() -> Iterator[ExitStack]:
+    """What to end with the test, whatever becomes of it."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def rounds_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_workload("rounds", tmp_path_factory.mktemp("rounds"))
+
+
+@pytest.fixture(scope="session")
+def hits_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_workload("hits", tmp_path_factory.mktemp("hits"))
+
+
+@pytest.fixture
+def start_rounds(uprobes: None, rounds_program: Path, closing: ExitStack) -> StartWorkload:
+    """Start tests/workloads/rounds.c."""
+    return _starter(rounds_program, closing)
+
+
+@pytest.fixture
+def start_hits(uprobes: None, hits_program: Path, closing: ExitStack) -> StartWorkload:
+    """Start tests/workloads/hits.c."""
+    return _starter(hits_program, closing)
+
+
+def _starter(program: Path, closing: ExitStack) -> StartWorkload:
+    def start(*arguments: object) -> Workload:
+        workload = Workload(program, *arguments)
+        closing.callback(workload.kill)
+        return workload
+
+    return start
+
+
+@pytest.fixture
+def start_command(measurable: None, tmp_path: Path, closing: ExitStack) -> StartCommand:
+    """Start kernel-delay with some arguments."""
+
+    def start(*arguments: object) -> Command:
+        command = Command(tmp_path, *arguments)
+        closing.callback(command.kill)
+        return command
+
+    return start

@@ -1,0 +1,16 @@
+"""How many windows the tests take where the CPU is emulated, and everything is slow."""
+
+from pathlib import Path
+
+EMULATED_DIVISOR = 20
+"""QEMU's TCG runs a uprobe's trap, and all else, some 10 to 30 times slower than a CPU does."""
+
+
+def is_emulated() -> bool:
+    """Whether this machine's CPU is QEMU's TCG: it has a model name of its own."""
+    return "QEMU TCG CPU" in Path("/proc/cpuinfo").read_text()
+
+
+def scaled(count: int) -> int:
+    """Return `count`, or where the CPU is emulated a twentieth of it."""
+    return count // EMULATED_DIVISOR if is_emulated() else count

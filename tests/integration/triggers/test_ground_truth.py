@@ -1,0 +1,65 @@
+"""Windows against what the measured process itself knows of them."""
+
+from itertools import islice
+
+import pytest
+from captures import HANGS_NS, session, trigger
+from conftest import StartWorkload
+from scale import scaled
+from workloads import Round
+
+from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.model import Lost, Sample
+
+BATCHES = 5
+BATCH = scaled(2_000)  # fewer than the kernel has room for, so that none depends on our speed
+PERIOD_NS = 100_000
+SLEEP_NS = 20_000  # of rounds.c
+
+
+def assert_in_bounds(sample: Sample, known: Round) -> None:
+    """The edges lie where the probes are: within what the process's own clock says."""
+    window = sample.window
+    assert known.outer_start_ns <= window.start_ns <= known.inner_start_ns
+    assert known.inner_stop_ns <= window.stop_ns <= known.outer_stop_ns
+    assert window.duration_ns == window.stop_ns - window.start_ns
+
+
+def assert_counts(sample: Sample, pid: int, known: Round) -> None:
+    """Each call that was made within, and no other one."""
+    calls = {stats.name: stats for thread in sample.threads for stats in thread.syscalls}
+    counts = {name: stats.count for name, stats in calls.items() if name != "clock_gettime"}
+    expected = {"getppid": known.getppids, "nanosleep": known.nanosleeps}
+    assert counts == {name: count for name, count in expected.items() if count}
+    assert {thread.tid for thread in sample.threads} <= {pid}
+    if known.nanosleeps:
+        slept_ns = calls["nanosleep"].total_ns
+        assert known.nanosleeps * SLEEP_NS <= slept_ns <= sample.window.duration_ns
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"),
+    [
+        ("u:kd_rounds:start", "u:kd_rounds:stop"),
+        ("up:round_work", "ur:round_work"),
+    ],
+)
+def test_every_window_is_exact(start_rounds: StartWorkload, start: str, stop: str) -> None:
+    workload = start_rounds(PERIOD_NS)
+    plan = WindowPlan(
+        sample_time_ns=1,
+        count=BATCHES * BATCH,
+        start=trigger(start, workload.pid),
+        stop=trigger(stop, workload.pid),
+        timeout_ns=HANGS_NS,
+    )
+    with session(workload.pid, plan) as running:
+        samples = running.samples()
+        for _ in range(BATCHES):
+            workload.go(BATCH)
+            rounds = workload.rounds()
+            for sample, known in zip(islice(samples, BATCH), rounds, strict=True):
+                assert_in_bounds(sample, known)
+                assert_counts(sample, workload.pid, known)
+                assert sample.lost == Lost()
+        assert list(samples) == []
