@@ -2,10 +2,11 @@
 /*
  * Threads that hit triggers at the same moment, and remember when.
  *
- * hits ROLES HITS: one thread for each letter of ROLES, s calling start_hit()
- * HITS times and p stop_hit(). Prints "ready", waits for a line of input, and at
- * the end prints a line a hit: the thread's id, the letter, and its clock before
- * and after the call. It exits at the end of its input.
+ * hits ROLES HITS: one thread for each letter of ROLES, which HITS times calls
+ * start_hit() (s), stop_hit() (p) or one after the other (b). Prints "ready",
+ * waits for a line of input, and at the end prints a line a hit: the thread's
+ * id, s or p, and its clock before and after the call; and "end". It exits at
+ * the end of its input.
  *
  * For each hit all threads meet first; then each is late by a small time of its
  * own, which changes from hit to hit.
@@ -30,6 +31,7 @@
 #define SPINS 2000
 
 struct hit {
+	char role;
 	int64_t before_ns;
 	int64_t after_ns;
 };
@@ -86,11 +88,12 @@ static void *hit_all(void *argument)
 		int64_t due_ns;
 
 		meet(number);
+		hit->role = thread->role == 'b' ? "sp"[number % 2] : thread->role;
 		due_ns = now_ns() + rand_r(&random) % LATEST_NS;
 		do
 			hit->before_ns = now_ns();
 		while (hit->before_ns < due_ns);
-		if (thread->role == 's')
+		if (hit->role == 's')
 			start_hit();
 		else
 			stop_hit();
@@ -123,7 +126,7 @@ int main(int argc, char **argv)
 
 		pthread_join(thread->handle, NULL);
 		for (long number = 0; number < hit_count; number++)
-			printf("%ld %c %ld %ld\n", thread->tid, thread->role,
+			printf("%ld %c %ld %ld\n", thread->tid, thread->hits[number].role,
 			       thread->hits[number].before_ns, thread->hits[number].after_ns);
 	}
 	puts("end");

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workloads import HANGS_S, wait_until
+from targets import HANGS_S, wait_until
 
 from kernel_delay.capture.plan import TriggerPoints, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import pytest
 from captures import Command
-from workloads import Workload, compile_workload
+from targets import Workload, compile_workload
 
 from kernel_delay import preflight
 from kernel_delay.errors import KernelDelayError

@@ -4,14 +4,13 @@ from itertools import islice
 
 import pytest
 from captures import HANGS_NS, session, trigger
-from conftest import StartWorkload
 from scale import scaled
-from workloads import Round
+from targets import Round
 
+from conftest import StartWorkload
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.model import Lost, Sample
 
-BATCHES = 5
 BATCH = scaled(2_000)  # fewer than the kernel has room for, so that none depends on our speed
 PERIOD_NS = 100_000
 SLEEP_NS = 20_000  # of rounds.c
@@ -38,24 +37,26 @@ def assert_counts(sample: Sample, pid: int, known: Round) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "stop"),
+    ("start", "stop", "batches"),
     [
-        ("u:kd_rounds:start", "u:kd_rounds:stop"),
-        ("up:round_work", "ur:round_work"),
+        ("u:kd_rounds:start", "u:kd_rounds:stop", 5),
+        ("up:round_work", "ur:round_work", 1),
     ],
 )
-def test_every_window_is_exact(start_rounds: StartWorkload, start: str, stop: str) -> None:
+def test_every_window_is_exact(
+    start_rounds: StartWorkload, start: str, stop: str, batches: int
+) -> None:
     workload = start_rounds(PERIOD_NS)
     plan = WindowPlan(
         sample_time_ns=1,
-        count=BATCHES * BATCH,
+        count=batches * BATCH,
         start=trigger(start, workload.pid),
         stop=trigger(stop, workload.pid),
         timeout_ns=HANGS_NS,
     )
     with session(workload.pid, plan) as running:
         samples = running.samples()
-        for _ in range(BATCHES):
+        for _ in range(batches):
             workload.go(BATCH)
             rounds = workload.rounds()
             for sample, known in zip(islice(samples, BATCH), rounds, strict=True):

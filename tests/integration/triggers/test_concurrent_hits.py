@@ -1,0 +1,126 @@
+"""Start and stop hits of several threads at the same moment.
+
+Each thread remembers its clock before and after each of its hits. What is
+asserted holds whatever the scheduler does: a hit that began after another one
+had ended came after it.
+"""
+
+from bisect import bisect_left
+from itertools import pairwise
+
+import pytest
+from captures import HANGS_NS, session, trigger
+from scale import scaled
+from targets import Hit, Workload
+
+from conftest import StartWorkload
+from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.model import Lost, Sample, TriggerHit
+
+HITS = scaled(1_000)  # of each thread; there is room for all windows they can open
+
+
+class Hits:
+    """Some threads' hits, by their own word."""
+
+    def __init__(self, hits: list[Hit]) -> None:
+        self._all = sorted(hits, key=lambda hit: hit.before_ns)
+        self._begun = [hit.before_ns for hit in self._all]
+
+    def of(self, tid: int) -> "Hits":
+        return Hits([hit for hit in self._all if hit.tid == tid])
+
+    def at(self, by: TriggerHit | None, moment_ns: int) -> Hit:
+        """The hit of that thread at that moment; there must be one."""
+        assert by is not None
+        (hit,) = (
+            hit
+            for hit in self._all[: bisect_left(self._begun, moment_ns + 1)]
+            if hit.tid == by.tid and hit.after_ns >= moment_ns
+        )
+        return hit
+
+    def surely_between(self, first: Hit, last: Hit) -> list[Hit]:
+        """Those that began after `first` had ended, and ended before `last` began."""
+        begin = bisect_left(self._begun, first.after_ns + 1)
+        end = bisect_left(self._begun, last.before_ns)
+        return [hit for hit in self._all[begin:end] if hit.after_ns < last.before_ns]
+
+
+def closed_windows(
+    workload: Workload, start: str, stop: str, *, same_thread: bool = False
+) -> tuple[list[Sample], list[Hit]]:
+    """The windows that a trigger closed, and the workload's own hits."""
+    plan = WindowPlan(
+        sample_time_ns=1,
+        count=1_000_000,
+        start=trigger(start, workload.pid),
+        stop=trigger(stop, workload.pid),
+        same_thread=same_thread,
+        timeout_ns=HANGS_NS,
+    )
+    with session(workload.pid, plan) as running:
+        workload.go()
+        hits = workload.hits()
+        workload.finish()
+        samples = list(running.samples())
+    assert all(sample.lost == Lost() for sample in samples)
+    return [sample for sample in samples if sample.window.ended_by == "trigger"], hits
+
+
+def assert_in_order(samples: list[Sample]) -> None:
+    """No window is empty or negative, and none begins before the last one ended."""
+    assert samples
+    for sample in samples:
+        assert sample.window.start_ns < sample.window.stop_ns
+    for sample, following in pairwise(samples):
+        assert sample.window.stop_ns <= following.window.start_ns
+
+
+@pytest.mark.parametrize("roles", ["sp", "sspp", "bbb"])
+def test_from_the_first_start_to_the_first_stop_after_it(
+    start_hits: StartWorkload, roles: str
+) -> None:
+    workload = start_hits(roles, HITS)
+    samples, hits = closed_windows(workload, "up:start_hit", "up:stop_hit")
+    assert_in_order(samples)
+    starts = Hits([hit for hit in hits if hit.role == "s"])
+    stops = Hits([hit for hit in hits if hit.role == "p"])
+    last_stop = Hit(0, "p", 0, 0)
+    for window in (sample.window for sample in samples):
+        start = starts.at(window.start_trigger, window.start_ns)
+        stop = stops.at(window.stop_trigger, window.stop_ns)
+        assert starts.surely_between(last_stop, start) == []
+        assert stops.surely_between(start, stop) == []
+        last_stop = stop
+
+
+def test_only_the_thread_that_opened_a_window_closes_it(start_hits: StartWorkload) -> None:
+    workload = start_hits("bbb", HITS)
+    samples, hits = closed_windows(workload, "up:start_hit", "up:stop_hit", same_thread=True)
+    assert_in_order(samples)
+    starts = Hits([hit for hit in hits if hit.role == "s"])
+    stops = Hits([hit for hit in hits if hit.role == "p"])
+    for window in (sample.window for sample in samples):
+        start = starts.at(window.start_trigger, window.start_ns)
+        stop = stops.at(window.stop_trigger, window.stop_ns)
+        assert start.tid == stop.tid
+        assert stops.of(start.tid).surely_between(start, stop) == []
+    assert len({s.window.start_trigger.tid for s in samples if s.window.start_trigger}) == 3
+
+
+@pytest.mark.parametrize("roles", ["s", "ss", "sss"])
+def test_windows_of_one_trigger_abut(start_hits: StartWorkload, roles: str) -> None:
+    workload = start_hits(roles, HITS)
+    samples, hits = closed_windows(workload, "up:start_hit", "up:start_hit")
+    assert_in_order(samples)
+    known = Hits(hits)
+    for sample, following in pairwise(samples):
+        assert sample.window.stop_ns == following.window.start_ns
+        assert sample.window.stop_trigger == following.window.start_trigger
+    for window in (sample.window for sample in samples):
+        start = known.at(window.start_trigger, window.start_ns)
+        stop = known.at(window.stop_trigger, window.stop_ns)
+        assert known.surely_between(start, stop) == []
+    if roles == "s":
+        assert len(samples) == len(hits) - 1
