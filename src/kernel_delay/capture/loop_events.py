@@ -6,8 +6,11 @@ from types import MappingProxyType, TracebackType
 from typing import Self
 
 from kernel_delay.capture._ovs_records import ffi, lib
+from kernel_delay.capture.objects import refusal
 from kernel_delay.capture.ovs_programs import OvsPrograms, text
+from kernel_delay.libbpf import BpfError
 from kernel_delay.ovs.bridge_loop import LoopEvent, Probe
+from kernel_delay.probes.attach_points import UserProbe
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.user import resolve_usdt
 from kernel_delay.triggers import UsdtTrigger
@@ -40,9 +43,12 @@ class LoopEvents:
                 OvsPrograms("bridge_loop", self._pid, RING_BYTES)
             )
             self._programs.load()
-            for probe, places in self._places.items():
-                for place in places:
-                    self._programs.attach_place(f"on_{probe}", place)
+            try:
+                for probe, places in self._places.items():
+                    for place in places:
+                        self._attach(f"on_{probe}", place)
+            except BpfError as error:
+                raise refusal(error) from error
             self._closing = failing.pop_all()
         return self
 
@@ -54,6 +60,18 @@ class LoopEvents:
     ) -> None:
         """Detach and unload."""
         self._closing.close()
+
+    def _attach(self, program: str, place: UserProbe) -> None:
+        self._programs.attach(
+            lambda program: program.attach_uprobe(
+                self._pid,
+                place.path,
+                place.file_offset,
+                is_return=False,
+                semaphore_offset=place.semaphore_offset,
+            ),
+            program,
+        )
 
     def take(self) -> Iterator[tuple[LoopEvent, bool]]:
         """Yield the new events, and with each whether others were lost since the one before."""

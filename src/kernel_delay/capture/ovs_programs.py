@@ -1,6 +1,6 @@
 """What the programs that follow Open vSwitch have in common: see bpf/ovs_event.h."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -8,10 +8,8 @@ from typing import Any, Self
 from kernel_delay.capture._ovs_records import ffi
 from kernel_delay.capture._records import lib as shared
 from kernel_delay.capture.namespace import find_process
-from kernel_delay.capture.objects import load_object, open_object, refusal
-from kernel_delay.errors import KernelDelayError
-from kernel_delay.libbpf import BpfError, Records
-from kernel_delay.probes.attach_points import UserProbe
+from kernel_delay.capture.objects import load_object, open_object
+from kernel_delay.libbpf import Link, Program, Records
 
 LARGEST_EVENT = 8192
 
@@ -61,24 +59,14 @@ class OvsPrograms:
         self._records = Records(self.object.map("events"), LARGEST_EVENT)
         self.closing.callback(self._records.close)
 
-    def attach_place(self, program: str, place: UserProbe) -> None:
-        """Attach a program to one place of a USDT probe that it reads no arguments of."""
-        try:
-            link = self.object.program(program).attach_uprobe(
-                self.pid,
-                place.path,
-                place.file_offset,
-                is_return=False,
-                semaphore_offset=place.semaphore_offset,
-            )
-        except BpfError as error:
-            raise self.refused(error) from error
-        self.closing.callback(link.close)
+    @property
+    def control(self) -> Any:
+        """The struct ovs_control that the loaded programs share with this process."""
+        return self._control
 
-    @staticmethod
-    def refused(error: BpfError) -> KernelDelayError:
-        """What to tell the user of an attachment that failed."""
-        return refusal(error)
+    def attach(self, attach: Callable[[Program], Link], program: str) -> None:
+        """Attach a program, until close(). Raises BpfError."""
+        self.closing.callback(attach(self.object.program(program)).close)
 
     def records(self) -> Iterator[bytes]:
         """Take away and yield the events that are there, each as its struct's bytes."""
@@ -86,7 +74,8 @@ class OvsPrograms:
 
     def lost(self, event_type: int) -> int:
         """Return how many events of that type found no room since the programs were attached."""
-        return int(shared.load_counter(ffi.addressof(self._control.lost_of_type, event_type)))
+        counter = ffi.addressof(self._control.lost_of_type, event_type)
+        return int(shared.load_counter(counter))
 
 
 def text(array: Any) -> str:

@@ -5,7 +5,7 @@ line turns into a usage error that names the option.
 """
 
 import os
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError
 from decimal import Decimal, InvalidOperation
 
 NS_PER_S = 1_000_000_000
@@ -25,6 +25,9 @@ STACK_BYTES_MAX = 65536
 """Of bpf/records.h: a stack is copied by pages of 4 KiB, and up to 64 KiB of it."""
 
 MOST_STACKS = 1_000_000
+
+CAPTURED_MIN, CAPTURED_MAX = 64, 2048
+"""Of a packet or flow key, in bytes. Less would not hold the fields that upcalls are told by."""
 
 
 def process_id(text: str) -> int:
@@ -81,6 +84,33 @@ def stack_bytes(text: str) -> int:
     """How much of a stack to copy: rounded up to whole pages of the copy."""
     size = _integer(text, lowest=1, highest=STACK_BYTES_MAX)
     return -(-size // STACK_PAGE) * STACK_PAGE
+
+
+def captured_bytes(text: str) -> int:
+    """How much of a packet or of a flow key to capture."""
+    return _integer(text, lowest=CAPTURED_MIN, highest=CAPTURED_MAX)
+
+
+def add_capture_sizes(parser: ArgumentParser, packet_option: str) -> None:
+    """Add the options that say so; that of the packet has another letter in each command."""
+    parser.add_argument(
+        packet_option,
+        "--packet-size",
+        type=captured_bytes,
+        default=64,
+        metavar="BYTES",
+        help=f"capture so much of each packet, {CAPTURED_MIN} to {CAPTURED_MAX}"
+        " (default: %(default)s)",
+    )
+    parser.add_argument(
+        "-f",
+        "--flow-key-size",
+        type=captured_bytes,
+        default=64,
+        metavar="BYTES",
+        help=f"capture so much of each flow key, {CAPTURED_MIN} to {CAPTURED_MAX}"
+        " (default: %(default)s)",
+    )
 
 
 def _integer(text: str, lowest: int, highest: int | None = None) -> int:

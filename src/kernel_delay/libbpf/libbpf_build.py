@@ -66,6 +66,9 @@ struct bpf_link *bpf_program__attach_uprobe_opts(const struct bpf_program *progr
 struct bpf_link *bpf_program__attach_kprobe_opts(const struct bpf_program *program,
                                                  const char *function,
                                                  const struct bpf_kprobe_opts *options);
+struct bpf_link *bpf_program__attach_usdt(const struct bpf_program *program, pid_t pid,
+                                          const char *path, const char *provider,
+                                          const char *name, const void *options);
 struct bpf_link *bpf_program__attach_perf_event(const struct bpf_program *program, int fd);
 int open_tracepoint(uint64_t id);
 int bpf_link__fd(const struct bpf_link *link);

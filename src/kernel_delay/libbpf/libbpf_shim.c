@@ -22,33 +22,35 @@ static char log_text[64 * 1024];
 static size_t log_length;
 static int log_shown_level = -1;
 
-static void keep(const char *line, size_t length)
+static void keep(const char *message, size_t length)
 {
-	if (length > sizeof(log_text))
+	if (length > sizeof(log_text)) {
+		message += length - sizeof(log_text);
 		length = sizeof(log_text);
+	}
 	if (log_length + length > sizeof(log_text)) {
 		size_t kept = sizeof(log_text) - length;
 
 		memmove(log_text, log_text + log_length - kept, kept);
 		log_length = kept;
 	}
-	memcpy(log_text + log_length, line, length);
+	memcpy(log_text + log_length, message, length);
 	log_length += length;
 }
 
+/* A message can be a verifier's whole log, whose end says what it did not like. */
 static int print_log(enum libbpf_print_level level, const char *format, va_list arguments)
 {
-	static char line[32 * 1024];
-	int length = vsnprintf(line, sizeof(line), format, arguments);
+	char *message = NULL;
+	int length = vasprintf(&message, format, arguments);
 
 	if (length < 0)
 		return length;
-	if ((size_t)length >= sizeof(line))
-		length = sizeof(line) - 1;
 	if (level <= LIBBPF_INFO)
-		keep(line, length);
+		keep(message, length);
 	if ((int)level <= log_shown_level)
-		fwrite(line, 1, length, stderr);
+		fwrite(message, 1, length, stderr);
+	free(message);
 	return length;
 }
 

@@ -70,6 +70,16 @@ class Program:
         )
         return _link(link, f"attaching {self.name} to {path}+{offset:#x}")
 
+    def attach_usdt(self, pid: int, path: str, provider: str, name: str) -> Link:
+        """Attach to all places of a USDT probe in a file, for the process `pid` only.
+
+        The program reads the probe's arguments with libbpf's bpf_usdt_arg().
+        """
+        link = lib.bpf_program__attach_usdt(
+            self._handle, pid, os.fsencode(path), provider.encode(), name.encode(), ffi.NULL
+        )
+        return _link(link, f"attaching {self.name} to {path}")
+
     def attach_kprobe(self, function: str, offset: int, *, is_return: bool) -> Link:
         """Attach to a place in a kernel function, or to its return."""
         options = ffi.new("struct bpf_kprobe_opts *")

@@ -1,0 +1,28 @@
+"""Whether the kernel's datapath, the module openvswitch, can be looked into."""
+
+from pathlib import Path
+
+MODULE = Path("/sys/module/openvswitch")
+MODULE_BTF = Path("/sys/kernel/btf/openvswitch")
+KALLSYMS = Path("/proc/kallsyms")
+
+
+def why_no_datapath() -> str | None:
+    """Say why programs can't look into the kernel's datapath; None if they can."""
+    if MODULE_BTF.exists() or _built_in():
+        return None
+    if not MODULE.exists():
+        return "the kernel module openvswitch is not loaded"
+    return (
+        f"the kernel module openvswitch has no BTF ({MODULE_BTF} is not there): it takes a kernel"
+        " built with CONFIG_DEBUG_INFO_BTF_MODULES=y"
+    )
+
+
+def _built_in() -> bool:
+    """Whether the datapath is a part of the kernel itself, and so in the kernel's own BTF."""
+    try:
+        with KALLSYMS.open() as symbols:
+            return any(line.rstrip().endswith(" ovs_dp_upcall") for line in symbols)
+    except OSError:
+        return False

@@ -1,0 +1,117 @@
+"""Upcalls, one by one, as text and as comments on packets."""
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from kernel_delay.ovs.flow_key import datapath_port, format_key, nlraw_lines
+from kernel_delay.ovs.hexdump import hex_lines
+from kernel_delay.ovs.port_names import SYSTEM
+from kernel_delay.ovs.upcall_cost import DpUpcall, RecvUpcall
+from kernel_delay.printable import printable
+
+Upcall = RecvUpcall | DpUpcall
+KeyDecode = Literal["none", "hex", "nlraw", "decode"]
+
+HEADER = (
+    f"{'TIME':<18} {'CPU':>4}  {'COMM':<16} {'PID':>10} {'DPIF_NAME':<20} {'PORT':<16} "
+    f"{'TYPE':<6} {'PKT_LEN':>7} {'KEY_LEN':>7} RESULT"
+)
+
+
+class Show(Struct, frozen=True):
+    """What is shown below an upcall's line: `packet` makes lines of a packet, None shows none."""
+
+    packet: Callable[[bytes], Sequence[str]] | None = None
+    key: KeyDecode = "none"
+
+
+def upcall_lines(upcall: Upcall, port: str, number: int, show: Show) -> list[str]:
+    """The `number`th upcall, under HEADER: one that was received, or one that was dropped.
+
+    A dropped one is in the thread that was on the CPU when its packet came.
+    """
+    lines = [_line(upcall, port)]
+    if isinstance(upcall, RecvUpcall) and show.key != "none":
+        lines.append(
+            f"  Flow key size {upcall.key_len} bytes, size captured {len(upcall.key)} bytes."
+        )
+        lines += [f"    {line}" for line in _key_lines(upcall, show.key)]
+    if show.packet is not None:
+        received = isinstance(upcall, RecvUpcall)
+        lines.append(
+            f"{number}: {'Receive' if received else 'Drop'} dp_port {_number(upcall)}, packet size "
+            f"{upcall.packet_len} bytes, size captured {len(upcall.packet)} bytes."
+        )
+        lines += show.packet(upcall.packet)
+    return lines
+
+
+def comment(upcall: Upcall, port: str) -> str:
+    """What a file of packets says of one."""
+    return (
+        f"cpu {upcall.cpu}, {printable(upcall.comm)} ({upcall.tid}), {_datapath(upcall)}, "
+        f"port {_number(upcall)} ({printable(port)}), {upcall.kind}, {result(upcall)}"
+    )
+
+
+def result(upcall: Upcall) -> str:
+    """`ok`, or the name of the error with which the kernel dropped it."""
+    return error_name(upcall.error) if isinstance(upcall, DpUpcall) else "ok"
+
+
+def error_name(number: int) -> str:
+    """`ENOBUFS` for its number."""
+    return errno.errorcode.get(number, f"errno {number}")
+
+
+def summary(received: int, dropped: Counter[str], missed: int) -> str:
+    """What it all came to; `dropped` by the error's name."""
+    parts = [f"{received} upcalls received", f"{dropped.total()} dropped by the kernel"]
+    if dropped:
+        parts[-1] += f" ({', '.join(f'{name} {n}' for name, n in sorted(dropped.items()))})"
+    if missed:
+        parts.append(f"{missed} events missed: there were more upcalls than could be shown")
+    return ", ".join(parts)
+
+
+def port_number(upcall: Upcall) -> int | None:
+    """The datapath port that its packet came from; None for none."""
+    return upcall.in_port if isinstance(upcall, DpUpcall) else datapath_port(upcall.key)
+
+
+def _line(upcall: Upcall, port: str) -> str:
+    key_len = upcall.key_len if isinstance(upcall, RecvUpcall) else "-"
+    seconds, rest_ns = divmod(upcall.time_ns, 10**9)
+    outcome = result(upcall)
+    if isinstance(upcall, DpUpcall):
+        outcome += f" ({os.strerror(upcall.error)})"
+    return (
+        f"{f'{seconds}.{rest_ns:09}':<18} [{upcall.cpu:03}] {printable(upcall.comm):<16} "
+        f"{upcall.tid:>10} {_datapath(upcall):<20} {printable(port):<16} {upcall.kind:<6} "
+        f"{upcall.packet_len:>7} {key_len:>7} {outcome}"
+    )
+
+
+def _datapath(upcall: Upcall) -> str:
+    system = SYSTEM if isinstance(upcall, DpUpcall) else ""
+    return printable(f"{system}{upcall.datapath}")
+
+
+def _key_lines(upcall: RecvUpcall, how: KeyDecode) -> list[str]:
+    match how:
+        case "hex":
+            return hex_lines(upcall.key)
+        case "nlraw":
+            return nlraw_lines(upcall.key, upcall.key_len)
+        case _:
+            return [format_key(upcall.key, upcall.key_len)]
+
+
+def _number(upcall: Upcall) -> str:
+    number = port_number(upcall)
+    return "-" if number is None else str(number)

@@ -1,0 +1,67 @@
+"""Packets into a kernel datapath, each of a flow of its own, that nothing else disturbs."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernel_delay.ovs.instance import Instance
+
+BRIDGE = "br0"
+# One end is the bridge's port, the other is where packets are sent from.
+PORT, SENDER = "kd-port", "kd-sender"
+
+# The hash depends on addresses and ports, so no flow of the datapath covers two of them.
+EVERY_FLOW_ANEW = "udp,actions=multipath(symmetric_l3l4+udp,0,modulo_n,8,0,NXM_NX_REG0[]),LOCAL"
+
+_SEND = """
+import socket, sys
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+    sender.bind((sys.argv[1], 0))
+    for line in sys.stdin:
+        sender.send(bytes.fromhex(line))
+"""
+
+
+@contextlib.contextmanager
+def bridge(ovs: Instance) -> Iterator[None]:
+    """A bridge with one port, and no packets but those of send()."""
+    # No router solicitations and the like.
+    quiet = Path("/proc/sys/net/ipv6/conf/default/disable_ipv6")
+    ovs.in_network(["sh", "-c", f"test ! -e {quiet} || echo 1 >{quiet}"])
+    pair = f"link add {PORT} type veth peer name {SENDER}\n"
+    up = f"link set {PORT} up\nlink set {SENDER} up\n"
+    ovs.in_network(["ip", "-batch", "-"], pair + up)
+    try:
+        ovs.add_bridge(BRIDGE)
+        ovs.ofctl("del-flows", BRIDGE)
+        ovs.ofctl("add-flow", BRIDGE, EVERY_FLOW_ANEW)
+        ovs.vsctl("add-port", BRIDGE, PORT)
+        yield
+    finally:
+        ovs.vsctl("--if-exists", "del-br", BRIDGE)
+        ovs.in_network(["ip", "link", "delete", PORT])
+
+
+def packets(count: int, first: int = 0, size: int = 60) -> list[bytes]:
+    """So many UDP packets of `size` bytes, each of another flow."""
+    return [_packet(number, size) for number in range(first, first + count)]
+
+
+def send(ovs: Instance, frames: list[bytes]) -> None:
+    """Send the packets to the bridge's port, one after the other."""
+    ovs.in_network([sys.executable, "-c", _SEND, SENDER], "\n".join(map(bytes.hex, frames)))
+
+
+def _packet(number: int, size: int) -> bytes:
+    from scapy.layers.inet import IP, UDP
+    from scapy.layers.l2 import Ether
+
+    payload = bytes(at % 251 for at in range(size - 42))
+    packet = (
+        Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+        / IP(src="198.18.0.1", dst="198.18.0.2", id=number)
+        / UDP(sport=1024 + number % 60000, dport=9 + number // 60000)
+        / payload
+    )
+    return bytes(packet)
