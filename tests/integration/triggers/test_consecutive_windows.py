@@ -34,7 +34,7 @@ def test_a_thousand_windows_a_second(
 
 
 def unread_windows(workload: Workload) -> tuple[int, int, str]:
-    """Hits while nobody reads: how many windows come after it, how many are missed, and the text."""
+    """Hits while nobody reads: the windows that come after it, those missed, and the text."""
     plan = WindowPlan(
         sample_time_ns=1,
         count=1_000_000,
