@@ -1,0 +1,207 @@
+"""Triggers in a real Open vSwitch that was built with USDT probes."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from scale import scaled
+from sessions import Command, StartCommand
+from targets import HANGS_S, wait_until
+from tests import ovs_with_usdt
+from tests.debian import DebianError
+from tests.integration.probes.hit_counter import counted, hits
+
+from kernel_delay.ovs.binaries import Binaries
+from kernel_delay.ovs.instance import Datapath, Instance
+from kernel_delay.ovs.traffic import Traffic
+from kernel_delay.probes.kernel_functions import KPROBE_PMU
+from kernel_delay.probes.resolve import resolve
+from kernel_delay.triggers import parse_trigger
+
+MODULE = Path("/sys/module/openvswitch")
+MANUAL = Path(__file__).parents[3] / "docs" / "manual.md"
+ROUNDS = scaled(1_000)
+PERIOD_S = 0.001
+BRIDGE_RUN = ("--start-trigger", "up:bridge_run", "--stop-trigger", "ur:bridge_run")
+
+needs_module = pytest.mark.skipif(
+    not MODULE.exists(), reason="the kernel module openvswitch is not loaded"
+)
+needs_kprobes = pytest.mark.skipif(not KPROBE_PMU.exists(), reason="this kernel has no kprobes")
+
+
+@pytest.fixture(scope="module")
+def switch(root_user: None, uprobes: None) -> Iterator[Instance]:
+    """An Open vSwitch with probes under traffic; $KERNEL_DELAY_USDT_OVS says where in a guest."""
+    root = os.environ.get("KERNEL_DELAY_USDT_OVS")
+    try:
+        binaries = Binaries.under(Path(root) if root else ovs_with_usdt.build())
+    except DebianError as error:
+        pytest.skip(f"no Open vSwitch with USDT probes: {error}")
+    datapath: Datapath = "system" if MODULE.exists() else "netdev"
+    with (
+        Instance(binaries, datapath=datapath) as instance,
+        Traffic(instance, rate=100, seconds=600.0),
+    ):
+        yield instance
+
+
+class MainLoop:
+    """Has the main loop go round: it answers one request each time (lib/unixctl.c)."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(HANGS_S)
+        self._socket.connect(str(instance.folder / f"ovs-vswitchd.{instance.pid}.ctl"))
+
+    def go_round(self) -> None:
+        """One request, and its answer (JSON-RPC 1.0)."""
+        request = {"id": 0, "method": "version", "params": []}
+        self._socket.sendall(json.dumps(request).encode())
+        assert json.loads(self._socket.recv(65536))["error"] is None
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def main_loop(switch: Instance, closing: ExitStack) -> MainLoop:
+    loop = MainLoop(switch)
+    closing.callback(loop.close)
+    return loop
+
+
+def stop(pid: int) -> None:
+    """Stop a process as Ctrl-Z does, and wait until all its threads stand still."""
+    os.kill(pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{pid}/task")
+    wait_until(
+        lambda: all(
+            (task / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+            for task in tasks.iterdir()
+        )
+    )
+
+
+def test_no_bridge_run_is_missed(
+    switch: Instance, main_loop: MainLoop, start_command: StartCommand, closing: ExitStack
+) -> None:
+    """A thousand a second: as many windows as the kernel itself counts calls."""
+    (point,) = resolve(parse_trigger("up:bridge_run"), switch.pid)
+    stop(switch.pid)
+    closing.callback(os.kill, switch.pid, signal.SIGCONT)
+    command = start_command("-p", switch.pid, *BRIDGE_RUN, "--sample-count", 1_000_000, "--json")
+    command.wait_until_waiting()
+    with counted(point, switch.pid) as counter:
+        os.kill(switch.pid, signal.SIGCONT)
+        due = time.monotonic()
+        for _ in range(ROUNDS):
+            main_loop.go_round()
+            due += PERIOD_S
+            time.sleep(max(0.0, due - time.monotonic()))
+        stop(switch.pid)
+        calls = hits(counter)
+    wait_until(lambda: command.stdout.count("\n") >= calls - 1)
+    command.interrupt()
+    assert command.end() == os.EX_OK
+    samples = command.json()
+    assert len(samples) == calls >= ROUNDS
+    assert sum(sample["lost"]["missed_triggers"] for sample in samples) == 0
+    assert {sample["window"]["start_trigger"]["tid"] for sample in samples} == {switch.pid}
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        "u:main:run_start",
+        "up:bridge_run",
+        "upr:bridge_run",
+        "t:syscalls:sys_enter_recvmsg",
+        pytest.param("t:openvswitch:ovs_dp_upcall", marks=needs_module),
+        pytest.param("k:ovs_dp_process_packet", marks=[needs_module, needs_kprobes]),
+        pytest.param("kr:ovs_dp_process_packet", marks=[needs_module, needs_kprobes]),
+    ],
+)
+@pytest.mark.parametrize("edges", [("start",), ("stop",), ("start", "stop")], ids="-".join)
+def test_every_kind_at_every_edge(
+    switch: Instance, start_command: StartCommand, trigger: str, edges: tuple[str, ...]
+) -> None:
+    triggers = [word for edge in edges for word in (f"--{edge}-trigger", trigger)]
+    options = ("--sample-time", "0.01", "--sample-count", 2, "--timeout", HANGS_S, "--json")
+    command = start_command("-p", switch.pid, *triggers, *options)
+    assert command.end() == os.EX_OK, command.stderr
+    samples = command.json()
+    assert len(samples) == 2
+    for window in (sample["window"] for sample in samples):
+        for edge in ("start", "stop"):
+            hit = window[f"{edge}_trigger"]
+            assert (hit and hit["trigger"]) == (trigger if edge in edges else None)
+        assert window["ended_by"] == ("trigger" if "stop" in edges else "time")
+
+
+def manual_command_lines() -> list[str]:
+    """Those in the manual's text that have a trigger."""
+    text = MANUAL.read_text().replace("\\\n", " ")
+    lines = re.findall(r"^    sudo kernel-delay( .*-trigger .*)$", text, flags=re.MULTILINE)
+    return [" ".join(line.split()) for line in lines]
+
+
+def needs(line: str) -> str | None:
+    """Why it can't be run here, if so."""
+    if "ovs_dp_" in line and not MODULE.exists():
+        return "the kernel module openvswitch is not loaded"
+    if re.search(r" kr?:", line) and not KPROBE_PMU.exists():
+        return "this kernel has no kprobes"
+    return None
+
+
+def test_the_manual_has_command_lines_of_all_kinds() -> None:
+    words = " ".join(manual_command_lines())
+    for kind in ("u:", "t:", "k:", "kr:", "up:", "ur:"):
+        assert f"-trigger {kind}" in words
+
+
+@pytest.fixture
+def churn(switch: Instance) -> Iterator[Instance]:
+    """An Open vSwitch whose bridge_run() takes long: a bridge comes and goes."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            while True:
+                switch.add_bridge("brchurn")
+                switch.vsctl("del-br", "brchurn")
+        finally:
+            os._exit(1)
+    yield switch
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    switch.vsctl("--if-exists", "del-br", "brchurn")
+
+
+def test_the_manual_s_command_lines_run_as_written(
+    churn: Instance, tmp_path: Path, closing: ExitStack
+) -> None:
+    """All at once, but for the process: other tests may have an ovs-vswitchd of their own."""
+    running: list[tuple[str, Command]] = []
+    for number, line in enumerate(manual_command_lines()):
+        if needs(line) is None:
+            directory = tmp_path / str(number)
+            directory.mkdir()
+            command = Command(directory, *shlex.split(line), "--pid", churn.pid)
+            closing.callback(command.kill)
+            running.append((line, command))
+    assert running
+    for line, command in running:
+        assert command.end() == os.EX_OK, f"{line}: {command.stderr}"
+        count = re.search(r"--sample-count (\d+)", line)
+        heading = '{"schema"' if "--json" in line else "<RESOURCE SPECIFIC>"
+        reports = command.stdout.count(heading)
+        assert reports == (int(count[1]) if count else 1), line
