@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from captures import Command
+from trigger_captures import Command
 from targets import Workload, compile_workload
 
 from kernel_delay import preflight

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from itertools import pairwise
 
 import pytest
-from captures import HANGS_NS, session, trigger
+from trigger_captures import HANGS_NS, session, trigger
 from scale import scaled
 from targets import Hit, Workload
 

@@ -1,6 +1,6 @@
 """While one window is reported the next ones are taken, and what is missed is counted."""
 
-from captures import HANGS_NS, session, trigger
+from trigger_captures import HANGS_NS, session, trigger
 from scale import scaled
 from targets import Workload
 

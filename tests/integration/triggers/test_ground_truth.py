@@ -3,7 +3,7 @@
 from itertools import islice
 
 import pytest
-from captures import HANGS_NS, session, trigger
+from trigger_captures import HANGS_NS, session, trigger
 from scale import scaled
 from targets import Round
 
