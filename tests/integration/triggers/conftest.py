@@ -3,27 +3,14 @@
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Protocol
 
 import pytest
-from trigger_captures import Command
-from targets import Workload, compile_workload
+from sessions import Command, StartCommand
+from targets import StartWorkload, Workload, compile_workload
 
 from kernel_delay import preflight
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.probes.user import UPROBE_PMU
-
-
-class StartWorkload(Protocol):
-    """The fixtures `start_rounds` and `start_hits`."""
-
-    def __call__(self, *arguments: object) -> Workload: ...
-
-
-class StartCommand(Protocol):
-    """The fixture `start_command`."""
-
-    def __call__(self, *arguments: object) -> Command: ...
 
 
 @pytest.fixture(scope="session")

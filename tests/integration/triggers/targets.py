@@ -1,13 +1,11 @@
 """The workloads of these tests: compiled, started, and what they say of themselves."""
 
-import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pytest
 
@@ -88,6 +86,12 @@ class Workload:
         return line.decode().strip()
 
 
+class StartWorkload(Protocol):
+    """The fixtures `start_rounds` and `start_hits`."""
+
+    def __call__(self, *arguments: object) -> Workload: ...
+
+
 def compile_workload(name: str, directory: Path) -> Path:
     """Compile tests/workloads/NAME.c."""
     compiler = shutil.which("cc")
@@ -109,9 +113,3 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "what was waited for did not come"
         time.sleep(0.005)
-
-
-def stop(pid: int) -> None:
-    """Stop a process as Ctrl-Z does, and wait until it stands still."""
-    os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")

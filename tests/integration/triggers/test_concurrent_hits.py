@@ -9,11 +9,10 @@ from bisect import bisect_left
 from itertools import pairwise
 
 import pytest
-from trigger_captures import HANGS_NS, session, trigger
 from scale import scaled
-from targets import Hit, Workload
+from sessions import HANGS_NS, session, trigger
+from targets import Hit, StartWorkload, Workload
 
-from conftest import StartWorkload
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.model import Lost, Sample, TriggerHit
 

@@ -1,10 +1,9 @@
 """While one window is reported the next ones are taken, and what is missed is counted."""
 
-from trigger_captures import HANGS_NS, session, trigger
 from scale import scaled
-from targets import Workload
+from sessions import HANGS_NS, StartCommand, session, trigger
+from targets import StartWorkload, Workload
 
-from conftest import StartCommand, StartWorkload
 from kernel_delay.capture._records import lib
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.reporters import text
@@ -34,7 +33,7 @@ def test_a_thousand_windows_a_second(
 
 
 def unread_windows(workload: Workload) -> tuple[int, int, str]:
-    """Hits while nobody reads: the windows that come after it, those missed, and the text."""
+    """Hits while nobody reads: how many windows there are, how many missed, and the text."""
     plan = WindowPlan(
         sample_time_ns=1,
         count=1_000_000,

@@ -3,11 +3,10 @@
 from itertools import islice
 
 import pytest
-from trigger_captures import HANGS_NS, session, trigger
 from scale import scaled
-from targets import Round
+from sessions import HANGS_NS, session, trigger
+from targets import Round, StartWorkload
 
-from conftest import StartWorkload
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.model import Lost, Sample
 

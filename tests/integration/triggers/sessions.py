@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from targets import HANGS_S, wait_until
@@ -89,3 +89,9 @@ class Command:
     def json(self) -> list[Any]:
         """What it printed with --json: an object a sample."""
         return [json.loads(line) for line in self.stdout.splitlines()]
+
+
+class StartCommand(Protocol):
+    """The fixture `start_command`."""
+
+    def __call__(self, *arguments: object) -> Command: ...
