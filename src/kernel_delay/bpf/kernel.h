@@ -38,7 +38,7 @@ struct pid {
 
 struct task_struct {
 	unsigned int __state;
-	int on_cpu;
+	unsigned int on_cpu; /* int in 6.18, u8 in 7.2: libbpf fits only an unsigned load */
 	int pid;
 	int tgid;
 	struct pid *thread_pid;
