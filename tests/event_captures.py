@@ -1,5 +1,6 @@
 """Syscall events of a process, captured as the command does, for tests of what comes out."""
 
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -14,6 +15,9 @@ from kernel_delay.capture.windows import LEAD_NS, Windows
 from kernel_delay.model import Sample, StackFrame, SyscallEvent
 from kernel_delay.syscalls import syscall_number
 from kernel_delay.target import find_target
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+"""Starts a workload by its name, with arguments."""
 
 LONG_ENOUGH_S = 60.0
 """A window that the process's exit is to end."""

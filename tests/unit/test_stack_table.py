@@ -36,7 +36,7 @@ def kind(built: tuple[Any, Any], words: Sequence[int], pc: int = CODE, sp: int =
     for place, word in enumerate(words):
         memory[head // 8 + place] = word
     data = ffi.new("struct memory_range[]", [HEAP, LIBRARY_DATA])
-    return int(lib.hash_user_stack(stacks, data, len(data)))
+    return int(lib.hash_user_stack(stacks, stacks.user_bytes, data, len(data)))
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,18 @@ def test_a_pointer_authentication_code_makes_no_other_kind(built: tuple[Any, Any
     assert kind(built, (CODE | 0x2A << 48, *MEASURED[1:])) == kind(built, MEASURED)
 
 
+@pytest.mark.parametrize(
+    ("sp", "bytes_there"),
+    [(HEAP[1] - 16, 16), (HEAP[0], 64), (HEAP[1] - 64, 64), (HEAP[1], 64), (STACK, 64)],
+)
+def test_a_stack_ends_with_its_mapping(built: tuple[Any, Any], sp: int, bytes_there: int) -> None:
+    ffi, lib = built
+    stacks = ffi.new("struct event_stacks *", {"user_bytes": 64})
+    stacks.registers[SP] = sp
+    data = ffi.new("struct memory_range[]", [HEAP, LIBRARY_DATA])
+    assert lib.stack_extent(stacks, data, len(data)) == bytes_there
+
+
 @given(
     kinds=st.lists(st.integers(0, 40) | st.integers(0, (1 << 64) - 1), max_size=120),
     most=st.integers(0, 60),
@@ -91,7 +103,7 @@ def test_a_table_keeps_the_first_of_each_kind(
         firsts: dict[int, int] = {}
         for event, number in enumerate(kinds):
             content = event.to_bytes(8, "little")
-            index = lib.stack_table_add(table, number, content, 8, content * 2, 16)
+            index = lib.stack_table_add(table, number, content * 2, 16, content * 2, 16)
             if number not in firsts and len(firsts) < most:
                 firsts[number] = event
             expected = list(firsts).index(number) if number in firsts else no_stack
@@ -100,7 +112,7 @@ def test_a_table_keeps_the_first_of_each_kind(
         for index, (number, event) in enumerate(firsts.items()):
             lib.stack_table_get(table, index, stack)
             assert stack.uses == kinds.count(number)
-            assert stack.registers[0] == event
+            assert (stack.missing_pages, stack.registers[0]) == (event, event)
             assert bytes(ffi.buffer(stack.bytes, stack.size)) == event.to_bytes(8, "little") * 2
         for index in reversed(range(len(firsts))):
             copy = lib.stack_table_copy(copies, table, index)

@@ -5,6 +5,7 @@
  * call_chain CHAIN: runs the function of that name, from main or a thread.
  * Prints the thread's id when it is about to read; goes on when it has read.
  */
+#define _GNU_SOURCE
 #include <alloca.h>
 #include <pthread.h>
 #include <signal.h>
@@ -85,10 +86,18 @@ static AS_WRITTEN void alloca_sizes(void)
 	with_alloca(100 + (size_t)getpid() % 1000);
 }
 
-/* More than a page of stack, and than the 16 KiB that are copied by default. */
+/* More stack than the 16 KiB that are copied by default, with pages that nothing is written to. */
+static AS_WRITTEN void untouched(void)
+{
+	char room[20000];
+
+	__asm__ volatile("" : : "r"(room) : "memory");
+	stop_here();
+}
+
 static AS_WRITTEN void big_frame(void)
 {
-	with_alloca(20000);
+	untouched();
 }
 
 static inline __attribute__((always_inline)) void inlined_inner(void)
@@ -145,7 +154,8 @@ __asm__(".text\n"
 
 static AS_WRITTEN void fault(void)
 {
-	signal(SIGILL, on_signal);
+	/* Once: it returns to the same instruction, which then ends the process. */
+	sysv_signal(SIGILL, on_signal);
 	faults_at_once();
 }
 

@@ -39,24 +39,29 @@ static __always_inline bool is_event(__u64 syscall, __u64 length_ns)
 }
 
 /*
- * Copies the stack from @sp on, page by page, as an unmapped page ends it.
- * Returns how many bytes there are.
+ * Copies the stack from @sp on, page by page. A page that can't be read is no
+ * end: the frames of large buffers have pages that were never touched. Sets
+ * @missing_pages, a bit for each; returns how many bytes there are.
  */
-static __always_inline __u32 copy_stack(void *copy, __u64 sp)
+static __always_inline __u32 copy_stack(void *copy, __u64 sp, __u64 *missing_pages)
 {
 	__u32 chunk = STACK_PAGE - (sp & (STACK_PAGE - 1));
-	__u32 copied = 0;
+	__u32 copied = 0, end = 0;
+	__u64 missing = 0;
 
 	for (int page = 0; page <= STACK_BYTES_MAX / STACK_PAGE; page++) {
 		if (copied >= options.stack_bytes)
 			break;
 		if (bpf_probe_read_user(copy + copied, chunk & (2 * STACK_PAGE - 1), (void *)sp))
-			break;
+			missing |= 1ull << page;
+		else
+			end = copied + chunk;
 		copied += chunk;
 		sp += chunk;
 		chunk = STACK_PAGE;
 	}
-	return copied < options.stack_bytes ? copied : options.stack_bytes;
+	*missing_pages = missing;
+	return end < options.stack_bytes ? end : options.stack_bytes;
 }
 
 static __always_inline void take_stacks(void *ctx, struct pt_regs *regs,
@@ -68,8 +73,10 @@ static __always_inline void take_stacks(void *ctx, struct pt_regs *regs,
 	stacks->kernel_frames = bytes > 0 ? bytes / sizeof(__u64) : 0;
 	bpf_probe_read_kernel(stacks->registers, REGISTERS_SAVED * sizeof(__u64), regs);
 	if (options.stack_mode == STACK_COPY) {
-		stacks->user_bytes = copy_stack(stacks + 1, stacks->registers[STACK_POINTER]);
+		stacks->user_bytes = copy_stack(stacks + 1, stacks->registers[STACK_POINTER],
+						&stacks->missing_pages);
 	} else {
+		stacks->missing_pages = 0;
 		bytes = bpf_get_stack(ctx, stacks + 1, USER_FRAMES * sizeof(__u64),
 				      BPF_F_USER_STACK);
 		stacks->user_bytes = bytes > 0 ? bytes : 0;
@@ -102,7 +109,7 @@ static __always_inline bool report_with_stacks(void *ctx, struct pt_regs *regs,
 	if (!event)
 		return false;
 	fill_event(event, thread, value, moment);
-	event->has_stacks = 1;
+	event->stack_mode = options.stack_mode;
 	take_stacks(ctx, regs, (void *)(event + 1));
 	bpf_ringbuf_submit(event, SUBMIT_FLAGS);
 	return true;
@@ -125,7 +132,7 @@ static __always_inline void report_syscall(void *ctx, struct pt_regs *regs, stru
 	if (options.stack_mode != STACK_NONE)
 		count_up(&control.missed_stacks);
 	fill_event(event, thread, value, moment);
-	event->has_stacks = 0;
+	event->stack_mode = STACK_NONE;
 	bpf_ringbuf_submit(event, SUBMIT_FLAGS);
 }
 

@@ -173,8 +173,8 @@ struct hard_irq_record {
 };
 
 /*
- * One call of a syscall, through the event buffer. With options.stack_mode,
- * and room, it is followed by a struct event_stacks.
+ * One call of a syscall, through the event buffer. Unless its stack_mode is
+ * STACK_NONE it is followed by a struct event_stacks.
  */
 struct syscall_event {
 	__u64 entry_ns;
@@ -182,7 +182,7 @@ struct syscall_event {
 	__s64 value; /* what the call returned */
 	__u64 syscall;
 	__u32 tid;
-	__u32 has_stacks;
+	__u32 stack_mode; /* enum stack_mode: how those that follow were taken */
 };
 
 #define KERNEL_FRAMES 32
@@ -198,6 +198,8 @@ struct event_stacks {
 	__u32 kernel_frames; /* used of kernel[] */
 	__u32 user_bytes;
 	__u64 kernel[KERNEL_FRAMES];
+	__u64 missing_pages; /* of the copy, a bit each from the lowest page on: zeros stand there
+			      */
 	__u64 registers[REGISTERS]; /* user mode's, in the order of struct pt_regs */
 };
 

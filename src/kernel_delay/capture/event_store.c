@@ -71,20 +71,24 @@ static void close_tables(struct stack_tables *tables)
 	*tables = (struct stack_tables){};
 }
 
-static void keep_stacks(struct event_store *store, const struct event_stacks *stacks,
+static void keep_stacks(struct event_store *store, const struct syscall_event *event,
 			struct kept_event *kept)
 {
+	const struct event_stacks *stacks = (const void *)(event + 1);
 	const uint64_t *kernel = (const uint64_t *)stacks->kernel;
 	uint64_t kind = hash_words(kernel, stacks->kernel_frames);
+	uint32_t bytes = stacks->user_bytes;
 
 	if (stacks->kernel_frames) {
 		kept->kernel_stack = stack_table_add(&store->stacks.kernel, kind, NULL, 0, kernel,
 						     stacks->kernel_frames * sizeof(*kernel));
 	}
-	kind = hash_user_stack(stacks, store->data, store->data_ranges);
-	kept->user_stack =
-		stack_table_add(&store->stacks.user, kind, stacks->registers,
-				sizeof(stacks->registers), stacks + 1, stacks->user_bytes);
+	if (event->stack_mode == STACK_COPY)
+		bytes = stack_extent(stacks, store->data, store->data_ranges);
+	kind = hash_user_stack(stacks, bytes, store->data, store->data_ranges);
+	kept->user_stack = stack_table_add(
+		&store->stacks.user, kind, &stacks->missing_pages,
+		sizeof(stacks->missing_pages) + sizeof(stacks->registers), stacks + 1, bytes);
 	if (kept->user_stack == NO_STACK ||
 	    (stacks->kernel_frames && kept->kernel_stack == NO_STACK))
 		store->unkept_stacks++;
@@ -106,8 +110,8 @@ static int keep(void *context, void *data, size_t size)
 	};
 
 	(void)size;
-	if (event->has_stacks && longest_events_wants(&store->events, &kept))
-		keep_stacks(store, (const void *)(event + 1), &kept);
+	if (event->stack_mode != STACK_NONE && longest_events_wants(&store->events, &kept))
+		keep_stacks(store, event, &kept);
 	longest_events_add(&store->events, &kept);
 	/* A negative value makes ring_buffer__consume() return, after this record. */
 	return --store->drain_limit ? 0 : -ECANCELED;

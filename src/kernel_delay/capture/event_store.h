@@ -35,7 +35,8 @@ struct taken_events {
 
 struct taken_stack {
 	uint64_t uses; /* events that have it, which may be none */
-	const uint64_t *registers; /* of a user stack, as in struct event_stacks */
+	uint64_t missing_pages; /* this and the next of a user stack, as in struct event_stacks */
+	const uint64_t *registers;
 	const uint8_t *bytes;
 	uint32_t size;
 };
@@ -57,8 +58,9 @@ struct event_store *event_store_open(int ring_fd, uint32_t ring_bytes, uint64_t 
 void event_store_close(struct event_store *store);
 
 /*
- * Tells where the process has memory that is not code, in sorted ranges, which
- * are copied: what points there is no return address. 0, or -1 and errno.
+ * Tells where the process has memory that is not code: each mapping, sorted,
+ * which are copied. What points there is no return address, and no stack goes
+ * on beyond the mapping that it is in. 0, or -1 and errno.
  */
 int event_store_set_data(struct event_store *store, const struct memory_range *data,
 			 uint32_t ranges);

@@ -146,6 +146,7 @@ class _NamedStacks:
             return None
         words = (stack.bytes - ffi.cast("uint8_t *", stack.registers)) // ffi.sizeof("uint64_t")
         registers = tuple(ffi.unpack(stack.registers, words))
-        frames, end = self._namer.user_frames(registers, bytes(ffi.buffer(stack.bytes, stack.size)))
+        content = bytes(ffi.buffer(stack.bytes, stack.size))
+        frames, end = self._namer.user_frames(registers, content, stack.missing_pages)
         self.ends[end] += stack.uses
         return self._place(frames)

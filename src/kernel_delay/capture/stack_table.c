@@ -84,9 +84,11 @@ void stack_table_use(struct stack_table *table, uint32_t index)
 void stack_table_get(const struct stack_table *table, uint32_t index, struct taken_stack *taken)
 {
 	const struct stack *stack = table->stacks[index];
+	const uint64_t *prefix = (const uint64_t *)stack->bytes;
 
 	taken->uses = stack->uses;
-	taken->registers = (const uint64_t *)stack->bytes;
+	taken->missing_pages = stack->prefix ? prefix[0] : 0;
+	taken->registers = stack->prefix ? prefix + 1 : NULL;
 	taken->bytes = stack->bytes + stack->prefix;
 	taken->size = stack->size - stack->prefix;
 }
@@ -118,7 +120,9 @@ uint64_t hash_words(const __u64 *words, uint32_t count)
 #define LOWEST_ADDRESS 65536
 #define ADDRESSES_END (1ULL << 48)
 
-static bool is_in(uint64_t address, const struct memory_range *ranges, uint32_t count)
+/* The range that @address is in, or NULL. */
+static const struct memory_range *find_range(uint64_t address, const struct memory_range *ranges,
+					     uint32_t count)
 {
 	uint32_t low = 0, high = count;
 
@@ -130,21 +134,32 @@ static bool is_in(uint64_t address, const struct memory_range *ranges, uint32_t 
 		else
 			high = middle;
 	}
-	return low < count && address >= ranges[low].start;
+	return low < count && address >= ranges[low].start ? &ranges[low] : NULL;
 }
 
-uint64_t hash_user_stack(const struct event_stacks *stacks, const struct memory_range *data,
-			 uint32_t ranges)
+uint32_t stack_extent(const struct event_stacks *stacks, const struct memory_range *data,
+		      uint32_t ranges)
+{
+	uint64_t sp = stacks->registers[STACK_POINTER];
+	const struct memory_range *mapping = find_range(sp, data, ranges);
+
+	if (mapping && mapping->end - sp < stacks->user_bytes)
+		return mapping->end - sp;
+	return stacks->user_bytes;
+}
+
+uint64_t hash_user_stack(const struct event_stacks *stacks, uint32_t bytes,
+			 const struct memory_range *data, uint32_t ranges)
 {
 	const uint64_t *words = (const uint64_t *)(stacks + 1);
-	uint64_t hash = mix(stacks->user_bytes, stacks->registers[INSTRUCTION_POINTER]);
+	uint64_t hash = mix(bytes, stacks->registers[INSTRUCTION_POINTER]);
 	uint64_t sp = stacks->registers[STACK_POINTER];
 
-	for (uint32_t depth = 0; depth < stacks->user_bytes / sizeof(*words); depth++) {
+	for (uint32_t depth = 0; depth < bytes / sizeof(*words); depth++) {
 		uint64_t address = ADDRESS(words[depth]);
 
-		if (address < LOWEST_ADDRESS || address >= ADDRESSES_END ||
-		    address - sp < stacks->user_bytes || is_in(address, data, ranges))
+		if (address < LOWEST_ADDRESS || address >= ADDRESSES_END || address - sp < bytes ||
+		    find_range(address, data, ranges))
 			continue;
 		hash = mix(mix(hash, depth), address);
 	}

@@ -56,12 +56,12 @@ class StackNamer:
     def note(self) -> list[tuple[int, int]]:
         """Note what the process has mapped since, if it is still there.
 
-        Returns the start and the end of each range of memory that is no code, sorted.
+        Returns the start and the end of each mapping that is no code, sorted.
         """
         if self._mode == "none":
             return []
         self._image.note()
-        return _merged(sorted((at.start, at.end) for at in self._image.data))
+        return sorted((at.start, at.end) for at in self._image.data)
 
     def kernel_frames(self, addresses: tuple[int, ...]) -> tuple[StackFrame, ...]:
         """Name a kernel stack, as bpf_get_stack() gives it."""
@@ -71,18 +71,20 @@ class StackNamer:
         return tuple(_stack_frame(frame) for frame in frames)
 
     def user_frames(
-        self, saved: tuple[int, ...], stack: bytes
+        self, saved: tuple[int, ...], stack: bytes, missing_pages: int
     ) -> tuple[tuple[StackFrame, ...], StackEnd]:
         """Name a user stack: unwind the copy, or take the addresses that it is.
 
-        `saved` are the words of struct pt_regs. Returns also why the stack
+        `saved` are the words of struct pt_regs, `missing_pages` as in struct
+        event_stacks. Returns also why the stack
         ends, as Stack does; a walk that ended too early may not be known for one.
         """
         registers = tuple(saved[place] for place in self._order)
         if self._mode == "fp":
             walked = struct.unpack(f"={len(stack) // 8}Q", stack)
             return self._walked(tuple(takewhile(bool, walked)) or registers[-1:])
-        unwound = self._space.unwind(registers, stack, registers[self._stack_pointer])
+        sp = registers[self._stack_pointer]
+        unwound = self._space.unwind(registers, stack, sp, missing_pages)
         frames = self._space.frames(unwound)
         return tuple(_stack_frame(frame) for frame in frames), unwound.end
 
@@ -101,16 +103,6 @@ def _allow_many_files() -> None:
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in ranges:
-        if merged and start == merged[-1][1]:
-            merged[-1] = (merged[-1][0], end)
-        else:
-            merged.append((start, end))
-    return merged
 
 
 def _is_tracing(frame: Frame) -> bool:

@@ -31,20 +31,24 @@ class AddressSpace:
         self._unwinder: Any = None
         self._generation = -1
 
-    def unwind(self, registers: tuple[int, ...], stack: bytes, base: int) -> Stack:
+    def unwind(
+        self, registers: tuple[int, ...], stack: bytes, base: int, missing_pages: int = 0
+    ) -> Stack:
         """Find the call chain of a thread of the process, as of when it was stopped.
 
         `registers` are in DWARF's order: x86-64 rax, rdx, rcx, rbx, rsi, rdi,
         rbp, rsp, r8…r15, rip (System V ABI, figure 3.36), arm64 x0…x30, sp, pc
         (AADWARF64). `stack` is a copy of the memory from address `base` up, as
-        long as there was; `base` is the stack pointer or below it. Elsewhere
-        only read-only sections of the object files are known.
+        long as there was; `base` is the stack pointer or below it. A bit in
+        `missing_pages` stands for each page of 4 KiB, from that of `base` on,
+        whose content is not known. Elsewhere only read-only sections of the object files are known.
         """
         self._refresh()
         words = ffi.new("uint64_t[]", registers)
         copy = ffi.from_buffer("uint8_t[]", stack)
         out = self._unwound
-        lib.unwinder_unwind(self._unwinder, words, len(registers), base, copy, len(stack), out)
+        lib.unwinder_set_stack(self._unwinder, base, copy, len(stack), missing_pages)
+        lib.unwinder_unwind(self._unwinder, words, len(registers), out)
         pcs = tuple(ffi.unpack(out.pcs, out.n))
         exact = tuple(map(bool, ffi.unpack(out.exact, out.n)))
         return Stack(pcs, exact, ENDS[out.end])

@@ -9,6 +9,9 @@
 #define ARM64_SP 31
 #define ARM64_NREGS 33 /* x0..x30, sp, pc */
 
+/* What a copy of a stack has or lacks as a whole, whatever the kernel's page size. */
+#define COPY_PAGE 4096
+
 /* A read this close above the copy is of the stack: the default RLIMIT_STACK. */
 #define STACK_REACH (8ULL << 20)
 
@@ -28,6 +31,7 @@ struct unwinder {
 	uint64_t base;
 	const uint8_t *stack;
 	size_t stack_len;
+	uint64_t missing_pages;
 	int failed_read; /* since the last frame: STACK_WHOLE for none, or what it means */
 	struct unwound *out;
 
@@ -84,12 +88,20 @@ static bool read_file_section(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *result)
 	return true;
 }
 
+static bool is_missing(const struct unwinder *unwinder, uint64_t addr)
+{
+	uint64_t page = addr / COPY_PAGE - unwinder->base / COPY_PAGE;
+
+	return page < 64 && unwinder->missing_pages >> page & 1;
+}
+
 static bool memory_read(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *result, void *arg)
 {
 	struct unwinder *unwinder = arg;
 	uint64_t offset = addr - unwinder->base;
 
-	if (offset < unwinder->stack_len && unwinder->stack_len - offset >= sizeof(*result)) {
+	if (offset < unwinder->stack_len && unwinder->stack_len - offset >= sizeof(*result) &&
+	    !is_missing(unwinder, addr)) {
 		memcpy(result, unwinder->stack + offset, sizeof(*result));
 		*result = without_authentication(unwinder, *result);
 		return true;
@@ -207,16 +219,22 @@ void unwinder_free(struct unwinder *unwinder)
 	free(unwinder);
 }
 
+void unwinder_set_stack(struct unwinder *unwinder, uint64_t base, const uint8_t *stack,
+			size_t stack_len, uint64_t missing_pages)
+{
+	unwinder->base = base;
+	unwinder->stack = stack;
+	unwinder->stack_len = stack_len;
+	unwinder->missing_pages = missing_pages;
+}
+
 void unwinder_unwind(struct unwinder *unwinder, const uint64_t *regs, unsigned int nregs,
-		     uint64_t base, const uint8_t *stack, size_t stack_len, struct unwound *out)
+		     struct unwound *out)
 {
 	int result;
 
 	unwinder->regs = regs;
 	unwinder->nregs = nregs;
-	unwinder->base = base;
-	unwinder->stack = stack;
-	unwinder->stack_len = stack_len;
 	unwinder->out = out;
 	out->n = 0;
 	out->end = STACK_LOST;

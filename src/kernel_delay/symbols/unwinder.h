@@ -25,8 +25,12 @@ struct unwinder *unwinder_new(Dwfl *dwfl, pid_t pid, const uint64_t *executable,
 			      size_t n_executable);
 void unwinder_free(struct unwinder *unwinder);
 
-/* regs: in DWARF's order, x86-64 rax..r15 and rip (17), arm64 x0..x30, sp and pc (33).
- * stack: the memory from address base up.
+/* The stack to unwind next: the memory from address base up, the caller's. missing_pages: a bit for
+ * each page of 4 KiB, from that of base on, whose content is not known.
  */
+void unwinder_set_stack(struct unwinder *unwinder, uint64_t base, const uint8_t *stack,
+			size_t stack_len, uint64_t missing_pages);
+
+/* regs: in DWARF's order, x86-64 rax..r15 and rip (17), arm64 x0..x30, sp and pc (33). */
 void unwinder_unwind(struct unwinder *unwinder, const uint64_t *regs, unsigned int nregs,
-		     uint64_t base, const uint8_t *stack, size_t stack_len, struct unwound *out);
+		     struct unwound *out);

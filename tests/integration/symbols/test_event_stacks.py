@@ -12,7 +12,7 @@ from tests.event_captures import capture, event_plan, events_of, user_stack
 
 from kernel_delay.model import Sample, StackFrame
 
-BIG = ["stop_here", "with_alloca", "big_frame", "main"]
+BIG = ["stop_here", "untouched", "big_frame", "main"]
 
 
 def stack_of(

@@ -48,6 +48,7 @@ for thread in gdb.selected_inferior().threads():
         thread.switch()
 frame = gdb.newest_frame()
 while frame:
-    print("FRAME", hex(frame.pc()), frame.name())
+    if frame.type() != gdb.INLINE_FRAME:
+        print("FRAME", hex(frame.pc()), frame.name())
     frame = frame.older()
 """

@@ -1,0 +1,40 @@
+"""Processes whose system calls are known."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tests.event_captures import Start
+
+
+@pytest.fixture
+def start(root_user: None, project: Path, tmp_path: Path) -> Iterator[Start]:
+    """Build a workload, start it, and wait until it is ready; it is killed at the end."""
+    compiler = shutil.which("cc") or pytest.skip("a C compiler is needed to build the workload")
+    with ExitStack() as closing:
+
+        def build_and_start(name: str, *arguments: str) -> "subprocess.Popen[bytes]":
+            program, source = tmp_path / name, project / "tests" / "workloads" / f"{name}.c"
+            flags = [
+                "-O2",
+                "-g",
+                "-fomit-frame-pointer",
+                "-fno-optimize-sibling-calls",
+                "-pthread",
+                "-Wall",
+                "-Werror",
+            ]
+            subprocess.run([compiler, *flags, source, "-o", program], check=True)
+            pipe = subprocess.PIPE
+            process = closing.enter_context(
+                subprocess.Popen([program, *arguments], stdin=pipe, stdout=pipe)
+            )
+            closing.callback(process.kill)
+            assert process.stdout
+            assert process.stdout.readline() == b"ready\n"
+            return process
+
+        yield build_and_start

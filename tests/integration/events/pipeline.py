@@ -1,0 +1,71 @@
+"""Capture a process's events without printing them: pipeline.py PID SECONDS OPTIONS.
+
+OPTIONS are JSON, fields of an EventPlan. Prints as JSON what came out, what it
+took, and how the drain thread got on. A program of its own, for its memory.
+"""
+
+import json
+import os
+import resource
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from kernel_delay.capture.plan import EventPlan, WindowPlan
+from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.model import Sample
+from kernel_delay.target import find_target
+
+
+def main(pid: int, seconds: float, options: dict[str, Any]) -> None:
+    plan = WindowPlan(sample_time_ns=int(seconds * 1e9))
+    before_kib = peak_kib()
+    with Session(find_target(pid), plan, SessionOptions(EventPlan(**options))) as session:
+        samples = iter(session.samples())
+        cpu_ns = time.process_time_ns()
+        sample = next(samples)
+        report = {
+            "late_ns": time.monotonic_ns() - sample.window.stop_ns,
+            "cpu_ns": time.process_time_ns() - cpu_ns,
+            "grown_kib": peak_kib() - before_kib,
+            "drainer_waited_ns": drainer_waited_ns(),
+        }
+    print(json.dumps(report | summary(sample)))
+
+
+def summary(sample: Sample) -> dict[str, Any]:
+    events = sample.syscall_events or ()
+    lengths = [event.exit_ns - event.entry_ns for event in events]
+    lost = sample.lost
+    return {
+        "window_ns": sample.window.stop_ns - sample.window.start_ns,
+        "counted": sum(call.count for thread in sample.threads for call in thread.syscalls),
+        "max_ns": max((c.max_ns for thread in sample.threads for c in thread.syscalls), default=0),
+        "kept": len(lengths),
+        "longest_ns": max(lengths, default=0),
+        "with_user_stack": sum(event.user_stack is not None for event in events),
+        "with_kernel_stack": sum(event.kernel_stack is not None for event in events),
+        "stacks": len(sample.stacks),
+        "depths": len(
+            Counter(sum(at.name == "call_below" for at in stack) for stack in sample.stacks)
+        ),
+        "lost": {"events": lost.events, "shorter": lost.shorter_events, "stacks": lost.stacks},
+    }
+
+
+def peak_kib() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def drainer_waited_ns() -> int:
+    """How long threads other than this one could run and did not: there is the drain thread."""
+    others = {path.name for path in Path("/proc/self/task").iterdir()} - {str(os.getpid())}
+    # Documentation/scheduler/sched-stats.rst (6.18): time on the CPU, time waiting for one.
+    statistics = [Path(f"/proc/self/task/{tid}/schedstat").read_text() for tid in others]
+    return sum(int(text.split()[1]) for text in statistics)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]), json.loads(sys.argv[3]))

@@ -1,0 +1,133 @@
+"""Events against the tables, which are the same with and without them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.event_captures import Start, capture, check_sums, event_plan, events_of
+
+from kernel_delay.capture.plan import EventPlan
+from kernel_delay.model import Sample
+from kernel_delay.reporters import text
+
+CALLS = {"getppid": 200, "getuid": 100}
+LAST_CALLS = {"getgid": 50}
+WORKERS = {"worker 0", "worker 1", "worker 2"}
+
+
+def capture_counted(start: Start, plan: EventPlan | None) -> Sample:
+    process = start("counted_calls")
+
+    def go_on() -> None:
+        assert process.stdin
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+
+    return capture(process.pid, plan, go_on)
+
+
+def known_calls(sample: Sample) -> dict[str, dict[str, int]]:
+    """By thread, how often each call was made that is made on purpose."""
+    wanted = CALLS.keys() | LAST_CALLS.keys()
+    return {
+        thread.name: {
+            call.name: call.count for call in thread.syscalls if call.name and call.name in wanted
+        }
+        for thread in sample.threads
+    }
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        None,
+        event_plan(),
+        event_plan(stack_mode="none"),
+        event_plan(stack_mode="fp"),
+        event_plan("getuid"),
+        event_plan(max_events=7),
+        event_plan(buffer_pages=1),
+        event_plan(shortest_ns=10**9),
+    ],
+    ids=["off", "dwarf", "none", "fp", "filtered", "few kept", "small buffer", "long ones only"],
+)
+def test_tables_are_the_same_with_any_events(start: Start, plan: EventPlan | None) -> None:
+    sample = capture_counted(start, plan)
+    assert known_calls(sample) == {
+        "counted_calls": LAST_CALLS,
+        **dict.fromkeys(WORKERS, CALLS),
+    }
+    if plan is None:
+        assert sample.syscall_events is None
+    elif plan.syscalls is None and not plan.shortest_ns:
+        check_sums(sample)
+
+
+def test_each_call_is_an_event(start: Start) -> None:
+    sample = capture_counted(start, event_plan())
+    assert (sample.lost.events, sample.lost.shorter_events) == (0, 0)
+    names = {thread.tid: thread.name for thread in sample.threads}
+    counts = Counter((names[event.tid], event.name) for event in events_of(sample))
+    for worker in WORKERS:
+        assert {name: counts[worker, name] for name in CALLS} == CALLS
+    assert counts["counted_calls", "getgid"] == 50
+
+
+def test_events_say_what_was_returned(start: Start) -> None:
+    sample = capture_counted(start, event_plan("getuid", "getppid"))
+    returned = {(event.name, event.ret) for event in events_of(sample)}
+    assert returned == {("getuid", os.getuid()), ("getppid", os.getpid())}
+
+
+def test_only_calls_asked_for_are_events(start: Start) -> None:
+    sample = capture_counted(start, event_plan("getuid", "getgid"))
+    assert Counter(event.name for event in events_of(sample)) == {"getuid": 300, "getgid": 50}
+    but = event_plan(skipped=event_plan("getuid", "getgid").syscalls)
+    others = {event.name for event in events_of(capture_counted(start, but))}
+    assert "getppid" in others
+    assert not others & {"getuid", "getgid"}
+
+
+def test_only_calls_that_take_so_long_are_events(start: Start) -> None:
+    sample = capture_counted(start, event_plan(shortest_ns=20_000))
+    calls = sum(call.count for thread in sample.threads for call in thread.syscalls)
+    assert len(events_of(sample)) < calls
+    assert all(event.exit_ns - event.entry_ns >= 20_000 for event in events_of(sample))
+
+
+def test_threads_that_ended_keep_their_names(start: Start) -> None:
+    sample = capture_counted(start, event_plan("getuid"))
+    assert sample.window.ended_by == "exit"
+    table = text.render(sample).split("# SYSCALL EVENTS:\n")[1]
+    lines = [line for line in table.splitlines()[2:] if line.endswith("  getuid")]
+    assert Counter(line[53:69].strip() for line in lines) == dict.fromkeys(WORKERS, 100)
+
+
+def test_the_command_writes_text_json_and_folded_stacks(start: Start, tmp_path: Path) -> None:
+    process = start("storm", "1", "1000")
+    samples, stacks = tmp_path / "samples.jsonl", tmp_path / "stacks.folded"
+    command = [sys.executable, "-m", "kernel_delay", "--pid", str(process.pid)]
+    command += ["-s", "--syscall-filter", "getppid", "--max-events", "10"]
+    options = ["--sample-time", "0.5", "--folded", str(stacks)]
+    done = subprocess.run(
+        [*command, *options, "--json", str(samples)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    sample = json.loads(samples.read_text())
+    assert len(sample["syscall_events"]) == 10
+    assert sample["lost"]["shorter_events"] > 0
+    assert done.stdout.count("  getppid\n") == 10
+    assert "      call_below+0x" in done.stdout
+    assert "# WARNING: the longest events are above;" in done.stdout
+    weights = Counter[str]()
+    for line in stacks.read_text().splitlines():
+        frames, _, weight = line.rpartition(" ")
+        weights[frames.split(";")[0]] += int(weight)
+        assert frames.endswith(";getppid_[k]")
+        assert ";main;call_below;" in frames
+    lengths = [event["exit_ns"] - event["entry_ns"] for event in sample["syscall_events"]]
+    assert weights == {"storm": sum(lengths)}

@@ -1,0 +1,61 @@
+"""The user stacks of a real Open vSwitch's system calls are whole."""
+
+import pytest
+from tests.event_captures import capture, check_sums, event_plan, events_of, user_stack
+
+from kernel_delay.model import Sample, StackFrame
+from kernel_delay.ovs.binaries import Binaries
+from kernel_delay.ovs.instance import Instance
+from kernel_delay.ovs.traffic import Traffic
+
+EVENTS = 1000
+LONGEST_WINDOW_S = 32.0
+
+
+@pytest.fixture(scope="module")
+def sample(root_user: None, usdt_binaries: Binaries) -> Sample:
+    """A thousand events and more of one under new flows, each with its stacks."""
+    with Instance(usdt_binaries) as instance, Traffic(instance, rate=200, seconds=300.0):
+        seconds = 1.0
+        while True:
+            found = capture(instance.pid, event_plan(), sample_time_s=seconds)
+            with_stacks = sum(event.user_stack is not None for event in events_of(found))
+            if with_stacks >= EVENTS or seconds >= LONGEST_WINDOW_S:
+                return found
+            seconds *= 2
+
+
+def reaches_the_first_function(stack: tuple[StackFrame, ...]) -> bool:
+    """Whether it goes down to _start or, by a thread's function, to libc's clone.
+
+    libc's own functions (start_thread, clone3) have no names without its
+    debug file; OVS starts each thread in ovsthread_wrapper (ovs-thread.c).
+    """
+    if stack[-1].name == "_start":
+        return any(frame.name == "main" for frame in stack)
+    first = next((at for at, frame in enumerate(stack) if frame.name == "ovsthread_wrapper"), None)
+    if first is None:
+        return stack[-1].name in ("clone3", "__clone3", "__clone", "start_thread")
+    outer = stack[first + 1 :]
+    return bool(outer) and all("libc" in (frame.object or "") for frame in outer)
+
+
+def test_nearly_all_stacks_reach_the_threads_first_function(sample: Sample) -> None:
+    with_stacks = [event for event in events_of(sample) if event.user_stack is not None]
+    stacks = [user_stack(sample, event) for event in with_stacks]
+    assert len(stacks) >= EVENTS
+    whole = sum(map(reaches_the_first_function, stacks))
+    print(f"{whole} of {len(stacks)} events' stacks are whole; {len(set(stacks))} are distinct")
+    assert whole >= 0.99 * len(stacks)
+    assert sample.lost.short_stacks + sample.lost.broken_stacks <= 0.01 * len(stacks)
+
+
+def test_each_named_frame_is_in_an_object(sample: Sample) -> None:
+    frames = {frame for stack in sample.stacks for frame in stack}
+    assert all(frame.object for frame in frames if frame.name)
+    nameless = [frame for frame in frames if not frame.name and "ovs" in (frame.object or "")]
+    assert not nameless
+
+
+def test_events_and_tables_agree(sample: Sample) -> None:
+    check_sums(sample)
