@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from kernel_delay.capture.upcall_events import UpcallEvents
     from kernel_delay.ovs.upcall_cost import Event, RecordingWriter
 
-MOST_EVENTS = 10_000_000
+# The analysis needs all of them at once, in about a kilobyte each.
+MOST_EVENTS = 1_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -158,6 +159,8 @@ class _Collection:
             if not self._quiet:
                 print(event_line(event))
             if len(self.events) == self._most:
+                if self._most == MOST_EVENTS:
+                    _tell(f"stopped after {MOST_EVENTS:,} events, the most that are analysed")
                 return False
         sys.stdout.flush()
         return True
