@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import kernel_datapath
 import pytest
 from tests import ovs_with_usdt
 from tests.debian import DebianError
@@ -51,4 +52,14 @@ def ovs(root_user: None, ovs_binaries: Binaries) -> Iterator[Instance]:
 def busy_ovs(ovs: Instance) -> Iterator[Instance]:
     """The same, while new flows come in at 500 a second and are answered."""
     with Traffic(ovs, rate=500, seconds=120.0):
+        yield ovs
+
+
+@pytest.fixture(scope="module")
+def datapath(root_user: None, usdt_binaries: Binaries) -> Iterator[Instance]:
+    """A bridge in the kernel that gets the packets that a test sends, and no others."""
+    if not Path("/sys/module/openvswitch").exists():
+        pytest.skip("the kernel module openvswitch is not loaded")
+    pytest.importorskip("scapy")
+    with Instance(usdt_binaries, datapath="system") as ovs, kernel_datapath.bridge(ovs):
         yield ovs

@@ -1,6 +1,7 @@
 """Packets into a kernel datapath, each of a flow of its own, that nothing else disturbs."""
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,13 @@ def packets(count: int, first: int = 0, size: int = 60) -> list[bytes]:
 def send(ovs: Instance, frames: list[bytes]) -> None:
     """Send the packets to the bridge's port, one after the other."""
     ovs.in_network([sys.executable, "-c", _SEND, SENDER], "\n".join(map(bytes.hex, frames)))
+
+
+def lost(ovs: Instance) -> int:
+    """The kernel's own count of upcalls that it could not send."""
+    match = re.search(r"lost:(\d+)", ovs.appctl("dpctl/show", "system@ovs-system"))
+    assert match is not None
+    return int(match[1])
 
 
 def _packet(number: int, size: int) -> bytes:

@@ -1,0 +1,268 @@
+"""`kernel-delay upcall-monitor` and `upcall-cost`, on packets through the kernel's datapath."""
+
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import kernel_datapath
+import pytest
+from netlink_sockets import tiny_receive_buffers
+
+from kernel_delay.ovs.binaries import Binaries
+from kernel_delay.ovs.instance import Instance
+from kernel_delay.ovs.upcall_cost import (
+    EVENT_TYPES,
+    DpUpcall,
+    PacketCmdExecute,
+    Recording,
+    UpcallSet,
+    costs_of,
+    join,
+    read_recording,
+)
+
+PACKETS = 100
+LIMIT_S = 200.0
+# Columns of upcall-monitor: the port, the type and the packet's length, then the result.
+UPCALL = re.compile(r"\d+\.\d{9} +\[\d+\] .* (\S+) +(miss|action) +(\d+) +(\d+|-) (\w+)")
+
+
+class Tool:
+    """A command, from when it says that it is attached; killed when it takes too long."""
+
+    def __init__(self, command: str, pid: int, *options: str) -> None:
+        argv = [sys.executable, "-m", "kernel_delay", command, "--pid", str(pid), *options]
+        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        self._limit = threading.Timer(LIMIT_S, self.process.kill)
+        self._limit.start()
+        self.header = self._line()
+
+    def lines(self, count: int, pattern: re.Pattern[str]) -> list[str]:
+        """What it prints, up to the line that is the `count`th to match."""
+        found = []
+        while count:
+            line = self._line()
+            found.append(line)
+            count -= bool(pattern.match(line))
+        return found
+
+    def rest(self, *, interrupt: bool) -> str:
+        """What it prints until its end."""
+        if interrupt:
+            self.process.send_signal(signal.SIGINT)
+        output, _ = self.process.communicate()
+        self._limit.cancel()
+        assert self.process.returncode == 0
+        return output
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"it ended or took longer than {LIMIT_S} s"
+        return line
+
+
+class Monitored:
+    """What upcall-monitor made of the packets that were sent."""
+
+    def __init__(self, ovs: Instance, pcap: Path) -> None:
+        self.sent = [
+            packet
+            for number in range(PACKETS)
+            for packet in kernel_datapath.packets(1, number, size=60 + 13 * number)
+        ]
+        self.pcap = pcap
+        whole = ("--packet-size", "2048", "--flow-key-size", "2048")
+        tool = Tool("upcall-monitor", ovs.pid, *whole, "-k", "decode", "-w", str(pcap))
+        kernel_datapath.send(ovs, self.sent)
+        self.lines = tool.lines(PACKETS, UPCALL)
+        rest = tool.rest(interrupt=True).splitlines()
+        self.lines += rest[:-1]
+        self.summary = rest[-1]
+
+
+@pytest.fixture(scope="module")
+def monitored(datapath: Instance, tmp_path_factory: pytest.TempPathFactory) -> Monitored:
+    return Monitored(datapath, tmp_path_factory.mktemp("monitor") / "upcalls.pcapng")
+
+
+def test_each_packet_of_another_flow_is_one_upcall(monitored: Monitored) -> None:
+    upcalls = [match for line in monitored.lines if (match := UPCALL.match(line))]
+    assert {(match[1], match[2], match[5]) for match in upcalls} == {
+        (kernel_datapath.PORT, "miss", "ok")
+    }
+    assert sorted(int(match[3]) for match in upcalls) == [len(sent) for sent in monitored.sent]
+    assert monitored.summary == f"{PACKETS} upcalls received, 0 dropped by the kernel"
+
+
+def test_the_keys_are_those_of_the_packets(monitored: Monitored) -> None:
+    ports = {
+        int(match[1])
+        for line in monitored.lines
+        if (match := re.search(r"udp\(src=(\d+),dst=9\)", line))
+    }
+    assert ports == {1024 + number for number in range(PACKETS)}
+
+
+def test_tshark_reads_the_packets_back_byte_for_byte(monitored: Monitored) -> None:
+    if not shutil.which("tshark"):
+        pytest.skip("tshark is not installed")
+    command = ["tshark", "-n", "-r", monitored.pcap, "-T", "jsonraw", "-j", "frame"]
+    home = {**os.environ, "HOME": str(monitored.pcap.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=home)
+    read = re.findall(r'"frame_raw": \[\s*"([0-9a-f]+)"', done.stdout)
+    assert sorted(read) == sorted(map(bytes.hex, monitored.sent))
+    assert stat.S_IMODE(monitored.pcap.stat().st_mode) == 0o600
+
+
+def test_upcalls_that_the_kernel_drops_are_told_with_their_error(datapath: Instance) -> None:
+    lost_before = kernel_datapath.lost(datapath)
+    tool = Tool("upcall-monitor", datapath.pid, "--result", "error")
+    os.kill(datapath.pid, signal.SIGSTOP)
+    try:
+        with tiny_receive_buffers(datapath.pid):
+            kernel_datapath.send(datapath, kernel_datapath.packets(PACKETS, first=10_000))
+    finally:
+        os.kill(datapath.pid, signal.SIGCONT)
+    dropped = kernel_datapath.lost(datapath) - lost_before
+    assert 0 < dropped <= PACKETS
+    lines = tool.lines(dropped, UPCALL)
+    summary = tool.rest(interrupt=True).splitlines()[-1]
+    errors = {match[5] for line in lines if (match := UPCALL.match(line))}
+    # netlink_attachskb() (net/netlink/af_netlink.c) finds no room and may not wait.
+    assert errors == {"EAGAIN"}
+    assert f"{dropped} dropped by the kernel (EAGAIN {dropped})" in summary
+
+
+@pytest.fixture(scope="module")
+def recording(datapath: Instance, tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """The events of the packets, each of another flow."""
+    path = tmp_path_factory.mktemp("cost") / "upcalls.cost"
+    events = str(PACKETS * len(EVENT_TYPES))
+    tool = Tool("upcall-cost", datapath.pid, "-w", str(path), "-s", events, "--sets")
+    kernel_datapath.send(datapath, kernel_datapath.packets(PACKETS, first=20_000))
+    output = tool.rest(interrupt=False)
+    assert output.count("UupeE batch ") == PACKETS
+    assert f"- Analyzing {PACKETS} event sets..." in output
+    return read_recording(path)
+
+
+def sets_of(recording: Recording) -> tuple[UpcallSet, ...]:
+    return join(recording.events).sets
+
+
+def test_each_packet_has_a_complete_set(recording: Recording) -> None:
+    sets = sets_of(recording)
+    assert len(sets) == PACKETS
+    assert all(found.complete for found in sets)
+    assert recording.cut is None
+    assert not any(recording.missed.values())
+
+
+def test_each_set_is_of_one_packet(recording: Recording) -> None:
+    for found in sets_of(recording):
+        assert found.dp_upcall is not None
+        assert found.flow_execute is not None
+        assert found.packet_cmd_execute is not None
+        packet = found.recv_upcall.packet
+        assert found.dp_upcall.packet == packet
+        assert found.flow_execute.packet == packet
+        assert found.packet_cmd_execute.packet == packet
+        assert found.dp_upcall.device == kernel_datapath.PORT
+
+
+def test_the_total_is_the_sum_of_its_parts(recording: Recording) -> None:
+    for found in sets_of(recording):
+        costs = costs_of(found)
+        parts = (
+            costs.kernel_to_vswitchd_ns,
+            costs.lookup_ns,
+            costs.put_to_execute_ns,
+            costs.execute_to_kernel_ns,
+        )
+        assert all(part is not None and part >= 0 for part in parts)
+        assert costs.total_ns == sum(part for part in parts if part is not None)
+
+
+BPFTRACE = """
+kprobe:ovs_dp_upcall { printf("enter %llu\\n", nsecs); }
+kretprobe:ovs_dp_upcall { printf("leave %llu\\n", nsecs); }
+kprobe:netlink_sendmsg /pid == TARGET/ { @send[tid] = nsecs; }
+kretprobe:ovs_packet_cmd_execute /@send[tid]/ { printf("execute %llu %llu\\n", @send[tid], nsecs); }
+BEGIN { printf("ready\\n"); }
+"""
+
+
+def test_the_times_are_those_that_bpftrace_sees(datapath: Instance, tmp_path: Path) -> None:
+    if not shutil.which("bpftrace"):
+        pytest.skip("bpftrace is not installed")
+    program = BPFTRACE.replace("TARGET", str(datapath.pid))
+    bpftrace = subprocess.Popen(["bpftrace", "-e", program], stdout=subprocess.PIPE, text=True)
+    limit = threading.Timer(LIMIT_S, bpftrace.kill)
+    limit.start()
+    assert bpftrace.stdout is not None
+    for line in bpftrace.stdout:
+        if line == "ready\n":
+            break
+    else:
+        pytest.skip("bpftrace can't run here")
+    path = tmp_path / "upcalls.cost"
+    events = str(PACKETS * len(EVENT_TYPES))
+    tool = Tool("upcall-cost", datapath.pid, "-w", str(path), "-s", events)
+    kernel_datapath.send(datapath, kernel_datapath.packets(PACKETS, first=30_000))
+    tool.rest(interrupt=False)
+    bpftrace.send_signal(signal.SIGINT)
+    seen, _ = bpftrace.communicate()
+    limit.cancel()
+    found = read_recording(path).events
+    entered, left = numbers(seen, "enter"), numbers(seen, "leave")
+    upcalls = sorted(event.time_ns for event in found if isinstance(event, DpUpcall))
+    assert len(entered) == len(left) == len(upcalls) == PACKETS
+    # Packets come one after the other, so that their calls do not overlap.
+    for (enter,), time_ns, (leave,) in zip(sorted(entered), upcalls, sorted(left), strict=True):
+        assert enter <= time_ns <= leave
+    executes = sorted(event.time_ns for event in found if isinstance(event, PacketCmdExecute))
+    calls = numbers(seen, "execute")
+    assert len(calls) == len(executes) == PACKETS
+    for time_ns in executes:
+        assert any(sent <= time_ns <= done for sent, done in calls)
+
+
+def numbers(output: str, kind: str) -> list[tuple[int, ...]]:
+    lines = (line.split() for line in output.splitlines())
+    return [tuple(map(int, words[1:])) for words in lines if words and words[0] == kind]
+
+
+def test_without_the_kernel_module_a_line_says_what_is_not_seen(
+    root_user: None, usdt_binaries: Binaries
+) -> None:
+    if Path("/sys/module/openvswitch").exists():
+        pytest.skip("the kernel module openvswitch is loaded")
+    with Instance(usdt_binaries) as ovs:
+        argv = [sys.executable, "-m", "kernel_delay", "upcall-monitor", "-p", str(ovs.pid)]
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("TIME ")
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert errors == (
+        "kernel-delay: the kernel module openvswitch is not loaded: upcalls that the kernel"
+        " drops, and names of ports, are not seen\n"
+    )
+    assert output == "0 upcalls received, 0 dropped by the kernel\n"
+
+
+@pytest.mark.parametrize("command", ["upcall-monitor", "upcall-cost"])
+def test_without_usdt_probes_a_line_says_what_it_takes(ovs: Instance, command: str) -> None:
+    argv = [sys.executable, "-m", "kernel_delay", command, "--pid", str(ovs.pid)]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 66  # EX_NOINPUT
+    assert done.stderr.count("\n") == 1
+    assert "no USDT probe u:dpif_recv:recv_upcall" in done.stderr
+    assert "it takes an OVS built with --enable-usdt-probes" in done.stderr
