@@ -8,7 +8,7 @@ from sessions import HANGS_NS, session, trigger
 from targets import Round, StartWorkload
 
 from kernel_delay.capture.plan import WindowPlan
-from kernel_delay.model import Lost, Sample
+from kernel_delay.model import Sample
 
 BATCH = scaled(2_000)  # fewer than the kernel has room for, so that none depends on our speed
 PERIOD_NS = 100_000
@@ -23,16 +23,18 @@ def assert_in_bounds(sample: Sample, known: Round) -> None:
     assert window.duration_ns == window.stop_ns - window.start_ns
 
 
-def assert_counts(sample: Sample, pid: int, known: Round) -> None:
-    """Each call that was made within, and no other one."""
+def has_exact_counts(sample: Sample, pid: int, known: Round) -> bool:
+    """Whether it has each call that was made within, and no other one."""
     calls = {stats.name: stats for thread in sample.threads for stats in thread.syscalls}
     counts = {name: stats.count for name, stats in calls.items() if name != "clock_gettime"}
     expected = {"getppid": known.getppids, "nanosleep": known.nanosleeps}
-    assert counts == {name: count for name, count in expected.items() if count}
     assert {thread.tid for thread in sample.threads} <= {pid}
+    if counts != {name: count for name, count in expected.items() if count}:
+        return False
     if known.nanosleeps:
         slept_ns = calls["nanosleep"].total_ns
         assert known.nanosleeps * SLEEP_NS <= slept_ns <= sample.window.duration_ns
+    return True
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,7 @@ def test_every_window_is_exact(
         stop=trigger(stop, workload.pid),
         timeout_ns=HANGS_NS,
     )
+    inexact = missed = 0
     with session(workload.pid, plan) as running:
         samples = running.samples()
         for _ in range(batches):
@@ -60,6 +63,9 @@ def test_every_window_is_exact(
             rounds = workload.rounds()
             for sample, known in zip(islice(samples, BATCH), rounds, strict=True):
                 assert_in_bounds(sample, known)
-                assert_counts(sample, workload.pid, known)
-                assert sample.lost == Lost()
+                inexact += not has_exact_counts(sample, workload.pid, known)
+                missed += sample.lost.missed_events
+                assert (sample.lost.missed_triggers, sample.lost.map_entries) == (0, 0)
         assert list(samples) == []
+    # The kernel may skip a program, and that is told: then at most so many counts are wrong.
+    assert inexact <= missed
