@@ -17,6 +17,14 @@ WallClock = Annotated[datetime.datetime, Meta(tz=True)]
 """A time of day and its zone, RFC 3339 in JSON."""
 
 
+Histogram = tuple[int, ...]
+"""How many intervals lasted from 2^i up to 2^(i+1) ns, for each index i.
+
+All from 2^31 ns on are at index 31, and one of 0 ns at 0. Zeros at the end are
+left out, so it is empty when nothing was counted or accounting was off.
+"""
+
+
 class Intervals(Struct, frozen=True):
     """How often something lasted from a start to a stop within the window, and how long.
 
@@ -27,12 +35,18 @@ class Intervals(Struct, frozen=True):
     total_ns: int
     min_ns: int
     max_ns: int
+    histogram: Histogram = ()
 
 
 class SyscallStats(Struct, frozen=True):
     """One thread's calls of one system call that began and ended within the window.
 
     `name` is None when libseccomp's table does not know `number`.
+
+    The last four say where all time in these calls went, with what lies
+    within the window of those that were under way at its edges: on a CPU
+    (interrupts included), waiting for one, asleep, and stopped. So with
+    accounting `count` may be 0; without, the four are None.
     """
 
     number: int
@@ -40,6 +54,11 @@ class SyscallStats(Struct, frozen=True):
     count: int
     total_ns: int
     max_ns: int
+    histogram: Histogram = ()
+    on_cpu_ns: int | None = None
+    ready_ns: int | None = None
+    blocked_ns: int | None = None
+    stopped_ns: int | None = None
 
 
 class HardIrqStats(Struct, frozen=True):
@@ -67,6 +86,67 @@ class SoftIrqStats(Struct, frozen=True):
     max_ns: int
 
 
+class ThreadTime(Struct, frozen=True):
+    """Where one thread's window went: the parts sum up to it exactly.
+
+    On a CPU: `user_ns` in its program, `kernel_ns` in system calls and page
+    faults, `hard_irq_ns` and `soft_irq_ns` for interrupts (soft without the
+    hard ones within). Off it: `ready_ns` waiting for one, `blocked_ns`
+    asleep, `stopped_ns` by job control or ptrace. `absent_ns` before it was
+    created and after it ended. `unaccounted_ns` is what could not be known.
+    """
+
+    user_ns: int
+    kernel_ns: int
+    hard_irq_ns: int
+    soft_irq_ns: int
+    ready_ns: int
+    blocked_ns: int
+    stopped_ns: int
+    absent_ns: int
+    unaccounted_ns: int
+
+
+class PageFaults(Struct, frozen=True):
+    """Page faults of a thread's program, not those within its system calls.
+
+    `on_cpu_ns` is their share of the thread's `kernel_ns`, `blocked_ns` of its
+    `blocked_ns`.
+    """
+
+    count: int
+    on_cpu_ns: int
+    blocked_ns: int
+
+
+class CpuTaker(Struct, frozen=True):
+    """A task that had the CPU just before the thread got it, and how long the thread had waited.
+
+    `tid` is 0 and `comm` is "idle" when none had it: the CPU was asleep, and
+    waking it took the time. `tid` is also 0 for a task that is not in the PID
+    namespace the tool runs in.
+    """
+
+    tid: int
+    comm: str
+    waits: int
+    ns: int
+
+
+class LockWait(Struct, frozen=True):
+    """Waits for one lock of the process while one of its threads held it.
+
+    `address` is the lock's in the process. `tid` and `name` are those of the
+    thread that held it when the wait began.
+    """
+
+    address: int
+    tid: int
+    name: str
+    waits: int
+    ns: int
+
+
 class Thread(Struct, frozen=True):
     """What the kernel did to one thread within the window.
 
@@ -76,6 +156,12 @@ class Thread(Struct, frozen=True):
     CPU, `ready` waiting for one, `stopped` by job control or ptrace; each is
     None where nothing was counted. `exited`: the thread was gone by the
     window's end.
+
+    With accounting every thread of the process is there and has a `time`.
+    `preempted_ns` is the share of its `ready_ns` that followed on its being
+    taken off a CPU, not on its being woken. `cpu_taken_by` says who had the CPU
+    meanwhile, and `lock_waits` who had the locks, longest first. `page_faults`
+    is None where the kernel can't show them: their time is in `user_ns` then.
     """
 
     tid: int
@@ -88,6 +174,11 @@ class Thread(Struct, frozen=True):
     stopped: Intervals | None
     hard_irqs: tuple[HardIrqStats, ...]
     soft_irqs: tuple[SoftIrqStats, ...]
+    time: ThreadTime | None = None
+    preempted_ns: int | None = None
+    cpu_taken_by: tuple[CpuTaker, ...] = ()
+    lock_waits: tuple[LockWait, ...] = ()
+    page_faults: PageFaults | None = None
 
 
 class StackFrame(Struct, frozen=True):
@@ -196,11 +287,28 @@ class Lost(Struct, frozen=True):
     broken_stacks: int = 0
 
 
+class Finding(Struct, frozen=True):
+    """One sentence of the verdict, with its evidence.
+
+    `rule` names what was found (see the manual), `kernel` says whether that
+    is the kernel's or the machine's doing, `share` is how much of the window
+    it took of the thread that it hit worst, `tid` that thread's.
+    """
+
+    rule: str
+    kernel: bool
+    share: float
+    tid: int
+    text: str
+
+
 class Sample(Struct, frozen=True):
     """All that was measured in one window, of one process.
 
     `syscall_events` are sorted by the time they began; None if they were not
     asked for. `stacks` are theirs, each once, the innermost function first.
+    `verdict`: what was found, worst first; empty when that was nothing, and
+    without accounting.
     """
 
     schema: Literal["kernel-delay/1"]
@@ -212,3 +320,4 @@ class Sample(Struct, frozen=True):
     syscall_events: Sequence[SyscallEvent] | None = None
     stacks: tuple[tuple[StackFrame, ...], ...] = ()
     lost: Lost = field(default_factory=Lost)
+    verdict: tuple[Finding, ...] = ()

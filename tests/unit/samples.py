@@ -3,18 +3,26 @@
 import datetime
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kernel_delay.model import (
+    CpuTaker,
+    Finding,
     HardIrqStats,
     Intervals,
+    LockWait,
     Lost,
+    PageFaults,
     Sample,
     SoftIrqStats,
     SyscallStats,
     Target,
     Thread,
+    ThreadTime,
     Window,
 )
+
+TIMED_WINDOW_NS = 500_000_000
 
 START_TIME = datetime.datetime(2023, 6, 8, 10, 17, 22, 725127, tzinfo=datetime.UTC)
 
@@ -22,6 +30,14 @@ START_TIME = datetime.datetime(2023, 6, 8, 10, 17, 22, 725127, tzinfo=datetime.U
 def bare_thread(tid: int, name: str, exited: bool = False) -> Thread:
     """A thread of which nothing was counted."""
     return Thread(tid, name, exited, (), None, None, None, None, (), ())
+
+
+def timed_thread(tid: int, name: str, **parts: int) -> Thread:
+    """A thread whose window of 500 ms went where `parts` say, in ms, and was blocked else."""
+    fields = ThreadTime.__struct_fields__
+    times_ns = {field: parts.get(field.removesuffix("_ns"), 0) * 1_000_000 for field in fields}
+    times_ns["blocked_ns"] += TIMED_WINDOW_NS - sum(times_ns.values())
+    return replace(bare_thread(tid, name), time=ThreadTime(**times_ns))
 
 
 def bare_sample(*threads: Thread, **changes: object) -> Sample:
@@ -123,6 +139,41 @@ EVERYTHING = bare_sample(
     ODD,
     window=window(ended_by="exit"),
     lost=Lost(map_entries=12, missed_events=345),
+)
+
+
+RECVMSGS = (0,) * 22 + (6, 1)
+
+ACCOUNTED = bare_sample(
+    replace(
+        timed_thread(31741, "revalidator122", user=250, kernel=50, ready=87, hard_irq=1),
+        preempted_ns=80_000_000,
+        syscalls=(
+            SyscallStats(7, "poll", 0, 0, 0, (), 0, 7_000_000, 100_000_000, 0),
+            SyscallStats(
+                47,
+                "recvmsg",
+                7,
+                50_000_000,
+                9_000_000,
+                (0,) * 22 + (6, 1),
+                45_000_000,
+                5_000_000,
+                0,
+                0,
+            ),
+        ),
+        run=Intervals(6, 136_764_071, 1_480, 115_146_424, (0,) * 10 + (5,) + (0,) * 15 + (1,)),
+        cpu_taken_by=(
+            CpuTaker(4321, "stress\x1b", 90, 79_000_000),
+            CpuTaker(0, "idle", 12, 8_000_000),
+        ),
+        lock_waits=(LockWait(0x55A9_887C_50A0, 31742, "revalidator123", 3, 12_000_000),),
+        page_faults=PageFaults(12, 4_000_000, 0),
+    ),
+    timed_thread(27090, "ovs-vswitchd", stopped=40, unaccounted=1, absent=100),
+    window=window(duration_ns=TIMED_WINDOW_NS),
+    verdict=(Finding("cpu_contention", True, 0.174, 31741, "no CPU for \x1b a while."),),
 )
 
 

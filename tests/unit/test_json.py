@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from hypothesis import given
-from samples import COUNTS, EVERYTHING, REVALIDATOR, TIMES, bare_sample, samples
+from samples import ACCOUNTED, COUNTS, EVERYTHING, REVALIDATOR, TIMES, bare_sample, samples
 
 from kernel_delay.model import Sample
 from kernel_delay.reporters import json as json_reporter
@@ -49,6 +49,7 @@ def test_fields_are_those_documented() -> None:
     thread = json.loads(json_reporter.render(bare_sample(REVALIDATOR)))["threads"][0]
     assert " ".join(thread) == (
         "tid name exited syscalls long_poll run ready stopped hard_irqs soft_irqs"
+        " time preempted_ns cpu_taken_by lock_waits page_faults"
     )
     assert thread["syscalls"][2] == {
         "number": 7,
@@ -56,12 +57,18 @@ def test_fields_are_those_documented() -> None:
         "count": 5,
         "total_ns": 184193176,
         "max_ns": 184191520,
+        "histogram": [],
+        "on_cpu_ns": None,
+        "ready_ns": None,
+        "blocked_ns": None,
+        "stopped_ns": None,
     }
     assert thread["run"] == {
         "count": 6,
         "total_ns": 136764071,
         "min_ns": 1480,
         "max_ns": 115146424,
+        "histogram": [],
     }
     assert thread["hard_irqs"] == [
         {"name": "eno8303-rx-1", "count": 1, "total_ns": 3586, "max_ns": 3586}
@@ -87,6 +94,21 @@ def test_any_sample_is_one_line_of_printable_ascii_that_reads_back(sample: Sampl
     assert line[:-1].isascii()
     assert line[:-1].isprintable()
     assert msgspec.json.decode(line, type=Sample) == sample
+
+
+def test_account_reads_back_and_is_valid_by_the_schema() -> None:
+    line = json_reporter.render(ACCOUNTED)
+    assert msgspec.json.decode(line, type=Sample) == ACCOUNTED
+    thread = json.loads(line)["threads"][0]
+    assert sum(thread["time"].values()) == 500_000_000
+    assert thread["cpu_taken_by"][0] == {
+        "tid": 4321,
+        "comm": "stress\x1b",
+        "waits": 90,
+        "ns": 79_000_000,
+    }
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(json.loads(line))
 
 
 def test_committed_schema_is_current() -> None:

@@ -1,0 +1,194 @@
+"""Every nanosecond of a window: what the programs counted, and what was still going on.
+
+A thread is always in one mode (in its program, in a system call, in a page
+fault) and in one state (running, or why not). The intervals of its modes and
+its absence follow one on the other without a gap, so within a window they sum
+up to it exactly; the states off a CPU, and interrupts, are time taken off the
+mode in which they came. bpf/accounting.h is the side that counts.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from kernel_delay.model import ThreadTime
+
+Mode = Literal["unknown", "user", "syscall", "fault"]
+State = Literal[
+    "unknown", "running", "ready_woken", "ready_preempted", "blocked", "stopped", "absent"
+]
+Away = Literal[
+    "ready_woken", "ready_preempted", "blocked", "stopped", "hard_irq", "soft_irq"
+]  # fmt: skip
+
+AWAY: tuple[Away, ...] = (
+    "ready_woken", "ready_preempted", "blocked", "stopped", "hard_irq", "soft_irq",
+)  # fmt: skip
+
+# Before its first event a thread that runs is most likely in its program.
+USER_MODES: tuple[Mode, ...] = ("user", "unknown")
+KERNEL_MODES: tuple[Mode, ...] = ("syscall", "fault")
+
+
+class Standing(Struct, frozen=True):
+    """What a thread does, and since when: 0 is before anything was known.
+
+    `syscall` is the number of the call it is in, None if it is in none.
+    """
+
+    mode: Mode
+    mode_since_ns: int
+    state: State
+    state_since_ns: int
+    syscall: int | None
+
+
+class CountedCalls(Struct, frozen=True):
+    """All time in calls of one system call within a window, and what of it was off a CPU."""
+
+    total_ns: int
+    away_ns: Mapping[Away, int]
+
+
+class Counted(Struct, frozen=True):
+    """What was counted of one thread in one window, up to its last event.
+
+    `gone_ns` is when it ended, None if it did not.
+    """
+
+    mode_ns: Mapping[Mode, int]
+    away_ns: Mapping[tuple[Mode, Away], int]
+    absent_ns: int
+    gone_ns: int | None
+    syscalls: Mapping[int, CountedCalls]
+
+
+class CallTime(Struct, frozen=True):
+    """Where all time in calls of one system call went; see SyscallStats."""
+
+    on_cpu_ns: int
+    ready_ns: int
+    blocked_ns: int
+    stopped_ns: int
+
+
+class Account(Struct, frozen=True):
+    """Where a thread's window went.
+
+    `preempted_ns` is a share of `time.ready_ns`, the fault times are shares of
+    `time.kernel_ns` and `time.blocked_ns`.
+
+    `missing_ns` is what the parts lack of the window: 0 when all is accounted
+    for, below 0 when what was read does not fit together.
+    """
+
+    time: ThreadTime
+    preempted_ns: int
+    fault_on_cpu_ns: int
+    fault_blocked_ns: int
+    syscalls: Mapping[int, CallTime]
+    missing_ns: int
+
+
+NOTHING_COUNTED = Counted(mode_ns={}, away_ns={}, absent_ns=0, gone_ns=None, syscalls={})
+
+
+def account(start_ns: int, stop_ns: int, counted: Counted, last: Standing | None) -> Account:
+    """Account for [start_ns, stop_ns) of one thread.
+
+    `last` is what the thread stood at after its last event before `stop_ns`,
+    or after any event since; None if that is not known, or it has ended.
+    """
+    mode_ns, away_ns = Counter(counted.mode_ns), Counter(counted.away_ns)
+    call_ns = Counter({number: calls.total_ns for number, calls in counted.syscalls.items()})
+    call_away_ns = {number: Counter(calls.away_ns) for number, calls in counted.syscalls.items()}
+    absent_ns = counted.absent_ns
+
+    def rest_ns(since_ns: int) -> int:
+        return max(0, stop_ns - max(start_ns, since_ns))
+
+    if counted.gone_ns is not None:
+        absent_ns += rest_ns(counted.gone_ns)
+    elif last is not None and last.state == "absent":
+        absent_ns += rest_ns(last.state_since_ns)
+    elif last is not None:
+        mode_ns[last.mode] += rest_ns(last.mode_since_ns)
+        if last.syscall is not None:
+            call_ns[last.syscall] += rest_ns(last.mode_since_ns)
+        if last.state in AWAY:
+            off_ns = rest_ns(last.state_since_ns)
+            away_ns[last.mode, last.state] += off_ns
+            if last.syscall is not None:
+                call_away_ns.setdefault(last.syscall, Counter())[last.state] += off_ns
+
+    missing_ns = stop_ns - start_ns - absent_ns - mode_ns.total()
+    time = _time(mode_ns, away_ns, absent_ns, max(0, missing_ns))
+    return Account(
+        time=time,
+        preempted_ns=_total("ready_preempted", away_ns),
+        fault_on_cpu_ns=min(max(0, _running_ns("fault", mode_ns, away_ns)), time.kernel_ns),
+        fault_blocked_ns=away_ns["fault", "blocked"],
+        syscalls={
+            number: _call_time(total_ns, call_away_ns.get(number, Counter()))
+            for number, total_ns in call_ns.items()
+            if total_ns
+        },
+        missing_ns=missing_ns,
+    )
+
+
+def unaccounted(start_ns: int, stop_ns: int) -> ThreadTime:
+    """Return the time of a thread of which nothing that was read fits together."""
+    return _time(Counter(), Counter(), 0, stop_ns - start_ns)
+
+
+def _time(
+    mode_ns: Counter[Mode],
+    away_ns: Counter[tuple[Mode, Away]],
+    absent_ns: int,
+    missing_ns: int,
+) -> ThreadTime:
+    user_ns = sum(_running_ns(mode, mode_ns, away_ns) for mode in USER_MODES)
+    kernel_ns = sum(_running_ns(mode, mode_ns, away_ns) for mode in KERNEL_MODES)
+    # An interrupt in the few instructions in which a mode changes can be
+    # charged to the wrong one of two; what both are together is right.
+    if user_ns < 0:
+        user_ns, kernel_ns = 0, kernel_ns + user_ns
+    elif kernel_ns < 0:
+        user_ns, kernel_ns = user_ns + kernel_ns, 0
+    return ThreadTime(
+        user_ns=user_ns,
+        kernel_ns=kernel_ns,
+        hard_irq_ns=_total("hard_irq", away_ns),
+        soft_irq_ns=_total("soft_irq", away_ns),
+        ready_ns=_total("ready_woken", away_ns) + _total("ready_preempted", away_ns),
+        blocked_ns=_total("blocked", away_ns),
+        stopped_ns=_total("stopped", away_ns),
+        absent_ns=absent_ns,
+        unaccounted_ns=missing_ns,
+    )
+
+
+def _total(kind: Away, away_ns: Mapping[tuple[Mode, Away], int]) -> int:
+    """Time away of one kind, whatever the mode."""
+    return sum(ns for (_, away), ns in away_ns.items() if away == kind)
+
+
+def _running_ns(
+    mode: Mode, mode_ns: Mapping[Mode, int], away_ns: Mapping[tuple[Mode, Away], int]
+) -> int:
+    """Time on a CPU in `mode`, without interrupts."""
+    return mode_ns.get(mode, 0) - sum(away_ns.get((mode, away), 0) for away in AWAY)
+
+
+def _call_time(total_ns: int, away_ns: Mapping[Away, int]) -> CallTime:
+    ready_ns = away_ns.get("ready_woken", 0) + away_ns.get("ready_preempted", 0)
+    blocked_ns, stopped_ns = away_ns.get("blocked", 0), away_ns.get("stopped", 0)
+    return CallTime(
+        on_cpu_ns=max(0, total_ns - ready_ns - blocked_ns - stopped_ns),
+        ready_ns=ready_ns,
+        blocked_ns=blocked_ns,
+        stopped_ns=stopped_ns,
+    )

@@ -1,0 +1,207 @@
+"""Accounting: against a clock that looks at a thread in every nanosecond."""
+
+from collections import Counter
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel_delay.accounting import (
+    NOTHING_COUNTED,
+    Account,
+    Away,
+    Counted,
+    CountedCalls,
+    Mode,
+    Standing,
+    State,
+    account,
+    unaccounted,
+)
+
+START_NS, STOP_NS = 30, 70
+
+
+class Tick(NamedTuple):
+    """What a thread does in one nanosecond; `calls` counts its system calls up to then."""
+
+    mode: Mode
+    state: State
+    interrupt: Away | None = None
+    syscall: int | None = None
+    calls: int = 0
+
+
+class Life(NamedTuple):
+    """A thread from nanosecond 0 on, and the nanosecond by which all its events were counted."""
+
+    ticks: list[Tick]
+    counted_until: int
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> Life:
+    """Any life: absent, then in modes and states that last any time, and perhaps absent again."""
+    ticks: list[Tick] = []
+    calls = 0
+    ticks += [Tick("user", "absent")] * draw(st.integers(0, 50))
+    while len(ticks) < 100:
+        mode: Mode = draw(st.sampled_from(["user", "syscall", "fault"]))
+        syscall = draw(st.sampled_from([1, 7, None])) if mode == "syscall" else None
+        calls += 1
+        for _ in range(draw(st.integers(1, 4))):
+            state: State = draw(
+                st.sampled_from(["running", "ready_woken", "ready_preempted", "blocked", "stopped"])
+            )
+            interrupt = None
+            if state == "running":
+                interrupt = draw(st.sampled_from([None, None, "hard_irq", "soft_irq"]))
+            length = draw(st.integers(1, 15))
+            ticks += [Tick(mode, state, interrupt, syscall, calls)] * length
+        if draw(st.integers(0, 9)) == 0:
+            ticks += [Tick("user", "absent")] * 100
+    return Life(ticks[:100], draw(st.integers(STOP_NS, 99)))
+
+
+def since(ticks: list[Tick], key: object, end: int) -> int:
+    """From when on `key` of all ticks up to `end` has been what it is there."""
+    begin = end
+    while begin > 0 and key(ticks[begin - 1]) == key(ticks[end]):  # type: ignore[operator]
+        begin -= 1
+    return begin
+
+
+def in_call(tick: Tick) -> object:
+    return tick.mode, tick.syscall, tick.calls, tick.state == "absent"
+
+
+def as_counted(life: Life) -> tuple[Counted, Standing]:
+    """What the programs would have counted of a life, each interval at its end, and the rest."""
+    ticks, until = life
+    mode_since = since(ticks, in_call, until)
+    state_since = since(ticks, lambda tick: (in_call(tick), tick.state), until)
+    mode_ns: Counter[Mode] = Counter()
+    away_ns: Counter[tuple[Mode, Away]] = Counter()
+    calls: dict[int, tuple[Counter[str], Counter[Away]]] = {}
+    absent_ns = 0
+    gone = None
+    for now in range(START_NS, STOP_NS):
+        tick = ticks[now]
+        if tick.state == "absent":
+            absent_ns += now < mode_since
+            continue
+        if now < mode_since:
+            mode_ns[tick.mode] += 1
+            if tick.syscall is not None:
+                calls.setdefault(tick.syscall, (Counter(), Counter()))[0]["total"] += 1
+        if tick.interrupt:
+            away_ns[tick.mode, tick.interrupt] += 1
+        if tick.state != "running" and now < state_since:
+            away_ns[tick.mode, tick.state] += 1
+            if tick.syscall is not None:
+                calls.setdefault(tick.syscall, (Counter(), Counter()))[1][tick.state] += 1
+    last = ticks[until]
+    if last.state == "absent" and mode_since > 0:
+        gone = mode_since
+    counted = Counted(
+        mode_ns=mode_ns,
+        away_ns=away_ns,
+        absent_ns=absent_ns,
+        gone_ns=gone,
+        syscalls={
+            number: CountedCalls(total["total"], away) for number, (total, away) in calls.items()
+        },
+    )
+    return counted, Standing(last.mode, mode_since, last.state, state_since, last.syscall)
+
+
+def total(found: Account) -> int:
+    time = found.time
+    return (
+        time.user_ns + time.kernel_ns + time.hard_irq_ns + time.soft_irq_ns + time.ready_ns
+        + time.blocked_ns + time.stopped_ns + time.absent_ns + time.unaccounted_ns
+    )  # fmt: skip
+
+
+@given(lives())
+def test_account_is_what_a_look_at_every_nanosecond_finds(life: Life) -> None:
+    counted, last = as_counted(life)
+
+    found = account(START_NS, STOP_NS, counted, last)
+
+    window = life.ticks[START_NS:STOP_NS]
+    running = [tick for tick in window if tick.state == "running" and not tick.interrupt]
+    states = Counter(tick.state for tick in window)
+    assert found.missing_ns == found.time.unaccounted_ns == 0
+    assert found.time.user_ns == sum(tick.mode == "user" for tick in running)
+    assert found.time.kernel_ns == sum(tick.mode != "user" for tick in running)
+    assert found.fault_on_cpu_ns == sum(tick.mode == "fault" for tick in running)
+    assert found.time.hard_irq_ns == sum(tick.interrupt == "hard_irq" for tick in window)
+    assert found.time.soft_irq_ns == sum(tick.interrupt == "soft_irq" for tick in window)
+    assert found.time.ready_ns == states["ready_woken"] + states["ready_preempted"]
+    assert found.preempted_ns == states["ready_preempted"]
+    assert found.time.blocked_ns == states["blocked"]
+    assert found.time.stopped_ns == states["stopped"]
+    assert found.time.absent_ns == states["absent"]
+    assert total(found) == STOP_NS - START_NS
+    for number in (1, 7):
+        calls = [tick for tick in window if tick.syscall == number]
+        if not calls:
+            assert number not in found.syscalls
+            continue
+        of_calls = Counter(tick.state for tick in calls)
+        time = found.syscalls[number]
+        assert time.on_cpu_ns == of_calls["running"]
+        assert time.ready_ns == of_calls["ready_woken"] + of_calls["ready_preempted"]
+        assert (time.blocked_ns, time.stopped_ns) == (of_calls["blocked"], of_calls["stopped"])
+
+
+MODES = st.sampled_from(["unknown", "user", "syscall", "fault"])
+AWAYS = st.sampled_from(["ready_woken", "blocked", "stopped", "hard_irq", "soft_irq"])
+TIMES = st.integers(0, 1 << 62)
+
+
+@given(
+    mode_ns=st.dictionaries(MODES, TIMES),
+    away_ns=st.dictionaries(st.tuples(MODES, AWAYS), TIMES),
+    absent_ns=TIMES,
+    window_ns=TIMES,
+)
+def test_whatever_was_read_the_parts_and_what_is_missing_make_the_window(
+    mode_ns: dict[Mode, int],
+    away_ns: dict[tuple[Mode, Away], int],
+    absent_ns: int,
+    window_ns: int,
+) -> None:
+    counted = Counted(mode_ns, away_ns, absent_ns, None, {})
+    found = account(7, 7 + window_ns, counted, None)
+    assert total(found) - found.time.unaccounted_ns + found.missing_ns == window_ns
+    assert found.time.unaccounted_ns == max(0, found.missing_ns)
+
+
+def test_thread_without_any_event_is_accounted_for() -> None:
+    asleep = Standing("syscall", 0, "blocked", 0, 7)
+    found = account(100, 500, NOTHING_COUNTED, asleep)
+    assert found.time.blocked_ns == found.syscalls[7].blocked_ns == 400
+    busy = Standing("unknown", 0, "running", 0, None)
+    assert account(100, 500, NOTHING_COUNTED, busy).time.user_ns == 400
+
+
+def test_what_is_not_known_is_unaccounted() -> None:
+    found = account(100, 500, NOTHING_COUNTED, None)
+    assert found.missing_ns == found.time.unaccounted_ns == 400
+    late = Standing("user", 450, "running", 450, None)
+    assert account(100, 500, NOTHING_COUNTED, late).time.unaccounted_ns == 350
+    assert unaccounted(100, 500).unaccounted_ns == 400
+
+
+def test_interrupt_charged_to_the_wrong_mode_leaves_no_time_below_zero() -> None:
+    counted = Counted(
+        mode_ns={"user": 5, "syscall": 95},
+        away_ns={("user", "hard_irq"): 15},
+        absent_ns=0,
+        gone_ns=None,
+        syscalls={},
+    )
+    found = account(0, 100, counted, None)
+    assert (found.time.user_ns, found.time.kernel_ns, found.time.hard_irq_ns) == (0, 85, 15)

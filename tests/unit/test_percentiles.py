@@ -1,0 +1,40 @@
+"""Percentiles from powers of two: near the true ones, and never beyond the longest."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel_delay.percentiles import percentile
+
+
+def histogram(lengths: list[int]) -> tuple[int, ...]:
+    """As bpf/accounting.h:count_length() counts them."""
+    counts = [0] * 32
+    for length in lengths:
+        counts[min(31, max(0, length.bit_length() - 1))] += 1
+    while not counts[-1]:
+        counts.pop()
+    return tuple(counts)
+
+
+@given(st.lists(st.integers(0, 1 << 31), min_size=1), st.sampled_from([0.01, 0.5, 0.9, 0.99, 1.0]))
+def test_percentile_is_within_a_factor_of_two(lengths: list[int], fraction: float) -> None:
+    exact = sorted(lengths)[math.ceil(fraction * len(lengths)) - 1]
+    found = percentile(histogram(lengths), fraction, max(lengths))
+    assert exact // 2 <= found <= max(1, 2 * exact)
+    assert found <= max(lengths)
+
+
+@given(st.lists(st.integers(0, 1 << 40), min_size=1))
+def test_percentiles_rise_up_to_the_longest(lengths: list[int]) -> None:
+    counts = histogram(lengths)
+    found = [percentile(counts, n / 100, max(lengths)) for n in range(1, 101)]
+    assert found == sorted(found)
+    assert found[-1] == max(lengths)
+
+
+def test_lengths_are_taken_to_lie_evenly_in_a_bucket() -> None:
+    # Four from 1024 up to 2048 ns: half of them up to the middle.
+    assert percentile((0,) * 10 + (4,), 0.5, 2000) == 1024 + (2000 - 1024) // 2
+    assert percentile((0,) * 10 + (4, 4), 0.5, 4000) == 2048
