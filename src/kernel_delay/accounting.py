@@ -27,6 +27,8 @@ AWAY: tuple[Away, ...] = (
     "ready_woken", "ready_preempted", "blocked", "stopped", "hard_irq", "soft_irq",
 )  # fmt: skip
 
+OFF_CPU = AWAY[:4]
+
 # Before its first event a thread that runs is most likely in its program.
 USER_MODES: tuple[Mode, ...] = ("user", "unknown")
 KERNEL_MODES: tuple[Mode, ...] = ("syscall", "fault")
@@ -81,7 +83,8 @@ class Account(Struct, frozen=True):
     `time.kernel_ns` and `time.blocked_ns`.
 
     `missing_ns` is what the parts lack of the window: 0 when all is accounted
-    for, below 0 when what was read does not fit together.
+    for, below 0 when what was read does not fit together. `calls_fit`: the
+    calls make up all time in the mode that is theirs, on a CPU and off it.
     """
 
     time: ThreadTime
@@ -90,6 +93,7 @@ class Account(Struct, frozen=True):
     fault_blocked_ns: int
     syscalls: Mapping[int, CallTime]
     missing_ns: int
+    calls_fit: bool
 
 
 NOTHING_COUNTED = Counted(mode_ns={}, away_ns={}, absent_ns=0, gone_ns=None, syscalls={})
@@ -136,6 +140,11 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: Standing | None
             if total_ns
         },
         missing_ns=missing_ns,
+        calls_fit=call_ns.total() == mode_ns["syscall"]
+        and all(
+            sum(away[kind] for away in call_away_ns.values()) == away_ns["syscall", kind]
+            for kind in OFF_CPU
+        ),
     )
 
 

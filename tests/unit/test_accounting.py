@@ -195,6 +195,20 @@ def test_what_is_not_known_is_unaccounted() -> None:
     assert unaccounted(100, 500).unaccounted_ns == 400
 
 
+def test_calls_that_were_not_all_read_do_not_fit() -> None:
+    last = Standing("user", 100, "running", 100, None)
+    for total_ns, blocked_ns, fit in ((60, 50, True), (59, 50, False), (60, 49, False)):
+        counted = Counted(
+            mode_ns={"user": 40, "syscall": 60},
+            away_ns={("syscall", "blocked"): 50},
+            absent_ns=0,
+            gone_ns=None,
+            syscalls={7: CountedCalls(total_ns, {"blocked": blocked_ns})},
+        )
+        found = account(0, 100, counted, last)
+        assert (found.missing_ns, found.calls_fit) == (0, fit)
+
+
 def test_interrupt_charged_to_the_wrong_mode_leaves_no_time_below_zero() -> None:
     counted = Counted(
         mode_ns={"user": 5, "syscall": 95},

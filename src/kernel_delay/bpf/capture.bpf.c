@@ -5,6 +5,8 @@
  */
 #include "thread.h"
 #include "syscall.h"
+#include "scheduling.h"
+#include "fault.h"
 #include "interrupt.h"
 #include "event.h"
 #include "trigger.h"
@@ -29,6 +31,8 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long number)
 	if (!thread)
 		return 0;
 	take_moment(&moment);
+	if (options.accounting && number == options.futex)
+		note_lock(thread, regs);
 	enter_syscall(thread, task, number, &moment);
 	return 0;
 }
@@ -53,113 +57,30 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long value)
 	return 0;
 }
 
-static __always_inline bool is_ready(enum thread_state state)
-{
-	return state == STATE_READY_WOKEN || state == STATE_READY_PREEMPTED;
-}
-
-/*
- * @expected is whether an event fits the one before it. If not, the program
- * was not run on one in between, and what that one began has no known start.
- */
-static __always_inline void check_order(const struct thread *thread, bool expected)
-{
-	if (!expected && thread->state != STATE_UNKNOWN)
-		count_up(&control.missed_events);
-}
-
-/*
- * @task leaves its CPU. One that is preempted, or that was about to sleep when
- * a signal came (__state is TASK_RUNNING again), can go on: it is ready.
- * kernel/sched/core.c:__schedule(), 5.14 to 6.18.
- */
-static __always_inline void leave_cpu(struct task_struct *task, bool preempt)
-{
-	struct thread *thread = find_thread(task);
-	unsigned int task_state = task->__state;
-	struct thread_record *record;
-	enum thread_state state;
-	struct moment moment;
-
-	if (!thread)
-		return;
-	if (preempt || task_state == TASK_RUNNING)
-		state = STATE_READY_PREEMPTED;
-	else if (task_state & (__TASK_STOPPED | __TASK_TRACED))
-		state = STATE_STOPPED;
-	else if (task_state & TASK_DEAD)
-		state = STATE_ABSENT;
-	else
-		state = STATE_BLOCKED;
-
-	take_moment(&moment);
-	record = find_record(thread, task, &moment);
-	check_order(thread, thread->run_since_ns);
-	if (record && is_within(&moment, thread->run_since_ns))
-		count_interval(&record->run, &moment, thread->run_since_ns);
-	thread->run_since_ns = 0;
-	enter_state(thread, state, &moment);
-}
-
-static __always_inline void enter_cpu(struct task_struct *task)
-{
-	struct thread *thread = find_thread(task);
-	struct thread_record *record;
-	struct moment moment;
-
-	if (!thread)
-		return;
-	take_moment(&moment);
-	record = find_record(thread, task, &moment);
-	check_order(thread, is_ready(thread->state));
-	if (record && is_ready(thread->state) && is_within(&moment, thread->since_ns))
-		count_interval(&record->ready, &moment, thread->since_ns);
-	thread->run_since_ns = moment.now_ns;
-	enter_state(thread, thread->syscall == NO_SYSCALL ? STATE_USER : STATE_KERNEL, &moment);
-}
-
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	if (is_target(prev))
 		leave_cpu(prev, preempt);
 	if (is_target(next))
-		enter_cpu(next);
-	return 0;
-}
-
-/* @task can run again, if it does not run already: it may be woken before it slept. */
-static __always_inline int wake(struct task_struct *task)
-{
-	struct thread_record *record;
-	struct thread *thread;
-	struct moment moment;
-
-	if (!is_target(task))
-		return 0;
-	thread = find_thread(task);
-	if (!thread)
-		return 0;
-	if (thread->state == STATE_USER || thread->state == STATE_KERNEL || is_ready(thread->state))
-		return 0;
-	take_moment(&moment);
-	record = find_record(thread, task, &moment);
-	if (record && thread->state == STATE_STOPPED && is_within(&moment, thread->since_ns))
-		count_interval(&record->stopped, &moment, thread->since_ns);
-	enter_state(thread, STATE_READY_WOKEN, &moment);
+		enter_cpu(next, prev);
 	return 0;
 }
 
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_sched_wakeup, struct task_struct *task)
 {
-	return wake(task);
+	if (is_target(task))
+		wake(task);
+	return 0;
 }
 
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_sched_wakeup_new, struct task_struct *task)
 {
-	return wake(task);
+	if (is_target(task))
+		wake(task);
+	return 0;
 }
 
 SEC("tp_btf/task_newtask")
@@ -256,10 +177,32 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 	return 0;
 }
 
+/* Optional: a kernel may lack what fentry takes, or the function. mm/memory.c, 5.14 to 6.18. */
+SEC("fentry/handle_mm_fault")
+int on_fault_entry(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (is_target(task))
+		enter_fault(task);
+	return 0;
+}
+
+SEC("fexit/handle_mm_fault")
+int on_fault_exit(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (is_target(task))
+		leave_fault(task);
+	return 0;
+}
+
 /*
  * Meets the threads that were there before the programs. A thread's own first
  * event may come at any time; it sets a state, and then the one seen here,
- * which may be older, must not overwrite it.
+ * which may be older, must not overwrite it. To be run twice: what is seen
+ * just while a thread switches may be wrong, and is corrected then.
  */
 SEC("iter/task")
 int meet_threads(struct bpf_iter__task *ctx)
@@ -267,21 +210,50 @@ int meet_threads(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	enum thread_state state = STATE_BLOCKED;
 	struct thread *thread;
+	__u32 known;
 
 	if (!task || !is_target(task))
 		return 0;
 	thread = meet_thread(task, STATE_UNKNOWN);
+	if (!thread || thread->since_ns || task->__state & TASK_NEW)
+		return 0;
+	known = thread->state;
+	if (task->__state & TASK_DEAD)
+		state = STATE_ABSENT;
+	else if (task->on_cpu)
+		state = STATE_RUNNING;
+	else if (task->__state == TASK_RUNNING)
+		state = STATE_READY_WOKEN;
+	else if (task->__state & (__TASK_STOPPED | __TASK_TRACED))
+		state = STATE_STOPPED;
+	if (state == STATE_RUNNING)
+		__sync_val_compare_and_swap(&thread->run_since_ns, 0, BEFORE_ALL_WINDOWS);
+	else
+		__sync_val_compare_and_swap(&thread->run_since_ns, BEFORE_ALL_WINDOWS, 0);
+	__sync_val_compare_and_swap(&thread->state, known, state);
+	return 0;
+}
+
+/* Tells what each thread that is there stands at: user space accounts for the time since. */
+SEC("iter/task")
+int tell_standings(struct bpf_iter__task *ctx)
+{
+	struct thread_standing standing = {};
+	struct task_struct *task = ctx->task;
+	struct thread *thread;
+
+	if (!task || !is_target(task))
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, NULL, 0);
 	if (!thread)
 		return 0;
-	if (task->on_cpu) {
-		state = STATE_USER;
-		thread->run_since_ns = BEFORE_ALL_WINDOWS;
-	} else if (task->__state == TASK_RUNNING) {
-		state = STATE_READY_WOKEN;
-	} else if (task->__state & (__TASK_STOPPED | __TASK_TRACED)) {
-		state = STATE_STOPPED;
-	}
-	__sync_val_compare_and_swap(&thread->state, STATE_UNKNOWN, state);
+	standing.identity = thread->identity;
+	standing.tid = thread->tid;
+	bpf_probe_read_kernel_str(standing.comm, sizeof(standing.comm), task->comm);
+	note_standing(&standing.now, thread);
+	if (standing.now.mode == MODE_UNKNOWN)
+		settle_mode(task, &standing.now.mode, &standing.now.syscall);
+	bpf_seq_write(ctx->meta->seq, &standing, sizeof(standing));
 	return 0;
 }
 

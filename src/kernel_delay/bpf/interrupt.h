@@ -8,7 +8,7 @@
 #ifndef KERNEL_DELAY_INTERRUPT_H
 #define KERNEL_DELAY_INTERRUPT_H
 
-#include "thread.h"
+#include "accounting.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -78,29 +78,73 @@ static __always_inline void leave_hard_irq(struct task_struct *task, struct irqa
 	struct hard_irq_record *hard_irq;
 	struct thread_record *record;
 	struct moment moment;
-	__u64 since_ns;
+	__u64 since_ns, length_ns;
 
 	if (!thread)
 		return;
 	take_moment(&moment);
 	since_ns = thread->hard_irq_since_ns;
 	thread->hard_irq_since_ns = 0;
-	if (!is_within(&moment, since_ns))
+	length_ns = since_ns ? clip(&moment, since_ns) : 0;
+	if (!length_ns)
 		return;
 	record = find_record(thread, task, &moment);
 	if (!record)
+		return;
+	if (options.accounting)
+		record->account.hard_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns;
+	if (!is_within(&moment, since_ns))
 		return;
 	hard_irq = find_hard_irq_record(record, action);
 	if (hard_irq)
 		count_interval(&hard_irq->runs, &moment, since_ns);
 }
 
+/*
+ * What @record has of time that can lie within a soft IRQ and is not its own:
+ * hard ones, and with PREEMPT_RT, where it can be preempted, time off the CPU.
+ */
+static __always_inline __u64 lost_ns(const struct thread *thread,
+				     const struct thread_record *record)
+{
+	__u32 mode = thread->mode & (MODE_SLOTS - 1);
+	const __u64 *state_ns = record->account.state_ns[mode];
+
+	return record->account.hard_irq_ns[mode] + state_ns[STATE_READY_WOKEN] +
+	       state_ns[STATE_READY_PREEMPTED] + state_ns[STATE_BLOCKED];
+}
+
 static __always_inline void enter_soft_irq(struct task_struct *task)
 {
 	struct thread *thread = find_thread(task);
+	struct thread_record *record;
+	struct moment moment;
 
-	if (thread)
-		thread->soft_irq_since_ns = bpf_ktime_get_ns();
+	if (!thread)
+		return;
+	take_moment(&moment);
+	thread->soft_irq_since_ns = moment.now_ns;
+	if (!options.accounting)
+		return;
+	thread->soft_irq_epoch = moment.epoch;
+	record = thread->epoch == moment.epoch ? newest_record(thread) : NULL;
+	thread->soft_irq_lost_ns = record ? lost_ns(thread, record) : 0;
+}
+
+static __always_inline void charge_soft_irq(const struct thread *thread,
+					    struct thread_record *record,
+					    const struct moment *moment, __u64 length_ns)
+{
+	__u64 within_ns;
+
+	if (!options.accounting)
+		return;
+	within_ns = lost_ns(thread, record);
+	if (thread->soft_irq_epoch == moment->epoch)
+		within_ns -= thread->soft_irq_lost_ns;
+	if (within_ns < length_ns)
+		record->account.soft_irq_ns[thread->mode & (MODE_SLOTS - 1)] +=
+			length_ns - within_ns;
 }
 
 static __always_inline void leave_soft_irq(struct task_struct *task, unsigned int vector)
@@ -108,22 +152,26 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	struct thread *thread = find_thread(task);
 	struct thread_record *record;
 	struct moment moment;
-	__u64 since_ns;
+	__u64 since_ns, length_ns;
 
 	if (!thread)
 		return;
 	take_moment(&moment);
 	since_ns = thread->soft_irq_since_ns;
 	thread->soft_irq_since_ns = 0;
+	length_ns = since_ns ? clip(&moment, since_ns) : 0;
+	if (!length_ns)
+		return;
+	record = find_record(thread, task, &moment);
+	if (!record)
+		return;
+	charge_soft_irq(thread, record, &moment, length_ns);
 	if (!is_within(&moment, since_ns))
 		return;
 	if (vector >= SOFT_IRQ_VECTORS) {
 		count_up(&control.missed_events);
 		return;
 	}
-	record = find_record(thread, task, &moment);
-	if (!record)
-		return;
 	/* The verifier forgets the test above; the compiler must not leave out this one. */
 	barrier_var(vector);
 	vector &= SOFT_IRQ_VECTORS - 1;

@@ -49,6 +49,18 @@ struct irqaction {
 	const char *name;
 };
 
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs___syscall {
+	unsigned long di, si, dx;
+	unsigned long orig_ax; /* syscall number, below 0 outside of one */
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs___syscall {
+	__u64 regs[31];
+	int syscallno; /* NO_SYSCALL, -1, outside of one */
+};
+#endif
+
 struct seq_file;
 
 struct bpf_iter_meta {
@@ -67,5 +79,6 @@ struct bpf_iter__task {
 #define __TASK_STOPPED 0x0004
 #define __TASK_TRACED 0x0008
 #define TASK_DEAD 0x0080
+#define TASK_NEW 0x0800
 
 #endif

@@ -27,21 +27,44 @@
 /* How far a thread's list of interrupt handlers is searched. */
 #define HARD_IRQS_PER_THREAD 32
 
+/* A thread's holders are in so many lists, each searched so far. */
+#define HOLDER_LISTS 8
+#define HOLDERS_PER_LIST 8
+
+/* Bucket B counts lengths from 2^B ns on; the last, all from 2.1 s on. */
+#define HISTOGRAM_BUCKETS 32
+
 /*
- * What a thread is doing, of which it is always doing exactly one thing.
- * STATE_UNKNOWN only until its first event after the programs were attached.
+ * What a thread is doing as the scheduler sees it, of which it is always doing
+ * exactly one thing. STATE_UNKNOWN only until it was met. Fewer than
+ * STATE_SLOTS, a power of two to bound an index by.
  */
+#define STATE_SLOTS 8
 enum thread_state {
 	STATE_UNKNOWN,
-	STATE_USER,
-	STATE_KERNEL,
+	STATE_RUNNING,
 	STATE_READY_WOKEN,
 	STATE_READY_PREEMPTED,
 	STATE_BLOCKED,
 	STATE_STOPPED,
 	STATE_ABSENT,
-	THREAD_STATES,
 };
+
+/*
+ * Where the thread's own execution is, on a CPU or off it: in its program, in
+ * a syscall, or in a page fault of its program. MODE_UNKNOWN only until its
+ * first event after the programs were attached.
+ */
+#define MODE_SLOTS 4
+enum thread_mode {
+	MODE_UNKNOWN,
+	MODE_USER,
+	MODE_SYSCALL,
+	MODE_FAULT,
+};
+
+/* No syscall; every int is a number that a thread can ask for. */
+#define NO_SYSCALL 4294967296
 
 enum syscall_flag {
 	SYSCALL_IS_POLL = 1,
@@ -68,7 +91,10 @@ struct options {
 	__u32 thread_records; /* sizes of the three record rings, powers of two */
 	__u32 syscall_records;
 	__u32 hard_irq_records;
+	__u32 holder_records;
 	__u32 trigger_options; /* enum trigger_option */
+	__u32 accounting; /* 1: account for all of a window; 0: the tables alone */
+	__u32 futex; /* the syscall's number */
 	__u64 window_ns; /* length of a window that a trigger opens and none closes */
 	__u64 interval_ns; /* from a window's end to the first hit that may open the next */
 	__u64 shortest_ns; /* a shorter window is not one of the @window_count */
@@ -124,6 +150,7 @@ struct control {
 	struct ring_position threads;
 	struct ring_position syscalls;
 	struct ring_position hard_irqs;
+	struct ring_position holders;
 	struct window windows[WINDOWS]; /* of epoch e at e modulo WINDOWS */
 };
 
@@ -132,6 +159,56 @@ struct intervals {
 	__u64 total_ns;
 	__u64 min_ns;
 	__u64 max_ns;
+};
+
+/* Of lengths of intervals, by their powers of two. */
+struct histogram {
+	__u32 counts[HISTOGRAM_BUCKETS];
+};
+
+/*
+ * What a thread does, and since when. The two sides of it change apart: its
+ * own events change the mode, and the scheduler's the state, so that neither
+ * can interrupt the other half way. A time of 0 is before anything was known.
+ */
+struct standing {
+	__u64 epoch; /* of the thread's newest event */
+	__u64 syscall; /* in MODE_SYSCALL, or NO_SYSCALL */
+	__u64 mode_since_ns;
+	__u64 state_since_ns;
+	__u32 mode; /* enum thread_mode */
+	__u32 state; /* enum thread_state */
+};
+
+/* What an iterator tells of each thread that is there. */
+struct thread_standing {
+	__u64 identity;
+	__u32 tid;
+	char comm[COMM_LENGTH];
+	__u32 unused;
+	struct standing now;
+};
+
+/*
+ * Where a thread's time went in one epoch, every interval clipped to the
+ * window. @mode_ns holds all time in a mode, whether the thread was on a CPU
+ * meanwhile or not; @state_ns (off a CPU) and the interrupts say how much of
+ * that it was kept from running. absent_ns and all of mode_ns make the window,
+ * but for what comes after the thread's last event.
+ */
+struct account {
+	struct standing first; /* before the first event of the epoch */
+	__u64 absent_ns; /* until it was created */
+	__u64 gone_ns; /* when it left its CPU for the last time, or 0 */
+	__u64 mode_ns[MODE_SLOTS];
+	__u64 state_ns[MODE_SLOTS][STATE_SLOTS];
+	__u64 hard_irq_ns[MODE_SLOTS];
+	__u64 soft_irq_ns[MODE_SLOTS]; /* without hard ones within */
+	__u64 faults; /* page faults of the thread's program */
+	__u64 other_holders_ns; /* of those for which there was no record */
+	__u64 holders[HOLDER_LISTS]; /* numbers of the newest holder_record, 0: none */
+	struct histogram run;
+	struct histogram ready;
 };
 
 /*
@@ -152,14 +229,21 @@ struct thread_record {
 	struct intervals ready;
 	struct intervals stopped;
 	struct intervals soft_irqs[SOFT_IRQ_VECTORS];
+	struct account account;
 };
 
-/* One syscall number of one thread in one epoch. */
+/*
+ * One syscall number of one thread in one epoch. The time in it within the
+ * window is calls.total_ns and edge_ns, of which state_ns is off a CPU.
+ */
 struct syscall_record {
 	__u64 number; /* in its ring; written last, when the rest is valid */
 	__u64 thread; /* thread_record.number */
 	__u64 syscall; /* as an unsigned 64-bit value; -1 is possible */
 	struct intervals calls;
+	__u64 edge_ns; /* of calls that cross an edge of the window */
+	__u64 state_ns[STATE_SLOTS];
+	struct histogram lengths;
 };
 
 /* One interrupt handler that ran on one thread's time in one epoch. */
@@ -201,6 +285,22 @@ struct event_stacks {
 	__u64 missing_pages; /* of the copy, a bit each from the lowest page on: zeros stand there
 			      */
 	__u64 registers[REGISTERS]; /* user mode's, in the order of struct pt_regs */
+};
+
+/*
+ * Who had what one thread waited for in one epoch: a CPU, or a lock (a futex
+ * that the holder's thread id is stored by). Times are clipped to the window.
+ */
+struct holder_record {
+	__u64 number; /* in its ring; written last, when the rest is valid */
+	__u64 thread; /* thread_record.number */
+	__u64 next; /* number of the next record in the list, 0: none */
+	__u64 lock; /* its address in the process, 0 for a CPU */
+	__u32 task; /* that had it: in the initial PID namespace; for a lock, in the target's */
+	__u32 tid; /* in the tool's; 0 for idle, and for one that is not in there */
+	char comm[COMM_LENGTH]; /* of a CPU's */
+	__u64 waits;
+	__u64 total_ns;
 };
 
 /* MAX_PID_NS_LEVEL, include/linux/pid_namespace.h, and the initial level. */

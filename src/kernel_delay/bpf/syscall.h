@@ -6,7 +6,8 @@
 #ifndef KERNEL_DELAY_SYSCALL_H
 #define KERNEL_DELAY_SYSCALL_H
 
-#include "thread.h"
+#include "accounting.h"
+#include "holder.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -93,37 +94,68 @@ static __always_inline bool is_poll(__u64 syscall)
 static __always_inline void enter_syscall(struct thread *thread, struct task_struct *task,
 					  __u64 number, const struct moment *moment)
 {
-	struct thread_record *record = find_record(thread, task, moment);
+	struct thread_record *record;
 
+	if (thread->mode == MODE_UNKNOWN)
+		thread->mode = MODE_USER;
+	record = find_record(thread, task, moment);
 	if (is_poll(number)) {
 		if (record && is_within(moment, thread->poll_return_ns))
 			count_interval(&record->long_poll, moment, thread->poll_return_ns);
 	}
-	enter_state(thread, STATE_KERNEL, moment);
+	enter_mode(thread, record, MODE_SYSCALL, moment);
 	thread->syscall = number;
 	thread->syscall_since_ns = moment->now_ns;
 }
 
+/* A call that crosses an edge of the window has no count, but its time is accounted for. */
+static __always_inline void end_call_at_edge(struct thread *thread, const struct moment *moment)
+{
+	__u64 length_ns = clip(moment, thread->mode_since_ns);
+	struct syscall_record *syscall;
+
+	if (!options.accounting || !length_ns)
+		return;
+	syscall = find_syscall_record(thread);
+	if (syscall)
+		syscall->edge_ns += length_ns;
+}
+
+static __always_inline void end_call(struct thread *thread, const struct moment *moment)
+{
+	struct syscall_record *syscall;
+
+	if (!is_within(moment, thread->syscall_since_ns)) {
+		end_call_at_edge(thread, moment);
+		return;
+	}
+	syscall = find_syscall_record(thread);
+	if (!syscall)
+		return;
+	count_interval(&syscall->calls, moment, thread->syscall_since_ns);
+	count_length(&syscall->lengths, moment, thread->syscall_since_ns);
+}
+
 /*
- * A new thread leaves the clone(2) that its parent entered, and a thread may
- * be in a syscall that it entered before the programs were attached: then
- * there is no syscall to count.
+ * A thread may be in a syscall that it entered before the programs were
+ * attached, and a new one leaves the clone(2) that its parent entered: it is
+ * known since when that is so, but there is no call to count.
  */
 static __always_inline void leave_syscall(struct thread *thread, struct task_struct *task,
 					  const struct moment *moment)
 {
-	struct thread_record *record = find_record(thread, task, moment);
-	struct syscall_record *syscall;
+	struct thread_record *record;
 
-	if (thread->syscall != NO_SYSCALL && record &&
-	    is_within(moment, thread->syscall_since_ns)) {
-		syscall = find_syscall_record(thread);
-		if (syscall)
-			count_interval(&syscall->calls, moment, thread->syscall_since_ns);
+	if (thread->mode == MODE_UNKNOWN) {
+		settle_mode(task, &thread->mode, &thread->syscall);
+		thread->mode = MODE_SYSCALL;
 	}
+	record = find_record(thread, task, moment);
+	if (thread->syscall != NO_SYSCALL && record)
+		end_call(thread, moment);
 	if (is_poll(thread->syscall))
 		thread->poll_return_ns = moment->now_ns;
-	enter_state(thread, STATE_USER, moment);
+	enter_mode(thread, record, MODE_USER, moment);
 	thread->syscall = NO_SYSCALL;
 }
 

@@ -8,8 +8,6 @@
 #include "task_id.h"
 #include "window.h"
 
-#define NO_SYSCALL (1ULL << 32) /* every int is a number that a thread can ask for */
-
 /* Since when a thread runs that the programs found running. */
 #define BEFORE_ALL_WINDOWS 1
 
@@ -17,20 +15,29 @@
  * What must be known of a thread between its events, whether or not a window
  * is open. Only the thread itself writes it while it runs, and only the
  * scheduler's tracepoints, under its run queue's lock, while it does not.
+ * state and since_ns are the tracepoints' alone, mode, mode_since_ns and
+ * syscall the thread's alone: a program of the thread's own can be preempted
+ * anywhere (from Linux 7.0 on).
  */
 struct thread {
 	__u64 identity; /* 1 for the first thread met */
 	__u64 epoch; /* of @record */
 	__u64 record; /* number of its thread_record, 0 if there was no room */
 	__u32 state; /* enum thread_state */
-	__u32 tid;
+	__u32 mode; /* enum thread_mode */
 	__u64 since_ns; /* when @state began, 0 if not known */
+	__u64 mode_since_ns; /* when @mode began, 0 if not known */
 	__u64 run_since_ns; /* when it got on the CPU; 0 if it is on none, or not known */
+	__u32 tid;
+	__u32 lock_holder; /* of @lock, while the syscall is futex; 0: no lock is waited for */
+	__u64 lock; /* its address */
 	__u64 syscall; /* that it is in, or NO_SYSCALL */
 	__u64 syscall_since_ns;
 	__u64 poll_return_ns; /* 0 if it has not returned from one */
-	__u64 hard_irq_since_ns;
-	__u64 soft_irq_since_ns;
+	__u64 hard_irq_since_ns; /* 0 outside of one */
+	__u64 soft_irq_since_ns; /* 0 outside of one */
+	__u64 soft_irq_epoch; /* in which that was */
+	__u64 soft_irq_lost_ns; /* what lost_ns() was then */
 	__u16 syscall_records[DIRECT_SYSCALLS]; /* places; valid if the record there agrees */
 };
 
@@ -91,6 +98,45 @@ static __always_inline struct thread *find_thread(struct task_struct *task)
 }
 
 /*
+ * Finds out where a thread is of which no event was seen before. Here or off
+ * its CPU it is in the kernel, and at the top of its stack is what it came in
+ * with; the number there is negative unless that was a syscall. Linux 5.15 has
+ * this; before, the thread's next syscall tells.
+ */
+static __always_inline void settle_mode(struct task_struct *task, __u32 *mode, __u64 *syscall)
+{
+	struct pt_regs___syscall *regs;
+	__s32 number;
+
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return;
+	if (task->on_cpu && task != bpf_get_current_task_btf())
+		return;
+	regs = (struct pt_regs___syscall *)bpf_task_pt_regs(task);
+#if defined(__TARGET_ARCH_x86)
+	number = BPF_CORE_READ(regs, orig_ax);
+#elif defined(__TARGET_ARCH_arm64)
+	number = BPF_CORE_READ(regs, syscallno);
+#endif
+	*mode = number < 0 ? MODE_USER : MODE_SYSCALL;
+	if (number >= 0)
+		*syscall = number;
+}
+
+static __always_inline void note_standing(struct standing *standing, const struct thread *thread)
+{
+	standing->epoch = thread->epoch;
+	standing->syscall = thread->syscall;
+	standing->mode_since_ns = thread->mode_since_ns;
+	standing->state_since_ns = thread->since_ns;
+	standing->mode = thread->mode;
+	standing->state = thread->state;
+}
+
+/* What a new record is before anything is counted; too large for memset() in a program. */
+static const volatile struct thread_record empty_record SEC(".rodata.empty_record");
+
+/*
  * The epoch is set last: an interrupt until then, or another thread that
  * renames this one, finds no record and makes one of its own.
  */
@@ -98,9 +144,13 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 						   __u64 epoch)
 {
 	struct thread_record *record;
+	struct standing first;
 	__u64 number;
 	__u32 place;
 
+	if (thread->mode == MODE_UNKNOWN)
+		settle_mode(task, &thread->mode, &thread->syscall);
+	note_standing(&first, thread);
 	thread->record = 0;
 	number = take_record(&control.threads, options.thread_records);
 	if (!number) {
@@ -111,10 +161,11 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 	record = bpf_map_lookup_elem(&thread_records, &place);
 	if (!record)
 		return NULL;
-	__builtin_memset(record, 0, sizeof(*record));
+	bpf_probe_read_kernel(record, sizeof(*record), (const void *)&empty_record);
 	record->epoch = epoch;
 	record->identity = thread->identity;
 	record->tid = thread->tid;
+	record->account.first = first;
 	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
 	record->number = number;
 	thread->record = number;
@@ -123,25 +174,21 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 	return record;
 }
 
+/* The newest record of @thread, which is in @thread's epoch, or NULL if there was no room. */
+static __always_inline struct thread_record *newest_record(const struct thread *thread)
+{
+	__u32 place = thread->record & (options.thread_records - 1);
+
+	return thread->record ? bpf_map_lookup_elem(&thread_records, &place) : NULL;
+}
+
 /* The record of @thread in the moment's epoch, or NULL if there was no room. */
 static __always_inline struct thread_record *
 find_record(struct thread *thread, struct task_struct *task, const struct moment *moment)
 {
-	__u32 place;
-
 	if (thread->epoch != moment->epoch)
 		return new_record(thread, task, moment->epoch);
-	if (!thread->record)
-		return NULL;
-	place = thread->record & (options.thread_records - 1);
-	return bpf_map_lookup_elem(&thread_records, &place);
-}
-
-static __always_inline void enter_state(struct thread *thread, enum thread_state state,
-					const struct moment *moment)
-{
-	thread->state = state;
-	thread->since_ns = moment->now_ns;
+	return newest_record(thread);
 }
 
 #endif

@@ -1,36 +1,25 @@
 """From the programs' records to what a Sample says of each thread."""
 
-from collections.abc import Iterable
 from typing import Any
 
-from msgspec import Struct
-
-from kernel_delay.capture._records import ffi, lib
+from kernel_delay.capture._records import lib
+from kernel_delay.capture.accounts import ThreadAccount, thread_accounts
+from kernel_delay.capture.counting import standings
+from kernel_delay.capture.epochs import EpochRecords, ThreadRecords
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rings import Ring
+from kernel_delay.capture.thread_stats import (
+    accounted_stats,
+    anything_counted,
+    counted_stats,
+    name_of,
+)
 from kernel_delay.capture.windows import wait_for_programs
-from kernel_delay.model import HardIrqStats, Intervals, Lost, SoftIrqStats, SyscallStats, Thread
-from kernel_delay.soft_irqs import soft_irq_name
-from kernel_delay.syscalls import syscall_name
+from kernel_delay.model import Lost, Thread
 
-
-class ThreadRecords(Struct):
-    """All records of one thread in one epoch.
-
-    There is one thread record, and one a syscall and interrupt handler,
-    unless an interrupt came just while the first was made: then both count.
-    """
-
-    threads: list[Any]
-    syscalls: list[Any]
-    hard_irqs: list[Any]
-
-
-class EpochRecords(Struct):
-    """All records of one epoch: its threads by identity, and each ring's oldest number."""
-
-    threads: dict[int, ThreadRecords]
-    oldest: dict[Ring, int]
+# How often what does not fit together is read again. It was being written
+# just then, and once is enough unless a program was held up.
+READINGS = 3
 
 
 class Collector:
@@ -43,7 +32,8 @@ class Collector:
         self._threads = Ring("thread_record", programs.thread_records, control.threads)
         self._syscalls = Ring("syscall_record", programs.syscall_records, control.syscalls)
         self._hard_irqs = Ring("hard_irq_record", programs.hard_irq_records, control.hard_irqs)
-        self._rings = (self._threads, self._syscalls, self._hard_irqs)
+        self._holders = Ring("holder_record", programs.holder_records, control.holders)
+        self._rings = (self._threads, self._syscalls, self._hard_irqs, self._holders)
         self._epochs: dict[int, EpochRecords] = {}
         self._owners: dict[int, tuple[EpochRecords, ThreadRecords]] = {}
         self._complete_ns = 0
@@ -51,17 +41,43 @@ class Collector:
         self._missed_hits = 0
         self._orphans = 0
 
-    def collect(self, epoch: int, stop_ns: int) -> tuple[Thread, ...]:
-        """Return the threads of which anything was counted in the epoch's window.
+    def collect(self, epoch: int, start_ns: int, stop_ns: int) -> tuple[Thread, ...]:
+        """Return the threads of the epoch's window [start_ns, stop_ns), which must be over.
 
-        The window must be over. The epoch's records, and all older ones, are
-        released.
+        With accounting these are all that were there, otherwise those of
+        which anything was counted. The epoch's records, and all older ones,
+        are released.
         """
         self._read_after(stop_ns)
-        records = self._epochs.get(epoch)
-        found = [_thread(thread) for thread in records.threads.values()] if records else []
+        if self._programs.accounting:
+            threads = self._accounted(epoch, start_ns, stop_ns)
+        else:
+            threads = self._counted(epoch)
         self._release(epoch)
-        return tuple(thread for thread in found if thread)
+        return threads
+
+    def _counted(self, epoch: int) -> tuple[Thread, ...]:
+        records = self._epochs.get(epoch)
+        parts = records.threads.values() if records else ()
+        threads = [counted_stats(name_of(part.threads[-1]), part) for part in parts]
+        return tuple(thread for thread in threads if anything_counted(thread))
+
+    def _accounted(self, epoch: int, start_ns: int, stop_ns: int) -> tuple[Thread, ...]:
+        accounts = self._accounts(epoch, start_ns, stop_ns)
+        for _ in range(READINGS):
+            if all(account.fits for account in accounts):
+                break
+            self._read()
+            accounts = self._accounts(epoch, start_ns, stop_ns)
+        names = {account.name.tid: account.name.name for account in accounts}
+        return tuple(
+            accounted_stats(each.name, each.parts, each.account, names, self._programs.sees_faults)
+            for each in accounts
+        )
+
+    def _accounts(self, epoch: int, start_ns: int, stop_ns: int) -> list[ThreadAccount]:
+        now = standings(self._programs.standings())
+        return thread_accounts(self._epochs, epoch, start_ns, stop_ns, now)
 
     def discard(self, epoch: int, stop_ns: int) -> None:
         """Release the epoch's records, and all older ones, unread."""
@@ -69,37 +85,46 @@ class Collector:
         self._release(epoch)
 
     def _read_after(self, stop_ns: int) -> None:
-        """Take in all that was recorded before `stop_ns`, which is past.
+        """Take in all that was recorded before `stop_ns`, which is past."""
+        if stop_ns >= self._complete_ns:
+            self._read()
 
-        A syscall's and an interrupt's record is made after its thread's, so
-        with the heads taken in that order the thread's is always read too.
+    def _read(self) -> None:
+        """Take in all that was recorded by now.
+
+        A syscall's, an interrupt's and a holder's record is made after its
+        thread's, so with the heads taken in that order the thread's is always
+        read too.
         """
-        if stop_ns < self._complete_ns:
-            return
         complete_ns = int(lib.monotonic_ns())
-        hard_irq_head, syscall_head = self._hard_irqs.head(), self._syscalls.head()
+        heads = [(ring, ring.head()) for ring in (self._holders, self._hard_irqs, self._syscalls)]
         thread_head = self._threads.head()
         wait_for_programs()
         self._complete_ns = complete_ns
         for record in self._threads.read_to(thread_head):
             epoch = self._epochs.setdefault(record.epoch, EpochRecords({}, {}))
-            thread = epoch.threads.setdefault(record.identity, ThreadRecords([], [], []))
+            thread = epoch.threads.setdefault(record.identity, ThreadRecords([], [], [], []))
             thread.threads.append(record)
             epoch.oldest.setdefault(self._threads, record.number)
             self._owners[record.number] = epoch, thread
-        for ring, head in ((self._syscalls, syscall_head), (self._hard_irqs, hard_irq_head)):
+        for ring, head in heads:
             for record in ring.read_to(head):
                 self._assign(record, ring)
 
     def _assign(self, record: Any, ring: Ring) -> None:
-        """Give a syscall's or an interrupt's record to its thread's."""
+        """Give a syscall's, an interrupt's or a holder's record to its thread's."""
         if record.thread not in self._owners:
             # Released: user space was too slow to see a window's last events.
             self._orphans += 1
             return
         epoch, thread = self._owners[record.thread]
-        (thread.syscalls if ring is self._syscalls else thread.hard_irqs).append(record)
+        self._parts(thread, ring).append(record)
         epoch.oldest.setdefault(ring, record.number)
+
+    def _parts(self, thread: ThreadRecords, ring: Ring) -> list[Any]:
+        if ring is self._syscalls:
+            return thread.syscalls
+        return thread.hard_irqs if ring is self._hard_irqs else thread.holders
 
     def _release(self, epoch: int) -> None:
         for older in [number for number in self._epochs if number <= epoch]:
@@ -121,92 +146,3 @@ class Collector:
         )
         self._missed_events, self._missed_hits, self._orphans = missed_events, missed_hits, 0
         return lost
-
-
-def _thread(parts: ThreadRecords) -> Thread | None:
-    last = parts.threads[-1]
-    thread = Thread(
-        tid=last.tid,
-        name=_text(last.comm),
-        exited=any(record.exited for record in parts.threads),
-        syscalls=_syscalls(parts.syscalls),
-        long_poll=_intervals(record.long_poll for record in parts.threads),
-        run=_intervals(record.run for record in parts.threads),
-        ready=_intervals(record.ready for record in parts.threads),
-        stopped=_intervals(record.stopped for record in parts.threads),
-        hard_irqs=_hard_irqs(parts.hard_irqs),
-        soft_irqs=_soft_irqs(parts.threads),
-    )
-    counted = (
-        thread.exited,
-        thread.syscalls,
-        thread.long_poll,
-        thread.run,
-        thread.ready,
-        thread.stopped,
-        thread.hard_irqs,
-        thread.soft_irqs,
-    )
-    return thread if any(counted) else None
-
-
-def _text(array: Any) -> str:
-    return str(ffi.string(array).decode(errors="backslashreplace"))
-
-
-def _intervals(counted: Iterable[Any]) -> Intervals | None:
-    """Return the sum of several struct intervals, None if they are empty."""
-    filled = [intervals for intervals in counted if intervals.count]
-    if not filled:
-        return None
-    return Intervals(
-        count=sum(intervals.count for intervals in filled),
-        total_ns=sum(intervals.total_ns for intervals in filled),
-        min_ns=min(intervals.min_ns for intervals in filled),
-        max_ns=max(intervals.max_ns for intervals in filled),
-    )
-
-
-def _syscalls(records: list[Any]) -> tuple[SyscallStats, ...]:
-    calls_of: dict[int, list[Any]] = {}
-    for record in records:
-        calls_of.setdefault(record.syscall, []).append(record.calls)
-    found = []
-    for number, calls in calls_of.items():
-        total = _intervals(calls)
-        if total:
-            # The kernel takes the number from a 32-bit register, as a signed
-            # value (arch/x86/entry/common.c:do_syscall_64()).
-            signed = int(ffi.cast("int32_t", number))
-            found.append(
-                SyscallStats(
-                    number=signed,
-                    name=syscall_name(signed),
-                    count=total.count,
-                    total_ns=total.total_ns,
-                    max_ns=total.max_ns,
-                )
-            )
-    return tuple(sorted(found, key=lambda stats: (-stats.total_ns, stats.number)))
-
-
-def _hard_irqs(records: list[Any]) -> tuple[HardIrqStats, ...]:
-    runs_of: dict[str, list[Any]] = {}
-    for record in records:
-        runs_of.setdefault(_text(record.name), []).append(record.runs)
-    found = []
-    for name, runs in runs_of.items():
-        total = _intervals(runs)
-        if total:
-            found.append(HardIrqStats(name, total.count, total.total_ns, total.max_ns))
-    return tuple(sorted(found, key=lambda stats: (-stats.total_ns, stats.name)))
-
-
-def _soft_irqs(records: list[Any]) -> tuple[SoftIrqStats, ...]:
-    found = []
-    for vector in range(lib.SOFT_IRQ_VECTORS):
-        total = _intervals(record.soft_irqs[vector] for record in records)
-        if total:
-            name = soft_irq_name(vector)
-            found.append(SoftIrqStats(vector, name, total.count, total.total_ns, total.max_ns))
-    return tuple(sorted(found, key=lambda stats: (-stats.total_ns, stats.vector)))

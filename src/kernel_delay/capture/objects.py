@@ -35,6 +35,16 @@ def load_object(bpf_object: BpfObject) -> None:
         raise refusal(error) from error
 
 
+def is_loadable(name: str) -> bool:
+    """Return whether this kernel takes the programs of `name`.bpf.o."""
+    with open_object(name) as bpf_object:
+        try:
+            bpf_object.load()
+        except BpfError:
+            return False
+    return True
+
+
 def refusal(error: BpfError) -> KernelDelayError:
     """Return what to tell the user of an error of libbpf's or the kernel's."""
     log = take_log()

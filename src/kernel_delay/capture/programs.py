@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from kernel_delay.capture._records import ffi, lib
 from kernel_delay.capture.namespace import find_process
-from kernel_delay.capture.objects import load_object, open_object, refusal
+from kernel_delay.capture.objects import is_loadable, load_object, open_object, refusal
 from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.capture.trigger_programs import (
     attach_triggers,
@@ -18,15 +18,21 @@ from kernel_delay.capture.trigger_programs import (
     trigger_program_names,
 )
 from kernel_delay.capture.windows import NEVER_NS
-from kernel_delay.libbpf import BpfError, Notices, Program
+from kernel_delay.libbpf import BpfError, Link, Notices, Program
 from kernel_delay.syscalls import POLLS, syscall_number
 
 # Sizes of the record rings, powers of two. Two windows' worth is needed, as
 # one is read while the next is open: 5,000 threads with a handful of syscalls
-# each fit, in 11 + 4 + 0.5 MiB of the kernel's memory.
+# each fit, in 25 + 15 + 0.5 + 1 MiB of the kernel's memory.
 THREAD_RECORDS = 1 << 14
 SYSCALL_RECORDS = 1 << 16
 HARD_IRQ_RECORDS = 1 << 12
+HOLDER_RECORDS = 1 << 14
+
+ITERATORS = frozenset({"meet_threads", "tell_standings"})
+
+# The exit first: without it a fault that was entered would never end.
+FAULT_PROGRAMS = ("on_fault_exit", "on_fault_entry")
 
 
 STACK_MODES = {
@@ -39,28 +45,43 @@ STACK_MODES = {
 class Programs:
     """capture.bpf.c in the kernel for one process, from construction to close().
 
-    `control` is the shared struct control; `thread_records`, `syscall_records`
-    and `hard_irq_records` are the rings' memory, read-only. There is a notice
-    in `notices` when a trigger opened or closed a window.
+    `control` is the shared struct control; `thread_records`, `syscall_records`,
+    `hard_irq_records` and `holder_records` are the rings' memory, read-only.
+    There is a notice in `notices` when a trigger opened or closed a window.
+    `accounting`: all of a window is accounted for; `sees_faults`: the kernel
+    lets page faults be told from the program's own time.
     """
 
+    accounting: bool
+    sees_faults: bool
     control: Any
     thread_records: mmap.mmap
     syscall_records: mmap.mmap
     hard_irq_records: mmap.mmap
+    holder_records: mmap.mmap
     notices: Notices
 
-    def __init__(self, pid: int, plan: WindowPlan, events: EventPlan | None = None) -> None:
+    def __init__(
+        self,
+        pid: int,
+        plan: WindowPlan,
+        events: EventPlan | None = None,
+        *,
+        accounting: bool = True,
+    ) -> None:
         """Load and attach to what the tool sees as process `pid`, with the plan's triggers.
 
         Raises PermissionDeniedError or UnavailableError when the kernel refuses.
         """
+        self.accounting = accounting
         self._closing = ExitStack()
         self._plan = plan
+        self._attached: list[Program] = []
         with ExitStack() as failing:
             failing.callback(self.close)
             self._object = self._closing.enter_context(open_object("capture"))
             self._set_process(pid)
+            self._set_accounting()
             self._set_sizes()
             self._set_plan(plan)
             self._set_events(events)
@@ -95,29 +116,60 @@ class Programs:
         self.thread_records = self._object.map("thread_records").mmap()
         self.syscall_records = self._object.map("syscall_records").mmap()
         self.hard_irq_records = self._object.map("hard_irq_records").mmap()
+        self.holder_records = self._object.map("holder_records").mmap()
         self.notices = Notices(self._object.map("notices"))
         self._closing.callback(self.notices.close)
 
     def _attach(self) -> None:
-        """Attach all programs, and then meet the threads that are there already."""
+        """Attach all programs, and then meet the threads that are there already.
+
+        They are met twice, see capture.bpf.c.
+        """
         meet_threads = self._object.program("meet_threads")
+        others = trigger_program_names() | ITERATORS | set(FAULT_PROGRAMS)
         try:
-            for program in self._tracing_programs():
-                self._closing.callback(program.attach().close)
+            for program in self._object.programs():
+                if program.name not in others:
+                    self._keep(program, program.attach())
+            self.sees_faults = self.accounting and self._attach_to_faults()
+            meet_threads.iterate()
             meet_threads.iterate()
         except BpfError as error:
             raise refusal(error) from error
 
-    def _tracing_programs(self) -> list[Program]:
-        others = trigger_program_names() | {"meet_threads"}
-        return [program for program in self._object.programs() if program.name not in others]
+    def _keep(self, program: Program, link: Link) -> None:
+        self._closing.callback(link.close)
+        self._attached.append(program)
+
+    def _attach_to_faults(self) -> bool:
+        """Attach to page faults; False where this kernel does not let programs do so."""
+        programs = [self._object.program(name) for name in FAULT_PROGRAMS]
+        if not all(program.autoload for program in programs):
+            return False
+        with ExitStack() as links:
+            try:
+                for program in programs:
+                    link = program.attach()
+                    links.callback(link.close)
+                    self._attached.append(program)
+            except BpfError:
+                return False
+            self._closing.push(links.pop_all())
+        return True
+
+    def standings(self) -> bytes:
+        """Return a struct thread_standing of each thread of the process that is there."""
+        try:
+            return self._object.program("tell_standings").iterate()
+        except BpfError as error:
+            raise refusal(error) from error
 
     def _trigger_programs(self) -> list[Program]:
         return [self._object.program(name) for name in needed_program_names(self._plan)]
 
     def missed_events(self) -> int:
         """Return how many events were missed since the programs were attached."""
-        misses = sum(program.recursion_misses() for program in self._tracing_programs())
+        misses = sum(program.recursion_misses() for program in self._attached)
         return misses + int(lib.load_counter(ffi.addressof(self.control, "missed_events")))
 
     def missed_hits(self) -> int:
@@ -140,11 +192,22 @@ class Programs:
             if number is not None:
                 options.syscall_flags[number] |= lib.SYSCALL_IS_POLL
 
+    def _set_accounting(self) -> None:
+        options = self._options()
+        options.accounting = self.accounting
+        # A number that no thread asks for where there is no such call.
+        options.futex = syscall_number("futex") or lib.DIRECT_SYSCALLS
+        self._object.program("tell_standings").autoload = self.accounting
+        sees_faults = self.accounting and is_loadable("fault")
+        for name in FAULT_PROGRAMS:
+            self._object.program(name).autoload = sees_faults
+
     def _set_sizes(self) -> None:
         for ring, entries in (
             ("thread_records", THREAD_RECORDS),
             ("syscall_records", SYSCALL_RECORDS),
             ("hard_irq_records", HARD_IRQ_RECORDS),
+            ("holder_records", HOLDER_RECORDS),
         ):
             setattr(self._options(), ring, entries)
             self._object.map(ring).max_entries = entries

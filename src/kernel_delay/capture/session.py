@@ -27,11 +27,13 @@ class SessionOptions(Struct, frozen=True):
 
     `events` says which syscalls are reported one by one; None: none.
     `debug`: -1 shows nothing of libbpf's log, 0 warnings, 1 information,
-    2 all of it and the verifier's.
+    2 all of it and the verifier's. `accounting`: account for all of each
+    thread's time, and not for what the tables hold alone.
     """
 
     events: EventPlan | None = None
     debug: int = -1
+    accounting: bool = True
 
 
 class Session:
@@ -67,8 +69,8 @@ class Session:
         with ExitStack() as failing:
             failing.callback(self._closing.close)
             self._waiter = self._closing.enter_context(watch(self._target.pid))
-            events = self._options.events
-            self._programs = Programs(self._target.pid, self._plan, events)
+            events, accounting = self._options.events, self._options.accounting
+            self._programs = Programs(self._target.pid, self._plan, events, accounting=accounting)
             self._closing.enter_context(self._programs)
             self._windows = Windows(self._programs.control)
             self._collector = Collector(self._programs)
@@ -117,7 +119,7 @@ class Session:
             if self._events:
                 self._events.discard(stop_ns)
         else:
-            threads = self._collector.collect(epoch, stop_ns)
+            threads = self._collector.collect(epoch, start_ns, stop_ns)
             if self._events:
                 taken = self._events.take(stop_ns)
         uname = os.uname()

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Where all of a window went. Each interval of a thread's time, clipped to
+ * the window, is charged when it ends; what is still going on at the window's
+ * end user space adds, from the thread's standing.
+ *
+ * The intervals of modes follow one on the other without a gap, those of
+ * states too, and each kind has one writer. So what is charged to modes sums
+ * up to the window exactly, whatever interrupts what.
+ */
+#ifndef KERNEL_DELAY_ACCOUNTING_H
+#define KERNEL_DELAY_ACCOUNTING_H
+
+#include "thread.h"
+
+/* How much of what began at @since_ns and ends now is in the window. */
+static __always_inline __u64 clip(const struct moment *moment, __u64 since_ns)
+{
+	__u64 from_ns = since_ns > moment->start_ns ? since_ns : moment->start_ns;
+	__u64 to_ns = moment->now_ns < moment->stop_ns ? moment->now_ns : moment->stop_ns;
+
+	return from_ns < to_ns ? to_ns - from_ns : 0;
+}
+
+static __always_inline __u32 log2_of(__u64 length_ns)
+{
+	__u32 low = length_ns, log2 = 0;
+
+	if (length_ns >> 32)
+		return HISTOGRAM_BUCKETS - 1;
+	if (low >> 16) {
+		log2 += 16;
+		low >>= 16;
+	}
+	if (low >> 8) {
+		log2 += 8;
+		low >>= 8;
+	}
+	if (low >> 4) {
+		log2 += 4;
+		low >>= 4;
+	}
+	if (low >> 2) {
+		log2 += 2;
+		low >>= 2;
+	}
+	return log2 + (low >> 1);
+}
+
+static __always_inline void count_length(struct histogram *histogram, const struct moment *moment,
+					 __u64 since_ns)
+{
+	__u32 bucket;
+
+	if (!options.accounting)
+		return;
+	bucket = log2_of(moment->now_ns - since_ns);
+	barrier_var(bucket);
+	histogram->counts[bucket & (HISTOGRAM_BUCKETS - 1)]++;
+}
+
+/* Charges the time in the mode that @thread is leaving, or dying in. */
+static __always_inline void charge_mode(const struct thread *thread, struct thread_record *record,
+					const struct moment *moment)
+{
+	if (options.accounting && record)
+		record->account.mode_ns[thread->mode & (MODE_SLOTS - 1)] +=
+			clip(moment, thread->mode_since_ns);
+}
+
+static __always_inline void enter_mode(struct thread *thread, struct thread_record *record,
+				       enum thread_mode mode, const struct moment *moment)
+{
+	charge_mode(thread, record, moment);
+	thread->mode = mode;
+	/* The clock of another CPU can be some ns behind (kernel/time/timekeeping.c). */
+	if (moment->now_ns > thread->mode_since_ns)
+		thread->mode_since_ns = moment->now_ns;
+}
+
+#endif
