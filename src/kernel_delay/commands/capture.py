@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
-from kernel_delay.commands import arguments, event_options, window_options
+from kernel_delay.commands import accounting_options, arguments, event_options, window_options
 from kernel_delay.commands.progress import stack_progress
 from kernel_delay.errors import OutputError
 from kernel_delay.printable import printable
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     window_options.add_arguments(parser)
     event_options.add_arguments(parser)
+    accounting_options.add_arguments(parser)
     parser.add_argument(
         "--json",
         dest="json_file",
@@ -44,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Find the process, measure it, and report each window as it ends."""
+    accounting_options.check(args)
+
     # Only a command that runs pays for what it imports.
     from kernel_delay import preflight
     from kernel_delay.target import find_target
@@ -56,13 +59,15 @@ def run(args: argparse.Namespace) -> int:
     events = event_options.event_plan(args)
 
     from kernel_delay.capture.session import Session, SessionOptions
+    from kernel_delay.verdict import judge
 
     with ExitStack() as stack:
-        reports = open_reports(args.json_file, args.folded, stack)
-        options = SessionOptions(events=events, debug=args.debug)
+        show = {"summary": args.summary, "percentiles": args.percentiles}
+        reports = open_reports(args.json_file, args.folded, stack, **show)
+        options = SessionOptions(events=events, debug=args.debug, accounting=args.accounting)
         progress = stack.enter_context(stack_progress(sys.stderr))
         session = stack.enter_context(Session(target, windows, options, _tell, progress))
-        for sample in session.samples():
+        for sample in map(judge, session.samples()):
             for report in reports:
                 report(sample)
     return os.EX_OK
@@ -72,7 +77,14 @@ def _tell(text: str) -> None:
     print(f"kernel-delay: {printable(text)}", file=sys.stderr)
 
 
-def open_reports(json_file: str | None, folded_file: str | None, stack: ExitStack) -> list[Report]:
+def open_reports(
+    json_file: str | None,
+    folded_file: str | None,
+    stack: ExitStack,
+    *,
+    summary: bool = False,
+    percentiles: bool = False,
+) -> list[Report]:
     """What takes each Sample to its outputs, at once; `stack` closes the files.
 
     Raises OutputError where an output can't be opened, before anything is
@@ -82,7 +94,7 @@ def open_reports(json_file: str | None, folded_file: str | None, stack: ExitStac
     if json_file == STDOUT:
         reports.append(_json_report(_stdout()))
     else:
-        reports.append(_text_report(_stdout()))
+        reports.append(_text_report(_stdout(), summary, percentiles))
         if json_file is not None:
             reports.append(_json_report(_open(json_file, stack)))
     if folded_file is not None:
@@ -105,7 +117,7 @@ def _stdout() -> TextIO:
     return sys.stdout
 
 
-def _text_report(file: TextIO) -> Report:
+def _text_report(file: TextIO, summary: bool, percentiles: bool) -> Report:
     from kernel_delay.reporters import text
 
     heading: Callable[[str], str] = str
@@ -113,7 +125,11 @@ def _text_report(file: TextIO) -> Report:
         from kernel_delay.reporters.terminal import heading_style
 
         heading = heading_style(file)
-    return lambda sample: _write(file, text.chunks(sample, heading))
+    if summary:
+        from kernel_delay.reporters.summary import render
+
+        return lambda sample: _write(file, [render(sample, heading)])
+    return lambda sample: _write(file, text.chunks(sample, heading, percentiles=percentiles))
 
 
 def _json_report(file: TextIO) -> Report:

@@ -41,15 +41,16 @@ def tables(thread: Thread) -> tuple[Table, ...]:
 
 def _syscalls(syscalls: Iterable[SyscallStats]) -> Table:
     rows = []
+    syscalls = [call for call in syscalls if call.count]
     for call in sorted(syscalls, key=lambda c: (-c.total_ns, c.number)):
         name = str(call.number) if call.name is None else printable(call.name)
         first = f"{name:20.20} {call.number:6}  {call.count:10}"
-        rows.append(_row(first, f"{call.total_ns:,}", f"{call.max_ns:,}"))
+        rows.append(row(first, f"{call.total_ns:,}", f"{call.max_ns:,}"))
     # poll is there to wait, which is no delay.
     counted = [call for call in syscalls if call.name != "poll"]
     if counted:
         rows.append(_total(f"{'TOTAL( - poll):':20} {'':6}", counted))
-    columns = _row(f"{'NAME':20} {'NUMBER':>6}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
+    columns = row(f"{'NAME':20} {'NUMBER':>6}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
     return Table("[SYSCALL STATISTICS]", columns, rows, always=True)
 
 
@@ -58,8 +59,8 @@ def _long_poll(polls: Intervals | None) -> Table:
     if polls is not None:
         average_ns = polls.total_ns // polls.count
         times = (f"{average_ns:,}", f"{polls.min_ns:,}", f"{polls.max_ns:,}")
-        rows.append(_row(f"{polls.count:10}", *times))
-    columns = _row(f"{'COUNT':10}", "AVERAGE ns", "MIN ns", "MAX ns")
+        rows.append(row(f"{polls.count:10}", *times))
+    columns = row(f"{'COUNT':10}", "AVERAGE ns", "MIN ns", "MAX ns")
     return Table("[LONG POLL STATISTICS]", columns, rows)
 
 
@@ -67,18 +68,18 @@ def _run(runs: Intervals | None) -> Table:
     rows = []
     if runs is not None:
         times = (f"{runs.total_ns:,}", f"{runs.min_ns:,}", f"{runs.max_ns:,}")
-        rows.append(_row(f"{runs.count:10}", *times))
-    columns = _row(f"{'SCHED_CNT':10}", "TOTAL ns", "MIN ns", "MAX ns")
+        rows.append(row(f"{runs.count:10}", *times))
+    columns = row(f"{'SCHED_CNT':10}", "TOTAL ns", "MIN ns", "MAX ns")
     return Table("[THREAD RUN STATISTICS]", columns, rows, always=True)
 
 
 def _ready(waits: Intervals | None) -> Table:
-    columns = _row(f"{'SCHED_CNT':10}", "TOTAL ns", "MAX ns")
+    columns = row(f"{'SCHED_CNT':10}", "TOTAL ns", "MAX ns")
     return Table("[THREAD READY STATISTICS]", columns, _total_and_max(waits), always=True)
 
 
 def _stopped(stops: Intervals | None) -> Table:
-    columns = _row(f"{'STOP_CNT':10}", "TOTAL ns", "MAX ns")
+    columns = row(f"{'STOP_CNT':10}", "TOTAL ns", "MAX ns")
     return Table("[THREAD STOPPED STATISTICS]", columns, _total_and_max(stops))
 
 
@@ -86,10 +87,10 @@ def _hard_irqs(irqs: Iterable[HardIrqStats]) -> Table:
     rows = []
     for irq in sorted(irqs, key=lambda i: (-i.total_ns, i.name)):
         first = f"{printable(irq.name):20.20}  {irq.count:10}"
-        rows.append(_row(first, f"{irq.total_ns:,}", f"{irq.max_ns:,}"))
+        rows.append(row(first, f"{irq.total_ns:,}", f"{irq.max_ns:,}"))
     if rows:
         rows.append(_total(f"{'TOTAL:':20}", irqs))
-    columns = _row(f"{'NAME':20}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
+    columns = row(f"{'NAME':20}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
     return Table("[HARD IRQ STATISTICS]", columns, rows)
 
 
@@ -98,25 +99,25 @@ def _soft_irqs(irqs: Iterable[SoftIrqStats]) -> Table:
     for irq in sorted(irqs, key=lambda i: (-i.total_ns, i.vector)):
         name = str(irq.vector) if irq.name is None else printable(irq.name)
         first = f"{name:20.20} {irq.vector:7}  {irq.count:10}"
-        rows.append(_row(first, f"{irq.total_ns:,}", f"{irq.max_ns:,}"))
+        rows.append(row(first, f"{irq.total_ns:,}", f"{irq.max_ns:,}"))
     if rows:
         rows.append(_total(f"{'TOTAL:':20} {'':7}", irqs))
-    columns = _row(f"{'NAME':20} {'VECT_NR':>7}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
+    columns = row(f"{'NAME':20} {'VECT_NR':>7}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
     return Table("[SOFT IRQ STATISTICS]", columns, rows)
 
 
 def _total_and_max(intervals: Intervals | None) -> list[str]:
     if intervals is None:
         return []
-    return [_row(f"{intervals.count:10}", f"{intervals.total_ns:,}", f"{intervals.max_ns:,}")]
+    return [row(f"{intervals.count:10}", f"{intervals.total_ns:,}", f"{intervals.max_ns:,}")]
 
 
 def _total(first: str, stats: Iterable[SyscallStats | HardIrqStats | SoftIrqStats]) -> str:
     """The row that sums up `stats`, `first` being what stands before its count."""
     count = sum(s.count for s in stats)
-    return _row(f"{first}  {count:10}", f"{sum(s.total_ns for s in stats):,}")
+    return row(f"{first}  {count:10}", f"{sum(s.total_ns for s in stats):,}")
 
 
-def _row(first: str, *times: str) -> str:
+def row(first: str, *times: str) -> str:
     """A row of any of the tables: `first`, then each time in a column of 16."""
     return first + "".join(f"  {time:>16}" for time in times)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 from kernel_delay.model import Sample, Thread, Window
 from kernel_delay.printable import printable
+from kernel_delay.reporters.accounting_tables import accounting_tables, percentile_table
 from kernel_delay.reporters.events import event_lines
 from kernel_delay.reporters.tables import tables
 
@@ -13,18 +14,21 @@ Heading = Callable[[str], str]
 INDENT = " " * 28
 
 
-def render(sample: Sample, heading: Heading = str) -> str:
-    """The report of one window; `heading` may add colour to a heading."""
-    return "".join(chunks(sample, heading))
+def render(sample: Sample, heading: Heading = str, *, percentiles: bool = False) -> str:
+    """The report of one window; `heading` may add colour to a heading.
+
+    With `percentiles` each thread has a table of them.
+    """
+    return "".join(chunks(sample, heading, percentiles=percentiles))
 
 
-def chunks(sample: Sample, heading: Heading = str) -> Iterator[str]:
+def chunks(sample: Sample, heading: Heading = str, *, percentiles: bool = False) -> Iterator[str]:
     """The same in pieces, each of whole lines: a million events are gigabytes of text."""
-    return (f"{lines}\n" for lines in _report(sample, heading))
+    return (f"{lines}\n" for lines in _report(sample, heading, percentiles))
 
 
-def _report(sample: Sample, heading: Heading) -> Iterator[str]:
-    yield from _timestamps(sample.window)
+def _report(sample: Sample, heading: Heading, percentiles: bool) -> Iterator[str]:
+    yield from timestamps(sample.window)
     if sample.window.skipped:
         return
     yield heading(f"{'TID':10} {'THREAD':16} <RESOURCE SPECIFIC>")
@@ -32,12 +36,14 @@ def _report(sample: Sample, heading: Heading) -> Iterator[str]:
     for position, thread in enumerate(sorted(sample.threads, key=lambda t: (t.name, t.tid))):
         if position > 0:
             yield ""
-        yield from _thread(thread, heading)
+        yield from _thread(thread, heading, percentiles)
     yield from event_lines(sample, heading)
-    yield from _remarks(sample)
+    yield from verdict(sample)
+    yield from remarks(sample)
 
 
-def _timestamps(window: Window) -> Iterator[str]:
+def timestamps(window: Window) -> Iterator[str]:
+    """The lines that say when the window opened, closed and was read."""
     duration = datetime.timedelta(microseconds=window.duration_ns // 1000)
     start = f" (trigger@{window.start_ns})" if window.start_trigger else ""
     stop = f" (trigger@{window.stop_ns})" if window.stop_trigger else ""
@@ -60,9 +66,12 @@ def _timestamp(what: str, when: datetime.datetime) -> str:
     return f"# {what} @{local} ({utc:%H:%M:%S} UTC)"
 
 
-def _thread(thread: Thread, heading: Heading) -> Iterator[str]:
+def _thread(thread: Thread, heading: Heading, percentiles: bool) -> Iterator[str]:
     before_title = f"{thread.tid:10} {printable(thread.name):16} "
-    for table in tables(thread):
+    shown = (*tables(thread), *accounting_tables(thread))
+    if percentiles:
+        shown = (*shown, percentile_table(thread))
+    for table in shown:
         if not (table.rows or table.always):
             continue
         yield before_title + heading(table.title)
@@ -71,60 +80,71 @@ def _thread(thread: Thread, heading: Heading) -> Iterator[str]:
         before_title = f"\n{INDENT}"
 
 
-def _remarks(sample: Sample) -> Iterator[str]:
+def verdict(sample: Sample) -> Iterator[str]:
+    """Whether the kernel is to blame, with the evidence; nothing without accounting."""
+    if not any(thread.time for thread in sample.threads):
+        return
+    yield ""
+    if not sample.verdict:
+        yield "# VERDICT: nothing kept a thread from its work for long."
+    for finding in sample.verdict:
+        yield f"# VERDICT: {printable(finding.text)}"
+
+
+def remarks(sample: Sample) -> Iterator[str]:
     """What the reader must know of how the window went; nothing if it went as asked."""
     duration = f"{sample.window.duration_ns:,} ns"
     lost = sample.lost
-    remarks = []
+    found = []
     if not sample.threads:
-        remarks.append("No thread began or ended anything: all slept, or ran, throughout.")
+        found.append("No thread began or ended anything: all slept, or ran, throughout.")
     if sample.window.ended_by == "interrupt":
-        remarks.append(f"Interrupted: the window ended after {duration}.")
+        found.append(f"Interrupted: the window ended after {duration}.")
     if sample.window.ended_by == "exit":
         process = f"{sample.target.pid} ({printable(sample.target.comm)})"
-        remarks.append(f"Process {process} exited: the window ended after {duration}.")
+        found.append(f"Process {process} exited: the window ended after {duration}.")
     if lost.map_entries:
-        remarks.append(
+        found.append(
             f"WARNING: no room for {lost.map_entries} records of threads, system calls"
             " or interrupts: they are missing above."
         )
     if sample.window.ended_by == "timeout":
-        remarks.append(f"The stop trigger did not come: the window ended after {duration}.")
+        found.append(f"The stop trigger did not come: the window ended after {duration}.")
     if lost.missed_triggers:
-        remarks.append(
+        found.append(
             f"WARNING: {lost.missed_triggers} hits of the start trigger were missed:"
             " the windows before were not reported fast enough."
         )
     if lost.events:
-        remarks.append(
+        found.append(
             f"WARNING: no room for {lost.events} events in the buffer: they are missing above"
             " (but not in the tables). A larger --buffer-page-count or a DURATION_NS helps."
         )
     if lost.shorter_events:
-        remarks.append(
+        found.append(
             f"WARNING: the longest events are above; {lost.shorter_events} shorter ones are not"
             " (--max-events)."
         )
     if lost.stacks:
-        remarks.append(
+        found.append(
             f"WARNING: no room for the stacks of {lost.stacks} events. A larger"
             " --buffer-page-count or --stack-trace-size, or a DURATION_NS, helps."
         )
     if lost.short_stacks:
-        remarks.append(
+        found.append(
             f"WARNING: the user stacks of {lost.short_stacks} events are not whole: the copies"
             " ended before. A larger --stack-bytes helps."
         )
     if lost.broken_stacks:
-        remarks.append(
+        found.append(
             f"WARNING: the user stacks of {lost.broken_stacks} events are not whole: there is code"
             " on them that says nothing of its caller."
         )
     if lost.missed_events:
-        remarks.append(
+        found.append(
             f"WARNING: {lost.missed_events} kernel events were missed:"
             " counts and times above may be too low."
         )
-    if remarks:
+    if found:
         yield ""
-    yield from (f"# {remark}" for remark in remarks)
+    yield from (f"# {remark}" for remark in found)

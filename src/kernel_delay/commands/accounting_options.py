@@ -1,0 +1,35 @@
+"""The options that say what to report of where the time went."""
+
+import argparse
+
+from kernel_delay.errors import UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    accounting = parser.add_argument_group("where the time went")
+    accounting.add_argument(
+        "--summary",
+        action="store_true",
+        help="a line per thread and the verdict, in place of the tables",
+    )
+    accounting.add_argument(
+        "--percentiles",
+        action="store_true",
+        help="a table of the 50th, 90th and 99th percentile of calls, runs and waits",
+    )
+    accounting.add_argument(
+        "--no-accounting",
+        dest="accounting",
+        action="store_false",
+        help="only the tables: no account of all of the time, and no verdict",
+    )
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that ask for what others turn off."""
+    for option in ("summary", "percentiles"):
+        if getattr(args, option) and not args.accounting:
+            raise UsageError(f"--{option} shows what --no-accounting turns off: leave one out")
+    if args.summary and args.percentiles:
+        raise UsageError("--summary has no tables to show --percentiles in: leave one out")

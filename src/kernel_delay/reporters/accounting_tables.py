@@ -1,0 +1,111 @@
+"""Where a thread's time went, as tables that follow the manual's; none without accounting."""
+
+from kernel_delay.model import CpuTaker, Histogram, LockWait, SyscallStats, Thread, ThreadTime
+from kernel_delay.percentiles import percentile
+from kernel_delay.printable import printable
+from kernel_delay.reporters.tables import Table, row
+
+SHOWN_TAKERS = 10
+"""More tasks than this take too little each to matter; their sum stands for them."""
+
+PERCENTILES = (0.5, 0.9, 0.99)
+
+
+def accounting_tables(thread: Thread) -> tuple[Table, ...]:
+    """The thread's tables, in the order of the report."""
+    if thread.time is None:
+        return ()
+    return (
+        _time(thread, thread.time),
+        _syscalls(thread.syscalls),
+        _cpu_taken_by(thread.cpu_taken_by, thread.time.ready_ns),
+        _lock_waits(thread.lock_waits),
+    )
+
+
+def percentile_table(thread: Thread) -> Table:
+    """The thread's percentiles: of each system call's times, of run and of ready."""
+    rows = [
+        _percentiles(_name(call), call.count, call.histogram, call.max_ns)
+        for call in sorted(thread.syscalls, key=lambda call: (-call.total_ns, call.number))
+        if call.histogram
+    ]
+    for name, intervals in (("THREAD RUN", thread.run), ("THREAD READY", thread.ready)):
+        if intervals is not None and intervals.histogram:
+            counted = (intervals.count, intervals.histogram, intervals.max_ns)
+            rows.append(_percentiles(name, *counted))
+    columns = row(f"{'NAME':20} {'COUNT':>10}", "P50 ns", "P90 ns", "P99 ns", "MAX ns")
+    return Table("[PERCENTILES]", columns, rows)
+
+
+def _percentiles(name: str, count: int, histogram: Histogram, max_ns: int) -> str:
+    values = [percentile(histogram, fraction, max_ns) for fraction in PERCENTILES]
+    return row(f"{name:20.20} {count:10}", *(f"{value:,}" for value in (*values, max_ns)))
+
+
+def _time(thread: Thread, time: ThreadTime) -> Table:
+    preempted_ns = thread.preempted_ns or 0
+    fault_ns = thread.page_faults.on_cpu_ns if thread.page_faults else 0
+    parts = (
+        ("user", time.user_ns),
+        ("kernel, syscalls", time.kernel_ns - fault_ns),
+        ("kernel, page faults", fault_ns),
+        ("hard irq", time.hard_irq_ns),
+        ("soft irq", time.soft_irq_ns),
+        ("ready, woken", time.ready_ns - preempted_ns),
+        ("ready, preempted", preempted_ns),
+        ("blocked", time.blocked_ns),
+        ("stopped", time.stopped_ns),
+        ("absent", time.absent_ns),
+        ("unaccounted", time.unaccounted_ns),
+    )
+    window_ns = sum(ns for _, ns in parts)
+    rows = [_share(f"{name:20}", ns, window_ns) for name, ns in parts if ns]
+    rows.append(_share(f"{'TOTAL:':20}", window_ns, window_ns))
+    return Table("[TIME ACCOUNTING]", row(f"{'STATE':20}", "TOTAL ns") + f"  {'%':>7}", rows)
+
+
+def _share(first: str, ns: int, whole_ns: int) -> str:
+    """A row with a time and how many per cent it is."""
+    return row(first, f"{ns:,}") + f"  {100 * ns / whole_ns if whole_ns else 0:7.3f}"
+
+
+def _name(call: SyscallStats) -> str:
+    return str(call.number) if call.name is None else printable(call.name)
+
+
+def _syscalls(calls: tuple[SyscallStats, ...]) -> Table:
+    rows = []
+    for call in sorted(calls, key=lambda call: (-_all_ns(call), call.number)):
+        times = (call.on_cpu_ns, call.ready_ns, call.blocked_ns, call.stopped_ns)
+        first = f"{_name(call):20.20} {call.number:6}"
+        rows.append(row(first, *(f"{ns or 0:,}" for ns in times)))
+    columns = row(f"{'NAME':20} {'NUMBER':>6}", "ON CPU ns", "READY ns", "BLOCKED ns", "STOPPED ns")
+    return Table("[SYSCALL TIME ACCOUNTING]", columns, rows)
+
+
+def _all_ns(call: SyscallStats) -> int:
+    """All time in the call, of which a thread may have a share in the calls at the edges."""
+    times = (call.on_cpu_ns, call.ready_ns, call.blocked_ns, call.stopped_ns)
+    return sum(ns or 0 for ns in times)
+
+
+def _cpu_taken_by(takers: tuple[CpuTaker, ...], ready_ns: int) -> Table:
+    rows = []
+    for taker in takers[:SHOWN_TAKERS]:
+        first = f"{printable(taker.comm):20.20} {taker.tid:10}  {taker.waits:10}"
+        rows.append(_share(first, taker.ns, ready_ns))
+    if others := takers[SHOWN_TAKERS:]:
+        first = f"{'OTHERS:':20} {'':10}  {sum(taker.waits for taker in others):10}"
+        rows.append(_share(first, sum(taker.ns for taker in others), ready_ns))
+    columns = row(f"{'NAME':20} {'TID':>10}  {'COUNT':>10}", "TOTAL ns") + f"  {'%':>7}"
+    return Table("[CPU TAKEN BY]", columns, rows)
+
+
+def _lock_waits(waits: tuple[LockWait, ...]) -> Table:
+    rows = []
+    for wait in waits[:SHOWN_TAKERS]:
+        first = f"{printable(wait.name):20.20} {wait.tid:10}  {wait.waits:10}"
+        rows.append(row(first, f"{wait.ns:,}", f"{wait.address:#x}"))
+    columns = row(f"{'HELD BY':20} {'TID':>10}  {'COUNT':>10}", "TOTAL ns", "LOCK")
+    return Table("[LOCK WAITS]", columns, rows)

@@ -1,0 +1,110 @@
+"""Where the time went, as text: tables, percentiles, the summary and the verdict."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import ACCOUNTED, EVERYTHING, bare_sample, timed_thread, window
+
+from kernel_delay.model import Sample
+from kernel_delay.reporters import json as json_reporter
+from kernel_delay.reporters import summary, text
+
+WINDOW = window(duration_ns=500_000_000)
+
+
+def section(report: str, title: str) -> list[str]:
+    """The rows of the report's first table of that title, its columns first."""
+    lines = report.splitlines()
+    (start,) = [n for n, line in enumerate(lines) if line.endswith(title)][:1]
+    end = next((n for n in range(start, len(lines)) if not lines[n].strip()), len(lines))
+    return [line[28:] for line in lines[start + 1 : end]]
+
+
+def of_revalidator(sample: Sample) -> Sample:
+    return bare_sample(sample.threads[0], window=WINDOW, verdict=sample.verdict)
+
+
+def test_time_accounting_names_all_parts_and_their_shares() -> None:
+    assert section(text.render(of_revalidator(ACCOUNTED)), "[TIME ACCOUNTING]") == [
+        "STATE                         TOTAL ns        %",
+        "user                       250,000,000   50.000",
+        "kernel, syscalls            46,000,000    9.200",
+        "kernel, page faults          4,000,000    0.800",
+        "hard irq                     1,000,000    0.200",
+        "ready, woken                 7,000,000    1.400",
+        "ready, preempted            80,000,000   16.000",
+        "blocked                    112,000,000   22.400",
+        "TOTAL:                     500,000,000  100.000",
+    ]
+
+
+def test_calls_in_flight_are_accounted_for_and_not_in_the_manuals_table() -> None:
+    report = text.render(of_revalidator(ACCOUNTED))
+    assert not any("poll" in row for row in section(report, "[SYSCALL STATISTICS]")[:-1])
+    assert [row.split() for row in section(report, "[SYSCALL TIME ACCOUNTING]")[1:]] == [
+        ["poll", "7", "0", "7,000,000", "100,000,000", "0"],
+        ["recvmsg", "47", "45,000,000", "5,000,000", "0", "0"],
+    ]
+
+
+def test_who_had_the_cpu_and_the_locks() -> None:
+    report = text.render(of_revalidator(ACCOUNTED))
+    assert [row.split() for row in section(report, "[CPU TAKEN BY]")[1:]] == [
+        ["stress\\x1b", "4321", "90", "79,000,000", "90.805"],
+        ["idle", "0", "12", "8,000,000", "9.195"],
+    ]
+    assert [row.split() for row in section(report, "[LOCK WAITS]")[1:]] == [
+        ["revalidator123", "31742", "3", "12,000,000", "0x55a9887c50a0"]
+    ]
+
+
+def test_percentiles_stand_only_where_asked_for() -> None:
+    report = text.render(of_revalidator(ACCOUNTED), percentiles=True)
+    columns, *rows = section(report, "[PERCENTILES]")
+    assert columns.replace(" ns", "").split() == ["NAME", "COUNT", "P50", "P90", "P99", "MAX"]
+    assert [row[:20].rstrip() for row in rows] == ["recvmsg", "THREAD RUN"]
+    assert (rows[0].split()[1], rows[0].split()[-1]) == ("7", "9,000,000")
+    assert "[PERCENTILES]" not in text.render(ACCOUNTED)
+
+
+def test_verdict_stands_after_the_tables_and_is_escaped() -> None:
+    assert text.render(ACCOUNTED).splitlines()[-2:] == [
+        "",
+        "# VERDICT: no CPU for \\x1b a while.",
+    ]
+    healthy = bare_sample(timed_thread(1, "a"), window=WINDOW)
+    assert text.render(healthy).splitlines()[-1].startswith("# VERDICT: nothing kept")
+    assert "VERDICT" not in text.render(EVERYTHING)
+
+
+def test_summary_is_a_line_a_thread_the_most_lost_first() -> None:
+    report = summary.render(ACCOUNTED)
+    lines = report.splitlines()
+    assert [line.split()[1] for line in lines[4:6]] == ["revalidator122", "ovs-vswitchd"]
+    assert lines[4].split()[2:8] == ["50.00", "10.00", "0.20", "17.40", "22.40", "0.00"]
+    assert lines[4].endswith("|" + "U" * 20 + "K" * 4 + "R" * 7 + "B" * 9 + "|")
+    assert lines[-1] == "# VERDICT: no CPU for \\x1b a while."
+
+
+def test_summary_of_a_skipped_window_is_its_three_lines() -> None:
+    from msgspec.structs import replace
+
+    skipped = replace(ACCOUNTED, window=replace(ACCOUNTED.window, skipped=True))
+    assert len(summary.render(skipped).splitlines()) == 3
+
+
+@given(st.dictionaries(st.sampled_from("UKIRBS-?"), st.integers(0, 1 << 62)))
+def test_bar_is_always_as_wide_and_no_letter_is_off_by_a_whole_one(parts: dict[str, int]) -> None:
+    found = summary.bar(parts)
+    assert len(found) == summary.BAR_WIDTH
+    whole = sum(parts.values())
+    for letter, part in parts.items():
+        if whole:
+            assert abs(found.count(letter) - summary.BAR_WIDTH * part / whole) < 1
+
+
+@pytest.mark.parametrize("render", [text.render, summary.render, json_reporter.render])
+def test_every_report_of_it_is_printable(render: object) -> None:
+    assert callable(render)
+    lines = render(ACCOUNTED).removesuffix("\n").split("\n")
+    assert all(line.isprintable() for line in lines)
