@@ -92,5 +92,5 @@ def thread(sample: Sample, tid: int) -> Thread:
 
 
 def calls(measured: Thread) -> dict[int, int]:
-    """How often the thread made each syscall, by number."""
-    return {stats.number: stats.count for stats in measured.syscalls}
+    """How often the thread made each syscall within the window, by number."""
+    return {stats.number: stats.count for stats in measured.syscalls if stats.count}

@@ -52,6 +52,17 @@ def compile_workload(name: str) -> Path:
     return program
 
 
+def undisturbed() -> tuple[str, ...]:
+    """A command that runs another so that no ordinary task takes its CPU.
+
+    The exception is a twentieth of the time (sched_rt_runtime_us).
+    """
+    command = ("chrt", "--rr", "1")
+    if subprocess.run([*command, "true"], capture_output=True).returncode:
+        pytest.skip("no real-time scheduling here: others would disturb")
+    return command
+
+
 class Workload:
     """One running workload. workload.h says how it is led."""
 
