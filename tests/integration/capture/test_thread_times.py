@@ -137,7 +137,8 @@ def test_schedstat_says_the_same(
 ) -> None:
     differences: list[str] = []
     for _ in range(5):
-        workload = start_workload("busy", CPU, 1_000_000_000, spinners, sleepers)
+        arguments = (CPU, 1_000_000_000, spinners, sleepers)
+        workload = start_workload("busy", *arguments, within=undisturbed())
         before = workload.parked()
         capture = start_capture(workload.pid)
         capture.wait_until_open()
