@@ -14,9 +14,11 @@
 #if defined(__TARGET_ARCH_x86)
 #define REGISTERS_SAVED 21
 #define STACK_POINTER 19
+#define THREAD_POINTER thread.fsbase
 #elif defined(__TARGET_ARCH_arm64)
 #define REGISTERS_SAVED 33
 #define STACK_POINTER 31
+#define THREAD_POINTER thread.uw.tp_value
 #endif
 
 struct {
@@ -24,10 +26,11 @@ struct {
 	__uint(max_entries, 4096);
 } events SEC(".maps");
 
-/* The most that a copy can take, and a page that keeps the verifier sure of it. */
-#define EVENT_WITH_STACKS                                                                          \
-	(sizeof(struct syscall_event) + sizeof(struct event_stacks) + options.stack_bytes +        \
-	 STACK_PAGE)
+#define EVENT_WITH_STACKS(bytes)                                                                   \
+	(sizeof(struct syscall_event) + sizeof(struct event_stacks) + (bytes))
+
+/* Most stacks are shallow: they have events of their own size, of which more have room. */
+#define SHALLOW_STACK (4 * STACK_PAGE)
 
 static __always_inline bool is_event(__u64 syscall, __u64 length_ns)
 {
@@ -39,44 +42,60 @@ static __always_inline bool is_event(__u64 syscall, __u64 length_ns)
 }
 
 /*
- * Copies the stack from @sp on, page by page. A page that can't be read is no
- * end: the frames of large buffers have pages that were never touched. Sets
- * @missing_pages, a bit for each; returns how many bytes there are.
+ * Where the stack that @sp is in ends. libc puts a thread's control block, to
+ * which the thread pointer points, on top of the thread's stack.
  */
-static __always_inline __u32 copy_stack(void *copy, __u64 sp, __u64 *missing_pages)
+static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp)
 {
-	__u32 chunk = STACK_PAGE - (sp & (STACK_PAGE - 1));
-	__u32 copied = 0, end = 0;
-	__u64 missing = 0;
+	__u64 control_block = task->THREAD_POINTER;
+	__u64 first = task->mm->start_stack;
 
-	for (int page = 0; page <= STACK_BYTES_MAX / STACK_PAGE; page++) {
-		if (copied >= options.stack_bytes)
+	if (control_block - sp < STACK_PAGES_SEARCHED * STACK_PAGE)
+		return control_block;
+	if (first - sp < STACK_PAGES_SEARCHED * STACK_PAGE)
+		return first;
+	return sp + options.stack_bytes;
+}
+
+/*
+ * Copies the stack from @sp on into the @room bytes after @stacks. A page that
+ * can't be read is skipped: large buffers have pages that were never touched.
+ * What was copied is counted in memory, where the verifier does not follow it
+ * through every combination of pages.
+ */
+static __always_inline void copy_stack(volatile struct event_stacks *stacks, __u64 sp, __u32 room)
+{
+	__u64 at = sp & ~(STACK_PAGE - 1ull);
+
+	stacks->user_bytes = 0;
+	stacks->pages = 0;
+	for (int page = 0; page < STACK_PAGES_SEARCHED; page++) {
+		__u32 copied = stacks->user_bytes;
+
+		if (copied > room - STACK_PAGE || at >= stacks->stack_end)
 			break;
-		if (bpf_probe_read_user(copy + copied, chunk & (2 * STACK_PAGE - 1), (void *)sp))
-			missing |= 1ull << page;
-		else
-			end = copied + chunk;
-		copied += chunk;
-		sp += chunk;
-		chunk = STACK_PAGE;
+		if (!bpf_probe_read_user((void *)(stacks + 1) + copied, STACK_PAGE, (void *)at)) {
+			stacks->pages |= 1ull << page;
+			stacks->user_bytes = copied + STACK_PAGE;
+		}
+		at += STACK_PAGE;
 	}
-	*missing_pages = missing;
-	return end < options.stack_bytes ? end : options.stack_bytes;
 }
 
 static __always_inline void take_stacks(void *ctx, struct pt_regs *regs,
-					struct event_stacks *stacks)
+					struct event_stacks *stacks, __u64 sp, __u64 end,
+					__u32 room)
 {
 	long bytes;
 
 	bytes = bpf_get_stack(ctx, stacks->kernel, sizeof(stacks->kernel), 0);
 	stacks->kernel_frames = bytes > 0 ? bytes / sizeof(__u64) : 0;
 	bpf_probe_read_kernel(stacks->registers, REGISTERS_SAVED * sizeof(__u64), regs);
+	stacks->stack_end = end;
 	if (options.stack_mode == STACK_COPY) {
-		stacks->user_bytes = copy_stack(stacks + 1, stacks->registers[STACK_POINTER],
-						&stacks->missing_pages);
+		copy_stack(stacks, sp, room);
 	} else {
-		stacks->missing_pages = 0;
+		stacks->pages = 0;
 		bytes = bpf_get_stack(ctx, stacks + 1, USER_FRAMES * sizeof(__u64),
 				      BPF_F_USER_STACK);
 		stacks->user_bytes = bytes > 0 ? bytes : 0;
@@ -96,23 +115,47 @@ static __always_inline void fill_event(struct syscall_event *event, struct threa
 /* User space looks often enough by itself: waking it would cost more than an event. */
 #define SUBMIT_FLAGS BPF_RB_NO_WAKEUP
 
-static __always_inline bool report_with_stacks(void *ctx, struct pt_regs *regs,
-					       struct thread *thread, __s64 value,
-					       const struct moment *moment)
+static __always_inline bool report_with_room(void *ctx, struct pt_regs *regs, struct thread *thread,
+					     __s64 value, const struct moment *moment, __u64 sp,
+					     __u64 end, const __u32 room)
 {
 	struct syscall_event *event;
 
-	/* The last half is for events without. */
-	if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > options.event_bytes / 2)
-		return false;
-	event = bpf_ringbuf_reserve(&events, EVENT_WITH_STACKS, 0);
+	event = bpf_ringbuf_reserve(&events, EVENT_WITH_STACKS(room), 0);
 	if (!event)
 		return false;
 	fill_event(event, thread, value, moment);
 	event->stack_mode = options.stack_mode;
-	take_stacks(ctx, regs, (void *)(event + 1));
+	take_stacks(ctx, regs, (void *)(event + 1), sp, end, room);
 	bpf_ringbuf_submit(event, SUBMIT_FLAGS);
 	return true;
+}
+
+static __always_inline bool report_with_stacks(void *ctx, struct pt_regs *regs,
+					       struct thread *thread, __s64 value,
+					       const struct moment *moment)
+{
+	__u64 sp = 0, end;
+	bool reported;
+
+	/* The last half is for events without. */
+	if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > options.event_bytes / 2)
+		return false;
+	bpf_probe_read_kernel(&sp, sizeof(sp), (__u64 *)regs + STACK_POINTER);
+	end = stack_end(bpf_get_current_task_btf(), sp);
+	/* The instructions keep the compiler from making one call of two, of a size that varies. */
+	if (options.stack_mode != STACK_COPY ||
+	    end - (sp & ~(STACK_PAGE - 1ull)) <= SHALLOW_STACK) {
+		reported =
+			report_with_room(ctx, regs, thread, value, moment, sp, end, SHALLOW_STACK);
+		asm volatile("r0 = 1" ::: "r0");
+	} else {
+		/* Of the first page only what is above the stack pointer counts. */
+		reported = report_with_room(ctx, regs, thread, value, moment, sp, end,
+					    options.stack_bytes + STACK_PAGE);
+		asm volatile("r0 = 2" ::: "r0");
+	}
+	return reported;
 }
 
 /* Reports the call that @thread now leaves. */

@@ -36,12 +36,28 @@ struct pid {
 	struct upid numbers[1];
 };
 
+struct mm_struct {
+	unsigned long start_stack;
+};
+
+struct thread_struct {
+#if defined(__TARGET_ARCH_x86)
+	unsigned long fsbase;
+#elif defined(__TARGET_ARCH_arm64)
+	struct {
+		unsigned long tp_value;
+	} uw;
+#endif
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int on_cpu; /* int in 6.18, u8 in 7.2: libbpf fits only an unsigned load */
 	int pid;
 	int tgid;
 	struct pid *thread_pid;
+	struct mm_struct *mm;
+	struct thread_struct thread;
 	char comm[16];
 };
 

@@ -272,7 +272,10 @@ struct syscall_event {
 #define KERNEL_FRAMES 32
 #define USER_FRAMES 127
 #define STACK_PAGE 4096
-#define STACK_BYTES_MAX 65536
+#define STACK_BYTES_MAX 262144
+
+/* How far a stack is searched for pages to copy; a bit each. */
+#define STACK_PAGES_SEARCHED 64
 
 /* struct pt_regs: 21 words on x86-64, 34 and more on arm64, of which these matter. */
 #define REGISTERS 33
@@ -282,8 +285,8 @@ struct event_stacks {
 	__u32 kernel_frames; /* used of kernel[] */
 	__u32 user_bytes;
 	__u64 kernel[KERNEL_FRAMES];
-	__u64 missing_pages; /* of the copy, a bit each from the lowest page on: zeros stand there
-			      */
+	__u64 stack_end; /* above it there is no user stack */
+	__u64 pages; /* a bit for each that was copied, from the stack pointer's on */
 	__u64 registers[REGISTERS]; /* user mode's, in the order of struct pt_regs */
 };
 

@@ -49,8 +49,8 @@ struct event_store {
 	struct longest_events events;
 	struct stack_tables stacks;
 	uint64_t unkept_stacks;
-	struct memory_range *data;
-	uint32_t data_ranges;
+	struct mapped_range *mappings;
+	uint32_t mapping_count;
 
 	struct stack_tables taken; /* not the drainer's */
 };
@@ -71,24 +71,20 @@ static void close_tables(struct stack_tables *tables)
 	*tables = (struct stack_tables){};
 }
 
-static void keep_stacks(struct event_store *store, const struct syscall_event *event,
+static void keep_stacks(struct event_store *store, const struct event_stacks *stacks,
 			struct kept_event *kept)
 {
-	const struct event_stacks *stacks = (const void *)(event + 1);
-	const uint64_t *kernel = (const uint64_t *)stacks->kernel;
+	const __u64 *kernel = stacks->kernel;
 	uint64_t kind = hash_words(kernel, stacks->kernel_frames);
-	uint32_t bytes = stacks->user_bytes;
 
 	if (stacks->kernel_frames) {
 		kept->kernel_stack = stack_table_add(&store->stacks.kernel, kind, NULL, 0, kernel,
 						     stacks->kernel_frames * sizeof(*kernel));
 	}
-	if (event->stack_mode == STACK_COPY)
-		bytes = stack_extent(stacks, store->data, store->data_ranges);
-	kind = hash_user_stack(stacks, bytes, store->data, store->data_ranges);
-	kept->user_stack = stack_table_add(
-		&store->stacks.user, kind, &stacks->missing_pages,
-		sizeof(stacks->missing_pages) + sizeof(stacks->registers), stacks + 1, bytes);
+	kind = hash_user_stack(stacks, store->mappings, store->mapping_count);
+	kept->user_stack = stack_table_add(&store->stacks.user, kind, &stacks->pages,
+					   sizeof(stacks->pages) + sizeof(stacks->registers),
+					   stacks + 1, stacks->user_bytes);
 	if (kept->user_stack == NO_STACK ||
 	    (stacks->kernel_frames && kept->kernel_stack == NO_STACK))
 		store->unkept_stacks++;
@@ -111,7 +107,7 @@ static int keep(void *context, void *data, size_t size)
 
 	(void)size;
 	if (event->stack_mode != STACK_NONE && longest_events_wants(&store->events, &kept))
-		keep_stacks(store, event, &kept);
+		keep_stacks(store, (const void *)(event + 1), &kept);
 	longest_events_add(&store->events, &kept);
 	/* A negative value makes ring_buffer__consume() return, after this record. */
 	return --store->drain_limit ? 0 : -ECANCELED;
@@ -197,22 +193,22 @@ void event_store_close(struct event_store *store)
 	longest_events_close(&store->events);
 	close_tables(&store->stacks);
 	close_tables(&store->taken);
-	free(store->data);
+	free(store->mappings);
 	free(store);
 }
 
-int event_store_set_data(struct event_store *store, const struct memory_range *data,
-			 uint32_t ranges)
+int event_store_set_mappings(struct event_store *store, const struct mapped_range *mappings,
+			     uint32_t count)
 {
-	struct memory_range *copy = malloc((ranges + 1) * sizeof(*copy));
+	struct mapped_range *copy = malloc((count + 1) * sizeof(*copy));
 
 	if (!copy)
 		return -1;
-	memcpy(copy, data, ranges * sizeof(*copy));
+	memcpy(copy, mappings, count * sizeof(*copy));
 	lock(store);
-	free(store->data);
-	store->data = copy;
-	store->data_ranges = ranges;
+	free(store->mappings);
+	store->mappings = copy;
+	store->mapping_count = count;
 	pthread_mutex_unlock(&store->lock);
 	return 0;
 }

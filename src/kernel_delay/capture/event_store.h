@@ -35,16 +35,17 @@ struct taken_events {
 
 struct taken_stack {
 	uint64_t uses; /* events that have it, which may be none */
-	uint64_t missing_pages; /* this and the next of a user stack, as in struct event_stacks */
+	uint64_t pages; /* this and the next of a user stack, as in struct event_stacks */
 	const uint64_t *registers;
 	const uint8_t *bytes;
 	uint32_t size;
 };
 
-/* Memory addresses: [start, end). */
-struct memory_range {
+/* A mapping of the process: addresses [start, end). */
+struct mapped_range {
 	uint64_t start;
 	uint64_t end;
+	uint64_t is_code;
 };
 
 struct event_store;
@@ -58,12 +59,11 @@ struct event_store *event_store_open(int ring_fd, uint32_t ring_bytes, uint64_t 
 void event_store_close(struct event_store *store);
 
 /*
- * Tells where the process has memory that is not code: each mapping, sorted,
- * which are copied. What points there is no return address, and no stack goes
- * on beyond the mapping that it is in. 0, or -1 and errno.
+ * Tells what the process has mapped, sorted, which is copied: it says which
+ * words on a stack may be return addresses. 0, or -1 and errno.
  */
-int event_store_set_data(struct event_store *store, const struct memory_range *data,
-			 uint32_t ranges);
+int event_store_set_mappings(struct event_store *store, const struct mapped_range *mappings,
+			     uint32_t count);
 
 /*
  * Takes the events that ended before @stop_ns, of which all must be in the

@@ -101,8 +101,8 @@ class EventStore:
 
     def _note(self) -> None:
         """Note what the process has mapped since."""
-        data = ffi.new("struct memory_range[]", self._namer.note())
-        if lib.event_store_set_data(self._store, data, len(data)):
+        mappings = ffi.new("struct mapped_range[]", self._namer.note())
+        if lib.event_store_set_mappings(self._store, mappings, len(mappings)):
             raise MemoryError
 
 
@@ -147,6 +147,6 @@ class _NamedStacks:
         words = (stack.bytes - ffi.cast("uint8_t *", stack.registers)) // ffi.sizeof("uint64_t")
         registers = tuple(ffi.unpack(stack.registers, words))
         content = bytes(ffi.buffer(stack.bytes, stack.size))
-        frames, end = self._namer.user_frames(registers, content, stack.missing_pages)
+        frames, end = self._namer.user_frames(registers, content, stack.pages)
         self.ends[end] += stack.uses
         return self._place(frames)

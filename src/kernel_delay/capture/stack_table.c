@@ -48,9 +48,12 @@ uint32_t stack_table_add(struct stack_table *table, uint64_t kind, const void *p
 		if (table->stacks[index]->kind == kind)
 			return index;
 	}
-	stack = table->count < table->max ? malloc(sizeof(*stack) + prefix_size + size) : NULL;
+	if (table->count == table->max || table->size + prefix_size + size > STACKS_SIZE_MAX)
+		return NO_STACK;
+	stack = malloc(sizeof(*stack) + prefix_size + size);
 	if (!stack)
 		return NO_STACK;
+	table->size += prefix_size + size;
 	stack->kind = kind;
 	stack->uses = 0;
 	stack->prefix = prefix_size;
@@ -87,7 +90,7 @@ void stack_table_get(const struct stack_table *table, uint32_t index, struct tak
 	const uint64_t *prefix = (const uint64_t *)stack->bytes;
 
 	taken->uses = stack->uses;
-	taken->missing_pages = stack->prefix ? prefix[0] : 0;
+	taken->pages = stack->prefix ? prefix[0] : 0;
 	taken->registers = stack->prefix ? prefix + 1 : NULL;
 	taken->bytes = stack->bytes + stack->prefix;
 	taken->size = stack->size - stack->prefix;
@@ -116,52 +119,49 @@ uint64_t hash_words(const __u64 *words, uint32_t count)
 #define ADDRESS(word) ((word) & ((1ULL << 48) - 1))
 #endif
 
-/* The lowest address that may be mapped by default, vm.mmap_min_addr, and the end of all. */
-#define LOWEST_ADDRESS 65536
-#define ADDRESSES_END (1ULL << 48)
+/* mmap(2) maps next to what is mapped, as the kernel chooses: below, or in a gap. */
+#define NEXT_TO (1ULL << 30)
 
-/* The range that @address is in, or NULL. */
-static const struct memory_range *find_range(uint64_t address, const struct memory_range *ranges,
-					     uint32_t count)
+static bool may_be_code(uint64_t address, const struct mapped_range *mappings, uint32_t count)
 {
 	uint32_t low = 0, high = count;
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (address >= ranges[middle].end)
+		if (address >= mappings[middle].end)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < count && address >= ranges[low].start ? &ranges[low] : NULL;
+	if (low == count)
+		return false;
+	if (address >= mappings[low].start)
+		return mappings[low].is_code;
+	return low && mappings[low].start - address < NEXT_TO;
 }
 
-uint32_t stack_extent(const struct event_stacks *stacks, const struct memory_range *data,
-		      uint32_t ranges)
+uint64_t hash_user_stack(const struct event_stacks *stacks, const struct mapped_range *mappings,
+			 uint32_t count)
 {
-	uint64_t sp = stacks->registers[STACK_POINTER];
-	const struct memory_range *mapping = find_range(sp, data, ranges);
+	const __u64 *word = (const __u64 *)(stacks + 1);
+	uint64_t sp = stacks->registers[STACK_POINTER], end = stacks->stack_end;
+	uint64_t at = sp & ~(STACK_PAGE - 1ull);
+	uint64_t hash = mix(0, stacks->registers[INSTRUCTION_POINTER]);
 
-	if (mapping && mapping->end - sp < stacks->user_bytes)
-		return mapping->end - sp;
-	return stacks->user_bytes;
-}
-
-uint64_t hash_user_stack(const struct event_stacks *stacks, uint32_t bytes,
-			 const struct memory_range *data, uint32_t ranges)
-{
-	const uint64_t *words = (const uint64_t *)(stacks + 1);
-	uint64_t hash = mix(bytes, stacks->registers[INSTRUCTION_POINTER]);
-	uint64_t sp = stacks->registers[STACK_POINTER];
-
-	for (uint32_t depth = 0; depth < bytes / sizeof(*words); depth++) {
-		uint64_t address = ADDRESS(words[depth]);
-
-		if (address < LOWEST_ADDRESS || address >= ADDRESSES_END || address - sp < bytes ||
-		    find_range(address, data, ranges))
+	if (!stacks->pages) /* addresses, if anything */
+		return mix(hash, hash_words(word, stacks->user_bytes / sizeof(*word)));
+	for (uint64_t pages = stacks->pages; pages; pages >>= 1, at += STACK_PAGE) {
+		if (!(pages & 1))
 			continue;
-		hash = mix(mix(hash, depth), address);
+		for (uint64_t place = at; place < at + STACK_PAGE; place += sizeof(*word)) {
+			uint64_t address = ADDRESS(*word++);
+
+			if (place < sp || place >= end || (address >= sp && address < end) ||
+			    !may_be_code(address, mappings, count))
+				continue;
+			hash = mix(mix(hash, place - sp), address);
+		}
 	}
 	return hash;
 }

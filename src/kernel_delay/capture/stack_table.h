@@ -18,15 +18,18 @@ struct event_stacks;
 struct stack {
 	uint64_t kind;
 	uint64_t uses;
-	uint32_t prefix; /* bytes of missing_pages and registers before the stack's */
+	uint32_t prefix; /* bytes of pages and registers before the stack's */
 	uint32_t size; /* of all bytes */
 	uint8_t bytes[];
 };
+
+#define STACKS_SIZE_MAX (128 << 20)
 
 struct stack_table {
 	struct stack **stacks;
 	uint32_t count;
 	uint32_t max;
+	uint64_t size; /* of all their bytes, at most STACKS_SIZE_MAX */
 	uint32_t *buckets; /* index plus one; open addressing */
 	uint32_t bucket_mask;
 };
@@ -49,17 +52,13 @@ void stack_table_get(const struct stack_table *table, uint32_t index, struct tak
 
 uint64_t hash_words(const __u64 *words, uint32_t count);
 
-/* Returns how many of the user stack's bytes are in the mapping of @data that it is in. */
-uint32_t stack_extent(const struct event_stacks *stacks, const struct memory_range *data,
-		      uint32_t ranges);
-
 /*
- * The kind of a user stack of @bytes: where it was, and each word on it that
- * may be a code address, with its depth. All may be that point neither to
- * @data nor to the stack itself: code that was mapped just now is known to
- * nobody yet, and stacks that differ in it must not be taken for one.
+ * The kind of a user stack: where it was, and each word on it that may be a
+ * code address, with its depth. That is what points to code, or to where code
+ * may have been mapped just now: stacks that differ in that must not be taken
+ * for one.
  */
-uint64_t hash_user_stack(const struct event_stacks *stacks, uint32_t bytes,
-			 const struct memory_range *data, uint32_t ranges);
+uint64_t hash_user_stack(const struct event_stacks *stacks, const struct mapped_range *mappings,
+			 uint32_t count);
 
 #endif

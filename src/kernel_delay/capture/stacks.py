@@ -6,6 +6,7 @@ import struct
 from contextlib import ExitStack
 from itertools import dropwhile, takewhile
 
+from kernel_delay.capture._records import lib
 from kernel_delay.capture.plan import EventPlan
 from kernel_delay.model import StackFrame
 from kernel_delay.symbols import AddressSpace, Frame, KernelSymbols, ProcessImage, Stack, StackEnd
@@ -21,6 +22,8 @@ DWARF_REGISTERS = {
 # Of the registers in DWARF's order, the stack pointer.
 STACK_POINTER = {"x86_64": 7, "aarch64": 31}
 
+# Of bpf/records.h.
+PAGE = int(lib.STACK_PAGE)
 
 # How a tracepoint's program is called, kernel/trace/bpf_trace.c (5.14 to 6.18).
 TRACING = ("bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_", "bpf_trampoline_")
@@ -53,15 +56,15 @@ class StackNamer:
         """Give memory and files back."""
         self._closing.close()
 
-    def note(self) -> list[tuple[int, int]]:
+    def note(self) -> list[tuple[int, int, bool]]:
         """Note what the process has mapped since, if it is still there.
 
-        Returns the start and the end of each mapping that is no code, sorted.
+        Returns of each mapping its start and end, and whether it is code, sorted.
         """
         if self._mode == "none":
             return []
         self._image.note()
-        return sorted((at.start, at.end) for at in self._image.data)
+        return [(at.start, at.end, at.executable) for at in self._image.latest]
 
     def kernel_frames(self, addresses: tuple[int, ...]) -> tuple[StackFrame, ...]:
         """Name a kernel stack, as bpf_get_stack() gives it."""
@@ -71,11 +74,11 @@ class StackNamer:
         return tuple(_stack_frame(frame) for frame in frames)
 
     def user_frames(
-        self, saved: tuple[int, ...], stack: bytes, missing_pages: int
+        self, saved: tuple[int, ...], stack: bytes, pages: int
     ) -> tuple[tuple[StackFrame, ...], StackEnd]:
         """Name a user stack: unwind the copy, or take the addresses that it is.
 
-        `saved` are the words of struct pt_regs, `missing_pages` as in struct
+        `saved` are the words of struct pt_regs, `pages` as in struct
         event_stacks. Returns also why the stack
         ends, as Stack does; a walk that ended too early may not be known for one.
         """
@@ -84,7 +87,8 @@ class StackNamer:
             walked = struct.unpack(f"={len(stack) // 8}Q", stack)
             return self._walked(tuple(takewhile(bool, walked)) or registers[-1:])
         sp = registers[self._stack_pointer]
-        unwound = self._space.unwind(registers, stack, sp, missing_pages)
+        content, missing_pages = _unpacked(stack, pages)
+        unwound = self._space.unwind(registers, content[sp % PAGE :], sp, missing_pages)
         frames = self._space.frames(unwound)
         return tuple(_stack_frame(frame) for frame in frames), unwound.end
 
@@ -103,6 +107,19 @@ def _allow_many_files() -> None:
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _unpacked(copied: bytes, pages: int) -> tuple[bytes, int]:
+    """Put the pages that were copied to their places; say which are missing between them."""
+    content, missing, at = bytearray(), 0, 0
+    for page in range(pages.bit_length()):
+        if pages >> page & 1:
+            content += copied[at : at + PAGE]
+            at += PAGE
+        else:
+            content += bytes(PAGE)
+            missing |= 1 << page
+    return bytes(content), missing
 
 
 def _is_tracing(frame: Frame) -> bool:

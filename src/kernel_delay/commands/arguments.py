@@ -21,8 +21,8 @@ RING_BUFFER_MAX_BYTES = 1 << 31
 
 
 STACK_PAGE = 4096
-STACK_BYTES_MAX = 65536
-"""Of bpf/records.h: a stack is copied by pages of 4 KiB, and up to 64 KiB of it."""
+STACK_BYTES_MAX = 262144
+"""Of bpf/records.h: a stack is copied by pages of 4 KiB, and up to 256 KiB of it."""
 
 MOST_STACKS = 1_000_000
 

@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     events.add_argument(
         "--stack-bytes",
         type=arguments.stack_bytes,
-        default=16384,
+        default=98304,
         metavar="N",
         help="how much of a stack to copy (default: %(default)s)",
     )

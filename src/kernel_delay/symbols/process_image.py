@@ -19,8 +19,8 @@ class ProcessImage:
     """The executable mappings and the object files of a process, of all times they were noted.
 
     Of two that overlap only the newer is kept: the process unmapped the other.
-    `generation` counts the changes. `data` are the mappings that were not
-    executable when they were noted last.
+    `generation` counts the changes. `latest` are all mappings, executable or
+    not, when they were noted last.
     """
 
     def __init__(self, pid: int) -> None:
@@ -33,7 +33,7 @@ class ProcessImage:
         self.pid = pid
         self.mappings: tuple[Mapping, ...] = ()
         self.objects: tuple[ObjectFile, ...] = ()
-        self.data: tuple[Mapping, ...] = ()
+        self.latest: tuple[Mapping, ...] = ()
         self.generation = 0
         if not self.note():
             raise NoInputError(f"process {pid} has exited or has no user memory")
@@ -46,7 +46,7 @@ class ProcessImage:
                 return False
             with ObjectOpener(process) as opener:
                 self._merge(opener)
-                self.data = tuple(at for at in opener.mappings if not at.executable)
+                self.latest = opener.mappings
         except PermissionError as error:
             raise PermissionDeniedError(
                 f"may not read process {self.pid}: run as root or with CAP_SYS_PTRACE"

@@ -96,14 +96,14 @@ def test_source_lines_and_inlined_functions_where_asked_for(call_chain: Path) ->
 
 
 def test_a_copy_that_is_too_short_is_counted(call_chain: Path) -> None:
-    frames, sample = stack_of([call_chain, "big"], stack_bytes=16384)
+    frames, sample = stack_of([call_chain, "big"], stack_bytes=4096)
     assert names(frames, 9) == BIG[: len(frames)]
     assert len(frames) < len(BIG)
     assert (sample.lost.short_stacks, sample.lost.broken_stacks) == (1, 0)
 
 
 def test_a_longer_copy_has_it_whole(call_chain: Path) -> None:
-    frames, sample = stack_of([call_chain, "big"], stack_bytes=65536)
+    frames, sample = stack_of([call_chain, "big"], stack_bytes=98304)
     assert names(frames, 4) == BIG
     assert frames[-1].name == "_start"
     assert sample.lost.short_stacks == 0

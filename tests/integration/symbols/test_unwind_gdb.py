@@ -35,7 +35,7 @@ def frames_by_gdb(pid: int, tid: int, directory: Path) -> list[tuple[int, str]]:
     """Let gdb print a thread's frames: pc and name, innermost first."""
     script = directory / "print_frames.py"
     script.write_text(f"tid = {tid}{PRINT_FRAMES}")
-    command = ["gdb", "-nx", "-batch", "-p", str(pid), "-x", script]
+    command: list[str | Path] = ["gdb", "-nx", "-batch", "-p", str(pid), "-x", script]
     gdb = subprocess.run(command, capture_output=True, text=True, check=True)
     lines = [line.split() for line in gdb.stdout.split("\n") if line.startswith("FRAME ")]
     return [(int(pc, 16), name) for _, pc, name in lines]
@@ -48,7 +48,6 @@ for thread in gdb.selected_inferior().threads():
         thread.switch()
 frame = gdb.newest_frame()
 while frame:
-    if frame.type() != gdb.INLINE_FRAME:
-        print("FRAME", hex(frame.pc()), frame.name())
+    print("FRAME", hex(frame.pc()), frame.name())
     frame = frame.older()
 """
