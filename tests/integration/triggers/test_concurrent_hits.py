@@ -20,23 +20,20 @@ HITS = scaled(1_000)  # of each thread; there is room for all windows they can o
 
 
 class Hits:
-    """Some threads' hits, by their own word."""
+    """Hits of some threads or of one, by their own word."""
 
     def __init__(self, hits: list[Hit]) -> None:
         self._all = sorted(hits, key=lambda hit: hit.before_ns)
         self._begun = [hit.before_ns for hit in self._all]
 
-    def of(self, tid: int) -> "Hits":
-        return Hits([hit for hit in self._all if hit.tid == tid])
+    def by_thread(self) -> dict[int, "Hits"]:
+        tids = {hit.tid for hit in self._all}
+        return {tid: Hits([hit for hit in self._all if hit.tid == tid]) for tid in tids}
 
-    def at(self, by: TriggerHit | None, moment_ns: int) -> Hit:
-        """The hit of that thread at that moment; there must be one."""
-        assert by is not None
-        (hit,) = (
-            hit
-            for hit in self._all[: bisect_left(self._begun, moment_ns + 1)]
-            if hit.tid == by.tid and hit.after_ns >= moment_ns
-        )
+    def at(self, moment_ns: int) -> Hit:
+        """The hit at that moment, of one thread; there must be one."""
+        hit = self._all[bisect_left(self._begun, moment_ns + 1) - 1]
+        assert hit.before_ns <= moment_ns <= hit.after_ns
         return hit
 
     def surely_between(self, first: Hit, last: Hit) -> list[Hit]:
@@ -44,6 +41,12 @@ class Hits:
         begin = bisect_left(self._begun, first.after_ns + 1)
         end = bisect_left(self._begun, last.before_ns)
         return [hit for hit in self._all[begin:end] if hit.after_ns < last.before_ns]
+
+
+def hit_at(of_thread: dict[int, Hits], by: TriggerHit | None, moment_ns: int) -> Hit:
+    """The hit that made an edge: the thread says so itself."""
+    assert by is not None
+    return of_thread[by.tid].at(moment_ns)
 
 
 def closed_windows(
@@ -85,10 +88,11 @@ def test_from_the_first_start_to_the_first_stop_after_it(
     assert_in_order(samples)
     starts = Hits([hit for hit in hits if hit.role == "s"])
     stops = Hits([hit for hit in hits if hit.role == "p"])
+    starts_of, stops_of = starts.by_thread(), stops.by_thread()
     last_stop = Hit(0, "p", 0, 0)
     for window in (sample.window for sample in samples):
-        start = starts.at(window.start_trigger, window.start_ns)
-        stop = stops.at(window.stop_trigger, window.stop_ns)
+        start = hit_at(starts_of, window.start_trigger, window.start_ns)
+        stop = hit_at(stops_of, window.stop_trigger, window.stop_ns)
         assert starts.surely_between(last_stop, start) == []
         assert stops.surely_between(start, stop) == []
         last_stop = stop
@@ -100,11 +104,12 @@ def test_only_the_thread_that_opened_a_window_closes_it(start_hits: StartWorkloa
     assert_in_order(samples)
     starts = Hits([hit for hit in hits if hit.role == "s"])
     stops = Hits([hit for hit in hits if hit.role == "p"])
+    starts_of, stops_of = starts.by_thread(), stops.by_thread()
     for window in (sample.window for sample in samples):
-        start = starts.at(window.start_trigger, window.start_ns)
-        stop = stops.at(window.stop_trigger, window.stop_ns)
+        start = hit_at(starts_of, window.start_trigger, window.start_ns)
+        stop = hit_at(stops_of, window.stop_trigger, window.stop_ns)
         assert start.tid == stop.tid
-        assert stops.of(start.tid).surely_between(start, stop) == []
+        assert stops_of[start.tid].surely_between(start, stop) == []
     assert len({s.window.start_trigger.tid for s in samples if s.window.start_trigger}) == 3
 
 
@@ -114,12 +119,13 @@ def test_windows_of_one_trigger_abut(start_hits: StartWorkload, roles: str) -> N
     samples, hits = closed_windows(workload, "up:start_hit", "up:start_hit")
     assert_in_order(samples)
     known = Hits(hits)
+    known_of = known.by_thread()
     for sample, following in pairwise(samples):
         assert sample.window.stop_ns == following.window.start_ns
         assert sample.window.stop_trigger == following.window.start_trigger
     for window in (sample.window for sample in samples):
-        start = known.at(window.start_trigger, window.start_ns)
-        stop = known.at(window.stop_trigger, window.stop_ns)
+        start = hit_at(known_of, window.start_trigger, window.start_ns)
+        stop = hit_at(known_of, window.stop_trigger, window.stop_ns)
         assert known.surely_between(start, stop) == []
     if roles == "s":
         assert len(samples) == len(hits) - 1

@@ -63,14 +63,14 @@ def test_places_are_used_again(start_rounds: StartWorkload) -> None:
     batch = TOO_MANY // 2
     plan = WindowPlan(
         sample_time_ns=1,
-        count=3 * batch,
+        count=2 * batch,
         start=trigger("up:round_work", workload.pid),
         stop=trigger("ur:round_work", workload.pid),
         timeout_ns=HANGS_NS,
     )
     with session(workload.pid, plan) as running:
         samples = running.samples()
-        for _ in range(3):
+        for _ in range(2):
             workload.go(batch)
             for known in workload.rounds():
                 sample = next(samples)
