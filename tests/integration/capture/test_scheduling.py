@@ -27,6 +27,10 @@ PREEMPTION_NS = 100_000
 Seen = TypeVar("Seen")
 
 
+# Of the times that a thread is preempted, so that a few that were missed don't matter.
+ENOUGH = 20
+
+
 class Preempted(NamedTuple):
     """A thread, how long it was in wait4(2), and how often preempted while it said it slept."""
 
@@ -99,6 +103,7 @@ def test_schedstat_says_the_same(
         # A missed switch to a thread is one event: the end of a wait, the start of a run.
         missed = sum(comparison.missed for comparison in comparisons)
         assert missed <= 2 * sample.lost.missed_events
+        assert missed <= sum(total.runs for total in expected.values()) // 2
         return sample, expected
 
     if policy == "--rr":
@@ -161,17 +166,21 @@ def test_preempted_while_its_state_says_sleeping_is_ready(
         return sample, Preempted(workload.pid, took_ns, bpftrace.end().get("@preempted", 0))
 
     for _ in range(5):
-        sample, seen = whole(take)
-        if seen.times:
+        sample, seen = take()
+        if seen.times >= ENOUGH:
             break
     else:
         pytest.skip("this kernel did not preempt wait4(2) while it releases a child")
     measured = thread(sample, seen.tid)
+    missed = sample.lost.missed_events
+    # Taken for asleep, it would each time seem to run without having been woken.
+    assert missed < seen.times // 2
     assert measured.run is not None
     assert measured.ready is not None
-    assert measured.ready.count >= seen.times
-    # It never slept meanwhile: all that time it was the one or the other.
-    assert measured.run.total_ns + measured.ready.total_ns >= seen.took_ns
+    assert measured.ready.count >= seen.times - missed
+    if not missed:
+        # It never slept meanwhile: all that time it was the one or the other.
+        assert measured.run.total_ns + measured.ready.total_ns >= seen.took_ns
 
 
 def stop(workload: Workload) -> tuple[int, int]:
