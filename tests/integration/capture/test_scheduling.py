@@ -77,6 +77,7 @@ def test_schedstat_says_the_same(
     policy: str,
     spinners: int,
     sleepers: int,
+    slow_machine: bool,
     start_workload: StartWorkload,
     start_capture: StartCapture,
 ) -> None:
@@ -99,7 +100,9 @@ def test_schedstat_says_the_same(
             Comparison(thread(sample, tid), expected[tid], stolen_ns, slack_ns) for tid in expected
         ]
         for comparison in comparisons:
-            comparison.check()
+            comparison.check_counts()
+            if not slow_machine:
+                comparison.check_lengths()
         # A missed switch to a thread is one event: the end of a wait, the start of a run.
         missed = sum(comparison.missed for comparison in comparisons)
         assert missed <= 2 * sample.lost.missed_events
@@ -110,6 +113,8 @@ def test_schedstat_says_the_same(
         whole(take)
     else:
         take()
+    if slow_machine:
+        pytest.skip("counts agree; a switch takes so long here that lengths can't be compared")
 
 
 class Comparison:
@@ -132,10 +137,12 @@ class Comparison:
         self.left_out_ns = stolen_ns + irqs_ns(measured)
         self.missed = 2 * expected.runs - self.run.count - self.ready.count
 
-    def check(self) -> None:
+    def check_counts(self) -> None:
+        assert self.run.count <= self.expected.runs
+        assert self.ready.count <= self.expected.runs
+
+    def check_lengths(self) -> None:
         run, ready, expected = self.run, self.ready, self.expected
-        assert run.count <= expected.runs
-        assert ready.count <= expected.runs
         assert run.total_ns <= expected.run_ns + self.run_tolerance_ns + self.left_out_ns
         assert ready.total_ns <= expected.ready_ns + self.ready_tolerance_ns
         if run.count == expected.runs:
