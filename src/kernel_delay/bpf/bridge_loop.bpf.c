@@ -13,9 +13,11 @@ static __always_inline int report(__u32 type)
 
 	if (!in_target())
 		return 0;
-	event = new_event(type, sizeof(*event), bpf_ktime_get_ns());
-	if (event)
-		submit(event);
+	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event)
+		return count_lost(type);
+	begin_event(event, type, bpf_ktime_get_ns());
+	submit(event);
 	return 0;
 }
 

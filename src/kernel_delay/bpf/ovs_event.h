@@ -25,28 +25,27 @@ static __always_inline bool in_target(void)
 	return (__u32)bpf_get_current_task_btf()->tgid == options.tgid;
 }
 
-static __always_inline void count_lost(__u32 type)
+/* Counts an event for which there was no room; returns what a program returns. */
+static __always_inline int count_lost(__u32 type)
 {
 	__sync_fetch_and_add(&control.lost, 1);
 	__sync_fetch_and_add(&control.lost_of_type[type], 1);
+	return 0;
 }
 
-/* Room for an event of @size bytes, its head filled in; NULL if there is none. */
-static __always_inline void *new_event(__u32 type, __u64 size, __u64 time_ns)
+/*
+ * Fills in the head of a reserved event. Who reserves one tests at once, and
+ * only there, whether it got it: up to Linux 6.3 the verifier takes a second
+ * test for one that may fail, and misses the event's submission then.
+ */
+static __always_inline void begin_event(struct ovs_event *event, __u32 type, __u64 time_ns)
 {
-	struct ovs_event *event = bpf_ringbuf_reserve(&events, size, 0);
-
-	if (!event) {
-		count_lost(type);
-		return NULL;
-	}
 	event->time_ns = time_ns;
 	event->lost = *(volatile __u64 *)&control.lost;
 	event->type = type;
 	event->cpu = bpf_get_smp_processor_id();
 	event->tid = task_id(bpf_get_current_task_btf(), options.pid_level);
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
-	return event;
 }
 
 /* User space looks often enough by itself: waking it would cost more than an event. */

@@ -38,16 +38,19 @@ struct {
 	__type(value, union port_label);
 } ports SEC(".maps");
 
-static __always_inline struct upcall_event *new_upcall_event(__u32 type, __u64 time_ns)
+static __always_inline struct upcall_event *reserve_event(void)
 {
-	struct upcall_event *event;
+	__u64 size = sizeof(struct upcall_event) + options.packet_bytes + options.key_bytes;
 
-	event = new_event(type, sizeof(*event) + options.packet_bytes + options.key_bytes, time_ns);
-	if (event)
-		__builtin_memset(&event->datapath, 0,
-				 sizeof(*event) -
-					 __builtin_offsetof(struct upcall_event, datapath));
-	return event;
+	return bpf_ringbuf_reserve(&events, size, 0);
+}
+
+static __always_inline void begin_upcall_event(struct upcall_event *event, __u32 type,
+					       __u64 time_ns)
+{
+	begin_event(&event->event, type, time_ns);
+	__builtin_memset(&event->datapath, 0,
+			 sizeof(*event) - __builtin_offsetof(struct upcall_event, datapath));
 }
 
 /* The verifier has to see the bound in the register that is then used: hence the barrier. */
@@ -103,9 +106,12 @@ static __always_inline void report_port(const struct datapath *dp, __u16 number)
 	known = bpf_map_lookup_elem(&ports, &port);
 	if (known && known->words[0] == label.words[0] && known->words[1] == label.words[1])
 		return;
-	event = new_upcall_event(EVENT_PORT, bpf_ktime_get_ns());
-	if (!event)
+	event = reserve_event();
+	if (!event) {
+		count_lost(EVENT_PORT);
 		return;
+	}
+	begin_upcall_event(event, EVENT_PORT, bpf_ktime_get_ns());
 	port_name(dp, OVSP_LOCAL, event->datapath);
 	__builtin_memcpy(event->device, label.name, sizeof(event->device));
 	event->in_port = number;
@@ -118,11 +124,15 @@ static __always_inline void report_dp_upcall(const struct datapath *dp, struct s
 					     const struct dp_upcall_info *upcall, __u64 time_ns,
 					     int error)
 {
-	struct upcall_event *event = new_upcall_event(EVENT_DP_UPCALL, time_ns);
-	__u16 in_port = BPF_CORE_READ(key, phy.in_port);
+	struct upcall_event *event = reserve_event();
+	__u16 in_port;
 
-	if (!event)
+	if (!event) {
+		count_lost(EVENT_DP_UPCALL);
 		return;
+	}
+	begin_upcall_event(event, EVENT_DP_UPCALL, time_ns);
+	in_port = BPF_CORE_READ(key, phy.in_port);
 	port_name(dp, OVSP_LOCAL, event->datapath);
 	port_name(dp, in_port, event->device);
 	if (BPF_CORE_READ(upcall, cmd) == OVS_PACKET_CMD_ACTION)
@@ -187,9 +197,10 @@ int BPF_PROG(on_packet_cmd_execute, struct sk_buff *skb, struct genl_info *info)
 
 	if (!in_target())
 		return 0;
-	event = new_upcall_event(EVENT_PACKET_CMD_EXECUTE, bpf_ktime_get_ns());
+	event = reserve_event();
 	if (!event)
-		return 0;
+		return count_lost(EVENT_PACKET_CMD_EXECUTE);
+	begin_upcall_event(event, EVENT_PACKET_CMD_EXECUTE, bpf_ktime_get_ns());
 	attributes = BPF_CORE_READ(info, attrs);
 	bpf_probe_read_kernel(&packet, sizeof(packet), attributes + OVS_PACKET_ATTR_PACKET);
 	event->packet_len = BPF_CORE_READ(packet, nla_len);
@@ -209,9 +220,10 @@ int BPF_USDT(on_recv_upcall, const char *datapath, __u32 type, const void *packe
 
 	if (!in_target())
 		return 0;
-	event = new_upcall_event(EVENT_RECV_UPCALL, now_ns);
+	event = reserve_event();
 	if (!event)
-		return 0;
+		return count_lost(EVENT_RECV_UPCALL);
+	begin_upcall_event(event, EVENT_RECV_UPCALL, now_ns);
 	bpf_probe_read_user_str(event->datapath, sizeof(event->datapath), datapath);
 	event->kind = type;
 	copy_user_packet(event, packet, packet_len);
@@ -220,7 +232,7 @@ int BPF_USDT(on_recv_upcall, const char *datapath, __u32 type, const void *packe
 	return 0;
 }
 
-/* The beginning of struct dpif_flow_put, lib/dpif.h of Open vSwitch 2.17 to 3.7. */
+/* The beginning of struct dpif_flow_put, lib/dpif.h of Open vSwitch 3.5. */
 struct dpif_flow_put {
 	__u32 flags;
 	const void *key;
@@ -236,9 +248,10 @@ int BPF_USDT(on_flow_put, const void *dpif, const struct dpif_flow_put *put)
 
 	if (!in_target())
 		return 0;
-	event = new_upcall_event(EVENT_FLOW_PUT, now_ns);
+	event = reserve_event();
 	if (!event)
-		return 0;
+		return count_lost(EVENT_FLOW_PUT);
+	begin_upcall_event(event, EVENT_FLOW_PUT, now_ns);
 	if (!bpf_probe_read_user(&flow, sizeof(flow), put))
 		copy_key(event, flow.key, flow.key_len);
 	submit(event);
@@ -254,9 +267,10 @@ int BPF_USDT(on_flow_execute, const void *dpif, const void *execute, const void 
 
 	if (!in_target())
 		return 0;
-	event = new_upcall_event(EVENT_FLOW_EXECUTE, now_ns);
+	event = reserve_event();
 	if (!event)
-		return 0;
+		return count_lost(EVENT_FLOW_EXECUTE);
+	begin_upcall_event(event, EVENT_FLOW_EXECUTE, now_ns);
 	copy_user_packet(event, packet, packet_len);
 	submit(event);
 	return 0;

@@ -24,13 +24,14 @@ class OvsPrograms:
         process, a power of two. Raises UnavailableError where /proc is of
         another PID namespace.
         """
-        self.pid = pid
         self.closing = ExitStack()
-        self.object = self.closing.enter_context(open_object(name))
-        self.object.map("events").max_entries = ring_bytes
-        process = find_process(pid)
-        self.options.tgid = process.tgid
-        self.options.pid_level = process.pid_level
+        with ExitStack() as failing:
+            self.object = failing.enter_context(open_object(name))
+            self.object.map("events").max_entries = ring_bytes
+            process = find_process(pid)
+            self.options.tgid = process.tgid
+            self.options.pid_level = process.pid_level
+            self.closing = failing.pop_all()
 
     def __enter__(self) -> Self:
         """Return the programs themselves."""
