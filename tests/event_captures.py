@@ -88,11 +88,12 @@ def check_sums(sample: Sample) -> None:
         totals[key] += length_ns
         most[key] = max(length_ns, most.get(key, 0))
         assert sample.window.start_ns <= event.entry_ns <= event.exit_ns < sample.window.stop_ns
+    # Calls that were under way at an edge of the window are there too, with a count of 0.
     tables = {
         (thread.tid, call.number): call
         for thread in sample.threads
         for call in thread.syscalls
-        if call.count  # others only have time: they were on the way at an edge
+        if call.count
     }
     lost = sample.lost.events + sample.lost.shorter_events
     assert sum(counts.values()) + lost == sum(call.count for call in tables.values())
