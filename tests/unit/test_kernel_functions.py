@@ -8,9 +8,11 @@ from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.probes.attach_points import KernelProbe
 from kernel_delay.probes.kernel_functions import (
     KernelFunctions,
+    read_aliases,
     read_blacklist,
     read_kallsyms,
     read_traceable,
+    with_aliases,
 )
 
 KALLSYMS = """\
@@ -89,3 +91,29 @@ def test_a_kernel_that_hides_its_lists_is_not_second_guessed(tmp_path: Path) -> 
     )
     assert (functions.traceable, functions.blacklist) == (None, None)
     assert functions.find("irq_enter_rcu", 0, is_return=False).function == "irq_enter_rcu"
+
+
+def test_a_function_has_all_its_names(tmp_path: Path) -> None:
+    """The kernel's lists have one of them (kernel/kallsyms.c:get_symbol_pos())."""
+    (tmp_path / "kallsyms").write_text(
+        KALLSYMS
+        + "ffffffff81000080 T __ia32_sys_getppid\nffffffff81000080 T __x64_sys_getppid\n"
+        + "ffffffff81000070 T irq_enter\n"
+    )
+    aliases = read_aliases(tmp_path / "kallsyms")
+    assert set(aliases) == {
+        frozenset({"__ia32_sys_getppid", "__x64_sys_getppid"}),
+        frozenset({"irq_enter", "irq_enter_rcu"}),
+    }
+    functions = KernelFunctions(
+        read_kallsyms(tmp_path / "kallsyms"),
+        with_aliases(frozenset({"__ia32_sys_getppid", "irq_enter"}), aliases),
+        with_aliases(frozenset({"irq_enter_rcu"}), aliases),
+    )
+    assert set(functions.probeable()) == {"__ia32_sys_getppid", "__x64_sys_getppid"}
+
+
+def test_hidden_addresses_make_no_aliases(tmp_path: Path) -> None:
+    (tmp_path / "kallsyms").write_text("0000000000000000 T a\n0000000000000000 T b\n")
+    assert read_aliases(tmp_path / "kallsyms") == ()
+    assert with_aliases(None, ()) is None

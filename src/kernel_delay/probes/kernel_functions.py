@@ -20,6 +20,10 @@ DEBUGFS = Path("/sys/kernel/debug")
 # Text and weak symbols of /proc/kallsyms (proc(5)), but not those that objtool gives
 # to the padding in front of functions.
 _FUNCTION = re.compile(rb"^[0-9a-f]+ [tTwW] (?!__pfx_|__cfi_)(\S+)", re.MULTILINE)
+_ADDRESS_AND_FUNCTION = re.compile(_FUNCTION.pattern.replace(b"^[0-9a-f]+", b"^([0-9a-f]+)"), re.M)
+
+# In place of all addresses, where the user may not know them (kptr_restrict, proc_sys_kernel(5)).
+_HIDDEN = b"0" * 16
 
 
 class KernelFunctions(Struct, frozen=True):
@@ -70,13 +74,43 @@ def kernel_functions() -> KernelFunctions:
             "this kernel has no kprobes (it is built without CONFIG_KPROBE_EVENTS):"
             " use a tracepoint, t:SYSTEM:EVENT, or a kernel that has them"
         )
-    return KernelFunctions(read_kallsyms(KALLSYMS), _traceable(), _blacklist())
+    aliases = read_aliases(KALLSYMS)
+    return KernelFunctions(
+        read_kallsyms(KALLSYMS),
+        with_aliases(_traceable(), aliases),
+        with_aliases(_blacklist(), aliases),
+    )
 
 
 def read_kallsyms(path: Path) -> dict[str, int]:
     """Count the functions of each name in /proc/kallsyms, which lists one a line."""
     names = _FUNCTION.findall(path.read_bytes())
     return {name.decode(errors="backslashreplace"): n for name, n in Counter(names).items()}
+
+
+def read_aliases(path: Path) -> tuple[frozenset[str], ...]:
+    """Read which functions of /proc/kallsyms are one, under several names.
+
+    So are a syscall's __x64_sys_… and __ia32_sys_… if it takes no arguments.
+    """
+    names: dict[bytes, list[bytes]] = {}
+    for address, name in _ADDRESS_AND_FUNCTION.findall(path.read_bytes()):
+        names.setdefault(address, []).append(name)
+    names.pop(_HIDDEN, None)
+    return tuple(
+        frozenset(name.decode(errors="backslashreplace") for name in group)
+        for group in names.values()
+        if len(group) > 1
+    )
+
+
+def with_aliases(
+    names: frozenset[str] | None, aliases: tuple[frozenset[str], ...]
+) -> frozenset[str] | None:
+    """Add to the names their aliases: the kernel's lists have one name for an address."""
+    if names is None:
+        return None
+    return names.union(*(group for group in aliases if not group.isdisjoint(names)))
 
 
 def read_traceable(tracing: Path) -> frozenset[str] | None:
