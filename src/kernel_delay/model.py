@@ -216,6 +216,26 @@ class SyscallEvent(Struct, frozen=True, gc=False):
     user_stack: int | None
 
 
+class UpcallCount(Struct, frozen=True):
+    """Upcalls on one CPU; `count` is at least 1."""
+
+    cpu: int
+    count: int
+
+
+class UpcallStats(Struct, frozen=True):
+    """Packets that the kernel's datapath sent to user space within the window, or failed to.
+
+    `error` is the errno, positive, and `name` its name; 0 and None for those
+    that were sent. The CPUs are those the packets were handled on.
+    """
+
+    error: int
+    name: str | None
+    count: int
+    cpus: tuple[UpcallCount, ...]
+
+
 class Target(Struct, frozen=True):
     """The process that was measured; `exe` is None when its file can't be read."""
 
@@ -275,6 +295,8 @@ class Lost(Struct, frozen=True):
     `short_stacks`, events whose user stack lacks its outer functions as the
     copy ended before them; `broken_stacks`, as there was no way to tell the
     caller.
+
+    `upcalls`, which found no room for their counter.
     """
 
     map_entries: int = 0
@@ -285,6 +307,7 @@ class Lost(Struct, frozen=True):
     stacks: int = 0
     short_stacks: int = 0
     broken_stacks: int = 0
+    upcalls: int = 0
 
 
 class Finding(Struct, frozen=True):
@@ -307,6 +330,8 @@ class Sample(Struct, frozen=True):
 
     `syscall_events` are sorted by the time they began; None if they were not
     asked for. `stacks` are theirs, each once, the innermost function first.
+    `upcalls` are those of the kernel's datapaths, by their error; None where
+    they were not counted.
     `verdict`: what was found, worst first; empty when that was nothing, and
     without accounting.
     """
@@ -319,5 +344,6 @@ class Sample(Struct, frozen=True):
     threads: tuple[Thread, ...]
     syscall_events: Sequence[SyscallEvent] | None = None
     stacks: tuple[tuple[StackFrame, ...], ...] = ()
+    upcalls: tuple[UpcallStats, ...] | None = None
     lost: Lost = field(default_factory=Lost)
     verdict: tuple[Finding, ...] = ()

@@ -44,6 +44,7 @@ def test_fields_are_those_documented() -> None:
         "stacks": 0,
         "short_stacks": 0,
         "broken_stacks": 0,
+        "upcalls": 0,
     }
 
     thread = json.loads(json_reporter.render(bare_sample(REVALIDATOR)))["threads"][0]

@@ -81,6 +81,12 @@ struct genl_info {
 /* Ports in one bucket of the hash table; more than a table of a million has. */
 #define PORTS_IN_BUCKET 32
 
+/* Is @dp in the network namespace of that inode, as each ovs-vswitchd's own are? */
+static __always_inline bool in_network(const struct datapath *dp, __u32 inode)
+{
+	return BPF_CORE_READ(dp, net.net, ns.inum) == inode;
+}
+
 /* Reads the name of a port of @dp; an empty one if it has no such port. */
 static __always_inline void port_name(const struct datapath *dp, __u16 port_no, char *name)
 {

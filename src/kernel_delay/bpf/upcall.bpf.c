@@ -90,11 +90,6 @@ static __always_inline void copy_key(struct upcall_event *event, const void *key
 		event->key_size = size;
 }
 
-static __always_inline bool of_target(const struct datapath *dp)
-{
-	return BPF_CORE_READ(dp, net.net, ns.inum) == options.network_inode;
-}
-
 /* Lets user space know a port's name, before an upcall from it comes, and when it changes. */
 static __always_inline void report_port(const struct datapath *dp, __u16 number)
 {
@@ -157,7 +152,7 @@ int BPF_PROG(on_dp_upcall, struct datapath *dp, struct sk_buff *skb, struct sw_f
 	/* They never are NULL, but Linux 6.12's verifier wants to see it. */
 	if (!dp || !skb || !key || !upcall)
 		return 0;
-	if (!of_target(dp))
+	if (!in_network(dp, options.network_inode))
 		return 0;
 	if (!options.report_sent)
 		report_port(dp, BPF_CORE_READ(key, phy.in_port));

@@ -18,7 +18,7 @@ from kernel_delay.capture.trigger_programs import (
     trigger_program_names,
 )
 from kernel_delay.capture.windows import NEVER_NS
-from kernel_delay.libbpf import BpfError, Link, Notices, Program
+from kernel_delay.libbpf import BpfError, BpfObject, Link, Notices, Program
 from kernel_delay.syscalls import POLLS, syscall_number
 
 # Sizes of the record rings, powers of two. Two windows' worth is needed, as
@@ -166,6 +166,10 @@ class Programs:
 
     def _trigger_programs(self) -> list[Program]:
         return [self._object.program(name) for name in needed_program_names(self._plan)]
+
+    def share_windows(self, other: BpfObject) -> None:
+        """Give another object, before it is loaded, the windows of these programs."""
+        other.map(".data.control").share(self._object.map(".data.control"))
 
     def missed_events(self) -> int:
         """Return how many events were missed since the programs were attached."""

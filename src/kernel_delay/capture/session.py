@@ -15,23 +15,27 @@ from kernel_delay.capture.events import EventsOfWindow, EventStore, Progress
 from kernel_delay.capture.plan import EventPlan, TriggerPoints, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.schedule import Over, TriggeredWindows, timed_windows
+from kernel_delay.capture.upcall_counters import UpcallCounters, open_counters
 from kernel_delay.capture.waiting import watch
 from kernel_delay.capture.windows import Windows
+from kernel_delay.errors import KernelDelayError
 from kernel_delay.libbpf import start_log
 from kernel_delay.model import EndedBy, Lost, Sample, Target, Thread, TriggerHit, Window
-from kernel_delay.target import ProcessTarget
+from kernel_delay.target import DEFAULT_COMM, ProcessTarget
 
 
 class SessionOptions(Struct, frozen=True):
     """What a session is set up with.
 
-    `events` says which syscalls are reported one by one; None: none.
+    `events` says which syscalls are reported one by one; None: none. With
+    `upcalls` those of an ovs-vswitchd's kernel datapaths are counted.
     `debug`: -1 shows nothing of libbpf's log, 0 warnings, 1 information,
     2 all of it and the verifier's. `accounting`: account for all of each
     thread's time, and not for what the tables hold alone.
     """
 
     events: EventPlan | None = None
+    upcalls: bool = True
     debug: int = -1
     accounting: bool = True
 
@@ -80,8 +84,19 @@ class Session:
                 self._closing.callback(self._events.close)
                 if reason := self._events.nameless():
                     self._tell(reason)
+            self._upcalls = self._count_upcalls()
             failing.pop_all()
         return self
+
+    def _count_upcalls(self) -> UpcallCounters | None:
+        if not self._options.upcalls or self._target.comm != DEFAULT_COMM:
+            return None
+        try:
+            counters = open_counters(self._target.pid, self._programs)
+        except KernelDelayError as error:
+            self._tell(f"upcalls are not counted: {error}")
+            return None
+        return None if counters is None else self._closing.enter_context(counters)
 
     def __exit__(
         self,
@@ -114,6 +129,7 @@ class Session:
         skipped = ended == "trigger" and stop_ns - start_ns < self._plan.shortest_ns
         threads: tuple[Thread, ...] = ()
         taken = None
+        upcalls = None
         if skipped:
             self._collector.discard(epoch, stop_ns)
             if self._events:
@@ -122,6 +138,8 @@ class Session:
             threads = self._collector.collect(epoch, start_ns, stop_ns)
             if self._events:
                 taken = self._events.take(stop_ns)
+        if self._upcalls:
+            upcalls = self._upcalls.take(epoch)
         uname = os.uname()
         return Sample(
             schema="kernel-delay/1",
@@ -132,11 +150,14 @@ class Session:
             threads=threads,
             syscall_events=taken.events if taken else None,
             stacks=taken.stacks if taken else (),
+            upcalls=upcalls if not skipped else None,
             lost=self._lost(taken),
         )
 
     def _lost(self, events: EventsOfWindow | None) -> Lost:
         lost = self._collector.lost()
+        if self._upcalls:
+            lost = structs.replace(lost, upcalls=self._upcalls.lost())
         if events is None:
             return lost
         return structs.replace(

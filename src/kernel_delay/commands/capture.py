@@ -33,6 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     event_options.add_arguments(parser)
     accounting_options.add_arguments(parser)
     parser.add_argument(
+        "--skip-upcall-stats",
+        action="store_true",
+        help="don't count the upcalls of an ovs-vswitchd's kernel datapath",
+    )
+    parser.add_argument(
         "--json",
         dest="json_file",
         nargs="?",
@@ -64,7 +69,12 @@ def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         show = {"summary": args.summary, "percentiles": args.percentiles}
         reports = open_reports(args.json_file, args.folded, stack, **show)
-        options = SessionOptions(events=events, debug=args.debug, accounting=args.accounting)
+        options = SessionOptions(
+            events=events,
+            upcalls=not args.skip_upcall_stats,
+            debug=args.debug,
+            accounting=args.accounting,
+        )
         progress = stack.enter_context(stack_progress(sys.stderr))
         session = stack.enter_context(Session(target, windows, options, _tell, progress))
         for sample in map(judge, session.samples()):

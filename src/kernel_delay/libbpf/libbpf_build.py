@@ -78,6 +78,12 @@ int bpf_iter_create(int link_fd);
 int bpf_map__fd(const struct bpf_map *map);
 uint32_t bpf_map__value_size(const struct bpf_map *map);
 uint32_t bpf_map__max_entries(const struct bpf_map *map);
+int bpf_map__reuse_fd(struct bpf_map *map, int fd);
+int bpf_map__get_next_key(const struct bpf_map *map, const void *current, void *next, size_t size);
+int bpf_map__lookup_elem(const struct bpf_map *map, const void *key, size_t key_size,
+                         void *value, size_t value_size, uint64_t flags);
+int bpf_map__delete_elem(const struct bpf_map *map, const void *key, size_t size, uint64_t flags);
+uint32_t bpf_map__key_size(const struct bpf_map *map);
 int bpf_map__set_max_entries(struct bpf_map *map, uint32_t entries);
 void *bpf_map__initial_value(struct bpf_map *map, size_t *size);
 

@@ -38,6 +38,37 @@ class Map:
         """Bytes of one value."""
         return int(lib.bpf_map__value_size(self._handle))
 
+    def share(self, other: "Map") -> None:
+        """Be the same map as `other`, of an object that is loaded; set before this one's is."""
+        result = lib.bpf_map__reuse_fd(self._handle, other.fd)
+        if result:
+            raise bpf_error(f"sharing {self.name}", -result)
+
+    def keys(self) -> list[bytes]:
+        """Return the keys that are there; of those that come meanwhile some may be missing."""
+        found: list[bytes] = []
+        size = int(lib.bpf_map__key_size(self._handle))
+        following = ffi.new("char[]", size)
+        current = ffi.NULL
+        # A key that is deleted meanwhile sends the walk back to its beginning.
+        for _ in range(2 * self.max_entries):
+            if lib.bpf_map__get_next_key(self._handle, current, following, size):
+                break
+            found.append(bytes(ffi.buffer(following)))
+            current = ffi.new("char[]", found[-1])
+        return found
+
+    def pop(self, key: bytes) -> int:
+        """Delete a key; return the number that was its value."""
+        value = ffi.new("uint64_t *")
+        arguments = (self._handle, key, len(key))
+        result = lib.bpf_map__lookup_elem(*arguments, value, ffi.sizeof("uint64_t"), 0)
+        if not result:
+            result = lib.bpf_map__delete_elem(*arguments, 0)
+        if result:
+            raise bpf_error(f"{self.name}: a value", -result)
+        return int(value[0])
+
     def initial_values(self) -> int:
         """Return where the initial values of a global data section are in this process.
 

@@ -8,6 +8,7 @@ from kernel_delay.printable import printable
 from kernel_delay.reporters.accounting_tables import accounting_tables, percentile_table
 from kernel_delay.reporters.events import event_lines
 from kernel_delay.reporters.tables import tables
+from kernel_delay.reporters.upcall_statistics import upcall_lines
 
 Heading = Callable[[str], str]
 
@@ -37,6 +38,7 @@ def _report(sample: Sample, heading: Heading, percentiles: bool) -> Iterator[str
         if position > 0:
             yield ""
         yield from _thread(thread, heading, percentiles)
+    yield from upcall_lines(sample)
     yield from event_lines(sample, heading)
     yield from verdict(sample)
     yield from remarks(sample)
@@ -140,6 +142,8 @@ def remarks(sample: Sample) -> Iterator[str]:
             f"WARNING: the user stacks of {lost.broken_stacks} events are not whole: there is code"
             " on them that says nothing of its caller."
         )
+    if lost.upcalls:
+        found.append(f"WARNING: no room to count {lost.upcalls} upcalls: they are missing above.")
     if lost.missed_events:
         found.append(
             f"WARNING: {lost.missed_events} kernel events were missed:"

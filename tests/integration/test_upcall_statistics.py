@@ -1,0 +1,116 @@
+"""UPCALL STATISTICS: a capture counts the kernel's upcalls, by their errors and CPUs."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from errno import EAGAIN
+
+import kernel_datapath
+import pytest
+from netlink_sockets import tiny_receive_buffers
+
+from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.model import Sample
+from kernel_delay.ovs.instance import Instance
+from kernel_delay.reporters import text
+from kernel_delay.target import find_target
+
+PACKETS = 50
+LONG_NS = 200 * 10**9
+
+
+def samples_while(
+    ovs: Instance, work: Callable[[], None], windows: int = 1, *, upcalls: bool = True
+) -> list[Sample]:
+    """Capture in windows that are over when the work is, or before it begins."""
+    length_ns = LONG_NS if windows == 1 else LONG_NS // 200
+    plan = WindowPlan(sample_time_ns=length_ns, count=windows if windows == 1 else 10_000)
+    failures: list[BaseException] = []
+
+    def work_and_interrupt() -> None:
+        try:
+            work()
+        except BaseException as failure:
+            failures.append(failure)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=work_and_interrupt)
+    options = SessionOptions(upcalls=upcalls)
+    with Session(find_target(ovs.pid), plan, options) as session:
+        taken = []
+        timer = threading.Timer(0.5, thread.start)
+        timer.start()
+        taken = list(session.samples())
+        timer.join()
+        thread.join()
+    assert not failures
+    assert taken[-1].window.ended_by == "interrupt"
+    return taken
+
+
+def test_upcalls_that_are_sent_are_counted(datapath: Instance) -> None:
+    packets = kernel_datapath.packets(PACKETS, first=40_000)
+    (sample,) = samples_while(datapath, lambda: kernel_datapath.send(datapath, packets))
+    assert sample.upcalls is not None
+    (sent,) = sample.upcalls
+    assert (sent.error, sent.name, sent.count) == (0, None, PACKETS)
+    assert sum(cpu.count for cpu in sent.cpus) == PACKETS
+    assert {cpu.cpu for cpu in sent.cpus} <= os.sched_getaffinity(0)
+    assert sample.lost.upcalls == 0
+    report = text.render(sample)
+    assert f"  Total upcalls       : {PACKETS} [" in report
+    assert "Failed upcalls" not in report
+
+
+def test_those_that_fail_are_counted_by_their_error(datapath: Instance) -> None:
+    before = kernel_datapath.lost(datapath)
+    packets = kernel_datapath.packets(PACKETS, first=41_000)
+
+    def send_too_much() -> None:
+        os.kill(datapath.pid, signal.SIGSTOP)
+        try:
+            with tiny_receive_buffers(datapath.pid):
+                kernel_datapath.send(datapath, packets)
+        finally:
+            os.kill(datapath.pid, signal.SIGCONT)
+
+    (sample,) = samples_while(datapath, send_too_much)
+    failed = kernel_datapath.lost(datapath) - before
+    assert failed > 0
+    assert sample.upcalls is not None
+    counts = {(stats.error, stats.name): stats.count for stats in sample.upcalls}
+    assert counts.pop((EAGAIN, "EAGAIN")) == failed
+    assert sum(counts.values()) == PACKETS - failed
+    assert f"  Failed upcalls      : {failed} [" in text.render(sample)
+
+
+def test_each_upcall_is_in_one_of_the_windows_that_follow_each_other(datapath: Instance) -> None:
+    packets = kernel_datapath.packets(PACKETS, first=42_000)
+    samples = samples_while(
+        datapath, lambda: kernel_datapath.send(datapath, packets), windows=10_000
+    )
+    counts = [stats.count for sample in samples for stats in sample.upcalls or ()]
+    # Between two windows is a little time that is in none.
+    assert sum(counts) <= PACKETS
+    assert sum(counts) > 0
+    assert all(sample.upcalls is not None for sample in samples)
+
+
+def test_they_are_not_counted_if_not_wanted(datapath: Instance) -> None:
+    packets = kernel_datapath.packets(1, first=43_000)
+    work: Callable[[], None] = lambda: kernel_datapath.send(datapath, packets)  # noqa: E731
+    (sample,) = samples_while(datapath, work, upcalls=False)
+    assert sample.upcalls is None
+
+
+def test_without_a_kernel_datapath_there_is_nothing_to_say(ovs: Instance) -> None:
+    if os.path.exists("/sys/module/openvswitch"):
+        pytest.skip("the kernel module openvswitch is loaded")
+    told: list[str] = []
+    plan = WindowPlan(sample_time_ns=10**8)
+    with Session(find_target(ovs.pid), plan, SessionOptions(), told.append) as session:
+        (sample,) = session.samples()
+    assert sample.upcalls is None
+    assert not told
