@@ -48,8 +48,9 @@ class UpcallCounters:
             memory = bpf_object.map(".data.upcalls").mmap()
             self._control = ffi.from_buffer("struct upcall_control *", memory)
             self._counters = bpf_object.map("upcall_counters")
+            self._program = bpf_object.program("on_dp_upcall_exit")
             try:
-                failing.callback(bpf_object.program("on_dp_upcall_exit").attach().close)
+                failing.callback(self._program.attach().close)
             except BpfError as error:
                 raise refusal(error) from error
             self._closing = failing.pop_all()
@@ -83,8 +84,9 @@ class UpcallCounters:
         return tuple(_stats(error, cpus) for error, cpus in sorted(counts.items()))
 
     def lost(self) -> int:
-        """Return how many upcalls found no room for a counter since the last call."""
+        """Return how many upcalls were not counted since the last call."""
         lost = int(shared.load_counter(ffi.addressof(self._control, "lost")))
+        lost += self._program.recursion_misses()
         new, self._lost = lost - self._lost, lost
         return new
 
