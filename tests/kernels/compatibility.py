@@ -11,7 +11,7 @@ HEAD = """\
 
 What was tested, on what. `make test-kernels` boots each kernel of
 `tests/kernels/kernels.toml` in a virtual machine and runs the integration tests
-there, without those whose result does not depend on the kernel; `make compatibility`
+there, without those that its `host_only` list leaves to the host; `make compatibility`
 writes this page from the results. Don't edit it.
 
 A test is not applicable where the machine lacks what it needs; the number
