@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * reap CPU FILES: is preempted again and again while its state already says
+ * reap CPU FILES PAUSE_NS: is preempted again and again while its state already says
  * that it sleeps.
  *
  * wait4(2) sets TASK_INTERRUPTIBLE, and then releases a child that has exited
@@ -8,7 +8,7 @@
  * (fs/proc/base.c:proc_flush_pid()), file by file; between two files another
  * may have the CPU (fs/dcache.c:shrink_dentry_list(), cond_resched()). The
  * child had FILES open that were looked at in /proc, and a thread of a higher
- * class wants the CPU all the time: so it happens. The thread never sleeps
+ * class wants the CPU again after each PAUSE_NS: so it happens. The thread never sleeps
  * meanwhile, so it is either running or ready.
  *
  * Answers with how long wait4() took.
@@ -24,10 +24,12 @@
 static volatile bool stopped;
 static int child_ready[2], child_exit[2];
 
-static void *compete(void *unused)
+static void *compete(void *argument)
 {
+	const int64_t *pause_ns = argument;
+
 	while (!stopped) {
-		sleep_ns(100000);
+		sleep_ns(*pause_ns);
 		spin_ns(100000);
 	}
 	return NULL;
@@ -75,7 +77,7 @@ int main(int argc, char **argv)
 {
 	struct sched_param first = {.sched_priority = 1};
 	pthread_t competitor;
-	int64_t start_ns;
+	int64_t start_ns, pause_ns = atoll(argv[3]);
 	siginfo_t exited;
 	char byte = 0;
 	pid_t child;
@@ -88,7 +90,7 @@ int main(int argc, char **argv)
 	look_at_files(child);
 	require(write(child_exit[1], &byte, 1) == 1, "write");
 	require(!waitid(P_PID, child, &exited, WEXITED | WNOWAIT), "waitid");
-	competitor = start_thread(compete, NULL);
+	competitor = start_thread(compete, &pause_ns);
 	if (pthread_setschedparam(competitor, SCHED_FIFO, &first)) {
 		answer("{\"competitor\": false}");
 		return 0;

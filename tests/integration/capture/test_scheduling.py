@@ -152,10 +152,16 @@ class Comparison:
 
 
 def test_preempted_while_its_state_says_sleeping_is_ready(
-    start_workload: StartWorkload, start_bpftrace: StartBpftrace, start_capture: StartCapture
+    slow_machine: bool,
+    start_workload: StartWorkload,
+    start_bpftrace: StartBpftrace,
+    start_capture: StartCapture,
 ) -> None:
+    # Shorter pauses would leave a slow machine's thread no time to get on.
+    pause_ns = 5_000_000 if slow_machine else 100_000
+
     def take() -> tuple[Sample, Preempted]:
-        workload = start_workload("reap", CPU, 10_000)
+        workload = start_workload("reap", CPU, 10_000, pause_ns)
         if not workload.ready["competitor"]:
             pytest.skip("no SCHED_FIFO here: nothing preempts reliably")
         # prev_state is TASK_REPORT_MAX, 256, of a thread that is preempted
@@ -172,7 +178,7 @@ def test_preempted_while_its_state_says_sleeping_is_ready(
         sample = capture.end()
         return sample, Preempted(workload.pid, took_ns, bpftrace.end().get("@preempted", 0))
 
-    for _ in range(5):
+    for _ in range(3):
         sample, seen = take()
         if seen.times >= ENOUGH:
             break
