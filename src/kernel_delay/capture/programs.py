@@ -174,12 +174,16 @@ class Programs:
     def missed_events(self) -> int:
         """Return how many events were missed since the programs were attached."""
         misses = sum(program.recursion_misses() for program in self._attached)
-        return misses + int(lib.load_counter(ffi.addressof(self.control, "missed_events")))
+        return misses + self._counter("missed_events")
 
     def missed_hits(self) -> int:
         """Return how many hits found no room for a window, or their program could not run."""
         misses = sum(program.recursion_misses() for program in self._trigger_programs())
-        return misses + int(lib.load_counter(ffi.addressof(self.control, "missed_hits")))
+        return misses + self._counter("missed_hits")
+
+    def _counter(self, name: str) -> int:
+        """Return a counter of struct control as the programs have it now."""
+        return int(lib.load_counter(ffi.addressof(self.control, name)))
 
     def _options(self) -> Any:
         """Return the struct options that the programs will have when they are loaded."""
@@ -254,8 +258,8 @@ class Programs:
 
     def missed_syscall_events(self) -> int:
         """Return how many events found no room in the buffer since the programs were attached."""
-        return int(lib.load_counter(ffi.addressof(self.control, "missed_syscall_events")))
+        return self._counter("missed_syscall_events")
 
     def missed_stacks(self) -> int:
         """Return how many events found no room for their stacks in the buffer."""
-        return int(lib.load_counter(ffi.addressof(self.control, "missed_stacks")))
+        return self._counter("missed_stacks")
