@@ -8,6 +8,10 @@ from kernel_delay.capture._records import ffi, lib
 # How far ahead a window's edge is set, so that it is set before it comes.
 LEAD_NS = 50_000
 
+# The same for an early end. It can't be moved back once it is set, so it is far enough
+# ahead that this process is hardly ever kept from the CPU for so long in between.
+END_LEAD_NS = 2_000_000
+
 # The stop of a window that nothing has closed yet; outside every window.
 NEVER_NS = (1 << 64) - 1
 
@@ -46,12 +50,7 @@ class Windows:
 
     def end(self, epoch: int) -> None:
         """End the epoch's window about now, unless it ends earlier."""
-        while True:
-            stop_ns = lib.monotonic_ns() + LEAD_NS
-            if not lib.end_window(self._control, epoch, stop_ns):
-                return
-            if lib.monotonic_ns() < stop_ns:
-                return
+        lib.end_window(self._control, epoch, lib.monotonic_ns() + END_LEAD_NS)
 
     def open_no_more(self) -> None:
         """Keep triggers from opening windows."""
