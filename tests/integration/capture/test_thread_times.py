@@ -261,13 +261,14 @@ def test_who_had_the_cpu(start_workload: StartWorkload, measure: Measure) -> Non
 
 
 def test_who_had_the_lock(start_workload: StartWorkload, measure: Measure) -> None:
-    workload = start_workload("locks", 20, 2_000_000)
+    workload = start_workload("locks", 20, 10_000_000)
     sample, seen = measure(workload)
     (wait,) = thread(sample, workload.pid).lock_waits
     assert wait.tid == seen["holder"]
-    assert wait.waits == 20
+    # It may have been freed after it was found taken, and before the system call.
+    assert seen["waits"] / 2 < wait.waits <= seen["waits"]
     # The waiter was woken when it was free, and then may have waited for a CPU.
-    assert 0.5 * 20 * 2_000_000 < wait.ns <= seen["waited_ns"]
+    assert seen["held_ns"] / 2 < wait.ns <= seen["waited_ns"]
     assert not thread(sample, seen["holder"]).lock_waits
 
 
