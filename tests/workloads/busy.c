@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * busy CPU LENGTH_NS SPINNERS SLEEPERS: threads that share one CPU for that
- * long. Spinners only run; sleepers sleep 10 ms, run 5 ms, and so on. All sleep
- * before and after.
+ * long. Spinners only run; sleepers sleep 80 ms, run 40 ms, and so on: seldom enough
+ * that what a wake-up itself takes is little beside it. All sleep before and after.
  */
 #include "workload.h"
 
@@ -22,8 +22,8 @@ static void *sleep_and_spin(void *unused)
 {
 	pthread_barrier_wait(&start);
 	while (now_ns() < end_ns) {
-		sleep_ns(10000000);
-		spin_ns(5000000);
+		sleep_ns(80000000);
+		spin_ns(40000000);
 	}
 	pthread_barrier_wait(&end);
 	pause();
