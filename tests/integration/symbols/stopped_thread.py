@@ -16,8 +16,7 @@ WALL = 0x40000000
 
 # Where struct user_regs_struct (x86, <sys/user.h>) has DWARF's registers 0 to 16.
 X86_64 = (10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16)
-X86_64_SP = 7
-ARM64_SP = 31
+SP = 7 if platform.machine() == "x86_64" else 31
 
 
 class _Vector(ctypes.Structure):
@@ -36,8 +35,13 @@ class StoppedThread:
             return tuple(words[i] for i in X86_64)
         return tuple(words[:33])
 
+    def place(self) -> tuple[int, int]:
+        """The instruction it comes to next, and its stack pointer."""
+        registers = self.registers()
+        return registers[-1], registers[SP]
+
     def stack(self, size: int = 16384) -> tuple[int, bytes]:
-        sp = self.registers()[X86_64_SP if platform.machine() == "x86_64" else ARM64_SP]
+        _, sp = self.place()
         with open(f"/proc/{self.tid}/mem", "rb", buffering=0) as memory:
             copy = b""
             while len(copy) < size:

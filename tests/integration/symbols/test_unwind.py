@@ -82,8 +82,14 @@ AFTER = {"plt": {"library_nothing"}, "vdso": {"[vdso]"}}
 
 @pytest.mark.parametrize("chain", AFTER)
 def test_every_single_instruction_unwinds(call_chain: Path, chain: str) -> None:
-    """Through prologues and epilogues, the PLT, the dynamic linker, libc and the vDSO."""
+    """Through prologues and epilogues, the PLT, the dynamic linker, libc and the vDSO.
+
+    The vDSO reads the clock anew while the kernel changes it, at each tick: a thread
+    that is unwound at every turn of that loop would never come out of it. So each
+    place is unwound the first time only.
+    """
     seen: set[str | None] = set()
+    places: set[tuple[int, int]] = set()
     broken = []
     steps = 0
     with (
@@ -97,6 +103,11 @@ def test_every_single_instruction_unwinds(call_chain: Path, chain: str) -> None:
         run.go_on()
         while True:
             thread.step()
+            steps += 1
+            assert steps < 200_000, seen
+            if (place := thread.place()) in places:
+                continue
+            places.add(place)
             sp, copy = thread.stack()
             stack = space.unwind(thread.registers(), copy, sp)
             frames = space.frames(stack)
@@ -105,7 +116,6 @@ def test_every_single_instruction_unwinds(call_chain: Path, chain: str) -> None:
             if frames[0].name == "stop_here" and AFTER[chain] <= seen:
                 break
             seen |= {frames[0].name, frames[0].object}
-            assert (steps := steps + 1) < 20_000, seen
         space.close()
     assert not broken
 
