@@ -251,6 +251,9 @@ int tell_standings(struct bpf_iter__task *ctx)
 	standing.tid = thread->tid;
 	bpf_probe_read_kernel_str(standing.comm, sizeof(standing.comm), task->comm);
 	note_standing(&standing.now, thread);
+	barrier();
+	if (*(volatile __u64 *)&thread->state_changes != standing.now.state_changes)
+		standing.now.state_changes |= 1;
 	if (standing.now.mode == MODE_UNKNOWN)
 		settle_mode(task, &standing.now.mode, &standing.now.syscall);
 	bpf_seq_write(ctx->meta->seq, &standing, sizeof(standing));

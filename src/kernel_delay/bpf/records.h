@@ -176,6 +176,7 @@ struct standing {
 	__u64 syscall; /* in MODE_SYSCALL, or NO_SYSCALL */
 	__u64 mode_since_ns;
 	__u64 state_since_ns;
+	__u64 state_changes; /* twice the number of them; odd while one is being made */
 	__u32 mode; /* enum thread_mode */
 	__u32 state; /* enum thread_state */
 };

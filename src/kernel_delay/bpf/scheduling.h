@@ -52,6 +52,22 @@ static __always_inline __u64 charge_state(struct thread *thread, struct thread_r
 	return length_ns;
 }
 
+/*
+ * From its charge on until it is made, a change of state is told to be under
+ * way: what is read then of the charges and of the state does not fit together.
+ */
+static __always_inline void begin_change(struct thread *thread)
+{
+	thread->state_changes++;
+	barrier();
+}
+
+static __always_inline void end_change(struct thread *thread)
+{
+	barrier();
+	thread->state_changes++;
+}
+
 static __always_inline void enter_state(struct thread *thread, enum thread_state state,
 					const struct moment *moment)
 {
@@ -103,9 +119,11 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt)
 		count_length(&record->account.run, &moment, thread->run_since_ns);
 	}
 	thread->run_since_ns = 0;
+	begin_change(thread);
 	if (state == STATE_ABSENT)
 		end_thread(thread, record, &moment);
 	enter_state(thread, state, &moment);
+	end_change(thread);
 }
 
 /* @task gets on the CPU that @before leaves. */
@@ -121,6 +139,7 @@ static __always_inline void enter_cpu(struct task_struct *task, struct task_stru
 	take_moment(&moment);
 	record = find_record(thread, task, &moment);
 	check_order(thread, is_ready(thread->state));
+	begin_change(thread);
 	waited_ns = charge_state(thread, record, &moment);
 	if (record && is_ready(thread->state)) {
 		if (is_within(&moment, thread->since_ns)) {
@@ -132,6 +151,7 @@ static __always_inline void enter_cpu(struct task_struct *task, struct task_stru
 	}
 	thread->run_since_ns = moment.now_ns;
 	enter_state(thread, STATE_RUNNING, &moment);
+	end_change(thread);
 }
 
 /* @task can run again, if it does not run already: it may be woken before it slept. */
@@ -145,12 +165,14 @@ static __always_inline void wake(struct task_struct *task)
 		return;
 	take_moment(&moment);
 	record = find_record(thread, task, &moment);
+	begin_change(thread);
 	if (record && thread->state == STATE_STOPPED && is_within(&moment, thread->since_ns))
 		count_interval(&record->stopped, &moment, thread->since_ns);
 	charge_state(thread, record, &moment);
 	if (thread->state == STATE_ABSENT) /* new: it is in clone(2) from now on */
 		thread->mode_since_ns = moment.now_ns;
 	enter_state(thread, STATE_READY_WOKEN, &moment);
+	end_change(thread);
 }
 
 #endif

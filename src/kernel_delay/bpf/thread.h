@@ -26,6 +26,7 @@ struct thread {
 	__u32 state; /* enum thread_state */
 	__u32 mode; /* enum thread_mode */
 	__u64 since_ns; /* when @state began, 0 if not known */
+	__u64 state_changes; /* see struct standing */
 	__u64 mode_since_ns; /* when @mode began, 0 if not known */
 	__u64 run_since_ns; /* when it got on the CPU; 0 if it is on none, or not known */
 	__u32 tid;
@@ -125,6 +126,8 @@ static __always_inline void settle_mode(struct task_struct *task, __u32 *mode, _
 
 static __always_inline void note_standing(struct standing *standing, const struct thread *thread)
 {
+	standing->state_changes = *(const volatile __u64 *)&thread->state_changes;
+	barrier();
 	standing->epoch = thread->epoch;
 	standing->syscall = thread->syscall;
 	standing->mode_since_ns = thread->mode_since_ns;

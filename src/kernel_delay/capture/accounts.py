@@ -2,10 +2,12 @@
 
 A thread's record of an epoch says what it stood at before its first event in
 that epoch, which is what it stood at when the epochs before ended. For those
-after its last event an iterator tells what it stands at now.
+after its last event an iterator tells what it stands at now: before the records
+are read and after, as what a thread does in between may be charged in a record
+that is read already, or be told of and charged as well.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,13 +21,31 @@ from kernel_delay.capture.thread_stats import ThreadName, name_of
 class ThreadAccount(Struct, frozen=True):
     """A thread that was there in a window, its records of that, and where its time went.
 
-    `fits`: all is accounted for, and nothing was written while it was read.
+    `last` is what it was told to stand at, None if that does not matter.
+    `fits`: all is accounted for.
     """
 
+    identity: int
     name: ThreadName
     parts: ThreadRecords
     account: Account
+    last: ThreadStanding | None
     fits: bool
+
+    def settled(self, after: Mapping[int, ThreadStanding], stop_ns: int) -> bool:
+        """Return whether all fits, with what the threads were told to stand at `after` it was read.
+
+        What a thread does after a window is not charged to it, but for what
+        then ends and began within.
+        """
+        if self.last is None or not self.fits:
+            return self.fits
+        changes = self.last.state_changes
+        if changes % 2:
+            return False
+        if self.last.standing.state_since_ns >= stop_ns:
+            return True
+        return self.identity in after and after[self.identity].state_changes == changes
 
 
 def thread_accounts(
@@ -34,16 +54,19 @@ def thread_accounts(
     start_ns: int,
     stop_ns: int,
     now: Mapping[int, ThreadStanding],
+    known: Container[int] = (),
 ) -> list[ThreadAccount]:
     """Account for [start_ns, stop_ns), the epoch's window, of all threads that were there.
 
-    `now` is what the threads stand at, told after `epochs` were read; where
-    something was written in between, an account lacks what was not read.
+    `now` is what the threads stand at, told just before. Threads whose
+    identity is in `known` are left out.
     """
     own = epochs[epoch].threads if epoch in epochs else {}
     newer = _oldest_records_after(epochs, epoch)
     found = []
     for identity in dict.fromkeys([*own, *newer, *now]):
+        if identity in known:
+            continue
         records = own.get(identity)
         told = now.get(identity)
         last = _last_standing(newer.get(identity), told, epoch)
@@ -51,7 +74,8 @@ def thread_accounts(
         parts = records or ThreadRecords([], [], [], [])
         account, fits = _account(start_ns, stop_ns, parts, last)
         if account.time.absent_ns < stop_ns - start_ns:
-            found.append(ThreadAccount(name, parts, account, fits))
+            told = None if identity in newer else told
+            found.append(ThreadAccount(identity, name, parts, account, told, fits))
     return found
 
 
@@ -61,9 +85,8 @@ def _account(
     if not parts.threads:
         found = account(start_ns, stop_ns, NOTHING_COUNTED, last)
         return found, not found.missing_ns
-    read = counted(parts)
-    found = account(start_ns, stop_ns, read, last)
-    fits = not found.missing_ns and found.calls_fit and read == counted(parts)
+    found = account(start_ns, stop_ns, counted(parts), last)
+    fits = not found.missing_ns and found.calls_fit
     if found.missing_ns < 0:
         found = replace(found, time=unaccounted(start_ns, stop_ns))
     return found, fits

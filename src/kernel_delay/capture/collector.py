@@ -4,7 +4,7 @@ from typing import Any
 
 from kernel_delay.capture._records import lib
 from kernel_delay.capture.accounts import ThreadAccount, thread_accounts
-from kernel_delay.capture.counting import standings
+from kernel_delay.capture.counting import ThreadStanding, standings
 from kernel_delay.capture.epochs import EpochRecords, ThreadRecords
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rings import Ring
@@ -17,9 +17,9 @@ from kernel_delay.capture.thread_stats import (
 from kernel_delay.capture.windows import wait_for_programs
 from kernel_delay.model import Lost, Thread
 
-# How often what does not fit together is read again. It was being written
-# just then, and once is enough unless a program was held up.
-READINGS = 3
+# How often what does not fit together is read. It was being written just then,
+# and twice is enough unless a program was held up.
+READINGS = 5
 
 
 class Collector:
@@ -63,21 +63,34 @@ class Collector:
         return tuple(thread for thread in threads if anything_counted(thread))
 
     def _accounted(self, epoch: int, start_ns: int, stop_ns: int) -> tuple[Thread, ...]:
-        accounts = self._accounts(epoch, start_ns, stop_ns)
-        for _ in range(READINGS):
-            if all(account.fits for account in accounts):
+        names: dict[int, str] = {}
+        settled: dict[int, Thread] = {}
+        unsettled: list[Thread] = []
+        for reading in range(READINGS):
+            if reading:
+                self._read()
+            now = self._standings()
+            accounts = thread_accounts(self._epochs, epoch, start_ns, stop_ns, now, settled)
+            names |= {each.name.tid: each.name.name for each in accounts}
+            threads = [self._stats(each, names) for each in accounts]
+            after = self._standings()
+            unsettled = []
+            for account, thread in zip(accounts, threads, strict=True):
+                if account.settled(after, stop_ns):
+                    settled[account.identity] = thread
+                else:
+                    unsettled.append(thread)
+            if not unsettled:
                 break
-            self._read()
-            accounts = self._accounts(epoch, start_ns, stop_ns)
-        names = {account.name.tid: account.name.name for account in accounts}
-        return tuple(
-            accounted_stats(each.name, each.parts, each.account, names, self._programs.sees_faults)
-            for each in accounts
-        )
+        return *settled.values(), *unsettled
 
-    def _accounts(self, epoch: int, start_ns: int, stop_ns: int) -> list[ThreadAccount]:
-        now = standings(self._programs.standings())
-        return thread_accounts(self._epochs, epoch, start_ns, stop_ns, now)
+    def _standings(self) -> dict[int, ThreadStanding]:
+        return standings(self._programs.standings())
+
+    def _stats(self, each: ThreadAccount, names: dict[int, str]) -> Thread:
+        return accounted_stats(
+            each.name, each.parts, each.account, names, self._programs.sees_faults
+        )
 
     def discard(self, epoch: int, stop_ns: int) -> None:
         """Release the epoch's records, and all older ones, unread."""

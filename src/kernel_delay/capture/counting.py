@@ -39,17 +39,23 @@ NO_EPOCH = (1 << 64) - 1
 
 
 class ThreadStanding(Struct, frozen=True):
-    """What a thread is called, and what it stands at since its newest event, of `epoch`."""
+    """What a thread is called, and what it stands at since its newest event, of `epoch`.
+
+    `state_changes` grows with each change of its state, and is odd while one is made.
+    """
 
     name: ThreadName
     epoch: int
     standing: Standing
+    state_changes: int
 
 
 def standings(data: bytes) -> dict[int, ThreadStanding]:
     """Return each struct thread_standing in `data`, by the thread's identity."""
     return {
-        told.identity: ThreadStanding(name_of(told), epoch_of(told.now), standing(told.now))
+        told.identity: ThreadStanding(
+            name_of(told), epoch_of(told.now), standing(told.now), int(told.now.state_changes)
+        )
         for told in ffi.from_buffer("struct thread_standing[]", data)
     }
 
