@@ -159,8 +159,13 @@ def _time(
     absent_ns: int,
     missing_ns: int,
 ) -> ThreadTime:
-    user_ns = sum(_running_ns(mode, mode_ns, away_ns) for mode in USER_MODES)
-    kernel_ns = sum(_running_ns(mode, mode_ns, away_ns) for mode in KERNEL_MODES)
+    total_ns: Counter[Away] = Counter()
+    running_ns = Counter(mode_ns)
+    for (mode, away), ns in away_ns.items():
+        total_ns[away] += ns
+        running_ns[mode] -= ns
+    user_ns = sum(running_ns[mode] for mode in USER_MODES)
+    kernel_ns = sum(running_ns[mode] for mode in KERNEL_MODES)
     # An interrupt in the few instructions in which a mode changes can be
     # charged to the wrong one of two; what both are together is right.
     if user_ns < 0:
@@ -170,11 +175,11 @@ def _time(
     return ThreadTime(
         user_ns=user_ns,
         kernel_ns=kernel_ns,
-        hard_irq_ns=_total("hard_irq", away_ns),
-        soft_irq_ns=_total("soft_irq", away_ns),
-        ready_ns=_total("ready_woken", away_ns) + _total("ready_preempted", away_ns),
-        blocked_ns=_total("blocked", away_ns),
-        stopped_ns=_total("stopped", away_ns),
+        hard_irq_ns=total_ns["hard_irq"],
+        soft_irq_ns=total_ns["soft_irq"],
+        ready_ns=total_ns["ready_woken"] + total_ns["ready_preempted"],
+        blocked_ns=total_ns["blocked"],
+        stopped_ns=total_ns["stopped"],
         absent_ns=absent_ns,
         unaccounted_ns=missing_ns,
     )

@@ -1,6 +1,6 @@
 """From one thread's records of one window to what a Sample says of it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -41,17 +41,19 @@ def name_of(record: Any) -> ThreadName:
     return ThreadName(record.tid, text_of(record.comm))
 
 
-def counted_stats(name: ThreadName, parts: ThreadRecords) -> Thread:
-    """Return what was counted of the thread, without an account of its time."""
+def counted_stats(
+    name: ThreadName, parts: ThreadRecords, calls: Mapping[int, CallTime] | None = None
+) -> Thread:
+    """Return what was counted of the thread; of its time only where that in `calls` went."""
     return Thread(
         tid=name.tid,
         name=name.name,
         exited=any(record.exited for record in parts.threads),
-        syscalls=_syscalls(parts.syscalls, {}),
-        long_poll=_intervals(record.long_poll for record in parts.threads),
-        run=_intervals(record.run for record in parts.threads),
-        ready=_intervals(record.ready for record in parts.threads),
-        stopped=_intervals(record.stopped for record in parts.threads),
+        syscalls=_syscalls(parts.syscalls, calls or {}),
+        long_poll=_intervals([record.long_poll for record in parts.threads]),
+        run=_intervals([record.run for record in parts.threads]),
+        ready=_intervals([record.ready for record in parts.threads]),
+        stopped=_intervals([record.stopped for record in parts.threads]),
         hard_irqs=_hard_irqs(parts.hard_irqs),
         soft_irqs=_soft_irqs(parts.threads),
     )
@@ -84,7 +86,7 @@ def accounted_stats(
     `names` are those of the process's threads, by their ids.
     """
     accounts = [record.account for record in parts.threads]
-    thread = counted_stats(name, parts)
+    thread = counted_stats(name, parts, account.syscalls)
     faults = PageFaults(
         count=sum(counted.faults for counted in accounts),
         on_cpu_ns=account.fault_on_cpu_ns,
@@ -92,7 +94,6 @@ def accounted_stats(
     )
     return replace(
         thread,
-        syscalls=_syscalls(parts.syscalls, account.syscalls),
         run=_with_histogram(thread.run, [counted.run for counted in accounts]),
         ready=_with_histogram(thread.ready, [counted.ready for counted in accounts]),
         time=account.time,
@@ -103,13 +104,14 @@ def accounted_stats(
     )
 
 
-def _with_histogram(intervals: Intervals | None, histograms: Iterable[Any]) -> Intervals | None:
+def _with_histogram(intervals: Intervals | None, histograms: list[Any]) -> Intervals | None:
     return intervals and replace(intervals, histogram=_histogram(histograms))
 
 
-def _histogram(histograms: Iterable[Any]) -> Histogram:
+def _histogram(histograms: list[Any]) -> Histogram:
     """Return the sum of several struct histogram, without the zeros at its end."""
-    counts = [sum(column) for column in zip(*(h.counts for h in histograms), strict=True)]
+    each = [ffi.unpack(histogram.counts, lib.HISTOGRAM_BUCKETS) for histogram in histograms]
+    counts = each[0] if len(each) == 1 else [sum(column) for column in zip(*each, strict=True)]
     while counts and not counts[-1]:
         counts.pop()
     return tuple(counts)
@@ -138,11 +140,15 @@ def _lock_waits(holders: list[Any], names: Mapping[int, str]) -> tuple[LockWait,
     return tuple(sorted(found, key=lambda wait: (-wait.ns, wait.address, wait.tid)))
 
 
-def _intervals(counted: Iterable[Any]) -> Intervals | None:
+def _intervals(counted: list[Any]) -> Intervals | None:
     """Return the sum of several struct intervals, None if they are empty."""
-    filled = [intervals for intervals in counted if intervals.count]
-    if not filled:
-        return None
+    filled = [
+        Intervals(each.count, each.total_ns, each.min_ns, each.max_ns)
+        for each in counted
+        if each.count
+    ]
+    if len(filled) < 2:
+        return filled[0] if filled else None
     return Intervals(
         count=sum(intervals.count for intervals in filled),
         total_ns=sum(intervals.total_ns for intervals in filled),
@@ -157,7 +163,7 @@ def _syscalls(records: list[Any], times: Mapping[int, CallTime]) -> tuple[Syscal
         records_of.setdefault(syscall_of(record), []).append(record)
     found = []
     for number, same in records_of.items():
-        total = _intervals(record.calls for record in same)
+        total = _intervals([record.calls for record in same])
         time = times.get(number)
         if total or time:
             found.append(
@@ -167,7 +173,7 @@ def _syscalls(records: list[Any], times: Mapping[int, CallTime]) -> tuple[Syscal
                     count=total.count if total else 0,
                     total_ns=total.total_ns if total else 0,
                     max_ns=total.max_ns if total else 0,
-                    histogram=_histogram(record.lengths for record in same),
+                    histogram=_histogram([record.lengths for record in same]) if same else (),
                     **(asdict(time) if time else {}),
                 )
             )
@@ -197,8 +203,14 @@ def _hard_irqs(records: list[Any]) -> tuple[HardIrqStats, ...]:
 
 def _soft_irqs(records: list[Any]) -> tuple[SoftIrqStats, ...]:
     found = []
-    for vector in range(lib.SOFT_IRQ_VECTORS):
-        total = _intervals(record.soft_irqs[vector] for record in records)
+    served = {
+        vector
+        for record in records
+        for vector, intervals in enumerate(record.soft_irqs)
+        if intervals.count
+    }
+    for vector in served:
+        total = _intervals([record.soft_irqs[vector] for record in records])
         if total:
             name = soft_irq_name(vector)
             found.append(SoftIrqStats(vector, name, total.count, total.total_ns, total.max_ns))
