@@ -60,10 +60,17 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long value)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	if (is_target(prev))
-		leave_cpu(prev, preempt);
-	if (is_target(next))
-		enter_cpu(next, prev);
+	bool leaves = is_target(prev), enters = is_target(next);
+	struct moment moment;
+
+	if (!leaves && !enters)
+		return 0;
+	/* One moment for both, as reading the clock is what costs most. */
+	take_moment(&moment);
+	if (leaves)
+		leave_cpu(prev, preempt, &moment);
+	if (enters)
+		enter_cpu(next, prev, &moment);
 	return 0;
 }
 

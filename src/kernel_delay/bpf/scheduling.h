@@ -92,13 +92,13 @@ static __always_inline void end_thread(struct thread *thread, struct thread_reco
  * a signal came (__state is TASK_RUNNING again), can go on: it is ready.
  * kernel/sched/core.c:__schedule(), 5.14 to 6.18.
  */
-static __always_inline void leave_cpu(struct task_struct *task, bool preempt)
+static __always_inline void leave_cpu(struct task_struct *task, bool preempt,
+				      const struct moment *moment)
 {
 	struct thread *thread = find_thread(task);
 	unsigned int task_state = task->__state;
 	struct thread_record *record;
 	enum thread_state state;
-	struct moment moment;
 
 	if (!thread)
 		return;
@@ -111,46 +111,44 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt)
 	else
 		state = STATE_BLOCKED;
 
-	take_moment(&moment);
-	record = find_record(thread, task, &moment);
+	record = find_record(thread, task, moment);
 	check_order(thread, thread->run_since_ns);
-	if (record && is_within(&moment, thread->run_since_ns)) {
-		count_interval(&record->run, &moment, thread->run_since_ns);
-		count_length(&record->account.run, &moment, thread->run_since_ns);
+	if (record && is_within(moment, thread->run_since_ns)) {
+		count_interval(&record->run, moment, thread->run_since_ns);
+		count_length(&record->account.run, moment, thread->run_since_ns);
 	}
 	thread->run_since_ns = 0;
 	begin_change(thread);
 	if (state == STATE_ABSENT)
-		end_thread(thread, record, &moment);
-	enter_state(thread, state, &moment);
+		end_thread(thread, record, moment);
+	enter_state(thread, state, moment);
 	end_change(thread);
 }
 
 /* @task gets on the CPU that @before leaves. */
-static __always_inline void enter_cpu(struct task_struct *task, struct task_struct *before)
+static __always_inline void enter_cpu(struct task_struct *task, struct task_struct *before,
+				      const struct moment *moment)
 {
 	struct thread *thread = find_thread(task);
 	struct thread_record *record;
-	struct moment moment;
 	__u64 waited_ns;
 
 	if (!thread)
 		return;
-	take_moment(&moment);
-	record = find_record(thread, task, &moment);
+	record = find_record(thread, task, moment);
 	check_order(thread, is_ready(thread->state));
 	begin_change(thread);
-	waited_ns = charge_state(thread, record, &moment);
+	waited_ns = charge_state(thread, record, moment);
 	if (record && is_ready(thread->state)) {
-		if (is_within(&moment, thread->since_ns)) {
-			count_interval(&record->ready, &moment, thread->since_ns);
-			count_length(&record->account.ready, &moment, thread->since_ns);
+		if (is_within(moment, thread->since_ns)) {
+			count_interval(&record->ready, moment, thread->since_ns);
+			count_length(&record->account.ready, moment, thread->since_ns);
 		}
 		if (waited_ns)
 			charge_cpu_holder(record, before, waited_ns);
 	}
-	thread->run_since_ns = moment.now_ns;
-	enter_state(thread, STATE_RUNNING, &moment);
+	thread->run_since_ns = moment->now_ns;
+	enter_state(thread, STATE_RUNNING, moment);
 	end_change(thread);
 }
 
