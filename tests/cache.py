@@ -1,8 +1,10 @@
 """Where the tests keep what is slow to fetch or build: outside the repository, by version."""
 
 import fcntl
+import hashlib
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,3 +23,23 @@ def locked(name: str) -> Iterator[None]:
     with open(cache_dir() / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def built(name: str, make: Callable[[Path], object], *inputs: object) -> Path:
+    """The folder that `make` fills, once for these inputs: of files the content counts.
+
+    A guest sees the host's cache, so what was built here need not be built again there,
+    where a compiler takes half a minute.
+    """
+    digest = hashlib.sha256()
+    for item in inputs:
+        digest.update(item.read_bytes() if isinstance(item, Path) else repr(item).encode())
+    folder = cache_dir() / "built" / f"{name}-{digest.hexdigest()[:16]}"
+    done = folder / ".built"
+    if not done.exists():
+        with locked("built"):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            make(folder)
+            done.touch()
+    return folder

@@ -1,14 +1,17 @@
 """`kernel-delay bridge-loop`, on a loop that knows its own times and on Open vSwitch."""
 
+import os
 import re
 import signal
 import subprocess
-import sys
+import tempfile
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests import commands
+from tests.cache import built
 
 from kernel_delay.ovs.binaries import Binaries
 from kernel_delay.ovs.instance import Instance
@@ -17,26 +20,31 @@ from kernel_delay.ovs.traffic import Traffic
 SOURCE = Path(__file__).parents[1] / "workloads" / "main_loop.c"
 LINE = re.compile(r"- \[(\d+)@(\S+)\] (bridge run loop|poll_block\(\) wait) time ?: (\S+)")
 PASSES = 200
+HANGS_S = 120.0
 
 
 class Tool:
     """The command, which runs until it is done or told to stop."""
 
     def __init__(self, pid: int, *options: str) -> None:
-        command = [sys.executable, "-m", "kernel_delay", "bridge-loop", "--pid", str(pid), *options]
-        self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        self._stdout = tempfile.TemporaryFile("w+")  # noqa: SIM115 - output() closes it
+        reader, writer = os.pipe()
+        self._stderr = open(reader)  # noqa: SIM115 - output() closes it
+        self._process = commands.start(
+            *("bridge-loop", "--pid", pid, *options), stdout=self._stdout.fileno(), stderr=writer
         )
-        assert self._process.stderr is not None
-        self.first_line = self._process.stderr.readline()
+        os.close(writer)
+        self.first_line = self._stderr.readline()
 
     def interrupt(self) -> None:
         self._process.send_signal(signal.SIGINT)
 
     def output(self) -> str:
-        output, errors = self._process.communicate(timeout=60)
-        assert self._process.returncode == 0, self.first_line + errors
-        return output
+        with self._stdout, self._stderr:
+            status = self._process.wait(timeout=HANGS_S)
+            assert status == 0, self.first_line + self._stderr.read()
+            self._stdout.seek(0)
+            return self._stdout.read()
 
 
 def durations_ns(output: str, kind: str) -> list[int]:
@@ -51,12 +59,15 @@ def clock_ns(text: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def main_loop(root_user: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    program = tmp_path_factory.mktemp("main_loop") / "main_loop"
+def main_loop(root_user: None) -> Path:
     if not list(Path("/usr/include").rglob("sys/sdt.h")):
         pytest.skip("<sys/sdt.h> is not there: install systemtap-sdt-dev")
-    subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", program, SOURCE], check=True)
-    return program
+
+    def make(folder: Path) -> None:
+        flags = ("-O2", "-Wall", "-Werror")
+        subprocess.run(["gcc", *flags, "-o", folder / "main_loop", SOURCE], check=True)
+
+    return built("main_loop", make, SOURCE) / "main_loop"
 
 
 @pytest.fixture
@@ -126,8 +137,7 @@ def test_the_end_of_the_process_ends_it(target: subprocess.Popen[str]) -> None:
 
 def test_a_process_without_the_probes_is_one_line(root_user: None) -> None:
     with subprocess.Popen(["sleep", "60"]) as sleeper:
-        command = [sys.executable, "-m", "kernel_delay", "bridge-loop", "-p", str(sleeper.pid)]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = commands.run("bridge-loop", "-p", sleeper.pid)
         sleeper.kill()
     assert done.returncode == 66  # EX_NOINPUT
     assert done.stderr.count("\n") == 1
@@ -147,7 +157,6 @@ def test_open_vswitch_passes_under_traffic(root_user: None, usdt_binaries: Binar
 
 
 def test_an_open_vswitch_without_probes_says_what_it_takes(ovs: Instance) -> None:
-    command = [sys.executable, "-m", "kernel_delay", "bridge-loop", "-p", str(ovs.pid)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = commands.run("bridge-loop", "-p", ovs.pid)
     assert done.returncode == 66
     assert "it takes an OVS built with --enable-usdt-probes" in done.stderr

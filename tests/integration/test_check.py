@@ -3,40 +3,37 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import commands
 
 from kernel_delay.ovs.binaries import Binaries
 from kernel_delay.ovs.instance import Instance
 
-KERNEL_DELAY = (sys.executable, "-m", "kernel_delay")
 NEEDED = {"BTF", "BPF", "tp_btf", "task storage", "ring buffer", "programs"}
 
 
-def check(*wrapper: str) -> subprocess.CompletedProcess[str]:
-    command = [*wrapper, *KERNEL_DELAY, "check", "--json"]
-    return subprocess.run(command, capture_output=True, text=True)
+def check(*wrapper: str) -> commands.Done:
+    return commands.run("check", "--json", within=wrapper)
 
 
 def process_states(pid: int) -> dict[str, str]:
-    command = [*KERNEL_DELAY, "check", "--json", "--pid", str(pid)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = commands.run("check", "--json", "--pid", pid)
     assert done.returncode == os.EX_OK, done.stderr
     return {finding["name"]: finding["state"] for finding in json.loads(done.stdout)["process"]}
 
 
-def states(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+def states(done: commands.Done) -> dict[str, str]:
     found: dict[str, Any] = json.loads(done.stdout)
     return {finding["name"]: finding["state"] for finding in found["machine"] + found["features"]}
 
 
 def test_where_it_says_so_a_capture_runs(root_user: None) -> None:
     done = check()
-    capture = [*KERNEL_DELAY, "--pid", str(os.getpid()), "--sample-time", "0.1"]
-    runs = subprocess.run(capture, capture_output=True).returncode == os.EX_OK
+    capture = commands.run("--pid", os.getpid(), "--sample-time", "0.1")
+    runs = capture.returncode == os.EX_OK
     assert (done.returncode == os.EX_OK) == runs, done.stdout
     assert json.loads(done.stdout)["can_capture"] == runs
 
@@ -91,7 +88,6 @@ def test_a_stripped_program_without_probes_is_told_apart(root_user: None) -> Non
 
 
 def test_a_process_that_is_not_there_is_an_error(root_user: None) -> None:
-    command = [*KERNEL_DELAY, "check", "--pid", "4194303"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = commands.run("check", "--pid", "4194303")
     assert done.returncode == os.EX_NOINPUT
     assert "no process 4194303" in done.stderr

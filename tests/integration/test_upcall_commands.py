@@ -13,6 +13,7 @@ from pathlib import Path
 import kernel_datapath
 import pytest
 from netlink_sockets import tiny_receive_buffers
+from tests import commands
 
 from kernel_delay.ovs.binaries import Binaries
 from kernel_delay.ovs.instance import Instance
@@ -37,8 +38,10 @@ class Tool:
     """A command, from when it says that it is attached; killed when it takes too long."""
 
     def __init__(self, command: str, pid: int, *options: str) -> None:
-        argv = [sys.executable, "-m", "kernel_delay", command, "--pid", str(pid), *options]
-        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        reader, writer = os.pipe()
+        self._stdout = open(reader)  # noqa: SIM115 - rest() closes it
+        self.process = commands.start(command, "--pid", pid, *options, stdout=writer, stderr=None)
+        os.close(writer)
         self._limit = threading.Timer(LIMIT_S, self.process.kill)
         self._limit.start()
         self.header = self._line()
@@ -56,14 +59,15 @@ class Tool:
         """What it prints until its end."""
         if interrupt:
             self.process.send_signal(signal.SIGINT)
-        output, _ = self.process.communicate()
+        with self._stdout:
+            output = self._stdout.read()
+        status = self.process.wait()
         self._limit.cancel()
-        assert self.process.returncode == 0
+        assert status == 0
         return output
 
     def _line(self) -> str:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = self._stdout.readline()
         assert line, f"it ended or took longer than {LIMIT_S} s"
         return line
 
@@ -260,8 +264,7 @@ def test_without_the_kernel_module_a_line_says_what_is_not_seen(
 
 @pytest.mark.parametrize("command", ["upcall-monitor", "upcall-cost"])
 def test_without_usdt_probes_a_line_says_what_it_takes(ovs: Instance, command: str) -> None:
-    argv = [sys.executable, "-m", "kernel_delay", command, "--pid", str(ovs.pid)]
-    done = subprocess.run(argv, capture_output=True, text=True)
+    done = commands.run(command, "--pid", ovs.pid)
     assert done.returncode == 66  # EX_NOINPUT
     assert done.stderr.count("\n") == 1
     assert "no USDT probe u:dpif_recv:recv_upcall" in done.stderr

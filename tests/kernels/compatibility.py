@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tests.kernels.images import host_only_tests
 from tests.kernels.results import KernelRun, all_tests, cell, reasons
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
@@ -11,12 +12,15 @@ HEAD = """\
 
 What was tested, on what. `make test-kernels` boots each kernel of
 `tests/kernels/kernels.toml` in a virtual machine and runs the integration tests
-there, without those that its `host_only` list leaves to the host; `make compatibility`
-writes this page from the results. Don't edit it.
+there; `make compatibility` writes this page from the results. Don't edit it.
 
 A test is not applicable where the machine lacks what it needs; the number
-leads to the reason below the table.
+leads to the reason below the table. What runs on the host alone, and why,
+is at the end.
 """
+
+
+ON_THE_HOST = "## On the host alone"
 
 
 def page(runs: list[KernelRun], accelerator: str) -> str:
@@ -34,6 +38,8 @@ def page(runs: list[KernelRun], accelerator: str) -> str:
         lines.append(f"| `{test}` | " + " | ".join(cells) + " |")
     lines.append("")
     lines.extend(f"{number}. {_one_line(reason)}" for reason, number in notes.items())
+    lines += ["", ON_THE_HOST, "", "| tests | why |", "|---|---|"]
+    lines.extend(f"| `{test}` | {reason} |" for test, reason in host_only_tests().items())
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -45,7 +51,8 @@ def kernels_on(text: str) -> list[str]:
 
 def tests_on(text: str) -> list[str]:
     """The tests in a page's table."""
-    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    table = text.partition(ON_THE_HOST)[0]
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
     return [row.split("`")[1] for row in rows]
 
 

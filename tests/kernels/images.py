@@ -36,10 +36,18 @@ def listed_kernels() -> list[Kernel]:
     return [Kernel(**entry) for entry in tomllib.loads(LIST.read_text())["kernel"]]
 
 
-def host_only_tests() -> list[str]:
-    """The files and folders of tests that don't run in guests."""
-    tests: list[str] = tomllib.loads(LIST.read_text())["host_only"]
+def host_only_tests() -> dict[str, str]:
+    """The tests that don't run in guests, and why: files, and single ones as FILE::TEST."""
+    tests: dict[str, str] = tomllib.loads(LIST.read_text())["host_only"]
     return tests
+
+
+def guest_tests() -> list[str]:
+    """What tells pytest to run all integration tests but those."""
+    left_out = [
+        f"--deselect={test}" if "::" in test else f"--ignore={test}" for test in host_only_tests()
+    ]
+    return ["tests/integration", *left_out]
 
 
 def fetch(kernel: Kernel) -> Image:

@@ -2,20 +2,18 @@
 
 import os
 import signal
-import subprocess
-import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import pytest
+from tests import commands
 from workload import HANGS_S, Workload, wait_until, youngest_descendant
 
 from kernel_delay.model import Sample, Thread
 from kernel_delay.syscalls import syscall_number
-
-COMMAND = (sys.executable, "-m", "kernel_delay")
 
 # The command waits for the window's end in poll(2), which some architectures
 # have as ppoll(2) only; before, it polls nothing.
@@ -37,8 +35,10 @@ class Capture:
     ) -> None:
         """Start it; `within` is a command that runs it as itself or as its child."""
         arguments = ("--pid", str(pid), "--sample-time", sample_time_s, "--json", *options)
-        self._process = subprocess.Popen(
-            [*within, *COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        self._stdout = tempfile.TemporaryFile()  # noqa: SIM115 - kill() closes it
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - kill() closes it
+        self._process = commands.start(
+            *arguments, stdout=self._stdout.fileno(), stderr=self._stderr.fileno(), within=within
         )
         self.pid = self._process.pid
 
@@ -48,7 +48,7 @@ class Capture:
 
     def _is_open(self) -> bool:
         if self._process.poll() is not None:
-            pytest.fail(f"kernel-delay exited: {self._process.communicate()[1].decode()}")
+            pytest.fail(f"kernel-delay exited: {_content(self._stderr).decode()}")
         self.pid = youngest_descendant(self._process.pid)
         try:
             return Path(f"/proc/{self.pid}/syscall").read_text().split()[0] in WAITS
@@ -67,15 +67,22 @@ class Capture:
 
     def samples(self) -> list[Sample]:
         """Return all Samples, once the command has ended."""
-        output, errors = self._process.communicate(timeout=HANGS_S * 5)
-        assert self._process.returncode == 0, errors.decode()
+        status = self._process.wait(HANGS_S * 5)
+        assert status == 0, _content(self._stderr).decode()
         decode: Any = msgspec.json.Decoder(Sample).decode
-        return [decode(line) for line in output.splitlines()]
+        return [decode(line) for line in _content(self._stdout).splitlines()]
 
     def kill(self) -> None:
         """End it, whatever it does."""
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        self._stdout.close()
+        self._stderr.close()
+
+
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
 
 
 StartCapture = Callable[..., Capture]

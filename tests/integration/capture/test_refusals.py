@@ -4,7 +4,8 @@ import os
 import subprocess
 
 import pytest
-from captures import COMMAND, StartCapture, calls, thread
+from captures import StartCapture, calls, thread
+from tests import commands
 from workload import StartWorkload, compile_workload, known_syscall
 
 GETPPID = known_syscall("getppid")
@@ -12,12 +13,7 @@ GETPPID = known_syscall("getppid")
 
 def refused(*within: str) -> str:
     """Run a capture of this process that can't be; the line it says."""
-    result = subprocess.run(
-        [*within, *COMMAND, "--pid", str(os.getpid()), "--sample-time", "0.01"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
+    result = commands.run("--pid", os.getpid(), "--sample-time", "0.01", within=within)
     assert result.returncode == os.EX_NOPERM
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()

@@ -1,6 +1,5 @@
 """The C programs of tests/workloads: compiled, started, led, and what /proc says of them."""
 
-import hashlib
 import json
 import os
 import select
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.cache import cache_dir, locked
+from tests.cache import built
 
 from kernel_delay.syscalls import syscall_number
 
@@ -40,16 +39,11 @@ def compile_workload(name: str) -> Path:
     if compiler is None:
         pytest.skip("no C compiler (cc): the workloads can't be compiled")
     source = SOURCES / f"{name}.c"
-    content = source.read_bytes() + (SOURCES / "workload.h").read_bytes() + repr(FLAGS).encode()
-    folder = cache_dir() / "workloads"
-    program = folder / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}"
-    if not program.exists():
-        with locked("workloads"):
-            folder.mkdir(exist_ok=True)
-            unfinished = program.with_suffix(".unfinished")
-            subprocess.run([compiler, *FLAGS, "-o", unfinished, source], check=True)
-            unfinished.rename(program)
-    return program
+
+    def make(folder: Path) -> None:
+        subprocess.run([compiler, *FLAGS, "-o", folder / name, source], check=True)
+
+    return built(name, make, source, SOURCES / "workload.h", FLAGS) / name
 
 
 def undisturbed() -> tuple[str, ...]:

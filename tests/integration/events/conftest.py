@@ -7,27 +7,28 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.cache import built
 from tests.event_captures import Start
+
+FLAGS = (
+    *("-O2", "-g", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"),
+    *("-pthread", "-Wall", "-Werror"),
+)
 
 
 @pytest.fixture
-def start(root_user: None, project: Path, tmp_path: Path) -> Iterator[Start]:
+def start(root_user: None, project: Path) -> Iterator[Start]:
     """Build a workload, start it, and wait until it is ready; it is killed at the end."""
     compiler = shutil.which("cc") or pytest.skip("a C compiler is needed to build the workload")
     with ExitStack() as closing:
 
         def build_and_start(name: str, *arguments: str) -> "subprocess.Popen[bytes]":
-            program, source = tmp_path / name, project / "tests" / "workloads" / f"{name}.c"
-            flags = [
-                "-O2",
-                "-g",
-                "-fomit-frame-pointer",
-                "-fno-optimize-sibling-calls",
-                "-pthread",
-                "-Wall",
-                "-Werror",
-            ]
-            subprocess.run([compiler, *flags, source, "-o", program], check=True)
+            source = project / "tests" / "workloads" / f"{name}.c"
+
+            def make(folder: Path) -> None:
+                subprocess.run([compiler, *FLAGS, source, "-o", folder / name], check=True)
+
+            program = built(name, make, source, FLAGS) / name
             pipe = subprocess.PIPE
             process = closing.enter_context(
                 subprocess.Popen([program, *arguments], stdin=pipe, stdout=pipe)

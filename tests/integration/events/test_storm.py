@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.emulation import is_emulated
 from tests.event_captures import Start
 
 WINDOW_S = 1.0
@@ -46,10 +47,6 @@ def storm(start: Start, *arguments: str, **options: object) -> Any:
     return found
 
 
-def emulated() -> bool:
-    return "QEMU" in Path("/proc/cpuinfo").read_text()
-
-
 def test_without_stacks_nothing_is_dropped_and_memory_is_bounded(start: Start) -> None:
     for _ in range(ATTEMPTS):
         found = storm(start, stack_mode="none")
@@ -60,7 +57,7 @@ def test_without_stacks_nothing_is_dropped_and_memory_is_bounded(start: Start) -
         assert (found["stacks"], found["lost"]["stacks"]) == (0, 0)
         if not found["lost"]["events"]:
             return
-        if emulated():
+        if is_emulated():
             pytest.skip("an emulated CPU stops whenever its emulator waits for a real one")
     if found["drainer_waited_ns"] + found["stolen_ns"] > BUFFER_LASTS_NS:
         pytest.skip(f"too busy: the drain thread waited for a CPU, or its CPU did: {found}")

@@ -2,12 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests import commands
 from tests.event_captures import Start, capture, check_sums, event_plan, events_of
 
 from kernel_delay.capture.plan import EventPlan
@@ -110,11 +109,9 @@ def test_threads_that_ended_keep_their_names(start: Start) -> None:
 def test_the_command_writes_text_json_and_folded_stacks(start: Start, tmp_path: Path) -> None:
     process = start("storm", "1", "1000")
     samples, stacks = tmp_path / "samples.jsonl", tmp_path / "stacks.folded"
-    command = [sys.executable, "-m", "kernel_delay", "--pid", str(process.pid)]
-    command += ["-s", "--syscall-filter", "getppid", "--max-events", "10"]
-    options = ["--sample-time", "0.5", "--folded", str(stacks)]
-    done = subprocess.run(
-        [*command, *options, "--json", str(samples)], capture_output=True, text=True
+    done = commands.run(
+        *("--pid", process.pid, "-s", "--syscall-filter", "getppid", "--max-events", "10"),
+        *("--sample-time", "0.5", "--folded", stacks, "--json", samples),
     )
     assert (done.returncode, done.stderr) == (0, "")
     sample = json.loads(samples.read_text())

@@ -8,14 +8,14 @@ from usdt_workload import SDT_HEADERS, Start, Workload, build
 
 
 @pytest.fixture(scope="session")
-def workload(tmp_path_factory: pytest.TempPathFactory) -> Workload:
-    return build(tmp_path_factory.mktemp("workload"), "gcc")
+def workload() -> Workload:
+    return build("plain", "gcc")
 
 
 @pytest.fixture(scope="session")
-def fixed_workload(tmp_path_factory: pytest.TempPathFactory) -> Workload:
+def fixed_workload() -> Workload:
     """Not position-independent: file offsets and addresses differ."""
-    return build(tmp_path_factory.mktemp("fixed"), "gcc", executable_flags=("-no-pie", "-fno-pie"))
+    return build("fixed", "gcc", executable_flags=("-no-pie", "-fno-pie"))
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def arm64_workload(tmp_path_factory: pytest.TempPathFactory) -> Workload:
     headers = tmp_path_factory.mktemp("include")
     (headers / "sys").symlink_to(SDT_HEADERS)
     sdt = ("-idirafter", str(headers))
-    return build(tmp_path_factory.mktemp("arm64"), "aarch64-linux-gnu-gcc", *sdt)
+    return build("arm64", "aarch64-linux-gnu-gcc", *sdt)
 
 
 @pytest.fixture(scope="session")

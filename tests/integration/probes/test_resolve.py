@@ -81,11 +81,13 @@ def test_the_semaphore_is_the_one_the_code_tests(workload: Workload, start: Star
 
 
 @pytest.mark.parametrize("trigger", TRIGGERS)
-def test_in_another_mount_namespace(workload: Workload, start: Start, trigger: str) -> None:
+def test_in_another_mount_namespace(
+    workload: Workload, start: Start, trigger: str, tmp_path: Path
+) -> None:
     # The file is on a file system that only the process's namespace has mounted.
     enter = 'mount -t tmpfs none "$1" && cp "$2" "$3" "$1" && exec "$1/usdt_target" 0'
-    place = workload.executable.parent / "private"
-    place.mkdir(exist_ok=True)
+    place = tmp_path / "private"
+    place.mkdir()
     pid = start("unshare", "-m", "sh", "-c", enter, "sh", place, *workload)
     assert not any(place.iterdir())
     for probe in user_probes(trigger, pid):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import pytest
+from tests.cache import built
 
 SOURCES = Path(__file__).parents[2] / "workloads"
 SDT_HEADERS = Path(f"/usr/include/{platform.machine()}-linux-gnu/sys")
@@ -26,21 +27,29 @@ class Workload(NamedTuple):
 
 
 def build(
-    directory: Path, compiler: str, *flags: str, executable_flags: tuple[str, ...] = ()
+    name: str, compiler: str, *flags: str, executable_flags: tuple[str, ...] = ()
 ) -> Workload:
-    library = compile_c(
-        compiler,
-        directory / "libusdt.so",
-        *("-shared", "-fPIC", "-Wl,-soname,libusdt.so", *flags),
-        *map(str, (SOURCES / "usdt_library.c", SOURCES / "usdt_plain.c")),
+    library_sources = (SOURCES / "usdt_library.c", SOURCES / "usdt_plain.c")
+    source = SOURCES / "usdt_target.c"
+
+    def make(folder: Path) -> None:
+        compile_c(
+            compiler,
+            folder / "libusdt.so",
+            *("-shared", "-fPIC", "-Wl,-soname,libusdt.so", *flags),
+            *map(str, library_sources),
+        )
+        compile_c(
+            compiler,
+            folder / "usdt_target",
+            *("-Wl,-rpath,$ORIGIN", *flags, *executable_flags),
+            *map(str, (source, folder / "libusdt.so")),
+        )
+
+    folder = built(
+        f"usdt_target-{name}", make, *library_sources, source, Path(__file__), executable_flags
     )
-    executable = compile_c(
-        compiler,
-        directory / "usdt_target",
-        *("-Wl,-rpath,$ORIGIN", *flags, *executable_flags),
-        *map(str, (SOURCES / "usdt_target.c", library)),
-    )
-    return Workload(executable, library)
+    return Workload(folder / "usdt_target", folder / "libusdt.so")
 
 
 def compile_c(compiler: str, output: Path, *arguments: str) -> Path:

@@ -4,13 +4,16 @@ from pathlib import Path
 
 import call_chains
 import pytest
+from tests.cache import built
 
 
 @pytest.fixture(scope="session")
-def call_chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def call_chain() -> Path:
     for tool in ("gcc", "objcopy", "strip"):
         if not shutil.which(tool):
             pytest.skip(f"{tool} is needed to build the workload")
     if os.geteuid():
         pytest.skip("stopping another process's threads needs root")
-    return call_chains.build(tmp_path_factory.mktemp("call_chain"))
+    sources = sorted(call_chains.WORKLOADS.glob("call_chain*"))
+    folder = built("call_chain", call_chains.build, *sources, Path(call_chains.__file__))
+    return folder / "call_chain"

@@ -37,13 +37,13 @@ def closing() -> Iterator[ExitStack]:
 
 
 @pytest.fixture(scope="session")
-def rounds_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_workload("rounds", tmp_path_factory.mktemp("rounds"))
+def rounds_program() -> Path:
+    return compile_workload("rounds")
 
 
 @pytest.fixture(scope="session")
-def hits_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_workload("hits", tmp_path_factory.mktemp("hits"))
+def hits_program() -> Path:
+    return compile_workload("hits")
 
 
 @pytest.fixture

@@ -3,14 +3,13 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 from targets import HANGS_S, wait_until
+from tests import commands
 
 from kernel_delay.capture.plan import TriggerPoints, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
@@ -43,11 +42,8 @@ class Command:
         self._stdout = directory / "stdout"
         self._stderr = directory / "stderr"
         with open(self._stdout, "wb") as stdout, open(self._stderr, "wb") as stderr:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "kernel_delay", *map(str, arguments)],
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
+            self._process = commands.start(
+                *arguments, stdout=stdout.fileno(), stderr=stderr.fileno()
             )
         self.pid = self._process.pid
 

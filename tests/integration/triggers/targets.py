@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import pytest
+from tests.cache import built
 
 SOURCES = Path(__file__).parents[2] / "workloads"
 FLAGS = ("-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
@@ -92,19 +93,21 @@ class StartWorkload(Protocol):
     def __call__(self, *arguments: object) -> Workload: ...
 
 
-def compile_workload(name: str, directory: Path) -> Path:
-    """Compile tests/workloads/NAME.c."""
+def compile_workload(name: str) -> Path:
+    """The program of tests/workloads/NAME.c, compiled if its source is new."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler (cc): the workloads can't be compiled")
-    program = directory / name
-    done = subprocess.run(
-        [compiler, *FLAGS, "-o", program, SOURCES / f"{name}.c"], capture_output=True, text=True
-    )
-    if "sys/sdt.h" in done.stderr:
-        pytest.skip("<sys/sdt.h> is not there: install systemtap-sdt-dev")
-    assert done.returncode == 0, done.stderr
-    return program
+    source = SOURCES / f"{name}.c"
+
+    def make(folder: Path) -> None:
+        command = [compiler, *FLAGS, "-o", folder / name, source]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if "sys/sdt.h" in done.stderr:
+            pytest.skip("<sys/sdt.h> is not there: install systemtap-sdt-dev")
+        assert done.returncode == 0, done.stderr
+
+    return built(name, make, source, FLAGS) / name
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

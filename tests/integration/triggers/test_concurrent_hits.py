@@ -9,9 +9,9 @@ from bisect import bisect_left
 from itertools import pairwise
 
 import pytest
-from scale import scaled
 from sessions import HANGS_NS, session, trigger
 from targets import Hit, StartWorkload, Workload
+from tests.emulation import scaled
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.model import Sample, TriggerHit

@@ -1,8 +1,8 @@
 """While one window is reported the next ones are taken, and what is missed is counted."""
 
-from scale import scaled
 from sessions import HANGS_NS, StartCommand, session, trigger
 from targets import StartWorkload, Workload
+from tests.emulation import scaled
 
 from kernel_delay.capture._records import lib
 from kernel_delay.capture.plan import WindowPlan

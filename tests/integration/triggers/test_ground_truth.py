@@ -3,9 +3,9 @@
 from itertools import islice
 
 import pytest
-from scale import scaled
 from sessions import HANGS_NS, session, trigger
 from targets import Round, StartWorkload
+from tests.emulation import scaled
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.model import Sample

@@ -3,9 +3,9 @@
 import platform
 
 import pytest
-from scale import scaled
 from sessions import HANGS_NS, session, trigger
 from targets import StartWorkload
+from tests.emulation import scaled
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.probes.kernel_functions import KPROBE_PMU

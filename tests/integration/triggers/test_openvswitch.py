@@ -12,11 +12,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from scale import scaled
 from sessions import Command, StartCommand
 from targets import HANGS_S, wait_until
 from tests import ovs_with_usdt
 from tests.debian import DebianError
+from tests.emulation import scaled
 from tests.integration.probes.hit_counter import counted, hits
 
 from kernel_delay.ovs.binaries import Binaries

@@ -1,8 +1,8 @@
-"""How many windows the tests take where the CPU is emulated, and everything is slow."""
+"""What tests do less of where the CPU is emulated, and everything is slow."""
 
 from pathlib import Path
 
-EMULATED_DIVISOR = 20
+DIVISOR = 20
 """QEMU's TCG runs a uprobe's trap, and all else, some 10 to 30 times slower than a CPU does."""
 
 
@@ -13,4 +13,4 @@ def is_emulated() -> bool:
 
 def scaled(count: int) -> int:
     """Return `count`, or where the CPU is emulated a twentieth of it."""
-    return count // EMULATED_DIVISOR if is_emulated() else count
+    return count // DIVISOR if is_emulated() else count

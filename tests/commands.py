@@ -1,0 +1,115 @@
+"""kernel-delay as its user runs it; where a Python takes seconds to start, in a fork."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn
+
+from kernel_delay.cli import main
+from tests.emulation import is_emulated
+
+KERNEL_DELAY = (sys.executable, "-m", "kernel_delay")
+
+
+class Fork:
+    """A fork of this process that is kernel-delay; the interface is subprocess.Popen's."""
+
+    def __init__(self, arguments: Sequence[str], stdout: int, stderr: int) -> None:
+        """Start it, with these descriptors."""
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become(arguments, stdout, stderr)
+
+    def poll(self) -> int | None:
+        """Its exit status if it has ended."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended, `timeout` seconds at most; its exit status."""
+        deadline = time.monotonic() + timeout if timeout is not None else None
+        while (status := self.poll()) is None:
+            left = 60.0 if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise subprocess.TimeoutExpired("kernel-delay", timeout or 0.0)
+            ends = os.pidfd_open(self.pid)
+            select.select([ends], [], [], left)
+            os.close(ends)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it, whatever it does."""
+        self.send_signal(signal.SIGKILL)
+
+
+Process = subprocess.Popen[bytes] | Fork
+
+
+class Done(NamedTuple):
+    """A command that has ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def start(
+    *arguments: object, stdout: int | None, stderr: int | None, within: Sequence[str] = ()
+) -> Process:
+    """Start it with these descriptors (None: this process's own).
+
+    `within` is a command that runs it as itself or as its child.
+    """
+    words = [str(argument) for argument in arguments]
+    if is_emulated() and not within:
+        return Fork(words, 1 if stdout is None else stdout, 2 if stderr is None else stderr)
+    null = subprocess.DEVNULL
+    return subprocess.Popen(
+        [*within, *KERNEL_DELAY, *words], stdin=null, stdout=stdout, stderr=stderr
+    )
+
+
+def run(*arguments: object, within: Sequence[str] = ()) -> Done:
+    """Run it to its end."""
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        process = start(*arguments, stdout=stdout.fileno(), stderr=stderr.fileno(), within=within)
+        status = process.wait()
+        stdout.seek(0)
+        stderr.seek(0)
+        return Done(status, stdout.read().decode(), stderr.read().decode())
+
+
+def _become(arguments: Sequence[str], stdout: int, stderr: int) -> NoReturn:
+    """Be the command with the descriptors; whatever it raises, don't go on as the tests."""
+    status = os.EX_SOFTWARE
+    try:
+        null = os.open(os.devnull, os.O_RDONLY)
+        for descriptor, number in ((null, 0), (os.dup(stdout), 1), (os.dup(stderr), 2)):
+            os.dup2(descriptor, number)
+        # A pipe of the tests' that stayed open here would not end there.
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        # As an interpreter has them whose output is no terminal.
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
+        status = main(arguments)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else os.EX_OK
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(status)
