@@ -13,6 +13,9 @@ from typing import NamedTuple, NoReturn
 from kernel_delay.cli import main
 from tests.emulation import is_emulated
 
+# What takes longer hangs. Emulated machines are slow.
+LIMIT_S = 200.0
+
 KERNEL_DELAY = (sys.executable, "-m", "kernel_delay")
 
 
@@ -87,7 +90,10 @@ def run(*arguments: object, within: Sequence[str] = ()) -> Done:
     """Run it to its end."""
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         process = start(*arguments, stdout=stdout.fileno(), stderr=stderr.fileno(), within=within)
-        status = process.wait()
+        try:
+            status = process.wait(LIMIT_S)
+        finally:
+            process.kill()
         stdout.seek(0)
         stderr.seek(0)
         return Done(status, stdout.read().decode(), stderr.read().decode())

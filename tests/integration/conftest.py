@@ -55,7 +55,7 @@ def busy_ovs(ovs: Instance) -> Iterator[Instance]:
         yield ovs
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def datapath(root_user: None, usdt_binaries: Binaries) -> Iterator[Instance]:
     """A bridge in the kernel that gets the packets that a test sends, and no others."""
     if not Path("/sys/module/openvswitch").exists():

@@ -1,14 +1,18 @@
-"""Open vSwitch on the kernel's datapath, with USDT probes, under real upcalls."""
+"""Open vSwitch on the kernel's datapath, with USDT probes, under real upcalls and streams."""
 
+import contextlib
 import json
-import subprocess
-import sys
+import re
+import shutil
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hosts
 import pytest
+from tests import commands
 
 from kernel_delay.ovs.binaries import Binaries
 from kernel_delay.ovs.instance import Instance
@@ -16,7 +20,9 @@ from kernel_delay.ovs.traffic import Traffic
 
 NEW_FLOWS_PER_S = 200
 SAMPLE_TIME_S = 2.0
-WAIT_S = 30.0
+WAIT_S = 60.0
+CONNECTIONS = 8
+BYTES = 100_000
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +41,13 @@ def upcalls(root_user: None, usdt_binaries: Binaries) -> Iterator[Instance]:
 def sample(upcalls: Instance) -> Any:
     """What the command measured of it, as JSON; the flows are deleted before, so all miss."""
     upcalls.appctl("dpctl/del-flows")
-    command = [sys.executable, "-m", "kernel_delay", "--pid", str(upcalls.pid), "--json", "-"]
-    done = subprocess.run(
-        [*command, "--sample-time", str(SAMPLE_TIME_S)], capture_output=True, text=True
-    )
+    return measured(upcalls)
+
+
+def measured(ovs: Instance) -> Any:
+    """What the command says of it, as JSON."""
+    options = ("--sample-time", SAMPLE_TIME_S, "--json", "-")
+    done = commands.run("--pid", ovs.pid, *options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -75,3 +84,75 @@ def test_revalidators_dump_flows(sample: Any) -> None:
 
 def test_nothing_is_lost(sample: Any) -> None:
     assert sample["lost"]["map_entries"] == 0
+
+
+@pytest.fixture(scope="module")
+def network(datapath: Instance) -> Iterator[hosts.Hosts]:
+    """Two hosts on a bridge, where no one else sends."""
+    for program in ("ping", "iperf3"):
+        if not shutil.which(program):
+            pytest.skip(f"{program} is not installed")
+    with hosts.hosts(datapath) as network:
+        yield network
+
+
+@contextlib.contextmanager
+def deleting_flows(ovs: Instance) -> Iterator[None]:
+    """Delete the datapath's flows again and again meanwhile."""
+    done = threading.Event()
+
+    def delete() -> None:
+        while not done.wait(0.1):
+            ovs.appctl("dpctl/del-flows")
+
+    deleting = threading.Thread(target=delete)
+    deleting.start()
+    try:
+        yield
+    finally:
+        done.set()
+        deleting.join()
+
+
+def ports_of_flows(ovs: Instance, protocol: str) -> set[str]:
+    """The source ports of the datapath's flows to iperf3's server."""
+    flows = ovs.appctl("dpctl/dump-flows", "system@ovs-system")
+    return set(re.findall(rf"{protocol}\(src=(\d+),dst=5201\)", flows))
+
+
+def upcalls_in(sample: Any) -> int:
+    return sum(upcalls["count"] for upcalls in sample["upcalls"] if upcalls["error"] == 0)
+
+
+def test_each_ping_is_answered_also_while_flows_are_deleted(
+    datapath: Instance, network: hosts.Hosts
+) -> None:
+    assert network.ping(5) == 5
+    with deleting_flows(datapath):
+        assert network.ping(5) == 5
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_connections_are_flows_and_when_these_are_deleted_upcalls(
+    protocol: str, datapath: Instance, network: hosts.Hosts
+) -> None:
+    options = ("--udp", "--bitrate", "500K") if protocol == "udp" else ()
+    before = network.received_bytes()
+    with network.iperf3("--parallel", str(CONNECTIONS), *options):
+        deadline = time.monotonic() + WAIT_S
+        while len(ports_of_flows(datapath, protocol)) < CONNECTIONS:
+            assert time.monotonic() < deadline, "not each connection has a flow"
+        undisturbed = measured(datapath)
+        with deleting_flows(datapath):
+            disturbed = measured(datapath)
+    assert network.received_bytes() - before > BYTES
+    # The kernel asks about a packet that has no flow, and about no other.
+    assert upcalls_in(disturbed) >= CONNECTIONS
+    assert upcalls_in(disturbed) > upcalls_in(undisturbed)
+    calls = {
+        call["name"]
+        for handler in threads_named(disturbed, "handler")
+        for call in handler["syscalls"]
+        if call["count"]
+    }
+    assert calls >= {"recvmsg", "sendmsg"}

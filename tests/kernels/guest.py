@@ -19,6 +19,11 @@ GUEST_SCRIPT = Path(__file__).with_name("guest.sh")
 KVM_BOOT_LIMIT_S = 20
 TCG_BOOT_LIMIT_S = 120
 
+# With a thread for each CPU, what one CPU writes over code that another one just translates is
+# lost (QEMU 7.2): the kernel, which changes its code for each tracepoint that is switched on or
+# off, then dies of the breakpoint it put there meanwhile ("Oops: int3").
+ONE_THREAD = "-accel tcg,thread=single"
+
 
 class GuestError(Exception):
     """The guest did not boot, hung, died before its command ended, or was stopped."""
@@ -100,8 +105,12 @@ class Guest:
             "--verbose",  # without it and without a terminal, the guest waits for udev
             "--cpus=2",
             "--memory=2G",
+            # QEMU gives all CPUs one time stamp counter. A guest that, on a busy host, takes
+            # them for several asks a device for the time, and the vDSO can't.
+            "--append=tsc=reliable",
             f"--rwdir={self.results}",
             f"--qemu-opts={cached_host_files}",
+            *([] if self.kvm else [f"--qemu-opts={ONE_THREAD}"]),
             f"--run={self.image.vmlinuz}",
             "--",
             shlex.join(script),

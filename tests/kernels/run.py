@@ -32,8 +32,8 @@ def main() -> int:
     console = Console(stderr=True)
     try:
         images = [fetch(kernel) for kernel in _chosen(options.kernel)]
-        ovs = ovs_with_usdt.build()
-    except DebianError as error:
+        binaries = _open_vswitches()
+    except (DebianError, subprocess.CalledProcessError) as error:
         console.print(f"test-kernels: {error}", markup=False)
         return 1
     _compile_tests()
@@ -47,7 +47,7 @@ def main() -> int:
 
     def test(image: Image) -> KernelRun:
         start = time.monotonic()
-        run = _test(Guest(image, kvm, _results_of(image), stop), ovs, options)
+        run = _test(Guest(image, kvm, _results_of(image), stop), binaries, options)
         verdict = "passed" if run.passed else f"FAILED: {run.failure or 'see the table'}"
         console.print(
             f"{image.kernel.name} ({image.release}): {verdict}, "
@@ -83,6 +83,14 @@ def _chosen(names: list[str] | None) -> list[Kernel]:
     return chosen
 
 
+def _open_vswitches() -> list[str]:
+    """Where the tests find them, as variables: Debian's own one, and one with USDT probes."""
+    script = REPOSITORY / "setup" / "openvswitch.sh"
+    debian = subprocess.run([script], check=True, stdout=subprocess.PIPE, text=True).stdout
+    probes = ovs_with_usdt.build()
+    return [f"KERNEL_DELAY_OVS={debian.strip()}", f"KERNEL_DELAY_USDT_OVS={probes}"]
+
+
 def _compile_tests() -> None:
     """Have pytest keep its form of the tests, which an emulated CPU takes a minute to make."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
@@ -94,11 +102,11 @@ def _results_of(image: Image) -> Path:
     return RESULTS / image.release
 
 
-def _test(guest: Guest, ovs: Path, options: argparse.Namespace) -> KernelRun:
+def _test(guest: Guest, open_vswitches: list[str], options: argparse.Namespace) -> KernelRun:
     name, release = guest.image.kernel.name, guest.image.release
     junit = guest.results / "junit.xml"
     command = [
-        *("env", f"KERNEL_DELAY_OVS={ovs}", f"KERNEL_DELAY_USDT_OVS={ovs}", sys.executable),
+        *("env", *open_vswitches, sys.executable),
         *("-m", "pytest", "-p", "no:cacheprovider", "-v", "--color=no", "--durations=10"),
         f"--junit-xml={junit}",
         *(options.pytest or guest_tests()),

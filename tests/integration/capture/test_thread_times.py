@@ -272,16 +272,6 @@ def test_who_had_the_lock(start_workload: StartWorkload, measure: Measure) -> No
     assert not thread(sample, seen["holder"]).lock_waits
 
 
-def test_page_faults_are_counted(start_workload: StartWorkload, measure: Measure) -> None:
-    workload = start_workload("maps", CPU, SHORT_NS)
-    sample, seen = measure(workload)
-    faults = thread(sample, workload.pid).page_faults
-    if faults is None:
-        pytest.skip("this kernel takes no fentry program: page faults can't be told apart")
-    assert faults.count >= seen["touched"]
-    assert faults.on_cpu_ns > 0
-
-
 def test_without_accounting_there_are_the_tables_alone(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:

@@ -1,0 +1,74 @@
+"""Page faults: how many and how long, against what the process itself and its server know."""
+
+import os
+from typing import Any
+
+import pytest
+from captures import Measure, thread
+from workload import StartWorkload, undisturbed
+
+from kernel_delay.model import PageFaults, Sample, Thread
+
+CPU = max(os.sched_getaffinity(0))
+
+# Pages of the stack and of libc that are touched in the window, besides the workload's own.
+OTHERS = 40
+
+# A fault is tried again with another lock held when the memory area is new to the kernel, and
+# when it slept (VM_FAULT_RETRY; arch/x86/mm/fault.c:do_user_addr_fault(), 5.14 to 7.2).
+TRIES = 3
+
+
+def faults_of(measured: Thread) -> PageFaults:
+    if measured.page_faults is None:
+        pytest.skip("this kernel takes no fentry program: page faults can't be told apart")
+    return measured.page_faults
+
+
+def taken(
+    start_workload: StartWorkload, measure: Measure, kind: str, count: int, length_ns: int = 0
+) -> tuple[Sample, int, dict[str, Any]]:
+    """What was measured, of which thread, and what the workload saw."""
+    workload = start_workload("faults", CPU, kind, count, length_ns, within=undisturbed())
+    sample, seen = measure(workload)
+    assert seen["faults"] >= count
+    return sample, workload.pid, seen
+
+
+def test_each_is_counted(start_workload: StartWorkload, measure: Measure) -> None:
+    sample, tid, seen = taken(start_workload, measure, "small", 4000)
+    faults = faults_of(thread(sample, tid))
+    assert seen["faults"] <= faults.count <= seen["faults"] + OTHERS
+    assert faults.on_cpu_ns > 0
+
+
+def test_their_time_is_the_kernels(start_workload: StartWorkload, measure: Measure) -> None:
+    count = 64
+    sample, tid, seen = taken(start_workload, measure, "huge", count)
+    measured = thread(sample, tid)
+    faults = faults_of(measured)
+    if not os.path.exists("/sys/kernel/mm/transparent_hugepage"):
+        pytest.skip("this kernel has no huge pages")
+    assert measured.time is not None
+    # To clear a huge page takes most of all that the thread does.
+    assert faults.on_cpu_ns > 2 * measured.time.user_ns
+    assert faults.on_cpu_ns <= measured.time.kernel_ns
+    mean_ns = faults.on_cpu_ns / faults.count
+    assert faults.on_cpu_ns <= seen["took_ns"] + OTHERS * mean_ns
+    (found,) = (finding for finding in sample.verdict if finding.rule == "page_faults")
+    assert found.tid == tid
+
+
+def test_one_that_sleeps_is_blocked_as_long(
+    start_workload: StartWorkload, measure: Measure
+) -> None:
+    count, length_ns = 20, 5_000_000
+    sample, tid, seen = taken(start_workload, measure, "served", count, length_ns)
+    measured = thread(sample, tid)
+    faults = faults_of(measured)
+    assert seen["faults"] <= faults.count <= TRIES * count + OTHERS
+    assert count * length_ns <= faults.blocked_ns <= seen["took_ns"]
+    assert measured.time is not None
+    assert faults.blocked_ns <= measured.time.blocked_ns
+    (found,) = (finding for finding in sample.verdict if finding.rule == "page_faults")
+    assert "of which it slept" in found.text
