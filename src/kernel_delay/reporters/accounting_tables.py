@@ -10,6 +10,14 @@ SHOWN_TAKERS = 10
 
 PERCENTILES = (0.5, 0.9, 0.99)
 
+PERCENTILE_COLUMNS = row(f"{'NAME':20} {'COUNT':>10}", "P50 ns", "P90 ns", "P99 ns", "MAX ns")
+TIME_COLUMNS = row(f"{'STATE':20}", "TOTAL ns") + f"  {'%':>7}"
+SYSCALL_COLUMNS = row(
+    f"{'NAME':20} {'NUMBER':>6}", "ON CPU ns", "READY ns", "BLOCKED ns", "STOPPED ns"
+)
+TAKER_COLUMNS = row(f"{'NAME':20} {'TID':>10}  {'COUNT':>10}", "TOTAL ns") + f"  {'%':>7}"
+LOCK_COLUMNS = row(f"{'HELD BY':20} {'TID':>10}  {'COUNT':>10}", "TOTAL ns", "LOCK")
+
 
 def accounting_tables(thread: Thread) -> tuple[Table, ...]:
     """The thread's tables, in the order of the report."""
@@ -34,8 +42,7 @@ def percentile_table(thread: Thread) -> Table:
         if intervals is not None and intervals.histogram:
             counted = (intervals.count, intervals.histogram, intervals.max_ns)
             rows.append(_percentiles(name, *counted))
-    columns = row(f"{'NAME':20} {'COUNT':>10}", "P50 ns", "P90 ns", "P99 ns", "MAX ns")
-    return Table("[PERCENTILES]", columns, rows)
+    return Table("[PERCENTILES]", PERCENTILE_COLUMNS, rows)
 
 
 def _percentiles(name: str, count: int, histogram: Histogram, max_ns: int) -> str:
@@ -62,7 +69,7 @@ def _time(thread: Thread, time: ThreadTime) -> Table:
     window_ns = sum(ns for _, ns in parts)
     rows = [_share(f"{name:20}", ns, window_ns) for name, ns in parts if ns]
     rows.append(_share(f"{'TOTAL:':20}", window_ns, window_ns))
-    return Table("[TIME ACCOUNTING]", row(f"{'STATE':20}", "TOTAL ns") + f"  {'%':>7}", rows)
+    return Table("[TIME ACCOUNTING]", TIME_COLUMNS, rows)
 
 
 def _share(first: str, ns: int, whole_ns: int) -> str:
@@ -80,8 +87,7 @@ def _syscalls(calls: tuple[SyscallStats, ...]) -> Table:
         times = (call.on_cpu_ns, call.ready_ns, call.blocked_ns, call.stopped_ns)
         first = f"{_name(call):20.20} {call.number:6}"
         rows.append(row(first, *(f"{ns or 0:,}" for ns in times)))
-    columns = row(f"{'NAME':20} {'NUMBER':>6}", "ON CPU ns", "READY ns", "BLOCKED ns", "STOPPED ns")
-    return Table("[SYSCALL TIME ACCOUNTING]", columns, rows)
+    return Table("[SYSCALL TIME ACCOUNTING]", SYSCALL_COLUMNS, rows)
 
 
 def _all_ns(call: SyscallStats) -> int:
@@ -98,8 +104,7 @@ def _cpu_taken_by(takers: tuple[CpuTaker, ...], ready_ns: int) -> Table:
     if others := takers[SHOWN_TAKERS:]:
         first = f"{'OTHERS:':20} {'':10}  {sum(taker.waits for taker in others):10}"
         rows.append(_share(first, sum(taker.ns for taker in others), ready_ns))
-    columns = row(f"{'NAME':20} {'TID':>10}  {'COUNT':>10}", "TOTAL ns") + f"  {'%':>7}"
-    return Table("[CPU TAKEN BY]", columns, rows)
+    return Table("[CPU TAKEN BY]", TAKER_COLUMNS, rows)
 
 
 def _lock_waits(waits: tuple[LockWait, ...]) -> Table:
@@ -107,5 +112,4 @@ def _lock_waits(waits: tuple[LockWait, ...]) -> Table:
     for wait in waits[:SHOWN_TAKERS]:
         first = f"{printable(wait.name):20.20} {wait.tid:10}  {wait.waits:10}"
         rows.append(row(first, f"{wait.ns:,}", f"{wait.address:#x}"))
-    columns = row(f"{'HELD BY':20} {'TID':>10}  {'COUNT':>10}", "TOTAL ns", "LOCK")
-    return Table("[LOCK WAITS]", columns, rows)
+    return Table("[LOCK WAITS]", LOCK_COLUMNS, rows)

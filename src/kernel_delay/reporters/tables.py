@@ -13,6 +13,20 @@ from kernel_delay.model import HardIrqStats, Intervals, SoftIrqStats, SyscallSta
 from kernel_delay.printable import printable
 
 
+def row(first: str, *times: str) -> str:
+    """A row of any of the tables: `first`, then each time in a column of 16."""
+    return first + "".join(f"  {time:>16}" for time in times)
+
+
+SYSCALLS_COLUMNS = row(f"{'NAME':20} {'NUMBER':>6}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
+LONG_POLL_COLUMNS = row(f"{'COUNT':10}", "AVERAGE ns", "MIN ns", "MAX ns")
+RUN_COLUMNS = row(f"{'SCHED_CNT':10}", "TOTAL ns", "MIN ns", "MAX ns")
+READY_COLUMNS = row(f"{'SCHED_CNT':10}", "TOTAL ns", "MAX ns")
+STOPPED_COLUMNS = row(f"{'STOP_CNT':10}", "TOTAL ns", "MAX ns")
+HARD_IRQS_COLUMNS = row(f"{'NAME':20}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
+SOFT_IRQS_COLUMNS = row(f"{'NAME':20} {'VECT_NR':>7}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
+
+
 class Table(NamedTuple):
     """A section of a thread's report.
 
@@ -50,8 +64,7 @@ def _syscalls(syscalls: Iterable[SyscallStats]) -> Table:
     counted = [call for call in syscalls if call.name != "poll"]
     if counted:
         rows.append(_total(f"{'TOTAL( - poll):':20} {'':6}", counted))
-    columns = row(f"{'NAME':20} {'NUMBER':>6}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
-    return Table("[SYSCALL STATISTICS]", columns, rows, always=True)
+    return Table("[SYSCALL STATISTICS]", SYSCALLS_COLUMNS, rows, always=True)
 
 
 def _long_poll(polls: Intervals | None) -> Table:
@@ -60,8 +73,7 @@ def _long_poll(polls: Intervals | None) -> Table:
         average_ns = polls.total_ns // polls.count
         times = (f"{average_ns:,}", f"{polls.min_ns:,}", f"{polls.max_ns:,}")
         rows.append(row(f"{polls.count:10}", *times))
-    columns = row(f"{'COUNT':10}", "AVERAGE ns", "MIN ns", "MAX ns")
-    return Table("[LONG POLL STATISTICS]", columns, rows)
+    return Table("[LONG POLL STATISTICS]", LONG_POLL_COLUMNS, rows)
 
 
 def _run(runs: Intervals | None) -> Table:
@@ -69,18 +81,15 @@ def _run(runs: Intervals | None) -> Table:
     if runs is not None:
         times = (f"{runs.total_ns:,}", f"{runs.min_ns:,}", f"{runs.max_ns:,}")
         rows.append(row(f"{runs.count:10}", *times))
-    columns = row(f"{'SCHED_CNT':10}", "TOTAL ns", "MIN ns", "MAX ns")
-    return Table("[THREAD RUN STATISTICS]", columns, rows, always=True)
+    return Table("[THREAD RUN STATISTICS]", RUN_COLUMNS, rows, always=True)
 
 
 def _ready(waits: Intervals | None) -> Table:
-    columns = row(f"{'SCHED_CNT':10}", "TOTAL ns", "MAX ns")
-    return Table("[THREAD READY STATISTICS]", columns, _total_and_max(waits), always=True)
+    return Table("[THREAD READY STATISTICS]", READY_COLUMNS, _total_and_max(waits), always=True)
 
 
 def _stopped(stops: Intervals | None) -> Table:
-    columns = row(f"{'STOP_CNT':10}", "TOTAL ns", "MAX ns")
-    return Table("[THREAD STOPPED STATISTICS]", columns, _total_and_max(stops))
+    return Table("[THREAD STOPPED STATISTICS]", STOPPED_COLUMNS, _total_and_max(stops))
 
 
 def _hard_irqs(irqs: Iterable[HardIrqStats]) -> Table:
@@ -90,8 +99,7 @@ def _hard_irqs(irqs: Iterable[HardIrqStats]) -> Table:
         rows.append(row(first, f"{irq.total_ns:,}", f"{irq.max_ns:,}"))
     if rows:
         rows.append(_total(f"{'TOTAL:':20}", irqs))
-    columns = row(f"{'NAME':20}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
-    return Table("[HARD IRQ STATISTICS]", columns, rows)
+    return Table("[HARD IRQ STATISTICS]", HARD_IRQS_COLUMNS, rows)
 
 
 def _soft_irqs(irqs: Iterable[SoftIrqStats]) -> Table:
@@ -102,8 +110,7 @@ def _soft_irqs(irqs: Iterable[SoftIrqStats]) -> Table:
         rows.append(row(first, f"{irq.total_ns:,}", f"{irq.max_ns:,}"))
     if rows:
         rows.append(_total(f"{'TOTAL:':20} {'':7}", irqs))
-    columns = row(f"{'NAME':20} {'VECT_NR':>7}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
-    return Table("[SOFT IRQ STATISTICS]", columns, rows)
+    return Table("[SOFT IRQ STATISTICS]", SOFT_IRQS_COLUMNS, rows)
 
 
 def _total_and_max(intervals: Intervals | None) -> list[str]:
@@ -116,8 +123,3 @@ def _total(first: str, stats: Iterable[SyscallStats | HardIrqStats | SoftIrqStat
     """The row that sums up `stats`, `first` being what stands before its count."""
     count = sum(s.count for s in stats)
     return row(f"{first}  {count:10}", f"{sum(s.total_ns for s in stats):,}")
-
-
-def row(first: str, *times: str) -> str:
-    """A row of any of the tables: `first`, then each time in a column of 16."""
-    return first + "".join(f"  {time:>16}" for time in times)
