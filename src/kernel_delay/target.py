@@ -1,8 +1,9 @@
-"""Which process is to be measured, and what its threads are called: /proc only."""
+"""Which process is to be measured: /proc only."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 
@@ -17,6 +18,8 @@ PF_KTHREAD = 0x0020_0000
 
 # include/linux/proc_ns.h (6.18), PROC_PID_INIT_INO: the first PID namespace's inode.
 PROC_PID_INIT_INO = 0xEFFF_FFFC
+
+PidNamespace = Literal["first", "inner", "foreign"]
 
 
 class ProcessTarget(Struct, frozen=True):
@@ -45,8 +48,13 @@ def find_target(pid: int | None) -> ProcessTarget:
 
     Raises NoInputError where there is no such process or it has exited,
     UsageError where several are named ovs-vswitchd, UnavailableError for a
-    kernel thread.
+    kernel thread, or where /proc is of another PID namespace.
     """
+    if pid_namespace() == "foreign":
+        raise UnavailableError(
+            "/proc is of another PID namespace than kernel-delay: mount its own,"
+            " or start the container with --pid=host"
+        )
     if pid is None:
         pid = _only_process_named(DEFAULT_COMM)
     try:
@@ -55,19 +63,19 @@ def find_target(pid: int | None) -> ProcessTarget:
         raise NoInputError(f"there is no process {pid}{_namespace_hint()}") from None
 
 
-def thread_names(pid: int) -> dict[int, str]:
-    """The name of each thread that process `pid` has now, by thread id.
+def pid_namespace() -> PidNamespace:
+    """Whose processes /proc shows: of the first namespace, of an inner one, of a foreign one.
 
-    A thread that goes while this reads is left out; so is every one of a
-    process that has gone.
+    A foreign one is not this process's: no PID means there what it means here.
     """
-    names = {}
-    for tid in _numbers_in(PROC / str(pid) / "task"):
-        try:
-            names[tid] = _comm(PROC / str(pid) / "task" / str(tid))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return names
+    # Another namespace's /proc calls this process by another number, or does not know it.
+    try:
+        if int(os.readlink(PROC / "self")) != os.getpid():
+            return "foreign"
+        inode = os.stat(PROC / "self/ns/pid").st_ino
+    except OSError:
+        return "foreign"
+    return "first" if inode == PROC_PID_INIT_INO else "inner"
 
 
 def _examine(pid: int) -> ProcessTarget:
@@ -157,9 +165,6 @@ def _numbers_in(directory: Path) -> Iterator[int]:
 
 def _namespace_hint() -> str:
     """What to add to "no such process" where only a part of the machine's are seen."""
-    try:
-        if os.stat(PROC / "self/ns/pid").st_ino == PROC_PID_INIT_INO:
-            return ""
-    except OSError:
+    if pid_namespace() == "first":
         return ""
     return " in this PID namespace (start the container with --pid=host to see all)"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.errors import NoInputError, UnavailableError
-from kernel_delay.target import find_target, thread_names
+from kernel_delay.target import find_target
 
 PF_KTHREAD = 0x0020_0000
 
@@ -78,7 +78,6 @@ def test_process_without_its_first_thread_still_lives() -> None:
     try:
         wait_until(lambda: state(process.pid) == "Z", "the first thread's exit")
         assert find_target(process.pid).pid == process.pid
-        assert len(thread_names(process.pid)) == 2
     finally:
         process.kill()
         process.wait()
@@ -101,21 +100,6 @@ def test_name_with_brackets_is_not_taken_for_a_state(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
-
-
-def test_names_of_threads_are_those_of_the_kernel(other_thread: int) -> None:
-    rename = Path(f"/proc/self/task/{other_thread}/comm")
-    rename.write_bytes(b"ev\nil\x1b[31m")
-    assert thread_names(os.getpid())[other_thread] == "ev\nil\x1b[31m"
-    rename.write_bytes(b"\xff\xfe \xe6\x97\xa5")
-    assert thread_names(os.getpid())[other_thread] == "\\xff\\xfe 日"
-    assert set(thread_names(os.getpid())) == {int(t) for t in os.listdir("/proc/self/task")}
-
-
-def test_names_of_a_process_that_is_gone_are_none() -> None:
-    process = subprocess.Popen(["true"])
-    process.wait()
-    assert thread_names(process.pid) == {}
 
 
 def test_without_pid_the_one_vswitchd_is_found(

@@ -1,8 +1,6 @@
 """The user's rights and the machine's limits: facts of /proc and /sys, and what they mean."""
 
-import os
 from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct
 
@@ -15,11 +13,9 @@ from kernel_delay.preflight import (
     missing_capabilities,
     process_status,
 )
-from kernel_delay.target import PROC_PID_INIT_INO
+from kernel_delay.target import PidNamespace, pid_namespace
 
 AS_ROOT = f"run as root, in a container with {CONTAINER_OPTIONS}"
-
-PidNamespace = Literal["first", "inner", "foreign"]
 
 
 class MachineFacts(Struct, frozen=True):
@@ -44,7 +40,7 @@ def read_machine_facts() -> MachineFacts:
         first_user_namespace=in_first_user_namespace(),
         seccomp=process_status("Seccomp"),
         lockdown=_read(LOCKDOWN),
-        pid_namespace=_pid_namespace(),
+        pid_namespace=pid_namespace(),
     )
 
 
@@ -138,17 +134,6 @@ def _seccomp(facts: MachineFacts) -> Finding:
         cost="if it blocks bpf(2) or perf_event_open(2), nothing can be measured",
         remedy=f"start the container with {CONTAINER_OPTIONS}",
     )
-
-
-def _pid_namespace() -> PidNamespace:
-    # Another namespace's /proc calls this process by another number, or does not know it.
-    try:
-        if int(os.readlink("/proc/self")) != os.getpid():
-            return "foreign"
-        inode = os.stat("/proc/self/ns/pid").st_ino
-    except OSError:
-        return "foreign"
-    return "first" if inode == PROC_PID_INIT_INO else "inner"
 
 
 def _read(path: Path) -> str | None:

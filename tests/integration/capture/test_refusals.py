@@ -11,10 +11,10 @@ from workload import StartWorkload, compile_workload, known_syscall
 GETPPID = known_syscall("getppid")
 
 
-def refused(*within: str) -> str:
+def refused(*within: str, status: int = os.EX_NOPERM) -> str:
     """Run a capture of this process that can't be; the line it says."""
     result = commands.run("--pid", os.getpid(), "--sample-time", "0.01", within=within)
-    assert result.returncode == os.EX_NOPERM
+    assert result.returncode == status
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()
     return line
@@ -33,6 +33,13 @@ def test_a_seccomp_filter_is_told_of() -> None:
 
     assert "seccomp" in line
     assert "--privileged --pid=host" in line
+
+
+@pytest.mark.usefixtures("measurable")
+def test_no_pid_is_taken_from_another_namespaces_proc() -> None:
+    line = refused("unshare", "--pid", "--fork", status=os.EX_UNAVAILABLE)
+
+    assert "/proc is of another PID namespace" in line
 
 
 def test_a_memory_lock_limit_of_nothing_is_no_error(
