@@ -157,6 +157,15 @@ def test_plain_text_does_not_import_rich() -> None:
     assert result.stdout == "False\n", result.stderr
 
 
+def test_a_capture_without_events_does_not_import_symbols() -> None:
+    script = (
+        "import sys, kernel_delay.capture.session, kernel_delay.reporters.text\n"
+        "print('kernel_delay.symbols' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert result.stdout == "False\n", result.stderr
+
+
 def help_to(stdout: int, unbuffered: str) -> subprocess.CompletedProcess[str]:
     """Print the help; buffered, it meets a write error only when it is flushed."""
     env = os.environ | {"PYTHONUNBUFFERED": unbuffered}

@@ -5,23 +5,25 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct, structs
 
 from kernel_delay.capture._records import ffi, lib
 from kernel_delay.capture.collector import Collector
-from kernel_delay.capture.events import EventsOfWindow, EventStore, Progress
 from kernel_delay.capture.plan import EventPlan, TriggerPoints, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.schedule import Over, TriggeredWindows, timed_windows
-from kernel_delay.capture.upcall_counters import UpcallCounters, open_counters
 from kernel_delay.capture.waiting import watch
 from kernel_delay.capture.windows import Windows
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.libbpf import start_log
 from kernel_delay.model import EndedBy, Lost, Sample, Target, Thread, TriggerHit, Window
 from kernel_delay.target import DEFAULT_COMM, ProcessTarget
+
+if TYPE_CHECKING:
+    from kernel_delay.capture.events import EventsOfWindow, EventStore, Progress
+    from kernel_delay.capture.upcall_counters import UpcallCounters
 
 
 class SessionOptions(Struct, frozen=True):
@@ -49,7 +51,7 @@ class Session:
         plan: WindowPlan,
         options: SessionOptions,
         tell: Callable[[str], None] = lambda text: None,
-        progress: Progress = lambda done, total: None,
+        progress: "Progress" = lambda done, total: None,
     ) -> None:
         """Prepare; entering the session loads and attaches.
 
@@ -78,19 +80,26 @@ class Session:
             self._closing.enter_context(self._programs)
             self._windows = Windows(self._programs.control)
             self._collector = Collector(self._programs)
-            self._events: EventStore | None = None
-            if events:
-                self._events = EventStore(self._programs, self._target.pid, events, self._progress)
-                self._closing.callback(self._events.close)
-                if reason := self._events.nameless():
-                    self._tell(reason)
+            self._events = self._store_events(events) if events else None
             self._upcalls = self._count_upcalls()
             failing.pop_all()
         return self
 
-    def _count_upcalls(self) -> UpcallCounters | None:
+    def _store_events(self, plan: EventPlan) -> "EventStore":
+        # Symbols and their libraries are for events alone.
+        from kernel_delay.capture.events import EventStore
+
+        store = EventStore(self._programs, self._target.pid, plan, self._progress)
+        self._closing.callback(store.close)
+        if reason := store.nameless():
+            self._tell(reason)
+        return store
+
+    def _count_upcalls(self) -> "UpcallCounters | None":
         if not self._options.upcalls or self._target.comm != DEFAULT_COMM:
             return None
+        from kernel_delay.capture.upcall_counters import open_counters
+
         try:
             counters = open_counters(self._target.pid, self._programs)
         except KernelDelayError as error:
@@ -154,7 +163,7 @@ class Session:
             lost=self._lost(taken),
         )
 
-    def _lost(self, events: EventsOfWindow | None) -> Lost:
+    def _lost(self, events: "EventsOfWindow | None") -> Lost:
         lost = self._collector.lost()
         if self._upcalls:
             lost = structs.replace(lost, upcalls=self._upcalls.lost())
