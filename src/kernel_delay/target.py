@@ -78,6 +78,11 @@ def pid_namespace() -> PidNamespace:
     return "first" if inode == PROC_PID_INIT_INO else "inner"
 
 
+def thread_count(pid: int) -> int:
+    """How many threads process `pid` has; 0 when it is gone."""
+    return sum(1 for _ in _numbers_in(PROC / str(pid) / "task"))
+
+
 def _examine(pid: int) -> ProcessTarget:
     stat = _stat(pid)
     if stat.flags & PF_KTHREAD:

@@ -20,14 +20,17 @@ from kernel_delay.capture.trigger_programs import (
 from kernel_delay.capture.windows import NEVER_NS
 from kernel_delay.libbpf import BpfError, BpfObject, Link, Notices, Program
 from kernel_delay.syscalls import POLLS, syscall_number
+from kernel_delay.target import thread_count
 
 # Sizes of the record rings, powers of two. Two windows' worth is needed, as
 # one is read while the next is open: 5,000 threads with a handful of syscalls
-# each fit, in 25 + 15 + 0.5 + 1 MiB of the kernel's memory.
+# each fit, in 23 + 16 + 0.4 + 1 MiB of the kernel's memory. A process of few
+# threads has half of that, for those and thousands that come and go.
 THREAD_RECORDS = 1 << 14
 SYSCALL_RECORDS = 1 << 16
 HARD_IRQ_RECORDS = 1 << 12
 HOLDER_RECORDS = 1 << 14
+FEW_THREADS = 1000
 
 ITERATORS = frozenset({"meet_threads", "tell_standings"})
 
@@ -82,7 +85,7 @@ class Programs:
             self._object = self._closing.enter_context(open_object("capture"))
             self._set_process(pid)
             self._set_accounting()
-            self._set_sizes()
+            self._set_sizes(pid)
             self._set_plan(plan)
             self._set_events(events)
             load_object(self._object)
@@ -210,15 +213,16 @@ class Programs:
         for name in FAULT_PROGRAMS:
             self._object.program(name).autoload = sees_faults
 
-    def _set_sizes(self) -> None:
+    def _set_sizes(self, pid: int) -> None:
+        halved = thread_count(pid) <= FEW_THREADS
         for ring, entries in (
             ("thread_records", THREAD_RECORDS),
             ("syscall_records", SYSCALL_RECORDS),
             ("hard_irq_records", HARD_IRQ_RECORDS),
             ("holder_records", HOLDER_RECORDS),
         ):
-            setattr(self._options(), ring, entries)
-            self._object.map(ring).max_entries = entries
+            setattr(self._options(), ring, entries >> halved)
+            self._object.map(ring).max_entries = entries >> halved
 
     def _set_plan(self, plan: WindowPlan) -> None:
         options = self._options()
