@@ -48,7 +48,7 @@ int libbpf_probe_bpf_map_type(enum bpf_map_type type, const void *options);
 
 struct bpf_object *bpf_object__open(const char *path);
 void bpf_object__close(struct bpf_object *object);
-int bpf_object__load(struct bpf_object *object);
+int load_object(struct bpf_object *object);
 struct bpf_program *bpf_object__next_program(const struct bpf_object *object,
                                              struct bpf_program *previous);
 struct bpf_map *bpf_object__find_map_by_name(const struct bpf_object *object, const char *name);

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -160,4 +161,15 @@ static int open_tracepoint(uint64_t id)
 	};
 
 	return syscall(SYS_perf_event_open, &attribute, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+/* Loading reads megabytes of the kernel's types, which glibc would keep when libbpf frees them. */
+int load_object(struct bpf_object *object)
+{
+	int result = bpf_object__load(object);
+
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
+	return result;
 }

@@ -62,7 +62,7 @@ class BpfObject:
 
     def load(self) -> None:
         """Create the maps and load the programs."""
-        result = lib.bpf_object__load(self._handle)
+        result = lib.load_object(self._handle)
         if result:
             raise bpf_error(f"loading {self._name}", -result)
 
