@@ -16,8 +16,8 @@ from tests.debian import DebianError, Suite
 
 SUITE = "trixie"
 PACKAGE = "openvswitch-source"
+PROBES = "--enable-usdt-probes"
 CONFIGURE = (
-    "--enable-usdt-probes",
     # None of these changes what is measured, and each needs one more library.
     "--disable-ssl",
     "--disable-libcapng",
@@ -37,30 +37,30 @@ PRODUCTS = {
 }
 
 
-def build() -> Path:
+def build(*, probes: bool = True) -> Path:
     """The prefix (sbin, bin, share) it is installed below, built if the cache has none.
 
-    Raises DebianError where the source can't be had or does not build.
+    Without `probes` it is the same in all else, to compare with. Raises
+    DebianError where the source can't be had or does not build.
     """
     with locked("ovs"):
         suite = Suite(SUITE)
-        prefix = cache_dir() / "ovs" / suite.version(PACKAGE)
+        name = suite.version(PACKAGE) + ("" if probes else "-without-probes")
+        prefix = cache_dir() / "ovs" / name
         if not prefix.exists():
-            _build(suite, prefix)
+            _build(suite, prefix, (PROBES, *CONFIGURE) if probes else CONFIGURE)
         return prefix
 
 
-def _build(suite: Suite, prefix: Path) -> None:
+def _build(suite: Suite, prefix: Path, options: tuple[str, ...]) -> None:
     work = prefix.with_name(prefix.name + ".build")
     shutil.rmtree(work, ignore_errors=True)
     suite.unpack(PACKAGE, work)
     source = work / "usr" / "src" / "openvswitch"
     log = prefix.with_name(prefix.name + ".log")
-    print(
-        f"Building Open vSwitch {prefix.name} with USDT probes (a minute or two)", file=sys.stderr
-    )
+    print(f"Building Open vSwitch {prefix.name} (a minute or two)", file=sys.stderr)
     with open(log, "wb") as output:
-        for command in _commands():
+        for command in _commands(options):
             done = subprocess.run(
                 command, cwd=source, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
@@ -75,14 +75,14 @@ def _build(suite: Suite, prefix: Path) -> None:
     shutil.rmtree(work)
 
 
-def _commands() -> list[list[str]]:
+def _commands(options: tuple[str, ...]) -> list[list[str]]:
     """Configure, then make the few programs used here; all of them would take thrice as long."""
     products = [file for files in PRODUCTS.values() for file in files]
     make = ["make", f"--jobs={len(os.sched_getaffinity(0))}"]
     # Automake makes BUILT_SOURCES only for its own targets, such as `all`. An --eval comes
     # before the Makefile, which sets the variable: hence the second expansion.
     generated = ["--eval=.SECONDEXPANSION:", "--eval=generated: $$(BUILT_SOURCES)", "generated"]
-    return [["./configure", *CONFIGURE], [*make, *generated], [*make, *products]]
+    return [["./configure", *options], [*make, *generated], [*make, *products]]
 
 
 if __name__ == "__main__":
