@@ -13,10 +13,10 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 SOURCES := $(shell find src meson.build pyproject.toml README.md LICENSE \
 	-name __pycache__ -prune -o -print)
 DIST := dist
-C_SOURCES := $(shell find src tests -name '*.[ch]')
+C_SOURCES := $(shell find src tests bench -name '*.[ch]')
 TEST_ROOMS := $(sort demo/ setup/ $(dir $(shell find tests -name '*.py')))
 
-.PHONY: build demo test test-host lint wheel clean packages-build packages-test
+.PHONY: build demo test test-host bench lint wheel clean packages-build packages-test packages-bench
 
 ## build: .venv/bin/kernel-delay
 build: .venv/.built
@@ -33,11 +33,16 @@ test-host: build packages-test .venv/.extra-test .venv/.extra-wheel
 	@ovs=$$(setup/openvswitch.sh); \
 	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(PYTEST_ARGS)
 
+## bench: what measuring costs, beside other tools, into docs/performance.md; BENCH_ARGS="--only own"
+bench: build packages-bench
+	@PYTHONPATH=$(CURDIR) exec $(BIN)/python -m bench $(BENCH_ARGS)
+
 ## lint: the style and the types of the sources
 lint: build packages-test .venv/.extra-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=src:.:tests/integration/symbols $(BIN)/mypy --explicit-package-bases --package bench
 	@# A test's neighbours are imported by their bare names, as pytest has it: room by room.
 	for room in $(TEST_ROOMS); do \
 		MYPYPATH=$$room $(BIN)/mypy --explicit-package-bases $$room*.py; done
@@ -56,6 +61,10 @@ clean:
 
 packages-build packages-test: packages-%:
 	@setup/debian-packages.sh setup/packages-$*.txt
+
+# Whom the bench compares with: it tells who is not there.
+packages-bench:
+	@setup/debian-packages.sh setup/packages-bench.txt || echo 'setup: the bench goes on without' >&2
 
 .venv/.python: pyproject.toml setup/python_packages.py | packages-build
 	@echo 'setup: installing Python packages in .venv' >&2

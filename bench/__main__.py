@@ -1,0 +1,75 @@
+"""`make bench`: measure, print, and write results.json and docs/performance.md."""
+
+import argparse
+import datetime
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.debian import DebianError
+
+from bench import machine, tables
+from bench.figures import Measured, Results
+from bench.measures.measure import Measure, Setting
+from bench.page import PAGE, render
+from bench.plan import MEASURES
+from bench.results import read_results, write_results
+from kernel_delay.errors import KernelDelayError
+
+
+def main() -> int:
+    """Read the command line; return the exit status."""
+    args = _arguments()
+    if os.geteuid() != 0:
+        print("bench: measuring needs root: run it with sudo", file=sys.stderr)
+        return os.EX_NOPERM
+    # So that `with` blocks end what they began.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    machine.mount_tracing()
+    wanted = [measure for measure in MEASURES if not args.only or measure.name in args.only]
+    try:
+        taken = {measure.name: _take(measure, args.rounds) for measure in wanted}
+    except (KernelDelayError, DebianError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return os.EX_UNAVAILABLE
+    if not args.print_only:
+        results = _merged(taken)
+        write_results(results)
+        PAGE.write_text(render(results))
+    return os.EX_OK
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench", description="what measuring costs")
+    names = [measure.name for measure in MEASURES]
+    parser.add_argument(
+        "--only", action="append", choices=names, help="this measure; may be given again"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="(default: 5)")
+    parser.add_argument("--print-only", action="store_true", help="don't write the results")
+    return parser.parse_args()
+
+
+def _take(measure: Measure, rounds: int) -> Measured:
+    print(f"bench: {measure.title}", file=sys.stderr, flush=True)
+    # Not below the current folder: that may be on 9p.
+    with tempfile.TemporaryDirectory(prefix="kernel-delay-bench-") as folder:
+        figures, absent = measure.take(Setting(rounds, Path(folder)))
+    when = datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes")
+    measured = Measured(when, machine.version(), tuple(figures), tuple(absent))
+    print("\n".join([f"\n## {measure.title}\n", *tables.of(measured)]), flush=True)
+    return measured
+
+
+def _merged(taken: dict[str, Measured]) -> Results:
+    """Keep the measures that this run left out, if they were made on this machine."""
+    here = machine.describe()
+    before = read_results()
+    kept = before.measures if before and before.machine == here else {}
+    return Results(here, {**kept, **taken})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

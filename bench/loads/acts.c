@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * acts FILE FIRST_CPU SECOND_CPU: two threads act as the lines on standard input
+ * say, until the next line: "calls 1" and "calls 2" make getppid(2) in so many
+ * threads, each on its CPU; "paced 1000" makes 1,000,000 a second in one thread;
+ * in "pings 2" both wake each other through pipes, on the first CPU; "rest 0"
+ * sleeps. Each line is answered once it is done. How long
+ * each batch of acts took goes to FILE, for the bench to read while it goes on.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define THREADS 2
+#define KEPT 65536
+#define CALLS 1024
+#define PINGS 128
+
+/* bench/loads.py reads these: one of each thread. */
+struct batches {
+	_Atomic uint64_t count;
+	uint64_t took_ns[KEPT];
+};
+
+enum work { REST, CALL, PACED, PING };
+
+static struct batches *batches;
+static int cpus[THREADS], there[2], back[2];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static _Atomic int work, wanted, thousands;
+static int busy;
+
+static void require(int holds, const char *what)
+{
+	if (holds)
+		return;
+	perror(what);
+	exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+static void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	require(!sched_setaffinity(0, sizeof(set), &set), "sched_setaffinity");
+}
+
+static void ping(char byte)
+{
+	require(write(there[1], &byte, 1) == 1 && read(back[0], &byte, 1) == 1, "ping");
+}
+
+static void echo(void)
+{
+	char more = 1;
+
+	while (more)
+		require(read(there[0], &more, 1) == 1 && write(back[1], &more, 1) == 1, "echo");
+}
+
+/* At even distances, and what is late is made up for; the clock is the vDSO's, no system call. */
+static void call_paced(uint64_t *due_ns)
+{
+	for (int i = 0; i < CALLS; i++) {
+		while (now_ns() < *due_ns)
+			;
+		syscall(SYS_getppid);
+		*due_ns += 1000000 / thousands;
+	}
+}
+
+static void act_until_told(int index, int what)
+{
+	struct batches *mine = &batches[index];
+	uint64_t due_ns = now_ns();
+
+	while (atomic_load_explicit(&work, memory_order_relaxed) == what) {
+		uint64_t start_ns = now_ns();
+
+		if (what == CALL)
+			for (int i = 0; i < CALLS; i++)
+				syscall(SYS_getppid);
+		else if (what == PACED)
+			call_paced(&due_ns);
+		else
+			for (int i = 0; i < PINGS; i++)
+				ping(1);
+		mine->took_ns[mine->count % KEPT] = now_ns() - start_ns;
+		mine->count++;
+	}
+	if (what == PING)
+		ping(0);
+}
+
+static void *worker(void *argument)
+{
+	int index = (intptr_t)argument;
+
+	for (;;) {
+		int what;
+
+		pthread_mutex_lock(&lock);
+		while (work == REST || index >= wanted)
+			pthread_cond_wait(&changed, &lock);
+		what = work;
+		busy++;
+		pthread_cond_broadcast(&changed);
+		pthread_mutex_unlock(&lock);
+
+		run_on(cpus[what == PING ? 0 : index]);
+		if (what == PING && index)
+			echo();
+		else
+			act_until_told(index, what);
+
+		pthread_mutex_lock(&lock);
+		busy--;
+		pthread_cond_broadcast(&changed);
+		pthread_mutex_unlock(&lock);
+	}
+	return NULL;
+}
+
+static int kind(const char *word)
+{
+	if (!strcmp(word, "calls"))
+		return CALL;
+	if (!strcmp(word, "paced"))
+		return PACED;
+	return strcmp(word, "pings") ? REST : PING;
+}
+
+static void set_work(int what, int number)
+{
+	int threads = what == PACED ? 1 : number;
+
+	pthread_mutex_lock(&lock);
+	work = REST;
+	while (busy)
+		pthread_cond_wait(&changed, &lock);
+	work = what;
+	thousands = number;
+	wanted = threads;
+	pthread_cond_broadcast(&changed);
+	while (busy < threads)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+int main(int argc, char **argv)
+{
+	int file = open(argv[1], O_RDWR | O_CREAT, 0600), number;
+	char word[8];
+
+	require(argc == 4 && file >= 0 && !ftruncate(file, THREADS * sizeof(*batches)), "file");
+	batches =
+		mmap(NULL, THREADS * sizeof(*batches), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	require(batches != MAP_FAILED && !pipe(there) && !pipe(back), "memory and pipes");
+	for (int i = 0; i < THREADS; i++) {
+		pthread_t thread;
+
+		cpus[i] = atoi(argv[2 + i]);
+		require(!pthread_create(&thread, NULL, worker, (void *)(intptr_t)i), "thread");
+	}
+	puts("ready");
+	fflush(stdout);
+	while (scanf("%7s %d", word, &number) == 2) {
+		set_work(kind(word), number);
+		puts("done");
+		fflush(stdout);
+	}
+	return 0;
+}

@@ -1,0 +1,1 @@
+"""What is measured: one module each, listed in bench/plan.py."""

@@ -1,0 +1,28 @@
+"""What a measure is, and what it is given."""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from msgspec import Struct
+
+from bench.figures import Absence, Figure
+
+
+class Setting(Struct, frozen=True):
+    """`rounds`: how often each thing is measured; `folder`: for files, gone afterwards."""
+
+    rounds: int
+    folder: Path
+
+
+class Measure(ABC):
+    """One table of the page."""
+
+    name: str
+    title: str
+    method: str
+    """How it is measured, for the page; a paragraph of Markdown."""
+
+    @abstractmethod
+    def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:
+        """Measure; return the figures, and the peers that could not be measured."""

@@ -1,0 +1,1 @@
+"""Whom kernel-delay is compared with: one class each."""

@@ -1,0 +1,35 @@
+"""The floor: programs that do nothing, attached where kernel-delay's are."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.peers.peer import Peer
+from kernel_delay.libbpf import BpfObject, start_log
+
+
+class Empty(Peer):
+    """Empty programs; for a process or another, it is all the same to them."""
+
+    name = "empty programs"
+
+    def __init__(self, compiled: Path) -> None:
+        """Take note of the object, of loads/empty.bpf.c."""
+        self._compiled = compiled
+
+    def lacking(self) -> str | None:
+        """Nothing that kernel-delay does without."""
+        return None
+
+    @contextlib.contextmanager
+    def attached(self, pid: int) -> Iterator[None]:
+        """Load and attach them until the end of the `with`."""
+        start_log(-1)
+        with BpfObject(self._compiled) as programs:
+            programs.load()
+            links = [program.attach() for program in programs.programs()]
+            try:
+                yield
+            finally:
+                for link in links:
+                    link.close()

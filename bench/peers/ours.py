@@ -1,0 +1,56 @@
+"""kernel-delay itself, as installed next to this Python."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.peers.peer import CommandPeer, ReportingPeer, in_system_call
+
+TOOL = Path(sys.executable).with_name("kernel-delay")
+
+
+class Ours(ReportingPeer):
+    """A capture, with options."""
+
+    def __init__(self, *options: str) -> None:
+        """Take note of the options."""
+        self.name = " ".join(["kernel-delay", *options])
+        self._options = options
+
+    def lacking(self) -> str | None:
+        """Nothing: the bench can't be started without."""
+        return None
+
+    def window(self, pid: int, seconds: float) -> list[str]:
+        """See `kernel-delay capture --help`."""
+        return [str(TOOL), "--pid", str(pid), "--sample-time", str(seconds), *self._options]
+
+    def ready(self, process: subprocess.Popen[bytes], said: bytes) -> bool:
+        """It sleeps in poll(2) or ppoll(2) only when the window is set."""
+        return _polls(process.pid)
+
+
+class OurCommand(CommandPeer):
+    """Another of its commands, until it is ended."""
+
+    def __init__(self, command: str, *options: str) -> None:
+        """Take note."""
+        self.name = f"kernel-delay {command}"
+        self._arguments = (command, *options)
+
+    def lacking(self) -> str | None:
+        """Nothing, as far as is known without trying."""
+        return None
+
+    def command(self, pid: int) -> list[str]:
+        """See `kernel-delay COMMAND --help`."""
+        command, *options = self._arguments
+        return [str(TOOL), command, "--pid", str(pid), *options]
+
+    def ready(self, process: subprocess.Popen[bytes], said: bytes) -> bool:
+        """It waits for events, then."""
+        return _polls(process.pid)
+
+
+def _polls(pid: int) -> bool:
+    return any(in_system_call(pid, name) for name in ("poll", "ppoll", "epoll_wait"))

@@ -1,0 +1,10 @@
+"""What `make bench` measures, in the order of the page."""
+
+from bench.measures.acts import Acts
+from bench.measures.measure import Measure
+from bench.measures.own_cost import OwnCost
+from bench.measures.packets import Packets
+from bench.measures.reporting import Reporting
+from bench.measures.storm import Storm
+
+MEASURES: tuple[Measure, ...] = (Acts(), OwnCost(), Storm(), Reporting(), Packets())

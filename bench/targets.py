@@ -1,0 +1,146 @@
+"""What kernel-delay shall cost at most, and whether the results say that it does."""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from bench.figures import Results, ratio
+from bench.measures import own_cost, reporting, storm
+from bench.rounds import added
+
+THEIRS = "kernel_delay.py"
+FLOOR = "empty programs"
+TABLES = "kernel-delay --no-accounting"
+OURS = "kernel-delay"
+
+_FLOOR_LIMITS = (
+    "a program that does nothing, on entry and exit, costs more than that on this machine: to leave"
+    " the others' calls alone takes fewer hooks, and there are none for one process."
+)
+
+REMARKS: Mapping[str, str] = MappingProxyType(
+    {
+        f"added to a call, other, {threads}: {TABLES} / {THEIRS}": _FLOOR_LIMITS
+        for threads in ("1 thread", "2 threads")
+    }
+)
+"""By a target's `about`: of one that is missed, what was tried and what limits it."""
+
+# Of two sizes: how much more than in proportion the larger one may cost, for noise.
+_LINEAR = 1.25
+_FLAT = 1.1
+_PACED = "1,000,000/s"
+
+Value = Callable[[Results], float | None]
+
+
+class Target(Struct, frozen=True):
+    """A bound of a value, `least` or most; `about` says what is bound."""
+
+    about: str
+    value: Value
+    bound: float
+    least: bool = False
+
+    def met(self, results: Results) -> bool | None:
+        """Tell whether it is met; None where it was not measured."""
+        value = self.value(results)
+        if value is None:
+            return None
+        return value >= self.bound if self.least else value <= self.bound
+
+
+def targets() -> Iterator[Target]:
+    """Yield all, in the order of the page."""
+    for threads in ("1 thread", "2 threads"):
+        yield from _of_calls(threads)
+    for peer in (TABLES, OURS):
+        about = f"added to a ping (4 calls, 2 switches), {peer} / {THEIRS}"
+        yield Target(about, _added("traced, ping", peer, THEIRS), 0.6)
+    yield Target(
+        f"time until the window opens, {OURS} / {THEIRS}", _own(own_cost.OPENS, THEIRS), 0.2
+    )
+    yield Target(f"peak memory, {OURS} / {THEIRS}", _own(own_cost.PEAK, THEIRS), 0.3)
+    yield Target("peak memory, window of 5 s / of 0.5 s", _flat, _FLAT)
+    with_stacks, stackless = f"{OURS} -s --json", f"{OURS} {' '.join(storm.STACKLESS)} --json"
+    yield from _of_storms(with_stacks)
+    yield from _of_storms(stackless)
+    # Taking the stacks of each takes longer than the millionth part of a second.
+    events = _storm(_PACED, "events", stackless)
+    yield Target(f"storm, {_PACED}, {stackless}: events", events, 990_000, least=True)
+    yield Target("report of 5,000 threads, ms", _threads_ms, 1000)
+    yield Target("report, per thread: of 5,000 / of 1,000", _per_thread, _LINEAR)
+    yield Target("report, per event: of 1,000,000 / of 100,000", _per_event, _LINEAR)
+
+
+def _of_calls(threads: str) -> Iterator[Target]:
+    for whose, of_floor in (("traced", 2.5), ("other", 1.3)):
+        case = f"{whose}, {threads}"
+        about = f"added to a call, {case}:"
+        yield Target(f"{about} {TABLES} / {THEIRS}", _added(case, TABLES, THEIRS), 0.45)
+        yield Target(f"{about} {TABLES} / {FLOOR}", _added(case, TABLES, FLOOR), of_floor)
+        yield Target(f"{about} {OURS} / {THEIRS}", _added(case, OURS, THEIRS), 0.6)
+
+
+def _of_storms(peer: str) -> Iterator[Target]:
+    for name in storm.STORMS:
+        about = f"storm, {name}, {peer}:"
+        yield Target(f"{about} window too long by, ns", _storm(name, "window too long by", peer), 0)
+    dropped = _storm(_PACED, "dropped", peer)
+    yield Target(f"storm, {_PACED}, {peer}: events dropped", dropped, 0)
+
+
+def _added(case: str, part: str, whole: str) -> Value:
+    def value(results: Results) -> float | None:
+        of_both = (results.figure("syscall", added(case), peer) for peer in (part, whole))
+        return ratio(*of_both)
+
+    return value
+
+
+def _own(case: str, whole: str) -> Value:
+    return lambda results: ratio(
+        results.figure("own", case, OURS), results.figure("own", case, whole)
+    )
+
+
+def _flat(results: Results) -> float | None:
+    return ratio(
+        results.figure("own", own_cost.PEAK_LONG, OURS), results.figure("own", own_cost.PEAK, OURS)
+    )
+
+
+def _storm(name: str, case: str, peer: str) -> Value:
+    return lambda results: _median(results, "storm", f"{name}: {case}", peer)
+
+
+def _threads_ms(results: Results) -> float | None:
+    return _median(results, "report", reporting.threads_case(5000), OURS)
+
+
+def _per_thread(results: Results) -> float | None:
+    def cost_ms(count: int) -> float | None:
+        return _median(results, "report", reporting.threads_case(count), OURS)
+
+    return _growth(cost_ms, 10, 1000, 5000)
+
+
+def _per_event(results: Results) -> float | None:
+    def cost_ms(count: int) -> float | None:
+        return _median(results, "report", reporting.events_case(count), f"{OURS} -s")
+
+    return _growth(cost_ms, 1000, 100_000, 1_000_000)
+
+
+def _growth(cost: Callable[[int], float | None], base: int, some: int, many: int) -> float | None:
+    """Return what each of `many` costs beyond `base`, to what each of `some` does."""
+    at_base, of_some, of_many = cost(base), cost(some), cost(many)
+    if at_base is None or of_some is None or of_many is None or of_some <= at_base:
+        return None
+    return (of_many - at_base) / (many - base) / ((of_some - at_base) / (some - base))
+
+
+def _median(results: Results, measure: str, case: str, peer: str) -> float | None:
+    figure = results.figure(measure, case, peer)
+    return figure.median if figure else None

@@ -1,0 +1,89 @@
+"""The bench's figures, tables and targets, and that docs/performance.md is of its results."""
+
+import statistics
+
+from bench import page, results, tables
+from bench.figures import Figure, Machine, Measured, Results, quartile_distance, ratio
+from bench.measures.packets import AVERAGE, DELTA, DEVIATION, REFERENCE, figures
+from bench.targets import FLOOR, OURS, REMARKS, TABLES, THEIRS, targets
+from hypothesis import given
+from hypothesis import strategies as st
+
+VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1)
+MACHINE = Machine("a CPU", 2, "none", 4, "6.1", "Debian")
+REWRITE = "run 'sudo make bench' to write it again"
+
+
+def of_calls(added_ns: dict[str, float]) -> Results:
+    case = "traced, 1 thread, added"
+    taken = tuple(Figure.of(case, peer, "ns", [ns]) for peer, ns in added_ns.items())
+    return Results(MACHINE, {"syscall": Measured("now", "1", taken)})
+
+
+@given(VALUES)
+def test_a_figure_lies_within_its_values(values: list[float]) -> None:
+    figure = Figure.of("case", "peer", "ns", values)
+    assert min(figure.values) <= figure.median <= max(figure.values)
+    assert 0 <= figure.spread <= (max(figure.values) - min(figure.values)) * (1 + 1e-5)
+
+
+def test_one_value_has_no_spread() -> None:
+    assert quartile_distance([3.0]) == 0
+
+
+def test_the_spread_leaves_outliers_out() -> None:
+    assert quartile_distance([1, 2, 3, 4, 1000]) == 2
+
+
+def test_a_ratio_is_of_medians_and_only_where_there_is_something_to_divide_by() -> None:
+    two = Figure.of("", "", "ns", [1, 2, 900])
+    assert ratio(two, Figure.of("", "", "ns", [4])) == 0.5
+    assert ratio(two, Figure.of("", "", "ns", [0])) is None
+    assert ratio(two, None) is None
+
+
+def test_a_table_shows_what_is_added_and_leaves_open_what_was_not_measured() -> None:
+    base = Figure.of("call", "unmeasured", "ns", [90])
+    whole, added = Figure.of("call", "x", "ns", [120]), Figure.of("call, added", "x", "ns", [30])
+    other = Figure.of("ping", "unmeasured", "ns", [2800])
+    lines = list(tables.of(Measured("now", "1", (base, whole, added, other))))
+    assert lines[0] == "|  | call | ping |"
+    assert lines[2:] == ["| unmeasured | 90 ns | 2,800 ns |", "| x | +30 ns |  |"]
+
+
+def test_targets_are_of_the_ratios() -> None:
+    found = of_calls({FLOOR: 50, TABLES: 100, OURS: 130, THEIRS: 200})
+    verdicts = {target.about: target.met(found) for target in targets()}
+    about = "added to a call, traced, 1 thread:"
+    assert verdicts[f"{about} {TABLES} / {THEIRS}"] is False
+    assert verdicts[f"{about} {TABLES} / {FLOOR}"] is True
+    assert verdicts[f"{about} {OURS} / {THEIRS}"] is False
+    assert sum(verdict is not None for verdict in verdicts.values()) == 3
+
+
+def test_remarks_are_of_targets() -> None:
+    assert set(REMARKS) <= {target.about for target in targets()}
+
+
+def test_the_slides_columns() -> None:
+    found = {
+        (figure.case, figure.peer): figure.median
+        for figure in figures({REFERENCE: [100, 102], "slower": [90, 94]})
+    }
+    assert found[AVERAGE, "slower"] == 92
+    assert found[DELTA, REFERENCE] == 0
+    assert found[DELTA, "slower"] == round(9 / 101 * 100, 5)
+    assert found[DEVIATION, "slower"] == round(statistics.stdev([90, 94]) / 92 * 100, 5)
+
+
+def test_the_page_is_of_the_results() -> None:
+    found = results.read_results()
+    assert found is not None, REWRITE
+    assert page.PAGE.read_text() == page.render(found), REWRITE
+
+
+def test_each_target_stands_on_the_page_as_met_or_missed() -> None:
+    lines = page.PAGE.read_text().splitlines()
+    for target in targets():
+        (line,) = (line for line in lines if line.startswith(f"| {target.about} |"))
+        assert line.endswith(("| met |", "| missed |")), REWRITE
