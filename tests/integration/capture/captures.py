@@ -41,6 +41,7 @@ class Capture:
             *arguments, stdout=self._stdout.fileno(), stderr=self._stderr.fileno(), within=within
         )
         self.pid = self._process.pid
+        self._within = within
 
     def wait_until_open(self) -> None:
         """Wait until the (first) window is open."""
@@ -49,7 +50,8 @@ class Capture:
     def _is_open(self) -> bool:
         if self._process.poll() is not None:
             pytest.fail(f"kernel-delay exited: {_content(self._stderr).decode()}")
-        self.pid = youngest_descendant(self._process.pid)
+        if self._within:
+            self.pid = youngest_descendant(self._process.pid)
         try:
             return Path(f"/proc/{self.pid}/syscall").read_text().split()[0] in WAITS
         except OSError:  # it exits just now

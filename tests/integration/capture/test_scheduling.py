@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 import pytest
 from captures import StartCapture, thread
 from referees import StartBpftrace
+from tests.emulation import few
 from workload import SchedStat, StartWorkload, Workload, wait_until
 
 from kernel_delay.model import Intervals, Sample, Thread
@@ -67,11 +68,14 @@ def whole(take: Callable[[], tuple[Sample, Seen]]) -> tuple[Sample, Seen]:
 
 @pytest.mark.parametrize(
     ("policy", "spinners", "sleepers"),
-    [
-        pytest.param("--rr", 2, 0, id="two busy threads, undisturbed"),
-        pytest.param("--rr", 0, 3, id="threads that also sleep, undisturbed"),
-        pytest.param("--other", 2, 0, id="two busy threads among others"),
-    ],
+    few(
+        [
+            pytest.param("--rr", 2, 0, id="two busy threads, undisturbed"),
+            pytest.param("--rr", 0, 3, id="threads that also sleep, undisturbed"),
+            pytest.param("--other", 2, 0, id="two busy threads among others"),
+        ],
+        3,
+    ),
 )
 def test_schedstat_says_the_same(
     policy: str,
@@ -161,7 +165,7 @@ def test_preempted_while_its_state_says_sleeping_is_ready(
     pause_ns = 5_000_000 if slow_machine else 100_000
 
     def take() -> tuple[Sample, Preempted]:
-        workload = start_workload("reap", CPU, 10_000, pause_ns)
+        workload = start_workload("reap", CPU, 1_000 if slow_machine else 10_000, pause_ns)
         if not workload.ready["competitor"]:
             pytest.skip("no SCHED_FIFO here: nothing preempts reliably")
         # prev_state is TASK_REPORT_MAX, 256, of a thread that is preempted

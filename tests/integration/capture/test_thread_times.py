@@ -19,6 +19,10 @@ SHORT_NS = 300_000_000
 # Beyond the end of any capture here, also on a busy machine.
 LONG_NS = 60_000_000_000
 
+# As many times as long as elsewhere a switch takes on an emulated CPU, and with it
+# what is between schedstat's reading of the clock and the tracepoint.
+SLOW_SLACK = 20
+
 
 def time_of(measured: Thread) -> ThreadTime:
     assert measured.time is not None
@@ -133,8 +137,13 @@ def test_all_threads_of_a_loaded_open_vswitch(
     [pytest.param(2, 0, id="two busy threads"), pytest.param(1, 4, id="sleepers among them")],
 )
 def test_schedstat_says_the_same(
-    spinners: int, sleepers: int, start_workload: StartWorkload, start_capture: StartCapture
+    spinners: int,
+    sleepers: int,
+    slow_machine: bool,
+    start_workload: StartWorkload,
+    start_capture: StartCapture,
 ) -> None:
+    slack = SLOW_SLACK if slow_machine else 1
     differences: list[str] = []
     for _ in range(5):
         arguments = (CPU, 1_000_000_000, spinners, sleepers)
@@ -150,7 +159,7 @@ def test_schedstat_says_the_same(
         differences = [
             f"{tid}: {difference}"
             for tid, total in after.items()
-            if (difference := differs(thread(sample, tid), total.since(before[tid])))
+            if (difference := differs(thread(sample, tid), total.since(before[tid]), slack))
         ]
         if not differences:
             return
@@ -161,13 +170,13 @@ def test_schedstat_says_the_same(
     pytest.fail("\n".join(differences))
 
 
-def differs(measured: Thread, expected: SchedStat) -> str | None:
+def differs(measured: Thread, expected: SchedStat, slack: int) -> str | None:
     """In what the account and schedstat differ by more than 1 % and 200 µs, if they do.
 
     schedstat ends a run when another thread is woken that preempts it, and not at
     the switch (kernel/sched/core.c:wakeup_preempt()): that adds up with the runs.
     """
-    least_ns = 200_000 + 20_000 * expected.runs
+    least_ns = (200_000 + 20_000 * expected.runs) * slack
     run_ns, ready_ns = running_ns(measured), time_of(measured).ready_ns
     if abs(run_ns - expected.run_ns) > max(least_ns, expected.run_ns // 100):
         return f"ran {run_ns}, schedstat {expected}"

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from sessions import Command, StartCommand
 from targets import HANGS_S, wait_until
 from tests import ovs_with_usdt
 from tests.debian import DebianError
-from tests.emulation import scaled
+from tests.emulation import few, is_emulated, scaled
 from tests.integration.probes.hit_counter import counted, hits
 
 from kernel_delay.ovs.binaries import Binaries
@@ -103,7 +104,8 @@ def test_no_bridge_run_is_missed(
     with counted(point, switch.pid) as counter:
         os.kill(switch.pid, signal.SIGCONT)
         due = time.monotonic()
-        for _ in range(ROUNDS):
+        # One pass may answer several requests (lib/unixctl.c:run_connection()).
+        while hits(counter) < ROUNDS:
             main_loop.go_round()
             due += PERIOD_S
             time.sleep(max(0.0, due - time.monotonic()))
@@ -118,19 +120,34 @@ def test_no_bridge_run_is_missed(
     assert {sample["window"]["start_trigger"]["tid"] for sample in samples} == {switch.pid}
 
 
+KINDS = [
+    "u:main:run_start",
+    "up:bridge_run",
+    "upr:bridge_run",
+    "t:syscalls:sys_enter_recvmsg",
+    "t:openvswitch:ovs_dp_upcall",
+    "k:ovs_dp_process_packet",
+    "kr:ovs_dp_process_packet",
+]
+EDGES = [("start",), ("stop",), ("start", "stop")]
+
+
 @pytest.mark.parametrize(
-    "trigger",
+    ("trigger", "edges"),
+    # Where it takes long each kind once, and all edges.
     [
-        "u:main:run_start",
-        "up:bridge_run",
-        "upr:bridge_run",
-        "t:syscalls:sys_enter_recvmsg",
-        pytest.param("t:openvswitch:ovs_dp_upcall", marks=needs_module),
-        pytest.param("k:ovs_dp_process_packet", marks=[needs_module, needs_kprobes]),
-        pytest.param("kr:ovs_dp_process_packet", marks=[needs_module, needs_kprobes]),
+        pytest.param(
+            trigger,
+            edges,
+            id=f"{trigger}-{'-'.join(edges)}",
+            marks=[
+                *([needs_module] if "ovs_dp" in trigger else []),
+                *([needs_kprobes] if trigger.startswith("k") else []),
+            ],
+        )
+        for trigger, edges in few(list(product(KINDS, EDGES)), 4)
     ],
 )
-@pytest.mark.parametrize("edges", [("start",), ("stop",), ("start", "stop")], ids="-".join)
 def test_every_kind_at_every_edge(
     switch: Instance, start_command: StartCommand, trigger: str, edges: tuple[str, ...]
 ) -> None:
@@ -192,6 +209,8 @@ def test_the_manual_s_command_lines_run_as_written(
     """All at once, but for the process: other tests may have an ovs-vswitchd of their own."""
     running: list[tuple[str, Command]] = []
     for number, line in enumerate(manual_command_lines()):
+        if is_emulated() and not re.search(r" kr?:|ovs_dp_", line):
+            continue  # every host can run it, and does so at less cost
         if needs(line) is None:
             directory = tmp_path / str(number)
             directory.mkdir()
