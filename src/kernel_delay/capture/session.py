@@ -78,7 +78,7 @@ class Session:
             events, accounting = self._options.events, self._options.accounting
             self._programs = Programs(self._target.pid, self._plan, events, accounting=accounting)
             self._closing.enter_context(self._programs)
-            self._windows = Windows(self._programs.control)
+            self._windows = Windows(self._programs.control, self._forget)
             self._collector = Collector(self._programs)
             self._events = self._store_events(events) if events else None
             self._upcalls = self._count_upcalls()
@@ -126,6 +126,11 @@ class Session:
         for epoch, ended in self._schedule():
             yield self._sample(epoch, ended)
             self._windows.free(epoch)
+
+    def _forget(self, moment_ns: int) -> None:
+        """Forget the events that ended before the moment: no window has them."""
+        if self._events:
+            self._events.discard(moment_ns)
 
     def _schedule(self) -> Iterable[Over]:
         if self._plan.start is None and self._plan.stop is None:

@@ -1,6 +1,7 @@
 """Windows: opened and ended in the memory that the programs decide by."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from kernel_delay.capture._records import ffi, lib
@@ -25,9 +26,10 @@ PROGRAM_S = 0.01
 class Windows:
     """The windows in a struct control; each open() begins a new epoch."""
 
-    def __init__(self, control: Any) -> None:
-        """Open windows in `control`."""
+    def __init__(self, control: Any, forget: Callable[[int], None]) -> None:
+        """Open windows in `control`; `forget` what ended before a moment, CLOCK_MONOTONIC."""
         self._control = control
+        self._forget = forget
 
     @property
     def newest(self) -> int:
@@ -39,14 +41,21 @@ class Windows:
 
         With no length a stop trigger closes it. Its start must still be to
         come when it is there for the programs to see: if this process was
-        kept from the CPU just then, a later one is opened.
+        kept from the CPU just then, a later one is opened, and what was
+        measured for the first is forgotten.
         """
+        in_time = True
         while True:
             start_ns = lib.monotonic_ns() + LEAD_NS
             stop_ns = NEVER_NS if duration_ns is None else start_ns + duration_ns
             lib.publish_window(self._control, start_ns, stop_ns)
             if lib.monotonic_ns() < start_ns:
-                return self.newest
+                break
+            in_time = False
+        if not in_time:
+            wait_for_programs()
+            self._forget(start_ns)
+        return self.newest
 
     def end(self, epoch: int) -> None:
         """End the epoch's window about now, unless it ends earlier."""

@@ -2,14 +2,17 @@
 
 import json
 import os
+import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests import commands
 from tests.emulation import few
 from tests.event_captures import Start, capture, check_sums, event_plan, events_of
 
+from kernel_delay.capture._records import lib
 from kernel_delay.capture.plan import EventPlan
 from kernel_delay.model import Sample
 from kernel_delay.reporters import text
@@ -67,6 +70,30 @@ def test_tables_are_the_same_with_any_events(start: Start, plan: EventPlan | Non
         assert sample.syscall_events is None
     elif plan.syscalls is None and not plan.shortest_ns:
         check_sums(sample)
+
+
+class Late:
+    """The extension, but that this process has no CPU for a while when a window was published."""
+
+    def __init__(self) -> None:
+        self.times = 2
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(lib, name)
+
+    def publish_window(self, *arguments: Any) -> None:
+        lib.publish_window(*arguments)
+        if self.times:
+            self.times -= 1
+            time.sleep(0.1)
+
+
+def test_a_window_that_opened_too_late_leaves_no_events(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernel_delay.capture.windows.lib", Late())
+    process = start("storm", "1", "1000")
+    check_sums(capture(process.pid, event_plan(stack_mode="none"), sample_time_s=0.2))
 
 
 def test_each_call_is_an_event(start: Start) -> None:
