@@ -158,3 +158,27 @@ def test_connections_are_flows_and_when_these_are_deleted_upcalls(
         if call["count"]
     }
     assert calls >= {"recvmsg", "sendmsg"}
+
+
+def test_debians_own_open_vswitch_takes_the_misses_too(
+    root_user: None, ovs_binaries: Binaries
+) -> None:
+    if not Path("/sys/module/openvswitch").exists():
+        pytest.skip("the kernel module openvswitch is not loaded")
+    with Instance(ovs_binaries, datapath="system") as instance, Traffic(instance, rate=200):
+        before = flow_misses(instance)
+        deadline = time.monotonic() + WAIT_S
+        while flow_misses(instance) < before + 100:
+            assert time.monotonic() < deadline, "packets are no upcalls"
+        names = [path.read_text() for path in Path(f"/proc/{instance.pid}/task").glob("*/comm")]
+        assert any(name.startswith("handler") for name in names)
+        # Its datapath is in its own network namespace, not in the machine's.
+        assert "ovs-system" in Path(f"/proc/{instance.pid}/net/dev").read_text()
+        assert "ovs-system" not in Path("/proc/self/net/dev").read_text()
+
+
+def flow_misses(ovs: Instance) -> int:
+    """Packets that no flow in the datapath matched, hence upcalls."""
+    match = re.search(r"missed:(\d+)", ovs.appctl("dpctl/show"))
+    assert match is not None
+    return int(match[1])

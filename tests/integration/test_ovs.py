@@ -184,24 +184,6 @@ def test_traffic_is_flow_misses(busy_ovs: Instance) -> None:
     assert any(name.startswith("revalidator") for name in thread_names(busy_ovs.pid))
 
 
-def test_with_the_kernels_datapath_handlers_take_the_misses(
-    root_user: None, ovs_binaries: Binaries
-) -> None:
-    if not Path("/sys/module/openvswitch").exists():
-        loaded = subprocess.run(
-            ["modprobe", "openvswitch"], capture_output=True, text=True, check=False
-        )
-        if loaded.returncode:
-            pytest.skip(f"no openvswitch in this kernel: {loaded.stderr.strip()}")
-    with Instance(ovs_binaries, datapath="system") as instance, Traffic(instance, rate=200):
-        before = flow_misses(instance)
-        assert eventually(lambda: flow_misses(instance) > before + 100)
-        assert any(name.startswith("handler") for name in thread_names(instance.pid))
-        # Its datapath is in its own network namespace, not in the machine's.
-        assert "ovs-system" in Path(f"/proc/{instance.pid}/net/dev").read_text()
-        assert "ovs-system" not in Path("/proc/self/net/dev").read_text()
-
-
 def test_traffic_leaves_the_instance_as_it_was(ovs: Instance) -> None:
     for _ in range(2):
         with Traffic(ovs, rate=100, seconds=30.0):

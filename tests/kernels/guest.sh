@@ -30,5 +30,9 @@ done
 
 export XDG_CACHE_HOME="$cache_home" PYTHONDONTWRITEBYTECODE=1
 status=0
-chroot $base/root env --chdir="$PWD" "$@" || status=$?
+# Not chroot alone: the paths that the kernel tells of other mount namespaces would begin
+# with where this root is.
+unshare --mount --propagation private sh -c '
+	cd "$0" && pivot_root . mnt && umount --lazy /mnt && exec chroot . env "$@"
+' $base/root --chdir="$PWD" "$@" || status=$?
 echo $status >"$results/status"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.emulation import few
 from usdt_workload import Start, Workload
 
 from kernel_delay.cli import main
@@ -132,7 +133,7 @@ def test_tracepoints_by_event_and_by_system(run: Run) -> None:
 def test_kernel_functions_can_be_pasted(run: Run) -> None:
     listed = run.json("--kernel", "vfs_read*")["kernel"]
     assert "k:vfs_read" in listed
-    for trigger in listed:
+    for trigger in few(listed, len(listed)):
         assert len(resolve(parse_trigger(trigger), os.getpid())) == 1
 
 
