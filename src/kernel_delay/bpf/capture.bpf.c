@@ -272,68 +272,20 @@ int tell_standings(struct bpf_iter__task *ctx)
  * any number of places: a USDT probe may be in the code more than once. Those
  * in user code count only in the target, those in the kernel in any context.
  */
-SEC("kprobe")
-int on_start_uprobe(struct pt_regs *regs)
-{
-	if (is_target(bpf_get_current_task_btf()))
-		hit_start(bpf_ktime_get_ns());
-	return 0;
-}
+#define ON_HIT(section, kind, edge, counts)                                                        \
+	SEC(section)                                                                               \
+	int on_##edge##_##kind(void *ctx)                                                          \
+	{                                                                                          \
+		if (counts)                                                                        \
+			hit_##edge(bpf_ktime_get_ns());                                            \
+		return 0;                                                                          \
+	}
 
-SEC("kprobe")
-int on_stop_uprobe(struct pt_regs *regs)
-{
-	if (is_target(bpf_get_current_task_btf()))
-		hit_stop(bpf_ktime_get_ns());
-	return 0;
-}
+#define ON_HITS(section, kind, counts)                                                             \
+	ON_HIT(section, kind, start, counts)                                                       \
+	ON_HIT(section, kind, stop, counts)                                                        \
+	ON_HIT(section, kind, both, counts)
 
-SEC("kprobe")
-int on_both_uprobe(struct pt_regs *regs)
-{
-	if (is_target(bpf_get_current_task_btf()))
-		hit_both(bpf_ktime_get_ns());
-	return 0;
-}
-
-SEC("kprobe")
-int on_start_kprobe(struct pt_regs *regs)
-{
-	hit_start(bpf_ktime_get_ns());
-	return 0;
-}
-
-SEC("kprobe")
-int on_stop_kprobe(struct pt_regs *regs)
-{
-	hit_stop(bpf_ktime_get_ns());
-	return 0;
-}
-
-SEC("kprobe")
-int on_both_kprobe(struct pt_regs *regs)
-{
-	hit_both(bpf_ktime_get_ns());
-	return 0;
-}
-
-SEC("tracepoint")
-int on_start_tracepoint(void *ctx)
-{
-	hit_start(bpf_ktime_get_ns());
-	return 0;
-}
-
-SEC("tracepoint")
-int on_stop_tracepoint(void *ctx)
-{
-	hit_stop(bpf_ktime_get_ns());
-	return 0;
-}
-
-SEC("tracepoint")
-int on_both_tracepoint(void *ctx)
-{
-	hit_both(bpf_ktime_get_ns());
-	return 0;
-}
+ON_HITS("kprobe", uprobe, is_target(bpf_get_current_task_btf()))
+ON_HITS("kprobe", kprobe, true)
+ON_HITS("tracepoint", tracepoint, true)
