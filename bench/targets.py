@@ -21,8 +21,9 @@ _FLOOR_LIMITS = (
 
 REMARKS: Mapping[str, str] = MappingProxyType(
     {
-        f"added to a call, other, {threads}: {TABLES} / {THEIRS}": _FLOOR_LIMITS
+        f"added to a call, other, {threads}: {peer} / {THEIRS}": _FLOOR_LIMITS
         for threads in ("1 thread", "2 threads")
+        for peer in (TABLES, OURS)
     }
 )
 """By a target's `about`: of one that is missed, what was tried and what limits it."""

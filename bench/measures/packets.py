@@ -20,7 +20,7 @@ from kernel_delay.ovs.binaries import Binaries
 REFERENCE = "without probes"
 PROBES = "with probes, none attached"
 AVERAGE, DEVIATION, DELTA = "average", "relative deviation", "delta to reference"
-RAW = "packets"
+RAW = "median"
 
 _BLOCK_S = 0.7
 _SETTLE_S = 0.2
