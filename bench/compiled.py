@@ -15,11 +15,12 @@ def program(name: str, folder: Path) -> Path:
     return output
 
 
-def bpf_object(name: str, folder: Path) -> Path:
-    """Compile loads/`name`.bpf.c; return the object."""
-    output = folder / f"{name}.bpf.o"
+def bpf_object(name: str, folder: Path, *definitions: str) -> Path:
+    """Compile loads/`name`.bpf.c with these macros defined; return the object."""
+    output = folder / f"{'-'.join([name, *definitions])}.bpf.o"
     # Where Debian keeps <asm/types.h>, which <linux/types.h> needs.
     include = f"/usr/include/{sysconfig.get_config_var('MULTIARCH')}"
     options = ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-idirafter", include]
+    options += [f"-D{definition}" for definition in definitions]
     subprocess.run(["clang", *options, "-c", SOURCES / f"{name}.bpf.c", "-o", output], check=True)
     return output

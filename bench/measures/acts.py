@@ -46,7 +46,11 @@ class Acts(Measure):
         """Run both processes; only one of them acts at a time."""
         program = compiled.program("acts", setting.folder)
         quick: list[Peer] = [
-            Empty(compiled.bpf_object("empty", setting.folder)),
+            Empty("empty programs", compiled.bpf_object("empty", setting.folder)),
+            Empty(
+                "programs that read the clock",
+                compiled.bpf_object("empty", setting.folder, "READ_CLOCK"),
+            ),
             Ours("--no-accounting"),
             Ours(),
             KernelDelayPy(),

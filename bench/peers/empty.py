@@ -1,4 +1,4 @@
-"""The floor: programs that do nothing, attached where kernel-delay's are."""
+"""The floor: programs that do nothing or next to it, attached where kernel-delay's are."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,12 +9,11 @@ from kernel_delay.libbpf import BpfObject, start_log
 
 
 class Empty(Peer):
-    """Empty programs; for a process or another, it is all the same to them."""
+    """Programs without a purpose; for a process or another, it is all the same to them."""
 
-    name = "empty programs"
-
-    def __init__(self, compiled: Path) -> None:
+    def __init__(self, name: str, compiled: Path) -> None:
         """Take note of the object, of loads/empty.bpf.c."""
+        self.name = name
         self._compiled = compiled
 
     def lacking(self) -> str | None:
