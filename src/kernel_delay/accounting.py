@@ -7,7 +7,7 @@ up to it exactly; the states off a CPU, and interrupts, are time taken off the
 mode in which they came. bpf/accounting.h is the side that counts.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Literal
 
@@ -105,9 +105,13 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: Standing | None
     `last` is what the thread stood at after its last event before `stop_ns`,
     or after any event since; None if that is not known, or it has ended.
     """
-    mode_ns, away_ns = Counter(counted.mode_ns), Counter(counted.away_ns)
-    call_ns = Counter({number: calls.total_ns for number, calls in counted.syscalls.items()})
-    call_away_ns = {number: Counter(calls.away_ns) for number, calls in counted.syscalls.items()}
+    # Not Counters: to make those takes a tenth of the time of a report of thousands of threads.
+    mode_ns, away_ns = defaultdict(int, counted.mode_ns), defaultdict(int, counted.away_ns)
+    call_ns: defaultdict[int, int] = defaultdict(int)
+    call_away_ns: defaultdict[int, defaultdict[Away, int]] = defaultdict(lambda: defaultdict(int))
+    for number, calls in counted.syscalls.items():
+        call_ns[number] = calls.total_ns
+        call_away_ns[number].update(calls.away_ns)
     absent_ns = counted.absent_ns
 
     def rest_ns(since_ns: int) -> int:
@@ -125,9 +129,9 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: Standing | None
             off_ns = rest_ns(last.state_since_ns)
             away_ns[last.mode, last.state] += off_ns
             if last.syscall is not None:
-                call_away_ns.setdefault(last.syscall, Counter())[last.state] += off_ns
+                call_away_ns[last.syscall][last.state] += off_ns
 
-    missing_ns = stop_ns - start_ns - absent_ns - mode_ns.total()
+    missing_ns = stop_ns - start_ns - absent_ns - sum(mode_ns.values())
     time = _time(mode_ns, away_ns, absent_ns, max(0, missing_ns))
     return Account(
         time=time,
@@ -135,12 +139,12 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: Standing | None
         fault_on_cpu_ns=min(max(0, _running_ns("fault", mode_ns, away_ns)), time.kernel_ns),
         fault_blocked_ns=away_ns["fault", "blocked"],
         syscalls={
-            number: _call_time(total_ns, call_away_ns.get(number, Counter()))
+            number: _call_time(total_ns, call_away_ns[number])
             for number, total_ns in call_ns.items()
             if total_ns
         },
         missing_ns=missing_ns,
-        calls_fit=call_ns.total() == mode_ns["syscall"]
+        calls_fit=sum(call_ns.values()) == mode_ns["syscall"]
         and all(
             sum(away[kind] for away in call_away_ns.values()) == away_ns["syscall", kind]
             for kind in OFF_CPU
@@ -150,17 +154,17 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: Standing | None
 
 def unaccounted(start_ns: int, stop_ns: int) -> ThreadTime:
     """Return the time of a thread of which nothing that was read fits together."""
-    return _time(Counter(), Counter(), 0, stop_ns - start_ns)
+    return _time({}, {}, 0, stop_ns - start_ns)
 
 
 def _time(
-    mode_ns: Counter[Mode],
-    away_ns: Counter[tuple[Mode, Away]],
+    mode_ns: Mapping[Mode, int],
+    away_ns: Mapping[tuple[Mode, Away], int],
     absent_ns: int,
     missing_ns: int,
 ) -> ThreadTime:
-    total_ns: Counter[Away] = Counter()
-    running_ns = Counter(mode_ns)
+    total_ns: defaultdict[Away, int] = defaultdict(int)
+    running_ns = defaultdict(int, mode_ns)
     for (mode, away), ns in away_ns.items():
         total_ns[away] += ns
         running_ns[mode] -= ns

@@ -1,6 +1,6 @@
 """From the programs' structs to what accounting.py takes."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -96,8 +96,8 @@ def standing(struct: Any) -> Standing:
 
 def counted(parts: ThreadRecords) -> Counted:
     """Return what all records of a thread in one epoch add up to."""
-    mode_ns: Counter[Mode] = Counter()
-    away_ns: Counter[tuple[Mode, Away]] = Counter()
+    mode_ns: defaultdict[Mode, int] = defaultdict(int)
+    away_ns: defaultdict[tuple[Mode, Away], int] = defaultdict(int)
     accounts = [record.account for record in parts.threads]
     for account in accounts:
         _add(mode_ns, MODES, account.mode_ns)
@@ -114,7 +114,7 @@ def counted(parts: ThreadRecords) -> Counted:
     )
 
 
-def _add(total_ns: Counter[Kind], kinds: Mapping[int, Kind], array: Any) -> None:
+def _add(total_ns: defaultdict[Kind, int], kinds: Mapping[int, Kind], array: Any) -> None:
     """Add what is counted, of whatever the places of an array are for.
 
     The array is read at once: place by place takes most of the time of a report.
@@ -126,10 +126,10 @@ def _add(total_ns: Counter[Kind], kinds: Mapping[int, Kind], array: Any) -> None
 
 
 def _calls(records: list[Any]) -> dict[int, CountedCalls]:
-    total_ns: Counter[int] = Counter()
-    away_ns: dict[int, Counter[Away]] = {}
+    total_ns: defaultdict[int, int] = defaultdict(int)
+    away_ns: defaultdict[int, defaultdict[Away, int]] = defaultdict(lambda: defaultdict(int))
     for record in records:
         number = syscall_of(record)
         total_ns[number] += record.calls.total_ns + record.edge_ns
-        _add(away_ns.setdefault(number, Counter()), AWAY_STATES, record.state_ns)
+        _add(away_ns[number], AWAY_STATES, record.state_ns)
     return {number: CountedCalls(total_ns[number], away_ns[number]) for number in away_ns}
