@@ -50,7 +50,8 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long value)
 	if (!thread)
 		return 0;
 	take_moment(&moment);
-	if (thread->syscall != NO_SYSCALL && is_within(&moment, thread->syscall_since_ns) &&
+	if (reports_events() && thread->syscall != NO_SYSCALL &&
+	    is_within(&moment, thread->syscall_since_ns) &&
 	    is_event(thread->syscall, moment.now_ns - thread->syscall_since_ns))
 		report_syscall(ctx, regs, thread, value, &moment);
 	leave_syscall(thread, task, &moment);

@@ -32,6 +32,12 @@ struct {
 /* Most stacks are shallow: they have events of their own size, of which more have room. */
 #define SHALLOW_STACK (4 * STACK_PAGE)
 
+/* A constant to the verifier, which leaves out what depends on it. */
+static __always_inline bool reports_events(void)
+{
+	return options.event_ns != NEVER_NS;
+}
+
 static __always_inline bool is_event(__u64 syscall, __u64 length_ns)
 {
 	if (length_ns < options.event_ns)

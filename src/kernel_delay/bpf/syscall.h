@@ -94,15 +94,15 @@ static __always_inline bool is_poll(__u64 syscall)
 static __always_inline void enter_syscall(struct thread *thread, struct task_struct *task,
 					  __u64 number, const struct moment *moment)
 {
-	struct thread_record *record;
+	struct thread_record *record = NULL;
+	bool polls = is_poll(number);
 
 	if (thread->mode == MODE_UNKNOWN)
 		thread->mode = MODE_USER;
-	record = find_record(thread, task, moment);
-	if (is_poll(number)) {
-		if (record && is_within(moment, thread->poll_return_ns))
-			count_interval(&record->long_poll, moment, thread->poll_return_ns);
-	}
+	if (options.accounting || polls)
+		record = find_record(thread, task, moment);
+	if (polls && record && is_within(moment, thread->poll_return_ns))
+		count_interval(&record->long_poll, moment, thread->poll_return_ns);
 	enter_mode(thread, record, MODE_SYSCALL, moment);
 	thread->syscall = number;
 	thread->syscall_since_ns = moment->now_ns;

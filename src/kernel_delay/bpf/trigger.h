@@ -17,8 +17,6 @@
 
 #include "thread.h"
 
-#define NEVER_NS ((__u64)-1)
-
 /* Wakes user space, which finds what happened in struct control. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -8,6 +8,8 @@
 #include "kernel.h"
 #include "records.h"
 
+#define NEVER_NS ((__u64)-1)
+
 const volatile struct options options SEC(".rodata.options");
 
 /* Epoch 0 has no window: user space sets its edges so before it attaches. */
