@@ -39,7 +39,7 @@ def _targets(results: Results) -> Iterator[str]:
     yield ""
     yield tables.row(["what", "measured", "target", ""])
     yield tables.row(["---", "---:", "---:", "---"])
-    remarks = []
+    missed: dict[str, list[str]] = {}
     for target in targets():
         value, met = target.value(results), target.met(results)
         verdict = "not measured" if met is None else "met" if met else "missed"
@@ -47,8 +47,12 @@ def _targets(results: Results) -> Iterator[str]:
         shown = "" if value is None else tables.number(value)
         yield tables.row([target.about, shown, bound, verdict])
         if met is False and target.about in REMARKS:
-            remarks.append(f"- {target.about}: {REMARKS[target.about]}")
-    yield from ["", *remarks, ""] if remarks else [""]
+            missed.setdefault(REMARKS[target.about], []).append(target.about)
+    yield ""
+    for remark, abouts in missed.items():
+        yield f"- Missed: {'; '.join(abouts)}. {remark}"
+    if missed:
+        yield ""
 
 
 def _measures(results: Results) -> Iterator[str]:
