@@ -55,9 +55,11 @@ class Guest:
         """
         shutil.rmtree(self.results, ignore_errors=True)
         self.results.mkdir(parents=True)
+        # Not on the kernel's command line, which ends at 2 KiB.
+        (self.results / "command").write_text(shlex.join(command))
         with open(self.console, "wb") as console:
             qemu = subprocess.Popen(
-                self._vng(command),
+                self._vng(),
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
@@ -90,9 +92,9 @@ class Guest:
         except (OSError, ValueError):
             raise GuestError(f"died before its command ended, see {self.console}") from None
 
-    def _vng(self, command: list[str]) -> list[str]:
+    def _vng(self) -> list[str]:
         cache_home = str(cache_dir().parent)
-        script = [str(GUEST_SCRIPT), str(self.results), cache_home, *command]
+        script = [str(GUEST_SCRIPT), str(self.results), cache_home]
         cached_host_files = (
             "-fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap "
             "-device virtio-9p-pci,fsdev=host,mount_tag=host"

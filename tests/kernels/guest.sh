@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs in the guest, as root: guest.sh RESULTS CACHE_HOME COMMAND...
-# COMMAND runs in the folder that is the current one.
+# Runs in the guest, as root: guest.sh RESULTS CACHE_HOME
+# The command in RESULTS/command runs in the folder that is the current one.
 # RESULTS is the one folder that guest and host both write to.
 #
 # virtme-ng mounts the host's files without any cache, so that each read of each
@@ -9,7 +9,6 @@
 # takes the writes; the command runs there.
 set -eu
 results=$1 cache_home=$2
-shift 2
 touch "$results/booted"
 
 base=/run/guest
@@ -34,5 +33,5 @@ status=0
 # with where this root is.
 unshare --mount --propagation private sh -c '
 	cd "$0" && pivot_root . mnt && umount --lazy /mnt && exec chroot . env "$@"
-' $base/root --chdir="$PWD" "$@" || status=$?
+' $base/root --chdir="$PWD" sh "$results/command" || status=$?
 echo $status >"$results/status"
