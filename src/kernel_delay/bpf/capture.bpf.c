@@ -30,10 +30,12 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long number)
 	thread = find_thread(task);
 	if (!thread)
 		return 0;
+	stay_on_cpu();
 	take_moment(&moment);
 	if (options.accounting && number == options.futex)
 		note_lock(thread, regs);
 	enter_syscall(thread, task, number, &moment);
+	end_stay_on_cpu();
 	return 0;
 }
 
@@ -49,12 +51,14 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long value)
 	thread = find_thread(task);
 	if (!thread)
 		return 0;
+	stay_on_cpu();
 	take_moment(&moment);
 	if (reports_events() && thread->syscall != NO_SYSCALL &&
 	    is_within(&moment, thread->syscall_since_ns) &&
 	    is_event(thread->syscall, moment.now_ns - thread->syscall_since_ns))
 		report_syscall(ctx, regs, thread, value, &moment);
 	leave_syscall(thread, task, &moment);
+	end_stay_on_cpu();
 	return 0;
 }
 
@@ -191,8 +195,11 @@ int on_fault_entry(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	if (is_target(task))
-		enter_fault(task);
+	if (!is_target(task))
+		return 0;
+	stay_on_cpu();
+	enter_fault(task);
+	end_stay_on_cpu();
 	return 0;
 }
 
@@ -201,8 +208,11 @@ int on_fault_exit(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	if (is_target(task))
-		leave_fault(task);
+	if (!is_target(task))
+		return 0;
+	stay_on_cpu();
+	leave_fault(task);
+	end_stay_on_cpu();
 	return 0;
 }
 

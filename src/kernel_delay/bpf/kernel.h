@@ -97,4 +97,24 @@ struct bpf_iter__task {
 #define TASK_DEAD 0x0080
 #define TASK_NEW 0x0800
 
+/* kernel/bpf/helpers.c, from 6.10 on. */
+extern void bpf_preempt_disable(void) __ksym __weak;
+extern void bpf_preempt_enable(void) __ksym __weak;
+
+/*
+ * Keeps a program of the thread's own from being preempted between its look at
+ * the clock and what it notes then; before 7.0 no tracepoint's program is.
+ */
+static __always_inline void stay_on_cpu(void)
+{
+	if (bpf_preempt_disable && bpf_preempt_enable)
+		bpf_preempt_disable();
+}
+
+static __always_inline void end_stay_on_cpu(void)
+{
+	if (bpf_preempt_disable && bpf_preempt_enable)
+		bpf_preempt_enable();
+}
+
 #endif
