@@ -15,8 +15,9 @@ What was tested, on what. `make test-kernels` boots each kernel of
 there; `make compatibility` writes this page from the results. Don't edit it.
 
 A test is not applicable where the machine lacks what it needs; the number
-leads to the reason below the table. What runs on the host alone, and why,
-is at the end.
+leads to the reason below the table. Where the CPU is emulated, a test of many
+variants runs some of them (`few` in `tests/emulation.py`). What runs on the host
+alone, and why, is at the end.
 """
 
 

@@ -50,6 +50,12 @@ def guest_tests() -> list[str]:
     return ["tests/integration", *left_out]
 
 
+def brief_tests() -> list[str]:
+    """The choice of them that `make test` runs on each kernel."""
+    tests: list[str] = tomllib.loads(LIST.read_text())["brief"]
+    return tests
+
+
 def fetch(kernel: Kernel) -> Image:
     """The kernel's image and modules from the cache, downloaded and unpacked if need be."""
     with locked("kernels"):

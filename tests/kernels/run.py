@@ -17,7 +17,7 @@ from tests import ovs_with_usdt
 from tests.debian import DebianError
 from tests.kernels import compatibility
 from tests.kernels.guest import Guest, GuestError, kvm_boots
-from tests.kernels.images import Image, Kernel, fetch, guest_tests, listed_kernels
+from tests.kernels.images import Image, Kernel, brief_tests, fetch, guest_tests, listed_kernels
 from tests.kernels.results import KernelRun, Outcome, all_tests, cell, read_junit, reasons
 
 REPOSITORY = Path(__file__).parents[2]
@@ -69,7 +69,8 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.kernels.run", description=__doc__)
     parser.add_argument("--kernel", action="append", help="only this kernel of the list")
-    parser.add_argument("--limit", type=float, default=900, help="a guest's time-out, in seconds")
+    parser.add_argument("--limit", type=float, default=1800, help="a guest's time-out, in seconds")
+    parser.add_argument("--brief", action="store_true", help="only the tests that `brief` lists")
     parser.add_argument("--write-docs", action="store_true", help=f"write {compatibility.PAGE}")
     parser.add_argument("pytest", nargs="*", help="pytest's arguments in place of the folder")
     return parser.parse_args()
@@ -109,7 +110,7 @@ def _test(guest: Guest, open_vswitches: list[str], options: argparse.Namespace) 
         *("env", *open_vswitches, sys.executable),
         *("-m", "pytest", "-p", "no:cacheprovider", "-v", "--color=no", "--durations=10"),
         f"--junit-xml={junit}",
-        *(options.pytest or guest_tests()),
+        *(options.pytest or (brief_tests() if options.brief else guest_tests())),
     ]
     try:
         status = guest.run(command, options.limit)

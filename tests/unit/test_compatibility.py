@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tests.kernels import compatibility
-from tests.kernels.images import guest_tests, host_only_tests, listed_kernels
+from tests.kernels.images import brief_tests, guest_tests, host_only_tests, listed_kernels
 
 REPOSITORY = Path(__file__).parents[2]
 REWRITE = "run 'make compatibility' to write it again"
@@ -20,8 +20,8 @@ def integration_tests() -> set[str]:
     return {line for line in done.stdout.splitlines() if "::" in line}
 
 
-def test_what_is_left_to_the_host_is_there() -> None:
-    tests = [test.partition("::") for test in host_only_tests()]
+def test_what_is_listed_is_there() -> None:
+    tests = [test.partition("::") for test in [*host_only_tests(), *brief_tests()]]
     for path, _, function in tests:
         assert f"def {function}" in (REPOSITORY / path).read_text(), (path, function)
 
