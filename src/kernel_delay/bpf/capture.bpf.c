@@ -30,12 +30,12 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long number)
 	thread = find_thread(task);
 	if (!thread)
 		return 0;
-	stay_on_cpu();
+	stay_on_cpu(BY_TRACEPOINT);
 	take_moment(&moment);
 	if (options.accounting && number == options.futex)
 		note_lock(thread, regs);
 	enter_syscall(thread, task, number, &moment);
-	end_stay_on_cpu();
+	end_stay_on_cpu(BY_TRACEPOINT);
 	return 0;
 }
 
@@ -51,14 +51,14 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long value)
 	thread = find_thread(task);
 	if (!thread)
 		return 0;
-	stay_on_cpu();
+	stay_on_cpu(BY_TRACEPOINT);
 	take_moment(&moment);
 	if (reports_events() && thread->syscall != NO_SYSCALL &&
 	    is_within(&moment, thread->syscall_since_ns) &&
 	    is_event(thread->syscall, moment.now_ns - thread->syscall_since_ns))
 		report_syscall(ctx, regs, thread, value, &moment);
 	leave_syscall(thread, task, &moment);
-	end_stay_on_cpu();
+	end_stay_on_cpu(BY_TRACEPOINT);
 	return 0;
 }
 
@@ -197,9 +197,9 @@ int on_fault_entry(void *ctx)
 
 	if (!is_target(task))
 		return 0;
-	stay_on_cpu();
+	stay_on_cpu(BY_FENTRY);
 	enter_fault(task);
-	end_stay_on_cpu();
+	end_stay_on_cpu(BY_FENTRY);
 	return 0;
 }
 
@@ -210,9 +210,9 @@ int on_fault_exit(void *ctx)
 
 	if (!is_target(task))
 		return 0;
-	stay_on_cpu();
+	stay_on_cpu(BY_FENTRY);
 	leave_fault(task);
-	end_stay_on_cpu();
+	end_stay_on_cpu(BY_FENTRY);
 	return 0;
 }
 

@@ -97,23 +97,29 @@ struct bpf_iter__task {
 #define TASK_DEAD 0x0080
 #define TASK_NEW 0x0800
 
+extern int LINUX_KERNEL_VERSION __kconfig;
+
 /* kernel/bpf/helpers.c, from 6.10 on. */
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;
 
+/* Whether a program can be preempted: a tracepoint's only from 7.0 on, one of fentry on any. */
+#define BY_TRACEPOINT (LINUX_KERNEL_VERSION >= KERNEL_VERSION(7, 0, 0))
+#define BY_FENTRY true
+
 /*
- * Keeps a program of the thread's own from being preempted between its look at
- * the clock and what it notes then; before 7.0 no tracepoint's program is.
+ * Keeps a program of the thread's own, if it can be @preempted, on the CPU
+ * between its look at the clock and what it notes then.
  */
-static __always_inline void stay_on_cpu(void)
+static __always_inline void stay_on_cpu(bool preempted)
 {
-	if (bpf_preempt_disable && bpf_preempt_enable)
+	if (preempted && bpf_preempt_disable && bpf_preempt_enable)
 		bpf_preempt_disable();
 }
 
-static __always_inline void end_stay_on_cpu(void)
+static __always_inline void end_stay_on_cpu(bool preempted)
 {
-	if (bpf_preempt_disable && bpf_preempt_enable)
+	if (preempted && bpf_preempt_disable && bpf_preempt_enable)
 		bpf_preempt_enable();
 }
 
