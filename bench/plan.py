@@ -5,6 +5,7 @@ from bench.measures.measure import Measure
 from bench.measures.own_cost import OwnCost
 from bench.measures.packets import Packets
 from bench.measures.reporting import Reporting
+from bench.measures.stacks import Stacks
 from bench.measures.storm import Storm
 
-MEASURES: tuple[Measure, ...] = (Acts(), OwnCost(), Storm(), Reporting(), Packets())
+MEASURES: tuple[Measure, ...] = (Acts(), Stacks(), OwnCost(), Storm(), Reporting(), Packets())
