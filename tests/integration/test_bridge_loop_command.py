@@ -150,10 +150,12 @@ def test_open_vswitch_passes_under_traffic(root_user: None, usdt_binaries: Binar
     runs, waits = durations_ns(output, "bridge run"), durations_ns(output, "poll_block")
     assert runs
     assert abs(len(runs) - len(waits)) <= 1
-    # They follow each other without a gap, so together they are all of the time.
+    # They follow each other without a gap, so together they are all of the time; unless the
+    # kernel did not run the program at some of them, which is told.
     clock = re.search(rf"{len(runs)} passes in (\S+),", output)
     assert clock is not None
-    assert sum(runs) + sum(waits) == clock_ns(clock[1])
+    gaps_ns = clock_ns(clock[1]) - sum(runs) - sum(waits)
+    assert gaps_ns > 0 if "out of turn: some were missed" in output else gaps_ns == 0
 
 
 def test_an_open_vswitch_without_probes_says_what_it_takes(ovs: Instance) -> None:

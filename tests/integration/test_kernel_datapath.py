@@ -138,7 +138,8 @@ def test_each_ping_is_answered_also_while_flows_are_deleted(
 def test_connections_are_flows_and_when_these_are_deleted_upcalls(
     protocol: str, datapath: Instance, network: hosts.Hosts
 ) -> None:
-    options = ["--parallel", str(CONNECTIONS), "--bitrate", BITS_PER_S]
+    # Short writes, so that they come all the time.
+    options = ["--parallel", str(CONNECTIONS), "--bitrate", BITS_PER_S, "--length", "1000"]
     before = network.received_bytes()
     with network.iperf3(*options, *(["--udp"] if protocol == "udp" else [])):
         deadline = time.monotonic() + WAIT_S

@@ -77,13 +77,20 @@ def test_nested_interrupts_are_each_counted_once(
     with reading_from_disk(Path(__file__)):
         workload.ask()
         workload.parked()
-    measured = thread(capture.end(), workload.pid)
+    sample = capture.end()
+    measured = thread(sample, workload.pid)
 
     soft_and_nested, hard = bpftrace.end(), perf.end()["irq:irq_handler_exit"]
     if not soft_and_nested.get("@nested"):
         pytest.skip("no hard interrupt came within a soft one")
-    assert {str(i.vector): i.count for i in measured.soft_irqs} == soft_and_nested["@soft"]
-    assert sum(irq.count for irq in measured.hard_irqs) == hard
+    # Before 6.2 a program is kept from an interrupt while a thread's storage is looked up.
+    missed = sample.lost.missed_events
+    counted = {str(irq.vector): irq.count for irq in measured.soft_irqs}
+    assert counted.keys() <= soft_and_nested["@soft"].keys()
+    differences = [count - counted.get(irq, 0) for irq, count in soft_and_nested["@soft"].items()]
+    differences.append(hard - sum(irq.count for irq in measured.hard_irqs))
+    assert min(differences) >= 0
+    assert sum(differences) <= missed
     # Soft ones, with the hard ones within, are on the thread's time: not more than all of it.
     assert measured.run is not None
     assert sum(irq.total_ns for irq in measured.soft_irqs) < measured.run.total_ns
