@@ -10,7 +10,7 @@ test-kernels: build packages-test packages-kernels .venv/.extra-test .venv/.extr
 compatibility: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
 	@exec $(BIN)/python -m tests.kernels.run --write-docs
 
-## test-kernels-brief: a choice of them by what depends on the kernel, as part of test
+## test-kernels-brief: as part of test: where guests are emulated, a choice of them
 test-kernels-brief: KERNELS_ARGS := --brief
 test-kernels-brief: test-kernels
 
