@@ -45,7 +45,8 @@ lint: build packages-test .venv/.extra-test
 	MYPYPATH=src:.:tests/integration/symbols $(BIN)/mypy --explicit-package-bases --package bench
 	@# A test's neighbours are imported by their bare names, as pytest has it: room by room.
 	for room in $(TEST_ROOMS); do \
-		MYPYPATH=$$room $(BIN)/mypy --explicit-package-bases $$room*.py; done
+		MYPYPATH=.$$([ -e $$room/__init__.py ] || echo :$$room) \
+		$(BIN)/mypy --explicit-package-bases $$room*.py; done
 	$(if $(C_SOURCES),clang-format --dry-run --Werror $(C_SOURCES))
 
 ## wheel: a wheel in $(DIST), with the libraries it needs inside

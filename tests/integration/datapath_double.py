@@ -104,12 +104,12 @@ class DatapathDouble:
             if name not in FAMILIES:
                 yield error(errno.ENOENT)
                 return
-            family = 20 + FAMILIES.index(name)
+            number = 20 + FAMILIES.index(name)
             group = attribute(1, b"ovs_vport\0") + attribute(2, struct.pack("=I", 5))
             yield message(
                 GENL_ID_CTRL,
                 struct.pack("=BBH", 1, 2, 0)
-                + attribute(CTRL_ATTR_FAMILY_ID, struct.pack("=H", family))
+                + attribute(CTRL_ATTR_FAMILY_ID, struct.pack("=H", number))
                 + attribute(CTRL_ATTR_FAMILY_NAME, name.encode() + b"\0")
                 + attribute(CTRL_ATTR_MCAST_GROUPS, attribute(1, group)),
             )

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -90,19 +91,16 @@ def test_scapy_reads_every_packet_back(
     pytest.importorskip("scapy", reason="scapy is an optional extra")
     from scapy.utils import RawPcapNgReader
 
+    def fields(packet: bytes, metadata: Any) -> tuple[object, ...]:
+        """What scapy read; its annotations of the metadata are an older format's."""
+        time_ns = metadata.tshigh << 32 | metadata.tslow
+        comment = metadata.comments[0].decode()
+        return time_ns, metadata.ifname.decode(), packet, metadata.wirelen, comment
+
     path = tmp_path_factory.mktemp("scapy") / "packets.pcapng"
     write(path, found)
     with RawPcapNgReader(os.fspath(path)) as reader:
-        read = [
-            (
-                metadata.tshigh << 32 | metadata.tslow,
-                metadata.ifname.decode(),
-                packet,
-                metadata.wirelen,
-                metadata.comments[0].decode(),
-            )
-            for packet, metadata in reader
-        ]
+        read = [fields(packet, metadata) for packet, metadata in reader]
     assert read == [
         (time_ns, interface, packet, max(size, len(packet)), comment)
         for time_ns, interface, packet, size, comment in found

@@ -117,7 +117,7 @@ def test_the_keys_are_those_of_the_packets(monitored: Monitored) -> None:
 def test_tshark_reads_the_packets_back_byte_for_byte(monitored: Monitored) -> None:
     if not shutil.which("tshark"):
         pytest.skip("tshark is not installed")
-    command = ["tshark", "-n", "-r", monitored.pcap, "-T", "jsonraw", "-j", "frame"]
+    command = ["tshark", "-n", "-r", str(monitored.pcap), "-T", "jsonraw", "-j", "frame"]
     home = {**os.environ, "HOME": str(monitored.pcap.parent)}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=home)
     read = re.findall(r'"frame_raw": \[\s*"([0-9a-f]+)"', done.stdout)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_delay.accounting import (
+    AWAY,
     NOTHING_COUNTED,
     Account,
     Away,
@@ -53,7 +54,7 @@ def lives(draw: st.DrawFn) -> Life:
             state: State = draw(
                 st.sampled_from(["running", "ready_woken", "ready_preempted", "blocked", "stopped"])
             )
-            interrupt = None
+            interrupt: Away | None = None
             if state == "running":
                 interrupt = draw(st.sampled_from([None, None, "hard_irq", "soft_irq"]))
             length = draw(st.integers(1, 15))
@@ -96,7 +97,7 @@ def as_counted(life: Life) -> tuple[Counted, Standing]:
                 calls.setdefault(tick.syscall, (Counter(), Counter()))[0]["total"] += 1
         if tick.interrupt:
             away_ns[tick.mode, tick.interrupt] += 1
-        if tick.state != "running" and now < state_since:
+        if tick.state in AWAY and now < state_since:
             away_ns[tick.mode, tick.state] += 1
             if tick.syscall is not None:
                 calls.setdefault(tick.syscall, (Counter(), Counter()))[1][tick.state] += 1

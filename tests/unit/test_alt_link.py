@@ -18,7 +18,7 @@ def test_the_alt_file_is_found_by_its_build_id(tmp_path: Path) -> None:
     source = tmp_path / "empty.c"
     source.write_text("int main(void) { return 0; }\n")
     for name, build_id in build_ids.items():
-        command = ["gcc", source, "-o", tmp_path / name, f"-Wl,--build-id=0x{build_id}"]
+        command = ["gcc", str(source), "-o", str(tmp_path / name), f"-Wl,--build-id=0x{build_id}"]
         subprocess.run(command, check=True)
         directory = tmp_path / "usr/lib/debug/.build-id" / build_id[:2]
         directory.mkdir(parents=True)
@@ -27,7 +27,7 @@ def test_the_alt_file_is_found_by_its_build_id(tmp_path: Path) -> None:
     section = tmp_path / "section"
     section.write_bytes(link.name.encode() + b"\0" + link.build_id)
     debug = tmp_path / "usr/lib/debug/.build-id/aa" / f"{'aa' * 19}.debug"
-    command = ["objcopy", f"--add-section=.gnu_debugaltlink={section}", debug]
+    command = ["objcopy", f"--add-section=.gnu_debugaltlink={section}", str(debug)]
     subprocess.run(command, check=True)
 
     root = Root(tmp_path)

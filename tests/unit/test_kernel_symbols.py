@@ -56,10 +56,10 @@ def test_this_kernel() -> None:
     kernel = KernelSymbols()
     if kernel.reason:
         pytest.skip(kernel.reason)
-    by_name = {}
+    by_name: dict[str, int] = {}
     for line in Path("/proc/kallsyms").read_text().splitlines():
-        address, _, name = line.split(" ", 2)
-        by_name.setdefault(name, int(address, 16))
+        word, _, name = line.split(" ", 2)
+        by_name.setdefault(name, int(word, 16))
     address = by_name["do_exit"]
     frame = kernel.symbolise(address + 4)
     assert (frame.name, frame.offset, frame.object) == ("do_exit", 4, "kernel")

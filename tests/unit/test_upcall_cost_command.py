@@ -22,7 +22,7 @@ def recording(tmp_path: Path) -> Path:
     return path
 
 
-def run(*arguments: str | Path) -> int:
+def run(*arguments: object) -> int:
     return main(["upcall-cost", *map(str, arguments)])
 
 

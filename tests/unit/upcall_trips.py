@@ -68,7 +68,7 @@ class World:
         for draft in drafts:
             time_ns += self.random.randrange(1, 5000)
             events.append(draft.happen(time_ns))
-        return events, [tuple(part and part.event for part in trip) for trip in trips]
+        return events, [tuple(part.event if part else None for part in trip) for trip in trips]
 
     def _interleaved(self, rows: list[list[Draft]]) -> list[Draft]:
         turns = [number for number, row in enumerate(rows) for _ in row]

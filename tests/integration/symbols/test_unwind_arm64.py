@@ -31,9 +31,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-nostdlib",
         "-shared",
         "-Wl,-e,_start",
-        source,
+        str(source),
         "-o",
-        program,
+        str(program),
     ]
     subprocess.run(command, check=True)
     return program

@@ -101,7 +101,7 @@ def compile_workload(name: str) -> Path:
     source = SOURCES / f"{name}.c"
 
     def make(folder: Path) -> None:
-        command = [compiler, *FLAGS, "-o", folder / name, source]
+        command = [compiler, *FLAGS, "-o", str(folder / name), str(source)]
         done = subprocess.run(command, capture_output=True, text=True)
         if "sys/sdt.h" in done.stderr:
             pytest.skip("<sys/sdt.h> is not there: install systemtap-sdt-dev")
