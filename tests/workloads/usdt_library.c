@@ -2,8 +2,8 @@
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 
-__extension__ unsigned short kd_library_with_semaphore_semaphore
-	__attribute__((unused)) __attribute__((section(".probes")));
+__extension__ unsigned short kd_library_with_semaphore_semaphore __attribute__((unused))
+__attribute__((section(".probes")));
 
 void usdt_library_work(int round);
 

@@ -10,9 +10,9 @@
 #include <unistd.h>
 #include <sys/sdt.h>
 
-#define SEMAPHORE(provider, probe) \
-	__extension__ unsigned short provider##_##probe##_semaphore \
-		__attribute__((unused)) __attribute__((section(".probes")))
+#define SEMAPHORE(provider, probe)                                                                 \
+	__extension__ unsigned short provider##_##probe##_semaphore __attribute__((unused))        \
+	__attribute__((section(".probes")))
 
 SEMAPHORE(kd_main, round_start);
 SEMAPHORE(kd_main, round_end);
@@ -32,8 +32,8 @@ __attribute__((noinline)) void usdt_work(int round, long index)
 	DTRACE_PROBE1(kd_main, round_start, round);
 	if (kd_main_shapes_semaphore == 0)
 		counter++;
-	DTRACE_PROBE8(kd_main, shapes, narrow, *middle, counter, index, table[index], -5,
-		      1UL << 40, &counter);
+	DTRACE_PROBE8(kd_main, shapes, narrow, *middle, counter, index, table[index], -5, 1UL << 40,
+		      &counter);
 	DTRACE_PROBE1(kd_main, twice, 1);
 	usdt_library_work(round);
 	DTRACE_PROBE1(kd_main, twice, 2);
