@@ -18,46 +18,57 @@ static __always_inline bool is_target(const struct task_struct *task)
 	return (__u32)task->tgid == options.tgid;
 }
 
-SEC("tp_btf/sys_enter")
-int BPF_PROG(on_sys_enter, struct pt_regs *regs, long number)
+static __always_inline void note_entry(struct task_struct *task, struct pt_regs *regs, long number)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread;
+	struct thread *thread = find_thread(task);
 	struct moment moment;
 
-	if (!is_target(task))
-		return 0;
-	thread = find_thread(task);
 	if (!thread)
-		return 0;
-	stay_on_cpu(BY_TRACEPOINT);
+		return;
 	take_moment(&moment);
 	if (options.accounting && number == options.futex)
 		note_lock(thread, regs);
 	enter_syscall(thread, task, number, &moment);
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_sys_enter, struct pt_regs *regs, long number)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!is_target(task))
+		return 0;
+	stay_on_cpu(BY_TRACEPOINT);
+	note_entry(task, regs, number);
 	end_stay_on_cpu(BY_TRACEPOINT);
 	return 0;
 }
 
-SEC("tp_btf/sys_exit")
-int BPF_PROG(on_sys_exit, struct pt_regs *regs, long value)
+static __always_inline void note_exit(void *ctx, struct task_struct *task, struct pt_regs *regs,
+				      long value)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread;
+	struct thread *thread = find_thread(task);
 	struct moment moment;
 
-	if (!is_target(task))
-		return 0;
-	thread = find_thread(task);
 	if (!thread)
-		return 0;
-	stay_on_cpu(BY_TRACEPOINT);
+		return;
 	take_moment(&moment);
 	if (reports_events() && thread->syscall != NO_SYSCALL &&
 	    is_within(&moment, thread->syscall_since_ns) &&
 	    is_event(thread->syscall, moment.now_ns - thread->syscall_since_ns))
 		report_syscall(ctx, regs, thread, value, &moment);
 	leave_syscall(thread, task, &moment);
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_sys_exit, struct pt_regs *regs, long value)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!is_target(task))
+		return 0;
+	stay_on_cpu(BY_TRACEPOINT);
+	note_exit(ctx, task, regs, value);
 	end_stay_on_cpu(BY_TRACEPOINT);
 	return 0;
 }
