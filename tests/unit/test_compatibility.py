@@ -33,5 +33,5 @@ def test_its_kernels_are_those_of_the_list() -> None:
 
 
 def test_its_tests_are_the_integration_tests() -> None:
-    collected = {test.rpartition("/")[2].partition("[")[0] for test in integration_tests()}
+    collected = {test.partition("[")[0].rpartition("/")[2] for test in integration_tests()}
     assert set(compatibility.tests_on(compatibility.PAGE.read_text())) == collected, REWRITE
