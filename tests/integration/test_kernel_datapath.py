@@ -12,6 +12,7 @@ from typing import Any
 
 import hosts
 import pytest
+from test_upcall_statistics import samples_while
 from tests import commands
 
 from kernel_delay.ovs.binaries import Binaries
@@ -122,8 +123,11 @@ def ports_of_flows(ovs: Instance, protocol: str) -> set[str]:
     return set(re.findall(rf"{protocol}\(src=(\d+),dst=5201\)", flows))
 
 
-def upcalls_in(sample: Any) -> int:
-    return sum(upcalls["count"] for upcalls in sample["upcalls"] if upcalls["error"] == 0)
+def wait_for_flows(ovs: Instance, protocol: str) -> None:
+    """Wait until each connection has a flow."""
+    deadline = time.monotonic() + WAIT_S
+    while len(ports_of_flows(ovs, protocol)) < CONNECTIONS:
+        assert time.monotonic() < deadline, "not each connection has a flow"
 
 
 def test_each_ping_is_answered_also_while_flows_are_deleted(
@@ -142,22 +146,19 @@ def test_connections_are_flows_and_when_these_are_deleted_upcalls(
     options = ["--parallel", str(CONNECTIONS), "--bitrate", BITS_PER_S, "--length", "1000"]
     before = network.received_bytes()
     with network.iperf3(*options, *(["--udp"] if protocol == "udp" else [])):
-        deadline = time.monotonic() + WAIT_S
-        while len(ports_of_flows(datapath, protocol)) < CONNECTIONS:
-            assert time.monotonic() < deadline, "not each connection has a flow"
-        undisturbed = measured(datapath)
-        with deleting_flows(datapath):
-            disturbed = measured(datapath)
+        wait_for_flows(datapath, protocol)
+
+        def forget_the_flows() -> None:
+            datapath.appctl("dpctl/del-flows")
+            wait_for_flows(datapath, protocol)
+
+        (sample,) = samples_while(datapath, forget_the_flows)
     assert network.received_bytes() - before > BYTES
-    # The kernel asks about a packet that has no flow, and about no other.
-    assert upcalls_in(disturbed) >= CONNECTIONS
-    assert upcalls_in(disturbed) > upcalls_in(undisturbed)
-    calls = {
-        call["name"]
-        for handler in threads_named(disturbed, "handler")
-        for call in handler["syscalls"]
-        if call["count"]
-    }
+    # The kernel asked about a packet of each, and the answers are flows again.
+    assert sample.upcalls is not None
+    assert sum(upcalls.count for upcalls in sample.upcalls if not upcalls.error) >= CONNECTIONS
+    handlers = [thread for thread in sample.threads if thread.name.startswith("handler")]
+    calls = {call.name for thread in handlers for call in thread.syscalls if call.count}
     assert calls >= {"recvmsg", "sendmsg"}
 
 
