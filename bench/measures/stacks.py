@@ -2,36 +2,23 @@
 
 import statistics
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-
-from msgspec import structs
 
 from bench import compiled
 from bench.figures import Absence, Figure, Values
 from bench.measures.measure import Measure, Setting
-from bench.rounds import progress
-from kernel_delay.capture.plan import EventPlan, WindowPlan
-from kernel_delay.capture.session import Session, SessionOptions
-from kernel_delay.target import find_target
+from bench.peers.ours import Ours
+from bench.peers.peer import PeerError
+from bench.rounds import in_turn
+from bench.run import run
 
-_WINDOW_NS = 1_500_000_000
+_WINDOW_S = 1.5
 _BURSTS_BEFORE = 20
 # A buffer with room for every stack of a window, also where the machine drains it late.
-_EVENTS = EventPlan(buffer_pages=16384)
+_ROOM = ("--buffer-page-count", "16384")
 
-DEEP, SHALLOW = "stack of 80 KiB", "stack next to empty"
-DEPTHS = MappingProxyType({SHALLOW: 0, "stack of 12 KiB": 12, DEEP: 80})
-TABLES = "kernel-delay"
-PLANS: Mapping[str, EventPlan | None] = MappingProxyType(
-    {
-        TABLES: None,
-        f"{TABLES} -s --stack-mode none": structs.replace(_EVENTS, stack_mode="none"),
-        f"{TABLES} -s --stack-mode fp": structs.replace(_EVENTS, stack_mode="fp"),
-        f"{TABLES} -s": _EVENTS,
-    }
-)
+DEPTHS = MappingProxyType({"stack next to empty": 0, "stack of 12 KiB": 12, "stack of 80 KiB": 80})
 
 
 class Stacks(Measure):
@@ -49,34 +36,31 @@ class Stacks(Measure):
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:
         """Measure each plan at each depth, in turn."""
         program = compiled.program("bursts", setting.folder)
+        report = setting.folder / "report"
         values = Values()
-        rounds = min(setting.rounds, 3)
-        for number in range(rounds):
-            progress(f"round {number + 1} of {rounds}")
-            for name, plan in PLANS.items():
-                for case, kib in DEPTHS.items():
-                    values.note(case, name, "ns", _added_ns(program, kib, plan))
-        return values.figures(), []
+
+        def measure(peer: Ours) -> None:
+            for case, kib in DEPTHS.items():
+                values.note(case, peer.name, "ns", _added_ns(peer, program, kib, report))
+
+        events = [Ours("-s", "--stack-mode", mode, *_ROOM) for mode in ("none", "fp", "dwarf")]
+        absent = in_turn([Ours(), *events], min(setting.rounds, 3), measure)
+        return values.figures(), absent
 
 
-def _added_ns(program: Path, kib: int, plan: EventPlan | None) -> float:
+def _added_ns(peer: Ours, program: Path, kib: int, report: Path) -> float:
     pipe = subprocess.PIPE
     with subprocess.Popen([program, str(kib)], stdout=pipe, text=True) as process:
         try:
             assert process.stdout
             before = [int(process.stdout.readline()) for _ in range(_BURSTS_BEFORE)]
-            _measure(process.pid, plan)
+            run(peer, process.pid, _WINDOW_S, report)
             process.kill()
             while_measured = [int(line) for line in process.stdout]
         finally:
             process.kill()
+    if "no room for the stacks" in report.read_text():
+        raise PeerError("stacks found no room: the figure would be too low")
     # The first and the last may be from outside the window.
     during = while_measured[len(while_measured) // 4 : -len(while_measured) // 8]
     return statistics.median(during) - statistics.median(before)
-
-
-def _measure(pid: int, plan: EventPlan | None) -> None:
-    windows = WindowPlan(sample_time_ns=_WINDOW_NS)
-    with Session(find_target(pid), windows, SessionOptions(events=plan)) as session:
-        for sample in session.samples():
-            assert not sample.lost.stacks, "stacks found no room: the figure would be too low"

@@ -7,7 +7,7 @@ from kernel_delay.capture.accounts import ThreadAccount, thread_accounts
 from kernel_delay.capture.counting import ThreadStanding, standings
 from kernel_delay.capture.epochs import EpochRecords, ThreadRecords
 from kernel_delay.capture.programs import Programs
-from kernel_delay.capture.rings import Ring
+from kernel_delay.capture.rings import Ring, RingCopy
 from kernel_delay.capture.thread_stats import (
     accounted_stats,
     anything_counted,
@@ -69,11 +69,14 @@ class Collector:
         for reading in range(READINGS):
             if reading:
                 self._read()
+            # Copied in between, as to work on them takes so long that many threads change.
             now = self._standings()
-            accounts = thread_accounts(self._epochs, epoch, start_ns, stop_ns, now, settled)
+            copies = [ring.copy() for ring in self._rings]
+            after = self._standings()
+            epochs = {**self._epochs, epoch: self._copied(epoch, copies)}
+            accounts = thread_accounts(epochs, epoch, start_ns, stop_ns, now, settled)
             names |= {each.name.tid: each.name.name for each in accounts}
             threads = [self._stats(each, names) for each in accounts]
-            after = self._standings()
             unsettled = []
             for account, thread in zip(accounts, threads, strict=True):
                 if account.settled(after, stop_ns):
@@ -83,6 +86,21 @@ class Collector:
             if not unsettled:
                 break
         return *settled.values(), *unsettled
+
+    def _copied(self, epoch: int, copies: list[RingCopy]) -> EpochRecords:
+        """Return the epoch's records in copies of the rings, which must outlive them."""
+        records = self._epochs.get(epoch, EpochRecords({}, {}))
+        thread, syscall, hard_irq, holder = copies
+        threads = {
+            identity: ThreadRecords(
+                [thread.record(record.number) for record in parts.threads],
+                [syscall.record(record.number) for record in parts.syscalls],
+                [hard_irq.record(record.number) for record in parts.hard_irqs],
+                [holder.record(record.number) for record in parts.holders],
+            )
+            for identity, parts in records.threads.items()
+        }
+        return EpochRecords(threads, records.oldest)
 
     def _standings(self) -> dict[int, ThreadStanding]:
         return standings(self._programs.standings())

@@ -44,6 +44,17 @@ class Ring:
             if record.number == number:
                 yield record
 
+    def copy(self) -> "RingCopy":
+        """Copy the records that are read and not released."""
+        first = self._position.tail + 1
+        count = self.next_number - first
+        data = ffi.new(ffi.typeof(self._records), count)
+        begin = first % self._size
+        before_end = min(count, self._size - begin)
+        data[0:before_end] = self._records[begin : begin + before_end]
+        data[before_end:count] = self._records[0 : count - before_end]
+        return RingCopy(data, first)
+
     def release(self, until: int) -> None:
         """Give what is before record number `until` back to the programs."""
         lib.store_counter(ffi.addressof(self._position, "tail"), until - 1)
@@ -56,3 +67,16 @@ class Ring:
 
     def _load(self, counter: str) -> int:
         return int(lib.load_counter(ffi.addressof(self._position, counter)))
+
+
+class RingCopy:
+    """Records as they were when they were copied; they are gone when this is."""
+
+    def __init__(self, data: Any, first: int) -> None:
+        """Give those in `data`, the first of which has that number."""
+        self._data = data
+        self._first = first
+
+    def record(self, number: int) -> Any:
+        """Return the record of that number."""
+        return self._data[number - self._first]
