@@ -27,7 +27,10 @@
 #define MOST_THREADS 16
 #define LATEST_NS 2000
 
-/* A thread that met no other for so long gives the CPU to one that is not on any. */
+/*
+ * A thread that met no other for so long gives the CPU to one that is not on any: it
+ * sleeps, as sched_yield(2) hands the CPU from one that waits to another for long.
+ */
 #define SPINS 2000
 
 struct hit {
@@ -69,12 +72,13 @@ __attribute__((noinline)) void stop_hit(void)
 
 static void meet(long number)
 {
+	const struct timespec pause = {.tv_nsec = 1000};
 	long all = (number + 1) * thread_count;
 
 	atomic_fetch_add(&arrived, 1);
 	for (long spins = 0; atomic_load(&arrived) < all; spins++)
 		if (spins > SPINS)
-			sched_yield();
+			nanosleep(&pause, NULL);
 }
 
 static void *hit_all(void *argument)
