@@ -14,7 +14,7 @@ SOURCES := $(shell find src meson.build pyproject.toml README.md LICENSE \
 	-name __pycache__ -prune -o -print)
 DIST := dist
 C_SOURCES := $(shell find src tests bench -name '*.[ch]')
-TEST_ROOMS := $(sort demo/ setup/ $(dir $(shell find tests -name '*.py')))
+TEST_ROOMS := $(sort setup/ $(dir $(shell find tests -name '*.py')))
 
 .PHONY: build demo test test-host bench lint wheel clean packages-build packages-test packages-bench
 
@@ -23,7 +23,7 @@ build: .venv/.built
 
 ## demo: a report on a real, private Open vSwitch under load
 demo: build
-	@ovs=$$(setup/openvswitch.sh); exec $(BIN)/python demo/demo.py --ovs "$$ovs"
+	@ovs=$$(setup/openvswitch.sh); exec $(BIN)/python -m lab.demo --ovs "$$ovs"
 
 ## test: every test, here and in virtual machines
 test: test-host
@@ -42,7 +42,7 @@ lint: build packages-test .venv/.extra-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	MYPYPATH=src:.:tests/integration/symbols $(BIN)/mypy --explicit-package-bases --package bench
+	MYPYPATH=src:.:tests/integration/symbols $(BIN)/mypy --explicit-package-bases --package bench --package lab
 	@# A test's neighbours are imported by their bare names, as pytest has it: room by room.
 	for room in $(TEST_ROOMS); do \
 		MYPYPATH=.$$([ -e $$room/__init__.py ] || echo :$$room) \

@@ -8,8 +8,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.debian import DebianError
-
 from bench import machine, tables
 from bench.figures import Measured, Results
 from bench.measures.measure import Measure, Setting
@@ -17,6 +15,7 @@ from bench.page import PAGE, render
 from bench.plan import MEASURES
 from bench.results import read_results, write_results
 from kernel_delay.errors import KernelDelayError
+from tests.debian import DebianError
 
 
 def main() -> int:

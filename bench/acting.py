@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kernel_delay.ovs.child import Child
+from lab.child import Child
 
 # Those of loads/acts.c.
 _THREADS, _KEPT = 2, 65536

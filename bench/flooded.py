@@ -7,9 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kernel_delay.ovs.binaries import Binaries
-from kernel_delay.ovs.child import Child
-from kernel_delay.ovs.instance import Instance
+from lab.binaries import Binaries
+from lab.child import Child
+from lab.instance import Instance
 
 _BRIDGE = "br0"
 _ANSWER_S = 20.0

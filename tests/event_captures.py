@@ -11,10 +11,10 @@ from msgspec import structs
 
 from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
-from kernel_delay.capture.windows import LEAD_NS, Windows
+from kernel_delay.capture.windows.control import LEAD_NS, Windows
+from kernel_delay.host.syscalls import syscall_number
+from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample, StackFrame, SyscallEvent
-from kernel_delay.syscalls import syscall_number
-from kernel_delay.target import find_target
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 """Starts a workload by its name, with arguments."""

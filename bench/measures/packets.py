@@ -5,8 +5,6 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from tests import ovs_with_usdt
-
 from bench import compiled
 from bench.figures import Absence, Figure
 from bench.flooded import Flooded
@@ -15,7 +13,8 @@ from bench.peers.kernel_delay_py import KernelDelayPy
 from bench.peers.ours import OurCommand, Ours
 from bench.peers.peer import Peer
 from bench.rounds import in_turn
-from kernel_delay.ovs.binaries import Binaries
+from lab.binaries import Binaries
+from tests import ovs_with_usdt
 
 REFERENCE = "without probes"
 PROBES = "with probes, none attached"

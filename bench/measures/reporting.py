@@ -11,7 +11,7 @@ from bench.peers.ours import Ours
 from bench.peers.peer import PeerError, ReportingPeer
 from bench.rounds import in_turn, progress
 from bench.run import Run, run
-from kernel_delay.ovs.child import Child
+from lab.child import Child
 
 THREADS = (10, 1000, 5000)
 EVENTS = (1000, 10_000, 100_000, 1_000_000)

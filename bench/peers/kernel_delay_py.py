@@ -5,10 +5,9 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench.peers.peer import ReportingPeer, last_line
 from tests.cache import cache_dir, locked
 from tests.debian import DebianError, Suite
-
-from bench.peers.peer import ReportingPeer, last_line
 
 # Debian 12's own Open vSwitch, 3.1, has no kernel_delay.py.
 SCRIPT_SUITE, SCRIPT_PACKAGE = "trixie", "openvswitch-test"

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from kernel_delay import commands
-from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND, arguments
+from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND
+from kernel_delay.commands.options import arguments
 from kernel_delay.errors import KernelDelayError, UnavailableError, UsageError
 from kernel_delay.printable import printable
 

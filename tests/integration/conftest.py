@@ -7,12 +7,12 @@ from pathlib import Path
 
 import kernel_datapath
 import pytest
+
+from lab.binaries import Binaries
+from lab.instance import Instance
+from lab.traffic import Traffic
 from tests import ovs_with_usdt
 from tests.debian import DebianError
-
-from kernel_delay.ovs.binaries import Binaries
-from kernel_delay.ovs.instance import Instance
-from kernel_delay.ovs.traffic import Traffic
 
 
 @pytest.fixture(scope="session")

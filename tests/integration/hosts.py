@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from kernel_delay.ovs.child import Child
-from kernel_delay.ovs.instance import Instance
+from lab.child import Child
+from lab.instance import Instance
 
 BRIDGE = "brhosts"
 ADDRESSES = {"near": "198.18.1.1", "far": "198.18.1.2"}  # for benchmarks: RFC 2544, C.2.2

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernel_delay.ovs.instance import Instance
+from lab.instance import Instance
 
 BRIDGE = "br0"
 # One end is the bridge's port, the other is where packets are sent from.

@@ -10,12 +10,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from lab.binaries import Binaries
+from lab.instance import Instance
+from lab.traffic import Traffic
 from tests import commands
 from tests.cache import built
-
-from kernel_delay.ovs.binaries import Binaries
-from kernel_delay.ovs.instance import Instance
-from kernel_delay.ovs.traffic import Traffic
 
 SOURCE = Path(__file__).parents[1] / "workloads" / "main_loop.c"
 LINE = re.compile(r"- \[(\d+)@(\S+)\] (bridge run loop|poll_block\(\) wait) time ?: (\S+)")

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import commands
 
-from kernel_delay.ovs.binaries import Binaries
-from kernel_delay.ovs.instance import Instance
+from lab.binaries import Binaries
+from lab.instance import Instance
+from tests import commands
 
 NEEDED = {"BTF", "BPF", "tp_btf", "task storage", "ring buffer", "programs"}
 

@@ -18,7 +18,7 @@ StartDemo = Callable[..., "subprocess.Popen[str]"]
 @pytest.fixture
 def start_demo(root_user: None, project: Path, ovs_root: Path, tmp_path: Path) -> StartDemo:
     """Starts the demo with further arguments; its folders are below `tmp_path`."""
-    command = [sys.executable, str(project / "demo" / "demo.py"), "--ovs", str(ovs_root)]
+    command = [sys.executable, "-m", "lab.demo", "--ovs", str(ovs_root)]
 
     def start(*args: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -26,6 +26,7 @@ def start_demo(root_user: None, project: Path, ovs_root: Path, tmp_path: Path) -
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            cwd=project,
             env=os.environ | {"TMPDIR": str(tmp_path)},
             # As a shell does it, so that a signal can be sent to all of it, like Ctrl-C.
             process_group=0,
@@ -86,8 +87,8 @@ def test_interrupted_it_leaves_nothing(
 
 
 def test_without_open_vswitch_it_is_one_line(project: Path, tmp_path: Path) -> None:
-    command = [sys.executable, str(project / "demo" / "demo.py"), "--ovs", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "lab.demo", "--ovs", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=project, check=False)
     assert done.returncode == os.EX_NOINPUT
     assert done.stdout == ""
     assert done.stderr.startswith("demo: no ovsdb-server under")

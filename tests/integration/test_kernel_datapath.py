@@ -13,11 +13,11 @@ from typing import Any
 import hosts
 import pytest
 from test_upcall_statistics import samples_while
-from tests import commands
 
-from kernel_delay.ovs.binaries import Binaries
-from kernel_delay.ovs.instance import Instance
-from kernel_delay.ovs.traffic import Traffic
+from lab.binaries import Binaries
+from lab.instance import Instance
+from lab.traffic import Traffic
+from tests import commands
 
 NEW_FLOWS_PER_S = 200
 SAMPLE_TIME_S = 1.0

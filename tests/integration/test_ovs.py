@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 from kernel_delay.errors import PermissionDeniedError
-from kernel_delay.ovs.binaries import Binaries
-from kernel_delay.ovs.child import ChildFailedError
-from kernel_delay.ovs.competitor import Competitor
-from kernel_delay.ovs.instance import Instance, OvsCommandError
-from kernel_delay.ovs.traffic import BRIDGE, Traffic
+from lab.binaries import Binaries
+from lab.child import ChildFailedError
+from lab.competitor import Competitor
+from lab.instance import Instance, OvsCommandError
+from lab.traffic import BRIDGE, Traffic
 
 WAIT_S = 30.0
 
@@ -148,9 +148,9 @@ def test_the_end_of_its_parent_is_its_own(
     program = textwrap.dedent("""
         import sys, time
         import msgspec
-        from kernel_delay.ovs.binaries import Binaries
-        from kernel_delay.ovs.instance import Instance
-        from kernel_delay.ovs.traffic import Traffic
+        from lab.binaries import Binaries
+        from lab.instance import Instance
+        from lab.traffic import Traffic
         binaries = msgspec.json.decode(sys.argv[1], type=Binaries, dec_hook=lambda kind, x: kind(x))
         with Instance(binaries) as ovs, Traffic(ovs, rate=100, seconds=60):
             print(ovs.folder, flush=True)

@@ -1,12 +1,12 @@
 """The user stacks of a real Open vSwitch's system calls are whole."""
 
 import pytest
-from tests.event_captures import capture, check_sums, event_plan, events_of, user_stack
 
 from kernel_delay.model import Sample, StackFrame
-from kernel_delay.ovs.binaries import Binaries
-from kernel_delay.ovs.instance import Instance
-from kernel_delay.ovs.traffic import Traffic
+from lab.binaries import Binaries
+from lab.instance import Instance
+from lab.traffic import Traffic
+from tests.event_captures import capture, check_sums, event_plan, events_of, user_stack
 
 EVENTS = 1000
 LONGEST_WINDOW_S = 32.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.errors import PermissionDeniedError, UnavailableError
-from kernel_delay.tracefs import detached, tracefs
+from kernel_delay.host.tracefs import detached, tracefs
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="tracefs is for root only")
 
@@ -17,7 +17,7 @@ SCHED_SWITCH_ID = "events/sched/sched_switch/id"
 # In a mount namespace of the subprocess's own, so that this machine's stays as it is.
 READ_ID = f"""
 import ctypes, os
-from kernel_delay.tracefs import tracefs
+from kernel_delay.host.tracefs import tracefs
 libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
 def check(result):

@@ -13,11 +13,8 @@ from pathlib import Path
 import kernel_datapath
 import pytest
 from netlink_sockets import tiny_receive_buffers
-from tests import commands
 
-from kernel_delay.ovs.binaries import Binaries
-from kernel_delay.ovs.instance import Instance
-from kernel_delay.ovs.upcall_cost import (
+from kernel_delay.ovs.upcalls import (
     EVENT_TYPES,
     DpUpcall,
     PacketCmdExecute,
@@ -27,6 +24,9 @@ from kernel_delay.ovs.upcall_cost import (
     join,
     read_recording,
 )
+from lab.binaries import Binaries
+from lab.instance import Instance
+from tests import commands
 
 PACKETS = 100
 LIMIT_S = 200.0

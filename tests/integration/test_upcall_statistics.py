@@ -12,10 +12,10 @@ from netlink_sockets import tiny_receive_buffers
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample
-from kernel_delay.ovs.instance import Instance
 from kernel_delay.reporters import text
-from kernel_delay.target import find_target
+from lab.instance import Instance
 
 PACKETS = 50
 LONG_NS = 200 * 10**9

@@ -17,7 +17,7 @@ FLAGS = ("-O1", "-g", "-shared", "-fPIC", "-Wall", "-Werror", f"-I{SOURCES / 'bp
 def build(directory: Path) -> tuple[FFI, Any]:
     """Compile them there; return the declarations and the library."""
     compiler = shutil.which("cc") or pytest.skip("a C compiler is needed")
-    capture = SOURCES / "capture"
+    capture = SOURCES / "capture" / "syscall_events"
     files = [capture / f"{name}.c" for name in HEADERS if name != "event_store"]
     library = directory / "events.so"
     subprocess.run([compiler, *FLAGS, *files, "-o", library], check=True)

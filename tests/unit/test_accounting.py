@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.accounting import (
+from kernel_delay.analysis.accounting import (
     AWAY,
     NOTHING_COUNTED,
     Account,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kernel_delay.commands import arguments
+from kernel_delay.commands.options import arguments
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 import statistics
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from bench import page, results, tables
 from bench.figures import Figure, Machine, Measured, Results, quartile_distance, ratio
 from bench.measures.packets import AVERAGE, DELTA, DEVIATION, REFERENCE, figures
 from bench.targets import FLOOR, OURS, REMARKS, TABLES, THEIRS, targets
-from hypothesis import given
-from hypothesis import strategies as st
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1)
 MACHINE = Machine("a CPU", 2, "none", 4, "6.1", "Debian")

@@ -6,9 +6,9 @@ from argparse import ArgumentParser
 import pytest
 
 from kernel_delay import cli
-from kernel_delay.commands import event_options
+from kernel_delay.commands.options import events as event_options
 from kernel_delay.errors import UsageError
-from kernel_delay.syscalls import POLLS, syscall_names, syscall_number
+from kernel_delay.host.syscalls import POLLS, syscall_names, syscall_number
 
 plan = pytest.importorskip("kernel_delay.capture.plan")
 

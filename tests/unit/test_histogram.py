@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.histogram import (
+from kernel_delay.analysis.histogram import (
     Bucket,
     EqualWidthBucket,
     LinearHistogram,

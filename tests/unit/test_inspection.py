@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
+from kernel_delay.host.target import ProcessTarget
 from kernel_delay.inspection.findings import Finding, Inspection, can_capture
 from kernel_delay.inspection.machine import MachineFacts, machine_findings
 from kernel_delay.reporters import inspection
-from kernel_delay.target import ProcessTarget
 
 FREE = MachineFacts(
     cap_eff="000001ffffffffff",

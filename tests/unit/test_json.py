@@ -9,8 +9,8 @@ from hypothesis import given
 from samples import ACCOUNTED, COUNTS, EVERYTHING, REVALIDATOR, TIMES, bare_sample, samples
 
 from kernel_delay.model import Sample
+from kernel_delay.model.schema import sample_schema
 from kernel_delay.reporters import json as json_reporter
-from kernel_delay.schema import sample_schema
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "sample.schema.json"
 
@@ -114,7 +114,7 @@ def test_account_reads_back_and_is_valid_by_the_schema() -> None:
 
 def test_committed_schema_is_current() -> None:
     assert SCHEMA.read_text() == sample_schema(), (
-        "make it anew: python -m kernel_delay.schema >docs/sample.schema.json"
+        "make it anew: python -m kernel_delay.model.schema >docs/sample.schema.json"
     )
 
 

@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from kernel_delay.host.syscalls import syscall_name, syscall_number
 from kernel_delay.model import Sample, SyscallEvent
 from kernel_delay.reporters import json as json_reporter
 from kernel_delay.reporters import text
-from kernel_delay.syscalls import syscall_name, syscall_number
 
-events = pytest.importorskip("kernel_delay.capture._events", reason="the extension is not built")
+events = pytest.importorskip(
+    "kernel_delay.capture.syscall_events._events", reason="the extension is not built"
+)
 
 NO_STACK = (1 << 32) - 1
 KERNEL_PLACES = [0]
@@ -37,7 +39,7 @@ KEPT = st.fixed_dictionaries(
 
 
 def kept(fields: Sequence[dict[str, int]]) -> Any:
-    from kernel_delay.capture.kept_events import KeptEvents
+    from kernel_delay.capture.syscall_events.kept_events import KeptEvents
 
     memory = events.ffi.new("struct kept_event[]", list(fields))
     return KeptEvents(memory, len(fields), KERNEL_PLACES, USER_PLACES)

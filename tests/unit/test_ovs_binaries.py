@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.errors import NoInputError
-from kernel_delay.ovs.binaries import Binaries
+from lab.binaries import Binaries
 
 PROGRAMS = {
     "ovsdb_server": "ovsdb-server",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.errors import TimeoutExpiredError
-from kernel_delay.ovs.child import Child, ChildFailedError
+from lab.child import Child, ChildFailedError
 
 WAIT_S = 20.0
 
@@ -93,7 +93,7 @@ def test_it_dies_with_its_parent() -> None:
             "-c",
             textwrap.dedent("""
                 import time
-                from kernel_delay.ovs.child import Child
+                from lab.child import Child
                 child = Child(["sh", "-c", "echo ready; exec sleep 60"])
                 child.expect("ready", 20)
                 print(child.pid, flush=True)

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.percentiles import percentile
+from kernel_delay.analysis.percentiles import percentile
 
 
 def histogram(lengths: list[int]) -> tuple[int, ...]:

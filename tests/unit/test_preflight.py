@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay import preflight
+from kernel_delay.host import preflight
 
 ALL = (1 << 41) - 1
 SYS_ADMIN, PERFMON, BPF = 1 << 21, 1 << 38, 1 << 39
@@ -15,7 +15,7 @@ SYS_ADMIN, PERFMON, BPF = 1 << 21, 1 << 38, 1 << 39
 # The exit code and the error as the command line would show them.
 CHECK = """
 import sys
-from kernel_delay import preflight
+from kernel_delay.host import preflight
 from kernel_delay.errors import KernelDelayError
 try:
     preflight.check()
@@ -27,7 +27,7 @@ except KernelDelayError as error:
 # A filter of one instruction that allows everything: seccomp(2), linux/filter.h.
 REFUSED_UNDER_SECCOMP = """
 import ctypes, struct
-from kernel_delay import preflight
+from kernel_delay.host import preflight
 allow = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000), 8)
 program = ctypes.create_string_buffer(struct.pack("@HP", 1, ctypes.addressof(allow)))
 libc = ctypes.CDLL(None, use_errno=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.errors import NoInputError, UnavailableError
-from kernel_delay.target import find_target
+from kernel_delay.host.target import find_target
 
 PF_KTHREAD = 0x0020_0000
 
@@ -106,7 +106,7 @@ def test_without_pid_the_one_vswitchd_is_found(
     among_processes: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
     script = (
-        "from kernel_delay.target import find_target; import msgspec\n"
+        "from kernel_delay.host.target import find_target; import msgspec\n"
         "print(msgspec.json.encode(find_target(None)).decode())"
     )
     result = among_processes(["ovs-vswitchd", "ovs-vswitchd2", "sleep"], "-c", script)

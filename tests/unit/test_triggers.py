@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_delay.errors import UsageError
-from kernel_delay.triggers import (
+from kernel_delay.probes.triggers import (
     KprobeTrigger,
     TracepointTrigger,
     Trigger,

@@ -6,7 +6,7 @@ import pytest
 from upcall_trips import World
 
 from kernel_delay.cli import main
-from kernel_delay.ovs.upcall_cost import RecordingWriter
+from kernel_delay.ovs.upcalls import RecordingWriter
 
 BATCHES = [3, 5, 8]
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from upcall_trips import World
 
-from kernel_delay.ovs.upcall_cost import RecvUpcall, analyse, costs_of, join
-from kernel_delay.ovs.upcall_cost.costs import describe
+from kernel_delay.ovs.upcalls import RecvUpcall, analyse, costs_of, join
+from kernel_delay.ovs.upcalls.costs import describe
 
 seeds = st.integers(0, 1 << 32)
 sizes = st.lists(st.integers(1, 64), min_size=1, max_size=4)

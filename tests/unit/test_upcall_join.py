@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from upcall_trips import Trip, World
 
-from kernel_delay.ovs.upcall_cost import (
+from kernel_delay.ovs.upcalls import (
     DpUpcall,
     Event,
     FlowExecute,

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.ovs.hexdump import hex_lines
-from kernel_delay.ovs.port_names import PortName, PortNames
-from kernel_delay.ovs.upcall_cost import DpUpcall, RecvUpcall
+from kernel_delay.ovs.packets.hexdump import hex_lines
+from kernel_delay.ovs.upcalls import DpUpcall, RecvUpcall
+from kernel_delay.ovs.upcalls.port_names import PortName, PortNames
 from kernel_delay.reporters.upcall_monitor import (
     HEADER,
     Show,

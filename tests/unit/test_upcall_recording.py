@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from upcall_trips import World
 
 from kernel_delay.errors import InputError, NoInputError, OutputError
-from kernel_delay.ovs.upcall_cost import Event, RecordingWriter, read_recording
+from kernel_delay.ovs.upcalls import Event, RecordingWriter, read_recording
 
 MISSED = {"recv_upcall": 3}
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from upcall_trips import World
 
-from kernel_delay.ovs.upcall_cost import (
+from kernel_delay.ovs.upcalls import (
     DpUpcall,
     FlowPut,
     RecvUpcall,

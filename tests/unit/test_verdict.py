@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 from samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
 
-from kernel_delay import verdict
+from kernel_delay.analysis import verdict
+from kernel_delay.analysis.verdict import Rule
 from kernel_delay.model import (
     CpuTaker,
     Finding,
@@ -16,7 +17,6 @@ from kernel_delay.model import (
     SyscallStats,
     Thread,
 )
-from kernel_delay.verdict import Rule
 
 MS = 1_000_000
 

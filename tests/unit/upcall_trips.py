@@ -10,7 +10,7 @@ import random
 import struct
 from typing import Any
 
-from kernel_delay.ovs.upcall_cost import (
+from kernel_delay.ovs.upcalls import (
     DpUpcall,
     Event,
     FlowExecute,

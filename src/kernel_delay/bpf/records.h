@@ -3,7 +3,7 @@
  * Everything that crosses the boundary between the programs and user space.
  *
  * This file is compiled three times: into the programs, into the Python
- * extension capture/_records, and as that extension's declarations; so it is
+ * extension loader/_records, and as that extension's declarations; so it is
  * kept to plain structs, enums and integer constants.
  *
  * Times are CLOCK_MONOTONIC nanoseconds.

@@ -9,7 +9,7 @@
  * and is open until one hit takes its stop_ns; a hit that finds the one done
  * and control.epoch not yet moved on moves it on itself. A place is free again
  * only when every program that may have seen the window before it has ended
- * (see wait_for_programs() in capture/records_shim.c), so that no late hit can
+ * (see wait_for_programs() in loader/records_shim.c), so that no late hit can
  * take another window for its own.
  */
 #ifndef KERNEL_DELAY_TRIGGER_H

@@ -8,19 +8,19 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from kernel_delay.capture._records import ffi, lib
-from kernel_delay.capture.namespace import find_process
-from kernel_delay.capture.objects import is_loadable, load_object, open_object, refusal
 from kernel_delay.capture.plan import EventPlan, WindowPlan
-from kernel_delay.capture.trigger_programs import (
+from kernel_delay.capture.windows.control import NEVER_NS
+from kernel_delay.capture.windows.trigger_programs import (
     attach_triggers,
     needed_program_names,
     trigger_program_names,
 )
-from kernel_delay.capture.windows import NEVER_NS
+from kernel_delay.host.syscalls import POLLS, syscall_number
+from kernel_delay.host.target import thread_count
 from kernel_delay.libbpf import BpfError, BpfObject, Link, Notices, Program
-from kernel_delay.syscalls import POLLS, syscall_number
-from kernel_delay.target import thread_count
+from kernel_delay.loader._records import ffi, lib
+from kernel_delay.loader.namespace import find_process
+from kernel_delay.loader.objects import is_loadable, load_object, open_object, refusal
 
 # Sizes of the record rings, powers of two. Two windows' worth is needed, as
 # one is read while the next is open: 5,000 threads with a handful of syscalls

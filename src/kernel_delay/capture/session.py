@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct, structs
 
-from kernel_delay.capture._records import ffi, lib
-from kernel_delay.capture.collector import Collector
 from kernel_delay.capture.plan import EventPlan, TriggerPoints, WindowPlan
 from kernel_delay.capture.programs import Programs
-from kernel_delay.capture.schedule import Over, TriggeredWindows, timed_windows
-from kernel_delay.capture.waiting import watch
-from kernel_delay.capture.windows import Windows
+from kernel_delay.capture.threads.collector import Collector
+from kernel_delay.capture.windows.control import Windows
+from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.errors import KernelDelayError
+from kernel_delay.host.target import DEFAULT_COMM, ProcessTarget
 from kernel_delay.libbpf import start_log
+from kernel_delay.loader._records import ffi, lib
+from kernel_delay.loader.waiting import watch
 from kernel_delay.model import EndedBy, Lost, Sample, Target, Thread, TriggerHit, Window
-from kernel_delay.target import DEFAULT_COMM, ProcessTarget
 
 if TYPE_CHECKING:
-    from kernel_delay.capture.events import EventsOfWindow, EventStore, Progress
-    from kernel_delay.capture.upcall_counters import UpcallCounters
+    from kernel_delay.capture.syscall_events.events import EventsOfWindow, EventStore, Progress
+    from kernel_delay.ovs.monitors.upcall_counters import UpcallCounters
 
 
 class SessionOptions(Struct, frozen=True):
@@ -87,7 +87,7 @@ class Session:
 
     def _store_events(self, plan: EventPlan) -> "EventStore":
         # Symbols and their libraries are for events alone.
-        from kernel_delay.capture.events import EventStore
+        from kernel_delay.capture.syscall_events.events import EventStore
 
         store = EventStore(self._programs, self._target.pid, plan, self._progress)
         self._closing.callback(store.close)
@@ -98,7 +98,7 @@ class Session:
     def _count_upcalls(self) -> "UpcallCounters | None":
         if not self._options.upcalls or self._target.comm != DEFAULT_COMM:
             return None
-        from kernel_delay.capture.upcall_counters import open_counters
+        from kernel_delay.ovs.monitors.upcall_counters import open_counters
 
         try:
             counters = open_counters(self._target.pid, self._programs)

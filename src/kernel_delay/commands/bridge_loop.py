@@ -5,13 +5,13 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from kernel_delay.commands import arguments
+from kernel_delay.commands.options import arguments
 from kernel_delay.printable import printable
 
 if TYPE_CHECKING:
-    from kernel_delay.capture.loop_events import LoopEvents
-    from kernel_delay.capture.waiting import Ended
+    from kernel_delay.loader.waiting import Ended
     from kernel_delay.ovs.bridge_loop import BridgeLoop
+    from kernel_delay.ovs.monitors.loop_events import LoopEvents
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,12 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Follow the loop, a line for each of its passes and waits, and then sum up."""
     # Only a command that runs pays for what it imports.
-    from kernel_delay import preflight
-    from kernel_delay.capture.loop_events import LoopEvents
+    from kernel_delay.host import preflight
+    from kernel_delay.host.target import find_target
     from kernel_delay.libbpf import start_log
     from kernel_delay.ovs.bridge_loop import BridgeLoop
+    from kernel_delay.ovs.monitors.loop_events import LoopEvents
     from kernel_delay.reporters import bridge_loop
-    from kernel_delay.target import find_target
 
     target = find_target(args.pid)
     if target.note is not None:
@@ -71,8 +71,8 @@ def _follow(
     events: "LoopEvents", loop: "BridgeLoop", pid: int, args: argparse.Namespace
 ) -> "Ended":
     """Take events until the end; returns what ended it."""
-    from kernel_delay.capture.follow import rounds
-    from kernel_delay.capture.waiting import watch
+    from kernel_delay.loader.follow import rounds
+    from kernel_delay.loader.waiting import watch
 
     with watch(pid) as waiter:
         for ended in rounds(waiter, args.time_ns):

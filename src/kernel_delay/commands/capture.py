@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
-from kernel_delay.commands import accounting_options, arguments, event_options, window_options
-from kernel_delay.commands.progress import stack_progress
+from kernel_delay.commands.options import accounting as accounting_options
+from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import events as event_options
+from kernel_delay.commands.options import windows as window_options
 from kernel_delay.errors import OutputError
 from kernel_delay.printable import printable
+from kernel_delay.reporters.progress import stack_progress
 
 if TYPE_CHECKING:
     from kernel_delay.model import Sample
@@ -53,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
     accounting_options.check(args)
 
     # Only a command that runs pays for what it imports.
-    from kernel_delay import preflight
-    from kernel_delay.target import find_target
+    from kernel_delay.host import preflight
+    from kernel_delay.host.target import find_target
 
     target = find_target(args.pid)
     if target.note is not None:
@@ -63,8 +66,8 @@ def run(args: argparse.Namespace) -> int:
     windows = window_options.window_plan(args, target.pid)
     events = event_options.event_plan(args)
 
+    from kernel_delay.analysis.verdict import judge
     from kernel_delay.capture.session import Session, SessionOptions
-    from kernel_delay.verdict import judge
 
     with ExitStack() as stack:
         show = {"summary": args.summary, "percentiles": args.percentiles}

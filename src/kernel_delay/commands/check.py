@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from kernel_delay.commands import arguments
+from kernel_delay.commands.options import arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

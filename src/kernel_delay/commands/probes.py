@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel_delay.commands import arguments
+from kernel_delay.commands.options import arguments
 from kernel_delay.errors import UsageError
 from kernel_delay.printable import printable
 
@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _objects(args: argparse.Namespace) -> "Sequence[ProbedObject]":
     """The objects of the file or of the process that is asked about."""
+    from kernel_delay.host.target import find_target
     from kernel_delay.probes.objects import file_object, process_objects
-    from kernel_delay.target import find_target
 
     if args.file is not None:
         if args.pid is not None:

@@ -7,15 +7,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel_delay.commands import arguments
+from kernel_delay.commands.options import arguments
 from kernel_delay.errors import UsageError
 from kernel_delay.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kernel_delay.capture.upcall_events import UpcallEvents
-    from kernel_delay.ovs.upcall_cost import Event, RecordingWriter
+    from kernel_delay.ovs.monitors.upcall_events import UpcallEvents
+    from kernel_delay.ovs.upcalls import Event, RecordingWriter
 
 # The analysis needs all of them at once, in about a kilobyte each.
 MOST_EVENTS = 1_000_000
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(args: argparse.Namespace) -> "tuple[Sequence[Event], Mapping[str, int]]":
-    from kernel_delay.ovs.upcall_cost import read_recording
+    from kernel_delay.ovs.upcalls import read_recording
     from kernel_delay.reporters.upcall_cost import EVENT_HEADER, event_line
 
     if args.pid is not None or args.write_events is not None:
@@ -94,13 +94,13 @@ def _read(args: argparse.Namespace) -> "tuple[Sequence[Event], Mapping[str, int]
 
 def _collect(args: argparse.Namespace) -> "tuple[Sequence[Event], Mapping[str, int]]":
     # Only a command that runs pays for what it imports.
-    from kernel_delay import preflight
-    from kernel_delay.capture.follow import rounds
-    from kernel_delay.capture.upcall_events import UpcallEvents, UpcallPlan
-    from kernel_delay.capture.waiting import watch
+    from kernel_delay.host import preflight
+    from kernel_delay.host.target import find_target
     from kernel_delay.libbpf import start_log
-    from kernel_delay.ovs.upcall_cost import RecordingWriter
-    from kernel_delay.target import find_target
+    from kernel_delay.loader.follow import rounds
+    from kernel_delay.loader.waiting import watch
+    from kernel_delay.ovs.monitors.upcall_events import UpcallEvents, UpcallPlan
+    from kernel_delay.ovs.upcalls import RecordingWriter
 
     target = find_target(args.pid)
     if target.note is not None:
@@ -147,7 +147,7 @@ class _Collection:
 
     def take(self, source: "UpcallEvents") -> bool:
         """Take what has come; False when there are as many as were asked for."""
-        from kernel_delay.ovs.port_names import PortName
+        from kernel_delay.ovs.upcalls.port_names import PortName
         from kernel_delay.reporters.upcall_cost import event_line
 
         for event in source.take():
@@ -169,7 +169,7 @@ class _Collection:
 def _report(
     events: "Sequence[Event]", missed: "Mapping[str, int]", args: argparse.Namespace
 ) -> None:
-    from kernel_delay.ovs.upcall_cost import analyse, join, of_handlers
+    from kernel_delay.ovs.upcalls import analyse, join, of_handlers
     from kernel_delay.reporters.upcall_cost import render, set_lines
 
     print(f"- Analyzing results ({len(events)} events)...\n")

@@ -9,13 +9,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel_delay.commands import arguments
+from kernel_delay.commands.options import arguments
 from kernel_delay.printable import printable
 
 if TYPE_CHECKING:
-    from kernel_delay.ovs.pcapng import PcapngWriter
-    from kernel_delay.ovs.port_names import PortName
-    from kernel_delay.ovs.upcall_cost import Event
+    from kernel_delay.ovs.packets.pcapng import PcapngWriter
+    from kernel_delay.ovs.upcalls import Event
+    from kernel_delay.ovs.upcalls.port_names import PortName
     from kernel_delay.reporters.upcall_monitor import Show, Upcall
 
 
@@ -63,14 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show upcalls as they come, until Ctrl-C."""
     # Only a command that runs pays for what it imports.
-    from kernel_delay import preflight
-    from kernel_delay.capture.follow import rounds
-    from kernel_delay.capture.upcall_events import UpcallEvents, UpcallPlan
-    from kernel_delay.capture.waiting import watch
+    from kernel_delay.host import preflight
+    from kernel_delay.host.target import find_target
     from kernel_delay.libbpf import start_log
-    from kernel_delay.ovs.pcapng import PcapngWriter
+    from kernel_delay.loader.follow import rounds
+    from kernel_delay.loader.waiting import watch
+    from kernel_delay.ovs.monitors.upcall_events import UpcallEvents, UpcallPlan
+    from kernel_delay.ovs.packets.pcapng import PcapngWriter
     from kernel_delay.reporters import upcall_monitor
-    from kernel_delay.target import find_target
 
     target = find_target(args.pid)
     if target.note is not None:
@@ -100,8 +100,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> "Show":
-    from kernel_delay.ovs.hexdump import hex_lines
-    from kernel_delay.ovs.packet import packet_decoder
+    from kernel_delay.ovs.packets.hexdump import hex_lines
+    from kernel_delay.ovs.packets.packet import packet_decoder
     from kernel_delay.reporters.upcall_monitor import Show
 
     match args.packet_decode:
@@ -116,7 +116,7 @@ class _Monitor:
     """Takes events to the terminal and the file; counts upcalls, whether or not they are shown."""
 
     def __init__(self, result: str, show: "Show", file: "PcapngWriter | None") -> None:
-        from kernel_delay.ovs.port_names import PortNames
+        from kernel_delay.ovs.upcalls.port_names import PortNames
 
         self.received = 0
         self.dropped: Counter[str] = Counter()
@@ -133,8 +133,8 @@ class _Monitor:
 
     def take(self, event: "Event | PortName") -> None:
         """Take the next event."""
-        from kernel_delay.ovs.port_names import PortName
-        from kernel_delay.ovs.upcall_cost import DpUpcall, RecvUpcall
+        from kernel_delay.ovs.upcalls import DpUpcall, RecvUpcall
+        from kernel_delay.ovs.upcalls.port_names import PortName
         from kernel_delay.reporters.upcall_monitor import error_name
 
         match event:

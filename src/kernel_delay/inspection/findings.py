@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kernel_delay.target import ProcessTarget
+from kernel_delay.host.target import ProcessTarget
 
 State = Literal["yes", "no", "unknown"]
 

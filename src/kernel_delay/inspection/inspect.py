@@ -3,11 +3,11 @@
 import os
 
 from kernel_delay.errors import KernelDelayError
+from kernel_delay.host.target import ProcessTarget, find_target
 from kernel_delay.inspection.findings import Inspection, can_capture
 from kernel_delay.inspection.kernel import kernel_findings
 from kernel_delay.inspection.machine import machine_findings, read_machine_facts
 from kernel_delay.inspection.process import process_findings
-from kernel_delay.target import ProcessTarget, find_target
 
 
 def inspect(pid: int | None) -> Inspection:

@@ -3,16 +3,16 @@
 import os
 from pathlib import Path
 
-from kernel_delay.capture.objects import open_object
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.errors import KernelDelayError
+from kernel_delay.host.preflight import BTF, why_refused
+from kernel_delay.host.tracefs import tracefs
 from kernel_delay.inspection.findings import Finding
 from kernel_delay.inspection.machine import AS_ROOT
 from kernel_delay.libbpf import BpfError, has_map_type, start_log
-from kernel_delay.preflight import BTF, why_refused
+from kernel_delay.loader.objects import open_object
 from kernel_delay.probes.tracepoints import find_tracepoint
-from kernel_delay.tracefs import tracefs
 
 EVENT_SOURCES = Path("/sys/bus/event_source/devices")
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kernel_delay.inspection.findings import Finding
-from kernel_delay.preflight import (
+from kernel_delay.host.preflight import (
     CONTAINER_OPTIONS,
     LOCKDOWN,
     SECCOMP_MODE_FILTER,
@@ -13,7 +12,8 @@ from kernel_delay.preflight import (
     missing_capabilities,
     process_status,
 )
-from kernel_delay.target import PidNamespace, pid_namespace
+from kernel_delay.host.target import PidNamespace, pid_namespace
+from kernel_delay.inspection.findings import Finding
 
 AS_ROOT = f"run as root, in a container with {CONTAINER_OPTIONS}"
 

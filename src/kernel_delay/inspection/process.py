@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from kernel_delay.errors import KernelDelayError
+from kernel_delay.host.target import ProcessTarget
 from kernel_delay.inspection.findings import Finding
 from kernel_delay.probes.objects import ProbedObject, process_objects
 from kernel_delay.probes.user import read_all_usdt, stripped_advice, why_no_usdt
-from kernel_delay.target import ProcessTarget
 
 NO_TRIGGERS = "no function or USDT probe of it can be a trigger"
 

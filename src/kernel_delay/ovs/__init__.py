@@ -1,1 +1,1 @@
-"""Open vSwitch: a private instance with real traffic, and what its upcalls and flow keys say."""
+"""Open vSwitch: its monitors, and what its upcalls, flow keys and packets say."""

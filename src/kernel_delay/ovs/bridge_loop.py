@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kernel_delay.histogram import LinearHistogram, Log2Histogram, Quantiles
+from kernel_delay.analysis.histogram import LinearHistogram, Log2Histogram, Quantiles
 
 NS_PER_US = 1000
 NS_PER_S = 1_000_000_000

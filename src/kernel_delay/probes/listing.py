@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
+from kernel_delay.host.tracefs import tracefs
 from kernel_delay.probes.kernel_functions import kernel_functions
 from kernel_delay.probes.objects import ProbedObject, find_library
 from kernel_delay.probes.probe_list import ListedArgument, ListedFunction, ListedUsdt, ProbeList
 from kernel_delay.probes.tracepoints import tracepoint_names
 from kernel_delay.probes.user import read_all_usdt, stripped_advice, why_no_usdt
-from kernel_delay.tracefs import tracefs
 
 
 def list_probes(

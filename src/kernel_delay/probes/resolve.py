@@ -1,18 +1,18 @@
 """A trigger and a process → where to attach, or one line that says why not."""
 
+from kernel_delay.host.tracefs import tracefs
 from kernel_delay.probes.attach_points import AttachPoint
 from kernel_delay.probes.kernel_functions import kernel_functions
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.tracepoints import find_tracepoint
-from kernel_delay.probes.user import resolve_uprobe, resolve_usdt
-from kernel_delay.tracefs import tracefs
-from kernel_delay.triggers import (
+from kernel_delay.probes.triggers import (
     KprobeTrigger,
     TracepointTrigger,
     Trigger,
     UprobeTrigger,
     UsdtTrigger,
 )
+from kernel_delay.probes.user import resolve_uprobe, resolve_usdt
 
 
 def resolve(trigger: Trigger, pid: int) -> tuple[AttachPoint, ...]:

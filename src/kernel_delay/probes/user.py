@@ -13,10 +13,10 @@ from kernel_delay.probes.attach_points import UserProbe
 from kernel_delay.probes.elf import Segment, read_elf
 from kernel_delay.probes.hint import hint
 from kernel_delay.probes.objects import ProbedObject, find_library
+from kernel_delay.probes.triggers import UprobeTrigger, UsdtTrigger
 from kernel_delay.probes.usdt import UsdtProbes
 from kernel_delay.symbols.closest import closest_names
 from kernel_delay.symbols.functions import Functions
-from kernel_delay.triggers import UprobeTrigger, UsdtTrigger
 
 UPROBE_PMU = Path("/sys/bus/event_source/devices/uprobe")
 

@@ -1,7 +1,7 @@
 """Where a thread's time went, as tables that follow the manual's; none without accounting."""
 
+from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.model import CpuTaker, Histogram, LockWait, SyscallStats, Thread, ThreadTime
-from kernel_delay.percentiles import percentile
 from kernel_delay.printable import printable
 from kernel_delay.reporters.tables import Table, row
 

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from kernel_delay.histogram import Quantiles
+from kernel_delay.analysis.histogram import Quantiles
 from kernel_delay.ovs.bridge_loop import BridgeLoop, Interval, LoopTimes
 from kernel_delay.printable import printable
 from kernel_delay.reporters.histogram import bucket_lines

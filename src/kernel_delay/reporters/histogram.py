@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kernel_delay.histogram import Bucket, EqualWidthBucket
+from kernel_delay.analysis.histogram import Bucket, EqualWidthBucket
 
 BAR_WIDTH = 52
 SIGN = "∎"

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from kernel_delay.histogram import equal_width
+from kernel_delay.analysis.histogram import equal_width
 from kernel_delay.ovs.flow_key import datapath_port
-from kernel_delay.ovs.upcall_cost import (
+from kernel_delay.ovs.upcalls import (
     EVENT_TYPES,
     Analysis,
     Costs,

@@ -9,9 +9,9 @@ from typing import Literal
 from msgspec import Struct
 
 from kernel_delay.ovs.flow_key import datapath_port, format_key, nlraw_lines
-from kernel_delay.ovs.hexdump import hex_lines
-from kernel_delay.ovs.port_names import SYSTEM
-from kernel_delay.ovs.upcall_cost import DpUpcall, RecvUpcall
+from kernel_delay.ovs.packets.hexdump import hex_lines
+from kernel_delay.ovs.upcalls import DpUpcall, RecvUpcall
+from kernel_delay.ovs.upcalls.port_names import SYSTEM
 from kernel_delay.printable import printable
 
 Upcall = RecvUpcall | DpUpcall

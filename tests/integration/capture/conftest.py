@@ -12,8 +12,8 @@ from captures import UNTIL_ENDED_S, Capture, Measure, StartCapture
 from referees import Bpftrace, PerfStat, StartBpftrace, StartPerfStat
 from workload import StartWorkload, Workload, compile_workload
 
-from kernel_delay import preflight
 from kernel_delay.errors import KernelDelayError
+from kernel_delay.host import preflight
 from kernel_delay.model import Sample
 
 # A bare interpreter starts in 10 to 20 ms on a CPU of today, emulated in 300 or more.

@@ -4,7 +4,7 @@ import pytest
 from captures import Measure, thread
 from workload import StartWorkload
 
-from kernel_delay.syscalls import POLLS
+from kernel_delay.host.syscalls import POLLS
 
 
 @pytest.mark.parametrize("name", POLLS)

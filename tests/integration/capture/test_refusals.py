@@ -5,8 +5,9 @@ import subprocess
 
 import pytest
 from captures import StartCapture, calls, thread
-from tests import commands
 from workload import StartWorkload, compile_workload, known_syscall
+
+from tests import commands
 
 GETPPID = known_syscall("getppid")
 

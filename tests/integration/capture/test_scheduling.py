@@ -11,10 +11,10 @@ from typing import NamedTuple, TypeVar
 import pytest
 from captures import StartCapture, thread
 from referees import StartBpftrace
-from tests.emulation import few
 from workload import SchedStat, StartWorkload, Workload, wait_until
 
 from kernel_delay.model import Intervals, Sample, Thread
+from tests.emulation import few
 
 CPU = max(os.sched_getaffinity(0))
 

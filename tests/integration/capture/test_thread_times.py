@@ -10,7 +10,7 @@ from captures import Measure, StartCapture, thread
 from workload import SchedStat, StartWorkload, known_syscall, undisturbed, wait_until
 
 from kernel_delay.model import Sample, SyscallStats, Thread, ThreadTime
-from kernel_delay.ovs.instance import Instance
+from lab.instance import Instance
 
 CPU = max(os.sched_getaffinity(0))
 

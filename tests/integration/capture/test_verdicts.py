@@ -8,8 +8,8 @@ from captures import Measure, StartCapture
 from workload import StartWorkload, undisturbed
 
 from kernel_delay.model import Finding, Sample
-from kernel_delay.ovs.competitor import Competitor
-from kernel_delay.ovs.instance import Instance
+from lab.competitor import Competitor
+from lab.instance import Instance
 
 CPU = max(os.sched_getaffinity(0))
 

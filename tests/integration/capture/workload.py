@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.cache import built
 
-from kernel_delay.syscalls import syscall_number
+from kernel_delay.host.syscalls import syscall_number
+from tests.cache import built
 
 SOURCES = Path(__file__).parents[2] / "workloads"
 FLAGS = ("-O1", "-Wall", "-Wextra", "-Wno-unused-parameter", "-pthread")

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
 from tests.cache import built
 from tests.event_captures import Start
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample
-from kernel_delay.target import find_target
 
 
 def main(pid: int, seconds: float, options: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.emulation import is_emulated
 from tests.event_captures import Start
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from kernel_delay.capture.plan import EventPlan
+from kernel_delay.loader._records import lib
+from kernel_delay.model import Sample
+from kernel_delay.reporters import text
 from tests import commands
 from tests.emulation import few
 from tests.event_captures import Start, capture, check_sums, event_plan, events_of
-
-from kernel_delay.capture._records import lib
-from kernel_delay.capture.plan import EventPlan
-from kernel_delay.model import Sample
-from kernel_delay.reporters import text
 
 CALLS = {"getppid": 200, "getuid": 100}
 LAST_CALLS = {"getgid": 50}
@@ -104,7 +104,7 @@ class Late:
 def test_a_window_that_opened_too_late_leaves_no_events(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernel_delay.capture.windows.lib", Late())
+    monkeypatch.setattr("kernel_delay.capture.windows.control.lib", Late())
     process = start("storm", "1", "1000")
     check_sums(capture(process.pid, event_plan(stack_mode="none"), sample_time_s=0.2))
 

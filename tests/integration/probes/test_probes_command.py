@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.emulation import few
 from usdt_workload import Start, Workload
 
 from kernel_delay.cli import main
 from kernel_delay.probes.attach_points import UserProbe
 from kernel_delay.probes.kernel_functions import KPROBE_PMU
 from kernel_delay.probes.resolve import resolve
-from kernel_delay.triggers import parse_trigger
+from kernel_delay.probes.triggers import parse_trigger
+from tests.emulation import few
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="for root only")
 

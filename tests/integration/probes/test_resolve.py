@@ -15,8 +15,8 @@ from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.probes.attach_points import AttachPoint, KernelProbe, UserProbe
 from kernel_delay.probes.kernel_functions import KPROBE_PMU, kernel_functions
 from kernel_delay.probes.resolve import resolve
+from kernel_delay.probes.triggers import parse_trigger
 from kernel_delay.probes.user import UPROBE_PMU
-from kernel_delay.triggers import parse_trigger
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="uprobes are for root only"),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import call_chains
 import pytest
+
 from tests.cache import built
 
 

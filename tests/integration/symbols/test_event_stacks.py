@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from call_chains import TO_MAIN, WORKLOADS, gcc, gcc_library, running, short_name
 from test_unwind_gdb import frames_by_gdb
-from tests.event_captures import capture, event_plan, events_of, user_stack
 
 from kernel_delay.model import Sample, StackFrame
+from tests.event_captures import capture, event_plan, events_of, user_stack
 
 BIG = ["stop_here", "untouched", "big_frame", "main"]
 

@@ -8,8 +8,8 @@ import pytest
 from sessions import Command, StartCommand
 from targets import StartWorkload, Workload, compile_workload
 
-from kernel_delay import preflight
 from kernel_delay.errors import KernelDelayError
+from kernel_delay.host import preflight
 from kernel_delay.probes.user import UPROBE_PMU
 
 

@@ -9,14 +9,14 @@ from typing import Any, Protocol
 
 import pytest
 from targets import HANGS_S, wait_until
-from tests import commands
 
 from kernel_delay.capture.plan import TriggerPoints, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.host.syscalls import syscall_number
+from kernel_delay.host.target import find_target
 from kernel_delay.probes.resolve import resolve
-from kernel_delay.syscalls import syscall_number
-from kernel_delay.target import find_target
-from kernel_delay.triggers import parse_trigger
+from kernel_delay.probes.triggers import parse_trigger
+from tests import commands
 
 # The command waits for a hit in poll(2), which some architectures have as
 # ppoll(2) only; before, it polls nothing.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import pytest
+
 from tests.cache import built
 
 SOURCES = Path(__file__).parents[2] / "workloads"

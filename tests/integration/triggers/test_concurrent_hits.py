@@ -11,10 +11,10 @@ from itertools import pairwise
 import pytest
 from sessions import HANGS_NS, session, trigger
 from targets import Hit, StartWorkload, Workload
-from tests.emulation import scaled
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.model import Sample, TriggerHit
+from tests.emulation import scaled
 
 HITS = scaled(1_000)  # of each thread; there is room for all windows they can open
 

@@ -2,11 +2,11 @@
 
 from sessions import HANGS_NS, StartCommand, session, trigger
 from targets import StartWorkload, Workload
-from tests.emulation import scaled
 
-from kernel_delay.capture._records import lib
 from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.loader._records import lib
 from kernel_delay.reporters import text
+from tests.emulation import scaled
 
 WINDOWS = scaled(1_000)
 PERIOD_NS = 1_000_000

@@ -5,10 +5,10 @@ from itertools import islice
 import pytest
 from sessions import HANGS_NS, session, trigger
 from targets import Round, StartWorkload
-from tests.emulation import scaled
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.model import Sample
+from tests.emulation import scaled
 
 BATCH = scaled(2_000)  # fewer than the kernel has room for, so that none depends on our speed
 PERIOD_NS = 100_000

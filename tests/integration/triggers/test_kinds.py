@@ -5,10 +5,10 @@ import platform
 import pytest
 from sessions import HANGS_NS, session, trigger
 from targets import StartWorkload
-from tests.emulation import few, scaled
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.probes.kernel_functions import KPROBE_PMU
+from tests.emulation import few, scaled
 
 SAMPLE_TIME_NS = 5_000_000
 ROUNDS = scaled(800)

@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 from sessions import Command, StartCommand
 from targets import HANGS_S, wait_until
+
+from kernel_delay.probes.kernel_functions import KPROBE_PMU
+from kernel_delay.probes.resolve import resolve
+from kernel_delay.probes.triggers import parse_trigger
+from lab.binaries import Binaries
+from lab.instance import Datapath, Instance
+from lab.traffic import Traffic
 from tests import ovs_with_usdt
 from tests.debian import DebianError
 from tests.emulation import few, is_emulated, scaled
 from tests.integration.probes.hit_counter import counted, hits
-
-from kernel_delay.ovs.binaries import Binaries
-from kernel_delay.ovs.instance import Datapath, Instance
-from kernel_delay.ovs.traffic import Traffic
-from kernel_delay.probes.kernel_functions import KPROBE_PMU
-from kernel_delay.probes.resolve import resolve
-from kernel_delay.triggers import parse_trigger
 
 MODULE = Path("/sys/module/openvswitch")
 MANUAL = Path(__file__).parents[3] / "docs" / "manual.md"

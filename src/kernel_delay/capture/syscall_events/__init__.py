@@ -1,0 +1,1 @@
+"""System calls one by one: stored as they come, the longest kept, their stacks named."""

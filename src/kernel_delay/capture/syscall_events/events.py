@@ -1,0 +1,152 @@
+"""Syscall events: kept while a window is open, and named when it is over."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from msgspec import Struct
+
+from kernel_delay.capture.plan import EventPlan
+from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.syscall_events._events import ffi, lib
+from kernel_delay.capture.syscall_events.kept_events import KeptEvents, Place
+from kernel_delay.capture.syscall_events.stacks import StackNamer
+from kernel_delay.errors import UnavailableError
+from kernel_delay.model import StackFrame, SyscallEvent
+
+# Called with how many stacks are named, and of how many.
+Progress = Callable[[int, int], None]
+
+
+class EventsOfWindow(Struct, frozen=True):
+    """A window's events, their stacks, and what was lost of both since the window before.
+
+    `short_stacks` and `broken_stacks` are events whose user stack does not
+    reach the thread's first function, as its copy ended before, and as there
+    was no way to tell the caller.
+    """
+
+    events: Sequence[SyscallEvent]
+    stacks: tuple[tuple[StackFrame, ...], ...]
+    lost_events: int
+    shorter_events: int
+    lost_stacks: int
+    short_stacks: int
+    broken_stacks: int
+
+
+class EventStore:
+    """Keeps a process's events from now until close(), within the plan's bounds."""
+
+    def __init__(self, programs: Programs, pid: int, plan: EventPlan, progress: Progress) -> None:
+        """Keep what comes through the programs' buffer."""
+        self._programs = programs
+        self._progress = progress
+        self._lost_events = programs.missed_syscall_events()
+        self._lost_stacks = programs.missed_stacks()
+        with ExitStack() as failing:
+            self._namer = StackNamer(pid, plan)
+            failing.callback(self._namer.close)
+            self._store = lib.event_store_open(
+                programs.events_fd(), programs.events_bytes(), plan.max_events, plan.max_stacks
+            )
+            if self._store == ffi.NULL:
+                raise UnavailableError("no memory for syscall events: lower --max-events")
+            failing.callback(lib.event_store_close, self._store)
+            self._note()
+            failing.pop_all()
+
+    def nameless(self) -> str | None:
+        """Return why kernel functions will have no names, None if they will."""
+        return self._namer.nameless()
+
+    def close(self) -> None:
+        """Stop, and forget what is kept."""
+        lib.event_store_close(self._store)
+        self._namer.close()
+
+    def take(self, stop_ns: int) -> EventsOfWindow:
+        """Return the events of the windows until `stop_ns`, which must be over."""
+        taken = self._take(stop_ns)
+        self._note()
+        named = _NamedStacks(self._store, self._namer, taken, self._progress)
+        lost_events = self._programs.missed_syscall_events()
+        lost_stacks = self._programs.missed_stacks()
+        of_window = EventsOfWindow(
+            events=KeptEvents(
+                ffi.gc(taken.events, lib.free),
+                taken.count,
+                named.kernel_places,
+                named.user_places,
+            ),
+            stacks=named.stacks(),
+            lost_events=lost_events - self._lost_events,
+            shorter_events=taken.shorter,
+            lost_stacks=lost_stacks - self._lost_stacks + taken.unkept_stacks,
+            short_stacks=named.ends["short"],
+            broken_stacks=named.ends["lost"],
+        )
+        self._lost_events, self._lost_stacks = lost_events, lost_stacks
+        return of_window
+
+    def discard(self, stop_ns: int) -> None:
+        """Forget the events of the windows until `stop_ns`, which must be over."""
+        lib.free(self._take(stop_ns).events)
+
+    def _take(self, stop_ns: int) -> Any:
+        taken = ffi.new("struct taken_events *")
+        if lib.event_store_take(self._store, stop_ns, taken):
+            raise MemoryError
+        return taken
+
+    def _note(self) -> None:
+        """Note what the process has mapped since."""
+        mappings = ffi.new("struct mapped_range[]", self._namer.note())
+        if lib.event_store_set_mappings(self._store, mappings, len(mappings)):
+            raise MemoryError
+
+
+class _NamedStacks:
+    """The stacks of a window's events, named, each once.
+
+    `kernel_places` and `user_places` say where each stack of the store is
+    among them; `ends` how many events' user stacks ended in which way.
+    """
+
+    def __init__(self, store: Any, namer: StackNamer, taken: Any, progress: Progress) -> None:
+        self._store = store
+        self._namer = namer
+        self._stacks: dict[tuple[StackFrame, ...], int] = {}
+        self.ends = {"whole": 0, "short": 0, "lost": 0}
+        self.kernel_places = [self._kernel_place(at) for at in range(taken.kernel_stacks)]
+        self.user_places: list[Place] = []
+        for at in range(taken.user_stacks):
+            self.user_places.append(self._user_place(at))
+            progress(at + 1, taken.user_stacks)
+
+    def stacks(self) -> tuple[tuple[StackFrame, ...], ...]:
+        return tuple(self._stacks)
+
+    def _place(self, frames: tuple[StackFrame, ...]) -> int:
+        return self._stacks.setdefault(frames, len(self._stacks))
+
+    def _kernel_place(self, index: int) -> Place:
+        stack = ffi.new("struct taken_stack *")
+        lib.event_store_kernel_stack(self._store, index, stack)
+        if not stack.uses:
+            return None
+        words = ffi.cast("uint64_t *", stack.bytes)
+        addresses = ffi.unpack(words, stack.size // ffi.sizeof("uint64_t"))
+        return self._place(self._namer.kernel_frames(tuple(addresses)))
+
+    def _user_place(self, index: int) -> Place:
+        stack = ffi.new("struct taken_stack *")
+        lib.event_store_user_stack(self._store, index, stack)
+        if not stack.uses:
+            return None
+        words = (stack.bytes - ffi.cast("uint8_t *", stack.registers)) // ffi.sizeof("uint64_t")
+        registers = tuple(ffi.unpack(stack.registers, words))
+        content = bytes(ffi.buffer(stack.bytes, stack.size))
+        frames, end = self._namer.user_frames(registers, content, stack.pages)
+        self.ends[end] += stack.uses
+        return self._place(frames)

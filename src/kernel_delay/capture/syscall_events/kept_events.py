@@ -1,0 +1,67 @@
+"""A window's syscall events as they were kept: small, and made SyscallEvents when looked at."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+from kernel_delay.capture.syscall_events._events import ffi, lib
+from kernel_delay.host.syscalls import syscall_name
+from kernel_delay.model import SyscallEvent
+
+Place = int | None
+"""Where a stack is among a Sample's."""
+
+
+class KeptEvents(Sequence[SyscallEvent]):
+    """Events of 40 bytes each. A million SyscallEvents would take ten times that."""
+
+    def __init__(
+        self, events: Any, count: int, kernel_places: Sequence[Place], user_places: Sequence[Place]
+    ) -> None:
+        """Take over `count` struct kept_event, whose stacks are at those places by index."""
+        self._events = ffi.buffer(events, count * ffi.sizeof("struct kept_event"))
+        self._count = count
+        self._kernel_places = kernel_places
+        self._user_places = user_places
+        self._format = struct.Struct(_struct_format())
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> SyscallEvent: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[SyscallEvent, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> SyscallEvent | tuple[SyscallEvent, ...]:
+        """Return an event, or several."""
+        if isinstance(index, slice):
+            return tuple(self[at] for at in range(*index.indices(self._count)))
+        at = range(self._count)[index] * self._format.size
+        return next(self._made(self._events[at : at + self._format.size]))
+
+    def __iter__(self) -> Iterator[SyscallEvent]:
+        """Yield all events."""
+        return self._made(self._events)
+
+    def _made(self, events: Any) -> Iterator[SyscallEvent]:
+        kernel_places, user_places, none = self._kernel_places, self._user_places, lib.NO_STACK
+        for entry_ns, exit_ns, ret, number, tid, kernel, user in self._format.iter_unpack(events):
+            yield SyscallEvent(
+                tid,
+                number,
+                syscall_name(number),
+                entry_ns,
+                exit_ns,
+                ret,
+                None if kernel == none else kernel_places[kernel],
+                None if user == none else user_places[user],
+            )
+
+
+def _struct_format() -> str:
+    """Return struct kept_event in the terms of Python's struct module, as cffi knows it."""
+    codes = {"uint64_t": "Q", "int64_t": "q", "uint32_t": "I", "int32_t": "i"}
+    return "".join(codes[field.type.cname] for _, field in ffi.typeof("struct kept_event").fields)

@@ -1,0 +1,138 @@
+"""From what the programs took of a stack to the functions on it."""
+
+import os
+import resource
+import struct
+from contextlib import ExitStack
+from itertools import dropwhile, takewhile
+
+from kernel_delay.capture.plan import EventPlan
+from kernel_delay.loader._records import lib
+from kernel_delay.model import StackFrame
+from kernel_delay.symbols import AddressSpace, Frame, KernelSymbols, ProcessImage, Stack, StackEnd
+
+# Places in struct pt_regs, as saved in struct event_stacks, in the order of
+# the registers' DWARF numbers. x86-64: arch/x86/include/asm/ptrace.h and
+# System V ABI, figure 3.36; arm64: arch/arm64/include/uapi/asm/ptrace.h and
+# AADWARF64, where the orders are the same.
+DWARF_REGISTERS = {
+    "x86_64": (10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16),
+    "aarch64": tuple(range(33)),
+}
+# Of the registers in DWARF's order, the stack pointer.
+STACK_POINTER = {"x86_64": 7, "aarch64": 31}
+
+# Of bpf/records.h.
+PAGE = int(lib.STACK_PAGE)
+
+# How a tracepoint's program is called, kernel/trace/bpf_trace.c (5.14 to 6.18).
+TRACING = ("bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_", "bpf_trampoline_")
+
+
+class StackNamer:
+    """Names a process's stacks, also when it has exited since."""
+
+    def __init__(self, pid: int, plan: EventPlan) -> None:
+        """Note the process's code, if stacks are to be taken."""
+        self._mode = plan.stack_mode
+        self._closing = ExitStack()
+        machine = os.uname().machine
+        self._order = DWARF_REGISTERS[machine]
+        self._stack_pointer = STACK_POINTER[machine]
+        if self._mode == "none":
+            return
+        _allow_many_files()
+        self._image = self._closing.enter_context(ProcessImage(pid))
+        self._space = AddressSpace(self._image, source=plan.source)
+        self._closing.callback(self._space.close)
+        # Read now, as it takes a while, and later would delay the report.
+        self._kernel = KernelSymbols()
+
+    def nameless(self) -> str | None:
+        """Return why kernel functions have no names, None if they have."""
+        return None if self._mode == "none" else self._kernel.reason
+
+    def close(self) -> None:
+        """Give memory and files back."""
+        self._closing.close()
+
+    def note(self) -> list[tuple[int, int, bool]]:
+        """Note what the process has mapped since, if it is still there.
+
+        Returns of each mapping its start and end, and whether it is code, sorted.
+        """
+        if self._mode == "none":
+            return []
+        self._image.note()
+        return [(at.start, at.end, at.executable) for at in self._image.latest]
+
+    def kernel_frames(self, addresses: tuple[int, ...]) -> tuple[StackFrame, ...]:
+        """Name a kernel stack, as bpf_get_stack() gives it."""
+        frames = self._kernel.frames(Stack.of_return_addresses(addresses))
+        if self._kernel.reason is None:
+            frames = tuple(dropwhile(_is_tracing, frames))
+        return tuple(_stack_frame(frame) for frame in frames)
+
+    def user_frames(
+        self, saved: tuple[int, ...], stack: bytes, pages: int
+    ) -> tuple[tuple[StackFrame, ...], StackEnd]:
+        """Name a user stack: unwind the copy, or take the addresses that it is.
+
+        `saved` are the words of struct pt_regs, `pages` as in struct
+        event_stacks. Returns also why the stack
+        ends, as Stack does; a walk that ended too early may not be known for one.
+        """
+        registers = tuple(saved[place] for place in self._order)
+        if self._mode == "fp":
+            walked = struct.unpack(f"={len(stack) // 8}Q", stack)
+            return self._walked(tuple(takewhile(bool, walked)) or registers[-1:])
+        sp = registers[self._stack_pointer]
+        content, missing_pages = _unpacked(stack, pages)
+        unwound = self._space.unwind(registers, content[sp % PAGE :], sp, missing_pages)
+        frames = self._space.frames(unwound)
+        return tuple(_stack_frame(frame) for frame in frames), unwound.end
+
+    def _walked(self, addresses: tuple[int, ...]) -> tuple[tuple[StackFrame, ...], StackEnd]:
+        frames = self._space.frames(Stack.of_return_addresses(addresses))
+        # Without frame pointers the walk soon comes upon words that are no code.
+        code = tuple(takewhile(lambda frame: frame.object is not None, frames)) or frames[:1]
+        end: StackEnd = "whole" if len(code) == len(frames) else "lost"
+        return tuple(_stack_frame(frame) for frame in code), end
+
+
+def _allow_many_files() -> None:
+    """Let as many files be open as may be: each of the process's libraries takes a few.
+
+    The soft limit, often 1,024, is for programs that use select(2): setrlimit(2).
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _unpacked(copied: bytes, pages: int) -> tuple[bytes, int]:
+    """Put the pages that were copied to their places; say which are missing between them."""
+    content, missing, at = bytearray(), 0, 0
+    for page in range(pages.bit_length()):
+        if pages >> page & 1:
+            content += copied[at : at + PAGE]
+            at += PAGE
+        else:
+            content += bytes(PAGE)
+            missing |= 1 << page
+    return bytes(content), missing
+
+
+def _is_tracing(frame: Frame) -> bool:
+    """Whether the frame is there only since the program runs in it."""
+    return frame.name is None or frame.name.startswith(TRACING)
+
+
+def _stack_frame(frame: Frame) -> StackFrame:
+    return StackFrame(
+        address=frame.address,
+        name=frame.name,
+        offset=frame.offset,
+        object=frame.object,
+        source=frame.source,
+        inlined=frame.inlined,
+    )

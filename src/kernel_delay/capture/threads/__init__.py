@@ -1,0 +1,1 @@
+"""From the programs' rings of records to what a Sample says of each thread."""

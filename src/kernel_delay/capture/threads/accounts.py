@@ -1,0 +1,136 @@
+"""Whose time is to be accounted for in a window, from which records, and up to what.
+
+A thread's record of an epoch says what it stood at before its first event in
+that epoch, which is what it stood at when the epochs before ended. For those
+after its last event an iterator tells what it stands at now: before the records
+are read and after, as what a thread does in between may be charged in a record
+that is read already, or be told of and charged as well.
+"""
+
+from collections.abc import Container, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kernel_delay.analysis.accounting import (
+    NOTHING_COUNTED,
+    Account,
+    Standing,
+    account,
+    unaccounted,
+)
+from kernel_delay.capture.threads.counting import ThreadStanding, counted, epoch_of, standing
+from kernel_delay.capture.threads.epochs import EpochRecords, ThreadRecords
+from kernel_delay.capture.threads.thread_stats import ThreadName, name_of
+
+
+class ThreadAccount(Struct, frozen=True):
+    """A thread that was there in a window, its records of that, and where its time went.
+
+    `last` is what it was told to stand at, None if that does not matter.
+    `fits`: all is accounted for.
+    """
+
+    identity: int
+    name: ThreadName
+    parts: ThreadRecords
+    account: Account
+    last: ThreadStanding | None
+    fits: bool
+
+    def settled(self, after: Mapping[int, ThreadStanding], stop_ns: int) -> bool:
+        """Return whether all fits, with what the threads were told to stand at `after` it was read.
+
+        What a thread does after a window is not charged to it, but for what
+        then ends and began within.
+        """
+        if self.last is None or not self.fits:
+            return self.fits
+        changes = self.last.state_changes
+        if changes % 2:
+            return False
+        if self.last.standing.state_since_ns >= stop_ns:
+            return True
+        return self.identity in after and after[self.identity].state_changes == changes
+
+
+def thread_accounts(
+    epochs: Mapping[int, EpochRecords],
+    epoch: int,
+    start_ns: int,
+    stop_ns: int,
+    now: Mapping[int, ThreadStanding],
+    known: Container[int] = (),
+) -> list[ThreadAccount]:
+    """Account for [start_ns, stop_ns), the epoch's window, of all threads that were there.
+
+    `now` is what the threads stand at, told just before. Threads whose
+    identity is in `known` are left out.
+    """
+    own = epochs[epoch].threads if epoch in epochs else {}
+    newer = _oldest_records_after(epochs, epoch)
+    found = []
+    for identity in dict.fromkeys([*own, *newer, *now]):
+        if identity in known:
+            continue
+        records = own.get(identity)
+        told = now.get(identity)
+        last = _last_standing(newer.get(identity), told, epoch)
+        name = _name(records, newer.get(identity), told)
+        parts = records or ThreadRecords([], [], [], [])
+        account, fits = _account(start_ns, stop_ns, parts, last)
+        if account.time.absent_ns < stop_ns - start_ns:
+            told = None if identity in newer else told
+            found.append(ThreadAccount(identity, name, parts, account, told, fits))
+    return found
+
+
+def _account(
+    start_ns: int, stop_ns: int, parts: ThreadRecords, last: Standing | None
+) -> tuple[Account, bool]:
+    if not parts.threads:
+        found = account(start_ns, stop_ns, NOTHING_COUNTED, last)
+        return found, not found.missing_ns
+    found = account(start_ns, stop_ns, counted(parts), last)
+    fits = not found.missing_ns and found.calls_fit
+    if found.missing_ns < 0:
+        found = replace(found, time=unaccounted(start_ns, stop_ns))
+    return found, fits
+
+
+def _oldest_records_after(
+    epochs: Mapping[int, EpochRecords], epoch: int
+) -> dict[int, ThreadRecords]:
+    """Return of each thread its records of the first epoch after `epoch` that it has any of."""
+    found: dict[int, ThreadRecords] = {}
+    for later in sorted(number for number in epochs if number > epoch):
+        for identity, records in epochs[later].threads.items():
+            found.setdefault(identity, records)
+    return found
+
+
+def _last_standing(
+    newer: ThreadRecords | None, told: ThreadStanding | None, epoch: int
+) -> Standing | None:
+    """Return what the thread stood at when the epoch ended, None if that is not known.
+
+    If its next event was in an epoch of which no record was made, or read, the
+    one after that knows only of that event.
+    """
+    if newer is not None:
+        first = newer.threads[0].account.first
+        return standing(first) if epoch_of(first) <= epoch else None
+    if told is not None and told.epoch <= epoch:
+        return told.standing
+    return None
+
+
+def _name(
+    own: ThreadRecords | None, newer: ThreadRecords | None, told: ThreadStanding | None
+) -> ThreadName:
+    """Return what the thread was called as near to the window as is known."""
+    for records in (own, newer):
+        if records is not None:
+            return name_of(records.threads[-1])
+    assert told is not None
+    return told.name

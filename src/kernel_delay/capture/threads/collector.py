@@ -1,0 +1,179 @@
+"""From the programs' records to what a Sample says of each thread."""
+
+from typing import Any
+
+from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.threads.accounts import ThreadAccount, thread_accounts
+from kernel_delay.capture.threads.counting import ThreadStanding, standings
+from kernel_delay.capture.threads.epochs import EpochRecords, ThreadRecords
+from kernel_delay.capture.threads.rings import Ring, RingCopy
+from kernel_delay.capture.threads.thread_stats import (
+    accounted_stats,
+    anything_counted,
+    counted_stats,
+    name_of,
+)
+from kernel_delay.capture.windows.control import wait_for_programs
+from kernel_delay.loader._records import lib
+from kernel_delay.model import Lost, Thread
+
+# How often what does not fit together is read. It was being written just then,
+# and twice is enough unless a program was held up.
+READINGS = 5
+
+
+class Collector:
+    """Reads what the programs recorded, window after window."""
+
+    def __init__(self, programs: Programs) -> None:
+        """Read from these programs."""
+        self._programs = programs
+        control = programs.control
+        self._threads = Ring("thread_record", programs.thread_records, control.threads)
+        self._syscalls = Ring("syscall_record", programs.syscall_records, control.syscalls)
+        self._hard_irqs = Ring("hard_irq_record", programs.hard_irq_records, control.hard_irqs)
+        self._holders = Ring("holder_record", programs.holder_records, control.holders)
+        self._rings = (self._threads, self._syscalls, self._hard_irqs, self._holders)
+        self._epochs: dict[int, EpochRecords] = {}
+        self._owners: dict[int, tuple[EpochRecords, ThreadRecords]] = {}
+        self._complete_ns = 0
+        self._missed_events = programs.missed_events()
+        self._missed_hits = 0
+        self._orphans = 0
+
+    def collect(self, epoch: int, start_ns: int, stop_ns: int) -> tuple[Thread, ...]:
+        """Return the threads of the epoch's window [start_ns, stop_ns), which must be over.
+
+        With accounting these are all that were there, otherwise those of
+        which anything was counted. The epoch's records, and all older ones,
+        are released.
+        """
+        self._read_after(stop_ns)
+        if self._programs.accounting:
+            threads = self._accounted(epoch, start_ns, stop_ns)
+        else:
+            threads = self._counted(epoch)
+        self._release(epoch)
+        return threads
+
+    def _counted(self, epoch: int) -> tuple[Thread, ...]:
+        records = self._epochs.get(epoch)
+        parts = records.threads.values() if records else ()
+        threads = [counted_stats(name_of(part.threads[-1]), part) for part in parts]
+        return tuple(thread for thread in threads if anything_counted(thread))
+
+    def _accounted(self, epoch: int, start_ns: int, stop_ns: int) -> tuple[Thread, ...]:
+        names: dict[int, str] = {}
+        settled: dict[int, Thread] = {}
+        unsettled: list[Thread] = []
+        for reading in range(READINGS):
+            if reading:
+                self._read()
+            # Copied in between, as to work on them takes so long that many threads change.
+            now = self._standings()
+            copies = [ring.copy() for ring in self._rings]
+            after = self._standings()
+            epochs = {**self._epochs, epoch: self._copied(epoch, copies)}
+            accounts = thread_accounts(epochs, epoch, start_ns, stop_ns, now, settled)
+            names |= {each.name.tid: each.name.name for each in accounts}
+            threads = [self._stats(each, names) for each in accounts]
+            unsettled = []
+            for account, thread in zip(accounts, threads, strict=True):
+                if account.settled(after, stop_ns):
+                    settled[account.identity] = thread
+                else:
+                    unsettled.append(thread)
+            if not unsettled:
+                break
+        return *settled.values(), *unsettled
+
+    def _copied(self, epoch: int, copies: list[RingCopy]) -> EpochRecords:
+        """Return the epoch's records in copies of the rings, which must outlive them."""
+        records = self._epochs.get(epoch, EpochRecords({}, {}))
+        thread, syscall, hard_irq, holder = copies
+        threads = {
+            identity: ThreadRecords(
+                [thread.record(record.number) for record in parts.threads],
+                [syscall.record(record.number) for record in parts.syscalls],
+                [hard_irq.record(record.number) for record in parts.hard_irqs],
+                [holder.record(record.number) for record in parts.holders],
+            )
+            for identity, parts in records.threads.items()
+        }
+        return EpochRecords(threads, records.oldest)
+
+    def _standings(self) -> dict[int, ThreadStanding]:
+        return standings(self._programs.standings())
+
+    def _stats(self, each: ThreadAccount, names: dict[int, str]) -> Thread:
+        return accounted_stats(
+            each.name, each.parts, each.account, names, self._programs.sees_faults
+        )
+
+    def discard(self, epoch: int, stop_ns: int) -> None:
+        """Release the epoch's records, and all older ones, unread."""
+        self._read_after(stop_ns)
+        self._release(epoch)
+
+    def _read_after(self, stop_ns: int) -> None:
+        """Take in all that was recorded before `stop_ns`, which is past."""
+        if stop_ns >= self._complete_ns:
+            self._read()
+
+    def _read(self) -> None:
+        """Take in all that was recorded by now.
+
+        A syscall's, an interrupt's and a holder's record is made after its
+        thread's, so with the heads taken in that order the thread's is always
+        read too.
+        """
+        complete_ns = int(lib.monotonic_ns())
+        heads = [(ring, ring.head()) for ring in (self._holders, self._hard_irqs, self._syscalls)]
+        thread_head = self._threads.head()
+        wait_for_programs()
+        self._complete_ns = complete_ns
+        for record in self._threads.read_to(thread_head):
+            epoch = self._epochs.setdefault(record.epoch, EpochRecords({}, {}))
+            thread = epoch.threads.setdefault(record.identity, ThreadRecords([], [], [], []))
+            thread.threads.append(record)
+            epoch.oldest.setdefault(self._threads, record.number)
+            self._owners[record.number] = epoch, thread
+        for ring, head in heads:
+            for record in ring.read_to(head):
+                self._assign(record, ring)
+
+    def _assign(self, record: Any, ring: Ring) -> None:
+        """Give a syscall's, an interrupt's or a holder's record to its thread's."""
+        if record.thread not in self._owners:
+            # Released: user space was too slow to see a window's last events.
+            self._orphans += 1
+            return
+        epoch, thread = self._owners[record.thread]
+        self._parts(thread, ring).append(record)
+        epoch.oldest.setdefault(ring, record.number)
+
+    def _parts(self, thread: ThreadRecords, ring: Ring) -> list[Any]:
+        if ring is self._syscalls:
+            return thread.syscalls
+        return thread.hard_irqs if ring is self._hard_irqs else thread.holders
+
+    def _release(self, epoch: int) -> None:
+        for older in [number for number in self._epochs if number <= epoch]:
+            for thread in self._epochs.pop(older).threads.values():
+                for record in thread.threads:
+                    del self._owners[record.number]
+        for ring in self._rings:
+            kept = (records.oldest.get(ring) for records in self._epochs.values())
+            ring.release(min(filter(None, kept), default=ring.next_number))
+
+    def lost(self) -> Lost:
+        """Return what was lost since the last call."""
+        missed_events = self._programs.missed_events()
+        missed_hits = self._programs.missed_hits()
+        lost = Lost(
+            map_entries=sum(ring.newly_full() for ring in self._rings) + self._orphans,
+            missed_events=missed_events - self._missed_events,
+            missed_triggers=missed_hits - self._missed_hits,
+        )
+        self._missed_events, self._missed_hits, self._orphans = missed_events, missed_hits, 0
+        return lost

@@ -1,0 +1,135 @@
+"""From the programs' structs to what analysis/accounting.py takes."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from kernel_delay.analysis.accounting import Away, Counted, CountedCalls, Mode, Standing, State
+from kernel_delay.capture.threads.epochs import ThreadRecords
+from kernel_delay.capture.threads.thread_stats import ThreadName, name_of, syscall_of
+from kernel_delay.loader._records import ffi, lib
+
+MODES: dict[int, Mode] = {
+    lib.MODE_UNKNOWN: "unknown",
+    lib.MODE_USER: "user",
+    lib.MODE_SYSCALL: "syscall",
+    lib.MODE_FAULT: "fault",
+}
+
+STATES: dict[int, State] = {
+    lib.STATE_UNKNOWN: "unknown",
+    lib.STATE_RUNNING: "running",
+    lib.STATE_READY_WOKEN: "ready_woken",
+    lib.STATE_READY_PREEMPTED: "ready_preempted",
+    lib.STATE_BLOCKED: "blocked",
+    lib.STATE_STOPPED: "stopped",
+    lib.STATE_ABSENT: "absent",
+}
+
+AWAY_STATES: dict[int, Away] = {
+    lib.STATE_READY_WOKEN: "ready_woken",
+    lib.STATE_READY_PREEMPTED: "ready_preempted",
+    lib.STATE_BLOCKED: "blocked",
+    lib.STATE_STOPPED: "stopped",
+}
+
+# The places of the arrays of struct account.
+AWAY_IN_HARD_IRQ: dict[int, tuple[Mode, Away]] = {
+    place: (mode, "hard_irq") for place, mode in MODES.items()
+}
+AWAY_IN_SOFT_IRQ: dict[int, tuple[Mode, Away]] = {
+    place: (mode, "soft_irq") for place, mode in MODES.items()
+}
+AWAY_IN_STATE: dict[int, tuple[Mode, Away]] = {
+    lib.STATE_SLOTS * place + state: (mode, away)
+    for place, mode in MODES.items()
+    for state, away in AWAY_STATES.items()
+}
+
+Kind = TypeVar("Kind")
+
+# The epoch of a thread that has had no event yet.
+NO_EPOCH = (1 << 64) - 1
+
+
+class ThreadStanding(Struct, frozen=True):
+    """What a thread is called, and what it stands at since its newest event, of `epoch`.
+
+    `state_changes` grows with each change of its state, and is odd while one is made.
+    """
+
+    name: ThreadName
+    epoch: int
+    standing: Standing
+    state_changes: int
+
+
+def standings(data: bytes) -> dict[int, ThreadStanding]:
+    """Return each struct thread_standing in `data`, by the thread's identity."""
+    return {
+        told.identity: ThreadStanding(
+            name_of(told), epoch_of(told.now), standing(told.now), int(told.now.state_changes)
+        )
+        for told in ffi.from_buffer("struct thread_standing[]", data)
+    }
+
+
+def epoch_of(struct: Any) -> int:
+    """Return the epoch of a struct standing; -1 if there was no event yet."""
+    return -1 if struct.epoch == NO_EPOCH else int(struct.epoch)
+
+
+def standing(struct: Any) -> Standing:
+    """Return a struct standing as accounting takes it."""
+    mode = MODES[struct.mode]
+    in_syscall = mode == "syscall" and struct.syscall != lib.NO_SYSCALL
+    return Standing(
+        mode=mode,
+        mode_since_ns=struct.mode_since_ns,
+        state=STATES[struct.state],
+        state_since_ns=struct.state_since_ns,
+        syscall=syscall_of(struct) if in_syscall else None,
+    )
+
+
+def counted(parts: ThreadRecords) -> Counted:
+    """Return what all records of a thread in one epoch add up to."""
+    mode_ns: defaultdict[Mode, int] = defaultdict(int)
+    away_ns: defaultdict[tuple[Mode, Away], int] = defaultdict(int)
+    accounts = [record.account for record in parts.threads]
+    for account in accounts:
+        _add(mode_ns, MODES, account.mode_ns)
+        _add(away_ns, AWAY_IN_HARD_IRQ, account.hard_irq_ns)
+        _add(away_ns, AWAY_IN_SOFT_IRQ, account.soft_irq_ns)
+        _add(away_ns, AWAY_IN_STATE, account.state_ns)
+    gone_ns = max((account.gone_ns for account in accounts), default=0)
+    return Counted(
+        mode_ns=mode_ns,
+        away_ns=away_ns,
+        absent_ns=sum(account.absent_ns for account in accounts),
+        gone_ns=gone_ns or None,
+        syscalls=_calls(parts.syscalls),
+    )
+
+
+def _add(total_ns: defaultdict[Kind, int], kinds: Mapping[int, Kind], array: Any) -> None:
+    """Add what is counted, of whatever the places of an array are for.
+
+    The array is read at once: place by place takes most of the time of a report.
+    """
+    words = ffi.cast("uint64_t *", array)
+    for place, ns in enumerate(ffi.unpack(words, ffi.sizeof(array) // ffi.sizeof("uint64_t"))):
+        if ns and place in kinds:
+            total_ns[kinds[place]] += ns
+
+
+def _calls(records: list[Any]) -> dict[int, CountedCalls]:
+    total_ns: defaultdict[int, int] = defaultdict(int)
+    away_ns: defaultdict[int, defaultdict[Away, int]] = defaultdict(lambda: defaultdict(int))
+    for record in records:
+        number = syscall_of(record)
+        total_ns[number] += record.calls.total_ns + record.edge_ns
+        _add(away_ns[number], AWAY_STATES, record.state_ns)
+    return {number: CountedCalls(total_ns[number], away_ns[number]) for number in away_ns}

@@ -1,0 +1,217 @@
+"""From one thread's records of one window to what a Sample says of it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from kernel_delay.analysis.accounting import Account, CallTime
+from kernel_delay.capture.threads.epochs import ThreadRecords
+from kernel_delay.host.soft_irqs import soft_irq_name
+from kernel_delay.host.syscalls import syscall_name
+from kernel_delay.loader._records import ffi, lib
+from kernel_delay.model import (
+    CpuTaker,
+    HardIrqStats,
+    Histogram,
+    Intervals,
+    LockWait,
+    PageFaults,
+    SoftIrqStats,
+    SyscallStats,
+    Thread,
+)
+
+
+class ThreadName(Struct, frozen=True):
+    """What a thread is called: its id in the tool's PID namespace, and its name."""
+
+    tid: int
+    name: str
+
+
+def text_of(array: Any) -> str:
+    """Return a char[] of a record as text."""
+    return str(ffi.string(array).decode(errors="backslashreplace"))
+
+
+def name_of(record: Any) -> ThreadName:
+    """Return what the thread of a struct thread_record or thread_standing is called."""
+    return ThreadName(record.tid, text_of(record.comm))
+
+
+def counted_stats(
+    name: ThreadName, parts: ThreadRecords, calls: Mapping[int, CallTime] | None = None
+) -> Thread:
+    """Return what was counted of the thread; of its time only where that in `calls` went."""
+    return Thread(
+        tid=name.tid,
+        name=name.name,
+        exited=any(record.exited for record in parts.threads),
+        syscalls=_syscalls(parts.syscalls, calls or {}),
+        long_poll=_intervals([record.long_poll for record in parts.threads]),
+        run=_intervals([record.run for record in parts.threads]),
+        ready=_intervals([record.ready for record in parts.threads]),
+        stopped=_intervals([record.stopped for record in parts.threads]),
+        hard_irqs=_hard_irqs(parts.hard_irqs),
+        soft_irqs=_soft_irqs(parts.threads),
+    )
+
+
+def anything_counted(thread: Thread) -> bool:
+    """Return whether the thread has anything to show in the tables."""
+    counted = (
+        thread.exited,
+        thread.syscalls,
+        thread.long_poll,
+        thread.run,
+        thread.ready,
+        thread.stopped,
+        thread.hard_irqs,
+        thread.soft_irqs,
+    )
+    return any(counted)
+
+
+def accounted_stats(
+    name: ThreadName,
+    parts: ThreadRecords,
+    account: Account,
+    names: Mapping[int, str],
+    sees_faults: bool,
+) -> Thread:
+    """Return what was counted of the thread, and where its time went.
+
+    `names` are those of the process's threads, by their ids.
+    """
+    accounts = [record.account for record in parts.threads]
+    thread = counted_stats(name, parts, account.syscalls)
+    faults = PageFaults(
+        count=sum(counted.faults for counted in accounts),
+        on_cpu_ns=account.fault_on_cpu_ns,
+        blocked_ns=account.fault_blocked_ns,
+    )
+    return replace(
+        thread,
+        run=_with_histogram(thread.run, [counted.run for counted in accounts]),
+        ready=_with_histogram(thread.ready, [counted.ready for counted in accounts]),
+        time=account.time,
+        preempted_ns=account.preempted_ns,
+        cpu_taken_by=_cpu_takers(parts.holders),
+        lock_waits=_lock_waits(parts.holders, names),
+        page_faults=faults if sees_faults else None,
+    )
+
+
+def _with_histogram(intervals: Intervals | None, histograms: list[Any]) -> Intervals | None:
+    return intervals and replace(intervals, histogram=_histogram(histograms))
+
+
+def _histogram(histograms: list[Any]) -> Histogram:
+    """Return the sum of several struct histogram, without the zeros at its end."""
+    each = [ffi.unpack(histogram.counts, lib.HISTOGRAM_BUCKETS) for histogram in histograms]
+    counts = each[0] if len(each) == 1 else [sum(column) for column in zip(*each, strict=True)]
+    while counts and not counts[-1]:
+        counts.pop()
+    return tuple(counts)
+
+
+def _cpu_takers(holders: list[Any]) -> tuple[CpuTaker, ...]:
+    taken: dict[tuple[int, int, str], list[Any]] = {}
+    for record in holders:
+        if not record.lock:
+            comm = text_of(record.comm) if record.task else "idle"
+            taken.setdefault((record.task, record.tid, comm), []).append(record)
+    found = [
+        CpuTaker(tid, comm, sum(r.waits for r in records), sum(r.total_ns for r in records))
+        for (_, tid, comm), records in taken.items()
+    ]
+    return tuple(sorted(found, key=lambda taker: (-taker.ns, taker.tid)))
+
+
+def _lock_waits(holders: list[Any], names: Mapping[int, str]) -> tuple[LockWait, ...]:
+    """Return the waits for locks of the process's own threads; others are no locks."""
+    found = [
+        LockWait(record.lock, record.task, names[record.task], record.waits, record.total_ns)
+        for record in holders
+        if record.lock and record.task in names
+    ]
+    return tuple(sorted(found, key=lambda wait: (-wait.ns, wait.address, wait.tid)))
+
+
+def _intervals(counted: list[Any]) -> Intervals | None:
+    """Return the sum of several struct intervals, None if they are empty."""
+    filled = [
+        Intervals(each.count, each.total_ns, each.min_ns, each.max_ns)
+        for each in counted
+        if each.count
+    ]
+    if len(filled) < 2:
+        return filled[0] if filled else None
+    return Intervals(
+        count=sum(intervals.count for intervals in filled),
+        total_ns=sum(intervals.total_ns for intervals in filled),
+        min_ns=min(intervals.min_ns for intervals in filled),
+        max_ns=max(intervals.max_ns for intervals in filled),
+    )
+
+
+def _syscalls(records: list[Any], times: Mapping[int, CallTime]) -> tuple[SyscallStats, ...]:
+    records_of: dict[int, list[Any]] = {number: [] for number in times}
+    for record in records:
+        records_of.setdefault(syscall_of(record), []).append(record)
+    found = []
+    for number, same in records_of.items():
+        total = _intervals([record.calls for record in same])
+        time = times.get(number)
+        if total or time:
+            found.append(
+                SyscallStats(
+                    number=number,
+                    name=syscall_name(number),
+                    count=total.count if total else 0,
+                    total_ns=total.total_ns if total else 0,
+                    max_ns=total.max_ns if total else 0,
+                    histogram=_histogram([record.lengths for record in same]) if same else (),
+                    **(asdict(time) if time else {}),
+                )
+            )
+    return tuple(sorted(found, key=lambda stats: (-stats.total_ns, stats.number)))
+
+
+def syscall_of(record: Any) -> int:
+    """Return the number in a struct syscall_record or standing as the kernel takes it.
+
+    That is from a 32-bit register, as a signed value
+    (arch/x86/entry/common.c:do_syscall_64()).
+    """
+    return int(ffi.cast("int32_t", record.syscall))
+
+
+def _hard_irqs(records: list[Any]) -> tuple[HardIrqStats, ...]:
+    runs_of: dict[str, list[Any]] = {}
+    for record in records:
+        runs_of.setdefault(text_of(record.name), []).append(record.runs)
+    found = []
+    for name, runs in runs_of.items():
+        total = _intervals(runs)
+        if total:
+            found.append(HardIrqStats(name, total.count, total.total_ns, total.max_ns))
+    return tuple(sorted(found, key=lambda stats: (-stats.total_ns, stats.name)))
+
+
+def _soft_irqs(records: list[Any]) -> tuple[SoftIrqStats, ...]:
+    found = []
+    served = {
+        vector
+        for record in records
+        for vector, intervals in enumerate(record.soft_irqs)
+        if intervals.count
+    }
+    for vector in served:
+        total = _intervals([record.soft_irqs[vector] for record in records])
+        if total:
+            name = soft_irq_name(vector)
+            found.append(SoftIrqStats(vector, name, total.count, total.total_ns, total.max_ns))
+    return tuple(sorted(found, key=lambda stats: (-stats.total_ns, stats.vector)))

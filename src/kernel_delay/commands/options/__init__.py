@@ -1,0 +1,1 @@
+"""Groups of options, each defined once for all commands that take it."""

@@ -1,0 +1,148 @@
+"""The options that say which system calls to report one by one."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kernel_delay.commands.options import arguments
+from kernel_delay.errors import UsageError
+
+if TYPE_CHECKING:
+    from kernel_delay.capture.plan import EventPlan
+
+DEFAULT_MAX_STACKS = 4096
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    events = parser.add_argument_group("single system calls, with their stacks")
+    events.add_argument(
+        "-s",
+        "--syscall-events",
+        dest="event_ns",
+        type=arguments.nanoseconds,
+        nargs="?",
+        const=0,
+        metavar="DURATION_NS",
+        help="report each system call, or each that takes at least DURATION_NS",
+    )
+    events.add_argument(
+        "--skip-syscall-poll-events",
+        action="store_true",
+        help="leave polls out of them: poll, ppoll, epoll_wait, epoll_pwait, epoll_pwait2",
+    )
+    events.add_argument(
+        "--syscall-filter", type=_names, metavar="NAME,…", help="only these system calls"
+    )
+    events.add_argument(
+        "--skip-syscalls", type=_names, default=(), metavar="NAME,…", help="all but these"
+    )
+    events.add_argument(
+        "--max-events",
+        type=arguments.count,
+        default=1_000_000,
+        metavar="N",
+        help="how many to keep, the longest (default: %(default)s)",
+    )
+    events.add_argument(
+        "--stack-trace-size",
+        dest="max_stacks",
+        type=arguments.stack_count,
+        default=DEFAULT_MAX_STACKS,
+        metavar="N",
+        help="how many different stacks to keep, 0 for none (default: %(default)s)",
+    )
+    events.add_argument(
+        "--stack-mode",
+        choices=("dwarf", "fp", "none"),
+        default="dwarf",
+        help="how user stacks are found: unwound from a copy, by frame pointers, or not"
+        " (default: %(default)s)",
+    )
+    events.add_argument(
+        "--stack-bytes",
+        type=arguments.stack_bytes,
+        default=98304,
+        metavar="N",
+        help="how much of a stack to copy (default: %(default)s)",
+    )
+    events.add_argument(
+        "--source",
+        action="store_true",
+        help="name inlined functions and source lines, where there is debug information",
+    )
+    events.add_argument(
+        "--folded",
+        metavar="FILE",
+        help="write the stacks, weighted by time, in the form that flame graph tools read",
+    )
+    events.add_argument(
+        "--buffer-page-count",
+        dest="buffer_pages",
+        type=arguments.buffer_pages,
+        default=1024,
+        metavar="N",
+        help="pages of the events' buffer, rounded up to a power of two (default: %(default)s)",
+    )
+
+
+def event_plan(args: argparse.Namespace) -> "EventPlan | None":
+    """Return the plan that the options ask for, None if they ask for no events.
+
+    Raises UsageError where a system call has no such name.
+    """
+    if args.event_ns is None:
+        for option, value in (
+            ("--folded", args.folded),
+            ("--syscall-filter", args.syscall_filter),
+            ("--skip-syscalls", args.skip_syscalls),
+        ):
+            if value:
+                raise UsageError(f"{option} needs --syscall-events")
+        return None
+    from kernel_delay.capture.plan import EventPlan
+    from kernel_delay.host.syscalls import POLLS
+
+    skipped = _numbers(args.skip_syscalls)
+    if args.skip_syscall_poll_events:
+        skipped |= _numbers(POLLS, known=False)
+    return EventPlan(
+        shortest_ns=args.event_ns,
+        syscalls=None if args.syscall_filter is None else _numbers(args.syscall_filter),
+        skipped=skipped,
+        stack_mode=args.stack_mode if args.max_stacks else "none",
+        stack_bytes=args.stack_bytes,
+        max_stacks=args.max_stacks,
+        max_events=args.max_events,
+        buffer_pages=args.buffer_pages,
+        source=args.source,
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"must be names with commas between them, not {text!r}")
+    return names
+
+
+def _numbers(names: tuple[str, ...], *, known: bool = True) -> frozenset[int]:
+    """Return the calls' numbers; one that this machine does not have is an error if `known`."""
+    from kernel_delay.host.syscalls import syscall_number
+
+    numbers = set()
+    for name in names:
+        number = syscall_number(name)
+        if number is not None:
+            numbers.add(number)
+        elif known:
+            raise _unknown(name)
+    return frozenset(numbers)
+
+
+def _unknown(name: str) -> UsageError:
+    from kernel_delay.host.syscalls import syscall_names
+    from kernel_delay.probes.hint import hint
+    from kernel_delay.symbols.closest import closest_names
+
+    likely = hint(closest_names(name, syscall_names()))
+    return UsageError(f"there is no system call {name!r} on this machine{likely}")

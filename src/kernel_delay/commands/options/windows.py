@@ -1,0 +1,108 @@
+"""The options that say which windows to measure."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kernel_delay.commands.options import arguments
+from kernel_delay.errors import UsageError
+
+if TYPE_CHECKING:
+    from kernel_delay.capture.plan import TriggerPoints, WindowPlan
+
+TRIGGER_HELP = (
+    "TRIGGER is u:PROVIDER:PROBE (USDT), t:SYSTEM:EVENT (tracepoint), k:FUNCTION or kr:FUNCTION"
+    " (kprobe, kretprobe), up:[LIBRARY:]FUNCTION or ur:[LIBRARY:]FUNCTION (uprobe, uretprobe);"
+    " 'kernel-delay probes' lists them"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options; those with times leave nanoseconds in the namespace."""
+    parser.add_argument(
+        "--sample-time",
+        dest="sample_time_ns",
+        type=arguments.duration_ns,
+        default="0.5",
+        metavar="SECONDS",
+        help="how long to measure (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--sample-count",
+        type=arguments.count,
+        default=1,
+        metavar="N",
+        help="how many samples to take (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--sample-interval",
+        dest="sample_interval_ns",
+        type=arguments.pause_ns,
+        default="0",
+        metavar="SECONDS",
+        help="pause between two samples (default: %(default)s)",
+    )
+    triggers = parser.add_argument_group("windows that events open and close", TRIGGER_HELP)
+    triggers.add_argument(
+        "--start-trigger", metavar="TRIGGER", help="measure from a hit of TRIGGER on"
+    )
+    triggers.add_argument("--stop-trigger", metavar="TRIGGER", help="measure until TRIGGER is hit")
+    triggers.add_argument(
+        "--trigger-delta",
+        dest="trigger_delta_ns",
+        type=arguments.nanoseconds,
+        default=0,
+        metavar="NS",
+        help="skip windows between two triggers that are shorter",
+    )
+    triggers.add_argument(
+        "--trigger-thread",
+        choices=("any", "same"),
+        default="any",
+        help="which thread's stop trigger ends a window: any, or the one that started it"
+        " (default: %(default)s)",
+    )
+    triggers.add_argument(
+        "--timeout",
+        dest="timeout_ns",
+        type=arguments.duration_ns,
+        metavar="SECONDS",
+        help="give up when a trigger is not hit for so long (default: wait)",
+    )
+
+
+def window_plan(args: argparse.Namespace, pid: int) -> "WindowPlan":
+    """Return the plan that the options ask for, its triggers found in process `pid`.
+
+    Raises UsageError, or what resolve() raises, where a trigger is none.
+    """
+    from kernel_delay.capture.plan import WindowPlan
+
+    start = _trigger(args.start_trigger, pid)
+    stop = _trigger(args.stop_trigger, pid)
+    if not (start and stop):
+        if args.trigger_delta_ns:
+            raise UsageError("--trigger-delta needs --start-trigger and --stop-trigger")
+        if args.trigger_thread == "same":
+            raise UsageError("--trigger-thread same needs --start-trigger and --stop-trigger")
+    if not (start or stop) and args.timeout_ns is not None:
+        raise UsageError("--timeout needs --start-trigger or --stop-trigger")
+    return WindowPlan(
+        sample_time_ns=args.sample_time_ns,
+        count=args.sample_count,
+        interval_ns=args.sample_interval_ns,
+        start=start,
+        stop=stop,
+        shortest_ns=args.trigger_delta_ns,
+        same_thread=args.trigger_thread == "same",
+        timeout_ns=args.timeout_ns,
+    )
+
+
+def _trigger(text: str | None, pid: int) -> "TriggerPoints | None":
+    if text is None:
+        return None
+    from kernel_delay.capture.plan import TriggerPoints
+    from kernel_delay.probes.resolve import resolve
+    from kernel_delay.probes.triggers import parse_trigger
+
+    return TriggerPoints(text=text, points=resolve(parse_trigger(text), pid))

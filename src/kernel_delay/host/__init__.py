@@ -1,0 +1,1 @@
+"""The machine: its processes, its tracefs, its names of calls and interrupts, what it allows."""

@@ -1,0 +1,27 @@
+"""Writes the C source of the `_seccomp` extension: libseccomp's table of syscalls.
+
+Run by meson: `syscalls_build.py OUTPUT.c`.
+"""
+
+import sys
+
+from cffi import FFI
+
+DECLARATIONS = """
+uint32_t seccomp_arch_native(void);
+char *seccomp_syscall_resolve_num_arch(uint32_t arch, int number);
+int seccomp_syscall_resolve_name_arch(uint32_t arch, const char *name);
+void free(void *memory);
+"""
+
+
+def main() -> None:
+    """Write the extension's C source to the path given."""
+    ffi = FFI()
+    ffi.cdef(DECLARATIONS)
+    ffi.set_source("kernel_delay.host._seccomp", "#include <stdlib.h>\n#include <seccomp.h>\n")
+    ffi.emit_c_code(sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()

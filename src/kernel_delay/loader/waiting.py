@@ -1,0 +1,103 @@
+"""Waiting, unless the user or the measured process ends it earlier."""
+
+import os
+import select
+import signal
+import time
+from types import FrameType, TracebackType
+from typing import Any, Literal, Self
+
+from kernel_delay.errors import NoInputError
+from kernel_delay.libbpf import Notices
+from kernel_delay.loader._records import lib
+
+Ended = Literal["time", "interrupt", "exit"]
+
+
+class Waiter:
+    """Waits on the clock, on SIGINT and SIGTERM, on a process's exit and on notices.
+
+    While it is entered the two signals end a wait instead of the tool.
+    """
+
+    def __init__(self, pid: int) -> None:
+        """Watch process `pid`; ProcessLookupError if it is gone."""
+        self._process = os.pidfd_open(pid)
+        self._wakeup, self._signalled = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._handlers: dict[signal.Signals, Any] = {}
+        self._interrupted = False
+
+    def __enter__(self) -> Self:
+        """Take the signals over."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._handlers[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Give the signals back."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        for fd in (self._process, self._wakeup, self._signalled):
+            os.close(fd)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether one of the two signals came."""
+        return self._interrupted
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._interrupted = True
+        os.write(self._signalled, b"\0")
+
+    def wait_until(self, moment_ns: int) -> Ended:
+        """Wait for the CLOCK_MONOTONIC moment, and return what ended the wait."""
+        while True:
+            left_ms = (moment_ns - int(lib.monotonic_ns())) // 1_000_000
+            ready = self._poll(max(0, left_ms))
+            if left_ms <= 0:
+                self.sleep_until(moment_ns)
+                return "time"
+            if self._interrupted:
+                return "interrupt"
+            if self._process in ready:
+                return "exit"
+
+    def wait_for_notice(self, notices: Notices, deadline_ns: int | None) -> Ended | None:
+        """Wait for a notice, or for what else ends the wait; None is a notice."""
+        left_ms = None
+        if deadline_ns is not None:
+            left_ms = max(0, -(-(deadline_ns - int(lib.monotonic_ns())) // 1_000_000))
+        ready = self._poll(left_ms, notices.fileno())
+        if self._interrupted:
+            return "interrupt"
+        if notices.fileno() in ready:
+            notices.clear()
+            return None
+        if self._process in ready:
+            return "exit"
+        return "time" if not ready else None
+
+    def _poll(self, timeout_ms: int | None, *more: int) -> list[int]:
+        poll = select.poll()
+        for fd in (self._process, self._wakeup, *more):
+            poll.register(fd, select.POLLIN)
+        return [fd for fd, _ in poll.poll(timeout_ms)]
+
+    @staticmethod
+    def sleep_until(moment_ns: int) -> None:
+        """Wait for the CLOCK_MONOTONIC moment whatever happens."""
+        while (left_ns := moment_ns - int(lib.monotonic_ns())) > 0:
+            time.sleep(left_ns / 1e9)
+
+
+def watch(pid: int) -> Waiter:
+    """Return a Waiter for process `pid`; NoInputError if it is gone."""
+    try:
+        return Waiter(pid)
+    except ProcessLookupError:
+        raise NoInputError(f"process {pid} has exited: nothing to measure") from None

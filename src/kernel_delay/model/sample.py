@@ -1,0 +1,349 @@
+"""A Sample and its parts: the one contract between measuring and reporting.
+
+`capture/` makes Samples, `analysis/` adds to them, and
+`reporters/` print them. A saved recording is Samples as JSON Lines, so every
+field here is also a field there; docs/sample.schema.json is generated from
+this file. All times are integers in nanoseconds; those named `…_ns` that are
+points in time are CLOCK_MONOTONIC.
+"""
+
+import datetime
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+WallClock = Annotated[datetime.datetime, Meta(tz=True)]
+"""A time of day and its zone, RFC 3339 in JSON."""
+
+
+Histogram = tuple[int, ...]
+"""How many intervals lasted from 2^i up to 2^(i+1) ns, for each index i.
+
+All from 2^31 ns on are at index 31, and one of 0 ns at 0. Zeros at the end are
+left out, so it is empty when nothing was counted or accounting was off.
+"""
+
+
+class Intervals(Struct, frozen=True):
+    """How often something lasted from a start to a stop within the window, and how long.
+
+    `count` is at least 1: where nothing was counted there is no Intervals.
+    """
+
+    count: int
+    total_ns: int
+    min_ns: int
+    max_ns: int
+    histogram: Histogram = ()
+
+
+class SyscallStats(Struct, frozen=True):
+    """One thread's calls of one system call that began and ended within the window.
+
+    `name` is None when libseccomp's table does not know `number`.
+
+    The last four say where all time in these calls went, with what lies
+    within the window of those that were under way at its edges: on a CPU
+    (interrupts included), waiting for one, asleep, and stopped. So with
+    accounting `count` may be 0; without, the four are None.
+    """
+
+    number: int
+    name: str | None
+    count: int
+    total_ns: int
+    max_ns: int
+    histogram: Histogram = ()
+    on_cpu_ns: int | None = None
+    ready_ns: int | None = None
+    blocked_ns: int | None = None
+    stopped_ns: int | None = None
+
+
+class HardIrqStats(Struct, frozen=True):
+    """Runs of one interrupt handler while the thread was on the CPU.
+
+    `name` is the handler's, as in /proc/interrupts.
+    """
+
+    name: str
+    count: int
+    total_ns: int
+    max_ns: int
+
+
+class SoftIrqStats(Struct, frozen=True):
+    """Runs of one soft IRQ vector while the thread was on the CPU.
+
+    `name` is None for a vector that include/linux/interrupt.h (6.18) does not name.
+    """
+
+    vector: int
+    name: str | None
+    count: int
+    total_ns: int
+    max_ns: int
+
+
+class ThreadTime(Struct, frozen=True):
+    """Where one thread's window went: the parts sum up to it exactly.
+
+    On a CPU: `user_ns` in its program, `kernel_ns` in system calls and page
+    faults, `hard_irq_ns` and `soft_irq_ns` for interrupts (soft without the
+    hard ones within). Off it: `ready_ns` waiting for one, `blocked_ns`
+    asleep, `stopped_ns` by job control or ptrace. `absent_ns` before it was
+    created and after it ended. `unaccounted_ns` is what could not be known.
+    """
+
+    user_ns: int
+    kernel_ns: int
+    hard_irq_ns: int
+    soft_irq_ns: int
+    ready_ns: int
+    blocked_ns: int
+    stopped_ns: int
+    absent_ns: int
+    unaccounted_ns: int
+
+
+class PageFaults(Struct, frozen=True):
+    """Page faults of a thread's program, not those within its system calls.
+
+    `on_cpu_ns` is their share of the thread's `kernel_ns`, `blocked_ns` of its
+    `blocked_ns`.
+    """
+
+    count: int
+    on_cpu_ns: int
+    blocked_ns: int
+
+
+class CpuTaker(Struct, frozen=True):
+    """A task that had the CPU just before the thread got it, and how long the thread had waited.
+
+    `tid` is 0 and `comm` is "idle" when none had it: the CPU was asleep, and
+    waking it took the time. `tid` is also 0 for a task that is not in the PID
+    namespace the tool runs in.
+    """
+
+    tid: int
+    comm: str
+    waits: int
+    ns: int
+
+
+class LockWait(Struct, frozen=True):
+    """Waits for one lock of the process while one of its threads held it.
+
+    `address` is the lock's in the process. `tid` and `name` are those of the
+    thread that held it when the wait began.
+    """
+
+    address: int
+    tid: int
+    name: str
+    waits: int
+    ns: int
+
+
+class Thread(Struct, frozen=True):
+    """What the kernel did to one thread within the window.
+
+    `tid` is the thread's id in the PID namespace the tool runs in. An
+    interval is counted only if it started and stopped inside the window.
+    `long_poll` is the time from a poll's return to the next poll, `run` on a
+    CPU, `ready` waiting for one, `stopped` by job control or ptrace; each is
+    None where nothing was counted. `exited`: the thread was gone by the
+    window's end.
+
+    With accounting every thread of the process is there and has a `time`.
+    `preempted_ns` is the share of its `ready_ns` that followed on its being
+    taken off a CPU, not on its being woken. `cpu_taken_by` says who had the CPU
+    meanwhile, and `lock_waits` who had the locks, longest first. `page_faults`
+    is None where the kernel can't show them: their time is in `user_ns` then.
+    """
+
+    tid: int
+    name: str
+    exited: bool
+    syscalls: tuple[SyscallStats, ...]
+    long_poll: Intervals | None
+    run: Intervals | None
+    ready: Intervals | None
+    stopped: Intervals | None
+    hard_irqs: tuple[HardIrqStats, ...]
+    soft_irqs: tuple[SoftIrqStats, ...]
+    time: ThreadTime | None = None
+    preempted_ns: int | None = None
+    cpu_taken_by: tuple[CpuTaker, ...] = ()
+    lock_waits: tuple[LockWait, ...] = ()
+    page_faults: PageFaults | None = None
+
+
+class StackFrame(Struct, frozen=True):
+    """One function on a stack, or what is known of it.
+
+    `name` is None where no symbol covers `address`; `offset` counts from the
+    function, without a name from the object's start. `object` is the file's
+    path, "kernel" or a module's name, "[vdso]", "[anon]" for code without a
+    file, or None. `source` is "file:line" where asked for and known.
+    `inlined`: into the next frame's function.
+    """
+
+    address: int
+    name: str | None
+    offset: int
+    object: str | None
+    source: str | None = None
+    inlined: bool = False
+
+
+class SyscallEvent(Struct, frozen=True, gc=False):
+    """One call of a system call that began and ended within the window.
+
+    `ret` is what the kernel returned: on failure an errno, negative. The
+    stacks are places in the Sample's `stacks`, None if not taken.
+    """
+
+    tid: int
+    number: int
+    name: str | None
+    entry_ns: int
+    exit_ns: int
+    ret: int
+    kernel_stack: int | None
+    user_stack: int | None
+
+
+class UpcallCount(Struct, frozen=True):
+    """Upcalls on one CPU; `count` is at least 1."""
+
+    cpu: int
+    count: int
+
+
+class UpcallStats(Struct, frozen=True):
+    """Packets that the kernel's datapath sent to user space within the window, or failed to.
+
+    `error` is the errno, positive, and `name` its name; 0 and None for those
+    that were sent. The CPUs are those the packets were handled on.
+    """
+
+    error: int
+    name: str | None
+    count: int
+    cpus: tuple[UpcallCount, ...]
+
+
+class Target(Struct, frozen=True):
+    """The process that was measured; `exe` is None when its file can't be read."""
+
+    pid: int
+    comm: str
+    exe: str | None
+
+
+# What closed a window: the time asked for, a trigger, the user (Ctrl-C), the
+# process's exit, or that its stop trigger did not come in the time allowed.
+EndedBy = Literal["time", "trigger", "interrupt", "exit", "timeout"]
+
+
+class TriggerHit(Struct, frozen=True):
+    """A trigger that opened or closed a window, and the thread in whose context it was hit.
+
+    A trigger in the kernel may be hit by any process's thread. `tid` is 0 if
+    the thread is not in the PID namespace the tool runs in.
+    """
+
+    trigger: str
+    tid: int
+    comm: str
+
+
+class Window(Struct, frozen=True):
+    """The time that was measured: [start_ns, stop_ns) of CLOCK_MONOTONIC.
+
+    `start_time` is the wall clock at `start_ns` and `collected_time` when the
+    results were read, both in UTC. `ended_by` says what closed the window.
+    The triggers are those that were hit, at `start_ns` and at `stop_ns`.
+    `skipped`: it is shorter than asked for, and nothing is reported of it.
+    """
+
+    start_ns: int
+    stop_ns: int
+    duration_ns: int
+    start_time: WallClock
+    collected_time: WallClock
+    ended_by: EndedBy
+    start_trigger: TriggerHit | None = None
+    stop_trigger: TriggerHit | None = None
+    skipped: bool = False
+
+
+class Lost(Struct, frozen=True):
+    """What could not be recorded, by reason; all zero when the Sample is whole.
+
+    `map_entries`: records of threads, syscalls or interrupts for which there
+    was no room. `missed_events`: kernel events on which a program was not
+    run or could not reach the thread's state. `missed_triggers`: hits of the
+    start trigger while there was no room for another window.
+
+    Of syscall events: `events`, for which the buffer had no room;
+    `shorter_events`, left out as there were too many longer ones; `stacks`,
+    events without a stack as the buffer or the table of stacks had no room;
+    `short_stacks`, events whose user stack lacks its outer functions as the
+    copy ended before them; `broken_stacks`, as there was no way to tell the
+    caller.
+
+    `upcalls`, which found no room for their counter.
+    """
+
+    map_entries: int = 0
+    missed_events: int = 0
+    missed_triggers: int = 0
+    events: int = 0
+    shorter_events: int = 0
+    stacks: int = 0
+    short_stacks: int = 0
+    broken_stacks: int = 0
+    upcalls: int = 0
+
+
+class Finding(Struct, frozen=True):
+    """One sentence of the verdict, with its evidence.
+
+    `rule` names what was found (see the manual), `kernel` says whether that
+    is the kernel's or the machine's doing, `share` is how much of the window
+    it took of the thread that it hit worst, `tid` that thread's.
+    """
+
+    rule: str
+    kernel: bool
+    share: float
+    tid: int
+    text: str
+
+
+class Sample(Struct, frozen=True):
+    """All that was measured in one window, of one process.
+
+    `syscall_events` are sorted by the time they began; None if they were not
+    asked for. `stacks` are theirs, each once, the innermost function first.
+    `upcalls` are those of the kernel's datapaths, by their error; None where
+    they were not counted.
+    `verdict`: what was found, worst first; empty when that was nothing, and
+    without accounting.
+    """
+
+    schema: Literal["kernel-delay/1"]
+    target: Target
+    kernel: str
+    host: str
+    window: Window
+    threads: tuple[Thread, ...]
+    syscall_events: Sequence[SyscallEvent] | None = None
+    stacks: tuple[tuple[StackFrame, ...], ...] = ()
+    upcalls: tuple[UpcallStats, ...] | None = None
+    lost: Lost = field(default_factory=Lost)
+    verdict: tuple[Finding, ...] = ()

@@ -1,0 +1,1 @@
+"""Programs on Open vSwitch's probes, and their records decoded; one file a monitor."""

@@ -1,0 +1,86 @@
+"""The events of ovs-vswitchd's main loop, as bridge_loop.bpf.c sees them."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from types import MappingProxyType, TracebackType
+from typing import Self
+
+from kernel_delay.libbpf import BpfError
+from kernel_delay.loader.objects import refusal
+from kernel_delay.ovs.bridge_loop import LoopEvent, Probe
+from kernel_delay.ovs.monitors._ovs_records import ffi, lib
+from kernel_delay.ovs.monitors.programs import OvsPrograms, text
+from kernel_delay.probes.attach_points import UserProbe
+from kernel_delay.probes.objects import process_objects
+from kernel_delay.probes.triggers import UsdtTrigger
+from kernel_delay.probes.user import resolve_usdt
+
+# 16,000 passes: more than a loop that never waits makes between two looks.
+RING_BYTES = 1 << 21
+
+PROBES: Mapping[int, Probe] = MappingProxyType(
+    {lib.EVENT_RUN_START: "run_start", lib.EVENT_POLL_BLOCK: "poll_block"}
+)
+
+
+class LoopEvents:
+    """Follows a process's main loop. Used as a context manager, it detaches at the end."""
+
+    def __init__(self, pid: int) -> None:
+        """Find the probes of process `pid`; NoInputError if it has none."""
+        objects = process_objects(pid)
+        self._pid = pid
+        self._places = {
+            probe: resolve_usdt(UsdtTrigger("main", probe), objects) for probe in PROBES.values()
+        }
+        self._lost_before = 0
+        self._closing = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Load and attach; PermissionDeniedError or UnavailableError when the kernel refuses."""
+        with ExitStack() as failing:
+            self._programs = failing.enter_context(
+                OvsPrograms("bridge_loop", self._pid, RING_BYTES)
+            )
+            self._programs.load()
+            try:
+                for probe, places in self._places.items():
+                    for place in places:
+                        self._attach(f"on_{probe}", place)
+            except BpfError as error:
+                raise refusal(error) from error
+            self._closing = failing.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Detach and unload."""
+        self._closing.close()
+
+    def _attach(self, program: str, place: UserProbe) -> None:
+        self._programs.attach(
+            lambda program: program.attach_uprobe(
+                self._pid,
+                place.path,
+                place.file_offset,
+                is_return=False,
+                semaphore_offset=place.semaphore_offset,
+            ),
+            program,
+        )
+
+    def take(self) -> Iterator[tuple[LoopEvent, bool]]:
+        """Yield the new events, and with each whether others were lost since the one before."""
+        for data in self._programs.records():
+            record = ffi.from_buffer("struct ovs_event *", data)
+            event = LoopEvent(PROBES[record.type], record.time_ns, record.tid, text(record.comm))
+            yield event, record.lost != self._lost_before
+            self._lost_before = record.lost
+
+    def lost(self) -> int:
+        """Return how many events found no room."""
+        return sum(map(self._programs.lost, PROBES))

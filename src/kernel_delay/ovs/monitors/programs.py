@@ -1,0 +1,84 @@
+"""What the programs that follow Open vSwitch have in common: see bpf/ovs_event.h."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from kernel_delay.libbpf import Link, Program, Records
+from kernel_delay.loader._records import lib as shared
+from kernel_delay.loader.namespace import find_process
+from kernel_delay.loader.objects import load_object, open_object
+from kernel_delay.ovs.monitors._ovs_records import ffi
+
+LARGEST_EVENT = 8192
+
+
+class OvsPrograms:
+    """One of the objects, in the kernel from load() to close(), and its events."""
+
+    def __init__(self, name: str, pid: int, ring_bytes: int) -> None:
+        """Open `name`.bpf.o for what the tool sees as process `pid`.
+
+        `ring_bytes` is the size of the buffer between the programs and this
+        process, a power of two. Raises UnavailableError where /proc is of
+        another PID namespace.
+        """
+        self.closing = ExitStack()
+        with ExitStack() as failing:
+            self.object = failing.enter_context(open_object(name))
+            self.object.map("events").max_entries = ring_bytes
+            process = find_process(pid)
+            self.options.tgid = process.tgid
+            self.options.pid_level = process.pid_level
+            self.closing = failing.pop_all()
+
+    def __enter__(self) -> Self:
+        """Return the programs themselves."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Detach and unload."""
+        self.closing.close()
+
+    @property
+    def options(self) -> Any:
+        """The struct ovs_options that the programs will have when they are loaded."""
+        initial = self.object.map(".rodata.options").initial_values()
+        return ffi.cast("struct ovs_options *", initial)
+
+    def load(self) -> None:
+        """Load the programs; raises as load_object() does."""
+        load_object(self.object)
+        memory = self.object.map(".data.control").mmap(writable=True)
+        self._control = ffi.from_buffer("struct ovs_control *", memory)
+        self._records = Records(self.object.map("events"), LARGEST_EVENT)
+        self.closing.callback(self._records.close)
+
+    @property
+    def control(self) -> Any:
+        """The struct ovs_control that the loaded programs share with this process."""
+        return self._control
+
+    def attach(self, attach: Callable[[Program], Link], program: str) -> None:
+        """Attach a program, until close(). Raises BpfError."""
+        self.closing.callback(attach(self.object.program(program)).close)
+
+    def records(self) -> Iterator[bytes]:
+        """Take away and yield the events that are there, each as its struct's bytes."""
+        return self._records.take()
+
+    def lost(self, event_type: int) -> int:
+        """Return how many events of that type found no room since the programs were attached."""
+        counter = ffi.addressof(self._control.lost_of_type, event_type)
+        return int(shared.load_counter(counter))
+
+
+def text(array: Any) -> str:
+    """A struct's string, of whatever bytes."""
+    return str(ffi.string(array).decode(errors="backslashreplace"))

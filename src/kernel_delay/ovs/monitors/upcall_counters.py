@@ -1,0 +1,100 @@
+"""The upcalls of the kernel's datapath, counted in each window: upcall_statistics.bpf.c."""
+
+import errno
+import os
+from collections import defaultdict
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from kernel_delay.capture.programs import Programs
+from kernel_delay.errors import UnavailableError
+from kernel_delay.libbpf import BpfError
+from kernel_delay.loader._records import lib as shared
+from kernel_delay.loader.objects import load_object, open_object, refusal
+from kernel_delay.model import UpcallCount, UpcallStats
+from kernel_delay.ovs.monitors._upcall_records import ffi
+from kernel_delay.ovs.monitors.datapath_module import MODULE, why_no_datapath
+
+
+def open_counters(pid: int, programs: Programs) -> "UpcallCounters | None":
+    """Return what counts the upcalls for process `pid`, in the windows of `programs`.
+
+    None where there are none to count, as the module openvswitch is not loaded.
+    Raises UnavailableError or PermissionDeniedError where there are, but the
+    kernel does not let them be counted.
+    """
+    reason = why_no_datapath()
+    if reason is None:
+        return UpcallCounters(pid, programs)
+    if MODULE.exists():
+        raise UnavailableError(reason)
+    return None
+
+
+class UpcallCounters:
+    """The counting program, in the kernel until it is left as a context manager."""
+
+    def __init__(self, pid: int, programs: Programs) -> None:
+        """Load and attach."""
+        self._lost = 0
+        with ExitStack() as failing:
+            bpf_object = failing.enter_context(open_object("upcall_statistics"))
+            initial = bpf_object.map(".rodata.upcalls").initial_values()
+            options = ffi.cast("struct upcall_options *", initial)
+            options.network_inode = os.stat(f"/proc/{pid}/ns/net").st_ino
+            programs.share_windows(bpf_object)
+            load_object(bpf_object)
+            memory = bpf_object.map(".data.upcalls").mmap()
+            self._control = ffi.from_buffer("struct upcall_control *", memory)
+            self._counters = bpf_object.map("upcall_counters")
+            self._program = bpf_object.program("on_dp_upcall_exit")
+            try:
+                failing.callback(self._program.attach().close)
+            except BpfError as error:
+                raise refusal(error) from error
+            self._closing = failing.pop_all()
+
+    def __enter__(self) -> Self:
+        """Return the counters themselves."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Detach and unload."""
+        self._closing.close()
+
+    def take(self, epoch: int) -> tuple[UpcallStats, ...]:
+        """Return what was counted in the epoch's window, which must be over, by error.
+
+        The counters of that window and of all older ones are forgotten.
+        """
+        counts: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        for data in self._counters.keys():  # noqa: SIM118 (a map is no dict)
+            key = ffi.from_buffer("struct upcall_counter_key *", data)
+            if key.epoch > epoch:
+                continue
+            count = self._counters.pop(data)
+            if key.epoch == epoch:
+                counts[key.error][key.cpu] = count
+        return tuple(_stats(error, cpus) for error, cpus in sorted(counts.items()))
+
+    def lost(self) -> int:
+        """Return how many upcalls were not counted since the last call."""
+        lost = int(shared.load_counter(ffi.addressof(self._control, "lost")))
+        lost += self._program.recursion_misses()
+        new, self._lost = lost - self._lost, lost
+        return new
+
+
+def _stats(error: int, cpus: dict[int, int]) -> UpcallStats:
+    return UpcallStats(
+        error=error,
+        name=errno.errorcode.get(error),
+        count=sum(cpus.values()),
+        cpus=tuple(UpcallCount(cpu, count) for cpu, count in sorted(cpus.items())),
+    )

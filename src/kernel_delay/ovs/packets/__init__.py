@@ -1,0 +1,1 @@
+"""Packets as bytes: dissected, dumped, and written to pcapng files."""

@@ -1,0 +1,42 @@
+"""What a packet's trip through ovs-vswitchd costs: events, joined into sets, measured.
+
+events (live or from a recording) → join() → Joined → analyse() → Analysis
+"""
+
+from kernel_delay.ovs.upcalls.costs import Analysis, Costs, Statistics, analyse, costs_of
+from kernel_delay.ovs.upcalls.events import (
+    EVENT_TYPES,
+    DpUpcall,
+    Event,
+    FlowExecute,
+    FlowPut,
+    PacketCmdExecute,
+    RecvUpcall,
+    UpcallKind,
+)
+from kernel_delay.ovs.upcalls.join import Joined, join, of_handlers
+from kernel_delay.ovs.upcalls.recording import Recording, RecordingWriter, read_recording
+from kernel_delay.ovs.upcalls.sets import UpcallSet
+
+__all__ = [
+    "EVENT_TYPES",
+    "Analysis",
+    "Costs",
+    "DpUpcall",
+    "Event",
+    "FlowExecute",
+    "FlowPut",
+    "Joined",
+    "PacketCmdExecute",
+    "Recording",
+    "RecordingWriter",
+    "RecvUpcall",
+    "Statistics",
+    "UpcallKind",
+    "UpcallSet",
+    "analyse",
+    "costs_of",
+    "join",
+    "of_handlers",
+    "read_recording",
+]
