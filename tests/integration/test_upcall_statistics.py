@@ -14,6 +14,7 @@ from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample
+from kernel_delay.ovs.monitors.upcall_counters import open_counters
 from kernel_delay.reporters import text
 from lab.instance import Instance
 
@@ -37,7 +38,7 @@ def samples_while(
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=work_and_interrupt)
-    options = SessionOptions(upcalls=upcalls)
+    options = SessionOptions(open_upcall_counters=open_counters if upcalls else None)
     with Session(find_target(ovs.pid), plan, options) as session:
         taken = []
         timer = threading.Timer(0.5, thread.start)
@@ -110,7 +111,8 @@ def test_without_a_kernel_datapath_there_is_nothing_to_say(ovs: Instance) -> Non
         pytest.skip("the kernel module openvswitch is loaded")
     told: list[str] = []
     plan = WindowPlan(sample_time_ns=10**8)
-    with Session(find_target(ovs.pid), plan, SessionOptions(), told.append) as session:
+    options = SessionOptions(open_upcall_counters=open_counters)
+    with Session(find_target(ovs.pid), plan, options, told.append) as session:
         (sample,) = session.samples()
     assert sample.upcalls is None
     assert not told

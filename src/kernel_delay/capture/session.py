@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from msgspec import Struct, structs
 
@@ -15,29 +15,51 @@ from kernel_delay.capture.threads.collector import Collector
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.errors import KernelDelayError
-from kernel_delay.host.target import DEFAULT_COMM, ProcessTarget
+from kernel_delay.host.target import ProcessTarget
 from kernel_delay.libbpf import start_log
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import watch
-from kernel_delay.model import EndedBy, Lost, Sample, Target, Thread, TriggerHit, Window
+from kernel_delay.model import (
+    EndedBy,
+    Lost,
+    Sample,
+    Target,
+    Thread,
+    TriggerHit,
+    UpcallStats,
+    Window,
+)
 
 if TYPE_CHECKING:
     from kernel_delay.capture.syscall_events.events import EventsOfWindow, EventStore, Progress
-    from kernel_delay.ovs.monitors.upcall_counters import UpcallCounters
+
+
+class UpcallCounters(Protocol):
+    """What counts the upcalls of a kernel's datapath in each window, until it is closed."""
+
+    def take(self, epoch: int) -> tuple[UpcallStats, ...]:
+        """Return what was counted in the epoch's window, which must be over."""
+
+    def lost(self) -> int:
+        """Return how many upcalls were not counted since the last call."""
+
+    def close(self) -> None:
+        """Detach and unload."""
 
 
 class SessionOptions(Struct, frozen=True):
     """What a session is set up with.
 
-    `events` says which syscalls are reported one by one; None: none. With
-    `upcalls` those of an ovs-vswitchd's kernel datapaths are counted.
+    `events` says which syscalls are reported one by one; None: none.
+    `open_upcall_counters` counts upcalls in the windows of the process of that PID;
+    it may raise KernelDelayError or return None where there are none to count.
     `debug`: -1 shows nothing of libbpf's log, 0 warnings, 1 information,
     2 all of it and the verifier's. `accounting`: account for all of each
     thread's time, and not for what the tables hold alone.
     """
 
     events: EventPlan | None = None
-    upcalls: bool = True
+    open_upcall_counters: Callable[[int, Programs], UpcallCounters | None] | None = None
     debug: int = -1
     accounting: bool = True
 
@@ -95,17 +117,17 @@ class Session:
             self._tell(reason)
         return store
 
-    def _count_upcalls(self) -> "UpcallCounters | None":
-        if not self._options.upcalls or self._target.comm != DEFAULT_COMM:
+    def _count_upcalls(self) -> UpcallCounters | None:
+        if self._options.open_upcall_counters is None:
             return None
-        from kernel_delay.ovs.monitors.upcall_counters import open_counters
-
         try:
-            counters = open_counters(self._target.pid, self._programs)
+            counters = self._options.open_upcall_counters(self._target.pid, self._programs)
         except KernelDelayError as error:
             self._tell(f"upcalls are not counted: {error}")
             return None
-        return None if counters is None else self._closing.enter_context(counters)
+        if counters is not None:
+            self._closing.callback(counters.close)
+        return counters
 
     def __exit__(
         self,

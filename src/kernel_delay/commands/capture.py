@@ -16,7 +16,12 @@ from kernel_delay.printable import printable
 from kernel_delay.reporters.progress import stack_progress
 
 if TYPE_CHECKING:
+    from kernel_delay.capture.programs import Programs
+    from kernel_delay.capture.session import UpcallCounters
+    from kernel_delay.host.target import ProcessTarget
     from kernel_delay.model import Sample
+
+    OpenCounters = Callable[[int, Programs], UpcallCounters | None]
 
 STDOUT = "-"
 
@@ -74,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         reports = open_reports(args.json_file, args.folded, stack, **show)
         options = SessionOptions(
             events=events,
-            upcalls=not args.skip_upcall_stats,
+            open_upcall_counters=None if args.skip_upcall_stats else _upcall_counters(target),
             debug=args.debug,
             accounting=args.accounting,
         )
@@ -84,6 +89,17 @@ def run(args: argparse.Namespace) -> int:
             for report in reports:
                 report(sample)
     return os.EX_OK
+
+
+def _upcall_counters(target: "ProcessTarget") -> "OpenCounters | None":
+    """Return what opens the counters of an ovs-vswitchd's upcalls; None for other processes."""
+    from kernel_delay.host.target import DEFAULT_COMM
+
+    if target.comm != DEFAULT_COMM:
+        return None
+    from kernel_delay.ovs.monitors.upcall_counters import open_counters
+
+    return open_counters
 
 
 def _tell(text: str) -> None:

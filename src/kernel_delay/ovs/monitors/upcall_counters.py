@@ -4,8 +4,6 @@ import errno
 import os
 from collections import defaultdict
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Self
 
 from kernel_delay.capture.programs import Programs
 from kernel_delay.errors import UnavailableError
@@ -33,7 +31,7 @@ def open_counters(pid: int, programs: Programs) -> "UpcallCounters | None":
 
 
 class UpcallCounters:
-    """The counting program, in the kernel until it is left as a context manager."""
+    """The counting program, in the kernel until it is closed."""
 
     def __init__(self, pid: int, programs: Programs) -> None:
         """Load and attach."""
@@ -55,16 +53,7 @@ class UpcallCounters:
                 raise refusal(error) from error
             self._closing = failing.pop_all()
 
-    def __enter__(self) -> Self:
-        """Return the counters themselves."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """Detach and unload."""
         self._closing.close()
 
