@@ -12,7 +12,7 @@ from kernel_delay import commands
 from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND
 from kernel_delay.commands.options import arguments
 from kernel_delay.errors import KernelDelayError, UnavailableError, UsageError
-from kernel_delay.printable import printable
+from kernel_delay.reporters.messages import tell
 
 PROGRAM = "kernel-delay"
 
@@ -124,7 +124,7 @@ class _Version(argparse.Action):
 def _fail(line: str, status: int, args: argparse.Namespace) -> int:
     if args.debug != NO_LOG:
         traceback.print_exc()
-    print(f"{PROGRAM}: {printable(line)}", file=sys.stderr)
+    tell(line)
     return status
 
 

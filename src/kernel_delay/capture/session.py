@@ -16,7 +16,6 @@ from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.host.target import ProcessTarget
-from kernel_delay.libbpf import start_log
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import watch
 from kernel_delay.model import (
@@ -53,14 +52,12 @@ class SessionOptions(Struct, frozen=True):
     `events` says which syscalls are reported one by one; None: none.
     `open_upcall_counters` counts upcalls in the windows of the process of that PID;
     it may raise KernelDelayError or return None where there are none to count.
-    `debug`: -1 shows nothing of libbpf's log, 0 warnings, 1 information,
-    2 all of it and the verifier's. `accounting`: account for all of each
-    thread's time, and not for what the tables hold alone.
+    `accounting`: account for all of each thread's time, and not for what the tables
+    hold alone.
     """
 
     events: EventPlan | None = None
     open_upcall_counters: Callable[[int, Programs], UpcallCounters | None] | None = None
-    debug: int = -1
     accounting: bool = True
 
 
@@ -93,7 +90,6 @@ class Session:
         Raises PermissionDeniedError or UnavailableError when the kernel
         refuses, and NoInputError when the process is gone.
         """
-        start_log(self._options.debug)
         with ExitStack() as failing:
             failing.callback(self._closing.close)
             self._waiter = self._closing.enter_context(watch(self._target.pid))

@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
-from kernel_delay.printable import printable
+from kernel_delay.commands.options import target as target_options
+from kernel_delay.reporters.messages import tell
 
 if TYPE_CHECKING:
     from kernel_delay.loader.waiting import Ended
@@ -16,13 +17,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: how long, and how much to print."""
-    parser.add_argument(
-        "-p",
-        "--pid",
-        type=arguments.process_id,
-        metavar="PID",
-        help="the process, or one of its threads (default: the one named ovs-vswitchd)",
-    )
+    target_options.add_arguments(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print the summary only")
     parser.add_argument(
         "--time",
@@ -42,28 +37,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Follow the loop, a line for each of its passes and waits, and then sum up."""
     # Only a command that runs pays for what it imports.
-    from kernel_delay.host import preflight
-    from kernel_delay.host.target import find_target
-    from kernel_delay.libbpf import start_log
     from kernel_delay.ovs.bridge_loop import BridgeLoop
     from kernel_delay.ovs.monitors.loop_events import LoopEvents
     from kernel_delay.reporters import bridge_loop
 
-    target = find_target(args.pid)
-    if target.note is not None:
-        _tell(target.note)
-    preflight.check()
-    start_log(args.debug)
+    target = target_options.find_to_measure(args)
     loop = BridgeLoop()
     with LoopEvents(target.pid) as events:
-        _tell(f"tracing the main loop of {target.comm} ({target.pid}); Ctrl-C ends it")
+        tell(f"tracing the main loop of {target.comm} ({target.pid}); Ctrl-C ends it")
         ended = _follow(events, loop, target.pid, args)
         lost = events.lost()
     print(bridge_loop.render(loop, log2=args.log2))
     if lost:
         print(f"{lost} events were lost: this process was kept from its CPU for too long")
     if ended == "exit":
-        _tell(f"process {target.pid} exited")
+        tell(f"process {target.pid} exited")
     return os.EX_OK
 
 
@@ -96,7 +84,3 @@ def _take(events: "LoopEvents", loop: "BridgeLoop", args: argparse.Namespace) ->
             return False
     sys.stdout.flush()
     return True
-
-
-def _tell(text: str) -> None:
-    print(f"kernel-delay: {printable(text)}", file=sys.stderr)

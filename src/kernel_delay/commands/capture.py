@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
 from kernel_delay.commands.options import accounting as accounting_options
-from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import events as event_options
+from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import windows as window_options
 from kernel_delay.errors import OutputError
-from kernel_delay.printable import printable
+from kernel_delay.reporters.messages import tell
 from kernel_delay.reporters.progress import stack_progress
 
 if TYPE_CHECKING:
@@ -30,13 +30,7 @@ Report = Callable[["Sample"], None]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of a capture."""
-    parser.add_argument(
-        "-p",
-        "--pid",
-        type=arguments.process_id,
-        metavar="PID",
-        help="the process, or one of its threads (default: the one named ovs-vswitchd)",
-    )
+    target_options.add_arguments(parser)
     window_options.add_arguments(parser)
     event_options.add_arguments(parser)
     accounting_options.add_arguments(parser)
@@ -60,17 +54,11 @@ def run(args: argparse.Namespace) -> int:
     """Find the process, measure it, and report each window as it ends."""
     accounting_options.check(args)
 
-    # Only a command that runs pays for what it imports.
-    from kernel_delay.host import preflight
-    from kernel_delay.host.target import find_target
-
-    target = find_target(args.pid)
-    if target.note is not None:
-        _tell(target.note)
-    preflight.check()
+    target = target_options.find_to_measure(args)
     windows = window_options.window_plan(args, target.pid)
     events = event_options.event_plan(args)
 
+    # Only a command that runs pays for what it imports.
     from kernel_delay.analysis.verdict import judge
     from kernel_delay.capture.session import Session, SessionOptions
 
@@ -80,11 +68,10 @@ def run(args: argparse.Namespace) -> int:
         options = SessionOptions(
             events=events,
             open_upcall_counters=None if args.skip_upcall_stats else _upcall_counters(target),
-            debug=args.debug,
             accounting=args.accounting,
         )
         progress = stack.enter_context(stack_progress(sys.stderr))
-        session = stack.enter_context(Session(target, windows, options, _tell, progress))
+        session = stack.enter_context(Session(target, windows, options, tell, progress))
         for sample in map(judge, session.samples()):
             for report in reports:
                 report(sample)
@@ -100,10 +87,6 @@ def _upcall_counters(target: "ProcessTarget") -> "OpenCounters | None":
     from kernel_delay.ovs.monitors.upcall_counters import open_counters
 
     return open_counters
-
-
-def _tell(text: str) -> None:
-    print(f"kernel-delay: {printable(text)}", file=sys.stderr)
 
 
 def open_reports(

@@ -4,18 +4,12 @@ import argparse
 import os
 import sys
 
-from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import target as target_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of a check."""
-    parser.add_argument(
-        "-p",
-        "--pid",
-        type=arguments.process_id,
-        metavar="PID",
-        help="the process, or one of its threads (default: the one named ovs-vswitchd)",
-    )
+    target_options.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="write JSON in place of the text")
 
 

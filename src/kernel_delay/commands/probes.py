@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import UsageError
-from kernel_delay.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,13 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", nargs="?", type=Path, metavar="FILE", help="a program or library, in place of a PID"
     )
-    parser.add_argument(
-        "-p",
-        "--pid",
-        type=arguments.process_id,
-        metavar="PID",
-        help="the process, or one of its threads (default: the one named ovs-vswitchd)",
-    )
+    target_options.add_arguments(parser)
     parser.add_argument(
         "--usdt", action="store_true", help="list USDT probes (default if nothing else is asked)"
     )
@@ -64,17 +57,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _objects(args: argparse.Namespace) -> "Sequence[ProbedObject]":
     """The objects of the file or of the process that is asked about."""
-    from kernel_delay.host.target import find_target
     from kernel_delay.probes.objects import file_object, process_objects
 
     if args.file is not None:
         if args.pid is not None:
             raise UsageError("give FILE or --pid, not both")
         return (file_object(args.file),)
-    target = find_target(args.pid)
-    if target.note is not None:
-        print(f"kernel-delay: {printable(target.note)}", file=sys.stderr)
-    return process_objects(target.pid)
+    return process_objects(target_options.find(args).pid)
 
 
 def _rendered(found: "ProbeList", *, as_json: bool) -> str:

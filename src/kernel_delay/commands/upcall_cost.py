@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import UsageError
 from kernel_delay.printable import printable
+from kernel_delay.reporters.messages import tell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,13 +25,7 @@ MOST_EVENTS = 1_000_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: from where events come, which of them, and what is told of them."""
-    parser.add_argument(
-        "-p",
-        "--pid",
-        type=arguments.process_id,
-        metavar="PID",
-        help="the process, or one of its threads (default: the one named ovs-vswitchd)",
-    )
+    target_options.add_arguments(parser)
     parser.add_argument(
         "-r",
         "--read-events",
@@ -88,25 +84,18 @@ def _read(args: argparse.Namespace) -> "tuple[Sequence[Event], Mapping[str, int]
     if not args.quiet:
         print("\n".join((EVENT_HEADER, *map(event_line, events))))
     if recording.cut is not None:
-        _tell(f"{args.read_events} is read as far as it goes: {recording.cut}")
+        tell(f"{args.read_events} is read as far as it goes: {recording.cut}")
     return events, recording.missed
 
 
 def _collect(args: argparse.Namespace) -> "tuple[Sequence[Event], Mapping[str, int]]":
     # Only a command that runs pays for what it imports.
-    from kernel_delay.host import preflight
-    from kernel_delay.host.target import find_target
-    from kernel_delay.libbpf import start_log
     from kernel_delay.loader.follow import rounds
     from kernel_delay.loader.waiting import watch
     from kernel_delay.ovs.monitors.upcall_events import UpcallEvents, UpcallPlan
     from kernel_delay.ovs.upcalls import RecordingWriter
 
-    target = find_target(args.pid)
-    if target.note is not None:
-        _tell(target.note)
-    preflight.check()
-    start_log(args.debug)
+    target = target_options.find_to_measure(args)
     plan = UpcallPlan(args.packet_size, args.flow_key_size, whole_trip=True)
     with ExitStack() as stack:
         file = None
@@ -118,12 +107,12 @@ def _collect(args: argparse.Namespace) -> "tuple[Sequence[Event], Mapping[str, i
         source = stack.enter_context(UpcallEvents(target.pid, plan))
         waiter = stack.enter_context(watch(target.pid))
         for note in source.notes:
-            _tell(note)
+            tell(note)
         collection = _Collection(file, args)
-        _tell(f"collecting events of {target.comm} ({target.pid}); Ctrl-C ends it")
+        tell(f"collecting events of {target.comm} ({target.pid}); Ctrl-C ends it")
         for ended in rounds(waiter, None):
             if ended == "exit":
-                _tell(f"process {target.pid} exited")
+                tell(f"process {target.pid} exited")
             if not collection.take(source):
                 break
         missed = source.missed()
@@ -160,7 +149,7 @@ class _Collection:
                 print(event_line(event))
             if len(self.events) == self._most:
                 if self._most == MOST_EVENTS:
-                    _tell(f"stopped after {MOST_EVENTS:,} events, the most that are analysed")
+                    tell(f"stopped after {MOST_EVENTS:,} events, the most that are analysed")
                 return False
         sys.stdout.flush()
         return True
@@ -182,7 +171,3 @@ def _report(
             print("\n".join(set_lines(found)))
         print()
     print(render(joined, analysis, missed, args.histogram_buckets))
-
-
-def _tell(text: str) -> None:
-    print(f"kernel-delay: {printable(text)}", file=sys.stderr)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
-from kernel_delay.printable import printable
+from kernel_delay.commands.options import target as target_options
+from kernel_delay.reporters.messages import tell
 
 if TYPE_CHECKING:
     from kernel_delay.ovs.packets.pcapng import PcapngWriter
@@ -21,13 +22,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: which upcalls, how much of each, and how to show it."""
-    parser.add_argument(
-        "-p",
-        "--pid",
-        type=arguments.process_id,
-        metavar="PID",
-        help="the process, or one of its threads (default: the one named ovs-vswitchd)",
-    )
+    target_options.add_arguments(parser)
     parser.add_argument(
         "-d",
         "--packet-decode",
@@ -63,21 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show upcalls as they come, until Ctrl-C."""
     # Only a command that runs pays for what it imports.
-    from kernel_delay.host import preflight
-    from kernel_delay.host.target import find_target
-    from kernel_delay.libbpf import start_log
     from kernel_delay.loader.follow import rounds
     from kernel_delay.loader.waiting import watch
     from kernel_delay.ovs.monitors.upcall_events import UpcallEvents, UpcallPlan
     from kernel_delay.ovs.packets.pcapng import PcapngWriter
     from kernel_delay.reporters import upcall_monitor
 
-    target = find_target(args.pid)
-    if target.note is not None:
-        _tell(target.note)
+    target = target_options.find_to_measure(args)
     show = _show(args)
-    preflight.check()
-    start_log(args.debug)
     plan = UpcallPlan(args.packet_size, args.flow_key_size, whole_trip=False)
     with ExitStack() as stack:
         file = stack.enter_context(PcapngWriter(args.pcap)) if args.pcap is not None else None
@@ -85,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         events = stack.enter_context(UpcallEvents(target.pid, plan))
         waiter = stack.enter_context(watch(target.pid))
         for note in events.notes:
-            _tell(note)
+            tell(note)
         print(upcall_monitor.HEADER, flush=True)
         for ended in rounds(waiter, None):
             monitor.begin_round()
@@ -93,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
                 monitor.take(event)
             sys.stdout.flush()
             if ended == "exit":
-                _tell(f"process {target.pid} exited")
+                tell(f"process {target.pid} exited")
         missed = sum(events.missed().values())
     print(upcall_monitor.summary(monitor.received, monitor.dropped, missed))
     return os.EX_OK
@@ -159,7 +147,3 @@ class _Monitor:
             time_ns = upcall.time_ns + self._since_epoch_ns
             comments = [comment(upcall, port)]
             self._file.write_packet(time_ns, port, upcall.packet, upcall.packet_len, comments)
-
-
-def _tell(text: str) -> None:
-    print(f"kernel-delay: {printable(text)}", file=sys.stderr)
