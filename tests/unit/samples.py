@@ -43,7 +43,7 @@ def timed_thread(tid: int, name: str, **parts: int) -> Thread:
 def bare_sample(*threads: Thread, **changes: object) -> Sample:
     """A Sample of half a second with `threads`, and `changes` to its other fields."""
     fields: dict[str, object] = {
-        "schema": "kernel-delay/1",
+        "schema": "kernel-delay/2",
         "target": Target(27090, "ovs-vswitchd", "/usr/sbin/ovs-vswitchd"),
         "kernel": "6.1.0-30-amd64",
         "host": "compute-1",
@@ -173,7 +173,7 @@ ACCOUNTED = bare_sample(
     ),
     timed_thread(27090, "ovs-vswitchd", stopped=40, unaccounted=1, absent=100),
     window=window(duration_ns=TIMED_WINDOW_NS),
-    verdict=(Finding("cpu_contention", True, 0.174, 31741, "no CPU for \x1b a while."),),
+    verdict=(Finding("cpu_contention", "other-process", 0.174, 31741, "no CPU for \x1b a while."),),
 )
 
 
@@ -218,7 +218,7 @@ def samples(counts: st.SearchStrategy[int], times: st.SearchStrategy[int]) -> st
     )
     return st.builds(
         Sample,
-        schema=st.just("kernel-delay/1"),
+        schema=st.just("kernel-delay/2"),
         target=st.builds(Target, st.integers(1, 4_194_304), names, st.none() | names),
         kernel=names,
         host=names,

@@ -17,7 +17,7 @@ SCHEMA = Path(__file__).parents[2] / "docs" / "sample.schema.json"
 
 def test_fields_are_those_documented() -> None:
     sample = json.loads(json_reporter.render(EVERYTHING))
-    assert sample["schema"] == "kernel-delay/1"
+    assert sample["schema"] == "kernel-delay/2"
     assert sample["target"] == {
         "pid": 27090,
         "comm": "ovs-vswitchd",
@@ -51,6 +51,7 @@ def test_fields_are_those_documented() -> None:
     assert " ".join(thread) == (
         "tid name exited syscalls long_poll run ready stopped hard_irqs soft_irqs"
         " time preempted_ns cpu_taken_by lock_waits page_faults"
+        " sleeps steal_ns own_soft_irq_ns signals migrations scheduling task_times"
     )
     assert thread["syscalls"][2] == {
         "number": 7,
@@ -107,6 +108,11 @@ def test_account_reads_back_and_is_valid_by_the_schema() -> None:
         "comm": "stress\x1b",
         "waits": 90,
         "ns": 79_000_000,
+        "pid": 0,
+        "policy": "OTHER",
+        "nice": 0,
+        "rt_priority": 0,
+        "kernel_thread": False,
     }
     jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
     jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(json.loads(line))

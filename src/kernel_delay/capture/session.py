@@ -174,7 +174,7 @@ class Session:
             upcalls = self._upcalls.take(epoch)
         uname = os.uname()
         return Sample(
-            schema="kernel-delay/1",
+            schema="kernel-delay/2",
             target=Target(pid=self._target.pid, comm=self._target.comm, exe=self._target.exe),
             kernel=uname.release,
             host=uname.nodename,

@@ -3,10 +3,22 @@
 Immutable, typed, and free of any way to get or to print it.
 """
 
+from kernel_delay.model.causes import (
+    CgroupLimit,
+    CpuUse,
+    Finding,
+    Scheduling,
+    Sleep,
+    SleepReason,
+    Surroundings,
+    TaskTimes,
+    Waker,
+    WakerKind,
+    Who,
+)
 from kernel_delay.model.sample import (
     CpuTaker,
     EndedBy,
-    Finding,
     HardIrqStats,
     Histogram,
     Intervals,
@@ -29,7 +41,9 @@ from kernel_delay.model.sample import (
 )
 
 __all__ = [
+    "CgroupLimit",
     "CpuTaker",
+    "CpuUse",
     "EndedBy",
     "Finding",
     "HardIrqStats",
@@ -39,16 +53,24 @@ __all__ = [
     "Lost",
     "PageFaults",
     "Sample",
+    "Scheduling",
+    "Sleep",
+    "SleepReason",
     "SoftIrqStats",
     "StackFrame",
+    "Surroundings",
     "SyscallEvent",
     "SyscallStats",
     "Target",
+    "TaskTimes",
     "Thread",
     "ThreadTime",
     "TriggerHit",
     "UpcallCount",
     "UpcallStats",
+    "Waker",
+    "WakerKind",
     "WallClock",
+    "Who",
     "Window",
 ]

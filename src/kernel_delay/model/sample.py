@@ -13,6 +13,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from kernel_delay.model.causes import Finding, Scheduling, Sleep, Surroundings, TaskTimes
+
 WallClock = Annotated[datetime.datetime, Meta(tz=True)]
 """A time of day and its zone, RFC 3339 in JSON."""
 
@@ -92,8 +94,9 @@ class ThreadTime(Struct, frozen=True):
     On a CPU: `user_ns` in its program, `kernel_ns` in system calls and page
     faults, `hard_irq_ns` and `soft_irq_ns` for interrupts (soft without the
     hard ones within). Off it: `ready_ns` waiting for one, `blocked_ns`
-    asleep, `stopped_ns` by job control or ptrace. `absent_ns` before it was
-    created and after it ended. `unaccounted_ns` is what could not be known.
+    asleep, `stopped_ns` by job control or ptrace, `throttled_ns` by a CPU quota of its cgroup,
+    `frozen_ns` by a freezer. `absent_ns` before it was created and after it ended.
+    `unaccounted_ns` is what could not be known.
     """
 
     user_ns: int
@@ -105,6 +108,8 @@ class ThreadTime(Struct, frozen=True):
     stopped_ns: int
     absent_ns: int
     unaccounted_ns: int
+    throttled_ns: int = 0
+    frozen_ns: int = 0
 
 
 class PageFaults(Struct, frozen=True):
@@ -131,6 +136,11 @@ class CpuTaker(Struct, frozen=True):
     comm: str
     waits: int
     ns: int
+    pid: int = 0
+    policy: str = "OTHER"
+    nice: int = 0
+    rt_priority: int = 0
+    kernel_thread: bool = False
 
 
 class LockWait(Struct, frozen=True):
@@ -162,6 +172,12 @@ class Thread(Struct, frozen=True):
     taken off a CPU, not on its being woken. `cpu_taken_by` says who had the CPU
     meanwhile, and `lock_waits` who had the locks, longest first. `page_faults`
     is None where the kernel can't show them: their time is in `user_ns` then.
+
+    `sleeps` says where it slept and who woke it, longest first. `steal_ns` is what the
+    hypervisor took of its time on a CPU, a share of the user and kernel time that can't be
+    placed; None where the kernel does not tell. `own_soft_irq_ns` is the share of the soft
+    IRQs' time that its own system calls raised, as sending over loopback does. `signals` were
+    delivered to handlers of its own, and `migrations` took it to another CPU.
     """
 
     tid: int
@@ -179,6 +195,13 @@ class Thread(Struct, frozen=True):
     cpu_taken_by: tuple[CpuTaker, ...] = ()
     lock_waits: tuple[LockWait, ...] = ()
     page_faults: PageFaults | None = None
+    sleeps: tuple[Sleep, ...] = ()
+    steal_ns: int | None = None
+    own_soft_irq_ns: int = 0
+    signals: int | None = None
+    migrations: int | None = None
+    scheduling: Scheduling | None = None
+    task_times: TaskTimes | None = None
 
 
 class StackFrame(Struct, frozen=True):
@@ -310,21 +333,6 @@ class Lost(Struct, frozen=True):
     upcalls: int = 0
 
 
-class Finding(Struct, frozen=True):
-    """One sentence of the verdict, with its evidence.
-
-    `rule` names what was found (see the manual), `kernel` says whether that
-    is the kernel's or the machine's doing, `share` is how much of the window
-    it took of the thread that it hit worst, `tid` that thread's.
-    """
-
-    rule: str
-    kernel: bool
-    share: float
-    tid: int
-    text: str
-
-
 class Sample(Struct, frozen=True):
     """All that was measured in one window, of one process.
 
@@ -336,7 +344,7 @@ class Sample(Struct, frozen=True):
     without accounting.
     """
 
-    schema: Literal["kernel-delay/1"]
+    schema: Literal["kernel-delay/2"]
     target: Target
     kernel: str
     host: str
@@ -346,4 +354,5 @@ class Sample(Struct, frozen=True):
     stacks: tuple[tuple[StackFrame, ...], ...] = ()
     upcalls: tuple[UpcallStats, ...] | None = None
     lost: Lost = field(default_factory=Lost)
+    surroundings: Surroundings | None = None
     verdict: tuple[Finding, ...] = ()

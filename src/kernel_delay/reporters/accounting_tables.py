@@ -1,7 +1,15 @@
 """Where a thread's time went, as tables that follow the manual's; none without accounting."""
 
 from kernel_delay.analysis.percentiles import percentile
-from kernel_delay.model import CpuTaker, Histogram, LockWait, SyscallStats, Thread, ThreadTime
+from kernel_delay.model import (
+    CpuTaker,
+    Histogram,
+    LockWait,
+    Sleep,
+    SyscallStats,
+    Thread,
+    ThreadTime,
+)
 from kernel_delay.printable import printable
 from kernel_delay.reporters.tables import Table, row
 
@@ -16,6 +24,7 @@ SYSCALL_COLUMNS = row(
     f"{'NAME':20} {'NUMBER':>6}", "ON CPU ns", "READY ns", "BLOCKED ns", "STOPPED ns"
 )
 TAKER_COLUMNS = row(f"{'NAME':20} {'TID':>10}  {'COUNT':>10}", "TOTAL ns") + f"  {'%':>7}"
+SLEEP_COLUMNS = row(f"{'FOR':20} {'COUNT':>10}", "TOTAL ns", "MAX ns") + "  MOSTLY WOKEN BY"
 LOCK_COLUMNS = row(f"{'HELD BY':20} {'TID':>10}  {'COUNT':>10}", "TOTAL ns", "LOCK")
 
 
@@ -28,6 +37,7 @@ def accounting_tables(thread: Thread) -> tuple[Table, ...]:
         _syscalls(thread.syscalls),
         _cpu_taken_by(thread.cpu_taken_by, thread.time.ready_ns),
         _lock_waits(thread.lock_waits),
+        _sleeps(thread.sleeps),
     )
 
 
@@ -63,6 +73,8 @@ def _time(thread: Thread, time: ThreadTime) -> Table:
         ("ready, preempted", preempted_ns),
         ("blocked", time.blocked_ns),
         ("stopped", time.stopped_ns),
+        ("throttled", time.throttled_ns),
+        ("frozen", time.frozen_ns),
         ("absent", time.absent_ns),
         ("unaccounted", time.unaccounted_ns),
     )
@@ -113,3 +125,31 @@ def _lock_waits(waits: tuple[LockWait, ...]) -> Table:
         first = f"{printable(wait.name):20.20} {wait.tid:10}  {wait.waits:10}"
         rows.append(row(first, f"{wait.ns:,}", f"{wait.address:#x}"))
     return Table("[LOCK WAITS]", LOCK_COLUMNS, rows)
+
+
+def _sleeps(sleeps: tuple[Sleep, ...]) -> Table:
+    rows = []
+    for sleep in sleeps[:SHOWN_TAKERS]:
+        where = f"{sleep.reason} in {sleep.syscall}" if sleep.syscall else sleep.reason
+        first = f"{where:20.20} {sleep.count:10}"
+        rows.append(row(first, f"{sleep.ns:,}", f"{sleep.max_ns:,}") + f"  {_waker(sleep)}")
+    if others := sleeps[SHOWN_TAKERS:]:
+        first = f"{'OTHERS:':20} {sum(sleep.count for sleep in others):10}"
+        rows.append(
+            row(
+                first,
+                f"{sum(sleep.ns for sleep in others):,}",
+                f"{max(sleep.max_ns for sleep in others):,}",
+            )
+        )
+    return Table("[SLEEP]", SLEEP_COLUMNS, rows)
+
+
+def _waker(sleep: Sleep) -> str:
+    """Who ended most of it."""
+    if not sleep.wakers:
+        return "-"
+    waker = sleep.wakers[0]
+    if waker.kind != "thread":
+        return {"hard_irq": "a hard IRQ", "soft_irq": "a soft IRQ"}.get(waker.kind, "-")
+    return f"{printable(waker.comm)} ({waker.tid})"

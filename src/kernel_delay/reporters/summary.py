@@ -8,7 +8,10 @@ from kernel_delay.reporters.text import Heading, remarks, timestamps, verdict
 
 BAR_WIDTH = 40
 
-LEGEND = "U user, K kernel, I interrupts, R ready, B blocked, S stopped, - absent, ? unaccounted"
+LEGEND = (
+    "U user, K kernel, I interrupts, R ready, B blocked, S stopped, T throttled, F frozen,"
+    " - absent, ? unaccounted"
+)
 
 
 def render(sample: Sample, heading: Heading = str) -> str:
@@ -31,7 +34,8 @@ def _report(sample: Sample, heading: Heading) -> Iterator[str]:
 
 def lost_ns(time: ThreadTime) -> int:
     """What the kernel and the machine had of a thread's time, and not its program or its choice."""
-    return time.kernel_ns + time.hard_irq_ns + time.soft_irq_ns + time.ready_ns
+    kept_ns = time.ready_ns + time.throttled_ns + time.frozen_ns
+    return time.kernel_ns + time.hard_irq_ns + time.soft_irq_ns + kept_ns
 
 
 def _line(thread: Thread, time: ThreadTime) -> str:
@@ -50,6 +54,8 @@ def _parts(time: ThreadTime) -> dict[str, int]:
         "R": time.ready_ns,
         "B": time.blocked_ns,
         "S": time.stopped_ns,
+        "T": time.throttled_ns,
+        "F": time.frozen_ns,
         "-": time.absent_ns,
         "?": time.unaccounted_ns,
     }

@@ -87,10 +87,10 @@ def verdict(sample: Sample) -> Iterator[str]:
     if not any(thread.time for thread in sample.threads):
         return
     yield ""
-    if not sample.verdict:
+    if all(finding.remark for finding in sample.verdict):
         yield "# VERDICT: nothing kept a thread from its work for long."
     for finding in sample.verdict:
-        yield f"# VERDICT: {printable(finding.text)}"
+        yield f"# {'REMARK' if finding.remark else 'VERDICT'}: {printable(finding.text)}"
 
 
 def remarks(sample: Sample) -> Iterator[str]:

@@ -1,0 +1,163 @@
+"""Rules on the kernel at work for a thread, or in its way: calls, faults, signals, interrupts."""
+
+from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
+from kernel_delay.analysis.verdict.words import also, call, length, name
+from kernel_delay.model import Sample, Thread
+
+# A thread that does I/O is there for making system calls; from a quarter of
+# its time on, what the kernel does for it bounds what it gets done.
+KERNEL_SHARE = 0.25
+
+# Calls shorter than that are counted to no use: what they cost is their being made.
+TINY_CALL_NS = 2_000
+
+# Below that a second, faults and signals are not what makes a thread slow.
+MANY_PER_S = 1_000
+
+# utime and stime come in ticks (CONFIG_HZ is 100 to 1000): fewer of them say nothing.
+TICKS_NS = 40_000_000
+
+
+def _per_s(count: int, sample: Sample) -> float:
+    return count * 1e9 / sample.window.duration_ns if sample.window.duration_ns else 0.0
+
+
+def _kernel_ns(sample: Sample, thread: Thread) -> int:
+    return thread.time.kernel_ns if thread.time else 0
+
+
+def _say_work(case: Case) -> Statement | None:
+    sample, thread = case.sample, case.thread
+    calls = sorted(thread.syscalls, key=lambda stats: -(stats.on_cpu_ns or 0))
+    text = f"the kernel worked for {name(sample, thread)}, on a CPU, for {case.of_window}"
+    text += also(sample, case.others)
+    shown = [f"{call(each)} {length(each.on_cpu_ns)}" for each in calls[:3] if each.on_cpu_ns]
+    if not shown:
+        return Statement(text, "kernel")
+    worst = calls[0]
+    rate = _per_s(worst.count, sample)
+    evidence = {"calls": worst.count, "call_ns": worst.on_cpu_ns or 0}
+    text += f"; most of it in {', '.join(shown)}"
+    mean_ns = (worst.on_cpu_ns or 0) // worst.count if worst.count else 0
+    if worst.count and mean_ns < TINY_CALL_NS:
+        text += f"; it made {rate:,.0f} calls of {call(worst)} a second, of {mean_ns:,} ns each"
+        advice = f"fewer calls of {call(worst)} help: the kernel takes little time for each"
+        return Statement(text, "program", evidence, advice)
+    return Statement(text, "kernel", evidence)
+
+
+KERNEL_WORK = Rule(
+    name="kernel_work",
+    least_share=KERNEL_SHARE,
+    lost_ns=_kernel_ns,
+    say=_say_work,
+    looks_at="the time on a CPU in system calls and page faults, by call, with how many a second",
+    silent_on="work in the kernel that no call or fault is known for: see doubtful_user",
+)
+
+
+def _fault_ns(sample: Sample, thread: Thread) -> int:
+    faults = thread.page_faults
+    return faults.on_cpu_ns + faults.blocked_ns if faults else 0
+
+
+def _say_faults(case: Case) -> Statement:
+    faults = case.thread.page_faults
+    assert faults is not None
+    text = f"{faults.count:,} page faults kept {name(case.sample, case.thread)} for"
+    text += f" {case.of_window}{also(case.sample, case.others)}"
+    if faults.blocked_ns:
+        text += f", of which it slept {length(faults.blocked_ns)}"
+    return Statement(text, "kernel", {"faults": faults.count})
+
+
+PAGE_FAULTS = Rule(
+    name="page_faults",
+    least_share=0.05,
+    lost_ns=_fault_ns,
+    say=_say_faults,
+    looks_at="the time in page faults of the thread's program, by fentry",
+    silent_on="faults where the kernel refuses fentry: see doubtful_user",
+)
+
+
+def doubtful_ns(thread: Thread) -> int:
+    """How much of the time counted as the program's own the kernel counts as its own.
+
+    The kernel's utime and stime come in ticks: a few of them are no evidence. 0 where they are
+    not known.
+    """
+    if thread.time is None or thread.task_times is None:
+        return 0
+    known_ns = thread.time.kernel_ns + thread.time.hard_irq_ns + thread.time.soft_irq_ns
+    more_ns = thread.task_times.system_ns - known_ns - TICKS_NS
+    return max(0, min(more_ns, thread.time.user_ns))
+
+
+def _doubtful_ns(sample: Sample, thread: Thread) -> int:
+    return doubtful_ns(thread)
+
+
+def _say_doubtful(case: Case) -> Statement | None:
+    sample, thread = case.sample, case.thread
+    times = thread.task_times
+    assert times is not None
+    text = (
+        f"the kernel worked for {name(sample, thread)}, outside of system calls, for about"
+        f" {case.of_window}{also(sample, case.others)}"
+    )
+    causes = []
+    faults = times.minor_faults + times.major_faults
+    if thread.page_faults is None and _per_s(faults, sample) >= MANY_PER_S:
+        causes.append(f"{_per_s(faults, sample):,.0f} page faults a second")
+    if thread.signals and _per_s(thread.signals, sample) >= MANY_PER_S:
+        causes.append(f"{_per_s(thread.signals, sample):,.0f} signals a second")
+    if sample.surroundings is not None and sample.surroundings.uprobed:
+        causes.append("uprobes that some tool has in its code")
+    evidence = {"faults": faults, "signals": thread.signals or 0, "system_ns": times.system_ns}
+    if not causes:
+        return Statement(f"{text}; why is not known", "kernel", evidence)
+    return Statement(f"{text}; it had {' and '.join(causes)}", "kernel", evidence)
+
+
+DOUBTFUL_USER = Rule(
+    name="doubtful_user",
+    least_share=0.1,
+    lost_ns=_doubtful_ns,
+    say=_say_doubtful,
+    looks_at="the kernel's own count of a thread's system time (stime), where it is more than the"
+    " calls and interrupts that were seen, with its page faults, its signals and uprobes",
+    silent_on="less than a few ticks",
+)
+
+
+def foreign_interrupt_ns(sample: Sample, thread: Thread) -> int:
+    """Interrupts' time on a thread that its own calls did not raise."""
+    if thread.time is None:
+        return 0
+    return thread.time.hard_irq_ns + thread.time.soft_irq_ns - thread.own_soft_irq_ns
+
+
+def _say_interrupts(case: Case) -> Statement:
+    thread = case.thread
+    text = (
+        f"interrupts took the CPU from under {name(case.sample, thread)} for"
+        f" {case.of_window}{also(case.sample, case.others)}"
+    )
+    irqs = [(irq.total_ns, irq.name) for irq in thread.hard_irqs]
+    irqs += [(irq.total_ns, f"soft {irq.name or irq.vector}") for irq in thread.soft_irqs]
+    if irqs:
+        most_ns, most = max(irqs)
+        text += f"; most of it by {most}, {length(most_ns)}"
+    return Statement(text, "kernel", advice="see /proc/interrupts and the IRQs' smp_affinity")
+
+
+INTERRUPTS = Rule(
+    name="interrupt_load",
+    least_share=0.05,
+    lost_ns=foreign_interrupt_ns,
+    say=_say_interrupts,
+    looks_at="hard and soft IRQs in the thread's time on a CPU",
+    silent_on="soft IRQs that the thread's own sending raised; vectors without an irq_handler, as"
+    " the timer's, which are in user and kernel time",
+)

@@ -1,0 +1,54 @@
+"""The rule that acquits: a thread was busy with its own code, and nothing speaks against that."""
+
+from kernel_delay.analysis.verdict.kernel import doubtful_ns
+from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
+from kernel_delay.analysis.verdict.words import also, name, spins_by_design
+from kernel_delay.model import Sample, Thread
+
+# From half of its time on, a thread's own work is what it is busy with.
+USER_SHARE = 0.5
+
+
+def _user_ns(sample: Sample, thread: Thread) -> int:
+    if thread.time is None or spins_by_design(sample, thread):
+        return 0
+    return thread.time.user_ns - doubtful_ns(thread)
+
+
+def _say_user(case: Case) -> Statement:
+    sample, thread = case.sample, case.thread
+    text = f"{name(sample, thread)} was in its own code for {case.of_window}"
+    text += also(sample, case.others)
+    if not case.accused and not_refuted(sample, thread):
+        text = f"the kernel is not to blame: {text}"
+    return Statement(text, "program")
+
+
+def not_refuted(sample: Sample, thread: Thread) -> bool:
+    """Whether what would refute that the thread kept itself busy was looked at, and is not there.
+
+    What was missed could be it; so could kernel time that no hook sees, which only the
+    kernel's own count of the thread's times tells; and the hypervisor's, of each thread or
+    at least of each CPU.
+    """
+    time, times, lost = thread.time, thread.task_times, sample.lost
+    return (
+        time is not None
+        and times is not None
+        and not doubtful_ns(thread)
+        and not time.unaccounted_ns
+        and not (lost.map_entries or lost.missed_events)
+        and (thread.steal_ns is not None or sample.surroundings is not None)
+    )
+
+
+USER_WORK = Rule(
+    name="user_work",
+    least_share=USER_SHARE,
+    lost_ns=_user_ns,
+    say=_say_user,
+    looks_at="the time in the program's own code; whether the kernel's count of it agrees,"
+    " whether anything was missed, and steal time",
+    silent_on="threads that are made to spin (PMDs); which of its functions it was in",
+    remark=True,
+)

@@ -1,0 +1,201 @@
+"""Rules on where a thread slept: what nobody wants to wait for, and what may be idleness."""
+
+from msgspec import Struct
+
+from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
+from kernel_delay.analysis.verdict.words import also, call, length, name, share
+from kernel_delay.model import Sample, Sleep, SleepReason, SyscallStats, Thread, Waker, Who
+
+# One part in twenty is what a user notices as slower.
+WANTED_SHARE = 0.05
+
+# A thread that waits for others half of its time may well have nothing to do.
+IDLE_SHARE = 0.5
+
+
+class Wait(Struct, frozen=True):
+    """What a reason to sleep means: in words, whose doing it is, and what helps.
+
+    A `remark`: it may be what the thread is there for.
+    """
+
+    reason: SleepReason
+    phrase: str
+    who: Who
+    advice: str | None = None
+    remark: bool = False
+
+
+WAITS = (
+    Wait("disk", "a disk", "kernel", "see iostat -x for the device, and who else uses it"),
+    Wait("page_cache", "pages of a file to be read or written back", "kernel",
+         "see iostat -x, and vmstat for the page cache"),
+    Wait("network_filesystem", "a network file system's server", "kernel",
+         "see nfsiostat or the server"),
+    Wait("swap", "memory to be read back from swap", "limit",
+         "give the machine or the cgroup more memory"),
+    Wait("reclaim", "memory to be freed", "limit",
+         "give the machine or the cgroup (memory.high, memory.max) more memory"),
+    Wait("mmap_lock", "its process's lock of the address space", "program",
+         "fewer mmap, munmap and page faults from other threads at the same time help"),
+    Wait("kernel_lock", "a lock in the kernel", "kernel"),
+    Wait("frozen_filesystem", "a frozen file system", "person", "thaw it: fsfreeze --unfreeze"),
+    Wait("file_lock", "a file lock", "other-process", "see /proc/locks for who has it"),
+    Wait("fuse", "a FUSE file system's server", "other-process"),
+    Wait("userfaultfd", "a userfaultfd handler to fill a page", "other-process"),
+    Wait("seccomp", "a seccomp supervisor to answer", "other-process"),
+    Wait("rcu", "an RCU grace period", "kernel"),
+    Wait("futex", "a futex", "program", remark=True),
+    Wait("pipe", "a pipe", "other-process", remark=True),
+    Wait("socket_connect", "a peer to accept its connection", "other-process", remark=True),
+    Wait("socket_receive", "data on a socket", "other-process", remark=True),
+    Wait("socket_send", "room in a socket's buffer", "other-process", remark=True),
+    Wait("child", "a child process", "other-process", remark=True),
+    Wait("vfork", "a child to run its program", "other-process", remark=True),
+    Wait("semaphore", "a System V semaphore or message", "other-process", remark=True),
+    Wait("terminal", "a terminal", "person", remark=True),
+    Wait("ptrace", "the process that it traces", "other-process", remark=True),
+    Wait("io_uring", "requests of io_uring", "kernel", remark=True),
+)  # fmt: skip
+"""Every reason but those that are a thread's own wish or mere waiting for work: clock, poll,
+epoll, signal; and those that are states of their own: freeze; and unknown."""
+
+PHRASES = {wait.reason: wait.phrase for wait in WAITS}
+
+
+def _slept(thread: Thread, reason: SleepReason) -> list[Sleep]:
+    return [sleep for sleep in thread.sleeps if sleep.reason == reason]
+
+
+def wait_rule(wait: Wait) -> Rule:
+    """The rule that finds waits of one kind."""
+
+    def lost_ns(sample: Sample, thread: Thread) -> int:
+        slept = _slept(thread, wait.reason)
+        if wait.remark and not any(sleep.wakers for sleep in slept):
+            # It was not woken within the window: idle, for all that is known.
+            return 0 if thread.tid != sample.target.pid else sum(sleep.ns for sleep in slept)
+        ns = sum(sleep.ns for sleep in slept)
+        return ns - _known_locks_ns(thread) if wait.reason == "futex" else ns
+
+    def say(case: Case) -> Statement:
+        return _say(case, wait)
+
+    return Rule(
+        name=f"wait_{wait.reason}",
+        least_share=IDLE_SHARE if wait.remark else WANTED_SHARE,
+        lost_ns=lost_ns,
+        say=say,
+        looks_at=f"where in the kernel it slept (waits for {wait.phrase}), and who woke it",
+        silent_on="waits too short to look at; who will end a wait that is still going on",
+        remark=wait.remark,
+    )
+
+
+def _known_locks_ns(thread: Thread) -> int:
+    return sum(wait.ns for wait in thread.lock_waits)
+
+
+def _say(case: Case, wait: Wait) -> Statement:
+    sample, thread = case.sample, case.thread
+    slept = _slept(thread, wait.reason)
+    calls = sorted({sleep.syscall for sleep in slept if sleep.syscall})
+    text = f"{name(sample, thread)} waited for {wait.phrase}"
+    text += f" in {', '.join(calls[:3])}" if calls else ""
+    text += f" for {case.of_window}{also(sample, case.others)}"
+    waker = _main_waker(slept)
+    evidence = {"waits": sum(sleep.count for sleep in slept)}
+    who = wait.who
+    if waker is not None and waker.kind == "thread" and waker.tid:
+        own = waker.pid == sample.target.pid
+        of_process = "of the same process" if own else f"of process {waker.pid}"
+        woken_ns = sum(each.ns for sleep in slept for each in sleep.wakers)
+        text += f"; {waker.comm} ({waker.tid}) {of_process} ended"
+        text += f" {share(waker.ns, woken_ns)} of that"
+        evidence["waker_tid"] = waker.tid
+        if who == "other-process" and own:
+            who = "program"
+    longest = max((sleep.max_ns for sleep in slept), default=0)
+    if longest and evidence["waits"] > 1:
+        text += f"; the longest wait took {length(longest)}"
+    if wait.remark:
+        text += "; it may have had nothing else to do"
+    return Statement(text, who, evidence, wait.advice)
+
+
+def _main_waker(slept: list[Sleep]) -> Waker | None:
+    ns: dict[tuple[str, int], int] = {}
+    wakers: dict[tuple[str, int], Waker] = {}
+    for sleep in slept:
+        for waker in sleep.wakers:
+            key = waker.kind, waker.tid
+            ns[key] = ns.get(key, 0) + waker.ns
+            wakers[key] = waker
+    if not ns:
+        return None
+    worst = max(ns, key=lambda key: ns[key])
+    found = wakers[worst]
+    return Waker(found.kind, found.tid, found.pid, found.comm, found.count, ns[worst])
+
+
+WAIT_RULES = tuple(wait_rule(wait) for wait in WAITS)
+
+
+# Calls that are not made to wait for someone: files, memory, new threads, and
+# sending. One that sleeps waits for a device, a lock in the kernel or a full buffer.
+NOT_MADE_TO_WAIT = frozenset(
+    (
+        *("open", "openat", "openat2", "creat", "close", "close_range", "stat", "fstat", "lstat"),
+        *("newfstatat", "statx", "access", "faccessat", "faccessat2", "getdents", "getdents64"),
+        *("write", "writev", "pwrite64", "pwritev", "pwritev2", "pread64", "preadv", "preadv2"),
+        *("fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync", "truncate"),
+        *("ftruncate", "fallocate", "rename", "renameat", "renameat2", "link", "linkat"),
+        *("unlink", "unlinkat", "mkdir", "mkdirat", "rmdir", "readlink", "readlinkat"),
+        *("mmap", "munmap", "mremap", "mprotect", "madvise", "mlock", "mlockall", "brk"),
+        *("clone", "clone3", "fork", "vfork", "execve", "execveat"),
+        *("sendto", "sendmsg", "sendmmsg", "bind", "socket", "setsockopt", "getsockopt"),
+    )
+)
+
+
+def _unexplained_ns(thread: Thread, stats: SyscallStats) -> int:
+    """What is known of the sleep in a call only by the call's name."""
+    explained = sum(
+        sleep.ns
+        for sleep in thread.sleeps
+        if sleep.syscall == stats.name and sleep.reason != "unknown"
+    )
+    return max(0, (stats.blocked_ns or 0) - explained)
+
+
+def _sleeping_calls(thread: Thread) -> list[tuple[int, SyscallStats]]:
+    found = [
+        (_unexplained_ns(thread, stats), stats)
+        for stats in thread.syscalls
+        if stats.name in NOT_MADE_TO_WAIT
+    ]
+    return sorted(found, key=lambda pair: (-pair[0], pair[1].number))
+
+
+def _kernel_sleep_ns(sample: Sample, thread: Thread) -> int:
+    return sum(ns for ns, _ in _sleeping_calls(thread))
+
+
+def _say_kernel_sleep(case: Case) -> Statement:
+    most_ns, stats = _sleeping_calls(case.thread)[0]
+    text = (
+        f"{name(case.sample, case.thread)} slept in calls that are not made to wait (a device, a"
+        f" lock in the kernel, a full buffer) for {case.of_window}{also(case.sample, case.others)};"
+        f" most of it in {call(stats)}, {length(most_ns)}"
+    )
+    return Statement(text, "kernel")
+
+
+KERNEL_SLEEP = Rule(
+    name="kernel_sleep",
+    least_share=WANTED_SHARE,
+    lost_ns=_kernel_sleep_ns,
+    say=_say_kernel_sleep,
+    looks_at="sleep in calls that are not made to wait, where the kernel's stack gives no reason",
+    silent_on="what the thread waited for: the call's name is all that is known",
+)

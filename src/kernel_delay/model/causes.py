@@ -1,0 +1,168 @@
+"""Why a thread did not run: where it slept, who woke it, and what limits it."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+SleepReason = Literal[
+    "child",
+    "clock",
+    "disk",
+    "epoll",
+    "file_lock",
+    "freeze",
+    "frozen_filesystem",
+    "fuse",
+    "futex",
+    "io_uring",
+    "kernel_lock",
+    "mmap_lock",
+    "network_filesystem",
+    "page_cache",
+    "pipe",
+    "poll",
+    "ptrace",
+    "reclaim",
+    "rcu",
+    "seccomp",
+    "semaphore",
+    "signal",
+    "socket_connect",
+    "socket_receive",
+    "socket_send",
+    "swap",
+    "terminal",
+    "unknown",
+    "userfaultfd",
+    "vfork",
+]
+"""What a thread slept for, by the kernel functions on its stack: analysis/sleep_reasons.py."""
+
+WakerKind = Literal["thread", "hard_irq", "soft_irq", "unknown"]
+"""Who ended a wait: a thread in its own context, or an interrupt whoever it interrupted."""
+
+
+class Waker(Struct, frozen=True):
+    """Who woke a thread from its waits in one place, how often, and how long it had slept.
+
+    Of a thread, `tid` and `pid` are in the PID namespace that the tool runs in (0 if it is not
+    there) and `comm` is its name. Of an interrupt they are 0 and empty.
+    """
+
+    kind: WakerKind
+    tid: int
+    pid: int
+    comm: str
+    count: int
+    ns: int
+
+
+class Sleep(Struct, frozen=True):
+    """A thread's waits in one place of the kernel, within the window.
+
+    `syscall` is the call's name, None outside of one. `stack` has the kernel's functions,
+    the innermost first; it is empty where the waits were too short to look. `ns` is clipped to
+    the window. `uninterruptible`: no signal could have ended them. `wakers` are those who did,
+    longest first; of waits that were still going on there is none.
+    """
+
+    reason: SleepReason
+    syscall: str | None
+    stack: tuple[str, ...]
+    uninterruptible: bool
+    count: int
+    ns: int
+    max_ns: int
+    wakers: tuple[Waker, ...] = ()
+
+
+class Scheduling(Struct, frozen=True):
+    """How the scheduler was told to treat a thread, when the window ended.
+
+    `policy` is as in sched(7) without its SCHED_ (OTHER, FIFO, RR, BATCH, IDLE, DEADLINE, EXT),
+    `cpus` are those that it may run on.
+    """
+
+    policy: str
+    nice: int
+    rt_priority: int
+    cpus: tuple[int, ...]
+
+
+class TaskTimes(Struct, frozen=True):
+    """What the kernel itself counted of a thread within the window, about.
+
+    `user_ns` and `system_ns` come in ticks (proc_pid_stat(5), utime and stime) and are an oracle
+    for the account; `minor_faults` and `major_faults` are those of its system calls too.
+    """
+
+    user_ns: int
+    system_ns: int
+    minor_faults: int
+    major_faults: int
+
+
+class CpuUse(Struct, frozen=True):
+    """One CPU within the window, from /proc/stat: in ticks."""
+
+    cpu: int
+    idle_ns: int
+    steal_ns: int
+
+
+class CgroupLimit(Struct, frozen=True):
+    """What the target's cgroups let it have of the CPUs, and took from it within the window.
+
+    `path` is the lowest cgroup with a quota, or the target's. `quota_ns` of CPU time each
+    `period_ns`, None: no quota. `throttled_ns` is cpu.stat's, summed over CPUs. `frozen`: its
+    freezer was on when the window ended.
+    """
+
+    path: str
+    quota_ns: int | None
+    period_ns: int
+    throttled_periods: int
+    throttled_ns: int
+    frozen: bool
+
+
+class Surroundings(Struct, frozen=True):
+    """What of the machine and of other processes can keep a process from its work.
+
+    `tracer` is the name and PID of the process that traces the target, `uprobed`: some tool has
+    probes in its code; each None where there is none, or it is not known.
+    """
+
+    cpus: tuple[CpuUse, ...] = ()
+    cgroup: CgroupLimit | None = None
+    tracer: tuple[str, int] | None = None
+    uprobed: bool | None = None
+
+
+Who = Literal["program", "other-process", "kernel", "limit", "hypervisor", "person"]
+"""Whose doing a finding is.
+
+The program's own; another process's; the kernel's or a device's; a limit's that was set (quota,
+affinity, priority); the hypervisor's; or a person's (signal, debugger, freezer).
+"""
+
+
+class Finding(Struct, frozen=True):
+    """One sentence of the verdict, with its evidence.
+
+    `rule` names what was found (docs/verdict.md has them all), `who` whose doing it is. A
+    `remark` says where time went that the thread may not have wanted for work: waiting, or its
+    own code. `share` is how much of the window it took of the thread that it hit worst, `tid`
+    that thread's. `evidence` has the figures by name, in ns or as counts, and `advice` what to
+    do about it.
+    """
+
+    rule: str
+    who: Who
+    share: float
+    tid: int
+    text: str
+    remark: bool = False
+    evidence: Mapping[str, int] = {}
+    advice: str | None = None

@@ -1,0 +1,50 @@
+"""What a thread slept for, by stacks as real kernels have them."""
+
+import pytest
+
+from kernel_delay.analysis.sleep_reasons import sleep_reason
+
+# As /proc/TID/stack shows them (proc_pid_stack(5)), the innermost first.
+STACKS = [
+    ("futex", "schedule futex_wait_queue __futex_wait futex_wait do_futex __x64_sys_futex"),
+    ("futex", "schedule futex_wait_queue_me futex_wait do_futex"),
+    ("poll", "schedule schedule_hrtimeout_range poll_schedule_timeout.constprop.0 do_sys_poll"),
+    ("epoll", "schedule schedule_hrtimeout_range_clock ep_poll do_epoll_wait"),
+    ("pipe", "schedule pipe_read vfs_read ksys_read"),
+    ("pipe", "schedule anon_pipe_write vfs_write ksys_write"),
+    ("socket_receive", "schedule schedule_timeout __skb_wait_for_more_packets __skb_recv_udp"),
+    ("socket_receive", "schedule schedule_timeout inet_csk_accept inet_accept do_accept"),
+    ("socket_connect", "schedule schedule_timeout __inet_stream_connect inet_stream_connect"),
+    ("socket_connect", "schedule schedule_timeout unix_wait_for_peer unix_stream_connect"),
+    ("socket_send", "schedule schedule_timeout sk_stream_wait_memory tcp_sendmsg_locked"),
+    ("disk", "schedule io_schedule blk_io_schedule __blkdev_direct_IO_simple blkdev_read_iter"),
+    ("disk", "schedule jbd2_log_wait_commit ext4_sync_file do_fsync"),
+    ("page_cache", "schedule io_schedule folio_wait_bit_common filemap_get_pages filemap_read"),
+    ("page_cache", "schedule io_schedule_timeout balance_dirty_pages_ratelimited_flags"),
+    ("swap", "schedule io_schedule folio_wait_bit_common do_swap_page handle_mm_fault"),
+    ("reclaim", "schedule schedule_timeout reclaim_throttle shrink_node try_to_free_pages"),
+    ("reclaim", "schedule schedule_timeout_killable __mem_cgroup_handle_over_high"),
+    ("network_filesystem", "schedule rpc_wait_bit_killable __wait_on_bit __rpc_execute"),
+    ("fuse", "schedule request_wait_answer __fuse_simple_request fuse_lookup_name"),
+    ("userfaultfd", "schedule handle_userfault do_anonymous_page handle_mm_fault"),
+    ("seccomp", "schedule schedule_timeout wait_for_completion_interruptible"
+     " seccomp_do_user_notification.isra.0 __seccomp_filter"),
+    ("file_lock", "schedule flock_lock_inode_wait locks_lock_inode_wait __x64_sys_flock"),
+    ("file_lock", "schedule do_lock_file_wait fcntl_setlk do_fcntl"),
+    ("child", "schedule do_wait kernel_wait4 __do_sys_wait4"),
+    ("clock", "schedule do_nanosleep hrtimer_nanosleep"),
+    ("mmap_lock", "schedule rwsem_down_read_slowpath down_read_killable lock_mm_and_find_vma"
+     " do_user_addr_fault exc_page_fault"),
+    ("mmap_lock", "schedule rwsem_down_write_slowpath down_write_killable vm_mmap_pgoff"),
+    ("frozen_filesystem", "schedule percpu_rwsem_wait __percpu_down_read vfs_write ksys_write"),
+    ("kernel_lock", "schedule schedule_preempt_disabled __mutex_lock pipe_write vfs_write"),
+    ("kernel_lock", "schedule percpu_rwsem_wait percpu_down_write cgroup_procs_write_start"),
+    ("freeze", "schedule __refrigerator get_signal"),
+    ("unknown", "schedule schedule_timeout something_new"),
+    ("unknown", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reason", "stack"), STACKS)
+def test_reason(reason: str, stack: str) -> None:
+    assert sleep_reason(stack.split()) == reason
