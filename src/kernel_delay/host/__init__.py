@@ -1,1 +1,1 @@
-"""The machine: its processes, its tracefs, its names of calls and interrupts, what it allows."""
+"""The machine: its processes, cgroups and tracefs, its names of calls, what it allows."""

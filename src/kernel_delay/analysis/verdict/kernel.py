@@ -1,5 +1,7 @@
 """Rules on the kernel at work for a thread, or in its way: calls, faults, signals, interrupts."""
 
+import math
+
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.words import also, call, length, name
 from kernel_delay.model import Sample, Thread
@@ -14,8 +16,11 @@ TINY_CALL_NS = 2_000
 # Below that a second, faults and signals are not what makes a thread slow.
 MANY_PER_S = 1_000
 
-# utime and stime come in ticks (CONFIG_HZ is 100 to 1000): fewer of them say nothing.
-TICKS_NS = 40_000_000
+# utime and stime are samples, one a tick: CONFIG_HZ is 100 to 1000, and 100 the worst case.
+TICK_NS = 10_000_000
+
+# Standard deviations: what is beyond so many is no chance.
+DEVIATIONS = 4
 
 
 def _per_s(count: int, sample: Sample) -> float:
@@ -84,13 +89,15 @@ PAGE_FAULTS = Rule(
 def doubtful_ns(thread: Thread) -> int:
     """How much of the time counted as the program's own the kernel counts as its own.
 
-    The kernel's utime and stime come in ticks: a few of them are no evidence. 0 where they are
-    not known.
+    The kernel's stime counts the ticks that found the thread in the kernel. Of a known time K
+    there they count K / tick on average, with a deviation of at most the square root of that:
+    what is beyond it, and two ticks for the edges, is doubtful. 0 where stime is not known.
     """
     if thread.time is None or thread.task_times is None:
         return 0
     known_ns = thread.time.kernel_ns + thread.time.hard_irq_ns + thread.time.soft_irq_ns
-    more_ns = thread.task_times.system_ns - known_ns - TICKS_NS
+    chance_ns = 2 * TICK_NS + DEVIATIONS * math.isqrt(known_ns * TICK_NS)
+    more_ns = thread.task_times.system_ns - known_ns - chance_ns
     return max(0, min(more_ns, thread.time.user_ns))
 
 

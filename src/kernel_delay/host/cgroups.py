@@ -1,0 +1,154 @@
+"""The cgroups of a process: their CPU quotas, what was throttled, their freezers; v1 and v2.
+
+The files are those of Documentation/admin-guide/cgroup-v1/{cgroups,freezer-subsystem}.rst,
+cgroup-v2.rst and scheduler/sched-bwc.rst (6.18).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+PROC = Path("/proc")
+
+NS_PER_US = 1000
+
+# A quota is of a period that is 100 ms unless told otherwise (kernel/sched/fair.c).
+DEFAULT_PERIOD_NS = 100_000_000
+
+
+class CgroupState(Struct, frozen=True):
+    """One cgroup: its quota, and what was counted of it since it was made.
+
+    `quota_ns` None: it has none of its own.
+    """
+
+    path: str
+    quota_ns: int | None
+    period_ns: int
+    throttled_periods: int
+    throttled_ns: int
+
+
+class Hierarchy(Struct, frozen=True):
+    """A process's cgroups that can limit it: from its own up to the root; and its freezer."""
+
+    levels: tuple[CgroupState, ...]
+    frozen: bool
+
+
+def read_hierarchy(pid: int) -> Hierarchy | None:
+    """Return the cgroups of process `pid` as they are now; None where they can't be read."""
+    try:
+        memberships = _memberships((PROC / str(pid) / "cgroup").read_text(errors="replace"))
+        mounts = _mounts((PROC / "self" / "mountinfo").read_text(errors="replace"))
+    except OSError:
+        return None
+    levels = tuple(
+        state
+        for controller in ("cpu", "")
+        for folder, path in _upwards(controller, memberships, mounts)
+        if (state := _cpu_state(folder, path)) is not None
+    )
+    return Hierarchy(levels, _frozen(memberships, mounts))
+
+
+def _memberships(text: str) -> dict[str, str]:
+    """The path of each v1 controller, and of v2 by the name ""; see cgroups(7)."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        for controller in controllers.split(","):
+            found[controller] = path
+    return found
+
+
+def _mounts(text: str) -> dict[str, Path]:
+    """Where each v1 controller is mounted, and v2 by the name ""; see proc_pid_mountinfo(5)."""
+    found: dict[str, Path] = {}
+    for line in text.splitlines():
+        mounted, _, file_system = line.partition(" - ")
+        place = mounted.split(" ")[4]
+        kind, _, options = file_system.partition(" ")
+        if kind == "cgroup2":
+            found.setdefault("", Path(place))
+        elif kind == "cgroup":
+            for controller in options.split(" ")[-1].split(","):
+                found.setdefault(controller, Path(place))
+    return found
+
+
+def _upwards(
+    controller: str, memberships: dict[str, str], mounts: dict[str, Path]
+) -> Iterator[tuple[Path, str]]:
+    """The folders of a process's cgroups from its own up to the root's, with their paths.
+
+    A path that leads out of this cgroup namespace is not to be had.
+    """
+    path, mount = memberships.get(controller), mounts.get(controller)
+    if path is None or mount is None or ".." in path.split("/"):
+        return
+    while True:
+        yield mount / path.strip("/"), path
+        if path in ("/", ""):
+            return
+        path = path.rpartition("/")[0] or "/"
+
+
+def _cpu_state(folder: Path, path: str) -> CgroupState | None:
+    """What the files of one cgroup say; None where it has none of them."""
+    statistics = _pairs(folder / "cpu.stat")
+    if "nr_throttled" not in statistics:
+        return None
+    quota_ns, period_ns = _quota(folder)
+    throttled_ns = statistics.get("throttled_time", statistics.get("throttled_usec", 0) * NS_PER_US)
+    return CgroupState(path, quota_ns, period_ns, statistics["nr_throttled"], throttled_ns)
+
+
+def _quota(folder: Path) -> tuple[int | None, int]:
+    """The quota, None if it has none, and its period."""
+    words = (_text(folder / "cpu.max") or "").split()
+    if len(words) != 2:
+        words = [_text(folder / f"cpu.cfs_{name}_us") or "" for name in ("quota", "period")]
+    quota, period = (_number(word) for word in words)
+    period_ns = (period or 0) * NS_PER_US or DEFAULT_PERIOD_NS
+    if quota is None or quota < 0:
+        return None, period_ns
+    return quota * NS_PER_US, period_ns
+
+
+def _frozen(memberships: dict[str, str], mounts: dict[str, Path]) -> bool:
+    """Whether a freezer of the process's cgroups is on: v1's tells of those above it too."""
+    for folder, _ in _upwards("freezer", memberships, mounts):
+        return (_text(folder / "freezer.state") or "").strip() in ("FROZEN", "FREEZING")
+    for folder, _ in _upwards("", memberships, mounts):
+        if _pairs(folder / "cgroup.events").get("frozen"):
+            return True
+        break
+    return False
+
+
+def _pairs(file: Path) -> dict[str, int]:
+    """The lines `NAME NUMBER` of a file; none if it can't be read."""
+    found = {}
+    for line in (_text(file) or "").splitlines():
+        name, _, value = line.partition(" ")
+        number = _number(value)
+        if number is not None:
+            found[name] = number
+    return found
+
+
+def _number(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def _text(file: Path) -> str | None:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return None

@@ -1,0 +1,112 @@
+"""What of the machine and of other processes bears on a process within a window."""
+
+import os
+from pathlib import Path
+from typing import Self
+
+from msgspec import Struct
+
+from kernel_delay.host.cgroups import Hierarchy, read_hierarchy
+from kernel_delay.model import CgroupLimit, CpuUse, Scheduling, Surroundings
+
+PROC = Path("/proc")
+
+# include/uapi/linux/sched.h (6.18)
+POLICIES = {0: "OTHER", 1: "FIFO", 2: "RR", 3: "BATCH", 5: "IDLE", 6: "DEADLINE", 7: "EXT"}
+
+# Set beside the policy in what sched_getscheduler(2) returns.
+SCHED_RESET_ON_FORK = 0x4000_0000
+
+
+class Snapshot(Struct, frozen=True):
+    """Counters of the machine and of a process's cgroups at one time.
+
+    `cpus`: of each CPU how long it idled (waiting for I/O too), and was stolen from, in ns.
+    """
+
+    cpus: dict[int, tuple[int, int]]
+    cgroups: Hierarchy | None
+
+    @classmethod
+    def take(cls, pid: int) -> Self:
+        """Read them now."""
+        return cls(_cpu_times(), read_hierarchy(pid))
+
+
+def between(before: Snapshot, after: Snapshot, pid: int) -> Surroundings:
+    """Return what happened around process `pid` from one snapshot to the next."""
+    cpus = tuple(
+        CpuUse(cpu, max(0, idle - before.cpus[cpu][0]), max(0, steal - before.cpus[cpu][1]))
+        for cpu, (idle, steal) in sorted(after.cpus.items())
+        if cpu in before.cpus
+    )
+    return Surroundings(cpus, _limit(before.cgroups, after.cgroups), _tracer(pid))
+
+
+def _cpu_times() -> dict[int, tuple[int, int]]:
+    """Of each CPU the idle and steal times of /proc/stat; see proc_stat(5)."""
+    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    found = {}
+    try:
+        lines = (PROC / "stat").read_text().splitlines()
+    except OSError:
+        return {}
+    for line in lines:
+        name, *words = line.split()
+        if name.startswith("cpu") and name != "cpu":
+            ticks = [int(word) for word in words]
+            found[int(name[3:])] = (ticks[3] + ticks[4]) * tick_ns, ticks[7] * tick_ns
+    return found
+
+
+def _limit(before: Hierarchy | None, after: Hierarchy | None) -> CgroupLimit | None:
+    """The cgroup that was throttled most, else the lowest with a quota, else the lowest."""
+    if before is None or after is None:
+        return None
+    old = {level.path: level for level in before.levels}
+    limits = [
+        CgroupLimit(
+            level.path,
+            level.quota_ns,
+            level.period_ns,
+            level.throttled_periods - old[level.path].throttled_periods,
+            level.throttled_ns - old[level.path].throttled_ns,
+            after.frozen,
+        )
+        for level in after.levels
+        if level.path in old
+    ]
+    if not limits:
+        return None
+    worst = max(limits, key=lambda limit: limit.throttled_ns)
+    if worst.throttled_ns:
+        return worst
+    return next((limit for limit in limits if limit.quota_ns is not None), limits[0])
+
+
+def _tracer(pid: int) -> tuple[str, int] | None:
+    """The process that traces process `pid`, if any: TracerPid of proc_pid_status(5)."""
+    try:
+        status = (PROC / str(pid) / "status").read_text(errors="backslashreplace")
+        lines = dict(line.partition(":")[::2] for line in status.splitlines())
+        tracer = int(lines.get("TracerPid", "0"))
+        if not tracer:
+            return None
+        comm = (PROC / str(tracer) / "comm").read_bytes()
+        return comm.rstrip(b"\n").decode(errors="backslashreplace"), tracer
+    except (OSError, ValueError):
+        return None
+
+
+def scheduling(tid: int) -> Scheduling | None:
+    """Return how the scheduler treats thread `tid` now; None if it is gone."""
+    try:
+        policy = os.sched_getscheduler(tid) & ~SCHED_RESET_ON_FORK
+        return Scheduling(
+            policy=POLICIES.get(policy, str(policy)),
+            nice=os.getpriority(os.PRIO_PROCESS, tid),
+            rt_priority=os.sched_getparam(tid).sched_priority,
+            cpus=tuple(sorted(os.sched_getaffinity(tid))),
+        )
+    except OSError:
+        return None

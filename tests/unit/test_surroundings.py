@@ -1,0 +1,141 @@
+"""What bears on a process: its cgroups, by files as v1 and v2 have them, and its machine."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernel_delay.host import cgroups, surroundings
+from kernel_delay.host.cgroups import CgroupState, Hierarchy
+from kernel_delay.host.surroundings import Snapshot, between, scheduling
+from kernel_delay.model import CpuUse
+
+MS = 1_000_000
+
+
+def proc(folder: Path, membership: str, *mounts: str) -> Path:
+    """A /proc with process 7 in it, and these mounts."""
+    (folder / "proc" / "7").mkdir(parents=True)
+    (folder / "proc" / "7" / "cgroup").write_text(membership)
+    (folder / "proc" / "self").mkdir()
+    lines = [f"31 23 0:28 / {mount} rw - {mount_type}" for mount, mount_type in _split(mounts)]
+    (folder / "proc" / "self" / "mountinfo").write_text("\n".join(lines) + "\n")
+    return folder / "proc"
+
+
+def _split(mounts: tuple[str, ...]) -> list[list[str]]:
+    return [mount.split("|") for mount in mounts]
+
+
+def cgroup(folder: Path, **files: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def test_v2_quota_of_a_cgroup_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "fs"
+    statistics = "usage_usec 1\nnr_periods 9\nnr_throttled 4\nthrottled_usec 250000\n"
+    cgroup(root, cgroup__events="frozen 0\n")
+    cgroup(root / "pods", cpu__max="20000 100000\n", cpu__stat=statistics)
+    cgroup(
+        root / "pods" / "a",
+        cpu__max="max 100000\n",
+        cpu__stat=statistics.replace("4", "0").replace("250000", "0"),
+        cgroup__events="populated 1\nfrozen 1\n",
+    )
+    folder = proc(tmp_path, "0::/pods/a\n", f"{root}|cgroup2 cgroup2 rw")
+    monkeypatch.setattr(cgroups, "PROC", folder)
+    assert cgroups.read_hierarchy(7) == Hierarchy(
+        (
+            CgroupState("/pods/a", None, 100 * MS, 0, 0),
+            CgroupState("/pods", 20 * MS, 100 * MS, 4, 250 * MS),
+        ),
+        frozen=True,
+    )
+
+
+def test_v1_quota_and_freezer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu, freezer = tmp_path / "cpu", tmp_path / "freezer"
+    statistics = "nr_periods 9\nnr_throttled 4\nthrottled_time 123456789\n"
+    cgroup(
+        cpu / "box",
+        cpu__cfs_quota_us="50000\n",
+        cpu__cfs_period_us="100000\n",
+        cpu__stat=statistics,
+    )
+    cgroup(cpu, cpu__cfs_quota_us="-1\n", cpu__cfs_period_us="100000\n", cpu__stat=statistics)
+    cgroup(freezer / "ice", freezer__state="FROZEN\n")
+    membership = "3:freezer:/ice\n1:cpu,cpuacct:/box\n0::/\n"
+    folder = proc(
+        tmp_path,
+        membership,
+        f"{cpu}|cgroup cgroup rw,cpu,cpuacct",
+        f"{freezer}|cgroup cgroup rw,freezer",
+    )
+    monkeypatch.setattr(cgroups, "PROC", folder)
+    found = cgroups.read_hierarchy(7)
+    assert found is not None
+    assert found.frozen
+    assert found.levels[0] == CgroupState("/box", 50 * MS, 100 * MS, 4, 123_456_789)
+    assert found.levels[1].quota_ns is None
+
+
+def test_another_namespaces_cgroup_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroup(tmp_path / "fs", cpu__stat="nr_throttled 1\nthrottled_usec 1\n")
+    folder = proc(tmp_path, "0::/../other\n", f"{tmp_path / 'fs'}|cgroup2 cgroup2 rw")
+    monkeypatch.setattr(cgroups, "PROC", folder)
+    assert cgroups.read_hierarchy(7) == Hierarchy((), frozen=False)
+    assert cgroups.read_hierarchy(8) is None
+
+
+def test_the_cgroup_that_was_throttled_is_told() -> None:
+    def hierarchy(throttled: int) -> Hierarchy:
+        leaf = CgroupState("/pods/a", 30 * MS, 100 * MS, 0, 0)
+        return Hierarchy((leaf, CgroupState("/pods", 20 * MS, 100 * MS, 1, throttled)), False)
+
+    cpus = {0: (5, 0), 1: (7, 3)}
+    before = Snapshot(cpus, hierarchy(100))
+    found = between(before, Snapshot({0: (9, 0), 1: (7, 8)}, hierarchy(350)), os.getpid())
+    assert found.cgroup is not None
+    assert (found.cgroup.path, found.cgroup.throttled_ns) == ("/pods", 250)
+    assert found.cpus == (CpuUse(0, 4, 0), CpuUse(1, 0, 5))
+    quiet = between(before, before, os.getpid())
+    assert quiet.cgroup is not None
+    assert quiet.cgroup.path == "/pods/a"
+
+
+def test_this_machine() -> None:
+    first = Snapshot.take(os.getpid())
+    assert set(first.cpus) >= os.sched_getaffinity(0)
+    found = between(first, Snapshot.take(os.getpid()), os.getpid())
+    assert found.tracer is None
+    assert {use.cpu for use in found.cpus} == set(first.cpus)
+
+
+def test_how_a_thread_is_scheduled() -> None:
+    cpu = max(os.sched_getaffinity(0))
+    with subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+    ) as child:
+        os.setpriority(os.PRIO_PROCESS, child.pid, 7)
+        os.sched_setaffinity(child.pid, {cpu})
+        found = scheduling(child.pid)
+        child.communicate()
+    assert found is not None
+    assert (found.policy, found.nice, found.cpus) == ("OTHER", 7, (cpu,))
+    assert scheduling(child.pid) is None
+
+
+def test_who_traces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for pid, name in ((7, "target"), (9, "strace")):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
+    (tmp_path / "7" / "status").write_text("Name:\ttarget\nTracerPid:\t9\n")
+    monkeypatch.setattr(surroundings, "PROC", tmp_path)
+    empty = Snapshot({}, None)
+    assert between(empty, empty, 7).tracer == ("strace", 9)
