@@ -16,10 +16,14 @@ DIST := dist
 C_SOURCES := $(shell find src tests bench -name '*.[ch]')
 TEST_ROOMS := $(sort setup/ $(dir $(shell find tests -name '*.py')))
 
-.PHONY: build demo test test-host bench lint wheel clean packages-build packages-test packages-bench
+.PHONY: build stubs demo test test-host bench lint wheel clean packages-build packages-test packages-bench
 
 ## build: .venv/bin/kernel-delay
 build: .venv/.built
+
+## stubs: the types of the extensions, after a change of what these declare
+stubs: build
+	$(BIN)/python setup/extension_stubs.py
 
 ## demo: a report on a real, private Open vSwitch under load
 demo: build

@@ -1,12 +1,26 @@
 """What the running kernel's BPF has, found by trying: libbpf's feature probes."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
 from kernel_delay.libbpf._libbpf import ffi, lib
 from kernel_delay.libbpf.errors import bpf_error
 
+MapType = Literal["ARRAY", "RINGBUF", "TASK_STORAGE"]
 
-def has_map_type(name: str) -> bool:
+MAP_TYPES: Mapping[MapType, int] = MappingProxyType(
+    {
+        "ARRAY": lib.BPF_MAP_TYPE_ARRAY,
+        "RINGBUF": lib.BPF_MAP_TYPE_RINGBUF,
+        "TASK_STORAGE": lib.BPF_MAP_TYPE_TASK_STORAGE,
+    }
+)
+
+
+def has_map_type(name: MapType) -> bool:
     """Whether a map of BPF_MAP_TYPE_`name` can be made, by this user."""
-    result = lib.libbpf_probe_bpf_map_type(getattr(lib, f"BPF_MAP_TYPE_{name}"), ffi.NULL)
+    result = lib.libbpf_probe_bpf_map_type(MAP_TYPES[name], ffi.NULL)
     if result < 0:
         raise bpf_error(f"map type {name}", -result)
     return bool(result)

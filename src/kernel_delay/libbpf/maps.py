@@ -3,16 +3,21 @@
 import mmap
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kernel_delay.libbpf._libbpf import ffi, lib
 from kernel_delay.libbpf.errors import bpf_error
+from kernel_delay.libbpf.owned import Owned
+
+if TYPE_CHECKING:
+    from kernel_delay.cdata import Array, Null
+    from kernel_delay.libbpf._libbpf import BpfMapPointer
 
 
 class Map:
     """One map of an object."""
 
-    def __init__(self, handle: Any, name: str) -> None:
+    def __init__(self, handle: "BpfMapPointer", name: str) -> None:
         """Made by BpfObject.map()."""
         self._handle = handle
         self.name = name
@@ -20,7 +25,7 @@ class Map:
     @property
     def max_entries(self) -> int:
         """How many entries it holds; set before the object is loaded."""
-        return int(lib.bpf_map__max_entries(self._handle))
+        return lib.bpf_map__max_entries(self._handle)
 
     @max_entries.setter
     def max_entries(self, entries: int) -> None:
@@ -31,12 +36,12 @@ class Map:
     @property
     def fd(self) -> int:
         """Its descriptor, once the object is loaded."""
-        return int(lib.bpf_map__fd(self._handle))
+        return lib.bpf_map__fd(self._handle)
 
     @property
     def value_size(self) -> int:
         """Bytes of one value."""
-        return int(lib.bpf_map__value_size(self._handle))
+        return lib.bpf_map__value_size(self._handle)
 
     def share(self, other: "Map") -> None:
         """Be the same map as `other`, of an object that is loaded; set before this one's is."""
@@ -47,9 +52,9 @@ class Map:
     def keys(self) -> list[bytes]:
         """Return the keys that are there; of those that come meanwhile some may be missing."""
         found: list[bytes] = []
-        size = int(lib.bpf_map__key_size(self._handle))
+        size = lib.bpf_map__key_size(self._handle)
         following = ffi.new("char[]", size)
-        current = ffi.NULL
+        current: Null | Array[bytes] = ffi.NULL
         # A key that is deleted meanwhile sends the walk back to its beginning.
         for _ in range(2 * self.max_entries):
             if lib.bpf_map__get_next_key(self._handle, current, following, size):
@@ -67,7 +72,7 @@ class Map:
             result = lib.bpf_map__delete_elem(*arguments, 0)
         if result:
             raise bpf_error(f"{self.name}: a value", -result)
-        return int(value[0])
+        return value[0]
 
     def initial_values(self) -> int:
         """Return where the initial values of a global data section are in this process.
@@ -93,23 +98,22 @@ class Notices:
 
     def __init__(self, ring_map: Map) -> None:
         """Listen to a BPF_MAP_TYPE_RINGBUF."""
-        self._handle = lib.open_notices(ring_map.fd)
-        if self._handle == ffi.NULL:
+        handle = lib.open_notices(ring_map.fd)
+        if handle == ffi.NULL:
             raise bpf_error(f"listening to {ring_map.name}")
+        self._ring = Owned(handle, lib.ring_buffer__free)
 
     def fileno(self) -> int:
         """Return the descriptor to poll: it is readable when there are notices."""
-        return int(lib.ring_buffer__epoll_fd(self._handle))
+        return lib.ring_buffer__epoll_fd(self._ring.handle)
 
     def clear(self) -> None:
         """Take away the notices that are there."""
-        lib.ring_buffer__consume(self._handle)
+        lib.ring_buffer__consume(self._ring.handle)
 
     def close(self) -> None:
         """Stop listening."""
-        if self._handle is not None:
-            lib.ring_buffer__free(self._handle)
-            self._handle = None
+        self._ring.close()
 
 
 class Records:
@@ -118,14 +122,15 @@ class Records:
     def __init__(self, ring_map: Map, largest: int) -> None:
         """Read a BPF_MAP_TYPE_RINGBUF whose records have at most `largest` bytes."""
         self._name = ring_map.name
-        self._handle = lib.record_reader_open(ring_map.fd, largest)
-        if self._handle == ffi.NULL:
+        handle = lib.record_reader_open(ring_map.fd, largest)
+        if handle == ffi.NULL:
             raise bpf_error(f"reading {ring_map.name}")
+        self._reader = Owned(handle, lib.record_reader_close)
 
     def take(self) -> Iterator[bytes]:
         """Take away the records that are there, up to about a mebibyte, and yield them."""
         batch = ffi.new("uint64_t **")
-        length = lib.record_reader_take(self._handle, batch)
+        length = lib.record_reader_take(self._reader.handle, batch)
         if length < 0:
             raise bpf_error(f"reading {self._name}", -length)
         data = bytes(ffi.buffer(batch[0], length))
@@ -138,6 +143,4 @@ class Records:
 
     def close(self) -> None:
         """Stop reading."""
-        if self._handle is not None:
-            lib.record_reader_close(self._handle)
-            self._handle = None
+        self._reader.close()

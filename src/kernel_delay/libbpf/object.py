@@ -13,6 +13,7 @@ from typing import Self
 from kernel_delay.libbpf._libbpf import ffi, lib
 from kernel_delay.libbpf.errors import bpf_error
 from kernel_delay.libbpf.maps import Map
+from kernel_delay.libbpf.owned import Owned
 from kernel_delay.libbpf.programs import Program
 
 
@@ -21,9 +22,10 @@ class BpfObject:
 
     def __init__(self, path: Path) -> None:
         """Open and read the file; nothing is in the kernel yet."""
-        self._handle = lib.bpf_object__open(os.fsencode(path))
-        if self._handle == ffi.NULL:
+        handle = lib.bpf_object__open(os.fsencode(path))
+        if handle == ffi.NULL:
             raise bpf_error(f"opening {path.name}")
+        self._object = Owned(handle, lib.bpf_object__close)
         self._name = path.name
 
     def __enter__(self) -> Self:
@@ -41,33 +43,31 @@ class BpfObject:
 
     def map(self, name: str) -> Map:
         """Return the map of that name."""
-        handle = lib.bpf_object__find_map_by_name(self._handle, name.encode())
+        handle = lib.bpf_object__find_map_by_name(self._object.handle, name.encode())
         if handle == ffi.NULL:
             raise bpf_error(f"map {name}")
         return Map(handle, name)
 
     def program(self, name: str) -> Program:
         """Return the program of that name."""
-        handle = lib.bpf_object__find_program_by_name(self._handle, name.encode())
+        handle = lib.bpf_object__find_program_by_name(self._object.handle, name.encode())
         if handle == ffi.NULL:
             raise bpf_error(f"program {name}")
         return Program(handle)
 
     def programs(self) -> Iterator[Program]:
         """Yield all programs."""
-        handle = lib.bpf_object__next_program(self._handle, ffi.NULL)
+        handle = lib.bpf_object__next_program(self._object.handle, ffi.NULL)
         while handle != ffi.NULL:
             yield Program(handle)
-            handle = lib.bpf_object__next_program(self._handle, handle)
+            handle = lib.bpf_object__next_program(self._object.handle, handle)
 
     def load(self) -> None:
         """Create the maps and load the programs."""
-        result = lib.load_object(self._handle)
+        result = lib.load_object(self._object.handle)
         if result:
             raise bpf_error(f"loading {self._name}", -result)
 
     def close(self) -> None:
         """Release everything; links are closed apart and earlier."""
-        if self._handle is not None:
-            lib.bpf_object__close(self._handle)
-            self._handle = None
+        self._object.close()

@@ -1,32 +1,34 @@
 """Programs and what they are attached to."""
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kernel_delay.libbpf._libbpf import ffi, lib
 from kernel_delay.libbpf.errors import bpf_error
+from kernel_delay.libbpf.owned import Owned
+
+if TYPE_CHECKING:
+    from kernel_delay.libbpf._libbpf import BpfLinkPointer, BpfProgramPointer
 
 
 class Link:
     """A program's attachment, until close()."""
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: "BpfLinkPointer") -> None:
         """Made by Program.attach()."""
-        self._handle = handle
+        self._link = Owned(handle, lib.bpf_link__destroy)
 
     @property
     def fd(self) -> int:
         """The link's file descriptor, which close() closes."""
-        return int(lib.bpf_link__fd(self._handle))
+        return lib.bpf_link__fd(self._link.handle)
 
     def close(self) -> None:
         """Detach the program."""
-        if self._handle is not None:
-            lib.bpf_link__destroy(self._handle)
-            self._handle = None
+        self._link.close()
 
 
-def _link(handle: Any, what: str) -> Link:
+def _link(handle: "BpfLinkPointer", what: str) -> Link:
     if handle == ffi.NULL:
         raise bpf_error(what)
     return Link(handle)
@@ -35,7 +37,7 @@ def _link(handle: Any, what: str) -> Link:
 class Program:
     """One program of an object."""
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: "BpfProgramPointer") -> None:
         """Made by BpfObject.programs() and BpfObject.program()."""
         self._handle = handle
         self.name = ffi.string(lib.bpf_program__name(handle)).decode()
@@ -43,7 +45,7 @@ class Program:
     @property
     def autoload(self) -> bool:
         """Whether loading the object loads this program."""
-        return bool(lib.bpf_program__autoload(self._handle))
+        return lib.bpf_program__autoload(self._handle)
 
     @autoload.setter
     def autoload(self, autoload: bool) -> None:
@@ -123,4 +125,4 @@ class Program:
         result = lib.bpf_obj_get_info_by_fd(lib.bpf_program__fd(self._handle), info, length)
         if result:
             raise bpf_error(f"{self.name}: information", -result)
-        return int(info.recursion_misses)
+        return info.recursion_misses

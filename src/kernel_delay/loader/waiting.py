@@ -4,8 +4,9 @@ import os
 import select
 import signal
 import time
+from contextlib import ExitStack
 from types import FrameType, TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from kernel_delay.errors import NoInputError
 from kernel_delay.libbpf import Notices
@@ -24,13 +25,14 @@ class Waiter:
         """Watch process `pid`; ProcessLookupError if it is gone."""
         self._process = os.pidfd_open(pid)
         self._wakeup, self._signalled = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._handlers: dict[signal.Signals, Any] = {}
+        self._handlers = ExitStack()
         self._interrupted = False
 
     def __enter__(self) -> Self:
         """Take the signals over."""
         for number in (signal.SIGINT, signal.SIGTERM):
-            self._handlers[number] = signal.signal(number, self._note)
+            handler = signal.signal(number, self._note)
+            self._handlers.callback(signal.signal, number, handler)
         return self
 
     def __exit__(
@@ -40,8 +42,7 @@ class Waiter:
         traceback: TracebackType | None,
     ) -> None:
         """Give the signals back."""
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
+        self._handlers.close()
         for fd in (self._process, self._wakeup, self._signalled):
             os.close(fd)
 
@@ -57,7 +58,7 @@ class Waiter:
     def wait_until(self, moment_ns: int) -> Ended:
         """Wait for the CLOCK_MONOTONIC moment, and return what ended the wait."""
         while True:
-            left_ms = (moment_ns - int(lib.monotonic_ns())) // 1_000_000
+            left_ms = (moment_ns - lib.monotonic_ns()) // 1_000_000
             ready = self._poll(max(0, left_ms))
             if left_ms <= 0:
                 self.sleep_until(moment_ns)
@@ -71,7 +72,7 @@ class Waiter:
         """Wait for a notice, or for what else ends the wait; None is a notice."""
         left_ms = None
         if deadline_ns is not None:
-            left_ms = max(0, -(-(deadline_ns - int(lib.monotonic_ns())) // 1_000_000))
+            left_ms = max(0, -(-(deadline_ns - lib.monotonic_ns()) // 1_000_000))
         ready = self._poll(left_ms, notices.fileno())
         if self._interrupted:
             return "interrupt"
@@ -91,7 +92,7 @@ class Waiter:
     @staticmethod
     def sleep_until(moment_ns: int) -> None:
         """Wait for the CLOCK_MONOTONIC moment whatever happens."""
-        while (left_ns := moment_ns - int(lib.monotonic_ns())) > 0:
+        while (left_ns := moment_ns - lib.monotonic_ns()) > 0:
             time.sleep(left_ns / 1e9)
 
 

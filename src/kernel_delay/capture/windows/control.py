@@ -2,9 +2,12 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kernel_delay.loader._records import ffi, lib
+
+if TYPE_CHECKING:
+    from kernel_delay.loader._records import ControlPointer, TriggerHit
 
 # How far ahead a window's edge is set, so that it is set before it comes.
 LEAD_NS = 50_000
@@ -26,7 +29,7 @@ PROGRAM_S = 0.01
 class Windows:
     """The windows in a struct control; each open() begins a new epoch."""
 
-    def __init__(self, control: Any, forget: Callable[[int], None]) -> None:
+    def __init__(self, control: "ControlPointer", forget: Callable[[int], None]) -> None:
         """Open windows in `control`; `forget` what ended before a moment, CLOCK_MONOTONIC."""
         self._control = control
         self._forget = forget
@@ -34,7 +37,7 @@ class Windows:
     @property
     def newest(self) -> int:
         """Epoch of the window opened last, 0 before the first one."""
-        return int(lib.load_counter(ffi.addressof(self._control, "epoch")))
+        return lib.load_counter(ffi.addressof(self._control, "epoch"))
 
     def open(self, duration_ns: int | None) -> int:
         """Open a window of exactly that length, about now; return its epoch.
@@ -78,10 +81,10 @@ class Windows:
         """Return the start and the stop of the epoch's window, CLOCK_MONOTONIC."""
         window = self._control.windows[epoch % lib.WINDOWS]
         stop_ns = lib.load_counter(ffi.addressof(window, "stop_ns"))
-        return int(window.start_ns), int(stop_ns)
+        return window.start_ns, stop_ns
 
-    def hits(self, epoch: int) -> tuple[Any, Any]:
-        """Return the struct trigger_hit that opened and that closed the epoch's window."""
+    def hits(self, epoch: int) -> "tuple[TriggerHit, TriggerHit]":
+        """Return what opened and what closed the epoch's window."""
         window = self._control.windows[epoch % lib.WINDOWS]
         return window.start_hit, window.stop_hit
 

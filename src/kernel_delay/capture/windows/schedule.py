@@ -136,7 +136,7 @@ class TriggeredWindows:
         self, edge: str, trigger: TriggerPoints, was_hit: Callable[[], bool]
     ) -> Ended | None:
         """Wait until `was_hit()`: None; or return what ended the wait without it."""
-        now_ns = int(lib.monotonic_ns())
+        now_ns = lib.monotonic_ns()
         timeout_ns = self._plan.timeout_ns
         deadline_ns = None if timeout_ns is None else now_ns + timeout_ns
         tell_ns = now_ns + TELL_AFTER_NS

@@ -3,13 +3,17 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 from kernel_delay.libbpf import Link, Program, Records
 from kernel_delay.loader._records import lib as shared
 from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import load_object, open_object
 from kernel_delay.ovs.monitors._ovs_records import ffi
+
+if TYPE_CHECKING:
+    from kernel_delay.cdata import Array
+    from kernel_delay.ovs.monitors._ovs_records import OvsControlPointer, OvsOptionsPointer
 
 LARGEST_EVENT = 8192
 
@@ -47,8 +51,8 @@ class OvsPrograms:
         self.closing.close()
 
     @property
-    def options(self) -> Any:
-        """The struct ovs_options that the programs will have when they are loaded."""
+    def options(self) -> "OvsOptionsPointer":
+        """The options that the programs will have when they are loaded."""
         initial = self.object.map(".rodata.options").initial_values()
         return ffi.cast("struct ovs_options *", initial)
 
@@ -61,8 +65,8 @@ class OvsPrograms:
         self.closing.callback(self._records.close)
 
     @property
-    def control(self) -> Any:
-        """The struct ovs_control that the loaded programs share with this process."""
+    def control(self) -> "OvsControlPointer":
+        """What the loaded programs share with this process."""
         return self._control
 
     def attach(self, attach: Callable[[Program], Link], program: str) -> None:
@@ -76,9 +80,9 @@ class OvsPrograms:
     def lost(self, event_type: int) -> int:
         """Return how many events of that type found no room since the programs were attached."""
         counter = ffi.addressof(self._control.lost_of_type, event_type)
-        return int(shared.load_counter(counter))
+        return shared.load_counter(counter)
 
 
-def text(array: Any) -> str:
+def text(array: "Array[bytes]") -> str:
     """A struct's string, of whatever bytes."""
-    return str(ffi.string(array).decode(errors="backslashreplace"))
+    return ffi.string(array).decode(errors="backslashreplace")

@@ -74,7 +74,7 @@ class UpcallCounters:
 
     def lost(self) -> int:
         """Return how many upcalls were not counted since the last call."""
-        lost = int(shared.load_counter(ffi.addressof(self._control, "lost")))
+        lost = shared.load_counter(ffi.addressof(self._control, "lost"))
         lost += self._program.recursion_misses()
         new, self._lost = lost - self._lost, lost
         return new

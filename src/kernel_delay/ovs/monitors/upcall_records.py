@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct
 
@@ -19,21 +19,33 @@ from kernel_delay.ovs.upcalls import (
 )
 from kernel_delay.ovs.upcalls.port_names import PortName
 
+if TYPE_CHECKING:
+    from kernel_delay.ovs.monitors._ovs_records import UpcallEventPointer
+
 # A port's number is 16 bits wide in the kernel, and the highest means that there is
 # none (DP_MAX_PORTS, net/openvswitch/datapath.h, 6.18).
 DP_MAX_PORTS = 0xFFFF
 
 
+class Where(TypedDict):
+    """What every event has."""
+
+    time_ns: int
+    cpu: int
+    tid: int
+    comm: str
+
+
 class Captured(Struct, frozen=True):
     """A record, and what of the packet and of the key is behind it."""
 
-    record: Any
+    record: "UpcallEventPointer"
     packet: bytes
     key: bytes
 
     @property
-    def where(self) -> dict[str, Any]:
-        """What every event has."""
+    def where(self) -> Where:
+        """When and where it happened."""
         event = self.record.event
         return {
             "time_ns": event.time_ns,
@@ -61,7 +73,7 @@ def decode(data: bytes, packet_bytes: int, key_bytes: int) -> Event | PortName:
     return EVENTS[record.event.type](captured)
 
 
-def _kind(record: Any) -> UpcallKind:
+def _kind(record: "UpcallEventPointer") -> UpcallKind:
     # Of a process that says something else, it is at least no miss.
     return "miss" if record.kind == lib.UPCALL_MISS else "action"
 
