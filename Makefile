@@ -14,7 +14,6 @@ SOURCES := $(shell find src meson.build pyproject.toml README.md LICENSE \
 	-name __pycache__ -prune -o -print)
 DIST := dist
 C_SOURCES := $(shell find src tests bench -name '*.[ch]')
-TEST_ROOMS := $(sort setup/ $(dir $(shell find tests -name '*.py')))
 
 .PHONY: build stubs demo test test-host bench lint wheel clean packages-build packages-test packages-bench
 
@@ -42,15 +41,10 @@ bench: build packages-bench
 	@PYTHONPATH=$(CURDIR) exec $(BIN)/python -m bench $(BENCH_ARGS)
 
 ## lint: the style and the types of the sources
-lint: build packages-test .venv/.extra-test
+lint: packages-test .venv/.extra-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	MYPYPATH=src:.:tests/integration/symbols $(BIN)/mypy --explicit-package-bases --package bench --package lab
-	@# A test's neighbours are imported by their bare names, as pytest has it: room by room.
-	for room in $(TEST_ROOMS); do \
-		MYPYPATH=.$$([ -e $$room/__init__.py ] || echo :$$room) \
-		$(BIN)/mypy --explicit-package-bases $$room*.py; done
 	$(if $(C_SOURCES),clang-format --dry-run --Werror $(C_SOURCES))
 
 ## wheel: a wheel in $(DIST), with the libraries it needs inside

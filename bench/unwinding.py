@@ -2,20 +2,16 @@
 
 The stacks are of a Python process that sorts within sorts, up to 50 frames
 deep. Each is unwound anew: there is no cache that could be wrong. Needs root:
-bench/unwinding.py
+.venv/bin/python -m bench.unwinding
 """
 
 import random
 import subprocess
 import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/integration/symbols"))
-
-from stopped_thread import stopped
 
 from kernel_delay.symbols import AddressSpace, ProcessImage
+from tests.integration.symbols.stopped_thread import stopped
 
 EVENTS = 10_000
 SNAPSHOTS = 600

@@ -5,7 +5,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import kernel_datapath
 import pytest
 
 from lab.binaries import Binaries
@@ -13,6 +12,7 @@ from lab.instance import Instance
 from lab.traffic import Traffic
 from tests import ovs_with_usdt
 from tests.debian import DebianError
+from tests.integration import kernel_datapath
 
 
 @pytest.fixture(scope="session")

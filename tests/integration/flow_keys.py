@@ -2,11 +2,11 @@
 
 import struct
 
-from datapath_double import attribute
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from kernel_delay.ovs.flow_key.names import NAMES
+from tests.integration.datapath_double import attribute
 
 
 def number(name: str) -> int:

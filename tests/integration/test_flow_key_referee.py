@@ -7,13 +7,13 @@ import struct
 import subprocess
 from pathlib import Path
 
-import flow_keys
 import pytest
-from datapath_double import DATAPATH, DatapathDouble, attribute, ovs_dpctl
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernel_delay.ovs.flow_key import format_key
+from tests.integration import flow_keys
+from tests.integration.datapath_double import DATAPATH, DatapathDouble, attribute, ovs_dpctl
 
 STATISTICS = re.compile(r", packets:\d+, bytes:\d+, used:.*$")
 SERIAL = itertools.count()

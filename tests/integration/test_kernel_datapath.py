@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import hosts
 import pytest
-from test_upcall_statistics import samples_while
 
 from lab.binaries import Binaries
 from lab.instance import Instance
 from lab.traffic import Traffic
 from tests import commands
+from tests.integration import hosts
+from tests.integration.test_upcall_statistics import samples_while
 
 NEW_FLOWS_PER_S = 200
 SAMPLE_TIME_S = 1.0

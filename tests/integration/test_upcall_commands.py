@@ -10,9 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
-import kernel_datapath
 import pytest
-from netlink_sockets import tiny_receive_buffers
 
 from kernel_delay.ovs.upcalls import (
     EVENT_TYPES,
@@ -27,6 +25,8 @@ from kernel_delay.ovs.upcalls import (
 from lab.binaries import Binaries
 from lab.instance import Instance
 from tests import commands
+from tests.integration import kernel_datapath
+from tests.integration.netlink_sockets import tiny_receive_buffers
 
 PACKETS = 100
 LIMIT_S = 200.0

@@ -6,9 +6,7 @@ import threading
 from collections.abc import Callable
 from errno import EAGAIN
 
-import kernel_datapath
 import pytest
-from netlink_sockets import tiny_receive_buffers
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
@@ -17,6 +15,8 @@ from kernel_delay.model import Sample
 from kernel_delay.ovs.monitors.upcall_counters import open_counters
 from kernel_delay.reporters import text
 from lab.instance import Instance
+from tests.integration import kernel_datapath
+from tests.integration.netlink_sockets import tiny_receive_buffers
 
 PACKETS = 50
 LONG_NS = 200 * 10**9

@@ -1,9 +1,9 @@
 """A Sample with syscall events; those of the manual of kernel_delay.py among them."""
 
 from msgspec import structs
-from samples import bare_sample, bare_thread
 
 from kernel_delay.model import Sample, StackFrame, SyscallEvent
+from tests.unit.samples import bare_sample, bare_thread
 
 SWITCH = "/usr/sbin/ovs-vswitchd"
 

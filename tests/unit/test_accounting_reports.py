@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import ACCOUNTED, EVERYTHING, bare_sample, timed_thread, window
 
 from kernel_delay.model import Sample
 from kernel_delay.reporters import json as json_reporter
 from kernel_delay.reporters import summary, text
+from tests.unit.samples import ACCOUNTED, EVERYTHING, bare_sample, timed_thread, window
 
 WINDOW = window(duration_ns=500_000_000)
 

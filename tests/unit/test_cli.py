@@ -12,12 +12,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from samples import EVERYTHING, REVALIDATOR, bare_sample
 
 from kernel_delay import cli, commands
 from kernel_delay.commands import capture
 from kernel_delay.errors import OutputError, TimeoutExpiredError
 from kernel_delay.reporters import json, text
+from tests.unit.samples import EVERYTHING, REVALIDATOR, bare_sample
 
 COMMAND = [sys.executable, "-m", "kernel_delay"]
 

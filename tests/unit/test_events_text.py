@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
-from event_samples import EVENTS, WITH_EVENTS, renamed
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from samples import bare_sample
 
 from kernel_delay.model import Lost
 from kernel_delay.reporters import text
+from tests.unit.event_samples import EVENTS, WITH_EVENTS, renamed
+from tests.unit.samples import bare_sample
 
 GOLDEN = Path(__file__).parent / "golden" / "events.txt"
 

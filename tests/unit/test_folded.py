@@ -1,11 +1,11 @@
 """Folded stacks: what flame graph tools read, weighted by time."""
 
-from event_samples import EVENTS, WITH_EVENTS, renamed
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
 from kernel_delay.reporters import folded
+from tests.unit.event_samples import EVENTS, WITH_EVENTS, renamed
 
 FUTEX = "revalidator14;[unknown];ovs_mutex_lock_at;__GI___lll_lock_wait;futex_[k]"
 

@@ -6,11 +6,19 @@ from pathlib import Path
 import msgspec
 import pytest
 from hypothesis import given
-from samples import ACCOUNTED, COUNTS, EVERYTHING, REVALIDATOR, TIMES, bare_sample, samples
 
 from kernel_delay.model import Sample
 from kernel_delay.model.schema import sample_schema
 from kernel_delay.reporters import json as json_reporter
+from tests.unit.samples import (
+    ACCOUNTED,
+    COUNTS,
+    EVERYTHING,
+    REVALIDATOR,
+    TIMES,
+    bare_sample,
+    samples,
+)
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "sample.schema.json"
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from event_samples import STACKS, WITH_EVENTS
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -15,6 +14,7 @@ from kernel_delay.host.syscalls import syscall_name, syscall_number
 from kernel_delay.model import Sample, SyscallEvent
 from kernel_delay.reporters import json as json_reporter
 from kernel_delay.reporters import text
+from tests.unit.event_samples import STACKS, WITH_EVENTS
 
 events = pytest.importorskip(
     "kernel_delay.capture.syscall_events._events", reason="the extension is not built"

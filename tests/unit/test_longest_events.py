@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import c_sources
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.unit import c_sources
 
 Event = tuple[int, int, int]
 """entry_ns, exit_ns, tid"""

@@ -4,10 +4,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import c_sources
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.unit import c_sources
 
 # Places of the pc and the stack pointer in struct pt_regs.
 PC, SP = {"x86_64": (16, 19), "aarch64": (32, 31)}[os.uname().machine]

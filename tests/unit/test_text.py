@@ -12,7 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given
-from samples import (
+
+from kernel_delay.model import Lost, Sample, Thread, TriggerHit
+from kernel_delay.reporters import text
+from tests.unit.samples import (
     COUNTS,
     EVERYTHING,
     FITTING_COUNTS,
@@ -24,9 +27,6 @@ from samples import (
     samples,
     window,
 )
-
-from kernel_delay.model import Lost, Sample, Thread, TriggerHit
-from kernel_delay.reporters import text
 
 IDLE = bare_thread(27090, "ovs-vswitchd")
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from upcall_trips import World
 
 from kernel_delay.cli import main
 from kernel_delay.ovs.upcalls import RecordingWriter
+from tests.unit.upcall_trips import World
 
 BATCHES = [3, 5, 8]
 

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from upcall_trips import World
 
 from kernel_delay.ovs.upcalls import RecvUpcall, analyse, costs_of, join
 from kernel_delay.ovs.upcalls.costs import describe
+from tests.unit.upcall_trips import World
 
 seeds = st.integers(0, 1 << 32)
 sizes = st.lists(st.integers(1, 64), min_size=1, max_size=4)

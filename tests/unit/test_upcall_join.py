@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from upcall_trips import Trip, World
 
 from kernel_delay.ovs.upcalls import (
     DpUpcall,
@@ -19,6 +18,7 @@ from kernel_delay.ovs.upcalls import (
     join,
     of_handlers,
 )
+from tests.unit.upcall_trips import Trip, World
 
 seeds = st.integers(0, 1 << 32)
 sizes = st.lists(st.integers(1, 64), min_size=1, max_size=5)

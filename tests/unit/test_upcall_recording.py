@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from upcall_trips import World
 
 from kernel_delay.errors import InputError, NoInputError, OutputError
 from kernel_delay.ovs.upcalls import Event, RecordingWriter, read_recording
+from tests.unit.upcall_trips import World
 
 MISSED = {"recv_upcall": 3}
 

@@ -4,7 +4,6 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
-from upcall_trips import World
 
 from kernel_delay.ovs.upcalls import (
     DpUpcall,
@@ -16,6 +15,7 @@ from kernel_delay.ovs.upcalls import (
     join,
 )
 from kernel_delay.reporters.upcall_cost import event_line, render, set_lines
+from tests.unit.upcall_trips import World
 
 SENT = DpUpcall(
     time_ns=2681636_100_836_451,

@@ -1,11 +1,11 @@
 """UPCALL STATISTICS as text: the lines that kernel_delay.py of Open vSwitch 3.5 prints."""
 
 from msgspec.structs import replace
-from samples import bare_sample
 
 from kernel_delay.model import Lost, UpcallCount, UpcallStats
 from kernel_delay.reporters import text
 from kernel_delay.reporters.upcall_statistics import upcall_lines
+from tests.unit.samples import bare_sample
 
 TITLE = "\n\n# UPCALL STATISTICS (TOTAL [CPU_ID: N_UPCALLS_PER_CPU, ...]):"
 SENT = UpcallStats(0, None, 12, (UpcallCount(0, 5), UpcallCount(3, 7)))

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
 
 from kernel_delay.analysis.verdict import RULES, judge
 from kernel_delay.analysis.verdict.page import page
@@ -31,6 +30,7 @@ from kernel_delay.model import (
     Thread,
     Waker,
 )
+from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
 
 MS = 1_000_000
 PAGE = Path(__file__).parents[2] / "docs" / "verdict.md"

@@ -9,11 +9,11 @@ from typing import IO, Any
 
 import msgspec
 import pytest
-from workload import HANGS_S, Workload, wait_until, youngest_descendant
 
 from kernel_delay.host.syscalls import syscall_number
 from kernel_delay.model import Sample, Thread
 from tests import commands
+from tests.integration.capture.workload import HANGS_S, Workload, wait_until, youngest_descendant
 
 # The command waits for the window's end in poll(2), which some architectures
 # have as ppoll(2) only; before, it polls nothing.

@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from captures import UNTIL_ENDED_S, Capture, Measure, StartCapture
-from referees import Bpftrace, PerfStat, StartBpftrace, StartPerfStat
-from workload import StartWorkload, Workload, compile_workload
 
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.host import preflight
 from kernel_delay.model import Sample
+from tests.integration.capture.captures import UNTIL_ENDED_S, Capture, Measure, StartCapture
+from tests.integration.capture.referees import Bpftrace, PerfStat, StartBpftrace, StartPerfStat
+from tests.integration.capture.workload import StartWorkload, Workload, compile_workload
 
 # A bare interpreter starts in 10 to 20 ms on a CPU of today, emulated in 300 or more.
 SLOW_S = 0.1

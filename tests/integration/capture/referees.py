@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from workload import HANGS_S
+
+from tests.integration.capture.workload import HANGS_S
 
 # Both read tracefs, which need not be mounted.
 MOUNT_AND_RUN = """

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from captures import StartCapture, thread
-from referees import StartBpftrace, StartPerfStat
-from workload import StartWorkload
+
+from tests.integration.capture.captures import StartCapture, thread
+from tests.integration.capture.referees import StartBpftrace, StartPerfStat
+from tests.integration.capture.workload import StartWorkload
 
 # Soft ones that ended on the thread's time, and hard ones that came within one.
 SOFT_AND_NESTED = """

@@ -1,10 +1,10 @@
 """LONG POLL: how long a thread works between two polls, whichever poll it is."""
 
 import pytest
-from captures import Measure, thread
-from workload import StartWorkload
 
 from kernel_delay.host.syscalls import POLLS
+from tests.integration.capture.captures import Measure, thread
+from tests.integration.capture.workload import StartWorkload
 
 
 @pytest.mark.parametrize("name", POLLS)

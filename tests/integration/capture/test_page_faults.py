@@ -4,10 +4,10 @@ import os
 from typing import Any
 
 import pytest
-from captures import Measure, thread
-from workload import StartWorkload, undisturbed
 
 from kernel_delay.model import PageFaults, Sample, Thread
+from tests.integration.capture.captures import Measure, thread
+from tests.integration.capture.workload import StartWorkload, undisturbed
 
 CPU = max(os.sched_getaffinity(0))
 

@@ -4,10 +4,10 @@ import os
 import subprocess
 
 import pytest
-from captures import StartCapture, calls, thread
-from workload import StartWorkload, compile_workload, known_syscall
 
 from tests import commands
+from tests.integration.capture.captures import StartCapture, calls, thread
+from tests.integration.capture.workload import StartWorkload, compile_workload, known_syscall
 
 GETPPID = known_syscall("getppid")
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import pytest
-from captures import StartCapture, thread
-from referees import StartBpftrace
-from workload import SchedStat, StartWorkload, Workload, wait_until
 
 from kernel_delay.model import Intervals, Sample, Thread
 from tests.emulation import few
+from tests.integration.capture.captures import StartCapture, thread
+from tests.integration.capture.referees import StartBpftrace
+from tests.integration.capture.workload import SchedStat, StartWorkload, Workload, wait_until
 
 CPU = max(os.sched_getaffinity(0))
 

@@ -1,9 +1,10 @@
 """System calls: exact counts, and lengths between what is known from both sides."""
 
 import pytest
-from captures import Measure, StartCapture, calls, thread
-from referees import StartBpftrace
-from workload import StartWorkload, known_syscall
+
+from tests.integration.capture.captures import Measure, StartCapture, calls, thread
+from tests.integration.capture.referees import StartBpftrace
+from tests.integration.capture.workload import StartWorkload, known_syscall
 
 GETPPID = known_syscall("getppid")
 READ = known_syscall("read")

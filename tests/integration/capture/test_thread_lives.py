@@ -3,8 +3,9 @@
 import time
 
 import pytest
-from captures import Measure, StartCapture, calls, thread
-from workload import StartWorkload, known_syscall
+
+from tests.integration.capture.captures import Measure, StartCapture, calls, thread
+from tests.integration.capture.workload import StartWorkload, known_syscall
 
 GETPPID = known_syscall("getppid")
 

@@ -6,11 +6,17 @@ import time
 from pathlib import Path
 
 import pytest
-from captures import Measure, StartCapture, thread
-from workload import SchedStat, StartWorkload, known_syscall, undisturbed, wait_until
 
 from kernel_delay.model import Sample, SyscallStats, Thread, ThreadTime
 from lab.instance import Instance
+from tests.integration.capture.captures import Measure, StartCapture, thread
+from tests.integration.capture.workload import (
+    SchedStat,
+    StartWorkload,
+    known_syscall,
+    undisturbed,
+    wait_until,
+)
 
 CPU = max(os.sched_getaffinity(0))
 

@@ -4,12 +4,12 @@ import os
 import subprocess
 
 import pytest
-from captures import Measure, StartCapture
-from workload import StartWorkload, undisturbed
 
 from kernel_delay.model import Finding, Sample
 from lab.competitor import Competitor
 from lab.instance import Instance
+from tests.integration.capture.captures import Measure, StartCapture
+from tests.integration.capture.workload import StartWorkload, undisturbed
 
 CPU = max(os.sched_getaffinity(0))
 

@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
-from captures import StartCapture, calls
-from workload import StartWorkload, Workload, known_syscall
 
 from kernel_delay.model import Sample
+from tests.integration.capture.captures import StartCapture, calls
+from tests.integration.capture.workload import StartWorkload, Workload, known_syscall
 
 GETPPID = known_syscall("getppid")
 

@@ -4,7 +4,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from usdt_workload import SDT_HEADERS, Start, Workload, build
+
+from tests.integration.probes.usdt_workload import SDT_HEADERS, Start, Workload, build
 
 
 @pytest.fixture(scope="session")

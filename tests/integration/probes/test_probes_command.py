@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from usdt_workload import Start, Workload
 
 from kernel_delay.cli import main
 from kernel_delay.probes.attach_points import UserProbe
@@ -17,6 +16,7 @@ from kernel_delay.probes.kernel_functions import KPROBE_PMU
 from kernel_delay.probes.resolve import resolve
 from kernel_delay.probes.triggers import parse_trigger
 from tests.emulation import few
+from tests.integration.probes.usdt_workload import Start, Workload
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="for root only")
 

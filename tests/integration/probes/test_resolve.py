@@ -8,8 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from hit_counter import counted, hits
-from usdt_workload import Start, Workload
 
 from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.probes.attach_points import AttachPoint, KernelProbe, UserProbe
@@ -17,6 +15,8 @@ from kernel_delay.probes.kernel_functions import KPROBE_PMU, kernel_functions
 from kernel_delay.probes.resolve import resolve
 from kernel_delay.probes.triggers import parse_trigger
 from kernel_delay.probes.user import UPROBE_PMU
+from tests.integration.probes.hit_counter import counted, hits
+from tests.integration.probes.usdt_workload import Start, Workload
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="uprobes are for root only"),

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from usdt_workload import Workload
 
 from kernel_delay.errors import InputError
 from kernel_delay.probes.usdt import UsdtProbe, UsdtProbes, read_usdt_probes
+from tests.integration.probes.usdt_workload import Workload
 
 NOTE = re.compile(
     r"Provider: (?P<provider>.*)\n\s+Name: (?P<name>.*)\n"

@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from stopped_thread import StoppedThread, stopped
-
 from kernel_delay.model import StackFrame
 from kernel_delay.symbols import AddressSpace, Frame, ProcessImage, Stack
+from tests.integration.symbols.stopped_thread import StoppedThread, stopped
 
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 FLAGS = [

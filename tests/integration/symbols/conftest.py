@@ -2,10 +2,10 @@ import os
 import shutil
 from pathlib import Path
 
-import call_chains
 import pytest
 
 from tests.cache import built
+from tests.integration.symbols import call_chains
 
 
 @pytest.fixture(scope="session")

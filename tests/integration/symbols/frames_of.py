@@ -6,9 +6,9 @@ A program of its own, so that a test can take capabilities from it.
 import sys
 
 import msgspec
-from stopped_thread import stopped
 
 from kernel_delay.symbols import AddressSpace, ProcessImage
+from tests.integration.symbols.stopped_thread import stopped
 
 
 def main(pid: int, tid: int) -> None:

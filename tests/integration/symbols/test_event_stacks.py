@@ -6,11 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from call_chains import TO_MAIN, WORKLOADS, gcc, gcc_library, running, short_name
-from test_unwind_gdb import frames_by_gdb
 
 from kernel_delay.model import Sample, StackFrame
 from tests.event_captures import capture, event_plan, events_of, user_stack
+from tests.integration.symbols.call_chains import (
+    TO_MAIN,
+    WORKLOADS,
+    gcc,
+    gcc_library,
+    running,
+    short_name,
+)
+from tests.integration.symbols.test_unwind_gdb import frames_by_gdb
 
 BIG = ["stop_here", "untouched", "big_frame", "main"]
 

@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from call_chains import build, gcc, gcc_library
 
 from kernel_delay.errors import InputError, NoInputError
 from kernel_delay.symbols import Functions
+from tests.integration.symbols.call_chains import build, gcc, gcc_library
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from call_chains import WORKLOADS, build, gcc, gcc_library, running
 
 from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.symbols import Frame, ProcessImage
+from tests.integration.symbols.call_chains import WORKLOADS, build, gcc, gcc_library, running
 
 EXPECTED = ["stop_here", "library_inner", "library_enter", "library", "main"]
 

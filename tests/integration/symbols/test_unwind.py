@@ -6,7 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from call_chains import (
+
+from kernel_delay.symbols import AddressSpace, ProcessImage
+from tests.integration.symbols.call_chains import (
     TO_MAIN,
     X86_64,
     frames_after_exit,
@@ -14,8 +16,6 @@ from call_chains import (
     short_name,
     stopped_in_read,
 )
-
-from kernel_delay.symbols import AddressSpace, ProcessImage
 
 
 @pytest.mark.parametrize("chain", TO_MAIN)

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from call_chains import running, stopped_in_read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel_delay.symbols import AddressSpace, ProcessImage
+from tests.integration.symbols.call_chains import running, stopped_in_read
 
 Taken = tuple[tuple[int, ...], int, bytes, ProcessImage, AddressSpace]
 

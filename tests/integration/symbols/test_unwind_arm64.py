@@ -8,12 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from call_chains import WORKLOADS
 
 from kernel_delay.symbols import AddressSpace
 from kernel_delay.symbols.elf import read_elf
 from kernel_delay.symbols.mappings import Mapping
 from kernel_delay.symbols.object_files import ObjectFile
+from tests.integration.symbols.call_chains import WORKLOADS
 
 BIAS = 0xAAAA_0000_0000
 SP = 0xFFFF_F000_1000

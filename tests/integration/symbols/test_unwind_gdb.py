@@ -5,9 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from call_chains import running, stopped_in_read
 
 from kernel_delay.symbols import AddressSpace, ProcessImage
+from tests.integration.symbols.call_chains import running, stopped_in_read
 
 
 @pytest.mark.parametrize("chain", ["recursion", "alloca", "library", "signal", "fault", "thread"])

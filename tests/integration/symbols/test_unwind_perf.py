@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from call_chains import running
 
 from kernel_delay.symbols import AddressSpace, ProcessImage
+from tests.integration.symbols.call_chains import running
 
 # perf's names for x86-64's registers, in DWARF's order.
 REGISTERS = ["AX", "DX", "CX", "BX", "SI", "DI", "BP", "SP", *[f"R{i}" for i in range(8, 16)], "IP"]

@@ -5,12 +5,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from sessions import Command, StartCommand
-from targets import StartWorkload, Workload, compile_workload
 
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.host import preflight
 from kernel_delay.probes.user import UPROBE_PMU
+from tests.integration.triggers.sessions import Command, StartCommand
+from tests.integration.triggers.targets import StartWorkload, Workload, compile_workload
 
 
 @pytest.fixture(scope="session")

@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from targets import StartWorkload, Workload
 
 from kernel_delay.cli import main
 from kernel_delay.probes.kernel_functions import KPROBE_PMU
+from tests.integration.triggers.targets import StartWorkload, Workload
 
 ONE_EDGE = "needs --start-trigger and --stop-trigger"
 

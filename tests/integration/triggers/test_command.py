@@ -6,8 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from sessions import StartCommand
-from targets import StartWorkload, wait_until
+
+from tests.integration.triggers.sessions import StartCommand
+from tests.integration.triggers.targets import StartWorkload, wait_until
 
 EDGES = ("--start-trigger", "up:round_work", "--stop-trigger", "ur:round_work")
 INTERVAL_NS = 20_000_000

@@ -9,12 +9,12 @@ from bisect import bisect_left
 from itertools import pairwise
 
 import pytest
-from sessions import HANGS_NS, session, trigger
-from targets import Hit, StartWorkload, Workload
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.model import Sample, TriggerHit
 from tests.emulation import scaled
+from tests.integration.triggers.sessions import HANGS_NS, session, trigger
+from tests.integration.triggers.targets import Hit, StartWorkload, Workload
 
 HITS = scaled(1_000)  # of each thread; there is room for all windows they can open
 

@@ -1,12 +1,11 @@
 """While one window is reported the next ones are taken, and what is missed is counted."""
 
-from sessions import HANGS_NS, StartCommand, session, trigger
-from targets import StartWorkload, Workload
-
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.loader._records import lib
 from kernel_delay.reporters import text
 from tests.emulation import scaled
+from tests.integration.triggers.sessions import HANGS_NS, StartCommand, session, trigger
+from tests.integration.triggers.targets import StartWorkload, Workload
 
 WINDOWS = scaled(1_000)
 PERIOD_NS = 1_000_000

@@ -3,12 +3,12 @@
 from itertools import islice
 
 import pytest
-from sessions import HANGS_NS, session, trigger
-from targets import Round, StartWorkload
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.model import Sample
 from tests.emulation import scaled
+from tests.integration.triggers.sessions import HANGS_NS, session, trigger
+from tests.integration.triggers.targets import Round, StartWorkload
 
 BATCH = scaled(2_000)  # fewer than the kernel has room for, so that none depends on our speed
 PERIOD_NS = 100_000

@@ -3,12 +3,12 @@
 import platform
 
 import pytest
-from sessions import HANGS_NS, session, trigger
-from targets import StartWorkload
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.probes.kernel_functions import KPROBE_PMU
 from tests.emulation import few, scaled
+from tests.integration.triggers.sessions import HANGS_NS, session, trigger
+from tests.integration.triggers.targets import StartWorkload
 
 SAMPLE_TIME_NS = 5_000_000
 ROUNDS = scaled(800)

@@ -13,8 +13,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from sessions import Command, StartCommand
-from targets import HANGS_S, wait_until
 
 from kernel_delay.probes.kernel_functions import KPROBE_PMU
 from kernel_delay.probes.resolve import resolve
@@ -26,6 +24,8 @@ from tests import ovs_with_usdt
 from tests.debian import DebianError
 from tests.emulation import few, is_emulated, scaled
 from tests.integration.probes.hit_counter import counted, hits
+from tests.integration.triggers.sessions import Command, StartCommand
+from tests.integration.triggers.targets import HANGS_S, wait_until
 
 MODULE = Path("/sys/module/openvswitch")
 MANUAL = Path(__file__).parents[3] / "docs" / "manual.md"

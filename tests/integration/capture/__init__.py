@@ -1,0 +1,1 @@
+"""What is counted of threads in a window, beside what the threads did."""

@@ -1,0 +1,1 @@
+"""Syscall events: each is there, and a storm of them stays bounded."""

@@ -1,0 +1,1 @@
+"""Places for probes in real files, as the tool finds them and as others do."""

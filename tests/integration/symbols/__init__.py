@@ -1,0 +1,1 @@
+"""Stacks and names of real programs, beside what gdb and perf say."""

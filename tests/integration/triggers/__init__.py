@@ -1,0 +1,1 @@
+"""Windows that probes open and close."""

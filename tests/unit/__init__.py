@@ -1,0 +1,1 @@
+"""What needs neither root nor a kernel: pure functions, texts, and fakes."""
