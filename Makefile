@@ -15,10 +15,17 @@ SOURCES := $(shell find src meson.build pyproject.toml README.md LICENSE \
 DIST := dist
 C_SOURCES := $(shell find src tests bench -name '*.[ch]')
 
-.PHONY: build stubs demo test test-host bench lint wheel clean packages-build packages-test packages-bench
+.PHONY: build dev stubs demo test test-host bench lint wheel clean packages-build packages-test packages-bench
 
 ## build: .venv/bin/kernel-delay
 build: .venv/.built
+
+## dev: an editable build: an edit of Python, C or BPF is there at the next start, without make
+dev: packages-test .venv/.python .venv/.extra-test
+	@echo 'dev: compiling; from now on each start compiles what was edited' >&2
+	@rm -f .venv/.built
+	@$(BIN)/pip install --quiet --no-build-isolation --no-deps \
+		--config-settings=build-dir=build/dev --editable .
 
 ## stubs: the types of the extensions, after a change of what these declare
 stubs: build

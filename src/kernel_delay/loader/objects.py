@@ -6,7 +6,7 @@ get it.
 
 import errno
 import itertools
-from pathlib import Path
+from importlib.resources import as_file, files
 
 from kernel_delay.errors import KernelDelayError, PermissionDeniedError, UnavailableError
 from kernel_delay.host.preflight import why_refused
@@ -15,12 +15,12 @@ from kernel_delay.libbpf import BpfError, BpfObject, take_log
 # libbpf puts this above the verifier's log of a program that was refused.
 VERIFIER_LOG = "BEGIN PROG LOAD LOG"
 
-BPF_FOLDER = Path(__file__).parent.parent / "bpf"
-
 
 def open_object(name: str) -> BpfObject:
     """Open `name`.bpf.o; nothing is in the kernel yet."""
-    return BpfObject(BPF_FOLDER / f"{name}.bpf.o")
+    # An editable build has them elsewhere than the modules.
+    with as_file(files("kernel_delay") / "bpf" / f"{name}.bpf.o") as path:
+        return BpfObject(path)
 
 
 def load_object(bpf_object: BpfObject) -> None:
