@@ -52,6 +52,12 @@ def sleep(reason: str, ms: int, syscall: str | None = None, *wakers: Waker) -> S
     return Sleep(reason, syscall, (), False, 10, ms * MS, MS, wakers)  # type: ignore[arg-type]
 
 
+def timed(thread: Thread, **times_ns: int) -> Thread:
+    """The thread, with other times."""
+    assert thread.time is not None
+    return replace(thread, time=replace(thread.time, **times_ns))
+
+
 def found(name: str, judged: Sample) -> Finding:
     (finding,) = [finding for finding in judge(judged).verdict if finding.rule == name]
     return finding
@@ -359,7 +365,7 @@ def test_user_work_acquits_the_kernel_only_if_nothing_speaks_against_it() -> Non
         sample(replace(BUSY, steal_ns=None)),
         replace(sample(BUSY), lost=Lost(missed_events=1)),
         replace(sample(BUSY), lost=Lost(map_entries=1)),
-        sample(replace(BUSY, time=replace(BUSY.time, unaccounted_ns=1))),
+        sample(timed(BUSY, unaccounted_ns=1)),
     ]
     for judged in against:
         assert "not to blame" not in found("user_work", judged).text
@@ -378,7 +384,7 @@ def test_user_time_that_the_kernel_calls_its_own_is_not_the_programs() -> None:
 
 
 def test_a_pmd_that_spins_by_design_is_no_finding() -> None:
-    pmd = replace(BUSY, name="pmd-c01/id:6", time=replace(BUSY.time, user_ns=500 * MS))
+    pmd = replace(timed(BUSY, user_ns=500 * MS), name="pmd-c01/id:6")
     assert rules_found(sample(pmd)) == []
 
 
