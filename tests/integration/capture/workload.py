@@ -110,8 +110,14 @@ class Workload:
         found: list[dict[int, SchedStat]] = [{}]
 
         def all_sleep_and_none_ran() -> bool:
-            found.append({tid: self._schedstat(tid) for tid in self.tids()})
-            sleep = all(self.state(tid) == "S" for tid in found[-1])
+            tids = self.tids()
+            try:
+                found.append({tid: self._schedstat(tid) for tid in tids})
+                sleep = all(self.state(tid) == "S" for tid in tids)
+            except (FileNotFoundError, ProcessLookupError):
+                # A thread can be joined before it is gone (kernel/fork.c:mm_release(), 7.2),
+                # and this one went since it was listed.
+                return False
             return sleep and found[-1] == found[-2]
 
         wait_until(all_sleep_and_none_ran, every_s=0.02)
