@@ -15,7 +15,8 @@ SOURCES := $(shell find src meson.build pyproject.toml README.md LICENSE \
 DIST := dist
 C_SOURCES := $(shell find src tests bench -name '*.[ch]')
 
-.PHONY: build dev stubs demo test test-host bench lint wheel clean packages-build packages-test packages-bench
+.PHONY: build dev stubs demo test test-host bench lint wheel clean packages-build \
+	packages-test packages-wheel packages-bench
 
 ## build: .venv/bin/kernel-delay
 build: .venv/.built
@@ -39,7 +40,7 @@ demo: build
 test: test-host
 
 ## test-host: the tests on this machine's kernel; PYTEST_ARGS narrows it down
-test-host: build packages-test .venv/.extra-test .venv/.extra-wheel
+test-host: build packages-test packages-wheel .venv/.extra-test .venv/.extra-wheel
 	@ovs=$$(setup/openvswitch.sh); \
 	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(PYTEST_ARGS)
 
@@ -56,16 +57,13 @@ lint: packages-test .venv/.extra-test
 
 ## wheel: a wheel in $(DIST), with the libraries it needs inside
 wheel: build .venv/.extra-wheel
-	@echo 'wheel: building' >&2
-	@rm -rf build/wheel
-	@$(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheel .
-	@$(BIN)/auditwheel repair --wheel-dir $(DIST) build/wheel/*.whl
+	@setup/wheel.sh $(DIST)
 
 ## clean: as from a fresh clone; caches outside the tree remain
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-packages-build packages-test: packages-%:
+packages-build packages-test packages-wheel: packages-%:
 	@setup/debian-packages.sh setup/packages-$*.txt
 
 # Whom the bench compares with: it tells who is not there.

@@ -5,13 +5,14 @@ A `Suite` has an apt configuration of its own in the cache. It takes the mirror
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cache import cache_dir
+from tests.cache import cache_dir, locked
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 LISTS_MAX_AGE_S = 24 * 3600
@@ -95,6 +96,27 @@ class Suite:
     def _apt(self, *command: str, cwd: Path | None = None) -> str:
         environment = {**os.environ, "APT_CONFIG": str(self._directory / "apt.conf")}
         return _output(list(command), environment, cwd)
+
+
+def bare_root(suite: str, *packages: str) -> Path:
+    """A root directory of the suite in the cache: the essential packages and these, no more.
+
+    It is unpacked once, by mmdebstrap, and not to be changed.
+    """
+    root = cache_dir() / "roots" / "-".join((suite, *packages))
+    done = root.with_name(root.name + ".done")
+    with locked("roots"):
+        if not done.exists():
+            shutil.rmtree(root, ignore_errors=True)
+            root.parent.mkdir(exist_ok=True)
+            command = ["mmdebstrap", "--quiet", "--variant=essential"]
+            command += [f"--include={','.join(packages)}", f"--keyring={KEYRING}"]
+            command += ['--aptopt=APT::Install-Recommends "false"']
+            # A mirror may lag behind; Debian's signature still counts.
+            command += ['--aptopt=Acquire::Check-Valid-Until "false"']
+            _output([*command, suite, str(root), mirror()], None, None)
+            done.touch()
+    return root
 
 
 def mirror() -> str:

@@ -1,14 +1,15 @@
 """The wheel carries all it needs: it measures on a machine without clang and libbpf."""
 
-import importlib.util
 import json
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.debian import bare_root
 
 # Runs its arguments where /usr has neither the libraries nor the compiler: the files are gone
 # from an overlay that only this process and its children see.
@@ -21,6 +22,25 @@ mount -t overlay overlay -o "lowerdir=/usr,upperdir=$scratch/upper,workdir=$scra
 rm -f /usr/lib/*/lib{bpf,elf,dw,seccomp}[-.]* /usr/bin/*{clang,llvm}*
 rm -rf /usr/lib/llvm-* /usr/include
 exec "$@"
+"""
+
+# Installs the wheel in the root $2 from the folder of packages $3, and runs the rest there.
+IN_ROOT = r"""
+set -euo pipefail
+scratch=$1 root=$2 folder=$3; shift 3
+mount -t tmpfs tmpfs "$scratch"
+mkdir "$scratch/upper" "$scratch/work" "$scratch/root"
+mount -t overlay overlay -o "lowerdir=$root,upperdir=$scratch/upper,workdir=$scratch/work" \
+    "$scratch/root"
+cd "$scratch/root"
+mkdir packages
+mount --bind "$folder" packages
+for directory in proc sys dev; do mount --rbind "/$directory" "$directory"; done
+exec chroot . env -i PATH=/venv/bin:/usr/bin:/usr/sbin HOME=/root sh -euc '
+    python3 -m venv /venv
+    pip install --quiet --no-index --find-links /packages kernel-delay
+    exec "$@"
+' in-root "$@"
 """
 LIBRARIES = ("libbpf.so.1", "libdw.so.1", "libelf.so.1", "libseccomp.so.2")
 
@@ -37,17 +57,21 @@ def bare_machine(root_user: None, tmp_path_factory: pytest.TempPathFactory) -> l
 
 
 @pytest.fixture(scope="module")
-def installed(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the commands in a new virtual environment with only the wheel in it."""
-    if importlib.util.find_spec("auditwheel") is None:
-        pytest.skip("auditwheel is not installed")
+def wheel(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, as `make wheel` builds it."""
     folder = tmp_path_factory.mktemp("wheel")
     # Not those of a make that runs the tests.
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     subprocess.run(["make", "wheel", f"DIST={folder}"], cwd=project, env=clean, check=True)
     (wheel,) = folder.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
-    commands = folder / "venv" / "bin"
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path) -> Path:
+    """The folder of the commands in a new virtual environment with only the wheel in it."""
+    subprocess.run([sys.executable, "-m", "venv", wheel.parent / "venv"], check=True)
+    commands = wheel.parent / "venv" / "bin"
     subprocess.run([commands / "pip", "install", "--quiet", wheel], check=True)
     return commands
 
@@ -103,3 +127,44 @@ for line in open("/proc/self/maps"):
     for name in ("libbpf", "libelf", "libseccomp"):
         ours = {file for file in files if file.name.startswith((f"{name}-", f"{name}."))}
         assert {file.parent.name for file in ours} == {"kernel_delay.libs"}, ours
+
+
+def test_one_wheel_serves_every_python_and_the_glibc_of_rhel_9(wheel: Path) -> None:
+    assert wheel.stem.split("-")[2:] == ["cp311", "abi3", f"manylinux_2_34_{platform.machine()}"]
+
+
+@pytest.fixture(params=["bookworm", "trixie", "unstable"])
+def in_bare_root(
+    request: pytest.FixtureRequest, root_user: None, wheel: Path, tmp_path: Path
+) -> list[str]:
+    """What a command is prefixed with to run in a root with the wheel, pip, and no more.
+
+    The wheel's dependencies are fetched here, by the pip that is set up for it.
+    """
+    root = bare_root(request.param, "python3-venv")
+    version = next((root / "usr/bin").glob("python3.[0-9]*")).name.removeprefix("python")
+    packages = tmp_path / "packages"
+    platforms = [f"--platform=manylinux_2_{minor}_{platform.machine()}" for minor in (34, 28, 17)]
+    fetch = [sys.executable, "-m", "pip", "download", "--quiet", f"--dest={packages}"]
+    fetch += [f"--python-version={version}", "--only-binary=:all:", *platforms, str(wheel)]
+    subprocess.run(fetch, check=True)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    script = ["unshare", "--mount", "--", "bash", "-c", IN_ROOT, "bare"]
+    return [*script, str(scratch), str(root), str(packages)]
+
+
+def test_it_measures_in_a_bare_root_of_each_debian(in_bare_root: list[str], sleeper: int) -> None:
+    both = """
+        command -v gcc clang && exit 1
+        kernel-delay check --pid "$1" >&2
+        exec kernel-delay --pid "$1" --json -
+    """
+    command = [*in_bare_root, "sh", "-euc", both, "measure", str(sleeper)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "A capture can run." in done.stderr
+    sample = json.loads(done.stdout)
+    assert sample["target"]["pid"] == sleeper
+    (thread,) = sample["threads"]
+    assert "clock_nanosleep" in {syscall["name"] for syscall in thread["syscalls"]}
