@@ -91,3 +91,15 @@ def test_a_process_that_is_not_there_is_an_error(root_user: None) -> None:
     done = commands.run("check", "--pid", "4194303")
     assert done.returncode == os.EX_NOINPUT
     assert "no process 4194303" in done.stderr
+
+
+def test_root_is_told_which_capability_it_lacks_to_look_at_a_process(root_user: None) -> None:
+    within = ("setpriv", "--bounding-set=-sys_ptrace")
+    done = commands.run("probes", "--pid", os.getpid(), within=within)
+    assert done.returncode == os.EX_NOPERM
+    assert "root has no CAP_SYS_PTRACE here" in done.stderr
+    assert "run as root:" not in done.stderr
+    found = commands.run("check", "--json", "--pid", os.getpid(), within=within)
+    (binary,) = json.loads(found.stdout)["process"]
+    assert "CAP_SYS_PTRACE" in binary["detail"]
+    assert binary["remedy"] is None

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.debian import bare_root
 
 # Runs its arguments where /usr has neither the libraries nor the compiler: the files are gone

@@ -9,6 +9,7 @@ BTF = Path("/sys/kernel/btf/vmlinux")
 LOCKDOWN = Path("/sys/kernel/security/lockdown")
 
 # include/uapi/linux/capability.h (6.18)
+CAP_SYS_PTRACE = 19
 CAP_SYS_ADMIN = 21
 NEEDED_CAPABILITIES = (("CAP_PERFMON", 38), ("CAP_BPF", 39))
 
@@ -55,6 +56,23 @@ def missing_capabilities(cap_eff: str) -> tuple[str, ...]:
     if held >> CAP_SYS_ADMIN & 1:
         return ()
     return tuple(name for name, bit in NEEDED_CAPABILITIES if not held >> bit & 1)
+
+
+def may_not_look_at(what: str) -> PermissionDeniedError:
+    """The error for a process, or what /proc has of it, that this user may not look at.
+
+    The rule is ptrace(2)'s, "Ptrace access mode checking".
+    """
+    if os.geteuid() != 0:
+        remedy = "run as root or with CAP_SYS_PTRACE"
+    elif not int(process_status("CapEff"), 16) >> CAP_SYS_PTRACE & 1:
+        remedy = (
+            "root has no CAP_SYS_PTRACE here, as in a container, and the process has more"
+            f" capabilities: run as the machine's root, in a container with {CONTAINER_OPTIONS}"
+        )
+    else:
+        remedy = "a security module (SELinux, AppArmor, Landlock) guards it, also from root"
+    return PermissionDeniedError(f"may not look at {what}: {remedy}")
 
 
 def why_refused() -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from kernel_delay.errors import NoInputError, UnavailableError, UsageError
+from kernel_delay.host.preflight import may_not_look_at
 
 DEFAULT_COMM = "ovs-vswitchd"
 
@@ -78,6 +79,37 @@ def pid_namespace() -> PidNamespace:
     return "first" if inode == PROC_PID_INIT_INO else "inner"
 
 
+def living_thread(pid: int) -> int | None:
+    """The id of a thread of process `pid` that still runs, the first while that does; or None.
+
+    The first may end by itself (pthread_exit(3) in main). Then its /proc/PID
+    has no maps, exe, root and namespaces any more, and perf_event_open(2)
+    takes it for gone. /proc/TID of each other thread has them all; below
+    /proc/PID/task map_files is missing.
+    """
+    for tid in sorted(_numbers_in(PROC / str(pid) / "task"), key=lambda tid: (tid != pid, tid)):
+        try:
+            if _stat(tid).state not in "ZX":
+                return tid
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return None
+
+
+def network_inode(pid: int) -> int:
+    """The inode of the network namespace of process `pid`: /proc/PID/ns/net's.
+
+    Raises NoInputError when it has exited, PermissionDeniedError when this user
+    may not look at it.
+    """
+    try:
+        return os.stat(PROC / str(living_thread(pid) or pid) / "ns/net").st_ino
+    except PermissionError:
+        raise may_not_look_at(f"the namespaces of process {pid}") from None
+    except (FileNotFoundError, ProcessLookupError):
+        raise NoInputError(f"process {pid} has exited: nothing to measure") from None
+
+
 def thread_count(pid: int) -> int:
     """How many threads process `pid` has; 0 when it is gone."""
     return sum(1 for _ in _numbers_in(PROC / str(pid) / "task"))
@@ -89,12 +121,13 @@ def _examine(pid: int) -> ProcessTarget:
         name = _comm(PROC / str(pid))
         raise UnavailableError(f"{pid} is the kernel thread {name}; only processes can be measured")
     process = _thread_group(pid)
-    if _has_exited(process):
+    thread = living_thread(process)
+    if thread is None:
         raise NoInputError(f"process {process} has exited; its parent has yet to collect it")
     note = None
     if process != pid:
         note = f"{pid} is a thread of process {process}: measuring process {process}"
-    return ProcessTarget(process, _comm(PROC / str(process)), _exe(process), note)
+    return ProcessTarget(process, _comm(PROC / str(process)), _exe(thread), note)
 
 
 def _only_process_named(comm: str) -> int:
@@ -119,15 +152,10 @@ def _processes_named(comm: str) -> Iterator[int]:
     """
     for pid in _numbers_in(PROC):
         try:
-            if _comm(PROC / str(pid)) == comm and not _has_exited(pid):
+            if _comm(PROC / str(pid)) == comm and living_thread(pid) is not None:
                 yield pid
         except (FileNotFoundError, ProcessLookupError):
             continue
-
-
-def _has_exited(pid: int) -> bool:
-    # The leader alone may be gone (pthread_exit in main) while the process lives.
-    return _stat(pid).state in "ZX" and list(_numbers_in(PROC / str(pid) / "task")) == [pid]
 
 
 def _thread_group(tid: int) -> int:

@@ -5,9 +5,10 @@ from kernel_delay.libbpf.features import has_map_type
 from kernel_delay.libbpf.log import start_log, take_log
 from kernel_delay.libbpf.maps import Map, Notices, Records
 from kernel_delay.libbpf.object import BpfObject
-from kernel_delay.libbpf.programs import Link, Program
+from kernel_delay.libbpf.programs import EVERY_PROCESS, Link, Program
 
 __all__ = [
+    "EVERY_PROCESS",
     "BpfError",
     "BpfObject",
     "Link",

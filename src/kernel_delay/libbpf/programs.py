@@ -10,6 +10,8 @@ from kernel_delay.libbpf.owned import Owned
 if TYPE_CHECKING:
     from kernel_delay.libbpf._libbpf import BpfLinkPointer, BpfProgramPointer
 
+EVERY_PROCESS = -1
+
 
 class Link:
     """A program's attachment, until close()."""
@@ -73,7 +75,7 @@ class Program:
         return _link(link, f"attaching {self.name} to {path}+{offset:#x}")
 
     def attach_usdt(self, pid: int, path: str, provider: str, name: str) -> Link:
-        """Attach to all places of a USDT probe in a file, for the process `pid` only.
+        """Attach to all places of a USDT probe in a file, for `pid` only or for EVERY_PROCESS.
 
         The program reads the probe's arguments with libbpf's bpf_usdt_arg().
         """

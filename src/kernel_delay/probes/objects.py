@@ -12,7 +12,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kernel_delay.errors import NoInputError, PermissionDeniedError
+from kernel_delay.errors import NoInputError
+from kernel_delay.host.preflight import may_not_look_at
+from kernel_delay.host.target import living_thread
 from kernel_delay.probes.hint import hint
 from kernel_delay.probes.usdt import UsdtProbes, read_usdt_probes
 from kernel_delay.symbols.closest import closest_names
@@ -71,16 +73,15 @@ def process_objects(pid: int) -> tuple[ProbedObject, ...]:
     Raises NoInputError if it has exited, PermissionDeniedError if this user
     may not look at it.
     """
-    process = Path(f"/proc/{pid}")
+    # The first thread may have ended, and with it what /proc/PID has.
+    process = Path(f"/proc/{living_thread(pid) or pid}")
     try:
         executable = _executable(process)
         mappings = read_mappings(process)
     except PermissionError as error:
-        raise PermissionDeniedError(
-            f"may not read the mappings of process {pid}: run as root or with CAP_SYS_PTRACE"
-        ) from error
+        raise may_not_look_at(f"the mappings of process {pid}") from error
     except (FileNotFoundError, ProcessLookupError):
-        raise NoInputError(f"process {pid} has exited or is a kernel thread") from None
+        raise NoInputError(f"process {pid} has exited or has no memory of its own") from None
     files = {(m.device, m.inode): m for m in mappings if m.executable and m.inode}
     libraries = (_library(process, mapping) for mapping in files.values())
     return executable, *(

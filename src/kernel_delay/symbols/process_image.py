@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kernel_delay.errors import NoInputError, PermissionDeniedError, UnavailableError
+from kernel_delay.errors import NoInputError, UnavailableError
+from kernel_delay.host.preflight import may_not_look_at
 from kernel_delay.symbols.mappings import Mapping, read_mappings
 from kernel_delay.symbols.object_files import ObjectFile, ObjectOpener
 
@@ -48,9 +49,7 @@ class ProcessImage:
                 self._merge(opener)
                 self.latest = opener.mappings
         except PermissionError as error:
-            raise PermissionDeniedError(
-                f"may not read process {self.pid}: run as root or with CAP_SYS_PTRACE"
-            ) from error
+            raise may_not_look_at(f"process {self.pid}") from error
         except (FileNotFoundError, ProcessLookupError):
             return False
         except OSError as error:

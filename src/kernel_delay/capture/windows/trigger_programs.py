@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kernel_delay.capture.plan import TriggerPoints, WindowPlan
 from kernel_delay.errors import KernelDelayError, UnavailableError
+from kernel_delay.host.target import living_thread
 from kernel_delay.libbpf import BpfError, BpfObject, Link, Program
 from kernel_delay.probes.attach_points import AttachPoint, KernelProbe, Tracepoint, UserProbe
 
@@ -58,8 +59,10 @@ def _program_name(edge: str, point: AttachPoint) -> str:
 def _attach(program: Program, pid: int, point: AttachPoint) -> Link:
     match point:
         case UserProbe():
+            # perf_event_open(2) takes no thread that has ended, as the first may have; the
+            # probe is for all threads that have the same memory.
             return program.attach_uprobe(
-                pid,
+                living_thread(pid) or pid,
                 point.path,
                 point.file_offset,
                 is_return=point.is_return,

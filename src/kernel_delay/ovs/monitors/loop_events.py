@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from kernel_delay.host.target import living_thread
 from kernel_delay.libbpf import BpfError
 from kernel_delay.loader.objects import refusal
 from kernel_delay.ovs.bridge_loop import LoopEvent, Probe
@@ -64,7 +65,7 @@ class LoopEvents:
     def _attach(self, program: str, place: UserProbe) -> None:
         self._programs.attach(
             lambda program: program.attach_uprobe(
-                self._pid,
+                living_thread(self._pid) or self._pid,
                 place.path,
                 place.file_offset,
                 is_return=False,

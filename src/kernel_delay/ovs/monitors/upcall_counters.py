@@ -1,12 +1,12 @@
 """The upcalls of the kernel's datapath, counted in each window: upcall_statistics.bpf.c."""
 
 import errno
-import os
 from collections import defaultdict
 from contextlib import ExitStack
 
 from kernel_delay.capture.programs import Programs
 from kernel_delay.errors import UnavailableError
+from kernel_delay.host.target import network_inode
 from kernel_delay.libbpf import BpfError
 from kernel_delay.loader._records import lib as shared
 from kernel_delay.loader.objects import load_object, open_object, refusal
@@ -40,7 +40,7 @@ class UpcallCounters:
             bpf_object = failing.enter_context(open_object("upcall_statistics"))
             initial = bpf_object.map(".rodata.upcalls").initial_values()
             options = ffi.cast("struct upcall_options *", initial)
-            options.network_inode = os.stat(f"/proc/{pid}/ns/net").st_ino
+            options.network_inode = network_inode(pid)
             programs.share_windows(bpf_object)
             load_object(bpf_object)
             memory = bpf_object.map(".data.upcalls").mmap()

@@ -1,6 +1,5 @@
 """The events of upcalls, as upcall.bpf.c sees them."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from types import MappingProxyType, TracebackType
@@ -9,7 +8,8 @@ from typing import Self
 from msgspec import Struct
 
 from kernel_delay.errors import NoInputError
-from kernel_delay.libbpf import BpfError
+from kernel_delay.host.target import living_thread, network_inode
+from kernel_delay.libbpf import EVERY_PROCESS, BpfError
 from kernel_delay.loader.objects import refusal
 from kernel_delay.ovs.monitors._ovs_records import lib
 from kernel_delay.ovs.monitors.datapath_module import why_no_datapath
@@ -100,7 +100,7 @@ class UpcallEvents:
             for program in programs.object.programs():
                 program.autoload = program.name in wanted
             options = programs.options
-            options.network_inode = os.stat(f"/proc/{self._pid}/ns/net").st_ino
+            options.network_inode = network_inode(self._pid)
             options.packet_bytes = room(self._plan.packet_bytes)
             options.key_bytes = room(self._plan.key_bytes)
             options.report_sent = self._plan.whole_trip
@@ -177,8 +177,11 @@ class UpcallEvents:
 
     def _attach_usdt(self, program: str, path: str) -> None:
         probe = USDT_PROBES[program]
+        # Without its first thread, the kernel may not find the process's memory (uprobe_multi
+        # links, which libbpf takes where it can): then all processes, the program knows its own.
+        pid = self._pid if living_thread(self._pid) == self._pid else EVERY_PROCESS
         self._programs.attach(
-            lambda program: program.attach_usdt(self._pid, path, probe.provider, probe.probe),
+            lambda program: program.attach_usdt(pid, path, probe.provider, probe.probe),
             program,
         )
 
