@@ -5,13 +5,20 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NoReturn
 
 from kernel_delay import commands
 from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND
 from kernel_delay.commands.options import arguments
-from kernel_delay.errors import KernelDelayError, UnavailableError, UsageError
+from kernel_delay.errors import (
+    KernelDelayError,
+    UnavailableError,
+    UsageError,
+    naming,
+    raise_descriptors,
+    too_few_descriptors,
+)
 from kernel_delay.reporters.messages import tell
 
 PROGRAM = "kernel-delay"
@@ -41,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except OSError as error:
+        if too_few_descriptors(error):
+            return _fail(raise_descriptors(), os.EX_UNAVAILABLE, args)
         _discard_output()
         where = error.filename or "input or output"
         return _fail(f"{where}: {error.strerror or error}", os.EX_IOERR, args)
@@ -82,8 +91,19 @@ def _split_command(argv: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     if not argv or argv[0].startswith("-"):
         return None, argv
     if argv[0] not in COMMANDS:
-        raise UsageError(f"there is no command {argv[0]!r}; there are: {', '.join(COMMANDS)}")
+        raise UsageError(
+            f"there is no command {argv[0]!r}{_likely(argv[:1], COMMANDS)};"
+            f" there are: {', '.join(COMMANDS)}"
+        )
     return argv[0], argv[1:]
+
+
+def _likely(given: Iterable[str], names: Collection[str]) -> str:
+    """Which of `names` was probably meant by what was given and is none, to be put behind it."""
+    from difflib import get_close_matches
+
+    closest = [match for word in given for match in get_close_matches(word, names, n=1)]
+    return f" (did you mean {', '.join(closest)}?)" if closest else ""
 
 
 def _list_of_commands() -> str:
@@ -96,12 +116,21 @@ def _list_of_commands() -> str:
 class _Parser(argparse.ArgumentParser):
     """An ArgumentParser whose errors are UsageErrors: one line, exit code EX_USAGE."""
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        namespace, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            given = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+            likely = _likely(given, self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{likely}")
+        return namespace
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
 
     def print_help(self, file: Any = None) -> None:
         # argparse's own leaves write errors out.
-        print(self.format_help(), end="", file=file)
+        with naming("standard output"):
+            print(self.format_help(), end="", file=file)
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         _flush()
@@ -138,7 +167,8 @@ def _let_every_character_print() -> None:
 def _flush() -> None:
     """Meet a write error here, where it can be told, not at the interpreter's exit."""
     if sys.stdout is not None:  # None if the descriptor was closed from the start
-        sys.stdout.flush()
+        with naming("standard output"):
+            sys.stdout.flush()
 
 
 def _discard_output() -> None:

@@ -4,7 +4,11 @@ The codes are those of sysexits.h (see sysexits(3head)); `cli.py` is the one
 place that prints the line and exits with the code.
 """
 
+import errno
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class KernelDelayError(Exception):
@@ -56,3 +60,25 @@ class TimeoutExpiredError(KernelDelayError):
     """What was waited for did not come in time."""
 
     exit_code = os.EX_TEMPFAIL
+
+
+def too_few_descriptors(error: OSError) -> bool:
+    """Whether this process, or the machine, may open no more files."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def raise_descriptors() -> str:
+    """What to tell the user of that."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return f"too few file descriptors: raise `ulimit -n`, which is {soft} now"
+
+
+@contextmanager
+def naming(output: str) -> Iterator[None]:
+    """Have an error of writing within say which output it was, where it does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = output
+        raise

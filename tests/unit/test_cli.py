@@ -17,6 +17,7 @@ from kernel_delay import cli, commands
 from kernel_delay.commands import capture
 from kernel_delay.errors import OutputError, TimeoutExpiredError
 from kernel_delay.reporters import json, text
+from tests.unit.event_samples import WITH_EVENTS
 from tests.unit.samples import EVERYTHING, REVALIDATOR, bare_sample
 
 COMMAND = [sys.executable, "-m", "kernel_delay"]
@@ -43,20 +44,24 @@ def assert_one_line(stderr: str, *parts: str) -> None:
         (["-p", "4194304"], ["--pid", "at most"]),
         (["--pid"], ["--pid", "argument"]),
         (["--sample-time", "0"], ["--sample-time", "more than 0"]),
-        (["--sample-time", "-1"], ["--sample-time", "'-1'"]),
+        (["--sample-time", "-1"], ["--sample-time", "more than 0 and at most 604,800", "'-1'"]),
         (["--sample-time", "nan"], ["--sample-time", "'nan'"]),
         (["--sample-time", "1e12"], ["--sample-time", "604,800"]),
         (["--sample-time", "half"], ["--sample-time", "number of seconds"]),
         (["--sample-interval", "-0.1"], ["--sample-interval"]),
+        (["--sample-count", "9" * 23], ["--sample-count", "at most 1,000,000,000"]),
         (["--sample-count", "0"], ["--sample-count", "at least 1"]),
         (["--sample-count", "1.5"], ["--sample-count", "whole number"]),
         (["--buffer-page-count", "0"], ["--buffer-page-count", "at least 1"]),
         (["--buffer-page-count", "99999999"], ["--buffer-page-count", "at most"]),
         (["--debug", "much"], ["--debug", "whole number"]),
-        (["--pids", "1"], ["--pids"]),
-        (["--sample-cou", "1"], ["--sample-cou"]),
+        (["--pids", "1"], ["--pids", "(did you mean --pid?)"]),
+        (["--sample-cou=1"], ["--sample-cou=1", "(did you mean --sample-count?)"]),
+        (["probes", "--tracepoint", "*"], ["(did you mean --tracepoints?)", "probes --help"]),
         (["capture", "extra"], ["extra", "kernel-delay capture --help"]),
-        (["catpure"], ["'catpure'", "capture"]),
+        (["catpure"], ["'catpure' (did you mean capture?)"]),
+        (["upcall-mon"], ["'upcall-mon' (did you mean upcall-monitor?)"]),
+        (["ovs-vswitchd"], ["no command 'ovs-vswitchd';"]),
         (["--pid", "a\nb\x1b[31m"], ["\\n", "\\x1b"]),
     ],
 )
@@ -190,7 +195,7 @@ def test_full_disk_is_one_line(unbuffered: str) -> None:
     with open("/dev/full", "w") as full:
         result = help_to(full.fileno(), unbuffered)
     assert result.returncode == os.EX_IOERR
-    assert_one_line(result.stderr, "No space left on device")
+    assert_one_line(result.stderr, "standard output: No space left on device")
 
 
 def raise_from_command(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
@@ -272,6 +277,19 @@ def test_each_sample_is_in_the_file_when_it_was_taken(tmp_path: Path) -> None:
         for report in capture.open_reports(str(file), None, stack):
             report(EVERYTHING)
         assert file.read_text() == json.render(EVERYTHING)
+
+
+@pytest.mark.parametrize("is_folded", [False, True])
+def test_a_full_disk_is_told_with_the_name_of_the_file(is_folded: bool) -> None:
+    json_file, folded_file = (None, "/dev/full") if is_folded else ("/dev/full", None)
+
+    def report_to_it() -> None:
+        with ExitStack() as stack:
+            for report in capture.open_reports(json_file, folded_file, stack):
+                report(WITH_EVENTS)
+
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        report_to_it()
 
 
 def test_json_file_that_cannot_be_made(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from kernel_delay.commands.options import accounting as accounting_options
 from kernel_delay.commands.options import events as event_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import windows as window_options
-from kernel_delay.errors import OutputError
+from kernel_delay.errors import OutputError, naming
 from kernel_delay.reporters.messages import tell
 from kernel_delay.reporters.progress import stack_progress
 
@@ -119,7 +119,13 @@ def _open(path: str, stack: ExitStack) -> TextIO:
         file = open(path, "w", encoding="utf-8")  # noqa: SIM115 (the stack closes it)
     except OSError as error:
         raise OutputError(f"can't write {path}: {error.strerror}") from None
-    return stack.enter_context(file)
+    stack.callback(_close, file, path)
+    return file
+
+
+def _close(file: TextIO, path: str) -> None:
+    with naming(path):
+        file.close()
 
 
 def _stdout() -> TextIO:
@@ -159,5 +165,6 @@ def _folded_report(file: TextIO) -> Report:
 
 def _write(file: TextIO, chunks: Iterable[str]) -> None:
     """Write and flush: what reads a pipe has each sample when it was taken."""
-    file.writelines(chunks)
-    file.flush()
+    with naming("standard output" if file is sys.stdout else file.name):
+        file.writelines(chunks)
+        file.flush()

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-b",
         "--histogram-buckets",
-        type=arguments.count,
+        type=arguments.bucket_count,
         default=20,
         metavar="N",
         help="buckets of each histogram (default: %(default)s)",

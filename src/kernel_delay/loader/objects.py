@@ -8,7 +8,13 @@ import errno
 import itertools
 from importlib.resources import as_file, files
 
-from kernel_delay.errors import KernelDelayError, PermissionDeniedError, UnavailableError
+from kernel_delay.errors import (
+    KernelDelayError,
+    PermissionDeniedError,
+    UnavailableError,
+    raise_descriptors,
+    too_few_descriptors,
+)
 from kernel_delay.host.preflight import why_refused
 from kernel_delay.libbpf import BpfError, BpfObject, take_log
 
@@ -48,6 +54,8 @@ def is_loadable(name: str) -> bool:
 def refusal(error: BpfError) -> KernelDelayError:
     """Return what to tell the user of an error of libbpf's or the kernel's."""
     log = take_log()
+    if too_few_descriptors(error):
+        return UnavailableError(raise_descriptors())
     # The verifier, too, says no with EACCES, but it has a log.
     if error.errno in (errno.EPERM, errno.EACCES) and VERIFIER_LOG not in log:
         return PermissionDeniedError(

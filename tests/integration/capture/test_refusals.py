@@ -43,6 +43,13 @@ def test_no_pid_is_taken_from_another_namespaces_proc() -> None:
     assert "/proc is of another PID namespace" in line
 
 
+@pytest.mark.usefixtures("measurable")
+def test_too_few_descriptors_are_told_as_such() -> None:
+    line = refused("sh", "-c", 'ulimit -n 30; exec "$@"', "limited", status=os.EX_UNAVAILABLE)
+
+    assert line == "kernel-delay: too few file descriptors: raise `ulimit -n`, which is 30 now"
+
+
 def test_a_memory_lock_limit_of_nothing_is_no_error(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:

@@ -76,7 +76,7 @@ def test_it_is_refused(
         (["--start-trigger", "up:round_work", "--trigger-delta", "1"], ONE_EDGE),
         (["--stop-trigger", "up:round_work", "--trigger-thread", "same"], ONE_EDGE),
         (["--timeout", "1"], "--timeout needs --start-trigger or --stop-trigger"),
-        (["--start-trigger", "up:round_work", "--timeout", "0"], "more than 0 seconds"),
+        (["--start-trigger", "up:round_work", "--timeout", "0"], "more than 0 and at most"),
         (["--trigger-delta", "-1"], "at least 0"),
         (["--trigger-thread", "other"], "invalid choice"),
     ],

@@ -10,6 +10,9 @@ from decimal import Decimal, InvalidOperation
 
 NS_PER_S = 1_000_000_000
 
+HIGHEST_COUNT = 1_000_000_000
+"""More of anything is never reached: a billion samples, of a millisecond each, take eleven days."""
+
 LONGEST_S = 7 * 24 * 3600
 """A week. Longer is taken for a slip, as of nanoseconds given for seconds."""
 
@@ -20,11 +23,14 @@ RING_BUFFER_MAX_BYTES = 1 << 31
 """The largest power of two that fits the u32 in which bpf(2) takes a map's size."""
 
 
+HIGHEST_DEBUG_LEVEL = 2
+
 STACK_PAGE = 4096
 STACK_BYTES_MAX = 262144
 """Of bpf/records.h: a stack is copied by pages of 4 KiB, and up to 256 KiB of it."""
 
 MOST_STACKS = 1_000_000
+MOST_BUCKETS = 1000
 
 CAPTURED_MIN, CAPTURED_MAX = 64, 2048
 """Of a packet or flow key, in bytes. Less would not hold the fields that upcalls are told by."""
@@ -37,12 +43,12 @@ def process_id(text: str) -> int:
 
 def debug_level(text: str) -> int:
     """How much of libbpf's log is wanted."""
-    return _integer(text, lowest=0)
+    return _integer(text, lowest=0, highest=HIGHEST_DEBUG_LEVEL)
 
 
 def count(text: str) -> int:
     """How many of something that there must be one of."""
-    return _integer(text, lowest=1)
+    return _integer(text, lowest=1, highest=HIGHEST_COUNT)
 
 
 def buffer_pages(text: str) -> int:
@@ -53,20 +59,30 @@ def buffer_pages(text: str) -> int:
 
 def duration_ns(text: str) -> int:
     """Seconds that must be more than none, as nanoseconds."""
-    duration = pause_ns(text)
-    if duration == 0:
-        raise ArgumentTypeError(f"must be more than 0 seconds, not {text!r}")
+    duration = _ns(text)
+    if duration is None or duration == 0:
+        raise ArgumentTypeError(
+            f"must be more than 0 and at most {LONGEST_S:,} seconds, not {text!r}"
+        )
     return duration
 
 
 def pause_ns(text: str) -> int:
-    """Seconds, 0 allowed, as nanoseconds; what is below a nanosecond is dropped."""
+    """Seconds, 0 allowed, as nanoseconds."""
+    pause = _ns(text)
+    if pause is None:
+        raise ArgumentTypeError(f"must be from 0 to {LONGEST_S:,} seconds, not {text!r}")
+    return pause
+
+
+def _ns(text: str) -> int | None:
+    """Seconds as nanoseconds, what is below one dropped; None if negative or too long."""
     try:
         seconds = Decimal(text)
     except InvalidOperation:
         raise ArgumentTypeError(f"must be a number of seconds, not {text!r}") from None
     if not seconds.is_finite() or not 0 <= seconds <= LONGEST_S:
-        raise ArgumentTypeError(f"must be from 0 to {LONGEST_S:,} seconds, not {text!r}")
+        return None
     return int(seconds * NS_PER_S)
 
 
@@ -78,6 +94,11 @@ def nanoseconds(text: str) -> int:
 def stack_count(text: str) -> int:
     """How many different stacks to keep."""
     return _integer(text, lowest=0, highest=MOST_STACKS)
+
+
+def bucket_count(text: str) -> int:
+    """How many buckets a histogram has."""
+    return _integer(text, lowest=1, highest=MOST_BUCKETS)
 
 
 def stack_bytes(text: str) -> int:
