@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,17 @@ def pytest_configure() -> None:
     does then all that this starts.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many tests were skipped for which reason, the most first."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    # A report of a skip has the place and "Skipped: REASON".
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        terminalreporter.section(f"{len(skipped)} skipped, by reason")
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"{count:5}  {' '.join(reason.split())}")
 
 
 @pytest.fixture(scope="session")

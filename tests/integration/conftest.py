@@ -11,7 +11,6 @@ from lab.binaries import Binaries
 from lab.instance import Instance
 from lab.traffic import Traffic
 from tests import ovs_with_usdt
-from tests.debian import DebianError
 from tests.integration import kernel_datapath
 
 
@@ -35,10 +34,7 @@ def ovs_binaries(ovs_root: Path) -> Binaries:
 def usdt_binaries() -> Binaries:
     """An Open vSwitch with USDT probes and symbols: $KERNEL_DELAY_USDT_OVS, or built once."""
     root = os.environ.get("KERNEL_DELAY_USDT_OVS")
-    try:
-        return Binaries.under(Path(root) if root else ovs_with_usdt.build())
-    except DebianError as error:
-        pytest.skip(f"no Open vSwitch with USDT probes: {error}")
+    return Binaries.under(Path(root) if root else ovs_with_usdt.build())
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +56,5 @@ def datapath(root_user: None, usdt_binaries: Binaries) -> Iterator[Instance]:
     """A bridge in the kernel that gets the packets that a test sends, and no others."""
     if not Path("/sys/module/openvswitch").exists():
         pytest.skip("the kernel module openvswitch is not loaded")
-    pytest.importorskip("scapy")
     with Instance(usdt_binaries, datapath="system") as ovs, kernel_datapath.bridge(ovs):
         yield ovs

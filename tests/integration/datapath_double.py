@@ -15,6 +15,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 NLMSG_ERROR = 2
 NLMSG_DONE = 3
@@ -138,15 +139,22 @@ class DatapathDouble:
             yield error(0)
 
 
-def ovs_dpctl(double: DatapathDouble, preload: Path, *arguments: str) -> list[str]:
+class OvsDpctl(NamedTuple):
+    """The program ovs-dpctl, and genl_redirect.c, built, which takes it to a double."""
+
+    program: Path
+    preload: Path
+
+
+def ovs_dpctl(double: DatapathDouble, dpctl: OvsDpctl, *arguments: str) -> list[str]:
     """The lines ovs-dpctl prints for `arguments`, against the double."""
     environment = {
         **os.environ,
         "GENL_REDIRECT": os.fspath(double.path),
-        "LD_PRELOAD": os.fspath(preload),
+        "LD_PRELOAD": os.fspath(dpctl.preload),
     }
     result = subprocess.run(
-        ["ovs-dpctl", "--timeout=10", *arguments],
+        [dpctl.program, "--timeout=10", *arguments],
         env=environment,
         capture_output=True,
         text=True,

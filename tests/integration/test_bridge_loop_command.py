@@ -16,6 +16,7 @@ from lab.instance import Instance
 from lab.traffic import Traffic
 from tests import commands
 from tests.cache import built
+from tests.needs import need_sdt_header
 
 SOURCE = Path(__file__).parents[1] / "workloads" / "main_loop.c"
 LINE = re.compile(r"- \[(\d+)@(\S+)\] (bridge run loop|poll_block\(\) wait) time ?: (\S+)")
@@ -60,8 +61,7 @@ def clock_ns(text: str) -> int:
 
 @pytest.fixture(scope="module")
 def main_loop(root_user: None) -> Path:
-    if not list(Path("/usr/include").rglob("sys/sdt.h")):
-        pytest.skip("<sys/sdt.h> is not there: install systemtap-sdt-dev")
+    need_sdt_header()
 
     def make(folder: Path) -> None:
         flags = ("-O2", "-Wall", "-Werror")

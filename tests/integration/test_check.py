@@ -3,11 +3,9 @@
 import json
 import os
 import subprocess
-from pathlib import Path
 from typing import Any
 
-import pytest
-
+from kernel_delay.host.tracefs import tracefs
 from lab.binaries import Binaries
 from lab.instance import Instance
 from tests import commands
@@ -44,10 +42,9 @@ def test_all_that_is_needed_is_there(root_user: None) -> None:
 
 
 def test_kprobes_are_where_the_kernel_has_their_files(root_user: None) -> None:
-    events = Path("/sys/kernel/tracing/kprobe_events")
-    if not events.parent.joinpath("events").exists():
-        pytest.skip("tracefs is not mounted, so nothing to compare with")
-    assert (states(check())["kprobes"] == "yes") == events.exists()
+    with tracefs() as root:
+        exist = (root / "kprobe_events").exists()
+    assert (states(check())["kprobes"] == "yes") == exist
 
 
 def test_without_rights_it_says_which_and_what_then_is_unknown(root_user: None) -> None:

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -12,31 +11,38 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernel_delay.ovs.flow_key import format_key
+from lab.binaries import Binaries
 from tests.integration import flow_keys
-from tests.integration.datapath_double import DATAPATH, DatapathDouble, attribute, ovs_dpctl
+from tests.integration.datapath_double import (
+    DATAPATH,
+    DatapathDouble,
+    OvsDpctl,
+    attribute,
+    ovs_dpctl,
+)
+from tests.needs import needed
 
 STATISTICS = re.compile(r", packets:\d+, bytes:\d+, used:.*$")
 SERIAL = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def genl_redirect(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """genl_redirect.c, built; skips without ovs-dpctl or a C compiler."""
-    for program in ("ovs-dpctl", "cc"):
-        if not shutil.which(program):
-            pytest.skip(f"{program} is not installed")
+def dpctl(ovs_binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> OvsDpctl:
+    """ovs-dpctl, with genl_redirect.c, built."""
     target = tmp_path_factory.mktemp("preload") / "genl_redirect.so"
     source = Path(__file__).with_name("genl_redirect.c")
-    command = ["cc", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", "-o"]
+    command = [needed("cc"), "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", "-o"]
     subprocess.run([*command, target, source, "-ldl"], check=True)
-    return target
+    # In the same folder of the package.
+    return OvsDpctl(ovs_binaries.ovs_appctl.with_name("ovs-dpctl"), target)
 
 
-def dumped(preload: Path, keys: list[bytes], *options: str) -> list[str]:
+def dumped(dpctl: OvsDpctl, keys: list[bytes], *options: str) -> list[str]:
     """What `ovs-dpctl dump-flows` prints for flows of these keys."""
-    double = DatapathDouble(preload.with_name(f"genl{next(SERIAL)}"), [(key, b"") for key in keys])
+    socket = dpctl.preload.with_name(f"genl{next(SERIAL)}")
+    double = DatapathDouble(socket, [(key, b"") for key in keys])
     try:
-        lines = ovs_dpctl(double, preload, "dump-flows", *options, f"system@{DATAPATH}")
+        lines = ovs_dpctl(double, dpctl, "dump-flows", *options, f"system@{DATAPATH}")
     finally:
         double.close()
     return [STATISTICS.sub("", line) for line in lines]
@@ -44,26 +50,26 @@ def dumped(preload: Path, keys: list[bytes], *options: str) -> list[str]:
 
 @settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(keys=st.lists(flow_keys.keys, min_size=1, max_size=20))
-def test_any_key_reads_as_ovs_dpctl_prints_it(genl_redirect: Path, keys: list[bytes]) -> None:
-    assert [format_key(key) for key in keys] == dumped(genl_redirect, keys, "-m")
+def test_any_key_reads_as_ovs_dpctl_prints_it(dpctl: OvsDpctl, keys: list[bytes]) -> None:
+    assert [format_key(key) for key in keys] == dumped(dpctl, keys, "-m")
 
 
 @pytest.mark.parametrize("name", flow_keys.FIXED)
 @settings(deadline=None, max_examples=4)
 @given(data=st.data())
 def test_each_attribute_reads_as_ovs_dpctl_prints_it(
-    genl_redirect: Path, name: str, data: st.DataObject
+    dpctl: OvsDpctl, name: str, data: st.DataObject
 ) -> None:
     field = flow_keys.field(name, flow_keys.FIXED[name])
     keys = data.draw(st.lists(field, min_size=10, max_size=40))
-    assert [format_key(key) for key in keys] == dumped(genl_redirect, keys, "-m")
+    assert [format_key(key) for key in keys] == dumped(dpctl, keys, "-m")
 
 
-def test_ct_state_reads_as_the_bits_ovs_dpctl_names(genl_redirect: Path) -> None:
+def test_ct_state_reads_as_the_bits_ovs_dpctl_names(dpctl: OvsDpctl) -> None:
     states = [*range(256), 0x100, 0x121, 0xFFFFFFFF, 0x80000000]
     kind = flow_keys.number("CT_STATE")
     keys = [attribute(kind, struct.pack("=I", state)) for state in states]
-    assert [format_key(key) for key in keys] == dumped(genl_redirect, keys)
+    assert [format_key(key) for key in keys] == dumped(dpctl, keys)
 
 
 FLOWS = (
@@ -88,11 +94,11 @@ FLOWS = (
 
 @pytest.mark.parametrize("flow", FLOWS)
 def test_the_bytes_ovs_dpctl_makes_of_a_flow_read_back_as_that_flow(
-    genl_redirect: Path, flow: str
+    dpctl: OvsDpctl, flow: str
 ) -> None:
-    double = DatapathDouble(genl_redirect.with_name(f"genl{next(SERIAL)}"), [])
+    double = DatapathDouble(dpctl.preload.with_name(f"genl{next(SERIAL)}"), [])
     try:
-        ovs_dpctl(double, genl_redirect, "add-flow", f"system@{DATAPATH}", flow, "drop")
+        ovs_dpctl(double, dpctl, "add-flow", f"system@{DATAPATH}", flow, "drop")
     finally:
         double.close()
     assert [format_key(key) for key in double.added] == [flow]

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import re
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from lab.traffic import Traffic
 from tests import commands
 from tests.integration import hosts
 from tests.integration.test_upcall_statistics import samples_while
+from tests.needs import needed
 
 NEW_FLOWS_PER_S = 200
 SAMPLE_TIME_S = 1.0
@@ -92,9 +92,7 @@ def test_nothing_is_lost(sample: Any) -> None:
 @pytest.fixture(scope="module")
 def network(datapath: Instance) -> Iterator[hosts.Hosts]:
     """Two hosts on a bridge, where no one else sends."""
-    for program in ("ping", "iperf3"):
-        if not shutil.which(program):
-            pytest.skip(f"{program} is not installed")
+    needed("ping", "iperf3")
     with hosts.hosts(datapath) as network:
         yield network
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernel_delay.ovs.packets.pcapng import PcapngWriter
+from tests.needs import needed
 
 TIME_NS = 1_700_000_000_123_456_789
 
@@ -41,12 +41,10 @@ def write(path: Path, found: list[Packet]) -> None:
 
 
 def tshark(path: Path) -> list[Packet]:
-    if not shutil.which("tshark"):
-        pytest.skip("tshark is not installed")
     # As no user of the machine: its preferences must not decide.
     environment = {**os.environ, "HOME": os.fspath(path.parent)}
     result = subprocess.run(
-        ["tshark", "-n", "-r", path, "-T", "json", "-x"],
+        [needed("tshark"), "-n", "-r", path, "-T", "json", "-x"],
         capture_output=True,
         check=True,
         env=environment,
@@ -88,7 +86,6 @@ def test_tshark_reads_every_packet_back(
 def test_scapy_reads_every_packet_back(
     tmp_path_factory: pytest.TempPathFactory, found: list[Packet]
 ) -> None:
-    pytest.importorskip("scapy", reason="scapy is an optional extra")
     from scapy.utils import RawPcapNgReader
 
     def fields(packet: bytes, metadata: Any) -> tuple[object, ...]:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import stat
 import subprocess
@@ -27,6 +26,7 @@ from lab.instance import Instance
 from tests import commands
 from tests.integration import kernel_datapath
 from tests.integration.netlink_sockets import tiny_receive_buffers
+from tests.needs import needed
 
 PACKETS = 100
 LIMIT_S = 200.0
@@ -115,9 +115,7 @@ def test_the_keys_are_those_of_the_packets(monitored: Monitored) -> None:
 
 
 def test_tshark_reads_the_packets_back_byte_for_byte(monitored: Monitored) -> None:
-    if not shutil.which("tshark"):
-        pytest.skip("tshark is not installed")
-    command = ["tshark", "-n", "-r", str(monitored.pcap), "-T", "jsonraw", "-j", "frame"]
+    command = [needed("tshark"), "-n", "-r", str(monitored.pcap), "-T", "jsonraw", "-j", "frame"]
     home = {**os.environ, "HOME": str(monitored.pcap.parent)}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=home)
     read = re.findall(r'"frame_raw": \[\s*"([0-9a-f]+)"', done.stdout)
@@ -204,8 +202,7 @@ BEGIN { printf("ready\\n"); }
 
 
 def test_the_times_are_those_that_bpftrace_sees(datapath: Instance, tmp_path: Path) -> None:
-    if not shutil.which("bpftrace"):
-        pytest.skip("bpftrace is not installed")
+    needed("bpftrace")
     program = BPFTRACE.replace("TARGET", str(datapath.pid))
     bpftrace = subprocess.Popen(["bpftrace", "-e", program], stdout=subprocess.PIPE, text=True)
     limit = threading.Timer(LIMIT_S, bpftrace.kill)

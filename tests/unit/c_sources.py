@@ -1,13 +1,13 @@
 """The event store's C files as a library of their own, to test what Python does not call."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 from cffi import FFI
+
+from tests.needs import needed
 
 SOURCES = Path(__file__).parents[2] / "src" / "kernel_delay"
 HEADERS = ("event_store", "longest_events", "entry_order", "stack_table")
@@ -16,7 +16,7 @@ FLAGS = ("-O1", "-g", "-shared", "-fPIC", "-Wall", "-Werror", f"-I{SOURCES / 'bp
 
 def build(directory: Path) -> tuple[FFI, Any]:
     """Compile them there; return the declarations and the library."""
-    compiler = shutil.which("cc") or pytest.skip("a C compiler is needed")
+    compiler = needed("cc")
     capture = SOURCES / "capture" / "syscall_events"
     files = [capture / f"{name}.c" for name in HEADERS if name != "event_store"]
     library = directory / "events.so"

@@ -5,15 +5,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from kernel_delay.symbols.debug_files import Root, find_debug_files
 from kernel_delay.symbols.elf import AltLink, read_alt_link, read_elf
+from tests.needs import needed
 
 
 def test_the_alt_file_is_found_by_its_build_id(tmp_path: Path) -> None:
-    if not (shutil.which("gcc") and shutil.which("objcopy")):
-        pytest.skip("gcc and objcopy make the files")
+    needed("gcc", "objcopy")
     build_ids = {"main": "aa" * 20, "alt": "bb" * 20}
     source = tmp_path / "empty.c"
     source.write_text("int main(void) { return 0; }\n")

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from kernel_delay import cli, commands
 from kernel_delay.commands import capture
 from kernel_delay.errors import OutputError, TimeoutExpiredError
 from kernel_delay.reporters import json, text
+from tests.needs import needed
 from tests.unit.event_samples import WITH_EVENTS
 from tests.unit.samples import EVERYTHING, REVALIDATOR, bare_sample
 
@@ -106,8 +106,9 @@ def test_several_vswitchds_are_listed(among_processes: AmongProcesses) -> None:
 
 
 def test_thread_is_said_to_be_taken_as_its_process() -> None:
-    if shutil.which("setpriv") is None or os.geteuid() != 0:
-        pytest.skip("setpriv and root are needed to end the capture at its capabilities")
+    needed("setpriv")
+    if os.geteuid() != 0:
+        pytest.skip("only root can give capabilities up that end the capture")
     done = threading.Event()
     thread = threading.Thread(target=done.wait)
     thread.start()

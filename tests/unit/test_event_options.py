@@ -2,15 +2,15 @@
 
 import argparse
 from argparse import ArgumentParser
+from typing import Any
 
 import pytest
 
 from kernel_delay import cli
+from kernel_delay.capture import plan
 from kernel_delay.commands.options import events as event_options
 from kernel_delay.errors import UsageError
 from kernel_delay.host.syscalls import POLLS, syscall_names, syscall_number
-
-plan = pytest.importorskip("kernel_delay.capture.plan")
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
@@ -60,7 +60,7 @@ def test_defaults() -> None:
         ),
     ],
 )
-def test_each_option(arguments: list[str], fields: dict[str, object]) -> None:
+def test_each_option(arguments: list[str], fields: dict[str, Any]) -> None:
     assert plan_of(*arguments) == plan.EventPlan(**fields)
 
 

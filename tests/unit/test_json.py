@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import jsonschema
 import msgspec
 import pytest
 from hypothesis import given
@@ -122,7 +123,6 @@ def test_account_reads_back_and_is_valid_by_the_schema() -> None:
         "rt_priority": 0,
         "kernel_thread": False,
     }
-    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
     jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(json.loads(line))
 
 
@@ -134,7 +134,6 @@ def test_committed_schema_is_current() -> None:
 
 @given(samples(COUNTS, TIMES))
 def test_any_sample_is_valid_by_the_schema(sample: Sample) -> None:
-    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
     validator = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
     validator.validate(json.loads(json_reporter.render(sample)))
 

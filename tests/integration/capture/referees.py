@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.integration.capture.workload import HANGS_S
+from tests.needs import needed
 
 # Both read tracefs, which need not be mounted.
 MOUNT_AND_RUN = """
@@ -30,8 +30,7 @@ class Bpftrace:
 
     def __init__(self, program: str) -> None:
         """Start it; skips the test if there is no bpftrace that works."""
-        if shutil.which("bpftrace") is None:
-            pytest.skip("no bpftrace to compare with")
+        needed("bpftrace")
         self._process = subprocess.Popen(
             [*WITH_TRACEFS, "bpftrace", "-f", "json", "-e", TICK + program],
             stdout=subprocess.PIPE,
@@ -75,8 +74,7 @@ class PerfStat:
 
     def __init__(self, tid: int, *events: str) -> None:
         """Start it; skips the test if there is no perf that works."""
-        if shutil.which("perf") is None:
-            pytest.skip("no perf to compare with")
+        needed("perf")
         # perf says on one pipe that it counts, when it has read on the other that it is to.
         (self._orders, order), (said, says) = os.pipe(), os.pipe()
         self._order = order

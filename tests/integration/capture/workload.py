@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import pytest
 
 from kernel_delay.host.syscalls import syscall_number
 from tests.cache import built
+from tests.needs import needed
 
 SOURCES = Path(__file__).parents[2] / "workloads"
 FLAGS = ("-O1", "-Wall", "-Wextra", "-Wno-unused-parameter", "-pthread")
@@ -35,9 +35,7 @@ class SchedStat(NamedTuple):
 
 def compile_workload(name: str) -> Path:
     """Return the program, compiled if its source is new."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler (cc): the workloads can't be compiled")
+    compiler = needed("cc")
     source = SOURCES / f"{name}.c"
 
     def make(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """Processes whose system calls are known."""
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,6 +9,7 @@ import pytest
 
 from tests.cache import built
 from tests.event_captures import Start
+from tests.needs import needed
 
 FLAGS = (
     *("-O2", "-g", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"),
@@ -20,7 +20,7 @@ FLAGS = (
 @pytest.fixture
 def start(root_user: None, project: Path) -> Iterator[Start]:
     """Build a workload, start it, and wait until it is ready; it is killed at the end."""
-    compiler = shutil.which("cc") or pytest.skip("a C compiler is needed to build the workload")
+    compiler = needed("cc")
     with ExitStack() as closing:
 
         def build_and_start(name: str, *arguments: str) -> "subprocess.Popen[bytes]":

@@ -17,6 +17,7 @@ from kernel_delay.probes.resolve import resolve
 from kernel_delay.probes.triggers import parse_trigger
 from tests.emulation import few
 from tests.integration.probes.usdt_workload import Start, Workload
+from tests.needs import needed
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="for root only")
 
@@ -65,12 +66,10 @@ def test_a_file_lists_as_its_process_does(run: Run, workload: Workload, start: S
     assert of_files == run.json("--pid", start(workload.executable))["usdt"]
 
 
-@pytest.mark.skipif(shutil.which("bpftrace") is None, reason="bpftrace is not installed")
 def test_bpftrace_lists_the_same_probes_of_a_real_program(run: Run) -> None:
-    program = "/usr/bin/python3.11"
-    if not Path(program).exists():
-        pytest.skip(f"no {program}, which Debian builds with probes")
-    command = ["bpftrace", "-l", f"usdt:{program}:*"]
+    # Debian builds it with probes.
+    program = os.path.realpath("/usr/bin/python3")
+    command = [needed("bpftrace", program), "-l", f"usdt:{program}:*"]
     theirs = subprocess.check_output(command, text=True).split()
     ours = {probe["trigger"] for probe in run.json(program)["usdt"]}
     assert ours

@@ -15,6 +15,7 @@ from kernel_delay.probes.kernel_functions import KPROBE_PMU, kernel_functions
 from kernel_delay.probes.resolve import resolve
 from kernel_delay.probes.triggers import parse_trigger
 from kernel_delay.probes.user import UPROBE_PMU
+from lab.binaries import Binaries
 from tests.integration.probes.hit_counter import counted, hits
 from tests.integration.probes.usdt_workload import Start, Workload
 
@@ -25,7 +26,6 @@ pytestmark = [
 
 needs_kprobes = pytest.mark.skipif(not KPROBE_PMU.exists(), reason="this kernel has no kprobes")
 
-OVS_VSWITCHD = shutil.which("ovs-vswitchd")
 TRIGGERS = [
     "u:kd_main:round_start",
     "u:kd_main:shapes",
@@ -176,14 +176,12 @@ def test_a_process_that_has_exited() -> None:
         resolve(parse_trigger("up:main"), process.pid)
 
 
-@pytest.mark.skipif(OVS_VSWITCHD is None, reason="ovs-vswitchd is not installed")
-def test_an_ovs_without_usdt(start: Start, tmp_path: Path) -> None:
+def test_an_ovs_without_usdt(start: Start, ovs_binaries: Binaries, tmp_path: Path) -> None:
     # Debian builds it without; it waits for a database that never comes.
-    assert OVS_VSWITCHD is not None
-    if b".note.stapsdt" in Path(OVS_VSWITCHD).resolve().read_bytes():
-        pytest.skip("this ovs-vswitchd has USDT probes")
+    assert b".note.stapsdt" not in ovs_binaries.ovs_vswitchd.resolve().read_bytes()
     control = f"--unixctl={tmp_path}/control"
-    pid = start(OVS_VSWITCHD, f"unix:{tmp_path}/none", control, "--no-chdir", ready=False)
+    command = (ovs_binaries.ovs_vswitchd, f"unix:{tmp_path}/none", control, "--no-chdir")
+    pid = start(*command, ready=False)
     with pytest.raises(NoInputError, match="--enable-usdt-probes"):
         resolve(parse_trigger("u:udpif_revalidator:start_dump"), pid)
 

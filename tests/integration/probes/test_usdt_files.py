@@ -1,7 +1,6 @@
 """USDT notes of compiled files, against readelf, bpftrace and the code itself."""
 
 import re
-import shutil
 import subprocess
 from io import BytesIO
 from pathlib import Path
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from kernel_delay.errors import InputError
 from kernel_delay.probes.usdt import UsdtProbe, UsdtProbes, read_usdt_probes
 from tests.integration.probes.usdt_workload import Workload
+from tests.needs import needed
 
 NOTE = re.compile(
     r"Provider: (?P<provider>.*)\n\s+Name: (?P<name>.*)\n"
@@ -121,8 +121,8 @@ def test_prelinked_file_has_its_probes_where_its_code_is(workload: Workload) -> 
     assert read_usdt_probes(BytesIO(content), "prelinked") == read(workload.executable)
 
 
-@pytest.mark.skipif(shutil.which("bpftrace") is None, reason="bpftrace is not installed")
 def test_bpftrace_lists_the_same(workload: Workload) -> None:
+    needed("bpftrace")
     path = workload.executable
     output = output_of("bpftrace", "-l", f"usdt:{path}:*")
     ours = {f"usdt:{path}:{probe.provider}:{probe.name}" for probe in read(path).probes}

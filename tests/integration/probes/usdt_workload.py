@@ -1,14 +1,12 @@
 """How the USDT workload is compiled, and what comes of it."""
 
 import platform
-import shutil
 import subprocess
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-import pytest
-
 from tests.cache import built
+from tests.needs import need_sdt_header, needed
 
 SOURCES = Path(__file__).parents[2] / "workloads"
 SDT_HEADERS = Path(f"/usr/include/{platform.machine()}-linux-gnu/sys")
@@ -54,10 +52,8 @@ def build(
 
 
 def compile_c(compiler: str, output: Path, *arguments: str) -> Path:
-    if not SDT_HEADERS.is_dir():
-        pytest.skip("<sys/sdt.h> is not there: install systemtap-sdt-dev")
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is not installed")
+    need_sdt_header()
+    needed(compiler)
     command = [compiler, "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-o", str(output), *arguments]
     subprocess.run(command, check=True)
     return output

@@ -1,18 +1,16 @@
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.cache import built
 from tests.integration.symbols import call_chains
+from tests.needs import needed
 
 
 @pytest.fixture(scope="session")
 def call_chain() -> Path:
-    for tool in ("gcc", "objcopy", "strip"):
-        if not shutil.which(tool):
-            pytest.skip(f"{tool} is needed to build the workload")
+    needed("gcc", "objcopy", "strip")
     if os.geteuid():
         pytest.skip("stopping another process's threads needs root")
     sources = sorted(call_chains.WORKLOADS.glob("call_chain*"))

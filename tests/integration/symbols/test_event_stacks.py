@@ -1,6 +1,5 @@
 """Known call chains through the programs, the buffer and the store: each frame is exact."""
 
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from tests.integration.symbols.call_chains import (
     short_name,
 )
 from tests.integration.symbols.test_unwind_gdb import frames_by_gdb
+from tests.needs import needed
 
 BIG = ["stop_here", "untouched", "big_frame", "main"]
 
@@ -65,8 +65,7 @@ def test_a_thread_ends_in_its_clone(call_chain: Path, chain: str) -> None:
 
 @pytest.mark.parametrize("chain", ["recursion", "alloca", "library", "signal", "fault", "thread"])
 def test_gdb_sees_the_same_frames(call_chain: Path, chain: str, tmp_path: Path) -> None:
-    if not shutil.which("gdb"):
-        pytest.skip("gdb is what this compares with")
+    needed("gdb")
     theirs: list[int] = []
 
     def ask_gdb(pid: int, tid: int) -> None:

@@ -1,7 +1,6 @@
 """Where a file's functions are, from each of the symbol tables there can be."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,12 +9,12 @@ import pytest
 from kernel_delay.errors import InputError, NoInputError
 from kernel_delay.symbols import Functions
 from tests.integration.symbols.call_chains import build, gcc, gcc_library
+from tests.needs import needed
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    if not shutil.which("gcc"):
-        pytest.skip("gcc is needed to build the workload")
+    needed("gcc")
     return build(tmp_path)
 
 
@@ -81,8 +80,7 @@ def test_a_debug_file_with_another_crc_is_not_used(tmp_path: Path) -> None:
 
 def test_minimal_debug_information(program: Path) -> None:
     """As Fedora's find-debuginfo makes it: the function symbols, compressed, in a section."""
-    if not shutil.which("xz"):
-        pytest.skip("xz makes .gnu_debugdata")
+    needed("xz")
     expected = offset_by_readelf(debug_of(program), program, "recurse")
     mini = program.with_name("mini")
     run(

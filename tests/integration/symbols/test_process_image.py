@@ -2,7 +2,6 @@
 
 import os
 import resource
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import pytest
 from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.symbols import Frame, ProcessImage
 from tests.integration.symbols.call_chains import WORKLOADS, build, gcc, gcc_library, running
+from tests.needs import needed
 
 EXPECTED = ["stop_here", "library_inner", "library_enter", "library", "main"]
 
@@ -32,8 +32,8 @@ def program(call_chain: Path, tmp_path: Path) -> Path:
 
 
 def frames_of(command: list[object], rights: list[str], spoil: Callable[[], None]) -> list[Frame]:
-    if rights and not shutil.which(rights[0]):
-        pytest.skip(f"{rights[0]} (util-linux) takes the capabilities away")
+    if rights:
+        needed(rights[0])
     with running(command) as run:
         run.wait_for_read()
         spoil()

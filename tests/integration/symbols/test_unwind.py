@@ -16,6 +16,7 @@ from tests.integration.symbols.call_chains import (
     short_name,
     stopped_in_read,
 )
+from tests.needs import needed
 
 
 @pytest.mark.parametrize("chain", TO_MAIN)
@@ -121,8 +122,7 @@ def test_every_single_instruction_unwinds(call_chain: Path, chain: str) -> None:
 
 
 def test_inlined_functions_and_lines_are_those_of_addr2line(call_chain: Path) -> None:
-    if not shutil.which("addr2line"):
-        pytest.skip("addr2line (binutils) is what this compares with")
+    needed("addr2line", "nm")
     _, frames = frames_after_exit([call_chain, "inlined"], source=True)
     names = [(frame.name, frame.inlined) for frame in frames[:5]]
     assert names == [
@@ -147,8 +147,7 @@ def test_inlined_functions_and_lines_are_those_of_addr2line(call_chain: Path) ->
 def test_inlined_functions_that_dwz_moved_to_a_shared_file(
     call_chain: Path, tmp_path: Path
 ) -> None:
-    if not shutil.which("dwz"):
-        pytest.skip("dwz makes the shared file")
+    needed("dwz")
     debug = [tmp_path / name for name in ("call_chain.debug", "twin.debug")]
     for copy in debug:
         shutil.copy(call_chain.parent / ".debug" / "call_chain.debug", copy)

@@ -1,6 +1,5 @@
 """arm64's registers and signed return addresses, on any machine that can build for arm64."""
 
-import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -14,6 +13,7 @@ from kernel_delay.symbols.elf import read_elf
 from kernel_delay.symbols.mappings import Mapping
 from kernel_delay.symbols.object_files import ObjectFile
 from tests.integration.symbols.call_chains import WORKLOADS
+from tests.needs import needed
 
 BIAS = 0xAAAA_0000_0000
 SP = 0xFFFF_F000_1000
@@ -22,12 +22,11 @@ SIGNATURE = 0x002A << 48
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not shutil.which("aarch64-linux-gnu-gcc"):
-        pytest.skip("aarch64-linux-gnu-gcc is needed to build for arm64")
+    compiler = needed("aarch64-linux-gnu-gcc")
     program = tmp_path_factory.mktemp("arm64") / "chain"
     source = WORKLOADS / "arm64_chain.S"
     command = [
-        "aarch64-linux-gnu-gcc",
+        compiler,
         "-nostdlib",
         "-shared",
         "-Wl,-e,_start",

@@ -1,6 +1,5 @@
 """The same stack unwound by gdb and by us."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -8,12 +7,12 @@ import pytest
 
 from kernel_delay.symbols import AddressSpace, ProcessImage
 from tests.integration.symbols.call_chains import running, stopped_in_read
+from tests.needs import needed
 
 
 @pytest.mark.parametrize("chain", ["recursion", "alloca", "library", "signal", "fault", "thread"])
 def test_gdb_sees_the_same_frames(call_chain: Path, chain: str, tmp_path: Path) -> None:
-    if not shutil.which("gdb"):
-        pytest.skip("gdb is what this compares with")
+    needed("gdb")
     with running([call_chain, chain]) as run:
         with stopped_in_read(run) as thread:
             registers = thread.registers()

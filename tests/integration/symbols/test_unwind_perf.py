@@ -3,7 +3,6 @@
 import os
 import re
 import select
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from kernel_delay.symbols import AddressSpace, ProcessImage
 from tests.integration.symbols.call_chains import running
+from tests.needs import needed
 
 # perf's names for x86-64's registers, in DWARF's order.
 REGISTERS = ["AX", "DX", "CX", "BX", "SI", "DI", "BP", "SP", *[f"R{i}" for i in range(8, 16)], "IP"]
@@ -20,8 +20,7 @@ STACK_SIZE = 8192
 
 
 def test_perf_unwinds_its_samples_to_the_same_frames(call_chain: Path, tmp_path: Path) -> None:
-    if not shutil.which("perf"):
-        pytest.skip("perf is what this compares with")
+    needed("perf")
     if os.uname().machine != "x86_64":
         pytest.skip("perf's register names are those of x86-64 here")
     data = tmp_path / "perf.data"

@@ -1,15 +1,13 @@
 """The workloads of these tests: compiled, started, and what they say of themselves."""
 
-import shutil
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-import pytest
-
 from tests.cache import built
+from tests.needs import need_sdt_header, needed
 
 SOURCES = Path(__file__).parents[2] / "workloads"
 FLAGS = ("-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
@@ -96,16 +94,14 @@ class StartWorkload(Protocol):
 
 def compile_workload(name: str) -> Path:
     """The program of tests/workloads/NAME.c, compiled if its source is new."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler (cc): the workloads can't be compiled")
+    compiler = needed("cc")
     source = SOURCES / f"{name}.c"
 
     def make(folder: Path) -> None:
+        if "sys/sdt.h" in source.read_text():
+            need_sdt_header()
         command = [compiler, *FLAGS, "-o", str(folder / name), str(source)]
         done = subprocess.run(command, capture_output=True, text=True)
-        if "sys/sdt.h" in done.stderr:
-            pytest.skip("<sys/sdt.h> is not there: install systemtap-sdt-dev")
         assert done.returncode == 0, done.stderr
 
     return built(name, make, source, FLAGS) / name

@@ -10,6 +10,7 @@ import pytest
 from kernel_delay.cli import main
 from kernel_delay.probes.kernel_functions import KPROBE_PMU
 from tests.integration.triggers.targets import StartWorkload, Workload
+from tests.needs import needed
 
 ONE_EDGE = "needs --start-trigger and --stop-trigger"
 
@@ -94,9 +95,7 @@ def test_a_stripped_program(
     capsys: pytest.CaptureFixture[str], start_rounds: StartWorkload, tmp_path: Path
 ) -> None:
     program = Path(os.readlink(f"/proc/{start_rounds(0).pid}/exe"))
-    if shutil.which("strip") is None:
-        pytest.skip("strip (binutils) is not installed")
-    subprocess.run(["strip", "-o", tmp_path / "stripped", program], check=True)
+    subprocess.run([needed("strip"), "-o", tmp_path / "stripped", program], check=True)
     workload = Workload(tmp_path / "stripped")
     try:
         options = ("-p", workload.pid, "--start-trigger", "up:round_work")

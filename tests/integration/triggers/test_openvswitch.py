@@ -20,8 +20,6 @@ from kernel_delay.probes.triggers import parse_trigger
 from lab.binaries import Binaries
 from lab.instance import Datapath, Instance
 from lab.traffic import Traffic
-from tests import ovs_with_usdt
-from tests.debian import DebianError
 from tests.emulation import few, is_emulated, scaled
 from tests.integration.probes.hit_counter import counted, hits
 from tests.integration.triggers.sessions import Command, StartCommand
@@ -40,16 +38,11 @@ needs_kprobes = pytest.mark.skipif(not KPROBE_PMU.exists(), reason="this kernel 
 
 
 @pytest.fixture(scope="module")
-def switch(root_user: None, uprobes: None) -> Iterator[Instance]:
-    """An Open vSwitch with probes under traffic; $KERNEL_DELAY_USDT_OVS says where in a guest."""
-    root = os.environ.get("KERNEL_DELAY_USDT_OVS")
-    try:
-        binaries = Binaries.under(Path(root) if root else ovs_with_usdt.build())
-    except DebianError as error:
-        pytest.skip(f"no Open vSwitch with USDT probes: {error}")
+def switch(root_user: None, uprobes: None, usdt_binaries: Binaries) -> Iterator[Instance]:
+    """An Open vSwitch with probes under traffic."""
     datapath: Datapath = "system" if MODULE.exists() else "netdev"
     with (
-        Instance(binaries, datapath=datapath) as instance,
+        Instance(usdt_binaries, datapath=datapath) as instance,
         Traffic(instance, rate=100, seconds=600.0),
     ):
         yield instance
