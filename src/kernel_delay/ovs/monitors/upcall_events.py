@@ -12,7 +12,7 @@ from kernel_delay.host.target import living_thread, network_inode
 from kernel_delay.libbpf import EVERY_PROCESS, BpfError
 from kernel_delay.loader.objects import refusal
 from kernel_delay.ovs.monitors._ovs_records import lib
-from kernel_delay.ovs.monitors.datapath_module import why_no_datapath
+from kernel_delay.ovs.monitors.datapath_module import has_kernel_datapath, why_no_datapath
 from kernel_delay.ovs.monitors.programs import OvsPrograms
 from kernel_delay.ovs.monitors.upcall_records import decode, room
 from kernel_delay.ovs.upcalls import (
@@ -49,6 +49,11 @@ EVENT_TYPES: Mapping[type[Event], tuple[int, str]] = MappingProxyType(
         FlowExecute: (lib.EVENT_FLOW_EXECUTE, "on_flow_execute"),
         PacketCmdExecute: (lib.EVENT_PACKET_CMD_EXECUTE, "on_packet_cmd_execute"),
     }
+)
+
+NETDEV = (
+    "upcalls of a userspace datapath (netdev) never pass the kernel and are not seen; measure with"
+    " bridge-loop and capture, count with 'ovs-appctl dpif-netdev/pmd-stats-show' and 'upcall/show'"
 )
 
 LACKING: Mapping[str, str] = MappingProxyType(
@@ -151,13 +156,18 @@ class UpcallEvents:
 
     def _wanted_of_kernel(self) -> tuple[str, ...]:
         reason = why_no_datapath()
-        if reason is not None:
+        if not has_kernel_datapath(self._pid):
+            none = f"process {self._pid} has no datapath in the kernel"
+            unloaded = f" ({reason})" if reason is not None else ""
+            self.notes.append(f"{none}{unloaded}: {NETDEV}")
+        elif reason is not None:
             lacking = (
                 "no upcall is seen in the kernel"
                 if self._plan.whole_trip
                 else ("upcalls that the kernel drops, and names of ports, are not seen")
             )
             self.notes.append(f"{reason}: {lacking}")
+        if reason is not None:
             return ()
         return tuple(
             name
