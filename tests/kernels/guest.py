@@ -1,6 +1,7 @@
 """Boots a kernel in QEMU, on this machine's own files, and runs a command there."""
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -19,6 +20,11 @@ GUEST_SCRIPT = Path(__file__).with_name("guest.sh")
 KVM_BOOT_LIMIT_S = 20
 TCG_BOOT_LIMIT_S = 120
 
+CONSOLE_TAIL_LINES = 12
+CONSOLE_TAIL_BYTES = 16384
+# Colours and cursors (ECMA-48), and the other control characters.
+CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+
 # With a thread for each CPU, what one CPU writes over code that another one just translates is
 # lost (QEMU 7.2): the kernel, which changes its code for each tracepoint that is switched on or
 # off, then dies of the breakpoint it put there meanwhile ("Oops: int3").
@@ -33,9 +39,8 @@ class GuestError(Exception):
 class Guest:
     """A guest to be booted: which kernel, with KVM or without, and where its results go.
 
-    `results` is the one folder the guest may write to on the host; it can't
-    be below /tmp or /run, which are the guest's own. The console's log is kept there.
-    Setting `stop` ends the guest.
+    `results` is the one folder the guest may write to on the host. The console's
+    log is kept there. Setting `stop` ends the guest.
     """
 
     image: Image
@@ -47,6 +52,15 @@ class Guest:
     def console(self) -> Path:
         """The log of all that the guest's kernel and the command printed."""
         return self.results / "console.log"
+
+    def last_words(self) -> list[str]:
+        """The last lines on the console that hold something, for one who asks why it failed."""
+        try:
+            text = self.console.read_bytes()[-CONSOLE_TAIL_BYTES:].decode(errors="replace")
+        except OSError:
+            return []
+        lines = (CONTROL.sub("", line).rstrip() for line in text.splitlines())
+        return [line for line in lines if line][-CONSOLE_TAIL_LINES:]
 
     def run(self, command: list[str], limit_s: float) -> int:
         """Boot, run `command` as root, shut down; the command's exit status.

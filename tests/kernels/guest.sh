@@ -19,12 +19,31 @@ mkdir $base/host $base/upper $base/work $base/root
 modprobe --all overlay openvswitch tun veth
 mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=512000 host $base/host
 mount -t overlay -o "lowerdir=$base/host,upperdir=$base/upper,workdir=$base/work" guest $base/root
+# This tree and the cache may be where the guest has folders of its own, as below /tmp: they
+# are put there again.
+keep() {
+	case $1 in
+	/tmp/* | /run/* | /var/tmp/*)
+		mkdir -p "$base/kept$1"
+		mount --bind "$base/root$1" "$base/kept$1"
+		;;
+	esac
+}
+put_back() {
+	[ -d "$base/kept$1" ] || return 0
+	mkdir -p "$base/root$1"
+	mount --bind "$base/kept$1" "$base/root$1"
+}
+keep "$PWD"
+keep "$cache_home"
+for directory in tmp run var/tmp; do
+	mount -t tmpfs guest "$base/root/$directory"
+done
+put_back "$PWD"
+put_back "$cache_home"
 for directory in proc sys dev lib/modules "${results#/}"; do
 	mkdir -p "$base/root/$directory"
 	mount --rbind "/$directory" "$base/root/$directory"
-done
-for directory in tmp run var/tmp; do
-	mount -t tmpfs guest "$base/root/$directory"
 done
 
 export XDG_CACHE_HOME="$cache_home" PYTHONDONTWRITEBYTECODE=1

@@ -77,6 +77,15 @@ def all_tests(runs: list[KernelRun]) -> list[str]:
     return sorted({test for run in runs for test in run.results})
 
 
+def failures(run: KernelRun) -> list[str]:
+    """A line for each test that failed: which, and the beginning of why."""
+    return [
+        f"{test}: {(result.reason.splitlines() or [''])[0]}"
+        for test, result in sorted(run.results.items())
+        if result.outcome is Outcome.FAILED
+    ]
+
+
 def reasons(runs: list[KernelRun]) -> dict[str, int]:
     """The reasons why tests are not applicable, each with the number of its footnote."""
     notes: dict[str, int] = {}

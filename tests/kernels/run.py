@@ -18,7 +18,15 @@ from tests.debian import DebianError
 from tests.kernels import compatibility
 from tests.kernels.guest import Guest, GuestError, kvm_boots
 from tests.kernels.images import Image, Kernel, brief_tests, fetch, guest_tests, listed_kernels
-from tests.kernels.results import KernelRun, Outcome, all_tests, cell, read_junit, reasons
+from tests.kernels.results import (
+    KernelRun,
+    Outcome,
+    all_tests,
+    cell,
+    failures,
+    read_junit,
+    reasons,
+)
 
 REPOSITORY = Path(__file__).parents[2]
 RESULTS = REPOSITORY / "build" / "kernels"
@@ -47,7 +55,8 @@ def main() -> int:
 
     def test(image: Image) -> KernelRun:
         start = time.monotonic()
-        run = _test(Guest(image, kvm, _results_of(image), stop), binaries, options)
+        guest = Guest(image, kvm, _results_of(image), stop)
+        run = _test(guest, binaries, options)
         verdict = "passed" if run.passed else f"FAILED: {run.failure or 'see the table'}"
         console.print(
             f"{image.kernel.name} ({image.release}): {verdict}, "
@@ -56,6 +65,8 @@ def main() -> int:
             highlight=False,
             soft_wrap=True,
         )
+        for line in guest.last_words() if run.failure else failures(run):
+            console.print(f"    {line}", markup=False, highlight=False, soft_wrap=True)
         return run
 
     with ThreadPoolExecutor(GUESTS_AT_A_TIME) as pool:

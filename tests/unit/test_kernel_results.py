@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from tests.kernels import compatibility
-from tests.kernels.results import KernelRun, Outcome, Result, read_junit, reasons
+from tests.kernels.guest import CONSOLE_TAIL_LINES, Guest
+from tests.kernels.images import Image, Kernel
+from tests.kernels.results import KernelRun, Outcome, Result, failures, read_junit, reasons
 
 JUNIT = """<?xml version="1.0"?>
 <testsuites><testsuite name="pytest">
@@ -69,3 +71,25 @@ def test_the_page_can_be_read_back(tmp_path: Path) -> None:
     assert reasons([run, other]) == {"no module": 1}
     assert "| not applicable (1) | NOT RUN |" in text
     assert "1. no module" in text.splitlines()
+
+
+def test_a_failed_test_is_told_with_the_beginning_of_why(tmp_path: Path) -> None:
+    assert failures(run_of(tmp_path, JUNIT)) == [
+        "(collection).py::tests.integration.test_c: collection failure",
+        "test_a.py::test_two: assert 1 == 2",
+        "test_b.py::test_five: failed on setup",
+    ]
+
+
+def test_a_guests_last_words_are_lines_without_its_control_characters(tmp_path: Path) -> None:
+    guest = Guest(
+        Image(Kernel("k", "suite", "package"), "1", tmp_path), kvm=False, results=tmp_path
+    )
+    assert guest.last_words() == []
+    boot = b"".join(b"[    1.%03d] booting\r\n" % number for number in range(1000))
+    guest.console.write_bytes(
+        boot + b"\x1b[1;31menv: cannot change directory\x1b[0m\r\n\r\n   \n\x00reboot: \xff\n"
+    )
+    words = guest.last_words()
+    assert words[-3:] == ["[    1.999] booting", "env: cannot change directory", "reboot: \ufffd"]
+    assert len(words) == CONSOLE_TAIL_LINES
