@@ -12,7 +12,7 @@ from lab.child import Child
 
 # Those of loads/acts.c.
 _THREADS, _KEPT = 2, 65536
-_BATCH = {"calls": 1024, "paced": 1024, "pings": 128}
+_BATCH = {"calls": 1024, "paced": 1024, "pings": 128, "packets": 1024}
 _RING = 8 * (1 + _KEPT)
 _ANSWER_S = 60.0
 
@@ -44,7 +44,7 @@ class Acting:
         self._child.stop()
 
     def act(self, work: str, number: int) -> None:
-        """Go over to "calls" or "pings" in so many threads, or to "rest" in 0.
+        """Go over to "calls", "pings" or "packets" in so many threads, or to "rest" in 0.
 
         Or to "paced", so many thousand calls a second in one thread.
         """

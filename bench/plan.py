@@ -5,7 +5,16 @@ from bench.measures.measure import Measure
 from bench.measures.own_cost import OwnCost
 from bench.measures.packets import Packets
 from bench.measures.reporting import Reporting
+from bench.measures.soft_irqs import SoftIrqs
 from bench.measures.stacks import Stacks
 from bench.measures.storm import Storm
 
-MEASURES: tuple[Measure, ...] = (Acts(), Stacks(), OwnCost(), Storm(), Reporting(), Packets())
+MEASURES: tuple[Measure, ...] = (
+    Acts(),
+    SoftIrqs(),
+    Stacks(),
+    OwnCost(),
+    Storm(),
+    Reporting(),
+    Packets(),
+)

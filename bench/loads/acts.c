@@ -3,12 +3,17 @@
  * acts FILE FIRST_CPU SECOND_CPU: two threads act as the lines on standard input
  * say, until the next line: "calls 1" and "calls 2" make getppid(2) in so many
  * threads, each on its CPU; "paced 1000" makes 1,000,000 a second in one thread;
- * in "pings 2" both wake each other through pipes, on the first CPU; "rest 0"
- * sleeps. Each line is answered once it is done. How long
- * each batch of acts took goes to FILE, for the bench to read while it goes on.
+ * in "pings 2" both wake each other through pipes, on the first CPU; "packets 1"
+ * sends packets that nobody receives through lo, each of which runs a net_rx soft
+ * IRQ before the next; "rest 0" sleeps. Each line is answered once it is done. How
+ * long each batch of acts took goes to FILE, for the bench to read while it goes on.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -17,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +31,8 @@
 #define KEPT 65536
 #define CALLS 1024
 #define PINGS 128
+#define PACKETS 1024
+#define AT_A_TIME 128
 
 /* bench/loads.py reads these: one of each thread. */
 struct batches {
@@ -32,7 +40,7 @@ struct batches {
 	uint64_t took_ns[KEPT];
 };
 
-enum work { REST, CALL, PACED, PING };
+enum work { REST, CALL, PACED, PING, PACKET };
 
 static struct batches *batches;
 static int cpus[THREADS], there[2], back[2];
@@ -90,9 +98,35 @@ static void call_paced(uint64_t *due_ns)
 	}
 }
 
+static int packet_socket(void)
+{
+	struct sockaddr_ll device = {
+		.sll_family = AF_PACKET,
+		.sll_ifindex = if_nametoindex("lo"),
+	};
+	int fd = socket(AF_PACKET, SOCK_RAW, 0);
+
+	require(fd >= 0 && !bind(fd, (void *)&device, sizeof(device)), "packet socket");
+	return fd;
+}
+
+/* The protocol is one for experiments (IEEE 802), which nothing takes. */
+static void send_packets(int fd)
+{
+	struct ether_header packet = {.ether_type = htons(0x88b5)};
+	struct iovec part = {&packet, sizeof(packet)};
+	struct mmsghdr messages[AT_A_TIME];
+
+	for (int i = 0; i < AT_A_TIME; i++)
+		messages[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1}};
+	for (int i = 0; i < PACKETS; i += AT_A_TIME)
+		require(sendmmsg(fd, messages, AT_A_TIME, 0) == AT_A_TIME, "sendmmsg");
+}
+
 static void act_until_told(int index, int what)
 {
 	struct batches *mine = &batches[index];
+	int fd = what == PACKET ? packet_socket() : -1;
 	uint64_t due_ns = now_ns();
 
 	while (atomic_load_explicit(&work, memory_order_relaxed) == what) {
@@ -103,6 +137,8 @@ static void act_until_told(int index, int what)
 				syscall(SYS_getppid);
 		else if (what == PACED)
 			call_paced(&due_ns);
+		else if (what == PACKET)
+			send_packets(fd);
 		else
 			for (int i = 0; i < PINGS; i++)
 				ping(1);
@@ -111,6 +147,8 @@ static void act_until_told(int index, int what)
 	}
 	if (what == PING)
 		ping(0);
+	if (what == PACKET)
+		close(fd);
 }
 
 static void *worker(void *argument)
@@ -148,6 +186,8 @@ static int kind(const char *word)
 		return CALL;
 	if (!strcmp(word, "paced"))
 		return PACED;
+	if (!strcmp(word, "packets"))
+		return PACKET;
 	return strcmp(word, "pings") ? REST : PING;
 }
 

@@ -40,3 +40,15 @@ int sched_waking(void *context)
 {
 	return nothing();
 }
+
+SEC("tp_btf/softirq_entry")
+int softirq_entry(void *context)
+{
+	return nothing();
+}
+
+SEC("tp_btf/softirq_exit")
+int softirq_exit(void *context)
+{
+	return nothing();
+}

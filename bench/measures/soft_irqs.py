@@ -1,0 +1,64 @@
+"""What is added to a soft IRQ: one runs for each packet that goes through a veth or lo."""
+
+import time
+
+from bench import compiled
+from bench.acting import Acting
+from bench.figures import Absence, Figure
+from bench.measures.measure import Measure, Setting
+from bench.peers.empty import Empty
+from bench.peers.kernel_delay_py import KernelDelayPy
+from bench.peers.ours import Ours
+from bench.peers.peer import Peer
+from bench.rounds import interleaved
+
+_BLOCK_S = 0.25
+_SETTLE_S = 0.05
+
+TRACED, OTHER = "traced", "other"
+
+
+class SoftIrqs(Measure):
+    """A process that is measured, and one that is not, while the first is."""
+
+    name = "softirq"
+    title = "Added to a soft IRQ"
+    method = (
+        "A thread that sends packets through lo, 128 with a system call: each is received, and"
+        " dropped, in a net_rx soft IRQ of its own on the sender's time, as with a veth. What is"
+        " added to a packet is what is added to its soft IRQ, entry and exit, and the 128th part of"
+        " what is to a call. `traced` is of the process that the tool measures, `other` of another"
+        " one. A block is the median over batches of 1,024 packets in 0.25 s."
+    )
+
+    def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:
+        """Run both processes; only one of them acts at a time."""
+        program = compiled.program("acts", setting.folder)
+        peers: list[Peer] = [
+            Empty("empty programs", compiled.bpf_object("empty", setting.folder)),
+            Empty(
+                "programs that read the clock",
+                compiled.bpf_object("empty", setting.folder, "READ_CLOCK"),
+            ),
+            Ours("--no-accounting"),
+            Ours(),
+            KernelDelayPy(),
+        ]
+        with (
+            Acting(program, setting.folder / "traced") as traced,
+            Acting(program, setting.folder / "other") as other,
+        ):
+            loads = {TRACED: traced, OTHER: other}
+
+            def block() -> dict[str, float]:
+                return {whose: _packet_ns(load) for whose, load in loads.items()}
+
+            return interleaved(peers, setting.rounds, traced.pid, block, "ns")
+
+
+def _packet_ns(load: Acting) -> float:
+    load.act("packets", 1)
+    time.sleep(_SETTLE_S)
+    packet_ns = load.measured_ns(_BLOCK_S)
+    load.act("rest", 0)
+    return packet_ns
