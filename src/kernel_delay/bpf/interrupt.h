@@ -9,6 +9,7 @@
 #define KERNEL_DELAY_INTERRUPT_H
 
 #include "accounting.h"
+#include "soft_irq.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -91,8 +92,10 @@ static __always_inline void leave_hard_irq(struct task_struct *task, struct irqa
 	record = find_record(thread, task, &moment);
 	if (!record)
 		return;
-	if (options.accounting)
+	if (options.accounting) {
 		record->account.hard_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns;
+		take_from_soft_irq(soft_irq_of(thread), &moment, length_ns);
+	}
 	if (!is_within(&moment, since_ns))
 		return;
 	hard_irq = find_hard_irq_record(record, action);
@@ -100,72 +103,54 @@ static __always_inline void leave_hard_irq(struct task_struct *task, struct irqa
 		count_interval(&hard_irq->runs, &moment, since_ns);
 }
 
-/*
- * What @record has of time that can lie within a soft IRQ and is not its own:
- * hard ones, and with PREEMPT_RT, where it can be preempted, time off the CPU.
- */
-static __always_inline __u64 lost_ns(const struct thread *thread,
-				     const struct thread_record *record)
-{
-	__u32 mode = thread->mode & (MODE_SLOTS - 1);
-	const __u64 *state_ns = record->account.state_ns[mode];
-
-	return record->account.hard_irq_ns[mode] + state_ns[STATE_READY_WOKEN] +
-	       state_ns[STATE_READY_PREEMPTED] + state_ns[STATE_BLOCKED];
-}
-
+/* Each step here is made for each packet that is sent through a veth: the fewest that do. */
 static __always_inline void enter_soft_irq(struct task_struct *task)
 {
-	struct thread *thread = find_thread(task);
-	struct thread_record *record;
-	struct moment moment;
+	struct soft_irq *soft_irq = soft_irq_of_task(task);
 
-	if (!thread)
+	if (!soft_irq)
 		return;
-	take_moment(&moment);
-	thread->soft_irq_since_ns = moment.now_ns;
-	if (!options.accounting)
-		return;
-	thread->soft_irq_epoch = moment.epoch;
-	record = thread->epoch == moment.epoch ? newest_record(thread) : NULL;
-	thread->soft_irq_lost_ns = record ? lost_ns(thread, record) : 0;
+	soft_irq->task = (__u64)task;
+	soft_irq->lost_ns = 0;
+	soft_irq->since_ns = bpf_ktime_get_ns();
 }
 
 static __always_inline void charge_soft_irq(const struct thread *thread,
 					    struct thread_record *record,
+					    const struct soft_irq *soft_irq,
 					    const struct moment *moment, __u64 length_ns)
 {
-	__u64 within_ns;
+	__u64 lost_ns = soft_irq->epoch == moment->epoch ? soft_irq->lost_ns : 0;
 
-	if (!options.accounting)
-		return;
-	within_ns = lost_ns(thread, record);
-	if (thread->soft_irq_epoch == moment->epoch)
-		within_ns -= thread->soft_irq_lost_ns;
-	if (within_ns < length_ns)
-		record->account.soft_irq_ns[thread->mode & (MODE_SLOTS - 1)] +=
-			length_ns - within_ns;
+	if (options.accounting && lost_ns < length_ns)
+		record->account.soft_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns - lost_ns;
 }
 
 static __always_inline void leave_soft_irq(struct task_struct *task, unsigned int vector)
 {
 	struct thread *thread = find_thread(task);
 	struct thread_record *record;
+	struct soft_irq *soft_irq;
 	struct moment moment;
 	__u64 since_ns, length_ns;
 
 	if (!thread)
 		return;
+	soft_irq = soft_irq_of(thread);
+	if (!soft_irq)
+		return;
+	since_ns = soft_irq->task == (__u64)task ? soft_irq->since_ns : 0;
+	soft_irq->since_ns = 0;
+	if (!since_ns)
+		return;
 	take_moment(&moment);
-	since_ns = thread->soft_irq_since_ns;
-	thread->soft_irq_since_ns = 0;
-	length_ns = since_ns ? clip(&moment, since_ns) : 0;
+	length_ns = clip(&moment, since_ns);
 	if (!length_ns)
 		return;
 	record = find_record(thread, task, &moment);
 	if (!record)
 		return;
-	charge_soft_irq(thread, record, &moment, length_ns);
+	charge_soft_irq(thread, record, soft_irq, &moment, length_ns);
 	if (!is_within(&moment, since_ns))
 		return;
 	if (vector >= SOFT_IRQ_VECTORS) {

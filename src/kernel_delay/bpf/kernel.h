@@ -61,6 +61,11 @@ struct task_struct {
 	char comm[16];
 };
 
+/* With PREEMPT_RT alone (include/linux/sched.h, 5.14 to 6.18). */
+struct task_struct___rt {
+	int softirq_disable_cnt;
+};
+
 struct irqaction {
 	const char *name;
 };

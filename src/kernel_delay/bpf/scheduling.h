@@ -7,6 +7,7 @@
 #define KERNEL_DELAY_SCHEDULING_H
 
 #include "holder.h"
+#include "soft_irq.h"
 #include "syscall.h"
 
 static __always_inline bool is_ready(enum thread_state state)
@@ -42,6 +43,7 @@ static __always_inline __u64 charge_state(struct thread *thread, struct thread_r
 		return 0;
 	}
 	record->account.state_ns[thread->mode & (MODE_SLOTS - 1)][state] += length_ns;
+	take_off_cpu_from_soft_irq(thread, moment, length_ns);
 	if (thread->mode != MODE_SYSCALL || thread->syscall == NO_SYSCALL)
 		return length_ns;
 	syscall = find_syscall_record(thread);

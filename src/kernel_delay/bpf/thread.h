@@ -8,6 +8,18 @@
 #include "task_id.h"
 #include "window.h"
 
+/*
+ * A soft IRQ that is served on the time of @task. @lost_ns is what lies in it
+ * and in @epoch's window and is not its own: hard ones and, where it can be
+ * preempted, time off the CPU.
+ */
+struct soft_irq {
+	__u64 task; /* its struct task_struct */
+	__u64 since_ns; /* 0 outside of one */
+	__u64 epoch;
+	__u64 lost_ns;
+};
+
 /* Since when a thread runs that the programs found running. */
 #define BEFORE_ALL_WINDOWS 1
 
@@ -36,9 +48,7 @@ struct thread {
 	__u64 syscall_since_ns;
 	__u64 poll_return_ns; /* 0 if it has not returned from one */
 	__u64 hard_irq_since_ns; /* 0 outside of one */
-	__u64 soft_irq_since_ns; /* 0 outside of one */
-	__u64 soft_irq_epoch; /* in which that was */
-	__u64 soft_irq_lost_ns; /* what lost_ns() was then */
+	struct soft_irq soft_irq; /* where it can be preempted, see soft_irq.h */
 	__u16 syscall_records[DIRECT_SYSCALLS]; /* places; valid if the record there agrees */
 };
 
