@@ -68,3 +68,6 @@ def _measure(measure: Measure, measured: Measured) -> Iterator[str]:
     yield ""
     yield from tables.of(measured)
     yield ""
+    for remark in measure.remarks(measured):
+        yield remark
+        yield ""

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
  * Programs that do nothing, where kernel-delay's do something: what no tool can be below.
- * With READ_CLOCK they do what each that tells how long something took must do, too.
+ * With READ_CLOCK they do what each that tells how long something took must do, too;
+ * with SOFT_IRQS_ALONE they are attached there alone.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -17,6 +18,7 @@ static int nothing(void)
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+#ifndef SOFT_IRQS_ALONE
 SEC("tp_btf/sys_enter")
 int sys_enter(void *context)
 {
@@ -40,6 +42,7 @@ int sched_waking(void *context)
 {
 	return nothing();
 }
+#endif
 
 SEC("tp_btf/softirq_entry")
 int softirq_entry(void *context)

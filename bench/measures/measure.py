@@ -1,11 +1,12 @@
 """What a measure is, and what it is given."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
-from bench.figures import Absence, Figure
+from bench.figures import Absence, Figure, Measured
 
 
 class Setting(Struct, frozen=True):
@@ -26,3 +27,7 @@ class Measure(ABC):
     @abstractmethod
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:
         """Measure; return the figures, and the peers that could not be measured."""
+
+    def remarks(self, measured: Measured) -> Iterator[str]:
+        """Yield what is to be said below the table of the figures in it, if anything is."""
+        yield from ()

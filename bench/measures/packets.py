@@ -3,12 +3,14 @@
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from bench import compiled
-from bench.figures import Absence, Figure
+from bench.figures import Absence, Figure, Measured
 from bench.flooded import Flooded
 from bench.measures.measure import Measure, Setting
+from bench.peers.empty import Empty
 from bench.peers.kernel_delay_py import KernelDelayPy
 from bench.peers.ours import OurCommand, Ours
 from bench.peers.peer import Peer
@@ -20,6 +22,20 @@ REFERENCE = "without probes"
 PROBES = "with probes, none attached"
 AVERAGE, DEVIATION, DELTA = "average", "relative deviation", "delta to reference"
 RAW = "median"
+# Both against the same build with nothing attached, round by round.
+TO_A_PACKET = "added to a packet"
+FEWER = "fewer packets"
+
+OURS = "kernel-delay"
+EMPTY, CLOCK = "empty programs", "programs that read the clock"
+SOFT_IRQS_EMPTY, SOFT_IRQS_CLOCK = f"{EMPTY}, soft IRQs alone", f"{CLOCK}, soft IRQs alone"
+
+_FLOORS = {
+    EMPTY: (),
+    CLOCK: ("READ_CLOCK",),
+    SOFT_IRQS_EMPTY: ("SOFT_IRQS_ALONE",),
+    SOFT_IRQS_CLOCK: ("SOFT_IRQS_ALONE", "READ_CLOCK"),
+}
 
 _BLOCK_S = 0.7
 _SETTLE_S = 0.2
@@ -36,7 +52,8 @@ class Packets(Measure):
         " packets that come out per second of its CPU time, which is all it can get: more are sent"
         " than it forwards. Two builds of the same source, one without USDT"
         " probes: the reference. The rest is with probes. Deviation: the standard deviation over"
-        " the rounds, relative to the average."
+        " the rounds, relative to the average. Fewer packets, and what is added to a packet's CPU"
+        " time: than in the same round with probes, none attached."
     )
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:
@@ -56,13 +73,33 @@ class Packets(Measure):
                     rate = _rate(measured)
                 rates[peer.name].append(rate)
 
-            absent = in_turn(_peers(), setting.rounds, attached, unmeasured)
+            absent = in_turn(_peers(setting.folder), setting.rounds, attached, unmeasured)
         return list(figures(rates)), absent
 
+    def remarks(self, measured: Measured) -> Iterator[str]:
+        """What the cost of kernel-delay is made of."""
+        added = [measured.figure(TO_A_PACKET, peer) for peer in (EMPTY, CLOCK, OURS)]
+        alone = [measured.figure(TO_A_PACKET, peer) for peer in (SOFT_IRQS_EMPTY, SOFT_IRQS_CLOCK)]
+        if None in (*added, *alone):
+            return
+        called, clock, ours = (figure.median for figure in added if figure)
+        soft_called, soft_clock = (figure.median for figure in alone if figure)
+        yield (
+            f"What is added to a packet is made of: of the {ours:.0f} ns of {OURS}, {called:.0f} ns"
+            f" are for programs to be called at all, {clock - called:.0f} ns for these to read the"
+            f" clock, and {ours - clock:.0f} ns for what they do then. At soft IRQs alone, of which"
+            f" each packet runs one, the first is {soft_called:.0f} ns and the second"
+            f" {soft_clock - soft_called:.0f} ns; the rest is at system calls and context switches."
+        )
 
-def _peers() -> Sequence[Peer]:
+
+def _peers(folder: Path) -> Sequence[Peer]:
     return [
         Ours(),
+        *(
+            Empty(name, compiled.bpf_object("empty", folder, *definitions))
+            for name, definitions in _FLOORS.items()
+        ),
         Ours("--no-accounting"),
         Ours("-s", "1000000"),
         OurCommand("bridge-loop", "-q"),
@@ -93,4 +130,17 @@ def figures(rates: Mapping[str, Sequence[float]]) -> list[Figure]:
             Figure.of(DEVIATION, peer, "%", [deviation]),
             Figure.of(DELTA, peer, "%", [(reference - average) / reference * 100]),
         ]
+        if peer not in (REFERENCE, PROBES):
+            found += _against_bare(peer, values, rates.get(PROBES, ()))
     return found
+
+
+def _against_bare(peer: str, values: Sequence[float], bare: Sequence[float]) -> list[Figure]:
+    # A peer that failed has none of the last rounds.
+    pairs = list(zip(values, bare, strict=False))
+    if not pairs:
+        return []
+    return [
+        Figure.of(FEWER, peer, "%", [(1 - rate / base) * 100 for rate, base in pairs]),
+        Figure.of(TO_A_PACKET, peer, "ns", [1e9 / rate - 1e9 / base for rate, base in pairs]),
+    ]
