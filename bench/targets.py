@@ -27,9 +27,10 @@ _CLOCK = (
 )
 _HOOKS = (
     "Programs at the same places that read the clock and do nothing else cost this much or nearly:"
-    " see what is added to a packet is made of, below the table of packets. No tool can tell how"
-    " long a soft IRQ took without both. Tried: one look for the thread a soft IRQ, not two (5 ns"
-    " less a pair), none for its record on entry, a shorter way for those within the window (1 ns)."
+    " what is added to a packet is taken apart below the table of packets. No tool can tell how"
+    " long a soft IRQ took without reading the clock twice. Tried: one look for the thread a soft"
+    " IRQ in place of two, and none for its record on entry (5 ns less a pair); a shorter way for"
+    " those within the window (1 ns less, not kept)."
 )
 _THREADS = ("1 thread", "2 threads")
 _SOFT_IRQ = f"added to a soft IRQ, traced, {OURS}, ns"

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from bench import page, results, tables
 from bench.figures import Figure, Machine, Measured, Results, quartile_distance, ratio
+from bench.measures import packets
 from bench.measures.packets import AVERAGE, DELTA, DEVIATION, REFERENCE, figures
 from bench.targets import FLOOR, OURS, REMARKS, TABLES, THEIRS, targets
 
@@ -75,6 +76,22 @@ def test_the_slides_columns() -> None:
     assert found[DELTA, REFERENCE] == 0
     assert found[DELTA, "slower"] == round(9 / 101 * 100, 5)
     assert found[DEVIATION, "slower"] == round(statistics.stdev([90, 94]) / 92 * 100, 5)
+
+
+def test_what_is_added_to_a_packet_is_taken_apart() -> None:
+    # 1,000 ns a packet and, attached, so many more.
+    added_ns = {packets.EMPTY: 50, packets.CLOCK: 80, packets.OURS: 100}
+    added_ns |= {packets.SOFT_IRQS_EMPTY: 30, packets.SOFT_IRQS_CLOCK: 50}
+    rates = {packets.REFERENCE: [1e6], packets.PROBES: [1e6]}
+    rates |= {peer: [1e9 / (1000 + ns)] for peer, ns in added_ns.items()}
+    measured = Measured("now", "1", tuple(figures(rates)))
+    (remark,) = packets.Packets().remarks(measured)
+    assert "of the 100 ns of kernel-delay, 50 ns" in remark
+    assert "30 ns for these to read the clock, and 20 ns for what they do then" in remark
+    assert "the first is 30 ns and the second 20 ns" in remark
+    fewer = measured.figure(packets.FEWER, packets.OURS)
+    assert fewer is not None
+    assert round(fewer.median, 2) == 9.09
 
 
 def test_the_page_is_of_the_results() -> None:
