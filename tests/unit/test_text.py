@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given
+from msgspec import structs
 
 from kernel_delay.model import Lost, Sample, Thread, TriggerHit
 from kernel_delay.reporters import text
@@ -247,6 +248,13 @@ def test_triggered_window_names_its_hits_times() -> None:
         "# Start sampling",
         "# Stop sampling (trigger@2245245506911119)",
     ]
+
+
+def test_threads_that_are_summed_up_are_said_to_be() -> None:
+    many = structs.replace(bare_thread(0, "worker"), exited=True, threads=8000)
+    report = text.render(bare_sample(many))
+    assert "         0 worker, 8,000 threads that ended [SYSCALL STATISTICS]" in report
+    assert "So many threads ended that those of one name are summed up above" in report
 
 
 def test_skipped_window_is_three_lines() -> None:

@@ -90,6 +90,12 @@ def test_idle_process_has_no_verdict() -> None:
     assert judge(sample(*IDLE)).verdict == ()
 
 
+def test_threads_that_are_summed_up_are_not_held_against_one_window() -> None:
+    many = replace(timed_thread(0, "short-lived", kernel=100, ready=100), threads=1000)
+    assert judge(sample(*IDLE, many)).verdict == ()
+    assert judge(sample(*IDLE, replace(many, threads=1))).verdict
+
+
 def test_without_accounting_there_is_no_verdict() -> None:
     threads = [replace(thread, time=None) for thread in (*IDLE, BUSY, STARVED)]
     assert judge(sample(*threads)).verdict == ()

@@ -46,7 +46,7 @@ static __always_inline struct holder_record *find_holder_record(struct thread_re
 	/* A full list stays as it is: a crowd of holders must not fill the ring. */
 	if (number)
 		return NULL;
-	number = take_record(&control.holders, options.holder_records);
+	number = take_record(HOLDER_RING, options.holder_records, thread->epoch);
 	if (!number)
 		return NULL;
 	record = holder_record_at(number);

@@ -32,7 +32,7 @@ static __noinline struct hard_irq_record *new_hard_irq_record(struct thread_reco
 	struct hard_irq_record *record;
 	__u64 number;
 
-	number = take_record(&control.hard_irqs, options.hard_irq_records);
+	number = take_record(HARD_IRQ_RING, options.hard_irq_records, thread->epoch);
 	if (!number)
 		return NULL;
 	record = hard_irq_record_at(number);

@@ -24,6 +24,16 @@
 /* Windows whose edges are remembered; a power of two. */
 #define WINDOWS 4096
 
+/* No window's epoch: that of the records before the first one. */
+#define NO_FREED_EPOCH 0
+
+/* The record rings; each has its part of the places that are freed. */
+#define THREAD_RING 0
+#define SYSCALL_RING 1
+#define HARD_IRQ_RING 2
+#define HOLDER_RING 3
+#define RECORD_RINGS 4
+
 /* How far a thread's list of interrupt handlers is searched. */
 #define HARD_IRQS_PER_THREAD 32
 
@@ -88,10 +98,11 @@ enum stack_mode {
 struct options {
 	__u32 tgid; /* the target, as the initial PID namespace numbers it */
 	__u32 pid_level; /* how deep the tool's PID namespace is; 0 is the initial one */
-	__u32 thread_records; /* sizes of the three record rings, powers of two */
+	__u32 thread_records; /* sizes of the record rings, powers of two */
 	__u32 syscall_records;
 	__u32 hard_irq_records;
 	__u32 holder_records;
+	__u32 freed_places; /* size of each ring's part of that map, a power of two */
 	__u32 trigger_options; /* enum trigger_option */
 	__u32 accounting; /* 1: account for all of a window; 0: the tables alone */
 	__u32 futex; /* the syscall's number */
@@ -126,15 +137,28 @@ struct window {
 };
 
 /*
- * A ring of records. Both counters only grow. Records are numbered from 1, so
+ * A ring of records. The counters only grow. Records are numbered from 1, so
  * that 0 is no record, and number N is at place N modulo the ring's size. The
  * programs take the number after the head, and user space moves the tail on
  * when it has read all up to it.
+ *
+ * While a window is open user space can free single places, of threads that
+ * ended, for further records of that window's epoch: it puts them on a list of
+ * the ring's own, and the programs take from there first. Such a record has a
+ * number above all others, which ends in its place's number.
+ *
+ * The programs wake user space when they take number @notice_head, or the
+ * @notice_freed-th of the list.
  */
 struct ring_position {
 	__u64 head;
 	__u64 tail;
 	__u64 full; /* records not made because head would pass tail */
+	__u64 freed_epoch; /* for which places of the list may be taken, or NO_FREED_EPOCH */
+	__u64 freed; /* places that were put on the list */
+	__u64 freed_taken; /* of which so many were taken */
+	__u64 notice_head;
+	__u64 notice_freed;
 };
 
 /* The state both sides share while the programs run. */
@@ -147,10 +171,7 @@ struct control {
 	__u64 missed_stacks; /* events that found no room for their stacks */
 	__u64 missed_syscall_events; /* events that found no room at all */
 	__u64 missed_events; /* events of the target whose thread's state was out of reach */
-	struct ring_position threads;
-	struct ring_position syscalls;
-	struct ring_position hard_irqs;
-	struct ring_position holders;
+	struct ring_position rings[RECORD_RINGS];
 	struct window windows[WINDOWS]; /* of epoch e at e modulo WINDOWS */
 };
 

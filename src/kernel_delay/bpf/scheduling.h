@@ -81,12 +81,13 @@ static __always_inline void enter_state(struct thread *thread, enum thread_state
 static __always_inline void end_thread(struct thread *thread, struct thread_record *record,
 				       const struct moment *moment)
 {
-	charge_mode(thread, record, moment);
-	if (!options.accounting || !record)
+	if (!record)
 		return;
-	record->account.gone_ns = moment->now_ns;
+	charge_mode(thread, record, moment);
 	if (thread->mode == MODE_SYSCALL && thread->syscall != NO_SYSCALL)
 		end_call_at_edge(thread, moment);
+	/* Last, as from then on user space may use the record for another thread. */
+	__sync_lock_test_and_set(&record->account.gone_ns, moment->now_ns);
 }
 
 /*

@@ -41,7 +41,7 @@ static __noinline struct syscall_record *new_syscall_record(struct thread *threa
 	struct syscall_record *record;
 	__u64 number;
 
-	number = take_record(&control.syscalls, options.syscall_records);
+	number = take_record(SYSCALL_RING, options.syscall_records, thread->epoch);
 	if (!number)
 		return NULL;
 	record = syscall_record_at(number);

@@ -5,8 +5,8 @@
 #ifndef KERNEL_DELAY_THREAD_H
 #define KERNEL_DELAY_THREAD_H
 
+#include "record_ring.h"
 #include "task_id.h"
-#include "window.h"
 
 /*
  * A soft IRQ that is served on the time of @task. @lost_ns is what lies in it
@@ -165,7 +165,7 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 		settle_mode(task, &thread->mode, &thread->syscall);
 	note_standing(&first, thread);
 	thread->record = 0;
-	number = take_record(&control.threads, options.thread_records);
+	number = take_record(THREAD_RING, options.thread_records, epoch);
 	if (!number) {
 		thread->epoch = epoch;
 		return NULL;
@@ -195,12 +195,25 @@ static __always_inline struct thread_record *newest_record(const struct thread *
 	return thread->record ? bpf_map_lookup_elem(&thread_records, &place) : NULL;
 }
 
-/* The record of @thread in the moment's epoch, or NULL if there was no room. */
+/* Is the window over, and nothing of @thread, which has no record of it, lies in it? */
+static __always_inline bool is_later(const struct thread *thread, const struct moment *moment)
+{
+	if (moment->now_ns < moment->stop_ns)
+		return false;
+	/* Until it is woken for the first time a new thread is absent. */
+	return thread->state == STATE_ABSENT ||
+	       (thread->mode_since_ns >= moment->stop_ns && thread->since_ns >= moment->stop_ns);
+}
+
+/* The record of @thread in the moment's epoch, or NULL if there is no room, or no need. */
 static __always_inline struct thread_record *
 find_record(struct thread *thread, struct task_struct *task, const struct moment *moment)
 {
-	if (thread->epoch != moment->epoch)
+	if (thread->epoch != moment->epoch) {
+		if (is_later(thread, moment))
+			return NULL;
 		return new_record(thread, task, moment->epoch);
+	}
 	return newest_record(thread);
 }
 

@@ -17,20 +17,6 @@
 
 #include "thread.h"
 
-/* Wakes user space, which finds what happened in struct control. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096);
-} notices SEC(".maps");
-
-static __always_inline void notify(void)
-{
-	__u64 notice = 0;
-
-	/* If it is full, user space has not yet read that it is to look. */
-	bpf_ringbuf_output(&notices, &notice, sizeof(notice), 0);
-}
-
 static __always_inline struct window *window_of(__u64 epoch)
 {
 	return &control.windows[epoch & (WINDOWS - 1)];

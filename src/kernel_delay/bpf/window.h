@@ -67,20 +67,4 @@ static __always_inline void count_up(__u64 *counter)
 	__sync_fetch_and_add(counter, 1);
 }
 
-/* The number of a new record of @ring, or 0 when user space has to read first. */
-static __always_inline __u64 take_record(struct ring_position *ring, __u32 size)
-{
-	__u64 number;
-
-	if (*(volatile __u64 *)&ring->head - ring->tail >= size)
-		goto full;
-	number = __sync_fetch_and_add(&ring->head, 1) + 1;
-	/* Programs on other CPUs may have taken the last places since the test. */
-	if (number - ring->tail <= size)
-		return number;
-full:
-	count_up(&ring->full);
-	return 0;
-}
-
 #endif

@@ -25,11 +25,13 @@ from kernel_delay.loader.objects import is_loadable, load_object, open_object, r
 # Sizes of the record rings, powers of two. Two windows' worth is needed, as
 # one is read while the next is open: 5,000 threads with a handful of syscalls
 # each fit, in 23 + 16 + 0.4 + 1 MiB of the kernel's memory. A process of few
-# threads has half of that, for those and thousands that come and go.
-THREAD_RECORDS = 1 << 14
-SYSCALL_RECORDS = 1 << 16
-HARD_IRQ_RECORDS = 1 << 12
-HOLDER_RECORDS = 1 << 14
+# threads has half of that, as those that end make room for more.
+RING_SIZES = {
+    "thread_records": 1 << 14,
+    "syscall_records": 1 << 16,
+    "hard_irq_records": 1 << 12,
+    "holder_records": 1 << 14,
+}
 FEW_THREADS = 1000
 
 ITERATORS = frozenset({"meet_threads", "tell_standings"})
@@ -48,9 +50,9 @@ STACK_MODES = {
 class Programs:
     """capture.bpf.c in the kernel for one process, from construction to close().
 
-    `control` is the shared struct control; `thread_records`, `syscall_records`,
-    `hard_irq_records` and `holder_records` are the rings' memory, read-only.
-    There is a notice in `notices` when a trigger opened or closed a window.
+    `control` is the shared struct control, `freed_places` the lists of its rings.
+    There is a notice in `notices` when a trigger opened or closed a window, and
+    when a ring has little room.
     `accounting`: all of a window is accounted for; `sees_faults`: the kernel
     lets page faults be told from the program's own time.
     """
@@ -58,10 +60,7 @@ class Programs:
     accounting: bool
     sees_faults: bool
     control: Any
-    thread_records: mmap.mmap
-    syscall_records: mmap.mmap
-    hard_irq_records: mmap.mmap
-    holder_records: mmap.mmap
+    freed_places: mmap.mmap
     notices: Notices
 
     def __init__(
@@ -116,10 +115,8 @@ class Programs:
         memory = self._object.map(".data.control").mmap(writable=True)
         self.control = ffi.from_buffer("struct control *", memory)
         lib.free_windows(self.control, 0)
-        self.thread_records = self._object.map("thread_records").mmap()
-        self.syscall_records = self._object.map("syscall_records").mmap()
-        self.hard_irq_records = self._object.map("hard_irq_records").mmap()
-        self.holder_records = self._object.map("holder_records").mmap()
+        self._rings = {name: self._object.map(name).mmap() for name in RING_SIZES}
+        self.freed_places = self._object.map("freed_places").mmap(writable=True)
         self.notices = Notices(self._object.map("notices"))
         self._closing.callback(self.notices.close)
 
@@ -160,6 +157,10 @@ class Programs:
             self._closing.push(links.pop_all())
         return True
 
+    def ring_memory(self, kind: str) -> mmap.mmap:
+        """Return the memory, read-only, of the ring of `struct kind`."""
+        return self._rings[f"{kind}s"]
+
     def standings(self) -> bytes:
         """Return a struct thread_standing of each thread of the process that is there."""
         try:
@@ -173,6 +174,10 @@ class Programs:
     def share_windows(self, other: BpfObject) -> None:
         """Give another object, before it is loaded, the windows of these programs."""
         other.map(".data.control").share(self._object.map(".data.control"))
+
+    def newest_epoch(self) -> int:
+        """Return the number of the newest window."""
+        return self._counter("epoch")
 
     def missed_events(self) -> int:
         """Return how many events were missed since the programs were attached."""
@@ -215,14 +220,12 @@ class Programs:
 
     def _set_sizes(self, pid: int) -> None:
         halved = thread_count(pid) <= FEW_THREADS
-        for ring, entries in (
-            ("thread_records", THREAD_RECORDS),
-            ("syscall_records", SYSCALL_RECORDS),
-            ("hard_irq_records", HARD_IRQ_RECORDS),
-            ("holder_records", HOLDER_RECORDS),
-        ):
+        for ring, entries in RING_SIZES.items():
             setattr(self._options(), ring, entries >> halved)
             self._object.map(ring).max_entries = entries >> halved
+        most = max(RING_SIZES.values()) >> halved
+        self._options().freed_places = most
+        self._object.map("freed_places").max_entries = most * lib.RECORD_RINGS
 
     def _set_plan(self, plan: WindowPlan) -> None:
         options = self._options()

@@ -98,6 +98,7 @@ class Session:
             self._closing.enter_context(self._programs)
             self._windows = Windows(self._programs.control, self._forget)
             self._collector = Collector(self._programs)
+            self._waiter.act_at_notices(self._programs.notices, self._make_room)
             self._events = self._store_events(events) if events else None
             self._upcalls = self._count_upcalls()
             failing.pop_all()
@@ -144,6 +145,10 @@ class Session:
         for epoch, ended in self._schedule():
             yield self._sample(epoch, ended)
             self._windows.free(epoch)
+
+    def _make_room(self) -> None:
+        epoch = self._windows.newest
+        self._collector.make_room(epoch, *self._windows.edges(epoch))
 
     def _forget(self, moment_ns: int) -> None:
         """Forget the events that ended before the moment: no window has them."""

@@ -1,9 +1,9 @@
 """Writes the C source of an extension for the structs of a header of bpf/.
 
-Run by meson: `records_build.py HEADER OUTPUT.c MODULE [SHIM.c]`. The
+Run by meson: `records_build.py HEADER OUTPUT.c MODULE [SHIM.c [MORE.h...]]`. The
 declarations are the header itself, after the C preprocessor, so there is no
 second definition; in API mode the compiler checks the layout that cffi
-assumes. The shim has functions for these structs.
+assumes. The shim has functions for these structs, and so have further headers.
 """
 
 import re
@@ -45,11 +45,14 @@ def declarations(header: str) -> str:
 
 def main() -> None:
     """Write the extension's C source to the path given."""
-    header, output, module, *shim = sys.argv[1:]
+    header, output, module, *more = sys.argv[1:]
+    headers = "".join(Path(path).read_text() for path in (header, *more[1:]))
     ffi = FFI()
-    ffi.cdef(declarations(Path(header).read_text()) + (SHIM_FUNCTIONS if shim else ""))
-    source = f'#include <linux/types.h>\n#include "{Path(header).name}"\n'
-    ffi.set_source(module, Path(shim[0]).read_text() if shim else source)
+    ffi.cdef(declarations(headers) + (SHIM_FUNCTIONS if more else ""))
+    names = [Path(path).name for path in (header, *more[1:])]
+    source = "".join(f'#include "{name}"\n' for name in names)
+    shim = Path(more[0]).read_text() if more else "#include <linux/types.h>\n"
+    ffi.set_source(module, shim + source)
     ffi.emit_c_code(output)
 
 

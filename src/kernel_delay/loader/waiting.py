@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import Literal, Self
@@ -27,6 +28,12 @@ class Waiter:
         self._wakeup, self._signalled = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._handlers = ExitStack()
         self._interrupted = False
+        self._notices: Notices | None = None
+        self._act: Callable[[], None] = lambda: None
+
+    def act_at_notices(self, notices: Notices, act: Callable[[], None]) -> None:
+        """Call `act` at each of these notices while anything is waited for."""
+        self._notices, self._act = notices, act
 
     def __enter__(self) -> Self:
         """Take the signals over."""
@@ -59,7 +66,7 @@ class Waiter:
         """Wait for the CLOCK_MONOTONIC moment, and return what ended the wait."""
         while True:
             left_ms = (moment_ns - lib.monotonic_ns()) // 1_000_000
-            ready = self._poll(max(0, left_ms))
+            ready = self._poll_and_act(max(0, left_ms))
             if left_ms <= 0:
                 self.sleep_until(moment_ns)
                 return "time"
@@ -78,10 +85,21 @@ class Waiter:
             return "interrupt"
         if notices.fileno() in ready:
             notices.clear()
+            if notices is self._notices:
+                self._act()
             return None
         if self._process in ready:
             return "exit"
         return "time" if not ready else None
+
+    def _poll_and_act(self, timeout_ms: int) -> list[int]:
+        if self._notices is None:
+            return self._poll(timeout_ms)
+        ready = self._poll(timeout_ms, self._notices.fileno())
+        if self._notices.fileno() in ready:
+            self._notices.clear()
+            self._act()
+        return ready
 
     def _poll(self, timeout_ms: int | None, *more: int) -> list[int]:
         poll = select.poll()

@@ -178,6 +178,11 @@ class Thread(Struct, frozen=True):
     placed; None where the kernel does not tell. `own_soft_irq_ns` is the share of the soft
     IRQs' time that its own system calls raised, as sending over loopback does. `signals` were
     delivered to handlers of its own, and `migrations` took it to another CPU.
+
+    `threads` is above 1 where so many threads ended within the window that
+    there was no room for each: then this is the sum of all of that `name`,
+    which is "[other names]" for those of too many. Its `tid` is 0, and its `time`
+    sums up to as many windows.
     """
 
     tid: int
@@ -202,6 +207,7 @@ class Thread(Struct, frozen=True):
     migrations: int | None = None
     scheduling: Scheduling | None = None
     task_times: TaskTimes | None = None
+    threads: int = 1
 
 
 class StackFrame(Struct, frozen=True):

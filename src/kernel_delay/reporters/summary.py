@@ -42,8 +42,8 @@ def _line(thread: Thread, time: ThreadTime) -> str:
     parts = _parts(time)
     window_ns = sum(parts.values()) or 1
     shares = [f"{100 * parts[letter] / window_ns:8.2f}" for letter in "UKIRBS"]
-    name = printable(thread.name)
-    return f"{thread.tid:10} {name:16.16} {' '.join(shares)}  |{bar(parts)}|"
+    line = f"{thread.tid:10} {printable(thread.name):16.16} {' '.join(shares)}  |{bar(parts)}|"
+    return line if thread.threads == 1 else f"{line} {thread.threads:,} threads that ended"
 
 
 def _parts(time: ThreadTime) -> dict[str, int]:

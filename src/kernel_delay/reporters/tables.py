@@ -27,6 +27,12 @@ HARD_IRQS_COLUMNS = row(f"{'NAME':20}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
 SOFT_IRQS_COLUMNS = row(f"{'NAME':20} {'VECT_NR':>7}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
 
 
+def name_of(thread: Thread) -> str:
+    """The thread's name; with how many they are, if it stands for several that ended."""
+    name = printable(thread.name)
+    return name if thread.threads == 1 else f"{name}, {thread.threads:,} threads that ended"
+
+
 class Table(NamedTuple):
     """A section of a thread's report.
 

@@ -7,7 +7,7 @@ from kernel_delay.model import Sample, Thread, Window
 from kernel_delay.printable import printable
 from kernel_delay.reporters.accounting_tables import accounting_tables, percentile_table
 from kernel_delay.reporters.events import event_lines
-from kernel_delay.reporters.tables import tables
+from kernel_delay.reporters.tables import name_of, tables
 from kernel_delay.reporters.upcall_statistics import upcall_lines
 
 Heading = Callable[[str], str]
@@ -69,7 +69,7 @@ def _timestamp(what: str, when: datetime.datetime) -> str:
 
 
 def _thread(thread: Thread, heading: Heading, percentiles: bool) -> Iterator[str]:
-    before_title = f"{thread.tid:10} {printable(thread.name):16} "
+    before_title = f"{thread.tid:10} {name_of(thread):16} "
     shown = (*tables(thread), *accounting_tables(thread))
     if percentiles:
         shown = (*shown, percentile_table(thread))
@@ -109,6 +109,11 @@ def remarks(sample: Sample) -> Iterator[str]:
         found.append(
             f"WARNING: no room for {lost.map_entries} records of threads, system calls"
             " or interrupts: they are missing above."
+        )
+    if any(thread.threads > 1 for thread in sample.threads):
+        found.append(
+            "So many threads ended that those of one name are summed up above;"
+            " the verdict is not about them."
         )
     if sample.window.ended_by == "timeout":
         found.append(f"The stop trigger did not come: the window ended after {duration}.")

@@ -4,10 +4,19 @@ import time
 
 import pytest
 
+from kernel_delay.model import Sample, Thread, ThreadTime
 from tests.integration.capture.captures import Measure, StartCapture, calls, thread
 from tests.integration.capture.workload import StartWorkload, known_syscall
 
 GETPPID = known_syscall("getppid")
+
+
+def check_sums(measured: Thread, sample: Sample) -> None:
+    """Its time is the window, or as many as it stands for."""
+    assert measured.time is not None
+    its = [getattr(measured.time, part) for part in ThreadTime.__struct_fields__]
+    assert sum(its) == measured.threads * sample.window.duration_ns
+    assert min(its) >= 0
 
 
 def test_threads_that_exit_keep_their_last_name(
@@ -61,24 +70,60 @@ def test_each_of_a_crowd_is_measured(
     assert callers == tids - {workload.pid}
 
 
-def test_threads_without_room_are_counted(
-    slow_machine: bool, start_workload: StartWorkload, start_capture: StartCapture
+@pytest.mark.parametrize("options", [(), ("--no-accounting",)])
+def test_threads_that_end_are_summed_up_where_there_is_no_room_for_each(
+    options: tuple[str, ...],
+    slow_machine: bool,
+    start_workload: StartWorkload,
+    start_capture: StartCapture,
 ) -> None:
     if slow_machine:
         pytest.skip("so many threads take minutes on so slow a machine")
-    started = 20_000
+    started = 60_000
     workload = start_workload("crowd", 0, started)
-    capture = start_capture(workload.pid)
+    capture = start_capture(workload.pid, options=options)
     capture.wait_until_open()
 
     workload.ask()
     workload.wait_until_alone()
     sample = capture.end()
 
-    gone = [t for t in sample.threads if t.exited]
-    assert 0 < len(gone) < started
-    assert len(gone) + sample.lost.map_entries + sample.lost.missed_events >= started
+    assert sample.lost.map_entries == 0
+    (ended,) = (t for t in sample.threads if t.threads > 1)
+    assert ended.exited
+    # Each is there: not one of its events was missed, or it was counted as that.
+    assert started - sample.lost.missed_events <= ended.threads <= started
+    callers = sum(calls(t).get(GETPPID, 0) for t in sample.threads)
+    assert started - sample.lost.missed_events <= callers <= started
     assert not thread(sample, workload.pid).exited
+    if not options:
+        for measured in sample.threads:
+            check_sums(measured, sample)
+        unknown_ns = sum(t.time.unaccounted_ns for t in sample.threads if t.time)
+        assert unknown_ns <= sample.lost.missed_events * sample.window.duration_ns
+
+
+def test_windows_in_a_storm_of_threads_are_each_accounted_for(
+    slow_machine: bool, start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    if slow_machine:
+        pytest.skip("so many threads take minutes on so slow a machine")
+    workload = start_workload("crowd", 0, 1_000_000)
+    workload.send()
+    options = ("--sample-count", "3", "--sample-interval", "0.2")
+    samples = start_capture(workload.pid, "0.5", options).samples()
+
+    assert len(samples) == 3
+    for sample in samples:
+        ended = [t for t in sample.threads if t.threads > 1]
+        for measured in ended:
+            check_sums(measured, sample)
+            # Each makes one call; of some it lies in another window, or on the edge of two.
+            assert calls(measured)[GETPPID] <= measured.threads
+        # Nobody is there twice.
+        tids = [t.tid for t in sample.threads if t.threads == 1]
+        assert len(set(tids)) == len(tids)
+    assert any(t.threads > 1 for sample in samples for t in sample.threads)
 
 
 def test_a_process_that_exits_ends_the_window(

@@ -40,14 +40,14 @@ def _taker(sample: Sample, taker: CpuTaker, ready_ns: int) -> str:
     part = share(taker.ns, ready_ns)
     if taker.comm == "idle" and not taker.tid:
         return f"the CPU idled or woke up for {part} of that"
-    if any(taker.tid == own.tid for own in sample.threads):
+    if taker.tid and any(taker.tid == own.tid for own in sample.threads):
         return f"a thread of the same process, {taker.comm} ({taker.tid}), ran for {part} of that"
     how = f", SCHED_{taker.policy}," if taker.policy in REAL_TIME else ""
     return f"{taker.comm} ({taker.tid}){how} ran for {part} of that"
 
 
 def _who(sample: Sample, taker: CpuTaker) -> Who:
-    if any(taker.tid == own.tid for own in sample.threads):
+    if taker.tid and any(taker.tid == own.tid for own in sample.threads):
         return "program"
     if taker.kernel_thread or (taker.comm == "idle" and not taker.tid):
         return "kernel"

@@ -80,7 +80,10 @@ def apply(rule: Rule, sample: Sample, *, accused: bool = False) -> Found | None:
     hit = [
         (lost_ns, thread)
         for thread in sample.threads
-        if thread.time is not None and (lost_ns := rule.lost_ns(sample, thread)) >= least_ns
+        # A sum of many threads is not to be held against one window.
+        if thread.time is not None
+        and thread.threads == 1
+        and (lost_ns := rule.lost_ns(sample, thread)) >= least_ns
     ]
     # One that can't be told is no reason to be silent on the next.
     hit.sort(key=lambda pair: (-pair[0], pair[1].tid))

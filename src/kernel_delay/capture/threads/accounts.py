@@ -75,6 +75,8 @@ def thread_accounts(
             continue
         records = own.get(identity)
         told = now.get(identity)
+        if records is None and told is not None and _is_later(told, epoch, stop_ns):
+            continue
         last = _last_standing(newer.get(identity), told, epoch)
         name = _name(records, newer.get(identity), told)
         parts = records or ThreadRecords([], [], [], [])
@@ -83,6 +85,14 @@ def thread_accounts(
             told = None if identity in newer else told
             found.append(ThreadAccount(identity, name, parts, account, told, fits))
     return found
+
+
+def _is_later(told: ThreadStanding, epoch: int, stop_ns: int) -> bool:
+    """Return whether the thread, of which the epoch has no record, came after its window.
+
+    See is_later() in bpf/thread.h.
+    """
+    return told.epoch < epoch and told.standing.mode_since_ns >= stop_ns
 
 
 def _account(

@@ -1,13 +1,19 @@
 """From the programs' records to what a Sample says of each thread."""
 
+from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
+from kernel_delay.analysis import accounting
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.threads.accounts import ThreadAccount, thread_accounts
-from kernel_delay.capture.threads.counting import ThreadStanding, standings
+from kernel_delay.capture.threads.counting import ThreadStanding, counted, standings
+from kernel_delay.capture.threads.ended_threads import EndedThreads
 from kernel_delay.capture.threads.epochs import EpochRecords, ThreadRecords
-from kernel_delay.capture.threads.rings import Ring, RingCopy
+from kernel_delay.capture.threads.rings import RINGS, Ring, RingCopy
 from kernel_delay.capture.threads.thread_stats import (
+    ThreadName,
     accounted_stats,
     anything_counted,
     counted_stats,
@@ -29,11 +35,13 @@ class Collector:
         """Read from these programs."""
         self._programs = programs
         control = programs.control
-        self._threads = Ring("thread_record", programs.thread_records, control.threads)
-        self._syscalls = Ring("syscall_record", programs.syscall_records, control.syscalls)
-        self._hard_irqs = Ring("hard_irq_record", programs.hard_irq_records, control.hard_irqs)
-        self._holders = Ring("holder_record", programs.holder_records, control.holders)
-        self._rings = (self._threads, self._syscalls, self._hard_irqs, self._holders)
+        self._ended = EndedThreads(programs)
+        self._rings = tuple(
+            Ring(index, programs.ring_memory(kind), control.rings[index], self._ended)
+            for index, kind in enumerate(RINGS)
+        )
+        self._threads, self._syscalls, self._hard_irqs, self._holders = self._rings
+        self._released = 0
         self._epochs: dict[int, EpochRecords] = {}
         self._owners: dict[int, tuple[EpochRecords, ThreadRecords]] = {}
         self._complete_ns = 0
@@ -41,20 +49,66 @@ class Collector:
         self._missed_hits = 0
         self._orphans = 0
 
+    def make_room(self, epoch: int, start_ns: int, stop_ns: int) -> None:
+        """Make room if records find little: `epoch` is the newest, and its window may be open.
+
+        Threads that ended are summed up, unless an older epoch's records are
+        kept. Records that were made since the newest was released are of no window.
+        """
+        if not self._ended.are_wanted():
+            return
+        if epoch == self._released:
+            self._release_unread(epoch)
+        elif epoch == self._released + 1:
+            self._read_again()
+            self._ended.sum_up(epoch, start_ns, stop_ns)
+
+    def _release_unread(self, epoch: int) -> None:
+        heads = [ring.head() for ring in self._rings]
+        if self._programs.newest_epoch() != epoch:
+            # A trigger has opened a window just now: some of these may be of that.
+            return
+        self._read_again()
+        for ring, head in zip(self._rings, heads, strict=True):
+            ring.pass_over(head)
+        self._ended.forget()
+
+    def _read_again(self) -> None:
+        """Forget all that is read and not released: some of it may be summed up."""
+        self._epochs.clear()
+        self._owners.clear()
+        for ring in self._rings:
+            ring.read_again()
+        self._complete_ns = 0
+
     def collect(self, epoch: int, start_ns: int, stop_ns: int) -> tuple[Thread, ...]:
         """Return the threads of the epoch's window [start_ns, stop_ns), which must be over.
 
         With accounting these are all that were there, otherwise those of
         which anything was counted. The epoch's records, and all older ones,
-        are released.
+        are released. Where make_room() summed up some that ended, all are.
         """
+        if self._ended:
+            self._ended.finish(epoch, start_ns, stop_ns)
         self._read_after(stop_ns)
         if self._programs.accounting:
             threads = self._accounted(epoch, start_ns, stop_ns)
         else:
             threads = self._counted(epoch)
+        ended = tuple(self._summed_up(stop_ns - start_ns))
         self._release(epoch)
-        return threads
+        return threads + ended
+
+    def _summed_up(self, window_ns: int) -> Iterator[Thread]:
+        """Yield the threads that ended and were summed up, one for all of a name."""
+        for several in self._ended.by_name(window_ns):
+            parts, name = several.parts, name_of(several.parts.threads[0])
+            if self._programs.accounting:
+                of_all = accounting.account(0, several.threads * window_ns, counted(parts), None)
+                thread = self._stats_of(name, parts, of_all, {})
+            else:
+                thread = counted_stats(name, parts)
+            yield replace(thread, threads=several.threads)
 
     def _counted(self, epoch: int) -> tuple[Thread, ...]:
         records = self._epochs.get(epoch)
@@ -106,12 +160,21 @@ class Collector:
         return standings(self._programs.standings())
 
     def _stats(self, each: ThreadAccount, names: dict[int, str]) -> Thread:
-        return accounted_stats(
-            each.name, each.parts, each.account, names, self._programs.sees_faults
-        )
+        return self._stats_of(each.name, each.parts, each.account, names)
+
+    def _stats_of(
+        self,
+        name: ThreadName,
+        parts: ThreadRecords,
+        account: accounting.Account,
+        names: dict[int, str],
+    ) -> Thread:
+        return accounted_stats(name, parts, account, names, self._programs.sees_faults)
 
     def discard(self, epoch: int, stop_ns: int) -> None:
         """Release the epoch's records, and all older ones, unread."""
+        if self._ended:
+            self._ended.finish(epoch, 0, stop_ns)
         self._read_after(stop_ns)
         self._release(epoch)
 
@@ -165,6 +228,8 @@ class Collector:
         for ring in self._rings:
             kept = (records.oldest.get(ring) for records in self._epochs.values())
             ring.release(min(filter(None, kept), default=ring.next_number))
+        self._ended.forget()
+        self._released = epoch
 
     def lost(self) -> Lost:
         """Return what was lost since the last call."""

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Where a new record goes: behind the newest of its ring, or where the record
+ * of a thread that ended was. capture/threads/ is the other side.
+ */
+#ifndef KERNEL_DELAY_RECORD_RING_H
+#define KERNEL_DELAY_RECORD_RING_H
+
+#include "window.h"
+
+/* Wakes user space, which finds what happened in struct control. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} notices SEC(".maps");
+
+static __always_inline void notify(void)
+{
+	__u64 notice = 0;
+
+	/* If it is full, user space has not yet read that it is to look. */
+	bpf_ringbuf_output(&notices, &notice, sizeof(notice), 0);
+}
+
+/* User space writes these, and sets the size: options.freed_places of each ring. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} freed_places SEC(".maps");
+
+/* A number for what is the @taken-th of a list, and ends in that of its place. */
+#define FREED_NUMBER(taken, place) (1ULL << 63 | ((taken)&0x7fffffff) << 32 | (place))
+
+/* How often it is tried to be the one that takes the next place. */
+#define TRIES_TO_TAKE 4
+
+static __always_inline __u64 take_freed(struct ring_position *ring, __u32 index, __u64 epoch)
+{
+	__u64 taken, *place, freed;
+	__u32 key;
+
+	if (*(volatile __u64 *)&ring->freed_epoch != epoch)
+		return 0;
+	for (int i = 0; i < TRIES_TO_TAKE; i++) {
+		taken = *(volatile __u64 *)&ring->freed_taken;
+		if (taken >= *(volatile __u64 *)&ring->freed)
+			return 0;
+		key = index * options.freed_places + (taken & (options.freed_places - 1));
+		place = bpf_map_lookup_elem(&freed_places, &key);
+		if (!place)
+			return 0;
+		/* Read before it is taken: after that user space may write another one there. */
+		freed = *(volatile __u64 *)place;
+		if (__sync_val_compare_and_swap(&ring->freed_taken, taken, taken + 1) != taken)
+			continue;
+		if (taken + 1 == ring->notice_freed)
+			notify();
+		return FREED_NUMBER(taken, freed);
+	}
+	return 0;
+}
+
+/*
+ * The number of a new record of @epoch in the ring of that @index and @size, or
+ * 0 when user space has to read first.
+ */
+static __noinline __u64 take_record(__u32 index, __u32 size, __u64 epoch)
+{
+	struct ring_position *ring = &control.rings[index & (RECORD_RINGS - 1)];
+	__u64 number;
+
+	number = take_freed(ring, index & (RECORD_RINGS - 1), epoch);
+	if (number)
+		return number;
+	if (*(volatile __u64 *)&ring->head - ring->tail >= size)
+		goto full;
+	number = __sync_fetch_and_add(&ring->head, 1) + 1;
+	if (number == ring->notice_head)
+		notify();
+	/* Programs on other CPUs may have taken the last places since the test. */
+	if (number - ring->tail <= size)
+		return number;
+full:
+	count_up(&ring->full);
+	return 0;
+}
+
+#endif

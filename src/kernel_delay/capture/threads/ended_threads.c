@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ended_threads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OTHER_NAMES "[other names]"
+#define NO_NOTICE UINT64_MAX
+
+struct ring {
+	struct ring_position *position;
+	const char *records;
+	size_t record_bytes;
+	uint32_t places; /* a power of two */
+	uint64_t *freed;
+	uint64_t *done; /* of each place, the number of its record if that was summed up */
+};
+
+/* What all records begin with; a thread's own has its epoch where the others have their thread. */
+struct head {
+	__u64 number;
+	__u64 thread;
+};
+
+struct ended_threads {
+	struct ring rings[RECORD_RINGS];
+	uint32_t freed_places;
+	uint64_t *marked; /* of each place of threads, the number of the record that is summed up */
+	uint16_t *name_of; /* of each place of threads that is marked */
+	uint64_t *identities; /* of the threads that are marked, hashed; 0: none */
+	struct ended_name *names[ENDED_NAMES];
+	size_t name_count;
+};
+
+static uint64_t load(const __u64 *number)
+{
+	return __atomic_load_n(number, __ATOMIC_ACQUIRE);
+}
+
+static void store(__u64 *number, uint64_t value)
+{
+	__atomic_store_n(number, value, __ATOMIC_RELEASE);
+}
+
+static const struct head *head_at(const struct ring *ring, uint32_t place)
+{
+	return (const struct head *)(ring->records + place * ring->record_bytes);
+}
+
+/* How many of the places, from the one after the tail on, were ever taken since. */
+static uint32_t places_taken(const struct ring *ring)
+{
+	uint64_t taken = load(&ring->position->head) - ring->position->tail;
+
+	return taken < ring->places ? taken : ring->places;
+}
+
+static uint32_t place_after_tail(const struct ring *ring, uint32_t index)
+{
+	return (ring->position->tail + 1 + index) & (ring->places - 1);
+}
+
+/* The number of the record there, or 0 if there is none that is not summed up. */
+static uint64_t number_at(const struct ring *ring, uint32_t place)
+{
+	uint64_t number = load(&head_at(ring, place)->number);
+
+	return number == ring->done[place] ? 0 : number;
+}
+
+struct ended_threads *
+ended_threads_open(struct control *control, const struct thread_record *threads,
+		   const struct syscall_record *syscalls, const struct hard_irq_record *hard_irqs,
+		   const struct holder_record *holders, const uint32_t places[4], uint64_t *freed,
+		   uint32_t freed_places)
+{
+	const void *const records[RECORD_RINGS] = {threads, syscalls, hard_irqs, holders};
+	static const size_t bytes[RECORD_RINGS] = {
+		sizeof(struct thread_record),
+		sizeof(struct syscall_record),
+		sizeof(struct hard_irq_record),
+		sizeof(struct holder_record),
+	};
+	struct ended_threads *ended = calloc(1, sizeof(*ended));
+	int whole = 1;
+
+	if (!ended)
+		return NULL;
+	ended->freed_places = freed_places;
+	for (int i = 0; i < RECORD_RINGS; i++) {
+		ended->rings[i] = (struct ring){
+			.position = &control->rings[i],
+			.records = records[i],
+			.record_bytes = bytes[i],
+			.places = places[i],
+			.freed = freed + (size_t)i * freed_places,
+			.done = calloc(places[i], sizeof(uint64_t)),
+		};
+		whole &= ended->rings[i].done != NULL;
+	}
+	ended->marked = calloc(places[THREAD_RING], sizeof(*ended->marked));
+	ended->name_of = calloc(places[THREAD_RING], sizeof(*ended->name_of));
+	ended->identities = calloc(2 * places[THREAD_RING], sizeof(*ended->identities));
+	if (!whole || !ended->marked || !ended->name_of || !ended->identities) {
+		ended_threads_close(ended);
+		return NULL;
+	}
+	return ended;
+}
+
+static void free_names(struct ended_threads *ended)
+{
+	for (size_t i = 0; i < ended->name_count; i++) {
+		free(ended->names[i]->syscalls);
+		free(ended->names[i]->hard_irqs);
+		free(ended->names[i]);
+	}
+	ended->name_count = 0;
+}
+
+void ended_threads_close(struct ended_threads *ended)
+{
+	if (!ended)
+		return;
+	free_names(ended);
+	for (int i = 0; i < RECORD_RINGS; i++)
+		free(ended->rings[i].done);
+	free(ended->marked);
+	free(ended->name_of);
+	free(ended->identities);
+	free(ended);
+}
+
+/* The place of @identity in the hash, or of none if it is not in there. */
+static uint64_t *find_identity(const struct ended_threads *ended, uint64_t identity)
+{
+	uint32_t size = 2 * ended->rings[THREAD_RING].places;
+	uint32_t at = identity & (size - 1);
+
+	while (ended->identities[at] && ended->identities[at] != identity)
+		at = (at + 1) & (size - 1);
+	return &ended->identities[at];
+}
+
+/* NULL where there is no memory. @index is set to the name's. */
+static struct ended_name *name_of(struct ended_threads *ended, const char *comm, uint16_t *index)
+{
+	struct ended_name *name;
+
+	for (;;) {
+		for (size_t i = 0; i < ended->name_count; i++) {
+			if (!strncmp(ended->names[i]->thread.comm, comm, COMM_LENGTH)) {
+				*index = i;
+				return ended->names[i];
+			}
+		}
+		if (ended->name_count < ENDED_NAMES - 1 || !strcmp(comm, OTHER_NAMES))
+			break;
+		comm = OTHER_NAMES;
+	}
+	if (ended->name_count == ENDED_NAMES)
+		return NULL;
+	name = calloc(1, sizeof(*name));
+	if (!name)
+		return NULL;
+	strncpy(name->thread.comm, comm, COMM_LENGTH - 1);
+	name->thread.exited = 1;
+	*index = ended->name_count;
+	ended->names[ended->name_count++] = name;
+	return name;
+}
+
+static void add_intervals(struct intervals *sum, const struct intervals *more)
+{
+	if (!more->count)
+		return;
+	if (!sum->count || more->min_ns < sum->min_ns)
+		sum->min_ns = more->min_ns;
+	if (more->max_ns > sum->max_ns)
+		sum->max_ns = more->max_ns;
+	sum->total_ns += more->total_ns;
+	sum->count += more->count;
+}
+
+static void add_histogram(struct histogram *sum, const struct histogram *more)
+{
+	for (int i = 0; i < HISTOGRAM_BUCKETS; i++)
+		sum->counts[i] += more->counts[i];
+}
+
+static void add_account(struct account *sum, const struct account *more)
+{
+	sum->absent_ns += more->absent_ns;
+	for (int mode = 0; mode < MODE_SLOTS; mode++) {
+		sum->mode_ns[mode] += more->mode_ns[mode];
+		sum->hard_irq_ns[mode] += more->hard_irq_ns[mode];
+		sum->soft_irq_ns[mode] += more->soft_irq_ns[mode];
+		for (int state = 0; state < STATE_SLOTS; state++)
+			sum->state_ns[mode][state] += more->state_ns[mode][state];
+	}
+}
+
+/* Is no more charged than there was of the window? */
+static int account_fits(const struct account *account, uint64_t start_ns)
+{
+	uint64_t charged_ns = account->absent_ns;
+
+	for (int mode = 0; mode < MODE_SLOTS; mode++)
+		charged_ns += account->mode_ns[mode];
+	return !account->gone_ns || account->gone_ns <= start_ns ||
+	       charged_ns <= account->gone_ns - start_ns;
+}
+
+static void add_thread(struct thread_record *sum, const struct thread_record *more,
+		       uint64_t start_ns)
+{
+	add_intervals(&sum->long_poll, &more->long_poll);
+	add_intervals(&sum->run, &more->run);
+	add_intervals(&sum->ready, &more->ready);
+	add_intervals(&sum->stopped, &more->stopped);
+	for (int i = 0; i < SOFT_IRQ_VECTORS; i++)
+		add_intervals(&sum->soft_irqs[i], &more->soft_irqs[i]);
+	/* What does not fit together is unaccounted. */
+	if (account_fits(&more->account, start_ns))
+		add_account(&sum->account, &more->account);
+	sum->account.faults += more->account.faults;
+	sum->account.other_holders_ns += more->account.other_holders_ns;
+	add_histogram(&sum->account.run, &more->account.run);
+	add_histogram(&sum->account.ready, &more->account.ready);
+}
+
+/* One more at the end of an array that has @count, NULL where there is no room. */
+static void *one_more(void **array, size_t *count, size_t bytes)
+{
+	void *larger;
+
+	if (*count == ENDED_PARTS)
+		return NULL;
+	/* In steps of powers of two. */
+	if (!(*count & (*count - 1))) {
+		larger = realloc(*array, (*count ? 2 * *count : 1) * bytes);
+		if (!larger)
+			return NULL;
+		*array = larger;
+	}
+	larger = (char *)*array + (*count)++ * bytes;
+	memset(larger, 0, bytes);
+	return larger;
+}
+
+static int add_syscall(struct ended_name *name, const struct syscall_record *more)
+{
+	struct syscall_record *sum = NULL;
+
+	for (size_t i = 0; i < name->syscall_count && !sum; i++)
+		if (name->syscalls[i].syscall == more->syscall)
+			sum = &name->syscalls[i];
+	if (!sum) {
+		sum = one_more((void **)&name->syscalls, &name->syscall_count, sizeof(*sum));
+		if (!sum)
+			return 0;
+		sum->syscall = more->syscall;
+	}
+	add_intervals(&sum->calls, &more->calls);
+	sum->edge_ns += more->edge_ns;
+	for (int state = 0; state < STATE_SLOTS; state++)
+		sum->state_ns[state] += more->state_ns[state];
+	add_histogram(&sum->lengths, &more->lengths);
+	return 1;
+}
+
+static int add_hard_irq(struct ended_name *name, const struct hard_irq_record *more)
+{
+	struct hard_irq_record *sum = NULL;
+
+	for (size_t i = 0; i < name->hard_irq_count && !sum; i++)
+		if (name->hard_irqs[i].action == more->action)
+			sum = &name->hard_irqs[i];
+	if (!sum) {
+		sum = one_more((void **)&name->hard_irqs, &name->hard_irq_count, sizeof(*sum));
+		if (!sum)
+			return 0;
+		sum->action = more->action;
+		memcpy(sum->name, more->name, sizeof(sum->name));
+	}
+	add_intervals(&sum->runs, &more->runs);
+	return 1;
+}
+
+/* Who had what a thread waited for is one of too many: the sum of the waits stays. */
+static int add_holder(struct ended_name *name, const struct holder_record *more)
+{
+	if (!more->lock)
+		name->thread.account.other_holders_ns += more->total_ns;
+	return 1;
+}
+
+static void free_place(struct ended_threads *ended, struct ring *ring, uint32_t place)
+{
+	struct ring_position *position = ring->position;
+
+	ring->done[place] = head_at(ring, place)->number;
+	ring->freed[position->freed & (ended->freed_places - 1)] = place;
+	store(&position->freed, position->freed + 1);
+}
+
+/* Marks the records of threads that ended; returns how many, or -1 where there is no memory. */
+static int64_t mark_ended(struct ended_threads *ended, uint64_t epoch, uint64_t start_ns,
+			  uint64_t stop_ns)
+{
+	struct ring *ring = &ended->rings[THREAD_RING];
+	uint32_t taken = places_taken(ring);
+	struct ended_name *name;
+	int64_t found = 0;
+
+	memset(ended->marked, 0, ring->places * sizeof(*ended->marked));
+	memset(ended->identities, 0, 2 * ring->places * sizeof(*ended->identities));
+	for (uint32_t i = 0; i < taken; i++) {
+		uint32_t place = place_after_tail(ring, i);
+		uint64_t number = number_at(ring, place), gone_ns;
+		const struct thread_record *thread = (const void *)head_at(ring, place);
+
+		if (!number || thread->epoch != epoch)
+			continue;
+		gone_ns = load(&thread->account.gone_ns);
+		if (!gone_ns || gone_ns >= stop_ns)
+			continue;
+		name = name_of(ended, thread->comm, &ended->name_of[place]);
+		if (!name)
+			return -1;
+		ended->marked[place] = number;
+		*find_identity(ended, thread->identity) = thread->identity;
+		if (gone_ns <= start_ns)
+			continue;
+		name->threads++;
+		name->after_start_ns += gone_ns - start_ns;
+		found++;
+	}
+	return found;
+}
+
+/* The further records of the same threads: an interrupt may come just while the first is made. */
+static int mark_further(struct ended_threads *ended, uint64_t epoch)
+{
+	struct ring *ring = &ended->rings[THREAD_RING];
+	uint32_t taken = places_taken(ring);
+
+	for (uint32_t i = 0; i < taken; i++) {
+		uint32_t place = place_after_tail(ring, i);
+		const struct thread_record *thread = (const void *)head_at(ring, place);
+		uint64_t number = number_at(ring, place);
+
+		if (!number || thread->epoch != epoch || ended->marked[place] ||
+		    !*find_identity(ended, thread->identity))
+			continue;
+		if (!name_of(ended, thread->comm, &ended->name_of[place]))
+			return 0;
+		ended->marked[place] = number;
+	}
+	return 1;
+}
+
+static void add_parts(struct ended_threads *ended, uint32_t index)
+{
+	struct ring *ring = &ended->rings[index];
+	uint32_t mask = ended->rings[THREAD_RING].places - 1, taken = places_taken(ring);
+
+	for (uint32_t i = 0; i < taken; i++) {
+		uint32_t place = place_after_tail(ring, i);
+		const struct head *head = head_at(ring, place);
+		struct ended_name *name;
+		int added;
+
+		if (!number_at(ring, place) || ended->marked[head->thread & mask] != head->thread)
+			continue;
+		name = ended->names[ended->name_of[head->thread & mask]];
+		if (index == SYSCALL_RING)
+			added = add_syscall(name, (const void *)head);
+		else if (index == HARD_IRQ_RING)
+			added = add_hard_irq(name, (const void *)head);
+		else
+			added = add_holder(name, (const void *)head);
+		if (added)
+			free_place(ended, ring, place);
+	}
+}
+
+static void add_threads(struct ended_threads *ended, uint64_t start_ns)
+{
+	struct ring *ring = &ended->rings[THREAD_RING];
+
+	for (uint32_t place = 0; place < ring->places; place++) {
+		if (!ended->marked[place])
+			continue;
+		add_thread(&ended->names[ended->name_of[place]]->thread,
+			   (const void *)head_at(ring, place), start_ns);
+		free_place(ended, ring, place);
+	}
+}
+
+int64_t ended_threads_sum_up(struct ended_threads *ended, uint64_t epoch, uint64_t start_ns,
+			     uint64_t stop_ns, int reuse)
+{
+	int64_t found = mark_ended(ended, epoch, start_ns, stop_ns);
+
+	if (found < 0 || !mark_further(ended, epoch))
+		return -1;
+	/* Their parts first: the thread's record tells whose they are. */
+	for (uint32_t ring = SYSCALL_RING; ring < RECORD_RINGS; ring++)
+		add_parts(ended, ring);
+	add_threads(ended, start_ns);
+	for (int i = 0; i < RECORD_RINGS && reuse; i++)
+		store(&ended->rings[i].position->freed_epoch, epoch);
+	return found;
+}
+
+void ended_threads_stop(struct ended_threads *ended)
+{
+	for (int i = 0; i < RECORD_RINGS; i++)
+		store(&ended->rings[i].position->freed_epoch, NO_FREED_EPOCH);
+}
+
+void ended_threads_forget(struct ended_threads *ended)
+{
+	free_names(ended);
+	for (int i = 0; i < RECORD_RINGS; i++) {
+		struct ring *ring = &ended->rings[i];
+
+		store(&ring->position->freed_taken, ring->position->freed);
+		memset(ring->done, 0, ring->places * sizeof(*ring->done));
+	}
+}
+
+size_t ended_threads_names(const struct ended_threads *ended)
+{
+	return ended->name_count;
+}
+
+struct ended_name *ended_threads_name(const struct ended_threads *ended, size_t index)
+{
+	return ended->names[index];
+}
+
+int ended_threads_has(const struct ended_threads *ended, uint32_t ring, uint64_t number)
+{
+	return ended->rings[ring].done[number & (ended->rings[ring].places - 1)] == number;
+}
+
+size_t ended_threads_reused(const struct ended_threads *ended, uint32_t ring, uint64_t *numbers,
+			    size_t room)
+{
+	const struct ring *it = &ended->rings[ring];
+	size_t count = 0;
+
+	for (uint32_t place = 0; place < it->places && count < room; place++)
+		if (it->done[place] && number_at(it, place))
+			numbers[count++] = number_at(it, place);
+	return count;
+}
+
+void ended_threads_set_notices(struct ended_threads *ended)
+{
+	for (int i = 0; i < RECORD_RINGS; i++) {
+		struct ring_position *position = ended->rings[i].position;
+		uint64_t head = load(&position->head), taken = load(&position->freed_taken);
+		uint64_t left = ended->rings[i].places - (head - position->tail);
+		uint64_t freed = position->freed - taken;
+
+		store(&position->notice_freed, freed ? taken + (freed + 1) / 2 : NO_NOTICE);
+		store(&position->notice_head, head + (left + 1) / 2);
+	}
+}
+
+int ended_threads_noticed(const struct ended_threads *ended)
+{
+	for (int i = 0; i < RECORD_RINGS; i++) {
+		const struct ring_position *position = ended->rings[i].position;
+
+		if (load(&position->head) >= position->notice_head ||
+		    load(&position->freed_taken) >= position->notice_freed)
+			return 1;
+	}
+	return 0;
+}

@@ -1,0 +1,115 @@
+"""Threads that end within a window, summed up by name where there is no room to keep each.
+
+Their records' places are then free for those of other threads. ended_threads.c
+does it, as there may be tens of thousands a second.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.threads.epochs import ThreadRecords
+from kernel_delay.capture.threads.rings import RINGS, places_in
+from kernel_delay.capture.windows.control import wait_for_programs
+from kernel_delay.loader._records import ffi, lib
+
+
+class EndedOfName(Struct, frozen=True):
+    """The threads of one name that ended: how many, and what all their records add up to.
+
+    What is charged in it is of `threads` windows, one after the other.
+    """
+
+    threads: int
+    parts: ThreadRecords
+
+
+class EndedThreads:
+    """The ended threads of one epoch after the other."""
+
+    def __init__(self, programs: Programs) -> None:
+        """Sum up those in these programs' rings; MemoryError where there is no room for that."""
+        memory = programs.ring_memory
+        self._threads = ffi.from_buffer("struct thread_record[]", memory("thread_record"))
+        self._syscalls = ffi.from_buffer("struct syscall_record[]", memory("syscall_record"))
+        self._hard_irqs = ffi.from_buffer("struct hard_irq_record[]", memory("hard_irq_record"))
+        self._holders = ffi.from_buffer("struct holder_record[]", memory("holder_record"))
+        self._freed = ffi.from_buffer("uint64_t[]", programs.freed_places)
+        places = [places_in(kind, memory(kind)) for kind in RINGS]
+        handle = lib.ended_threads_open(
+            programs.control,
+            self._threads,
+            self._syscalls,
+            self._hard_irqs,
+            self._holders,
+            ffi.new("uint32_t[]", places),
+            self._freed,
+            max(places),
+        )
+        if handle == ffi.NULL:
+            raise MemoryError
+        self._handle = ffi.gc(handle, lib.ended_threads_close)
+        lib.ended_threads_set_notices(self._handle)
+
+    def __bool__(self) -> bool:
+        """Return whether any were summed up."""
+        return bool(lib.ended_threads_names(self._handle))
+
+    def are_wanted(self) -> bool:
+        """Return whether so many places are taken that there was a notice."""
+        return bool(lib.ended_threads_noticed(self._handle))
+
+    def sum_up(self, epoch: int, start_ns: int, stop_ns: int) -> None:
+        """Sum up what ended in the window [start_ns, stop_ns) by now, for its room.
+
+        The epochs before must be released.
+        """
+        self._sum_up(epoch, start_ns, stop_ns, reuse=True)
+        lib.ended_threads_set_notices(self._handle)
+
+    def finish(self, epoch: int, start_ns: int, stop_ns: int) -> None:
+        """Sum up the rest of a window that is over: from now on no place is used again."""
+        lib.ended_threads_stop(self._handle)
+        wait_for_programs()
+        self._sum_up(epoch, start_ns, stop_ns, reuse=False)
+
+    def _sum_up(self, epoch: int, start_ns: int, stop_ns: int, *, reuse: bool) -> None:
+        if lib.ended_threads_sum_up(self._handle, epoch, start_ns, stop_ns, reuse) < 0:
+            raise MemoryError
+
+    def forget(self) -> None:
+        """Forget them all, now that the epoch's records are released."""
+        lib.ended_threads_forget(self._handle)
+        lib.ended_threads_set_notices(self._handle)
+
+    def has(self, ring: int, number: int) -> bool:
+        """Return whether the record of that number was summed up."""
+        return bool(lib.ended_threads_has(self._handle, ring, number))
+
+    def reused(self, ring: int, places: int) -> list[int]:
+        """Return the numbers of the records that are where one was summed up."""
+        numbers = ffi.new("uint64_t[]", places)
+        count = lib.ended_threads_reused(self._handle, ring, numbers, places)
+        return [int(number) for number in ffi.unpack(numbers, count)] if count else []
+
+    def by_name(self, window_ns: int) -> Iterator[EndedOfName]:
+        """Yield those of each name, in windows of that length, until forget()."""
+        for index in range(lib.ended_threads_names(self._handle)):
+            name = lib.ended_threads_name(self._handle, index)
+            if name.threads:
+                yield _of_name(name, window_ns)
+
+
+def _of_name(name: Any, window_ns: int) -> EndedOfName:
+    # In a copy: what comes after the end of each is not yet in there.
+    thread = ffi.new("struct thread_record *", name.thread)[0]
+    thread.account.absent_ns += name.threads * window_ns - name.after_start_ns
+    parts = ThreadRecords(
+        [thread],
+        [name.syscalls[index] for index in range(name.syscall_count)],
+        [name.hard_irqs[index] for index in range(name.hard_irq_count)],
+        [],
+    )
+    return EndedOfName(name.threads, parts)
