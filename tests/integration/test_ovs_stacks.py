@@ -1,5 +1,7 @@
 """The user stacks of a real Open vSwitch's system calls are whole."""
 
+from pathlib import Path
+
 import pytest
 
 from kernel_delay.model import Sample, StackFrame
@@ -9,6 +11,7 @@ from lab.traffic import Traffic
 from tests.event_captures import capture, check_sums, event_plan, events_of, user_stack
 
 EVENTS = 1000
+HANDLERS_EVENTS = 100
 LONGEST_WINDOW_S = 32.0
 
 
@@ -23,6 +26,32 @@ def sample(root_user: None, usdt_binaries: Binaries) -> Sample:
             if with_stacks >= EVENTS or seconds >= LONGEST_WINDOW_S:
                 return found
             seconds *= 2
+
+
+@pytest.fixture(scope="module")
+def kernel_sample(root_user: None, usdt_binaries: Binaries) -> Sample:
+    """The calls that handlers read upcalls by, and send packets and flows back with."""
+    if not Path("/sys/module/openvswitch").exists():
+        pytest.skip("the kernel module openvswitch is not loaded")
+    with (
+        Instance(usdt_binaries, datapath="system") as instance,
+        Traffic(instance, rate=200, seconds=300.0),
+    ):
+        seconds = 1.0
+        while True:
+            found = capture(instance.pid, event_plan("recvmsg", "sendmsg"), sample_time_s=seconds)
+            if len(handlers_stacks(found)) >= HANDLERS_EVENTS or seconds >= LONGEST_WINDOW_S:
+                return found
+            seconds *= 2
+
+
+def handlers_stacks(sample: Sample) -> list[tuple[StackFrame, ...]]:
+    handlers = {thread.tid for thread in sample.threads if thread.name.startswith("handler")}
+    return [
+        user_stack(sample, event)
+        for event in events_of(sample)
+        if event.tid in handlers and event.user_stack is not None
+    ]
 
 
 def reaches_the_first_function(stack: tuple[StackFrame, ...]) -> bool:
@@ -59,3 +88,16 @@ def test_each_named_frame_is_in_an_object(sample: Sample) -> None:
 
 def test_events_and_tables_agree(sample: Sample) -> None:
     check_sums(sample)
+
+
+def test_handlers_stacks_are_whole_with_the_kernels_datapath(kernel_sample: Sample) -> None:
+    """Theirs are the deepest: recv_upcalls() and those it calls have up to 457 KB of frames."""
+    stacks = handlers_stacks(kernel_sample)
+    assert len(stacks) >= HANDLERS_EVENTS
+    assert all(map(reaches_the_first_function, stacks))
+    deep = [stack for stack in stacks if any(frame.name == "recv_upcalls" for frame in stack)]
+    assert deep
+    # Of other threads some may be cut; of 457 KB there is no room for a whole copy.
+    lost = kernel_sample.lost
+    assert lost.short_stacks + lost.broken_stacks <= 0.01 * len(events_of(kernel_sample))
+    assert lost.stacks == 0

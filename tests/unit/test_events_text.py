@@ -39,7 +39,14 @@ def test_no_name_forges_a_line(name: str, old: str) -> None:
         (Lost(events=7), "# WARNING: no room for 7 events in the buffer"),
         (Lost(shorter_events=8), "# WARNING: the longest events are above; 8 shorter ones"),
         (Lost(stacks=9), "# WARNING: no room for the stacks of 9 events."),
-        (Lost(short_stacks=6), "# WARNING: the user stacks of 6 events are not whole: the cop"),
+        (
+            Lost(short_stacks=6, cut_stacks=6),
+            "# WARNING: the user stacks of 6 events are not whole: the copies ended before",
+        ),
+        (
+            Lost(short_stacks=6),
+            "# WARNING: the user stacks of 6 events are not whole: parts of them could not be read",
+        ),
         (Lost(broken_stacks=5), "# WARNING: the user stacks of 5 events are not whole: there"),
     ],
 )

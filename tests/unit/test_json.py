@@ -52,6 +52,7 @@ def test_fields_are_those_documented() -> None:
         "shorter_events": 0,
         "stacks": 0,
         "short_stacks": 0,
+        "cut_stacks": 0,
         "broken_stacks": 0,
         "upcalls": 0,
     }

@@ -41,7 +41,8 @@ def kind(
     head, page = ffi.sizeof("struct event_stacks") // 8, PAGE // 8
     memory = ffi.new("uint64_t[]", head + page * pages.bit_count())
     stacks = ffi.cast("struct event_stacks *", memory)
-    stacks.pages, stacks.user_bytes = pages, PAGE * pages.bit_count()
+    stacks.pages = [pages >> 64 * word & (1 << 64) - 1 for word in range(4)]
+    stacks.user_bytes = PAGE * pages.bit_count()
     stacks.registers[PC], stacks.registers[SP] = pc, sp
     stacks.stack_end = sp + PAGE * pages.bit_length()
     for place, word in enumerate(words):
@@ -100,7 +101,7 @@ def test_what_lies_below_and_above_the_stack_makes_no_kind(built: tuple[Any, Any
     for under, inside, above in ((1, 2, 3), (9, 2, 9), (1, 9, 3)):
         memory = ffi.new("uint64_t[]", head + PAGE // 8)
         stacks = ffi.cast("struct event_stacks *", memory)
-        stacks.pages, stacks.user_bytes = 1, PAGE
+        stacks.pages[0], stacks.user_bytes = 1, PAGE
         stacks.registers[SP], stacks.stack_end = STACK + 8, STACK + 16
         mappings = ffi.new("struct mapped_range[]", MAPPINGS)
         memory[head : head + 3] = [CODE + under, CODE + inside, CODE + above]
@@ -113,6 +114,8 @@ def test_a_page_that_was_not_copied_makes_depth(built: tuple[Any, Any]) -> None:
     first, second = MEASURED, (*(0,) * (PAGE // 8), *MEASURED)
     assert kind(built, first, pages=0b11) != kind(built, second, pages=0b11)
     assert kind(built, second, pages=0b11) != kind(built, second, pages=0b101)
+    # The 70th page's bit is in another word.
+    assert kind(built, second, pages=1 << 70 | 1) != kind(built, second, pages=1 << 71 | 1)
 
 
 @pytest.mark.parametrize("changed", [0, 5])
@@ -148,7 +151,7 @@ def test_a_table_keeps_the_first_of_each_kind(
         firsts: dict[int, int] = {}
         for event, number in enumerate(kinds):
             content = event.to_bytes(8, "little")
-            index = lib.stack_table_add(table, number, content * 2, 16, content * 2, 16)
+            index = lib.stack_table_add(table, number, content * 5, 40, content * 2, 16)
             if number not in firsts and len(firsts) < most:
                 firsts[number] = event
             expected = list(firsts).index(number) if number in firsts else no_stack
@@ -157,7 +160,7 @@ def test_a_table_keeps_the_first_of_each_kind(
         for index, (number, event) in enumerate(firsts.items()):
             lib.stack_table_get(table, index, stack)
             assert stack.uses == kinds.count(number)
-            assert (stack.pages, stack.registers[0]) == (event, event)
+            assert (stack.pages[0], stack.registers[0]) == (event, event)
             assert bytes(ffi.buffer(stack.bytes, stack.size)) == event.to_bytes(8, "little") * 2
         for index in reversed(range(len(firsts))):
             copy = lib.stack_table_copy(copies, table, index)

@@ -9,6 +9,7 @@
 #ifndef KERNEL_DELAY_EVENT_H
 #define KERNEL_DELAY_EVENT_H
 
+#include "stack.h"
 #include "thread.h"
 
 #if defined(__TARGET_ARCH_x86)
@@ -29,8 +30,20 @@ struct {
 #define EVENT_WITH_STACKS(bytes)                                                                   \
 	(sizeof(struct syscall_event) + sizeof(struct event_stacks) + (bytes))
 
-/* Most stacks are shallow: they have events of their own size, of which more have room. */
+/*
+ * Most stacks are shallow, and are copied to where they are read from. How
+ * much of a deep one matters turns out while it is copied, so that is done in
+ * a place of the CPU's own first.
+ */
 #define SHALLOW_STACK (4 * STACK_PAGE)
+
+/* User space sets the sizes: a struct syscall_event and all that follows it, for each CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, 65536);
+	__uint(max_entries, 1);
+} deep_events SEC(".maps");
 
 /* A constant to the verifier, which leaves out what depends on it. */
 static __always_inline bool reports_events(void)
@@ -63,31 +76,6 @@ static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp)
 	return sp + options.stack_bytes;
 }
 
-/*
- * Copies the stack from @sp on into the @room bytes after @stacks. A page that
- * can't be read is skipped: large buffers have pages that were never touched.
- * What was copied is counted in memory, where the verifier does not follow it
- * through every combination of pages.
- */
-static __always_inline void copy_stack(volatile struct event_stacks *stacks, __u64 sp, __u32 room)
-{
-	__u64 at = sp & ~(STACK_PAGE - 1ull);
-
-	stacks->user_bytes = 0;
-	stacks->pages = 0;
-	for (int page = 0; page < STACK_PAGES_SEARCHED; page++) {
-		__u32 copied = stacks->user_bytes;
-
-		if (copied > room - STACK_PAGE || at >= stacks->stack_end)
-			break;
-		if (!bpf_probe_read_user((void *)(stacks + 1) + copied, STACK_PAGE, (void *)at)) {
-			stacks->pages |= 1ull << page;
-			stacks->user_bytes = copied + STACK_PAGE;
-		}
-		at += STACK_PAGE;
-	}
-}
-
 static __always_inline void take_stacks(void *ctx, struct pt_regs *regs,
 					struct event_stacks *stacks, __u64 sp, __u64 end,
 					__u32 room)
@@ -101,7 +89,7 @@ static __always_inline void take_stacks(void *ctx, struct pt_regs *regs,
 	if (options.stack_mode == STACK_COPY) {
 		copy_stack(stacks, sp, room);
 	} else {
-		stacks->pages = 0;
+		stacks->pages[0] = 0;
 		bytes = bpf_get_stack(ctx, stacks + 1, USER_FRAMES * sizeof(__u64),
 				      BPF_F_USER_STACK);
 		stacks->user_bytes = bytes > 0 ? bytes : 0;
@@ -121,20 +109,43 @@ static __always_inline void fill_event(struct syscall_event *event, struct threa
 /* User space looks often enough by itself: waking it would cost more than an event. */
 #define SUBMIT_FLAGS BPF_RB_NO_WAKEUP
 
-static __always_inline bool report_with_room(void *ctx, struct pt_regs *regs, struct thread *thread,
-					     __s64 value, const struct moment *moment, __u64 sp,
-					     __u64 end, const __u32 room)
+static __always_inline bool report_shallow(void *ctx, struct pt_regs *regs, struct thread *thread,
+					   __s64 value, const struct moment *moment, __u64 sp,
+					   __u64 end)
 {
 	struct syscall_event *event;
 
-	event = bpf_ringbuf_reserve(&events, EVENT_WITH_STACKS(room), 0);
+	event = bpf_ringbuf_reserve(&events, EVENT_WITH_STACKS(SHALLOW_STACK), 0);
 	if (!event)
 		return false;
 	fill_event(event, thread, value, moment);
 	event->stack_mode = options.stack_mode;
-	take_stacks(ctx, regs, (void *)(event + 1), sp, end, room);
+	take_stacks(ctx, regs, (void *)(event + 1), sp, end, SHALLOW_STACK);
 	bpf_ringbuf_submit(event, SUBMIT_FLAGS);
 	return true;
+}
+
+static __always_inline bool report_deep(void *ctx, struct pt_regs *regs, struct thread *thread,
+					__s64 value, const struct moment *moment, __u64 sp,
+					__u64 end)
+{
+	/* Of the first page only what is above the stack pointer counts. */
+	const __u32 room = options.stack_bytes + STACK_PAGE;
+	volatile struct event_stacks *stacks;
+	__u32 cpu = bpf_get_smp_processor_id(), bytes;
+	struct syscall_event *event;
+
+	event = bpf_map_lookup_elem(&deep_events, &cpu);
+	if (!event)
+		return false;
+	fill_event(event, thread, value, moment);
+	event->stack_mode = options.stack_mode;
+	stacks = (void *)(event + 1);
+	take_stacks(ctx, regs, (void *)stacks, sp, end, room);
+	bytes = stacks->user_bytes;
+	if (bytes > room)
+		bytes = room;
+	return !bpf_ringbuf_output(&events, event, EVENT_WITH_STACKS(bytes), SUBMIT_FLAGS);
 }
 
 static __always_inline bool report_with_stacks(void *ctx, struct pt_regs *regs,
@@ -142,26 +153,15 @@ static __always_inline bool report_with_stacks(void *ctx, struct pt_regs *regs,
 					       const struct moment *moment)
 {
 	__u64 sp = 0, end;
-	bool reported;
 
 	/* The last half is for events without. */
 	if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > options.event_bytes / 2)
 		return false;
 	bpf_probe_read_kernel(&sp, sizeof(sp), (__u64 *)regs + STACK_POINTER);
 	end = stack_end(bpf_get_current_task_btf(), sp);
-	/* The instructions keep the compiler from making one call of two, of a size that varies. */
-	if (options.stack_mode != STACK_COPY ||
-	    end - (sp & ~(STACK_PAGE - 1ull)) <= SHALLOW_STACK) {
-		reported =
-			report_with_room(ctx, regs, thread, value, moment, sp, end, SHALLOW_STACK);
-		asm volatile("r0 = 1" ::: "r0");
-	} else {
-		/* Of the first page only what is above the stack pointer counts. */
-		reported = report_with_room(ctx, regs, thread, value, moment, sp, end,
-					    options.stack_bytes + STACK_PAGE);
-		asm volatile("r0 = 2" ::: "r0");
-	}
-	return reported;
+	if (options.stack_mode != STACK_COPY || end - (sp & ~(STACK_PAGE - 1ull)) <= SHALLOW_STACK)
+		return report_shallow(ctx, regs, thread, value, moment, sp, end);
+	return report_deep(ctx, regs, thread, value, moment, sp, end);
 }
 
 /* Reports the call that @thread now leaves. */

@@ -294,10 +294,11 @@ struct syscall_event {
 #define KERNEL_FRAMES 32
 #define USER_FRAMES 127
 #define STACK_PAGE 4096
-#define STACK_BYTES_MAX 262144
+#define STACK_BYTES_MAX 1048576
 
-/* How far a stack is searched for pages to copy; a bit each. */
-#define STACK_PAGES_SEARCHED 64
+/* How far a stack is searched for pages to copy: 1 MiB; a bit each. */
+#define STACK_PAGES_SEARCHED 256
+#define STACK_PAGES_WORDS 4
 
 /* struct pt_regs: 21 words on x86-64, 34 and more on arm64, of which these matter. */
 #define REGISTERS 33
@@ -308,8 +309,45 @@ struct event_stacks {
 	__u32 user_bytes;
 	__u64 kernel[KERNEL_FRAMES];
 	__u64 stack_end; /* above it there is no user stack */
-	__u64 pages; /* a bit for each that was copied, from the stack pointer's on */
+	__u64 pages[STACK_PAGES_WORDS]; /* a bit for each copied, from the stack pointer's on */
 	__u64 registers[REGISTERS]; /* user mode's, in the order of struct pt_regs */
+};
+
+/* More pages than it is worth to copy, of a frame that only the edges matter of. */
+#define LARGE_FRAME 16384
+#define LARGE_FRAMES 2048
+#define CODE_RANGES 1024
+
+/*
+ * Of a page of code, by the low bits of its number, whether there may be a
+ * large frame's function on it. A power of two.
+ */
+#define FRAME_FILTER_WORDS 64
+
+/* What is on the stack above a return address in (start, end]: so much of a function's frame. */
+struct large_frame {
+	__u64 start;
+	__u64 end;
+	__u64 size;
+	__u64 function; /* its first instruction */
+};
+
+struct code_range {
+	__u64 start;
+	__u64 end;
+};
+
+/*
+ * The functions of the target that have large frames, and all of its code;
+ * both sorted. User space learns them from the unwind information. A count of
+ * 0 while they are being written.
+ */
+struct large_frames {
+	__u32 frame_count;
+	__u32 code_count;
+	__u64 filter[FRAME_FILTER_WORDS];
+	struct large_frame frames[LARGE_FRAMES];
+	struct code_range code[CODE_RANGES];
 };
 
 /*

@@ -49,7 +49,8 @@ class EventPlan(Struct, frozen=True):
     `stack_mode`: unwound by DWARF call frame information from a copy of at
     most `stack_bytes`, or walked by the kernel along frame pointers. At most
     `max_events` are kept, the longest, and `max_stacks` different stacks.
-    `source`: name inlined functions and source lines too.
+    They come through a buffer of `buffer_pages`; None: as many as suit the
+    machine. `source`: name inlined functions and source lines too.
     """
 
     shortest_ns: int = 0
@@ -59,5 +60,5 @@ class EventPlan(Struct, frozen=True):
     stack_bytes: int = 98304
     max_stacks: int = 4096
     max_events: int = 1_000_000
-    buffer_pages: int = 1024
+    buffer_pages: int | None = None
     source: bool = False

@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from kernel_delay.capture.plan import EventPlan, WindowPlan
+from kernel_delay.capture.syscall_events.buffer_size import default_pages
+from kernel_delay.capture.syscall_events.large_frames import LargeFrames
 from kernel_delay.capture.windows.control import NEVER_NS
 from kernel_delay.capture.windows.trigger_programs import (
     attach_triggers,
@@ -17,7 +19,7 @@ from kernel_delay.capture.windows.trigger_programs import (
 )
 from kernel_delay.host.syscalls import POLLS, syscall_number
 from kernel_delay.host.target import thread_count
-from kernel_delay.libbpf import BpfError, BpfObject, Link, Notices, Program
+from kernel_delay.libbpf import BpfError, BpfObject, Link, Notices, Program, possible_cpus
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import is_loadable, load_object, open_object, refusal
@@ -46,13 +48,16 @@ STACK_MODES = {
     "none": lib.STACK_NONE,
 }
 
+# Of an event with stacks, but for the copy of the user's.
+EVENT_BYTES = ffi.sizeof("struct syscall_event") + ffi.sizeof("struct event_stacks")
+
 
 class Programs:
     """capture.bpf.c in the kernel for one process, from construction to close().
 
     `control` is the shared struct control, `freed_places` the lists of its rings.
     There is a notice in `notices` when a trigger opened or closed a window, and
-    when a ring has little room.
+    when a ring has little room. `large_frames` tells the programs what to leave out of stacks.
     `accounting`: all of a window is accounted for; `sees_faults`: the kernel
     lets page faults be told from the program's own time.
     """
@@ -61,6 +66,7 @@ class Programs:
     sees_faults: bool
     control: Any
     freed_places: mmap.mmap
+    large_frames: LargeFrames
     notices: Notices
 
     def __init__(
@@ -117,6 +123,7 @@ class Programs:
         lib.free_windows(self.control, 0)
         self._rings = {name: self._object.map(name).mmap() for name in RING_SIZES}
         self.freed_places = self._object.map("freed_places").mmap(writable=True)
+        self.large_frames = LargeFrames(self._object.map("large_frames").mmap(writable=True))
         self.notices = Notices(self._object.map("notices"))
         self._closing.callback(self.notices.close)
 
@@ -252,8 +259,12 @@ class Programs:
                 options.syscall_flags[number] |= lib.SYSCALL_HAS_EVENTS
         options.stack_mode = STACK_MODES[plan.stack_mode]
         options.stack_bytes = plan.stack_bytes if plan.stack_mode == "dwarf" else 0
-        options.event_bytes = plan.buffer_pages * mmap.PAGESIZE
+        options.event_bytes = (plan.buffer_pages or default_pages()) * mmap.PAGESIZE
         self._object.map("events").max_entries = options.event_bytes
+        if plan.stack_mode == "dwarf":
+            deep = self._object.map("deep_events")
+            deep.value_size = EVENT_BYTES + plan.stack_bytes + lib.STACK_PAGE
+            deep.max_entries = possible_cpus()
 
     def events_fd(self) -> int:
         """Return the descriptor of the buffer that events come through."""

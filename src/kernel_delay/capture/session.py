@@ -203,6 +203,7 @@ class Session:
             shorter_events=events.shorter_events,
             stacks=events.lost_stacks,
             short_stacks=events.short_stacks,
+            cut_stacks=events.cut_stacks,
             broken_stacks=events.broken_stacks,
         )
 

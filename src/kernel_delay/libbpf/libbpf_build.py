@@ -85,6 +85,7 @@ int bpf_map__lookup_elem(const struct bpf_map *map, const void *key, size_t key_
 int bpf_map__delete_elem(const struct bpf_map *map, const void *key, size_t size, uint64_t flags);
 uint32_t bpf_map__key_size(const struct bpf_map *map);
 int bpf_map__set_max_entries(struct bpf_map *map, uint32_t entries);
+int bpf_map__set_value_size(struct bpf_map *map, uint32_t size);
 void *bpf_map__initial_value(struct bpf_map *map, size_t *size);
 
 struct ring_buffer *open_notices(int map_fd);
@@ -96,6 +97,7 @@ struct record_reader *record_reader_open(int map_fd, size_t largest);
 void record_reader_close(struct record_reader *reader);
 int64_t record_reader_take(struct record_reader *reader, const uint64_t **batch);
 
+int libbpf_num_possible_cpus(void);
 int bpf_obj_get_info_by_fd(int fd, void *info, uint32_t *length);
 
 void libbpf_log_start(int shown_level);

@@ -40,8 +40,14 @@ class Map:
 
     @property
     def value_size(self) -> int:
-        """Bytes of one value."""
+        """Bytes of one value; set before the object is loaded."""
         return lib.bpf_map__value_size(self._handle)
+
+    @value_size.setter
+    def value_size(self, size: int) -> None:
+        result = lib.bpf_map__set_value_size(self._handle, size)
+        if result:
+            raise bpf_error(f"{self.name}: value_size {size}", -result)
 
     def share(self, other: "Map") -> None:
         """Be the same map as `other`, of an object that is loaded; set before this one's is."""

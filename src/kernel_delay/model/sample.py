@@ -321,9 +321,9 @@ class Lost(Struct, frozen=True):
     Of syscall events: `events`, for which the buffer had no room;
     `shorter_events`, left out as there were too many longer ones; `stacks`,
     events without a stack as the buffer or the table of stacks had no room;
-    `short_stacks`, events whose user stack lacks its outer functions as the
-    copy ended before them; `broken_stacks`, as there was no way to tell the
-    caller.
+    `short_stacks`, events whose user stack lacks its outer functions as these
+    are not in the copy; `cut_stacks`, those of them whose copy was as long as
+    was asked for; `broken_stacks`, as there was no way to tell the caller.
 
     `upcalls`, which found no room for their counter.
     """
@@ -335,6 +335,7 @@ class Lost(Struct, frozen=True):
     shorter_events: int = 0
     stacks: int = 0
     short_stacks: int = 0
+    cut_stacks: int = 0
     broken_stacks: int = 0
     upcalls: int = 0
 

@@ -137,10 +137,15 @@ def remarks(sample: Sample) -> Iterator[str]:
             f"WARNING: no room for the stacks of {lost.stacks} events. A larger"
             " --buffer-page-count or --stack-trace-size, or a DURATION_NS, helps."
         )
-    if lost.short_stacks:
+    if lost.cut_stacks:
         found.append(
-            f"WARNING: the user stacks of {lost.short_stacks} events are not whole: the copies"
-            " ended before. A larger --stack-bytes helps."
+            f"WARNING: the user stacks of {lost.cut_stacks} events are not whole: the copies"
+            " ended before. A larger --stack-bytes, of 1048576 at most, helps."
+        )
+    if lost.short_stacks > lost.cut_stacks:
+        found.append(
+            f"WARNING: the user stacks of {lost.short_stacks - lost.cut_stacks} events are not"
+            " whole: parts of them could not be read, or are more than 1 MiB away."
         )
     if lost.broken_stacks:
         found.append(

@@ -6,7 +6,7 @@ unwinds copies of its stacks and names the frames, also after its exit.
 functions. Nothing here knows BPF or prints.
 """
 
-from kernel_delay.symbols.address_space import AddressSpace
+from kernel_delay.symbols.address_space import AddressSpace, LargeFrame
 from kernel_delay.symbols.frames import Frame, Stack, StackEnd
 from kernel_delay.symbols.functions import Function, Functions
 from kernel_delay.symbols.kernel import KernelSymbols
@@ -18,6 +18,7 @@ __all__ = [
     "Function",
     "Functions",
     "KernelSymbols",
+    "LargeFrame",
     "ProcessImage",
     "Stack",
     "StackEnd",

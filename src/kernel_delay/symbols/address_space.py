@@ -15,6 +15,10 @@ from kernel_delay.symbols.source import source_frames
 ENDS: tuple[StackEnd, ...] = ("whole", "short", "lost")
 
 
+LargeFrame = tuple[int, int, int, int]
+"""Code from its start to its end, the frame's bytes, and its function's first instruction."""
+
+
 class AddressSpace:
     """The code noted in a ProcessImage, opened for unwinding and naming.
 
@@ -47,7 +51,8 @@ class AddressSpace:
         words = ffi.new("uint64_t[]", registers)
         copy = ffi.from_buffer("uint8_t[]", stack)
         out = self._unwound
-        lib.unwinder_set_stack(self._unwinder, base, copy, len(stack), missing_pages)
+        missing = ffi.new("uint64_t[]", _words(missing_pages))
+        lib.unwinder_set_stack(self._unwinder, base, copy, len(stack), missing)
         lib.unwinder_unwind(self._unwinder, words, len(registers), out)
         pcs = tuple(ffi.unpack(out.pcs, out.n))
         exact = tuple(map(bool, ffi.unpack(out.exact, out.n)))
@@ -60,6 +65,27 @@ class AddressSpace:
         for pc, exact in zip(stack.pcs, stack.exact, strict=True):
             frames += self._symbolise(pc, exact)
         return tuple(frames)
+
+    def large_frames(self, smallest: int, most: int) -> list[LargeFrame]:
+        """List code whose functions' frames are large.
+
+        The frame begins right above a return address into that code. Sorted;
+        of more than `most` the largest frames. Only those of x86-64 are known.
+        """
+        self._refresh()
+        rows = ffi.new("struct frame_rows[]", most)
+        found: list[LargeFrame] = []
+        for module in self._objects:
+            count = lib.module_large_frames(module, smallest, rows, most)
+            found += [(row.start, row.end, row.size, row.function) for row in rows[0:count]]
+        found.sort(key=lambda row: row[2], reverse=True)
+        return sorted(found[:most])
+
+    def code_ranges(self) -> list[tuple[int, int]]:
+        """List the ranges of addresses that code is mapped at, sorted."""
+        self._refresh()
+        ranges = _executable(self._image.mappings)
+        return list(zip(ranges[::2], ranges[1::2], strict=True))
 
     def symbolise(self, pc: int, exact: bool = True) -> tuple[Frame, ...]:
         """Name one address; a return address (not `exact`) by the call before it."""
@@ -138,6 +164,11 @@ class AddressSpace:
                 os.dup(found.debug.alt_fd) if found.debug.alt_fd is not None else -1,
                 os.fsencode(alt.name) if alt else ffi.NULL,
             )
+
+
+def _words(bits: int) -> list[int]:
+    """A number's bits as the words of a bitmap; those past it are left out."""
+    return [bits >> 64 * word & (1 << 64) - 1 for word in range(lib.MISSING_WORDS)]
 
 
 def path_text(path: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cffi import FFI
 
-OWN = ("modules", "unwinder", "open_in_root")
+OWN = ("large_frames", "modules", "unwinder", "open_in_root")
 
 INCLUDES = """
 #include <stdbool.h>

@@ -31,7 +31,7 @@ struct unwinder {
 	uint64_t base;
 	const uint8_t *stack;
 	size_t stack_len;
-	uint64_t missing_pages;
+	uint64_t missing_pages[MISSING_WORDS];
 	int failed_read; /* since the last frame: STACK_WHOLE for none, or what it means */
 	struct unwound *out;
 
@@ -92,7 +92,7 @@ static bool is_missing(const struct unwinder *unwinder, uint64_t addr)
 {
 	uint64_t page = addr / COPY_PAGE - unwinder->base / COPY_PAGE;
 
-	return page < 64 && unwinder->missing_pages >> page & 1;
+	return page < 64 * MISSING_WORDS && unwinder->missing_pages[page / 64] >> page % 64 & 1;
 }
 
 static bool memory_read(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *result, void *arg)
@@ -220,12 +220,12 @@ void unwinder_free(struct unwinder *unwinder)
 }
 
 void unwinder_set_stack(struct unwinder *unwinder, uint64_t base, const uint8_t *stack,
-			size_t stack_len, uint64_t missing_pages)
+			size_t stack_len, const uint64_t *missing_pages)
 {
 	unwinder->base = base;
 	unwinder->stack = stack;
 	unwinder->stack_len = stack_len;
-	unwinder->missing_pages = missing_pages;
+	memcpy(unwinder->missing_pages, missing_pages, sizeof(unwinder->missing_pages));
 }
 
 void unwinder_unwind(struct unwinder *unwinder, const uint64_t *regs, unsigned int nregs,

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define MAX_FRAMES 1024
 
+/* Bits for the pages of a stack that may be missing: 256 of them, 1 MiB. */
+#define MISSING_WORDS 4
+
 /* Why a stack ends: its outermost function was reached; the copy of the stack, or MAX_FRAMES, ended
  * first; there is no way to go on from the last frame.
  */
@@ -26,10 +29,10 @@ struct unwinder *unwinder_new(Dwfl *dwfl, pid_t pid, const uint64_t *executable,
 void unwinder_free(struct unwinder *unwinder);
 
 /* The stack to unwind next: the memory from address base up, the caller's. missing_pages: a bit for
- * each page of 4 KiB, from that of base on, whose content is not known.
+ * each page of 4 KiB, from that of base on, whose content is not known; MISSING_WORDS words.
  */
 void unwinder_set_stack(struct unwinder *unwinder, uint64_t base, const uint8_t *stack,
-			size_t stack_len, uint64_t missing_pages);
+			size_t stack_len, const uint64_t *missing_pages);
 
 /* regs: in DWARF's order, x86-64 rax..r15 and rip (17), arm64 x0..x30, sp and pc (33). */
 void unwinder_unwind(struct unwinder *unwinder, const uint64_t *regs, unsigned int nregs,

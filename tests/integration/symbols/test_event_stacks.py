@@ -1,5 +1,6 @@
 """Known call chains through the programs, the buffer and the store: each frame is exact."""
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -101,11 +102,12 @@ def test_source_lines_and_inlined_functions_where_asked_for(call_chain: Path) ->
     assert all("call_chain.c:" in (frame.source or "") for frame in frames[:5])
 
 
-def test_a_copy_that_is_too_short_is_counted(call_chain: Path) -> None:
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="arm64's frames are copied whole")
+def test_the_inside_of_a_large_frame_takes_no_room_in_the_copy(call_chain: Path) -> None:
     frames, sample = stack_of([call_chain, "big"], stack_bytes=4096)
-    assert names(frames, 9) == BIG[: len(frames)]
-    assert len(frames) < len(BIG)
-    assert (sample.lost.short_stacks, sample.lost.broken_stacks) == (1, 0)
+    assert names(frames, 4) == BIG
+    assert frames[-1].name == "_start"
+    assert (sample.lost.short_stacks, sample.lost.broken_stacks) == (0, 0)
 
 
 def test_a_longer_copy_has_it_whole(call_chain: Path) -> None:

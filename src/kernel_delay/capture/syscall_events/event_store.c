@@ -82,7 +82,7 @@ static void keep_stacks(struct event_store *store, const struct event_stacks *st
 						     stacks->kernel_frames * sizeof(*kernel));
 	}
 	kind = hash_user_stack(stacks, store->mappings, store->mapping_count);
-	kept->user_stack = stack_table_add(&store->stacks.user, kind, &stacks->pages,
+	kept->user_stack = stack_table_add(&store->stacks.user, kind, stacks->pages,
 					   sizeof(stacks->pages) + sizeof(stacks->registers),
 					   stacks + 1, stacks->user_bytes);
 	if (kept->user_stack == NO_STACK ||

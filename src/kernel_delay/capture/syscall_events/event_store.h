@@ -35,7 +35,7 @@ struct taken_events {
 
 struct taken_stack {
 	uint64_t uses; /* events that have it, which may be none */
-	uint64_t pages; /* this and the next of a user stack, as in struct event_stacks */
+	const uint64_t *pages; /* these and the next of a user stack, as in struct event_stacks */
 	const uint64_t *registers;
 	const uint8_t *bytes;
 	uint32_t size;

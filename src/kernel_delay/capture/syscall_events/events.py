@@ -1,5 +1,6 @@
 """Syscall events: kept while a window is open, and named when it is over."""
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -12,7 +13,11 @@ from kernel_delay.capture.syscall_events._events import ffi, lib
 from kernel_delay.capture.syscall_events.kept_events import KeptEvents, Place
 from kernel_delay.capture.syscall_events.stacks import StackNamer
 from kernel_delay.errors import UnavailableError
+from kernel_delay.loader._records import lib as records
 from kernel_delay.model import StackFrame, SyscallEvent
+
+# Of the bitmap of the pages that were copied.
+PAGES_BYTES = 8 * int(records.STACK_PAGES_WORDS)
 
 # Called with how many stacks are named, and of how many.
 Progress = Callable[[int, int], None]
@@ -22,8 +27,9 @@ class EventsOfWindow(Struct, frozen=True):
     """A window's events, their stacks, and what was lost of both since the window before.
 
     `short_stacks` and `broken_stacks` are events whose user stack does not
-    reach the thread's first function, as its copy ended before, and as there
-    was no way to tell the caller.
+    reach the thread's first function, as its copy lacks what is above, and as
+    there was no way to tell the caller; `cut_stacks` those of the former whose
+    copy is as long as the plan has it.
     """
 
     events: Sequence[SyscallEvent]
@@ -32,6 +38,7 @@ class EventsOfWindow(Struct, frozen=True):
     shorter_events: int
     lost_stacks: int
     short_stacks: int
+    cut_stacks: int
     broken_stacks: int
 
 
@@ -84,6 +91,7 @@ class EventStore:
             shorter_events=taken.shorter,
             lost_stacks=lost_stacks - self._lost_stacks + taken.unkept_stacks,
             short_stacks=named.ends["short"],
+            cut_stacks=named.cut,
             broken_stacks=named.ends["lost"],
         )
         self._lost_events, self._lost_stacks = lost_events, lost_stacks
@@ -104,13 +112,15 @@ class EventStore:
         mappings = ffi.new("struct mapped_range[]", self._namer.note())
         if lib.event_store_set_mappings(self._store, mappings, len(mappings)):
             raise MemoryError
+        self._programs.large_frames.write(*self._namer.large_frames())
 
 
 class _NamedStacks:
     """The stacks of a window's events, named, each once.
 
     `kernel_places` and `user_places` say where each stack of the store is
-    among them; `ends` how many events' user stacks ended in which way.
+    among them; `ends` how many events' user stacks ended in which way, and
+    `cut` how many of the short ones have a copy that is as long as may be.
     """
 
     def __init__(self, store: Any, namer: StackNamer, taken: Any, progress: Progress) -> None:
@@ -118,6 +128,7 @@ class _NamedStacks:
         self._namer = namer
         self._stacks: dict[tuple[StackFrame, ...], int] = {}
         self.ends = {"whole": 0, "short": 0, "lost": 0}
+        self.cut = 0
         self.kernel_places = [self._kernel_place(at) for at in range(taken.kernel_stacks)]
         self.user_places: list[Place] = []
         for at in range(taken.user_stacks):
@@ -144,9 +155,14 @@ class _NamedStacks:
         lib.event_store_user_stack(self._store, index, stack)
         if not stack.uses:
             return None
-        words = (stack.bytes - ffi.cast("uint8_t *", stack.registers)) // ffi.sizeof("uint64_t")
+        words = ffi.cast("uint64_t *", stack.bytes) - stack.registers
         registers = tuple(ffi.unpack(stack.registers, words))
         content = bytes(ffi.buffer(stack.bytes, stack.size))
-        frames, end = self._namer.user_frames(registers, content, stack.pages)
+        pages = ffi.buffer(stack.pages, PAGES_BYTES)
+        frames, end = self._namer.user_frames(
+            registers, content, int.from_bytes(pages, sys.byteorder)
+        )
         self.ends[end] += stack.uses
+        if end == "short" and self._namer.is_full(content):
+            self.cut += stack.uses
         return self._place(frames)

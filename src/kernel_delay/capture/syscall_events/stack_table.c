@@ -90,8 +90,8 @@ void stack_table_get(const struct stack_table *table, uint32_t index, struct tak
 	const uint64_t *prefix = (const uint64_t *)stack->bytes;
 
 	taken->uses = stack->uses;
-	taken->pages = stack->prefix ? prefix[0] : 0;
-	taken->registers = stack->prefix ? prefix + 1 : NULL;
+	taken->pages = stack->prefix ? prefix : NULL;
+	taken->registers = stack->prefix ? prefix + STACK_PAGES_WORDS : NULL;
 	taken->bytes = stack->bytes + stack->prefix;
 	taken->size = stack->size - stack->prefix;
 }
@@ -126,6 +126,9 @@ static bool may_be_code(uint64_t address, const struct mapped_range *mappings, u
 {
 	uint32_t low = 0, high = count;
 
+	/* Most words are numbers, which this tells from addresses. */
+	if (!count || address < mappings[0].start)
+		return false;
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
@@ -141,27 +144,38 @@ static bool may_be_code(uint64_t address, const struct mapped_range *mappings, u
 	return low && mappings[low].start - address < NEXT_TO;
 }
 
+/* Adds a copied page of the stack, at address @at, to the kind. */
+static uint64_t mix_page(uint64_t hash, const __u64 *words, uint64_t at,
+			 const struct event_stacks *stacks, const struct mapped_range *mappings,
+			 uint32_t count)
+{
+	uint64_t sp = stacks->registers[STACK_POINTER], end = stacks->stack_end;
+
+	for (uint64_t place = at; place < at + STACK_PAGE; place += sizeof(*words)) {
+		uint64_t address = ADDRESS(*words++);
+
+		if (place < sp || place >= end || (address >= sp && address < end) ||
+		    !may_be_code(address, mappings, count))
+			continue;
+		hash = mix(mix(hash, place - sp), address);
+	}
+	return hash;
+}
+
 uint64_t hash_user_stack(const struct event_stacks *stacks, const struct mapped_range *mappings,
 			 uint32_t count)
 {
-	const __u64 *word = (const __u64 *)(stacks + 1);
-	uint64_t sp = stacks->registers[STACK_POINTER], end = stacks->stack_end;
-	uint64_t at = sp & ~(STACK_PAGE - 1ull);
+	const __u64 *words = (const __u64 *)(stacks + 1);
+	uint64_t first = stacks->registers[STACK_POINTER] & ~(STACK_PAGE - 1ull);
 	uint64_t hash = mix(0, stacks->registers[INSTRUCTION_POINTER]);
 
-	if (!stacks->pages) /* addresses, if anything */
-		return mix(hash, hash_words(word, stacks->user_bytes / sizeof(*word)));
-	for (uint64_t pages = stacks->pages; pages; pages >>= 1, at += STACK_PAGE) {
-		if (!(pages & 1))
+	if (!stacks->pages[0]) /* addresses, if anything */
+		return mix(hash, hash_words(words, stacks->user_bytes / sizeof(*words)));
+	for (uint32_t page = 0; page < STACK_PAGES_SEARCHED; page++) {
+		if (!(stacks->pages[page / 64] >> page % 64 & 1))
 			continue;
-		for (uint64_t place = at; place < at + STACK_PAGE; place += sizeof(*word)) {
-			uint64_t address = ADDRESS(*word++);
-
-			if (place < sp || place >= end || (address >= sp && address < end) ||
-			    !may_be_code(address, mappings, count))
-				continue;
-			hash = mix(mix(hash, place - sp), address);
-		}
+		hash = mix_page(hash, words, first + page * STACK_PAGE, stacks, mappings, count);
+		words += STACK_PAGE / sizeof(*words);
 	}
 	return hash;
 }

@@ -7,9 +7,18 @@ from contextlib import ExitStack
 from itertools import dropwhile, takewhile
 
 from kernel_delay.capture.plan import EventPlan
+from kernel_delay.capture.syscall_events.large_frames import LARGE_FRAME, LARGE_FRAMES
 from kernel_delay.loader._records import lib
 from kernel_delay.model import StackFrame
-from kernel_delay.symbols import AddressSpace, Frame, KernelSymbols, ProcessImage, Stack, StackEnd
+from kernel_delay.symbols import (
+    AddressSpace,
+    Frame,
+    KernelSymbols,
+    LargeFrame,
+    ProcessImage,
+    Stack,
+    StackEnd,
+)
 
 # Places in struct pt_regs, as saved in struct event_stacks, in the order of
 # the registers' DWARF numbers. x86-64: arch/x86/include/asm/ptrace.h and
@@ -35,6 +44,7 @@ class StackNamer:
     def __init__(self, pid: int, plan: EventPlan) -> None:
         """Note the process's code, if stacks are to be taken."""
         self._mode = plan.stack_mode
+        self._stack_bytes = plan.stack_bytes
         self._closing = ExitStack()
         machine = os.uname().machine
         self._order = DWARF_REGISTERS[machine]
@@ -65,6 +75,16 @@ class StackNamer:
             return []
         self._image.note()
         return [(at.start, at.end, at.executable) for at in self._image.latest]
+
+    def large_frames(self) -> tuple[list[LargeFrame], list[tuple[int, int]]]:
+        """Return functions with large frames, and ranges of code, as LargeFrames takes them."""
+        if self._mode != "dwarf":
+            return [], []
+        return self._space.large_frames(LARGE_FRAME, LARGE_FRAMES), self._space.code_ranges()
+
+    def is_full(self, stack: bytes) -> bool:
+        """Whether the copy of a stack is as long as the plan lets it be."""
+        return len(stack) >= self._stack_bytes + PAGE
 
     def kernel_frames(self, addresses: tuple[int, ...]) -> tuple[StackFrame, ...]:
         """Name a kernel stack, as bpf_get_stack() gives it."""

@@ -79,9 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--buffer-page-count",
         dest="buffer_pages",
         type=arguments.buffer_pages,
-        default=1024,
         metavar="N",
-        help="pages of the events' buffer, rounded up to a power of two (default: %(default)s)",
+        help="pages of the events' buffer, rounded up to a power of two (default: 16 MiB for each"
+        " CPU, from 4 to 256 MiB, and 1/64 of the available memory at most)",
     )
 
 

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * The pages of a user stack that unwinding needs.
+ *
+ * A return address, and the registers that a function saves, lie at its
+ * frame's edges. A thread of Open vSwitch that has packets to handle has
+ * frames of 457 KB, so the pages within those of large frames are left out,
+ * where the calling convention puts the return address at the frame's edge
+ * (x86-64). A word that only looks like such an address can lead astray: then
+ * pages are missing, which user space notices as it unwinds.
+ */
+#ifndef KERNEL_DELAY_STACK_H
+#define KERNEL_DELAY_STACK_H
+
+#include "kernel.h"
+#include "records.h"
+
+#define WORDS_PER_PAGE (STACK_PAGE / sizeof(__u64))
+
+/* Six registers can be saved next to the return address: System V ABI for x86-64, 3.2.1. */
+#define SAVED_REGISTERS (7 * sizeof(__u64))
+
+struct stack_page {
+	__u64 words[WORDS_PER_PAGE];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct large_frames);
+} large_frames SEC(".maps");
+
+static __always_inline struct large_frames *find_large_frames(void)
+{
+	__u32 key = 0;
+
+	return bpf_map_lookup_elem(&large_frames, &key);
+}
+
+/*
+ * These are functions of their own, which the verifier looks at once each: in
+ * one with their callers' loops it would follow too many ways. They must not be
+ * static, else it looks at them with each call (kernel/bpf/verifier.c,
+ * check_func_call() of 5.14).
+ */
+
+/* The place of the frame above @address, a return address; below 0 if it is none, or not large. */
+__attribute__((noinline)) long find_large_frame(__u64 address)
+{
+	const struct large_frames *table = find_large_frames();
+	__u32 low = 0, high;
+
+	if (!table)
+		return -1;
+	high = table->frame_count;
+	/* LARGE_FRAMES is 2^11. */
+	for (int step = 0; step < 12 && low < high; step++) {
+		__u32 middle = (low + high) / 2;
+		const struct large_frame *frame = &table->frames[middle & (LARGE_FRAMES - 1)];
+
+		if (address <= frame->start)
+			high = middle;
+		else if (address > frame->end)
+			low = middle + 1;
+		else
+			return middle & (LARGE_FRAMES - 1);
+	}
+	return -1;
+}
+
+__attribute__((noinline)) int is_code(__u64 address)
+{
+	const struct large_frames *table = find_large_frames();
+	__u32 low = 0, high;
+
+	if (!table)
+		return 0;
+	high = table->code_count;
+	/* CODE_RANGES is 2^10. */
+	for (int step = 0; step < 11 && low < high; step++) {
+		__u32 middle = (low + high) / 2;
+		const struct code_range *range = &table->code[middle & (CODE_RANGES - 1)];
+
+		if (address < range->start)
+			high = middle;
+		else if (address >= range->end)
+			low = middle + 1;
+		else
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * Whether @caller may be where @function returns to: code, and before it a call
+ * of the function, or through a pointer (opcodes E8 and FF /2).
+ */
+__attribute__((noinline)) int may_return_to(__u64 caller, __u64 function)
+{
+	__u8 bytes[8] = {};
+	__s32 relative;
+
+	if (!is_code(caller) ||
+	    bpf_probe_read_user(bytes, sizeof(bytes), (void *)(caller - sizeof(bytes))))
+		return 0;
+	__builtin_memcpy(&relative, bytes + 4, sizeof(relative));
+	if (bytes[3] == 0xe8 && caller + (__s64)relative == function)
+		return 1;
+	/* With an address of 0, 1, 2, 4 or 5 bytes after the second. */
+	return (bytes[1] == 0xff && (bytes[2] & 0x38) == 0x10) ||
+	       (bytes[2] == 0xff && (bytes[3] & 0x38) == 0x10) ||
+	       (bytes[4] == 0xff && (bytes[5] & 0x38) == 0x10) ||
+	       (bytes[5] == 0xff && (bytes[6] & 0x38) == 0x10) ||
+	       (bytes[6] == 0xff && (bytes[7] & 0x38) == 0x10);
+}
+
+/*
+ * Where the first large frame ends that begins on the @page of address @at, at
+ * @from or above it: it ends at a return address, too. 0 if none begins.
+ */
+__attribute__((noinline)) __u64 large_frame_end(const struct stack_page *page, __u64 at, __u64 from,
+						__u64 stack_end)
+{
+	const struct large_frames *table = find_large_frames();
+
+	if (!table || !page)
+		return 0;
+	for (__u32 i = 0; i < WORDS_PER_PAGE; i++) {
+		__u64 place = at + i * sizeof(__u64), word = page->words[i];
+		__u64 code_page = word / STACK_PAGE, end, caller;
+		const struct large_frame *frame;
+		long found;
+
+		if (place < from)
+			continue;
+		if (!(table->filter[code_page / 64 & (FRAME_FILTER_WORDS - 1)] >> (code_page & 63) &
+		      1))
+			continue;
+		found = find_large_frame(word);
+		if (found < 0)
+			continue;
+		frame = &table->frames[found & (LARGE_FRAMES - 1)];
+		end = place + sizeof(__u64) + frame->size;
+		if (end < place + LARGE_FRAME || end >= stack_end ||
+		    bpf_probe_read_user(&caller, sizeof(caller), (void *)(end - sizeof(caller))))
+			continue;
+		if (may_return_to(caller, frame->function))
+			return end;
+	}
+	return 0;
+}
+
+/*
+ * Copies the stack from @sp on into the @room bytes after @stacks, without
+ * what lies within large frames. A page that can't be read is skipped: there
+ * are buffers with pages that were never touched. What was copied is counted
+ * in memory, where the verifier does not follow it through every combination
+ * of pages.
+ */
+static __always_inline void copy_stack(volatile struct event_stacks *stacks, __u64 sp, __u32 room)
+{
+	__u64 first = sp & ~(STACK_PAGE - 1ull), at = first, from = sp;
+	const struct large_frames *table = find_large_frames();
+	bool has_large_frames = table && table->frame_count;
+
+	stacks->user_bytes = 0;
+	for (int i = 0; i < STACK_PAGES_WORDS; i++)
+		stacks->pages[i] = 0;
+	for (int i = 0; i < STACK_PAGES_SEARCHED; i++) {
+		__u64 page = (at - first) / STACK_PAGE, next = at + STACK_PAGE, end;
+		__u32 copied = stacks->user_bytes;
+		void *copy;
+
+		if (copied > room - STACK_PAGE || at >= stacks->stack_end ||
+		    page >= STACK_PAGES_SEARCHED)
+			break;
+		copy = (void *)(stacks + 1) + copied;
+		if (!bpf_probe_read_user(copy, STACK_PAGE, (void *)at)) {
+			stacks->pages[page / 64 & (STACK_PAGES_WORDS - 1)] |= 1ull << (page & 63);
+			stacks->user_bytes = copied + STACK_PAGE;
+			end = has_large_frames ? large_frame_end(copy, at, from, stacks->stack_end)
+					       : 0;
+			if (end) {
+				from = end - sizeof(__u64);
+				next = (end - SAVED_REGISTERS) & ~(STACK_PAGE - 1ull);
+			}
+		}
+		at = next;
+	}
+}
+
+#endif

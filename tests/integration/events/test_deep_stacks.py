@@ -1,0 +1,69 @@
+"""Stacks with frames as large as Open vSwitch's are whole, and of a copy that is bounded."""
+
+import os
+import subprocess
+
+import pytest
+
+from kernel_delay.capture.plan import EventPlan
+from kernel_delay.commands.options.arguments import STACK_BYTES_MAX
+from kernel_delay.model import Sample
+from tests.event_captures import Start, capture, event_plan, events_of, user_stack
+
+UPPER = ["call_often", "operate", "receive_upcalls", "run"]
+LOWER = ["call_often", "receive", *UPPER[1:]]
+X86_64_ONLY = "where a frame lies is told by the return address on x86-64 alone"
+
+
+def capture_deep(start: Start, plan: EventPlan, *arguments: str) -> Sample:
+    process = start("deep_frames", *arguments)
+
+    def act(process: "subprocess.Popen[bytes]" = process) -> None:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"done\n"
+        process.stdin.close()
+
+    return capture(process.pid, plan, act)
+
+
+def own_functions(sample: Sample) -> list[list[str | None]]:
+    """Of each event's stack, the functions of the program."""
+    return [
+        [frame.name for frame in user_stack(sample, event) if "deep_frames" in (frame.object or "")]
+        for event in events_of(sample)
+        if event.user_stack is not None
+    ]
+
+
+@pytest.mark.parametrize("touched", ["1", "2", "1000"], ids=["all", "half", "none"])
+def test_frames_of_457_kb_are_whole(start: Start, touched: str) -> None:
+    sample = capture_deep(start, event_plan("getppid"), touched, "frames")
+    found = own_functions(sample)
+    assert found == [UPPER] * 100 + [LOWER] * 100
+    assert (sample.lost.stacks, sample.lost.short_stacks, sample.lost.broken_stacks) == (0, 0, 0)
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason=X86_64_ONLY)
+def test_of_large_frames_only_the_edges_are_copied(start: Start) -> None:
+    plan = event_plan("getppid", stack_bytes=8 * 4096)
+    sample = capture_deep(start, plan, "1", "frames")
+    assert own_functions(sample) == [UPPER] * 100 + [LOWER] * 100
+    assert sample.lost.short_stacks == 0
+
+
+def test_a_frame_whose_size_only_the_frame_pointer_tells_is_copied_whole(start: Start) -> None:
+    plan = event_plan("getppid", stack_bytes=STACK_BYTES_MAX)
+    sample = capture_deep(start, plan, "1", "variable")
+    kinds = {tuple(names) for names in own_functions(sample)}
+    upper = ("call_often", "operate", "vary", "receive_upcalls", "run")
+    assert kinds == {upper, ("call_often", "receive", *upper[1:])}
+    assert sample.lost.short_stacks == 0
+
+
+def test_a_copy_that_ends_before_is_told_from_what_no_copy_could_have(start: Start) -> None:
+    plan = event_plan("getppid", stack_bytes=4 * 4096)
+    lost = capture_deep(start, plan, "1", "variable").lost
+    assert lost.cut_stacks == lost.short_stacks > 0
