@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from kernel_delay.model import StackFrame
 from kernel_delay.reporters import folded
 from tests.unit.event_samples import EVENTS, WITH_EVENTS, renamed
 
@@ -27,6 +28,18 @@ def test_like_stacks_are_one_line_with_the_sum() -> None:
 def test_no_events_no_lines() -> None:
     for none in (None, ()):
         assert folded.render(structs.replace(WITH_EVENTS, syscall_events=none)) == ""
+
+
+def test_a_run_without_names_in_one_object_is_one_function() -> None:
+    def frame(name: str | None, of: str | None) -> StackFrame:
+        return StackFrame(address=1, name=name, offset=0, object=of)
+
+    node, libc = frame(None, "/usr/bin/node"), frame(None, "/lib/libc.so.6")
+    stack = (frame("read", "/lib/libc.so.6"), libc, node, node, frame("JS:f", None), node, node)
+    event = structs.replace(EVENTS[0], user_stack=0)
+    sample = structs.replace(WITH_EVENTS, stacks=(stack,), syscall_events=(event,))
+    functions = folded.render(sample).split(";")[1:-1]
+    assert functions == ["[node]", "JS:f", "[node]", "[libc.so.6]", "read"]
 
 
 @given(name=st.text(min_size=1), old=st.sampled_from(["revalidator14", "ovs_mutex_lock_at"]))

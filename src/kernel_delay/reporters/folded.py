@@ -2,11 +2,13 @@
 
 The form is that of flame graph tools: names from the thread down to the call
 itself, joined by semicolons, a space, and the weight, here in nanoseconds. The
-call ends in `_[k]`, by which those tools colour what the kernel did.
+call ends in `_[k]`, by which those tools colour what the kernel did. Functions
+without a name that call each other are one `[object]`.
 """
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import groupby
 
 from kernel_delay.model import Sample, StackFrame
 from kernel_delay.printable import printable
@@ -20,7 +22,7 @@ def render(sample: Sample) -> str:
 def lines(sample: Sample) -> Iterator[str]:
     """The same, line by line."""
     names = {thread.tid: thread.name for thread in sample.threads}
-    stacks = [";".join(_name(frame) for frame in reversed(stack)) for stack in sample.stacks]
+    stacks = [";".join(_names(stack)) for stack in sample.stacks]
     weights: Counter[str] = Counter()
     for event in sample.syscall_events or ():
         user = [] if event.user_stack is None else [stacks[event.user_stack]]
@@ -28,6 +30,16 @@ def lines(sample: Sample) -> Iterator[str]:
         folded = ";".join([_plain(names.get(event.tid, str(event.tid))), *user, call])
         weights[folded] += event.exit_ns - event.entry_ns
     return (f"{folded} {weight}\n" for folded, weight in weights.most_common())
+
+
+def _names(stack: tuple[StackFrame, ...]) -> Iterator[str]:
+    """A stack's functions from the first on; a run without names in one object as one."""
+    for place, run in groupby(reversed(stack), key=_object_without_name):
+        yield from (_name(frame) for frame in run) if place is None else (place,)
+
+
+def _object_without_name(frame: StackFrame) -> str | None:
+    return None if frame.name is not None else _name(frame)
 
 
 def _name(frame: StackFrame) -> str:

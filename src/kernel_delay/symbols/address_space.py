@@ -7,6 +7,7 @@ from kernel_delay.errors import UnavailableError
 from kernel_delay.symbols._libdw import ffi, lib
 from kernel_delay.symbols.elf import text
 from kernel_delay.symbols.frames import Frame, Stack, StackEnd
+from kernel_delay.symbols.go_functions import GoFunctions
 from kernel_delay.symbols.mappings import Mapping
 from kernel_delay.symbols.object_files import ObjectFile
 from kernel_delay.symbols.process_image import ProcessImage
@@ -34,6 +35,7 @@ class AddressSpace:
         self._dwfl: Any = None
         self._unwinder: Any = None
         self._generation = -1
+        self._told: tuple[int, ...] = ()
 
     def unwind(
         self, registers: tuple[int, ...], stack: bytes, base: int, missing_pages: int = 0
@@ -48,6 +50,7 @@ class AddressSpace:
         whose content is not known. Elsewhere only read-only sections of the object files are known.
         """
         self._refresh()
+        self._set_trampolines()
         words = ffi.new("uint64_t[]", registers)
         copy = ffi.from_buffer("uint8_t[]", stack)
         out = self._unwound
@@ -65,6 +68,15 @@ class AddressSpace:
         for pc, exact in zip(stack.pcs, stack.exact, strict=True):
             frames += self._symbolise(pc, exact)
         return tuple(frames)
+
+    def _set_trampolines(self) -> None:
+        perf_map = self._image.perf_map
+        told = perf_map.trampolines if perf_map else ()
+        if told is self._told:
+            return
+        self._told = told
+        self._trampolines = ffi.new("uint64_t[]", told)
+        lib.unwinder_set_trampolines(self._unwinder, self._trampolines, len(told) // 2)
 
     def large_frames(self, smallest: int, most: int) -> list[LargeFrame]:
         """List code whose functions' frames are large.
@@ -100,15 +112,16 @@ class AddressSpace:
         self._dwfl = self._unwinder = None
 
     def _symbolise(self, pc: int, exact: bool) -> tuple[Frame, ...]:
+        address = pc if exact else pc - 1
+        if not lib.dwfl_addrmodule(self._dwfl, address):
+            return (self._generated(pc, address),)
         frames = self._named.get((pc, exact))
         if frames is None:
-            frames = self._named[pc, exact] = self._look_up(pc, pc if exact else pc - 1)
+            frames = self._named[pc, exact] = self._look_up(pc, address)
         return frames
 
     def _look_up(self, pc: int, address: int) -> tuple[Frame, ...]:
         module = lib.dwfl_addrmodule(self._dwfl, address)
-        if not module:
-            return (Frame(pc, None, 0, self._mapped(address)),)
         found = self._objects[module]
         offset = ffi.new("GElf_Off *")
         symbol = ffi.new("GElf_Sym *")
@@ -116,10 +129,30 @@ class AddressSpace:
             module, address, offset, symbol, ffi.NULL, ffi.NULL, ffi.NULL
         )
         if not name:
-            return (Frame(pc, None, pc - found.bias, _printed(found)),)
+            return (self._go_function(pc, address, found),)
         plain = text(name).partition("@")[0]  # clock_nanosleep@GLIBC_2.2.5 without its version
         frame = Frame(pc, plain, offset[0] + pc - address, _printed(found))
         return source_frames(module, address, frame) if self._source else (frame,)
+
+    def _generated(self, pc: int, address: int) -> Frame:
+        """Name code that is of no file. It may be other code soon, so nothing is kept."""
+        perf_map = self._image.perf_map
+        found = perf_map.find(address) if perf_map else None
+        if perf_map is None or found is None:
+            return Frame(pc, None, 0, self._mapped(address))
+        name, offset = found
+        return Frame(pc, name, offset + pc - address, perf_map.path)
+
+    def _go_function(self, pc: int, address: int, found: ObjectFile) -> Frame:
+        """Name code that no symbol covers, in a Go program by its own table."""
+        if found.code not in self._go:
+            self._go[found.code] = GoFunctions.read(found.fd)
+        functions = self._go[found.code]
+        function = functions.find(address - found.bias) if functions else None
+        if function is None:
+            return Frame(pc, None, pc - found.bias, _printed(found))
+        name, offset = function
+        return Frame(pc, name, offset + pc - address, _printed(found))
 
     def _mapped(self, address: int) -> str | None:
         for mapping in self._image.mappings:
@@ -134,6 +167,7 @@ class AddressSpace:
         self._unwound = ffi.new("struct unwound *")
         self._named: dict[tuple[int, bool], tuple[Frame, ...]] = {}
         self._objects: dict[Any, ObjectFile] = {}
+        self._go: dict[Mapping, GoFunctions | None] = {}
         # The unwinder reads these as long as it lives.
         self._executable = ffi.new("uint64_t[]", _executable(self._image.mappings))
         self._dwfl = lib.modules_begin()
@@ -147,6 +181,7 @@ class AddressSpace:
         if not self._unwinder:
             reason = text(lib.dwfl_errmsg(-1))
             raise UnavailableError(f"can't unwind the stacks of process {pid}: {reason}")
+        self._told = ()
         self._generation = self._image.generation
 
     def _report(self, found: ObjectFile) -> None:

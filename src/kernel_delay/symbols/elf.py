@@ -7,6 +7,13 @@ from msgspec import Struct
 
 from kernel_delay.symbols._libdw import ffi, lib
 
+GO_TABLES = (b".gopclntab", b".data.rel.ro.gopclntab")
+GO_TABLE_MAX = 256 << 20
+GO_TEXT_START = 24
+"""Where in the table the address of the first function is."""
+
+RELA_SIZE = 24
+
 
 class Segment(Struct, frozen=True):
     """A PT_LOAD program header: file bytes from `offset` are loaded at `address` plus a bias."""
@@ -88,6 +95,37 @@ def read_alt_link(fd: int) -> AltLink | None:
     return AltLink(name.decode(errors="surrogateescape"), build_id) if build_id else None
 
 
+def read_go_table(fd: int) -> tuple[bytes, int] | None:
+    """Read .gopclntab, and the address in the file that its offsets are above.
+
+    The table has that address itself, but for position-independent files,
+    where a relocation puts it there, and from Go 1.26 on, where it is .text's.
+    """
+    lib.elf_version(lib.EV_CURRENT)
+    elf = lib.elf_begin(fd, lib.ELF_C_READ, ffi.NULL)
+    try:
+        for name in GO_TABLES:
+            found = _find_section(elf, name)
+            if not found or not 0 < found[0].sh_size <= GO_TABLE_MAX:
+                continue
+            table = _content(found[1])
+            word = found[0].sh_addr + GO_TEXT_START
+            text_section = _find_section(elf, b".text")
+            start = text_section[0].sh_addr if text_section else 0
+            return table, _relocated(_section(elf, b".rela.dyn"), word) or start
+        return None
+    finally:
+        lib.elf_end(elf)
+
+
+def _relocated(relocations: bytes, address: int) -> int | None:
+    """Return the addend of the relocation of the word at an address: Elf64_Rela in elf(5)."""
+    at = relocations.find(address.to_bytes(8, "little"))
+    if at < 0 or at % RELA_SIZE:
+        return None
+    return int.from_bytes(relocations[at + 16 : at + RELA_SIZE], "little")
+
+
 def text(string: Any) -> str:
     """Turn a C string of another program into text; bytes that are no UTF-8 print as \\xNN."""
     return bytes(ffi.string(string)).decode(errors="backslashreplace")
@@ -129,16 +167,26 @@ def _debug_link(elf: Any) -> DebugLink | None:
 
 
 def _section(elf: Any, name: bytes) -> bytes:
+    found = _find_section(elf, name)
+    return _content(found[1]) if found else b""
+
+
+def _content(section: Any) -> bytes:
+    data = lib.elf_rawdata(section, ffi.NULL)
+    return bytes(ffi.buffer(data.d_buf, data.d_size)) if data and data.d_buf else b""
+
+
+def _find_section(elf: Any, name: bytes) -> tuple[Any, Any] | None:
+    """Find a section by its name: its header, and itself."""
     names = ffi.new("size_t *")
     header = ffi.new("GElf_Shdr *")
     section = ffi.NULL
     if lib.elf_getshdrstrndx(elf, names):
-        return b""
+        return None
     while section := lib.elf_nextscn(elf, section):
         if not lib.gelf_getshdr(section, header):
             continue
         found = lib.elf_strptr(elf, names[0], header.sh_name)
-        data = lib.elf_rawdata(section, ffi.NULL) if found and ffi.string(found) == name else None
-        if data:
-            return bytes(ffi.buffer(data.d_buf, data.d_size))
-    return b""
+        if found and ffi.string(found) == name:
+            return header, section
+    return None

@@ -42,7 +42,7 @@ typedef enum { ELF_C_READ, ... } Elf_Cmd;
 typedef struct Elf Elf;
 typedef struct Elf_Scn Elf_Scn;
 typedef struct { void *d_buf; size_t d_size; ...; } Elf_Data;
-typedef struct { uint32_t sh_name; ...; } GElf_Shdr;
+typedef struct { uint32_t sh_name; uint64_t sh_addr; uint64_t sh_size; ...; } GElf_Shdr;
 typedef struct { uint16_t e_machine; uint16_t e_type; ...; } GElf_Ehdr;
 typedef struct {
     uint32_t p_type;

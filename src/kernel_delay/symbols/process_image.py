@@ -14,6 +14,7 @@ from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.host.preflight import may_not_look_at
 from kernel_delay.symbols.mappings import Mapping, read_mappings
 from kernel_delay.symbols.object_files import ObjectFile, ObjectOpener
+from kernel_delay.symbols.perf_map import PerfMap
 
 
 class ProcessImage:
@@ -32,6 +33,7 @@ class ProcessImage:
         access mode checking").
         """
         self.pid = pid
+        self.perf_map: PerfMap | None = None
         self.mappings: tuple[Mapping, ...] = ()
         self.objects: tuple[ObjectFile, ...] = ()
         self.latest: tuple[Mapping, ...] = ()
@@ -45,6 +47,8 @@ class ProcessImage:
             process = _with_memory(self.pid)
             if process is None:
                 return False
+            if self.perf_map is None:
+                self.perf_map = PerfMap(process)
             with ObjectOpener(process) as opener:
                 self._merge(opener)
                 self.latest = opener.mappings
@@ -84,6 +88,9 @@ class ProcessImage:
         for noted in self.objects:
             noted.close()
         self.objects = ()
+        if self.perf_map:
+            self.perf_map.close()
+            self.perf_map = None
 
     def __enter__(self) -> Self:
         """Return itself."""

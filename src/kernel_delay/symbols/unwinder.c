@@ -4,6 +4,8 @@
 #include <string.h>
 
 #define X86_64_RBX 3
+#define X86_64_RBP 6
+#define X86_64_RSP 7
 #define X86_64_RIP 16
 #define X86_64_NREGS 17
 #define ARM64_SP 31
@@ -24,6 +26,8 @@ struct unwinder {
 	Dwfl *dwfl;
 	const uint64_t *executable;
 	size_t n_executable;
+	const uint64_t *trampolines;
+	size_t n_trampolines;
 
 	/* the stack being unwound */
 	const uint64_t *regs;
@@ -35,28 +39,35 @@ struct unwinder {
 	int failed_read; /* since the last frame: STACK_WHOLE for none, or what it means */
 	struct unwound *out;
 
-	/* x86-64: the last frame, to go on from when libdwfl has lost rbx */
+	/* x86-64: the last frame, to go on from when libdwfl has lost rbx, or a trampoline's caller
+	 */
 	uint64_t frame_regs[X86_64_NREGS];
 	uint64_t rbx;
 	bool rbx_lost;
 	bool resumed;
+	bool stepped;
 };
 
-static bool is_executable(const struct unwinder *unwinder, uint64_t addr)
+static bool is_in(uint64_t addr, const uint64_t *ranges, size_t n)
 {
-	size_t low = 0, high = unwinder->n_executable;
+	size_t low = 0, high = n;
 
 	while (low < high) {
 		size_t mid = (low + high) / 2;
 
-		if (addr < unwinder->executable[2 * mid])
+		if (addr < ranges[2 * mid])
 			high = mid;
-		else if (addr >= unwinder->executable[2 * mid + 1])
+		else if (addr >= ranges[2 * mid + 1])
 			low = mid + 1;
 		else
 			return true;
 	}
 	return false;
+}
+
+static bool is_executable(const struct unwinder *unwinder, uint64_t addr)
+{
+	return is_in(addr, unwinder->executable, unwinder->n_executable);
 }
 
 static uint64_t without_authentication(const struct unwinder *unwinder, uint64_t word)
@@ -148,25 +159,50 @@ static const Dwfl_Thread_Callbacks thread_callbacks = {
 	.set_initial_registers = set_initial_registers,
 };
 
+static void take_registers(struct unwinder *unwinder, Dwfl_Frame *frame, uint64_t pc)
+{
+	uint64_t *regs = unwinder->frame_regs;
+	int i;
+
+	for (i = 0; i < X86_64_RIP; i++)
+		if (dwfl_frame_reg(frame, i, &regs[i]))
+			regs[i] = 0;
+	regs[X86_64_RBX] = unwinder->rbx;
+	regs[X86_64_RIP] = pc;
+}
+
 /* Where unwind information says nothing of rbx a function preserves it (System V ABI, 3.2.1), but
  * libdwfl takes it for unknown: backends/x86_64_cfi.c means rbx and says register 0 (seen in
  * 0.188). The dynamic linker's resolver and Clang's aligned frames find their caller by it.
  */
 static void note_registers(struct unwinder *unwinder, Dwfl_Frame *frame, uint64_t pc)
 {
-	uint64_t *regs = unwinder->frame_regs;
-	int i;
-
 	if (unwinder->nregs != X86_64_NREGS)
 		return;
 	unwinder->rbx_lost = dwfl_frame_reg(frame, X86_64_RBX, &unwinder->rbx) != 0;
-	if (!unwinder->rbx_lost)
-		return;
-	for (i = 0; i < X86_64_RIP; i++)
-		if (dwfl_frame_reg(frame, i, &regs[i]))
-			regs[i] = 0;
-	regs[X86_64_RBX] = unwinder->rbx;
-	regs[X86_64_RIP] = pc;
+	if (unwinder->rbx_lost)
+		take_registers(unwinder, frame, pc);
+}
+
+/* Goes to the caller of a trampoline, which is a frame, too; false if it can't be told. */
+static bool step_over(struct unwinder *unwinder, Dwfl_Frame *frame)
+{
+	uint64_t *regs = unwinder->frame_regs, sp, caller;
+	struct unwound *out = unwinder->out;
+
+	if (unwinder->nregs != X86_64_NREGS || out->n == MAX_FRAMES ||
+	    dwfl_frame_reg(frame, X86_64_RSP, &sp) ||
+	    !memory_read(unwinder->dwfl, sp + 8, &caller, unwinder) ||
+	    !is_executable(unwinder, caller - 1))
+		return false;
+	take_registers(unwinder, frame, caller - 1);
+	/* One that makes rbp its frame pointer has saved it at the frame's lower end. */
+	if (regs[X86_64_RBP] == sp)
+		memory_read(unwinder->dwfl, sp, &regs[X86_64_RBP], unwinder);
+	regs[X86_64_RSP] = sp + 16;
+	out->pcs[out->n] = caller;
+	out->exact[out->n++] = false;
+	return true;
 }
 
 static int note_frame(Dwfl_Frame *frame, void *arg)
@@ -194,6 +230,10 @@ static int note_frame(Dwfl_Frame *frame, void *arg)
 	note_registers(unwinder, frame, exact ? pc : pc - 1);
 	out->pcs[out->n] = pc;
 	out->exact[out->n++] = exact;
+	if (is_in(exact ? pc : pc - 1, unwinder->trampolines, unwinder->n_trampolines)) {
+		unwinder->stepped = step_over(unwinder, frame);
+		return unwinder->stepped ? DWARF_CB_ABORT : DWARF_CB_OK;
+	}
 	return DWARF_CB_OK;
 }
 
@@ -219,6 +259,13 @@ void unwinder_free(struct unwinder *unwinder)
 	free(unwinder);
 }
 
+void unwinder_set_trampolines(struct unwinder *unwinder, const uint64_t *trampolines,
+			      size_t n_trampolines)
+{
+	unwinder->trampolines = trampolines;
+	unwinder->n_trampolines = n_trampolines;
+}
+
 void unwinder_set_stack(struct unwinder *unwinder, uint64_t base, const uint8_t *stack,
 			size_t stack_len, const uint64_t *missing_pages)
 {
@@ -238,12 +285,13 @@ void unwinder_unwind(struct unwinder *unwinder, const uint64_t *regs, unsigned i
 	unwinder->out = out;
 	out->n = 0;
 	out->end = STACK_LOST;
-	unwinder->resumed = unwinder->rbx_lost = false;
+	unwinder->resumed = unwinder->rbx_lost = unwinder->stepped = false;
 	result = dwfl_getthread_frames(unwinder->dwfl, dwfl_pid(unwinder->dwfl), note_frame,
 				       unwinder);
-	while (result != DWARF_CB_ABORT && unwinder->rbx_lost) {
+	while (unwinder->stepped || (result != DWARF_CB_ABORT && unwinder->rbx_lost)) {
 		unwinder->regs = unwinder->frame_regs;
 		unwinder->resumed = true;
+		unwinder->stepped = false;
 		result = dwfl_getthread_frames(unwinder->dwfl, dwfl_pid(unwinder->dwfl), note_frame,
 					       unwinder);
 	}

@@ -28,6 +28,13 @@ struct unwinder *unwinder_new(Dwfl *dwfl, pid_t pid, const uint64_t *executable,
 			      size_t n_executable);
 void unwinder_free(struct unwinder *unwinder);
 
+/* Code that only calls, as CPython's perf trampolines do, and has no unwind information: sorted
+ * pairs of start and end, the caller's till others are set. On x86-64 its frame has 16 bytes, the
+ * upper 8 the return address (Python/asm_trampoline.S, 3.12 and 3.13).
+ */
+void unwinder_set_trampolines(struct unwinder *unwinder, const uint64_t *trampolines,
+			      size_t n_trampolines);
+
 /* The stack to unwind next: the memory from address base up, the caller's. missing_pages: a bit for
  * each page of 4 KiB, from that of base on, whose content is not known; MISSING_WORDS words.
  */

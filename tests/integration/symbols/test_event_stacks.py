@@ -2,12 +2,14 @@
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from kernel_delay.model import Sample, StackFrame
+from kernel_delay.symbols.mappings import read_mappings
 from tests.event_captures import capture, event_plan, events_of, user_stack
 from tests.integration.symbols.call_chains import (
     TO_MAIN,
@@ -122,6 +124,48 @@ def test_code_that_says_nothing_of_its_caller_is_counted(call_chain: Path) -> No
     frames, sample = stack_of([call_chain, "generated-opaque"])
     assert names(frames, 9) == ["stop_here", "[anon]"]
     assert (sample.lost.short_stacks, sample.lost.broken_stacks) == (0, 1)
+
+
+@pytest.fixture
+def perf_map() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+    """Write a perf map that names its generated code, as a compiler in the process would."""
+    with ExitStack() as closing:
+
+        def named(name: str) -> Callable[[int, int], None]:
+            def write(pid: int, tid: int) -> None:
+                (code,) = [
+                    mapping
+                    for mapping in read_mappings(Path(f"/proc/{pid}"))
+                    if mapping.executable and not mapping.path
+                ]
+                path = Path(f"/tmp/perf-{pid}.map")
+                closing.callback(path.unlink)
+                path.write_text(f"{code.start:x} {code.end - code.start:x} {name}\n")
+
+            return write
+
+        yield named
+
+
+@pytest.mark.skipif("generated" not in TO_MAIN, reason="the generated code is x86-64's")
+def test_generated_code_has_the_names_of_its_perf_map(
+    call_chain: Path, perf_map: Callable[[str], Callable[[int, int], None]]
+) -> None:
+    frames, sample = stack_of([call_chain, "generated"], perf_map("LMain;::loop"))
+    assert names(frames, 5) == ["stop_here", "LMain;::loop", "run_generated", "generated", "main"]
+    assert (frames[1].object or "").startswith("/tmp/perf-")
+    assert sample.lost.broken_stacks == 0
+
+
+@pytest.mark.skipif("generated" not in TO_MAIN, reason="the generated code is x86-64's")
+def test_a_trampoline_of_cpython_leads_to_its_caller(
+    call_chain: Path, perf_map: Callable[[str], Callable[[int, int], None]]
+) -> None:
+    frames, sample = stack_of([call_chain, "generated-opaque"], perf_map("py::f:/a.py"))
+    expected = ["stop_here", "py::f:/a.py", "run_generated", "generated_opaque", "main"]
+    assert names(frames, 5) == expected
+    assert frames[-1].name == "_start"
+    assert (sample.lost.short_stacks, sample.lost.broken_stacks) == (0, 0)
 
 
 def test_frame_pointers_are_walked_where_there_are_some(call_chain: Path, tmp_path: Path) -> None:

@@ -180,3 +180,21 @@ def replace_library(directory: Path) -> None:
 def build_id(file: Path) -> str:
     notes = subprocess.run(["readelf", "-n", file], check=True, capture_output=True, text=True)
     return notes.stdout.split("Build ID: ")[1].split()[0]
+
+
+def test_the_perf_map_is_the_one_that_a_container_has() -> None:
+    """Its /tmp is another, and there the process is number 1."""
+    if os.geteuid():
+        pytest.skip("namespaces need root")
+    inside = "mount -t tmpfs none /tmp && echo 1000 10 inside >/tmp/perf-1.map && echo && exec cat"
+    command = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", inside]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"\n"
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        with ProcessImage(int(children)) as image:
+            assert image.perf_map
+            image.perf_map.refresh()
+            assert image.perf_map.find(0x1008) == ("inside", 8)
+        process.communicate()

@@ -48,7 +48,9 @@ def image_of(program: Path) -> Any:
     end = start + code.file_size
     mapping = Mapping(start, end, True, False, code.offset, "fe:00", 1, str(program), False)
     found = ObjectFile(mapping, BIAS, elf.build_id, "", file.fileno(), None)
-    return SimpleNamespace(pid=1, mappings=(mapping,), objects=(found,), generation=1, file=file)
+    return SimpleNamespace(
+        pid=1, mappings=(mapping,), objects=(found,), generation=1, perf_map=None, file=file
+    )
 
 
 def labels(program: Path) -> dict[str, int]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kernel_delay.capture.plan import EventPlan
 from kernel_delay.capture.programs import Programs
@@ -15,6 +15,7 @@ from kernel_delay.capture.syscall_events.stacks import StackNamer
 from kernel_delay.errors import UnavailableError
 from kernel_delay.loader._records import lib as records
 from kernel_delay.model import StackFrame, SyscallEvent
+from kernel_delay.symbols.demangle import Demangler
 
 # Of the bitmap of the pages that were copied.
 PAGES_BYTES = 8 * int(records.STACK_PAGES_WORDS)
@@ -49,6 +50,7 @@ class EventStore:
         """Keep what comes through the programs' buffer."""
         self._programs = programs
         self._progress = progress
+        self._demangler = Demangler()
         self._lost_events = programs.missed_syscall_events()
         self._lost_stacks = programs.missed_stacks()
         with ExitStack() as failing:
@@ -86,7 +88,7 @@ class EventStore:
                 named.kernel_places,
                 named.user_places,
             ),
-            stacks=named.stacks(),
+            stacks=self._demangled(named.stacks()),
             lost_events=lost_events - self._lost_events,
             shorter_events=taken.shorter,
             lost_stacks=lost_stacks - self._lost_stacks + taken.unkept_stacks,
@@ -96,6 +98,21 @@ class EventStore:
         )
         self._lost_events, self._lost_stacks = lost_events, lost_stacks
         return of_window
+
+    def _demangled(
+        self, stacks: tuple[tuple[StackFrame, ...], ...]
+    ) -> tuple[tuple[StackFrame, ...], ...]:
+        names = {frame.name for stack in stacks for frame in stack if frame.name}
+        plain = self._demangler.names(names)
+        if not plain:
+            return stacks
+        return tuple(
+            tuple(
+                structs.replace(frame, name=plain[frame.name]) if frame.name in plain else frame
+                for frame in stack
+            )
+            for stack in stacks
+        )
 
     def discard(self, stop_ns: int) -> None:
         """Forget the events of the windows until `stop_ns`, which must be over."""

@@ -74,6 +74,8 @@ class StackNamer:
         if self._mode == "none":
             return []
         self._image.note()
+        if self._image.perf_map:
+            self._image.perf_map.refresh()
         return [(at.start, at.end, at.executable) for at in self._image.latest]
 
     def large_frames(self) -> tuple[list[LargeFrame], list[tuple[int, int]]]:
