@@ -78,7 +78,7 @@ static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp)
 
 static __always_inline void take_stacks(void *ctx, struct pt_regs *regs,
 					struct event_stacks *stacks, __u64 sp, __u64 end,
-					__u32 room)
+					const __u32 room, const int searched)
 {
 	long bytes;
 
@@ -87,7 +87,7 @@ static __always_inline void take_stacks(void *ctx, struct pt_regs *regs,
 	bpf_probe_read_kernel(stacks->registers, REGISTERS_SAVED * sizeof(__u64), regs);
 	stacks->stack_end = end;
 	if (options.stack_mode == STACK_COPY) {
-		copy_stack(stacks, sp, room);
+		copy_stack(stacks, sp, room, searched);
 	} else {
 		stacks->pages[0] = 0;
 		bytes = bpf_get_stack(ctx, stacks + 1, USER_FRAMES * sizeof(__u64),
@@ -120,7 +120,8 @@ static __always_inline bool report_shallow(void *ctx, struct pt_regs *regs, stru
 		return false;
 	fill_event(event, thread, value, moment);
 	event->stack_mode = options.stack_mode;
-	take_stacks(ctx, regs, (void *)(event + 1), sp, end, SHALLOW_STACK);
+	take_stacks(ctx, regs, (void *)(event + 1), sp, end, SHALLOW_STACK,
+		    SHALLOW_STACK / STACK_PAGE);
 	bpf_ringbuf_submit(event, SUBMIT_FLAGS);
 	return true;
 }
@@ -141,7 +142,7 @@ static __always_inline bool report_deep(void *ctx, struct pt_regs *regs, struct 
 	fill_event(event, thread, value, moment);
 	event->stack_mode = options.stack_mode;
 	stacks = (void *)(event + 1);
-	take_stacks(ctx, regs, (void *)stacks, sp, end, room);
+	take_stacks(ctx, regs, (void *)stacks, sp, end, room, STACK_PAGES_SEARCHED);
 	bytes = stacks->user_bytes;
 	if (bytes > room)
 		bytes = room;

@@ -117,8 +117,32 @@ __attribute__((noinline)) int may_return_to(__u64 caller, __u64 function)
 }
 
 /*
+ * Where the large frame ends that begins above @place, which holds @word; 0 if
+ * that is no return address into such a function, or it ends at none.
+ */
+__attribute__((noinline)) __u64 frame_end(__u64 place, __u64 word, __u64 stack_end)
+{
+	const struct large_frames *table = find_large_frames();
+	const struct large_frame *frame;
+	__u64 end, caller = 0;
+	long found;
+
+	if (!table)
+		return 0;
+	found = find_large_frame(word);
+	if (found < 0)
+		return 0;
+	frame = &table->frames[found & (LARGE_FRAMES - 1)];
+	end = place + sizeof(__u64) + frame->size;
+	if (end < place + LARGE_FRAME || end >= stack_end ||
+	    bpf_probe_read_user(&caller, sizeof(caller), (void *)(end - sizeof(caller))))
+		return 0;
+	return may_return_to(caller, frame->function) ? end : 0;
+}
+
+/*
  * Where the first large frame ends that begins on the @page of address @at, at
- * @from or above it: it ends at a return address, too. 0 if none begins.
+ * @from or above it; 0 if none begins.
  */
 __attribute__((noinline)) __u64 large_frame_end(const struct stack_page *page, __u64 at, __u64 from,
 						__u64 stack_end)
@@ -129,46 +153,37 @@ __attribute__((noinline)) __u64 large_frame_end(const struct stack_page *page, _
 		return 0;
 	for (__u32 i = 0; i < WORDS_PER_PAGE; i++) {
 		__u64 place = at + i * sizeof(__u64), word = page->words[i];
-		__u64 code_page = word / STACK_PAGE, end, caller;
-		const struct large_frame *frame;
-		long found;
+		__u64 code_page = word / STACK_PAGE, end;
 
-		if (place < from)
-			continue;
-		if (!(table->filter[code_page / 64 & (FRAME_FILTER_WORDS - 1)] >> (code_page & 63) &
+		if (place < from ||
+		    !(table->filter[code_page / 64 & (FRAME_FILTER_WORDS - 1)] >> (code_page & 63) &
 		      1))
 			continue;
-		found = find_large_frame(word);
-		if (found < 0)
-			continue;
-		frame = &table->frames[found & (LARGE_FRAMES - 1)];
-		end = place + sizeof(__u64) + frame->size;
-		if (end < place + LARGE_FRAME || end >= stack_end ||
-		    bpf_probe_read_user(&caller, sizeof(caller), (void *)(end - sizeof(caller))))
-			continue;
-		if (may_return_to(caller, frame->function))
+		end = frame_end(place, word, stack_end);
+		if (end)
 			return end;
 	}
 	return 0;
 }
 
 /*
- * Copies the stack from @sp on into the @room bytes after @stacks, without
- * what lies within large frames. A page that can't be read is skipped: there
- * are buffers with pages that were never touched. What was copied is counted
- * in memory, where the verifier does not follow it through every combination
- * of pages.
+ * Copies the stack from @sp on into the @room bytes after @stacks, of so many
+ * pages @searched, without what lies within large frames. A page that can't be
+ * read is skipped: there are buffers with pages that were never touched. What
+ * was copied is counted in memory, where the verifier does not follow it
+ * through every combination of pages.
  */
-static __always_inline void copy_stack(volatile struct event_stacks *stacks, __u64 sp, __u32 room)
+static __always_inline void copy_stack(volatile struct event_stacks *stacks, __u64 sp,
+				       const __u32 room, const int searched)
 {
 	__u64 first = sp & ~(STACK_PAGE - 1ull), at = first, from = sp;
 	const struct large_frames *table = find_large_frames();
-	bool has_large_frames = table && table->frame_count;
+	bool has_large_frames = searched * STACK_PAGE > LARGE_FRAME && table && table->frame_count;
 
 	stacks->user_bytes = 0;
 	for (int i = 0; i < STACK_PAGES_WORDS; i++)
 		stacks->pages[i] = 0;
-	for (int i = 0; i < STACK_PAGES_SEARCHED; i++) {
+	for (int i = 0; i < searched; i++) {
 		__u64 page = (at - first) / STACK_PAGE, next = at + STACK_PAGE, end;
 		__u32 copied = stacks->user_bytes;
 		void *copy;
