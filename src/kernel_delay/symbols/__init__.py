@@ -6,7 +6,7 @@ unwinds copies of its stacks and names the frames, also after its exit.
 functions. Nothing here knows BPF or prints.
 """
 
-from kernel_delay.symbols.address_space import AddressSpace, LargeFrame
+from kernel_delay.symbols.address_space import AddressSpace, LargeFrame, Machine
 from kernel_delay.symbols.frames import Frame, Stack, StackEnd
 from kernel_delay.symbols.functions import Function, Functions
 from kernel_delay.symbols.kernel import KernelSymbols
@@ -19,6 +19,7 @@ __all__ = [
     "Functions",
     "KernelSymbols",
     "LargeFrame",
+    "Machine",
     "ProcessImage",
     "Stack",
     "StackEnd",

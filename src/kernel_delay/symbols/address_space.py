@@ -1,7 +1,7 @@
 """Unwinding and naming in a process's address space, by elfutils' libdwfl."""
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 from kernel_delay.errors import UnavailableError
 from kernel_delay.symbols._libdw import ffi, lib
@@ -14,6 +14,16 @@ from kernel_delay.symbols.process_image import ProcessImage
 from kernel_delay.symbols.source import source_frames
 
 ENDS: tuple[StackEnd, ...] = ("whole", "short", "lost")
+
+Machine = Literal["x86_64", "i386", "aarch64", "arm"]
+
+# 64-bit ones first.
+MACHINES: dict[Machine, int] = {
+    "x86_64": lib.EM_X86_64,
+    "aarch64": lib.EM_AARCH64,
+    "i386": lib.EM_386,
+    "arm": lib.EM_ARM,
+}
 
 
 LargeFrame = tuple[int, int, int, int]
@@ -42,10 +52,12 @@ class AddressSpace:
     ) -> Stack:
         """Find the call chain of a thread of the process, as of when it was stopped.
 
-        `registers` are in DWARF's order: x86-64 rax, rdx, rcx, rbx, rsi, rdi,
-        rbp, rsp, r8…r15, rip (System V ABI, figure 3.36), arm64 x0…x30, sp, pc
-        (AADWARF64). `stack` is a copy of the memory from address `base` up, as
-        long as there was; `base` is the stack pointer or below it. A bit in
+        `registers` are in DWARF's order for the process's `machine`: x86-64 rax,
+        rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8…r15, rip (System V ABI, figure 3.36),
+        i386 eax, ecx, edx, ebx, esp, ebp, esi, edi, eip (its Intel386 supplement,
+        table 2.14), arm64 x0…x30, sp, pc (AADWARF64). `stack` is a copy of the
+        memory from address `base` up, as long as there was; `base` is the stack
+        pointer or below it. A bit in
         `missing_pages` stands for each page of 4 KiB, from that of `base` on,
         whose content is not known. Elsewhere only read-only sections of the object files are known.
         """
@@ -98,6 +110,11 @@ class AddressSpace:
         self._refresh()
         ranges = _executable(self._image.mappings)
         return list(zip(ranges[::2], ranges[1::2], strict=True))
+
+    @property
+    def machine(self) -> Machine:
+        """What the process's code is for: this machine, or 32-bit programs that it can run."""
+        return _machine(self._image)
 
     def symbolise(self, pc: int, exact: bool = True) -> tuple[Frame, ...]:
         """Name one address; a return address (not `exact`) by the call before it."""
@@ -173,8 +190,11 @@ class AddressSpace:
         self._dwfl = lib.modules_begin()
         if not self._dwfl:
             raise MemoryError
+        machine = MACHINES[self.machine]
         for found in self._image.objects:
-            self._report(found)
+            # libdwfl takes one for all.
+            if found.machine == machine:
+                self._report(found)
         pid, ranges = self._image.pid, len(self._executable) // 2
         if not lib.modules_reported(self._dwfl):
             self._unwinder = lib.unwinder_new(self._dwfl, pid, self._executable, ranges)
@@ -204,6 +224,12 @@ class AddressSpace:
 def _words(bits: int) -> list[int]:
     """A number's bits as the words of a bitmap; those past it are left out."""
     return [bits >> 64 * word & (1 << 64) - 1 for word in range(lib.MISSING_WORDS)]
+
+
+def _machine(image: ProcessImage) -> Machine:
+    """The first of MACHINES that there is code for: a 64-bit program's files may be of both."""
+    found = {each.machine for each in image.objects}
+    return next((name for name, number in MACHINES.items() if number in found), "x86_64")
 
 
 def path_text(path: str) -> str:

@@ -39,7 +39,7 @@ class AltLink(Struct, frozen=True):
 
 
 class Elf(Struct, frozen=True):
-    """A 64-bit ELF file. `build_id` is that of its NT_GNU_BUILD_ID note."""
+    """An ELF file. `build_id` is that of its NT_GNU_BUILD_ID note."""
 
     machine: int
     segments: tuple[Segment, ...]
@@ -68,7 +68,7 @@ class Elf(Struct, frozen=True):
 
 
 def read_elf(fd: int) -> Elf | None:
-    """Read an open file; None when it is not a 64-bit ELF file. `fd` stays open."""
+    """Read an open file; None when it is not an ELF file. `fd` stays open."""
     lib.elf_version(lib.EV_CURRENT)
     return _read(lib.elf_begin(fd, lib.ELF_C_READ, ffi.NULL))
 
@@ -134,7 +134,7 @@ def text(string: Any) -> str:
 def _read(elf: Any) -> Elf | None:
     try:
         header = lib.gelf_getehdr(elf, ffi.new("GElf_Ehdr *"))
-        if not header or lib.gelf_getclass(elf) != lib.ELFCLASS64:
+        if not header:
             return None
         return Elf(header.e_machine, _segments(elf), _build_id(elf), _debug_link(elf))
     finally:

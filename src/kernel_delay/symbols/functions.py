@@ -47,7 +47,7 @@ class Functions:
         """Read the functions of the file at `path` below `root`, such as /proc/123/root.
 
         Raises NoInputError when it can't be opened, InputError when it is no
-        64-bit ELF file.
+        ELF file.
         """
         opened = Root(root)
         try:
@@ -66,7 +66,7 @@ class Functions:
         """Read the functions of an open file, which need not be at `path` below `root` any more.
 
         Its debug files are looked for there. Raises InputError when it is no
-        64-bit ELF file. `fd` stays open.
+        ELF file. `fd` stays open.
         """
         roots = [Root(root), Root(Path("/"))]
         try:
@@ -79,7 +79,7 @@ class Functions:
     def _read(cls, fd: int, path: str, roots: Sequence[Root]) -> Self:
         elf = read_elf(fd)
         if elf is None:
-            raise InputError(f"{path} is not a 64-bit ELF file: give an executable or a library")
+            raise InputError(f"{path} is not an ELF file: give an executable or a library")
         debug = find_debug_files(elf, path, roots)
         try:
             addresses, stripped = _read_symbols(fd, path, debug)

@@ -9,8 +9,12 @@ from kernel_delay.symbols.mappings import Mapping
 COPY_LIMIT = 512 << 20
 """The largest object, in bytes, that is copied out of memory."""
 
-# Elf64_Ehdr in elf(5): e_shoff, and e_shnum with e_shstrndx.
-SECTION_HEADERS = ((40, bytes(8)), (60, bytes(4)))
+# Elf32_Ehdr and Elf64_Ehdr in elf(5), by e_ident[EI_CLASS]: e_shoff, and e_shnum with e_shstrndx.
+SECTION_HEADERS = {
+    1: ((32, bytes(4)), (48, bytes(4))),
+    2: ((40, bytes(8)), (60, bytes(4))),
+}
+EI_CLASS = 4
 
 
 class ProcessMemory:
@@ -45,6 +49,7 @@ class ProcessMemory:
             content = self.read(mapping.start, mapping.end - mapping.start)
             os.pwrite(copy, content, mapping.offset)
         if any(mapping.inode for mapping in mappings):
-            for offset, zeros in SECTION_HEADERS:
+            (elf_class,) = os.pread(copy, 1, EI_CLASS) or (0,)
+            for offset, zeros in SECTION_HEADERS.get(elf_class, ()):
                 os.pwrite(copy, zeros, offset)
         return copy

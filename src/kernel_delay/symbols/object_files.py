@@ -19,14 +19,15 @@ class ObjectFile(Struct, frozen=True):
     """An ELF object in memory: the executable, a library, the vDSO.
 
     `code` is the executable mapping it was found by. `bias` is added to the
-    file's addresses to get those in memory. `state` is "replaced" (or
-    "deleted") when the file that `code.path` names is another one (or none) and
-    the mapped one can't be opened: `fd` then is a copy of the code from memory,
-    which has its exported names only.
+    file's addresses to get those in memory. `machine` is the file's e_machine
+    (elf(5)). `state` is "replaced" (or "deleted") when the file that `code.path`
+    names is another one (or none) and the mapped one can't be opened: `fd` then
+    is a copy of the code from memory, which has its exported names only.
     """
 
     code: Mapping
     bias: int
+    machine: int
     build_id: bytes | None
     state: Literal["", "replaced", "deleted"]
     fd: int
@@ -80,7 +81,7 @@ class ObjectOpener:
             os.close(fd)
             return None
         debug = find_debug_files(elf, mapping.path, self.roots)
-        return ObjectFile(mapping, bias, elf.build_id, state, fd, debug)
+        return ObjectFile(mapping, bias, elf.machine, elf.build_id, state, fd, debug)
 
     def _headers(self, mapping: Mapping) -> Mapping:
         """The mapping of the same file's first page that belongs to `mapping`."""

@@ -8,6 +8,7 @@
 #define X86_64_RSP 7
 #define X86_64_RIP 16
 #define X86_64_NREGS 17
+#define I386_NREGS 9 /* eax..edi, eip */
 #define ARM64_SP 31
 #define ARM64_NREGS 33 /* x0..x30, sp, pc */
 
@@ -80,7 +81,7 @@ static uint64_t without_authentication(const struct unwinder *unwinder, uint64_t
 }
 
 /* A section that the process can't have written holds in memory what it holds in the file. */
-static bool read_file_section(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *result)
+static bool read_file_section(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *result, size_t size)
 {
 	Dwfl_Module *mod = dwfl_addrmodule(dwfl, addr);
 	Dwarf_Addr bias;
@@ -92,10 +93,9 @@ static bool read_file_section(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *result)
 	if (!scn || !gelf_getshdr(scn, &shdr) || shdr.sh_flags & SHF_WRITE)
 		return false;
 	data = elf_rawdata(scn, NULL);
-	if (!data || !data->d_buf || data->d_size < sizeof(*result) ||
-	    addr > data->d_size - sizeof(*result))
+	if (!data || !data->d_buf || data->d_size < size || addr > data->d_size - size)
 		return false;
-	memcpy(result, (const char *)data->d_buf + addr, sizeof(*result));
+	memcpy(result, (const char *)data->d_buf + addr, size);
 	return true;
 }
 
@@ -110,14 +110,16 @@ static bool memory_read(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *result, void *a
 {
 	struct unwinder *unwinder = arg;
 	uint64_t offset = addr - unwinder->base;
+	size_t size = unwinder->nregs == I386_NREGS ? sizeof(uint32_t) : sizeof(*result);
 
-	if (offset < unwinder->stack_len && unwinder->stack_len - offset >= sizeof(*result) &&
+	*result = 0;
+	if (offset < unwinder->stack_len && unwinder->stack_len - offset >= size &&
 	    !is_missing(unwinder, addr)) {
-		memcpy(result, unwinder->stack + offset, sizeof(*result));
+		memcpy(result, unwinder->stack + offset, size);
 		*result = without_authentication(unwinder, *result);
 		return true;
 	}
-	if (read_file_section(dwfl, addr, result))
+	if (read_file_section(dwfl, addr, result, size))
 		return true;
 	unwinder->failed_read =
 		offset < unwinder->stack_len + STACK_REACH ? STACK_SHORT : STACK_LOST;
@@ -144,7 +146,7 @@ static bool set_initial_registers(Dwfl_Thread *thread, void *arg)
 	uint64_t regs[ARM64_SP + 1];
 	unsigned int i;
 
-	if (unwinder->nregs != ARM64_NREGS) /* x86-64: the pc is DWARF's register 16 */
+	if (unwinder->nregs != ARM64_NREGS) /* x86: the pc is the last of DWARF's registers */
 		return dwfl_thread_state_registers(thread, 0, unwinder->nregs, unwinder->regs);
 	for (i = 0; i <= ARM64_SP; i++)
 		regs[i] = without_authentication(unwinder, unwinder->regs[i]);

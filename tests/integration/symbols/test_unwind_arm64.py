@@ -47,7 +47,7 @@ def image_of(program: Path) -> Any:
     start = BIAS + code.address
     end = start + code.file_size
     mapping = Mapping(start, end, True, False, code.offset, "fe:00", 1, str(program), False)
-    found = ObjectFile(mapping, BIAS, elf.build_id, "", file.fileno(), None)
+    found = ObjectFile(mapping, BIAS, elf.machine, elf.build_id, "", file.fileno(), None)
     return SimpleNamespace(
         pid=1, mappings=(mapping,), objects=(found,), generation=1, perf_map=None, file=file
     )

@@ -144,16 +144,25 @@ static bool may_be_code(uint64_t address, const struct mapped_range *mappings, u
 	return low && mappings[low].start - address < NEXT_TO;
 }
 
-/* Adds a copied page of the stack, at address @at, to the kind. */
-static uint64_t mix_page(uint64_t hash, const __u64 *words, uint64_t at,
+/* A 32-bit process has nothing above, a 64-bit one its stack and its vDSO. */
+static bool is_32bit(const struct mapped_range *mappings, uint32_t count)
+{
+	return count && mappings[count - 1].end <= 1ull << 32;
+}
+
+/* Adds a copied page of the stack, at address @at, in words of @size, to the kind. */
+static uint64_t mix_page(uint64_t hash, const uint8_t *bytes, uint32_t size, uint64_t at,
 			 const struct event_stacks *stacks, const struct mapped_range *mappings,
 			 uint32_t count)
 {
 	uint64_t sp = stacks->registers[STACK_POINTER], end = stacks->stack_end;
 
-	for (uint64_t place = at; place < at + STACK_PAGE; place += sizeof(*words)) {
-		uint64_t address = ADDRESS(*words++);
+	for (uint64_t place = at; place < at + STACK_PAGE; place += size) {
+		uint64_t word = 0, address;
 
+		memcpy(&word, bytes, size);
+		bytes += size;
+		address = ADDRESS(word);
 		if (place < sp || place >= end || (address >= sp && address < end) ||
 		    !may_be_code(address, mappings, count))
 			continue;
@@ -165,17 +174,20 @@ static uint64_t mix_page(uint64_t hash, const __u64 *words, uint64_t at,
 uint64_t hash_user_stack(const struct event_stacks *stacks, const struct mapped_range *mappings,
 			 uint32_t count)
 {
-	const __u64 *words = (const __u64 *)(stacks + 1);
+	uint32_t size = is_32bit(mappings, count) ? sizeof(__u32) : sizeof(__u64);
+	const uint8_t *bytes = (const uint8_t *)(stacks + 1);
 	uint64_t first = stacks->registers[STACK_POINTER] & ~(STACK_PAGE - 1ull);
 	uint64_t hash = mix(0, stacks->registers[INSTRUCTION_POINTER]);
 
 	if (!stacks->pages[0]) /* addresses, if anything */
-		return mix(hash, hash_words(words, stacks->user_bytes / sizeof(*words)));
+		return mix(hash,
+			   hash_words((const __u64 *)bytes, stacks->user_bytes / sizeof(__u64)));
 	for (uint32_t page = 0; page < STACK_PAGES_SEARCHED; page++) {
 		if (!(stacks->pages[page / 64] >> page % 64 & 1))
 			continue;
-		hash = mix_page(hash, words, first + page * STACK_PAGE, stacks, mappings, count);
-		words += STACK_PAGE / sizeof(*words);
+		hash = mix_page(hash, bytes, size, first + page * STACK_PAGE, stacks, mappings,
+				count);
+		bytes += STACK_PAGE;
 	}
 	return hash;
 }

@@ -1,6 +1,5 @@
 """From what the programs took of a stack to the functions on it."""
 
-import os
 import resource
 import struct
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from kernel_delay.symbols import (
     Frame,
     KernelSymbols,
     LargeFrame,
+    Machine,
     ProcessImage,
     Stack,
     StackEnd,
@@ -24,12 +24,16 @@ from kernel_delay.symbols import (
 # the registers' DWARF numbers. x86-64: arch/x86/include/asm/ptrace.h and
 # System V ABI, figure 3.36; arm64: arch/arm64/include/uapi/asm/ptrace.h and
 # AADWARF64, where the orders are the same.
-DWARF_REGISTERS = {
+# A 32-bit program's registers are saved in the same struct: i386, Intel386
+# supplement, table 2.14; arm, AADWARF32 and struct compat_user_regs.
+DWARF_REGISTERS: dict[Machine, tuple[int, ...]] = {
     "x86_64": (10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16),
+    "i386": (10, 11, 12, 5, 19, 4, 13, 14, 16),
     "aarch64": tuple(range(33)),
+    "arm": (*range(15), 32),
 }
 # Of the registers in DWARF's order, the stack pointer.
-STACK_POINTER = {"x86_64": 7, "aarch64": 31}
+STACK_POINTER: dict[Machine, int] = {"x86_64": 7, "i386": 4, "aarch64": 31, "arm": 13}
 
 # Of bpf/records.h.
 PAGE = int(lib.STACK_PAGE)
@@ -46,9 +50,6 @@ class StackNamer:
         self._mode = plan.stack_mode
         self._stack_bytes = plan.stack_bytes
         self._closing = ExitStack()
-        machine = os.uname().machine
-        self._order = DWARF_REGISTERS[machine]
-        self._stack_pointer = STACK_POINTER[machine]
         if self._mode == "none":
             return
         _allow_many_files()
@@ -104,11 +105,15 @@ class StackNamer:
         event_stacks. Returns also why the stack
         ends, as Stack does; a walk that ended too early may not be known for one.
         """
-        registers = tuple(saved[place] for place in self._order)
+        machine = self._space.machine
+        registers = tuple(saved[place] for place in DWARF_REGISTERS[machine])
         if self._mode == "fp":
             walked = struct.unpack(f"={len(stack) // 8}Q", stack)
             return self._walked(tuple(takewhile(bool, walked)) or registers[-1:])
-        sp = registers[self._stack_pointer]
+        if machine == "arm":
+            # libdwfl can't unwind by .ARM.exidx, and 32-bit code has nothing else.
+            return self._walked(registers[-1:])[0], "lost"
+        sp = registers[STACK_POINTER[machine]]
         content, missing_pages = _unpacked(stack, pages)
         unwound = self._space.unwind(registers, content[sp % PAGE :], sp, missing_pages)
         frames = self._space.frames(unwound)
