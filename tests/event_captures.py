@@ -12,7 +12,7 @@ from msgspec import structs
 from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
 from kernel_delay.capture.windows.control import LEAD_NS, Windows
-from kernel_delay.host.syscalls import syscall_number
+from kernel_delay.host.syscalls import syscalls
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample, StackFrame, SyscallEvent
 
@@ -59,8 +59,7 @@ def capture(
 
 def event_plan(*names: str, **options: object) -> EventPlan:
     """A plan for the system calls of these names."""
-    numbers = [syscall_number(name) for name in names]
-    wanted = frozenset(number for number in numbers if number is not None)
+    wanted = frozenset(call for name in names for call in syscalls(name))
     return structs.replace(EventPlan(syscalls=wanted or None), **options)
 
 

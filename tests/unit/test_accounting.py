@@ -220,3 +220,23 @@ def test_interrupt_charged_to_the_wrong_mode_leaves_no_time_below_zero() -> None
     )
     found = account(0, 100, counted, None)
     assert (found.time.user_ns, found.time.kernel_ns, found.time.hard_irq_ns) == (0, 85, 15)
+
+
+def test_guest_time_is_no_time_of_the_call_it_is_in() -> None:
+    calls = {16: CountedCalls(total_ns=30, away_ns={"guest": 20, "ready_woken": 4})}
+    away: dict[tuple[Mode, Away], int] = {("syscall", "guest"): 20, ("syscall", "ready_woken"): 4}
+    counted = Counted({"syscall": 30, "user": 10}, away, absent_ns=0, gone_ns=None, syscalls=calls)
+    found = account(START_NS, STOP_NS, counted, None)
+    assert (found.time.guest_ns, found.time.kernel_ns, found.time.user_ns) == (20, 6, 10)
+    assert (found.syscalls[16].guest_ns, found.syscalls[16].on_cpu_ns) == (20, 6)
+    assert (found.missing_ns, found.calls_fit) == (0, True)
+
+
+def test_a_kernel_workers_time_is_the_kernels() -> None:
+    away: dict[tuple[Mode, Away], int] = {("worker", "blocked"): 15, ("worker", "soft_irq"): 2}
+    counted = Counted({"worker": 25}, away, absent_ns=0, gone_ns=None, syscalls={})
+    last = Standing("worker", 55, "running", 55, None)
+    found = account(START_NS, STOP_NS, counted, last)
+    assert (found.time.kernel_ns, found.time.user_ns) == (23, 0)
+    assert (found.time.blocked_ns, found.time.soft_irq_ns) == (15, 2)
+    assert (found.missing_ns, found.calls_fit) == (0, True)

@@ -10,7 +10,7 @@ from kernel_delay import cli
 from kernel_delay.capture import plan
 from kernel_delay.commands.options import events as event_options
 from kernel_delay.errors import UsageError
-from kernel_delay.host.syscalls import POLLS, syscall_names, syscall_number
+from kernel_delay.host.syscalls import POLLS, Syscall, syscall_names, syscall_number, syscalls
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
@@ -23,9 +23,8 @@ def plan_of(*arguments: str) -> object:
     return event_options.event_plan(parsed(*arguments))
 
 
-def numbers(*names: str) -> frozenset[int]:
-    found = [syscall_number(name) for name in names]
-    return frozenset(number for number in found if number is not None)
+def calls(*names: str) -> frozenset[Syscall]:
+    return frozenset(call for name in names for call in syscalls(name))
 
 
 def test_no_events_unless_asked_for() -> None:
@@ -50,13 +49,13 @@ def test_defaults() -> None:
         (["-s", "--max-events", "5"], {"max_events": 5}),
         (["-s", "--buffer-page-count", "9"], {"buffer_pages": 16}),
         (["-s", "--source"], {"source": True}),
-        (["-s", "--syscall-filter", "futex,recvmsg"], {"syscalls": numbers("futex", "recvmsg")}),
-        (["-s", "--syscall-filter", "futex, read"], {"syscalls": numbers("futex", "read")}),
-        (["-s", "--skip-syscalls", "futex"], {"skipped": numbers("futex")}),
-        (["-s", "--skip-syscall-poll-events"], {"skipped": numbers(*POLLS)}),
+        (["-s", "--syscall-filter", "futex,recvmsg"], {"syscalls": calls("futex", "recvmsg")}),
+        (["-s", "--syscall-filter", "futex, read"], {"syscalls": calls("futex", "read")}),
+        (["-s", "--skip-syscalls", "futex"], {"skipped": calls("futex")}),
+        (["-s", "--skip-syscall-poll-events"], {"skipped": calls(*POLLS)}),
         (
             ["-s", "--skip-syscall-poll-events", "--skip-syscalls", "read"],
-            {"skipped": numbers(*POLLS, "read")},
+            {"skipped": calls(*POLLS, "read")},
         ),
     ],
 )

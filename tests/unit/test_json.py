@@ -62,6 +62,7 @@ def test_fields_are_those_documented() -> None:
         "tid name exited syscalls long_poll run ready stopped hard_irqs soft_irqs"
         " time preempted_ns cpu_taken_by lock_waits page_faults"
         " sleeps steal_ns own_soft_irq_ns signals migrations scheduling task_times threads"
+        " kernel_worker"
     )
     assert thread["syscalls"][2] == {
         "number": 7,
@@ -74,6 +75,9 @@ def test_fields_are_those_documented() -> None:
         "ready_ns": None,
         "blocked_ns": None,
         "stopped_ns": None,
+        "abi": None,
+        "without_entry": 0,
+        "guest_ns": None,
     }
     assert thread["run"] == {
         "count": 6,

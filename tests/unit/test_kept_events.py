@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kernel_delay.host.syscalls import syscall_name, syscall_number
+from kernel_delay.host.syscalls import syscall, syscall_number
 from kernel_delay.model import Sample, SyscallEvent
 from kernel_delay.reporters import json as json_reporter
 from kernel_delay.reporters import text
@@ -31,25 +31,35 @@ KEPT = st.fixed_dictionaries(
         "exit_ns": TIMES,
         "value": st.integers(-(1 << 63), (1 << 63) - 1),
         "syscall": st.integers(-1, 500) | st.integers(-(1 << 31), (1 << 31) - 1),
-        "tid": st.integers(0, (1 << 32) - 1),
+        "tid": st.integers(0, 1 << 22),
+        "compat": st.booleans(),
         "kernel_stack": st.sampled_from([0, NO_STACK]),
         "user_stack": st.sampled_from([0, 1, 2, NO_STACK]),
     }
 )
 
 
+def in_c(fields: dict[str, int]) -> dict[str, int]:
+    """The fields of the struct, which has "compat" in the tid."""
+    flag = events.lib.COMPAT_CALL if fields.get("compat") else 0
+    own = {name: value for name, value in fields.items() if name != "compat"}
+    return own | {"tid": fields["tid"] | flag}
+
+
 def kept(fields: Sequence[dict[str, int]]) -> Any:
     from kernel_delay.capture.syscall_events.kept_events import KeptEvents
 
-    memory = events.ffi.new("struct kept_event[]", list(fields))
+    memory = events.ffi.new("struct kept_event[]", [in_c(each) for each in fields])
     return KeptEvents(memory, len(fields), KERNEL_PLACES, USER_PLACES)
 
 
 def expected(fields: dict[str, int]) -> SyscallEvent:
+    call = syscall(fields["syscall"], compat=bool(fields["compat"]))
     return SyscallEvent(
         tid=fields["tid"],
         number=fields["syscall"],
-        name=syscall_name(fields["syscall"]),
+        name=call.name,
+        abi=call.abi,
         entry_ns=fields["entry_ns"],
         exit_ns=fields["exit_ns"],
         ret=fields["value"],
@@ -101,6 +111,7 @@ def test_a_million_events_are_written_in_small_pieces() -> None:
             "ret": -11,
             "kernel_stack": None,
             "user_stack": 2,
+            "abi": None,
         }
     ]
     assert len(parsed["stacks"]) == len(STACKS)

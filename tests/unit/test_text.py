@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from msgspec import structs
 
-from kernel_delay.model import Lost, Sample, Thread, TriggerHit
+from kernel_delay.host.syscalls import POLLS
+from kernel_delay.model import Lost, Sample, SyscallStats, Thread, TriggerHit
 from kernel_delay.reporters import text
 from tests.unit.samples import (
     COUNTS,
@@ -55,6 +56,50 @@ def test_window_that_went_as_asked_has_no_remarks() -> None:
     assert [line for line in report.splitlines() if line.startswith("#")] == (
         report.splitlines()[:3]
     )
+
+
+def test_the_total_is_of_all_calls_but_polls() -> None:
+    calls = [
+        SyscallStats(0, "read", 3, 30, 10),
+        *(SyscallStats(number, name, 1, 1000, 1000) for number, name in enumerate(POLLS, 1)),
+        SyscallStats(426, "io_uring_enter", 1, 4, 4),
+    ]
+    thread = structs.replace(IDLE, syscalls=tuple(calls))
+    (total,) = (
+        line for line in text.render(bare_sample(thread)).splitlines() if "TOTAL( - poll):" in line
+    )
+    assert total.split()[-2:] == ["4", "34"]
+
+
+def test_calls_of_another_abi_are_marked() -> None:
+    calls = (
+        SyscallStats(162, "nanosleep", 2, 9, 5, abi="i386"),
+        SyscallStats(999, None, 1, 3, 3, abi="i386"),
+        SyscallStats(35, "nanosleep", 1, 2, 2),
+    )
+    report = text.render(bare_sample(structs.replace(IDLE, syscalls=calls)))
+    named = [
+        line.split()[:2] for line in report.splitlines() if "nanosleep" in line or "999" in line
+    ]
+    assert named == [["i386:nanosleep", "162"], ["i386:999", "999"], ["nanosleep", "35"]]
+
+
+def test_calls_without_an_entry_have_a_table_and_a_remark() -> None:
+    calls = (
+        SyscallStats(110, "getppid", 0, 0, 0, without_entry=1_234_567),
+        SyscallStats(39, "getpid", 2, 9, 5, without_entry=3),
+    )
+    report = text.render(bare_sample(structs.replace(IDLE, syscalls=calls)))
+    table = report.partition("[SYSCALLS WITHOUT ENTRY]")[2].splitlines()
+    assert [line.split() for line in table[1:4]] == [
+        ["NAME", "NUMBER", "COUNT"],
+        ["getppid", "110", "1234567"],
+        ["getpid", "39", "3"],
+    ]
+    remark = report.splitlines()[-1]
+    assert remark.startswith("# 1,234,570 system calls had no entry: a seccomp filter or a tracer")
+    statistics = report.partition("[SYSCALL STATISTICS]")[2].partition("[SYSCALLS WITHOUT")[0]
+    assert "getppid" not in statistics
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,16 @@ def test_millions_of_tiny_calls_are_the_programs() -> None:
     assert "5,000,000 calls of getppid a second, of 100 ns each" in finding.text
 
 
+def test_a_kernel_worker_is_no_thread_that_calls() -> None:
+    worker = replace(timed_thread(12, "iou-wrk-1", kernel=400), kernel_worker=True)
+    finding = found("kernel_worker", sample(*IDLE, worker))
+    assert finding.who == "kernel"
+    assert finding.tid == 12
+    assert "iou-wrk-1 (12), which the kernel made in the process to work for it" in finding.text
+    assert "kernel_work" not in rules_found(sample(*IDLE, worker))
+    assert "kernel_worker" not in rules_found(sample(*IDLE, BUSY))
+
+
 def test_kernel_sleep_is_of_calls_that_are_not_made_to_wait() -> None:
     thread = replace(
         timed_thread(5, "a"),
@@ -387,11 +397,28 @@ def test_user_time_that_the_kernel_calls_its_own_is_not_the_programs() -> None:
     assert "200,000 signals a second" in found("doubtful_user", sample(signalled)).text
     ticks = replace(BUSY, task_times=replace(AGREED, system_ns=40 * MS))
     assert rules_found(sample(ticks)) == ["user_work"]
+    denials = SyscallStats(110, "getppid", 0, 0, 0, without_entry=3_000_000)
+    denied = replace(faulting, task_times=replace(times, minor_faults=0), syscalls=(denials,))
+    finding = found("doubtful_user", sample(denied))
+    assert "6,000,000 system calls denied at their entry a second" in finding.text
 
 
 def test_a_pmd_that_spins_by_design_is_no_finding() -> None:
     pmd = replace(timed(BUSY, user_ns=500 * MS), name="pmd-c01/id:6")
     assert rules_found(sample(pmd)) == []
+
+
+def test_user_work_acquits_no_kernel_that_denied_calls() -> None:
+    denials = SyscallStats(110, "getppid", 0, 0, 0, without_entry=3_400_000)
+    denied = replace(BUSY, syscalls=(denials,))
+    finding = found("user_work", sample(*IDLE, denied))
+    assert "not to blame" not in finding.text
+    assert "what the kernel took for 3,400,000 system calls that had no entry" in finding.text
+    # Another thread's are no part of this one's time, but what they took is not known.
+    other = replace(IDLE[0], syscalls=(denials,))
+    finding = found("user_work", sample(other, BUSY))
+    assert "not to blame" not in finding.text
+    assert "no entry" not in finding.text
 
 
 @pytest.mark.parametrize(

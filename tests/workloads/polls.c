@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * polls NAME COUNT WORK_NS: calls poll, ppoll, epoll_wait, epoll_pwait or
- * epoll_pwait2 that often, and works that long between two of them.
+ * polls NAME COUNT WORK_NS: calls poll, select, epoll_wait or another of their
+ * kind that often, and works that long between two of them.
  *
  * Answers with what is between two polls, seen from inside (from after one to
  * before the next) and from outside (from before one to after the next).
@@ -10,6 +10,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/select.h>
 
 #define POLL_NS 1000000
 
@@ -33,17 +34,35 @@ static void add(struct lengths *lengths, int64_t length_ns)
 static bool poll_as(const char *name, int epoll)
 {
 	struct timespec length = {0, POLL_NS};
+	int64_t length64[] = {0, POLL_NS}; /* struct __kernel_timespec */
+	struct timeval length_us = {0, POLL_NS / 1000};
 	struct epoll_event event;
 
 	if (!strcmp(name, "ppoll"))
 		syscall(SYS_ppoll, NULL, 0, &length, NULL, 0);
+	else if (!strcmp(name, "pselect6"))
+		syscall(SYS_pselect6, 0, NULL, NULL, NULL, &length, NULL);
 	else if (!strcmp(name, "epoll_pwait"))
 		syscall(SYS_epoll_pwait, epoll, &event, 1, 1, NULL, 0);
 	else if (!strcmp(name, "epoll_pwait2"))
-		syscall(EPOLL_PWAIT2, epoll, &event, 1, &length, NULL, 0);
+		syscall(EPOLL_PWAIT2, epoll, &event, 1, length64, NULL, 0);
 #ifdef SYS_poll
 	else if (!strcmp(name, "poll"))
 		syscall(SYS_poll, NULL, 0, 1);
+#endif
+#if defined(SYS_select) && !defined(SYS__newselect)
+	else if (!strcmp(name, "select"))
+		syscall(SYS_select, 0, NULL, NULL, NULL, &length_us);
+#endif
+#ifdef SYS__newselect
+	else if (!strcmp(name, "_newselect"))
+		syscall(SYS__newselect, 0, NULL, NULL, NULL, &length_us);
+#endif
+#ifdef SYS_ppoll_time64
+	else if (!strcmp(name, "ppoll_time64"))
+		syscall(SYS_ppoll_time64, NULL, 0, length64, NULL, 0);
+	else if (!strcmp(name, "pselect6_time64"))
+		syscall(SYS_pselect6_time64, 0, NULL, NULL, NULL, length64, NULL);
 #endif
 #ifdef SYS_epoll_wait
 	else if (!strcmp(name, "epoll_wait"))

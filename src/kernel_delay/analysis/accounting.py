@@ -1,10 +1,10 @@
 """Every nanosecond of a window: what the programs counted, and what was still going on.
 
 A thread is always in one mode (in its program, in a system call, in a page
-fault) and in one state (running, or why not). The intervals of its modes and
-its absence follow one on the other without a gap, so within a window they sum
-up to it exactly; the states off a CPU, and interrupts, are time taken off the
-mode in which they came. bpf/accounting.h is the side that counts.
+fault; a kernel worker in its work) and in one state (running, or why not). The
+intervals of its modes and its absence follow one on the other without a gap, so
+within a window they sum up to it exactly; the states off a CPU, and interrupts,
+are time taken off the mode in which they came. bpf/accounting.h is the side that counts.
 """
 
 from collections import defaultdict
@@ -15,23 +15,24 @@ from msgspec import Struct
 
 from kernel_delay.model import ThreadTime
 
-Mode = Literal["unknown", "user", "syscall", "fault"]
+Mode = Literal["unknown", "user", "syscall", "fault", "worker"]
 State = Literal[
     "unknown", "running", "ready_woken", "ready_preempted", "blocked", "stopped", "absent"
 ]
 Away = Literal[
-    "ready_woken", "ready_preempted", "blocked", "stopped", "hard_irq", "soft_irq"
+    "ready_woken", "ready_preempted", "blocked", "stopped", "guest", "hard_irq", "soft_irq"
 ]  # fmt: skip
 
 AWAY: tuple[Away, ...] = (
-    "ready_woken", "ready_preempted", "blocked", "stopped", "hard_irq", "soft_irq",
+    "ready_woken", "ready_preempted", "blocked", "stopped", "guest", "hard_irq", "soft_irq",
 )  # fmt: skip
 
-OFF_CPU = AWAY[:4]
+# Those that are charged to a call as well.
+OF_CALLS = AWAY[:5]
 
 # Before its first event a thread that runs is most likely in its program.
 USER_MODES: tuple[Mode, ...] = ("user", "unknown")
-KERNEL_MODES: tuple[Mode, ...] = ("syscall", "fault")
+KERNEL_MODES: tuple[Mode, ...] = ("syscall", "fault", "worker")
 
 
 class Standing(Struct, frozen=True):
@@ -74,6 +75,7 @@ class CallTime(Struct, frozen=True):
     ready_ns: int
     blocked_ns: int
     stopped_ns: int
+    guest_ns: int
 
 
 class Account(Struct, frozen=True):
@@ -147,7 +149,7 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: Standing | None
         calls_fit=sum(call_ns.values()) == mode_ns["syscall"]
         and all(
             sum(away[kind] for away in call_away_ns.values()) == away_ns["syscall", kind]
-            for kind in OFF_CPU
+            for kind in OF_CALLS
         ),
     )
 
@@ -186,6 +188,7 @@ def _time(
         stopped_ns=total_ns["stopped"],
         absent_ns=absent_ns,
         unaccounted_ns=missing_ns,
+        guest_ns=total_ns["guest"],
     )
 
 
@@ -204,9 +207,11 @@ def _running_ns(
 def _call_time(total_ns: int, away_ns: Mapping[Away, int]) -> CallTime:
     ready_ns = away_ns.get("ready_woken", 0) + away_ns.get("ready_preempted", 0)
     blocked_ns, stopped_ns = away_ns.get("blocked", 0), away_ns.get("stopped", 0)
+    guest_ns = away_ns.get("guest", 0)
     return CallTime(
-        on_cpu_ns=max(0, total_ns - ready_ns - blocked_ns - stopped_ns),
+        on_cpu_ns=max(0, total_ns - ready_ns - blocked_ns - stopped_ns - guest_ns),
         ready_ns=ready_ns,
         blocked_ns=blocked_ns,
         stopped_ns=stopped_ns,
+        guest_ns=guest_ns,
     )

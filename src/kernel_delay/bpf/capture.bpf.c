@@ -7,6 +7,7 @@
 #include "syscall.h"
 #include "scheduling.h"
 #include "fault.h"
+#include "guest.h"
 #include "interrupt.h"
 #include "event.h"
 #include "trigger.h"
@@ -26,9 +27,7 @@ static __always_inline void note_entry(struct task_struct *task, struct pt_regs 
 	if (!thread)
 		return;
 	take_moment(&moment);
-	if (options.accounting && number == options.futex)
-		note_lock(thread, regs);
-	enter_syscall(thread, task, number, &moment);
+	enter_syscall(thread, task, syscall_id(task, number), regs, &moment);
 }
 
 SEC("tp_btf/sys_enter")
@@ -57,7 +56,7 @@ static __always_inline void note_exit(void *ctx, struct task_struct *task, struc
 	    is_within(&moment, thread->syscall_since_ns) &&
 	    is_event(thread->syscall, moment.now_ns - thread->syscall_since_ns))
 		report_syscall(ctx, regs, thread, value, &moment);
-	leave_syscall(thread, task, &moment);
+	leave_syscall(thread, task, regs, &moment);
 }
 
 SEC("tp_btf/sys_exit")
@@ -228,6 +227,30 @@ int on_fault_exit(void *ctx)
 }
 
 /*
+ * Optional: for a process that has virtual machines. Not by BTF, as KVM is a module in most
+ * kernels.
+ */
+SEC("raw_tp/kvm_entry")
+int on_kvm_entry(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (is_target(task))
+		enter_guest(task);
+	return 0;
+}
+
+SEC("raw_tp/kvm_exit")
+int on_kvm_exit(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (is_target(task))
+		leave_guest(task);
+	return 0;
+}
+
+/*
  * Meets the threads that were there before the programs. A thread's own first
  * event may come at any time; it sets a state, and then the one seen here,
  * which may be older, must not overwrite it. To be run twice: what is seen
@@ -278,6 +301,7 @@ int tell_standings(struct bpf_iter__task *ctx)
 		return 0;
 	standing.identity = thread->identity;
 	standing.tid = thread->tid;
+	standing.kernel_worker = is_kernel_worker(task);
 	bpf_probe_read_kernel_str(standing.comm, sizeof(standing.comm), task->comm);
 	note_standing(&standing.now, thread);
 	barrier();

@@ -55,9 +55,9 @@ static __always_inline bool is_event(__u64 syscall, __u64 length_ns)
 {
 	if (length_ns < options.event_ns)
 		return false;
-	if (syscall >= DIRECT_SYSCALLS)
+	if (!is_flagged(syscall))
 		return options.other_events;
-	return options.syscall_flags[syscall & (DIRECT_SYSCALLS - 1)] & SYSCALL_HAS_EVENTS;
+	return syscall_flags(syscall) & SYSCALL_HAS_EVENTS;
 }
 
 /*

@@ -95,7 +95,7 @@ static __always_inline void charge_lock_holder(struct thread_record *record,
 /*
  * Is the futex call a wait for a lock, and who holds it? glibc's mutexes wait
  * by FUTEX_WAIT while the futex is 2, locked and waited for, and have the
- * owner's thread id 8 bytes after it (nptl/lowlevellock.c and
+ * owner's thread id 8 bytes after it, 32-bit ones too (nptl/lowlevellock.c and
  * sysdeps/nptl/bits/struct_mutex.h, glibc 2.26 to 2.42). Whatever else looks
  * like this has no thread's id there, which user space sees to.
  */
@@ -104,15 +104,20 @@ static __always_inline void charge_lock_holder(struct thread_record *record,
 #define LOCKED_AND_WAITED_FOR 2
 #define OWNER_OFFSET 8
 
-static __always_inline void note_lock(struct thread *thread, struct pt_regs *regs)
+static __always_inline void note_lock(struct thread *thread, __u64 syscall, struct pt_regs *regs)
 {
 	struct pt_regs___syscall *call = (struct pt_regs___syscall *)regs;
 	__u64 lock, operation, value;
 	__u32 owner = 0;
 
 #if defined(__TARGET_ARCH_x86)
-	lock = BPF_CORE_READ(call, di);
-	operation = BPF_CORE_READ(call, si);
+	if (syscall & COMPAT_SYSCALL) {
+		lock = BPF_CORE_READ(call, bx);
+		operation = BPF_CORE_READ(call, cx);
+	} else {
+		lock = BPF_CORE_READ(call, di);
+		operation = BPF_CORE_READ(call, si);
+	}
 	value = BPF_CORE_READ(call, dx);
 #elif defined(__TARGET_ARCH_arm64)
 	lock = BPF_CORE_READ(call, regs[0]);

@@ -50,13 +50,29 @@ struct thread_struct {
 #endif
 };
 
+struct thread_info {
+#if defined(__TARGET_ARCH_x86)
+	unsigned int status;
+#elif defined(__TARGET_ARCH_arm64)
+	unsigned long flags;
+#endif
+};
+
+struct seccomp {
+	int mode;
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	unsigned int __state;
+	unsigned int flags;
+	unsigned int ptrace;
 	unsigned int on_cpu; /* int in 6.18, u8 in 7.2: libbpf fits only an unsigned load */
 	int pid;
 	int tgid;
 	struct pid *thread_pid;
 	struct mm_struct *mm;
+	struct seccomp seccomp;
 	struct thread_struct thread;
 	char comm[16];
 };
@@ -70,9 +86,13 @@ struct irqaction {
 	const char *name;
 };
 
+struct kernel_clone_args {
+	unsigned int user_worker : 1;
+};
+
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs___syscall {
-	unsigned long di, si, dx;
+	unsigned long bx, cx, dx, si, di;
 	unsigned long orig_ax; /* syscall number, below 0 outside of one */
 };
 #elif defined(__TARGET_ARCH_arm64)
@@ -101,6 +121,10 @@ struct bpf_iter__task {
 #define __TASK_TRACED 0x0008
 #define TASK_DEAD 0x0080
 #define TASK_NEW 0x0800
+
+/* include/linux/sched.h, from 5.12 and from 6.4 on, the same to 6.18 */
+#define PF_IO_WORKER 0x00000010
+#define PF_USER_WORKER 0x00004000
 
 extern int LINUX_KERNEL_VERSION __kconfig;
 

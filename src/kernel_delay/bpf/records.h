@@ -18,8 +18,13 @@
 /* Soft IRQ vectors that have room; NR_SOFTIRQS is 10 from 5.14 to 6.18. */
 #define SOFT_IRQ_VECTORS 16
 
-/* Syscall numbers below this are found without a search; Linux 6.18 has 470. */
+/* A thread's calls that are found without a search; a power of two. Linux 6.18 has 470. */
 #define DIRECT_SYSCALLS 512
+
+/* Numbers below this have flags, in both of the tables; a power of two. x32 has some from 512 on.
+ */
+#define FLAGGED_SYSCALLS 1024
+#define SYSCALL_TABLES 2
 
 /* Windows whose edges are remembered; a power of two. */
 #define WINDOWS 4096
@@ -58,12 +63,15 @@ enum thread_state {
 	STATE_BLOCKED,
 	STATE_STOPPED,
 	STATE_ABSENT,
+	STATE_GUEST, /* running a virtual machine's code: only ever charged, never a thread's state
+		      */
 };
 
 /*
  * Where the thread's own execution is, on a CPU or off it: in its program, in
  * a syscall, or in a page fault of its program. MODE_UNKNOWN only until its
- * first event after the programs were attached.
+ * first event after the programs were attached. A kernel worker has no program
+ * and makes no calls: its one mode is MODE_USER.
  */
 #define MODE_SLOTS 4
 enum thread_mode {
@@ -73,12 +81,19 @@ enum thread_mode {
 	MODE_FAULT,
 };
 
-/* No syscall; every int is a number that a thread can ask for. */
-#define NO_SYSCALL 4294967296
+/*
+ * A syscall is its number, as an unsigned 32-bit value, for every int is one
+ * that a thread can ask for; and this bit, if it is the 32-bit ABI's.
+ */
+#define COMPAT_SYSCALL 8589934592
+
+/* No syscall: neither is there one of its low 32 bits, nor is this an int's. */
+#define NO_SYSCALL 6442450944
 
 enum syscall_flag {
 	SYSCALL_IS_POLL = 1,
 	SYSCALL_HAS_EVENTS = 2, /* each call is an event */
+	SYSCALL_IS_FUTEX = 4,
 };
 
 /* What opens and what closes windows; with neither, user space plans both edges. */
@@ -105,7 +120,6 @@ struct options {
 	__u32 freed_places; /* size of each ring's part of that map, a power of two */
 	__u32 trigger_options; /* enum trigger_option */
 	__u32 accounting; /* 1: account for all of a window; 0: the tables alone */
-	__u32 futex; /* the syscall's number */
 	__u64 window_ns; /* length of a window that a trigger opens and none closes */
 	__u64 interval_ns; /* from a window's end to the first hit that may open the next */
 	__u64 shortest_ns; /* a shorter window is not one of the @window_count */
@@ -115,7 +129,7 @@ struct options {
 	__u32 stack_mode; /* enum stack_mode */
 	__u32 stack_bytes; /* at most copied of a user stack, a multiple of STACK_PAGE */
 	__u32 event_bytes; /* size of the event buffer */
-	__u8 syscall_flags[DIRECT_SYSCALLS];
+	__u8 syscall_flags[SYSCALL_TABLES][FLAGGED_SYSCALLS]; /* the second is COMPAT_SYSCALL's */
 };
 
 /* The thread in whose context a trigger was hit; in any process. */
@@ -207,7 +221,7 @@ struct thread_standing {
 	__u64 identity;
 	__u32 tid;
 	char comm[COMM_LENGTH];
-	__u32 unused;
+	__u32 kernel_worker; /* as in struct thread_record */
 	struct standing now;
 };
 
@@ -243,7 +257,8 @@ struct thread_record {
 	__u64 epoch;
 	__u64 identity; /* of the thread: the how manieth met; a tid may be used again */
 	__u32 tid;
-	__u32 exited;
+	__u16 exited;
+	__u16 kernel_worker; /* one of io_uring's or vhost's, that never leaves the kernel */
 	char comm[COMM_LENGTH];
 	__u64 hard_irqs; /* number of the newest hard_irq_record, 0: none */
 	struct intervals long_poll;
@@ -255,14 +270,15 @@ struct thread_record {
 };
 
 /*
- * One syscall number of one thread in one epoch. The time in it within the
- * window is calls.total_ns and edge_ns, of which state_ns is off a CPU.
+ * One syscall of one thread in one epoch. The time in it within the window is
+ * calls.total_ns and edge_ns, of which state_ns is off a CPU.
  */
 struct syscall_record {
 	__u64 number; /* in its ring; written last, when the rest is valid */
 	__u64 thread; /* thread_record.number */
-	__u64 syscall; /* as an unsigned 64-bit value; -1 is possible */
+	__u64 syscall;
 	struct intervals calls;
+	__u64 without_entry; /* calls that were denied before their entry was seen */
 	__u64 edge_ns; /* of calls that cross an edge of the window */
 	__u64 state_ns[STATE_SLOTS];
 	struct histogram lengths;

@@ -46,10 +46,11 @@ static __always_inline __u64 charge_state(struct thread *thread, struct thread_r
 	take_off_cpu_from_soft_irq(thread, moment, length_ns);
 	if (thread->mode != MODE_SYSCALL || thread->syscall == NO_SYSCALL)
 		return length_ns;
-	syscall = find_syscall_record(thread);
+	syscall = find_syscall_record(thread, thread->syscall);
 	if (syscall)
 		syscall->state_ns[state] += length_ns;
-	if (state == STATE_BLOCKED && thread->syscall == options.futex && thread->lock_holder)
+	if (state == STATE_BLOCKED && thread->lock_holder &&
+	    syscall_flags(thread->syscall) & SYSCALL_IS_FUTEX)
 		charge_lock_holder(record, thread, length_ns);
 	return length_ns;
 }

@@ -17,7 +17,7 @@ struct {
 	__type(value, struct syscall_record);
 } syscall_records SEC(".maps");
 
-/* Numbers that have no place in struct thread: unknown to every kernel yet. */
+/* Calls whose place in struct thread has another. */
 struct rare_syscall {
 	__u64 thread;
 	__u64 syscall;
@@ -36,10 +36,21 @@ static __always_inline struct syscall_record *syscall_record_at(__u32 place)
 	return bpf_map_lookup_elem(&syscall_records, &place);
 }
 
-static __noinline struct syscall_record *new_syscall_record(struct thread *thread)
+/* The place of a call in struct thread. Of the two ABIs those that are used most don't meet. */
+static __always_inline __u16 *direct_place(struct thread *thread, __u64 syscall)
 {
-	struct syscall_record *record;
+	__u32 place = syscall & COMPAT_SYSCALL ? syscall + DIRECT_SYSCALLS / 2 : syscall;
+
+	return &thread->syscall_records[place & (DIRECT_SYSCALLS - 1)];
+}
+
+static __noinline struct syscall_record *new_syscall_record(struct thread *thread, __u64 syscall)
+{
+	__u16 *direct = direct_place(thread, syscall);
+	struct syscall_record *record, *other;
+	bool taken;
 	__u64 number;
+	__u32 place;
 
 	number = take_record(SYSCALL_RING, options.syscall_records, thread->epoch);
 	if (!number)
@@ -47,64 +58,70 @@ static __noinline struct syscall_record *new_syscall_record(struct thread *threa
 	record = syscall_record_at(number);
 	if (!record)
 		return NULL;
+	other = syscall_record_at(*direct);
+	taken = other && other != record && other->thread == thread->record;
 	__builtin_memset(record, 0, sizeof(*record));
 	record->thread = thread->record;
-	record->syscall = thread->syscall;
+	record->syscall = syscall;
 	record->number = number;
-	if (thread->syscall < DIRECT_SYSCALLS) {
-		thread->syscall_records[thread->syscall & (DIRECT_SYSCALLS - 1)] =
-			number & (options.syscall_records - 1);
-	} else {
-		struct rare_syscall key = {thread->record, thread->syscall};
-		__u32 place = number & (options.syscall_records - 1);
+	place = number & (options.syscall_records - 1);
+	if (taken) {
+		struct rare_syscall key = {thread->record, syscall};
 
 		bpf_map_update_elem(&rare_syscall_records, &key, &place, BPF_ANY);
+	} else {
+		*direct = place;
 	}
 	return record;
 }
 
-/* The record of the syscall that @thread is in, or NULL if there was no room. */
-static __always_inline struct syscall_record *find_syscall_record(struct thread *thread)
+static __noinline struct syscall_record *find_rare_syscall_record(struct thread *thread,
+								  __u64 syscall)
 {
+	struct rare_syscall key = {thread->record, syscall};
+	__u32 *place = bpf_map_lookup_elem(&rare_syscall_records, &key);
 	struct syscall_record *record = NULL;
+
+	if (place)
+		record = syscall_record_at(*place);
+	if (record && record->thread == thread->record && record->syscall == syscall)
+		return record;
+	return new_syscall_record(thread, syscall);
+}
+
+/* The record of a syscall of @thread, or NULL if there was no room. */
+static __always_inline struct syscall_record *find_syscall_record(struct thread *thread,
+								  __u64 syscall)
+{
+	struct syscall_record *record;
 
 	if (!thread->record)
 		return NULL;
-	if (thread->syscall < DIRECT_SYSCALLS) {
-		record = syscall_record_at(
-			thread->syscall_records[thread->syscall & (DIRECT_SYSCALLS - 1)]);
-	} else {
-		struct rare_syscall key = {thread->record, thread->syscall};
-		__u32 *place = bpf_map_lookup_elem(&rare_syscall_records, &key);
-
-		if (place)
-			record = syscall_record_at(*place);
-	}
-	if (record && record->thread == thread->record && record->syscall == thread->syscall)
-		return record;
-	return new_syscall_record(thread);
-}
-
-static __always_inline bool is_poll(__u64 syscall)
-{
-	return syscall < DIRECT_SYSCALLS &&
-	       options.syscall_flags[syscall & (DIRECT_SYSCALLS - 1)] & SYSCALL_IS_POLL;
+	record = syscall_record_at(*direct_place(thread, syscall));
+	if (!record || record->thread != thread->record)
+		return new_syscall_record(thread, syscall);
+	if (record->syscall != syscall)
+		return find_rare_syscall_record(thread, syscall);
+	return record;
 }
 
 static __always_inline void enter_syscall(struct thread *thread, struct task_struct *task,
-					  __u64 number, const struct moment *moment)
+					  __u64 syscall, struct pt_regs *regs,
+					  const struct moment *moment)
 {
 	struct thread_record *record = NULL;
-	bool polls = is_poll(number);
+	__u8 flags = syscall_flags(syscall);
 
+	if (options.accounting && flags & SYSCALL_IS_FUTEX)
+		note_lock(thread, syscall, regs);
 	if (thread->mode == MODE_UNKNOWN)
 		thread->mode = MODE_USER;
-	if (options.accounting || polls)
+	if (options.accounting || flags & SYSCALL_IS_POLL)
 		record = find_record(thread, task, moment);
-	if (polls && record && is_within(moment, thread->poll_return_ns))
+	if (flags & SYSCALL_IS_POLL && record && is_within(moment, thread->poll_return_ns))
 		count_interval(&record->long_poll, moment, thread->poll_return_ns);
 	enter_mode(thread, record, MODE_SYSCALL, moment);
-	thread->syscall = number;
+	thread->syscall = syscall;
 	thread->syscall_since_ns = moment->now_ns;
 }
 
@@ -116,7 +133,7 @@ static __always_inline void end_call_at_edge(struct thread *thread, const struct
 
 	if (!options.accounting || !length_ns)
 		return;
-	syscall = find_syscall_record(thread);
+	syscall = find_syscall_record(thread, thread->syscall);
 	if (syscall)
 		syscall->edge_ns += length_ns;
 }
@@ -129,11 +146,37 @@ static __always_inline void end_call(struct thread *thread, const struct moment 
 		end_call_at_edge(thread, moment);
 		return;
 	}
-	syscall = find_syscall_record(thread);
+	syscall = find_syscall_record(thread, thread->syscall);
 	if (!syscall)
 		return;
 	count_interval(&syscall->calls, moment, thread->syscall_since_ns);
 	count_length(&syscall->lengths, moment, thread->syscall_since_ns);
+}
+
+/*
+ * @thread leaves a call that it never entered: a seccomp filter, or a tracer,
+ * denied it in the entry work, of which the tracepoint is the last part
+ * (kernel/entry/common.c:syscall_trace_enter(), 5.14 to 6.18). When that
+ * began is not known. Without either of the two its entry was missed, as it
+ * may have been with them.
+ */
+static __always_inline void count_without_entry(struct thread *thread, struct task_struct *task,
+						struct pt_regs *regs, const struct moment *moment)
+{
+	struct syscall_record *record;
+	bool filtered = bpf_core_field_exists(task->seccomp.mode) && task->seccomp.mode;
+	__u32 number;
+
+	if (!filtered && !task->ptrace) {
+		count_up(&control.missed_events);
+		return;
+	}
+	if (!is_within(moment, moment->now_ns))
+		return;
+	number = syscall_number((struct pt_regs___syscall *)regs);
+	record = find_syscall_record(thread, syscall_id(task, number));
+	if (record)
+		record->without_entry++;
 }
 
 /*
@@ -142,7 +185,7 @@ static __always_inline void end_call(struct thread *thread, const struct moment 
  * known since when that is so, but there is no call to count.
  */
 static __always_inline void leave_syscall(struct thread *thread, struct task_struct *task,
-					  const struct moment *moment)
+					  struct pt_regs *regs, const struct moment *moment)
 {
 	struct thread_record *record;
 
@@ -151,9 +194,14 @@ static __always_inline void leave_syscall(struct thread *thread, struct task_str
 		thread->mode = MODE_SYSCALL;
 	}
 	record = find_record(thread, task, moment);
+	if (thread->mode == MODE_USER) {
+		if (record)
+			count_without_entry(thread, task, regs, moment);
+		return;
+	}
 	if (thread->syscall != NO_SYSCALL && record)
 		end_call(thread, moment);
-	if (is_poll(thread->syscall))
+	if (syscall_flags(thread->syscall) & SYSCALL_IS_POLL)
 		thread->poll_return_ns = moment->now_ns;
 	enter_mode(thread, record, MODE_USER, moment);
 	thread->syscall = NO_SYSCALL;

@@ -6,6 +6,7 @@
 #define KERNEL_DELAY_THREAD_H
 
 #include "record_ring.h"
+#include "syscall_id.h"
 #include "task_id.h"
 
 /*
@@ -42,12 +43,13 @@ struct thread {
 	__u64 mode_since_ns; /* when @mode began, 0 if not known */
 	__u64 run_since_ns; /* when it got on the CPU; 0 if it is on none, or not known */
 	__u32 tid;
-	__u32 lock_holder; /* of @lock, while the syscall is futex; 0: no lock is waited for */
+	__u32 lock_holder; /* of @lock, while the syscall is a futex; 0: no lock is waited for */
 	__u64 lock; /* its address */
 	__u64 syscall; /* that it is in, or NO_SYSCALL */
 	__u64 syscall_since_ns;
 	__u64 poll_return_ns; /* 0 if it has not returned from one */
 	__u64 hard_irq_since_ns; /* 0 outside of one */
+	__u64 guest_since_ns; /* 0 outside of one */
 	struct soft_irq soft_irq; /* where it can be preempted, see soft_irq.h */
 	__u16 syscall_records[DIRECT_SYSCALLS]; /* places; valid if the record there agrees */
 };
@@ -109,6 +111,19 @@ static __always_inline struct thread *find_thread(struct task_struct *task)
 }
 
 /*
+ * Is @task one that the kernel made in the process to work for it, as io_uring
+ * does, and vhost from 6.4 on? PF_USER_WORKER meant something else before.
+ */
+static __always_inline bool is_kernel_worker(const struct task_struct *task)
+{
+	unsigned int workers = PF_IO_WORKER;
+
+	if (bpf_core_field_exists(struct kernel_clone_args, user_worker))
+		workers |= PF_USER_WORKER;
+	return task->flags & workers;
+}
+
+/*
  * Finds out where a thread is of which no event was seen before. Here or off
  * its CPU it is in the kernel, and at the top of its stack is what it came in
  * with; the number there is negative unless that was a syscall. Linux 5.15 has
@@ -116,22 +131,20 @@ static __always_inline struct thread *find_thread(struct task_struct *task)
  */
 static __always_inline void settle_mode(struct task_struct *task, __u32 *mode, __u64 *syscall)
 {
-	struct pt_regs___syscall *regs;
 	__s32 number;
 
+	if (is_kernel_worker(task)) {
+		*mode = MODE_USER;
+		return;
+	}
 	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
 		return;
 	if (task->on_cpu && task != bpf_get_current_task_btf())
 		return;
-	regs = (struct pt_regs___syscall *)bpf_task_pt_regs(task);
-#if defined(__TARGET_ARCH_x86)
-	number = BPF_CORE_READ(regs, orig_ax);
-#elif defined(__TARGET_ARCH_arm64)
-	number = BPF_CORE_READ(regs, syscallno);
-#endif
+	number = syscall_number((struct pt_regs___syscall *)bpf_task_pt_regs(task));
 	*mode = number < 0 ? MODE_USER : MODE_SYSCALL;
 	if (number >= 0)
-		*syscall = number;
+		*syscall = syscall_id(task, number);
 }
 
 static __always_inline void note_standing(struct standing *standing, const struct thread *thread)
@@ -178,6 +191,7 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 	record->epoch = epoch;
 	record->identity = thread->identity;
 	record->tid = thread->tid;
+	record->kernel_worker = is_kernel_worker(task);
 	record->account.first = first;
 	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
 	record->number = number;

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from kernel_delay.host.syscalls import Syscall
 from kernel_delay.probes.attach_points import AttachPoint
 
 
@@ -44,7 +45,7 @@ StackMode = Literal["dwarf", "fp", "none"]
 class EventPlan(Struct, frozen=True):
     """Which syscalls are reported one by one.
 
-    Those whose number is in `syscalls` (None: all) and not in `skipped`, that
+    Those that are in `syscalls` (None: all) and not in `skipped`, that
     took at least `shortest_ns`. The user stack of each is taken by
     `stack_mode`: unwound by DWARF call frame information from a copy of at
     most `stack_bytes`, or walked by the kernel along frame pointers. At most
@@ -54,8 +55,8 @@ class EventPlan(Struct, frozen=True):
     """
 
     shortest_ns: int = 0
-    syscalls: frozenset[int] | None = None
-    skipped: frozenset[int] = frozenset()
+    syscalls: frozenset[Syscall] | None = None
+    skipped: frozenset[Syscall] = frozenset()
     stack_mode: StackMode = "dwarf"
     stack_bytes: int = 98304
     max_stacks: int = 4096

@@ -4,6 +4,7 @@ The one place that knows which programs and maps capture.bpf.c has.
 """
 
 import mmap
+from collections.abc import Iterable
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -17,8 +18,8 @@ from kernel_delay.capture.windows.trigger_programs import (
     needed_program_names,
     trigger_program_names,
 )
-from kernel_delay.host.syscalls import POLLS, syscall_number
-from kernel_delay.host.target import thread_count
+from kernel_delay.host.syscalls import FUTEXES, POLLS, X32_BIT, Syscall, syscall, syscalls
+from kernel_delay.host.target import has_virtual_machines, thread_count
 from kernel_delay.libbpf import BpfError, BpfObject, Link, Notices, Program, possible_cpus
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.namespace import find_process
@@ -41,6 +42,9 @@ ITERATORS = frozenset({"meet_threads", "tell_standings"})
 # The exit first: without it a fault that was entered would never end.
 FAULT_PROGRAMS = ("on_fault_exit", "on_fault_entry")
 
+# As above, of a virtual machine that was entered.
+GUEST_PROGRAMS = ("on_kvm_exit", "on_kvm_entry")
+
 
 STACK_MODES = {
     "dwarf": lib.STACK_COPY,
@@ -50,6 +54,20 @@ STACK_MODES = {
 
 # Of an event with stacks, but for the copy of the user's.
 EVENT_BYTES = ffi.sizeof("struct syscall_event") + ffi.sizeof("struct event_stacks")
+
+
+def _flagged_syscalls() -> frozenset[Syscall]:
+    """Return what has a place for flags, but for what shares one."""
+    return frozenset(
+        syscall(number, compat=bool(table))
+        for table in range(lib.SYSCALL_TABLES)
+        for number in range(lib.FLAGGED_SYSCALLS)
+    )
+
+
+def _flags_place(call: Syscall) -> tuple[int, int]:
+    """Return which of the tables of flags, and which place in it, is the call's: see bpf/."""
+    return int(call.compat), call.number & ~X32_BIT
 
 
 class Programs:
@@ -89,7 +107,7 @@ class Programs:
             failing.callback(self.close)
             self._object = self._closing.enter_context(open_object("capture"))
             self._set_process(pid)
-            self._set_accounting()
+            self._set_accounting(pid)
             self._set_sizes(pid)
             self._set_plan(plan)
             self._set_events(events)
@@ -133,12 +151,13 @@ class Programs:
         They are met twice, see capture.bpf.c.
         """
         meet_threads = self._object.program("meet_threads")
-        others = trigger_program_names() | ITERATORS | set(FAULT_PROGRAMS)
+        others = trigger_program_names() | ITERATORS | {*FAULT_PROGRAMS, *GUEST_PROGRAMS}
         try:
             for program in self._object.programs():
                 if program.name not in others:
                     self._keep(program, program.attach())
-            self.sees_faults = self.accounting and self._attach_to_faults()
+            self.sees_faults = self.accounting and self._attach_all(FAULT_PROGRAMS)
+            self._attach_all(GUEST_PROGRAMS)
             meet_threads.iterate()
             meet_threads.iterate()
         except BpfError as error:
@@ -148,9 +167,9 @@ class Programs:
         self._closing.callback(link.close)
         self._attached.append(program)
 
-    def _attach_to_faults(self) -> bool:
-        """Attach to page faults; False where this kernel does not let programs do so."""
-        programs = [self._object.program(name) for name in FAULT_PROGRAMS]
+    def _attach_all(self, names: tuple[str, ...]) -> bool:
+        """Attach these, if they are to be; False where this kernel does not let programs do so."""
+        programs = [self._object.program(name) for name in names]
         if not all(program.autoload for program in programs):
             return False
         with ExitStack() as links:
@@ -211,19 +230,26 @@ class Programs:
         options.tgid = process.tgid
         options.pid_level = process.pid_level
         for name in POLLS:
-            number = syscall_number(name)
-            if number is not None:
-                options.syscall_flags[number] |= lib.SYSCALL_IS_POLL
+            self._set_flag(lib.SYSCALL_IS_POLL, syscalls(name))
+        for name in FUTEXES:
+            self._set_flag(lib.SYSCALL_IS_FUTEX, syscalls(name))
 
-    def _set_accounting(self) -> None:
+    def _set_flag(self, flag: int, calls: Iterable[Syscall]) -> None:
+        flags = self._options().syscall_flags
+        for table, number in map(_flags_place, calls):
+            if number < lib.FLAGGED_SYSCALLS:
+                flags[table][number] |= flag
+
+    def _set_accounting(self, pid: int) -> None:
         options = self._options()
         options.accounting = self.accounting
-        # A number that no thread asks for where there is no such call.
-        options.futex = syscall_number("futex") or lib.DIRECT_SYSCALLS
         self._object.program("tell_standings").autoload = self.accounting
         sees_faults = self.accounting and is_loadable("fault")
         for name in FAULT_PROGRAMS:
             self._object.program(name).autoload = sees_faults
+        has_machines = self.accounting and has_virtual_machines(pid)
+        for name in GUEST_PROGRAMS:
+            self._object.program(name).autoload = has_machines
 
     def _set_sizes(self, pid: int) -> None:
         halved = thread_count(pid) <= FEW_THREADS
@@ -254,9 +280,8 @@ class Programs:
             return
         options.event_ns = plan.shortest_ns
         options.other_events = plan.syscalls is None
-        for number in range(lib.DIRECT_SYSCALLS):
-            if number not in plan.skipped and (plan.syscalls is None or number in plan.syscalls):
-                options.syscall_flags[number] |= lib.SYSCALL_HAS_EVENTS
+        asked = _flagged_syscalls() if plan.syscalls is None else plan.syscalls
+        self._set_flag(lib.SYSCALL_HAS_EVENTS, asked - plan.skipped)
         options.stack_mode = STACK_MODES[plan.stack_mode]
         options.stack_bytes = plan.stack_bytes if plan.stack_mode == "dwarf" else 0
         options.event_bytes = (plan.buffer_pages or default_pages()) * mmap.PAGESIZE

@@ -1,22 +1,118 @@
-"""Names and numbers of system calls on this machine, from libseccomp's table."""
+"""Names and numbers of system calls on this machine, from libseccomp's tables.
 
-from functools import cache
+A kernel serves 32-bit programs too, and programs of x32, by ABIs in which
+numbers mean other calls. So a call is known by its ABI and its number.
+"""
+
+import os
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from kernel_delay.host._seccomp import ffi, lib
+from kernel_delay.model import Abi
 
 # Those whose purpose is to wait for something to happen on file descriptors:
 # between two of them a thread works through what there was. A kernel has not
-# each of them on every architecture.
-POLLS = ("poll", "ppoll", "epoll_wait", "epoll_pwait", "epoll_pwait2")
+# each of them on every architecture. io_uring_enter(2) is none of them: it may
+# wait, but it may do a thread's I/O as well.
+POLLS = (
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+    # of 32-bit ABIs
+    "_newselect",
+    "ppoll_time64",
+    "pselect6_time64",
+)
 
-# No number is as high: Linux 7.2 is at 470 (include/uapi/asm-generic/unistd.h).
+FUTEXES = ("futex", "futex_time64")
+
+# No number is as high: Linux 7.2 is at 470 (include/uapi/asm-generic/unistd.h), x32 at 547.
 NUMBERS_END = 1024
+
+# Those of 32-bit programs.
+COMPAT_ABIS: tuple[Abi, ...] = ("i386", "arm")
+
+# __X32_SYSCALL_BIT, arch/x86/include/uapi/asm/unistd.h: x32 calls have it in their numbers.
+X32_BIT = 1 << 30
+
+
+# More than a program makes; one that calls any number must not fill the memory.
+CALLS_REMEMBERED = 4096
+
+
+class Syscall(NamedTuple):
+    """A system call: a number, as an int, in an ABI, and its name.
+
+    `abi` is None for the machine's own, `name` where libseccomp's table has none.
+    """
+
+    abi: Abi | None
+    number: int
+    name: str | None
+
+    @property
+    def compat(self) -> bool:
+        """Whether it is of the ABI that the machine has for 32-bit programs."""
+        return self.abi in COMPAT_ABIS
+
+
+@lru_cache(CALLS_REMEMBERED)
+def syscall(number: int, compat: bool = False) -> Syscall:
+    """Return what a task calls by a number: in the 32-bit ABI if `compat`."""
+    abi = _abi(number, compat)
+    return Syscall(abi, number, _name(_architectures()[abi], number))
+
+
+def syscall_name(number: int) -> str | None:
+    """Return the name of the native architecture's call, or None if the table has none."""
+    return _name(lib.seccomp_arch_native(), number)
+
+
+def syscall_number(name: str) -> int | None:
+    """Return the number of the native architecture's call, or None if it has no such call."""
+    return _number(lib.seccomp_arch_native(), name)
+
+
+def syscalls(name: str) -> frozenset[Syscall]:
+    """Return the calls of that name in all of the machine's ABIs: none, one or several."""
+    found = ((abi, _number(arch, name)) for abi, arch in _architectures().items())
+    return frozenset(
+        syscall(number, compat=abi in COMPAT_ABIS) for abi, number in found if number is not None
+    )
+
+
+def syscall_names() -> tuple[str, ...]:
+    """Return the names of all of the native architecture's calls."""
+    names = (syscall_name(number) for number in range(NUMBERS_END))
+    return tuple(name for name in names if name is not None)
 
 
 @cache
-def syscall_name(number: int) -> str | None:
-    """Return the name of the native architecture's call, or None if the table has none."""
-    text = lib.seccomp_syscall_resolve_num_arch(lib.seccomp_arch_native(), number)
+def _architectures() -> dict[Abi | None, int]:
+    """The ABIs this machine's kernel may serve, as libseccomp knows them."""
+    native = int(lib.seccomp_arch_native())
+    match os.uname().machine:
+        case "x86_64":
+            return {None: native, "i386": lib.SCMP_ARCH_X86, "x32": lib.SCMP_ARCH_X32}
+        case "aarch64":
+            return {None: native, "arm": lib.SCMP_ARCH_ARM}
+    return {None: native}
+
+
+def _abi(number: int, compat: bool) -> Abi | None:
+    abis = _architectures()
+    if compat:
+        return "i386" if "i386" in abis else "arm"
+    return "x32" if "x32" in abis and number > 0 and number & X32_BIT else None
+
+
+def _name(architecture: int, number: int) -> str | None:
+    text = lib.seccomp_syscall_resolve_num_arch(architecture, number)
     if text == ffi.NULL:
         return None
     try:
@@ -25,17 +121,7 @@ def syscall_name(number: int) -> str | None:
         lib.free(text)
 
 
-def syscall_number(name: str) -> int | None:
-    """Return the number of the native architecture's call, or None if it has no such call.
-
-    seccomp_syscall_resolve_name(3): negative numbers are calls of other
-    architectures, or no calls at all.
-    """
-    number = int(lib.seccomp_syscall_resolve_name_arch(lib.seccomp_arch_native(), name.encode()))
+def _number(architecture: int, name: str) -> int | None:
+    """seccomp_syscall_resolve_name(3): negative numbers are no calls of the architecture's."""
+    number = int(lib.seccomp_syscall_resolve_name_arch(architecture, name.encode()))
     return number if number >= 0 else None
-
-
-def syscall_names() -> tuple[str, ...]:
-    """Return the names of all of the native architecture's calls."""
-    names = (syscall_name(number) for number in range(NUMBERS_END))
-    return tuple(name for name in names if name is not None)

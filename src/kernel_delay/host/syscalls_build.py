@@ -8,6 +8,9 @@ import sys
 from cffi import FFI
 
 DECLARATIONS = """
+#define SCMP_ARCH_X86 ...
+#define SCMP_ARCH_X32 ...
+#define SCMP_ARCH_ARM ...
 uint32_t seccomp_arch_native(void);
 char *seccomp_syscall_resolve_num_arch(uint32_t arch, int number);
 int seccomp_syscall_resolve_name_arch(uint32_t arch, const char *name);

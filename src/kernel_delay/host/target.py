@@ -20,6 +20,8 @@ PF_KTHREAD = 0x0020_0000
 # include/linux/proc_ns.h (6.18), PROC_PID_INIT_INO: the first PID namespace's inode.
 PROC_PID_INIT_INO = 0xEFFF_FFFC
 
+KVM_MACHINE = "anon_inode:kvm-vm"
+
 PidNamespace = Literal["first", "inner", "foreign"]
 
 
@@ -113,6 +115,18 @@ def network_inode(pid: int) -> int:
 def thread_count(pid: int) -> int:
     """How many threads process `pid` has; 0 when it is gone."""
     return sum(1 for _ in _numbers_in(PROC / str(pid) / "task"))
+
+
+def has_virtual_machines(pid: int) -> bool:
+    """Whether process `pid` has one of KVM's open (virt/kvm/kvm_main.c, 5.14 to 6.18).
+
+    False also where its files may not be looked at.
+    """
+    files = PROC / str(pid) / "fd"
+    try:
+        return any(os.readlink(file) == KVM_MACHINE for file in files.iterdir())
+    except OSError:
+        return False
 
 
 def _examine(pid: int) -> ProcessTarget:

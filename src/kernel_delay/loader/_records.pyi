@@ -141,7 +141,6 @@ class Options(CData):
     freed_places: int
     trigger_options: int
     accounting: int
-    futex: int
     window_ns: int
     interval_ns: int
     shortest_ns: int
@@ -151,7 +150,7 @@ class Options(CData):
     stack_mode: int
     stack_bytes: int
     event_bytes: int
-    syscall_flags: Array[int]
+    syscall_flags: Array[Array[int]]
 class OptionsPointer(Options, Pointer[Options]): ...
 
 class RingPosition(CData):
@@ -189,6 +188,7 @@ class SyscallRecord(CData):
     thread: int
     syscall: int
     calls: Intervals
+    without_entry: int
     edge_ns: int
     state_ns: Array[int]
     lengths: Histogram
@@ -200,6 +200,7 @@ class ThreadRecord(CData):
     identity: int
     tid: int
     exited: int
+    kernel_worker: int
     comm: Array[bytes]
     hard_irqs: int
     long_poll: Intervals
@@ -214,7 +215,7 @@ class ThreadStanding(CData):
     identity: int
     tid: int
     comm: Array[bytes]
-    unused: int
+    kernel_worker: int
     now: Standing
 class ThreadStandingPointer(ThreadStanding, Pointer[ThreadStanding]): ...
 
@@ -639,7 +640,7 @@ class _FFI:
     @overload
     def addressof(self, struct: NamespaceQuery, /) -> NamespaceQueryPointer: ...
     @overload
-    def addressof(self, struct: Options, field: Literal['tgid', 'pid_level', 'thread_records', 'syscall_records', 'hard_irq_records', 'holder_records', 'freed_places', 'trigger_options', 'accounting', 'futex', 'window_ns', 'interval_ns', 'shortest_ns', 'window_count', 'event_ns', 'other_events', 'stack_mode', 'stack_bytes', 'event_bytes'], /) -> Pointer[int]: ...
+    def addressof(self, struct: Options, field: Literal['tgid', 'pid_level', 'thread_records', 'syscall_records', 'hard_irq_records', 'holder_records', 'freed_places', 'trigger_options', 'accounting', 'window_ns', 'interval_ns', 'shortest_ns', 'window_count', 'event_ns', 'other_events', 'stack_mode', 'stack_bytes', 'event_bytes'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[Options], index: int, /) -> OptionsPointer: ...
     @overload
@@ -663,7 +664,7 @@ class _FFI:
     @overload
     def addressof(self, struct: SyscallEvent, /) -> SyscallEventPointer: ...
     @overload
-    def addressof(self, struct: SyscallRecord, field: Literal['number', 'thread', 'syscall', 'edge_ns'], /) -> Pointer[int]: ...
+    def addressof(self, struct: SyscallRecord, field: Literal['number', 'thread', 'syscall', 'without_entry', 'edge_ns'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: SyscallRecord, field: Literal['calls'], /) -> IntervalsPointer: ...
     @overload
@@ -673,7 +674,7 @@ class _FFI:
     @overload
     def addressof(self, struct: SyscallRecord, /) -> SyscallRecordPointer: ...
     @overload
-    def addressof(self, struct: ThreadRecord, field: Literal['number', 'epoch', 'identity', 'tid', 'exited', 'hard_irqs'], /) -> Pointer[int]: ...
+    def addressof(self, struct: ThreadRecord, field: Literal['number', 'epoch', 'identity', 'tid', 'exited', 'kernel_worker', 'hard_irqs'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: ThreadRecord, field: Literal['long_poll', 'run', 'ready', 'stopped'], /) -> IntervalsPointer: ...
     @overload
@@ -683,7 +684,7 @@ class _FFI:
     @overload
     def addressof(self, struct: ThreadRecord, /) -> ThreadRecordPointer: ...
     @overload
-    def addressof(self, struct: ThreadStanding, field: Literal['identity', 'tid', 'unused'], /) -> Pointer[int]: ...
+    def addressof(self, struct: ThreadStanding, field: Literal['identity', 'tid', 'kernel_worker'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: ThreadStanding, field: Literal['now'], /) -> StandingPointer: ...
     @overload
@@ -712,9 +713,11 @@ class _FFI:
 class _Lib:
     CODE_RANGES: Final[int]
     COMM_LENGTH: Final[int]
+    COMPAT_SYSCALL: Final[int]
     DIRECT_SYSCALLS: Final[int]
     ENDED_NAMES: Final[int]
     ENDED_PARTS: Final[int]
+    FLAGGED_SYSCALLS: Final[int]
     FRAME_FILTER_WORDS: Final[int]
     HARD_IRQS_PER_THREAD: Final[int]
     HARD_IRQ_RING: Final[int]
@@ -746,6 +749,7 @@ class _Lib:
     STACK_PAGES_WORDS: Final[int]
     STATE_ABSENT: Final[int]
     STATE_BLOCKED: Final[int]
+    STATE_GUEST: Final[int]
     STATE_READY_PREEMPTED: Final[int]
     STATE_READY_WOKEN: Final[int]
     STATE_RUNNING: Final[int]
@@ -753,8 +757,10 @@ class _Lib:
     STATE_STOPPED: Final[int]
     STATE_UNKNOWN: Final[int]
     SYSCALL_HAS_EVENTS: Final[int]
+    SYSCALL_IS_FUTEX: Final[int]
     SYSCALL_IS_POLL: Final[int]
     SYSCALL_RING: Final[int]
+    SYSCALL_TABLES: Final[int]
     THREAD_RING: Final[int]
     TRIGGER_SAME_THREAD: Final[int]
     TRIGGER_STOP: Final[int]

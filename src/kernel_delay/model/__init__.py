@@ -17,6 +17,7 @@ from kernel_delay.model.causes import (
     Who,
 )
 from kernel_delay.model.sample import (
+    Abi,
     CpuTaker,
     EndedBy,
     HardIrqStats,
@@ -41,6 +42,7 @@ from kernel_delay.model.sample import (
 )
 
 __all__ = [
+    "Abi",
     "CgroupLimit",
     "CpuTaker",
     "CpuUse",

@@ -40,15 +40,24 @@ class Intervals(Struct, frozen=True):
     histogram: Histogram = ()
 
 
+Abi = Literal["i386", "x32", "arm"]
+"""An ABI that a 64-bit kernel serves beside its own: its numbers mean other calls."""
+
+
 class SyscallStats(Struct, frozen=True):
     """One thread's calls of one system call that began and ended within the window.
 
-    `name` is None when libseccomp's table does not know `number`.
+    `number` is that of the ABI the call was made by: `abi`, or None for the
+    machine's own. `name` is None when libseccomp's table does not know it.
 
-    The last four say where all time in these calls went, with what lies
-    within the window of those that were under way at its edges: on a CPU
-    (interrupts included), waiting for one, asleep, and stopped. So with
-    accounting `count` may be 0; without, the four are None.
+    `without_entry` calls, not among `count`, were denied by a seccomp filter
+    or a tracer before the kernel showed their entry, or it was missed: how long
+    they took is not known, and what they took of a CPU is in the thread's `user_ns`.
+
+    The next four, and `guest_ns`, say where all time in these calls went, with
+    what lies within the window of those that were under way at its edges: on a
+    CPU (interrupts included), waiting for one, asleep, stopped, and in a virtual
+    machine. So with accounting `count` may be 0; without, the five are None.
     """
 
     number: int
@@ -61,6 +70,9 @@ class SyscallStats(Struct, frozen=True):
     ready_ns: int | None = None
     blocked_ns: int | None = None
     stopped_ns: int | None = None
+    abi: Abi | None = None
+    without_entry: int = 0
+    guest_ns: int | None = None
 
 
 class HardIrqStats(Struct, frozen=True):
@@ -92,11 +104,13 @@ class ThreadTime(Struct, frozen=True):
     """Where one thread's window went: the parts sum up to it exactly.
 
     On a CPU: `user_ns` in its program, `kernel_ns` in system calls and page
-    faults, `hard_irq_ns` and `soft_irq_ns` for interrupts (soft without the
-    hard ones within). Off it: `ready_ns` waiting for one, `blocked_ns`
+    faults, or in a kernel worker's work, `hard_irq_ns` and `soft_irq_ns` for
+    interrupts (soft without the hard ones within). Off it: `ready_ns` waiting for one, `blocked_ns`
     asleep, `stopped_ns` by job control or ptrace, `throttled_ns` by a CPU quota of its cgroup,
     `frozen_ns` by a freezer. `absent_ns` before it was created and after it ended.
     `unaccounted_ns` is what could not be known.
+    `guest_ns`: on a CPU, in the code of a virtual machine (KVM's), which is no part of
+    `kernel_ns`.
     """
 
     user_ns: int
@@ -110,6 +124,7 @@ class ThreadTime(Struct, frozen=True):
     unaccounted_ns: int
     throttled_ns: int = 0
     frozen_ns: int = 0
+    guest_ns: int = 0
 
 
 class PageFaults(Struct, frozen=True):
@@ -183,6 +198,9 @@ class Thread(Struct, frozen=True):
     there was no room for each: then this is the sum of all of that `name`,
     which is "[other names]" for those of too many. Its `tid` is 0, and its `time`
     sums up to as many windows.
+    `kernel_worker`: one that the kernel made in the process to work for it, as
+    io_uring's and vhost's. It never leaves the kernel and makes no calls; all its
+    time on a CPU is in `kernel_ns`.
     """
 
     tid: int
@@ -208,6 +226,7 @@ class Thread(Struct, frozen=True):
     scheduling: Scheduling | None = None
     task_times: TaskTimes | None = None
     threads: int = 1
+    kernel_worker: bool = False
 
 
 class StackFrame(Struct, frozen=True):
@@ -231,8 +250,9 @@ class StackFrame(Struct, frozen=True):
 class SyscallEvent(Struct, frozen=True, gc=False):
     """One call of a system call that began and ended within the window.
 
-    `ret` is what the kernel returned: on failure an errno, negative. The
-    stacks are places in the Sample's `stacks`, None if not taken.
+    `number`, `name` and `abi` are as in SyscallStats. `ret` is what the kernel
+    returned: on failure an errno, negative. The stacks are places in the
+    Sample's `stacks`, None if not taken.
     """
 
     tid: int
@@ -243,6 +263,7 @@ class SyscallEvent(Struct, frozen=True, gc=False):
     ret: int
     kernel_stack: int | None
     user_stack: int | None
+    abi: Abi | None = None
 
 
 class UpcallCount(Struct, frozen=True):

@@ -11,7 +11,7 @@ from kernel_delay.model import (
     ThreadTime,
 )
 from kernel_delay.printable import printable
-from kernel_delay.reporters.tables import Table, row
+from kernel_delay.reporters.tables import Table, call_name, row
 
 SHOWN_TAKERS = 10
 """More tasks than this take too little each to matter; their sum stands for them."""
@@ -44,7 +44,7 @@ def accounting_tables(thread: Thread) -> tuple[Table, ...]:
 def percentile_table(thread: Thread) -> Table:
     """The thread's percentiles: of each system call's times, of run and of ready."""
     rows = [
-        _percentiles(_name(call), call.count, call.histogram, call.max_ns)
+        _percentiles(call_name(call), call.count, call.histogram, call.max_ns)
         for call in sorted(thread.syscalls, key=lambda call: (-call.total_ns, call.number))
         if call.histogram
     ]
@@ -63,10 +63,12 @@ def _percentiles(name: str, count: int, histogram: Histogram, max_ns: int) -> st
 def _time(thread: Thread, time: ThreadTime) -> Table:
     preempted_ns = thread.preempted_ns or 0
     fault_ns = thread.page_faults.on_cpu_ns if thread.page_faults else 0
+    worker = thread.kernel_worker
     parts = (
         ("user", time.user_ns),
-        ("kernel, syscalls", time.kernel_ns - fault_ns),
+        ("kernel, worker" if worker else "kernel, syscalls", time.kernel_ns - fault_ns),
         ("kernel, page faults", fault_ns),
+        ("guest", time.guest_ns),
         ("hard irq", time.hard_irq_ns),
         ("soft irq", time.soft_irq_ns),
         ("ready, woken", time.ready_ns - preempted_ns),
@@ -89,15 +91,12 @@ def _share(first: str, ns: int, whole_ns: int) -> str:
     return row(first, f"{ns:,}") + f"  {100 * ns / whole_ns if whole_ns else 0:7.3f}"
 
 
-def _name(call: SyscallStats) -> str:
-    return str(call.number) if call.name is None else printable(call.name)
-
-
 def _syscalls(calls: tuple[SyscallStats, ...]) -> Table:
     rows = []
-    for call in sorted(calls, key=lambda call: (-_all_ns(call), call.number)):
+    accounted = [call for call in calls if _all_ns(call) or call.count]
+    for call in sorted(accounted, key=lambda call: (-_all_ns(call), call.number)):
         times = (call.on_cpu_ns, call.ready_ns, call.blocked_ns, call.stopped_ns)
-        first = f"{_name(call):20.20} {call.number:6}"
+        first = f"{call_name(call):20.20} {call.number:6}"
         rows.append(row(first, *(f"{ns or 0:,}" for ns in times)))
     return Table("[SYSCALL TIME ACCOUNTING]", SYSCALL_COLUMNS, rows)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from kernel_delay.model import Sample, StackFrame, SyscallEvent
 from kernel_delay.printable import printable
+from kernel_delay.reporters.tables import call_name
 
 COLUMNS = (
     f"  {'ENTRY (ns)':>19} {'EXIT (ns)':>19} {'TID':>10} {'COMM':16} {'DELTA (us)':>10}  SYSCALL"
@@ -40,9 +41,8 @@ def _stack_lines(stack: tuple[StackFrame, ...]) -> str:
 
 def _event(event: SyscallEvent, comm: str) -> str:
     delta_us = (event.exit_ns - event.entry_ns) // NS_PER_US
-    name = event.name or str(event.number)
     times = f"{event.entry_ns:19} {event.exit_ns:19}"
-    return f"  {times} {event.tid:10} {comm:16} {delta_us:10,}  {name}"
+    return f"  {times} {event.tid:10} {comm:16} {delta_us:10,}  {call_name(event)}"
 
 
 def frame_text(frame: StackFrame) -> str:

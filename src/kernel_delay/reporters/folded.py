@@ -12,6 +12,7 @@ from itertools import groupby
 
 from kernel_delay.model import Sample, StackFrame
 from kernel_delay.printable import printable
+from kernel_delay.reporters.tables import call_name
 
 
 def render(sample: Sample) -> str:
@@ -26,7 +27,7 @@ def lines(sample: Sample) -> Iterator[str]:
     weights: Counter[str] = Counter()
     for event in sample.syscall_events or ():
         user = [] if event.user_stack is None else [stacks[event.user_stack]]
-        call = f"{event.name or event.number}_[k]"
+        call = f"{call_name(event)}_[k]"
         folded = ";".join([_plain(names.get(event.tid, str(event.tid))), *user, call])
         weights[folded] += event.exit_ns - event.entry_ns
     return (f"{folded} {weight}\n" for folded, weight in weights.most_common())

@@ -9,8 +9,8 @@ from kernel_delay.reporters.text import Heading, remarks, timestamps, verdict
 BAR_WIDTH = 40
 
 LEGEND = (
-    "U user, K kernel, I interrupts, R ready, B blocked, S stopped, T throttled, F frozen,"
-    " - absent, ? unaccounted"
+    "U user, K kernel, G guest, I interrupts, R ready, B blocked, S stopped, T throttled,"
+    " F frozen, - absent, ? unaccounted"
 )
 
 
@@ -50,6 +50,7 @@ def _parts(time: ThreadTime) -> dict[str, int]:
     return {
         "U": time.user_ns,
         "K": time.kernel_ns,
+        "G": time.guest_ns,
         "I": time.hard_irq_ns + time.soft_irq_ns,
         "R": time.ready_ns,
         "B": time.blocked_ns,

@@ -9,7 +9,15 @@ from the largest total down.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kernel_delay.model import HardIrqStats, Intervals, SoftIrqStats, SyscallStats, Thread
+from kernel_delay.host.syscalls import POLLS
+from kernel_delay.model import (
+    HardIrqStats,
+    Intervals,
+    SoftIrqStats,
+    SyscallEvent,
+    SyscallStats,
+    Thread,
+)
 from kernel_delay.printable import printable
 
 
@@ -19,6 +27,7 @@ def row(first: str, *times: str) -> str:
 
 
 SYSCALLS_COLUMNS = row(f"{'NAME':20} {'NUMBER':>6}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
+WITHOUT_ENTRY_COLUMNS = f"{'NAME':20} {'NUMBER':>6}  {'COUNT':>10}"
 LONG_POLL_COLUMNS = row(f"{'COUNT':10}", "AVERAGE ns", "MIN ns", "MAX ns")
 RUN_COLUMNS = row(f"{'SCHED_CNT':10}", "TOTAL ns", "MIN ns", "MAX ns")
 READY_COLUMNS = row(f"{'SCHED_CNT':10}", "TOTAL ns", "MAX ns")
@@ -50,6 +59,7 @@ def tables(thread: Thread) -> tuple[Table, ...]:
     """The thread's tables, in the order of the report."""
     return (
         _syscalls(thread.syscalls),
+        _without_entry(thread.syscalls),
         _long_poll(thread.long_poll),
         _run(thread.run),
         _ready(thread.ready),
@@ -59,18 +69,32 @@ def tables(thread: Thread) -> tuple[Table, ...]:
     )
 
 
+def call_name(call: SyscallStats | SyscallEvent) -> str:
+    """The call's name, or its number if it has none; before it the ABI, if not the machine's."""
+    name = str(call.number) if call.name is None else printable(call.name)
+    return f"{call.abi}:{name}" if call.abi else name
+
+
 def _syscalls(syscalls: Iterable[SyscallStats]) -> Table:
     rows = []
     syscalls = [call for call in syscalls if call.count]
     for call in sorted(syscalls, key=lambda c: (-c.total_ns, c.number)):
-        name = str(call.number) if call.name is None else printable(call.name)
-        first = f"{name:20.20} {call.number:6}  {call.count:10}"
+        first = f"{call_name(call):20.20} {call.number:6}  {call.count:10}"
         rows.append(row(first, f"{call.total_ns:,}", f"{call.max_ns:,}"))
-    # poll is there to wait, which is no delay.
-    counted = [call for call in syscalls if call.name != "poll"]
+    # Polls are there to wait, which is no delay. The heading is kernel_delay.py's.
+    counted = [call for call in syscalls if call.name not in POLLS]
     if counted:
         rows.append(_total(f"{'TOTAL( - poll):':20} {'':6}", counted))
     return Table("[SYSCALL STATISTICS]", SYSCALLS_COLUMNS, rows, always=True)
+
+
+def _without_entry(syscalls: Iterable[SyscallStats]) -> Table:
+    denied = [call for call in syscalls if call.without_entry]
+    rows = [
+        f"{call_name(call):20.20} {call.number:6}  {call.without_entry:10}"
+        for call in sorted(denied, key=lambda c: (-c.without_entry, c.number))
+    ]
+    return Table("[SYSCALLS WITHOUT ENTRY]", WITHOUT_ENTRY_COLUMNS, rows)
 
 
 def _long_poll(polls: Intervals | None) -> Table:

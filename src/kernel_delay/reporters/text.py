@@ -93,6 +93,10 @@ def verdict(sample: Sample) -> Iterator[str]:
         yield f"# {'REMARK' if finding.remark else 'VERDICT'}: {printable(finding.text)}"
 
 
+def _without_entry(sample: Sample) -> int:
+    return sum(call.without_entry for thread in sample.threads for call in thread.syscalls)
+
+
 def remarks(sample: Sample) -> Iterator[str]:
     """What the reader must know of how the window went; nothing if it went as asked."""
     duration = f"{sample.window.duration_ns:,} ns"
@@ -105,6 +109,11 @@ def remarks(sample: Sample) -> Iterator[str]:
     if sample.window.ended_by == "exit":
         process = f"{sample.target.pid} ({printable(sample.target.comm)})"
         found.append(f"Process {process} exited: the window ended after {duration}.")
+    if denied := _without_entry(sample):
+        found.append(
+            f"{denied:,} system calls had no entry: a seccomp filter or a tracer denied them, or it"
+            ' was missed. How long they took is not known; what of it was on a CPU is in "user".'
+        )
     if lost.map_entries:
         found.append(
             f"WARNING: no room for {lost.map_entries} records of threads, system calls"

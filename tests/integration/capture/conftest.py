@@ -52,10 +52,13 @@ def closing() -> Iterator[ExitStack]:
 
 @pytest.fixture
 def start_workload(closing: ExitStack) -> StartWorkload:
-    """Start a workload: its name, its arguments, and what it runs within."""
+    """Start a workload: its name, its arguments, what it runs within, whether as a 32-bit one."""
 
-    def start(name: str, *arguments: object, within: tuple[str, ...] = ()) -> Workload:
-        workload = Workload([str(compile_workload(name)), *map(str, arguments)], within)
+    def start(
+        name: str, *arguments: object, within: tuple[str, ...] = (), compat: bool = False
+    ) -> Workload:
+        program = compile_workload(name, compat)
+        workload = Workload([str(program), *map(str, arguments)], within)
         closing.callback(workload.kill)
         return workload
 

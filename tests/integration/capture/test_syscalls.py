@@ -4,7 +4,7 @@ import pytest
 
 from tests.integration.capture.captures import Measure, StartCapture, calls, thread
 from tests.integration.capture.referees import StartBpftrace
-from tests.integration.capture.workload import StartWorkload, known_syscall
+from tests.integration.capture.workload import I386_RUNS, StartWorkload, known_syscall
 
 GETPPID = known_syscall("getppid")
 READ = known_syscall("read")
@@ -25,8 +25,8 @@ def test_each_call_is_counted(start_workload: StartWorkload, measure: Measure) -
 def test_unknown_numbers_are_counted_as_numbers(
     start_workload: StartWorkload, measure: Measure
 ) -> None:
-    # Among them x86-64's bit for x32 calls, and the smallest and largest there are.
-    unknown = {999: 3, -1: 5, -2: 7, 1 << 30: 2, (1 << 31) - 1: 4, -(1 << 31): 6, 511: 8, 512: 9}
+    # Among them the smallest and largest there are.
+    unknown = {999: 3, -1: 5, -2: 7, (1 << 31) - 1: 4, -(1 << 31): 6, 511: 8, 512: 9, 1023: 2}
     workload = start_workload("calls", *(f"{number}={n}" for number, n in unknown.items()))
 
     sample, _ = measure(workload)
@@ -34,6 +34,41 @@ def test_unknown_numbers_are_counted_as_numbers(
     measured = thread(sample, workload.pid)
     assert calls(measured) == unknown | {WRITE: 1}
     assert [stats.name for stats in measured.syscalls if stats.number in unknown] == [None] * 8
+
+
+def test_calls_that_share_a_place_are_counted_apart(
+    start_workload: StartWorkload, measure: Measure
+) -> None:
+    # bpf/records.h: DIRECT_SYSCALLS is 512. The turns are taken back and forth.
+    shared = {GETPPID: 500, GETPPID + 512: 300, GETPPID + 1024: 200}
+    turns = [f"{number}={count // 2}" for number, count in shared.items()] * 2
+    workload = start_workload("calls", *turns)
+
+    sample, _ = measure(workload)
+
+    measured = thread(sample, workload.pid)
+    assert calls(measured) == shared | {WRITE: 1}
+    assert len({(stats.abi, stats.number) for stats in measured.syscalls}) == len(measured.syscalls)
+
+
+@pytest.mark.skipif(not I386_RUNS, reason="x32 is a sibling of x86-64")
+def test_x32_calls_have_their_own_names(start_workload: StartWorkload, measure: Measure) -> None:
+    # arch/x86/entry/syscalls/syscall_64.tbl: 514 is x32's ioctl, 13 is only x86-64's.
+    x32 = {(1 << 30) + 110: 4, (1 << 30) + 514: 3, (1 << 30) + 13: 2}
+    workload = start_workload("calls", *(f"{number}={n}" for number, n in x32.items()))
+
+    sample, _ = measure(workload)
+
+    named = {
+        stats.number: (stats.name, stats.abi, stats.count)
+        for stats in thread(sample, workload.pid).syscalls
+        if stats.number in x32
+    }
+    assert named == {
+        (1 << 30) + 110: ("getppid", "x32", 4),
+        (1 << 30) + 514: ("ioctl", "x32", 3),
+        (1 << 30) + 13: (None, "x32", 2),
+    }
 
 
 @pytest.mark.parametrize("name", ["nanosleep", "futex"])

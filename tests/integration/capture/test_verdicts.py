@@ -44,12 +44,11 @@ def test_a_revalidator_with_too_much_work(
     workload = start_workload("spin", CPU, LONG_NS, within=undisturbed())
     workload.ask()
     for sample in start_capture(workload.pid, "0.3", ("--sample-count", "8")).samples():
-        finding, *others = sample.verdict
-        assert finding.rule == "user_work"
-        assert finding.who == "program"
-        if not others:
-            assert "the kernel is not to blame" in finding.text
-            return
+        if any(not finding.remark for finding in sample.verdict):
+            continue
+        (busy,) = sample.verdict
+        assert (busy.rule, busy.who) == ("user_work", "program")
+        return
     # A twentieth of the CPU is kept from real-time threads (sched_rt_runtime_us).
     pytest.skip("others had this CPU in each of eight windows")
 

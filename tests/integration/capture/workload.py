@@ -33,15 +33,24 @@ class SchedStat(NamedTuple):
         return SchedStat(*(now - then for now, then in zip(self, earlier, strict=True)))
 
 
-def compile_workload(name: str) -> Path:
-    """Return the program, compiled if its source is new."""
-    compiler = needed("cc")
+# Whether this machine's kernel runs i386 programs, and not others of 32 bits.
+I386_RUNS = os.uname().machine == "x86_64"
+
+# Static, as there is no dynamic linker for them.
+COMPAT_COMPILER = ("i686-linux-gnu-gcc", "-static")
+
+
+def compile_workload(name: str, compat: bool = False) -> Path:
+    """Return the program, compiled if its source is new; as a 32-bit one if `compat`."""
+    name_of_compiler, *flags = COMPAT_COMPILER if compat else ("cc",)
+    compiler = needed(name_of_compiler)
     source = SOURCES / f"{name}.c"
+    command = [compiler, *flags, *FLAGS]
 
     def make(folder: Path) -> None:
-        subprocess.run([compiler, *FLAGS, "-o", folder / name, source], check=True)
+        subprocess.run([*command, "-o", folder / name, source], check=True)
 
-    return built(name, make, source, SOURCES / "workload.h", FLAGS) / name
+    return built(name, make, source, SOURCES / "workload.h", command) / name
 
 
 def undisturbed() -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from kernel_delay.analysis.verdict.kernel import (
     DOUBTFUL_USER,
     INTERRUPTS,
     KERNEL_WORK,
+    KERNEL_WORKER,
     PAGE_FAULTS,
 )
 from kernel_delay.analysis.verdict.locks import LOCK
@@ -31,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     *WAIT_RULES,
     KERNEL_SLEEP,
     KERNEL_WORK,
+    KERNEL_WORKER,
     PAGE_FAULTS,
     DOUBTFUL_USER,
     INTERRUPTS,

@@ -28,7 +28,7 @@ def _per_s(count: int, sample: Sample) -> float:
 
 
 def _kernel_ns(sample: Sample, thread: Thread) -> int:
-    return thread.time.kernel_ns if thread.time else 0
+    return thread.time.kernel_ns if thread.time and not thread.kernel_worker else 0
 
 
 def _say_work(case: Case) -> Statement | None:
@@ -58,6 +58,28 @@ KERNEL_WORK = Rule(
     say=_say_work,
     looks_at="the time on a CPU in system calls and page faults, by call, with how many a second",
     silent_on="work in the kernel that no call or fault is known for: see doubtful_user",
+)
+
+
+def _worker_ns(sample: Sample, thread: Thread) -> int:
+    return thread.time.kernel_ns if thread.time and thread.kernel_worker else 0
+
+
+def _say_worker(case: Case) -> Statement:
+    text = f"{name(case.sample, case.thread)}, which the kernel made in the process to work for it,"
+    text += f" was on a CPU for {case.of_window}{also(case.sample, case.others)}"
+    return Statement(text, "kernel")
+
+
+KERNEL_WORKER = Rule(
+    name="kernel_worker",
+    least_share=KERNEL_SHARE,
+    lost_ns=_worker_ns,
+    say=_say_worker,
+    looks_at="the time on a CPU of threads that the kernel made in the process, for io_uring"
+    " (iou-wrk-…, iou-sqp-…) or vhost",
+    silent_on="what they worked on; whether an iou-sqp-… only looked for requests, as it was asked"
+    " to do without sleeping",
 )
 
 
@@ -119,6 +141,9 @@ def _say_doubtful(case: Case) -> Statement | None:
         causes.append(f"{_per_s(faults, sample):,.0f} page faults a second")
     if thread.signals and _per_s(thread.signals, sample) >= MANY_PER_S:
         causes.append(f"{_per_s(thread.signals, sample):,.0f} signals a second")
+    denied = sum(stats.without_entry for stats in thread.syscalls)
+    if _per_s(denied, sample) >= MANY_PER_S:
+        causes.append(f"{_per_s(denied, sample):,.0f} system calls denied at their entry a second")
     if sample.surroundings is not None and sample.surroundings.uprobed:
         causes.append("uprobes that some tool has in its code")
     evidence = {"faults": faults, "signals": thread.signals or 0, "system_ns": times.system_ns}
@@ -133,7 +158,8 @@ DOUBTFUL_USER = Rule(
     lost_ns=_doubtful_ns,
     say=_say_doubtful,
     looks_at="the kernel's own count of a thread's system time (stime), where it is more than the"
-    " calls and interrupts that were seen, with its page faults, its signals and uprobes",
+    " calls and interrupts that were seen, with its page faults, its signals, calls denied at their"
+    " entry, and uprobes",
     silent_on="less than a few ticks",
 )
 

@@ -19,6 +19,11 @@ def _say_user(case: Case) -> Statement:
     sample, thread = case.sample, case.thread
     text = f"{name(sample, thread)} was in its own code for {case.of_window}"
     text += also(sample, case.others)
+    if denied := sum(stats.without_entry for stats in thread.syscalls):
+        text += (
+            f"; that includes what the kernel took for {denied:,} system calls that had no"
+            " entry, which is not known"
+        )
     if not case.accused and not_refuted(sample, thread):
         text = f"the kernel is not to blame: {text}"
     return Statement(text, "program")
@@ -27,9 +32,9 @@ def _say_user(case: Case) -> Statement:
 def not_refuted(sample: Sample, thread: Thread) -> bool:
     """Whether what would refute that the thread kept itself busy was looked at, and is not there.
 
-    What was missed could be it; so could kernel time that no hook sees, which only the
-    kernel's own count of the thread's times tells; and the hypervisor's, of each thread or
-    at least of each CPU.
+    What was missed could be it; so could calls that were denied at their entry; kernel time
+    that no hook sees, which only the kernel's own count of the thread's times tells; and the
+    hypervisor's, of each thread or at least of each CPU.
     """
     time, times, lost = thread.time, thread.task_times, sample.lost
     return (
@@ -38,6 +43,7 @@ def not_refuted(sample: Sample, thread: Thread) -> bool:
         and not doubtful_ns(thread)
         and not time.unaccounted_ns
         and not (lost.map_entries or lost.missed_events)
+        and not any(stats.without_entry for each in sample.threads for stats in each.syscalls)
         and (thread.steal_ns is not None or sample.surroundings is not None)
     )
 
@@ -48,7 +54,7 @@ USER_WORK = Rule(
     lost_ns=_user_ns,
     say=_say_user,
     looks_at="the time in the program's own code; whether the kernel's count of it agrees,"
-    " whether anything was missed, and steal time",
+    " whether anything was missed or denied at its entry, and steal time",
     silent_on="threads that are made to spin (PMDs); which of its functions it was in",
     remark=True,
 )

@@ -154,6 +154,9 @@ NOT_MADE_TO_WAIT = frozenset(
         *("mmap", "munmap", "mremap", "mprotect", "madvise", "mlock", "mlockall", "brk"),
         *("clone", "clone3", "fork", "vfork", "execve", "execveat"),
         *("sendto", "sendmsg", "sendmmsg", "bind", "socket", "setsockopt", "getsockopt"),
+        # of 32-bit ABIs
+        *("stat64", "fstat64", "lstat64", "fstatat64", "truncate64", "ftruncate64", "mmap2"),
+        *("send", "sync_file_range2", "arm_sync_file_range"),
     )
 )
 

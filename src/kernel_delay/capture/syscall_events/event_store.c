@@ -98,9 +98,8 @@ static int keep(void *context, void *data, size_t size)
 		.entry_ns = event->entry_ns,
 		.exit_ns = event->exit_ns,
 		.value = event->value,
-		/* As the kernel takes it: the low 32 bits, signed. */
 		.syscall = (int32_t)event->syscall,
-		.tid = event->tid,
+		.tid = event->tid | (event->syscall & COMPAT_SYSCALL ? COMPAT_CALL : 0),
 		.kernel_stack = NO_STACK,
 		.user_stack = NO_STACK,
 	};

@@ -13,13 +13,16 @@
 
 #define NO_STACK ((uint32_t)-1)
 
+/* With a thread's id, which is below 2^22 (PID_MAX_LIMIT, include/linux/threads.h). */
+#define COMPAT_CALL 0x80000000
+
 /* An event without its stacks, which are in tables. */
 struct kept_event {
 	uint64_t entry_ns;
 	uint64_t exit_ns;
 	int64_t value;
-	int32_t syscall;
-	uint32_t tid;
+	int32_t syscall; /* its number, as the kernel takes it */
+	uint32_t tid; /* and COMPAT_CALL, if it is the 32-bit ABI's */
 	uint32_t kernel_stack; /* index, or NO_STACK */
 	uint32_t user_stack;
 };

@@ -17,7 +17,7 @@ def main() -> None:
     body = re.sub(r"/\*.*?\*/", "", Path(header).read_text(), flags=re.DOTALL)
     body = re.sub(r"^#.*$", "", body, flags=re.MULTILINE)
     ffi = FFI()
-    ffi.cdef("#define NO_STACK ...\nvoid free(void *memory);\n" + body)
+    ffi.cdef("#define NO_STACK ...\n#define COMPAT_CALL ...\nvoid free(void *memory);\n" + body)
     source = '#include <stdlib.h>\n#include "event_store.h"\n'
     ffi.set_source("kernel_delay.capture.syscall_events._events", source)
     ffi.emit_c_code(output)

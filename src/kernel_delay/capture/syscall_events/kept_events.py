@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from kernel_delay.capture.syscall_events._events import ffi, lib
-from kernel_delay.host.syscalls import syscall_name
+from kernel_delay.host.syscalls import syscall
 from kernel_delay.model import SyscallEvent
 
 Place = int | None
@@ -48,16 +48,19 @@ class KeptEvents(Sequence[SyscallEvent]):
 
     def _made(self, events: Any) -> Iterator[SyscallEvent]:
         kernel_places, user_places, none = self._kernel_places, self._user_places, lib.NO_STACK
+        compat = lib.COMPAT_CALL
         for entry_ns, exit_ns, ret, number, tid, kernel, user in self._format.iter_unpack(events):
+            call = syscall(number, compat=tid >= compat)
             yield SyscallEvent(
-                tid,
+                tid & ~compat,
                 number,
-                syscall_name(number),
+                call.name,
                 entry_ns,
                 exit_ns,
                 ret,
                 None if kernel == none else kernel_places[kernel],
                 None if user == none else user_places[user],
+                call.abi,
             )
 
 

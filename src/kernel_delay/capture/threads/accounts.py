@@ -128,8 +128,10 @@ def _last_standing(
     one after that knows only of that event.
     """
     if newer is not None:
-        first = newer.threads[0].account.first
-        return standing(first) if epoch_of(first) <= epoch else None
+        oldest = newer.threads[0]
+        first = oldest.account.first
+        known = epoch_of(first) <= epoch
+        return standing(first, bool(oldest.kernel_worker)) if known else None
     if told is not None and told.epoch <= epoch:
         return told.standing
     return None

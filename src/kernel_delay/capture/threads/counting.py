@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from kernel_delay.analysis.accounting import Away, Counted, CountedCalls, Mode, Standing, State
 from kernel_delay.capture.threads.epochs import ThreadRecords
-from kernel_delay.capture.threads.thread_stats import ThreadName, name_of, syscall_of
+from kernel_delay.capture.threads.thread_stats import ThreadName, name_of, syscall_id
 from kernel_delay.loader._records import ffi, lib
 
 MODES: dict[int, Mode] = {
@@ -17,6 +17,9 @@ MODES: dict[int, Mode] = {
     lib.MODE_SYSCALL: "syscall",
     lib.MODE_FAULT: "fault",
 }
+
+# A kernel worker has no program, and is in no call.
+WORKER_MODES: dict[int, Mode] = dict.fromkeys(MODES, "worker")
 
 STATES: dict[int, State] = {
     lib.STATE_UNKNOWN: "unknown",
@@ -33,22 +36,32 @@ AWAY_STATES: dict[int, Away] = {
     lib.STATE_READY_PREEMPTED: "ready_preempted",
     lib.STATE_BLOCKED: "blocked",
     lib.STATE_STOPPED: "stopped",
-}
-
-# The places of the arrays of struct account.
-AWAY_IN_HARD_IRQ: dict[int, tuple[Mode, Away]] = {
-    place: (mode, "hard_irq") for place, mode in MODES.items()
-}
-AWAY_IN_SOFT_IRQ: dict[int, tuple[Mode, Away]] = {
-    place: (mode, "soft_irq") for place, mode in MODES.items()
-}
-AWAY_IN_STATE: dict[int, tuple[Mode, Away]] = {
-    lib.STATE_SLOTS * place + state: (mode, away)
-    for place, mode in MODES.items()
-    for state, away in AWAY_STATES.items()
+    lib.STATE_GUEST: "guest",
 }
 
 Kind = TypeVar("Kind")
+
+
+class _Places:
+    """What the places of the arrays of struct account are for, where these are the modes."""
+
+    def __init__(self, modes: Mapping[int, Mode]) -> None:
+        self.modes = modes
+        self.hard_irq: dict[int, tuple[Mode, Away]] = {
+            place: (mode, "hard_irq") for place, mode in modes.items()
+        }
+        self.soft_irq: dict[int, tuple[Mode, Away]] = {
+            place: (mode, "soft_irq") for place, mode in modes.items()
+        }
+        self.state: dict[int, tuple[Mode, Away]] = {
+            lib.STATE_SLOTS * place + state: (mode, away)
+            for place, mode in modes.items()
+            for state, away in AWAY_STATES.items()
+        }
+
+
+PLACES = _Places(MODES)
+WORKER_PLACES = _Places(WORKER_MODES)
 
 # The epoch of a thread that has had no event yet.
 NO_EPOCH = (1 << 64) - 1
@@ -70,7 +83,10 @@ def standings(data: bytes) -> dict[int, ThreadStanding]:
     """Return each struct thread_standing in `data`, by the thread's identity."""
     return {
         told.identity: ThreadStanding(
-            name_of(told), epoch_of(told.now), standing(told.now), int(told.now.state_changes)
+            name_of(told),
+            epoch_of(told.now),
+            standing(told.now, bool(told.kernel_worker)),
+            int(told.now.state_changes),
         )
         for told in ffi.from_buffer("struct thread_standing[]", data)
     }
@@ -81,16 +97,16 @@ def epoch_of(struct: Any) -> int:
     return -1 if struct.epoch == NO_EPOCH else int(struct.epoch)
 
 
-def standing(struct: Any) -> Standing:
+def standing(struct: Any, kernel_worker: bool) -> Standing:
     """Return a struct standing as accounting takes it."""
-    mode = MODES[struct.mode]
+    mode = (WORKER_MODES if kernel_worker else MODES)[struct.mode]
     in_syscall = mode == "syscall" and struct.syscall != lib.NO_SYSCALL
     return Standing(
         mode=mode,
         mode_since_ns=struct.mode_since_ns,
         state=STATES[struct.state],
         state_since_ns=struct.state_since_ns,
-        syscall=syscall_of(struct) if in_syscall else None,
+        syscall=syscall_id(struct) if in_syscall else None,
     )
 
 
@@ -99,11 +115,12 @@ def counted(parts: ThreadRecords) -> Counted:
     mode_ns: defaultdict[Mode, int] = defaultdict(int)
     away_ns: defaultdict[tuple[Mode, Away], int] = defaultdict(int)
     accounts = [record.account for record in parts.threads]
-    for account in accounts:
-        _add(mode_ns, MODES, account.mode_ns)
-        _add(away_ns, AWAY_IN_HARD_IRQ, account.hard_irq_ns)
-        _add(away_ns, AWAY_IN_SOFT_IRQ, account.soft_irq_ns)
-        _add(away_ns, AWAY_IN_STATE, account.state_ns)
+    for record in parts.threads:
+        places, account = WORKER_PLACES if record.kernel_worker else PLACES, record.account
+        _add(mode_ns, places.modes, account.mode_ns)
+        _add(away_ns, places.hard_irq, account.hard_irq_ns)
+        _add(away_ns, places.soft_irq, account.soft_irq_ns)
+        _add(away_ns, places.state, account.state_ns)
     gone_ns = max((account.gone_ns for account in accounts), default=0)
     return Counted(
         mode_ns=mode_ns,
@@ -129,7 +146,7 @@ def _calls(records: list[Any]) -> dict[int, CountedCalls]:
     total_ns: defaultdict[int, int] = defaultdict(int)
     away_ns: defaultdict[int, defaultdict[Away, int]] = defaultdict(lambda: defaultdict(int))
     for record in records:
-        number = syscall_of(record)
-        total_ns[number] += record.calls.total_ns + record.edge_ns
-        _add(away_ns[number], AWAY_STATES, record.state_ns)
-    return {number: CountedCalls(total_ns[number], away_ns[number]) for number in away_ns}
+        id_ = syscall_id(record)
+        total_ns[id_] += record.calls.total_ns + record.edge_ns
+        _add(away_ns[id_], AWAY_STATES, record.state_ns)
+    return {id_: CountedCalls(total_ns[id_], away_ns[id_]) for id_ in away_ns}

@@ -262,6 +262,7 @@ static int add_syscall(struct ended_name *name, const struct syscall_record *mor
 		sum->syscall = more->syscall;
 	}
 	add_intervals(&sum->calls, &more->calls);
+	sum->without_entry += more->without_entry;
 	sum->edge_ns += more->edge_ns;
 	for (int state = 0; state < STATE_SLOTS; state++)
 		sum->state_ns[state] += more->state_ns[state];

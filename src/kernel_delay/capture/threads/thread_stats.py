@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 from kernel_delay.analysis.accounting import Account, CallTime
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.host.soft_irqs import soft_irq_name
-from kernel_delay.host.syscalls import syscall_name
+from kernel_delay.host.syscalls import Syscall, syscall
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.model import (
     CpuTaker,
@@ -25,10 +25,11 @@ from kernel_delay.model import (
 
 
 class ThreadName(Struct, frozen=True):
-    """What a thread is called: its id in the tool's PID namespace, and its name."""
+    """What a thread is called: its id in the tool's PID namespace, its name, what it is."""
 
     tid: int
     name: str
+    kernel_worker: bool = False
 
 
 def text_of(array: Any) -> str:
@@ -38,7 +39,7 @@ def text_of(array: Any) -> str:
 
 def name_of(record: Any) -> ThreadName:
     """Return what the thread of a struct thread_record or thread_standing is called."""
-    return ThreadName(record.tid, text_of(record.comm))
+    return ThreadName(record.tid, text_of(record.comm), bool(record.kernel_worker))
 
 
 def counted_stats(
@@ -46,6 +47,7 @@ def counted_stats(
 ) -> Thread:
     """Return what was counted of the thread; of its time only where that in `calls` went."""
     return Thread(
+        kernel_worker=name.kernel_worker,
         tid=name.tid,
         name=name.name,
         exited=any(record.exited for record in parts.threads),
@@ -160,16 +162,20 @@ def _intervals(counted: list[Any]) -> Intervals | None:
 def _syscalls(records: list[Any], times: Mapping[int, CallTime]) -> tuple[SyscallStats, ...]:
     records_of: dict[int, list[Any]] = {number: [] for number in times}
     for record in records:
-        records_of.setdefault(syscall_of(record), []).append(record)
+        records_of.setdefault(syscall_id(record), []).append(record)
     found = []
-    for number, same in records_of.items():
+    for id_, same in records_of.items():
         total = _intervals([record.calls for record in same])
-        time = times.get(number)
-        if total or time:
+        time = times.get(id_)
+        without_entry = sum(record.without_entry for record in same)
+        if total or time or without_entry:
+            call = syscall_of(id_)
             found.append(
                 SyscallStats(
-                    number=number,
-                    name=syscall_name(number),
+                    number=call.number,
+                    name=call.name,
+                    abi=call.abi,
+                    without_entry=without_entry,
                     count=total.count if total else 0,
                     total_ns=total.total_ns if total else 0,
                     max_ns=total.max_ns if total else 0,
@@ -180,13 +186,18 @@ def _syscalls(records: list[Any], times: Mapping[int, CallTime]) -> tuple[Syscal
     return tuple(sorted(found, key=lambda stats: (-stats.total_ns, stats.number)))
 
 
-def syscall_of(record: Any) -> int:
-    """Return the number in a struct syscall_record or standing as the kernel takes it.
+def syscall_id(record: Any) -> int:
+    """Return the syscall in a struct syscall_record or standing, as bpf/records.h defines it."""
+    return int(record.syscall)
 
-    That is from a 32-bit register, as a signed value
+
+def syscall_of(id_: int) -> Syscall:
+    """Return the system call that the programs know by `id_`.
+
+    The kernel takes its number from a 32-bit register, as a signed value
     (arch/x86/entry/common.c:do_syscall_64()).
     """
-    return int(ffi.cast("int32_t", record.syscall))
+    return syscall(int(ffi.cast("int32_t", id_)), compat=bool(id_ & lib.COMPAT_SYSCALL))
 
 
 def _hard_irqs(records: list[Any]) -> tuple[HardIrqStats, ...]:

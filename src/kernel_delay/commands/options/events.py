@@ -8,6 +8,7 @@ from kernel_delay.errors import UsageError
 
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import EventPlan
+    from kernel_delay.host.syscalls import Syscall
 
 DEFAULT_MAX_STACKS = 4096
 
@@ -28,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     events.add_argument(
         "--skip-syscall-poll-events",
         action="store_true",
-        help="leave polls out of them: poll, ppoll, epoll_wait, epoll_pwait, epoll_pwait2",
+        help="leave polls out of them: poll, ppoll, select, pselect6, epoll_wait, epoll_pwait,"
+        " epoll_pwait2",
     )
     events.add_argument(
         "--syscall-filter", type=_names, metavar="NAME,…", help="only these system calls"
@@ -102,12 +104,12 @@ def event_plan(args: argparse.Namespace) -> "EventPlan | None":
     from kernel_delay.capture.plan import EventPlan
     from kernel_delay.host.syscalls import POLLS
 
-    skipped = _numbers(args.skip_syscalls)
+    skipped = _calls(args.skip_syscalls)
     if args.skip_syscall_poll_events:
-        skipped |= _numbers(POLLS, known=False)
+        skipped |= _calls(POLLS, known=False)
     return EventPlan(
         shortest_ns=args.event_ns,
-        syscalls=None if args.syscall_filter is None else _numbers(args.syscall_filter),
+        syscalls=None if args.syscall_filter is None else _calls(args.syscall_filter),
         skipped=skipped,
         stack_mode=args.stack_mode if args.max_stacks else "none",
         stack_bytes=args.stack_bytes,
@@ -125,18 +127,17 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _numbers(names: tuple[str, ...], *, known: bool = True) -> frozenset[int]:
-    """Return the calls' numbers; one that this machine does not have is an error if `known`."""
-    from kernel_delay.host.syscalls import syscall_number
+def _calls(names: tuple[str, ...], *, known: bool = True) -> "frozenset[Syscall]":
+    """Return the calls of these names, of all ABIs; one that none has is an error if `known`."""
+    from kernel_delay.host.syscalls import syscalls
 
-    numbers = set()
+    calls: set[Syscall] = set()
     for name in names:
-        number = syscall_number(name)
-        if number is not None:
-            numbers.add(number)
-        elif known:
+        found = syscalls(name)
+        if known and not found:
             raise _unknown(name)
-    return frozenset(numbers)
+        calls |= found
+    return frozenset(calls)
 
 
 def _unknown(name: str) -> UsageError:

@@ -1,0 +1,55 @@
+"""Threads that the kernel makes in a process to work for it: io_uring's."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kernel_delay.reporters import text
+from tests.integration.capture.captures import Measure
+from tests.integration.capture.workload import SchedStat, StartWorkload
+
+WORK_NS = 300_000_000
+
+# What the scheduler and the programs call the moment of a switch is some microseconds apart.
+APART = 0.02
+APART_NS = 1_000_000
+
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def stolen_ns() -> int:
+    """What a hypervisor has taken of all CPUs, proc_stat(5): schedstat does not count it."""
+    return int(Path("/proc/stat").read_text().split()[8]) * TICK_NS
+
+
+@pytest.mark.parametrize(("kind", "comm"), [("worker", "iou-wrk-"), ("poller", "iou-sqp-")])
+def test_its_time_is_the_kernels_and_no_calls(
+    kind: str, comm: str, slow_machine: bool, start_workload: StartWorkload, measure: Measure
+) -> None:
+    workload = start_workload("uring", kind, WORK_NS)
+    if not workload.ready["there"]:
+        pytest.skip("this kernel, or its io_uring_disabled, has no io_uring")
+    before, stolen_before_ns = workload.parked(), stolen_ns()
+
+    sample, _ = measure(workload)
+
+    workers = [each for each in sample.threads if each.name.startswith(comm)]
+    assert workers
+    for worker in workers:
+        assert worker.kernel_worker
+        assert not worker.syscalls
+        assert worker.time is not None
+        assert worker.time.user_ns == 0
+        on_cpu_ns = worker.time.kernel_ns + worker.time.hard_irq_ns + worker.time.soft_irq_ns
+        by_kernel = workload.parked()[worker.tid].since(before.get(worker.tid, SchedStat(0, 0, 0)))
+        if not slow_machine:
+            apart_ns = APART * by_kernel.run_ns + APART_NS
+            stolen = stolen_ns() - stolen_before_ns + 2 * TICK_NS
+            assert -apart_ns <= on_cpu_ns - by_kernel.run_ns <= apart_ns + stolen
+    (own,) = (each for each in sample.threads if each.tid == workload.pid)
+    assert not own.kernel_worker
+    assert "kernel, worker" in text.render(sample)
+    for finding in sample.verdict:
+        if finding.tid != own.tid:
+            assert finding.rule in ("kernel_worker", "cpu_contention", "interrupt_load")

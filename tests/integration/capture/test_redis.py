@@ -1,0 +1,53 @@
+"""A program that waits in epoll_wait(2), as most servers do."""
+
+import shutil
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from kernel_delay.host.syscalls import POLLS
+from kernel_delay.reporters import text
+from tests.integration.capture.captures import StartCapture, thread
+from tests.integration.capture.workload import wait_until
+
+# Of redis-tools: the same program as redis-server, which it becomes by its name.
+REDIS = "redis-check-rdb"
+
+
+@pytest.fixture
+def busy_redis(tmp_path: Path, closing: ExitStack) -> int:
+    """The process id of a server that clients keep busy."""
+    program = shutil.which(REDIS)
+    assert program is not None, "redis-tools is not installed: setup/packages-test.txt has it"
+    server, socket = tmp_path / "redis-server", tmp_path / "socket"
+    server.symlink_to(program)
+    private = ("--port", "0", "--unixsocket", socket, "--save", "", "--dir", tmp_path)
+    redis = start(closing, server, *private)
+    wait_until(socket.exists)
+    start(closing, "redis-benchmark", "-s", socket, "-t", "get", "-c", "4", "-l", "-q")
+    return redis.pid
+
+
+def start(closing: ExitStack, *command: object) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL)
+    closing.callback(process.wait)
+    closing.callback(process.kill)
+    return process
+
+
+def test_the_total_is_without_its_polls(busy_redis: int, start_capture: StartCapture) -> None:
+    sample = start_capture(busy_redis, "0.5").sample()
+
+    main = thread(sample, busy_redis)
+    polled = [call for call in main.syscalls if call.name in POLLS and call.count]
+    others = [call for call in main.syscalls if call.name not in POLLS and call.count]
+    assert [call.name for call in polled] == ["epoll_wait"]
+    assert {"read", "write"} <= {call.name for call in others}
+    _, _, total = text.render(sample).partition("TOTAL( - poll):")
+    count, total_ns = total.splitlines()[0].split()
+    assert int(count) == sum(call.count for call in others)
+    assert int(total_ns.replace(",", "")) == sum(call.total_ns for call in others)
+    assert main.long_poll is not None
+    assert main.long_poll.count > 0
