@@ -4,6 +4,7 @@
  * on a CPU, waiting for one and stopped, and the interrupts it is charged.
  */
 #include "thread.h"
+#include "stand_in.h"
 #include "syscall.h"
 #include "scheduling.h"
 #include "fault.h"
@@ -19,13 +20,11 @@ static __always_inline bool is_target(const struct task_struct *task)
 	return (__u32)task->tgid == options.tgid;
 }
 
-static __always_inline void note_entry(struct task_struct *task, struct pt_regs *regs, long number)
+static __always_inline void note_entry(struct thread *thread, struct task_struct *task,
+				       struct pt_regs *regs, long number)
 {
-	struct thread *thread = find_thread(task);
 	struct moment moment;
 
-	if (!thread)
-		return;
 	take_moment(&moment);
 	enter_syscall(thread, task, syscall_id(task, number), regs, &moment);
 }
@@ -34,23 +33,43 @@ SEC("tp_btf/sys_enter")
 int BPF_PROG(on_sys_enter, struct pt_regs *regs, long number)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
 
 	if (!is_target(task))
 		return 0;
 	stay_on_cpu(BY_TRACEPOINT);
-	note_entry(task, regs, number);
+	thread = find_thread(task);
+	if (thread) {
+		note_entry(thread, task, regs, number);
+		leave_note(thread, EDGE_ENTRY);
+	}
 	end_stay_on_cpu(BY_TRACEPOINT);
 	return 0;
 }
 
-static __always_inline void note_exit(void *ctx, struct task_struct *task, struct pt_regs *regs,
-				      long value)
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_sys_enter_stand_in, struct pt_regs *regs, long number)
 {
-	struct thread *thread = find_thread(task);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
+
+	if (!is_target(task))
+		return 0;
+	stay_on_cpu(BY_TRACEPOINT);
+	thread = take_over(task, EDGE_ENTRY);
+	if (thread) {
+		note_entry(thread, task, regs, number);
+		count_up(&control.entries_taken_over);
+	}
+	end_stay_on_cpu(BY_TRACEPOINT);
+	return 0;
+}
+
+static __always_inline void note_exit(void *ctx, struct thread *thread, struct task_struct *task,
+				      struct pt_regs *regs, long value)
+{
 	struct moment moment;
 
-	if (!thread)
-		return;
 	take_moment(&moment);
 	if (reports_events() && thread->syscall != NO_SYSCALL &&
 	    is_within(&moment, thread->syscall_since_ns) &&
@@ -63,11 +82,34 @@ SEC("tp_btf/sys_exit")
 int BPF_PROG(on_sys_exit, struct pt_regs *regs, long value)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
 
 	if (!is_target(task))
 		return 0;
 	stay_on_cpu(BY_TRACEPOINT);
-	note_exit(ctx, task, regs, value);
+	thread = find_thread(task);
+	if (thread) {
+		note_exit(ctx, thread, task, regs, value);
+		leave_note(thread, EDGE_EXIT);
+	}
+	end_stay_on_cpu(BY_TRACEPOINT);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_sys_exit_stand_in, struct pt_regs *regs, long value)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
+
+	if (!is_target(task))
+		return 0;
+	stay_on_cpu(BY_TRACEPOINT);
+	thread = take_over(task, EDGE_EXIT);
+	if (thread) {
+		note_exit(ctx, thread, task, regs, value);
+		count_up(&control.exits_taken_over);
+	}
 	end_stay_on_cpu(BY_TRACEPOINT);
 	return 0;
 }
@@ -113,23 +155,28 @@ int BPF_PROG(on_task_newtask, struct task_struct *task)
 	return 0;
 }
 
+/* The stand-ins of what may be done twice need no note of whether it was done. */
+SEC("tp_btf/task_newtask")
+int BPF_PROG(on_task_newtask_stand_in, struct task_struct *task)
+{
+	if (is_target(task))
+		meet_thread(task, STATE_ABSENT);
+	return 0;
+}
+
 /*
  * Notes a new name, so that a thread is reported by the last one it had in the
  * window. One that calls execve(2) is renamed, too, after it got the id of the
  * process if it was not its first thread (fs/exec.c:begin_new_exec()).
  */
-SEC("tp_btf/task_rename")
-int BPF_PROG(on_task_rename, struct task_struct *task, const char *comm)
+static __always_inline void note_name(struct task_struct *task, const char *comm)
 {
+	struct thread *thread = find_thread(task);
 	struct thread_record *record;
-	struct thread *thread;
 	struct moment moment;
 
-	if (!is_target(task))
-		return 0;
-	thread = find_thread(task);
 	if (!thread)
-		return 0;
+		return;
 	take_moment(&moment);
 	thread->tid = thread_id(task) ?: thread->tid;
 	record = find_record(thread, task, &moment);
@@ -137,25 +184,51 @@ int BPF_PROG(on_task_rename, struct task_struct *task, const char *comm)
 		record->tid = thread->tid;
 		bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), comm);
 	}
+}
+
+SEC("tp_btf/task_rename")
+int BPF_PROG(on_task_rename, struct task_struct *task, const char *comm)
+{
+	if (is_target(task))
+		note_name(task, comm);
 	return 0;
+}
+
+SEC("tp_btf/task_rename")
+int BPF_PROG(on_task_rename_stand_in, struct task_struct *task, const char *comm)
+{
+	if (is_target(task))
+		note_name(task, comm);
+	return 0;
+}
+
+static __always_inline void note_end(struct task_struct *task)
+{
+	struct thread *thread = find_thread(task);
+	struct thread_record *record;
+	struct moment moment;
+
+	if (!thread)
+		return;
+	take_moment(&moment);
+	record = find_record(thread, task, &moment);
+	if (record && moment.now_ns < moment.stop_ns)
+		record->exited = 1;
 }
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_sched_process_exit, struct task_struct *task)
 {
-	struct thread_record *record;
-	struct thread *thread;
-	struct moment moment;
+	if (is_target(task))
+		note_end(task);
+	return 0;
+}
 
-	if (!is_target(task))
-		return 0;
-	thread = find_thread(task);
-	if (!thread)
-		return 0;
-	take_moment(&moment);
-	record = find_record(thread, task, &moment);
-	if (record && moment.now_ns < moment.stop_ns)
-		record->exited = 1;
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_sched_process_exit_stand_in, struct task_struct *task)
+{
+	if (is_target(task))
+		note_end(task);
 	return 0;
 }
 

@@ -128,9 +128,11 @@ struct bpf_iter__task {
 
 extern int LINUX_KERNEL_VERSION __kconfig;
 
-/* kernel/bpf/helpers.c, from 6.10 on. */
+/* kernel/bpf/helpers.c, from 6.10 on, and from 6.14 on. */
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;
+extern void bpf_local_irq_save(unsigned long *flags) __ksym __weak;
+extern void bpf_local_irq_restore(unsigned long *flags) __ksym __weak;
 
 /* Whether a program can be preempted: a tracepoint's only from 7.0 on, one of fentry on any. */
 #define BY_TRACEPOINT (LINUX_KERNEL_VERSION >= KERNEL_VERSION(7, 0, 0))
@@ -146,10 +148,25 @@ static __always_inline void stay_on_cpu(bool preempted)
 		bpf_preempt_disable();
 }
 
+/*
+ * Whoever waits for the CPU by now gets it when the program is over, and not
+ * here: until the thread was back, the program would not be run for any other
+ * on this CPU. Preemption that is enabled with interrupts off is not made up for
+ * when these are on again (kernel/sched/core.c:preempt_schedule(), 7.2).
+ */
 static __always_inline void end_stay_on_cpu(bool preempted)
 {
-	if (preempted && bpf_preempt_disable && bpf_preempt_enable)
+	unsigned long flags;
+
+	if (!preempted || !bpf_preempt_disable || !bpf_preempt_enable)
+		return;
+	if (!bpf_local_irq_save || !bpf_local_irq_restore) {
 		bpf_preempt_enable();
+		return;
+	}
+	bpf_local_irq_save(&flags);
+	bpf_preempt_enable();
+	bpf_local_irq_restore(&flags);
 }
 
 #endif

@@ -48,6 +48,7 @@ struct thread {
 	__u64 syscall; /* that it is in, or NO_SYSCALL */
 	__u64 syscall_since_ns;
 	__u64 poll_return_ns; /* 0 if it has not returned from one */
+	__u64 edge; /* enum edge: what its stand-in need not note, see stand_in.h */
 	__u64 hard_irq_since_ns; /* 0 outside of one */
 	__u64 guest_since_ns; /* 0 outside of one */
 	struct soft_irq soft_irq; /* where it can be preempted, see soft_irq.h */

@@ -4,11 +4,13 @@ The one place that knows which programs and maps capture.bpf.c has.
 """
 
 import mmap
+import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
+from kernel_delay.capture.hooks import Hook, need_stand_ins
 from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.capture.syscall_events.buffer_size import default_pages
 from kernel_delay.capture.syscall_events.large_frames import LargeFrames
@@ -20,7 +22,7 @@ from kernel_delay.capture.windows.trigger_programs import (
 )
 from kernel_delay.host.syscalls import FUTEXES, POLLS, X32_BIT, Syscall, syscall, syscalls
 from kernel_delay.host.target import has_virtual_machines, thread_count
-from kernel_delay.libbpf import BpfError, BpfObject, Link, Notices, Program, possible_cpus
+from kernel_delay.libbpf import BpfError, BpfObject, Notices, Program, possible_cpus
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import is_loadable, load_object, open_object, refusal
@@ -39,11 +41,26 @@ FEW_THREADS = 1000
 
 ITERATORS = frozenset({"meet_threads", "tell_standings"})
 
+# Each of those that can be preempted, and its stand-in: see bpf/stand_in.h.
+STAND_INS = {
+    "on_sys_enter": "on_sys_enter_stand_in",
+    "on_sys_exit": "on_sys_exit_stand_in",
+    "on_task_newtask": "on_task_newtask_stand_in",
+    "on_task_rename": "on_task_rename_stand_in",
+    "on_sched_process_exit": "on_sched_process_exit_stand_in",
+}
+
+# Where stand-ins count what they did.
+TAKEN_OVER = {"on_sys_enter": "entries_taken_over", "on_sys_exit": "exits_taken_over"}
+
 # The exit first: without it a fault that was entered would never end.
 FAULT_PROGRAMS = ("on_fault_exit", "on_fault_entry")
 
 # As above, of a virtual machine that was entered.
 GUEST_PROGRAMS = ("on_kvm_exit", "on_kvm_entry")
+
+# They are attached apart from the others.
+STAND_INS_AND_OPTIONAL = frozenset((*FAULT_PROGRAMS, *GUEST_PROGRAMS, *STAND_INS.values()))
 
 
 STACK_MODES = {
@@ -102,12 +119,14 @@ class Programs:
         self.accounting = accounting
         self._closing = ExitStack()
         self._plan = plan
-        self._attached: list[Program] = []
+        self._hooks: list[Hook] = []
+        self._missed_by_hooks = 0
         with ExitStack() as failing:
             failing.callback(self.close)
             self._object = self._closing.enter_context(open_object("capture"))
             self._set_process(pid)
             self._set_accounting(pid)
+            self._set_stand_ins()
             self._set_sizes(pid)
             self._set_plan(plan)
             self._set_events(events)
@@ -151,11 +170,11 @@ class Programs:
         They are met twice, see capture.bpf.c.
         """
         meet_threads = self._object.program("meet_threads")
-        others = trigger_program_names() | ITERATORS | {*FAULT_PROGRAMS, *GUEST_PROGRAMS}
+        others = trigger_program_names() | ITERATORS | STAND_INS_AND_OPTIONAL
         try:
             for program in self._object.programs():
                 if program.name not in others:
-                    self._keep(program, program.attach())
+                    self._hooks.append(self._attach_hook(program))
             self.sees_faults = self.accounting and self._attach_all(FAULT_PROGRAMS)
             self._attach_all(GUEST_PROGRAMS)
             meet_threads.iterate()
@@ -163,9 +182,17 @@ class Programs:
         except BpfError as error:
             raise refusal(error) from error
 
-    def _keep(self, program: Program, link: Link) -> None:
-        self._closing.callback(link.close)
-        self._attached.append(program)
+    def _attach_hook(self, program: Program) -> Hook:
+        """Attach a program and, behind it, its stand-in if that is loaded."""
+        self._closing.callback(program.attach().close)
+        if not self._has_stand_ins or program.name not in STAND_INS:
+            return Hook(program)
+        stand_in = self._object.program(STAND_INS[program.name])
+        self._closing.callback(stand_in.attach().close)
+        if program.name not in TAKEN_OVER:
+            return Hook(program, stand_in)
+        counter = TAKEN_OVER[program.name]
+        return Hook(program, stand_in, lambda: self._counter(counter))
 
     def _attach_all(self, names: tuple[str, ...]) -> bool:
         """Attach these, if they are to be; False where this kernel does not let programs do so."""
@@ -177,10 +204,10 @@ class Programs:
                 for program in programs:
                     link = program.attach()
                     links.callback(link.close)
-                    self._attached.append(program)
             except BpfError:
                 return False
             self._closing.push(links.pop_all())
+        self._hooks.extend(Hook(program) for program in programs)
         return True
 
     def ring_memory(self, kind: str) -> mmap.mmap:
@@ -206,9 +233,9 @@ class Programs:
         return self._counter("epoch")
 
     def missed_events(self) -> int:
-        """Return how many events were missed since the programs were attached."""
-        misses = sum(program.recursion_misses() for program in self._attached)
-        return misses + self._counter("missed_events")
+        """Return how many events were missed since the programs were attached, at most."""
+        self._missed_by_hooks += sum(hook.newly_missed() for hook in self._hooks)
+        return self._missed_by_hooks + self._counter("missed_events")
 
     def missed_hits(self) -> int:
         """Return how many hits found no room for a window, or their program could not run."""
@@ -250,6 +277,11 @@ class Programs:
         has_machines = self.accounting and has_virtual_machines(pid)
         for name in GUEST_PROGRAMS:
             self._object.program(name).autoload = has_machines
+
+    def _set_stand_ins(self) -> None:
+        self._has_stand_ins = need_stand_ins(os.uname().release)
+        for name in STAND_INS.values():
+            self._object.program(name).autoload = self._has_stand_ins
 
     def _set_sizes(self, pid: int) -> None:
         halved = thread_count(pid) <= FEW_THREADS

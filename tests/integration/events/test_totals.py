@@ -23,19 +23,7 @@ WORKERS = {"worker 0", "worker 1", "worker 2"}
 
 
 def capture_counted(start: Start, plan: EventPlan | None) -> Sample:
-    """Capture it while no event was missed; skips where that can't be had.
-
-    From Linux 7.0 on a program can be preempted, and while it is it is not run for other
-    threads on that CPU. That is counted as a loss; then a comparison says nothing.
-    """
-    for _ in range(5):
-        sample = capture_once(start, plan)
-        if not sample.lost.missed_events:
-            return sample
-    pytest.skip(f"this kernel keeps the programs from events: {sample.lost}")
-
-
-def capture_once(start: Start, plan: EventPlan | None) -> Sample:
+    """Capture its known calls; other threads wait for the same CPUs meanwhile."""
     process = start("counted_calls")
 
     def go_on() -> None:

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * A program that can be preempted (see BY_TRACEPOINT) is not run for any other
+ * thread on that CPU until its own is back: its count of who is in it is per
+ * CPU, and lets in one (kernel/trace/bpf_trace.c:__bpf_trace_run(), 7.2). So
+ * it has a stand-in, attached behind it to the same tracepoint, with a count
+ * of its own. Both are run by the thread itself, one after the other: the
+ * program leaves a note which end of a call it saw, and the stand-in, which
+ * finds none of this end, was left alone and does the program's work.
+ *
+ * A note that a stand-in did not come to read does no harm, as the next is of
+ * the other end.
+ */
+#ifndef KERNEL_DELAY_STAND_IN_H
+#define KERNEL_DELAY_STAND_IN_H
+
+#include "thread.h"
+
+enum edge { EDGE_NONE, EDGE_ENTRY, EDGE_EXIT };
+
+static __always_inline void leave_note(struct thread *thread, enum edge edge)
+{
+	if (BY_TRACEPOINT)
+		thread->edge = edge;
+}
+
+/* The thread of @task if its @edge is the stand-in's to note, and else NULL. */
+static __always_inline struct thread *take_over(struct task_struct *task, enum edge edge)
+{
+	/* Who was not met is the program's to count. */
+	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	__u64 noted;
+
+	if (!thread)
+		return NULL;
+	noted = thread->edge;
+	thread->edge = EDGE_NONE;
+	return noted == edge ? NULL : thread;
+}
+
+#endif
