@@ -55,12 +55,12 @@ int BPF_PROG(on_sys_enter_stand_in, struct pt_regs *regs, long number)
 
 	if (!is_target(task))
 		return 0;
-	stay_on_cpu(BY_TRACEPOINT);
 	thread = take_over(task, EDGE_ENTRY);
-	if (thread) {
-		note_entry(thread, task, regs, number);
-		count_up(&control.entries_taken_over);
-	}
+	if (!thread)
+		return 0;
+	stay_on_cpu(BY_TRACEPOINT);
+	note_entry(thread, task, regs, number);
+	count_up(&control.entries_taken_over);
 	end_stay_on_cpu(BY_TRACEPOINT);
 	return 0;
 }
@@ -104,12 +104,12 @@ int BPF_PROG(on_sys_exit_stand_in, struct pt_regs *regs, long value)
 
 	if (!is_target(task))
 		return 0;
-	stay_on_cpu(BY_TRACEPOINT);
 	thread = take_over(task, EDGE_EXIT);
-	if (thread) {
-		note_exit(ctx, thread, task, regs, value);
-		count_up(&control.exits_taken_over);
-	}
+	if (!thread)
+		return 0;
+	stay_on_cpu(BY_TRACEPOINT);
+	note_exit(ctx, thread, task, regs, value);
+	count_up(&control.exits_taken_over);
 	end_stay_on_cpu(BY_TRACEPOINT);
 	return 0;
 }
