@@ -124,7 +124,8 @@ class Program:
         """
         info = ffi.new("struct bpf_prog_info *")
         length = ffi.new("uint32_t *", ffi.sizeof("struct bpf_prog_info"))
-        result = lib.bpf_obj_get_info_by_fd(lib.bpf_program__fd(self._handle), info, length)
+        fd = lib.bpf_program__fd(self._handle)
+        result = lib.bpf_obj_get_info_by_fd(fd, info, length)
         if result:
-            raise bpf_error(f"{self.name}: information", -result)
+            raise bpf_error(f"{self.name}: information by descriptor {fd}", -result)
         return info.recursion_misses
