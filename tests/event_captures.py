@@ -1,22 +1,21 @@
 """Syscall events of a process, captured as the command does, for tests of what comes out."""
 
-import subprocess
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 
-import pytest
 from msgspec import structs
 
 from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
-from kernel_delay.capture.windows.control import LEAD_NS, Windows
+from kernel_delay.capture.windows.control import LEAD_NS
 from kernel_delay.host.syscalls import syscalls
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample, StackFrame, SyscallEvent
+from tests.workload import Workload
 
-Start = Callable[..., "subprocess.Popen[bytes]"]
+Start = Callable[..., Workload]
 """Starts a workload by its name, with arguments."""
 
 LONG_ENOUGH_S = 60.0
@@ -31,12 +30,6 @@ def capture(
 ) -> Sample:
     """Measure the process in one window; `when_open` is called when that is open."""
     opened = threading.Event()
-    real_open = Windows.open
-
-    def open_window(self: Windows, duration_ns: int | None) -> int:
-        epoch = real_open(self, duration_ns)
-        opened.set()
-        return epoch
 
     def go_on() -> None:
         opened.wait()
@@ -45,15 +38,14 @@ def capture(
 
     plan = WindowPlan(sample_time_ns=int(sample_time_s * 1e9))
     caller = threading.Thread(target=go_on)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Windows, "open", open_window)
-        caller.start()
-        try:
-            with Session(find_target(pid), plan, SessionOptions(events=events)) as session:
-                (sample,) = session.samples()
-        finally:
-            opened.set()
-            caller.join()
+    options = SessionOptions(events=events, on_open=lambda epoch: opened.set())
+    caller.start()
+    try:
+        with Session(find_target(pid), plan, options) as session:
+            (sample,) = session.samples()
+    finally:
+        opened.set()
+        caller.join()
     return sample
 
 

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.host.target import find_target
+from tests.workload import wait_until
 
 PF_KTHREAD = 0x0020_0000
 
@@ -137,11 +137,3 @@ def state(pid: int) -> str:
 def flags(pid: int) -> int:
     """The PF_ flags."""
     return int((stat(pid) or ["0"] * 7)[6])
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for what will come; the bound is for a failure alone."""
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, f"waited for {what} in vain"
-        time.sleep(0.01)

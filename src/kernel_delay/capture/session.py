@@ -53,12 +53,14 @@ class SessionOptions(Struct, frozen=True):
     `open_upcall_counters` counts upcalls in the windows of the process of that PID;
     it may raise KernelDelayError or return None where there are none to count.
     `accounting`: account for all of each thread's time, and not for what the tables
-    hold alone.
+    hold alone. `on_open` is called with the epoch of each window that is planned by
+    the clock, or that only a stop trigger ends, a moment before it begins.
     """
 
     events: EventPlan | None = None
     open_upcall_counters: Callable[[int, Programs], UpcallCounters | None] | None = None
     accounting: bool = True
+    on_open: Callable[[int], None] = lambda epoch: None
 
 
 class Session:
@@ -96,7 +98,7 @@ class Session:
             events, accounting = self._options.events, self._options.accounting
             self._programs = Programs(self._target.pid, self._plan, events, accounting=accounting)
             self._closing.enter_context(self._programs)
-            self._windows = Windows(self._programs.control, self._forget)
+            self._windows = Windows(self._programs.control, self._forget, self._options.on_open)
             self._collector = Collector(self._programs)
             self._waiter.act_at_notices(self._programs.notices, self._make_room)
             self._events = self._store_events(events) if events else None

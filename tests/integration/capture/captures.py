@@ -13,7 +13,8 @@ import pytest
 from kernel_delay.host.syscalls import syscall_number
 from kernel_delay.model import Sample, Thread
 from tests import commands
-from tests.integration.capture.workload import HANGS_S, Workload, wait_until, youngest_descendant
+from tests.integration.capture.workload import Workload
+from tests.workload import HANGS_S, wait_until, youngest_descendant
 
 # The command waits for the window's end in poll(2), which some architectures
 # have as ppoll(2) only; before, it polls nothing.

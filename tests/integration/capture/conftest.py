@@ -14,7 +14,8 @@ from kernel_delay.host import preflight
 from kernel_delay.model import Sample
 from tests.integration.capture.captures import UNTIL_ENDED_S, Capture, Measure, StartCapture
 from tests.integration.capture.referees import Bpftrace, PerfStat, StartBpftrace, StartPerfStat
-from tests.integration.capture.workload import StartWorkload, Workload, compile_workload
+from tests.integration.capture.workload import StartWorkload, Workload
+from tests.workload import compile_workload
 
 # A bare interpreter starts in 10 to 20 ms on a CPU of today, emulated in 300 or more.
 SLOW_S = 0.1
@@ -57,7 +58,7 @@ def start_workload(closing: ExitStack) -> StartWorkload:
     def start(
         name: str, *arguments: object, within: tuple[str, ...] = (), compat: bool = False
     ) -> Workload:
-        program = compile_workload(name, compat)
+        program = compile_workload(name, compat=compat)
         workload = Workload([str(program), *map(str, arguments)], within)
         closing.callback(workload.kill)
         return workload

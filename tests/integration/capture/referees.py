@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.capture.workload import HANGS_S
 from tests.needs import needed
+from tests.workload import HANGS_S
 
 # Both read tracefs, which need not be mounted.
 MOUNT_AND_RUN = """

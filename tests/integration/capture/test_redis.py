@@ -10,7 +10,7 @@ import pytest
 from kernel_delay.host.syscalls import POLLS
 from kernel_delay.reporters import text
 from tests.integration.capture.captures import StartCapture, thread
-from tests.integration.capture.workload import wait_until
+from tests.workload import wait_until
 
 # Of redis-tools: the same program as redis-server, which it becomes by its name.
 REDIS = "redis-check-rdb"

@@ -7,7 +7,8 @@ import pytest
 
 from tests import commands
 from tests.integration.capture.captures import StartCapture, calls, thread
-from tests.integration.capture.workload import StartWorkload, compile_workload, known_syscall
+from tests.integration.capture.workload import StartWorkload, known_syscall
+from tests.workload import compile_workload
 
 GETPPID = known_syscall("getppid")
 

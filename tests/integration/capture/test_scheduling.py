@@ -14,7 +14,8 @@ from kernel_delay.model import Intervals, Sample, Thread
 from tests.emulation import few
 from tests.integration.capture.captures import StartCapture, thread
 from tests.integration.capture.referees import StartBpftrace
-from tests.integration.capture.workload import SchedStat, StartWorkload, Workload, wait_until
+from tests.integration.capture.workload import SchedStat, StartWorkload, Workload
+from tests.workload import wait_until
 
 CPU = max(os.sched_getaffinity(0))
 

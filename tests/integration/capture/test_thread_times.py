@@ -10,13 +10,8 @@ import pytest
 from kernel_delay.model import Sample, SyscallStats, Thread, ThreadTime
 from lab.instance import Instance
 from tests.integration.capture.captures import Measure, StartCapture, thread
-from tests.integration.capture.workload import (
-    SchedStat,
-    StartWorkload,
-    known_syscall,
-    undisturbed,
-    wait_until,
-)
+from tests.integration.capture.workload import SchedStat, StartWorkload, known_syscall, undisturbed
+from tests.workload import wait_until
 
 CPU = max(os.sched_getaffinity(0))
 

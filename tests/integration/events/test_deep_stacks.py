@@ -1,7 +1,6 @@
 """Stacks with frames as large as Open vSwitch's are whole, and of a copy that is bounded."""
 
 import os
-import subprocess
 
 import pytest
 
@@ -16,17 +15,14 @@ X86_64_ONLY = "where a frame lies is told by the return address on x86-64 alone"
 
 
 def capture_deep(start: Start, plan: EventPlan, *arguments: str) -> Sample:
-    process = start("deep_frames", *arguments)
+    workload = start("deep_frames", *arguments)
 
-    def act(process: "subprocess.Popen[bytes]" = process) -> None:
-        assert process.stdin
-        assert process.stdout
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-        assert process.stdout.readline() == b"done\n"
-        process.stdin.close()
+    def act() -> None:
+        workload.send()
+        assert workload.line() == "done"
+        workload.finish()
 
-    return capture(process.pid, plan, act)
+    return capture(workload.pid, plan, act)
 
 
 def own_functions(sample: Sample) -> list[list[str | None]]:

@@ -24,14 +24,8 @@ WORKERS = {"worker 0", "worker 1", "worker 2"}
 
 def capture_counted(start: Start, plan: EventPlan | None) -> Sample:
     """Capture its known calls; other threads wait for the same CPUs meanwhile."""
-    process = start("counted_calls")
-
-    def go_on() -> None:
-        assert process.stdin
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-
-    return capture(process.pid, plan, go_on)
+    workload = start("counted_calls")
+    return capture(workload.pid, plan, workload.send)
 
 
 def known_calls(sample: Sample) -> dict[str, dict[str, int]]:

@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 from tests.cache import built
 from tests.needs import need_sdt_header, needed
+from tests.workload import SOURCES
 
-SOURCES = Path(__file__).parents[2] / "workloads"
 SDT_HEADERS = Path(f"/usr/include/{platform.machine()}-linux-gnu/sys")
 
 

@@ -3,15 +3,14 @@
 import contextlib
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from kernel_delay.model import StackFrame
 from kernel_delay.symbols import AddressSpace, Frame, ProcessImage, Stack
 from tests.integration.symbols.stopped_thread import StoppedThread, stopped
+from tests.workload import SOURCES, wait_until
 
-WORKLOADS = Path(__file__).parents[2] / "workloads"
 FLAGS = [
     "-g",
     "-O2",
@@ -51,14 +50,14 @@ def build(directory: Path) -> Path:
     program = directory / "call_chain"
     (directory / ".debug").mkdir()
     gcc_library(library)
-    gcc(program, "-pthread", f"-Wl,-rpath,{directory}", WORKLOADS / "call_chain.c", library)
+    gcc(program, "-pthread", f"-Wl,-rpath,{directory}", SOURCES / "call_chain.c", library)
     strip(program)
     strip(library)
     return program
 
 
 def gcc_library(output: Path, *arguments: str) -> None:
-    source = WORKLOADS / "call_chain_library.c"
+    source = SOURCES / "call_chain_library.c"
     gcc(output, "-fPIC", "-shared", "-Wl,-soname,libcall_chain.so", *arguments, source)
 
 
@@ -84,10 +83,10 @@ class Running:
         self.tid = int(process.stdout.readline())
 
     def wait_for_read(self) -> None:
-        deadline = time.monotonic() + 30
-        while Path(f"/proc/{self.tid}/syscall").read_text().split()[:2] != [READ, "0x0"]:
-            assert time.monotonic() < deadline, "the workload does not come to its read"
-            time.sleep(0.001)
+        wait_until(self._reads, "the workload's read(2)", every_s=0.001)
+
+    def _reads(self) -> bool:
+        return Path(f"/proc/{self.tid}/syscall").read_text().split()[:2] == [READ, "0x0"]
 
     def go_on(self) -> None:
         assert self.process.stdin

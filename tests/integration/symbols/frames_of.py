@@ -1,4 +1,4 @@
-"""Print the frames of a call_chain's thread as JSON: frames_of.py PID TID.
+"""Print the frames of a call_chain's thread as JSON: python -m ...frames_of PID TID.
 
 A program of its own, so that a test can take capabilities from it.
 """

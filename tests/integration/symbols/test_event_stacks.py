@@ -13,7 +13,6 @@ from kernel_delay.symbols.mappings import read_mappings
 from tests.event_captures import capture, event_plan, events_of, user_stack
 from tests.integration.symbols.call_chains import (
     TO_MAIN,
-    WORKLOADS,
     gcc,
     gcc_library,
     running,
@@ -21,6 +20,7 @@ from tests.integration.symbols.call_chains import (
 )
 from tests.integration.symbols.test_unwind_gdb import frames_by_gdb
 from tests.needs import needed
+from tests.workload import SOURCES
 
 BIG = ["stop_here", "untouched", "big_frame", "main"]
 
@@ -173,7 +173,7 @@ def test_frame_pointers_are_walked_where_there_are_some(call_chain: Path, tmp_pa
     library = call_chain.parent / "libcall_chain.so"
     options = ["-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-pthread"]
     rpath = f"-Wl,-rpath,{library.parent}"
-    gcc(program, *options, rpath, WORKLOADS / "call_chain.c", library)
+    gcc(program, *options, rpath, SOURCES / "call_chain.c", library)
     frames, _ = stack_of([program, "recursion"], stack_mode="fp")
     expected = TO_MAIN["recursion"]
     assert names(frames, len(expected)) == expected
@@ -201,7 +201,7 @@ def test_a_library_of_another_mount_namespace(call_chain: Path, tmp_path: Path) 
     inside, program = tmp_path / "inside", tmp_path / "program"
     inside.mkdir()
     library = call_chain.parent / "libcall_chain.so"
-    gcc(program, "-pthread", f"-Wl,-rpath,{inside}", WORKLOADS / "call_chain.c", library)
+    gcc(program, "-pthread", f"-Wl,-rpath,{inside}", SOURCES / "call_chain.c", library)
     gcc_library(inside / library.name, "-DOTHER")
     mount = f"mount -t tmpfs none {inside} && cp {library} {inside}"
     command = ["unshare", "-m", "sh", "-c", f"{mount} && exec {program} library"]

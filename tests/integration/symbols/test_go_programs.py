@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.symbols.go_functions import GoFunctions
-from tests.integration.symbols.call_chains import WORKLOADS
+from tests.workload import SOURCES
 
 MODES = {"plain": ["-buildmode=exe"], "position-independent": ["-buildmode=pie"]}
 
@@ -18,7 +18,7 @@ def test_each_function_has_its_name(tmp_path: Path, mode: str) -> None:
     environment = os.environ | {"GOCACHE": str(tmp_path / "cache"), "CGO_ENABLED": "0"}
     for program, flags in ((whole, ""), (stripped, "-s -w")):
         build = ["go", "build", *MODES[mode], f"-ldflags={flags}", "-o", str(program)]
-        source = str(WORKLOADS / "go_sleeps.go")
+        source = str(SOURCES / "go_sleeps.go")
         subprocess.run([*build, source], check=True, env=environment)
     sections = subprocess.run(
         ["readelf", "-SW", stripped], check=True, stdout=subprocess.PIPE, text=True

@@ -12,12 +12,13 @@ import pytest
 
 from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.symbols import Frame, ProcessImage
-from tests.integration.symbols.call_chains import WORKLOADS, build, gcc, gcc_library, running
+from tests.integration.symbols.call_chains import build, gcc, gcc_library, running
 from tests.needs import needed
+from tests.workload import SOURCES
 
 EXPECTED = ["stop_here", "library_inner", "library_enter", "library", "main"]
 
-FRAMES_OF = [sys.executable, Path(__file__).with_name("frames_of.py")]
+FRAMES_OF = [sys.executable, "-m", "tests.integration.symbols.frames_of"]
 
 # Without these two /proc/PID/map_files can't be opened (proc_pid_map_files(5)).
 WITHOUT_MAP_FILES = ["setpriv", "--bounding-set", "-sys_admin,-checkpoint_restore"]
@@ -51,7 +52,7 @@ def test_a_library_of_another_mount_namespace(
     inside.mkdir()
     library = tmp_path / "libcall_chain.so"
     debug = tmp_path / ".debug" / "libcall_chain.so.debug"
-    gcc(program, "-pthread", f"-Wl,-rpath,{inside}", WORKLOADS / "call_chain.c", library)
+    gcc(program, "-pthread", f"-Wl,-rpath,{inside}", SOURCES / "call_chain.c", library)
     gcc_library(inside / library.name, "-DOTHER")
     by_build_id = f"/usr/lib/debug/.build-id/{build_id(library)[:2]}"
     script = f"""

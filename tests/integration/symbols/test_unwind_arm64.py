@@ -12,8 +12,8 @@ from kernel_delay.symbols import AddressSpace
 from kernel_delay.symbols.elf import read_elf
 from kernel_delay.symbols.mappings import Mapping
 from kernel_delay.symbols.object_files import ObjectFile
-from tests.integration.symbols.call_chains import WORKLOADS
 from tests.needs import needed
+from tests.workload import SOURCES
 
 BIAS = 0xAAAA_0000_0000
 SP = 0xFFFF_F000_1000
@@ -24,7 +24,7 @@ SIGNATURE = 0x002A << 48
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = needed("aarch64-linux-gnu-gcc")
     program = tmp_path_factory.mktemp("arm64") / "chain"
-    source = WORKLOADS / "arm64_chain.S"
+    source = SOURCES / "arm64_chain.S"
     command = [
         compiler,
         "-nostdlib",

@@ -10,7 +10,8 @@ from kernel_delay.errors import KernelDelayError
 from kernel_delay.host import preflight
 from kernel_delay.probes.user import UPROBE_PMU
 from tests.integration.triggers.sessions import Command, StartCommand
-from tests.integration.triggers.targets import StartWorkload, Workload, compile_workload
+from tests.integration.triggers.targets import StartTarget, Target
+from tests.workload import compile_workload
 
 
 @pytest.fixture(scope="session")
@@ -47,20 +48,20 @@ def hits_program() -> Path:
 
 
 @pytest.fixture
-def start_rounds(uprobes: None, rounds_program: Path, closing: ExitStack) -> StartWorkload:
+def start_rounds(uprobes: None, rounds_program: Path, closing: ExitStack) -> StartTarget:
     """Start tests/workloads/rounds.c."""
     return _starter(rounds_program, closing)
 
 
 @pytest.fixture
-def start_hits(uprobes: None, hits_program: Path, closing: ExitStack) -> StartWorkload:
+def start_hits(uprobes: None, hits_program: Path, closing: ExitStack) -> StartTarget:
     """Start tests/workloads/hits.c."""
     return _starter(hits_program, closing)
 
 
-def _starter(program: Path, closing: ExitStack) -> StartWorkload:
-    def start(*arguments: object) -> Workload:
-        workload = Workload(program, *arguments)
+def _starter(program: Path, closing: ExitStack) -> StartTarget:
+    def start(*arguments: object) -> Target:
+        workload = Target([program, *arguments])
         closing.callback(workload.kill)
         return workload
 

@@ -16,7 +16,7 @@ from kernel_delay.host.target import find_target
 from kernel_delay.probes.resolve import resolve
 from kernel_delay.probes.triggers import parse_trigger
 from tests import commands
-from tests.integration.triggers.targets import HANGS_S, wait_until
+from tests.workload import HANGS_S, wait_until
 
 # The command waits for a hit in poll(2), which some architectures have as
 # ppoll(2) only; before, it polls nothing.

@@ -1,19 +1,9 @@
-"""The workloads of these tests: compiled, started, and what they say of themselves."""
+"""The workloads of these tests, and what they say of themselves."""
 
-import subprocess
-import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from tests.cache import built
-from tests.needs import need_sdt_header, needed
-
-SOURCES = Path(__file__).parents[2] / "workloads"
-FLAGS = ("-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
-
-# What takes longer hangs; nothing is measured by it. Emulated machines are slow.
-HANGS_S = 120.0
+from tests.workload import Workload
 
 
 class Round(NamedTuple):
@@ -36,21 +26,17 @@ class Hit(NamedTuple):
     after_ns: int
 
 
-class Workload:
-    """A running workload: it acts on go(), and ends with the test."""
+class Target(Workload):
+    """A running workload that says a line for each of its acts."""
 
-    def __init__(self, program: Path, *arguments: object) -> None:
+    def __init__(self, command: Sequence[object]) -> None:
         """Start it and wait until it is ready."""
-        command = [str(program), *map(str, arguments)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.pid = self._process.pid
-        assert self._line() == "ready"
+        super().__init__(command)
+        assert self.greeting == "ready"
 
     def go(self, rounds: int = 1) -> None:
         """Have it act: so many rounds, if it makes rounds."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(b"%d\n" % rounds)
-        self._process.stdin.flush()
+        self.send(rounds)
 
     def rounds(self) -> list[Round]:
         """Wait until the rounds are done, and return them."""
@@ -62,54 +48,11 @@ class Workload:
         found = [Hit(int(tid), role, int(a), int(b)) for tid, role, a, b in fields]
         return sorted(found, key=lambda hit: hit.before_ns)
 
-    def finish(self) -> None:
-        """Have it exit, and wait until it has."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(HANGS_S)
-
-    def kill(self) -> None:
-        """End it, whatever it does."""
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            stream.close()
-
     def _lines(self) -> list[str]:
-        return list(iter(self._line, "end"))
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, f"{self._process.args!r} exited"
-        return line.decode().strip()
+        return list(iter(self.line, "end"))
 
 
-class StartWorkload(Protocol):
+class StartTarget(Protocol):
     """The fixtures `start_rounds` and `start_hits`."""
 
-    def __call__(self, *arguments: object) -> Workload: ...
-
-
-def compile_workload(name: str) -> Path:
-    """The program of tests/workloads/NAME.c, compiled if its source is new."""
-    compiler = needed("cc")
-    source = SOURCES / f"{name}.c"
-
-    def make(folder: Path) -> None:
-        if "sys/sdt.h" in source.read_text():
-            need_sdt_header()
-        command = [compiler, *FLAGS, "-o", str(folder / name), str(source)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-
-    return built(name, make, source, FLAGS) / name
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait until `condition()` holds; fails when that takes so long that it never will."""
-    deadline = time.monotonic() + HANGS_S
-    while not condition():
-        assert time.monotonic() < deadline, "what was waited for did not come"
-        time.sleep(0.005)
+    def __call__(self, *arguments: object) -> Target: ...

@@ -9,7 +9,7 @@ import pytest
 
 from kernel_delay.cli import main
 from kernel_delay.probes.kernel_functions import KPROBE_PMU
-from tests.integration.triggers.targets import StartWorkload, Workload
+from tests.integration.triggers.targets import StartTarget, Target
 from tests.needs import needed
 
 ONE_EDGE = "needs --start-trigger and --stop-trigger"
@@ -60,7 +60,7 @@ def refusal(capsys: pytest.CaptureFixture[str], status: int, *arguments: object)
 )
 def test_it_is_refused(
     capsys: pytest.CaptureFixture[str],
-    start_rounds: StartWorkload,
+    start_rounds: StartTarget,
     edge: str,
     text: str,
     status: int,
@@ -84,7 +84,7 @@ def test_it_is_refused(
 )
 def test_options_that_make_no_sense(
     capsys: pytest.CaptureFixture[str],
-    start_rounds: StartWorkload,
+    start_rounds: StartTarget,
     options: list[str],
     message: str,
 ) -> None:
@@ -92,11 +92,11 @@ def test_options_that_make_no_sense(
 
 
 def test_a_stripped_program(
-    capsys: pytest.CaptureFixture[str], start_rounds: StartWorkload, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], start_rounds: StartTarget, tmp_path: Path
 ) -> None:
     program = Path(os.readlink(f"/proc/{start_rounds(0).pid}/exe"))
     subprocess.run([needed("strip"), "-o", tmp_path / "stripped", program], check=True)
-    workload = Workload(tmp_path / "stripped")
+    workload = Target([tmp_path / "stripped"])
     try:
         options = ("-p", workload.pid, "--start-trigger", "up:round_work")
         line = refusal(capsys, os.EX_NOINPUT, *options)

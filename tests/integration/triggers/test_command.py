@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.triggers.sessions import StartCommand
-from tests.integration.triggers.targets import StartWorkload, wait_until
+from tests.integration.triggers.targets import StartTarget
+from tests.workload import wait_until
 
 EDGES = ("--start-trigger", "up:round_work", "--stop-trigger", "ur:round_work")
 INTERVAL_NS = 20_000_000
@@ -20,7 +21,7 @@ def numbers(pattern: str, text: str) -> list[int]:
     return [int(number.replace(",", "")) for number in re.findall(pattern, text)]
 
 
-def test_the_text_names_the_edges(start_rounds: StartWorkload, start_command: StartCommand) -> None:
+def test_the_text_names_the_edges(start_rounds: StartTarget, start_command: StartCommand) -> None:
     workload = start_rounds(0)
     command = start_command("-p", workload.pid, *EDGES)
     command.wait_until_waiting()
@@ -35,7 +36,7 @@ def test_the_text_names_the_edges(start_rounds: StartWorkload, start_command: St
 
 
 def test_an_interval_keeps_windows_apart(
-    start_rounds: StartWorkload, start_command: StartCommand
+    start_rounds: StartTarget, start_command: StartCommand
 ) -> None:
     workload = start_rounds(1_000_000)
     options = ("--sample-count", 4, "--sample-interval", INTERVAL_NS / 1e9, "--json")
@@ -52,7 +53,7 @@ def test_an_interval_keeps_windows_apart(
 
 
 def test_short_windows_are_told_and_do_not_count(
-    start_rounds: StartWorkload, start_command: StartCommand, tmp_path: Path
+    start_rounds: StartTarget, start_command: StartCommand, tmp_path: Path
 ) -> None:
     workload = start_rounds(0)
     file = tmp_path / "samples"
@@ -70,7 +71,7 @@ def test_short_windows_are_told_and_do_not_count(
 
 
 def test_waiting_for_a_start_is_told_and_ctrl_c_ends_it(
-    start_rounds: StartWorkload, start_command: StartCommand
+    start_rounds: StartTarget, start_command: StartCommand
 ) -> None:
     command = start_command("-p", start_rounds(0).pid, *EDGES)
     wait_until(lambda: command.stderr != "")
@@ -84,7 +85,7 @@ def test_waiting_for_a_start_is_told_and_ctrl_c_ends_it(
 
 
 def test_ctrl_c_while_waiting_for_a_stop_reports_until_then(
-    start_rounds: StartWorkload, start_command: StartCommand
+    start_rounds: StartTarget, start_command: StartCommand
 ) -> None:
     options = ("--stop-trigger", "ur:round_work", "--json")
     command = start_command("-p", start_rounds(0).pid, *options)
@@ -98,7 +99,7 @@ def test_ctrl_c_while_waiting_for_a_stop_reports_until_then(
 
 
 def test_ctrl_c_is_heard_though_windows_never_cease(
-    start_rounds: StartWorkload, start_command: StartCommand
+    start_rounds: StartTarget, start_command: StartCommand
 ) -> None:
     workload = start_rounds(0)
     command = start_command("-p", workload.pid, *EDGES, "--sample-count", 100 * FOR_EVER)
@@ -114,7 +115,7 @@ def test_ctrl_c_is_heard_though_windows_never_cease(
 
 @pytest.mark.parametrize("edge", ["start", "stop"])
 def test_the_process_exits_while_waiting(
-    start_rounds: StartWorkload, start_command: StartCommand, edge: str
+    start_rounds: StartTarget, start_command: StartCommand, edge: str
 ) -> None:
     workload = start_rounds(0)
     command = start_command("-p", workload.pid, f"--{edge}-trigger", "up:round_work", "--json")
@@ -129,7 +130,7 @@ def test_the_process_exits_while_waiting(
 
 @pytest.mark.parametrize("edge", ["start", "stop"])
 def test_no_hit_in_time_has_its_own_exit_code(
-    start_rounds: StartWorkload, start_command: StartCommand, edge: str
+    start_rounds: StartTarget, start_command: StartCommand, edge: str
 ) -> None:
     options = (f"--{edge}-trigger", "up:round_work", "--timeout", "0.2", "--json")
     command = start_command("-p", start_rounds(0).pid, *options)

@@ -14,7 +14,7 @@ from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.model import Sample, TriggerHit
 from tests.emulation import scaled
 from tests.integration.triggers.sessions import HANGS_NS, session, trigger
-from tests.integration.triggers.targets import Hit, StartWorkload, Workload
+from tests.integration.triggers.targets import Hit, StartTarget, Target
 
 HITS = scaled(1_000)  # of each thread; there is room for all windows they can open
 
@@ -50,7 +50,7 @@ def hit_at(of_thread: dict[int, Hits], by: TriggerHit | None, moment_ns: int) ->
 
 
 def closed_windows(
-    workload: Workload, start: str, stop: str, *, same_thread: bool = False
+    workload: Target, start: str, stop: str, *, same_thread: bool = False
 ) -> tuple[list[Sample], list[Hit]]:
     """The windows that a trigger closed, and the workload's own hits."""
     plan = WindowPlan(
@@ -81,7 +81,7 @@ def assert_in_order(samples: list[Sample]) -> None:
 
 @pytest.mark.parametrize("roles", ["sp", "sspp", "bbb"])
 def test_from_the_first_start_to_the_first_stop_after_it(
-    start_hits: StartWorkload, roles: str
+    start_hits: StartTarget, roles: str
 ) -> None:
     workload = start_hits(roles, HITS)
     samples, hits = closed_windows(workload, "up:start_hit", "up:stop_hit")
@@ -98,7 +98,7 @@ def test_from_the_first_start_to_the_first_stop_after_it(
         last_stop = stop
 
 
-def test_only_the_thread_that_opened_a_window_closes_it(start_hits: StartWorkload) -> None:
+def test_only_the_thread_that_opened_a_window_closes_it(start_hits: StartTarget) -> None:
     workload = start_hits("bbb", HITS)
     samples, hits = closed_windows(workload, "up:start_hit", "up:stop_hit", same_thread=True)
     assert_in_order(samples)
@@ -113,7 +113,7 @@ def test_only_the_thread_that_opened_a_window_closes_it(start_hits: StartWorkloa
 
 
 @pytest.mark.parametrize("roles", ["s", "ss", "sss"])
-def test_windows_of_one_trigger_abut(start_hits: StartWorkload, roles: str) -> None:
+def test_windows_of_one_trigger_abut(start_hits: StartTarget, roles: str) -> None:
     workload = start_hits(roles, HITS)
     samples, hits = closed_windows(workload, "up:start_hit", "up:start_hit")
     assert_in_order(samples)

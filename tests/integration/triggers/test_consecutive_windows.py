@@ -5,7 +5,7 @@ from kernel_delay.loader._records import lib
 from kernel_delay.reporters import text
 from tests.emulation import scaled
 from tests.integration.triggers.sessions import HANGS_NS, StartCommand, session, trigger
-from tests.integration.triggers.targets import StartWorkload, Workload
+from tests.integration.triggers.targets import StartTarget, Target
 
 WINDOWS = scaled(1_000)
 PERIOD_NS = 1_000_000
@@ -13,7 +13,7 @@ TOO_MANY = lib.WINDOWS + 100
 
 
 def test_a_thousand_windows_a_second(
-    start_rounds: StartWorkload, start_command: StartCommand
+    start_rounds: StartTarget, start_command: StartCommand
 ) -> None:
     workload = start_rounds(PERIOD_NS)
     edges = ("--start-trigger", "up:round_work", "--stop-trigger", "ur:round_work")
@@ -31,7 +31,7 @@ def test_a_thousand_windows_a_second(
     assert command.stderr == ""
 
 
-def unread_windows(workload: Workload) -> tuple[int, int, str]:
+def unread_windows(workload: Target) -> tuple[int, int, str]:
     """Hits while nobody reads: how many windows there are, how many missed, and the text."""
     plan = WindowPlan(
         sample_time_ns=1,
@@ -49,14 +49,14 @@ def unread_windows(workload: Workload) -> tuple[int, int, str]:
     return len(samples), missed, text.render(samples[0])
 
 
-def test_hits_without_room_are_counted_and_told(start_rounds: StartWorkload) -> None:
+def test_hits_without_room_are_counted_and_told(start_rounds: StartTarget) -> None:
     taken, missed, report = unread_windows(start_rounds(0))
     assert missed > 0
     assert taken + missed == TOO_MANY
     assert f"WARNING: {missed} hits of the start trigger were missed" in report
 
 
-def test_places_are_used_again(start_rounds: StartWorkload) -> None:
+def test_places_are_used_again(start_rounds: StartTarget) -> None:
     """More windows than there are places, while they are read: each as it is and in order."""
     workload = start_rounds(0)
     batch = TOO_MANY // 2

@@ -8,7 +8,7 @@ from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.model import Sample
 from tests.emulation import scaled
 from tests.integration.triggers.sessions import HANGS_NS, session, trigger
-from tests.integration.triggers.targets import Round, StartWorkload
+from tests.integration.triggers.targets import Round, StartTarget
 
 BATCH = scaled(2_000)  # fewer than the kernel has room for, so that none depends on our speed
 PERIOD_NS = 100_000
@@ -50,7 +50,7 @@ def has_exact_counts(sample: Sample, pid: int, known: Round) -> bool:
     ],
 )
 def test_every_window_is_exact(
-    start_rounds: StartWorkload, start: str, stop: str, batches: int
+    start_rounds: StartTarget, start: str, stop: str, batches: int
 ) -> None:
     workload = start_rounds(PERIOD_NS)
     plan = WindowPlan(

@@ -8,7 +8,7 @@ from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.probes.kernel_functions import KPROBE_PMU
 from tests.emulation import few, scaled
 from tests.integration.triggers.sessions import HANGS_NS, session, trigger
-from tests.integration.triggers.targets import StartWorkload
+from tests.integration.triggers.targets import StartTarget
 
 SAMPLE_TIME_NS = 5_000_000
 ROUNDS = scaled(800)
@@ -39,7 +39,7 @@ PAIRS += few(
 
 
 @pytest.mark.parametrize(("start", "stop"), PAIRS)
-def test_start_only(start_rounds: StartWorkload, start: str, stop: str) -> None:
+def test_start_only(start_rounds: StartTarget, start: str, stop: str) -> None:
     workload = start_rounds(SAMPLE_TIME_NS)
     workload.go(1_000_000)
     for text in (start, stop):
@@ -60,7 +60,7 @@ def test_start_only(start_rounds: StartWorkload, start: str, stop: str) -> None:
 
 
 @pytest.mark.parametrize(("start", "stop"), PAIRS)
-def test_stop_only(start_rounds: StartWorkload, start: str, stop: str) -> None:
+def test_stop_only(start_rounds: StartTarget, start: str, stop: str) -> None:
     workload = start_rounds(SAMPLE_TIME_NS)
     workload.go(1_000_000)
     for text in (start, stop):
@@ -77,7 +77,7 @@ def test_stop_only(start_rounds: StartWorkload, start: str, stop: str) -> None:
 
 
 @pytest.mark.parametrize(("start", "stop"), PAIRS)
-def test_both(start_rounds: StartWorkload, start: str, stop: str) -> None:
+def test_both(start_rounds: StartTarget, start: str, stop: str) -> None:
     """Every pair of hits is a window."""
     workload = start_rounds(0)
     plan = WindowPlan(

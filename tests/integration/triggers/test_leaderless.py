@@ -13,19 +13,20 @@ from kernel_delay.ovs.upcalls import RecvUpcall
 from kernel_delay.symbols import ProcessImage
 from tests import commands
 from tests.integration.triggers.sessions import HANGS_NS, StartCommand, session, trigger
-from tests.integration.triggers.targets import Workload, compile_workload, wait_until
+from tests.integration.triggers.targets import Target
+from tests.workload import compile_workload, wait_until
 
 ROUNDS = 20
 
 
 @pytest.fixture
-def leaderless(uprobes: None) -> Iterator[Workload]:
-    workload = Workload(compile_workload("leaderless"))
+def leaderless(uprobes: None) -> Iterator[Target]:
+    workload = Target([compile_workload("leaderless")])
     yield workload
     workload.kill()
 
 
-def test_its_program_and_namespaces_are_found(leaderless: Workload) -> None:
+def test_its_program_and_namespaces_are_found(leaderless: Target) -> None:
     exe = find_target(leaderless.pid).exe
     assert exe is not None
     assert exe.endswith("/leaderless")
@@ -34,7 +35,7 @@ def test_its_program_and_namespaces_are_found(leaderless: Workload) -> None:
         assert {found.code.path for found in image.objects} >= {exe}
 
 
-def test_check_finds_its_binary(leaderless: Workload) -> None:
+def test_check_finds_its_binary(leaderless: Target) -> None:
     done = commands.run("check", "--pid", leaderless.pid)
     assert done.returncode == os.EX_OK
     for line in ("binary +yes", "symbols +yes", "USDT probes +yes"):
@@ -45,7 +46,7 @@ def test_check_finds_its_binary(leaderless: Workload) -> None:
     ("start", "stop"),
     [("up:round_work", "ur:round_work"), ("u:main:run_start", "u:main:poll_block")],
 )
-def test_its_code_can_be_triggers(leaderless: Workload, start: str, stop: str) -> None:
+def test_its_code_can_be_triggers(leaderless: Target, start: str, stop: str) -> None:
     plan = WindowPlan(
         sample_time_ns=1,
         count=ROUNDS,
@@ -61,7 +62,7 @@ def test_its_code_can_be_triggers(leaderless: Workload, start: str, stop: str) -
     assert all(sample.window.duration_ns >= 1_000_000 for sample in samples)
 
 
-def test_its_main_loop_is_followed(leaderless: Workload, start_command: StartCommand) -> None:
+def test_its_main_loop_is_followed(leaderless: Target, start_command: StartCommand) -> None:
     command = start_command("bridge-loop", "--pid", leaderless.pid, "--count", ROUNDS)
     command.wait_until_waiting()
     leaderless.go(ROUNDS)
@@ -69,7 +70,7 @@ def test_its_main_loop_is_followed(leaderless: Workload, start_command: StartCom
     assert f"{ROUNDS} passes in " in command.stdout
 
 
-def test_its_upcalls_are_received(leaderless: Workload) -> None:
+def test_its_upcalls_are_received(leaderless: Target) -> None:
     plan = UpcallPlan(packet_bytes=64, key_bytes=64, whole_trip=False)
     upcalls: list[RecvUpcall] = []
 

@@ -23,7 +23,7 @@ from lab.traffic import Traffic
 from tests.emulation import few, is_emulated, scaled
 from tests.integration.probes.hit_counter import counted, hits
 from tests.integration.triggers.sessions import Command, StartCommand
-from tests.integration.triggers.targets import HANGS_S, wait_until
+from tests.workload import HANGS_S, wait_until
 
 MODULE = Path("/sys/module/openvswitch")
 MANUAL = Path(__file__).parents[3] / "docs" / "manual.md"

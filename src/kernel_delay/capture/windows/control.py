@@ -29,10 +29,19 @@ PROGRAM_S = 0.01
 class Windows:
     """The windows in a struct control; each open() begins a new epoch."""
 
-    def __init__(self, control: "ControlPointer", forget: Callable[[int], None]) -> None:
-        """Open windows in `control`; `forget` what ended before a moment, CLOCK_MONOTONIC."""
+    def __init__(
+        self,
+        control: "ControlPointer",
+        forget: Callable[[int], None],
+        on_open: Callable[[int], None] = lambda epoch: None,
+    ) -> None:
+        """Open windows in `control`; `forget` what ended before a moment, CLOCK_MONOTONIC.
+
+        `on_open` is called with the epoch of each window that open() made.
+        """
         self._control = control
         self._forget = forget
+        self._on_open = on_open
 
     @property
     def newest(self) -> int:
@@ -58,6 +67,7 @@ class Windows:
         if not in_time:
             wait_for_programs()
             self._forget(start_ns)
+        self._on_open(self.newest)
         return self.newest
 
     def end(self, epoch: int) -> None:
