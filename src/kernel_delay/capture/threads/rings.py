@@ -4,13 +4,10 @@ The other side is take_record() in bpf/record_ring.h.
 """
 
 import mmap
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 
 from kernel_delay.loader._records import ffi, lib
-
-if TYPE_CHECKING:
-    from kernel_delay.capture.threads.ended_threads import EndedThreads
 
 # In the order of THREAD_RING and so on: what each has records of.
 RINGS = ("thread_record", "syscall_record", "hard_irq_record", "holder_record")
@@ -22,10 +19,23 @@ def places_in(kind: str, memory: mmap.mmap) -> int:
     return 1 << (fitting.bit_length() - 1)
 
 
+class SummedUp(Protocol):
+    """The records that need not be read any more: EndedThreads."""
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+
+    def has(self, ring: int, number: int) -> bool:
+        """Return whether the record of that number in RINGS[ring] is one."""
+
+    def reused(self, ring: int, places: int) -> Iterable[int]:
+        """Return the numbers of records that were made in the places of others."""
+
+
 class Ring:
     """One ring of records."""
 
-    def __init__(self, index: int, memory: mmap.mmap, position: Any, ended: "EndedThreads") -> None:
+    def __init__(self, index: int, memory: mmap.mmap, position: Any, ended: SummedUp) -> None:
         """Read `memory` as records of the struct that RINGS has at `index`.
 
         `position` is the ring's struct ring_position, whose head the programs

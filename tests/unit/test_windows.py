@@ -1,0 +1,87 @@
+"""The memory that windows are opened and ended in."""
+
+import time
+
+import pytest
+
+from kernel_delay.capture.windows import control as module
+from kernel_delay.capture.windows.control import END_LEAD_NS, NEVER_NS, Windows
+from kernel_delay.loader._records import lib
+from tests.unit.windows import new_control, windows_of
+
+
+def test_a_window_has_its_length_and_begins_after_it_is_there() -> None:
+    windows = windows_of(new_control())
+    before_ns = lib.monotonic_ns()
+    epoch = windows.open(1_000_000)
+    start_ns, stop_ns = windows.edges(epoch)
+    assert epoch == windows.newest == 1
+    assert start_ns > before_ns
+    assert stop_ns - start_ns == 1_000_000
+
+
+def test_a_window_without_a_length_waits_for_its_stop() -> None:
+    windows = windows_of(new_control())
+    assert windows.edges(windows.open(None))[1] == NEVER_NS
+
+
+def test_who_asked_is_told_of_each_window() -> None:
+    opened: list[int] = []
+    windows = windows_of(new_control(), opened.append)
+    windows.open(1000)
+    windows.open(None)
+    assert opened == [1, 2]
+
+
+def test_a_window_that_was_there_too_late_is_opened_again_and_the_first_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Late:
+        """The extension, in a process that has no CPU when the first window was published."""
+
+        times = 1
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(lib, name)
+
+        def publish_window(self, *arguments: object) -> None:
+            getattr(lib, "publish_window")(*arguments)  # noqa: B009
+            if self.times:
+                self.times -= 1
+                time.sleep(0.001)
+
+    monkeypatch.setattr(module, "lib", Late())
+    forgotten: list[int] = []
+    windows = Windows(new_control(), forgotten.append)
+    # Another may be late too where the machine is busy.
+    epoch = windows.open(1_000_000)
+    assert epoch >= 2
+    assert forgotten == [windows.edges(epoch)[0]]
+
+
+def test_an_end_only_comes_earlier() -> None:
+    windows = windows_of(new_control())
+    long, short = windows.open(NEVER_NS // 2), windows.open(1)
+    short_stop_ns = windows.edges(short)[1]
+    windows.end(long)
+    windows.end(short)
+    assert windows.edges(long)[1] <= lib.monotonic_ns() + END_LEAD_NS
+    assert windows.edges(short)[1] == short_stop_ns
+
+
+def test_places_are_freed_many_at_once() -> None:
+    control = new_control()
+    windows = windows_of(control)
+    epochs = [windows.open(1) for _ in range(lib.WINDOWS // 4)]
+    windows.free(epochs[-2])
+    assert windows.edges(epochs[0])[1] != NEVER_NS
+    windows.free(epochs[-1])
+    assert control.windows_kept == epochs[-1]
+    assert windows.edges(epochs[0]) == (NEVER_NS, NEVER_NS)
+    assert windows.edges(epochs[-1])[1] != NEVER_NS
+
+
+def test_no_trigger_opens_a_window_any_more() -> None:
+    control = new_control()
+    windows_of(control).open_no_more()
+    assert control.windows_done >= 1 << 63

@@ -1,0 +1,72 @@
+"""Windows without a kernel: in this process's memory, with a waiter that does not wait."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kernel_delay.capture.windows.control import Windows
+from kernel_delay.libbpf import Notices
+from kernel_delay.loader._records import ffi, lib
+from kernel_delay.loader.waiting import Ended, Waiter
+
+if TYPE_CHECKING:
+    from kernel_delay.loader._records import ControlPointer
+
+
+def new_control() -> "ControlPointer":
+    """The memory that the programs would share, all its places free."""
+    control = ffi.new("struct control *")
+    lib.free_windows(control, 0)
+    return control
+
+
+def windows_of(
+    control: "ControlPointer", on_open: Callable[[int], None] = lambda epoch: None
+) -> Windows:
+    """Windows in that memory, of which nothing is ever forgotten."""
+    return Windows(control, lambda moment_ns: None, on_open)
+
+
+class FakeNotices(Notices):
+    """No ring buffer."""
+
+    def __init__(self) -> None:
+        """Listen to nothing."""
+
+
+class FakeWaiter(Waiter):
+    """Says at once what ended each wait: as in its script, and then that the time did.
+
+    A step of the script is an end, or what happens meanwhile, and then there is a notice.
+    """
+
+    def __init__(self, *script: Ended | Callable[[], None]) -> None:
+        """Say these, one a wait."""
+        self._script = list(script)
+        self.waits: list[int | None] = []
+        self._interrupted = False
+
+    def _next(self, moment_ns: int | None) -> Ended | None:
+        self.waits.append(moment_ns)
+        if not self._script:
+            return "interrupt" if self._interrupted else "time"
+        step = self._script.pop(0)
+        if not callable(step):
+            return step
+        step()
+        return None
+
+    def interrupt(self) -> None:
+        """Be interrupted, as by Ctrl-C between two waits."""
+        self._interrupted = True
+
+    def wait_until(self, moment_ns: int) -> Ended:
+        """Say the next end."""
+        return self._next(moment_ns) or "time"
+
+    def wait_for_notice(self, notices: Notices, deadline_ns: int | None) -> Ended | None:
+        """Say the next end, or that there was a notice."""
+        return self._next(deadline_ns)
+
+    @staticmethod
+    def sleep_until(moment_ns: int) -> None:
+        """Don't."""
