@@ -3,8 +3,10 @@
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,6 +86,28 @@ def sleeper() -> Iterator[int]:
     with subprocess.Popen([sys.executable, "-c", program]) as process:
         yield process.pid
         process.kill()
+
+
+def test_it_holds_what_runs_and_nothing_else(project: Path, wheel: Path) -> None:
+    """No C, no header, nothing that only builds, no test, no lab; by rule, not by a list."""
+    source = project / "src"
+    modules = {
+        str(path.relative_to(source))
+        for pattern in ("*.py", "*.pyi")
+        for path in source.rglob(pattern)
+        if not path.name.endswith("_build.py") and path.name != "installed_sources.py"
+    }
+    programs = {str(path.relative_to(source).with_suffix(".o")) for path in source.rglob("*.bpf.c")}
+    extensions = {
+        str(path.relative_to(source).with_suffix(".abi3.so"))
+        for path in source.rglob("_[a-z]*.pyi")
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name for name in archive.namelist() if not name.endswith("/")}
+    apart = {name for name in files if re.match(r"kernel_delay(\.libs|-[\w.+]+\.dist-info)/", name)}
+    assert files - apart == modules | programs | extensions
+    libraries = {name for name in apart if name.startswith("kernel_delay.libs/")}
+    assert all(re.search(r"/lib[\w.-]+\.so[\d.]*$", name) for name in libraries), libraries
 
 
 def test_the_bare_machine_is_bare(bare_machine: list[str]) -> None:
