@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from kernel_delay.capture.hooks import Hook, need_stand_ins
 from kernel_delay.capture.plan import EventPlan, WindowPlan
@@ -26,6 +26,12 @@ from kernel_delay.libbpf import BpfError, BpfObject, Notices, Program, possible_
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import is_loadable, load_object, open_object, refusal
+
+if TYPE_CHECKING:
+    from kernel_delay.loader._records import ControlPointer, OptionsPointer
+
+Counter = Literal["epoch", "missed_events", "missed_hits", "missed_stacks", "missed_syscall_events"]
+"""Those of struct control that user space reads."""
 
 # Sizes of the record rings, powers of two. Two windows' worth is needed, as
 # one is read while the next is open: 5,000 threads with a handful of syscalls
@@ -99,7 +105,7 @@ class Programs:
 
     accounting: bool
     sees_faults: bool
-    control: Any
+    control: "ControlPointer"
     freed_places: mmap.mmap
     large_frames: LargeFrames
     notices: Notices
@@ -242,11 +248,11 @@ class Programs:
         misses = sum(program.recursion_misses() for program in self._trigger_programs())
         return misses + self._counter("missed_hits")
 
-    def _counter(self, name: str) -> int:
+    def _counter(self, name: Counter) -> int:
         """Return a counter of struct control as the programs have it now."""
-        return int(lib.load_counter(ffi.addressof(self.control, name)))
+        return lib.load_counter(ffi.addressof(self.control, name))
 
-    def _options(self) -> Any:
+    def _options(self) -> "OptionsPointer":
         """Return the struct options that the programs will have when they are loaded."""
         initial = self._object.map(".rodata.options").initial_values()
         return ffi.cast("struct options *", initial)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from msgspec import Struct, structs
 
@@ -31,6 +31,7 @@ from kernel_delay.model import (
 
 if TYPE_CHECKING:
     from kernel_delay.capture.syscall_events.events import EventsOfWindow, EventStore, Progress
+    from kernel_delay.loader._records import TriggerHit as RecordOfHit
 
 
 class UpcallCounters(Protocol):
@@ -228,7 +229,7 @@ class Session:
         )
 
 
-def _hit(trigger: TriggerPoints | None, hit: Any) -> TriggerHit | None:
+def _hit(trigger: TriggerPoints | None, hit: "RecordOfHit") -> TriggerHit | None:
     if trigger is None:
         return None
     comm = ffi.string(hit.comm).decode(errors="backslashreplace")
