@@ -30,7 +30,15 @@ from kernel_delay.loader.objects import is_loadable, load_object, open_object, r
 if TYPE_CHECKING:
     from kernel_delay.loader._records import ControlPointer, OptionsPointer
 
-Counter = Literal["epoch", "missed_events", "missed_hits", "missed_stacks", "missed_syscall_events"]
+Counter = Literal[
+    "entries_taken_over",
+    "epoch",
+    "exits_taken_over",
+    "missed_events",
+    "missed_hits",
+    "missed_stacks",
+    "missed_syscall_events",
+]
 """Those of struct control that user space reads."""
 
 # Sizes of the record rings, powers of two. Two windows' worth is needed, as
@@ -57,7 +65,10 @@ STAND_INS = {
 }
 
 # Where stand-ins count what they did.
-TAKEN_OVER = {"on_sys_enter": "entries_taken_over", "on_sys_exit": "exits_taken_over"}
+TAKEN_OVER: dict[str, Counter] = {
+    "on_sys_enter": "entries_taken_over",
+    "on_sys_exit": "exits_taken_over",
+}
 
 # The exit first: without it a fault that was entered would never end.
 FAULT_PROGRAMS = ("on_fault_exit", "on_fault_entry")
