@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from kernel_delay.capture.plan import EventPlan, TriggerPoints, WindowPlan
 from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.surroundings import Observer, with_scheduling
 from kernel_delay.capture.threads.collector import Collector
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
@@ -99,7 +100,8 @@ class Session:
             events, accounting = self._options.events, self._options.accounting
             self._programs = Programs(self._target.pid, self._plan, events, accounting=accounting)
             self._closing.enter_context(self._programs)
-            self._windows = Windows(self._programs.control, self._forget, self._options.on_open)
+            self._observer = Observer(self._target.pid)
+            self._windows = Windows(self._programs.control, self._forget, self._opened)
             self._collector = Collector(self._programs)
             self._waiter.act_at_notices(self._programs.notices, self._make_room)
             self._events = self._store_events(events) if events else None
@@ -149,6 +151,11 @@ class Session:
             yield self._sample(epoch, ended)
             self._windows.free(epoch)
 
+    def _opened(self, epoch: int) -> None:
+        if self._options.accounting:
+            self._observer.open(epoch, self._plan.sample_time_ns)
+        self._options.on_open(epoch)
+
     def _make_room(self) -> None:
         epoch = self._windows.newest
         self._collector.make_room(epoch, *self._windows.edges(epoch))
@@ -167,6 +174,7 @@ class Session:
     def _sample(self, epoch: int, ended: EndedBy) -> Sample:
         start_ns, stop_ns = self._windows.edges(epoch)
         skipped = ended == "trigger" and stop_ns - start_ns < self._plan.shortest_ns
+        surroundings = self._observer.close(epoch, start_ns, stop_ns)
         threads: tuple[Thread, ...] = ()
         taken = None
         upcalls = None
@@ -175,7 +183,9 @@ class Session:
             if self._events:
                 self._events.discard(stop_ns)
         else:
-            threads = self._collector.collect(epoch, start_ns, stop_ns)
+            threads = with_scheduling(
+                self._collector.collect(epoch, start_ns, stop_ns), stop_ns - start_ns
+            )
             if self._events:
                 taken = self._events.take(stop_ns)
         if self._upcalls:
@@ -192,6 +202,7 @@ class Session:
             stacks=taken.stacks if taken else (),
             upcalls=upcalls if not skipped else None,
             lost=self._lost(taken),
+            surroundings=surroundings,
         )
 
     def _lost(self, events: "EventsOfWindow | None") -> Lost:
