@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from kernel_delay.model import Sample
+from kernel_delay.model import CpuTaker, LockWait, Sample, SyscallStats
 from kernel_delay.reporters import json as json_reporter
 from kernel_delay.reporters import summary, text
 from tests.unit.samples import ACCOUNTED, EVERYTHING, bare_sample, timed_thread, window
@@ -51,11 +52,35 @@ def test_who_had_the_cpu_and_the_locks() -> None:
     report = text.render(of_revalidator(ACCOUNTED))
     assert [row.split() for row in section(report, "[CPU TAKEN BY]")[1:]] == [
         ["stress\\x1b", "4321", "90", "79,000,000", "90.805"],
-        ["idle", "0", "12", "8,000,000", "9.195"],
+        ["idle", "0", "12", "5,000,000", "5.747"],
+        ["OTHERS:", "2,000,000", "2.299"],
+        ["UNKNOWN:", "1,000,000", "1.149"],
     ]
     assert [row.split() for row in section(report, "[LOCK WAITS]")[1:]] == [
-        ["revalidator123", "31742", "3", "12,000,000", "0x55a9887c50a0"]
+        ["revalidator123", "31742", "3", "12,000,000", "0x55a9887c50a0"],
+        ["revalidator124", "31743", "40", "5,000,000", "several"],
+        ["OTHERS:", "700,000"],
     ]
+
+
+def test_tables_of_causes_lose_nothing_of_what_they_do_not_show() -> None:
+    """More rows than a table has are summed up in its last."""
+    takers = tuple(CpuTaker(tid, "hog", 1, 1000) for tid in range(1, 31))
+    locks = tuple(LockWait(8 * tid, tid, "owner", 1, 1000) for tid in range(1, 31))
+    crowd = replace(ACCOUNTED.threads[0], cpu_taken_by=takers, lock_waits=locks)
+    report = text.render(bare_sample(crowd, window=WINDOW))
+    assert section(report, "[CPU TAKEN BY]")[-2].split()[:2] == ["OTHERS:", "2,020,000"]
+    assert section(report, "[LOCK WAITS]")[-1].split() == ["OTHERS:", "720,000"]
+
+
+def test_what_is_not_known_of_calls_has_a_column_where_there_is_any() -> None:
+    call = SyscallStats(7, "poll", 1, 9, 9, (), 1, 2, 3, 0, unaccounted_ns=3)
+    thread = replace(ACCOUNTED.threads[0], syscalls=(call,))
+    columns, row = section(
+        text.render(bare_sample(thread, window=WINDOW)), "[SYSCALL TIME ACCOUNTING]"
+    )
+    assert columns.endswith("UNACCOUNTED ns")
+    assert row.split() == ["poll", "7", "1", "2", "3", "0", "3"]
 
 
 def test_percentiles_stand_only_where_asked_for() -> None:
@@ -87,8 +112,6 @@ def test_summary_is_a_line_a_thread_the_most_lost_first() -> None:
 
 
 def test_summary_of_a_skipped_window_is_its_three_lines() -> None:
-    from msgspec.structs import replace
-
     skipped = replace(ACCOUNTED, window=replace(ACCOUNTED.window, skipped=True))
     assert len(summary.render(skipped).splitlines()) == 3
 

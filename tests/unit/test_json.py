@@ -62,7 +62,7 @@ def test_fields_are_those_documented() -> None:
         "tid name exited syscalls long_poll run ready stopped hard_irqs soft_irqs"
         " time preempted_ns cpu_taken_by lock_waits page_faults"
         " sleeps steal_ns own_soft_irq_ns signals migrations scheduling task_times threads"
-        " kernel_worker"
+        " kernel_worker cpu_taken_by_others_ns cpu_taken_by_unknown_ns lock_waits_others_ns"
     )
     assert thread["syscalls"][2] == {
         "number": 7,
@@ -78,6 +78,7 @@ def test_fields_are_those_documented() -> None:
         "abi": None,
         "without_entry": 0,
         "guest_ns": None,
+        "unaccounted_ns": None,
     }
     assert thread["run"] == {
         "count": 6,
@@ -122,10 +123,10 @@ def test_account_reads_back_and_is_valid_by_the_schema() -> None:
         "comm": "stress\x1b",
         "waits": 90,
         "ns": 79_000_000,
-        "pid": 0,
-        "policy": "OTHER",
+        "pid": 4300,
+        "policy": "FIFO",
         "nice": 0,
-        "rt_priority": 0,
+        "rt_priority": 7,
         "kernel_thread": False,
     }
     jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(json.loads(line))

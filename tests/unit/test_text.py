@@ -112,6 +112,7 @@ def test_calls_without_an_entry_have_a_table_and_a_remark() -> None:
         (bare_sample(IDLE, window=window("exit")), "# Process 27090 (ovs-vswitchd) exited:"),
         (bare_sample(), "# No thread began or ended anything"),
         (bare_sample(IDLE, lost=Lost(map_entries=7)), "# WARNING: no room for 7 records"),
+        (bare_sample(IDLE, lost=Lost(missed_events=1)), "# WARNING: 1 kernel event was missed"),
         (bare_sample(IDLE, lost=Lost(missed_events=8)), "# WARNING: 8 kernel events were missed"),
     ],
 )

@@ -132,6 +132,23 @@ def test_cpu_contention_is_whose_task_ran() -> None:
     )
 
 
+def test_a_taker_that_ended_is_known_by_its_process() -> None:
+    gone = CpuTaker(99, "short-lived", 3, 300 * MS, sample().target.pid)
+    finding = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=(gone,))))
+    assert finding.who == "program"
+    assert "a thread of the same process, short-lived (99)" in finding.text
+
+
+def test_takers_that_are_not_known_are_not_named() -> None:
+    unknown = replace(
+        timed_thread(10, "revalidator10", ready=300),
+        cpu_taken_by=(CpuTaker(77, "stress", 1, MS, 77),),
+        cpu_taken_by_others_ns=99 * MS,
+        cpu_taken_by_unknown_ns=200 * MS,
+    )
+    assert "who had it is not known" in found("cpu_contention", sample(unknown)).text
+
+
 def test_a_ticker_that_had_the_cpu_last_is_not_blamed() -> None:
     takers = (CpuTaker(7, "hog", 30, 288 * MS, 7), CpuTaker(8, "ticker", 300, 12 * MS, 8))
     finding = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=takers)))
@@ -164,6 +181,12 @@ def test_real_time_and_nice_are_advice() -> None:
     nice = replace(STARVED, scheduling=Scheduling("OTHER", 19, 0, (0, 1)))
     finding = found("cpu_contention", sample(nice))
     assert finding.advice == "its nice value is 19, stress's 0: renice"
+
+
+def test_no_rule_rests_on_what_is_unaccounted() -> None:
+    poll = replace(call("poll", 1, 400), on_cpu_ns=0, unaccounted_ns=400 * MS)
+    thread = replace(timed_thread(5, "worker51", unaccounted=500), syscalls=(poll,))
+    assert judge(sample(thread)).verdict == ()
 
 
 def test_the_worst_thread_is_named_and_the_others_counted() -> None:
@@ -288,6 +311,13 @@ def test_a_lock_names_its_owner() -> None:
     finding = found("lock", sample(*IDLE, thread))
     assert finding.who == "program"
     assert "revalidator9 (9) held the one at 0xabc0 for 100 % of that" in finding.text
+
+
+def test_several_locks_of_one_owner_have_no_address() -> None:
+    thread = replace(
+        timed_thread(5, "a"), lock_waits=(LockWait(0, 9, "revalidator9", 40, 90 * MS),)
+    )
+    assert "revalidator9 (9) held several of them for" in found("lock", sample(thread)).text
 
 
 def held_by(owner: Thread, ms: int, tid: int = 5) -> Thread:

@@ -20,15 +20,17 @@ State = Literal[
     "unknown", "running", "ready_woken", "ready_preempted", "blocked", "stopped", "absent"
 ]
 Away = Literal[
-    "ready_woken", "ready_preempted", "blocked", "stopped", "guest", "hard_irq", "soft_irq"
+    "ready_woken", "ready_preempted", "blocked", "stopped", "unknown", "guest", "hard_irq",
+    "soft_irq",
 ]  # fmt: skip
 
 AWAY: tuple[Away, ...] = (
-    "ready_woken", "ready_preempted", "blocked", "stopped", "guest", "hard_irq", "soft_irq",
+    "ready_woken", "ready_preempted", "blocked", "stopped", "unknown", "guest", "hard_irq",
+    "soft_irq",
 )  # fmt: skip
 
 # Those that are charged to a call as well.
-OF_CALLS = AWAY[:5]
+OF_CALLS = AWAY[:6]
 
 # Before its first event a thread that runs is most likely in its program.
 USER_MODES: tuple[Mode, ...] = ("user", "unknown")
@@ -38,7 +40,9 @@ KERNEL_MODES: tuple[Mode, ...] = ("syscall", "fault", "worker")
 class Standing(Struct, frozen=True):
     """What a thread does, and since when: 0 is before anything was known.
 
-    `syscall` is the number of the call it is in, None if it is in none.
+    `syscall` is the number of the call it is in, None if it is in none. A
+    thread whose state is unknown has done something else since `state_since_ns`
+    that was not seen.
     """
 
     mode: Mode
@@ -46,6 +50,12 @@ class Standing(Struct, frozen=True):
     state: State
     state_since_ns: int
     syscall: int | None
+
+    def known_until_ns(self) -> int:
+        """Return when what is said of the state was known to begin, or to end if it is unknown."""
+        if self.state == "unknown":
+            return max(self.state_since_ns, self.mode_since_ns)
+        return self.state_since_ns
 
 
 class CountedCalls(Struct, frozen=True):
@@ -76,6 +86,7 @@ class CallTime(Struct, frozen=True):
     blocked_ns: int
     stopped_ns: int
     guest_ns: int
+    unaccounted_ns: int
 
 
 class Account(Struct, frozen=True):
@@ -128,7 +139,7 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: Standing | None
         if last.syscall is not None:
             call_ns[last.syscall] += rest_ns(last.mode_since_ns)
         if last.state in AWAY:
-            off_ns = rest_ns(last.state_since_ns)
+            off_ns = rest_ns(last.known_until_ns())
             away_ns[last.mode, last.state] += off_ns
             if last.syscall is not None:
                 call_away_ns[last.syscall][last.state] += off_ns
@@ -178,6 +189,11 @@ def _time(
         user_ns, kernel_ns = 0, kernel_ns + user_ns
     elif kernel_ns < 0:
         user_ns, kernel_ns = user_ns + kernel_ns, 0
+    # One can also be counted while it is not known what the thread does.
+    if user_ns + kernel_ns < 0:
+        counted_twice_ns = min(total_ns["unknown"], -user_ns - kernel_ns)
+        total_ns["unknown"] -= counted_twice_ns
+        user_ns, kernel_ns = 0, user_ns + kernel_ns + counted_twice_ns
     return ThreadTime(
         user_ns=user_ns,
         kernel_ns=kernel_ns,
@@ -187,7 +203,7 @@ def _time(
         blocked_ns=total_ns["blocked"],
         stopped_ns=total_ns["stopped"],
         absent_ns=absent_ns,
-        unaccounted_ns=missing_ns,
+        unaccounted_ns=missing_ns + total_ns["unknown"],
         guest_ns=total_ns["guest"],
     )
 
@@ -207,11 +223,13 @@ def _running_ns(
 def _call_time(total_ns: int, away_ns: Mapping[Away, int]) -> CallTime:
     ready_ns = away_ns.get("ready_woken", 0) + away_ns.get("ready_preempted", 0)
     blocked_ns, stopped_ns = away_ns.get("blocked", 0), away_ns.get("stopped", 0)
-    guest_ns = away_ns.get("guest", 0)
+    guest_ns, unknown_ns = away_ns.get("guest", 0), away_ns.get("unknown", 0)
+    off_ns = ready_ns + blocked_ns + stopped_ns + guest_ns + unknown_ns
     return CallTime(
-        on_cpu_ns=max(0, total_ns - ready_ns - blocked_ns - stopped_ns - guest_ns),
+        on_cpu_ns=max(0, total_ns - off_ns),
         ready_ns=ready_ns,
         blocked_ns=blocked_ns,
         stopped_ns=stopped_ns,
         guest_ns=guest_ns,
+        unaccounted_ns=unknown_ns,
     )

@@ -73,6 +73,7 @@ static __always_inline void enter_mode(struct thread *thread, struct thread_reco
 {
 	charge_mode(thread, record, moment);
 	thread->mode = mode;
+	thread->ran_ns = 0;
 	/* The clock of another CPU can be some ns behind (kernel/time/timekeeping.c). */
 	if (moment->now_ns > thread->mode_since_ns)
 		thread->mode_since_ns = moment->now_ns;

@@ -15,11 +15,6 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-static __always_inline bool is_target(const struct task_struct *task)
-{
-	return (__u32)task->tgid == options.tgid;
-}
-
 static __always_inline void note_entry(struct thread *thread, struct task_struct *task,
 				       struct pt_regs *regs, long number)
 {
@@ -117,17 +112,19 @@ int BPF_PROG(on_sys_exit_stand_in, struct pt_regs *regs, long value)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	bool leaves = is_target(prev), enters = is_target(next);
-	struct moment moment;
+	__u32 cpu = bpf_get_smp_processor_id();
 
-	if (!leaves && !enters)
-		return 0;
-	/* One moment for both, as reading the clock is what costs most. */
-	take_moment(&moment);
-	if (leaves)
-		leave_cpu(prev, preempt, &moment);
-	if (enters)
-		enter_cpu(next, prev, &moment);
+	if (is_target(prev) || is_target(next) || cpu_is_waited_for(cpu))
+		note_switch(preempt, prev, next, cpu);
+	return 0;
+}
+
+/* Only where there is accounting. */
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(on_sched_migrate_task, struct task_struct *task, int to)
+{
+	if (is_target(task))
+		migrate(task, to);
 	return 0;
 }
 
@@ -355,8 +352,66 @@ int meet_threads(struct bpf_iter__task *ctx)
 		__sync_val_compare_and_swap(&thread->run_since_ns, 0, BEFORE_ALL_WINDOWS);
 	else
 		__sync_val_compare_and_swap(&thread->run_since_ns, BEFORE_ALL_WINDOWS, 0);
-	__sync_val_compare_and_swap(&thread->state, known, state);
+	if (__sync_val_compare_and_swap(&thread->state, known, state) == known &&
+	    state == STATE_READY_WOKEN && !thread->wait_cpu) {
+		thread->ready_since_ns = BEFORE_ALL_WINDOWS;
+		begin_wait_unlocked(thread, task_cpu(task));
+	}
 	return 0;
+}
+
+/*
+ * Notes what lock is waited for by threads that were in futex(2) before the
+ * programs. Optional: an iterator that may sleep takes Linux 5.18.
+ */
+SEC("iter.s/task")
+int note_futex_owners(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	__u32 mode = MODE_UNKNOWN, owner = 0;
+	__u64 lock, number = NO_SYSCALL;
+	struct thread *thread;
+
+	if (!task || !is_target(task))
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	if (!thread || thread->since_ns || thread->state != STATE_BLOCKED)
+		return 0;
+	settle_mode(task, &mode, &number);
+	if (mode != MODE_SYSCALL || !(syscall_flags(number) & SYSCALL_IS_FUTEX))
+		return 0;
+	lock = lock_of(number, (struct pt_regs *)bpf_task_pt_regs(task));
+	if (!lock ||
+	    bpf_copy_from_user_task(&owner, sizeof(owner), (void *)(lock + OWNER_OFFSET), task, 0))
+		return 0;
+	/* The thread may be off to its next call by now. */
+	if (!__sync_val_compare_and_swap(&thread->lock, 0, lock))
+		__sync_val_compare_and_swap(&thread->futex_owner, 0, owner);
+	return 0;
+}
+
+/*
+ * Who has the CPU that @task waits for, unless a switch was missed, or is under
+ * way. The number is read first: if a slice of that number is ended meanwhile,
+ * that one holds.
+ */
+static __always_inline void note_running(struct slice *slice, struct task_struct *task, __u32 cpu)
+{
+	struct rq *rq = kernel_run_queue(task);
+	struct run_queue *run_queue = run_queue_of(cpu);
+	struct task_struct *running;
+	__u64 number, seen;
+
+	if (!rq || !run_queue)
+		return;
+	number = *(volatile __u64 *)&run_queue->slices + 1;
+	seen = *(volatile __u64 *)&run_queue->switches;
+	barrier();
+	running = rq->curr;
+	if (!running || (__u32)rq->cpu != cpu || (seen && seen != rq->nr_switches))
+		return;
+	note_taker(&slice->taker, running);
+	slice->number = number;
 }
 
 /* Tells what each thread that is there stands at: user space accounts for the time since. */
@@ -377,6 +432,9 @@ int tell_standings(struct bpf_iter__task *ctx)
 	standing.kernel_worker = is_kernel_worker(task);
 	bpf_probe_read_kernel_str(standing.comm, sizeof(standing.comm), task->comm);
 	note_standing(&standing.now, thread);
+	if (standing.now.wait_cpu)
+		note_running(&standing.running, task, standing.now.wait_cpu - 1);
+	standing.on_cpu = task->on_cpu;
 	barrier();
 	if (*(volatile __u64 *)&thread->state_changes != standing.now.state_changes)
 		standing.now.state_changes |= 1;

@@ -6,7 +6,7 @@
 #ifndef KERNEL_DELAY_FAULT_H
 #define KERNEL_DELAY_FAULT_H
 
-#include "accounting.h"
+#include "state.h"
 
 static __always_inline void enter_fault(struct task_struct *task)
 {
@@ -17,6 +17,7 @@ static __always_inline void enter_fault(struct task_struct *task)
 	if (!thread || thread->mode == MODE_SYSCALL)
 		return;
 	take_moment(&moment);
+	check_running(thread, task, &moment);
 	record = find_record(thread, task, &moment);
 	/* A thread whose first event this is may turn out to be in a syscall. */
 	if (thread->mode == MODE_SYSCALL)
@@ -34,6 +35,7 @@ static __always_inline void leave_fault(struct task_struct *task)
 	if (!thread || thread->mode != MODE_FAULT)
 		return;
 	take_moment(&moment);
+	check_running(thread, task, &moment);
 	enter_mode(thread, find_record(thread, task, &moment), MODE_USER, &moment);
 }
 

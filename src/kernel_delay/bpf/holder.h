@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Who had what a thread waited for: the CPU, or a lock.
+ * Who had what a thread waited for: the CPU, or a lock. Each wait's time in the
+ * window is charged to a holder, to the sum of several, or to that of unknown
+ * ones, so that all of them make up the time in the state that they explain.
  */
 #ifndef KERNEL_DELAY_HOLDER_H
 #define KERNEL_DELAY_HOLDER_H
 
 #include "accounting.h"
+#include "run_queue.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -29,71 +32,245 @@ static __always_inline __u64 *holders_of(struct thread_record *thread, __u32 tas
 	return &thread->account.holders[task & (HOLDER_LISTS - 1)];
 }
 
-static __always_inline struct holder_record *find_holder_record(struct thread_record *thread,
-								__u64 lock, __u32 task)
+static __always_inline __u64 new_holder_record(struct thread_record *thread, __u64 lock, __u32 task)
 {
-	__u64 number = *holders_of(thread, task);
 	struct holder_record *record;
+	__u64 number;
 
-	for (int i = 0; i < HOLDERS_PER_LIST && number; i++) {
-		record = holder_record_at(number);
-		if (!record)
-			return NULL;
-		if (record->task == task && record->lock == lock)
-			return record;
-		number = record->next;
-	}
-	/* A full list stays as it is: a crowd of holders must not fill the ring. */
-	if (number)
-		return NULL;
+	/* None is no loss: there is a sum for those without a record. */
 	number = take_record(HOLDER_RING, options.holder_records, thread->epoch);
 	if (!number)
-		return NULL;
+		return 0;
 	record = holder_record_at(number);
 	if (!record)
-		return NULL;
+		return 0;
 	__builtin_memset(record, 0, sizeof(*record));
 	record->thread = thread->number;
 	record->next = *holders_of(thread, task);
 	record->lock = lock;
-	record->task = task;
+	record->taker.task = task;
 	record->number = number;
 	*holders_of(thread, task) = number;
-	return record;
-}
-
-/* @length_ns of the thread's wait for a CPU ends as @holder leaves that one to it. */
-static __always_inline void charge_cpu_holder(struct thread_record *thread,
-					      struct task_struct *holder, __u64 length_ns)
-{
-	struct holder_record *record = find_holder_record(thread, 0, holder->pid);
-
-	if (!record) {
-		thread->account.other_holders_ns += length_ns;
-		return;
-	}
-	if (!record->waits && holder->pid) {
-		record->tid = thread_id(holder);
-		bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), holder->comm);
-	}
-	record->waits++;
-	record->total_ns += length_ns;
-}
-
-static __always_inline void charge_lock_holder(struct thread_record *record,
-					       const struct thread *thread, __u64 length_ns)
-{
-	struct holder_record *holder =
-		find_holder_record(record, thread->lock, thread->lock_holder);
-
-	if (!holder)
-		return;
-	holder->waits++;
-	holder->total_ns += length_ns;
+	return number;
 }
 
 /*
- * Is the futex call a wait for a lock, and who holds it? glibc's mutexes wait
+ * The number of a holder's record, 0 if there is no room. A full list keeps its
+ * records: a crowd of holders must not fill the ring. Of an owner of many locks
+ * one more sums up the rest. Not static, so that it is verified once, by itself.
+ */
+__noinline __u64 find_holder(struct thread_record *thread, __u64 lock, __u32 task)
+{
+	struct holder_record *record;
+	__u64 number, several = 0;
+	__u32 found;
+
+	if (!thread)
+		return 0;
+	number = *holders_of(thread, task);
+	for (found = 0; found < HOLDERS_SEARCHED && number; found++) {
+		record = holder_record_at(number);
+		if (!record)
+			return 0;
+		if (record->taker.task == task && record->lock == lock)
+			return number;
+		if (record->taker.task == task && record->lock == SEVERAL_LOCKS)
+			several = number;
+		number = record->next;
+	}
+	if (found < HOLDERS_PER_LIST)
+		return new_holder_record(thread, lock, task);
+	if (!lock || several || found == HOLDERS_SEARCHED)
+		return lock ? several : 0;
+	return new_holder_record(thread, SEVERAL_LOCKS, task);
+}
+
+static __always_inline struct holder_record *find_holder_record(struct thread_record *thread,
+								__u64 lock, __u32 task)
+{
+	__u64 number = find_holder(thread, lock, task);
+
+	return number ? holder_record_at(number) : NULL;
+}
+
+/* Charges a part of the wait that began at @wait_ns. */
+static __always_inline void charge_holder(struct holder_record *record, __u64 wait_ns,
+					  __u64 length_ns)
+{
+	if (record->wait_ns != wait_ns)
+		record->waits++;
+	record->wait_ns = wait_ns;
+	record->total_ns += length_ns;
+}
+
+/* A thread's way through the slices of a CPU that it waited for. */
+struct slice_walk {
+	__u64 record; /* number of its thread_record */
+	__u64 wait_ns; /* when the wait began */
+	__u64 charged_ns; /* up to when it is charged */
+	__u64 start_ns; /* of the window */
+	__u64 stop_ns; /* of the window, or when the wait ends, if that is before */
+	__u64 number; /* of the next slice */
+	__u32 cpu;
+	__u32 known; /* 0: it is not known where the next slice began */
+};
+
+/* How much of what begins at walk->charged_ns and ends at @end_ns is in the window. */
+static __always_inline __u64 walk_to(struct slice_walk *walk, __u64 end_ns)
+{
+	__u64 from_ns = walk->charged_ns > walk->start_ns ? walk->charged_ns : walk->start_ns;
+
+	if (end_ns > walk->stop_ns)
+		end_ns = walk->stop_ns;
+	if (end_ns > walk->charged_ns)
+		walk->charged_ns = end_ns;
+	return from_ns < end_ns ? end_ns - from_ns : 0;
+}
+
+/* Charges the next slice. Not static, so that it is verified once, by itself. */
+__noinline int charge_next_slice(struct slice_walk *walk)
+{
+	struct thread_record *record;
+	struct holder_record *holder;
+	struct slice *slice;
+	__u64 length_ns;
+	bool known;
+
+	if (!walk)
+		return 1;
+	record = thread_record_at(walk->record);
+	slice = slice_at(walk->cpu, walk->number);
+	if (!slice || !record)
+		return 1;
+	length_ns = walk_to(walk, slice->end_ns);
+	known = walk->known && slice->known;
+	walk->known = true;
+	walk->number++;
+	if (!length_ns)
+		return 0;
+	if (!known) {
+		record->account.unknown_takers_ns += length_ns;
+		return 0;
+	}
+	holder = find_holder_record(record, 0, slice->taker.task);
+	if (!holder) {
+		record->account.other_takers_ns += length_ns;
+		return 0;
+	}
+	if (!holder->waits)
+		holder->taker = slice->taker;
+	charge_holder(holder, walk->wait_ns, length_ns);
+	return 0;
+}
+
+static long charge_slice(__u32 unused, struct slice_walk *walk)
+{
+	charge_next_slice(walk);
+	return 0;
+}
+
+/*
+ * Slices that are walked at most, some 10 us under the run queue's lock, and
+ * where there is no bpf_loop(), before Linux 5.17.
+ */
+#define SLICES_WALKED 512
+#define SLICES_WITHOUT_LOOP 64
+
+/* Charges the slices that have ended; of those that are gone it is not known whose they were. */
+static __always_inline void charge_slices(struct slice_walk *walk, __u64 newest)
+{
+	bool loops = bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_loop);
+	__u64 most = loops ? SLICES_WALKED : SLICES_WITHOUT_LOOP;
+	__u64 count = newest + 1 - walk->number;
+
+	if (most > options.slices)
+		most = options.slices;
+	if (count > most) {
+		walk->number = newest + 1 - most;
+		walk->known = false;
+		count = most;
+	}
+	if (loops) {
+		bpf_loop(count, charge_slice, walk, 0);
+		return;
+	}
+	for (__u32 i = 0; i < SLICES_WITHOUT_LOOP && i < count; i++)
+		charge_next_slice(walk);
+}
+
+/* Charges the end of a wait to @task. */
+static __always_inline void charge_task(struct thread_record *record, struct task_struct *task,
+					__u64 wait_ns, __u64 length_ns)
+{
+	struct holder_record *holder = find_holder_record(record, 0, BPF_CORE_READ(task, pid));
+
+	if (!holder) {
+		record->account.other_takers_ns += length_ns;
+		return;
+	}
+	if (!holder->waits)
+		note_taker(&holder->taker, task);
+	charge_holder(holder, wait_ns, length_ns);
+}
+
+/* Charges the slices that ended in @thread's wait for @cpu. Returns up to when that is. */
+static __noinline __u64 charge_ended_slices(struct thread_record *record,
+					    const struct thread *thread, __u32 cpu, __u64 newest,
+					    const struct moment *moment)
+{
+	struct slice_walk walk = {
+		.record = record->number,
+		.wait_ns = thread->ready_since_ns,
+		.charged_ns = thread->since_ns,
+		.start_ns = moment->start_ns,
+		.stop_ns = moment->now_ns < moment->stop_ns ? moment->now_ns : moment->stop_ns,
+		.number = thread->first_slice,
+		.cpu = cpu,
+		.known = true,
+	};
+
+	charge_slices(&walk, newest);
+	return walk.charged_ns;
+}
+
+/*
+ * Charges what is not charged yet of @thread's wait for @cpu, which ends now or
+ * goes on elsewhere. @task has had the CPU since the newest slice ended, if that
+ * is @known.
+ */
+static __always_inline void charge_wait(struct thread_record *record, const struct thread *thread,
+					__u32 cpu, struct run_queue *run_queue,
+					struct task_struct *task, bool known,
+					const struct moment *moment)
+{
+	__u64 since_ns = thread->since_ns, length_ns;
+	bool waits_here = run_queue && thread->wait_cpu == cpu + 1;
+
+	if (waits_here && run_queue->slices >= thread->first_slice)
+		since_ns = charge_ended_slices(record, thread, cpu, run_queue->slices, moment);
+	length_ns = clip(moment, since_ns);
+	if (!length_ns)
+		return;
+	if (waits_here && known && task)
+		charge_task(record, task, thread->ready_since_ns, length_ns);
+	else
+		record->account.unknown_takers_ns += length_ns;
+}
+
+static __always_inline void charge_futex_owner(struct thread_record *record,
+					       const struct thread *thread, __u64 length_ns)
+{
+	struct holder_record *holder =
+		find_holder_record(record, thread->lock, thread->futex_owner);
+
+	if (holder)
+		charge_holder(holder, thread->since_ns ?: 1, length_ns);
+	else
+		record->account.other_owners_ns += length_ns;
+}
+
+/*
+ * Is the futex call a wait for a lock, and who owns it? glibc's mutexes wait
  * by FUTEX_WAIT while the futex is 2, locked and waited for, and have the
  * owner's thread id 8 bytes after it, 32-bit ones too (nptl/lowlevellock.c and
  * sysdeps/nptl/bits/struct_mutex.h, glibc 2.26 to 2.42). Whatever else looks
@@ -104,11 +281,11 @@ static __always_inline void charge_lock_holder(struct thread_record *record,
 #define LOCKED_AND_WAITED_FOR 2
 #define OWNER_OFFSET 8
 
-static __always_inline void note_lock(struct thread *thread, __u64 syscall, struct pt_regs *regs)
+/* The address of the lock that the futex call is to wait for, 0 if it is none. */
+static __always_inline __u64 lock_of(__u64 syscall, struct pt_regs *regs)
 {
 	struct pt_regs___syscall *call = (struct pt_regs___syscall *)regs;
 	__u64 lock, operation, value;
-	__u32 owner = 0;
 
 #if defined(__TARGET_ARCH_x86)
 	if (syscall & COMPAT_SYSCALL) {
@@ -125,9 +302,19 @@ static __always_inline void note_lock(struct thread *thread, __u64 syscall, stru
 	value = BPF_CORE_READ(call, regs[2]);
 #endif
 	if ((operation & FUTEX_CMD_MASK) == FUTEX_WAIT && (__u32)value == LOCKED_AND_WAITED_FOR)
+		return lock;
+	return 0;
+}
+
+static __always_inline void note_lock(struct thread *thread, __u64 syscall, struct pt_regs *regs)
+{
+	__u64 lock = lock_of(syscall, regs);
+	__u32 owner = 0;
+
+	if (lock)
 		bpf_probe_read_user(&owner, sizeof(owner), (void *)(lock + OWNER_OFFSET));
 	thread->lock = lock;
-	thread->lock_holder = owner;
+	thread->futex_owner = owner;
 }
 
 #endif

@@ -56,10 +56,26 @@ struct thread_info {
 #elif defined(__TARGET_ARCH_arm64)
 	unsigned long flags;
 #endif
+	unsigned int cpu;
 };
 
 struct seccomp {
 	int mode;
+};
+
+/* kernel/sched/sched.h; all of it, or none, is there as CONFIG_FAIR_GROUP_SCHED is. */
+struct rq {
+	struct task_struct *curr;
+	__u64 nr_switches;
+	int cpu;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
 };
 
 struct task_struct {
@@ -68,8 +84,13 @@ struct task_struct {
 	unsigned int flags;
 	unsigned int ptrace;
 	unsigned int on_cpu; /* int in 6.18, u8 in 7.2: libbpf fits only an unsigned load */
+	int static_prio;
+	struct sched_entity se;
+	unsigned int rt_priority;
+	unsigned int policy;
 	int pid;
 	int tgid;
+	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct mm_struct *mm;
 	struct seccomp seccomp;
@@ -80,6 +101,11 @@ struct task_struct {
 /* With PREEMPT_RT alone (include/linux/sched.h, 5.14 to 6.18). */
 struct task_struct___rt {
 	int softirq_disable_cnt;
+};
+
+/* Before 5.16 it was not in thread_info on x86 (commit bcf9033e5449). */
+struct task_struct___own_cpu {
+	unsigned int cpu;
 };
 
 struct irqaction {

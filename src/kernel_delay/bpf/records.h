@@ -42,9 +42,16 @@
 /* How far a thread's list of interrupt handlers is searched. */
 #define HARD_IRQS_PER_THREAD 32
 
-/* A thread's holders are in so many lists, each searched so far. */
-#define HOLDER_LISTS 8
-#define HOLDERS_PER_LIST 8
+/*
+ * A thread's holders are in so many lists. A full one takes only sums of an
+ * owner's other locks, and is searched as far as both together go.
+ */
+#define HOLDER_LISTS 16
+#define HOLDERS_PER_LIST 12
+#define HOLDERS_SEARCHED 16
+
+/* holder_record.lock of several locks of one owner. */
+#define SEVERAL_LOCKS 1
 
 /* Bucket B counts lengths from 2^B ns on; the last, all from 2.1 s on. */
 #define HISTOGRAM_BUCKETS 32
@@ -118,6 +125,8 @@ struct options {
 	__u32 hard_irq_records;
 	__u32 holder_records;
 	__u32 freed_places; /* size of each ring's part of that map, a power of two */
+	__u32 slices; /* kept of each CPU, a power of two */
+	__u32 cpus; /* numbers that they may have */
 	__u32 trigger_options; /* enum trigger_option */
 	__u32 accounting; /* 1: account for all of a window; 0: the tables alone */
 	__u64 window_ns; /* length of a window that a trigger opens and none closes */
@@ -214,8 +223,47 @@ struct standing {
 	__u64 mode_since_ns;
 	__u64 state_since_ns;
 	__u64 state_changes; /* twice the number of them; odd while one is being made */
+	__u64 ready_since_ns; /* when it began to wait for a CPU; tells one wait from another */
+	__u64 first_slice; /* since @state_since_ns, of the CPU it waits for */
+	__u64 lock; /* that it waits for in futex(2), while @futex_owner is not 0 */
+	__u32 futex_owner;
+	__u32 wait_cpu; /* the CPU that it waits for, and 1; 0: not known, or none */
 	__u32 mode; /* enum thread_mode */
 	__u32 state; /* enum thread_state */
+};
+
+/* A task that has a CPU. */
+struct cpu_taker {
+	__u32 task; /* in the initial PID namespace; 0 is idle */
+	__u32 tid; /* in the tool's; 0 for idle, and for one that is not in there */
+	__u32 process; /* its process, in the tool's */
+	__u32 policy; /* SCHED_OTHER and so on, include/uapi/linux/sched.h */
+	__u32 rt_priority; /* 1 to 99 with SCHED_FIFO and SCHED_RR */
+	__s16 nice;
+	__u16 kernel_thread;
+	char comm[COMM_LENGTH];
+};
+
+/*
+ * @taker had the CPU until @end_ns: since the slice before ended, or since the
+ * wait began for which it is the first. Those of a CPU follow each other without
+ * a gap while a thread of the target waits for it; at other times there are none.
+ */
+struct slice {
+	__u64 number; /* from 1 on; at @number modulo options.slices of the CPU's */
+	__u64 end_ns;
+	struct cpu_taker taker;
+	__u32 known; /* 0: a switch was missed since the slice before, so the time is several's */
+	__u32 unused;
+};
+
+/* Of one CPU, as far as threads of the target wait for it; a cache line. */
+struct run_queue {
+	__u64 slices; /* number of the newest */
+	__u64 switches; /* the kernel's count when it was last looked at, 0: not yet */
+	__u32 waiting; /* threads, but for those in @moved; written under the run queue's lock */
+	__u32 moved; /* that came from, or went off while on, another CPU; without that lock */
+	__u64 unused[5];
 };
 
 /* What an iterator tells of each thread that is there. */
@@ -223,8 +271,11 @@ struct thread_standing {
 	__u64 identity;
 	__u32 tid;
 	char comm[COMM_LENGTH];
-	__u32 kernel_worker; /* as in struct thread_record */
+	__u16 kernel_worker; /* as in struct thread_record */
+	__u16 on_cpu;
 	struct standing now;
+	struct slice
+		running; /* of now.wait_cpu, if that is not 0: not ended, and the next number */
 };
 
 /*
@@ -243,7 +294,9 @@ struct account {
 	__u64 hard_irq_ns[MODE_SLOTS];
 	__u64 soft_irq_ns[MODE_SLOTS]; /* without hard ones within */
 	__u64 faults; /* page faults of the thread's program */
-	__u64 other_holders_ns; /* of those for which there was no record */
+	__u64 other_takers_ns; /* of CPU takers for which there was no record */
+	__u64 unknown_takers_ns; /* of waits, or parts, whose slices are gone or do not fit */
+	__u64 other_owners_ns; /* of futex owners for which there was no record */
 	__u64 holders[HOLDER_LISTS]; /* numbers of the newest holder_record, 0: none */
 	struct histogram run;
 	struct histogram ready;
@@ -376,11 +429,10 @@ struct holder_record {
 	__u64 number; /* in its ring; written last, when the rest is valid */
 	__u64 thread; /* thread_record.number */
 	__u64 next; /* number of the next record in the list, 0: none */
-	__u64 lock; /* its address in the process, 0 for a CPU */
-	__u32 task; /* that had it: in the initial PID namespace; for a lock, in the target's */
-	__u32 tid; /* in the tool's; 0 for idle, and for one that is not in there */
-	char comm[COMM_LENGTH]; /* of a CPU's */
+	__u64 lock; /* its address in the process, or SEVERAL_LOCKS; 0 for a CPU */
+	struct cpu_taker taker; /* of a lock only the task: its owner, in the target's namespace */
 	__u64 waits;
+	__u64 wait_ns; /* when the newest of them began */
 	__u64 total_ns;
 };
 

@@ -7,7 +7,7 @@
 #define KERNEL_DELAY_SCHEDULING_H
 
 #include "holder.h"
-#include "soft_irq.h"
+#include "state.h"
 #include "syscall.h"
 
 static __always_inline bool is_ready(enum thread_state state)
@@ -15,67 +15,28 @@ static __always_inline bool is_ready(enum thread_state state)
 	return state == STATE_READY_WOKEN || state == STATE_READY_PREEMPTED;
 }
 
-/*
- * @expected is whether an event fits the one before it. If not, the program
- * was not run on one in between, and what that one began has no known start.
- */
-static __always_inline void check_order(const struct thread *thread, bool expected)
-{
-	if (!expected && thread->state != STATE_UNKNOWN)
-		count_up(&control.missed_events);
-}
-
-/* Charges the time in a state off the CPU, which is the syscall's too. Returns how much. */
+/* Charges the time in a state off the CPU. Returns how much. */
 static __always_inline __u64 charge_state(struct thread *thread, struct thread_record *record,
 					  const struct moment *moment)
 {
-	__u32 state = thread->state & (STATE_SLOTS - 1);
-	struct syscall_record *syscall;
+	__u32 state = thread->state;
 	__u64 length_ns;
 
-	if (!options.accounting || !record || state == STATE_RUNNING)
-		return 0;
-	length_ns = clip(moment, thread->since_ns);
-	if (!length_ns)
+	if (state == STATE_RUNNING)
 		return 0;
 	if (state == STATE_ABSENT) {
-		record->account.absent_ns += length_ns;
+		if (options.accounting && record)
+			record->account.absent_ns += clip(moment, thread->since_ns);
 		return 0;
 	}
-	record->account.state_ns[thread->mode & (MODE_SLOTS - 1)][state] += length_ns;
-	take_off_cpu_from_soft_irq(thread, moment, length_ns);
-	if (thread->mode != MODE_SYSCALL || thread->syscall == NO_SYSCALL)
-		return length_ns;
-	syscall = find_syscall_record(thread, thread->syscall);
-	if (syscall)
-		syscall->state_ns[state] += length_ns;
-	if (state == STATE_BLOCKED && thread->lock_holder &&
-	    syscall_flags(thread->syscall) & SYSCALL_IS_FUTEX)
-		charge_lock_holder(record, thread, length_ns);
+	if (!options.accounting || !record)
+		return 0;
+	length_ns = clip(moment, thread->since_ns);
+	charge_length(thread, record, state, moment, length_ns);
+	if (length_ns && state == STATE_BLOCKED && thread->mode == MODE_SYSCALL &&
+	    thread->futex_owner && syscall_flags(thread->syscall) & SYSCALL_IS_FUTEX)
+		charge_futex_owner(record, thread, length_ns);
 	return length_ns;
-}
-
-/*
- * From its charge on until it is made, a change of state is told to be under
- * way: what is read then of the charges and of the state does not fit together.
- */
-static __always_inline void begin_change(struct thread *thread)
-{
-	thread->state_changes++;
-	barrier();
-}
-
-static __always_inline void end_change(struct thread *thread)
-{
-	barrier();
-	thread->state_changes++;
-}
-
-static __always_inline void enter_state(struct thread *thread, enum thread_state state,
-					const struct moment *moment)
-{
-	thread->state = state;
-	thread->since_ns = moment->now_ns;
 }
 
 /* @thread leaves its CPU for the last time, still in whatever it does. */
@@ -91,81 +52,130 @@ static __always_inline void end_thread(struct thread *thread, struct thread_reco
 	__sync_lock_test_and_set(&record->account.gone_ns, moment->now_ns);
 }
 
-/*
- * @task leaves its CPU. One that is preempted, or that was about to sleep when
- * a signal came (__state is TASK_RUNNING again), can go on: it is ready.
- * kernel/sched/core.c:__schedule(), 5.14 to 6.18.
- */
-static __always_inline void leave_cpu(struct task_struct *task, bool preempt,
-				      const struct moment *moment)
+/* What @prev does from now on; kernel/sched/core.c:__schedule(), 5.14 to 6.18. */
+static __always_inline enum thread_state state_after(struct task_struct *prev, bool preempt)
 {
-	struct thread *thread = find_thread(task);
-	unsigned int task_state = task->__state;
+	unsigned int task_state = prev->__state;
+
+	/* One that was about to sleep when a signal came is TASK_RUNNING again. */
+	if (preempt || task_state == TASK_RUNNING)
+		return STATE_READY_PREEMPTED;
+	if (task_state & (__TASK_STOPPED | __TASK_TRACED))
+		return STATE_STOPPED;
+	if (task_state & TASK_DEAD)
+		return STATE_ABSENT;
+	return STATE_BLOCKED;
+}
+
+/* @prev leaves @cpu. */
+static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, bool preempt,
+				       const struct moment *moment)
+{
+	struct thread *thread = find_thread(prev);
+	enum thread_state state = state_after(prev, preempt);
 	struct thread_record *record;
-	enum thread_state state;
 
 	if (!thread)
 		return;
-	if (preempt || task_state == TASK_RUNNING)
-		state = STATE_READY_PREEMPTED;
-	else if (task_state & (__TASK_STOPPED | __TASK_TRACED))
-		state = STATE_STOPPED;
-	else if (task_state & TASK_DEAD)
-		state = STATE_ABSENT;
-	else
-		state = STATE_BLOCKED;
-
-	record = find_record(thread, task, moment);
-	check_order(thread, thread->run_since_ns);
+	record = find_record(thread, prev, moment);
+	check_order(thread, thread->state == STATE_RUNNING);
 	if (record && is_within(moment, thread->run_since_ns)) {
 		count_interval(&record->run, moment, thread->run_since_ns);
 		count_length(&record->account.run, moment, thread->run_since_ns);
 	}
 	thread->run_since_ns = 0;
 	begin_change(thread);
+	if (thread->state == STATE_RUNNING) {
+		note_run(thread, moment);
+	} else {
+		charge_unknown(thread, record, moment);
+		end_wait(thread, cpu);
+	}
 	if (state == STATE_ABSENT)
 		end_thread(thread, record, moment);
 	enter_state(thread, state, moment);
+	if (state == STATE_READY_PREEMPTED) {
+		thread->ready_since_ns = moment->now_ns;
+		begin_wait(thread, prev, cpu);
+	}
 	end_change(thread);
 }
 
-/* @task gets on the CPU that @before leaves. */
-static __always_inline void enter_cpu(struct task_struct *task, struct task_struct *before,
+/*
+ * @next gets on @cpu, which @prev leaves, and was seen to get on if that is @known. Returns whether
+ * its wait began before the window: then user space, which accounts for the end of the window
+ * before, needs the slices up to now.
+ */
+static __always_inline bool switch_in(struct task_struct *next, struct task_struct *prev, __u32 cpu,
+				      struct run_queue *run_queue, bool known,
 				      const struct moment *moment)
 {
-	struct thread *thread = find_thread(task);
+	struct thread *thread = find_thread(next);
 	struct thread_record *record;
-	__u64 waited_ns;
+	bool across;
 
 	if (!thread)
-		return;
-	record = find_record(thread, task, moment);
+		return false;
+	record = find_record(thread, next, moment);
 	check_order(thread, is_ready(thread->state));
 	begin_change(thread);
-	waited_ns = charge_state(thread, record, moment);
-	if (record && is_ready(thread->state)) {
-		if (is_within(moment, thread->since_ns)) {
-			count_interval(&record->ready, moment, thread->since_ns);
-			count_length(&record->account.ready, moment, thread->since_ns);
+	if (is_ready(thread->state)) {
+		if (record && is_within(moment, thread->ready_since_ns)) {
+			count_interval(&record->ready, moment, thread->ready_since_ns);
+			count_length(&record->account.ready, moment, thread->ready_since_ns);
 		}
-		if (waited_ns)
-			charge_cpu_holder(record, before, waited_ns);
+		if (charge_state(thread, record, moment))
+			charge_wait(record, thread, cpu, run_queue, prev, known, moment);
+	} else {
+		charge_unknown(thread, record, moment);
 	}
+	across = thread->wait_cpu && thread->since_ns < moment->start_ns;
+	end_wait(thread, cpu);
 	thread->run_since_ns = moment->now_ns;
 	enter_state(thread, STATE_RUNNING, moment);
 	end_change(thread);
+	return across;
 }
 
-/* @task can run again, if it does not run already: it may be woken before it slept. */
+/* Apart, so that what is called for every switch of the machine is short. */
+static __noinline int note_switch(bool preempt, struct task_struct *prev, struct task_struct *next,
+				  __u32 cpu)
+{
+	struct run_queue *run_queue = run_queue_of(cpu);
+	bool waited_for = run_queue && is_waited_for(run_queue), known = true, across = false;
+	struct moment moment;
+
+	/* One moment for both, as reading the clock is what costs most. */
+	take_moment(&moment);
+	if (waited_for)
+		known = note_switches(run_queue, next, 1);
+	if (is_target(next))
+		across = switch_in(next, prev, cpu, run_queue, known, &moment);
+	if (waited_for && !known)
+		count_up(&control.missed_events);
+	if (options.accounting && run_queue && (across || is_waited_for(run_queue)))
+		end_slice(run_queue, cpu, prev, known, moment.now_ns);
+	if (is_target(prev))
+		switch_out(prev, cpu, preempt, &moment);
+	return 0;
+}
+
+/*
+ * @task can run again, if it does not run already: it may be woken before it
+ * slept. One on a CPU of which it is told otherwise is back without having
+ * been seen, and here its run queue may not be locked.
+ */
 static __always_inline void wake(struct task_struct *task)
 {
 	struct thread *thread = find_thread(task);
 	struct thread_record *record;
 	struct moment moment;
+	__u32 cpu;
 
-	if (!thread || thread->state == STATE_RUNNING || is_ready(thread->state))
+	if (!thread || thread->state == STATE_RUNNING || is_ready(thread->state) || task->on_cpu)
 		return;
 	take_moment(&moment);
+	cpu = task_cpu(task);
 	record = find_record(thread, task, &moment);
 	begin_change(thread);
 	if (record && thread->state == STATE_STOPPED && is_within(&moment, thread->since_ns))
@@ -174,6 +184,46 @@ static __always_inline void wake(struct task_struct *task)
 	if (thread->state == STATE_ABSENT) /* new: it is in clone(2) from now on */
 		thread->mode_since_ns = moment.now_ns;
 	enter_state(thread, STATE_READY_WOKEN, &moment);
+	thread->ready_since_ns = moment.now_ns;
+	end_wait(thread, cpu);
+	begin_wait(thread, task, cpu);
+	end_change(thread);
+}
+
+/*
+ * @task is moved to another CPU, under the lock of the run queue that it is
+ * taken from. If it waits, what it waited for there is charged.
+ */
+static __always_inline void migrate(struct task_struct *task, __u32 to)
+{
+	struct thread *thread = find_thread(task);
+	struct task_struct *running;
+	struct rq *rq;
+	struct run_queue *run_queue;
+	struct thread_record *record;
+	struct moment moment;
+	__u32 from;
+	bool known;
+
+	if (!thread || !is_ready(thread->state))
+		return;
+	from = task_cpu(task);
+	run_queue = run_queue_of(from);
+	if (from == to || !run_queue)
+		return;
+	take_moment(&moment);
+	record = find_record(thread, task, &moment);
+	rq = kernel_run_queue(task);
+	running = rq ? rq->curr : NULL;
+	known = note_switches(run_queue, task, 0);
+	begin_change(thread);
+	if (charge_state(thread, record, &moment))
+		charge_wait(record, thread, from, run_queue, running, known, &moment);
+	if (running)
+		end_slice(run_queue, from, running, known, moment.now_ns);
+	thread->since_ns = moment.now_ns;
+	end_wait(thread, from);
+	begin_wait_unlocked(thread, to);
 	end_change(thread);
 }
 

@@ -8,23 +8,26 @@
 #include "kernel.h"
 
 /*
- * The id of @task in the PID namespace at @level: of the numbers of a struct
+ * The id of @task in the PID namespace at @level, above 0: of the numbers of a struct
  * pid, one a level of nesting, the one at that level. 0 if it is not there.
  */
-static __always_inline __u32 task_id(struct task_struct *task, __u32 level)
+static __always_inline __u32 inner_task_id(struct task_struct *task, __u32 level)
 {
 	struct upid upid = {};
 	struct pid *pid;
 	void *numbers;
 
-	if (!level)
-		return task->pid;
 	pid = BPF_CORE_READ(task, thread_pid);
 	if (BPF_CORE_READ(pid, level) < level)
 		return 0;
 	numbers = (void *)pid + bpf_core_field_offset(struct pid, numbers);
 	bpf_probe_read_kernel(&upid, sizeof(upid), numbers + level * sizeof(upid));
 	return upid.nr;
+}
+
+static __always_inline __u32 task_id(struct task_struct *task, __u32 level)
+{
+	return level ? inner_task_id(task, level) : (__u32)task->pid;
 }
 
 #endif

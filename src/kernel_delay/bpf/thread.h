@@ -38,12 +38,17 @@ struct thread {
 	__u64 record; /* number of its thread_record, 0 if there was no room */
 	__u32 state; /* enum thread_state */
 	__u32 mode; /* enum thread_mode */
-	__u64 since_ns; /* when @state began, 0 if not known */
+	__u64 since_ns; /* when @state began, or what is charged of it ends; 0 if not known */
 	__u64 state_changes; /* see struct standing */
 	__u64 mode_since_ns; /* when @mode began, 0 if not known */
+	__u64 ran_ns; /* on a CPU in @mode and in the window of @ran_epoch, until it last left it */
+	__u64 ran_epoch;
 	__u64 run_since_ns; /* when it got on the CPU; 0 if it is on none, or not known */
+	__u64 ready_since_ns; /* when it began to wait for a CPU, wherever it waited since */
+	__u64 first_slice; /* since @since_ns, of the CPU it waits for */
+	__u32 wait_cpu; /* that it waits for, and 1; 0: it waits for none, or that is not known */
 	__u32 tid;
-	__u32 lock_holder; /* of @lock, while the syscall is a futex; 0: no lock is waited for */
+	__u32 futex_owner; /* of @lock, while the syscall is futex; 0: no lock is waited for */
 	__u64 lock; /* its address */
 	__u64 syscall; /* that it is in, or NO_SYSCALL */
 	__u64 syscall_since_ns;
@@ -70,6 +75,11 @@ struct {
 	__type(key, __u32);
 	__type(value, struct thread_record);
 } thread_records SEC(".maps");
+
+static __always_inline bool is_target(const struct task_struct *task)
+{
+	return (__u32)task->tgid == options.tgid;
+}
 
 /* The id of @task in the PID namespace that the tool is in, 0 if it is not there. */
 static __always_inline __u32 thread_id(struct task_struct *task)
@@ -156,6 +166,11 @@ static __always_inline void note_standing(struct standing *standing, const struc
 	standing->syscall = thread->syscall;
 	standing->mode_since_ns = thread->mode_since_ns;
 	standing->state_since_ns = thread->since_ns;
+	standing->ready_since_ns = thread->ready_since_ns;
+	standing->first_slice = thread->first_slice;
+	standing->wait_cpu = thread->wait_cpu;
+	standing->lock = thread->lock;
+	standing->futex_owner = thread->futex_owner;
 	standing->mode = thread->mode;
 	standing->state = thread->state;
 }
@@ -202,12 +217,17 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 	return record;
 }
 
+static __always_inline struct thread_record *thread_record_at(__u64 number)
+{
+	__u32 place = number & (options.thread_records - 1);
+
+	return number ? bpf_map_lookup_elem(&thread_records, &place) : NULL;
+}
+
 /* The newest record of @thread, which is in @thread's epoch, or NULL if there was no room. */
 static __always_inline struct thread_record *newest_record(const struct thread *thread)
 {
-	__u32 place = thread->record & (options.thread_records - 1);
-
-	return thread->record ? bpf_map_lookup_elem(&thread_records, &place) : NULL;
+	return thread_record_at(thread->record);
 }
 
 /* Is the window over, and nothing of @thread, which has no record of it, lies in it? */

@@ -20,6 +20,7 @@ from kernel_delay.capture.windows.trigger_programs import (
     needed_program_names,
     trigger_program_names,
 )
+from kernel_delay.host.cpus import cpu_numbers
 from kernel_delay.host.syscalls import FUTEXES, POLLS, X32_BIT, Syscall, syscall, syscalls
 from kernel_delay.host.target import has_virtual_machines, thread_count
 from kernel_delay.libbpf import BpfError, BpfObject, Notices, Program, possible_cpus
@@ -53,7 +54,12 @@ RING_SIZES = {
 }
 FEW_THREADS = 1000
 
-ITERATORS = frozenset({"meet_threads", "tell_standings"})
+# Slices of each CPU: a second of waiting with 2,000 switches in it, in 128 KiB.
+# Machines of many CPUs have fewer of each, so that all are 16 MiB at most.
+SLICES = 1 << 11
+ALL_SLICES = 1 << 18
+
+ITERATORS = frozenset({"meet_threads", "tell_standings", "note_futex_owners"})
 
 # Each of those that can be preempted, and its stand-in: see bpf/stand_in.h.
 STAND_INS = {
@@ -107,7 +113,8 @@ def _flags_place(call: Syscall) -> tuple[int, int]:
 class Programs:
     """capture.bpf.c in the kernel for one process, from construction to close().
 
-    `control` is the shared struct control, `freed_places` the lists of its rings.
+    `control` is the shared struct control, `freed_places` the lists of its rings,
+    `run_queues` and `slices` are each CPU's struct run_queue and struct slices, read-only.
     There is a notice in `notices` when a trigger opened or closed a window, and
     when a ring has little room. `large_frames` tells the programs what to leave out of stacks.
     `accounting`: all of a window is accounted for; `sees_faults`: the kernel
@@ -118,6 +125,8 @@ class Programs:
     sees_faults: bool
     control: "ControlPointer"
     freed_places: mmap.mmap
+    run_queues: mmap.mmap
+    slices: mmap.mmap
     large_frames: LargeFrames
     notices: Notices
 
@@ -177,6 +186,8 @@ class Programs:
         lib.free_windows(self.control, 0)
         self._rings = {name: self._object.map(name).mmap() for name in RING_SIZES}
         self.freed_places = self._object.map("freed_places").mmap(writable=True)
+        self.run_queues = self._object.map("run_queues").mmap()
+        self.slices = self._object.map("slices").mmap()
         self.large_frames = LargeFrames(self._object.map("large_frames").mmap(writable=True))
         self.notices = Notices(self._object.map("notices"))
         self._closing.callback(self.notices.close)
@@ -190,26 +201,32 @@ class Programs:
         others = trigger_program_names() | ITERATORS | STAND_INS_AND_OPTIONAL
         try:
             for program in self._object.programs():
-                if program.name not in others:
+                if program.name not in others and program.autoload:
                     self._hooks.append(self._attach_hook(program))
             self.sees_faults = self.accounting and self._attach_all(FAULT_PROGRAMS)
             self._attach_all(GUEST_PROGRAMS)
             meet_threads.iterate()
             meet_threads.iterate()
+            note_owners = self._object.program("note_futex_owners")
+            if note_owners.autoload:
+                note_owners.iterate()
         except BpfError as error:
             raise refusal(error) from error
 
     def _attach_hook(self, program: Program) -> Hook:
         """Attach a program and, behind it, its stand-in if that is loaded."""
-        self._closing.callback(program.attach().close)
+        self._attach_program(program)
         if not self._has_stand_ins or program.name not in STAND_INS:
             return Hook(program)
         stand_in = self._object.program(STAND_INS[program.name])
-        self._closing.callback(stand_in.attach().close)
+        self._attach_program(stand_in)
         if program.name not in TAKEN_OVER:
             return Hook(program, stand_in)
         counter = TAKEN_OVER[program.name]
         return Hook(program, stand_in, lambda: self._counter(counter))
+
+    def _attach_program(self, program: Program) -> None:
+        self._closing.callback(program.attach().close)
 
     def _attach_all(self, names: tuple[str, ...]) -> bool:
         """Attach these, if they are to be; False where this kernel does not let programs do so."""
@@ -230,6 +247,11 @@ class Programs:
     def ring_memory(self, kind: str) -> mmap.mmap:
         """Return the memory, read-only, of the ring of `struct kind`."""
         return self._rings[f"{kind}s"]
+
+    @property
+    def slices_per_cpu(self) -> int:
+        """How many slices are kept of each CPU."""
+        return int(self._options().slices)
 
     def standings(self) -> bytes:
         """Return a struct thread_standing of each thread of the process that is there."""
@@ -288,6 +310,9 @@ class Programs:
         options = self._options()
         options.accounting = self.accounting
         self._object.program("tell_standings").autoload = self.accounting
+        self._object.program("on_sched_migrate_task").autoload = self.accounting
+        reads_owners = self.accounting and is_loadable("futex_owner")
+        self._object.program("note_futex_owners").autoload = reads_owners
         sees_faults = self.accounting and is_loadable("fault")
         for name in FAULT_PROGRAMS:
             self._object.program(name).autoload = sees_faults
@@ -308,6 +333,12 @@ class Programs:
         most = max(RING_SIZES.values()) >> halved
         self._options().freed_places = most
         self._object.map("freed_places").max_entries = most * lib.RECORD_RINGS
+        cpus = cpu_numbers()
+        slices = min(SLICES, 1 << (ALL_SLICES // cpus).bit_length() - 1)
+        self._options().cpus = cpus
+        self._options().slices = slices
+        self._object.map("run_queues").max_entries = cpus
+        self._object.map("slices").max_entries = cpus * slices if self.accounting else 1
 
     def _set_plan(self, plan: WindowPlan) -> None:
         options = self._options()

@@ -17,6 +17,8 @@ typedef uint8_t __u8;
 typedef uint16_t __u16;
 typedef uint32_t __u32;
 typedef unsigned long long __u64;
+typedef uint16_t __u16;
+typedef int16_t __s16;
 typedef int32_t __s32;
 typedef int64_t __s64;
 """

@@ -50,14 +50,11 @@ class SyscallStats(Struct, frozen=True):
     `number` is that of the ABI the call was made by: `abi`, or None for the
     machine's own. `name` is None when libseccomp's table does not know it.
 
-    `without_entry` calls, not among `count`, were denied by a seccomp filter
-    or a tracer before the kernel showed their entry, or it was missed: how long
-    they took is not known, and what they took of a CPU is in the thread's `user_ns`.
-
-    The next four, and `guest_ns`, say where all time in these calls went, with
-    what lies within the window of those that were under way at its edges: on a
-    CPU (interrupts included), waiting for one, asleep, stopped, and in a virtual
-    machine. So with accounting `count` may be 0; without, the five are None.
+    The next four, `guest_ns` and `unaccounted_ns`, say where all time in these calls
+    went, with what lies within the window of those that were under way at its edges: on
+    a CPU (interrupts included), waiting for one, asleep, stopped, in a virtual machine,
+    and what could not be known. So with accounting `count` may be 0; without, the six
+    are None.
     """
 
     number: int
@@ -73,6 +70,7 @@ class SyscallStats(Struct, frozen=True):
     abi: Abi | None = None
     without_entry: int = 0
     guest_ns: int | None = None
+    unaccounted_ns: int | None = None
 
 
 class HardIrqStats(Struct, frozen=True):
@@ -108,7 +106,8 @@ class ThreadTime(Struct, frozen=True):
     interrupts (soft without the hard ones within). Off it: `ready_ns` waiting for one, `blocked_ns`
     asleep, `stopped_ns` by job control or ptrace, `throttled_ns` by a CPU quota of its cgroup,
     `frozen_ns` by a freezer. `absent_ns` before it was created and after it ended.
-    `unaccounted_ns` is what could not be known.
+    `unaccounted_ns` is what could not be known: for want of room, or as a kernel
+    event was missed before which it began.
     `guest_ns`: on a CPU, in the code of a virtual machine (KVM's), which is no part of
     `kernel_ns`.
     """
@@ -140,11 +139,13 @@ class PageFaults(Struct, frozen=True):
 
 
 class CpuTaker(Struct, frozen=True):
-    """A task that had the CPU just before the thread got it, and how long the thread had waited.
+    """A task that had the CPU while the thread waited for it: in how many waits, and how long.
 
     `tid` is 0 and `comm` is "idle" when none had it: the CPU was asleep, and
-    waking it took the time. `tid` is also 0 for a task that is not in the PID
-    namespace the tool runs in.
+    waking it took the time. `pid` is the task's process. Both ids are as the PID
+    namespace has them that the tool runs in, and 0 for a task that is not in there.
+    `policy` is that of sched(7) without SCHED_, `rt_priority` 1 to 99 with FIFO and
+    RR, or 0.
     """
 
     tid: int
@@ -161,8 +162,9 @@ class CpuTaker(Struct, frozen=True):
 class LockWait(Struct, frozen=True):
     """Waits for one lock of the process while one of its threads held it.
 
-    `address` is the lock's in the process. `tid` and `name` are those of the
-    thread that held it when the wait began.
+    `address` is the lock's in the process, 0 for several of them for which
+    there was no room one by one. `tid` and `name` are those of the thread
+    that owned it when the wait began.
     """
 
     address: int
@@ -185,8 +187,12 @@ class Thread(Struct, frozen=True):
     With accounting every thread of the process is there and has a `time`.
     `preempted_ns` is the share of its `ready_ns` that followed on its being
     taken off a CPU, not on its being woken. `cpu_taken_by` says who had the CPU
-    meanwhile, and `lock_waits` who had the locks, longest first. `page_faults`
-    is None where the kernel can't show them: their time is in `user_ns` then.
+    meanwhile, longest first: with `cpu_taken_by_others_ns`, of those for whom
+    there was no room, and `cpu_taken_by_unknown_ns`, where it can't be told, that
+    is all of its `ready_ns`. `lock_waits` says who had the locks, and with
+    `lock_waits_others_ns` is all time asleep in futex(2) for a lock whose owner
+    is known. `page_faults` is None where the kernel can't show them: their time
+    is in `user_ns` then.
 
     `sleeps` says where it slept and who woke it, longest first. `steal_ns` is what the
     hypervisor took of its time on a CPU, a share of the user and kernel time that can't be
@@ -227,6 +233,9 @@ class Thread(Struct, frozen=True):
     task_times: TaskTimes | None = None
     threads: int = 1
     kernel_worker: bool = False
+    cpu_taken_by_others_ns: int = 0
+    cpu_taken_by_unknown_ns: int = 0
+    lock_waits_others_ns: int = 0
 
 
 class StackFrame(Struct, frozen=True):

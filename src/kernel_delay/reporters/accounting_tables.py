@@ -1,15 +1,7 @@
 """Where a thread's time went, as tables that follow the manual's; none without accounting."""
 
 from kernel_delay.analysis.percentiles import percentile
-from kernel_delay.model import (
-    CpuTaker,
-    Histogram,
-    LockWait,
-    Sleep,
-    SyscallStats,
-    Thread,
-    ThreadTime,
-)
+from kernel_delay.model import Histogram, Sleep, SyscallStats, Thread, ThreadTime
 from kernel_delay.printable import printable
 from kernel_delay.reporters.tables import Table, call_name, row
 
@@ -23,6 +15,7 @@ TIME_COLUMNS = row(f"{'STATE':20}", "TOTAL ns") + f"  {'%':>7}"
 SYSCALL_COLUMNS = row(
     f"{'NAME':20} {'NUMBER':>6}", "ON CPU ns", "READY ns", "BLOCKED ns", "STOPPED ns"
 )
+UNACCOUNTED_COLUMN = row("", "UNACCOUNTED ns")
 TAKER_COLUMNS = row(f"{'NAME':20} {'TID':>10}  {'COUNT':>10}", "TOTAL ns") + f"  {'%':>7}"
 SLEEP_COLUMNS = row(f"{'FOR':20} {'COUNT':>10}", "TOTAL ns", "MAX ns") + "  MOSTLY WOKEN BY"
 LOCK_COLUMNS = row(f"{'HELD BY':20} {'TID':>10}  {'COUNT':>10}", "TOTAL ns", "LOCK")
@@ -35,8 +28,8 @@ def accounting_tables(thread: Thread) -> tuple[Table, ...]:
     return (
         _time(thread, thread.time),
         _syscalls(thread.syscalls),
-        _cpu_taken_by(thread.cpu_taken_by, thread.time.ready_ns),
-        _lock_waits(thread.lock_waits),
+        _cpu_taken_by(thread, thread.time.ready_ns),
+        _lock_waits(thread),
         _sleeps(thread.sleeps),
     )
 
@@ -92,38 +85,55 @@ def _share(first: str, ns: int, whole_ns: int) -> str:
 
 
 def _syscalls(calls: tuple[SyscallStats, ...]) -> Table:
+    """Their last column is there only where anything is in it."""
+    columns, shown = SYSCALL_COLUMNS, 4
+    if any(call.unaccounted_ns for call in calls):
+        columns, shown = SYSCALL_COLUMNS + UNACCOUNTED_COLUMN, 5
     rows = []
-    accounted = [call for call in calls if _all_ns(call) or call.count]
-    for call in sorted(accounted, key=lambda call: (-_all_ns(call), call.number)):
-        times = (call.on_cpu_ns, call.ready_ns, call.blocked_ns, call.stopped_ns)
+    accounted = [call for call in calls if sum(_times(call)) or call.count]
+    for call in sorted(accounted, key=lambda call: (-sum(_times(call)), call.number)):
         first = f"{call_name(call):20.20} {call.number:6}"
-        rows.append(row(first, *(f"{ns or 0:,}" for ns in times)))
-    return Table("[SYSCALL TIME ACCOUNTING]", SYSCALL_COLUMNS, rows)
+        rows.append(row(first, *(f"{ns:,}" for ns in _times(call)[:shown])))
+    return Table("[SYSCALL TIME ACCOUNTING]", columns, rows)
 
 
-def _all_ns(call: SyscallStats) -> int:
+def _times(call: SyscallStats) -> tuple[int, ...]:
     """All time in the call, of which a thread may have a share in the calls at the edges."""
-    times = (call.on_cpu_ns, call.ready_ns, call.blocked_ns, call.stopped_ns)
-    return sum(ns or 0 for ns in times)
+    parts = (
+        call.on_cpu_ns,
+        call.ready_ns,
+        call.blocked_ns,
+        call.stopped_ns,
+        call.unaccounted_ns,
+    )
+    return tuple(ns or 0 for ns in parts)
 
 
-def _cpu_taken_by(takers: tuple[CpuTaker, ...], ready_ns: int) -> Table:
+def _cpu_taken_by(thread: Thread, ready_ns: int) -> Table:
+    takers, others = thread.cpu_taken_by[:SHOWN_TAKERS], thread.cpu_taken_by[SHOWN_TAKERS:]
     rows = []
-    for taker in takers[:SHOWN_TAKERS]:
+    for taker in takers:
         first = f"{printable(taker.comm):20.20} {taker.tid:10}  {taker.waits:10}"
         rows.append(_share(first, taker.ns, ready_ns))
-    if others := takers[SHOWN_TAKERS:]:
-        first = f"{'OTHERS:':20} {'':10}  {sum(taker.waits for taker in others):10}"
-        rows.append(_share(first, sum(taker.ns for taker in others), ready_ns))
+    if others or thread.cpu_taken_by_others_ns:
+        others_ns = sum(taker.ns for taker in others) + thread.cpu_taken_by_others_ns
+        rows.append(_share(f"{'OTHERS:':20} {'':10}  {'':10}", others_ns, ready_ns))
+    if thread.cpu_taken_by_unknown_ns:
+        first = f"{'UNKNOWN:':20} {'':10}  {'':10}"
+        rows.append(_share(first, thread.cpu_taken_by_unknown_ns, ready_ns))
     return Table("[CPU TAKEN BY]", TAKER_COLUMNS, rows)
 
 
-def _lock_waits(waits: tuple[LockWait, ...]) -> Table:
+def _lock_waits(thread: Thread) -> Table:
+    waits, others = thread.lock_waits[:SHOWN_TAKERS], thread.lock_waits[SHOWN_TAKERS:]
     rows = []
-    for wait in waits[:SHOWN_TAKERS]:
+    for wait in waits:
         first = f"{printable(wait.name):20.20} {wait.tid:10}  {wait.waits:10}"
-        rows.append(row(first, f"{wait.ns:,}", f"{wait.address:#x}"))
-    return Table("[LOCK WAITS]", LOCK_COLUMNS, rows)
+        rows.append(row(first, f"{wait.ns:,}", f"{wait.address:#x}" if wait.address else "several"))
+    if others or thread.lock_waits_others_ns:
+        others_ns = sum(wait.ns for wait in others) + thread.lock_waits_others_ns
+        rows.append(row(f"{'OTHERS:':20} {'':10}  {'':10}", f"{others_ns:,}", ""))
+    return Table("[LOCK WAITS]", LOCK_COLUMNS, [each.rstrip() for each in rows])
 
 
 def _sleeps(sleeps: tuple[Sleep, ...]) -> Table:

@@ -165,9 +165,13 @@ def remarks(sample: Sample) -> Iterator[str]:
         found.append(f"WARNING: no room to count {lost.upcalls} upcalls: they are missing above.")
     if lost.missed_events:
         found.append(
-            f"WARNING: {lost.missed_events} kernel events were missed:"
-            " counts and times above may be too low."
+            f"WARNING: {_events_were(lost.missed_events)} missed: counts above may be too low,"
+            " and what is not known for it is unaccounted."
         )
     if found:
         yield ""
     yield from (f"# {remark}" for remark in found)
+
+
+def _events_were(count: int) -> str:
+    return "1 kernel event was" if count == 1 else f"{count} kernel events were"

@@ -17,6 +17,9 @@ def check_sums(measured: Thread, sample: Sample) -> None:
     its = [getattr(measured.time, part) for part in ThreadTime.__struct_fields__]
     assert sum(its) == measured.threads * sample.window.duration_ns
     assert min(its) >= 0
+    takers_ns = sum(taker.ns for taker in measured.cpu_taken_by)
+    others_ns = measured.cpu_taken_by_others_ns + measured.cpu_taken_by_unknown_ns
+    assert takers_ns + others_ns == measured.time.ready_ns
 
 
 def test_threads_that_exit_keep_their_last_name(
@@ -99,6 +102,9 @@ def test_threads_that_end_are_summed_up_where_there_is_no_room_for_each(
     if not options:
         for measured in sample.threads:
             check_sums(measured, sample)
+        assert ended.time is not None
+        assert ended.cpu_taken_by
+        assert ended.cpu_taken_by_unknown_ns < ended.time.ready_ns // 2
         unknown_ns = sum(t.time.unaccounted_ns for t in sample.threads if t.time)
         assert unknown_ns <= sample.lost.missed_events * sample.window.duration_ns
 

@@ -61,7 +61,8 @@ def _doings(sample: Sample, owner: Thread, depth: int) -> list[tuple[int, str, s
     ]
     if owner.lock_waits and depth < LONGEST_CHAIN:
         next_wait = owner.lock_waits[0]
-        what = f"itself waited for the lock at {next_wait.address:#x}, held by {next_wait.name}"
+        which = f"the lock at {next_wait.address:#x}" if next_wait.address else "several locks"
+        what = f"itself waited for {which}, held by {next_wait.name}"
         doings.append((next_wait.ns, f"{what} ({next_wait.tid}),", "lock"))
     for reason, phrase in PHRASES.items():
         slept = [sleep for sleep in owner.sleeps if sleep.reason == reason]

@@ -40,14 +40,21 @@ def _taker(sample: Sample, taker: CpuTaker, ready_ns: int) -> str:
     part = share(taker.ns, ready_ns)
     if taker.comm == "idle" and not taker.tid:
         return f"the CPU idled or woke up for {part} of that"
-    if taker.tid and any(taker.tid == own.tid for own in sample.threads):
+    if _is_own(sample, taker):
         return f"a thread of the same process, {taker.comm} ({taker.tid}), ran for {part} of that"
     how = f", SCHED_{taker.policy}," if taker.policy in REAL_TIME else ""
     return f"{taker.comm} ({taker.tid}){how} ran for {part} of that"
 
 
+def _is_own(sample: Sample, taker: CpuTaker) -> bool:
+    """Whether it is a thread of the process, which may be gone by now."""
+    if taker.pid:
+        return taker.pid == sample.target.pid
+    return bool(taker.tid) and any(taker.tid == own.tid for own in sample.threads)
+
+
 def _who(sample: Sample, taker: CpuTaker) -> Who:
-    if taker.tid and any(taker.tid == own.tid for own in sample.threads):
+    if _is_own(sample, taker):
         return "program"
     if taker.kernel_thread or (taker.comm == "idle" and not taker.tid):
         return "kernel"

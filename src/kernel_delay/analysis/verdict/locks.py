@@ -13,10 +13,11 @@ def _lock_ns(sample: Sample, thread: Thread) -> int:
 def _say_lock(case: Case) -> Statement | None:
     sample, thread = case.sample, case.thread
     worst = thread.lock_waits[0]
+    which = f"the one at {worst.address:#x}" if worst.address else "several of them"
     text = (
         f"{name(sample, thread)} waited for a lock (futex) of its own process for"
-        f" {case.of_window}{also(sample, case.others)}; {worst.name} ({worst.tid}) held the one"
-        f" at {worst.address:#x} for {share(worst.ns, case.lost_ns)} of that"
+        f" {case.of_window}{also(sample, case.others)}; {worst.name} ({worst.tid}) held {which}"
+        f" for {share(worst.ns, case.lost_ns)} of that"
     )
     evidence = {"owner_tid": worst.tid, "owner_ns": worst.ns, "address": worst.address}
     story = owner_story(sample, worst)

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from kernel_delay.analysis.accounting import (
     NOTHING_COUNTED,
     Account,
-    Standing,
     account,
     unaccounted,
 )
-from kernel_delay.capture.threads.counting import ThreadStanding, counted, epoch_of, standing
+from kernel_delay.capture.threads.causes import OpenWaits
+from kernel_delay.capture.threads.counting import ThreadStanding, counted, epoch_of, open_waits
 from kernel_delay.capture.threads.epochs import EpochRecords, ThreadRecords
 from kernel_delay.capture.threads.thread_stats import ThreadName, name_of
 
@@ -28,7 +28,7 @@ class ThreadAccount(Struct, frozen=True):
     """A thread that was there in a window, its records of that, and where its time went.
 
     `last` is what it was told to stand at, None if that does not matter.
-    `fits`: all is accounted for.
+    `waits` are those at the window's end. `fits`: all is accounted for.
     """
 
     identity: int
@@ -36,6 +36,7 @@ class ThreadAccount(Struct, frozen=True):
     parts: ThreadRecords
     account: Account
     last: ThreadStanding | None
+    waits: OpenWaits | None
     fits: bool
 
     def settled(self, after: Mapping[int, ThreadStanding], stop_ns: int) -> bool:
@@ -51,7 +52,12 @@ class ThreadAccount(Struct, frozen=True):
             return False
         if self.last.standing.state_since_ns >= stop_ns:
             return True
-        return self.identity in after and after[self.identity].state_changes == changes
+        told = after.get(self.identity)
+        return (
+            told is not None
+            and told.state_changes == changes
+            and told.standing.state == self.last.standing.state
+        )
 
 
 def thread_accounts(
@@ -77,13 +83,13 @@ def thread_accounts(
         told = now.get(identity)
         if records is None and told is not None and _is_later(told, epoch, stop_ns):
             continue
-        last = _last_standing(newer.get(identity), told, epoch)
+        waits = _last_waits(newer.get(identity), told, epoch)
         name = _name(records, newer.get(identity), told)
         parts = records or ThreadRecords([], [], [], [])
-        account, fits = _account(start_ns, stop_ns, parts, last)
+        account, fits = _account(start_ns, stop_ns, parts, waits)
         if account.time.absent_ns < stop_ns - start_ns:
             told = None if identity in newer else told
-            found.append(ThreadAccount(identity, name, parts, account, told, fits))
+            found.append(ThreadAccount(identity, name, parts, account, told, waits, fits))
     return found
 
 
@@ -96,8 +102,9 @@ def _is_later(told: ThreadStanding, epoch: int, stop_ns: int) -> bool:
 
 
 def _account(
-    start_ns: int, stop_ns: int, parts: ThreadRecords, last: Standing | None
+    start_ns: int, stop_ns: int, parts: ThreadRecords, waits: OpenWaits | None
 ) -> tuple[Account, bool]:
+    last = waits.standing if waits else None
     if not parts.threads:
         found = account(start_ns, stop_ns, NOTHING_COUNTED, last)
         return found, not found.missing_ns
@@ -119,10 +126,10 @@ def _oldest_records_after(
     return found
 
 
-def _last_standing(
+def _last_waits(
     newer: ThreadRecords | None, told: ThreadStanding | None, epoch: int
-) -> Standing | None:
-    """Return what the thread stood at when the epoch ended, None if that is not known.
+) -> OpenWaits | None:
+    """Return what the thread did and waited for when the epoch ended, None if that is not known.
 
     If its next event was in an epoch of which no record was made, or read, the
     one after that knows only of that event.
@@ -131,9 +138,9 @@ def _last_standing(
         oldest = newer.threads[0]
         first = oldest.account.first
         known = epoch_of(first) <= epoch
-        return standing(first, bool(oldest.kernel_worker)) if known else None
+        return open_waits(first, bool(oldest.kernel_worker)) if known else None
     if told is not None and told.epoch <= epoch:
-        return told.standing
+        return told.waits
     return None
 
 

@@ -8,12 +8,18 @@ from msgspec.structs import replace
 from kernel_delay.analysis import accounting
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.threads.accounts import ThreadAccount, thread_accounts
-from kernel_delay.capture.threads.counting import ThreadStanding, counted, standings
+from kernel_delay.capture.threads.causes import with_causes
+from kernel_delay.capture.threads.counting import (
+    ThreadStanding,
+    counted,
+    open_waits,
+    standings,
+)
 from kernel_delay.capture.threads.ended_threads import EndedThreads
 from kernel_delay.capture.threads.epochs import EpochRecords, ThreadRecords
 from kernel_delay.capture.threads.rings import RINGS, Ring, RingCopy
+from kernel_delay.capture.threads.run_queues import CpuSlices, RunQueues
 from kernel_delay.capture.threads.thread_stats import (
-    ThreadName,
     accounted_stats,
     anything_counted,
     counted_stats,
@@ -41,6 +47,8 @@ class Collector:
             for index, kind in enumerate(RINGS)
         )
         self._threads, self._syscalls, self._hard_irqs, self._holders = self._rings
+        kept = programs.slices_per_cpu
+        self._run_queues = RunQueues(programs.run_queues, programs.slices, kept)
         self._released = 0
         self._epochs: dict[int, EpochRecords] = {}
         self._owners: dict[int, tuple[EpochRecords, ThreadRecords]] = {}
@@ -90,22 +98,24 @@ class Collector:
         """
         if self._ended:
             self._ended.finish(epoch, start_ns, stop_ns)
-        self._read_after(stop_ns)
+        names: dict[int, str] = {}
         if self._programs.accounting:
-            threads = self._accounted(epoch, start_ns, stop_ns)
+            threads = self._accounted(epoch, start_ns, stop_ns, names)
         else:
+            self._read_after(stop_ns)
             threads = self._counted(epoch)
-        ended = tuple(self._summed_up(stop_ns - start_ns))
+        ended = tuple(self._summed_up(stop_ns - start_ns, names))
         self._release(epoch)
         return threads + ended
 
-    def _summed_up(self, window_ns: int) -> Iterator[Thread]:
+    def _summed_up(self, window_ns: int, names: dict[int, str]) -> Iterator[Thread]:
         """Yield the threads that ended and were summed up, one for all of a name."""
         for several in self._ended.by_name(window_ns):
             parts, name = several.parts, name_of(several.parts.threads[0])
             if self._programs.accounting:
                 of_all = accounting.account(0, several.threads * window_ns, counted(parts), None)
-                thread = self._stats_of(name, parts, of_all, {})
+                thread = accounted_stats(name, parts, of_all, self._programs.sees_faults)
+                thread = with_causes(thread, parts, None, {}, names, (0, 0))
             else:
                 thread = counted_stats(name, parts)
             yield replace(thread, threads=several.threads)
@@ -116,21 +126,25 @@ class Collector:
         threads = [counted_stats(name_of(part.threads[-1]), part) for part in parts]
         return tuple(thread for thread in threads if anything_counted(thread))
 
-    def _accounted(self, epoch: int, start_ns: int, stop_ns: int) -> tuple[Thread, ...]:
-        names: dict[int, str] = {}
+    def _accounted(
+        self, epoch: int, start_ns: int, stop_ns: int, names: dict[int, str]
+    ) -> tuple[Thread, ...]:
+        """Account for all threads that are not summed up, and add their names by their ids."""
         settled: dict[int, Thread] = {}
         unsettled: list[Thread] = []
-        for reading in range(READINGS):
-            if reading:
-                self._read()
+        for _ in range(READINGS):
             # Copied in between, as to work on them takes so long that many threads change.
             now = self._standings()
+            # After that, or the record of what is charged by then might not be read yet.
+            self._read()
             copies = [ring.copy() for ring in self._rings]
+            slices = self._slices(now)
             after = self._standings()
             epochs = {**self._epochs, epoch: self._copied(epoch, copies)}
             accounts = thread_accounts(epochs, epoch, start_ns, stop_ns, now, settled)
-            names |= {each.name.tid: each.name.name for each in accounts}
-            threads = [self._stats(each, names) for each in accounts]
+            names.update((each.name.tid, each.name.name) for each in accounts)
+            window = start_ns, stop_ns
+            threads = [self._stats(each, names, slices, window) for each in accounts]
             unsettled = []
             for account, thread in zip(accounts, threads, strict=True):
                 if account.settled(after, stop_ns):
@@ -159,17 +173,29 @@ class Collector:
     def _standings(self) -> dict[int, ThreadStanding]:
         return standings(self._programs.standings())
 
-    def _stats(self, each: ThreadAccount, names: dict[int, str]) -> Thread:
-        return self._stats_of(each.name, each.parts, each.account, names)
+    def _slices(self, now: dict[int, ThreadStanding]) -> dict[int, CpuSlices]:
+        """Return the slices of the CPUs that threads wait for, or did when an epoch began."""
+        waits = [told.waits for told in now.values()]
+        for records in self._epochs.values():
+            oldest = [parts.threads[0] for parts in records.threads.values()]
+            waits += [
+                open_waits(each.account.first, bool(each.kernel_worker))
+                for each in oldest
+                if each.account.first.wait_cpu
+            ]
+        cpus = (each.cpu.cpu for each in waits if each.cpu is not None)
+        return self._run_queues.copy(cpu for cpu in cpus if cpu is not None)
 
-    def _stats_of(
+    def _stats(
         self,
-        name: ThreadName,
-        parts: ThreadRecords,
-        account: accounting.Account,
+        each: ThreadAccount,
         names: dict[int, str],
+        slices: dict[int, CpuSlices],
+        window: tuple[int, int],
     ) -> Thread:
-        return accounted_stats(name, parts, account, names, self._programs.sees_faults)
+        sees_faults = self._programs.sees_faults
+        thread = accounted_stats(each.name, each.parts, each.account, sees_faults)
+        return with_causes(thread, each.parts, each.waits, slices, names, window)
 
     def discard(self, epoch: int, stop_ns: int) -> None:
         """Release the epoch's records, and all older ones, unread."""
@@ -235,8 +261,10 @@ class Collector:
         """Return what was lost since the last call."""
         missed_events = self._programs.missed_events()
         missed_hits = self._programs.missed_hits()
+        # Holders that found no room are in the sums of the others.
+        counted = (ring for ring in self._rings if ring is not self._holders)
         lost = Lost(
-            map_entries=sum(ring.newly_full() for ring in self._rings) + self._orphans,
+            map_entries=sum(ring.newly_full() for ring in counted) + self._orphans,
             missed_events=missed_events - self._missed_events,
             missed_triggers=missed_hits - self._missed_hits,
         )

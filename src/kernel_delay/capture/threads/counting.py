@@ -5,10 +5,19 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kernel_delay.analysis.accounting import Away, Counted, CountedCalls, Mode, Standing, State
+from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.epochs import ThreadRecords
-from kernel_delay.capture.threads.thread_stats import ThreadName, name_of, syscall_id
+from kernel_delay.capture.threads.run_queues import CpuWait, Running, taker
+from kernel_delay.capture.threads.thread_stats import (
+    ThreadName,
+    name_of,
+    syscall_id,
+    syscall_of,
+)
+from kernel_delay.host.syscalls import FUTEXES
 from kernel_delay.loader._records import ffi, lib
 
 MODES: dict[int, Mode] = {
@@ -37,6 +46,7 @@ AWAY_STATES: dict[int, Away] = {
     lib.STATE_BLOCKED: "blocked",
     lib.STATE_STOPPED: "stopped",
     lib.STATE_GUEST: "guest",
+    lib.STATE_UNKNOWN: "unknown",
 }
 
 Kind = TypeVar("Kind")
@@ -75,21 +85,58 @@ class ThreadStanding(Struct, frozen=True):
 
     name: ThreadName
     epoch: int
-    standing: Standing
+    waits: OpenWaits
     state_changes: int
+
+    @property
+    def standing(self) -> Standing:
+        """What it does, and since when."""
+        return self.waits.standing
 
 
 def standings(data: bytes) -> dict[int, ThreadStanding]:
     """Return each struct thread_standing in `data`, by the thread's identity."""
     return {
         told.identity: ThreadStanding(
-            name_of(told),
-            epoch_of(told.now),
-            standing(told.now, bool(told.kernel_worker)),
-            int(told.now.state_changes),
+            name_of(told), epoch_of(told.now), _told_waits(told), int(told.now.state_changes)
         )
         for told in ffi.from_buffer("struct thread_standing[]", data)
     }
+
+
+def _told_waits(told: Any) -> OpenWaits:
+    """Return what a thread waits for, and its state as unknown if an event of it was missed."""
+    waits = open_waits(told.now, bool(told.kernel_worker), told.running)
+    if bool(told.on_cpu) == (waits.standing.state == "running"):
+        return waits
+    return OpenWaits(replace(waits.standing, state="unknown"))
+
+
+def open_waits(struct: Any, kernel_worker: bool, running: Any = None) -> OpenWaits:
+    """Return what a struct standing says; `running` is the CPU's struct slice, not ended."""
+    now = standing(struct, kernel_worker)
+    if now.state in ("ready_woken", "ready_preempted"):
+        return OpenWaits(now, cpu=_cpu_wait(struct, running))
+    if now.state == "blocked" and _is_futex(now.syscall) and struct.futex_owner:
+        return OpenWaits(now, lock=struct.lock, owner=struct.futex_owner)
+    return OpenWaits(now)
+
+
+def _is_futex(id_: int | None) -> bool:
+    return id_ is not None and syscall_of(id_).name in FUTEXES
+
+
+def _cpu_wait(struct: Any, running: Any) -> CpuWait:
+    now = None
+    if running is not None and running.number:
+        now = Running(running.number, taker(running.taker))
+    return CpuWait(
+        cpu=struct.wait_cpu - 1 if struct.wait_cpu else None,
+        first_slice=struct.first_slice,
+        since_ns=struct.state_since_ns,
+        ready_since_ns=struct.ready_since_ns,
+        running=now,
+    )
 
 
 def epoch_of(struct: Any) -> int:

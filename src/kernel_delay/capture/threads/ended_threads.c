@@ -113,6 +113,7 @@ static void free_names(struct ended_threads *ended)
 	for (size_t i = 0; i < ended->name_count; i++) {
 		free(ended->names[i]->syscalls);
 		free(ended->names[i]->hard_irqs);
+		free(ended->names[i]->holders);
 		free(ended->names[i]);
 	}
 	ended->name_count = 0;
@@ -191,6 +192,9 @@ static void add_histogram(struct histogram *sum, const struct histogram *more)
 static void add_account(struct account *sum, const struct account *more)
 {
 	sum->absent_ns += more->absent_ns;
+	sum->other_takers_ns += more->other_takers_ns;
+	sum->unknown_takers_ns += more->unknown_takers_ns;
+	sum->other_owners_ns += more->other_owners_ns;
 	for (int mode = 0; mode < MODE_SLOTS; mode++) {
 		sum->mode_ns[mode] += more->mode_ns[mode];
 		sum->hard_irq_ns[mode] += more->hard_irq_ns[mode];
@@ -224,7 +228,6 @@ static void add_thread(struct thread_record *sum, const struct thread_record *mo
 	if (account_fits(&more->account, start_ns))
 		add_account(&sum->account, &more->account);
 	sum->account.faults += more->account.faults;
-	sum->account.other_holders_ns += more->account.other_holders_ns;
 	add_histogram(&sum->account.run, &more->account.run);
 	add_histogram(&sum->account.ready, &more->account.ready);
 }
@@ -288,12 +291,30 @@ static int add_hard_irq(struct ended_name *name, const struct hard_irq_record *m
 	return 1;
 }
 
-/* Who had what a thread waited for is one of too many: the sum of the waits stays. */
-static int add_holder(struct ended_name *name, const struct holder_record *more)
+/* Of those for whom there is no room the sum of the waits stays. */
+static void add_holder(struct ended_name *name, const struct holder_record *more)
 {
-	if (!more->lock)
-		name->thread.account.other_holders_ns += more->total_ns;
-	return 1;
+	struct holder_record *sum = NULL;
+
+	for (size_t i = 0; i < name->holder_count && !sum; i++)
+		if (name->holders[i].lock == more->lock &&
+		    name->holders[i].taker.task == more->taker.task)
+			sum = &name->holders[i];
+	if (!sum && name->holder_count < ENDED_HOLDERS) {
+		sum = one_more((void **)&name->holders, &name->holder_count, sizeof(*sum));
+		if (sum) {
+			sum->lock = more->lock;
+			sum->taker = more->taker;
+		}
+	}
+	if (sum) {
+		sum->waits += more->waits;
+		sum->total_ns += more->total_ns;
+	} else if (more->lock) {
+		name->thread.account.other_owners_ns += more->total_ns;
+	} else {
+		name->thread.account.other_takers_ns += more->total_ns;
+	}
 }
 
 static void free_place(struct ended_threads *ended, struct ring *ring, uint32_t place)
@@ -361,7 +382,7 @@ static int mark_further(struct ended_threads *ended, uint64_t epoch)
 	return 1;
 }
 
-static void add_parts(struct ended_threads *ended, uint32_t index)
+static void add_parts(struct ended_threads *ended, uint32_t index, uint64_t start_ns)
 {
 	struct ring *ring = &ended->rings[index];
 	uint32_t mask = ended->rings[THREAD_RING].places - 1, taken = places_taken(ring);
@@ -369,18 +390,20 @@ static void add_parts(struct ended_threads *ended, uint32_t index)
 	for (uint32_t i = 0; i < taken; i++) {
 		uint32_t place = place_after_tail(ring, i);
 		const struct head *head = head_at(ring, place);
+		const struct thread_record *thread;
 		struct ended_name *name;
-		int added;
+		int added = 1;
 
 		if (!number_at(ring, place) || ended->marked[head->thread & mask] != head->thread)
 			continue;
 		name = ended->names[ended->name_of[head->thread & mask]];
+		thread = (const void *)head_at(&ended->rings[THREAD_RING], head->thread & mask);
 		if (index == SYSCALL_RING)
 			added = add_syscall(name, (const void *)head);
 		else if (index == HARD_IRQ_RING)
 			added = add_hard_irq(name, (const void *)head);
-		else
-			added = add_holder(name, (const void *)head);
+		else if (account_fits(&thread->account, start_ns))
+			add_holder(name, (const void *)head);
 		if (added)
 			free_place(ended, ring, place);
 	}
@@ -408,7 +431,7 @@ int64_t ended_threads_sum_up(struct ended_threads *ended, uint64_t epoch, uint64
 		return -1;
 	/* Their parts first: the thread's record tells whose they are. */
 	for (uint32_t ring = SYSCALL_RING; ring < RECORD_RINGS; ring++)
-		add_parts(ended, ring);
+		add_parts(ended, ring, start_ns);
 	add_threads(ended, start_ns);
 	for (int i = 0; i < RECORD_RINGS && reuse; i++)
 		store(&ended->rings[i].position->freed_epoch, epoch);

@@ -18,6 +18,9 @@
 /* System calls, and interrupt handlers, of one name. */
 #define ENDED_PARTS 1024
 
+/* Those who had what the threads of one name waited for; as many as of one thread. */
+#define ENDED_HOLDERS (HOLDER_LISTS * HOLDERS_PER_LIST)
+
 /*
  * The threads of one name. thread.account is of all of their windows, one
  * after the other, but for what came after each one's end.
@@ -28,8 +31,10 @@ struct ended_name {
 	struct thread_record thread;
 	struct syscall_record *syscalls;
 	struct hard_irq_record *hard_irqs;
+	struct holder_record *holders;
 	size_t syscall_count;
 	size_t hard_irq_count;
+	size_t holder_count;
 };
 
 struct ended_threads;

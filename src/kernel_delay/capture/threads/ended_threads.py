@@ -110,6 +110,6 @@ def _of_name(name: Any, window_ns: int) -> EndedOfName:
         [thread],
         [name.syscalls[index] for index in range(name.syscall_count)],
         [name.hard_irqs[index] for index in range(name.hard_irq_count)],
-        [],
+        [name.holders[index] for index in range(name.holder_count)],
     )
     return EndedOfName(name.threads, parts)

@@ -12,11 +12,9 @@ from kernel_delay.host.soft_irqs import soft_irq_name
 from kernel_delay.host.syscalls import Syscall, syscall
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.model import (
-    CpuTaker,
     HardIrqStats,
     Histogram,
     Intervals,
-    LockWait,
     PageFaults,
     SoftIrqStats,
     SyscallStats,
@@ -80,13 +78,9 @@ def accounted_stats(
     name: ThreadName,
     parts: ThreadRecords,
     account: Account,
-    names: Mapping[int, str],
     sees_faults: bool,
 ) -> Thread:
-    """Return what was counted of the thread, and where its time went.
-
-    `names` are those of the process's threads, by their ids.
-    """
+    """Return what was counted of the thread, and where its time went."""
     accounts = [record.account for record in parts.threads]
     thread = counted_stats(name, parts, account.syscalls)
     faults = PageFaults(
@@ -100,8 +94,6 @@ def accounted_stats(
         ready=_with_histogram(thread.ready, [counted.ready for counted in accounts]),
         time=account.time,
         preempted_ns=account.preempted_ns,
-        cpu_taken_by=_cpu_takers(parts.holders),
-        lock_waits=_lock_waits(parts.holders, names),
         page_faults=faults if sees_faults else None,
     )
 
@@ -117,29 +109,6 @@ def _histogram(histograms: list[Any]) -> Histogram:
     while counts and not counts[-1]:
         counts.pop()
     return tuple(counts)
-
-
-def _cpu_takers(holders: list[Any]) -> tuple[CpuTaker, ...]:
-    taken: dict[tuple[int, int, str], list[Any]] = {}
-    for record in holders:
-        if not record.lock:
-            comm = text_of(record.comm) if record.task else "idle"
-            taken.setdefault((record.task, record.tid, comm), []).append(record)
-    found = [
-        CpuTaker(tid, comm, sum(r.waits for r in records), sum(r.total_ns for r in records))
-        for (_, tid, comm), records in taken.items()
-    ]
-    return tuple(sorted(found, key=lambda taker: (-taker.ns, taker.tid)))
-
-
-def _lock_waits(holders: list[Any], names: Mapping[int, str]) -> tuple[LockWait, ...]:
-    """Return the waits for locks of the process's own threads; others are no locks."""
-    found = [
-        LockWait(record.lock, record.task, names[record.task], record.waits, record.total_ns)
-        for record in holders
-        if record.lock and record.task in names
-    ]
-    return tuple(sorted(found, key=lambda wait: (-wait.ns, wait.address, wait.tid)))
 
 
 def _intervals(counted: list[Any]) -> Intervals | None:

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Who has the CPU that a thread waits for: each CPU's slices, written only
+ * while a thread of the target waits for it. They are read under the lock of
+ * its run queue, which all that changes who runs on it holds, and by user space.
+ */
+#ifndef KERNEL_DELAY_RUN_QUEUE_H
+#define KERNEL_DELAY_RUN_QUEUE_H
+
+#include "thread.h"
+
+/* include/linux/sched/prio.h */
+#define DEFAULT_PRIO 120
+
+/* include/linux/sched.h */
+#define PF_KTHREAD 0x00200000
+
+/* User space sets the sizes of both: options.cpus, and that times options.slices. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct run_queue);
+} run_queues SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct slice);
+} slices SEC(".maps");
+
+static __always_inline struct run_queue *run_queue_of(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&run_queues, &cpu);
+}
+
+static __always_inline struct slice *slice_at(__u32 cpu, __u64 number)
+{
+	__u32 place = cpu * options.slices + ((__u32)number & (options.slices - 1));
+
+	return bpf_map_lookup_elem(&slices, &place);
+}
+
+static __always_inline bool is_waited_for(const struct run_queue *run_queue)
+{
+	return run_queue->waiting + run_queue->moved != 0;
+}
+
+static __always_inline bool cpu_is_waited_for(__u32 cpu)
+{
+	struct run_queue *run_queue = run_queue_of(cpu);
+
+	return options.accounting && run_queue && is_waited_for(run_queue);
+}
+
+/*
+ * The kernel's own that @task is in, or would be, whatever its policy; NULL
+ * without CONFIG_FAIR_GROUP_SCHED (kernel/sched/sched.h:set_task_rq(), 5.14 to
+ * 6.18). A switch changes it before its tracepoint, and keeps its lock till after.
+ */
+static __always_inline struct rq *kernel_run_queue(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->se.cfs_rq) ? task->se.cfs_rq->rq : NULL;
+}
+
+/*
+ * Notes how many switches there were by now, and returns whether at most @most
+ * of them were not seen since the last look. 0 stands for no look yet.
+ */
+static __always_inline bool note_switches(struct run_queue *run_queue, struct task_struct *task,
+					  __u64 most)
+{
+	struct rq *rq = kernel_run_queue(task);
+	__u64 before = run_queue->switches, now = rq ? rq->nr_switches : 0;
+
+	run_queue->switches = now;
+	return !before || now - before <= most;
+}
+
+/* The CPU that @task is on, or is queued at. */
+static __always_inline __u32 task_cpu(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->thread_info.cpu))
+		return task->thread_info.cpu;
+	return BPF_CORE_READ((struct task_struct___own_cpu *)task, cpu);
+}
+
+/* Of a task that may be gone by now; then it says anything. */
+static __always_inline void note_taker(struct cpu_taker *taker, struct task_struct *task)
+{
+	taker->task = BPF_CORE_READ(task, pid);
+	taker->tid = 0;
+	taker->process = 0;
+	taker->policy = BPF_CORE_READ(task, policy);
+	taker->rt_priority = BPF_CORE_READ(task, rt_priority);
+	taker->nice = (__s32)BPF_CORE_READ(task, static_prio) - DEFAULT_PRIO;
+	taker->kernel_thread = !!(BPF_CORE_READ(task, flags) & PF_KTHREAD);
+	BPF_CORE_READ_INTO(&taker->comm, task, comm);
+	if (!taker->task)
+		return;
+	if (options.pid_level) {
+		taker->tid = inner_task_id(task, options.pid_level);
+		taker->process =
+			inner_task_id(BPF_CORE_READ(task, group_leader), options.pid_level);
+	} else {
+		taker->tid = taker->task;
+		taker->process = BPF_CORE_READ(task, tgid);
+	}
+}
+
+/* @task had @cpu up to now, and no other since the slice before, if that is @known. */
+static __always_inline void end_slice(struct run_queue *run_queue, __u32 cpu,
+				      struct task_struct *task, bool known, __u64 now_ns)
+{
+	__u64 number = run_queue->slices + 1;
+	struct slice *slice = slice_at(cpu, number);
+
+	if (!slice)
+		return;
+	slice->number = number;
+	slice->end_ns = now_ns;
+	slice->known = known;
+	note_taker(&slice->taker, task);
+	barrier();
+	run_queue->slices = number;
+}
+
+/* @thread, of @task, waits for @cpu from now on; under the lock of that run queue. */
+static __always_inline void begin_wait(struct thread *thread, struct task_struct *task, __u32 cpu)
+{
+	struct run_queue *run_queue = run_queue_of(cpu);
+
+	if (!options.accounting || !run_queue)
+		return;
+	if (!is_waited_for(run_queue))
+		note_switches(run_queue, task, 0);
+	thread->first_slice = run_queue->slices + 1;
+	thread->wait_cpu = cpu + 1;
+	run_queue->waiting++;
+}
+
+/*
+ * @thread waits no more. Only of the run queue of @cpu the lock is held: of
+ * another it may still be said to wait for if a migration was missed.
+ */
+static __always_inline void end_wait(struct thread *thread, __u32 cpu)
+{
+	struct run_queue *run_queue;
+
+	if (!options.accounting || !thread->wait_cpu)
+		return;
+	run_queue = run_queue_of(thread->wait_cpu - 1);
+	if (run_queue && thread->wait_cpu == cpu + 1)
+		run_queue->waiting--;
+	else if (run_queue)
+		__sync_fetch_and_add(&run_queue->moved, -1);
+	thread->wait_cpu = 0;
+}
+
+/* The same without any run queue's lock, once @thread's CPU is known to be @cpu. */
+static __always_inline void begin_wait_unlocked(struct thread *thread, __u32 cpu)
+{
+	struct run_queue *run_queue = run_queue_of(cpu);
+
+	if (!options.accounting || !run_queue)
+		return;
+	thread->first_slice = *(volatile __u64 *)&run_queue->slices + 1;
+	/* Without the lock it is not known which switch is the next that can be seen. */
+	if (!is_waited_for(run_queue))
+		run_queue->switches = 0;
+	__sync_fetch_and_add(&run_queue->moved, 1);
+	thread->wait_cpu = cpu + 1;
+}
+
+#endif

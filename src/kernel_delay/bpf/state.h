@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * A thread's state, and what is known of it. Where an event does not fit what
+ * came before it, a program was not run on one in between: the time since the
+ * last that is known is then charged to STATE_UNKNOWN, and to nothing else.
+ */
+#ifndef KERNEL_DELAY_STATE_H
+#define KERNEL_DELAY_STATE_H
+
+#include "accounting.h"
+#include "run_queue.h"
+#include "soft_irq.h"
+#include "syscall_record.h"
+
+/*
+ * From its charge on until it is made, a change of state is told to be under
+ * way: what is read then of the charges and of the state does not fit together.
+ */
+static __always_inline void begin_change(struct thread *thread)
+{
+	thread->state_changes++;
+	barrier();
+}
+
+static __always_inline void end_change(struct thread *thread)
+{
+	barrier();
+	thread->state_changes++;
+}
+
+static __always_inline void enter_state(struct thread *thread, enum thread_state state,
+					const struct moment *moment)
+{
+	thread->state = state;
+	thread->since_ns = moment->now_ns;
+}
+
+/* @expected is whether an event fits the one before it. */
+static __always_inline void check_order(const struct thread *thread, bool expected)
+{
+	if (!expected && thread->state != STATE_UNKNOWN)
+		count_up(&control.missed_events);
+}
+
+/* Charges a time in the window to a @state off the CPU, and as such to the syscall's. */
+static __always_inline void charge_length(struct thread *thread, struct thread_record *record,
+					  enum thread_state state, const struct moment *moment,
+					  __u64 length_ns)
+{
+	__u32 place = state & (STATE_SLOTS - 1);
+	struct syscall_record *syscall;
+
+	if (!options.accounting || !record || !length_ns)
+		return;
+	record->account.state_ns[thread->mode & (MODE_SLOTS - 1)][place] += length_ns;
+	take_off_cpu_from_soft_irq(thread, moment, length_ns);
+	if (thread->mode != MODE_SYSCALL || thread->syscall == NO_SYSCALL)
+		return;
+	syscall = find_syscall_record(thread, thread->syscall);
+	if (syscall)
+		syscall->state_ns[place] += length_ns;
+}
+
+/* When the last event of @thread's was that is known. */
+static __always_inline __u64 last_event_ns(const struct thread *thread)
+{
+	return thread->mode_since_ns > thread->since_ns ? thread->mode_since_ns : thread->since_ns;
+}
+
+/* Charges the time since the thread's last event. One that is new was not there before. */
+static __noinline int charge_unknown(struct thread *thread, struct thread_record *record,
+				     const struct moment *moment)
+{
+	if (thread->state != STATE_ABSENT)
+		charge_length(thread, record, STATE_UNKNOWN, moment,
+			      clip(moment, last_event_ns(thread)));
+	return 0;
+}
+
+/* Keeps in mind what a thread that leaves its CPU ran in its mode: it may turn out to be over. */
+static __always_inline void note_run(struct thread *thread, const struct moment *moment)
+{
+	if (thread->ran_epoch != moment->epoch)
+		thread->ran_ns = 0;
+	thread->ran_epoch = moment->epoch;
+	thread->ran_ns += clip(moment, last_event_ns(thread));
+}
+
+/* Charges all that the thread ran since its mode began: it was over at some time since. */
+static __noinline int charge_unknown_mode(struct thread *thread, struct thread_record *record,
+					  const struct moment *moment)
+{
+	__u64 ran_ns = thread->ran_epoch == moment->epoch ? thread->ran_ns : 0;
+
+	charge_length(thread, record, STATE_UNKNOWN, moment,
+		      ran_ns + clip(moment, last_event_ns(thread)));
+	return 0;
+}
+
+/* @thread runs, as an event of its own shows, and was not seen to get on its CPU. */
+static __noinline int find_running(struct thread *thread, struct task_struct *task,
+				   const struct moment *moment)
+{
+	struct thread_record *record = find_record(thread, task, moment);
+
+	check_order(thread, false);
+	begin_change(thread);
+	if (thread->state == STATE_ABSENT)
+		thread->mode_since_ns = moment->now_ns;
+	charge_unknown(thread, record, moment);
+	end_wait(thread, -1);
+	thread->run_since_ns = 0;
+	enter_state(thread, STATE_RUNNING, moment);
+	end_change(thread);
+	return 0;
+}
+
+static __always_inline void check_running(struct thread *thread, struct task_struct *task,
+					  const struct moment *moment)
+{
+	if (options.accounting && thread->state != STATE_RUNNING)
+		find_running(thread, task, moment);
+}
+
+#endif

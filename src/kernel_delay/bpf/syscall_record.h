@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * A thread's records of its system calls, one for each.
+ */
+#ifndef KERNEL_DELAY_SYSCALL_RECORD_H
+#define KERNEL_DELAY_SYSCALL_RECORD_H
+
+#include "thread.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct syscall_record);
+} syscall_records SEC(".maps");
+
+/* Calls whose place in struct thread has another. */
+struct rare_syscall {
+	__u64 thread;
+	__u64 syscall;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct rare_syscall);
+	__type(value, __u32);
+} rare_syscall_records SEC(".maps");
+
+static __always_inline struct syscall_record *syscall_record_at(__u32 place)
+{
+	place &= options.syscall_records - 1;
+	return bpf_map_lookup_elem(&syscall_records, &place);
+}
+
+/* The place of a call in struct thread. Of the two ABIs those that are used most don't meet. */
+static __always_inline __u16 *direct_place(struct thread *thread, __u64 syscall)
+{
+	__u32 place = syscall & COMPAT_SYSCALL ? syscall + DIRECT_SYSCALLS / 2 : syscall;
+
+	return &thread->syscall_records[place & (DIRECT_SYSCALLS - 1)];
+}
+
+static __noinline struct syscall_record *new_syscall_record(struct thread *thread, __u64 syscall)
+{
+	__u16 *direct = direct_place(thread, syscall);
+	struct syscall_record *record, *other;
+	bool taken;
+	__u64 number;
+	__u32 place;
+
+	number = take_record(SYSCALL_RING, options.syscall_records, thread->epoch);
+	if (!number)
+		return NULL;
+	record = syscall_record_at(number);
+	if (!record)
+		return NULL;
+	other = syscall_record_at(*direct);
+	taken = other && other != record && other->thread == thread->record;
+	__builtin_memset(record, 0, sizeof(*record));
+	record->thread = thread->record;
+	record->syscall = syscall;
+	record->number = number;
+	place = number & (options.syscall_records - 1);
+	if (taken) {
+		struct rare_syscall key = {thread->record, syscall};
+
+		bpf_map_update_elem(&rare_syscall_records, &key, &place, BPF_ANY);
+	} else {
+		*direct = place;
+	}
+	return record;
+}
+
+static __noinline struct syscall_record *find_rare_syscall_record(struct thread *thread,
+								  __u64 syscall)
+{
+	struct rare_syscall key = {thread->record, syscall};
+	__u32 *place = bpf_map_lookup_elem(&rare_syscall_records, &key);
+	struct syscall_record *record = NULL;
+
+	if (place)
+		record = syscall_record_at(*place);
+	if (record && record->thread == thread->record && record->syscall == syscall)
+		return record;
+	return new_syscall_record(thread, syscall);
+}
+
+/* The record of a syscall of @thread, or NULL if there was no room. */
+static __always_inline struct syscall_record *find_syscall_record(struct thread *thread,
+								  __u64 syscall)
+{
+	struct syscall_record *record;
+
+	if (!thread->record)
+		return NULL;
+	record = syscall_record_at(*direct_place(thread, syscall));
+	if (!record || record->thread != thread->record)
+		return new_syscall_record(thread, syscall);
+	if (record->syscall != syscall)
+		return find_rare_syscall_record(thread, syscall);
+	return record;
+}
+
+#endif

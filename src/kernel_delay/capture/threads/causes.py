@@ -1,0 +1,177 @@
+"""Who had what a thread waited for in a window: CPUs, and locks.
+
+What the programs charged, and what was still going on at the window's end.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kernel_delay.analysis.accounting import Standing
+from kernel_delay.capture.threads.epochs import ThreadRecords
+from kernel_delay.capture.threads.run_queues import CpuSlices, CpuWait, Taker, taken_by, taker
+from kernel_delay.loader._records import lib
+from kernel_delay.model import CpuTaker, LockWait, Thread
+
+# include/uapi/linux/sched.h, 5.14 to 6.18.
+POLICIES = {
+    0: "OTHER",
+    1: "FIFO",
+    2: "RR",
+    3: "BATCH",
+    5: "IDLE",
+    6: "DEADLINE",
+    7: "EXT",
+}
+
+
+class OpenWaits(Struct, frozen=True):
+    """What a thread waits for after its last event that is charged: a CPU, or a lock, or neither.
+
+    `lock` is its address and `owner` the id of the thread that has it.
+    """
+
+    standing: Standing
+    cpu: CpuWait | None = None
+    lock: int = 0
+    owner: int = 0
+
+
+class _Waits:
+    """How many, for how long."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.ns = 0
+
+    def add(self, count: int, ns: int) -> None:
+        self.count += count
+        self.ns += ns
+
+
+def with_causes(
+    thread: Thread,
+    parts: ThreadRecords,
+    waits: OpenWaits | None,
+    slices: Mapping[int, CpuSlices],
+    names: Mapping[int, str],
+    window: tuple[int, int],
+) -> Thread:
+    """Return the thread, of the window from start to stop, with who had what it waited for.
+
+    `waits` are those at the window's end, `slices` those of each CPU that one
+    is for, and `names` those of the process's threads by their ids.
+    """
+    assert thread.time is not None
+    thread = _with_cpu_takers(thread, thread.time.ready_ns, parts, waits, slices, window)
+    return _with_lock_waits(thread, parts, waits, names, window)
+
+
+def _with_cpu_takers(
+    thread: Thread,
+    ready_ns: int,
+    parts: ThreadRecords,
+    waits: OpenWaits | None,
+    slices: Mapping[int, CpuSlices],
+    window: tuple[int, int],
+) -> Thread:
+    accounts = [record.account for record in parts.threads]
+    others_ns = sum(account.other_takers_ns for account in accounts)
+    unknown_ns = sum(account.unknown_takers_ns for account in accounts)
+    takers: dict[int, Taker] = {}
+    taken: defaultdict[int, _Waits] = defaultdict(_Waits)
+    charged = set()
+    for record in parts.holders:
+        if not record.lock:
+            takers.setdefault(record.taker.task, taker(record.taker))
+            taken[record.taker.task].add(record.waits, record.total_ns)
+            charged.add((record.taker.task, record.wait_ns))
+    if waits is not None and waits.cpu is not None:
+        for who, ns in _taken_at_edge(waits.cpu, slices, *window).items():
+            if who is None:
+                unknown_ns += ns
+            else:
+                is_new = (who.task, waits.cpu.ready_since_ns) not in charged
+                takers.setdefault(who.task, who)
+                taken[who.task].add(int(is_new), ns)
+    missing_ns = ready_ns - others_ns - unknown_ns - sum(each.ns for each in taken.values())
+    if missing_ns < 0:
+        # It was being written all the time that it was read, and does not fit together.
+        taken.clear()
+        others_ns, unknown_ns, missing_ns = 0, 0, ready_ns
+    found = [_cpu_taker(takers[task], each) for task, each in taken.items()]
+    return replace(
+        thread,
+        cpu_taken_by=tuple(sorted(found, key=lambda each: (-each.ns, each.tid))),
+        cpu_taken_by_others_ns=others_ns,
+        cpu_taken_by_unknown_ns=unknown_ns + missing_ns,
+    )
+
+
+def _taken_at_edge(
+    wait: CpuWait, slices: Mapping[int, CpuSlices], start_ns: int, stop_ns: int
+) -> Mapping[Taker | None, int]:
+    if wait.cpu is None or wait.cpu not in slices:
+        return {None: max(0, stop_ns - max(start_ns, wait.since_ns))}
+    return taken_by(wait, slices[wait.cpu], start_ns, stop_ns)
+
+
+def _cpu_taker(who: Taker, waits: _Waits) -> CpuTaker:
+    if not who.task:
+        return CpuTaker(0, "idle", waits.count, waits.ns)
+    return CpuTaker(
+        tid=who.tid,
+        comm=who.comm,
+        waits=waits.count,
+        ns=waits.ns,
+        pid=who.process,
+        policy=POLICIES.get(who.policy, str(who.policy)),
+        nice=who.nice,
+        rt_priority=who.rt_priority,
+        kernel_thread=who.kernel_thread,
+    )
+
+
+def _with_lock_waits(
+    thread: Thread,
+    parts: ThreadRecords,
+    waits: OpenWaits | None,
+    names: Mapping[int, str],
+    window: tuple[int, int],
+) -> Thread:
+    """Add the waits for locks of the process's own threads; others are no locks.
+
+    Where there was no room for an owner it is not known whether it was a
+    thread: these are taken for such unless one is seen that was not.
+    """
+    found: defaultdict[tuple[int, int], _Waits] = defaultdict(_Waits)
+    for record in parts.holders:
+        if record.lock:
+            key = _several(record), record.taker.task
+            found[key].add(record.waits, record.total_ns)
+    if waits is not None and waits.owner:
+        start_ns, stop_ns = window
+        ns = stop_ns - max(start_ns, waits.standing.state_since_ns)
+        if ns > 0:
+            found[waits.lock, waits.owner].add(1, ns)
+    locks = [
+        LockWait(address, owner, names[owner], each.count, each.ns)
+        for (address, owner), each in found.items()
+        if owner in names
+    ]
+    others_ns = 0
+    if len(locks) == len(found):
+        others_ns = sum(record.account.other_owners_ns for record in parts.threads)
+    return replace(
+        thread,
+        lock_waits=tuple(sorted(locks, key=lambda wait: (-wait.ns, wait.address, wait.tid))),
+        lock_waits_others_ns=others_ns,
+    )
+
+
+def _several(record: Any) -> int:
+    """Return the address of a struct holder_record's lock, 0 for several of them."""
+    return 0 if record.lock == lib.SEVERAL_LOCKS else int(record.lock)

@@ -1,0 +1,131 @@
+"""Who had the CPUs that threads wait for at a window's edge, from the slices of these CPUs.
+
+The programs charge a wait when it ends; what is still going on then, user
+space does, in the same way: bpf/holder.h, charge_wait().
+"""
+
+import mmap
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from kernel_delay.loader._records import ffi, lib
+
+
+class Taker(NamedTuple):
+    """A task that had a CPU, as struct cpu_taker has it; `task` 0 is idle."""
+
+    task: int
+    tid: int
+    process: int
+    policy: int
+    rt_priority: int
+    nice: int
+    kernel_thread: bool
+    comm: str
+
+
+class Slice(NamedTuple):
+    """Until when a task had a CPU; unless `known`, others too since the slice before."""
+
+    end_ns: int
+    taker: Taker
+    known: bool
+
+
+class Running(NamedTuple):
+    """The task that has a CPU now: whose the slice of that number will be."""
+
+    number: int
+    taker: Taker
+
+
+class CpuWait(Struct, frozen=True):
+    """A thread's wait for a CPU, which is charged for up to `since_ns`.
+
+    `cpu` is None where it is not known. `first_slice` is the number of the
+    first slice that ended since. `ready_since_ns`, when all of the wait began,
+    tells it from the thread's others.
+    """
+
+    cpu: int | None
+    first_slice: int
+    since_ns: int
+    ready_since_ns: int
+    running: Running | None = None
+
+
+class CpuSlices(NamedTuple):
+    """Slices of one CPU, one after the other; `oldest` is the first one's number."""
+
+    oldest: int
+    slices: Sequence[Slice]
+
+
+def taken_by(
+    wait: CpuWait, cpu: CpuSlices, start_ns: int, stop_ns: int
+) -> Mapping[Taker | None, int]:
+    """Return how long each task had the CPU in the window [start_ns, stop_ns) of the wait.
+
+    None stands for what is not known: slices that are gone, and those in which
+    the program was not run on a switch.
+    """
+    found: defaultdict[Taker | None, int] = defaultdict(int)
+    charged_ns = max(wait.since_ns, start_ns)
+    known = wait.first_slice >= cpu.oldest
+    for end_ns, taker, is_known in cpu.slices[max(0, wait.first_slice - cpu.oldest) :]:
+        end_ns = min(end_ns, stop_ns)
+        if end_ns > charged_ns:
+            found[taker if known and is_known else None] += end_ns - charged_ns
+            charged_ns = end_ns
+        known = True
+    if charged_ns < stop_ns:
+        last = None
+        if wait.running and wait.running.number == cpu.oldest + len(cpu.slices):
+            last = wait.running.taker
+        found[last if known else None] += stop_ns - charged_ns
+    return found
+
+
+def taker(struct: Any) -> Taker:
+    """Return a struct cpu_taker."""
+    comm = ffi.string(struct.comm).decode(errors="backslashreplace")
+    return Taker(
+        struct.task,
+        struct.tid,
+        struct.process,
+        struct.policy,
+        struct.rt_priority,
+        struct.nice,
+        bool(struct.kernel_thread),
+        comm if struct.task else "idle",
+    )
+
+
+class RunQueues:
+    """The slices of all CPUs, where the programs write them."""
+
+    def __init__(self, run_queues: mmap.mmap, slices: mmap.mmap, kept: int) -> None:
+        """Read the memory of both maps; `kept` slices are kept of each CPU."""
+        self._run_queues = ffi.from_buffer("struct run_queue[]", run_queues)
+        self._slices = ffi.from_buffer("struct slice[]", slices)
+        self._kept = kept
+
+    def copy(self, cpus: Iterable[int]) -> dict[int, CpuSlices]:
+        """Return what slices there are of these CPUs."""
+        return {cpu: self._copy(cpu) for cpu in set(cpus)}
+
+    def _copy(self, cpu: int) -> CpuSlices:
+        newest = self._newest(cpu)
+        begin = cpu * self._kept
+        data = ffi.new("struct slice[]", self._kept)
+        data[0 : self._kept] = self._slices[begin : begin + self._kept]
+        # The one after the newest may be about to be written over the oldest.
+        oldest = max(1, self._newest(cpu) + 2 - self._kept)
+        found = [data[number % self._kept] for number in range(oldest, newest + 1)]
+        return CpuSlices(oldest, [Slice(s.end_ns, taker(s.taker), bool(s.known)) for s in found])
+
+    def _newest(self, cpu: int) -> int:
+        return int(lib.load_counter(ffi.addressof(self._run_queues[cpu], "slices")))

@@ -1,0 +1,87 @@
+"""Who had a CPU while a thread waited for it: against a look at every nanosecond."""
+
+from collections import Counter
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel_delay.capture.threads.run_queues import (
+    CpuSlices,
+    CpuWait,
+    Running,
+    Slice,
+    Taker,
+    taken_by,
+)
+
+START_NS, STOP_NS, END_NS = 30, 70, 120
+
+
+def task(number: int) -> Taker:
+    return Taker(number, number, number, 0, 0, 0, False, f"task{number}")
+
+
+class Life(NamedTuple):
+    """Who has a CPU in each nanosecond, from when a thread waits, and when it is charged for."""
+
+    tasks: list[int]
+    since_ns: int
+    told_ns: int
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> Life:
+    """Tasks take turns of any length; what is there is read at any time after the window."""
+    tasks: list[int] = []
+    while len(tasks) < END_NS:
+        tasks += [draw(st.integers(0, 4))] * draw(st.integers(1, 30))
+    return Life(tasks, draw(st.integers(0, STOP_NS + 5)), draw(st.integers(STOP_NS, END_NS - 1)))
+
+
+def slices_of(life: Life, first: int) -> tuple[CpuSlices, CpuWait]:
+    """What is written of it while the thread waits, from slice number `first` on."""
+    written = [
+        Slice(now, task(life.tasks[now - 1]), True)
+        for now in range(life.since_ns + 1, life.told_ns + 1)
+        if life.tasks[now] != life.tasks[now - 1]
+    ]
+    running = Running(first + len(written), task(life.tasks[life.told_ns]))
+    return CpuSlices(first, written), CpuWait(1, first, life.since_ns, life.since_ns, running)
+
+
+def seen(life: Life) -> Counter[int]:
+    return Counter(life.tasks[max(START_NS, life.since_ns) : STOP_NS])
+
+
+@given(lives(), st.integers(1, 1000))
+def test_each_task_has_what_a_look_at_every_nanosecond_finds(life: Life, first: int) -> None:
+    cpu, wait = slices_of(life, first)
+    found = taken_by(wait, cpu, START_NS, STOP_NS)
+    assert None not in found
+    assert {who.task: ns for who, ns in found.items() if who} == seen(life)
+
+
+@given(lives(), st.data())
+def test_what_is_gone_or_was_missed_is_unknown_and_the_sum_stays(
+    life: Life, data: st.DataObject
+) -> None:
+    cpu, wait = slices_of(life, 1)
+    slices = list(cpu.slices)
+    gone = data.draw(st.integers(0, len(slices)))
+    kept = slices[gone:]
+    if len(kept) > 1:
+        # The program was not run on one switch, and the next one shows it.
+        missed = data.draw(st.integers(0, len(kept) - 2))
+        del kept[missed]
+        kept[missed] = kept[missed]._replace(known=False)
+    running = Running(1 + gone + len(kept), task(life.tasks[life.told_ns]))
+    wait = CpuWait(1, 1, life.since_ns, life.since_ns, running)
+    found = taken_by(wait, CpuSlices(1 + gone, kept), START_NS, STOP_NS)
+    assert sum(found.values()) == seen(life).total()
+    # What is said of a task is so: no more than a look at every nanosecond finds.
+    assert all(0 < ns <= (seen(life)[who.task] if who else ns) for who, ns in found.items())
+    if gone:
+        # Nobody is said to have had the CPU in what is before the first slice that is there.
+        until = min(kept[0].end_ns, STOP_NS) if kept else STOP_NS
+        assert found.get(None, 0) >= min(until - max(START_NS, life.since_ns), seen(life).total())
