@@ -1,0 +1,165 @@
+"""What is said of the time after an event that the programs were not run on: that it is unknown."""
+
+import datetime
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from kernel_delay.analysis.verdict import judge
+from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.threads.collector import Collector
+from kernel_delay.capture.windows.control import Windows
+from kernel_delay.libbpf import Program
+from kernel_delay.model import Sample, Target, Window
+from tests.integration.capture.test_thread_times import in_calls_ns, running_ns, time_of
+from tests.integration.capture.workload import StartWorkload
+
+MS = 1_000_000
+
+
+class Holed(Programs):
+    """Programs that can be kept from seeing events for a while."""
+
+    def _attach_program(self, program: Program) -> None:
+        link = program.attach()
+        self.__dict__.setdefault("links", {})[program.name] = link
+        self._closing.callback(link.close)
+
+    @contextmanager
+    def blind(self, *names: str) -> Iterator[None]:
+        """Within the `with` the programs of these names are not run."""
+        for name in names:
+            self.__dict__["links"][name].close()
+        yield
+        for name in names:
+            link = self._object.program(name).attach()
+            self._closing.callback(link.close)
+
+
+class Measured:
+    """A window on a process, from construction to end()."""
+
+    def __init__(self, pid: int, closing: ExitStack) -> None:
+        self.programs = closing.enter_context(Holed(pid, WindowPlan(sample_time_ns=60_000 * MS)))
+        self._windows = Windows(self.programs.control, lambda moment_ns: None)
+        self._collector = Collector(self.programs)
+        self._epoch = self._windows.open(60_000 * MS)
+
+    def end(self) -> Sample:
+        """End it about now."""
+        self._windows.end(self._epoch)
+        start_ns, stop_ns = self._windows.edges(self._epoch)
+        time.sleep(max(0, stop_ns - time.monotonic_ns()) / 1e9 + 0.001)
+        threads = self._collector.collect(self._epoch, start_ns, stop_ns)
+        now = datetime.datetime.now(datetime.UTC)
+        window = Window(start_ns, stop_ns, stop_ns - start_ns, now, now, "time")
+        target = Target(1, "target", None)
+        lost = self._collector.lost()
+        return Sample("kernel-delay/2", target, "", "", window, threads, lost=lost)
+
+
+def assert_accounted_for(sample: Sample, unknown_ns: int) -> None:
+    """At least so much is unknown, nothing else was made of that, and it is no finding."""
+    (measured,) = sample.threads
+    its = time_of(measured)
+    parts = [getattr(its, field) for field in its.__struct_fields__]
+    assert min(parts) >= 0
+    assert sum(parts) == sample.window.duration_ns
+    assert sample.lost.missed_events
+    assert its.unaccounted_ns >= unknown_ns, its
+    # What the programs saw of the kernel's work is little.
+    assert its.kernel_ns < unknown_ns // 5, its
+    assert not any(finding.who == "kernel" for finding in judge(sample).verdict)
+    in_calls = sum(in_calls_ns(call) for call in measured.syscalls)
+    assert sum(call.on_cpu_ns or 0 for call in measured.syscalls) < unknown_ns // 5
+    assert in_calls <= sample.window.duration_ns
+
+
+CPU = max(os.sched_getaffinity(0))
+SWITCHES = ("on_sched_wakeup", "on_sched_switch")
+CALLS = ("on_sys_enter", "on_sys_exit")
+
+
+@pytest.mark.usefixtures("measurable")
+def test_a_thread_that_was_not_seen_to_get_on_its_cpu(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    workload = start_workload("spin", CPU, 150 * MS)
+    measured = Measured(workload.pid, closing)
+    time.sleep(0.2)
+    with measured.programs.blind(*SWITCHES):
+        workload.send()
+        time.sleep(0.05)
+    workload.parked()
+    sample = measured.end()
+    # It slept for 200 ms in read(2), and its return from that is the first that was seen.
+    assert_accounted_for(sample, 190 * MS)
+    (spinner,) = sample.threads
+    assert running_ns(spinner) + time_of(spinner).ready_ns > 20 * MS
+
+
+@pytest.mark.usefixtures("measurable")
+def test_a_thread_that_runs_and_of_which_nothing_was_seen(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    workload = start_workload("spin", CPU, 60_000 * MS)
+    measured = Measured(workload.pid, closing)
+    time.sleep(0.1)
+    # A real-time thread is not taken off its CPU, which would tell.
+    os.sched_setscheduler(workload.pid, os.SCHED_FIFO, os.sched_param(1))
+    with measured.programs.blind(*SWITCHES, *CALLS):
+        workload.send()
+        time.sleep(0.05)
+    time.sleep(0.1)
+    sample = measured.end()
+    os.sched_setscheduler(workload.pid, os.SCHED_OTHER, os.sched_param(0))
+    (spinner,) = sample.threads
+    its = time_of(spinner)
+    assert its.kernel_ns < 20 * MS, its
+    assert its.blocked_ns + its.unaccounted_ns + running_ns(spinner) + its.ready_ns == (
+        sample.window.duration_ns
+    )
+    assert its.unaccounted_ns > 140 * MS
+    assert not any(finding.who == "kernel" for finding in judge(sample).verdict)
+
+
+@pytest.mark.usefixtures("measurable")
+def test_a_thread_that_was_not_seen_to_leave_its_cpu(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    workload = start_workload("sleeps", "nanosleep", 1, 300 * MS)
+    measured = Measured(workload.pid, closing)
+    with measured.programs.blind("on_sched_switch"):
+        workload.send()
+        time.sleep(0.1)
+    time.sleep(0.3)
+    workload.parked()
+    sample = measured.end()
+    assert_accounted_for(sample, 290 * MS)
+    (call,) = (call for call in sample.threads[0].syscalls if "nanosleep" in (call.name or ""))
+    assert call.unaccounted_ns is not None
+    assert call.unaccounted_ns > 290 * MS
+
+
+@pytest.mark.usefixtures("measurable")
+def test_a_call_that_was_not_seen_to_return(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    workload = start_workload("spin", CPU, 150 * MS)
+    measured = Measured(workload.pid, closing)
+    with measured.programs.blind("on_sys_exit"):
+        workload.send()
+        time.sleep(0.05)
+    workload.parked()
+    sample = measured.end()
+    # Without the returns all until the next call seems to be in the one before.
+    (spinner,) = sample.threads
+    its = time_of(spinner)
+    assert its.kernel_ns < its.unaccounted_ns // 10, its
+    assert its.user_ns < its.unaccounted_ns, its
+    assert its.unaccounted_ns + its.ready_ns > 100 * MS
+    assert not any(finding.who == "kernel" for finding in judge(sample).verdict)
