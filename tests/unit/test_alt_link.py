@@ -5,8 +5,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from kernel_delay.symbols.debug_files import Root, find_debug_files
+from kernel_delay.symbols.bounds import Bounds
+from kernel_delay.symbols.debug_files import find_debug_files
 from kernel_delay.symbols.elf import AltLink, read_alt_link, read_elf
+from kernel_delay.symbols.stored_files import Root
 from tests.needs import needed
 
 
@@ -33,7 +35,7 @@ def test_the_alt_file_is_found_by_its_build_id(tmp_path: Path) -> None:
         assert read_alt_link(main.fileno()) is None
         elf = read_elf(main.fileno())
         assert elf
-        found = find_debug_files(elf, "/main", [root])
+        found = find_debug_files(elf, "/main", [root], Bounds())
     assert found
     assert found.alt_link == link
     assert found.alt_fd is not None

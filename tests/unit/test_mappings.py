@@ -1,13 +1,18 @@
 """Lines of /proc/PID/maps."""
 
-import pytest
+import os
+from pathlib import Path
 
-from kernel_delay.symbols.mappings import Mapping, parse_mapping
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel_delay.symbols.mappings import Mapping, Ranges, parse_mapping, read_mappings
 
 
 def test_a_file() -> None:
     line = "55d0c0a00000-55d0c0a21000 r-xp 00002000 fe:00 1234   /usr/bin/a b"
-    assert parse_mapping(line) == Mapping(
+    assert parse_mapping(line.encode()) == Mapping(
         start=0x55D0C0A00000,
         end=0x55D0C0A21000,
         executable=True,
@@ -18,7 +23,7 @@ def test_a_file() -> None:
         path="/usr/bin/a b",
         deleted=False,
     )
-    assert parse_mapping(line).range == "55d0c0a00000-55d0c0a21000"
+    assert parse_mapping(line.encode()).range == "55d0c0a00000-55d0c0a21000"
 
 
 @pytest.mark.parametrize(
@@ -32,14 +37,36 @@ def test_a_file() -> None:
     ],
 )
 def test_paths(rest: str, path: str, deleted: bool) -> None:
-    mapping = parse_mapping(f"7f0000000000-7f0000001000 {rest}")
+    mapping = parse_mapping(f"7f0000000000-7f0000001000 {rest}".encode())
     assert (mapping.path, mapping.deleted) == (path, deleted)
 
 
-def test_overlap() -> None:
-    first, next_to_it, across = (
-        parse_mapping(f"{start:x}-{end:x} r-xp 0 0:0 0")
-        for start, end in ((0x1000, 0x2000), (0x2000, 0x3000), (0x1800, 0x2800))
+def test_a_path_of_any_bytes_ends_no_line(tmp_path: Path) -> None:
+    """The process chooses it; the kernel escapes a newline alone (fs/seq_file.c, seq_path())."""
+    path = bytes(set(range(1, 256)) - set(b"\n/")).join([b"/tmp/", b"", b"7f0-7f1 r-xp 0 0:0 9 /x"])
+    (tmp_path / "maps").write_bytes(
+        b"7f0000000000-7f0000001000 r-xp 00002000 fe:00 7   " + path + b"\n"
+        b"7f0000001000-7f0000002000 rw-p 00000000 00:00 0 \n"
     )
-    assert not first.overlaps([next_to_it])
-    assert first.overlaps([next_to_it, across])
+    first, second = read_mappings(tmp_path)
+    assert os.fsencode(first.path) == path
+    assert (second.start, second.path) == (0x7F0000001000, "")
+
+
+ranges = st.lists(st.integers(0, 400), unique=True, max_size=40).map(
+    lambda edges: [tuple(pair) for pair in batched(sorted(edges))]
+)
+
+
+def batched(edges: list[int]) -> list[list[int]]:
+    return [edges[at : at + 2] for at in range(0, len(edges) - 1, 2)]
+
+
+@given(ranges, st.integers(0, 400), st.integers(0, 400))
+def test_ranges_are_found_as_by_looking_at_each(
+    all_of: list[tuple[int, int]], start: int, end: int
+) -> None:
+    found = Ranges((begin, stop, (begin, stop)) for begin, stop in reversed(all_of))
+    assert found.find(start) == next((r for r in all_of if r[0] <= start < r[1]), None)
+    overlaps = any(start < stop and begin < end for begin, stop in all_of) and start < end
+    assert found.overlap(start, end) == overlaps

@@ -8,18 +8,25 @@ the mapped files themselves, deleted ones too (proc_pid_map_files(5)).
 import os
 import stat
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 
-from kernel_delay.errors import NoInputError
+from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.host.preflight import may_not_look_at
 from kernel_delay.host.target import living_thread
 from kernel_delay.probes.hint import hint
 from kernel_delay.probes.usdt import UsdtProbes, read_usdt_probes
+from kernel_delay.symbols.bounds import MAX_OBJECTS
 from kernel_delay.symbols.closest import closest_names
 from kernel_delay.symbols.functions import Functions
 from kernel_delay.symbols.mappings import DELETED, Mapping, read_mappings
+from kernel_delay.symbols.stored_files import open_stored
+
+DEEPEST_ROOT = 64
+"""A process's own root is looked for in so many folders above its file, from ours on."""
 
 
 class ProbedObject(Struct, frozen=True):
@@ -41,10 +48,14 @@ class ProbedObject(Struct, frozen=True):
         """Write the trigger for `place`, a function or an offset, in this object."""
         return f"up:{os.path.basename(self.name)}:{place}" if self.is_library else f"up:{place}"
 
+    def open(self) -> BinaryIO:
+        """Open the file for reading; OSError where it can't be, or is no file with content."""
+        return os.fdopen(open_stored(self.path), "rb")
+
     def usdt_probes(self) -> UsdtProbes:
         """Read its USDT probes; InputError if it is no ELF file."""
         try:
-            with open(self.path, "rb") as file:
+            with self.open() as file:
                 return read_usdt_probes(file, self.name)
         except OSError as error:
             raise NoInputError(f"can't read {self.name}: {error.strerror}") from error
@@ -52,7 +63,7 @@ class ProbedObject(Struct, frozen=True):
     def functions(self) -> Functions:
         """Read its functions; InputError if it is no ELF file."""
         try:
-            with open(self.path, "rb") as file:
+            with self.open() as file:
                 return Functions.read(file.fileno(), self.path_in_root, Path(self.root))
         except OSError as error:
             raise NoInputError(f"can't read {self.name}: {error.strerror}") from error
@@ -71,7 +82,7 @@ def process_objects(pid: int) -> tuple[ProbedObject, ...]:
     """The executable of process `pid`, and then each library of which it has code mapped.
 
     Raises NoInputError if it has exited, PermissionDeniedError if this user
-    may not look at it.
+    may not look at it, UnavailableError if there are more than MAX_OBJECTS.
     """
     # The first thread may have ended, and with it what /proc/PID has.
     process = Path(f"/proc/{living_thread(pid) or pid}")
@@ -83,6 +94,11 @@ def process_objects(pid: int) -> tuple[ProbedObject, ...]:
     except (FileNotFoundError, ProcessLookupError):
         raise NoInputError(f"process {pid} has exited or has no memory of its own") from None
     files = {(m.device, m.inode): m for m in mappings if m.executable and m.inode}
+    if len(files) > MAX_OBJECTS:
+        raise UnavailableError(
+            f"process {pid} has mapped {len(files)} files as code, more than the {MAX_OBJECTS}"
+            " that are looked into: name the one that matters, kernel-delay probes FILE"
+        )
     libraries = (_library(process, mapping) for mapping in files.values())
     return executable, *(
         library
@@ -154,7 +170,11 @@ def _path_in_root(process: Path, path: str, name: str) -> str:
     """
     parts = name.split("/")
     candidates = ("/" + "/".join(parts[first:]) for first in range(1, len(parts)))
-    in_root = (one for one in candidates if _is_same_file(path, str(_in_root(process, one))))
+    in_root = (
+        one
+        for one in islice(candidates, DEEPEST_ROOT)
+        if _is_same_file(path, str(_in_root(process, one)))
+    )
     return next(in_root, name)
 
 

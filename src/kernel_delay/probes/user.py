@@ -131,7 +131,7 @@ def _is_ovs(path: str) -> bool:
 
 def _segments(where: ProbedObject) -> tuple[Segment, ...]:
     try:
-        with open(where.path, "rb") as file:
+        with where.open() as file:
             return read_elf(file, where.name).segments
     except OSError as error:
         raise NoInputError(f"can't read {where.name}: {error.strerror}") from error

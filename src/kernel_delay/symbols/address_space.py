@@ -8,7 +8,7 @@ from kernel_delay.symbols._libdw import ffi, lib
 from kernel_delay.symbols.elf import text
 from kernel_delay.symbols.frames import Frame, Stack, StackEnd
 from kernel_delay.symbols.go_functions import GoFunctions
-from kernel_delay.symbols.mappings import Mapping
+from kernel_delay.symbols.mappings import Mapping, code_ranges
 from kernel_delay.symbols.object_files import ObjectFile
 from kernel_delay.symbols.process_image import ProcessImage
 from kernel_delay.symbols.source import source_frames
@@ -163,7 +163,7 @@ class AddressSpace:
     def _go_function(self, pc: int, address: int, found: ObjectFile) -> Frame:
         """Name code that no symbol covers, in a Go program by its own table."""
         if found.code not in self._go:
-            self._go[found.code] = GoFunctions.read(found.fd)
+            self._go[found.code] = GoFunctions.read(found.fd, found.code.path, self._image.bounds)
         functions = self._go[found.code]
         function = functions.find(address - found.bias) if functions else None
         if function is None:
@@ -172,10 +172,8 @@ class AddressSpace:
         return Frame(pc, name, offset + pc - address, _printed(found))
 
     def _mapped(self, address: int) -> str | None:
-        for mapping in self._image.mappings:
-            if mapping.start <= address < mapping.end:
-                return path_text(mapping.path) or "[anon]"
-        return None
+        mapping = self._code.find(address)
+        return (path_text(mapping.path) or "[anon]") if mapping else None
 
     def _refresh(self) -> None:
         if self._generation == self._image.generation:
@@ -185,6 +183,8 @@ class AddressSpace:
         self._named: dict[tuple[int, bool], tuple[Frame, ...]] = {}
         self._objects: dict[Any, ObjectFile] = {}
         self._go: dict[Mapping, GoFunctions | None] = {}
+        self._image.bounds.table_bytes = 0
+        self._code = code_ranges(self._image.mappings)
         # The unwinder reads these as long as it lives.
         self._executable = ffi.new("uint64_t[]", _executable(self._image.mappings))
         self._dwfl = lib.modules_begin()

@@ -3,42 +3,21 @@
 The places are those of GDB's manual, "Debugging Information in Separate Files".
 """
 
-import errno
 import os
+import time
 import zlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
-from kernel_delay.symbols._libdw import ffi, lib
+from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.elf import AltLink, DebugLink, Elf, read_alt_link, read_elf
+from kernel_delay.symbols.stored_files import Root
 
 DEBUG_DIRECTORY = "/usr/lib/debug"
 
 
-class Root:
-    """A root directory, ours or a process's (/proc/PID/root), kept open after its exit."""
-
-    def __init__(self, path: Path) -> None:
-        """Open `path`; OSError when it can't be."""
-        self.fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-
-    def open(self, path: str) -> int | None:
-        """Open a regular file below this root for reading; None when there is none.
-
-        OSError when no more files may be open.
-        """
-        if "\0" in path:
-            return None
-        fd = int(lib.open_in_root(self.fd, os.fsencode(path)))
-        if fd < 0 and ffi.errno in (errno.EMFILE, errno.ENFILE):
-            raise OSError(ffi.errno, os.strerror(ffi.errno))
-        return fd if fd >= 0 else None
-
-    def close(self) -> None:
-        """Close the directory."""
-        os.close(self.fd)
+BLOCK = 1 << 20
 
 
 class DebugFiles(Struct, frozen=True):
@@ -56,18 +35,20 @@ class DebugFiles(Struct, frozen=True):
             os.close(self.alt_fd)
 
 
-def find_debug_files(elf: Elf, path: str, roots: Sequence[Root]) -> DebugFiles | None:
+def find_debug_files(
+    elf: Elf, path: str, roots: Sequence[Root], bounds: Bounds
+) -> DebugFiles | None:
     """Find and open the debug file of `elf`, which lies at `path`; the first that fits is taken.
 
     One found by build-id, or that has one, fits when its build-id is the same;
-    else its CRC-32 must be the debug link's.
+    else its CRC-32 must be the debug link's, for which `bounds` lets it be read.
     """
     for root in roots:
         for candidate in _candidates(elf, path):
             fd = root.open(candidate)
             if fd is None:
                 continue
-            if _fits(fd, elf):
+            if bounds.may_read(fd, candidate) and _fits(fd, elf, candidate, bounds):
                 alt_link = read_alt_link(fd)
                 alt_fd = _open_alt(alt_link, candidate, roots) if alt_link else None
                 return DebugFiles(candidate, fd, alt_link, alt_fd)
@@ -91,20 +72,31 @@ def _by_build_id(build_id: bytes) -> str:
     return f"{DEBUG_DIRECTORY}/.build-id/{digits[:2]}/{digits[2:]}.debug"
 
 
-def _fits(fd: int, elf: Elf) -> bool:
+def _fits(fd: int, elf: Elf, path: str, bounds: Bounds) -> bool:
     debug = read_elf(fd)
     if debug is None:
         return False
     if debug.build_id or elf.build_id:
         return debug.build_id == elf.build_id
-    return elf.debug_link is not None and _has_crc(fd, elf.debug_link)
+    return elf.debug_link is not None and _has_crc(fd, elf.debug_link, path, bounds)
 
 
-def _has_crc(fd: int, link: DebugLink) -> bool:
-    crc = 0
-    with open(fd, "rb", closefd=False) as file:
-        while block := file.read(1 << 20):
-            crc = zlib.crc32(block, crc)
+def _has_crc(fd: int, link: DebugLink, path: str, bounds: Bounds) -> bool:
+    crc, at, size = 0, 0, os.fstat(fd).st_size
+    if not bounds.may_check(size):
+        bounds.pass_over(f"{path} is not used: it is too large to compare its checksum")
+        return False
+    while at < size:
+        start_ns = time.monotonic_ns()
+        block = os.pread(fd, min(BLOCK, size - at), at)
+        if not block:
+            break
+        crc = zlib.crc32(block, crc)
+        at += len(block)
+        bounds.checked(len(block), start_ns)
+        if not bounds.may_check(0):
+            bounds.pass_over(f"{path} is not used: comparing its checksum takes too long")
+            return False
     return crc == link.crc
 
 
@@ -115,7 +107,7 @@ def _open_alt(link: AltLink, debug_path: str, roots: Sequence[Root]) -> int | No
             fd = root.open(candidate)
             if fd is None:
                 continue
-            alt = read_elf(fd)
+            alt = read_elf(fd)  # None, too, for one that is too large
             if alt and alt.build_id == link.build_id:
                 return fd
             os.close(fd)

@@ -14,9 +14,11 @@ from msgspec import Struct
 
 from kernel_delay.errors import InputError, NoInputError
 from kernel_delay.symbols._libdw import ffi, lib
+from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.closest import closest_names
-from kernel_delay.symbols.debug_files import DebugFiles, Root, find_debug_files
+from kernel_delay.symbols.debug_files import DebugFiles, find_debug_files
 from kernel_delay.symbols.elf import Elf, read_elf
+from kernel_delay.symbols.stored_files import Root
 
 
 class Function(Struct, frozen=True):
@@ -80,7 +82,7 @@ class Functions:
         elf = read_elf(fd)
         if elf is None:
             raise InputError(f"{path} is not an ELF file: give an executable or a library")
-        debug = find_debug_files(elf, path, roots)
+        debug = find_debug_files(elf, path, roots, Bounds())
         try:
             addresses, stripped = _read_symbols(fd, path, debug)
         finally:
@@ -123,7 +125,8 @@ def _read_symbols(
 
 
 def _functions(module: object) -> tuple[dict[str, tuple[int, ...]], bool]:
-    addresses = ffi.new("uint64_t[]", max(lib.dwfl_module_getsymtab(module), 0))
+    symbols_there = max(lib.dwfl_module_getsymtab(module), 0)
+    addresses = ffi.new("uint64_t[]", min(symbols_there, lib.MAX_SYMBOLS))
     out = ffi.new("struct functions *")
     names = lib.module_functions(module, addresses, out)
     if not names:

@@ -7,6 +7,7 @@ src/debug/gosym/pclntab.go, and since Go 1.18 the same; older ones are not read.
 import struct
 from typing import Self
 
+from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.elf import read_go_table
 
 GO_1_18, GO_1_20 = 0xFFFFFFF0, 0xFFFFFFF1
@@ -39,9 +40,9 @@ class GoFunctions:
         self._text_start = told or text_start
 
     @classmethod
-    def read(cls, fd: int) -> Self | None:
-        """Read those of an open ELF file; None where it has no such table."""
-        found = read_go_table(fd)
+    def read(cls, fd: int, path: str, bounds: Bounds) -> Self | None:
+        """Read those of an open ELF file, which is `path`; None where it has no such table."""
+        found = read_go_table(fd, path, bounds)
         if found is None:
             return None
         try:

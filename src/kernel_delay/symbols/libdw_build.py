@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cffi import FFI
 
-OWN = ("large_frames", "modules", "unwinder", "open_in_root")
+OWN = ("truncation", "large_frames", "modules", "unwinder", "open_in_root")
 
 INCLUDES = """
 #include <stdbool.h>
@@ -32,41 +32,12 @@ typedef uint32_t GElf_Word;
 typedef uint64_t Dwarf_Addr;
 typedef uint64_t Dwarf_Word;
 
-typedef enum { ELF_C_READ, ... } Elf_Cmd;
-#define EV_CURRENT ...
 #define EM_386 ...
 #define EM_X86_64 ...
 #define EM_ARM ...
 #define EM_AARCH64 ...
-#define PT_LOAD ...
-#define PF_X ...
 typedef struct Elf Elf;
-typedef struct Elf_Scn Elf_Scn;
-typedef struct { void *d_buf; size_t d_size; ...; } Elf_Data;
-typedef struct { uint32_t sh_name; uint64_t sh_addr; uint64_t sh_size; ...; } GElf_Shdr;
-typedef struct { uint16_t e_machine; uint16_t e_type; ...; } GElf_Ehdr;
-typedef struct {
-    uint32_t p_type;
-    uint32_t p_flags;
-    uint64_t p_offset;
-    uint64_t p_vaddr;
-    uint64_t p_filesz;
-    ...;
-} GElf_Phdr;
 typedef struct { uint64_t st_value; uint64_t st_size; ...; } GElf_Sym;
-unsigned int elf_version(unsigned int version);
-Elf *elf_begin(int fd, Elf_Cmd cmd, Elf *ref);
-Elf *elf_memory(char *image, size_t size);
-int elf_end(Elf *elf);
-int gelf_getclass(Elf *elf);
-GElf_Ehdr *gelf_getehdr(Elf *elf, GElf_Ehdr *dst);
-int elf_getphdrnum(Elf *elf, size_t *dst);
-GElf_Phdr *gelf_getphdr(Elf *elf, int ndx, GElf_Phdr *dst);
-int elf_getshdrstrndx(Elf *elf, size_t *dst);
-Elf_Scn *elf_nextscn(Elf *elf, Elf_Scn *scn);
-GElf_Shdr *gelf_getshdr(Elf_Scn *scn, GElf_Shdr *dst);
-char *elf_strptr(Elf *elf, size_t section, size_t offset);
-Elf_Data *elf_rawdata(Elf_Scn *scn, Elf_Data *data);
 
 #define DW_TAG_subprogram ...
 #define DW_TAG_inlined_subroutine ...
@@ -84,9 +55,6 @@ int dwarf_getscopes(Dwarf_Die *cudie, Dwarf_Addr pc, Dwarf_Die **scopes);
 int dwarf_getscopes_die(Dwarf_Die *die, Dwarf_Die **scopes);
 int dwarf_getsrcfiles(Dwarf_Die *cudie, Dwarf_Files **files, size_t *n);
 const char *dwarf_filesrc(Dwarf_Files *files, size_t i, Dwarf_Word *mtime, Dwarf_Word *length);
-
-const char *dwelf_elf_gnu_debuglink(Elf *elf, GElf_Word *crc);
-ssize_t dwelf_elf_gnu_build_id(Elf *elf, const void **build_id);
 
 typedef struct Dwfl Dwfl;
 typedef struct Dwfl_Module Dwfl_Module;

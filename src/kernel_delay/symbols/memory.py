@@ -4,10 +4,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.mappings import Mapping
 
-COPY_LIMIT = 512 << 20
-"""The largest object, in bytes, that is copied out of memory."""
+BLOCK = 1 << 20
 
 # Elf32_Ehdr and Elf64_Ehdr in elf(5), by e_ident[EI_CLASS]: e_shoff, and e_shnum with e_shstrndx.
 SECTION_HEADERS = {
@@ -35,21 +35,37 @@ class ProcessMemory:
         except (OSError, OverflowError):
             return b""
 
-    def copy_object(self, mappings: Sequence[Mapping]) -> int | None:
+    def copy_object(self, mappings: Sequence[Mapping], bounds: Bounds) -> int | None:
         """Put an object's mappings at their file offsets into a new memory file.
 
-        None when there is nothing to read or more than COPY_LIMIT. The section
-        headers are not loaded, so the copy of a file has none; the vDSO's are.
+        None when there is nothing to read, or more than `bounds` allows: reading
+        fills the memory of both processes. The section headers are not loaded,
+        so the copy of a file has none; the vDSO's are.
         """
         size = sum(mapping.end - mapping.start for mapping in mappings)
-        if not mappings or size > COPY_LIMIT:
+        if not mappings:
+            return None
+        if not bounds.may_copy(size):
+            bounds.pass_over(
+                f"{mappings[0].path} has no function names: its file is out of reach,"
+                " and it is too large to be copied out of memory"
+            )
             return None
         copy = os.memfd_create("object", os.MFD_CLOEXEC)
-        for mapping in mappings:
-            content = self.read(mapping.start, mapping.end - mapping.start)
-            os.pwrite(copy, content, mapping.offset)
-        if any(mapping.inode for mapping in mappings):
-            (elf_class,) = os.pread(copy, 1, EI_CLASS) or (0,)
-            for offset, zeros in SECTION_HEADERS.get(elf_class, ()):
-                os.pwrite(copy, zeros, offset)
+        try:
+            for mapping in mappings:
+                self._copy(mapping, copy)
+            if any(mapping.inode for mapping in mappings):
+                (elf_class,) = os.pread(copy, 1, EI_CLASS) or (0,)
+                for offset, zeros in SECTION_HEADERS.get(elf_class, ()):
+                    os.pwrite(copy, zeros, offset)
+        except OSError:  # a file offset that no file can have
+            os.close(copy)
+            return None
         return copy
+
+    def _copy(self, mapping: Mapping, copy: int) -> None:
+        for address in range(mapping.start, mapping.end, BLOCK):
+            content = self.read(address, min(BLOCK, mapping.end - address))
+            if content.count(0) < len(content):  # what is zero takes no memory
+                os.pwrite(copy, content, mapping.offset + address - mapping.start)

@@ -41,8 +41,11 @@ static const Dwfl_Callbacks callbacks = {
 
 Dwfl *modules_begin(void)
 {
-	Dwfl *dwfl = dwfl_begin(&callbacks);
+	Dwfl *dwfl;
 
+	elf_version(EV_CURRENT);
+	outlive_truncation();
+	dwfl = dwfl_begin(&callbacks);
 	if (dwfl)
 		dwfl_report_begin(dwfl);
 	return dwfl;
@@ -103,6 +106,10 @@ void modules_free(Dwfl *dwfl)
 	dwfl_end(dwfl);
 }
 
+/* Names of functions: the longest of them, and all together. Another's file may have any. */
+#define MAX_NAME_LEN (16 << 10)
+#define MAX_NAMES_LEN (256 << 20)
+
 char *module_functions(Dwfl_Module *mod, uint64_t *addresses, struct functions *out)
 {
 	int i, n_symbols = dwfl_module_getsymtab(mod);
@@ -111,7 +118,7 @@ char *module_functions(Dwfl_Module *mod, uint64_t *addresses, struct functions *
 
 	if (!stream)
 		return NULL;
-	for (i = 1; i < n_symbols; i++) {
+	for (i = 1; i < n_symbols && i < MAX_SYMBOLS && ftell(stream) < MAX_NAMES_LEN; i++) {
 		GElf_Addr address;
 		GElf_Sym sym;
 		GElf_Word shndx;
@@ -120,7 +127,8 @@ char *module_functions(Dwfl_Module *mod, uint64_t *addresses, struct functions *
 		name = dwfl_module_getsym_info(mod, i, &sym, &address, &shndx, NULL, NULL);
 		if (!name || !*name || shndx == SHN_UNDEF || GELF_ST_TYPE(sym.st_info) != STT_FUNC)
 			continue;
-		fwrite(name, 1, strlen(name) + 1, stream);
+		fwrite(name, 1, strnlen(name, MAX_NAME_LEN), stream);
+		fputc('\0', stream);
 		addresses[out->n++] = address;
 		out->has_local |= GELF_ST_BIND(sym.st_info) == STB_LOCAL;
 	}

@@ -15,6 +15,9 @@ int module_add_debug(Dwfl_Module *mod, int debug_fd, const char *debug_path, int
 int modules_reported(Dwfl *dwfl);
 void modules_free(Dwfl *dwfl);
 
+/* More than any file's that is not made to have more. */
+#define MAX_SYMBOLS 16777216
+
 /* What module_functions found: n functions, the length of their names, each with its NUL, and
  * whether a local one is among them; .dynsym alone has none.
  */
@@ -24,5 +27,7 @@ struct functions {
 	bool has_local;
 };
 
-/* The names, to be freed, or NULL without memory; addresses has room for all symbols. */
+/* The names, to be freed, or NULL without memory; addresses has room for all symbols, or for
+ * MAX_SYMBOLS, the first of them.
+ */
 char *module_functions(Dwfl_Module *mod, uint64_t *addresses, struct functions *out);

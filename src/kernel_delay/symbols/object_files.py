@@ -1,15 +1,21 @@
 """The ELF files behind a process's code: the very files that are mapped, opened."""
 
+import errno
 import os
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Literal, Self
 
 from msgspec import Struct
 
-from kernel_delay.symbols.debug_files import DebugFiles, Root, find_debug_files
+from kernel_delay.symbols.bounds import Bounds
+from kernel_delay.symbols.debug_files import DebugFiles, find_debug_files
 from kernel_delay.symbols.elf import Elf, read_elf, read_elf_image
 from kernel_delay.symbols.mappings import Mapping, read_mappings
 from kernel_delay.symbols.memory import ProcessMemory
+from kernel_delay.symbols.stored_files import Root, open_stored
 
 NOTES_SIZE = 64 << 10
 """The build-id's note is looked for in this many bytes; linkers put it right behind the headers."""
@@ -22,7 +28,8 @@ class ObjectFile(Struct, frozen=True):
     file's addresses to get those in memory. `machine` is the file's e_machine
     (elf(5)). `state` is "replaced" (or "deleted") when the file that `code.path`
     names is another one (or none) and the mapped one can't be opened: `fd` then
-    is a copy of the code from memory, which has its exported names only.
+    is a copy of the code from memory, of `copied` bytes, which has its exported
+    names only.
     """
 
     code: Mapping
@@ -30,6 +37,7 @@ class ObjectFile(Struct, frozen=True):
     machine: int
     build_id: bytes | None
     state: Literal["", "replaced", "deleted"]
+    copied: int
     fd: int
     debug: DebugFiles | None
 
@@ -43,12 +51,15 @@ class ObjectFile(Struct, frozen=True):
 class ObjectOpener:
     """Opens the files behind one reading of a living process's mappings."""
 
-    def __init__(self, process: Path) -> None:
-        """Read the mappings of `process`, a directory such as /proc/123."""
+    def __init__(self, process: Path, bounds: Bounds) -> None:
+        """Read the mappings of `process`, a directory such as /proc/123, within `bounds`."""
         self.process = process
         self.mappings = read_mappings(process)
         self.memory = ProcessMemory(process)
         self.roots = [Root(process / "root"), Root(Path("/"))]
+        self._bounds = bounds
+        self._files = _FileMappings(self.mappings)
+        self._elfs: dict[tuple[str, int, str], Elf | None] = {}
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -60,52 +71,57 @@ class ObjectOpener:
         for root in self.roots:
             root.close()
 
+    def needs_no_opening(
+        self, mapping: Mapping, objects: Container[tuple[str, int | None]]
+    ) -> bool:
+        """Whether another mapping of the file told that this is of one of `objects`, or of none.
+
+        `objects` are paths and biases.
+        """
+        if mapping.file not in self._elfs:
+            return not mapping.path
+        elf = self._elfs[mapping.file]
+        bias = elf.bias(mapping.start, mapping.offset) if elf else None
+        return bias is None or (mapping.path, bias) in objects
+
     def open_object(self, mapping: Mapping) -> ObjectFile | None:
         """Open the object whose code is mapped there; None for what is no ELF file."""
-        if not mapping.path:
-            return None
-        headers = self._headers(mapping)
-        image = self.memory.read(headers.start, min(headers.end - headers.start, NOTES_SIZE))
-        mapped = read_elf_image(image) if image else None
+        image = self._files.image(mapping)
+        first = image[0]
+        head = self.memory.read(first.start, min(first.end - first.start, NOTES_SIZE))
         state: Literal["", "replaced", "deleted"] = ""
+        copied = 0
+        mapped = read_elf_image(head)
         fd = self._open(mapping, mapped)
-        if fd is None:
-            fd = self._copy(mapping)
+        if fd is None and mapped is not None:
+            loaded = [other for other in image if not other.writable]
+            fd = self.memory.copy_object(loaded, self._bounds)
+            copied = sum(other.end - other.start for other in loaded)
             if mapping.inode:
                 state = "replaced" if self._has_other(mapping.path) else "deleted"
         if fd is None:
             return None
-        elf = read_elf(fd)
+        elf = read_elf(fd) if self._bounds.may_read(fd, mapping.path) else None
         bias = elf.bias(mapping.start, mapping.offset) if elf else None
+        if not copied:
+            self._elfs[mapping.file] = elf
         if elf is None or bias is None:
             os.close(fd)
             return None
-        debug = find_debug_files(elf, mapping.path, self.roots)
-        return ObjectFile(mapping, bias, elf.machine, elf.build_id, state, fd, debug)
-
-    def _headers(self, mapping: Mapping) -> Mapping:
-        """The mapping of the same file's first page that belongs to `mapping`."""
-        firsts = [
-            other
-            for other in self._of_same_file(mapping)
-            if other.offset == 0 and other.start <= mapping.start
-        ]
-        return max(firsts, key=lambda first: first.start, default=mapping)
-
-    def _of_same_file(self, mapping: Mapping) -> list[Mapping]:
-        file = (mapping.device, mapping.inode, mapping.path)
-        return [other for other in self.mappings if (other.device, other.inode, other.path) == file]
+        self._bounds.held_bytes += copied
+        debug = find_debug_files(elf, mapping.path, self.roots, self._bounds)
+        return ObjectFile(mapping, bias, elf.machine, elf.build_id, state, copied, fd, debug)
 
     def _open(self, mapping: Mapping, mapped: Elf | None) -> int | None:
         """Open the file that is mapped, not one that has its name by now."""
         if not mapping.inode:
             return None
-        link = self.process / "map_files" / mapping.range
         try:
             # The mapped file itself, also when deleted; needs CAP_CHECKPOINT_RESTORE.
-            if not link.is_file():
-                return None
-            fd: int | None = os.open(link, os.O_RDONLY | os.O_CLOEXEC)
+            fd = _open_mapped(self.process / "map_files" / mapping.range)
+            # Whatever the process has made of its headers in memory.
+            if fd is None or os.fstat(fd).st_ino == mapping.inode:
+                return fd
         except (PermissionError, FileNotFoundError):
             fd = self.roots[0].open(mapping.path)
         if fd is None or _is_mapped(fd, mapping, mapped):
@@ -119,10 +135,41 @@ class ObjectOpener:
             os.close(fd)
         return fd is not None
 
-    def _copy(self, mapping: Mapping) -> int | None:
-        """Copy an object's code and unwind information out of memory."""
-        loaded = [other for other in self._of_same_file(mapping) if not other.writable]
-        return self.memory.copy_object(loaded)
+
+class _FileMappings:
+    """The mappings of each file, by address."""
+
+    def __init__(self, mappings: Iterable[Mapping]) -> None:
+        self._of_file: dict[tuple[str, int, str], list[Mapping]] = defaultdict(list)
+        for mapping in sorted(mappings, key=lambda mapping: mapping.start):
+            self._of_file[mapping.file].append(mapping)
+        self._firsts = {
+            file: [at for at, mapping in enumerate(of_file) if mapping.offset == 0]
+            for file, of_file in self._of_file.items()
+        }
+
+    def image(self, mapping: Mapping) -> list[Mapping]:
+        """The mappings of the file that belong together with `mapping`.
+
+        They begin with the last of the file's first page below it, if there is
+        any, or else with itself, and end before the next such.
+        """
+        of_file, firsts = self._of_file[mapping.file], self._firsts[mapping.file]
+        next_first = bisect_right(firsts, mapping.start, key=lambda at: of_file[at].start)
+        if not next_first:
+            return [mapping]
+        end = firsts[next_first] if next_first < len(firsts) else len(of_file)
+        return of_file[firsts[next_first - 1] : end]
+
+
+def _open_mapped(link: Path) -> int | None:
+    """Open a file of map_files; None for what is no file with content, as a device."""
+    try:
+        return open_stored(link)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return None
 
 
 def _is_mapped(fd: int, mapping: Mapping, mapped: Elf | None) -> bool:

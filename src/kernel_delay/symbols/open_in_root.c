@@ -1,26 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* A file of the kernel's does something when it is read; most of them say that they are empty. */
+static int is_stored(int found)
+{
+	struct stat st;
+	struct statfs fs;
+
+	return !fstat(found, &st) && S_ISREG(st.st_mode) && st.st_size > 0 &&
+	       !fstatfs(found, &fs) && fs.f_type != SYSFS_MAGIC;
+}
+
+int open_stored(int found)
+{
+	char path[sizeof("/proc/self/fd/") + 3 * sizeof(found)];
+
+	if (!is_stored(found)) {
+		errno = EINVAL;
+		return -1;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", found);
+	return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+}
 
 int open_in_root(int root, const char *path)
 {
 	struct open_how how = {
-		.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK, /* a FIFO must not hold us up */
+		.flags = O_PATH | O_CLOEXEC,
 		.resolve = RESOLVE_IN_ROOT,
 	};
-	struct stat st;
-	int fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
+	int fd, error, found = syscall(SYS_openat2, root, path, &how, sizeof(how));
 
-	if (fd < 0)
+	if (found < 0)
 		return -1;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		close(fd);
-		errno = EINVAL;
-		return -1;
-	}
+	fd = open_stored(found);
+	error = errno;
+	close(found);
+	errno = error;
 	return fd;
 }

@@ -12,7 +12,7 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 
-from kernel_delay.symbols.debug_files import Root
+from kernel_delay.symbols.stored_files import Root
 
 LARGEST_BYTES = 32 << 20
 MOST_FUNCTIONS = 200_000

@@ -6,15 +6,21 @@ stays at hand after the process's exit and after a file's replacement.
 
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.host.preflight import may_not_look_at
-from kernel_delay.symbols.mappings import Mapping, read_mappings
+from kernel_delay.symbols.bounds import MAX_OBJECTS, Bounds
+from kernel_delay.symbols.mappings import Mapping, Ranges, code_ranges, has_mappings
 from kernel_delay.symbols.object_files import ObjectFile, ObjectOpener
 from kernel_delay.symbols.perf_map import PerfMap
+
+MAX_MAPPINGS = 262_144
+"""Of code, of all times, the newest: four times what a process may have by default (sysctl(8),
+vm.max_map_count)."""
 
 
 class ProcessImage:
@@ -22,7 +28,7 @@ class ProcessImage:
 
     Of two that overlap only the newer is kept: the process unmapped the other.
     `generation` counts the changes. `latest` are all mappings, executable or
-    not, when they were noted last.
+    not, when they were noted last. `bounds` tells what was passed over.
     """
 
     def __init__(self, pid: int) -> None:
@@ -38,6 +44,7 @@ class ProcessImage:
         self.objects: tuple[ObjectFile, ...] = ()
         self.latest: tuple[Mapping, ...] = ()
         self.generation = 0
+        self.bounds = Bounds()
         if not self.note():
             raise NoInputError(f"process {pid} has exited or has no user memory")
 
@@ -49,7 +56,7 @@ class ProcessImage:
                 return False
             if self.perf_map is None:
                 self.perf_map = PerfMap(process)
-            with ObjectOpener(process) as opener:
+            with ObjectOpener(process, self.bounds) as opener:
                 self._merge(opener)
                 self.latest = opener.mappings
         except PermissionError as error:
@@ -69,19 +76,46 @@ class ProcessImage:
         new = [code for code in opener.mappings if code.executable and code not in known]
         if not new:
             return
-        self.mappings = tuple(old for old in self.mappings if not old.overlaps(new)) + tuple(new)
-        gone = [found for found in self.objects if found.code.overlaps(new)]
-        objects = {
-            (found.code.path, found.bias): found for found in self.objects if found not in gone
+        replaced = code_ranges(new)
+        self.mappings = (*_outside(self.mappings, replaced), *new)[-MAX_MAPPINGS:]
+        objects: dict[tuple[str, int | None], ObjectFile] = {
+            (found.code.path, found.bias): found for found in self._close_objects(replaced)
         }
-        for code in new:
-            found = opener.open_object(code)
-            if found and objects.setdefault((code.path, found.bias), found) is not found:
+        try:
+            for code in new:
+                self._open(code, opener, objects)
+        finally:
+            self.objects = tuple(objects.values())
+            self.generation += 1
+
+    def _close_objects(self, replaced: Ranges[Mapping]) -> Iterable[ObjectFile]:
+        """Close the objects that are no longer mapped; return the others."""
+        kept = []
+        for found in self.objects:
+            if replaced.overlap(found.code.start, found.code.end):
+                self.bounds.held_bytes -= found.copied
                 found.close()
-        for found in gone:
+            else:
+                kept.append(found)
+        self.objects = tuple(kept)
+        return kept
+
+    def _open(
+        self, code: Mapping, opener: ObjectOpener, objects: dict[tuple[str, int | None], ObjectFile]
+    ) -> None:
+        """Open the object that `code` is mapped from, unless it is among `objects`."""
+        if opener.needs_no_opening(code, objects):
+            return
+        if len(objects) >= MAX_OBJECTS:
+            self.bounds.pass_over(
+                f"more than {MAX_OBJECTS} files are mapped as code: functions of others"
+                " have no names"
+            )
+            return
+        found = opener.open_object(code)
+        if found and objects.setdefault((code.path, found.bias), found) is not found:
+            self.bounds.held_bytes -= found.copied
             found.close()
-        self.objects = tuple(objects.values())
-        self.generation += 1
 
     def close(self) -> None:
         """Close all files."""
@@ -112,4 +146,8 @@ def _with_memory(pid: int) -> Path | None:
         tids = sorted(int(tid) for tid in os.listdir(f"/proc/{pid}/task"))
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return next((path for tid in tids if read_mappings(path := Path(f"/proc/{tid}"))), None)
+    return next((path for tid in tids if has_mappings(path := Path(f"/proc/{tid}"))), None)
+
+
+def _outside(mappings: Iterable[Mapping], ranges: Ranges[Mapping]) -> Iterable[Mapping]:
+    return (one for one in mappings if not ranges.overlap(one.start, one.end))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel_delay.symbols.bounds import TABLES_BYTES, Bounds
 from kernel_delay.symbols.go_functions import GoFunctions
 from tests.workload import SOURCES
 
@@ -27,7 +28,11 @@ def test_each_function_has_its_name(tmp_path: Path, mode: str) -> None:
     nm = subprocess.run(["nm", whole], check=True, stdout=subprocess.PIPE, text=True).stdout
     symbols = [line.split(" ", 2) for line in nm.splitlines()]
     with stripped.open("rb") as file:
-        functions = GoFunctions.read(file.fileno())
+        functions = GoFunctions.read(file.fileno(), str(stripped), Bounds())
+        full = Bounds()
+        full.table_bytes = TABLES_BYTES
+        assert GoFunctions.read(file.fileno(), "/program", full) is None
+    assert full.take_remarks() == ("/program has no function names: its .gopclntab is too large",)
     assert functions
     compared = 0
     for address, kind, name in symbols:
@@ -42,4 +47,4 @@ def test_each_function_has_its_name(tmp_path: Path, mode: str) -> None:
 
 def test_a_program_of_c_has_no_such_table(call_chain: Path) -> None:
     with call_chain.open("rb") as file:
-        assert GoFunctions.read(file.fileno()) is None
+        assert GoFunctions.read(file.fileno(), str(call_chain), Bounds()) is None

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kernel_delay.symbols import AddressSpace
+from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.elf import read_elf
 from kernel_delay.symbols.mappings import Mapping
 from kernel_delay.symbols.object_files import ObjectFile
@@ -47,9 +48,15 @@ def image_of(program: Path) -> Any:
     start = BIAS + code.address
     end = start + code.file_size
     mapping = Mapping(start, end, True, False, code.offset, "fe:00", 1, str(program), False)
-    found = ObjectFile(mapping, BIAS, elf.machine, elf.build_id, "", file.fileno(), None)
+    found = ObjectFile(mapping, BIAS, elf.machine, elf.build_id, "", 0, file.fileno(), None)
     return SimpleNamespace(
-        pid=1, mappings=(mapping,), objects=(found,), generation=1, perf_map=None, file=file
+        pid=1,
+        mappings=(mapping,),
+        objects=(found,),
+        generation=1,
+        bounds=Bounds(),
+        perf_map=None,
+        file=file,
     )
 
 

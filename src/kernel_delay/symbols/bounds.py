@@ -1,0 +1,92 @@
+"""How much is read on behalf of a process, whose files may be anything.
+
+What goes beyond is passed over, and the reader of a report is told so.
+"""
+
+import os
+import time
+
+FILE_BYTES = 16 << 30
+"""A larger file is no program and no debug file; browsers' debug files have some 4 GiB."""
+
+CHECKED_BYTES = 4 << 30
+"""What is read in all to check debug files that have no build-id, by their CRC-32."""
+
+CHECKED_NS = 5_000_000_000
+"""The time that this may take in all."""
+
+HELD_BYTES = 128 << 20
+"""Memory that holds copies of a process's code, at any time, where the files are out of reach."""
+
+COPIED_BYTES = 1 << 30
+"""What is copied in all, of what comes and goes."""
+
+TABLES_BYTES = 256 << 20
+"""What is kept of Go programs' tables of their functions; large ones have some 50 MiB."""
+
+FRAMES_NS = 1_000_000_000
+"""The time that one search for functions with large frames may take; it takes some 50 ms."""
+
+MAX_OBJECTS = 4096
+"""Executables, libraries and the like whose functions are named; large programs have some 1,000."""
+
+MAX_REMARKS = 4
+"""A reader is told of so many things one by one."""
+
+
+class Bounds:
+    """What reading for one process may still cost."""
+
+    def __init__(self) -> None:
+        """Begin with all of it left."""
+        self.held_bytes = 0
+        self.table_bytes = 0
+        self._copied_bytes = 0
+        self._checked_bytes = 0
+        self._checked_ns = 0
+        self._remarks: dict[str, None] = {}
+
+    def pass_over(self, remark: str) -> None:
+        """Note, once, that something was passed over; of many remarks the first."""
+        if len(self._remarks) < MAX_REMARKS:
+            self._remarks.setdefault(remark)
+        else:
+            self._remarks.setdefault("more files of the process are passed over for their size")
+
+    def take_remarks(self) -> tuple[str, ...]:
+        """Return what was noted since the last time."""
+        remarks, self._remarks = tuple(self._remarks), {}
+        return remarks
+
+    def may_read(self, fd: int, path: str) -> bool:
+        """Whether the open file is small enough to be read as a program's or a debug file."""
+        if os.fstat(fd).st_size <= FILE_BYTES:
+            return True
+        self.pass_over(f"{path} is not used: it has more than {FILE_BYTES >> 30} GiB")
+        return False
+
+    def may_check(self, size: int) -> bool:
+        """Whether `size` bytes more may be read for a checksum, and there is time left."""
+        return self._checked_bytes + size <= CHECKED_BYTES and self._checked_ns < CHECKED_NS
+
+    def checked(self, size: int, since_ns: int) -> None:
+        """Count bytes that were read for a checksum since that time.monotonic_ns()."""
+        self._checked_bytes += size
+        self._checked_ns += time.monotonic_ns() - since_ns
+
+    def may_keep_table(self, size: int) -> bool:
+        """Whether there is room for `size` bytes more of tables; then they are counted."""
+        if self.table_bytes + size > TABLES_BYTES:
+            return False
+        self.table_bytes += size
+        return True
+
+    def may_copy(self, size: int) -> bool:
+        """Whether `size` bytes more may be copied; then they are counted.
+
+        Who keeps the copy adds it to `held_bytes`.
+        """
+        if self.held_bytes + size > HELD_BYTES or self._copied_bytes + size > COPIED_BYTES:
+            return False
+        self._copied_bytes += size
+        return True
