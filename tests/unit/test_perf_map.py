@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_delay.symbols import perf_map
+from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.perf_map import PerfMap, parse
 
 LINES = b"7f00 20 first\n7f40 10 second with spaces\n"
@@ -26,7 +27,7 @@ def process(tmp_path: Path, content: bytes | None = None) -> Path:
 
 
 def test_a_function_is_found_by_any_address_of_it(tmp_path: Path) -> None:
-    known = PerfMap(process(tmp_path, LINES))
+    known = PerfMap(process(tmp_path, LINES), Bounds())
     known.refresh()
     assert known.path == "/tmp/perf-7.map"
     assert known.find(0x7EFF) is None
@@ -39,7 +40,7 @@ def test_a_function_is_found_by_any_address_of_it(tmp_path: Path) -> None:
 
 def test_what_is_written_later_is_taken_up_and_holds(tmp_path: Path) -> None:
     folder = process(tmp_path)
-    known = PerfMap(folder)
+    known = PerfMap(folder, Bounds())
     known.refresh()
     assert known.find(0x7F00) is None
     (folder / "root/tmp/perf-7.map").write_bytes(LINES + b"7f00 8 moved\n7f80 8 not who")
@@ -67,7 +68,7 @@ def test_what_is_no_file_of_its_own_is_not_read(tmp_path: Path, kind: str) -> No
             pytest.skip("giving a file away needs root")
         path.write_bytes(LINES)
         os.chown(path, 12345, 12345)
-    known = PerfMap(folder)
+    known = PerfMap(folder, Bounds())
     known.refresh()
     assert known.find(0x7F00) is None
     known.close()
@@ -81,9 +82,26 @@ def test_lines_and_functions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     assert list(parse(content)) == [0, 1]
 
 
+@pytest.mark.parametrize("bound", ["LARGEST_BYTES", "MOST_FUNCTIONS"])
+def test_what_is_not_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(perf_map, bound, {"LARGEST_BYTES": 16, "MOST_FUNCTIONS": 1}[bound])
+    bounds = Bounds()
+    known = PerfMap(process(tmp_path, LINES), bounds)
+    known.refresh()
+    assert known.find(0x7F00) == ("first", 0)
+    assert known.find(0x7F41) is None
+    known.refresh()
+    assert bounds.take_remarks() == (
+        "/tmp/perf-7.map is too large: of its functions the first are named",
+    )
+    known.close()
+
+
 def test_trampolines_of_cpython_are_told(tmp_path: Path) -> None:
     content = b"20 10 py::g:/a.py\n10 10 py::f:/a.py\n80 10 jit\n40 8 py::h:/a.py\n"
-    known = PerfMap(process(tmp_path, content))
+    known = PerfMap(process(tmp_path, content), Bounds())
     known.refresh()
     assert known.trampolines == (0x10, 0x30, 0x40, 0x48)
     known.close()

@@ -1,10 +1,12 @@
 """Unwinding and naming in a process's address space, by elfutils' libdwfl."""
 
 import os
+import time
 from typing import Any, Literal
 
 from kernel_delay.errors import UnavailableError
 from kernel_delay.symbols._libdw import ffi, lib
+from kernel_delay.symbols.bounds import FRAMES_NS
 from kernel_delay.symbols.elf import text
 from kernel_delay.symbols.frames import Frame, Stack, StackEnd
 from kernel_delay.symbols.go_functions import GoFunctions
@@ -95,13 +97,20 @@ class AddressSpace:
 
         The frame begins right above a return address into that code. Sorted;
         of more than `most` the largest frames. Only those of x86-64 are known.
+        Where the search takes longer than FRAMES_NS those found until then.
         """
         self._refresh()
         rows = ffi.new("struct frame_rows[]", most)
         found: list[LargeFrame] = []
+        deadline_ns = time.monotonic_ns() + FRAMES_NS
         for module in self._objects:
-            count = lib.module_large_frames(module, smallest, rows, most)
+            count = lib.module_large_frames(module, smallest, rows, most, deadline_ns)
             found += [(row.start, row.end, row.size, row.function) for row in rows[0:count]]
+        if time.monotonic_ns() >= deadline_ns:
+            self._image.bounds.pass_over(
+                "the frames of some functions are copied whole: telling"
+                " the large ones takes too long"
+            )
         found.sort(key=lambda row: row[2], reverse=True)
         return sorted(found[:most])
 

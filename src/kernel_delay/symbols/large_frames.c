@@ -2,11 +2,12 @@
 /* Which functions have large frames, by their call frame information. */
 #include <limits.h>
 #include <string.h>
+#include <time.h>
 
 #define X86_64_RSP 7
 
 /* What a process's file can make this read is bounded: of all its information, of one function's,
- * and how often that of one is gone through.
+ * and how often that of one is gone through; and the time of it all.
  */
 #define EH_FRAME_MAX (16u << 20)
 #define INSTRUCTIONS_MAX (64u << 10)
@@ -115,8 +116,16 @@ static uint64_t size_at(Dwarf_Frame *frame)
 	return ops->atom == DW_OP_breg0 + X86_64_RSP ? ops->number : 0;
 }
 
+static bool is_past(uint64_t deadline_ns)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec >= deadline_ns;
+}
+
 static size_t add_rows(const struct eh_frame *eh, const Dwarf_FDE *fde, uint64_t smallest,
-		       struct frame_rows *rows, size_t room)
+		       struct frame_rows *rows, size_t room, uint64_t deadline_ns)
 {
 	uint64_t offset = fde->start - (const uint8_t *)eh->data->d_buf, function, pc, end;
 	uint32_t length;
@@ -129,7 +138,7 @@ static size_t add_rows(const struct eh_frame *eh, const Dwarf_FDE *fde, uint64_t
 	memcpy(&length, fde->start + sizeof(start), sizeof(length));
 	function = pc = eh->address + offset + start;
 	end = pc + length;
-	for (int i = 0; i < ROWS_MAX && n < room && pc < end; i++) {
+	for (int i = 0; i < ROWS_MAX && n < room && pc < end && !is_past(deadline_ns); i++) {
 		Dwarf_Addr row_start = pc, row_end = pc;
 		Dwarf_Frame *frame;
 		uint64_t size;
@@ -151,7 +160,7 @@ static size_t add_rows(const struct eh_frame *eh, const Dwarf_FDE *fde, uint64_t
 }
 
 size_t module_large_frames(Dwfl_Module *mod, uint64_t smallest, struct frame_rows *rows,
-			   size_t room)
+			   size_t room, uint64_t deadline_ns)
 {
 	Dwarf_Off offset = 0, next, cie = (Dwarf_Off)-1;
 	Dwarf_CFI_Entry entry;
@@ -161,7 +170,7 @@ size_t module_large_frames(Dwfl_Module *mod, uint64_t smallest, struct frame_row
 
 	if (!find_eh_frame(mod, &eh))
 		return 0;
-	for (; n < room; offset = next) {
+	for (; n < room && !is_past(deadline_ns); offset = next) {
 		int result = dwarf_next_cfi(eh.ident, eh.data, true, offset, &next, &entry);
 
 		if (result > 0 || (result < 0 && next == (Dwarf_Off)-1) || next <= offset)
@@ -173,7 +182,7 @@ size_t module_large_frames(Dwfl_Module *mod, uint64_t smallest, struct frame_row
 			usual = is_usual(&eh, cie);
 		}
 		if (usual && may_be_large(&entry.fde, smallest))
-			n += add_rows(&eh, &entry.fde, smallest, rows + n, room - n);
+			n += add_rows(&eh, &entry.fde, smallest, rows + n, room - n, deadline_ns);
 	}
 	return n;
 }

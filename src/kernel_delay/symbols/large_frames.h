@@ -10,8 +10,9 @@ struct frame_rows {
 	uint64_t function;
 };
 
-/* The module's frames of at least smallest bytes, by its .eh_frame; as many as there is room for.
- * None for another architecture than x86-64, where a frame begins right above a return address.
+/* The module's frames of at least smallest bytes, by its .eh_frame; as many as there is room for
+ * and are found by the CLOCK_MONOTONIC moment deadline_ns. None for another architecture than
+ * x86-64, where a frame begins right above a return address.
  */
 size_t module_large_frames(Dwfl_Module *mod, uint64_t smallest, struct frame_rows *rows,
-			   size_t room);
+			   size_t room, uint64_t deadline_ns);

@@ -12,6 +12,7 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 
+from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.stored_files import Root
 
 LARGEST_BYTES = 32 << 20
@@ -32,8 +33,12 @@ class PerfMap:
     function of CPython's interpreter, sorted.
     """
 
-    def __init__(self, process: Path) -> None:
-        """Take note of the process, a directory such as /proc/123; OSError when it has exited."""
+    def __init__(self, process: Path, bounds: Bounds) -> None:
+        """Take note of the process, a directory such as /proc/123; OSError when it has exited.
+
+        `bounds` is told what was passed over.
+        """
+        self._bounds = bounds
         lines = (process / "status").read_bytes().splitlines()
         fields = {
             name: value.split() for name, _, value in (line.partition(b":") for line in lines)
@@ -63,9 +68,13 @@ class PerfMap:
                 return
             self._state = state
             functions = parse(file.read(LARGEST_BYTES))
+        if status.st_size > LARGEST_BYTES or len(functions) == MOST_FUNCTIONS:
+            self._bounds.pass_over(
+                f"{self.path} is too large: of its functions the first are named"
+            )
         self._starts = sorted(functions)
         self._functions = [functions[start] for start in self._starts]
-        self.trampolines = _trampolines(functions)
+        self.trampolines = trampolines(functions)
 
     def find(self, address: int) -> tuple[str, int] | None:
         """Return the function at an address: its name, and the offset in it."""
@@ -81,7 +90,7 @@ class PerfMap:
         self._root.close()
 
 
-def _trampolines(functions: dict[int, tuple[int, str]]) -> tuple[int, ...]:
+def trampolines(functions: dict[int, tuple[int, str]]) -> tuple[int, ...]:
     """Return start and end of each, sorted, adjacent ones as one."""
     ends: list[int] = []
     for start, (size, name) in sorted(functions.items()):

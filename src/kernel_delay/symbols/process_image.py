@@ -55,7 +55,7 @@ class ProcessImage:
             if process is None:
                 return False
             if self.perf_map is None:
-                self.perf_map = PerfMap(process)
+                self.perf_map = PerfMap(process, self.bounds)
             with ObjectOpener(process, self.bounds) as opener:
                 self._merge(opener)
                 self.latest = opener.mappings

@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.probes.objects import process_objects
-from kernel_delay.symbols import ProcessImage
+from kernel_delay.symbols import AddressSpace, ProcessImage, address_space
 from kernel_delay.symbols.bounds import FILE_BYTES, HELD_BYTES, MAX_OBJECTS, Bounds
 from kernel_delay.symbols.debug_files import find_debug_files
 from kernel_delay.symbols.elf import Elf, read_elf
 from kernel_delay.symbols.mappings import read_mappings
 from kernel_delay.symbols.memory import ProcessMemory
 from kernel_delay.symbols.stored_files import Root, open_stored
+from tests.integration.symbols import call_chains
 
 # What shared memory without a file is called in maps.
 ZERO = "/dev/zero"
@@ -263,3 +264,21 @@ def test_a_process_whose_headers_in_memory_are_overwritten(program: Path) -> Non
         assert (found.state, found.copied) == ("", 0)
         assert found.build_id
         assert found.build_id != b"A" * 20
+
+
+def test_the_search_for_large_frames_ends(
+    call_chain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with call_chains.running([call_chain, "recursion"]) as run:
+        run.wait_for_read()
+        image = ProcessImage(run.process.pid)
+        space = AddressSpace(image)
+        assert space.large_frames(16, 8)
+        assert image.bounds.take_remarks() == ()
+        monkeypatch.setattr(address_space, "FRAMES_NS", 0)
+        assert space.large_frames(16, 8) == []
+        assert image.bounds.take_remarks() == (
+            "the frames of some functions are copied whole: telling the large ones takes too long",
+        )
+        space.close()
+        image.close()
