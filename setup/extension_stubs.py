@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 EXTENSIONS = (
+    "kernel_delay._ending",
     "kernel_delay.capture.syscall_events._events",
     "kernel_delay.host._seccomp",
     "kernel_delay.libbpf._libbpf",

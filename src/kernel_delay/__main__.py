@@ -1,7 +1,5 @@
 """`python -m kernel_delay`, the same command as `kernel-delay`."""
 
-import sys
+from kernel_delay import entry  # first: it sees to signals
 
-from kernel_delay.cli import main
-
-sys.exit(main())
+raise SystemExit(entry.main())

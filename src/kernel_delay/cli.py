@@ -1,16 +1,18 @@
 """argv → a command; and the one place that turns errors into a line and an exit code."""
 
 import argparse
+import io
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from kernel_delay import commands
 from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND
 from kernel_delay.commands.options import arguments
+from kernel_delay.ending import signals_end
 from kernel_delay.errors import (
     KernelDelayError,
     UnavailableError,
@@ -34,10 +36,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns the exit status: 0, a code of sysexits.h, or 128 + N for an end by
     signal N, as a shell would report it.
     """
+    with signals_end():
+        return _main(sys.argv[1:] if argv is None else argv)
+
+
+def _main(argv: Sequence[str]) -> int:
+    _write_stdout_whole()
     _let_every_character_print()
     args = argparse.Namespace(debug=NO_LOG)
     try:
-        status = _run(sys.argv[1:] if argv is None else argv, args)
+        status = _run(argv, args)
         _flush()
         return status
     except KernelDelayError as error:
@@ -155,6 +163,20 @@ def _fail(line: str, status: int, args: argparse.Namespace) -> int:
         traceback.print_exc()
     tell(line)
     return status
+
+
+def _write_stdout_whole() -> None:
+    """Put a buffer behind stdout where PYTHONUNBUFFERED=1 has none.
+
+    Python drops what a write(2) that a signal interrupts, or a full disk cuts,
+    leaves over; its buffers don't.
+    """
+    stdout = sys.stdout
+    if not isinstance(stdout, io.TextIOWrapper) or not isinstance(stdout.buffer, io.RawIOBase):
+        return
+    encoding, is_terminal = stdout.encoding, stdout.isatty()
+    buffered = io.BufferedWriter(cast(io.RawIOBase, stdout.detach()))
+    sys.stdout = io.TextIOWrapper(buffered, encoding, line_buffering=is_terminal)
 
 
 def _let_every_character_print() -> None:

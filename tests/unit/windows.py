@@ -55,6 +55,11 @@ class FakeWaiter(Waiter):
         step()
         return None
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether that was done."""
+        return self._interrupted
+
     def interrupt(self) -> None:
         """Be interrupted, as by Ctrl-C between two waits."""
         self._interrupted = True

@@ -96,7 +96,8 @@ class Session:
         """
         with ExitStack() as failing:
             failing.callback(self._closing.close)
-            self._waiter = self._closing.enter_context(watch(self._target.pid))
+            self._waiter = watch(self._target.pid)
+            self._closing.callback(self._waiter.close)
             events, accounting = self._options.events, self._options.accounting
             self._programs = Programs(self._target.pid, self._plan, events, accounting=accounting)
             self._closing.enter_context(self._programs)
@@ -106,6 +107,8 @@ class Session:
             self._waiter.act_at_notices(self._programs.notices, self._make_room)
             self._events = self._store_events(events) if events else None
             self._upcalls = self._count_upcalls()
+            # Until now a signal ends the tool, and from now on a window.
+            self._closing.enter_context(self._waiter)
             failing.pop_all()
         return self
 
@@ -113,7 +116,7 @@ class Session:
         # Symbols and their libraries are for events alone.
         from kernel_delay.capture.syscall_events.events import EventStore
 
-        store = EventStore(self._programs, self._target.pid, plan, self._progress)
+        store = EventStore(self._programs, self._target.pid, plan, self._progress, self._tell)
         self._closing.callback(store.close)
         if reason := store.nameless():
             self._tell(reason)
@@ -145,11 +148,13 @@ class Session:
 
         A window that is too short to be one of the plan's is yielded as
         skipped, without threads. SIGINT, SIGTERM and the process's exit end
-        the open window: it is yielded, and is the last one.
+        the open window: it is yielded, and is the last one. A signal that comes
+        while a Sample is made, or used, leaves less than a second for that.
         """
         for epoch, ended in self._schedule():
-            yield self._sample(epoch, ended)
-            self._windows.free(epoch)
+            with self._waiter.reporting():
+                yield self._sample(epoch, ended)
+                self._windows.free(epoch)
 
     def _opened(self, epoch: int) -> None:
         if self._options.accounting:

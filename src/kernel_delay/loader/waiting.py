@@ -2,13 +2,13 @@
 
 import os
 import select
-import signal
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from types import FrameType, TracebackType
+from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
 from typing import Literal, Self
 
+from kernel_delay import ending
 from kernel_delay.errors import NoInputError
 from kernel_delay.libbpf import Notices
 from kernel_delay.loader._records import lib
@@ -19,15 +19,16 @@ Ended = Literal["time", "interrupt", "exit"]
 class Waiter:
     """Waits on the clock, on SIGINT and SIGTERM, on a process's exit and on notices.
 
-    While it is entered the two signals end a wait instead of the tool.
+    While it is entered the first of the two signals ends a wait instead of the tool.
     """
 
     def __init__(self, pid: int) -> None:
         """Watch process `pid`; ProcessLookupError if it is gone."""
+        self._closing = ExitStack()
         self._process = os.pidfd_open(pid)
         self._wakeup, self._signalled = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._handlers = ExitStack()
-        self._interrupted = False
+        for fd in (self._process, self._wakeup, self._signalled):
+            self._closing.callback(os.close, fd)
         self._notices: Notices | None = None
         self._act: Callable[[], None] = lambda: None
 
@@ -37,9 +38,7 @@ class Waiter:
 
     def __enter__(self) -> Self:
         """Take the signals over."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            handler = signal.signal(number, self._note)
-            self._handlers.callback(signal.signal, number, handler)
+        self._closing.enter_context(ending.signals_end_waits(self._signalled))
         return self
 
     def __exit__(
@@ -49,18 +48,20 @@ class Waiter:
         traceback: TracebackType | None,
     ) -> None:
         """Give the signals back."""
-        self._handlers.close()
-        for fd in (self._process, self._wakeup, self._signalled):
-            os.close(fd)
+        self.close()
+
+    def close(self) -> None:
+        """Wait no more; what leaves the context does the same."""
+        self._closing.close()
 
     @property
     def interrupted(self) -> bool:
         """Whether one of the two signals came."""
-        return self._interrupted
+        return ending.noted()
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self._interrupted = True
-        os.write(self._signalled, b"\0")
+    def reporting(self) -> AbstractContextManager[None]:
+        """Let the first signal end the tool soon, while what was waited for is worked on."""
+        return ending.signals_end_soon()
 
     def wait_until(self, moment_ns: int) -> Ended:
         """Wait for the CLOCK_MONOTONIC moment, and return what ended the wait."""
@@ -70,7 +71,7 @@ class Waiter:
             if left_ms <= 0:
                 self.sleep_until(moment_ns)
                 return "time"
-            if self._interrupted:
+            if self.interrupted:
                 return "interrupt"
             if self._process in ready:
                 return "exit"
@@ -81,7 +82,7 @@ class Waiter:
         if deadline_ns is not None:
             left_ms = max(0, -(-(deadline_ns - lib.monotonic_ns()) // 1_000_000))
         ready = self._poll(left_ms, notices.fileno())
-        if self._interrupted:
+        if self.interrupted:
             return "interrupt"
         if notices.fileno() in ready:
             notices.clear()

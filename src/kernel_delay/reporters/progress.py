@@ -1,11 +1,16 @@
 """A bar on the terminal while something that takes seconds is done."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TextIO
+
+from kernel_delay.ending import farewell
 
 # Not worth a bar, nor the time that importing it takes.
 FEW_STACKS = 200
+
+# To the line's begin, erase it, show the cursor: ECMA-48, and xterm's DECTCEM.
+WITHOUT_BAR = "\r\x1b[2K\x1b[?25h"
 
 
 @contextmanager
@@ -45,8 +50,10 @@ class _Bar:
 
         progress = Progress(console=Console(file=self._file), transient=True)
         task = progress.add_task("unwinding stacks", total=total)
-        self._stop = progress.stop
-        progress.start()
+        closing = ExitStack()
+        closing.enter_context(farewell(self._file.fileno(), WITHOUT_BAR))
+        closing.enter_context(progress)
+        self._stop = closing.close
         return lambda done: progress.update(task, completed=done)
 
     def stop(self) -> None:

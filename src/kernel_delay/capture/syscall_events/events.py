@@ -46,11 +46,19 @@ class EventsOfWindow(Struct, frozen=True):
 class EventStore:
     """Keeps a process's events from now until close(), within the plan's bounds."""
 
-    def __init__(self, programs: Programs, pid: int, plan: EventPlan, progress: Progress) -> None:
-        """Keep what comes through the programs' buffer."""
+    def __init__(
+        self,
+        programs: Programs,
+        pid: int,
+        plan: EventPlan,
+        progress: Progress,
+        tell: Callable[[str], None],
+    ) -> None:
+        """Keep what comes through the programs' buffer; `tell` what of its files is not read."""
         self._programs = programs
         self._progress = progress
         self._demangler = Demangler()
+        self._tell = tell
         self._lost_events = programs.missed_syscall_events()
         self._lost_stacks = programs.missed_stacks()
         with ExitStack() as failing:
@@ -79,6 +87,7 @@ class EventStore:
         taken = self._take(stop_ns)
         self._note()
         named = _NamedStacks(self._store, self._namer, taken, self._progress)
+        self._tell_remarks()
         lost_events = self._programs.missed_syscall_events()
         lost_stacks = self._programs.missed_stacks()
         of_window = EventsOfWindow(
@@ -130,6 +139,11 @@ class EventStore:
         if lib.event_store_set_mappings(self._store, mappings, len(mappings)):
             raise MemoryError
         self._programs.large_frames.write(*self._namer.large_frames())
+        self._tell_remarks()
+
+    def _tell_remarks(self) -> None:
+        for remark in self._namer.remarks():
+            self._tell(remark)
 
 
 class _NamedStacks:

@@ -79,6 +79,10 @@ class StackNamer:
             self._image.perf_map.refresh()
         return [(at.start, at.end, at.executable) for at in self._image.latest]
 
+    def remarks(self) -> tuple[str, ...]:
+        """Return what was passed over of the process's files since the last time."""
+        return () if self._mode == "none" else self._image.bounds.take_remarks()
+
     def large_frames(self) -> tuple[list[LargeFrame], list[tuple[int, int]]]:
         """Return functions with large frames, and ranges of code, as LargeFrames takes them."""
         if self._mode != "dwarf":

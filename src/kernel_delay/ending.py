@@ -1,0 +1,61 @@
+"""How SIGINT and SIGTERM end the tool: from a C handler, as Python's has to wait.
+
+Python runs its handlers between two of its own steps. Reading a program's debug
+information, or loading a program into the kernel, is one step.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kernel_delay._ending import lib
+
+
+@contextmanager
+def signals_end() -> Iterator[None]:
+    """End the tool at once, its status 128 + the signal's number, while this is entered."""
+    lib.ending_take()
+    try:
+        yield
+    finally:
+        lib.ending_give()
+
+
+@contextmanager
+def signals_end_waits(wakeup: int) -> Iterator[None]:
+    """Note the first signal instead, and write a byte to the descriptor `wakeup`.
+
+    The second one ends the tool, at once.
+    """
+    with signals_end():
+        so_far = lib.ending_set(lib.END_NOT)
+        lib.ending_wake(wakeup)
+        try:
+            yield
+        finally:
+            lib.ending_wake(-1)
+            lib.ending_set(so_far)
+
+
+@contextmanager
+def signals_end_soon() -> Iterator[None]:
+    """Within signals_end_waits(), leave less than a second to what is done here."""
+    so_far = lib.ending_set(lib.END_SOON)
+    try:
+        yield
+    finally:
+        lib.ending_set(so_far)
+
+
+def noted() -> bool:
+    """Whether a signal was noted that did not end the tool."""
+    return bool(lib.ending_noted())
+
+
+@contextmanager
+def farewell(fd: int, text: str) -> Iterator[None]:
+    """Have `text`, 32 bytes at most, written to `fd` should a signal end the tool in here."""
+    lib.ending_farewell(fd, text.encode())
+    try:
+        yield
+    finally:
+        lib.ending_farewell(fd, b"")

@@ -1,0 +1,110 @@
+"""Ctrl-C and SIGTERM at any moment: an end, its status, and no traceback."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+# What takes longer hangs; the tool itself takes less than a second.
+LIMIT_S = 60.0
+
+MOMENTS = 16
+
+KERNEL_DELAY = Path(sys.executable).with_name("kernel-delay")
+
+# Calls from several places, on stacks that are to be named.
+TARGET = """
+import os, threading, time
+def deep(n):
+    if n: deep(n - 1)
+    else: os.stat("/"); time.sleep(0.0001); os.getppid()
+def work(n):
+    while True: deep(n)
+for n in range(6): threading.Thread(target=work, args=(n * 7,), daemon=True).start()
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+COMMANDS: dict[str, Sequence[str]] = {
+    "capture": ("capture", "--sample-time", "0.2", "--sample-count", "2", "--json"),
+    "stacks": ("capture", "--sample-time", "0.2", "-s", "--source", "--json"),
+    "probes": ("probes", "--usdt", "--functions", "*"),
+    "check": ("check",),
+}
+
+
+class Outcome(NamedTuple):
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[int]:
+    process = subprocess.Popen([sys.executable, "-c", TARGET], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        yield process.pid
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def run(words: Sequence[str], signals: Sequence[tuple[float, signal.Signals]] = ()) -> Outcome:
+    """Run the command; send it each signal when it has run for so many seconds."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([KERNEL_DELAY, *words], stdout=pipe, stderr=pipe)
+    start = time.monotonic()
+    try:
+        for moment, number in signals:
+            time.sleep(max(0.0, start + moment - time.monotonic()))
+            process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=LIMIT_S)
+    finally:
+        process.kill()
+    return Outcome(process.returncode, stdout, stderr)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="BPF programs need root")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_signal_at_any_moment(name: str, target: int) -> None:
+    words = [*COMMANDS[name], "-p", str(target)]
+    start = time.monotonic()
+    assert run(words).status == 0
+    length = time.monotonic() - start
+    moments = random.Random(name)
+    for number in [signal.SIGINT, signal.SIGTERM] * (MOMENTS // 2):
+        moment = moments.uniform(0.0, 1.1 * length)
+        twice = [(moment, number), (moments.uniform(moment, 1.1 * length), number)]
+        outcome = run(words, twice[: moments.randint(1, 2)])
+        # -number: before the very first of our instructions; a shell says the same.
+        assert outcome.status in (0, 128 + number, -number), (moment, outcome.stderr)
+        assert b"Traceback" not in outcome.stderr
+        assert b"rror" not in outcome.stderr
+        if outcome.status == 0 and "--json" in words:
+            samples = [json.loads(line) for line in outcome.stdout.splitlines()]
+            assert samples
+            ends = {sample["window"]["ended_by"] for sample in samples}
+            assert ends <= {"time", "interrupt"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_python_starts(number: signal.Signals) -> None:
+    """Python itself would end in a traceback, or of the signal without a word of ours."""
+    statuses = set()
+    for step in range(40):
+        outcome = run(["--version"], [(step * 0.0005, number)])
+        assert b"Traceback" not in outcome.stderr
+        assert b"rror" not in outcome.stderr
+        statuses.add(outcome.status)
+    assert statuses <= {0, 128 + number, -number}
+    assert 128 + number in statuses
