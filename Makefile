@@ -15,8 +15,10 @@ SOURCES := $(shell find src meson.build pyproject.toml README.md LICENSE \
 DIST := dist
 C_SOURCES := $(shell find src tests bench -name '*.[ch]')
 
-.PHONY: build dev stubs demo test test-host bench lint wheel clean packages-build \
-	packages-test packages-wheel packages-bench
+FUZZ_SECONDS ?= 600
+
+.PHONY: build dev stubs demo test test-host bench fuzz lint wheel clean packages-build \
+	packages-test packages-wheel packages-bench packages-fuzz
 
 ## build: .venv/bin/kernel-delay
 build: .venv/.built
@@ -27,6 +29,7 @@ dev: packages-test .venv/.python .venv/.extra-test
 	@rm -f .venv/.built
 	@$(BIN)/pip install --quiet --no-build-isolation --no-deps \
 		--config-settings=build-dir=build/dev --editable .
+	@cp build/dev/src/kernel_delay/kernel[-_]delay $(BIN)/ # such a build has no programs
 
 ## stubs: the types of the extensions, after a change of what these declare
 stubs: build
@@ -48,6 +51,10 @@ test-host: build packages-test packages-wheel .venv/.extra-test .venv/.extra-whe
 bench: build packages-bench
 	@PYTHONPATH=$(CURDIR) exec $(BIN)/python -m bench $(BENCH_ARGS)
 
+## fuzz: what a measured process can write, to each parser for FUZZ_SECONDS; FUZZ_TARGETS="maps elf"
+fuzz: build packages-test packages-fuzz .venv/.extra-test .venv/.extra-fuzz
+	@exec $(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
 ## lint: the style and the types of the sources
 lint: packages-test .venv/.extra-test
 	$(BIN)/ruff check .
@@ -63,7 +70,7 @@ wheel: build .venv/.extra-wheel
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-packages-build packages-test packages-wheel: packages-%:
+packages-build packages-test packages-wheel packages-fuzz: packages-%:
 	@setup/debian-packages.sh setup/packages-$*.txt
 
 # Whom the bench compares with: it tells who is not there.

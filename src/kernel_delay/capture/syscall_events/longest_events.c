@@ -91,7 +91,8 @@ static bool has_room(struct longest_events *events)
 
 bool longest_events_wants(const struct longest_events *events, const struct kept_event *event)
 {
-	return events->count < events->max || length_ns(event) > events->ranks[0].length_ns;
+	return events->count < events->max ||
+	       (events->count && length_ns(event) > events->ranks[0].length_ns);
 }
 
 void longest_events_add(struct longest_events *events, const struct kept_event *event)
@@ -104,7 +105,7 @@ void longest_events_add(struct longest_events *events, const struct kept_event *
 		return;
 	}
 	events->shorter++;
-	if (rank.length_ns <= events->ranks[0].length_ns)
+	if (!events->count || rank.length_ns <= events->ranks[0].length_ns)
 		return;
 	rank.place = events->ranks[0].place;
 	move_down(events->ranks, events->count, rank);

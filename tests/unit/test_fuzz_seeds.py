@@ -1,0 +1,34 @@
+"""What the fuzzers begin with, and what they found, each once; `make fuzz` goes on from it."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import c_targets
+from tests.fuzz.parsers import PARSERS
+
+SEEDS = Path(c_targets.__file__).with_name("seeds")
+
+
+def test_each_target_has_seeds() -> None:
+    assert {folder.name for folder in SEEDS.iterdir()} == {*PARSERS, *c_targets.TARGETS}
+
+
+@pytest.mark.parametrize(
+    "seed", sorted(SEEDS.glob("*/*")), ids=lambda seed: "/".join(seed.parts[-2:])
+)
+def test_a_parser(seed: Path) -> None:
+    if parser := PARSERS.get(seed.parent.name):
+        content = seed.read_bytes()
+        for length in {len(content), len(content) // 2, max(0, len(content) - 1), 0}:
+            parser(content[:length])
+
+
+@pytest.mark.parametrize("name", c_targets.TARGETS)
+def test_a_c_target(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUZZ_CC", "gcc")
+    program = c_targets.build(name, tmp_path, str(c_targets.HERE / "replay.c"))
+    inputs = sorted((SEEDS / name).iterdir())
+    done = subprocess.run([program, *inputs], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
