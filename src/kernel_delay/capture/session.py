@@ -3,7 +3,7 @@
 import datetime
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -149,10 +149,12 @@ class Session:
         A window that is too short to be one of the plan's is yielded as
         skipped, without threads. SIGINT, SIGTERM and the process's exit end
         the open window: it is yielded, and is the last one. A signal that comes
-        while a Sample is made, or used, leaves less than a second for that.
+        while a Sample is made, or used, leaves less than a second for that, unless
+        there is a start trigger.
         """
         for epoch, ended in self._schedule():
-            with self._waiter.reporting():
+            # With a start trigger others open meanwhile: a signal is to end the last of them.
+            with self._waiter.reporting() if self._plan.start is None else nullcontext():
                 yield self._sample(epoch, ended)
                 self._windows.free(epoch)
 
