@@ -6,7 +6,7 @@ stays at hand after the process's exit and after a file's replacement.
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -51,24 +51,28 @@ class ProcessImage:
     def note(self) -> bool:
         """Note the mappings and files of now; False when the process has exited."""
         try:
-            process = _with_memory(self.pid)
-            if process is None:
-                return False
-            if self.perf_map is None:
-                self.perf_map = PerfMap(process, self.bounds)
-            with ObjectOpener(process, self.bounds) as opener:
-                self._merge(opener)
-                self.latest = opener.mappings
+            return any(self._note(process) for process in _with_memory(self.pid))
         except PermissionError as error:
             raise may_not_look_at(f"process {self.pid}") from error
-        except (FileNotFoundError, ProcessLookupError):
-            return False
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
             raise UnavailableError(
                 f"process {self.pid} maps more files than may be open at once: raise `ulimit -n`"
             ) from error
+
+    def _note(self, process: Path) -> bool:
+        """Note what a thread has, by its directory such as /proc/123; False if it has ended."""
+        try:
+            if self.perf_map is None:
+                self.perf_map = PerfMap(process, self.bounds)
+            with ObjectOpener(process, self.bounds) as opener:
+                if not opener.mappings:
+                    return False
+                self._merge(opener)
+                self.latest = opener.mappings
+        except (FileNotFoundError, ProcessLookupError):
+            return False
         return True
 
     def _merge(self, opener: ObjectOpener) -> None:
@@ -140,13 +144,13 @@ class ProcessImage:
         self.close()
 
 
-def _with_memory(pid: int) -> Path | None:
-    """The /proc directory of the process, or, when its first thread has ended, of another."""
+def _with_memory(pid: int) -> Iterator[Path]:
+    """The /proc directories of the process's threads that have not ended, the first's first."""
     try:
         tids = sorted(int(tid) for tid in os.listdir(f"/proc/{pid}/task"))
     except (FileNotFoundError, ProcessLookupError):
-        return None
-    return next((path for tid in tids if has_mappings(path := Path(f"/proc/{tid}"))), None)
+        return
+    yield from (path for tid in tids if has_mappings(path := Path(f"/proc/{tid}")))
 
 
 def _outside(mappings: Iterable[Mapping], ranges: Ranges[Mapping]) -> Iterable[Mapping]:

@@ -4,6 +4,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 
 from kernel_delay.errors import NoInputError, UnavailableError
-from kernel_delay.symbols import Frame, ProcessImage
+from kernel_delay.symbols import Frame, ProcessImage, process_image
 from tests.integration.symbols.call_chains import build, gcc, gcc_library, running
 from tests.needs import needed
 from tests.workload import SOURCES
@@ -199,3 +200,18 @@ def test_the_perf_map_is_the_one_that_a_container_has() -> None:
             image.perf_map.refresh()
             assert image.perf_map.find(0x1008) == ("inside", 8)
         process.communicate()
+
+
+def test_the_first_thread_may_end_while_it_is_looked_at(
+    call_chain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when it had memory a moment ago."""
+    monkeypatch.setattr(process_image, "has_mappings", lambda path: True)
+    with running([call_chain, "leaderless"]) as run:
+        run.wait_for_read()
+        stat = Path(f"/proc/{run.process.pid}/stat")
+        while ") Z " not in stat.read_text():
+            time.sleep(0.001)
+        with ProcessImage(run.process.pid) as image:
+            assert str(call_chain) in {found.code.path for found in image.objects}
+            assert image.note()
