@@ -17,20 +17,24 @@ from kernel_delay.model import ThreadTime
 
 Mode = Literal["unknown", "user", "syscall", "fault", "worker"]
 State = Literal[
-    "unknown", "running", "ready_woken", "ready_preempted", "blocked", "stopped", "absent"
-]
+    "unknown", "running", "ready_woken", "ready_preempted", "blocked", "stopped", "absent",
+    "throttled", "frozen",
+]  # fmt: skip
 Away = Literal[
-    "ready_woken", "ready_preempted", "blocked", "stopped", "unknown", "guest", "hard_irq",
-    "soft_irq",
+    "ready_woken", "ready_preempted", "blocked", "stopped", "throttled", "frozen", "unknown",
+    "guest", "hard_irq", "soft_irq",
 ]  # fmt: skip
 
 AWAY: tuple[Away, ...] = (
-    "ready_woken", "ready_preempted", "blocked", "stopped", "unknown", "guest", "hard_irq",
-    "soft_irq",
+    "ready_woken", "ready_preempted", "blocked", "stopped", "throttled", "frozen", "unknown",
+    "guest", "hard_irq", "soft_irq",
 )  # fmt: skip
 
 # Those that are charged to a call as well.
-OF_CALLS = AWAY[:6]
+OF_CALLS = AWAY[:8]
+
+# Somebody or some limit has it stand still. Of a single call these are not told apart.
+HELD: tuple[Away, ...] = ("stopped", "throttled", "frozen")
 
 # Before its first event a thread that runs is most likely in its program.
 USER_MODES: tuple[Mode, ...] = ("user", "unknown")
@@ -205,6 +209,8 @@ def _time(
         absent_ns=absent_ns,
         unaccounted_ns=missing_ns + total_ns["unknown"],
         guest_ns=total_ns["guest"],
+        throttled_ns=total_ns["throttled"],
+        frozen_ns=total_ns["frozen"],
     )
 
 
@@ -222,7 +228,8 @@ def _running_ns(
 
 def _call_time(total_ns: int, away_ns: Mapping[Away, int]) -> CallTime:
     ready_ns = away_ns.get("ready_woken", 0) + away_ns.get("ready_preempted", 0)
-    blocked_ns, stopped_ns = away_ns.get("blocked", 0), away_ns.get("stopped", 0)
+    blocked_ns = away_ns.get("blocked", 0)
+    stopped_ns = sum(away_ns.get(kind, 0) for kind in HELD)
     guest_ns, unknown_ns = away_ns.get("guest", 0), away_ns.get("unknown", 0)
     off_ns = ready_ns + blocked_ns + stopped_ns + guest_ns + unknown_ns
     return CallTime(

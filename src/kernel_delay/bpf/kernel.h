@@ -72,6 +72,7 @@ struct rq {
 
 struct cfs_rq {
 	struct rq *rq;
+	int throttle_count; /* of those above it and it, how many are throttled */
 };
 
 struct sched_entity {
@@ -84,6 +85,7 @@ struct task_struct {
 	unsigned int flags;
 	unsigned int ptrace;
 	unsigned int on_cpu; /* int in 6.18, u8 in 7.2: libbpf fits only an unsigned load */
+	unsigned long jobctl;
 	int static_prio;
 	struct sched_entity se;
 	unsigned int rt_priority;
@@ -101,6 +103,16 @@ struct task_struct {
 /* With PREEMPT_RT alone (include/linux/sched.h, 5.14 to 6.18). */
 struct task_struct___rt {
 	int softirq_disable_cnt;
+};
+
+/* From 6.18 on tasks are throttled one by one, on their way to their program. */
+struct task_struct___throttled {
+	bool throttled;
+};
+
+/* CONFIG_CGROUPS */
+struct task_struct___frozen {
+	unsigned int frozen : 1;
 };
 
 /* Before 5.16 it was not in thread_info on x86 (commit bcf9033e5449). */
@@ -147,6 +159,13 @@ struct bpf_iter__task {
 #define __TASK_TRACED 0x0008
 #define TASK_DEAD 0x0080
 #define TASK_NEW 0x0800
+#define TASK_FROZEN 0x8000 /* from 6.1 on */
+
+/* include/linux/sched.h: of task_struct.flags; before 6.1 what the freezer of cgroup v1 set */
+#define PF_FROZEN 0x00010000
+
+/* include/linux/sched/jobctl.h, 5.14 to 6.18: the freezer of cgroup v2 */
+#define JOBCTL_TRAP_FREEZE (1 << 23)
 
 /* include/linux/sched.h, from 5.12 and from 6.4 on, the same to 6.18 */
 #define PF_IO_WORKER 0x00000010

@@ -61,7 +61,7 @@
  * exactly one thing. STATE_UNKNOWN only until it was met. Fewer than
  * STATE_SLOTS, a power of two to bound an index by.
  */
-#define STATE_SLOTS 8
+#define STATE_SLOTS 16
 enum thread_state {
 	STATE_UNKNOWN,
 	STATE_RUNNING,
@@ -72,6 +72,8 @@ enum thread_state {
 	STATE_ABSENT,
 	STATE_GUEST, /* running a virtual machine's code: only ever charged, never a thread's state
 		      */
+	STATE_THROTTLED, /* could run, but its cgroup's CPU quota is used up */
+	STATE_FROZEN, /* by its cgroup's freezer */
 };
 
 /*

@@ -52,6 +52,41 @@ static __always_inline void end_thread(struct thread *thread, struct thread_reco
 	__sync_lock_test_and_set(&record->account.gone_ns, moment->now_ns);
 }
 
+/*
+ * Has the CPU quota of @task's cgroup, or of one above, been used up, so that it
+ * is kept from running? kernel/sched/fair.c:throttle_cfs_rq(), 5.14 to 6.17, and
+ * throttle_cfs_rq_work(), from 6.18 on. Nothing tells when that ends: until it gets
+ * on a CPU again it counts as throttled.
+ */
+static __always_inline bool is_throttled(struct task_struct *task)
+{
+	struct task_struct___throttled *own = (void *)task;
+
+	if (bpf_core_field_exists(own->throttled))
+		return BPF_CORE_READ(own, throttled);
+	if (!bpf_core_field_exists(task->se.cfs_rq) ||
+	    !bpf_core_field_exists(struct cfs_rq, throttle_count))
+		return false;
+	return BPF_CORE_READ(task, se.cfs_rq, throttle_count) > 0;
+}
+
+/*
+ * Does @task, which sleeps, sleep since a freezer has it do so? cgroup v1's:
+ * kernel/freezer.c:__refrigerator(). v2's: kernel/signal.c:do_freezer_trap(); a task
+ * counts as frozen elsewhere too, as in vfork(2), but is not asked to be. 5.14 to 6.18.
+ */
+static __always_inline bool is_frozen(struct task_struct *task, unsigned int task_state)
+{
+	struct task_struct___frozen *counted = (void *)task;
+
+	if (LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 1, 0) && task->flags & PF_FROZEN)
+		return true;
+	if (task_state & TASK_FROZEN)
+		return true;
+	return task->jobctl & JOBCTL_TRAP_FREEZE && bpf_core_field_exists(counted->frozen) &&
+	       BPF_CORE_READ_BITFIELD_PROBED(counted, frozen);
+}
+
 /* What @prev does from now on; kernel/sched/core.c:__schedule(), 5.14 to 6.18. */
 static __always_inline enum thread_state state_after(struct task_struct *prev, bool preempt)
 {
@@ -59,12 +94,12 @@ static __always_inline enum thread_state state_after(struct task_struct *prev, b
 
 	/* One that was about to sleep when a signal came is TASK_RUNNING again. */
 	if (preempt || task_state == TASK_RUNNING)
-		return STATE_READY_PREEMPTED;
+		return is_throttled(prev) ? STATE_THROTTLED : STATE_READY_PREEMPTED;
 	if (task_state & (__TASK_STOPPED | __TASK_TRACED))
 		return STATE_STOPPED;
 	if (task_state & TASK_DEAD)
 		return STATE_ABSENT;
-	return STATE_BLOCKED;
+	return is_frozen(prev, task_state) ? STATE_FROZEN : STATE_BLOCKED;
 }
 
 /* @prev leaves @cpu. */
@@ -117,9 +152,12 @@ static __always_inline bool switch_in(struct task_struct *next, struct task_stru
 	if (!thread)
 		return false;
 	record = find_record(thread, next, moment);
-	check_order(thread, is_ready(thread->state));
+	/* Nothing wakes one that was throttled. */
+	check_order(thread, is_ready(thread->state) || thread->state == STATE_THROTTLED);
 	begin_change(thread);
-	if (is_ready(thread->state)) {
+	if (thread->state == STATE_THROTTLED) {
+		charge_state(thread, record, moment);
+	} else if (is_ready(thread->state)) {
 		if (record && is_within(moment, thread->ready_since_ns)) {
 			count_interval(&record->ready, moment, thread->ready_since_ns);
 			count_length(&record->account.ready, moment, thread->ready_since_ns);
@@ -172,7 +210,8 @@ static __always_inline void wake(struct task_struct *task)
 	struct moment moment;
 	__u32 cpu;
 
-	if (!thread || thread->state == STATE_RUNNING || is_ready(thread->state) || task->on_cpu)
+	if (!thread || thread->state == STATE_RUNNING || is_ready(thread->state) || task->on_cpu ||
+	    thread->state == STATE_THROTTLED)
 		return;
 	take_moment(&moment);
 	cpu = task_cpu(task);
@@ -183,10 +222,14 @@ static __always_inline void wake(struct task_struct *task)
 	charge_state(thread, record, &moment);
 	if (thread->state == STATE_ABSENT) /* new: it is in clone(2) from now on */
 		thread->mode_since_ns = moment.now_ns;
-	enter_state(thread, STATE_READY_WOKEN, &moment);
-	thread->ready_since_ns = moment.now_ns;
 	end_wait(thread, cpu);
-	begin_wait(thread, task, cpu);
+	if (is_throttled(task)) {
+		enter_state(thread, STATE_THROTTLED, &moment);
+	} else {
+		enter_state(thread, STATE_READY_WOKEN, &moment);
+		thread->ready_since_ns = moment.now_ns;
+		begin_wait(thread, task, cpu);
+	}
 	end_change(thread);
 }
 

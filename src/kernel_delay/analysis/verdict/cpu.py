@@ -130,7 +130,8 @@ THROTTLED = Rule(
     say=_say_throttled,
     looks_at="the time a thread was kept off its CPU because a cgroup above it had used up its"
     " CFS bandwidth",
-    silent_on="real-time throttling (sched_rt_runtime_us), whose waits are cpu_contention",
+    silent_on="when it could run again: the wait for a CPU that follows counts as throttling;"
+    " and real-time throttling (sched_rt_runtime_us), whose waits are cpu_contention",
 )
 
 

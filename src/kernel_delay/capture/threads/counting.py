@@ -38,6 +38,8 @@ STATES: dict[int, State] = {
     lib.STATE_BLOCKED: "blocked",
     lib.STATE_STOPPED: "stopped",
     lib.STATE_ABSENT: "absent",
+    lib.STATE_THROTTLED: "throttled",
+    lib.STATE_FROZEN: "frozen",
 }
 
 AWAY_STATES: dict[int, Away] = {
@@ -46,6 +48,8 @@ AWAY_STATES: dict[int, Away] = {
     lib.STATE_BLOCKED: "blocked",
     lib.STATE_STOPPED: "stopped",
     lib.STATE_GUEST: "guest",
+    lib.STATE_THROTTLED: "throttled",
+    lib.STATE_FROZEN: "frozen",
     lib.STATE_UNKNOWN: "unknown",
 }
 

@@ -1,0 +1,242 @@
+"""A CPU quota and a freezer are states of their own, as long as the cgroup's own files say."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from kernel_delay.analysis.verdict import judge
+from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.host.target import find_target
+from kernel_delay.model import Sample, ThreadTime
+
+MS = 1_000_000
+
+# Burns a CPU for as many seconds as it is told, and says when it has.
+BURNER = """
+import sys, time
+print("ready", flush=True)
+for line in sys.stdin:
+    end = time.monotonic() + float(line)
+    while time.monotonic() < end:
+        pass
+    print("done", flush=True)
+"""
+
+QUOTA_US, PERIOD_US = 5_000, 100_000
+
+# More than a task of the highest priority waits for others to be taken off its CPU.
+LATE_NS = 8 * MS
+
+
+class Cgroup:
+    """A cgroup of its own, of version 1 or 2."""
+
+    def __init__(self, folder: Path, version: int) -> None:
+        self.folder = folder
+        self.version = version
+
+    def add(self, pid: int) -> None:
+        (self.folder / "cgroup.procs").write_text(str(pid))
+
+    def limit(self) -> None:
+        """Let it have a twentieth of a CPU."""
+        if self.version == 2:
+            (self.folder / "cpu.max").write_text(f"{QUOTA_US} {PERIOD_US}")
+        else:
+            (self.folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (self.folder / "cpu.cfs_quota_us").write_text(str(QUOTA_US))
+
+    def throttled_ns(self) -> int:
+        """What the kernel has counted: cpu.stat of sched-bwc.rst and cgroup-v2.rst."""
+        lines = (self.folder / "cpu.stat").read_text().splitlines()
+        values = dict(line.split() for line in lines)
+        if self.version == 2:
+            return int(values["throttled_usec"]) * 1000
+        return int(values["throttled_time"])
+
+    def freeze(self, frozen: bool) -> None:
+        """Freeze or thaw it, and return when that is done."""
+        if self.version == 2:
+            (self.folder / "cgroup.freeze").write_text("1" if frozen else "0")
+            file, wanted = "cgroup.events", f"frozen {int(frozen)}"
+        else:
+            wanted = "FROZEN" if frozen else "THAWED"
+            (self.folder / "freezer.state").write_text(wanted)
+            file = "freezer.state"
+        while wanted not in (self.folder / file).read_text():
+            time.sleep(0.001)
+
+
+def mounted(kind: str, option: str) -> Path | None:
+    """Where a file system of that kind and with that option is mounted."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, place, mounted_kind, options, *_ = line.split()
+        if mounted_kind == kind and (not option or option in options.split(",")):
+            return Path(place)
+    return None
+
+
+@pytest.fixture
+def closing() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def make(parent: Path, version: int, closing: ExitStack) -> Cgroup:
+    folder = parent / f"kernel-delay-{os.getpid()}"
+    folder.mkdir()
+    closing.callback(folder.rmdir)
+    return Cgroup(folder, version)
+
+
+def unified(controller: str, tmp_path: Path, closing: ExitStack) -> Path | None:
+    """The root of version 2 with that controller for its children; None if there is none."""
+    root = mounted("cgroup2", "")
+    if root is None:
+        root = tmp_path / "cgroup2"
+        root.mkdir()
+        if subprocess.run(["mount", "-t", "cgroup2", "none", root], check=False).returncode:
+            return None
+        closing.callback(lambda: subprocess.run(["umount", root], check=True))
+    if controller:
+        if controller not in (root / "cgroup.controllers").read_text().split():
+            return None
+        (root / "cgroup.subtree_control").write_text(f"+{controller}")
+    return root
+
+
+@pytest.fixture
+def quota(root_user: None, tmp_path: Path, closing: ExitStack) -> Cgroup:
+    """A cgroup with a quota of 5 ms each 100 ms."""
+    parent, version = mounted("cgroup", "cpu"), 1
+    if parent is None:
+        parent, version = unified("cpu", tmp_path, closing), 2
+    if parent is None:
+        pytest.skip("this machine has no cgroups with the CPU controller")
+    found = make(parent, version, closing)
+    found.limit()
+    return found
+
+
+def start_burner(cgroup: Cgroup, closing: ExitStack) -> "subprocess.Popen[str]":
+    """Start it there, on one CPU: cpu.stat counts each CPU's run queue."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", BURNER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    closing.enter_context(process)
+    closing.callback(process.kill)
+    os.sched_setaffinity(process.pid, {max(os.sched_getaffinity(0))})
+    os.setpriority(os.PRIO_PROCESS, process.pid, -20)
+    cgroup.add(process.pid)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def burn(process: "subprocess.Popen[str]", seconds: float) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{seconds}\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "done\n"
+
+
+def time_of(sample: Sample) -> ThreadTime:
+    (thread,) = sample.threads
+    assert thread.time is not None
+    assert sum(getattr(thread.time, field) for field in thread.time.__struct_fields__) == (
+        sample.window.duration_ns
+    )
+    return thread.time
+
+
+def rules(sample: Sample) -> set[str]:
+    return {finding.rule for finding in sample.verdict if not finding.remark}
+
+
+def measured(pid: int, work: Callable[[], None]) -> Sample:
+    """Capture from before `work` begins until it is done."""
+    failures: list[BaseException] = []
+
+    def work_and_interrupt() -> None:
+        try:
+            work()
+        except BaseException as failure:
+            failures.append(failure)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    worker = threading.Thread(target=work_and_interrupt)
+    options = SessionOptions(on_open=lambda epoch: worker.start())
+    plan = WindowPlan(sample_time_ns=60_000 * MS)
+    with Session(find_target(pid), plan, options) as session:
+        (sample,) = map(judge, session.samples())
+    worker.join()
+    assert not failures
+    return sample
+
+
+def test_a_quota_is_throttling_and_nobody_is_blamed_for_it(
+    quota: Cgroup, closing: ExitStack
+) -> None:
+    burner = start_burner(quota, closing)
+    counted: list[int] = []
+
+    def work() -> None:
+        before_ns = quota.throttled_ns()
+        burn(burner, 2.0)
+        # Time off a run queue is counted when it is over.
+        time.sleep(2 * PERIOD_US / 1e6)
+        counted.append(quota.throttled_ns() - before_ns)
+
+    sample = measured(burner.pid, work)
+    found = time_of(sample)
+    assert counted[0] > 100 * MS
+    tolerance_ns = max(2 * MS, counted[0] // 100)
+    # After each period it may have to wait for its CPU: the kernel does not tell when it may run.
+    late_ns = LATE_NS * (sample.window.duration_ns // (PERIOD_US * 1000) + 1)
+    assert -tolerance_ns <= found.throttled_ns - counted[0] <= tolerance_ns + late_ns
+    assert "throttled" in rules(sample)
+    assert "cpu_contention" not in rules(sample) or found.ready_ns > 50 * MS
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_freezer_is_a_state_of_its_own(
+    version: int, root_user: None, tmp_path: Path, closing: ExitStack
+) -> None:
+    parent = mounted("cgroup", "freezer") if version == 1 else unified("", tmp_path, closing)
+    if parent is None:
+        pytest.skip(f"this machine has no freezer of cgroup version {version}")
+    cgroup = make(parent, version, closing)
+    burner = start_burner(cgroup, closing)
+    closing.callback(cgroup.freeze, False)
+    least, most = [], []
+
+    def work() -> None:
+        assert burner.stdin is not None
+        burner.stdin.write("1.0\n")
+        burner.stdin.flush()
+        time.sleep(0.2)
+        began_ns = time.monotonic_ns()
+        cgroup.freeze(True)
+        frozen_ns = time.monotonic_ns()
+        time.sleep(0.5)
+        thawing_ns = time.monotonic_ns()
+        cgroup.freeze(False)
+        least.append(thawing_ns - frozen_ns)
+        most.append(time.monotonic_ns() - began_ns)
+
+    sample = measured(burner.pid, work)
+    assert least[0] - MS <= time_of(sample).frozen_ns <= most[0] + MS
+    assert "frozen" in rules(sample)
