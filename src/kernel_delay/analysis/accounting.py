@@ -97,7 +97,8 @@ class Account(Struct, frozen=True):
     """Where a thread's window went.
 
     `preempted_ns` is a share of `time.ready_ns`, the fault times are shares of
-    `time.kernel_ns` and `time.blocked_ns`.
+    `time.kernel_ns` and `time.blocked_ns`. `call_soft_irq_ns`, a share of
+    `time.soft_irq_ns`, came while the thread was in a system call.
 
     `missing_ns` is what the parts lack of the window: 0 when all is accounted
     for, below 0 when what was read does not fit together. `calls_fit`: the
@@ -108,6 +109,7 @@ class Account(Struct, frozen=True):
     preempted_ns: int
     fault_on_cpu_ns: int
     fault_blocked_ns: int
+    call_soft_irq_ns: int
     syscalls: Mapping[int, CallTime]
     missing_ns: int
     calls_fit: bool
@@ -155,6 +157,7 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: Standing | None
         preempted_ns=_total("ready_preempted", away_ns),
         fault_on_cpu_ns=min(max(0, _running_ns("fault", mode_ns, away_ns)), time.kernel_ns),
         fault_blocked_ns=away_ns["fault", "blocked"],
+        call_soft_irq_ns=away_ns["syscall", "soft_irq"],
         syscalls={
             number: _call_time(total_ns, call_away_ns[number])
             for number, total_ns in call_ns.items()

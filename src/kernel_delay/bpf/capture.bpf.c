@@ -199,6 +199,31 @@ int BPF_PROG(on_task_rename_stand_in, struct task_struct *task, const char *comm
 	return 0;
 }
 
+static __always_inline void note_signal(struct task_struct *task)
+{
+	struct thread *thread = find_thread(task);
+	struct thread_record *record;
+	struct moment moment;
+
+	if (!thread)
+		return;
+	take_moment(&moment);
+	record = find_record(thread, task, &moment);
+	if (record && moment.now_ns >= moment.start_ns && moment.now_ns < moment.stop_ns)
+		record->account.signals++;
+}
+
+/* What is delivered to no handler ends the thread, or stops it. include/trace/events/signal.h */
+SEC("tp_btf/signal_deliver")
+int BPF_PROG(on_signal_deliver)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (options.accounting && is_target(task))
+		note_signal(task);
+	return 0;
+}
+
 static __always_inline void note_end(struct task_struct *task)
 {
 	struct thread *thread = find_thread(task);
@@ -435,6 +460,10 @@ int tell_standings(struct bpf_iter__task *ctx)
 	if (standing.now.wait_cpu)
 		note_running(&standing.running, task, standing.now.wait_cpu - 1);
 	standing.on_cpu = task->on_cpu;
+	standing.times.user_ns = task->utime;
+	standing.times.system_ns = task->stime;
+	standing.times.minor_faults = task->min_flt;
+	standing.times.major_faults = task->maj_flt;
 	barrier();
 	if (*(volatile __u64 *)&thread->state_changes != standing.now.state_changes)
 		standing.now.state_changes |= 1;

@@ -96,6 +96,10 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct mm_struct *mm;
 	struct seccomp seccomp;
+	__u64 utime;
+	__u64 stime;
+	unsigned long min_flt;
+	unsigned long maj_flt;
 	struct thread_struct thread;
 	char comm[16];
 };

@@ -268,6 +268,14 @@ struct run_queue {
 	__u64 unused[5];
 };
 
+/* What the kernel itself counts of a task since it was made: times by ticks. */
+struct task_times {
+	__u64 user_ns;
+	__u64 system_ns;
+	__u64 minor_faults;
+	__u64 major_faults;
+};
+
 /* What an iterator tells of each thread that is there. */
 struct thread_standing {
 	__u64 identity;
@@ -275,6 +283,7 @@ struct thread_standing {
 	char comm[COMM_LENGTH];
 	__u16 kernel_worker; /* as in struct thread_record */
 	__u16 on_cpu;
+	struct task_times times;
 	struct standing now;
 	struct slice
 		running; /* of now.wait_cpu, if that is not 0: not ended, and the next number */
@@ -296,6 +305,7 @@ struct account {
 	__u64 hard_irq_ns[MODE_SLOTS];
 	__u64 soft_irq_ns[MODE_SLOTS]; /* without hard ones within */
 	__u64 faults; /* page faults of the thread's program */
+	__u64 signals; /* delivered to handlers of its own */
 	__u64 other_takers_ns; /* of CPU takers for which there was no record */
 	__u64 unknown_takers_ns; /* of waits, or parts, whose slices are gone or do not fit */
 	__u64 other_owners_ns; /* of futex owners for which there was no record */

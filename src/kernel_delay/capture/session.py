@@ -13,6 +13,7 @@ from kernel_delay.capture.plan import EventPlan, TriggerPoints, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.surroundings import Observer, with_scheduling
 from kernel_delay.capture.threads.collector import Collector
+from kernel_delay.capture.threads.task_clocks import TaskClocks
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.errors import KernelDelayError
@@ -102,6 +103,7 @@ class Session:
             self._programs = Programs(self._target.pid, self._plan, events, accounting=accounting)
             self._closing.enter_context(self._programs)
             self._observer = Observer(self._target.pid)
+            self._clocks = TaskClocks(self._programs.standings)
             self._windows = Windows(self._programs.control, self._forget, self._opened)
             self._collector = Collector(self._programs)
             self._waiter.act_at_notices(self._programs.notices, self._make_room)
@@ -160,6 +162,7 @@ class Session:
 
     def _opened(self, epoch: int) -> None:
         if self._options.accounting:
+            self._clocks.open(epoch, self._plan.sample_time_ns)
             self._observer.open(epoch, self._plan.sample_time_ns)
         self._options.on_open(epoch)
 
@@ -181,6 +184,7 @@ class Session:
     def _sample(self, epoch: int, ended: EndedBy) -> Sample:
         start_ns, stop_ns = self._windows.edges(epoch)
         skipped = ended == "trigger" and stop_ns - start_ns < self._plan.shortest_ns
+        times = self._clocks.close(epoch, start_ns, stop_ns)
         surroundings = self._observer.close(epoch, start_ns, stop_ns)
         threads: tuple[Thread, ...] = ()
         taken = None
@@ -190,9 +194,11 @@ class Session:
             if self._events:
                 self._events.discard(stop_ns)
         else:
-            threads = with_scheduling(
-                self._collector.collect(epoch, start_ns, stop_ns), stop_ns - start_ns
+            threads = self._collector.collect(epoch, start_ns, stop_ns)
+            threads = tuple(
+                structs.replace(thread, task_times=times.get(thread.tid)) for thread in threads
             )
+            threads = with_scheduling(threads, stop_ns - start_ns)
             if self._events:
                 taken = self._events.take(stop_ns)
         if self._upcalls:

@@ -228,6 +228,7 @@ static void add_thread(struct thread_record *sum, const struct thread_record *mo
 	if (account_fits(&more->account, start_ns))
 		add_account(&sum->account, &more->account);
 	sum->account.faults += more->account.faults;
+	sum->account.signals += more->account.signals;
 	add_histogram(&sum->account.run, &more->account.run);
 	add_histogram(&sum->account.ready, &more->account.ready);
 }

@@ -95,7 +95,18 @@ def accounted_stats(
         time=account.time,
         preempted_ns=account.preempted_ns,
         page_faults=faults if sees_faults else None,
+        signals=sum(counted.signals for counted in accounts),
+        own_soft_irq_ns=min(account.call_soft_irq_ns, _sending_ns(thread.soft_irqs)),
     )
+
+
+def _sending_ns(soft_irqs: tuple[SoftIrqStats, ...]) -> int:
+    """Return the time of those that a thread raises by sending to this machine itself.
+
+    In a call of its own they are taken for its own, though some may be of packets that came
+    from outside just then: the thread can't be told to be kept by those.
+    """
+    return sum(irq.total_ns for irq in soft_irqs if irq.name in ("net_rx", "net_tx"))
 
 
 def _with_histogram(intervals: Intervals | None, histograms: list[Any]) -> Intervals | None:
