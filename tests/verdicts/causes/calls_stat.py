@@ -1,0 +1,13 @@
+"""It looks up a file all the time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.verdicts.staging import workload
+from tests.verdicts.truth import Staged, cause
+
+
+@contextmanager
+def stage() -> Iterator[Staged]:
+    with workload("kernel_work", "stat") as process:
+        yield Staged(process.pid, cause("kernel_work", names=("stat",)))

@@ -1,0 +1,22 @@
+"""Somebody signals a condition late, as it computes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.verdicts.staging import workload
+from tests.verdicts.truth import Staged, cause
+
+
+@contextmanager
+def stage() -> Iterator[Staged]:
+    with workload("contended", "condition", "spin", 20_000) as victim:
+        owner = victim.told["owner"]
+        yield Staged(
+            victim.pid,
+            cause(
+                "lock",
+                "wait_futex",
+                names=("owner", owner),
+                also=("user_work",),
+            ),
+        )

@@ -1,0 +1,37 @@
+"""It writes into a pipe whose reader is slow."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.verdicts.staging import fifo, running, tell
+from tests.verdicts.truth import Staged, cause
+
+EVERY_S = 0.02
+SIZE = 64 * 1024
+
+
+def victim(path: str) -> None:
+    pipe = os.open(path, os.O_RDWR)
+    tell()
+    while True:
+        os.write(pipe, bytes(SIZE))
+
+
+def reader(path: str) -> None:
+    pipe = os.open(path, os.O_RDWR)
+    tell()
+    while True:
+        time.sleep(EVERY_S)
+        os.read(pipe, SIZE)
+
+
+@contextmanager
+def stage() -> Iterator[Staged]:
+    with (
+        fifo() as path,
+        running(reader, path, name="reader") as other,
+        running(victim, path) as process,
+    ):
+        yield Staged(process.pid, cause("wait_pipe", names=(other.pid,), also=("kernel_sleep",)))

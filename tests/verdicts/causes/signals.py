@@ -1,0 +1,15 @@
+"""A timer sends it signals all the time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.verdicts.staging import workload
+from tests.verdicts.truth import Staged, cause
+
+
+@contextmanager
+def stage() -> Iterator[Staged]:
+    with workload("kernel_work", "signals") as process:
+        yield Staged(
+            process.pid, cause("doubtful_user", names=("signals a second",), also=("kernel_work",))
+        )

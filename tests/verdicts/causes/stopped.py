@@ -1,0 +1,23 @@
+"""Somebody stops it and has it go on, by turns."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.verdicts.staging import by_turns, hog, running
+from tests.verdicts.truth import Staged, cause
+
+
+@contextmanager
+def stage() -> Iterator[Staged]:
+    with running(hog) as victim:
+
+        def stop() -> None:
+            os.kill(victim.pid, signal.SIGSTOP)
+
+        def go_on() -> None:
+            os.kill(victim.pid, signal.SIGCONT)
+
+        with by_turns(stop, go_on, 0.1):
+            yield Staged(victim.pid, cause("stopped", names=("signal",), also=("user_work",)))

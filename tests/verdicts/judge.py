@@ -1,0 +1,125 @@
+"""Hold a verdict against the truth."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from kernel_delay.model import Finding, Sample
+from tests.verdicts.oracle import Span
+from tests.verdicts.truth import Truth
+
+Outcome = Literal["right", "vague", "nothing", "FALSE"]
+
+# The windows end a little before and after the counts are taken.
+EDGE_NS = 20_000_000
+
+# An idle CPU that wakes up slowly may take so much of the waits, no more.
+IDLE_SHARE = 0.5
+
+# From so much idleness on, a CPU was there for who may not use it.
+IDLED = 0.7
+
+
+class Judgement(Struct, frozen=True):
+    """What a verdict is worth, and the sentences that make it so, the worst first."""
+
+    outcome: Outcome
+    texts: tuple[str, ...]
+
+
+class Witness(Struct, frozen=True):
+    """What the kernel's counts refute: tasks that did not run so long, or did not wait so long.
+
+    The counts are of the whole capture, so what all its windows say is summed.
+    """
+
+    ran_too_little: frozenset[int]
+    waited_too_little: frozenset[int]
+    stole_ns: int
+    idled: bool
+
+
+def witness(samples: list[Sample], span: Span) -> Witness:
+    """Compare what all windows of a capture say of CPUs with the kernel's counts."""
+    said_ran: dict[int, int] = {}
+    said_waited: dict[int, int] = {}
+    allowed: set[int] = set()
+    for sample in samples:
+        # Threads that wait for one CPU wait for the same task: it ran once.
+        takers: dict[int, int] = {}
+        for thread in sample.threads:
+            for taker in thread.cpu_taken_by:
+                takers[taker.tid] = max(takers.get(taker.tid, 0), taker.ns)
+            if thread.time is not None:
+                waited_ns = said_waited.get(thread.tid, 0) + thread.time.ready_ns
+                said_waited[thread.tid] = waited_ns
+            if thread.scheduling is not None:
+                allowed.update(thread.scheduling.cpus)
+        for tid, ns in takers.items():
+            said_ran[tid] = said_ran.get(tid, 0) + ns
+    return Witness(
+        frozenset(tid for tid, ns in said_ran.items() if _more(ns, span.ran_ns(tid))),
+        frozenset(tid for tid, ns in said_waited.items() if _more(ns, span.waited_ns(tid))),
+        span.steal_ns,
+        any(span.idle_share(cpu) >= IDLED for cpu in span.after.idle if cpu not in allowed),
+    )
+
+
+def _more(said_ns: int, counted_ns: int | None) -> bool:
+    return counted_ns is not None and said_ns > counted_ns + counted_ns // 10 + EDGE_NS
+
+
+def judge(sample: Sample, truth: Truth, seen: Witness) -> Judgement:
+    """What the sample's verdict is worth."""
+    false = [why for finding in sample.verdict if (why := _false(sample, finding, truth, seen))]
+    if false:
+        return Judgement("FALSE", tuple(false))
+    if truth.healthy:
+        return Judgement("right", ())
+    told = [finding for finding in sample.verdict if finding.rule in truth.right]
+    if any(_tells_all(finding, truth, seen) for finding in told):
+        return Judgement("right", ())
+    true = told + [f for f in sample.verdict if f.rule in truth.also and f.rule != "user_work"]
+    if true:
+        return Judgement("vague", tuple(f"{f.rule}: {f.text}" for f in true))
+    rest = tuple(f"{f.rule}: {f.text}" for f in sample.verdict)
+    return Judgement("nothing", rest)
+
+
+def _tells_all(finding: Finding, truth: Truth, seen: Witness) -> bool:
+    names = (*truth.names, *(["affinity"] if truth.pinned and seen.idled else []))
+    return all(name in finding.text for name in names)
+
+
+def _false(sample: Sample, finding: Finding, truth: Truth, seen: Witness) -> str | None:
+    """Why a finding is false; None: it may be true."""
+    said = f"{finding.rule}: {finding.text}"
+    for name in truth.innocent:
+        if name in finding.text:
+            return f"[blames {name}] {said}"
+    if "not to blame" in finding.text and not truth.acquits:
+        return f"[acquits] {said}"
+    if finding.rule == "cpu_contention":
+        why = _not_contended(sample, finding, seen)
+        return f"[{why}] {said}" if why else None
+    if finding.rule in truth.right | truth.also:
+        return None
+    if finding.rule == "steal":
+        return None if seen.stole_ns >= finding.evidence["lost_ns"] else f"[none] {said}"
+    if finding.remark and finding.rule != "user_work":
+        return None
+    return f"[not the cause] {said}"
+
+
+def _not_contended(sample: Sample, finding: Finding, seen: Witness) -> str | None:
+    """What the kernel's counts refute of a wait for a CPU."""
+    (thread,) = (each for each in sample.threads if each.tid == finding.tid)
+    if thread.tid in seen.waited_too_little:
+        return "it waited less"
+    ready_ns = thread.time.ready_ns if thread.time else 0
+    for taker in thread.cpu_taken_by:
+        if not taker.tid and taker.comm == "idle" and taker.ns >= IDLE_SHARE * ready_ns:
+            return "blames an idle CPU"
+        if taker.tid in seen.ran_too_little and f"({taker.tid})" in finding.text:
+            return f"{taker.comm} ({taker.tid}) ran less"
+    return None

@@ -1,0 +1,69 @@
+"""What the kernel itself counted meanwhile: who ran, who waited, and what CPUs did."""
+
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+class Count(Struct, frozen=True):
+    """How long each task ran, and waited, in ns, and what each CPU did.
+
+    Tasks: /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst). CPUs: idle
+    and steal of proc_stat(5).
+    """
+
+    ran: dict[int, int]
+    waited: dict[int, int]
+    idle: dict[int, int]
+    steal_ns: int
+
+
+def count() -> Count:
+    """Read all counts."""
+    ran, waited = {}, {}
+    for process in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            for tid in os.listdir(f"/proc/{process}/task"):
+                text = Path(f"/proc/{process}/task/{tid}/schedstat").read_text()
+                ran[int(tid)], waited[int(tid)] = map(int, text.split()[:2])
+        except (FileNotFoundError, ProcessLookupError):  # it has ended
+            continue
+    idle, steal = {}, 0
+    for line in Path("/proc/stat").read_text().splitlines():
+        if line.startswith("cpu") and line[3].isdecimal():
+            name, *values = line.split()
+            idle[int(name[3:])] = int(values[3]) * TICK_NS
+            steal += int(values[7]) * TICK_NS
+    return Count(ran, waited, idle, steal)
+
+
+class Span(Struct, frozen=True):
+    """The time between two counts, around all windows of a capture."""
+
+    before: Count
+    after: Count
+    length_ns: int
+
+    def ran_ns(self, tid: int) -> int | None:
+        """How long a task ran; None if it ended meanwhile."""
+        if tid not in self.after.ran:
+            return None
+        return self.after.ran[tid] - self.before.ran.get(tid, 0)
+
+    def waited_ns(self, tid: int) -> int | None:
+        """How long a task waited for a CPU; None if it ended meanwhile."""
+        if tid not in self.after.waited:
+            return None
+        return self.after.waited[tid] - self.before.waited.get(tid, 0)
+
+    @property
+    def steal_ns(self) -> int:
+        """What the hypervisor took, of all CPUs."""
+        return self.after.steal_ns - self.before.steal_ns
+
+    def idle_share(self, cpu: int) -> float:
+        """How much of the time a CPU idled."""
+        return (self.after.idle[cpu] - self.before.idle.get(cpu, 0)) / self.length_ns
