@@ -17,8 +17,8 @@ C_SOURCES := $(shell find src tests bench -name '*.[ch]')
 
 FUZZ_SECONDS ?= 600
 
-.PHONY: build dev stubs demo test test-host bench fuzz lint wheel clean packages-build \
-	packages-test packages-wheel packages-bench packages-fuzz
+.PHONY: build dev stubs demo test test-host test-verdicts bench fuzz lint wheel clean \
+	packages-build packages-test packages-wheel packages-verdicts packages-bench packages-fuzz
 
 ## build: .venv/bin/kernel-delay
 build: .venv/.built
@@ -47,6 +47,10 @@ test-host: build packages-test packages-wheel .venv/.extra-test .venv/.extra-whe
 	@ovs=$$(setup/openvswitch.sh); \
 	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(PYTEST_ARGS)
 
+## test-verdicts: is the verdict true? Staged causes and healthy programs; VERDICT_ARGS="--only quota"
+test-verdicts: build packages-test packages-verdicts .venv/.extra-test
+	@exec $(BIN)/python -m tests.verdicts.run $(VERDICT_ARGS)
+
 ## bench: what measuring costs, beside other tools, into docs/performance.md; BENCH_ARGS="--only own"
 bench: build packages-bench
 	@PYTHONPATH=$(CURDIR) exec $(BIN)/python -m bench $(BENCH_ARGS)
@@ -72,6 +76,11 @@ clean:
 
 packages-build packages-test packages-wheel packages-fuzz: packages-%:
 	@setup/debian-packages.sh setup/packages-$*.txt
+
+# A stage whose program is not there says so. Servers that apt would start stay off.
+packages-verdicts:
+	@RUNLEVEL=1 setup/debian-packages.sh setup/packages-verdicts.txt || \
+		echo 'setup: the staged verdicts go on without' >&2
 
 # Whom the bench compares with: it tells who is not there.
 packages-bench:

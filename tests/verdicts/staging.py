@@ -320,3 +320,23 @@ def fifo() -> Iterator[str]:
         path = f"{folder}/fifo"
         os.mkfifo(path)
         yield path
+
+
+@contextmanager
+def redis() -> Iterator[tuple[Process, Path]]:
+    """A Redis of the stage's own, and its Unix socket."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "socket"
+        options = ("--port", 0, "--unixsocket", path, "--dir", folder, "--save", "")
+        with program(installed("redis-server"), *options, tells=False) as process:
+            wait_for(path, process)
+            yield process, path
+
+
+def wait_for(path: Path, process: Process) -> None:
+    """Wait until a server has made its socket."""
+    deadline = time.monotonic() + START_S
+    while not path.exists():
+        if process.process.poll() is not None or time.monotonic() > deadline:
+            raise NotHereError(f"{process.process.args!r} does not serve")
+        time.sleep(0.02)

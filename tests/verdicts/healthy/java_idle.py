@@ -1,0 +1,14 @@
+"""A Java program whose threads wait for work."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.verdicts.staging import java
+from tests.verdicts.truth import HEALTHY, Staged
+
+
+@contextmanager
+def stage() -> Iterator[Staged]:
+    with java(Path(__file__).parent / "Idle.java") as process:
+        yield Staged(process.pid, HEALTHY)

@@ -1,0 +1,25 @@
+"""An nginx that nobody asks."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.verdicts.staging import installed, program, wait_for
+from tests.verdicts.truth import HEALTHY, Staged
+
+CONFIGURATION = """
+daemon off; master_process off; pid nginx.pid; error_log stderr;
+events {}
+http { access_log off; server { listen unix:nginx.socket; } }
+"""
+
+
+@contextmanager
+def stage() -> Iterator[Staged]:
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "nginx.conf").write_text(CONFIGURATION)
+        command = (installed("nginx"), "-p", folder, "-c", "nginx.conf")
+        with program(*command, tells=False) as process:
+            wait_for(Path(folder) / "nginx.socket", process)
+            yield Staged(process.pid, HEALTHY)

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * idle_threads WHAT THREADS: so many threads beside the main one, which sleeps. WHAT: pool (they
+ * wait for a condition), sleep, pmd (they poll without ever sleeping, and are called as those
+ * of ovs-vswitchd, as is the process).
+ */
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "workload.h"
+
+#define LONG_NS (3600 * NS_PER_S)
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
+static volatile long packets;
+
+static void *wait_for_work(void *unused)
+{
+	pthread_mutex_lock(&mutex);
+	for (;;)
+		pthread_cond_wait(&work, &mutex);
+	return unused;
+}
+
+static void *rest(void *unused)
+{
+	for (;;)
+		sleep_ns(LONG_NS);
+	return unused;
+}
+
+static void *poll_ports(void *unused)
+{
+	pthread_setname_np(pthread_self(), "pmd-c01/id:1");
+	for (;;)
+		packets++;
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	void *(*body)(void *) = rest;
+
+	require(argc == 3, "arguments");
+	if (!strcmp(argv[1], "pool"))
+		body = wait_for_work;
+	if (!strcmp(argv[1], "pmd")) {
+		body = poll_ports;
+		pthread_setname_np(pthread_self(), "ovs-vswitchd");
+	}
+	for (int thread = 0; thread < atoi(argv[2]); thread++)
+		start_thread(body, NULL);
+	answer("{}");
+	rest(NULL);
+}
