@@ -1,10 +1,11 @@
 """Hold a verdict against the truth."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
 
-from kernel_delay.model import Finding, Sample
+from kernel_delay.model import Finding, Sample, Thread
 from tests.verdicts.oracle import Span
 from tests.verdicts.truth import Truth
 
@@ -13,7 +14,10 @@ Outcome = Literal["right", "vague", "nothing", "FALSE"]
 # The windows end a little before and after the counts are taken.
 EDGE_NS = 20_000_000
 
-# An idle CPU that wakes up slowly may take so much of the waits, no more.
+# A virtual CPU that idled takes so long to wake up, at the worst, that it can be for that.
+SLOW_WAKE_NS = 2_000_000
+
+# What an idle CPU took of waits is worth a look from so much on.
 IDLE_SHARE = 0.5
 
 # From so much idleness on, a CPU was there for who may not use it.
@@ -33,8 +37,8 @@ class Witness(Struct, frozen=True):
     The counts are of the whole capture, so what all its windows say is summed.
     """
 
-    ran_too_little: frozenset[int]
-    waited_too_little: frozenset[int]
+    ran_too_little: dict[int, str]
+    waited_too_little: dict[int, str]
     stole_ns: int
     idled: bool
 
@@ -51,22 +55,35 @@ def witness(samples: list[Sample], span: Span) -> Witness:
             for taker in thread.cpu_taken_by:
                 takers[taker.tid] = max(takers.get(taker.tid, 0), taker.ns)
             if thread.time is not None:
-                waited_ns = said_waited.get(thread.tid, 0) + thread.time.ready_ns
-                said_waited[thread.tid] = waited_ns
+                # The kernel counts from when the CPU woke up (sched_info_enqueue()).
+                waited_ns = thread.time.ready_ns - _idle(thread)[0]
+                said_waited[thread.tid] = said_waited.get(thread.tid, 0) + waited_ns
             if thread.scheduling is not None:
                 allowed.update(thread.scheduling.cpus)
         for tid, ns in takers.items():
             said_ran[tid] = said_ran.get(tid, 0) + ns
     return Witness(
-        frozenset(tid for tid, ns in said_ran.items() if _more(ns, span.ran_ns(tid))),
-        frozenset(tid for tid, ns in said_waited.items() if _more(ns, span.waited_ns(tid))),
+        _refuted(said_ran, span.ran_ns),
+        _refuted(said_waited, span.waited_ns),
         span.steal_ns,
         any(span.idle_share(cpu) >= IDLED for cpu in span.after.idle if cpu not in allowed),
     )
 
 
-def _more(said_ns: int, counted_ns: int | None) -> bool:
-    return counted_ns is not None and said_ns > counted_ns + counted_ns // 10 + EDGE_NS
+def _refuted(said: dict[int, int], counted: Callable[[int], int | None]) -> dict[int, str]:
+    """Of which tasks more is said than the kernel counted, and how much."""
+    found = {}
+    for tid, said_ns in said.items():
+        counted_ns = counted(tid)
+        if counted_ns is not None and said_ns > counted_ns + counted_ns // 10 + EDGE_NS:
+            found[tid] = f"{counted_ns / 1e6:.0f} of {said_ns / 1e6:.0f} ms"
+    return found
+
+
+def _idle(thread: Thread) -> tuple[int, int]:
+    """How long a thread waited for CPUs that idled, and how often."""
+    idle = [taker for taker in thread.cpu_taken_by if not taker.tid and taker.comm == "idle"]
+    return sum(taker.ns for taker in idle), sum(taker.waits for taker in idle)
 
 
 def judge(sample: Sample, truth: Truth, seen: Witness) -> Judgement:
@@ -115,11 +132,12 @@ def _not_contended(sample: Sample, finding: Finding, seen: Witness) -> str | Non
     """What the kernel's counts refute of a wait for a CPU."""
     (thread,) = (each for each in sample.threads if each.tid == finding.tid)
     if thread.tid in seen.waited_too_little:
-        return "it waited less"
+        return f"it waited for {seen.waited_too_little[thread.tid]}"
     ready_ns = thread.time.ready_ns if thread.time else 0
+    idle_ns, wakes = _idle(thread)
+    if idle_ns >= IDLE_SHARE * ready_ns and idle_ns > SLOW_WAKE_NS * wakes:
+        return "blames an idle CPU"
     for taker in thread.cpu_taken_by:
-        if not taker.tid and taker.comm == "idle" and taker.ns >= IDLE_SHARE * ready_ns:
-            return "blames an idle CPU"
         if taker.tid in seen.ran_too_little and f"({taker.tid})" in finding.text:
-            return f"{taker.comm} ({taker.tid}) ran less"
+            return f"{taker.comm} ({taker.tid}) ran for {seen.ran_too_little[taker.tid]}"
     return None

@@ -22,13 +22,13 @@ from msgspec import Struct
 from kernel_delay.model import Sample
 from tests import commands
 from tests.verdicts import oracle
-from tests.verdicts.judge import Judgement, judge, witness
+from tests.verdicts.judge import Judgement, Outcome, judge, witness
 from tests.verdicts.staging import LIFE_S, program
 from tests.verdicts.truth import NotHereError, Stage, Truth
 
 HERE = Path(__file__).parent
 KINDS = ("causes", "healthy")
-OUTCOMES = ("right", "vague", "nothing", "FALSE")
+OUTCOMES: tuple[Outcome, ...] = ("right", "vague", "nothing", "FALSE")
 
 RIGHT_SHARE = 0.95
 
@@ -43,7 +43,7 @@ class Result(Struct, frozen=True):
     judgements: tuple[Judgement, ...] = ()
     failed: str | None = None
 
-    def count(self, outcome: str) -> int:
+    def count(self, outcome: Outcome) -> int:
         """How many windows had that outcome."""
         return sum(each.outcome == outcome for each in self.judgements)
 

@@ -83,7 +83,7 @@ static void do_hold(void)
 		require(read(feed[0], &byte, 1) == 1, "read");
 	} else if (is(hold, "cpu")) {
 		for (end_ns = cpu_ns() + hold_ns; cpu_ns() < end_ns;)
-			;
+			spin_ns(hold_ns / 20);
 	} else if (is(hold, "sync")) {
 		int file = open(where, O_WRONLY | O_CREAT, 0600);
 

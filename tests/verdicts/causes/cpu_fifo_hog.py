@@ -17,5 +17,10 @@ def stage() -> Iterator[Staged]:
     ):
         yield Staged(
             victim.pid,
-            cause("cpu_contention", names=(other.pid, "SCHED_FIFO"), innocent=("kworker",)),
+            cause(
+                "cpu_contention",
+                names=(other.pid, "SCHED_FIFO"),
+                also=("user_work",),
+                innocent=("kworker",),
+            ),
         )

@@ -13,4 +13,6 @@ def stage() -> Iterator[Staged]:
         running(hog, cpu=CPU, within=("nice", "-n", "19")) as victim,
         running(hog, name="hog", cpu=CPU) as other,
     ):
-        yield Staged(victim.pid, cause("cpu_contention", names=(other.pid, "nice")))
+        yield Staged(
+            victim.pid, cause("cpu_contention", names=(other.pid, "nice"), also=("user_work",))
+        )

@@ -13,4 +13,7 @@ def stage() -> Iterator[Staged]:
         running(hog, cpu=CPU, within=("chrt", "--idle", "0")) as victim,
         running(hog, name="hog", cpu=CPU) as other,
     ):
-        yield Staged(victim.pid, cause("cpu_contention", names=(other.pid, "SCHED_IDLE")))
+        yield Staged(
+            victim.pid,
+            cause("cpu_contention", names=(other.pid, "SCHED_IDLE"), also=("user_work",)),
+        )

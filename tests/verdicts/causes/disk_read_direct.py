@@ -6,7 +6,8 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.verdicts.staging import BIG_FILE, big_file, running, tell
+from tests.verdicts.files import BIG_FILE, big_file
+from tests.verdicts.staging import running, tell
 from tests.verdicts.truth import Staged, cause
 
 BLOCK = 64 * 1024

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.verdicts.staging import by_turns, cgroup, controller, hog, join, running
+from tests.verdicts.cgroups import cgroup, controller, join
+from tests.verdicts.staging import hog, running
 from tests.verdicts.truth import Staged, cause
+from tests.verdicts.turns import by_turns
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.verdicts.staging import java, thread_named
+from tests.verdicts.programs import java
+from tests.verdicts.staging import thread_named
 from tests.verdicts.truth import Staged, cause
 
 SOURCE = Path(__file__).parent / "Monitor.java"

@@ -4,7 +4,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.verdicts.staging import BIG_FILE, big_file, cgroup, controller, join, running, tell
+from tests.verdicts.cgroups import cgroup, controller, join
+from tests.verdicts.files import BIG_FILE, big_file
+from tests.verdicts.staging import running, tell
 from tests.verdicts.truth import Staged, cause
 
 LIMIT = 12 * 1024 * 1024

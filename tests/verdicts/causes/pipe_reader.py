@@ -5,7 +5,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.verdicts.staging import fifo, running, tell
+from tests.verdicts.files import fifo
+from tests.verdicts.staging import running, tell
 from tests.verdicts.truth import Staged, cause
 
 EVERY_S = 0.02

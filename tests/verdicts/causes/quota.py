@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.verdicts.staging import cpu_quota, hog, join, running
+from tests.verdicts.cgroups import cpu_quota, join
+from tests.verdicts.staging import hog, running
 from tests.verdicts.truth import Staged, cause
 
 

@@ -5,8 +5,9 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.verdicts.staging import by_turns, hog, running
+from tests.verdicts.staging import hog, running
 from tests.verdicts.truth import Staged, cause
+from tests.verdicts.turns import by_turns
 
 
 @contextmanager

@@ -4,7 +4,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.verdicts.staging import hog, installed, program, running
+from tests.verdicts.programs import installed
+from tests.verdicts.staging import hog, program, running
 from tests.verdicts.truth import Staged, cause
 
 EVERY_NS = 20_000

@@ -4,7 +4,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.verdicts.staging import installed, program, workload
+from tests.verdicts.programs import installed
+from tests.verdicts.staging import program, workload
 from tests.verdicts.truth import Staged, cause
 
 # bpftrace compiles, and attaches, by then.

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.verdicts.staging import java
+from tests.verdicts.programs import java
 from tests.verdicts.truth import HEALTHY, Staged
 
 

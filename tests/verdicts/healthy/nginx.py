@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.verdicts.staging import installed, program, wait_for
+from tests.verdicts.programs import installed, wait_for
+from tests.verdicts.staging import program
 from tests.verdicts.truth import HEALTHY, Staged
 
 CONFIGURATION = """

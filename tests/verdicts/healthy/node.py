@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.verdicts.staging import installed, program
+from tests.verdicts.programs import installed
+from tests.verdicts.staging import program
 from tests.verdicts.truth import HEALTHY, Staged
 
 SCRIPT = """

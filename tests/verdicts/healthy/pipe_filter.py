@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.verdicts.staging import fifo, running, tell
+from tests.verdicts.files import fifo
+from tests.verdicts.staging import running, tell
 from tests.verdicts.truth import HEALTHY, Staged
 
 

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.verdicts.staging import program, wait_for
+from tests.verdicts.programs import wait_for
+from tests.verdicts.staging import program
 from tests.verdicts.truth import HEALTHY, NotHereError, Staged
 
 USER = "postgres"

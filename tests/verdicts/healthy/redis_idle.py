@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.verdicts.staging import redis
+from tests.verdicts.programs import redis
 from tests.verdicts.truth import HEALTHY, Staged
 
 

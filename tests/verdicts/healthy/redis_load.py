@@ -5,7 +5,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.verdicts.staging import redis, running, tell
+from tests.verdicts.programs import redis
+from tests.verdicts.staging import running, tell
 from tests.verdicts.truth import HEALTHY, Staged
 
 EVERY_S = 0.003
