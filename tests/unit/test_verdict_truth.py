@@ -28,8 +28,9 @@ def sample(*findings: Finding, taken: tuple[CpuTaker, ...] = (), ready: int = 0)
 
 
 def span(ran: dict[int, int] | None = None, waited: int = 1000 * MS, steal: int = 0) -> Span:
-    before = Count(ran={}, waited={}, idle={0: 0, 1: 0}, steal_ns=0)
-    after = Count(ran=ran or {}, waited={1: waited}, idle={0: 0, 1: 900 * MS}, steal_ns=steal)
+    """A second's counts; thread 1, the victim's, did not run."""
+    before = Count(ran={}, waited={}, runnable=frozenset(), idle={0: 0, 1: 0}, steal_ns=0)
+    after = Count({1: 0, **(ran or {})}, {1: waited}, frozenset(), {0: 0, 1: 900 * MS}, steal)
     return Span(before, after, 1000 * MS)
 
 
@@ -86,6 +87,14 @@ def test_a_wait_for_a_cpu_is_held_against_the_kernels_counts(
 ) -> None:
     judged = sample(CONTENTION, taken=TAKEN, ready=450)
     assert outcome(judged, HEALTHY, span(ran, waited_ms * MS)) == expected
+
+
+def test_a_wait_that_is_not_over_is_not_counted_yet() -> None:
+    judged = sample(CONTENTION, taken=TAKEN, ready=450)
+    counted = span({HOG: 260 * MS, TICKER: 210 * MS}, waited=10 * MS)
+    assert outcome(judged, HEALTHY, counted) == "FALSE"
+    waits = replace(counted.after, runnable=frozenset({1}))
+    assert outcome(judged, HEALTHY, replace(counted, after=waits)) == "right"
 
 
 def test_an_idle_cpu_may_wake_up_slowly_but_takes_no_cpu_away() -> None:

@@ -11,24 +11,28 @@ TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 class Count(Struct, frozen=True):
     """How long each task ran, and waited, in ns, and what each CPU did.
 
-    Tasks: /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst). CPUs: idle
-    and steal of proc_stat(5).
+    Tasks: /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst), and which run
+    or wait just now (proc_pid_stat(5), state). CPUs: idle and steal of proc_stat(5).
     """
 
     ran: dict[int, int]
     waited: dict[int, int]
+    runnable: frozenset[int]
     idle: dict[int, int]
     steal_ns: int
 
 
 def count() -> Count:
     """Read all counts."""
-    ran, waited = {}, {}
+    ran, waited, runnable = {}, {}, set()
     for process in filter(str.isdecimal, os.listdir("/proc")):
         try:
             for tid in os.listdir(f"/proc/{process}/task"):
-                text = Path(f"/proc/{process}/task/{tid}/schedstat").read_text()
-                ran[int(tid)], waited[int(tid)] = map(int, text.split()[:2])
+                task = Path(f"/proc/{process}/task/{tid}")
+                counts = (task / "schedstat").read_text().split()
+                ran[int(tid)], waited[int(tid)] = map(int, counts[:2])
+                if (task / "stat").read_text().rpartition(")")[2].split()[0] == "R":
+                    runnable.add(int(tid))
         except (FileNotFoundError, ProcessLookupError):  # it has ended
             continue
     idle, steal = {}, 0
@@ -37,7 +41,7 @@ def count() -> Count:
             name, *values = line.split()
             idle[int(name[3:])] = int(values[3]) * TICK_NS
             steal += int(values[7]) * TICK_NS
-    return Count(ran, waited, idle, steal)
+    return Count(ran, waited, frozenset(runnable), idle, steal)
 
 
 class Span(Struct, frozen=True):
@@ -54,9 +58,13 @@ class Span(Struct, frozen=True):
         return self.after.ran[tid] - self.before.ran.get(tid, 0)
 
     def waited_ns(self, tid: int) -> int | None:
-        """How long a task waited for a CPU; None if it ended meanwhile."""
-        if tid not in self.after.waited:
+        """How long a task waited for a CPU, at most; None if it ended meanwhile."""
+        ran_ns = self.ran_ns(tid)
+        if ran_ns is None:
             return None
+        if tid in self.after.runnable:
+            # A wait is counted when it is over, and this one's may not be.
+            return self.length_ns - ran_ns
         return self.after.waited[tid] - self.before.waited.get(tid, 0)
 
     @property

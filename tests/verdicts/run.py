@@ -1,6 +1,6 @@
 """python -m tests.verdicts.run: stage the causes, measure each, and say how true the verdicts are.
 
-Exits with 1 if a verdict was false, or fewer than 95 % of them right.
+Exits with 1 if a verdict was false, fewer than 95 % of them right, or a case could not be measured.
 """
 
 import argparse
@@ -36,11 +36,19 @@ RIGHT_SHARE = 0.95
 SETTLES_S = 0.3
 
 
+class MeasuringError(Exception):
+    """kernel-delay failed; the message is its."""
+
+
 class Result(Struct, frozen=True):
-    """What became of a case: a judgement of each window, or why there is none."""
+    """What became of a case: a judgement of each window, or why there is none.
+
+    `refused` by this machine: it can't be staged here. `failed`: it was not measured.
+    """
 
     name: str
     judgements: tuple[Judgement, ...] = ()
+    refused: str | None = None
     failed: str | None = None
 
     def count(self, outcome: Outcome) -> int:
@@ -77,7 +85,7 @@ def measure(pid: int, windows: int, window_s: float) -> list[Sample]:
         out.seek(0)
         err.seek(0)
         if status:
-            raise NotHereError(f"kernel-delay failed: {err.read().decode().strip()}")
+            raise MeasuringError(err.read().decode().strip())
         decode: Any = msgspec.json.Decoder(Sample).decode
         return [decode(line) for line in out.read().splitlines()]
 
@@ -96,7 +104,9 @@ def run_case(name: str, windows: int, window_s: float) -> Result:
     """What the verdicts on one case are worth."""
     try:
         samples, truth, span = observe(stage_of(name), windows, window_s)
-    except (NotHereError, OSError, subprocess.SubprocessError) as error:
+    except NotHereError as error:
+        return Result(name, refused=str(error))
+    except (MeasuringError, OSError, subprocess.SubprocessError) as error:
         return Result(name, failed=str(error))
     seen = witness(samples, span)
     return Result(name, tuple(judge(sample, truth, seen) for sample in samples))
@@ -148,8 +158,10 @@ def _cases(text: str) -> list[str]:
 
 
 def _line(result: Result) -> str:
+    if result.refused:
+        return f"{result.name:28} can't be staged here: {result.refused}"
     if result.failed:
-        return f"{result.name:28} not staged: {result.failed}"
+        return f"{result.name:28} failed: {result.failed}"
     counts = "  ".join(f"{result.count(outcome)} {outcome}" for outcome in OUTCOMES)
     worst = max(result.judgements, key=lambda each: OUTCOMES.index(each.outcome))
     texts = [f"\n    {worst.outcome}: {text}" for text in worst.texts[:3]]
@@ -159,10 +171,11 @@ def _line(result: Result) -> str:
 def _summary(results: list[Result]) -> int:
     counts = Counter(each.outcome for result in results for each in result.judgements)
     total = sum(counts.values())
-    staged = sum(not result.failed for result in results)
+    staged = sum(not result.refused for result in results)
+    failed = sum(bool(result.failed) for result in results)
     shown = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES)
-    print(f"{staged} of {len(results)} cases staged, {total} verdicts: {shown}")
-    return int(not total or counts["FALSE"] > 0 or counts["right"] < RIGHT_SHARE * total)
+    print(f"{staged} of {len(results)} cases staged, {failed} failed; {total} verdicts: {shown}")
+    return int(failed > 0 or counts["FALSE"] > 0 or counts["right"] < RIGHT_SHARE * max(total, 1))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,41 @@
+"""A few of the stages, in the ordinary tests: what is innocent is not blamed."""
+
+import pytest
+
+from kernel_delay.errors import KernelDelayError
+from kernel_delay.host import preflight
+from tests.verdicts.run import run_case
+
+# A second each, and what starting takes: make test-verdicts has the others.
+CASES = (
+    "causes/cpu_hogs_and_ticker",
+    "causes/mutex_chain",
+    "causes/quota_of_parent",
+    "causes/stopped",
+    "causes/uprobe",
+    "healthy/go_gc",
+    "healthy/pmd",
+    "healthy/udp_sender",
+)
+
+WINDOW_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def measurable(root_user: None) -> None:
+    """Skips where nothing can be measured."""
+    try:
+        preflight.check()
+    except KernelDelayError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.usefixtures("measurable")
+@pytest.mark.parametrize("name", CASES)
+def test_no_innocent_is_blamed(name: str) -> None:
+    result = run_case(name, 1, WINDOW_S)
+    if result.refused:
+        pytest.skip(result.refused)
+    assert result.failed is None
+    (judgement,) = result.judgements
+    assert judgement.outcome != "FALSE", judgement.texts
