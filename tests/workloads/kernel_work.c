@@ -2,8 +2,9 @@
 /*
  * kernel_work WHAT: keeps the kernel busy, as fast as it goes: getppid, stat, maps (mmap, touch,
  * munmap), fresh (touches memory that it gives back), threads (starts and joins), signals (of a
- * timer), vfork (children that take 20 ms to become what they are to be), crowd (four threads
- * that fault and map). Or only itself: function (calls hot_function).
+ * timer), vfork (children that take 20 ms to become what they are to be), mincore (while a
+ * thread, "protector", changes a large area all the time). Or only itself: function (calls
+ * hot_function).
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include "workload.h"
 
 #define SIZE (4 << 20)
+#define LARGE (64 << 20)
 #define SLOW_START_NS 20000000
 #define SIGNAL_EVERY_NS 5000
 
@@ -44,7 +46,7 @@ static void *map(size_t size)
 	return memory;
 }
 
-static void *mapper(void *unused)
+static void keep_mapping(void)
 {
 	for (;;) {
 		void *memory = map(SIZE);
@@ -52,7 +54,27 @@ static void *mapper(void *unused)
 		touch(memory, SIZE);
 		munmap(memory, SIZE);
 	}
-	return unused;
+}
+
+static void *protect(void *area)
+{
+	pthread_setname_np(pthread_self(), "protector");
+	for (;;) {
+		mprotect(area, LARGE, PROT_READ);
+		mprotect(area, LARGE, PROT_READ | PROT_WRITE);
+	}
+	return area;
+}
+
+static void want_address_space(void)
+{
+	void *area = map(LARGE), *page = map(4096);
+	unsigned char found;
+
+	touch(area, LARGE);
+	start_thread(protect, area);
+	for (;;)
+		mincore(page, 4096, &found);
 }
 
 static void *nothing(void *unused)
@@ -110,11 +132,10 @@ int main(int argc, char **argv)
 		signal_storm();
 	if (!strcmp(what, "fresh"))
 		fresh();
-	if (!strcmp(what, "crowd"))
-		for (int i = 0; i < 3; i++)
-			start_thread(mapper, NULL);
-	if (!strcmp(what, "maps") || !strcmp(what, "crowd"))
-		mapper(NULL);
+	if (!strcmp(what, "maps"))
+		keep_mapping();
+	if (!strcmp(what, "mincore"))
+		want_address_space();
 	for (;;) {
 		if (!strcmp(what, "getppid"))
 			syscall(SYS_getppid);

@@ -1,34 +1,36 @@
-"""The memory limit of its cgroup is so low that the kernel frees what it reads at once."""
+"""The memory limit of its cgroup is so low that what it writes must leave memory at once."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryFile
 
 from tests.verdicts.cgroups import cgroup, controller, join
-from tests.verdicts.files import BIG_FILE, big_file
 from tests.verdicts.staging import running, tell
 from tests.verdicts.truth import Staged, cause
 
 LIMIT = 12 * 1024 * 1024
 BLOCK = 1024 * 1024
+BLOCKS = 64
 
 
-def victim(path: str) -> None:
-    file = os.open(path, os.O_RDWR)
+def victim() -> None:
     block = bytes(BLOCK)
-    tell()
-    while True:
-        for offset in range(0, BIG_FILE, BLOCK):
-            os.pwrite(file, block, offset)
+    with TemporaryFile(dir="/var/tmp", buffering=0) as file:
+        tell()
+        while True:
+            for _ in range(BLOCKS):
+                file.write(block)
+            # Its pages were paid for by a cgroup: new ones are by the one it is in now.
+            file.seek(0)
+            file.truncate()
 
 
 @contextmanager
 def stage() -> Iterator[Staged]:
     limit = {"memory__limit_in_bytes": LIMIT}
     with (
-        big_file() as path,
         cgroup(controller("memory"), **limit) as group,
-        running(victim, path) as process,
+        running(victim) as process,
     ):
         join(group, process.pid)
         yield Staged(

@@ -1,4 +1,4 @@
-"""Its threads map and fault all the time, and wait for their address space's lock."""
+"""One of its threads changes its address space all the time, and another wants to look at it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,11 +9,11 @@ from tests.verdicts.truth import Staged, cause
 
 @contextmanager
 def stage() -> Iterator[Staged]:
-    with workload("kernel_work", "crowd") as process:
+    with workload("kernel_work", "mincore") as process:
         yield Staged(
             process.pid,
             cause(
                 "wait_mmap_lock",
-                also=("kernel_work", "page_faults", "doubtful_user", "kernel_sleep"),
+                also=("kernel_work", "wait_kernel_lock", "kernel_sleep"),
             ),
         )
