@@ -97,6 +97,13 @@ def test_a_wait_that_is_not_over_is_not_counted_yet() -> None:
     assert outcome(judged, HEALTHY, replace(counted, after=waits)) == "right"
 
 
+def test_being_throttled_is_no_wait_for_a_cpu() -> None:
+    judged = sample(CONTENTION, taken=TAKEN, ready=450)
+    counted = span({HOG: 260 * MS, TICKER: 210 * MS}, waited=450 * MS)
+    assert outcome(judged, HEALTHY, counted) == "right"
+    assert outcome(judged, HEALTHY, replace(counted, throttled_ns=700 * MS)) == "FALSE"
+
+
 def test_an_idle_cpu_may_wake_up_slowly_but_takes_no_cpu_away() -> None:
     found = finding("cpu_contention", "had no CPU; the CPU idled or woke up")
     slow = (CpuTaker(0, "idle", 1000, 90 * MS),)

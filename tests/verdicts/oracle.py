@@ -44,12 +44,24 @@ def count() -> Count:
     return Count(ran, waited, frozenset(runnable), idle, steal)
 
 
+def throttled_ns(group: Path) -> int:
+    """How long a cgroup was throttled, each CPU counted (cpu.stat of v1 and of v2)."""
+    stat = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    if "throttled_time" in stat:
+        return int(stat["throttled_time"])
+    return int(stat["throttled_usec"]) * 1000
+
+
 class Span(Struct, frozen=True):
-    """The time between two counts, around all windows of a capture."""
+    """The time between two counts, around all windows of a capture.
+
+    `throttled_ns` is how long each thread of the target was throttled, about.
+    """
 
     before: Count
     after: Count
     length_ns: int
+    throttled_ns: int = 0
 
     def ran_ns(self, tid: int) -> int | None:
         """How long a task ran; None if it ended meanwhile."""
@@ -62,9 +74,10 @@ class Span(Struct, frozen=True):
         ran_ns = self.ran_ns(tid)
         if ran_ns is None:
             return None
-        if tid in self.after.runnable:
-            # A wait is counted when it is over, and this one's may not be.
-            return self.length_ns - ran_ns
+        if tid in self.after.runnable or self.throttled_ns:
+            # A wait is counted when it is over, and this one's may not be; being throttled counts
+            # as waiting, or does not, by the kernel's release.
+            return self.length_ns - ran_ns - self.throttled_ns
         return self.after.waited[tid] - self.before.waited.get(tid, 0)
 
     @property

@@ -24,7 +24,7 @@ from tests import commands
 from tests.verdicts import oracle
 from tests.verdicts.judge import Judgement, Outcome, judge, witness
 from tests.verdicts.staging import LIFE_S, program
-from tests.verdicts.truth import NotHereError, Stage, Truth
+from tests.verdicts.truth import NotHereError, Stage, Staged, Truth
 
 HERE = Path(__file__).parent
 KINDS = ("causes", "healthy")
@@ -94,10 +94,20 @@ def observe(stage: Stage, windows: int, window_s: float) -> tuple[list[Sample], 
     """Stage a case and measure it, between two counts of the kernel's own."""
     with stage() as staged:
         time.sleep(SETTLES_S)
+        throttled_ns = _throttled_ns(staged)
         before, began_ns = oracle.count(), time.monotonic_ns()
         samples = measure(staged.pid, windows, window_s)
-        span = oracle.Span(before, oracle.count(), time.monotonic_ns() - began_ns)
+        after, length_ns = oracle.count(), time.monotonic_ns() - began_ns
+        span = oracle.Span(before, after, length_ns, _throttled_ns(staged) - throttled_ns)
     return samples, staged.truth, span
+
+
+def _throttled_ns(staged: Staged) -> int:
+    """How long each of its threads was throttled: the CPUs that it uses are, one and all."""
+    if staged.quota is None:
+        return 0
+    used = min(len(os.listdir(f"/proc/{staged.pid}/task")), os.cpu_count() or 1)
+    return oracle.throttled_ns(staged.quota) // used
 
 
 def run_case(name: str, windows: int, window_s: float) -> Result:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -54,10 +55,14 @@ def _name(name: object) -> str:
 
 
 class Staged(Struct, frozen=True):
-    """The process to measure, and what is true of it."""
+    """The process to measure, and what is true of it.
+
+    `quota` is the cgroup whose CPU quota it uses up, if there is one.
+    """
 
     pid: int
     truth: Truth
+    quota: Path | None = None
 
 
 class NotHereError(Exception):

@@ -1,18 +1,21 @@
-"""It is nice to a process that is not."""
+"""It is nice to processes that are not."""
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
-from tests.verdicts.staging import CPU, hog, running
+from tests.verdicts.staging import hog, running
 from tests.verdicts.truth import Staged, cause
+
+WITHIN = ("nice", "-n", "19")
 
 
 @contextmanager
 def stage() -> Iterator[Staged]:
-    with (
-        running(hog, cpu=CPU, within=("nice", "-n", "19")) as victim,
-        running(hog, name="hog", cpu=CPU) as other,
-    ):
-        yield Staged(
-            victim.pid, cause("cpu_contention", names=(other.pid, "nice"), also=("user_work",))
-        )
+    with ExitStack() as stack:
+        # One on each CPU: nowhere is there more for it.
+        for cpu in os.sched_getaffinity(0):
+            stack.enter_context(running(hog, name="hog", cpu=cpu))
+        victim = stack.enter_context(running(hog, within=WITHIN))
+        truth = cause("cpu_contention", names=("hog (", "nice"), also=("user_work",))
+        yield Staged(victim.pid, truth)

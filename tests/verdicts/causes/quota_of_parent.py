@@ -14,5 +14,5 @@ def stage() -> Iterator[Staged]:
         join(group, victim.pid)
         # The limit is where the quota is, not where the process is.
         yield Staged(
-            victim.pid, cause("throttled", names=(above.name,), innocent=(f"{above.name}/",))
+            victim.pid, cause("throttled", names=(above.name,), innocent=(f"{above.name}/",)), above
         )

@@ -12,4 +12,4 @@ from tests.verdicts.truth import Staged, cause
 def stage() -> Iterator[Staged]:
     with cpu_quota(50_000, 100_000) as group, workload("crowded", 8) as victim:
         join(group, victim.pid)
-        yield Staged(victim.pid, cause("throttled", names=(group.name,)))
+        yield Staged(victim.pid, cause("throttled", names=(group.name,)), group)
