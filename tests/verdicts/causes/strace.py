@@ -15,5 +15,12 @@ def stage() -> Iterator[Staged]:
             wait_until_traced(victim.pid)
             yield Staged(
                 victim.pid,
-                cause("stopped", names=("strace", strace.pid), also=("kernel_work",)),
+                cause(
+                    "stopped",
+                    names=(
+                        "strace",
+                        strace.pid,
+                    ),  # What the kernel does to stop it is outside of its calls.
+                    also=("kernel_work", "doubtful_user"),
+                ),
             )
