@@ -13,7 +13,7 @@ CASES = (
     "causes/quota_of_parent",
     "causes/stopped",
     "causes/uprobe",
-    "healthy/go_gc",
+    "healthy/load",
     "healthy/pmd",
     "healthy/udp_sender",
 )
