@@ -1,8 +1,11 @@
 """Writes and reads docs/compatibility.md: the last run's kernel-by-test table."""
 
+import subprocess
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 
-from tests.kernels.images import host_only_tests
+from tests.kernels.images import guest_tests, host_only_tests
 from tests.kernels.results import KernelRun, all_tests, cell, reasons
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
@@ -15,17 +18,30 @@ What was tested, on what. `make test-kernels` boots each kernel of
 there; `make compatibility` writes this page from the results. Don't edit it.
 
 A test is not applicable where the machine lacks what it needs; the number
-leads to the reason below the table. Where the CPU is emulated, a test of many
-variants runs some of them (`few` in `tests/emulation.py`). What runs on the host
-alone, and why, is at the end.
+leads to the reason below the table. One that is NOT RUN was left out of the last run:
+`make compatibility KERNELS_ARGS=--brief` runs what `brief` in `kernels.toml` lists.
+Where the CPU is emulated, a test of many variants runs some of them (`few` in
+`tests/emulation.py`). What runs on the host alone, and why, is at the end.
 """
 
 
 ON_THE_HOST = "## On the host alone"
 
 
-def page(runs: list[KernelRun], accelerator: str) -> str:
-    """The page's text, in Markdown."""
+REPOSITORY = PAGE.parents[1]
+
+
+def collected_tests() -> set[str]:
+    """The tests that are for guests, as `file.py::function`, without parameters."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    command += guest_tests()
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    lines = [line for line in done.stdout.splitlines() if "::" in line]
+    return {line.partition("[")[0].rpartition("/")[2] for line in lines}
+
+
+def page(runs: list[KernelRun], accelerator: str, tests: Iterable[str] = ()) -> str:
+    """The page's text, in Markdown; `tests` have a row each, also those that no run had."""
     notes = reasons(runs)
     lines = [
         HEAD,
@@ -34,7 +50,7 @@ def page(runs: list[KernelRun], accelerator: str) -> str:
         "| test | " + " | ".join(f"{run.name}: {run.release}" for run in runs) + " |",
         "|---" * (len(runs) + 1) + "|",
     ]
-    for test in all_tests(runs):
+    for test in sorted({*all_tests(runs), *tests}):
         cells = [cell(run.result(test), notes) for run in runs]
         lines.append(f"| `{test}` | " + " | ".join(cells) + " |")
     lines.append("")

@@ -8,7 +8,7 @@ test-kernels: build packages-test packages-kernels .venv/.extra-test .venv/.extr
 
 ## compatibility: the same, and docs/compatibility.md written from the results
 compatibility: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
-	@exec $(BIN)/python -m tests.kernels.run --write-docs
+	@exec $(BIN)/python -m tests.kernels.run --write-docs $(KERNELS_ARGS)
 
 ## test-kernels-brief: as part of test: where guests are emulated, a choice of them
 test-kernels-brief: KERNELS_ARGS := --brief

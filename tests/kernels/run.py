@@ -74,7 +74,8 @@ def main() -> int:
     _print_table(runs)
     if options.write_docs:
         every = [_latest(kernel, runs) for kernel in listed_kernels()]
-        compatibility.PAGE.write_text(compatibility.page(every, accelerator))
+        tests = compatibility.collected_tests()
+        compatibility.PAGE.write_text(compatibility.page(every, accelerator, tests))
     return 0 if all(run.passed for run in runs) else 1
 
 
