@@ -34,7 +34,7 @@ def test_a_revalidator_starved_of_cpu(
     finding = found(sample)["cpu_contention"]
     assert finding.who == "other-process"
     assert finding.share > 0.25
-    assert f"({competitor.pid}) ran for" in finding.text
+    assert f"({competitor.pid}), SCHED_RR, ran for" in finding.text
     assert not any("not to blame" in other.text for other in sample.verdict)
 
 

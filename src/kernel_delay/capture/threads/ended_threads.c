@@ -491,6 +491,12 @@ void ended_threads_set_notices(struct ended_threads *ended)
 		uint64_t left = ended->rings[i].places - (head - position->tail);
 		uint64_t freed = position->freed - taken;
 
+		/* Who has no room there is in a sum: that is worth no thread's details. */
+		if (i == HOLDER_RING) {
+			store(&position->notice_freed, NO_NOTICE);
+			store(&position->notice_head, NO_NOTICE);
+			continue;
+		}
 		store(&position->notice_freed, freed ? taken + (freed + 1) / 2 : NO_NOTICE);
 		store(&position->notice_head, head + (left + 1) / 2);
 	}

@@ -75,7 +75,10 @@ int ended_threads_has(const struct ended_threads *ended, uint32_t ring, uint64_t
 size_t ended_threads_reused(const struct ended_threads *ended, uint32_t ring, uint64_t *numbers,
 			    size_t room);
 
-/* Tells the programs when there is to be a notice next: at half of what is left of a ring. */
+/*
+ * Tells the programs when there is to be a notice next: at half of what is left
+ * of a ring; of that of holders never.
+ */
 void ended_threads_set_notices(struct ended_threads *ended);
 
 /* Whether it was time for a notice since. */
