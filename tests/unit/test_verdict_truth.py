@@ -1,5 +1,7 @@
 """How verdicts are held against the truth: what is staged, and what the kernel counted."""
 
+import ctypes
+import threading
 from typing import Any
 
 import pytest
@@ -8,8 +10,9 @@ from msgspec.structs import replace
 from kernel_delay.model import CpuTaker, Finding, Sample, Thread
 from tests.unit.samples import bare_sample, timed_thread
 from tests.verdicts.judge import judge, witness
-from tests.verdicts.oracle import Count, Span
+from tests.verdicts.oracle import Count, Span, count
 from tests.verdicts.run import names, stage_of
+from tests.verdicts.staging import PR_SET_NAME
 from tests.verdicts.truth import HEALTHY, Truth, cause
 
 MS = 1_000_000
@@ -125,6 +128,26 @@ def test_steal_is_held_against_the_kernels_counts() -> None:
     stolen = sample(finding("steal", "the hypervisor", evidence={"lost_ns": 80 * MS}))
     assert outcome(stolen, HEALTHY, span(steal=100 * MS)) == "right"
     assert outcome(stolen, HEALTHY, span(steal=10 * MS)) == "FALSE"
+
+
+def test_a_task_of_any_name_is_counted() -> None:
+    named, done = threading.Event(), threading.Event()
+
+    def be_called_so() -> None:
+        ctypes.CDLL(None).prctl(PR_SET_NAME, b"\x8b) S (\xff", 0, 0, 0)
+        named.set()
+        done.wait()
+
+    thread = threading.Thread(target=be_called_so)
+    thread.start()
+    named.wait()
+    try:
+        counted = count()
+    finally:
+        done.set()
+        thread.join()
+    assert thread.native_id in counted.ran
+    assert thread.native_id not in counted.runnable
 
 
 def test_each_case_is_a_stage() -> None:

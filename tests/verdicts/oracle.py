@@ -31,7 +31,8 @@ def count() -> Count:
                 task = Path(f"/proc/{process}/task/{tid}")
                 counts = (task / "schedstat").read_text().split()
                 ran[int(tid)], waited[int(tid)] = map(int, counts[:2])
-                if (task / "stat").read_text().rpartition(")")[2].split()[0] == "R":
+                # The name before the last parenthesis is of any bytes.
+                if (task / "stat").read_bytes().rpartition(b")")[2].split()[0] == b"R":
                     runnable.add(int(tid))
         except (FileNotFoundError, ProcessLookupError):  # it has ended
             continue

@@ -155,7 +155,7 @@ def hog() -> None:
 def thread_named(pid: int, name: str) -> int:
     """The id of the process's thread of that name."""
     for tid in os.listdir(f"/proc/{pid}/task"):
-        if Path(f"/proc/{pid}/task/{tid}/comm").read_text().strip() == name:
+        if Path(f"/proc/{pid}/task/{tid}/comm").read_bytes().strip() == name.encode():
             return int(tid)
     raise NotHereError(f"{pid} has no thread {name}")
 
