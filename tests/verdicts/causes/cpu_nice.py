@@ -7,15 +7,15 @@ from contextlib import ExitStack, contextmanager
 from tests.verdicts.staging import hog, running
 from tests.verdicts.truth import Staged, cause
 
-WITHIN = ("nice", "-n", "19")
-
 
 @contextmanager
 def stage() -> Iterator[Staged]:
     with ExitStack() as stack:
+        victim = stack.enter_context(running(hog))
+        # Not before: beside the others it would hardly get started.
+        os.setpriority(os.PRIO_PROCESS, victim.pid, 19)
         # One on each CPU: nowhere is there more for it.
         for cpu in os.sched_getaffinity(0):
             stack.enter_context(running(hog, name="hog", cpu=cpu))
-        victim = stack.enter_context(running(hog, within=WITHIN))
         truth = cause("cpu_contention", names=("hog (", "nice"), also=("user_work",))
         yield Staged(victim.pid, truth)
