@@ -136,7 +136,7 @@ def test_an_endless_real_time_hog_is_named_also_by_a_window_without_a_switch(
     if len(CPUS) < 2:
         pytest.skip("it would keep the capture from the only CPU")
     target = start_workload("spin", CPU, LONG_NS)
-    hog = start_workload("duty", CPU, 4_000 * MS, 50, 100_000, 0)
+    hog = start_workload("duty", CPU, LONG_NS, 50, 100_000, 0)
     target.ask()
     hog.send()
     options = ("--sample-count", "10", "--sample-interval", "0.01")
