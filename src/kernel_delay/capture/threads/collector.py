@@ -1,6 +1,6 @@
 """From the programs' records to what a Sample says of each thread."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -132,11 +132,12 @@ class Collector:
         """Account for all threads that are not summed up, and add their names by their ids."""
         settled: dict[int, Thread] = {}
         unsettled: list[Thread] = []
-        for _ in range(READINGS):
+        for reading in range(READINGS):
             # Copied in between, as to work on them takes so long that many threads change.
             now = self._standings()
             # After that, or the record of what is charged by then might not be read yet.
-            self._read()
+            if reading or not self._has_read_all_of(epoch, now):
+                self._read()
             copies = [ring.copy() for ring in self._rings]
             slices = self._slices(now)
             after = self._standings()
@@ -203,6 +204,21 @@ class Collector:
             self._ended.finish(epoch, 0, stop_ns)
         self._read_after(stop_ns)
         self._release(epoch)
+
+    def _has_read_all_of(self, epoch: int, now: Mapping[int, ThreadStanding]) -> bool:
+        """Whether all is read that is charged to the epoch, and what threads did after it.
+
+        An epoch goes on until the next one begins. To wait for programs takes milliseconds: of
+        many windows that wait to be read, once is enough.
+        """
+        if self._programs.newest_epoch() == epoch:
+            return False
+        next_window = self._programs.control.windows[(epoch + 1) % lib.WINDOWS]
+        return next_window.start_ns < self._complete_ns and all(
+            told.epoch <= epoch
+            or (told.epoch in self._epochs and identity in self._epochs[told.epoch].threads)
+            for identity, told in now.items()
+        )
 
     def _read_after(self, stop_ns: int) -> None:
         """Take in all that was recorded before `stop_ns`, which is past."""
