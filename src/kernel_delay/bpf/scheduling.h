@@ -102,16 +102,16 @@ static __always_inline enum thread_state state_after(struct task_struct *prev, b
 	return is_frozen(prev, task_state) ? STATE_FROZEN : STATE_BLOCKED;
 }
 
-/* @prev leaves @cpu. Apart, as is the other half of a switch, for the verifier's sake. */
-static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preempt,
-				 const struct moment *moment)
+/* @prev leaves @cpu. */
+static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, bool preempt,
+				       const struct moment *moment)
 {
 	struct thread *thread = find_thread(prev);
 	enum thread_state state = state_after(prev, preempt);
 	struct thread_record *record;
 
 	if (!thread)
-		return 0;
+		return;
 	record = find_record(thread, prev, moment);
 	check_order(thread, thread->state == STATE_RUNNING);
 	if (record && is_within(moment, thread->run_since_ns)) {
@@ -134,7 +134,6 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
 		begin_wait(thread, prev, cpu);
 	}
 	end_change(thread);
-	return 0;
 }
 
 /*
@@ -142,11 +141,11 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
  * its wait began before the window: then user space, which accounts for the end of the window
  * before, needs the slices up to now.
  */
-static __noinline bool switch_in(struct task_struct *next, struct task_struct *prev, __u32 cpu,
-				 bool known, const struct moment *moment)
+static __always_inline bool switch_in(struct task_struct *next, struct task_struct *prev, __u32 cpu,
+				      struct run_queue *run_queue, bool known,
+				      const struct moment *moment)
 {
 	struct thread *thread = find_thread(next);
-	struct run_queue *run_queue = run_queue_of(cpu);
 	struct thread_record *record;
 	bool across;
 
@@ -189,7 +188,7 @@ static __noinline int note_switch(bool preempt, struct task_struct *prev, struct
 	if (waited_for)
 		known = note_switches(run_queue, next, 1);
 	if (is_target(next))
-		across = switch_in(next, prev, cpu, known, &moment);
+		across = switch_in(next, prev, cpu, run_queue, known, &moment);
 	if (waited_for && !known)
 		count_up(&control.missed_events);
 	if (options.accounting && run_queue && (across || is_waited_for(run_queue)))
