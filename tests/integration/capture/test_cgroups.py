@@ -1,22 +1,17 @@
 """A CPU quota and a freezer are states of their own, as long as the cgroup's own files say."""
 
 import os
-import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from kernel_delay.analysis.verdict import judge
-from kernel_delay.capture.plan import WindowPlan
-from kernel_delay.capture.session import Session, SessionOptions
-from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample, ThreadTime
+from tests.integration.capture.in_process import measured
 
 MS = 1_000_000
 
@@ -164,27 +159,6 @@ def time_of(sample: Sample) -> ThreadTime:
 
 def rules(sample: Sample) -> set[str]:
     return {finding.rule for finding in sample.verdict if not finding.remark}
-
-
-def measured(pid: int, work: Callable[[], None]) -> Sample:
-    """Capture from before `work` begins until it is done."""
-    failures: list[BaseException] = []
-
-    def work_and_interrupt() -> None:
-        try:
-            work()
-        except BaseException as failure:
-            failures.append(failure)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    worker = threading.Thread(target=work_and_interrupt)
-    options = SessionOptions(on_open=lambda epoch: worker.start())
-    plan = WindowPlan(sample_time_ns=60_000 * MS)
-    with Session(find_target(pid), plan, options) as session:
-        (sample,) = map(judge, session.samples())
-    worker.join()
-    assert not failures
-    return sample
 
 
 def test_a_quota_is_throttling_and_nobody_is_blamed_for_it(

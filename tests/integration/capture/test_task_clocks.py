@@ -1,20 +1,14 @@
 """What the kernel counts of a thread: its faults, its signals, and times that doubt the account."""
 
-import os
-import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kernel_delay.analysis.verdict import judge
-from kernel_delay.capture.plan import WindowPlan
-from kernel_delay.capture.session import Session, SessionOptions
-from kernel_delay.host.target import find_target
-from kernel_delay.model import Sample, Thread
+from kernel_delay.model import Thread
+from tests.integration.capture.in_process import measured
 
 # Does what a line says, as often as it says, and answers.
 PROGRAM = """
@@ -45,26 +39,6 @@ def program(root_user: None) -> Iterator["subprocess.Popen[str]"]:
         assert process.stdout.readline() == "ready\n"
         yield process
         process.kill()
-
-
-def measured(pid: int, work: Callable[[], None]) -> Sample:
-    """Capture from before `work` begins until it is done."""
-    failures: list[BaseException] = []
-
-    def work_and_interrupt() -> None:
-        try:
-            work()
-        except BaseException as failure:
-            failures.append(failure)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    worker = threading.Thread(target=work_and_interrupt)
-    options = SessionOptions(on_open=lambda epoch: worker.start())
-    with Session(find_target(pid), WindowPlan(sample_time_ns=60 * 10**9), options) as session:
-        (sample,) = map(judge, session.samples())
-    worker.join()
-    assert not failures
-    return sample
 
 
 def do(process: "subprocess.Popen[str]", what: str, times: int) -> Thread:

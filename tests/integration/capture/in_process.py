@@ -1,0 +1,33 @@
+"""Captures in the tests' own process, around what they do."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+from kernel_delay.analysis.verdict import judge
+from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.host.target import find_target
+from kernel_delay.model import Sample
+
+
+def measured(pid: int, work: Callable[[], None]) -> Sample:
+    """Capture from before `work` begins until it is done."""
+    failures: list[BaseException] = []
+
+    def work_and_interrupt() -> None:
+        try:
+            work()
+        except BaseException as failure:
+            failures.append(failure)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    worker = threading.Thread(target=work_and_interrupt)
+    options = SessionOptions(on_open=lambda epoch: worker.start())
+    plan = WindowPlan(sample_time_ns=60 * 10**9)
+    with Session(find_target(pid), plan, options) as session:
+        (sample,) = map(judge, session.samples())
+    worker.join()
+    assert not failures
+    return sample
