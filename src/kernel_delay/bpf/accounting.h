@@ -22,29 +22,38 @@ static __always_inline __u64 clip(const struct moment *moment, __u64 since_ns)
 	return from_ns < to_ns ? to_ns - from_ns : 0;
 }
 
+/*
+ * @shift, if @value has bits from there on, and else 0. Without a branch: the
+ * verifier would follow each way through log2_of() to the program's end. The
+ * compiler must not know what the sign stands for.
+ */
+static __always_inline __u32 shift_if_above(__u64 value, __u32 shift)
+{
+	__u64 sign = 0 - (value >> shift);
+
+	barrier_var(sign);
+	return (sign >> 63) * shift;
+}
+
 static __always_inline __u32 log2_of(__u64 length_ns)
 {
-	__u32 low = length_ns, log2 = 0;
+	__u64 left = length_ns;
+	__u32 log2 = 0, shift;
 
 	if (length_ns >> 32)
 		return HISTOGRAM_BUCKETS - 1;
-	if (low >> 16) {
-		log2 += 16;
-		low >>= 16;
-	}
-	if (low >> 8) {
-		log2 += 8;
-		low >>= 8;
-	}
-	if (low >> 4) {
-		log2 += 4;
-		low >>= 4;
-	}
-	if (low >> 2) {
-		log2 += 2;
-		low >>= 2;
-	}
-	return log2 + (low >> 1);
+	shift = shift_if_above(left, 16);
+	left >>= shift;
+	log2 += shift;
+	shift = shift_if_above(left, 8);
+	left >>= shift;
+	log2 += shift;
+	shift = shift_if_above(left, 4);
+	left >>= shift;
+	log2 += shift;
+	shift = shift_if_above(left, 2);
+	left >>= shift;
+	return log2 + shift + (left >> 1);
 }
 
 static __always_inline void count_length(struct histogram *histogram, const struct moment *moment,

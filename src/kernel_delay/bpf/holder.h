@@ -214,9 +214,9 @@ static __always_inline void charge_task(struct thread_record *record, struct tas
 }
 
 /* Charges the slices that ended in @thread's wait for @cpu. Returns up to when that is. */
-static __noinline __u64 charge_ended_slices(struct thread_record *record,
-					    const struct thread *thread, __u32 cpu, __u64 newest,
-					    const struct moment *moment)
+static __always_inline __u64 charge_ended_slices(struct thread_record *record,
+						 const struct thread *thread, __u32 cpu,
+						 __u64 newest, const struct moment *moment)
 {
 	struct slice_walk walk = {
 		.record = record->number,
@@ -234,24 +234,37 @@ static __noinline __u64 charge_ended_slices(struct thread_record *record,
 }
 
 /*
+ * Charges what ended slices had of @thread's wait for @cpu. Returns how much is left.
+ * Not static, so that it is verified once, by itself.
+ */
+__noinline __u64 charge_waited_slices(struct thread_record *record, const struct thread *thread,
+				      __u32 cpu, const struct moment *moment)
+{
+	struct run_queue *run_queue = run_queue_of(cpu);
+	__u64 since_ns;
+
+	if (!record || !thread || !moment)
+		return 0;
+	since_ns = thread->since_ns;
+	if (run_queue && thread->wait_cpu == cpu + 1 && run_queue->slices >= thread->first_slice)
+		since_ns = charge_ended_slices(record, thread, cpu, run_queue->slices, moment);
+	return clip(moment, since_ns);
+}
+
+/*
  * Charges what is not charged yet of @thread's wait for @cpu, which ends now or
  * goes on elsewhere. @task has had the CPU since the newest slice ended, if that
  * is @known.
  */
 static __always_inline void charge_wait(struct thread_record *record, const struct thread *thread,
-					__u32 cpu, struct run_queue *run_queue,
-					struct task_struct *task, bool known,
+					__u32 cpu, struct task_struct *task, bool known,
 					const struct moment *moment)
 {
-	__u64 since_ns = thread->since_ns, length_ns;
-	bool waits_here = run_queue && thread->wait_cpu == cpu + 1;
+	__u64 length_ns = charge_waited_slices(record, thread, cpu, moment);
 
-	if (waits_here && run_queue->slices >= thread->first_slice)
-		since_ns = charge_ended_slices(record, thread, cpu, run_queue->slices, moment);
-	length_ns = clip(moment, since_ns);
 	if (!length_ns)
 		return;
-	if (waits_here && known && task)
+	if (known && task && thread->wait_cpu == cpu + 1)
 		charge_task(record, task, thread->ready_since_ns, length_ns);
 	else
 		record->account.unknown_takers_ns += length_ns;

@@ -183,9 +183,14 @@ extern void bpf_preempt_enable(void) __ksym __weak;
 extern void bpf_local_irq_save(unsigned long *flags) __ksym __weak;
 extern void bpf_local_irq_restore(unsigned long *flags) __ksym __weak;
 
-/* Whether a program can be preempted: a tracepoint's only from 7.0 on, one of fentry on any. */
+/*
+ * Whether a program can be preempted and be kept from it: a tracepoint's can only
+ * from 7.0 on, one of fentry on any. Before 6.15 the verifier refuses a program
+ * that calls functions which are not static with preemption off (kernel/bpf/
+ * verifier.c:check_func_call(), 6.12).
+ */
 #define BY_TRACEPOINT (LINUX_KERNEL_VERSION >= KERNEL_VERSION(7, 0, 0))
-#define BY_FENTRY true
+#define BY_FENTRY (LINUX_KERNEL_VERSION >= KERNEL_VERSION(6, 15, 0))
 
 /*
  * Keeps a program of the thread's own, if it can be @preempted, on the CPU

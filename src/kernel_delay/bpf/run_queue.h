@@ -66,6 +66,12 @@ static __always_inline struct rq *kernel_run_queue(struct task_struct *task)
 	return bpf_core_field_exists(task->se.cfs_rq) ? task->se.cfs_rq->rq : NULL;
 }
 
+/* Not static: what it returns is one value to the verifier, and not a way for each. */
+__noinline bool were_all_seen(__u64 before, __u64 now, __u64 most)
+{
+	return !before || now - before <= most;
+}
+
 /*
  * Notes how many switches there were by now, and returns whether at most @most
  * of them were not seen since the last look. 0 stands for no look yet.
@@ -77,7 +83,7 @@ static __always_inline bool note_switches(struct run_queue *run_queue, struct ta
 	__u64 before = run_queue->switches, now = rq ? rq->nr_switches : 0;
 
 	run_queue->switches = now;
-	return !before || now - before <= most;
+	return were_all_seen(before, now, most);
 }
 
 /* The CPU that @task is on, or is queued at. */
@@ -144,20 +150,22 @@ static __always_inline void begin_wait(struct thread *thread, struct task_struct
 
 /*
  * @thread waits no more. Only of the run queue of @cpu the lock is held: of
- * another it may still be said to wait for if a migration was missed.
+ * another it may still be said to wait for if a migration was missed. Not static,
+ * so that it is verified once, by itself.
  */
-static __always_inline void end_wait(struct thread *thread, __u32 cpu)
+__noinline int end_wait(struct thread *thread, __u32 cpu)
 {
 	struct run_queue *run_queue;
 
-	if (!options.accounting || !thread->wait_cpu)
-		return;
+	if (!thread || !options.accounting || !thread->wait_cpu)
+		return 0;
 	run_queue = run_queue_of(thread->wait_cpu - 1);
 	if (run_queue && thread->wait_cpu == cpu + 1)
 		run_queue->waiting--;
 	else if (run_queue)
 		__sync_fetch_and_add(&run_queue->moved, -1);
 	thread->wait_cpu = 0;
+	return 0;
 }
 
 /* The same without any run queue's lock, once @thread's CPU is known to be @cpu. */

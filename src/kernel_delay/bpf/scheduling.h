@@ -15,13 +15,19 @@ static __always_inline bool is_ready(enum thread_state state)
 	return state == STATE_READY_WOKEN || state == STATE_READY_PREEMPTED;
 }
 
-/* Charges the time in a state off the CPU. Returns how much. */
-static __always_inline __u64 charge_state(struct thread *thread, struct thread_record *record,
-					  const struct moment *moment)
+/*
+ * Charges the time in a state off the CPU. Returns how much. As others here that a switch
+ * calls it is not static: the verifier would follow each way through it to the program's end.
+ */
+__noinline __u64 charge_state(struct thread *thread, struct thread_record *record,
+			      const struct moment *moment)
 {
-	__u32 state = thread->state;
 	__u64 length_ns;
+	__u32 state;
 
+	if (!thread || !moment)
+		return 0;
+	state = thread->state;
 	if (state == STATE_RUNNING)
 		return 0;
 	if (state == STATE_ABSENT) {
@@ -39,17 +45,21 @@ static __always_inline __u64 charge_state(struct thread *thread, struct thread_r
 	return length_ns;
 }
 
-/* @thread leaves its CPU for the last time, still in whatever it does. */
-static __always_inline void end_thread(struct thread *thread, struct thread_record *record,
-				       const struct moment *moment)
+/*
+ * @thread leaves its CPU for the last time, still in whatever it does. Not static, see
+ * charge_state().
+ */
+__noinline int end_thread(struct thread *thread, struct thread_record *record,
+			  const struct moment *moment)
 {
-	if (!record)
-		return;
+	if (!thread || !record || !moment)
+		return 0;
 	charge_mode(thread, record, moment);
 	if (thread->mode == MODE_SYSCALL && thread->syscall != NO_SYSCALL)
 		end_call_at_edge(thread, moment);
 	/* Last, as from then on user space may use the record for another thread. */
 	__sync_lock_test_and_set(&record->account.gone_ns, moment->now_ns);
+	return 0;
 }
 
 /*
@@ -102,17 +112,12 @@ static __always_inline enum thread_state state_after(struct task_struct *prev, b
 	return is_frozen(prev, task_state) ? STATE_FROZEN : STATE_BLOCKED;
 }
 
-/* @prev leaves @cpu. */
-static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, bool preempt,
-				       const struct moment *moment)
+/* Begins the change of @thread, which leaves its CPU. Not static, see charge_state(). */
+__noinline int begin_switch_out(struct thread *thread, struct thread_record *record,
+				const struct moment *moment)
 {
-	struct thread *thread = find_thread(prev);
-	enum thread_state state = state_after(prev, preempt);
-	struct thread_record *record;
-
-	if (!thread)
-		return;
-	record = find_record(thread, prev, moment);
+	if (!thread || !moment)
+		return 0;
 	check_order(thread, thread->state == STATE_RUNNING);
 	if (record && is_within(moment, thread->run_since_ns)) {
 		count_interval(&record->run, moment, thread->run_since_ns);
@@ -120,9 +125,24 @@ static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, bool
 	}
 	thread->run_since_ns = 0;
 	begin_change(thread);
-	if (thread->state == STATE_RUNNING) {
+	if (thread->state == STATE_RUNNING)
 		note_run(thread, moment);
-	} else {
+	return 0;
+}
+
+/* @prev leaves @cpu. Apart, as is the other half of a switch, for the verifier's sake. */
+static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preempt,
+				 const struct moment *moment)
+{
+	struct thread *thread = find_thread(prev);
+	enum thread_state state = state_after(prev, preempt);
+	struct thread_record *record;
+
+	if (!thread)
+		return 0;
+	record = find_record(thread, prev, moment);
+	begin_switch_out(thread, record, moment);
+	if (thread->state != STATE_RUNNING) {
 		charge_unknown(thread, record, moment);
 		end_wait(thread, cpu);
 	}
@@ -134,6 +154,44 @@ static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, bool
 		begin_wait(thread, prev, cpu);
 	}
 	end_change(thread);
+	return 0;
+}
+
+/* Begins the change of @thread to running: all but the charges. Not static, see charge_state(). */
+__noinline int begin_switch_in(struct thread *thread, struct thread_record *record,
+			       const struct moment *moment)
+{
+	bool ready;
+
+	if (!thread || !moment)
+		return 0;
+	ready = is_ready(thread->state);
+	/* Nothing wakes one that was throttled. */
+	check_order(thread, ready || thread->state == STATE_THROTTLED);
+	begin_change(thread);
+	if (ready && record && is_within(moment, thread->ready_since_ns)) {
+		count_interval(&record->ready, moment, thread->ready_since_ns);
+		count_length(&record->account.ready, moment, thread->ready_since_ns);
+	}
+	return 0;
+}
+
+/*
+ * Ends the change of @thread to running on @cpu. Returns whether its wait began before
+ * the window. Not static, see charge_state().
+ */
+__noinline bool end_switch_in(struct thread *thread, __u32 cpu, const struct moment *moment)
+{
+	bool across;
+
+	if (!thread || !moment)
+		return false;
+	across = thread->wait_cpu && thread->since_ns < moment->start_ns;
+	end_wait(thread, cpu);
+	thread->run_since_ns = moment->now_ns;
+	enter_state(thread, STATE_RUNNING, moment);
+	end_change(thread);
+	return across;
 }
 
 /*
@@ -141,38 +199,25 @@ static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, bool
  * its wait began before the window: then user space, which accounts for the end of the window
  * before, needs the slices up to now.
  */
-static __always_inline bool switch_in(struct task_struct *next, struct task_struct *prev, __u32 cpu,
-				      struct run_queue *run_queue, bool known,
-				      const struct moment *moment)
+static __noinline bool switch_in(struct task_struct *next, struct task_struct *prev, __u32 cpu,
+				 bool known, const struct moment *moment)
 {
 	struct thread *thread = find_thread(next);
 	struct thread_record *record;
-	bool across;
 
 	if (!thread)
 		return false;
 	record = find_record(thread, next, moment);
-	/* Nothing wakes one that was throttled. */
-	check_order(thread, is_ready(thread->state) || thread->state == STATE_THROTTLED);
-	begin_change(thread);
-	if (thread->state == STATE_THROTTLED) {
+	begin_switch_in(thread, record, moment);
+	if (is_ready(thread->state)) {
+		if (charge_state(thread, record, moment) && record)
+			charge_wait(record, thread, cpu, prev, known, moment);
+	} else if (thread->state == STATE_THROTTLED) {
 		charge_state(thread, record, moment);
-	} else if (is_ready(thread->state)) {
-		if (record && is_within(moment, thread->ready_since_ns)) {
-			count_interval(&record->ready, moment, thread->ready_since_ns);
-			count_length(&record->account.ready, moment, thread->ready_since_ns);
-		}
-		if (charge_state(thread, record, moment))
-			charge_wait(record, thread, cpu, run_queue, prev, known, moment);
 	} else {
 		charge_unknown(thread, record, moment);
 	}
-	across = thread->wait_cpu && thread->since_ns < moment->start_ns;
-	end_wait(thread, cpu);
-	thread->run_since_ns = moment->now_ns;
-	enter_state(thread, STATE_RUNNING, moment);
-	end_change(thread);
-	return across;
+	return end_switch_in(thread, cpu, moment);
 }
 
 /* Apart, so that what is called for every switch of the machine is short. */
@@ -185,12 +230,13 @@ static __noinline int note_switch(bool preempt, struct task_struct *prev, struct
 
 	/* One moment for both, as reading the clock is what costs most. */
 	take_moment(&moment);
-	if (waited_for)
+	if (waited_for) {
 		known = note_switches(run_queue, next, 1);
+		if (!known)
+			count_up(&control.missed_events);
+	}
 	if (is_target(next))
-		across = switch_in(next, prev, cpu, run_queue, known, &moment);
-	if (waited_for && !known)
-		count_up(&control.missed_events);
+		across = switch_in(next, prev, cpu, known, &moment);
 	if (options.accounting && run_queue && (across || is_waited_for(run_queue)))
 		end_slice(run_queue, cpu, prev, known, moment.now_ns);
 	if (is_target(prev))
@@ -260,8 +306,8 @@ static __always_inline void migrate(struct task_struct *task, __u32 to)
 	running = rq ? rq->curr : NULL;
 	known = note_switches(run_queue, task, 0);
 	begin_change(thread);
-	if (charge_state(thread, record, &moment))
-		charge_wait(record, thread, from, run_queue, running, known, &moment);
+	if (charge_state(thread, record, &moment) && record)
+		charge_wait(record, thread, from, running, known, &moment);
 	if (running)
 		end_slice(run_queue, from, running, known, moment.now_ns);
 	thread->since_ns = moment.now_ns;

@@ -67,10 +67,15 @@ static __always_inline __u64 last_event_ns(const struct thread *thread)
 	return thread->mode_since_ns > thread->since_ns ? thread->mode_since_ns : thread->since_ns;
 }
 
-/* Charges the time since the thread's last event. One that is new was not there before. */
-static __noinline int charge_unknown(struct thread *thread, struct thread_record *record,
-				     const struct moment *moment)
+/*
+ * Charges the time since the thread's last event. One that is new was not there before.
+ * Not static, so that it is verified once, by itself, and not on each way to it.
+ */
+__noinline int charge_unknown(struct thread *thread, struct thread_record *record,
+			      const struct moment *moment)
 {
+	if (!thread || !moment)
+		return 0;
 	if (thread->state != STATE_ABSENT)
 		charge_length(thread, record, STATE_UNKNOWN, moment,
 			      clip(moment, last_event_ns(thread)));

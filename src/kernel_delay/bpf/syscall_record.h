@@ -73,8 +73,8 @@ static __noinline struct syscall_record *new_syscall_record(struct thread *threa
 	return record;
 }
 
-static __noinline struct syscall_record *find_rare_syscall_record(struct thread *thread,
-								  __u64 syscall)
+static __always_inline struct syscall_record *find_rare_syscall_record(struct thread *thread,
+								       __u64 syscall)
 {
 	struct rare_syscall key = {thread->record, syscall};
 	__u32 *place = bpf_map_lookup_elem(&rare_syscall_records, &key);
@@ -84,7 +84,27 @@ static __noinline struct syscall_record *find_rare_syscall_record(struct thread 
 		record = syscall_record_at(*place);
 	if (record && record->thread == thread->record && record->syscall == syscall)
 		return record;
-	return new_syscall_record(thread, syscall);
+	return NULL;
+}
+
+/*
+ * The number of a record that is not the one at the call's direct place, or 0 if there was
+ * no room. Not static, so that it is verified once, by itself.
+ */
+__noinline __u64 find_other_syscall_record(struct thread *thread, __u64 syscall)
+{
+	struct syscall_record *record;
+
+	if (!thread)
+		return 0;
+	record = syscall_record_at(*direct_place(thread, syscall));
+	if (record && record->thread == thread->record)
+		record = find_rare_syscall_record(thread, syscall);
+	else
+		record = NULL;
+	if (!record)
+		record = new_syscall_record(thread, syscall);
+	return record ? record->number : 0;
 }
 
 /* The record of a syscall of @thread, or NULL if there was no room. */
@@ -92,15 +112,15 @@ static __always_inline struct syscall_record *find_syscall_record(struct thread 
 								  __u64 syscall)
 {
 	struct syscall_record *record;
+	__u64 number;
 
 	if (!thread->record)
 		return NULL;
 	record = syscall_record_at(*direct_place(thread, syscall));
-	if (!record || record->thread != thread->record)
-		return new_syscall_record(thread, syscall);
-	if (record->syscall != syscall)
-		return find_rare_syscall_record(thread, syscall);
-	return record;
+	if (record && record->thread == thread->record && record->syscall == syscall)
+		return record;
+	number = find_other_syscall_record(thread, syscall);
+	return number ? syscall_record_at(number) : NULL;
 }
 
 #endif
