@@ -36,6 +36,8 @@ struct {
  * a place of the CPU's own first.
  */
 #define SHALLOW_STACK (4 * STACK_PAGE)
+/* Of the first page only what is above the stack pointer counts. */
+#define DEEP_STACK (options.stack_bytes + STACK_PAGE)
 
 /* User space sets the sizes: a struct syscall_event and all that follows it, for each CPU. */
 struct {
@@ -76,9 +78,9 @@ static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp)
 	return sp + options.stack_bytes;
 }
 
+/* Of the user stack what is not copied: frames by their pointers, if these are asked for. */
 static __always_inline void take_stacks(void *ctx, struct pt_regs *regs,
-					struct event_stacks *stacks, __u64 sp, __u64 end,
-					const __u32 room, const int searched)
+					struct event_stacks *stacks, __u64 end)
 {
 	long bytes;
 
@@ -86,14 +88,11 @@ static __always_inline void take_stacks(void *ctx, struct pt_regs *regs,
 	stacks->kernel_frames = bytes > 0 ? bytes / sizeof(__u64) : 0;
 	bpf_probe_read_kernel(stacks->registers, REGISTERS_SAVED * sizeof(__u64), regs);
 	stacks->stack_end = end;
-	if (options.stack_mode == STACK_COPY) {
-		copy_stack(stacks, sp, room, searched);
-	} else {
-		stacks->pages[0] = 0;
-		bytes = bpf_get_stack(ctx, stacks + 1, USER_FRAMES * sizeof(__u64),
-				      BPF_F_USER_STACK);
-		stacks->user_bytes = bytes > 0 ? bytes : 0;
-	}
+	if (options.stack_mode == STACK_COPY)
+		return;
+	stacks->pages[0] = 0;
+	bytes = bpf_get_stack(ctx, stacks + 1, USER_FRAMES * sizeof(__u64), BPF_F_USER_STACK);
+	stacks->user_bytes = bytes > 0 ? bytes : 0;
 }
 
 static __always_inline void fill_event(struct syscall_event *event, struct thread *thread,
@@ -120,32 +119,84 @@ static __always_inline bool report_shallow(void *ctx, struct pt_regs *regs, stru
 		return false;
 	fill_event(event, thread, value, moment);
 	event->stack_mode = options.stack_mode;
-	take_stacks(ctx, regs, (void *)(event + 1), sp, end, SHALLOW_STACK,
-		    SHALLOW_STACK / STACK_PAGE);
+	take_stacks(ctx, regs, (void *)(event + 1), end);
+	if (options.stack_mode == STACK_COPY)
+		copy_stack((void *)(event + 1), sp, SHALLOW_STACK / STACK_PAGE);
 	bpf_ringbuf_submit(event, SUBMIT_FLAGS);
 	return true;
+}
+
+static __always_inline struct syscall_event *deep_event(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&deep_events, &cpu);
+}
+
+enum page_end { PAGE_IS_LAST, PAGE_IS_FOLLOWED }; /* or else where the large frame on it ends */
+
+/*
+ * Copies one page of a deep stack, and says how to go on. Not static, as the functions
+ * of stack.h: in its caller's loop it would be verified with each page.
+ */
+__noinline __u64 copy_deep_page(__u64 first, __u64 at, __u64 from)
+{
+	const struct large_frames *table = find_large_frames();
+	struct syscall_event *event = deep_event();
+	const struct stack_page *copy;
+	struct event_stacks *stacks;
+	bool over;
+
+	if (!event || !table)
+		return PAGE_IS_LAST;
+	stacks = (void *)(event + 1);
+	copy = copy_page(stacks, first, at, DEEP_STACK, &over);
+	if (over)
+		return PAGE_IS_LAST;
+	if (!copy || !table->frame_count)
+		return PAGE_IS_FOLLOWED;
+	return large_frame_end(copy, at, from, stacks->stack_end) ?: PAGE_IS_FOLLOWED;
+}
+
+/* Copies the stack from @sp on without what lies within large frames. */
+static __always_inline void copy_deep_stack(__u64 sp)
+{
+	__u64 first = sp & ~(STACK_PAGE - 1ull), at = first, from = sp;
+
+	for (int i = 0; i < STACK_PAGES_SEARCHED; i++) {
+		__u64 end = copy_deep_page(first, at, from);
+
+		if (end == PAGE_IS_LAST)
+			break;
+		at += STACK_PAGE;
+		if (end != PAGE_IS_FOLLOWED) {
+			from = end - sizeof(__u64);
+			at = (end - SAVED_REGISTERS) & ~(STACK_PAGE - 1ull);
+		}
+	}
 }
 
 static __always_inline bool report_deep(void *ctx, struct pt_regs *regs, struct thread *thread,
 					__s64 value, const struct moment *moment, __u64 sp,
 					__u64 end)
 {
-	/* Of the first page only what is above the stack pointer counts. */
-	const __u32 room = options.stack_bytes + STACK_PAGE;
 	volatile struct event_stacks *stacks;
-	__u32 cpu = bpf_get_smp_processor_id(), bytes;
-	struct syscall_event *event;
+	struct syscall_event *event = deep_event();
+	__u32 bytes;
 
-	event = bpf_map_lookup_elem(&deep_events, &cpu);
 	if (!event)
 		return false;
 	fill_event(event, thread, value, moment);
 	event->stack_mode = options.stack_mode;
 	stacks = (void *)(event + 1);
-	take_stacks(ctx, regs, (void *)stacks, sp, end, room, STACK_PAGES_SEARCHED);
+	take_stacks(ctx, regs, (void *)stacks, end);
+	if (options.stack_mode == STACK_COPY) {
+		begin_copy(stacks);
+		copy_deep_stack(sp);
+	}
 	bytes = stacks->user_bytes;
-	if (bytes > room)
-		bytes = room;
+	if (bytes > DEEP_STACK)
+		bytes = DEEP_STACK;
 	return !bpf_ringbuf_output(&events, event, EVENT_WITH_STACKS(bytes), SUBMIT_FLAGS);
 }
 

@@ -167,43 +167,48 @@ __attribute__((noinline)) __u64 large_frame_end(const struct stack_page *page, _
 }
 
 /*
- * Copies the stack from @sp on into the @room bytes after @stacks, of so many
- * pages @searched, without what lies within large frames. A page that can't be
- * read is skipped: there are buffers with pages that were never touched. What
- * was copied is counted in memory, where the verifier does not follow it
- * through every combination of pages.
+ * Copies the page at @at behind what was copied of the stack that begins on the
+ * page @first, if there is @room. A page that can't be read is skipped: there are
+ * buffers with pages that were never touched. What was copied is counted in
+ * memory, where the verifier does not follow it through every combination of
+ * pages. Returns the copy, or NULL; @over says whether it was the last.
  */
-static __always_inline void copy_stack(volatile struct event_stacks *stacks, __u64 sp,
-				       const __u32 room, const int searched)
+static __always_inline const struct stack_page *
+copy_page(volatile struct event_stacks *stacks, __u64 first, __u64 at, const __u32 room, bool *over)
 {
-	__u64 first = sp & ~(STACK_PAGE - 1ull), at = first, from = sp;
-	const struct large_frames *table = find_large_frames();
-	bool has_large_frames = searched * STACK_PAGE > LARGE_FRAME && table && table->frame_count;
+	__u64 page = (at - first) / STACK_PAGE;
+	__u32 copied = stacks->user_bytes;
+	void *copy;
 
+	*over = copied > room - STACK_PAGE || at >= stacks->stack_end ||
+		page >= STACK_PAGES_SEARCHED;
+	if (*over)
+		return NULL;
+	copy = (void *)(stacks + 1) + copied;
+	if (bpf_probe_read_user(copy, STACK_PAGE, (void *)at))
+		return NULL;
+	stacks->pages[page / 64 & (STACK_PAGES_WORDS - 1)] |= 1ull << (page & 63);
+	stacks->user_bytes = copied + STACK_PAGE;
+	return copy;
+}
+
+static __always_inline void begin_copy(volatile struct event_stacks *stacks)
+{
 	stacks->user_bytes = 0;
 	for (int i = 0; i < STACK_PAGES_WORDS; i++)
 		stacks->pages[i] = 0;
-	for (int i = 0; i < searched; i++) {
-		__u64 page = (at - first) / STACK_PAGE, next = at + STACK_PAGE, end;
-		__u32 copied = stacks->user_bytes;
-		void *copy;
+}
 
-		if (copied > room - STACK_PAGE || at >= stacks->stack_end ||
-		    page >= STACK_PAGES_SEARCHED)
-			break;
-		copy = (void *)(stacks + 1) + copied;
-		if (!bpf_probe_read_user(copy, STACK_PAGE, (void *)at)) {
-			stacks->pages[page / 64 & (STACK_PAGES_WORDS - 1)] |= 1ull << (page & 63);
-			stacks->user_bytes = copied + STACK_PAGE;
-			end = has_large_frames ? large_frame_end(copy, at, from, stacks->stack_end)
-					       : 0;
-			if (end) {
-				from = end - sizeof(__u64);
-				next = (end - SAVED_REGISTERS) & ~(STACK_PAGE - 1ull);
-			}
-		}
-		at = next;
-	}
+/* Copies the @pages from @sp on into the bytes after @stacks. */
+static __always_inline void copy_stack(volatile struct event_stacks *stacks, __u64 sp,
+				       const int pages)
+{
+	__u64 first = sp & ~(STACK_PAGE - 1ull);
+	bool over = false;
+
+	begin_copy(stacks);
+	for (int i = 0; i < pages && !over; i++)
+		copy_page(stacks, first, first + i * STACK_PAGE, pages * STACK_PAGE, &over);
 }
 
 #endif
