@@ -1,5 +1,6 @@
 """The files behind a process's code: in its own namespace, replaced, gone, mapped later."""
 
+import itertools
 import os
 import resource
 import subprocess
@@ -151,9 +152,16 @@ def test_a_process_that_is_not_there() -> None:
         ProcessImage(process.pid)
 
 
-def test_too_few_open_files_are_told(call_chain: Path) -> None:
+def limit_that_leaves(free: int) -> int:
+    """The RLIMIT_NOFILE, one above the highest number there may be, with so many not in use."""
+    used = {int(name) for name in os.listdir("/proc/self/fd")}
+    unused = (number for number in itertools.count() if number not in used)
+    return next(itertools.islice(unused, free, None))
+
+
+def test_too_few_open_files_are_told() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 8, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit_that_leaves(8), hard))
     try:
         with pytest.raises(UnavailableError, match="ulimit -n"):
             ProcessImage(os.getpid())
