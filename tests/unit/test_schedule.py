@@ -48,6 +48,20 @@ def test_all_windows_of_a_plan_are_over_by_time() -> None:
     assert timed(WindowPlan(LENGTH_NS, count=3)) == [(1, "time"), (2, "time"), (3, "time")]
 
 
+def test_a_window_that_comes_too_late_is_opened_when_the_one_before_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    windows = windows_of(new_control())
+    try_open = windows.try_open
+    late = iter([False, True])
+    monkeypatch.setattr(
+        windows, "try_open", lambda length_ns: None if next(late, False) else try_open(length_ns)
+    )
+    over = timed_windows(WindowPlan(LENGTH_NS, count=2), windows, FakeWaiter())
+    assert next(over)[0] == windows.newest
+    assert next(over)[0] == windows.newest
+
+
 def test_with_an_interval_the_next_window_is_opened_after_it() -> None:
     plan = WindowPlan(LENGTH_NS, count=2, interval_ns=1_000_000_000)
     waiter = FakeWaiter()

@@ -23,7 +23,7 @@ def windows_of(
     control: "ControlPointer", on_open: Callable[[int], None] = lambda epoch: None
 ) -> Windows:
     """Windows in that memory, of which nothing is ever forgotten."""
-    return Windows(control, lambda moment_ns: None, on_open)
+    return Windows(control, lambda: None, on_open)
 
 
 class FakeNotices(Notices):

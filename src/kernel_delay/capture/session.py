@@ -170,10 +170,11 @@ class Session:
         epoch = self._windows.newest
         self._collector.make_room(epoch, *self._windows.edges(epoch))
 
-    def _forget(self, moment_ns: int) -> None:
-        """Forget the events that ended before the moment: no window has them."""
+    def _forget(self) -> None:
+        """Forget all that was measured and not taken yet; no window is open."""
+        self._collector.discard(self._windows.newest, lib.monotonic_ns())
         if self._events:
-            self._events.discard(moment_ns)
+            self._events.forget()
 
     def _schedule(self) -> Iterable[Over]:
         if self._plan.start is None and self._plan.stop is None:

@@ -45,7 +45,7 @@ class Measured:
 
     def __init__(self, pid: int, closing: ExitStack) -> None:
         self.programs = closing.enter_context(Holed(pid, WindowPlan(sample_time_ns=60_000 * MS)))
-        self._windows = Windows(self.programs.control, lambda moment_ns: None)
+        self._windows = Windows(self.programs.control, lambda: None)
         self._collector = Collector(self.programs)
         self._epoch = self._windows.open(60_000 * MS)
 

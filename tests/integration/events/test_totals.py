@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from kernel_delay.capture.plan import EventPlan
+from kernel_delay.capture.plan import EventPlan, WindowPlan
+from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.capture.windows.control import NEVER_NS
+from kernel_delay.host.target import find_target
 from kernel_delay.loader._records import lib
 from kernel_delay.model import Sample
 from kernel_delay.reporters import text
@@ -70,25 +73,49 @@ def test_tables_are_the_same_with_any_events(start: Start, plan: EventPlan | Non
 class Late:
     """The extension, but that this process has no CPU for a while when a window was published."""
 
-    def __init__(self) -> None:
-        self.times = 2
+    def __init__(self, *late: bool) -> None:
+        """Which of the windows that are to open come too late, until none does any more."""
+        self.late = list(late)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(lib, name)
 
-    def publish_window(self, *arguments: Any) -> None:
-        lib.publish_window(*arguments)
-        if self.times:
-            self.times -= 1
+    def publish_window(self, control: Any, start_ns: int, stop_ns: int) -> None:
+        lib.publish_window(control, start_ns, stop_ns)
+        if start_ns != NEVER_NS and self.late and self.late.pop(0):
             time.sleep(0.1)
 
 
-def test_a_window_that_opened_too_late_leaves_no_events(
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(event_plan(stack_mode="none"), id="all kept"),
+        pytest.param(event_plan(stack_mode="none", max_events=20), id="few kept"),
+        pytest.param(event_plan(max_stacks=1), id="few stacks kept"),
+    ],
+)
+def test_a_window_that_opened_too_late_leaves_nothing(
+    start: Start, monkeypatch: pytest.MonkeyPatch, plan: EventPlan
+) -> None:
+    monkeypatch.setattr("kernel_delay.capture.windows.control.lib", Late(True, True))
+    process = start("storm", "3", "1000")
+    sample = capture(process.pid, plan, sample_time_s=0.2)
+    check_sums(sample)
+    without = sum(event.user_stack is None for event in events_of(sample))
+    assert sample.lost.stacks == (0 if plan.stack_mode == "none" else without)
+
+
+def test_a_window_that_opened_too_late_takes_nothing_from_the_one_before(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernel_delay.capture.windows.control.lib", Late())
+    monkeypatch.setattr("kernel_delay.capture.windows.control.lib", Late(False, True))
     process = start("storm", "1", "1000")
-    check_sums(capture(process.pid, event_plan(stack_mode="none"), sample_time_s=0.2))
+    windows = WindowPlan(sample_time_ns=100_000_000, count=2)
+    events = SessionOptions(events=event_plan(stack_mode="none"))
+    with Session(find_target(process.pid), windows, events) as session:
+        samples = list(session.samples())
+    for sample in samples:
+        check_sums(sample)
 
 
 def test_each_call_is_an_event(start: Start) -> None:

@@ -12,6 +12,7 @@ from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.syscall_events._events import ffi, lib
 from kernel_delay.capture.syscall_events.kept_events import KeptEvents, Place
 from kernel_delay.capture.syscall_events.stacks import StackNamer
+from kernel_delay.capture.windows.control import NEVER_NS
 from kernel_delay.errors import UnavailableError
 from kernel_delay.loader._records import lib as records
 from kernel_delay.model import StackFrame, SyscallEvent
@@ -61,6 +62,7 @@ class EventStore:
         self._tell = tell
         self._lost_events = programs.missed_syscall_events()
         self._lost_stacks = programs.missed_stacks()
+        self._discarded_shorter = self._discarded_unkept = 0
         with ExitStack() as failing:
             self._namer = StackNamer(pid, plan)
             failing.callback(self._namer.close)
@@ -99,13 +101,17 @@ class EventStore:
             ),
             stacks=self._demangled(named.stacks()),
             lost_events=lost_events - self._lost_events,
-            shorter_events=taken.shorter,
-            lost_stacks=lost_stacks - self._lost_stacks + taken.unkept_stacks,
+            shorter_events=taken.shorter + self._discarded_shorter,
+            lost_stacks=lost_stacks
+            - self._lost_stacks
+            + taken.unkept_stacks
+            + self._discarded_unkept,
             short_stacks=named.ends["short"],
             cut_stacks=named.cut,
             broken_stacks=named.ends["lost"],
         )
         self._lost_events, self._lost_stacks = lost_events, lost_stacks
+        self._discarded_shorter = self._discarded_unkept = 0
         return of_window
 
     def _demangled(
@@ -124,8 +130,21 @@ class EventStore:
         )
 
     def discard(self, stop_ns: int) -> None:
-        """Forget the events of the windows until `stop_ns`, which must be over."""
-        lib.free(self._take(stop_ns).events)
+        """Forget the events of the windows until `stop_ns`, which must be over.
+
+        The next window may be open: what was lost by now may be its.
+        """
+        taken = self._take(stop_ns)
+        lib.free(taken.events)
+        self._discarded_shorter += taken.shorter
+        self._discarded_unkept += taken.unkept_stacks
+
+    def forget(self) -> None:
+        """Forget all events and what was lost of them, while no window is open."""
+        lib.free(self._take(NEVER_NS).events)
+        self._lost_events = self._programs.missed_syscall_events()
+        self._lost_stacks = self._programs.missed_stacks()
+        self._discarded_shorter = self._discarded_unkept = 0
 
     def _take(self, stop_ns: int) -> Any:
         taken = ffi.new("struct taken_events *")

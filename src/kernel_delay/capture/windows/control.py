@@ -32,16 +32,18 @@ class Windows:
     def __init__(
         self,
         control: "ControlPointer",
-        forget: Callable[[int], None],
+        forget: Callable[[], None],
         on_open: Callable[[int], None] = lambda epoch: None,
     ) -> None:
-        """Open windows in `control`; `forget` what ended before a moment, CLOCK_MONOTONIC.
+        """Open windows in `control`.
 
-        `on_open` is called with the epoch of each window that open() made.
+        `forget` is called to have all that was measured forgotten, while no window is open.
+        `on_open` is called with the epoch of each window that was opened.
         """
         self._control = control
         self._forget = forget
         self._on_open = on_open
+        self._late = False
 
     @property
     def newest(self) -> int:
@@ -51,24 +53,35 @@ class Windows:
     def open(self, duration_ns: int | None) -> int:
         """Open a window of exactly that length, about now; return its epoch.
 
-        With no length a stop trigger closes it. Its start must still be to
-        come when it is there for the programs to see: if this process was
-        kept from the CPU just then, a later one is opened, and what was
-        measured for the first is forgotten.
+        With no length a stop trigger closes it. The windows before must be
+        reported: see try_open().
         """
-        in_time = True
-        while True:
-            start_ns = lib.monotonic_ns() + LEAD_NS
-            stop_ns = NEVER_NS if duration_ns is None else start_ns + duration_ns
-            lib.publish_window(self._control, start_ns, stop_ns)
-            if lib.monotonic_ns() < start_ns:
-                break
-            in_time = False
-        if not in_time:
+        while (epoch := self.try_open(duration_ns)) is None:
+            pass
+        return epoch
+
+    def try_open(self, duration_ns: int | None) -> int | None:
+        """Open a window as open() does; None if that came too late.
+
+        Its start must still be to come when it is there for the programs to
+        see, and this process may be kept from the CPU just then. What was
+        measured for such a window is forgotten when another is to be opened,
+        with all that was measured before and not taken yet.
+        """
+        if self._late:
             wait_for_programs()
-            self._forget(start_ns)
-        self._on_open(self.newest)
-        return self.newest
+            self._forget()
+            self._late = False
+        start_ns = lib.monotonic_ns() + LEAD_NS
+        stop_ns = NEVER_NS if duration_ns is None else start_ns + duration_ns
+        lib.publish_window(self._control, start_ns, stop_ns)
+        if lib.monotonic_ns() < start_ns:
+            self._on_open(self.newest)
+            return self.newest
+        # Of this one nothing is measured, so that what is forgotten is whole.
+        lib.publish_window(self._control, NEVER_NS, NEVER_NS)
+        self._late = True
+        return None
 
     def end(self, epoch: int) -> None:
         """End the epoch's window about now, unless it ends earlier."""

@@ -21,7 +21,11 @@ TELL_AFTER_NS = 1_000_000_000
 
 
 def timed_windows(plan: WindowPlan, windows: Windows, waiter: Waiter) -> Iterator[Over]:
-    """Windows by the clock. With no interval the next is open when one is yielded."""
+    """Windows by the clock. With no interval the next is open when one is yielded.
+
+    Unless that came too late: then what was measured for it is mixed with what is to be
+    taken of the one that is over, and it is opened after that.
+    """
     epoch = windows.open(plan.sample_time_ns)
     for left in reversed(range(plan.count)):
         ended = waiter.wait_until(windows.edges(epoch)[1])
@@ -29,14 +33,11 @@ def timed_windows(plan: WindowPlan, windows: Windows, waiter: Waiter) -> Iterato
             _end(windows, waiter, epoch)
             yield epoch, ended
             return
-        over = epoch
-        if not plan.interval_ns:
-            epoch = windows.open(plan.sample_time_ns)
-        yield over, ended
-        if plan.interval_ns:
-            if waiter.wait_until(lib.monotonic_ns() + plan.interval_ns) != "time":
-                return
-            epoch = windows.open(plan.sample_time_ns)
+        opened = None if plan.interval_ns else windows.try_open(plan.sample_time_ns)
+        yield epoch, ended
+        if plan.interval_ns and waiter.wait_until(lib.monotonic_ns() + plan.interval_ns) != "time":
+            return
+        epoch = opened or windows.open(plan.sample_time_ns)
 
 
 class TriggeredWindows:
