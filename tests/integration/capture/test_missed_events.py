@@ -146,6 +146,23 @@ def test_a_thread_that_was_not_seen_to_leave_its_cpu(
 
 
 @pytest.mark.usefixtures("measurable")
+def test_a_thread_that_was_not_seen_to_leave_its_cpu_and_is_still_off_it(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    workload = start_workload("spin", CPU, 150 * MS)
+    measured = Measured(workload.pid, closing)
+    # A real-time thread is not taken off its CPU before.
+    os.sched_setscheduler(workload.pid, os.SCHED_FIFO, os.sched_param(1))
+    workload.send()
+    time.sleep(0.05)
+    with measured.programs.blind("on_sched_switch"):
+        workload.parked()
+        time.sleep(0.2)
+        sample = measured.end()
+    assert_accounted_for(sample, 190 * MS)
+
+
+@pytest.mark.usefixtures("measurable")
 def test_a_call_that_was_not_seen_to_return(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:

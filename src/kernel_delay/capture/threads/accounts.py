@@ -59,6 +59,12 @@ class ThreadAccount(Struct, frozen=True):
             and told.standing.state == self.last.standing.state
         )
 
+    def has_unknown_end(self, stop_ns: int) -> bool:
+        """Return whether an event of it was missed, since which its state is not known."""
+        if self.last is None or self.last.standing.state != "unknown":
+            return False
+        return self.last.standing.known_until_ns() < stop_ns
+
 
 def thread_accounts(
     epochs: Mapping[int, EpochRecords],

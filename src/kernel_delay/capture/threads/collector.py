@@ -55,6 +55,7 @@ class Collector:
         self._complete_ns = 0
         self._missed_events = programs.missed_events()
         self._missed_hits = 0
+        self._unknown_ends = 0
         self._orphans = 0
 
     def make_room(self, epoch: int, start_ns: int, stop_ns: int) -> None:
@@ -150,6 +151,7 @@ class Collector:
             for account, thread in zip(accounts, threads, strict=True):
                 if account.settled(after, stop_ns):
                     settled[account.identity] = thread
+                    self._unknown_ends += account.has_unknown_end(stop_ns)
                 else:
                     unsettled.append(thread)
             if not unsettled:
@@ -274,15 +276,20 @@ class Collector:
         self._released = epoch
 
     def lost(self) -> Lost:
-        """Return what was lost since the last call."""
+        """Return what was lost since the last call.
+
+        A missed event that shows by what a thread stands at, as the window is over, is
+        counted there, and by the programs when an event comes that does not fit it.
+        """
         missed_events = self._programs.missed_events()
         missed_hits = self._programs.missed_hits()
         # Holders that found no room are in the sums of the others.
         counted = (ring for ring in self._rings if ring is not self._holders)
         lost = Lost(
             map_entries=sum(ring.newly_full() for ring in counted) + self._orphans,
-            missed_events=missed_events - self._missed_events,
+            missed_events=missed_events - self._missed_events + self._unknown_ends,
             missed_triggers=missed_hits - self._missed_hits,
         )
-        self._missed_events, self._missed_hits, self._orphans = missed_events, missed_hits, 0
+        self._missed_events, self._missed_hits = missed_events, missed_hits
+        self._unknown_ends = self._orphans = 0
         return lost
