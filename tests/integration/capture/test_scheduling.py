@@ -14,17 +14,13 @@ from kernel_delay.model import Intervals, Sample, Thread
 from tests.emulation import few
 from tests.integration.capture.captures import StartCapture, thread
 from tests.integration.capture.referees import StartBpftrace
+from tests.integration.capture.scheduler_clock import Lag, SchedulerClock
 from tests.integration.capture.workload import SchedStat, StartWorkload, Workload
 from tests.workload import wait_until
 
 CPU = max(os.sched_getaffinity(0))
 
 NONE = Intervals(count=0, total_ns=0, min_ns=0, max_ns=0)
-
-# When a thread that wakes preempts another, schedstat ends the other's run at the waking
-# (kernel/sched/core.c:wakeup_preempt() has the clock not read again), although it goes on
-# till the switch: the rest of the interrupt and its soft ones.
-PREEMPTION_NS = 100_000
 
 Seen = TypeVar("Seen")
 
@@ -84,6 +80,7 @@ def test_schedstat_says_the_same(
     sleepers: int,
     slow_machine: bool,
     start_workload: StartWorkload,
+    start_bpftrace: StartBpftrace,
     start_capture: StartCapture,
 ) -> None:
     scheduled = ("chrt", policy, "1" if policy == "--rr" else "0")
@@ -92,17 +89,17 @@ def test_schedstat_says_the_same(
 
     def take() -> tuple[Sample, dict[int, SchedStat]]:
         workload = start_workload("busy", CPU, 2_000_000_000, spinners, sleepers, within=scheduled)
+        clock = SchedulerClock(workload.tids(), start_bpftrace)
         before, stolen_before_ns = workload.parked(), steal_ns()
         capture = start_capture(workload.pid)
         capture.wait_until_open()
         workload.ask()
         after, stolen_ns = workload.parked(), steal_ns() - stolen_before_ns
-        sample = capture.end()
+        sample, lags = capture.end(), clock.end()
         expected = {tid: total.since(before[tid]) for tid, total in after.items()}
         assert len(expected) == spinners + sleepers + 1
-        slack_ns = 0 if policy == "--rr" else PREEMPTION_NS
         comparisons = [
-            Comparison(thread(sample, tid), expected[tid], stolen_ns, slack_ns) for tid in expected
+            Comparison(thread(sample, tid), expected[tid], lags[tid], stolen_ns) for tid in expected
         ]
         for comparison in comparisons:
             comparison.check_counts()
@@ -128,15 +125,13 @@ class Comparison:
     All threads sleep at both of the window's edges: no run is cut.
     """
 
-    def __init__(
-        self, measured: Thread, expected: SchedStat, stolen_ns: int, slack_ns: int
-    ) -> None:
-        """Compare `measured`, allowing `slack_ns` for each run."""
+    def __init__(self, measured: Thread, expected: SchedStat, lag: Lag, stolen_ns: int) -> None:
+        """Compare `measured`, whose times the scheduler's clock makes wrong by `lag`."""
         self.run, self.ready = measured.run or NONE, measured.ready or NONE
         self.expected = expected
-        slack_ns *= expected.runs
-        self.run_tolerance_ns = slack_ns + max(200_000, expected.run_ns // 100)
-        self.ready_tolerance_ns = slack_ns + max(200_000, expected.ready_ns // 100)
+        self.run_ns, self.ready_ns = expected.run_ns + lag.run_ns, expected.ready_ns + lag.ready_ns
+        self.run_tolerance_ns = max(200_000, expected.run_ns // 100)
+        self.ready_tolerance_ns = max(200_000, expected.ready_ns // 100)
         # schedstat's run time leaves out what was stolen, and with CONFIG_IRQ_TIME_ACCOUNTING
         # interrupts (kernel/sched/core.c:update_rq_clock_task()).
         self.left_out_ns = stolen_ns + irqs_ns(measured)
@@ -147,13 +142,13 @@ class Comparison:
         assert self.ready.count <= self.expected.runs
 
     def check_lengths(self) -> None:
-        run, ready, expected = self.run, self.ready, self.expected
-        assert run.total_ns <= expected.run_ns + self.run_tolerance_ns + self.left_out_ns
-        assert ready.total_ns <= expected.ready_ns + self.ready_tolerance_ns
-        if run.count == expected.runs:
-            assert expected.run_ns - self.run_tolerance_ns <= run.total_ns
-        if ready.count == expected.runs:
-            assert expected.ready_ns - self.ready_tolerance_ns <= ready.total_ns
+        run, ready = self.run, self.ready
+        assert run.total_ns <= self.run_ns + self.run_tolerance_ns + self.left_out_ns
+        assert ready.total_ns <= self.ready_ns + self.ready_tolerance_ns
+        if run.count == self.expected.runs:
+            assert self.run_ns - self.run_tolerance_ns <= run.total_ns
+        if ready.count == self.expected.runs:
+            assert self.ready_ns - self.ready_tolerance_ns <= ready.total_ns
 
 
 def test_preempted_while_its_state_says_sleeping_is_ready(

@@ -1,0 +1,71 @@
+"""How far the scheduler's clock lags behind: what the times in schedstat are wrong by."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from tests.integration.capture.referees import StartBpftrace
+
+# The clock of a run queue is not read again for the switch that a waking thread asks for
+# (kernel/sched/core.c:wakeup_preempt(), RQCF_REQ_SKIP, 5.14 to 6.18): to schedstat that thread
+# runs from its waking on, and the one before it no more, though first comes the rest of the
+# interrupt, then its soft ones, and at any time the hypervisor. So each time in schedstat is
+# wrong by how much more the clock lags at its end than at its beginning. A waking by another
+# CPU is passed over, as here that one's clock is at hand.
+# prev_state is TASK_REPORT_MAX, 256, of a thread that is preempted.
+PROGRAM = """
+tracepoint:sched:sched_wakeup /@asleep[args->pid] != 0 && cpu == args->target_cpu/ {
+    @at_wait[args->pid] =
+        (int64)nsecs - (int64)((struct task_struct *)curtask)->se.cfs_rq->rq->clock;
+}
+tracepoint:sched:sched_wakeup { @asleep[args->pid] = 0; }
+tracepoint:sched:sched_switch /@ours[args->prev_pid] != 0/ {
+    $lag = (int64)nsecs - (int64)((struct task_struct *)curtask)->se.cfs_rq->rq->clock;
+    if (@at_run[args->prev_pid] != 0) {
+        @run[args->prev_pid] += $lag - @at_run[args->prev_pid];
+    }
+    @at_run[args->prev_pid] = 0;
+    if (args->prev_state == 0 || args->prev_state == 256) {
+        @at_wait[args->prev_pid] = $lag;
+    } else {
+        @asleep[args->prev_pid] = 1;
+    }
+}
+tracepoint:sched:sched_switch /@ours[args->next_pid] != 0/ {
+    $lag = (int64)nsecs - (int64)((struct task_struct *)curtask)->se.cfs_rq->rq->clock;
+    if (@at_wait[args->next_pid] != 0) {
+        @ready[args->next_pid] += $lag - @at_wait[args->next_pid];
+    }
+    @at_wait[args->next_pid] = 0;
+    @at_run[args->next_pid] = $lag;
+}
+"""
+
+
+class Lag(NamedTuple):
+    """By how much a thread's times on a CPU and ready are longer than schedstat has them."""
+
+    run_ns: int
+    ready_ns: int
+
+
+class SchedulerClock:
+    """Follows the clock through the switches of threads, from now on."""
+
+    def __init__(self, tids: Iterable[int], start_bpftrace: StartBpftrace) -> None:
+        """Follow these threads."""
+        known = "".join(f" @ours[{tid}] = 1;" for tid in tids)
+        self._bpftrace = start_bpftrace(f"BEGIN {{{known} }}" + PROGRAM)
+
+    def end(self) -> Mapping[int, Lag]:
+        """Return each thread's lags."""
+        maps = self._bpftrace.end()
+        run, ready = maps.get("@run", {}), maps.get("@ready", {})
+        return {
+            int(tid): Lag(_signed(run.get(tid, 0)), _signed(ready.get(tid, 0)))
+            for tid in maps["@ours"]
+        }
+
+
+def _signed(printed: int) -> int:
+    """A sum as it is: bpftrace prints it as if there were none below 0."""
+    return (printed & (1 << 64) - 1) - (1 << 64 if printed >> 63 & 1 else 0)
