@@ -1,8 +1,8 @@
-"""kernel-delay on a real Open vSwitch that is kept from its CPU.
+"""kernel-delay on a real Open vSwitch that is kept from its work by two causes.
 
 Starts a private Open vSwitch, sends it flow misses, lets a competitor spin on
-the CPU of its main and PMD threads, and has kernel-delay say where their time
-went. Everything is taken down again, also on Ctrl-C and on failure.
+the CPU of its main and PMD threads, stops it for a fifth of each second, and has
+kernel-delay say where its time went. Everything is taken down again, also on Ctrl-C and on failure.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kernel_delay.errors import KernelDelayError
 from lab.binaries import Binaries
-from lab.competitor import Competitor
+from lab.disturbers import Competitor, Halter
 from lab.instance import Instance
 from lab.traffic import Traffic
 
@@ -54,7 +54,12 @@ def demonstrate(binaries: Binaries, sample_time: str) -> int:
                 say("no AF_XDP in this Open vSwitch or kernel: the main thread polls, no PMD")
             say(f"putting its main thread and a competitor on CPU {cpu}")
             os.sched_setaffinity(ovs.pid, {cpu})
-            with Competitor(cpu, seconds=_LOAD_S):
+            say("stopping all of it for 200 ms of each second (SIGSTOP)")
+            with (
+                Competitor(cpu, seconds=_LOAD_S) as competitor,
+                Halter(ovs.pid, seconds=_LOAD_S),
+            ):
+                say(f"the competitor is process {competitor.pid}")
                 status = measure(ovs.pid, sample_time)
         say("taking everything down")
     return status

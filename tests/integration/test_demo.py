@@ -63,6 +63,13 @@ def test_it_reports_and_leaves_nothing(start_demo: StartDemo, tmp_path: Path) ->
         name == "ovs-vswitchd" and "THREAD RUN" in told and "THREAD READY" in told
         for name, told in threads(report)
     ), report
+    competitor = re.search(r"the competitor is process (\d+)", progress)
+    assert competitor
+    verdict = [line for line in report.splitlines() if line.startswith("# VERDICT:")]
+    assert any("had no CPU" in line and f"({competitor[1]}) ran" in line for line in verdict), (
+        report
+    )
+    assert any("was stopped for" in line for line in verdict), report
     assert left_in(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 

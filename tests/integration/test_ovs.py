@@ -16,7 +16,7 @@ import pytest
 from kernel_delay.errors import PermissionDeniedError
 from lab.binaries import Binaries
 from lab.child import ChildFailedError
-from lab.competitor import Competitor
+from lab.disturbers import Competitor
 from lab.instance import Instance, OvsCommandError
 from lab.traffic import BRIDGE, Traffic
 

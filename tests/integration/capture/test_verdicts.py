@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from kernel_delay.model import Finding, Sample
-from lab.competitor import Competitor
+from lab.disturbers import Competitor
 from lab.instance import Instance
 from tests.integration.capture.captures import Measure, StartCapture
 from tests.integration.capture.workload import StartWorkload, undisturbed
