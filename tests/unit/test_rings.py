@@ -1,6 +1,5 @@
 """A ring of records in this process's memory, which the test writes as the programs do."""
 
-import mmap
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,11 +32,8 @@ class Programs:
 
     def __init__(self) -> None:
         """Have an empty ring."""
-        self.memory = mmap.mmap(-1, SIZE * ffi.sizeof("struct hard_irq_record"))
         self.position = ffi.new("struct ring_position *")
-        self._records: Array[HardIrqRecord] = ffi.from_buffer(
-            "struct hard_irq_record[]", self.memory
-        )
+        self.records: Array[HardIrqRecord] = ffi.new("struct hard_irq_record[]", SIZE)
 
     def record(self, finished: bool = True) -> None:
         """Make a record; one that is not finished has no number."""
@@ -46,7 +42,7 @@ class Programs:
             return
         self.position.head += 1
         number = self.position.head
-        self._records[number % SIZE].number = number if finished else 0
+        self.records[number % SIZE].number = number if finished else 0
 
 
 @pytest.fixture
@@ -55,15 +51,15 @@ def programs() -> Programs:
 
 
 @pytest.fixture
-def ring(programs: Programs) -> Ring:
-    return Ring(lib.HARD_IRQ_RING, programs.memory, programs.position, NothingSummedUp())
+def ring(programs: Programs) -> "Ring[HardIrqRecord]":
+    return Ring(lib.HARD_IRQ_RING, programs.records, programs.position, NothingSummedUp())
 
 
-def numbers(ring: Ring) -> list[int]:
+def numbers(ring: "Ring[HardIrqRecord]") -> list[int]:
     return [record.number for record in ring.read_to(ring.head())]
 
 
-def test_each_record_is_read_once(programs: Programs, ring: Ring) -> None:
+def test_each_record_is_read_once(programs: Programs, ring: "Ring[HardIrqRecord]") -> None:
     assert numbers(ring) == []
     programs.record()
     programs.record()
@@ -73,13 +69,17 @@ def test_each_record_is_read_once(programs: Programs, ring: Ring) -> None:
     assert numbers(ring) == []
 
 
-def test_a_record_that_was_not_finished_is_left_out(programs: Programs, ring: Ring) -> None:
+def test_a_record_that_was_not_finished_is_left_out(
+    programs: Programs, ring: "Ring[HardIrqRecord]"
+) -> None:
     for finished in (True, False, True):
         programs.record(finished)
     assert numbers(ring) == [1, 3]
 
 
-def test_what_is_released_is_room_for_others(programs: Programs, ring: Ring) -> None:
+def test_what_is_released_is_room_for_others(
+    programs: Programs, ring: "Ring[HardIrqRecord]"
+) -> None:
     found = []
     for _ in range(5 * SIZE // 8):
         for _ in range(8):
@@ -90,7 +90,9 @@ def test_what_is_released_is_room_for_others(programs: Programs, ring: Ring) -> 
     assert ring.newly_full() == 0
 
 
-def test_records_without_room_are_counted_once(programs: Programs, ring: Ring) -> None:
+def test_records_without_room_are_counted_once(
+    programs: Programs, ring: "Ring[HardIrqRecord]"
+) -> None:
     for _ in range(SIZE + 3):
         programs.record()
     assert (ring.newly_full(), ring.newly_full()) == (3, 0)

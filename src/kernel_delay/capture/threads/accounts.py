@@ -21,6 +21,7 @@ from kernel_delay.analysis.accounting import (
 from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.counting import ThreadStanding, counted, epoch_of, open_waits
 from kernel_delay.capture.threads.epochs import EpochRecords, ThreadRecords
+from kernel_delay.capture.threads.snapshot import ThreadSnapshot
 from kernel_delay.capture.threads.thread_stats import ThreadName, name_of
 
 
@@ -66,21 +67,15 @@ class ThreadAccount(Struct, frozen=True):
         return self.last.standing.known_until_ns() < stop_ns
 
 
-def thread_accounts(
-    epochs: Mapping[int, EpochRecords],
-    epoch: int,
-    start_ns: int,
-    stop_ns: int,
-    now: Mapping[int, ThreadStanding],
-    known: Container[int] = (),
-) -> list[ThreadAccount]:
-    """Account for [start_ns, stop_ns), the epoch's window, of all threads that were there.
+def thread_accounts(snapshot: ThreadSnapshot, known: Container[int] = ()) -> list[ThreadAccount]:
+    """Account for the snapshot's window, of all threads that were there.
 
-    `now` is what the threads stand at, told just before. Threads whose
-    identity is in `known` are left out.
+    Threads whose identity is in `known` are left out.
     """
-    own = epochs[epoch].threads if epoch in epochs else {}
-    newer = _oldest_records_after(epochs, epoch)
+    epoch, start_ns, stop_ns = snapshot.epoch, snapshot.start_ns, snapshot.stop_ns
+    own = snapshot.epochs[epoch].threads
+    newer = _oldest_records_after(snapshot.epochs, epoch)
+    now = snapshot.before
     found = []
     for identity in dict.fromkeys([*own, *newer, *now]):
         if identity in known:
@@ -91,7 +86,7 @@ def thread_accounts(
             continue
         waits = _last_waits(newer.get(identity), told, epoch)
         name = _name(records, newer.get(identity), told)
-        parts = records or ThreadRecords([], [], [], [])
+        parts = records or ThreadRecords.none()
         account, fits = _account(start_ns, stop_ns, parts, waits)
         if account.time.absent_ns < stop_ns - start_ns:
             told = None if identity in newer else told

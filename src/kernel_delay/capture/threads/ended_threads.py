@@ -5,15 +5,18 @@ does it, as there may be tens of thousands a second.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.threads.epochs import ThreadRecords
-from kernel_delay.capture.threads.rings import RINGS, places_in
+from kernel_delay.capture.threads.rings import RingMemory, places_in
+from kernel_delay.capture.threads.source import RecordSource
 from kernel_delay.capture.windows.control import wait_for_programs
 from kernel_delay.loader._records import ffi, lib
+
+if TYPE_CHECKING:
+    from kernel_delay.loader._records import EndedName
 
 
 class EndedOfName(Struct, frozen=True):
@@ -29,21 +32,15 @@ class EndedOfName(Struct, frozen=True):
 class EndedThreads:
     """The ended threads of one epoch after the other."""
 
-    def __init__(self, programs: Programs) -> None:
-        """Sum up those in these programs' rings; MemoryError where there is no room for that."""
-        memory = programs.ring_memory
-        self._threads = ffi.from_buffer("struct thread_record[]", memory("thread_record"))
-        self._syscalls = ffi.from_buffer("struct syscall_record[]", memory("syscall_record"))
-        self._hard_irqs = ffi.from_buffer("struct hard_irq_record[]", memory("hard_irq_record"))
-        self._holders = ffi.from_buffer("struct holder_record[]", memory("holder_record"))
-        self._freed = ffi.from_buffer("uint64_t[]", programs.freed_places)
-        places = [places_in(kind, memory(kind)) for kind in RINGS]
+    def __init__(self, source: RecordSource, memory: RingMemory) -> None:
+        """Sum up those in the programs' rings; MemoryError where there is no room for that."""
+        # The C side reads both as long as it lives.
+        self._memory = memory
+        self._freed = ffi.from_buffer("uint64_t[]", source.freed_places)
+        places = [places_in(records) for records in memory]
         handle = lib.ended_threads_open(
-            programs.control,
-            self._threads,
-            self._syscalls,
-            self._hard_irqs,
-            self._holders,
+            source.control,
+            *memory,
             ffi.new("uint32_t[]", places),
             self._freed,
             max(places),
@@ -92,7 +89,7 @@ class EndedThreads:
         """Return the numbers of the records that are where one was summed up."""
         numbers = ffi.new("uint64_t[]", places)
         count = lib.ended_threads_reused(self._handle, ring, numbers, places)
-        return [int(number) for number in ffi.unpack(numbers, count)] if count else []
+        return ffi.unpack(numbers, count) if count else []
 
     def by_name(self, window_ns: int) -> Iterator[EndedOfName]:
         """Yield those of each name, in windows of that length, until forget()."""
@@ -102,9 +99,9 @@ class EndedThreads:
                 yield _of_name(name, window_ns)
 
 
-def _of_name(name: Any, window_ns: int) -> EndedOfName:
+def _of_name(name: "EndedName", window_ns: int) -> EndedOfName:
     # In a copy: what comes after the end of each is not yet in there.
-    thread = ffi.new("struct thread_record *", name.thread)[0]
+    thread = ffi.new("struct thread_record *", name.thread)
     thread.account.absent_ns += name.threads * window_ns - name.after_start_ns
     parts = ThreadRecords(
         [thread],

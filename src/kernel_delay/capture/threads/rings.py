@@ -3,20 +3,56 @@
 The other side is take_record() in bpf/record_ring.h.
 """
 
-import mmap
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from kernel_delay.loader._records import ffi, lib
 
-# In the order of THREAD_RING and so on: what each has records of.
-RINGS = ("thread_record", "syscall_record", "hard_irq_record", "holder_record")
+if TYPE_CHECKING:
+    from mmap import mmap
+
+    from kernel_delay.cdata import Array
+    from kernel_delay.loader._records import (
+        Control,
+        HardIrqRecord,
+        HolderRecord,
+        RingPosition,
+        SyscallRecord,
+        ThreadRecord,
+    )
 
 
-def places_in(kind: str, memory: mmap.mmap) -> int:
-    """Return how many records a ring of `struct kind` has room for, a power of two."""
-    fitting: int = len(memory) // ffi.sizeof(f"struct {kind}")
-    return 1 << (fitting.bit_length() - 1)
+class Numbered(Protocol):
+    """A record of any ring. Its number says where in the ring it is, 0 until it is made."""
+
+    number: int
+
+
+Record = TypeVar("Record", bound=Numbered)
+
+
+class RingMemory(NamedTuple):
+    """The memory of each ring, in the order of THREAD_RING and so on."""
+
+    threads: "Array[ThreadRecord]"
+    syscalls: "Array[SyscallRecord]"
+    hard_irqs: "Array[HardIrqRecord]"
+    holders: "Array[HolderRecord]"
+
+    @classmethod
+    def of(cls, memory: "Callable[[str], mmap]") -> "RingMemory":
+        """Return what `memory` has, by the name of a ring's struct."""
+        return cls(
+            ffi.from_buffer("struct thread_record[]", memory("thread_record")),
+            ffi.from_buffer("struct syscall_record[]", memory("syscall_record")),
+            ffi.from_buffer("struct hard_irq_record[]", memory("hard_irq_record")),
+            ffi.from_buffer("struct holder_record[]", memory("holder_record")),
+        )
+
+
+def places_in(records: Sized) -> int:
+    """Return how many records a ring in that memory has room for, a power of two."""
+    return 1 << (len(records).bit_length() - 1)
 
 
 class SummedUp(Protocol):
@@ -26,24 +62,26 @@ class SummedUp(Protocol):
         """Return whether there are any."""
 
     def has(self, ring: int, number: int) -> bool:
-        """Return whether the record of that number in RINGS[ring] is one."""
+        """Return whether the record of that number in that ring is one."""
 
     def reused(self, ring: int, places: int) -> Iterable[int]:
         """Return the numbers of records that were made in the places of others."""
 
 
-class Ring:
-    """One ring of records."""
+class Ring(Generic[Record]):
+    """One ring of records; `index` is its place among them all."""
 
-    def __init__(self, index: int, memory: mmap.mmap, position: Any, ended: SummedUp) -> None:
-        """Read `memory` as records of the struct that RINGS has at `index`.
+    def __init__(
+        self, index: int, records: "Array[Record]", position: "RingPosition", ended: SummedUp
+    ) -> None:
+        """Read `records`, which are the ring's memory.
 
         `position` is the ring's struct ring_position, whose head the programs
         move on, and whose tail release() does. Records in `ended` are left out.
         """
-        self._records = ffi.from_buffer(f"struct {RINGS[index]}[]", memory)
-        self._size = places_in(RINGS[index], memory)
-        self._index = index
+        self.index = index
+        self._records = records
+        self._size = places_in(records)
         self._position = position
         self._ended = ended
         self._reused: set[int] = set()
@@ -54,7 +92,7 @@ class Ring:
         """Return the number of the newest record, which may still be being made."""
         return self._load("head")
 
-    def read_to(self, head: int) -> Iterator[Any]:
+    def read_to(self, head: int) -> Iterator[Record]:
         """Yield the records after the last one read, up to number `head`.
 
         All programs that were running when `head` was taken must have ended:
@@ -71,11 +109,11 @@ class Ring:
             yield from self._read_reused()
 
     def _is_summed_up(self, number: int) -> bool:
-        return bool(self._ended) and self._ended.has(self._index, number)
+        return bool(self._ended) and self._ended.has(self.index, number)
 
-    def _read_reused(self) -> Iterator[Any]:
+    def _read_reused(self) -> Iterator[Record]:
         """Yield the records in freed places; there are no new ones once the window is over."""
-        for number in self._ended.reused(self._index, self._size):
+        for number in self._ended.reused(self.index, self._size):
             if number not in self._reused:
                 self._reused.add(number)
                 yield self._records[number % self._size]
@@ -83,17 +121,6 @@ class Ring:
     def read_again(self) -> None:
         """Forget what was read and is not released: read_to() yields it again."""
         self.next_number = self._position.tail + 1
-
-    def copy(self) -> "RingCopy":
-        """Copy the records that are read and not released."""
-        first = self._position.tail + 1
-        count = self.next_number - first
-        data = ffi.new(ffi.typeof(self._records), count)
-        begin = first % self._size
-        before_end = min(count, self._size - begin)
-        data[0:before_end] = self._records[begin : begin + before_end]
-        data[before_end:count] = self._records[0 : count - before_end]
-        return RingCopy(data, first, self._size)
 
     def release(self, until: int) -> None:
         """Give what is before record number `until` back to the programs."""
@@ -111,20 +138,25 @@ class Ring:
         new, self._full = full - self._full, full
         return new
 
-    def _load(self, counter: str) -> int:
-        return int(lib.load_counter(ffi.addressof(self._position, counter)))
+    def _load(self, counter: Literal["head", "full"]) -> int:
+        return lib.load_counter(ffi.addressof(self._position, counter))
 
 
-class RingCopy:
-    """Records as they were when they were copied; they are gone when this is."""
+class Rings(NamedTuple):
+    """All rings, in the order of THREAD_RING and so on."""
 
-    def __init__(self, data: Any, first: int, size: int) -> None:
-        """Give those in `data`, the first of which has that number, of a ring of that size."""
-        self._data = data
-        self._first = first
-        self._size = size
+    threads: "Ring[ThreadRecord]"
+    syscalls: "Ring[SyscallRecord]"
+    hard_irqs: "Ring[HardIrqRecord]"
+    holders: "Ring[HolderRecord]"
 
-    def record(self, number: int) -> Any:
-        """Return the record of that number."""
-        # In a place that was freed it is not of the order.
-        return self._data[(number - self._first) % self._size]
+    @classmethod
+    def of(cls, memory: RingMemory, control: "Control", ended: SummedUp) -> "Rings":
+        """Return those in `memory`, whose positions are in `control`."""
+        position = control.rings
+        return cls(
+            Ring(lib.THREAD_RING, memory.threads, position[lib.THREAD_RING], ended),
+            Ring(lib.SYSCALL_RING, memory.syscalls, position[lib.SYSCALL_RING], ended),
+            Ring(lib.HARD_IRQ_RING, memory.hard_irqs, position[lib.HARD_IRQ_RING], ended),
+            Ring(lib.HOLDER_RING, memory.holders, position[lib.HOLDER_RING], ended),
+        )

@@ -1,0 +1,37 @@
+"""What records are read from."""
+
+import mmap
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kernel_delay.loader._records import ControlPointer
+
+
+class RecordSource(Protocol):
+    """Programs that record: capture.programs.Programs, which says what each of these is."""
+
+    accounting: bool
+    sees_faults: bool
+    control: "ControlPointer"
+    freed_places: mmap.mmap
+    run_queues: mmap.mmap
+    slices: mmap.mmap
+
+    @property
+    def slices_per_cpu(self) -> int:
+        """How many slices are kept of each CPU."""
+
+    def ring_memory(self, kind: str) -> mmap.mmap:
+        """Return the memory of the ring of `struct kind`."""
+
+    def standings(self) -> bytes:
+        """Return a struct thread_standing of each thread of the process that is there."""
+
+    def newest_epoch(self) -> int:
+        """Return the number of the newest window."""
+
+    def missed_events(self) -> int:
+        """Return how many events were missed since the programs were attached, at most."""
+
+    def missed_hits(self) -> int:
+        """Return how many hits of the start trigger opened no window."""
