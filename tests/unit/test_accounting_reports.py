@@ -111,11 +111,6 @@ def test_summary_is_a_line_a_thread_the_most_lost_first() -> None:
     assert lines[-1] == "# VERDICT: no CPU for \\x1b a while."
 
 
-def test_summary_of_a_skipped_window_is_its_three_lines() -> None:
-    skipped = replace(ACCOUNTED, window=replace(ACCOUNTED.window, skipped=True))
-    assert len(summary.render(skipped).splitlines()) == 3
-
-
 @given(st.dictionaries(st.sampled_from("UKIRBS-?"), st.integers(0, 1 << 62)))
 def test_bar_is_always_as_wide_and_no_letter_is_off_by_a_whole_one(parts: dict[str, int]) -> None:
     found = summary.bar(parts)

@@ -15,6 +15,7 @@ import pytest
 from kernel_delay import cli, commands
 from kernel_delay.commands import capture
 from kernel_delay.errors import OutputError, TimeoutExpiredError
+from kernel_delay.model import SkippedWindow
 from kernel_delay.reporters import json, text
 from tests.needs import needed
 from tests.unit.event_samples import WITH_EVENTS
@@ -270,6 +271,14 @@ def test_json_in_a_file_goes_with_the_text(
     assert file.read_text() == json.render(EVERYTHING) + json.render(bare_sample(REVALIDATOR))
     expected = text.render(EVERYTHING) + text.render(bare_sample(REVALIDATOR))
     assert capsys.readouterr().out == expected
+
+
+def test_a_skipped_window_is_told_to_a_reader_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    skipped = SkippedWindow(EVERYTHING.window)
+    capture.report_skipped(skipped, "-")
+    assert capsys.readouterr().out == ""
+    capture.report_skipped(skipped, None)
+    assert capsys.readouterr().out == text.render_skipped(skipped)
 
 
 def test_each_sample_is_in_the_file_when_it_was_taken(tmp_path: Path) -> None:

@@ -42,7 +42,6 @@ def test_fields_are_those_documented() -> None:
         "ended_by": "exit",
         "start_trigger": None,
         "stop_trigger": None,
-        "skipped": False,
     }
     assert sample["lost"] == {
         "map_entries": 12,

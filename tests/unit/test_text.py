@@ -15,7 +15,7 @@ from hypothesis import given
 from msgspec import structs
 
 from kernel_delay.host.syscalls import POLLS
-from kernel_delay.model import Lost, Sample, SyscallStats, Thread, TriggerHit
+from kernel_delay.model import Lost, Sample, SkippedWindow, SyscallStats, Thread, TriggerHit
 from kernel_delay.reporters import text
 from tests.unit.samples import (
     COUNTS,
@@ -304,10 +304,10 @@ def test_threads_that_are_summed_up_are_said_to_be() -> None:
 
 
 def test_skipped_window_is_three_lines() -> None:
-    changes = {"start_trigger": START, "stop_trigger": STOP, "skipped": True}
+    changes = {"start_trigger": START, "stop_trigger": STOP}
     window = msgspec.structs.replace(
         bare_sample(IDLE).window, start_ns=1000, stop_ns=314386, duration_ns=313386, **changes
     )
-    report = text.render(msgspec.structs.replace(bare_sample(IDLE), window=window))
+    report = text.render_skipped(SkippedWindow(window))
     assert len(report.splitlines()) == 3
     assert "# Sample dump skipped, delta 313,386 ns @" in report

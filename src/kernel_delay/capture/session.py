@@ -24,8 +24,8 @@ from kernel_delay.model import (
     EndedBy,
     Lost,
     Sample,
+    SkippedWindow,
     Target,
-    Thread,
     TriggerHit,
     UpcallStats,
     Window,
@@ -42,8 +42,8 @@ class UpcallCounters(Protocol):
     def take(self, epoch: int) -> tuple[UpcallStats, ...]:
         """Return what was counted in the epoch's window, which must be over."""
 
-    def lost(self) -> int:
-        """Return how many upcalls were not counted since the last call."""
+    def lost(self) -> Lost:
+        """Return the upcalls that were not counted since the last call."""
 
     def close(self) -> None:
         """Detach and unload."""
@@ -146,19 +146,29 @@ class Session:
         self._closing.close()
 
     def samples(self) -> Iterator[Sample]:
+        """Measure as windows() does, and leave out those that are skipped."""
+        return (window for window in self.windows() if isinstance(window, Sample))
+
+    def windows(self) -> Iterator[Sample | SkippedWindow]:
         """Measure the plan's windows; yield the Sample of each when it is over.
 
-        A window that is too short to be one of the plan's is yielded as
-        skipped, without threads. SIGINT, SIGTERM and the process's exit end
-        the open window: it is yielded, and is the last one. A signal that comes
-        while a Sample is made, or used, leaves less than a second for that, unless
-        there is a start trigger.
+        A window that is too short to be one of the plan's is yielded as skipped.
+        SIGINT, SIGTERM and the process's exit end the open window: it is yielded, and
+        is the last one. A signal that comes while a Sample is made, or used, leaves less
+        than a second for that, unless there is a start trigger.
         """
         for epoch, ended in self._schedule():
             # With a start trigger others open meanwhile: a signal is to end the last of them.
             with self._waiter.reporting() if self._plan.start is None else nullcontext():
-                yield self._sample(epoch, ended)
+                if self._is_skipped(epoch, ended):
+                    yield self._skip(epoch)
+                else:
+                    yield self._sample(epoch, ended)
                 self._windows.free(epoch)
+
+    def _is_skipped(self, epoch: int, ended: EndedBy) -> bool:
+        start_ns, stop_ns = self._windows.edges(epoch)
+        return ended == "trigger" and stop_ns - start_ns < self._plan.shortest_ns
 
     def _opened(self, epoch: int) -> None:
         if self._options.accounting:
@@ -182,39 +192,43 @@ class Session:
         notices = self._programs.notices
         return TriggeredWindows(self._plan, self._windows, self._waiter, notices, self._tell)
 
+    def _skip(self, epoch: int) -> SkippedWindow:
+        """Forget the epoch's window. What was lost by now is told with the next Sample.
+
+        The next window may be open already, and it be lost of that.
+        """
+        start_ns, stop_ns = self._windows.edges(epoch)
+        self._clocks.close(epoch, start_ns, stop_ns)
+        self._observer.close(epoch, start_ns, stop_ns)
+        self._collector.discard(epoch, stop_ns)
+        if self._events:
+            self._events.discard(stop_ns)
+        if self._upcalls:
+            self._upcalls.take(epoch)
+        return SkippedWindow(self._window(epoch, "trigger"))
+
     def _sample(self, epoch: int, ended: EndedBy) -> Sample:
         start_ns, stop_ns = self._windows.edges(epoch)
-        skipped = ended == "trigger" and stop_ns - start_ns < self._plan.shortest_ns
         times = self._clocks.close(epoch, start_ns, stop_ns)
         surroundings = self._observer.close(epoch, start_ns, stop_ns)
-        threads: tuple[Thread, ...] = ()
-        taken = None
-        upcalls = None
-        if skipped:
-            self._collector.discard(epoch, stop_ns)
-            if self._events:
-                self._events.discard(stop_ns)
-        else:
-            threads = self._collector.collect(epoch, start_ns, stop_ns)
-            threads = tuple(
-                structs.replace(thread, task_times=times.get(thread.tid)) for thread in threads
-            )
-            threads = with_scheduling(threads, stop_ns - start_ns)
-            if self._events:
-                taken = self._events.take(stop_ns)
-        if self._upcalls:
-            upcalls = self._upcalls.take(epoch)
+        threads = self._collector.collect(epoch, start_ns, stop_ns)
+        threads = tuple(
+            structs.replace(thread, task_times=times.get(thread.tid)) for thread in threads
+        )
+        threads = with_scheduling(threads, stop_ns - start_ns)
+        taken = self._events.take(stop_ns) if self._events else None
+        upcalls = self._upcalls.take(epoch) if self._upcalls else None
         uname = os.uname()
         return Sample(
             schema="kernel-delay/2",
             target=Target(pid=self._target.pid, comm=self._target.comm, exe=self._target.exe),
             kernel=uname.release,
             host=uname.nodename,
-            window=self._window(epoch, ended, skipped),
+            window=self._window(epoch, ended),
             threads=threads,
             syscall_events=taken.events if taken else None,
             stacks=taken.stacks if taken else (),
-            upcalls=upcalls if not skipped else None,
+            upcalls=upcalls,
             lost=self._lost(taken),
             surroundings=surroundings,
         )
@@ -222,20 +236,10 @@ class Session:
     def _lost(self, events: "EventsOfWindow | None") -> Lost:
         lost = self._collector.lost()
         if self._upcalls:
-            lost = structs.replace(lost, upcalls=self._upcalls.lost())
-        if events is None:
-            return lost
-        return structs.replace(
-            lost,
-            events=events.lost_events,
-            shorter_events=events.shorter_events,
-            stacks=events.lost_stacks,
-            short_stacks=events.short_stacks,
-            cut_stacks=events.cut_stacks,
-            broken_stacks=events.broken_stacks,
-        )
+            lost += self._upcalls.lost()
+        return lost + events.lost if events else lost
 
-    def _window(self, epoch: int, ended: EndedBy, skipped: bool) -> Window:
+    def _window(self, epoch: int, ended: EndedBy) -> Window:
         """Say how the window went; after collecting, when its hits are surely noted."""
         start_ns, stop_ns = self._windows.edges(epoch)
         start_hit, stop_hit = self._windows.hits(epoch)
@@ -250,7 +254,6 @@ class Session:
             ended_by=ended,
             start_trigger=_hit(self._plan.start, start_hit),
             stop_trigger=_hit(self._plan.stop, stop_hit) if ended == "trigger" else None,
-            skipped=skipped,
         )
 
 

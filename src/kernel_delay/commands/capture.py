@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernel_delay.capture.programs import Programs
     from kernel_delay.capture.session import UpcallCounters
     from kernel_delay.host.target import ProcessTarget
-    from kernel_delay.model import Sample
+    from kernel_delay.model import Sample, SkippedWindow
 
     OpenCounters = Callable[[int, Programs], UpcallCounters | None]
 
@@ -61,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
     # Only a command that runs pays for what it imports.
     from kernel_delay.analysis.verdict import judge
     from kernel_delay.capture.session import Session, SessionOptions
+    from kernel_delay.model import SkippedWindow
 
     with ExitStack() as stack:
         show = {"summary": args.summary, "percentiles": args.percentiles}
@@ -72,7 +73,11 @@ def run(args: argparse.Namespace) -> int:
         )
         progress = stack.enter_context(stack_progress(sys.stderr))
         session = stack.enter_context(Session(target, windows, options, tell, progress))
-        for sample in map(judge, session.samples()):
+        for window in session.windows():
+            if isinstance(window, SkippedWindow):
+                report_skipped(window, args.json_file)
+                continue
+            sample = judge(window)
             for report in reports:
                 report(sample)
     return os.EX_OK
@@ -114,6 +119,14 @@ def open_reports(
     return reports
 
 
+def report_skipped(window: "SkippedWindow", json_file: str | None) -> None:
+    """Tell a reader of a window that was too short; it is no sample, so no file has it."""
+    from kernel_delay.reporters import text
+
+    if json_file != STDOUT:
+        _write(_stdout(), [text.render_skipped(window)])
+
+
 def _open(path: str, stack: ExitStack) -> TextIO:
     try:
         file = open(path, "w", encoding="utf-8")  # noqa: SIM115 (the stack closes it)
@@ -153,8 +166,7 @@ def _text_report(file: TextIO, summary: bool, percentiles: bool) -> Report:
 def _json_report(file: TextIO) -> Report:
     from kernel_delay.reporters import json
 
-    # A window that was too short is a remark to a reader, but not a sample.
-    return lambda sample: None if sample.window.skipped else _write(file, json.chunks(sample))
+    return lambda sample: _write(file, json.chunks(sample))
 
 
 def _folded_report(file: TextIO) -> Report:

@@ -9,7 +9,7 @@ points in time are CLOCK_MONOTONIC.
 
 import datetime
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from msgspec import Meta, Struct, field
 
@@ -326,7 +326,6 @@ class Window(Struct, frozen=True):
     `start_time` is the wall clock at `start_ns` and `collected_time` when the
     results were read, both in UTC. `ended_by` says what closed the window.
     The triggers are those that were hit, at `start_ns` and at `stop_ns`.
-    `skipped`: it is shorter than asked for, and nothing is reported of it.
     """
 
     start_ns: int
@@ -337,7 +336,6 @@ class Window(Struct, frozen=True):
     ended_by: EndedBy
     start_trigger: TriggerHit | None = None
     stop_trigger: TriggerHit | None = None
-    skipped: bool = False
 
 
 class Lost(Struct, frozen=True):
@@ -369,6 +367,11 @@ class Lost(Struct, frozen=True):
     broken_stacks: int = 0
     upcalls: int = 0
 
+    def __add__(self, other: Self) -> "Lost":
+        """Return what was lost of both."""
+        fields = self.__struct_fields__
+        return Lost(*(getattr(self, field) + getattr(other, field) for field in fields))
+
 
 class Sample(Struct, frozen=True):
     """All that was measured in one window, of one process.
@@ -393,3 +396,9 @@ class Sample(Struct, frozen=True):
     lost: Lost = field(default_factory=Lost)
     surroundings: Surroundings | None = None
     verdict: tuple[Finding, ...] = ()
+
+
+class SkippedWindow(Struct, frozen=True):
+    """A window between two triggers that is shorter than asked for: only when it was."""
+
+    window: Window

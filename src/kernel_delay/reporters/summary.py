@@ -21,8 +21,6 @@ def render(sample: Sample, heading: Heading = str) -> str:
 
 def _report(sample: Sample, heading: Heading) -> Iterator[str]:
     yield from timestamps(sample.window)
-    if sample.window.skipped:
-        return
     shares = "".join(f"{name:>9}" for name in ("USER%", "KERNEL%", "IRQ%", "READY%", "BLOCKED%"))
     yield heading(f"{'TID':>10} {'THREAD':16}{shares} {'STOPPED%':>8}  {LEGEND}")
     timed = [(thread, thread.time) for thread in sample.threads if thread.time is not None]

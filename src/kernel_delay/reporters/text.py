@@ -3,7 +3,7 @@
 import datetime
 from collections.abc import Callable, Iterator
 
-from kernel_delay.model import Sample, Thread, Window
+from kernel_delay.model import Sample, SkippedWindow, Thread, Window
 from kernel_delay.printable import printable
 from kernel_delay.reporters.accounting_tables import accounting_tables, percentile_table
 from kernel_delay.reporters.events import event_lines
@@ -30,8 +30,6 @@ def chunks(sample: Sample, heading: Heading = str, *, percentiles: bool = False)
 
 def _report(sample: Sample, heading: Heading, percentiles: bool) -> Iterator[str]:
     yield from timestamps(sample.window)
-    if sample.window.skipped:
-        return
     yield heading(f"{'TID':10} {'THREAD':16} <RESOURCE SPECIFIC>")
     yield heading(f"{'-' * 10} {'-' * 16} {'-' * 76}")
     for position, thread in enumerate(sorted(sample.threads, key=lambda t: (t.name, t.tid))):
@@ -44,22 +42,28 @@ def _report(sample: Sample, heading: Heading, percentiles: bool) -> Iterator[str
     yield from remarks(sample)
 
 
+def render_skipped(skipped: SkippedWindow) -> str:
+    """The three lines of a window that was too short to be reported."""
+    window = skipped.window
+    read = f"Sample dump skipped, delta {window.duration_ns:,} ns"
+    return "".join(f"{line}\n" for line in _timestamps(window, read))
+
+
 def timestamps(window: Window) -> Iterator[str]:
     """The lines that say when the window opened, closed and was read."""
+    read = "Sample dump"
+    if window.start_trigger and window.stop_trigger:
+        read = f"Triggered sample dump, stop-start delta {window.duration_ns:,} ns"
+    return _timestamps(window, read)
+
+
+def _timestamps(window: Window, read: str) -> Iterator[str]:
     duration = datetime.timedelta(microseconds=window.duration_ns // 1000)
     start = f" (trigger@{window.start_ns})" if window.start_trigger else ""
     stop = f" (trigger@{window.stop_ns})" if window.stop_trigger else ""
     yield _timestamp(f"Start sampling{start}", window.start_time)
     yield _timestamp(f"Stop sampling{stop}", window.start_time + duration)
-    yield _timestamp(_dump(window), window.collected_time)
-
-
-def _dump(window: Window) -> str:
-    if window.skipped:
-        return f"Sample dump skipped, delta {window.duration_ns:,} ns"
-    if window.start_trigger and window.stop_trigger:
-        return f"Triggered sample dump, stop-start delta {window.duration_ns:,} ns"
-    return "Sample dump"
+    yield _timestamp(read, window.collected_time)
 
 
 def _timestamp(what: str, when: datetime.datetime) -> str:

@@ -15,7 +15,7 @@ from kernel_delay.capture.syscall_events.stacks import StackNamer
 from kernel_delay.capture.windows.control import NEVER_NS
 from kernel_delay.errors import UnavailableError
 from kernel_delay.loader._records import lib as records
-from kernel_delay.model import StackFrame, SyscallEvent
+from kernel_delay.model import Lost, StackFrame, SyscallEvent
 from kernel_delay.symbols.demangle import Demangler
 
 # Of the bitmap of the pages that were copied.
@@ -26,22 +26,11 @@ Progress = Callable[[int, int], None]
 
 
 class EventsOfWindow(Struct, frozen=True):
-    """A window's events, their stacks, and what was lost of both since the window before.
-
-    `short_stacks` and `broken_stacks` are events whose user stack does not
-    reach the thread's first function, as its copy lacks what is above, and as
-    there was no way to tell the caller; `cut_stacks` those of the former whose
-    copy is as long as the plan has it.
-    """
+    """A window's events, their stacks, and what was lost of both since the window before."""
 
     events: Sequence[SyscallEvent]
     stacks: tuple[tuple[StackFrame, ...], ...]
-    lost_events: int
-    shorter_events: int
-    lost_stacks: int
-    short_stacks: int
-    cut_stacks: int
-    broken_stacks: int
+    lost: Lost
 
 
 class EventStore:
@@ -62,7 +51,7 @@ class EventStore:
         self._tell = tell
         self._lost_events = programs.missed_syscall_events()
         self._lost_stacks = programs.missed_stacks()
-        self._discarded_shorter = self._discarded_unkept = 0
+        self._lost_of_discarded = Lost()
         with ExitStack() as failing:
             self._namer = StackNamer(pid, plan)
             failing.callback(self._namer.close)
@@ -100,18 +89,18 @@ class EventStore:
                 named.user_places,
             ),
             stacks=self._demangled(named.stacks()),
-            lost_events=lost_events - self._lost_events,
-            shorter_events=taken.shorter + self._discarded_shorter,
-            lost_stacks=lost_stacks
-            - self._lost_stacks
-            + taken.unkept_stacks
-            + self._discarded_unkept,
-            short_stacks=named.ends["short"],
-            cut_stacks=named.cut,
-            broken_stacks=named.ends["lost"],
+            lost=self._lost_of_discarded
+            + Lost(
+                events=lost_events - self._lost_events,
+                shorter_events=taken.shorter,
+                stacks=lost_stacks - self._lost_stacks + taken.unkept_stacks,
+                short_stacks=named.ends["short"],
+                cut_stacks=named.cut,
+                broken_stacks=named.ends["lost"],
+            ),
         )
         self._lost_events, self._lost_stacks = lost_events, lost_stacks
-        self._discarded_shorter = self._discarded_unkept = 0
+        self._lost_of_discarded = Lost()
         return of_window
 
     def _demangled(
@@ -136,15 +125,14 @@ class EventStore:
         """
         taken = self._take(stop_ns)
         lib.free(taken.events)
-        self._discarded_shorter += taken.shorter
-        self._discarded_unkept += taken.unkept_stacks
+        self._lost_of_discarded += Lost(shorter_events=taken.shorter, stacks=taken.unkept_stacks)
 
     def forget(self) -> None:
         """Forget all events and what was lost of them, while no window is open."""
         lib.free(self._take(NEVER_NS).events)
         self._lost_events = self._programs.missed_syscall_events()
         self._lost_stacks = self._programs.missed_stacks()
-        self._discarded_shorter = self._discarded_unkept = 0
+        self._lost_of_discarded = Lost()
 
     def _take(self, stop_ns: int) -> Any:
         taken = ffi.new("struct taken_events *")

@@ -10,7 +10,7 @@ from kernel_delay.host.target import network_inode
 from kernel_delay.libbpf import BpfError
 from kernel_delay.loader._records import lib as shared
 from kernel_delay.loader.objects import load_object, open_object, refusal
-from kernel_delay.model import UpcallCount, UpcallStats
+from kernel_delay.model import Lost, UpcallCount, UpcallStats
 from kernel_delay.ovs.monitors._upcall_records import ffi
 from kernel_delay.ovs.monitors.datapath_module import MODULE, why_no_datapath
 
@@ -72,12 +72,12 @@ class UpcallCounters:
                 counts[key.error][key.cpu] = count
         return tuple(_stats(error, cpus) for error, cpus in sorted(counts.items()))
 
-    def lost(self) -> int:
-        """Return how many upcalls were not counted since the last call."""
+    def lost(self) -> Lost:
+        """Return the upcalls that were not counted since the last call."""
         lost = shared.load_counter(ffi.addressof(self._control, "lost"))
         lost += self._program.recursion_misses()
         new, self._lost = lost - self._lost, lost
-        return new
+        return Lost(upcalls=new)
 
 
 def _stats(error: int, cpus: dict[int, int]) -> UpcallStats:
