@@ -24,6 +24,7 @@ EXTENSIONS = (
     "kernel_delay.loader._records",
     "kernel_delay.ovs.monitors._ovs_records",
     "kernel_delay.ovs.monitors._upcall_records",
+    "kernel_delay.symbols._libdw",
 )
 
 # What ffi knows without a declaration, of which the code makes pointers and arrays.

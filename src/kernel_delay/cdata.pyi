@@ -53,7 +53,9 @@ class Array(CData, Generic[_T]):
     @overload
     def __setitem__(self, index: int, value: _T, /) -> None: ...
     @overload
-    def __setitem__(self, index: slice, values: Iterable[_T] | Array[_T], /) -> None: ...
+    def __setitem__(
+        self, index: slice, values: Iterable[_T] | Iterable[tuple[int, ...]] | Array[_T], /
+    ) -> None: ...
 
 class Flat(Buffer):
     """Memory as bytes: ffi.buffer()."""

@@ -61,7 +61,7 @@ class Syscall(NamedTuple):
         return self.abi in COMPAT_ABIS
 
 
-@lru_cache(CALLS_REMEMBERED)
+@lru_cache(CALLS_REMEMBERED)  # type: ignore[misc]  # functools' own types have Any
 def syscall(number: int, compat: bool = False) -> Syscall:
     """Return what a task calls by a number: in the 32-bit ABI if `compat`."""
     abi = _abi(number, compat)
@@ -92,10 +92,10 @@ def syscall_names() -> tuple[str, ...]:
     return tuple(name for name in names if name is not None)
 
 
-@cache
+@cache  # type: ignore[misc]  # as above
 def _architectures() -> dict[Abi | None, int]:
     """The ABIs this machine's kernel may serve, as libseccomp knows them."""
-    native = int(lib.seccomp_arch_native())
+    native = lib.seccomp_arch_native()
     match os.uname().machine:
         case "x86_64":
             return {None: native, "i386": lib.SCMP_ARCH_X86, "x32": lib.SCMP_ARCH_X32}
@@ -116,12 +116,12 @@ def _name(architecture: int, number: int) -> str | None:
     if text == ffi.NULL:
         return None
     try:
-        return str(ffi.string(text).decode())
+        return ffi.string(text).decode()
     finally:
         lib.free(text)
 
 
 def _number(architecture: int, name: str) -> int | None:
     """seccomp_syscall_resolve_name(3): negative numbers are no calls of the architecture's."""
-    number = int(lib.seccomp_syscall_resolve_name_arch(architecture, name.encode()))
+    number = lib.seccomp_syscall_resolve_name_arch(architecture, name.encode())
     return number if number >= 0 else None

@@ -2,18 +2,22 @@
 
 import os
 import time
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from kernel_delay.errors import UnavailableError
 from kernel_delay.symbols._libdw import ffi, lib
 from kernel_delay.symbols.bounds import FRAMES_NS
-from kernel_delay.symbols.elf import text
+from kernel_delay.symbols.c_text import text
 from kernel_delay.symbols.frames import Frame, Stack, StackEnd
 from kernel_delay.symbols.go_functions import GoFunctions
 from kernel_delay.symbols.mappings import Mapping, code_ranges
 from kernel_delay.symbols.object_files import ObjectFile
 from kernel_delay.symbols.process_image import ProcessImage
 from kernel_delay.symbols.source import source_frames
+
+if TYPE_CHECKING:
+    from kernel_delay.cdata import Null
+    from kernel_delay.symbols._libdw import DwflModulePointer, DwflPointer, UnwinderPointer
 
 ENDS: tuple[StackEnd, ...] = ("whole", "short", "lost")
 
@@ -44,8 +48,8 @@ class AddressSpace:
         functions and file:line, where there is debug information."""
         self._image = image
         self._source = source
-        self._dwfl: Any = None
-        self._unwinder: Any = None
+        self._dwfl: DwflPointer | Null = ffi.NULL
+        self._unwinder: UnwinderPointer | Null = ffi.NULL
         self._generation = -1
         self._told: tuple[int, ...] = ()
 
@@ -111,7 +115,7 @@ class AddressSpace:
                 "the frames of some functions are copied whole: telling"
                 " the large ones takes too long"
             )
-        found.sort(key=lambda row: row[2], reverse=True)
+        found.sort(key=_frame_size, reverse=True)
         return sorted(found[:most])
 
     def code_ranges(self) -> list[tuple[int, int]]:
@@ -132,10 +136,10 @@ class AddressSpace:
 
     def close(self) -> None:
         """Give the library's memory and files back."""
-        if self._dwfl is not None:
+        if self._dwfl:
             lib.modules_free(self._dwfl)
             lib.unwinder_free(self._unwinder)
-        self._dwfl = self._unwinder = None
+        self._dwfl = self._unwinder = ffi.NULL
 
     def _symbolise(self, pc: int, exact: bool) -> tuple[Frame, ...]:
         address = pc if exact else pc - 1
@@ -190,7 +194,7 @@ class AddressSpace:
         self.close()
         self._unwound = ffi.new("struct unwound *")
         self._named: dict[tuple[int, bool], tuple[Frame, ...]] = {}
-        self._objects: dict[Any, ObjectFile] = {}
+        self._objects: dict[DwflModulePointer, ObjectFile] = {}
         self._go: dict[Mapping, GoFunctions | None] = {}
         self._image.bounds.table_bytes = 0
         self._code = code_ranges(self._image.mappings)
@@ -230,6 +234,10 @@ class AddressSpace:
             )
 
 
+def _frame_size(frame: LargeFrame) -> int:
+    return frame[2]
+
+
 def _words(bits: int) -> list[int]:
     """A number's bits as the words of a bitmap; those past it are left out."""
     return [bits >> 64 * word & (1 << 64) - 1 for word in range(lib.MISSING_WORDS)]
@@ -250,10 +258,14 @@ def _printed(found: ObjectFile) -> str:
     return path_text(found.code.path) + (f" ({found.state})" if found.state else "")
 
 
+def _start(mapping: Mapping) -> int:
+    return mapping.start
+
+
 def _executable(mappings: tuple[Mapping, ...]) -> list[int]:
     """The executable ranges, sorted and merged: start, end, start, end…"""
     ranges: list[int] = []
-    for mapping in sorted(mappings, key=lambda mapping: mapping.start):
+    for mapping in sorted(mappings, key=_start):
         if not mapping.executable:
             continue
         if ranges and mapping.start <= ranges[-1]:

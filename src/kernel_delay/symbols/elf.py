@@ -9,11 +9,9 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
 
 from msgspec import Struct
 
-from kernel_delay.symbols._libdw import ffi
 from kernel_delay.symbols.bounds import FILE_BYTES, Bounds
 
 MAGIC = b"\x7fELF"
@@ -38,7 +36,7 @@ LIBDW_NOTES_BYTES = 1 << 20
 """libdw goes through all notes of a segment, for its build-id."""
 
 NAME_BYTES = 16 << 10
-"""The longest name that is read; C++ has some of a few thousand."""
+"""The longest name of a debug file that is read."""
 
 GO_TABLES = (b".gopclntab", b".data.rel.ro.gopclntab")
 GO_TEXT_START = 24
@@ -158,11 +156,6 @@ def _relocated(relocations: bytes, address: int) -> int | None:
     if at < 0 or at % RELA_SIZE:
         return None
     return int.from_bytes(relocations[at + 16 : at + RELA_SIZE], "little")
-
-
-def text(string: Any) -> str:
-    """Turn a C string of another program into text; bytes that are no UTF-8 print as \\xNN."""
-    return bytes(ffi.string(string, NAME_BYTES)).decode(errors="backslashreplace")
 
 
 class _Segment(Struct, frozen=True):

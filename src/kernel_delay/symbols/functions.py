@@ -8,7 +8,7 @@ import fnmatch
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
@@ -19,6 +19,9 @@ from kernel_delay.symbols.closest import closest_names
 from kernel_delay.symbols.debug_files import DebugFiles, find_debug_files
 from kernel_delay.symbols.elf import Elf, read_elf
 from kernel_delay.symbols.stored_files import Root
+
+if TYPE_CHECKING:
+    from kernel_delay.symbols._libdw import DwflModulePointer
 
 
 class Function(Struct, frozen=True):
@@ -124,7 +127,7 @@ def _read_symbols(
         lib.modules_free(dwfl)
 
 
-def _functions(module: object) -> tuple[dict[str, tuple[int, ...]], bool]:
+def _functions(module: "DwflModulePointer") -> tuple[dict[str, tuple[int, ...]], bool]:
     symbols_there = max(lib.dwfl_module_getsymtab(module), 0)
     addresses = ffi.new("uint64_t[]", min(symbols_there, lib.MAX_SYMBOLS))
     out = ffi.new("struct functions *")

@@ -1,13 +1,18 @@
 """Inlined functions and source lines, from DWARF debug information."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kernel_delay.symbols._libdw import ffi, lib
-from kernel_delay.symbols.elf import text
+from kernel_delay.symbols.c_text import text
 from kernel_delay.symbols.frames import Frame
 
+if TYPE_CHECKING:
+    from kernel_delay.cdata import Pointer
+    from kernel_delay.symbols._libdw import DwarfDiePointer, DwflModulePointer
 
-def source_frames(module: Any, address: int, frame: Frame) -> tuple[Frame, ...]:
+
+def source_frames(module: "DwflModulePointer", address: int, frame: Frame) -> tuple[Frame, ...]:
     """Expand a named frame into the functions inlined at `address`, innermost first, and itself.
 
     Each has its file:line: the innermost that of `address`, an outer one that
@@ -27,7 +32,7 @@ def source_frames(module: Any, address: int, frame: Frame) -> tuple[Frame, ...]:
     return (*frames, outer)
 
 
-def _line(module: Any, address: int) -> str | None:
+def _line(module: "DwflModulePointer", address: int) -> str | None:
     number = ffi.new("int *")
     line = lib.dwfl_module_getsrc(module, address)
     if not line:
@@ -36,7 +41,7 @@ def _line(module: Any, address: int) -> str | None:
     return f"{text(file)}:{number[0]}" if file else None
 
 
-def _unit(module: Any, address: int) -> tuple[Any, int]:
+def _unit(module: "DwflModulePointer", address: int) -> "tuple[DwarfDiePointer, int]":
     """The compilation unit of an address; searched for where .debug_aranges lacks (Clang)."""
     bias = ffi.new("Dwarf_Addr *")
     unit = lib.dwfl_module_addrdie(module, address, bias)
@@ -48,13 +53,13 @@ def _unit(module: Any, address: int) -> tuple[Any, int]:
     return unit, bias[0]
 
 
-def _inlined(unit: Any, address: int) -> list[Any]:
+def _inlined(unit: "DwarfDiePointer", address: int) -> "list[DwarfDiePointer]":
     """The inlined calls around an address of the file, innermost first."""
-    around = _scopes(lib.dwarf_getscopes, unit, address)
+    around = _scopes(lambda found: lib.dwarf_getscopes(unit, address, found))
     if not around:
         return []
     # dwarf_getscopes goes on in the abstract function; the callers are around the DIE itself.
-    nested = _scopes(lib.dwarf_getscopes_die, around[0])
+    nested = _scopes(lambda found: lib.dwarf_getscopes_die(around[0], found))
     inlined = []
     for scope in nested:
         if lib.dwarf_tag(scope) == lib.DW_TAG_subprogram:
@@ -64,9 +69,11 @@ def _inlined(unit: Any, address: int) -> list[Any]:
     return inlined
 
 
-def _scopes(getscopes: Any, *arguments: Any) -> list[Any]:
+def _scopes(
+    get_scopes: "Callable[[Pointer[DwarfDiePointer]], int]",
+) -> "list[DwarfDiePointer]":
     found = ffi.new("Dwarf_Die **")
-    count = getscopes(*arguments, found)
+    count = get_scopes(found)
     if count <= 0:
         return []
     scopes = ffi.gc(found[0], lib.free)
@@ -74,7 +81,7 @@ def _scopes(getscopes: Any, *arguments: Any) -> list[Any]:
     return [ffi.new("Dwarf_Die *", scopes[i]) for i in range(count)]
 
 
-def _call_line(scope: Any, unit: Any) -> str | None:
+def _call_line(scope: "DwarfDiePointer", unit: "DwarfDiePointer") -> str | None:
     files = ffi.new("Dwarf_Files **")
     count = ffi.new("size_t *")
     file, line = _number(scope, lib.DW_AT_call_file), _number(scope, lib.DW_AT_call_line)
@@ -84,9 +91,9 @@ def _call_line(scope: Any, unit: Any) -> str | None:
     return f"{text(name)}:{line}" if name else None
 
 
-def _number(die: Any, attribute: int) -> int | None:
+def _number(die: "DwarfDiePointer", attribute: int) -> int | None:
     place = ffi.new("Dwarf_Attribute *")
     value = ffi.new("Dwarf_Word *")
     if lib.dwarf_formudata(lib.dwarf_attr(die, attribute, place), value):
         return None
-    return int(value[0])
+    return value[0]

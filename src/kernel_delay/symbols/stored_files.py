@@ -21,7 +21,7 @@ class Root:
         """
         if "\0" in path:
             return None
-        fd = int(lib.open_in_root(self.fd, os.fsencode(path)))
+        fd = lib.open_in_root(self.fd, os.fsencode(path))
         if fd < 0 and ffi.errno in (errno.EMFILE, errno.ENFILE):
             raise OSError(ffi.errno, os.strerror(ffi.errno))
         return fd if fd >= 0 else None
@@ -39,7 +39,7 @@ def open_stored(path: str | Path) -> int:
     """
     found = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        fd = int(lib.open_stored(found))
+        fd = lib.open_stored(found)
         error = ffi.errno
     finally:
         os.close(found)

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -17,6 +17,9 @@ from kernel_delay.errors import UnavailableError
 from kernel_delay.loader._records import lib as records
 from kernel_delay.model import Lost, StackFrame, SyscallEvent
 from kernel_delay.symbols.demangle import Demangler
+
+if TYPE_CHECKING:
+    from kernel_delay.capture.syscall_events._events import EventStorePointer, TakenEventsPointer
 
 # Of the bitmap of the pages that were copied.
 PAGES_BYTES = 8 * int(records.STACK_PAGES_WORDS)
@@ -134,7 +137,7 @@ class EventStore:
         self._lost_stacks = self._programs.missed_stacks()
         self._lost_of_discarded = Lost()
 
-    def _take(self, stop_ns: int) -> Any:
+    def _take(self, stop_ns: int) -> "TakenEventsPointer":
         taken = ffi.new("struct taken_events *")
         if lib.event_store_take(self._store, stop_ns, taken):
             raise MemoryError
@@ -161,7 +164,13 @@ class _NamedStacks:
     `cut` how many of the short ones have a copy that is as long as may be.
     """
 
-    def __init__(self, store: Any, namer: StackNamer, taken: Any, progress: Progress) -> None:
+    def __init__(
+        self,
+        store: "EventStorePointer",
+        namer: StackNamer,
+        taken: "TakenEventsPointer",
+        progress: Progress,
+    ) -> None:
         self._store = store
         self._namer = namer
         self._stacks: dict[tuple[StackFrame, ...], int] = {}

@@ -2,21 +2,33 @@
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, overload
 
 from kernel_delay.capture.syscall_events._events import ffi, lib
 from kernel_delay.host.syscalls import syscall
 from kernel_delay.model import SyscallEvent
 
+if TYPE_CHECKING:
+    from kernel_delay.capture.syscall_events._events import KeptEventPointer
+    from kernel_delay.cdata import Flat
+
 Place = int | None
 """Where a stack is among a Sample's."""
+
+
+Row = tuple[int, int, int, int, int, int, int]
+"""The fields of a struct kept_event."""
 
 
 class KeptEvents(Sequence[SyscallEvent]):
     """Events of 40 bytes each. A million SyscallEvents would take ten times that."""
 
     def __init__(
-        self, events: Any, count: int, kernel_places: Sequence[Place], user_places: Sequence[Place]
+        self,
+        events: "KeptEventPointer",
+        count: int,
+        kernel_places: Sequence[Place],
+        user_places: Sequence[Place],
     ) -> None:
         """Take over `count` struct kept_event, whose stacks are at those places by index."""
         self._events = ffi.buffer(events, count * ffi.sizeof("struct kept_event"))
@@ -35,9 +47,11 @@ class KeptEvents(Sequence[SyscallEvent]):
     @overload
     def __getitem__(self, index: slice) -> tuple[SyscallEvent, ...]: ...
 
-    def __getitem__(self, index: int | slice) -> SyscallEvent | tuple[SyscallEvent, ...]:
+    def __getitem__(
+        self, index: "int | slice[int, int, int]"
+    ) -> SyscallEvent | tuple[SyscallEvent, ...]:
         """Return an event, or several."""
-        if isinstance(index, slice):
+        if not isinstance(index, int):
             return tuple(self[at] for at in range(*index.indices(self._count)))
         at = range(self._count)[index] * self._format.size
         return next(self._made(self._events[at : at + self._format.size]))
@@ -46,10 +60,10 @@ class KeptEvents(Sequence[SyscallEvent]):
         """Yield all events."""
         return self._made(self._events)
 
-    def _made(self, events: Any) -> Iterator[SyscallEvent]:
+    def _made(self, events: "Flat | bytes") -> Iterator[SyscallEvent]:
         kernel_places, user_places, none = self._kernel_places, self._user_places, lib.NO_STACK
         compat = lib.COMPAT_CALL
-        for entry_ns, exit_ns, ret, number, tid, kernel, user in self._format.iter_unpack(events):
+        for entry_ns, exit_ns, ret, number, tid, kernel, user in self._rows(events):
             call = syscall(number, compat=tid >= compat)
             yield SyscallEvent(
                 tid & ~compat,
@@ -62,6 +76,10 @@ class KeptEvents(Sequence[SyscallEvent]):
                 None if user == none else user_places[user],
                 call.abi,
             )
+
+    def _rows(self, events: "Flat | bytes") -> Iterator[Row]:
+        # What a format stands for is not in the types of module struct.
+        return self._format.iter_unpack(events)  # type: ignore[misc]
 
 
 def _struct_format() -> str:

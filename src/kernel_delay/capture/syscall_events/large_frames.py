@@ -2,7 +2,7 @@
 
 import mmap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernel_delay.loader._records import ffi, lib
 
@@ -22,7 +22,7 @@ class LargeFrames:
 
     def __init__(self, memory: mmap.mmap) -> None:
         """Write to `memory`, which is shared with the programs."""
-        self._table: Any = ffi.from_buffer("struct large_frames *", memory)
+        self._table = ffi.from_buffer("struct large_frames *", memory)
         self._written: tuple[list[LargeFrame], list[tuple[int, int]]] = ([], [])
 
     def write(self, frames: "Sequence[LargeFrame]", code: Sequence[tuple[int, int]]) -> None:
@@ -42,7 +42,7 @@ class LargeFrames:
 
     def _write(self, frames: "list[LargeFrame]", code: list[tuple[int, int]]) -> None:
         bits = 0
-        for start, end, *_ in frames:
+        for start, end, _, _ in frames:
             first, last = start // lib.STACK_PAGE, end // lib.STACK_PAGE
             for page in range(first, min(last, first + FILTER_BITS) + 1):
                 bits |= 1 << page % FILTER_BITS

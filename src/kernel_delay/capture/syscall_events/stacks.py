@@ -1,7 +1,6 @@
 """From what the programs took of a stack to the functions on it."""
 
 import resource
-import struct
 from contextlib import ExitStack
 from itertools import dropwhile, takewhile
 
@@ -112,7 +111,7 @@ class StackNamer:
         machine = self._space.machine
         registers = tuple(saved[place] for place in DWARF_REGISTERS[machine])
         if self._mode == "fp":
-            walked = struct.unpack(f"={len(stack) // 8}Q", stack)
+            walked = memoryview(stack).cast("Q")
             return self._walked(tuple(takewhile(bool, walked)) or registers[-1:])
         if machine == "arm":
             # libdwfl can't unwind by .ARM.exidx, and 32-bit code has nothing else.

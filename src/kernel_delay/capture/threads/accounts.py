@@ -77,7 +77,8 @@ def thread_accounts(snapshot: ThreadSnapshot, known: Container[int] = ()) -> lis
     newer = _oldest_records_after(snapshot.epochs, epoch)
     now = snapshot.before
     found = []
-    for identity in dict.fromkeys([*own, *newer, *now]):
+    identities: dict[int, None] = dict.fromkeys([*own, *newer, *now])
+    for identity in identities:
         if identity in known:
             continue
         records = own.get(identity)

@@ -5,7 +5,7 @@ What the programs charged, and what was still going on at the window's end.
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +15,9 @@ from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import CpuSlices, CpuWait, Taker, taken_by, taker
 from kernel_delay.loader._records import lib
 from kernel_delay.model import CpuTaker, LockWait, Thread
+
+if TYPE_CHECKING:
+    from kernel_delay.loader._records import HolderRecord
 
 # include/uapi/linux/sched.h, 5.14 to 6.18.
 POLICIES = {
@@ -103,9 +106,11 @@ def _with_cpu_takers(
         taken.clear()
         others_ns, unknown_ns, missing_ns = 0, 0, ready_ns
     found = [_cpu_taker(takers[task], each) for task, each in taken.items()]
+    found.sort(key=lambda each: (-each.ns, each.tid))
+    cpu_taken_by = tuple(found)
     return replace(
         thread,
-        cpu_taken_by=tuple(sorted(found, key=lambda each: (-each.ns, each.tid))),
+        cpu_taken_by=cpu_taken_by,
         cpu_taken_by_others_ns=others_ns,
         cpu_taken_by_unknown_ns=unknown_ns + missing_ns,
     )
@@ -162,16 +167,18 @@ def _with_lock_waits(
         for (address, owner), each in found.items()
         if owner in names
     ]
+    locks.sort(key=lambda wait: (-wait.ns, wait.address, wait.tid))
+    lock_waits = tuple(locks)
     others_ns = 0
     if len(locks) == len(found):
         others_ns = sum(record.account.other_owners_ns for record in parts.threads)
     return replace(
         thread,
-        lock_waits=tuple(sorted(locks, key=lambda wait: (-wait.ns, wait.address, wait.tid))),
+        lock_waits=lock_waits,
         lock_waits_others_ns=others_ns,
     )
 
 
-def _several(record: Any) -> int:
+def _several(record: "HolderRecord") -> int:
     """Return the address of a struct holder_record's lock, 0 for several of them."""
-    return 0 if record.lock == lib.SEVERAL_LOCKS else int(record.lock)
+    return 0 if record.lock == lib.SEVERAL_LOCKS else record.lock

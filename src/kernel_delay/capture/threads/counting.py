@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,6 +19,12 @@ from kernel_delay.capture.threads.thread_stats import (
 )
 from kernel_delay.host.syscalls import FUTEXES
 from kernel_delay.loader._records import ffi, lib
+
+if TYPE_CHECKING:
+    from kernel_delay.cdata import CData
+    from kernel_delay.loader._records import Slice, SyscallRecord
+    from kernel_delay.loader._records import Standing as StandingRecord
+    from kernel_delay.loader._records import ThreadStanding as ThreadStandingRecord
 
 MODES: dict[int, Mode] = {
     lib.MODE_UNKNOWN: "unknown",
@@ -102,13 +108,13 @@ def standings(data: bytes) -> dict[int, ThreadStanding]:
     """Return each struct thread_standing in `data`, by the thread's identity."""
     return {
         told.identity: ThreadStanding(
-            name_of(told), epoch_of(told.now), _told_waits(told), int(told.now.state_changes)
+            name_of(told), epoch_of(told.now), _told_waits(told), told.now.state_changes
         )
         for told in ffi.from_buffer("struct thread_standing[]", data)
     }
 
 
-def _told_waits(told: Any) -> OpenWaits:
+def _told_waits(told: "ThreadStandingRecord") -> OpenWaits:
     """Return what a thread waits for, and its state as unknown if an event of it was missed."""
     waits = open_waits(told.now, bool(told.kernel_worker), told.running)
     if bool(told.on_cpu) == (waits.standing.state == "running"):
@@ -116,7 +122,9 @@ def _told_waits(told: Any) -> OpenWaits:
     return OpenWaits(replace(waits.standing, state="unknown"))
 
 
-def open_waits(struct: Any, kernel_worker: bool, running: Any = None) -> OpenWaits:
+def open_waits(
+    struct: "StandingRecord", kernel_worker: bool, running: "Slice | None" = None
+) -> OpenWaits:
     """Return what a struct standing says; `running` is the CPU's struct slice, not ended."""
     now = standing(struct, kernel_worker)
     if now.state in ("ready_woken", "ready_preempted"):
@@ -130,7 +138,7 @@ def _is_futex(id_: int | None) -> bool:
     return id_ is not None and syscall_of(id_).name in FUTEXES
 
 
-def _cpu_wait(struct: Any, running: Any) -> CpuWait:
+def _cpu_wait(struct: "StandingRecord", running: "Slice | None") -> CpuWait:
     now = None
     if running is not None and running.number:
         now = Running(running.number, taker(running.taker))
@@ -143,12 +151,12 @@ def _cpu_wait(struct: Any, running: Any) -> CpuWait:
     )
 
 
-def epoch_of(struct: Any) -> int:
+def epoch_of(struct: "StandingRecord") -> int:
     """Return the epoch of a struct standing; -1 if there was no event yet."""
-    return -1 if struct.epoch == NO_EPOCH else int(struct.epoch)
+    return -1 if struct.epoch == NO_EPOCH else struct.epoch
 
 
-def standing(struct: Any, kernel_worker: bool) -> Standing:
+def standing(struct: "StandingRecord", kernel_worker: bool) -> Standing:
     """Return a struct standing as accounting takes it."""
     mode = (WORKER_MODES if kernel_worker else MODES)[struct.mode]
     in_syscall = mode == "syscall" and struct.syscall != lib.NO_SYSCALL
@@ -182,7 +190,7 @@ def counted(parts: ThreadRecords) -> Counted:
     )
 
 
-def _add(total_ns: defaultdict[Kind, int], kinds: Mapping[int, Kind], array: Any) -> None:
+def _add(total_ns: defaultdict[Kind, int], kinds: Mapping[int, Kind], array: "CData") -> None:
     """Add what is counted, of whatever the places of an array are for.
 
     The array is read at once: place by place takes most of the time of a report.
@@ -193,7 +201,7 @@ def _add(total_ns: defaultdict[Kind, int], kinds: Mapping[int, Kind], array: Any
             total_ns[kinds[place]] += ns
 
 
-def _calls(records: list[Any]) -> dict[int, CountedCalls]:
+def _calls(records: "list[SyscallRecord]") -> dict[int, CountedCalls]:
     total_ns: defaultdict[int, int] = defaultdict(int)
     away_ns: defaultdict[int, defaultdict[Away, int]] = defaultdict(lambda: defaultdict(int))
     for record in records:

@@ -7,11 +7,14 @@ space does, in the same way: bpf/holder.h, charge_wait().
 import mmap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
 from kernel_delay.loader._records import ffi, lib
+
+if TYPE_CHECKING:
+    from kernel_delay.loader._records import CpuTaker
 
 
 class Taker(NamedTuple):
@@ -89,7 +92,7 @@ def taken_by(
     return found
 
 
-def taker(struct: Any) -> Taker:
+def taker(struct: "CpuTaker") -> Taker:
     """Return a struct cpu_taker."""
     comm = ffi.string(struct.comm).decode(errors="backslashreplace")
     return Taker(
@@ -128,4 +131,4 @@ class RunQueues:
         return CpuSlices(oldest, [Slice(s.end_ns, taker(s.taker), bool(s.known)) for s in found])
 
     def _newest(self, cpu: int) -> int:
-        return int(lib.load_counter(ffi.addressof(self._run_queues[cpu], "slices")))
+        return lib.load_counter(ffi.addressof(self._run_queues[cpu], "slices"))

@@ -1,10 +1,10 @@
 """From one thread's records of one window to what a Sample says of it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from kernel_delay.analysis.accounting import Account, CallTime
 from kernel_delay.capture.threads.epochs import ThreadRecords
@@ -21,6 +21,18 @@ from kernel_delay.model import (
     Thread,
 )
 
+if TYPE_CHECKING:
+    from kernel_delay.cdata import Array
+    from kernel_delay.loader._records import (
+        HardIrqRecord,
+        SyscallRecord,
+        ThreadRecord,
+        ThreadStanding,
+    )
+    from kernel_delay.loader._records import Histogram as HistogramRecord
+    from kernel_delay.loader._records import Intervals as IntervalsRecord
+    from kernel_delay.loader._records import Standing as StandingRecord
+
 
 class ThreadName(Struct, frozen=True):
     """What a thread is called: its id in the tool's PID namespace, its name, what it is."""
@@ -30,12 +42,12 @@ class ThreadName(Struct, frozen=True):
     kernel_worker: bool = False
 
 
-def text_of(array: Any) -> str:
+def text_of(array: "Array[bytes]") -> str:
     """Return a char[] of a record as text."""
-    return str(ffi.string(array).decode(errors="backslashreplace"))
+    return ffi.string(array).decode(errors="backslashreplace")
 
 
-def name_of(record: Any) -> ThreadName:
+def name_of(record: "ThreadRecord | ThreadStanding") -> ThreadName:
     """Return what the thread of a struct thread_record or thread_standing is called."""
     return ThreadName(record.tid, text_of(record.comm), bool(record.kernel_worker))
 
@@ -83,6 +95,7 @@ def accounted_stats(
     """Return what was counted of the thread, and where its time went."""
     accounts = [record.account for record in parts.threads]
     thread = counted_stats(name, parts, account.syscalls)
+    signals = sum(counted.signals for counted in accounts)
     faults = PageFaults(
         count=sum(counted.faults for counted in accounts),
         on_cpu_ns=account.fault_on_cpu_ns,
@@ -95,7 +108,7 @@ def accounted_stats(
         time=account.time,
         preempted_ns=account.preempted_ns,
         page_faults=faults if sees_faults else None,
-        signals=sum(counted.signals for counted in accounts),
+        signals=signals,
         own_soft_irq_ns=min(account.call_soft_irq_ns, _sending_ns(thread.soft_irqs)),
     )
 
@@ -109,20 +122,24 @@ def _sending_ns(soft_irqs: tuple[SoftIrqStats, ...]) -> int:
     return sum(irq.total_ns for irq in soft_irqs if irq.name in ("net_rx", "net_tx"))
 
 
-def _with_histogram(intervals: Intervals | None, histograms: list[Any]) -> Intervals | None:
+def _with_histogram(
+    intervals: Intervals | None, histograms: "list[HistogramRecord]"
+) -> Intervals | None:
     return intervals and replace(intervals, histogram=_histogram(histograms))
 
 
-def _histogram(histograms: list[Any]) -> Histogram:
+def _histogram(histograms: "list[HistogramRecord]") -> Histogram:
     """Return the sum of several struct histogram, without the zeros at its end."""
     each = [ffi.unpack(histogram.counts, lib.HISTOGRAM_BUCKETS) for histogram in histograms]
-    counts = each[0] if len(each) == 1 else [sum(column) for column in zip(*each, strict=True)]
+    counts = each[0]
+    if len(each) > 1:
+        counts = [sum(row[bucket] for row in each) for bucket in range(lib.HISTOGRAM_BUCKETS)]
     while counts and not counts[-1]:
         counts.pop()
     return tuple(counts)
 
 
-def _intervals(counted: list[Any]) -> Intervals | None:
+def _intervals(counted: "list[IntervalsRecord]") -> Intervals | None:
     """Return the sum of several struct intervals, None if they are empty."""
     filled = [
         Intervals(each.count, each.total_ns, each.min_ns, each.max_ns)
@@ -139,8 +156,10 @@ def _intervals(counted: list[Any]) -> Intervals | None:
     )
 
 
-def _syscalls(records: list[Any], times: Mapping[int, CallTime]) -> tuple[SyscallStats, ...]:
-    records_of: dict[int, list[Any]] = {number: [] for number in times}
+def _syscalls(
+    records: "list[SyscallRecord]", times: Mapping[int, CallTime]
+) -> tuple[SyscallStats, ...]:
+    records_of: dict[int, list[SyscallRecord]] = {number: [] for number in times}
     for record in records:
         records_of.setdefault(syscall_id(record), []).append(record)
     found = []
@@ -160,15 +179,21 @@ def _syscalls(records: list[Any], times: Mapping[int, CallTime]) -> tuple[Syscal
                     total_ns=total.total_ns if total else 0,
                     max_ns=total.max_ns if total else 0,
                     histogram=_histogram([record.lengths for record in same]) if same else (),
-                    **(asdict(time) if time else {}),
+                    on_cpu_ns=time.on_cpu_ns if time else None,
+                    ready_ns=time.ready_ns if time else None,
+                    blocked_ns=time.blocked_ns if time else None,
+                    stopped_ns=time.stopped_ns if time else None,
+                    guest_ns=time.guest_ns if time else None,
+                    unaccounted_ns=time.unaccounted_ns if time else None,
                 )
             )
-    return tuple(sorted(found, key=lambda stats: (-stats.total_ns, stats.number)))
+    found.sort(key=lambda stats: (-stats.total_ns, stats.number))
+    return tuple(found)
 
 
-def syscall_id(record: Any) -> int:
+def syscall_id(record: "SyscallRecord | StandingRecord") -> int:
     """Return the syscall in a struct syscall_record or standing, as bpf/records.h defines it."""
-    return int(record.syscall)
+    return record.syscall
 
 
 def syscall_of(id_: int) -> Syscall:
@@ -180,8 +205,8 @@ def syscall_of(id_: int) -> Syscall:
     return syscall(int(ffi.cast("int32_t", id_)), compat=bool(id_ & lib.COMPAT_SYSCALL))
 
 
-def _hard_irqs(records: list[Any]) -> tuple[HardIrqStats, ...]:
-    runs_of: dict[str, list[Any]] = {}
+def _hard_irqs(records: "list[HardIrqRecord]") -> tuple[HardIrqStats, ...]:
+    runs_of: dict[str, list[IntervalsRecord]] = {}
     for record in records:
         runs_of.setdefault(text_of(record.name), []).append(record.runs)
     found = []
@@ -189,10 +214,11 @@ def _hard_irqs(records: list[Any]) -> tuple[HardIrqStats, ...]:
         total = _intervals(runs)
         if total:
             found.append(HardIrqStats(name, total.count, total.total_ns, total.max_ns))
-    return tuple(sorted(found, key=lambda stats: (-stats.total_ns, stats.name)))
+    found.sort(key=lambda stats: (-stats.total_ns, stats.name))
+    return tuple(found)
 
 
-def _soft_irqs(records: list[Any]) -> tuple[SoftIrqStats, ...]:
+def _soft_irqs(records: "list[ThreadRecord]") -> tuple[SoftIrqStats, ...]:
     found = []
     served = {
         vector
@@ -205,4 +231,5 @@ def _soft_irqs(records: list[Any]) -> tuple[SoftIrqStats, ...]:
         if total:
             name = soft_irq_name(vector)
             found.append(SoftIrqStats(vector, name, total.count, total.total_ns, total.max_ns))
-    return tuple(sorted(found, key=lambda stats: (-stats.total_ns, stats.vector)))
+    found.sort(key=lambda stats: (-stats.total_ns, stats.vector))
+    return tuple(found)
