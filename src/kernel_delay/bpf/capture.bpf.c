@@ -460,6 +460,7 @@ int tell_standings(struct bpf_iter__task *ctx)
 	if (standing.now.wait_cpu)
 		note_running(&standing.running, task, standing.now.wait_cpu - 1);
 	standing.on_cpu = task->on_cpu;
+	standing.uprobes = uprobes_of(task);
 	standing.times.user_ns = task->utime;
 	standing.times.system_ns = task->stime;
 	standing.times.minor_faults = task->min_flt;

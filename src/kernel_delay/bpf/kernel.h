@@ -38,6 +38,14 @@ struct pid {
 
 struct mm_struct {
 	unsigned long start_stack;
+	unsigned long flags;
+};
+
+/* From 6.18 on. */
+struct mm_struct___bitmap {
+	struct {
+		unsigned long __mm_flags[1];
+	} flags;
 };
 
 struct thread_struct {
@@ -170,6 +178,13 @@ struct bpf_iter__task {
 
 /* include/linux/sched/jobctl.h, 5.14 to 6.18: the freezer of cgroup v2 */
 #define JOBCTL_TRAP_FREEZE (1 << 23)
+
+/*
+ * Of mm_struct.flags, include/linux/sched/coredump.h (5.14), mm_types.h (6.18): set with the
+ * first uprobe; and since one was taken out, until the kernel has looked whether any is left.
+ */
+#define MMF_HAS_UPROBES (1 << 19)
+#define MMF_RECALC_UPROBES (1 << 20)
 
 /* include/linux/sched.h, from 5.12 and from 6.4 on, the same to 6.18 */
 #define PF_IO_WORKER 0x00000010

@@ -276,6 +276,13 @@ struct task_times {
 	__u64 major_faults;
 };
 
+/* Whether uprobes are in a process's code. */
+enum uprobes {
+	UPROBES_UNKNOWN, /* one was taken out, and others may be left */
+	UPROBES_NONE,
+	UPROBES_SET,
+};
+
 /* What an iterator tells of each thread that is there. */
 struct thread_standing {
 	__u64 identity;
@@ -283,6 +290,8 @@ struct thread_standing {
 	char comm[COMM_LENGTH];
 	__u16 kernel_worker; /* as in struct thread_record */
 	__u16 on_cpu;
+	__u32 uprobes; /* enum uprobes */
+	__u32 unused;
 	struct task_times times;
 	struct standing now;
 	struct slice

@@ -134,6 +134,25 @@ static __always_inline bool is_kernel_worker(const struct task_struct *task)
 	return task->flags & workers;
 }
 
+static __always_inline __u32 uprobes_of(const struct task_struct *task)
+{
+	const struct mm_struct *mm = task->mm;
+	const struct mm_struct___bitmap *newer = (const void *)mm;
+	unsigned long flags;
+
+	if (!mm)
+		return UPROBES_UNKNOWN;
+	if (bpf_core_field_exists(newer->flags.__mm_flags))
+		flags = newer->flags.__mm_flags[0];
+	else if (bpf_core_field_exists(mm->flags))
+		flags = mm->flags;
+	else
+		return UPROBES_UNKNOWN;
+	if (!(flags & MMF_HAS_UPROBES))
+		return UPROBES_NONE;
+	return flags & MMF_RECALC_UPROBES ? UPROBES_UNKNOWN : UPROBES_SET;
+}
+
 /*
  * Finds out where a thread is of which no event was seen before. Here or off
  * its CPU it is in the kernel, and at the top of its stack is what it came in

@@ -11,12 +11,14 @@ from msgspec import Struct, structs
 
 from kernel_delay.capture.plan import EventPlan, TriggerPoints, WindowPlan
 from kernel_delay.capture.programs import Programs
-from kernel_delay.capture.surroundings import Observer, with_scheduling
+from kernel_delay.capture.scheduling import with_scheduling
 from kernel_delay.capture.threads.collector import Collector
-from kernel_delay.capture.threads.task_clocks import TaskClocks
+from kernel_delay.capture.threads.task_times import has_uprobes, task_times
+from kernel_delay.capture.windows.boundaries import Boundaries
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.errors import KernelDelayError
+from kernel_delay.host.surroundings import Snapshot, between
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import watch
@@ -102,8 +104,8 @@ class Session:
             events, accounting = self._options.events, self._options.accounting
             self._programs = Programs(self._target.pid, self._plan, events, accounting=accounting)
             self._closing.enter_context(self._programs)
-            self._observer = Observer(self._target.pid)
-            self._clocks = TaskClocks(self._programs.standings)
+            self._snapshots = Boundaries(lambda: Snapshot.take(self._target.pid))
+            self._states = Boundaries(self._programs.standings)
             self._windows = Windows(self._programs.control, self._forget, self._opened)
             self._collector = Collector(self._programs)
             self._waiter.act_at_notices(self._programs.notices, self._make_room)
@@ -172,8 +174,8 @@ class Session:
 
     def _opened(self, epoch: int) -> None:
         if self._options.accounting:
-            self._clocks.open(epoch, self._plan.sample_time_ns)
-            self._observer.open(epoch, self._plan.sample_time_ns)
+            self._states.open(epoch, self._plan.sample_time_ns)
+            self._snapshots.open(epoch, self._plan.sample_time_ns)
         self._options.on_open(epoch)
 
     def _make_room(self) -> None:
@@ -198,8 +200,8 @@ class Session:
         The next window may be open already, and it be lost of that.
         """
         start_ns, stop_ns = self._windows.edges(epoch)
-        self._clocks.close(epoch, start_ns, stop_ns)
-        self._observer.close(epoch, start_ns, stop_ns)
+        self._states.close(epoch, start_ns, stop_ns)
+        self._snapshots.close(epoch, start_ns, stop_ns)
         self._collector.discard(epoch, stop_ns)
         if self._events:
             self._events.discard(stop_ns)
@@ -209,8 +211,10 @@ class Session:
 
     def _sample(self, epoch: int, ended: EndedBy) -> Sample:
         start_ns, stop_ns = self._windows.edges(epoch)
-        times = self._clocks.close(epoch, start_ns, stop_ns)
-        surroundings = self._observer.close(epoch, start_ns, stop_ns)
+        states = self._states.close(epoch, start_ns, stop_ns)
+        times = task_times(*states) if states else {}
+        snapshots = self._snapshots.close(epoch, start_ns, stop_ns)
+        uprobed = has_uprobes(states[1]) if states else None
         threads = self._collector.collect(epoch, start_ns, stop_ns)
         threads = tuple(
             structs.replace(thread, task_times=times.get(thread.tid)) for thread in threads
@@ -230,7 +234,7 @@ class Session:
             stacks=taken.stacks if taken else (),
             upcalls=upcalls,
             lost=self._lost(taken),
-            surroundings=surroundings,
+            surroundings=between(*snapshots, self._target.pid, uprobed) if snapshots else None,
         )
 
     def _lost(self, events: "EventsOfWindow | None") -> Lost:

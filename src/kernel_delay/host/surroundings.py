@@ -33,14 +33,19 @@ class Snapshot(Struct, frozen=True):
         return cls(_cpu_times(), read_hierarchy(pid))
 
 
-def between(before: Snapshot, after: Snapshot, pid: int) -> Surroundings:
-    """Return what happened around process `pid` from one snapshot to the next."""
+def between(
+    before: Snapshot, after: Snapshot, pid: int, uprobed: bool | None = None
+) -> Surroundings:
+    """Return what happened around process `pid` from one snapshot to the next.
+
+    `uprobed` is as in Surroundings.
+    """
     cpus = tuple(
         CpuUse(cpu, max(0, idle - before.cpus[cpu][0]), max(0, steal - before.cpus[cpu][1]))
         for cpu, (idle, steal) in sorted(after.cpus.items())
         if cpu in before.cpus
     )
-    return Surroundings(cpus, _limit(before.cgroups, after.cgroups), _tracer(pid))
+    return Surroundings(cpus, _limit(before.cgroups, after.cgroups), _tracer(pid), uprobed)
 
 
 def _cpu_times() -> dict[int, tuple[int, int]]:

@@ -264,6 +264,8 @@ class ThreadStanding(CData):
     comm: Array[bytes]
     kernel_worker: int
     on_cpu: int
+    uprobes: int
+    unused: int
     times: TaskTimes
     now: Standing
     running: Slice
@@ -812,7 +814,7 @@ class _FFI:
     @overload
     def addressof(self, struct: ThreadRecord, /) -> ThreadRecordPointer: ...
     @overload
-    def addressof(self, struct: ThreadStanding, field: Literal['identity', 'tid', 'kernel_worker', 'on_cpu'], /) -> Pointer[int]: ...
+    def addressof(self, struct: ThreadStanding, field: Literal['identity', 'tid', 'kernel_worker', 'on_cpu', 'uprobes', 'unused'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: ThreadStanding, field: Literal['times'], /) -> TaskTimesPointer: ...
     @overload
@@ -900,6 +902,9 @@ class _Lib:
     THREAD_RING: Final[int]
     TRIGGER_SAME_THREAD: Final[int]
     TRIGGER_STOP: Final[int]
+    UPROBES_NONE: Final[int]
+    UPROBES_SET: Final[int]
+    UPROBES_UNKNOWN: Final[int]
     USER_FRAMES: Final[int]
     WINDOWS: Final[int]
     def end_window(self, a0: ControlPointer | Array[Control] | Null, a1: int, a2: int, /) -> int: ...

@@ -131,7 +131,7 @@ class Surroundings(Struct, frozen=True):
     """What of the machine and of other processes can keep a process from its work.
 
     `tracer` is the name and PID of the process that traces the target, `uprobed`: some tool has
-    probes in its code; each None where there is none, or it is not known.
+    probes in its code, if only this one; each None where there is none, or it is not known.
     """
 
     cpus: tuple[CpuUse, ...] = ()

@@ -145,7 +145,7 @@ def _say_doubtful(case: Case) -> Statement | None:
     if _per_s(denied, sample) >= MANY_PER_S:
         causes.append(f"{_per_s(denied, sample):,.0f} system calls denied at their entry a second")
     if sample.surroundings is not None and sample.surroundings.uprobed:
-        causes.append("uprobes that some tool has in its code")
+        causes.append("uprobes that a tool has in its code")
     evidence = {"faults": faults, "signals": thread.signals or 0, "system_ns": times.system_ns}
     if not causes:
         return Statement(f"{text}; why is not known", "kernel", evidence)

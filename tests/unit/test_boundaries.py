@@ -1,33 +1,40 @@
-"""What bears on the process is told of a window only if it was read at the window's edges."""
+"""What is read at a window's boundaries is told only if it was read there."""
 
 import os
 import time
 
 import pytest
 
-from kernel_delay.capture.surroundings import SHORTEST_NS, Observer, with_scheduling
+from kernel_delay.capture.scheduling import with_scheduling
+from kernel_delay.capture.windows.boundaries import SHORTEST_NS, Boundaries
+from kernel_delay.host.surroundings import Snapshot, between
 from tests.unit.samples import bare_thread, timed_thread
 
 WINDOW_NS = 500_000_000
 
 
+def snapshots() -> Boundaries[Snapshot]:
+    return Boundaries(lambda: Snapshot.take(os.getpid()))
+
+
 def observed(late_ns: int) -> bool:
     """Whether a window is told of that began and ended so long before it was looked at."""
-    observer = Observer(os.getpid())
+    boundaries = snapshots()
     start_ns = time.monotonic_ns() - late_ns
-    observer.open(1, WINDOW_NS)
-    return observer.close(1, start_ns, start_ns + WINDOW_NS) is not None
+    boundaries.open(1, WINDOW_NS)
+    return boundaries.close(1, start_ns, start_ns + WINDOW_NS) is not None
 
 
 def test_a_window_is_told_of_as_it_was_seen() -> None:
-    observer = Observer(os.getpid())
-    observer.open(7, SHORTEST_NS)
+    boundaries = snapshots()
+    boundaries.open(7, SHORTEST_NS)
     start_ns = time.monotonic_ns()
     # Long enough that to be kept from the CPU for a moment does not matter.
     time.sleep(2)
     stop_ns = time.monotonic_ns()
-    found = observer.close(7, start_ns, stop_ns)
-    assert found is not None
+    seen = boundaries.close(7, start_ns, stop_ns)
+    assert seen is not None
+    found = between(*seen, os.getpid())
     assert {use.cpu for use in found.cpus} >= os.sched_getaffinity(0)
     assert all(use.idle_ns <= (stop_ns - start_ns) * 1.1 for use in found.cpus)
 
@@ -37,15 +44,15 @@ def test_nothing_is_told_of_a_window_that_was_read_too_late() -> None:
 
 
 def test_short_windows_are_not_looked_at() -> None:
-    observer = Observer(os.getpid())
-    observer.open(1, SHORTEST_NS - 1)
+    boundaries = snapshots()
+    boundaries.open(1, SHORTEST_NS - 1)
     now_ns = time.monotonic_ns()
-    assert observer.close(1, now_ns, now_ns + SHORTEST_NS) is None
+    assert boundaries.close(1, now_ns, now_ns + SHORTEST_NS) is None
 
 
 def test_windows_that_were_not_seen_to_open_are_not_told_of() -> None:
     now_ns = time.monotonic_ns()
-    assert Observer(os.getpid()).close(3, now_ns - WINDOW_NS, now_ns) is None
+    assert snapshots().close(3, now_ns - WINDOW_NS, now_ns) is None
 
 
 @pytest.mark.parametrize(("ready_ms", "asked"), [(4, False), (5, True)])

@@ -1,14 +1,21 @@
 """What the kernel counts of a thread: its faults, its signals, and times that doubt the account."""
 
+import os
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from kernel_delay.model import Thread
+from tests import commands
 from tests.integration.capture.in_process import measured
+from tests.integration.capture.workload import StartWorkload
+from tests.workload import wait_until
 
 # Does what a line says, as often as it says, and answers.
 PROGRAM = """
@@ -67,10 +74,29 @@ def test_faults_are_those_of_proc(program: "subprocess.Popen[str]") -> None:
     counted = minor_faults(program.pid) - before
     assert counted >= 200 * PAGES
     if thread.task_times is None:
-        pytest.skip("the window's edges were read too late: this machine is too busy")
+        pytest.skip("the window's boundaries were read too late: this machine is too busy")
     assert 200 * PAGES <= thread.task_times.minor_faults <= counted
 
 
 def test_each_signal_that_is_delivered_is_counted(program: "subprocess.Popen[str]") -> None:
     thread = do(program, "signals", 5_000)
     assert thread.signals == 5_000
+
+
+def test_uprobes_in_its_code_are_known(start_workload: StartWorkload, closing: ExitStack) -> None:
+    workload = start_workload("spin", max(os.sched_getaffinity(0)), 1)
+    before = measured(workload.pid, lambda: time.sleep(2)).surroundings
+    with tempfile.TemporaryFile() as told:
+        other = commands.start(
+            *("--pid", workload.pid, "--start-trigger", "up:main"),
+            stdout=subprocess.DEVNULL,
+            stderr=told.fileno(),
+        )
+        closing.callback(other.wait)
+        closing.callback(other.kill)
+        # main() was entered long ago, so it waits as long as it may.
+        wait_until(lambda: b"waiting for start trigger" in os.pread(told.fileno(), 4096, 0))
+        during = measured(workload.pid, lambda: time.sleep(2)).surroundings
+    if before is None or during is None:
+        pytest.skip("the window's boundaries were read too late: this machine is too busy")
+    assert (before.uprobed, during.uprobed) == (False, True)

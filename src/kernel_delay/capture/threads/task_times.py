@@ -1,0 +1,53 @@
+"""What the kernel itself counts of each thread, from a window's start to its end.
+
+An oracle for the account.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kernel_delay.loader._records import ffi, lib
+from kernel_delay.model import TaskTimes
+
+if TYPE_CHECKING:
+    from kernel_delay.loader._records import TaskTimes as Counted
+
+
+def task_times(before: bytes, after: bytes) -> Mapping[int, TaskTimes]:
+    """Return what was counted from one struct thread_standing of each thread to the next.
+
+    By thread id. Threads that ended are not among them.
+    """
+    counted = {
+        state.identity: state.times for state in ffi.from_buffer("struct thread_standing[]", before)
+    }
+    newest = max(counted, default=0)
+    found = {}
+    for state in ffi.from_buffer("struct thread_standing[]", after):
+        # Identities grow: one that is not known is of a thread that came since, or was not met.
+        if state.identity in counted or state.identity > newest:
+            found[state.tid] = _since(counted.get(state.identity), state.times)
+    return found
+
+
+def has_uprobes(states: bytes) -> bool | None:
+    """Return whether uprobes are in the code of the threads' process, by their mm's flags.
+
+    None where that can't be told: one was taken out, and the kernel does not know yet
+    whether others are left.
+    """
+    for state in ffi.from_buffer("struct thread_standing[]", states):
+        if state.uprobes != lib.UPROBES_UNKNOWN:
+            return state.uprobes == lib.UPROBES_SET
+    return None
+
+
+def _since(before: "Counted | None", now: "Counted") -> TaskTimes:
+    if before is None:
+        return TaskTimes(now.user_ns, now.system_ns, now.minor_faults, now.major_faults)
+    return TaskTimes(
+        user_ns=now.user_ns - before.user_ns,
+        system_ns=now.system_ns - before.system_ns,
+        minor_faults=now.minor_faults - before.minor_faults,
+        major_faults=now.major_faults - before.major_faults,
+    )
