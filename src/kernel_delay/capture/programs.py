@@ -23,7 +23,7 @@ from kernel_delay.capture.windows.trigger_programs import (
 from kernel_delay.host.cpus import cpu_numbers
 from kernel_delay.host.syscalls import FUTEXES, POLLS, X32_BIT, Syscall, syscall, syscalls
 from kernel_delay.host.target import has_virtual_machines, thread_count
-from kernel_delay.libbpf import BpfError, BpfObject, Notices, Program, possible_cpus
+from kernel_delay.libbpf import BpfError, BpfObject, Notices, Program
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import is_loadable, load_object, open_object, refusal
@@ -81,10 +81,6 @@ FAULT_PROGRAMS = ("on_fault_exit", "on_fault_entry")
 
 # As above, of a virtual machine that was entered.
 GUEST_PROGRAMS = ("on_kvm_exit", "on_kvm_entry")
-
-# They are attached apart from the others.
-STAND_INS_AND_OPTIONAL = frozenset((*FAULT_PROGRAMS, *GUEST_PROGRAMS, *STAND_INS.values()))
-
 
 STACK_MODES = {
     "dwarf": lib.STACK_COPY,
@@ -146,6 +142,7 @@ class Programs:
         self._closing = ExitStack()
         self._plan = plan
         self._hooks: list[Hook] = []
+        self._attached_apart = trigger_program_names() | ITERATORS
         self._missed_by_hooks = 0
         with ExitStack() as failing:
             failing.callback(self.close)
@@ -198,10 +195,9 @@ class Programs:
         They are met twice, see capture.bpf.c.
         """
         meet_threads = self._object.program("meet_threads")
-        others = trigger_program_names() | ITERATORS | STAND_INS_AND_OPTIONAL
         try:
             for program in self._object.programs():
-                if program.name not in others and program.autoload:
+                if program.name not in self._attached_apart and program.autoload:
                     self._hooks.append(self._attach_hook(program))
             self.sees_faults = self.accounting and self._attach_all(FAULT_PROGRAMS)
             self._attach_all(GUEST_PROGRAMS)
@@ -314,16 +310,19 @@ class Programs:
         reads_owners = self.accounting and is_loadable("futex_owner")
         self._object.program("note_futex_owners").autoload = reads_owners
         sees_faults = self.accounting and is_loadable("fault")
-        for name in FAULT_PROGRAMS:
-            self._object.program(name).autoload = sees_faults
+        self._set_apart(FAULT_PROGRAMS, sees_faults)
         has_machines = self.accounting and has_virtual_machines(pid)
-        for name in GUEST_PROGRAMS:
-            self._object.program(name).autoload = has_machines
+        self._set_apart(GUEST_PROGRAMS, has_machines)
+
+    def _set_apart(self, names: Iterable[str], are_loaded: bool) -> None:
+        """Say whether these are loaded; they are attached apart from the others."""
+        for name in names:
+            self._object.program(name).autoload = are_loaded
+            self._attached_apart |= {name}
 
     def _set_stand_ins(self) -> None:
         self._has_stand_ins = need_stand_ins(os.uname().release)
-        for name in STAND_INS.values():
-            self._object.program(name).autoload = self._has_stand_ins
+        self._set_apart(STAND_INS.values(), self._has_stand_ins)
 
     def _set_sizes(self, pid: int) -> None:
         halved = thread_count(pid) <= FEW_THREADS
@@ -369,7 +368,7 @@ class Programs:
         if plan.stack_mode == "dwarf":
             deep = self._object.map("deep_events")
             deep.value_size = EVENT_BYTES + plan.stack_bytes + lib.STACK_PAGE
-            deep.max_entries = possible_cpus()
+            deep.max_entries = options.cpus
 
     def events_fd(self) -> int:
         """Return the descriptor of the buffer that events come through."""

@@ -18,14 +18,6 @@ MAP_TYPES: Mapping[MapType, int] = MappingProxyType(
 )
 
 
-def possible_cpus() -> int:
-    """Return how many CPUs there can ever be; the number of each is below that."""
-    count = lib.libbpf_num_possible_cpus()
-    if count < 0:
-        raise bpf_error("the number of CPUs", -count)
-    return count
-
-
 def has_map_type(name: MapType) -> bool:
     """Whether a map of BPF_MAP_TYPE_`name` can be made, by this user."""
     result = lib.libbpf_probe_bpf_map_type(MAP_TYPES[name], ffi.NULL)

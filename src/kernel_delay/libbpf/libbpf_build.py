@@ -97,7 +97,6 @@ struct record_reader *record_reader_open(int map_fd, size_t largest);
 void record_reader_close(struct record_reader *reader);
 int64_t record_reader_take(struct record_reader *reader, const uint64_t **batch);
 
-int libbpf_num_possible_cpus(void);
 int bpf_obj_get_info_by_fd(int fd, void *info, uint32_t *length);
 
 void libbpf_log_start(int shown_level);
