@@ -77,8 +77,8 @@ IDLE = (
     ),
 )
 
-AGREED = TaskTimes(user_ns=484 * MS, system_ns=12 * MS, minor_faults=3, major_faults=0)
-BUSY = replace(timed_thread(9, "revalidator9", user=485, kernel=10), task_times=AGREED, steal_ns=0)
+AGREED = TaskTimes(user_ns=484 * MS, system_ns=12 * MS, minor_faults=3, major_faults=0, steal_ns=0)
+BUSY = replace(timed_thread(9, "revalidator9", user=485, kernel=10), task_times=AGREED)
 
 STARVED = replace(
     timed_thread(10, "revalidator10", user=120, kernel=20, ready=300),
@@ -226,7 +226,7 @@ def test_a_quota_is_a_limit_with_its_path() -> None:
 
 
 def test_steal_is_the_hypervisors() -> None:
-    thread = replace(timed_thread(5, "a", user=400), steal_ns=100 * MS)
+    thread = replace(timed_thread(5, "a", user=400), task_times=replace(AGREED, steal_ns=100 * MS))
     assert found("steal", sample(thread)).who == "hypervisor"
 
 
@@ -408,7 +408,7 @@ def test_user_work_acquits_the_kernel_only_if_nothing_speaks_against_it() -> Non
     against = [
         sample(BUSY, STARVED),
         sample(replace(BUSY, task_times=None)),
-        sample(replace(BUSY, steal_ns=None)),
+        sample(replace(BUSY, task_times=replace(AGREED, steal_ns=None))),
         replace(sample(BUSY), lost=Lost(missed_events=1)),
         replace(sample(BUSY), lost=Lost(map_entries=1)),
         sample(timed(BUSY, unaccounted_ns=1)),

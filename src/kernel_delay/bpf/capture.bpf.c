@@ -465,6 +465,7 @@ int tell_standings(struct bpf_iter__task *ctx)
 	standing.times.system_ns = task->stime;
 	standing.times.minor_faults = task->min_flt;
 	standing.times.major_faults = task->maj_flt;
+	standing.times.steal_ns = steal_until_now(thread, task);
 	barrier();
 	if (*(volatile __u64 *)&thread->state_changes != standing.now.state_changes)
 		standing.now.state_changes |= 1;

@@ -78,6 +78,11 @@ struct rq {
 	int cpu;
 };
 
+/* CONFIG_PARAVIRT_TIME_ACCOUNTING */
+struct rq___stolen {
+	__u64 prev_steal_time_rq;
+};
+
 struct cfs_rq {
 	struct rq *rq;
 	int throttle_count; /* of those above it and it, how many are throttled */

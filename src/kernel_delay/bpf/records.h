@@ -274,7 +274,11 @@ struct task_times {
 	__u64 system_ns;
 	__u64 minor_faults;
 	__u64 major_faults;
+	__u64 steal_ns; /* while it was on a CPU, since it was met; NO_STEAL_CLOCK */
 };
+
+/* More than can be stolen. */
+#define NO_STEAL_CLOCK 4611686018427387904
 
 /* Whether uprobes are in a process's code. */
 enum uprobes {

@@ -8,6 +8,7 @@
 
 #include "holder.h"
 #include "state.h"
+#include "steal.h"
 #include "syscall.h"
 
 static __always_inline bool is_ready(enum thread_state state)
@@ -140,6 +141,7 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
 
 	if (!thread)
 		return 0;
+	end_steal(thread, prev);
 	record = find_record(thread, prev, moment);
 	begin_switch_out(thread, record, moment);
 	if (thread->state != STATE_RUNNING) {
@@ -207,6 +209,7 @@ static __noinline bool switch_in(struct task_struct *next, struct task_struct *p
 
 	if (!thread)
 		return false;
+	begin_steal(thread, next);
 	record = find_record(thread, next, moment);
 	begin_switch_in(thread, record, moment);
 	if (is_ready(thread->state)) {

@@ -56,6 +56,8 @@ struct thread {
 	__u64 edge; /* enum edge: what its stand-in need not note, see stand_in.h */
 	__u64 hard_irq_since_ns; /* 0 outside of one */
 	__u64 guest_since_ns; /* 0 outside of one */
+	__u64 steal_ns; /* of its time on CPUs, until it last left one */
+	__u64 steal_since; /* of its CPU when it got there, and 1; 0: not known */
 	struct soft_irq soft_irq; /* where it can be preempted, see soft_irq.h */
 	__u16 syscall_records[DIRECT_SYSCALLS]; /* places; valid if the record there agrees */
 };

@@ -239,6 +239,7 @@ class TaskTimes(CData):
     system_ns: int
     minor_faults: int
     major_faults: int
+    steal_ns: int
 class TaskTimesPointer(TaskTimes, Pointer[TaskTimes]): ...
 
 class ThreadRecord(CData):
@@ -798,7 +799,7 @@ class _FFI:
     @overload
     def addressof(self, struct: SyscallRecord, /) -> SyscallRecordPointer: ...
     @overload
-    def addressof(self, struct: TaskTimes, field: Literal['user_ns', 'system_ns', 'minor_faults', 'major_faults'], /) -> Pointer[int]: ...
+    def addressof(self, struct: TaskTimes, field: Literal['user_ns', 'system_ns', 'minor_faults', 'major_faults', 'steal_ns'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[TaskTimes], index: int, /) -> TaskTimesPointer: ...
     @overload
@@ -870,6 +871,7 @@ class _Lib:
     MODE_UNKNOWN: Final[int]
     MODE_USER: Final[int]
     NO_FREED_EPOCH: Final[int]
+    NO_STEAL_CLOCK: Final[int]
     NO_SYSCALL: Final[int]
     PID_LEVELS: Final[int]
     RECORD_RINGS: Final[int]

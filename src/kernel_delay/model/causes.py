@@ -95,12 +95,15 @@ class TaskTimes(Struct, frozen=True):
 
     `user_ns` and `system_ns` come in ticks (proc_pid_stat(5), utime and stime) and are an oracle
     for the account; `minor_faults` and `major_faults` are those of its system calls too.
+    `steal_ns` is what the hypervisor took of its time on CPUs, a share of the user and kernel
+    time that can't be placed; None where the kernel does not tell.
     """
 
     user_ns: int
     system_ns: int
     minor_faults: int
     major_faults: int
+    steal_ns: int | None = None
 
 
 class CpuUse(Struct, frozen=True):

@@ -194,11 +194,9 @@ class Thread(Struct, frozen=True):
     is known. `page_faults` is None where the kernel can't show them: their time
     is in `user_ns` then.
 
-    `sleeps` says where it slept and who woke it, longest first. `steal_ns` is what the
-    hypervisor took of its time on a CPU, a share of the user and kernel time that can't be
-    placed; None where the kernel does not tell. `own_soft_irq_ns` is the share of the soft
-    IRQs' time that its own system calls raised, as sending over loopback does. `signals` were
-    delivered to handlers of its own, and `migrations` took it to another CPU.
+    `sleeps` says where it slept and who woke it, longest first. `own_soft_irq_ns` is the share
+    of the soft IRQs' time that its own system calls raised, as sending over loopback does.
+    `signals` were delivered to handlers of its own, and `migrations` took it to another CPU.
 
     `threads` is above 1 where so many threads ended within the window that
     there was no room for each: then this is the sum of all of that `name`,
@@ -225,7 +223,6 @@ class Thread(Struct, frozen=True):
     lock_waits: tuple[LockWait, ...] = ()
     page_faults: PageFaults | None = None
     sleeps: tuple[Sleep, ...] = ()
-    steal_ns: int | None = None
     own_soft_irq_ns: int = 0
     signals: int | None = None
     migrations: int | None = None

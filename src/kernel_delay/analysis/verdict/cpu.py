@@ -136,7 +136,7 @@ THROTTLED = Rule(
 
 
 def _steal_ns(sample: Sample, thread: Thread) -> int:
-    return thread.steal_ns or 0
+    return (thread.task_times.steal_ns or 0) if thread.task_times else 0
 
 
 def _say_stolen(case: Case) -> Statement:
@@ -153,5 +153,6 @@ STEAL = Rule(
     lost_ns=_steal_ns,
     say=_say_stolen,
     looks_at="the steal time of the run queue between a thread's getting on its CPU and leaving it",
-    silent_on="steal that the hypervisor does not report to its guest",
+    silent_on="steal that the hypervisor does not report to its guest, and that of a kernel"
+    " without CONFIG_PARAVIRT_TIME_ACCOUNTING (Debian 12 has none); threads that ended",
 )

@@ -43,11 +43,19 @@ def has_uprobes(states: bytes) -> bool | None:
 
 
 def _since(before: "Counted | None", now: "Counted") -> TaskTimes:
+    has_steal = now.steal_ns != lib.NO_STEAL_CLOCK
     if before is None:
-        return TaskTimes(now.user_ns, now.system_ns, now.minor_faults, now.major_faults)
+        return TaskTimes(
+            user_ns=now.user_ns,
+            system_ns=now.system_ns,
+            minor_faults=now.minor_faults,
+            major_faults=now.major_faults,
+            steal_ns=now.steal_ns if has_steal else None,
+        )
     return TaskTimes(
         user_ns=now.user_ns - before.user_ns,
         system_ns=now.system_ns - before.system_ns,
         minor_faults=now.minor_faults - before.minor_faults,
         major_faults=now.major_faults - before.major_faults,
+        steal_ns=max(0, now.steal_ns - before.steal_ns) if has_steal else None,
     )

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * What the hypervisor took of a thread's time on its CPU. The kernel brings each
+ * run queue's count up to date whenever it looks at that queue's clock, which a
+ * switch and a tick do (kernel/sched/core.c:update_rq_clock_task(), 5.14 to 6.18).
+ */
+#ifndef KERNEL_DELAY_STEAL_H
+#define KERNEL_DELAY_STEAL_H
+
+#include "run_queue.h"
+#include "thread.h"
+
+static __always_inline bool has_steal_clock(void)
+{
+	return bpf_core_field_exists(struct rq___stolen, prev_steal_time_rq);
+}
+
+/* Of the CPU that @task is on, and 1; 0 where that can't be told. */
+static __always_inline __u64 steal_count(struct task_struct *task)
+{
+	struct rq *rq = kernel_run_queue(task);
+
+	if (!rq)
+		return 0;
+	return BPF_CORE_READ((struct rq___stolen *)rq, prev_steal_time_rq) + 1;
+}
+
+/* @task, of @thread, got on a CPU. */
+static __always_inline void begin_steal(struct thread *thread, struct task_struct *task)
+{
+	if (options.accounting && has_steal_clock())
+		thread->steal_since = steal_count(task);
+}
+
+/* @task, of @thread, leaves its CPU. */
+static __always_inline void end_steal(struct thread *thread, struct task_struct *task)
+{
+	__u64 now;
+
+	if (!options.accounting || !has_steal_clock() || !thread->steal_since)
+		return;
+	now = steal_count(task);
+	if (now > thread->steal_since)
+		thread->steal_ns += now - thread->steal_since;
+	thread->steal_since = 0;
+}
+
+/*
+ * What was stolen of the time of @thread until now. One that was found on its CPU
+ * counts from here on.
+ */
+static __always_inline __u64 steal_until_now(struct thread *thread, struct task_struct *task)
+{
+	__u64 before, since, now;
+
+	if (!has_steal_clock())
+		return NO_STEAL_CLOCK;
+	before = *(volatile __u64 *)&thread->steal_ns;
+	if (!task->on_cpu)
+		return before;
+	now = steal_count(task);
+	since = __sync_val_compare_and_swap(&thread->steal_since, 0, now);
+	return since && now > since ? before + now - since : before;
+}
+
+#endif

@@ -1,0 +1,47 @@
+"""What the hypervisor takes of a thread's time is what /proc/stat says of its CPU."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.capture.in_process import measured
+from tests.integration.capture.workload import StartWorkload, undisturbed
+
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+# One that is cut off at each end, and the kernel's own, at which it brings its counts up to date.
+SLACK_NS = 3 * TICK_NS
+# What real-time threads may have of a CPU; kernel/sched/rt.c, sched_rt_runtime_us.
+RT_SHARE = 0.95
+
+
+def stolen_ns(cpu: int) -> int:
+    """Of the CPU, since it was booted; proc_stat(5)."""
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *values = line.split()
+        if name == f"cpu{cpu}":
+            return int(values[7]) * TICK_NS
+    raise LookupError(cpu)
+
+
+def test_a_thread_that_has_a_cpu_is_stolen_what_its_cpu_is(start_workload: StartWorkload) -> None:
+    cpu = max(os.sched_getaffinity(0))
+    workload = start_workload("spin", cpu, 20_000_000_000, within=undisturbed())
+    workload.ask()
+    within: list[int] = []
+
+    def work() -> None:
+        within.append(stolen_ns(cpu))
+        time.sleep(2)
+        within.append(stolen_ns(cpu))
+
+    before = stolen_ns(cpu)
+    (thread,) = measured(workload.pid, work).threads
+    around = stolen_ns(cpu) - before
+    if thread.task_times is None:
+        pytest.skip("the window's boundaries were read too late: this machine is too busy")
+    assert thread.task_times.steal_ns is not None
+    assert (within[1] - within[0]) * RT_SHARE - SLACK_NS <= thread.task_times.steal_ns
+    assert thread.task_times.steal_ns <= around + SLACK_NS
+    print(f"{thread.task_times.steal_ns} ns, /proc/stat {within[1] - within[0]} to {around} ns")
