@@ -4,7 +4,7 @@ What the programs charged, and what was still going on at the window's end.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -60,17 +60,17 @@ def with_causes(
     parts: ThreadRecords,
     waits: OpenWaits | None,
     slices: Mapping[int, CpuSlices],
-    names: Mapping[int, str],
+    name_of: Callable[[int], str | None],
     window: tuple[int, int],
 ) -> Thread:
     """Return the thread, of the window from start to stop, with who had what it waited for.
 
     `waits` are those at the window's end, `slices` those of each CPU that one
-    is for, and `names` those of the process's threads by their ids.
+    is for, and `name_of` gives the name of the process's thread of an id.
     """
     assert thread.time is not None
     thread = _with_cpu_takers(thread, thread.time.ready_ns, parts, waits, slices, window)
-    return _with_lock_waits(thread, parts, waits, names, window)
+    return _with_lock_waits(thread, parts, waits, name_of, window)
 
 
 def _with_cpu_takers(
@@ -144,7 +144,7 @@ def _with_lock_waits(
     thread: Thread,
     parts: ThreadRecords,
     waits: OpenWaits | None,
-    names: Mapping[int, str],
+    name_of: Callable[[int], str | None],
     window: tuple[int, int],
 ) -> Thread:
     """Add the waits for locks of the process's own threads; others are no locks.
@@ -163,9 +163,9 @@ def _with_lock_waits(
         if ns > 0:
             found[waits.lock, waits.owner].add(1, ns)
     locks = [
-        LockWait(address, owner, names[owner], each.count, each.ns)
+        LockWait(address, owner, name, each.count, each.ns)
         for (address, owner), each in found.items()
-        if owner in names
+        if (name := name_of(owner)) is not None
     ]
     locks.sort(key=lambda wait: (-wait.ns, wait.address, wait.tid))
     lock_waits = tuple(locks)

@@ -1,6 +1,6 @@
 """From the programs' records to what a Sample says of each thread."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -107,7 +107,7 @@ class Collector:
             names.update((each.name.tid, each.name.name) for each in accounts)
             unsettled = []
             for account in accounts:
-                thread = _thread(account, snapshot, names, self._source.sees_faults)
+                thread = self._thread(account, snapshot, names)
                 if account.settled(snapshot.after, stop_ns):
                     settled[account.identity] = thread
                     self._unknown_ends += account.has_unknown_end(stop_ns)
@@ -116,6 +116,18 @@ class Collector:
             if not unsettled:
                 break
         return *settled.values(), *unsettled
+
+    def _thread(
+        self, each: ThreadAccount, snapshot: ThreadSnapshot, names: Mapping[int, str]
+    ) -> Thread:
+        thread = accounted_stats(each.name, each.parts, each.account, self._source.sees_faults)
+        window = snapshot.start_ns, snapshot.stop_ns
+        name_of = self._name_of(names)
+        return with_causes(thread, each.parts, each.waits, snapshot.slices, name_of, window)
+
+    def _name_of(self, names: Mapping[int, str]) -> Callable[[int], str | None]:
+        """Return what gives a thread's name by its id, also of those that are summed up."""
+        return lambda tid: names.get(tid) or self._ended.name_of(tid)
 
     def _snapshot(
         self, epoch: int, start_ns: int, stop_ns: int, settled: Container[int], *, is_first: bool
@@ -159,7 +171,7 @@ class Collector:
             if self._source.accounting:
                 of_all = accounting.account(0, several.threads * window_ns, counted(parts), None)
                 thread = accounted_stats(name, parts, of_all, self._source.sees_faults)
-                thread = with_causes(thread, parts, None, {}, names, (0, 0))
+                thread = with_causes(thread, parts, None, {}, self._name_of(names), (0, 0))
             else:
                 thread = counted_stats(name, parts)
             yield replace(thread, threads=several.threads)
@@ -180,11 +192,3 @@ class Collector:
         self._missed_events, self._missed_hits = missed_events, missed_hits
         self._unknown_ends = 0
         return lost
-
-
-def _thread(
-    each: ThreadAccount, snapshot: ThreadSnapshot, names: dict[int, str], sees_faults: bool
-) -> Thread:
-    thread = accounted_stats(each.name, each.parts, each.account, sees_faults)
-    window = snapshot.start_ns, snapshot.stop_ns
-    return with_causes(thread, each.parts, each.waits, snapshot.slices, names, window)

@@ -7,6 +7,9 @@
 #define OTHER_NAMES "[other names]"
 #define NO_NOTICE UINT64_MAX
 
+/* PID_MAX_LIMIT, include/linux/threads.h, 5.14 to 6.18 */
+#define TIDS (4 << 20)
+
 struct ring {
 	struct ring_position *position;
 	const char *records;
@@ -28,6 +31,8 @@ struct ended_threads {
 	uint64_t *marked; /* of each place of threads, the number of the record that is summed up */
 	uint16_t *name_of; /* of each place of threads that is marked */
 	uint64_t *identities; /* of the threads that are marked, hashed; 0: none */
+	uint16_t *name_of_tid; /* of each id that a thread can have, the name's index and 1; or NULL
+				*/
 	struct ended_name *names[ENDED_NAMES];
 	size_t name_count;
 };
@@ -129,6 +134,7 @@ void ended_threads_close(struct ended_threads *ended)
 	free(ended->marked);
 	free(ended->name_of);
 	free(ended->identities);
+	free(ended->name_of_tid);
 	free(ended);
 }
 
@@ -336,6 +342,11 @@ static int64_t mark_ended(struct ended_threads *ended, uint64_t epoch, uint64_t 
 	struct ended_name *name;
 	int64_t found = 0;
 
+	/* It takes memory only where ids are noted. */
+	if (!ended->name_of_tid)
+		ended->name_of_tid = calloc(TIDS, sizeof(*ended->name_of_tid));
+	if (!ended->name_of_tid)
+		return -1;
 	memset(ended->marked, 0, ring->places * sizeof(*ended->marked));
 	memset(ended->identities, 0, 2 * ring->places * sizeof(*ended->identities));
 	for (uint32_t i = 0; i < taken; i++) {
@@ -352,6 +363,7 @@ static int64_t mark_ended(struct ended_threads *ended, uint64_t epoch, uint64_t 
 		if (!name)
 			return -1;
 		ended->marked[place] = number;
+		ended->name_of_tid[thread->tid % TIDS] = ended->name_of[place] + 1;
 		*find_identity(ended, thread->identity) = thread->identity;
 		if (gone_ns <= start_ns)
 			continue;
@@ -448,6 +460,8 @@ void ended_threads_stop(struct ended_threads *ended)
 void ended_threads_forget(struct ended_threads *ended)
 {
 	free_names(ended);
+	free(ended->name_of_tid);
+	ended->name_of_tid = NULL;
 	for (int i = 0; i < RECORD_RINGS; i++) {
 		struct ring *ring = &ended->rings[i];
 
@@ -464,6 +478,13 @@ size_t ended_threads_names(const struct ended_threads *ended)
 struct ended_name *ended_threads_name(const struct ended_threads *ended, size_t index)
 {
 	return ended->names[index];
+}
+
+int ended_threads_name_of(const struct ended_threads *ended, uint32_t tid)
+{
+	if (!tid || tid >= TIDS || !ended->name_of_tid)
+		return -1;
+	return ended->name_of_tid[tid] - 1;
 }
 
 int ended_threads_has(const struct ended_threads *ended, uint32_t ring, uint64_t number)

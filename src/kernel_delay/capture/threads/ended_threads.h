@@ -68,6 +68,9 @@ void ended_threads_forget(struct ended_threads *ended);
 size_t ended_threads_names(const struct ended_threads *ended);
 struct ended_name *ended_threads_name(const struct ended_threads *ended, size_t index);
 
+/* Which of the names a thread of that id had that was summed up; -1 if none was. */
+int ended_threads_name_of(const struct ended_threads *ended, uint32_t tid);
+
 /* Whether that record of a ring was summed up. */
 int ended_threads_has(const struct ended_threads *ended, uint32_t ring, uint64_t number);
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.rings import RingMemory, places_in
 from kernel_delay.capture.threads.source import RecordSource
+from kernel_delay.capture.threads.thread_stats import text_of
 from kernel_delay.capture.windows.control import wait_for_programs
 from kernel_delay.loader._records import ffi, lib
 
@@ -80,6 +81,13 @@ class EndedThreads:
         """Forget them all, now that the epoch's records are released."""
         lib.ended_threads_forget(self._handle)
         lib.ended_threads_set_notices(self._handle)
+
+    def name_of(self, tid: int) -> str | None:
+        """Return the name of the thread of that id that was summed up, None if none was."""
+        index = lib.ended_threads_name_of(self._handle, tid)
+        return (
+            None if index < 0 else text_of(lib.ended_threads_name(self._handle, index).thread.comm)
+        )
 
     def has(self, ring: int, number: int) -> bool:
         """Return whether the record of that number was summed up."""

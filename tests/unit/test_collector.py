@@ -1,0 +1,143 @@
+"""From records to Threads, without a kernel: the records are made by the test."""
+
+import pytest
+
+from kernel_delay.capture.threads.collector import READINGS, Collector
+from kernel_delay.capture.threads.epochs import EpochRecords, ThreadRecords
+from kernel_delay.loader._records import lib
+from kernel_delay.model import Lost, Thread
+from tests.unit.recorded import RECORDS, Recorded
+
+START_NS, STOP_NS = 1_000, 2_000
+WINDOW_NS = STOP_NS - START_NS
+
+
+@pytest.fixture
+def recorded() -> Recorded:
+    return Recorded()
+
+
+def collected(recorded: Recorded, collector: Collector) -> dict[str, Thread]:
+    """The threads of the newest window, whose time sums up to it."""
+    threads = collector.collect(recorded.newest_epoch(), START_NS, STOP_NS)
+    for thread in threads:
+        assert thread.time is not None
+        whole_ns = sum(getattr(thread.time, field) for field in thread.time.__struct_fields__)
+        assert whole_ns == thread.threads * WINDOW_NS
+    return {thread.name: thread for thread in threads}
+
+
+def test_a_thread_without_records_did_all_along_what_it_does(recorded: Recorded) -> None:
+    recorded.open_window(START_NS, STOP_NS)
+    recorded.state(1, 7, b"sleeper")
+    thread = collected(recorded, Collector(recorded))["sleeper"]
+    assert (thread.tid, thread.time and thread.time.blocked_ns) == (7, WINDOW_NS)
+
+
+def test_a_call_is_charged_to_its_thread(recorded: Recorded) -> None:
+    epoch = recorded.open_window(START_NS, STOP_NS)
+    state = recorded.state(1, 7, b"caller")
+    record = recorded.thread(1, 7, b"caller", epoch)
+    recorded.syscall(record.number, 300)
+    # It returned at 1,300, and is in its program since.
+    record.account.mode_ns[lib.MODE_SYSCALL] = 300
+    state.now.epoch = epoch
+    state.now.mode, state.now.mode_since_ns = lib.MODE_USER, START_NS + 300
+    state.now.state, state.now.state_since_ns = lib.STATE_RUNNING, START_NS + 300
+    state.on_cpu = 1
+    thread = collected(recorded, Collector(recorded))["caller"]
+    assert thread.time is not None
+    assert (thread.time.kernel_ns, thread.time.user_ns) == (300, 700)
+    assert [(call.count, call.total_ns) for call in thread.syscalls] == [(1, 300)]
+
+
+def test_what_changes_while_it_is_read_is_read_again(recorded: Recorded) -> None:
+    recorded.open_window(START_NS, STOP_NS)
+    changing = recorded.state(1, 7, b"changing")
+    changing.now.state_changes = 1
+    recorded.state(2, 8, b"steady")
+    threads = collected(recorded, Collector(recorded))
+    assert set(threads) == {"changing", "steady"}
+    assert recorded.readings == 2 * READINGS
+    # Once it is done with that, twice are enough: before the records, and after.
+    changing.now.state_changes = 2
+    recorded.readings = 0
+    recorded.open_window(START_NS, STOP_NS)
+    collected(recorded, Collector(recorded))
+    assert recorded.readings == 2
+
+
+def test_records_of_the_next_window_are_kept_for_it(recorded: Recorded) -> None:
+    collector = Collector(recorded)
+    first = recorded.open_window(START_NS, STOP_NS)
+    recorded.state(1, 7, b"caller").now.epoch = first + 1
+    recorded.open_window(STOP_NS, STOP_NS + WINDOW_NS)
+    record = recorded.thread(1, 7, b"caller", first + 1)
+    record.account.first.epoch = first
+    record.account.mode_ns[lib.MODE_SYSCALL] = 0
+    recorded.syscall(record.number, 5)
+    (thread,) = collector.collect(first, START_NS, STOP_NS)
+    # What it did in the first window is what it did before its first event in the second.
+    assert thread.time is not None
+    assert (thread.time.blocked_ns, thread.syscalls[0].count) == (WINDOW_NS, 0)
+    (thread,) = collector.collect(first + 1, STOP_NS, STOP_NS + WINDOW_NS)
+    assert thread.syscalls[0].count == 1
+
+
+def test_a_record_whose_thread_is_released_is_lost_and_counted(recorded: Recorded) -> None:
+    collector = Collector(recorded)
+    epoch = recorded.open_window(START_NS, STOP_NS)
+    record = recorded.thread(1, 7, b"caller", epoch)
+    collector.discard(epoch, STOP_NS)
+    recorded.syscall(record.number, 5)
+    collector.discard(recorded.open_window(START_NS, STOP_NS), lib.monotonic_ns())
+    recorded.missed = 2
+    assert collector.lost() == Lost(map_entries=1, missed_events=2)
+    assert collector.lost() == Lost()
+
+
+def test_without_accounting_threads_with_nothing_counted_are_left_out() -> None:
+    recorded = Recorded(accounting=False)
+    epoch = recorded.open_window(START_NS, STOP_NS)
+    caller = recorded.thread(1, 7, b"caller", epoch)
+    recorded.thread(2, 8, b"idle", epoch)
+    recorded.syscall(caller.number, 5)
+    (thread,) = Collector(recorded).collect(epoch, START_NS, STOP_NS)
+    assert (thread.name, thread.time) == ("caller", None)
+
+
+def test_copies_stay_as_they_were_when_the_ring_is_used_again(recorded: Recorded) -> None:
+    record = recorded.thread(1, 7, b"caller", 1)
+    call = recorded.syscall(record.number, 5)
+    own = EpochRecords({1: ThreadRecords([record], [call], [], [])}, {})
+    copied = own.copied(known=())
+    record.tid, call.calls.count = 0, 0
+    assert copied.threads[1].threads[0].tid == 7
+    assert copied.threads[1].syscalls[0].calls.count == 1
+    assert not own.copied(known={1}).threads
+
+
+def test_an_owner_that_was_summed_up_is_named(recorded: Recorded) -> None:
+    collector = Collector(recorded)
+    epoch = recorded.open_window(START_NS, STOP_NS)
+    waiter = recorded.thread(1, 7, b"waiter", epoch)
+    waiter.account.mode_ns[lib.MODE_SYSCALL] = 400
+    waiter.account.state_ns[lib.MODE_SYSCALL][lib.STATE_BLOCKED] = 400
+    call = recorded.syscall(waiter.number, 400)
+    call.state_ns[lib.STATE_BLOCKED] = 400
+    recorded.lock_wait(waiter.number, 0xA0, owner=20, ns=400)
+    state = recorded.state(1, 7, b"waiter")
+    state.now.epoch = epoch
+    state.now.mode_since_ns = state.now.state_since_ns = START_NS + 400
+    for number in range(RECORDS // 2):
+        ended = recorded.thread(10 + number, 20 + number, b"owner", epoch)
+        ended.exited = 1
+        ended.account.mode_ns[lib.MODE_SYSCALL] = 500
+        ended.account.state_ns[lib.MODE_SYSCALL][lib.STATE_BLOCKED] = 500
+        recorded.syscall(ended.number, 500).state_ns[lib.STATE_BLOCKED] = 500
+        ended.account.gone_ns = START_NS + 500
+    collector.make_room(epoch, START_NS, STOP_NS)
+    threads = collected(recorded, collector)
+    assert threads["owner"].threads == RECORDS // 2
+    (wait,) = threads["waiter"].lock_waits
+    assert (wait.address, wait.tid, wait.name, wait.ns) == (0xA0, 20, "owner", 400)
