@@ -6,7 +6,6 @@ Immutable, typed, and free of any way to get or to print it.
 from kernel_delay.model.causes import (
     CgroupLimit,
     CpuUse,
-    Finding,
     Scheduling,
     Sleep,
     SleepReason,
@@ -14,33 +13,15 @@ from kernel_delay.model.causes import (
     TaskTimes,
     Waker,
     WakerKind,
-    Who,
 )
-from kernel_delay.model.sample import (
-    Abi,
-    CpuTaker,
-    EndedBy,
-    HardIrqStats,
-    Histogram,
-    Intervals,
-    LockWait,
-    Lost,
-    PageFaults,
-    Sample,
-    SkippedWindow,
-    SoftIrqStats,
-    StackFrame,
-    SyscallEvent,
-    SyscallStats,
-    Target,
-    Thread,
-    ThreadTime,
-    TriggerHit,
-    UpcallCount,
-    UpcallStats,
-    WallClock,
-    Window,
-)
+from kernel_delay.model.interrupts import HardIrqStats, SoftIrqStats
+from kernel_delay.model.intervals import Histogram, Intervals
+from kernel_delay.model.sample import Lost, Sample, SkippedWindow, Target
+from kernel_delay.model.syscalls import Abi, StackFrame, SyscallEvent, SyscallStats
+from kernel_delay.model.thread import CpuTaker, LockWait, PageFaults, Thread, ThreadTime
+from kernel_delay.model.upcalls import UpcallCount, UpcallStats
+from kernel_delay.model.verdict import Finding, Who
+from kernel_delay.model.window import EndedBy, TriggerHit, WallClock, Window
 
 __all__ = [
     "Abi",
