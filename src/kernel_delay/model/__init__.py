@@ -16,6 +16,16 @@ from kernel_delay.model.causes import (
 )
 from kernel_delay.model.interrupts import HardIrqStats, SoftIrqStats
 from kernel_delay.model.intervals import Histogram, Intervals
+from kernel_delay.model.recording import (
+    ClockRelation,
+    Container,
+    MeasuringCommand,
+    RecordedTarget,
+    RecordingEnd,
+    RecordingFormat,
+    RecordingHeader,
+    RecordingTrailer,
+)
 from kernel_delay.model.sample import Lost, Sample, SkippedWindow, Target
 from kernel_delay.model.syscalls import Abi, StackFrame, SyscallEvent, SyscallStats
 from kernel_delay.model.thread import CpuTaker, LockWait, PageFaults, Thread, ThreadTime
@@ -26,6 +36,8 @@ from kernel_delay.model.window import EndedBy, TriggerHit, WallClock, Window
 __all__ = [
     "Abi",
     "CgroupLimit",
+    "ClockRelation",
+    "Container",
     "CpuTaker",
     "CpuUse",
     "EndedBy",
@@ -35,7 +47,13 @@ __all__ = [
     "Intervals",
     "LockWait",
     "Lost",
+    "MeasuringCommand",
     "PageFaults",
+    "RecordedTarget",
+    "RecordingEnd",
+    "RecordingFormat",
+    "RecordingHeader",
+    "RecordingTrailer",
     "Sample",
     "Scheduling",
     "SkippedWindow",
