@@ -1,4 +1,4 @@
-"""What a measured process can write and kernel-delay reads in Python, each as a function of bytes.
+"""What others can write and kernel-delay reads in Python, each as a function of bytes.
 
 Each raises for a defect: an exception that its callers don't expect, or a result
 that can't be. What takes longer than the fuzzer's limit is one as well.
@@ -16,13 +16,21 @@ from typing import BinaryIO, cast
 
 from kernel_delay.errors import InputError
 from kernel_delay.host.target import find_target
+from kernel_delay.model import Sample
+from kernel_delay.ovs.bridge_loop import BridgeLoop
 from kernel_delay.ovs.flow_key import format_key, nlraw_lines
 from kernel_delay.ovs.packets.pcapng import PcapngWriter
-from kernel_delay.ovs.upcalls import join, read_recording
+from kernel_delay.ovs.upcalls import Event, join
+from kernel_delay.ovs.upcalls.port_names import PortName
 from kernel_delay.printable import printable
 from kernel_delay.probes.arguments import parse_arguments
 from kernel_delay.probes.elf import Elf, Segment
 from kernel_delay.probes.usdt import decode_notes, read_usdt_probes
+from kernel_delay.recording.frames import CutError
+from kernel_delay.recording.frames import lines as recorded_lines
+from kernel_delay.recording.reader import RecordingReader
+from kernel_delay.recording.records import LoopEvents, UpcallEvents
+from kernel_delay.reporters import bridge_loop, folded, json, summary, text
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import find_debug_files
 from kernel_delay.symbols.elf import DebugLink, read_alt_link, read_elf, read_elf_image
@@ -152,13 +160,31 @@ def flow_key(data: bytes) -> None:
 
 
 def recording(data: bytes) -> None:
-    """A recording of upcall-cost, and what is made of it."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "recording")
-        path.write_bytes(data)
-        with suppress(InputError):
-            joined = join(read_recording(path).events)
-            assert len(joined.sets) <= sum(joined.total.values())
+    """A recording as plain lines, and what is made of each thing that is in it."""
+    events: list[Event] = []
+    loop = BridgeLoop()
+    with suppress(InputError):
+        for record in RecordingReader(io.BytesIO(data), "recording").read():
+            match record:
+                case Sample():
+                    assert text.render(record).endswith("\n")
+                    assert summary.render(record).endswith("\n")
+                    assert json.render(record).count("\n") == 1
+                    assert all(line.endswith("\n") for line in folded.lines(record))
+                case UpcallEvents():
+                    events += (event for event in record.events if not isinstance(event, PortName))
+                case LoopEvents():
+                    for hit in record.hits:
+                        loop.add(hit.event)
+    joined = join(events)
+    assert len(joined.sets) <= sum(joined.total.values())
+    assert "passes in" in bridge_loop.render(loop)
+
+
+def recording_frames(data: bytes) -> None:
+    """The same as zstd frames: no line that is not whole."""
+    with suppress(InputError, CutError):
+        assert all(line.endswith(b"\n") for line in recorded_lines(io.BytesIO(data)))
 
 
 def pcapng(data: bytes) -> None:
@@ -206,6 +232,7 @@ PARSERS: Mapping[str, Callable[[bytes], None]] = MappingProxyType(
             comm,
             flow_key,
             recording,
+            recording_frames,
             pcapng,
         )
     }

@@ -16,11 +16,9 @@ from kernel_delay.ovs.upcalls import (
     EVENT_TYPES,
     DpUpcall,
     PacketCmdExecute,
-    Recording,
     UpcallSet,
     costs_of,
     join,
-    read_recording,
 )
 from lab.binaries import Binaries
 from lab.instance import Instance
@@ -29,6 +27,7 @@ from tests import commands
 from tests.integration import kernel_datapath
 from tests.integration.netlink_sockets import tiny_receive_buffers
 from tests.needs import needed
+from tests.recordings import UpcallRecording, read_upcalls
 
 PACKETS = 100
 LIMIT_S = 200.0
@@ -145,7 +144,7 @@ def test_upcalls_that_the_kernel_drops_are_told_with_their_error(datapath: Insta
 
 
 @pytest.fixture(scope="module")
-def recording(datapath: Instance, tmp_path_factory: pytest.TempPathFactory) -> Recording:
+def recording(datapath: Instance, tmp_path_factory: pytest.TempPathFactory) -> UpcallRecording:
     """The events of the packets, each of another flow."""
     path = tmp_path_factory.mktemp("cost") / "upcalls.cost"
     events = str(PACKETS * len(EVENT_TYPES))
@@ -154,22 +153,21 @@ def recording(datapath: Instance, tmp_path_factory: pytest.TempPathFactory) -> R
     output = tool.rest(interrupt=False)
     assert output.count("UupeE batch ") == PACKETS
     assert f"- Analyzing {PACKETS} event sets..." in output
-    return read_recording(path)
+    return read_upcalls(path)
 
 
-def sets_of(recording: Recording) -> tuple[UpcallSet, ...]:
+def sets_of(recording: UpcallRecording) -> tuple[UpcallSet, ...]:
     return join(recording.events).sets
 
 
-def test_each_packet_has_a_complete_set(recording: Recording) -> None:
+def test_each_packet_has_a_complete_set(recording: UpcallRecording) -> None:
     sets = sets_of(recording)
     assert len(sets) == PACKETS
     assert all(found.complete for found in sets)
-    assert recording.cut is None
-    assert not any(recording.missed.values())
+    assert not any(recording.lost.values())
 
 
-def test_each_set_is_of_one_packet(recording: Recording) -> None:
+def test_each_set_is_of_one_packet(recording: UpcallRecording) -> None:
     for found in sets_of(recording):
         assert found.dp_upcall is not None
         assert found.flow_execute is not None
@@ -181,7 +179,7 @@ def test_each_set_is_of_one_packet(recording: Recording) -> None:
         assert found.dp_upcall.device == kernel_datapath.PORT
 
 
-def test_the_total_is_the_sum_of_its_parts(recording: Recording) -> None:
+def test_the_total_is_the_sum_of_its_parts(recording: UpcallRecording) -> None:
     for found in sets_of(recording):
         costs = costs_of(found)
         parts = (
@@ -223,7 +221,7 @@ def test_the_times_are_those_that_bpftrace_sees(datapath: Instance, tmp_path: Pa
     bpftrace.send_signal(signal.SIGINT)
     seen, _ = bpftrace.communicate()
     limit.cancel()
-    found = read_recording(path).events
+    found = read_upcalls(path).events
     entered, left = numbers(seen, "enter"), numbers(seen, "leave")
     upcalls = sorted(event.time_ns for event in found if isinstance(event, DpUpcall))
     assert len(entered) == len(left) == len(upcalls) == PACKETS

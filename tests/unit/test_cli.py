@@ -14,6 +14,7 @@ import pytest
 
 from kernel_delay import cli, commands
 from kernel_delay.commands import capture
+from kernel_delay.commands.options import outputs
 from kernel_delay.errors import OutputError, TimeoutExpiredError
 from kernel_delay.model import SkippedWindow
 from kernel_delay.reporters import json, text
@@ -156,8 +157,8 @@ def test_what_measures_nothing_imports_no_library(arguments: list[str]) -> None:
 
 def test_plain_text_does_not_import_rich() -> None:
     script = (
-        "import contextlib, sys; from kernel_delay.commands import capture\n"
-        "with contextlib.ExitStack() as stack: capture.open_reports(None, None, stack)\n"
+        "import contextlib, sys; from kernel_delay.commands.options import outputs\n"
+        "with contextlib.ExitStack() as stack: outputs.open_reports(None, None, stack)\n"
         "print('rich' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
@@ -245,7 +246,7 @@ def test_interrupt_outside_a_window_is_told_by_the_exit_code(
 
 def report_all(json_file: str | None) -> None:
     with ExitStack() as stack:
-        reports = capture.open_reports(json_file, None, stack)
+        reports = outputs.open_reports(json_file, None, stack)
         for sample in (EVERYTHING, bare_sample(REVALIDATOR)):
             for report in reports:
                 report(sample)
@@ -275,16 +276,16 @@ def test_json_in_a_file_goes_with_the_text(
 
 def test_a_skipped_window_is_told_to_a_reader_alone(capsys: pytest.CaptureFixture[str]) -> None:
     skipped = SkippedWindow(EVERYTHING.window)
-    capture.report_skipped(skipped, "-")
+    outputs.report_skipped(skipped, "-", None)
     assert capsys.readouterr().out == ""
-    capture.report_skipped(skipped, None)
+    outputs.report_skipped(skipped, None, None)
     assert capsys.readouterr().out == text.render_skipped(skipped)
 
 
 def test_each_sample_is_in_the_file_when_it_was_taken(tmp_path: Path) -> None:
     file = tmp_path / "samples.jsonl"
     with ExitStack() as stack:
-        for report in capture.open_reports(str(file), None, stack):
+        for report in outputs.open_reports(str(file), None, stack):
             report(EVERYTHING)
         assert file.read_text() == json.render(EVERYTHING)
 
@@ -295,7 +296,7 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(is_folded: bool) -> None:
 
     def report_to_it() -> None:
         with ExitStack() as stack:
-            for report in capture.open_reports(json_file, folded_file, stack):
+            for report in outputs.open_reports(json_file, folded_file, stack):
                 report(WITH_EVENTS)
 
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
@@ -304,7 +305,7 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(is_folded: bool) -> None:
 
 def test_json_file_that_cannot_be_made(tmp_path: Path) -> None:
     with ExitStack() as stack, pytest.raises(OutputError, match="No such file or directory"):
-        capture.open_reports(str(tmp_path / "none" / "samples.jsonl"), None, stack)
+        outputs.open_reports(str(tmp_path / "none" / "samples.jsonl"), None, stack)
 
 
 @pytest.mark.parametrize(

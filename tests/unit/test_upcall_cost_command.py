@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.cli import main
-from kernel_delay.ovs.upcalls import RecordingWriter
+from kernel_delay.recording.records import UpcallEvents
+from kernel_delay.recording.writer import RecordingWriter
+from tests.recordings import header
 from tests.unit.upcall_trips import World
 
 BATCHES = [3, 5, 8]
@@ -15,10 +17,10 @@ BATCHES = [3, 5, 8]
 def recording(tmp_path: Path) -> Path:
     path = tmp_path / "upcalls.cost"
     events, _ = World(seed=1).run(BATCHES)
-    with RecordingWriter(path, "some-host", "6.12.0") as writer:
+    with RecordingWriter(path, header("upcall-cost", host="some-host", kernel="6.12.0")) as writer:
         for event in events:
-            writer.write(event)
-        writer.finish({"recv_upcall": 2})
+            writer.upcall_events(UpcallEvents((event,), 0))
+        writer.finish("interrupt", {"recv_upcall": 2})
     return path
 
 
@@ -63,11 +65,11 @@ def test_only_so_many_events_are_taken(recording: Path, capsys: pytest.CaptureFi
 def test_a_cut_file_is_read_up_to_the_cut(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recording.write_bytes(recording.read_bytes()[:-200])
-    assert run("-r", recording, "-q") == 0
+    recording.write_bytes(recording.read_bytes()[:-20])
+    assert run("-r", recording, "-q") == 65  # EX_DATAERR
     captured = capsys.readouterr()
     assert f"- Analyzing {sum(BATCHES)} event sets..." in captured.out
-    assert "is read as far as it goes" in captured.err
+    assert "was cut" in captured.err
 
 
 @pytest.mark.parametrize("option", [("-p", "1"), ("-w", "elsewhere")])

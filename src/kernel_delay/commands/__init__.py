@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "capture": "measure what the kernel does to each thread of a process",
         "probes": "list what can be a trigger: USDT probes, functions, tracepoints",
         "check": "say what this machine can do, and what is missing",
+        "report": "report from recordings what was measured, on any machine",
         "upcall-cost": "measure what a packet's trip through ovs-vswitchd costs",
         "upcall-monitor": "show each upcall that ovs-vswitchd receives or the kernel drops",
     }

@@ -3,22 +3,33 @@
 import argparse
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.reporters.messages import tell
 
 if TYPE_CHECKING:
+    from kernel_delay.errors import InputError
     from kernel_delay.loader.waiting import Ended
-    from kernel_delay.ovs.bridge_loop import BridgeLoop
     from kernel_delay.ovs.monitors.loop_events import LoopEvents
+    from kernel_delay.recording.reader import RecordingReader
+    from kernel_delay.recording.records import LoopHit
+    from kernel_delay.recording.writer import RecordingWriter
+
+LOST = "loop_events"
+"""What a recording's trailer calls those that found no room."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: how long, and how much to print."""
     target_options.add_arguments(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print the summary only")
+    add_report_arguments(parser)
+    recording_options.add_arguments(parser)
     parser.add_argument(
         "--time",
         dest="time_ns",
@@ -29,34 +40,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--count", type=arguments.count, metavar="N", help="stop after N passes (default: never)"
     )
-    parser.add_argument(
-        "--log2", action="store_true", help="histograms by powers of two, not linear ones"
-    )
+
+
+def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Action]:
+    """The options that a report from a recording has too; -q is every command's."""
+    return [
+        parser.add_argument(
+            "--log2", action="store_true", help="histograms by powers of two, not linear ones"
+        )
+    ]
 
 
 def run(args: argparse.Namespace) -> int:
     """Follow the loop, a line for each of its passes and waits, and then sum up."""
     # Only a command that runs pays for what it imports.
-    from kernel_delay.ovs.bridge_loop import BridgeLoop
     from kernel_delay.ovs.monitors.loop_events import LoopEvents
-    from kernel_delay.reporters import bridge_loop
 
     target = target_options.find_to_measure(args)
-    loop = BridgeLoop()
-    with LoopEvents(target.pid) as events:
+    report = _Report(args)
+    with ExitStack() as stack:
+        recording = recording_options.open_writer(args, "bridge-loop", target, stack)
+        events = stack.enter_context(LoopEvents(target.pid))
         tell(f"tracing the main loop of {target.comm} ({target.pid}); Ctrl-C ends it")
-        ended = _follow(events, loop, target.pid, args)
+        ended = _follow(events, report, recording, target.pid, args)
         lost = events.lost()
-    print(bridge_loop.render(loop, log2=args.log2))
-    if lost:
-        print(f"{lost} events were lost: this process was kept from its CPU for too long")
+        if recording is not None:
+            recording.finish("done" if ended == "time" else ended, {LOST: lost})
+    report.finish(lost)
     if ended == "exit":
         tell(f"process {target.pid} exited")
     return os.EX_OK
 
 
+def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> "InputError | None":
+    """Print what run() printed when it was recorded; return why it is not all, None if it is."""
+    from kernel_delay.recording.reader import UntilDamage
+    from kernel_delay.recording.records import LoopEvents
+
+    report = _Report(args)
+    reading = UntilDamage(recording)
+    for record in reading:
+        if isinstance(record, LoopEvents):
+            for hit in record.hits:
+                report.take(hit)
+    report.finish(recording.trailer.lost.get(LOST, 0) if recording.trailer else 0)
+    return reading.damage
+
+
 def _follow(
-    events: "LoopEvents", loop: "BridgeLoop", pid: int, args: argparse.Namespace
+    events: "LoopEvents",
+    report: "_Report",
+    recording: "RecordingWriter | None",
+    pid: int,
+    args: argparse.Namespace,
 ) -> "Ended":
     """Take events until the end; returns what ended it."""
     from kernel_delay.loader.follow import rounds
@@ -64,23 +100,51 @@ def _follow(
 
     with watch(pid) as waiter:
         for ended in rounds(waiter, args.time_ns):
-            if _take(events, loop, args) and ended is None:
-                continue
-            return ended or "time"
+            hits = list(_hits(events, report, args.count))
+            if recording is not None:
+                recording.loop_events(hits)
+            sys.stdout.flush()
+            enough = args.count is not None and report.loop.passes >= args.count
+            if enough or ended is not None:
+                return ended or "time"
     raise AssertionError("rounds() ends with what ended it")
 
 
-def _take(events: "LoopEvents", loop: "BridgeLoop", args: argparse.Namespace) -> bool:
-    """Count and print what has come; False when that is as many passes as were asked for."""
-    from kernel_delay.reporters import bridge_loop
+def _hits(events: "LoopEvents", report: "_Report", count: int | None) -> "Iterator[LoopHit]":
+    """What has come, as it is counted and printed, up to as many passes as were asked for."""
+    from kernel_delay.recording.records import LoopHit
 
     for event, lost_before in events.take():
-        if lost_before:
-            loop.lost()
-        interval = loop.add(event)
-        if interval is not None and not args.quiet:
-            print(bridge_loop.interval_line(interval))
-        if args.count is not None and loop.passes >= args.count:
-            return False
-    sys.stdout.flush()
-    return True
+        hit = LoopHit(event, lost_before)
+        report.take(hit)
+        yield hit
+        if count is not None and report.loop.passes >= count:
+            return
+
+
+class _Report:
+    """A line for each pass and wait as it ends, and at the end what they sum up to."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        from kernel_delay.ovs.bridge_loop import BridgeLoop
+
+        self.loop = BridgeLoop()
+        self._args = args
+
+    def take(self, hit: "LoopHit") -> None:
+        """Count and print."""
+        from kernel_delay.reporters.bridge_loop import interval_line
+
+        if hit.lost_before:
+            self.loop.lost()
+        interval = self.loop.add(hit.event)
+        if interval is not None and not self._args.quiet:
+            print(interval_line(interval))
+
+    def finish(self, lost: int) -> None:
+        """Sum up."""
+        from kernel_delay.reporters.bridge_loop import render
+
+        print(render(self.loop, log2=self._args.log2))
+        if lost:
+            print(f"{lost} events were lost: this process was kept from its CPU for too long")

@@ -3,21 +3,26 @@
 import argparse
 import os
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.errors import UsageError
+from kernel_delay.errors import InputError, UsageError
 from kernel_delay.printable import printable
 from kernel_delay.reporters.messages import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kernel_delay.ovs.monitors.upcall_events import UpcallEvents
-    from kernel_delay.ovs.upcalls import Event, RecordingWriter
+    from kernel_delay.ovs.upcalls import Event
+    from kernel_delay.ovs.upcalls.port_names import PortName
+    from kernel_delay.recording.reader import RecordingReader
+    from kernel_delay.recording.writer import RecordingWriter
 
 # The analysis needs all of them at once, in about a kilobyte each.
 MOST_EVENTS = 1_000_000
@@ -31,11 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--read-events",
         type=Path,
         metavar="FILE",
-        help="analyse the events in FILE, which -w wrote, in place of a process's",
+        help="analyse the events of the recording FILE in place of a process's",
     )
-    parser.add_argument(
-        "-w", "--write-events", type=Path, metavar="FILE", help="write the events to FILE"
-    )
+    recording_options.add_arguments(parser, "-w", "--write-events")
     parser.add_argument(
         "-s",
         "--stop",
@@ -43,49 +46,76 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="stop after N events (default: at Ctrl-C)",
     )
-    parser.add_argument(
-        "-b",
-        "--histogram-buckets",
-        type=arguments.bucket_count,
-        default=20,
-        metavar="N",
-        help="buckets of each histogram (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--handler-filter",
-        metavar="NAME[,NAME...]",
-        help="only what these handler threads received, by their names",
-    )
-    parser.add_argument("--sets", action="store_true", help="print the events of each upcall")
     parser.add_argument("-q", "--quiet", action="store_true", help="don't print the events")
+    add_report_arguments(parser)
     arguments.add_capture_sizes(parser, "-P")
+
+
+def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Action]:
+    """The options that a report from a recording has too; -q is every command's."""
+    return [
+        parser.add_argument(
+            "-b",
+            "--histogram-buckets",
+            type=arguments.bucket_count,
+            default=20,
+            metavar="N",
+            help="buckets of each histogram (default: %(default)s)",
+        ),
+        parser.add_argument(
+            "--handler-filter",
+            metavar="NAME[,NAME...]",
+            help="only what these handler threads received, by their names",
+        ),
+        parser.add_argument("--sets", action="store_true", help="print the events of each upcall"),
+    ]
 
 
 def run(args: argparse.Namespace) -> int:
     """Collect events, from a process or a file, join them into sets, and report their costs."""
-    if args.read_events is not None:
-        events, missed = _read(args)
-    else:
-        events, missed = _collect(args)
-    _report(events, missed, args)
+    if args.read_events is None:
+        _report(*_collect(args), args)
+        return os.EX_OK
+    from kernel_delay.recording.reader import open_recording
+
+    if args.pid is not None or args.recording_file is not None:
+        raise UsageError("--read-events takes neither --pid nor --write-events")
+    with open_recording(args.read_events) as recording:
+        header = recording.header
+        if header.command != "upcall-cost":
+            raise InputError(
+                f"{recording.name!r} is of {header.command}, not of upcall-cost:"
+                " kernel-delay report reads it"
+            )
+        where = f"{printable(header.host)}, Linux {printable(header.kernel)}"
+        print(f"- Reading events from {str(args.read_events)!r} ({where})...")
+        damage = report_recording(recording, args, args.stop)
+    if damage is not None:
+        raise damage
     return os.EX_OK
 
 
-def _read(args: argparse.Namespace) -> "tuple[Sequence[Event], Mapping[str, int]]":
-    from kernel_delay.ovs.upcalls import read_recording
-    from kernel_delay.reporters.upcall_cost import EVENT_HEADER, event_line
+def report_recording(
+    recording: "RecordingReader", args: argparse.Namespace, most: int | None = None
+) -> "InputError | None":
+    """Print what run() printed when it was recorded; return why it is not all, None if it is.
 
-    if args.pid is not None or args.write_events is not None:
-        raise UsageError("--read-events takes neither --pid nor --write-events")
-    recording = read_recording(args.read_events)
-    where = f"{printable(recording.host)}, Linux {printable(recording.kernel)}"
-    print(f"- Reading events from {str(args.read_events)!r} ({where})...")
-    events = recording.events[: args.stop]
-    if not args.quiet:
-        print("\n".join((EVENT_HEADER, *map(event_line, events))))
-    if recording.cut is not None:
-        tell(f"{args.read_events} is read as far as it goes: {recording.cut}")
-    return events, recording.missed
+    Of its events the first `most` are taken.
+    """
+    from kernel_delay.recording.reader import UntilDamage
+    from kernel_delay.recording.records import Note, UpcallEvents
+
+    reading = UntilDamage(recording)
+    collection = _Collection(args.quiet, most)
+    more = True
+    for record in reading:
+        match record:
+            case UpcallEvents():
+                more = more and collection.take(record.events)
+            case Note():
+                tell(record.text)
+    _report(collection.events, recording.trailer.lost if recording.trailer else {}, args)
+    return reading.damage
 
 
 def _collect(args: argparse.Namespace) -> "tuple[Sequence[Event], Mapping[str, int]]":
@@ -93,65 +123,73 @@ def _collect(args: argparse.Namespace) -> "tuple[Sequence[Event], Mapping[str, i
     from kernel_delay.loader.follow import rounds
     from kernel_delay.loader.waiting import watch
     from kernel_delay.ovs.monitors.upcall_events import UpcallEvents, UpcallPlan
-    from kernel_delay.ovs.upcalls import RecordingWriter
 
     target = target_options.find_to_measure(args)
     plan = UpcallPlan(args.packet_size, args.flow_key_size, whole_trip=True)
     with ExitStack() as stack:
-        file = None
-        if args.write_events is not None:
-            uname = os.uname()
-            file = stack.enter_context(
-                RecordingWriter(args.write_events, uname.nodename, uname.release)
-            )
+        recording = recording_options.open_writer(args, "upcall-cost", target, stack)
         source = stack.enter_context(UpcallEvents(target.pid, plan))
         waiter = stack.enter_context(watch(target.pid))
         for note in source.notes:
-            tell(note)
-        collection = _Collection(file, args)
+            recording_options.noting(recording)(note)
+        collection = _Collection(args.quiet, args.stop)
         tell(f"collecting events of {target.comm} ({target.pid}); Ctrl-C ends it")
-        for ended in rounds(waiter, None):
-            if ended == "exit":
+        last = None
+        for last in rounds(waiter, None):
+            if last == "exit":
                 tell(f"process {target.pid} exited")
-            if not collection.take(source):
+            if not _take(source, collection, recording):
+                last = "time"
                 break
         missed = source.missed()
-        if file is not None:
-            file.finish(missed)
+        if recording is not None:
+            recording.finish("done" if last is None or last == "time" else last, missed)
     return collection.events, missed
 
 
-class _Collection:
-    """Keeps the events for the analysis; prints and writes each as it comes."""
+def _take(
+    source: "UpcallEvents", collection: "_Collection", recording: "RecordingWriter | None"
+) -> bool:
+    """Take what has come; False when there is as much as was asked for."""
+    from kernel_delay.recording.records import UpcallEvents as RecordedEvents
 
-    def __init__(self, file: "RecordingWriter | None", args: argparse.Namespace) -> None:
+    so_far = len(collection.events)
+    more = collection.take(source.take())
+    if recording is not None:
+        since_epoch_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        events = tuple(collection.events[so_far:])
+        recording.upcall_events(RecordedEvents(events, since_epoch_ns))
+    sys.stdout.flush()
+    return more
+
+
+class _Collection:
+    """Keeps the events for the analysis; prints each as it comes."""
+
+    def __init__(self, quiet: bool, most: int | None) -> None:
         from kernel_delay.reporters.upcall_cost import EVENT_HEADER
 
         self.events: list[Event] = []
-        self._file = file
-        self._quiet = args.quiet
-        self._most = min(args.stop or MOST_EVENTS, MOST_EVENTS)
+        self._quiet = quiet
+        self._most = min(most or MOST_EVENTS, MOST_EVENTS)
         if not self._quiet:
             print(EVENT_HEADER, flush=True)
 
-    def take(self, source: "UpcallEvents") -> bool:
-        """Take what has come; False when there are as many as were asked for."""
+    def take(self, events: "Iterable[Event | PortName]") -> bool:
+        """Take some; False when there are as many as were asked for."""
         from kernel_delay.ovs.upcalls.port_names import PortName
         from kernel_delay.reporters.upcall_cost import event_line
 
-        for event in source.take():
+        for event in events:
             if isinstance(event, PortName):
                 continue
             self.events.append(event)
-            if self._file is not None:
-                self._file.write(event)
             if not self._quiet:
                 print(event_line(event))
             if len(self.events) == self._most:
                 if self._most == MOST_EVENTS:
                     tell(f"stopped after {MOST_EVENTS:,} events, the most that are analysed")
                 return False
-        sys.stdout.flush()
         return True
 
 

@@ -5,54 +5,70 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.reporters.messages import tell
 
 if TYPE_CHECKING:
-    from kernel_delay.ovs.packets.pcapng import PcapngWriter
+    from kernel_delay.errors import InputError
     from kernel_delay.ovs.upcalls import Event
     from kernel_delay.ovs.upcalls.port_names import PortName
+    from kernel_delay.recording.reader import RecordingReader
+    from kernel_delay.recording.records import UpcallEvents as Batch
     from kernel_delay.reporters.upcall_monitor import Show, Upcall
+
+EVENTS_AT_ONCE = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: which upcalls, how much of each, and how to show it."""
     target_options.add_arguments(parser)
-    parser.add_argument(
-        "-d",
-        "--packet-decode",
-        choices=("none", "hex", "decode"),
-        default="none",
-        help="show packets: as bytes, or by layers, with scapy (default: %(default)s)",
-    )
-    parser.add_argument(
-        "-k",
-        "--flow-key-decode",
-        choices=("none", "hex", "nlraw", "decode"),
-        default="none",
-        help="show flow keys: as bytes, as netlink attributes, or as ovs-dpctl writes them"
-        " (default: %(default)s)",
-    )
+    add_report_arguments(parser)
     arguments.add_capture_sizes(parser, "-s")
-    parser.add_argument(
-        "-w",
-        "--pcap",
-        type=Path,
-        metavar="FILE",
-        help="write the packets to FILE too, in the pcapng format",
-    )
-    parser.add_argument(
-        "-r",
-        "--result",
-        choices=("ok", "error", "any"),
-        default="any",
-        help="upcalls that were received, that the kernel dropped, or both (default: %(default)s)",
-    )
+    recording_options.add_arguments(parser)
+
+
+def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Action]:
+    """The options that a report from a recording has too."""
+    return [
+        parser.add_argument(
+            "-d",
+            "--packet-decode",
+            choices=("none", "hex", "decode"),
+            default="none",
+            help="show packets: as bytes, or by layers, with scapy (default: %(default)s)",
+        ),
+        parser.add_argument(
+            "-k",
+            "--flow-key-decode",
+            choices=("none", "hex", "nlraw", "decode"),
+            default="none",
+            help="show flow keys: as bytes, as netlink attributes, or as ovs-dpctl writes them"
+            " (default: %(default)s)",
+        ),
+        parser.add_argument(
+            "-w",
+            "--pcap",
+            type=Path,
+            metavar="FILE",
+            help="write the packets to FILE too, in the pcapng format",
+        ),
+        parser.add_argument(
+            "-r",
+            "--result",
+            choices=("ok", "error", "any"),
+            default="any",
+            help="upcalls that were received, that the kernel dropped, or both"
+            " (default: %(default)s)",
+        ),
+    ]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,30 +77,60 @@ def run(args: argparse.Namespace) -> int:
     from kernel_delay.loader.follow import rounds
     from kernel_delay.loader.waiting import watch
     from kernel_delay.ovs.monitors.upcall_events import UpcallEvents, UpcallPlan
-    from kernel_delay.ovs.packets.pcapng import PcapngWriter
-    from kernel_delay.reporters import upcall_monitor
 
     target = target_options.find_to_measure(args)
-    show = _show(args)
     plan = UpcallPlan(args.packet_size, args.flow_key_size, whole_trip=False)
     with ExitStack() as stack:
-        file = stack.enter_context(PcapngWriter(args.pcap)) if args.pcap is not None else None
-        monitor = _Monitor(args.result, show, file)
+        monitor = _Monitor(args, stack)
+        recording = recording_options.open_writer(args, "upcall-monitor", target, stack)
         events = stack.enter_context(UpcallEvents(target.pid, plan))
         waiter = stack.enter_context(watch(target.pid))
         for note in events.notes:
-            tell(note)
-        print(upcall_monitor.HEADER, flush=True)
-        for ended in rounds(waiter, None):
-            monitor.begin_round()
-            for event in events.take():
-                monitor.take(event)
+            recording_options.noting(recording)(note)
+        monitor.begin()
+        last = None
+        for last in rounds(waiter, None):
+            for batch in _batches(events.take()):
+                if recording is not None:
+                    recording.upcall_events(batch)
+                monitor.take(batch)
             sys.stdout.flush()
-            if ended == "exit":
+            if last == "exit":
                 tell(f"process {target.pid} exited")
-        missed = sum(events.missed().values())
-    print(upcall_monitor.summary(monitor.received, monitor.dropped, missed))
+        missed = events.missed()
+        if recording is not None:
+            recording.finish("interrupt" if last is None or last == "time" else last, missed)
+    monitor.finish(sum(missed.values()))
     return os.EX_OK
+
+
+def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> "InputError | None":
+    """Print what run() printed when it was recorded; return why it is not all, None if it is."""
+    from kernel_delay.recording.reader import UntilDamage
+    from kernel_delay.recording.records import Note, UpcallEvents
+
+    reading = UntilDamage(recording)
+    with ExitStack() as stack:
+        monitor = _Monitor(args, stack)
+        monitor.begin()
+        for record in reading:
+            match record:
+                case UpcallEvents():
+                    monitor.take(record)
+                case Note():
+                    tell(record.text)
+    monitor.finish(sum(recording.trailer.lost.values()) if recording.trailer else 0)
+    return reading.damage
+
+
+def _batches(events: "Iterable[Event | PortName]") -> "Iterator[Batch]":
+    """What has come of a round, some at a time, with how its clock stands to that of the day."""
+    from kernel_delay.recording.records import UpcallEvents
+
+    since_epoch_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    remaining = iter(events)
+    while batch := tuple(islice(remaining, EVENTS_AT_ONCE)):
+        yield UpcallEvents(batch, since_epoch_ns)
 
 
 def _show(args: argparse.Namespace) -> "Show":
@@ -103,24 +149,36 @@ def _show(args: argparse.Namespace) -> "Show":
 class _Monitor:
     """Takes events to the terminal and the file; counts upcalls, whether or not they are shown."""
 
-    def __init__(self, result: str, show: "Show", file: "PcapngWriter | None") -> None:
+    def __init__(self, args: argparse.Namespace, stack: ExitStack) -> None:
+        from kernel_delay.ovs.packets.pcapng import PcapngWriter
         from kernel_delay.ovs.upcalls.port_names import PortNames
 
-        self.received = 0
-        self.dropped: Counter[str] = Counter()
+        self._received = 0
+        self._dropped: Counter[str] = Counter()
         self._shown = 0
-        self._result = result
-        self._show = show
-        self._file = file
+        self._result = args.result
+        self._show = _show(args)
+        self._file = stack.enter_context(PcapngWriter(args.pcap)) if args.pcap else None
         self._ports = PortNames()
-        self._since_epoch_ns = 0
 
-    def begin_round(self) -> None:
-        """Note how the events' clock stands to that of the day, which may be set."""
-        self._since_epoch_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    def begin(self) -> None:
+        """Print what is above all upcalls."""
+        from kernel_delay.reporters.upcall_monitor import HEADER
 
-    def take(self, event: "Event | PortName") -> None:
-        """Take the next event."""
+        print(HEADER, flush=True)
+
+    def take(self, batch: "Batch") -> None:
+        """Take the next events."""
+        for event in batch.events:
+            self._take(event, batch.since_epoch_ns)
+
+    def finish(self, missed: int) -> None:
+        """Print what it all came to; so many events were missed."""
+        from kernel_delay.reporters.upcall_monitor import summary
+
+        print(summary(self._received, self._dropped, missed))
+
+    def _take(self, event: "Event | PortName", since_epoch_ns: int) -> None:
         from kernel_delay.ovs.upcalls import DpUpcall, RecvUpcall
         from kernel_delay.ovs.upcalls.port_names import PortName
         from kernel_delay.reporters.upcall_monitor import error_name
@@ -129,21 +187,21 @@ class _Monitor:
             case PortName():
                 self._ports.learn(event)
             case RecvUpcall():
-                self.received += 1
+                self._received += 1
                 if self._result != "error":
-                    self._put_out(event)
+                    self._put_out(event, since_epoch_ns)
             case DpUpcall():
-                self.dropped[error_name(event.error)] += 1
+                self._dropped[error_name(event.error)] += 1
                 if self._result != "ok":
-                    self._put_out(event)
+                    self._put_out(event, since_epoch_ns)
 
-    def _put_out(self, upcall: "Upcall") -> None:
+    def _put_out(self, upcall: "Upcall", since_epoch_ns: int) -> None:
         from kernel_delay.reporters.upcall_monitor import comment, port_number, upcall_lines
 
         self._shown += 1
         port = self._ports.name(upcall.datapath, port_number(upcall))
         print("\n".join(upcall_lines(upcall, port, self._shown, self._show)))
         if self._file is not None:
-            time_ns = upcall.time_ns + self._since_epoch_ns
+            time_ns = upcall.time_ns + since_epoch_ns
             comments = [comment(upcall, port)]
             self._file.write_packet(time_ns, port, upcall.packet, upcall.packet_len, comments)

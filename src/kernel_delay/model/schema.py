@@ -12,13 +12,18 @@ from kernel_delay.model import Sample
 
 
 def sample_schema() -> str:
-    """The JSON Schema (2020-12) of one line of a recording, as indented JSON."""
-    (reference,), definitions = msgspec.json.schema_components([Sample])
+    """The JSON Schema (2020-12) of one line of --json, as indented JSON."""
+    return schema_of(Sample, "kernel-delay sample")
+
+
+def schema_of(kind: Any, title: str) -> str:
+    """The same of any type, or union of types."""
+    (reference,), definitions = msgspec.json.schema_components([kind])
     for definition in definitions.values():
         _unindent_description(definition)
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "kernel-delay sample",
+        "title": title,
         **reference,
         "$defs": definitions,
     }

@@ -4,6 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options.outputs import add_folded
 from kernel_delay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,11 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="name inlined functions and source lines, where there is debug information",
     )
-    events.add_argument(
-        "--folded",
-        metavar="FILE",
-        help="write the stacks, weighted by time, in the form that flame graph tools read",
-    )
+    add_folded(events)
     events.add_argument(
         "--buffer-page-count",
         dest="buffer_pages",

@@ -15,7 +15,6 @@ from kernel_delay.ovs.upcalls.events import (
     UpcallKind,
 )
 from kernel_delay.ovs.upcalls.join import Joined, join, of_handlers
-from kernel_delay.ovs.upcalls.recording import Recording, RecordingWriter, read_recording
 from kernel_delay.ovs.upcalls.sets import UpcallSet
 
 __all__ = [
@@ -28,8 +27,6 @@ __all__ = [
     "FlowPut",
     "Joined",
     "PacketCmdExecute",
-    "Recording",
-    "RecordingWriter",
     "RecvUpcall",
     "Statistics",
     "UpcallKind",
@@ -38,5 +35,4 @@ __all__ = [
     "costs_of",
     "join",
     "of_handlers",
-    "read_recording",
 ]

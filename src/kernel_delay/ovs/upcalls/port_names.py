@@ -6,7 +6,7 @@ from msgspec import Struct
 SYSTEM = "system@"
 
 
-class PortName(Struct, frozen=True):
+class PortName(Struct, frozen=True, tag="port_name", tag_field="event"):
     """A port, by its datapath's name and its number there, and its present name."""
 
     datapath: str

@@ -1,0 +1,131 @@
+"""The options that say in which forms Samples are reported, and the outputs of these."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TextIO
+
+from kernel_delay.errors import OutputError, UsageError, naming
+
+if TYPE_CHECKING:
+    from kernel_delay.model import Sample, SkippedWindow
+
+STDOUT = "-"
+
+Report = Callable[["Sample"], None]
+
+
+def add_json(parser: argparse._ActionsContainer) -> argparse.Action:
+    """Add the option for JSON."""
+    return parser.add_argument(
+        "--json",
+        dest="json_file",
+        nargs="?",
+        const=STDOUT,
+        metavar="FILE",
+        help="write a line of JSON per sample; without FILE, or with -, to stdout"
+        " in place of the text",
+    )
+
+
+def add_folded(parser: argparse._ActionsContainer) -> argparse.Action:
+    """Add the option for folded stacks."""
+    return parser.add_argument(
+        "--folded",
+        metavar="FILE",
+        help="write the stacks, weighted by time, in the form that flame graph tools read;"
+        " with -, to stdout in place of the text",
+    )
+
+
+def open_reports(
+    json_file: str | None,
+    folded_file: str | None,
+    stack: ExitStack,
+    *,
+    summary: bool = False,
+    percentiles: bool = False,
+) -> list[Report]:
+    """What takes each Sample to its outputs, at once; `stack` closes the files.
+
+    Raises OutputError where an output can't be opened, before anything is
+    measured for it, and UsageError where two are the standard output.
+    """
+    reports = []
+    if json_file == folded_file == STDOUT:
+        raise UsageError("--json and --folded can't both go to the standard output")
+    if json_file == STDOUT:
+        reports.append(_json_report(_stdout()))
+    elif folded_file == STDOUT:
+        reports.append(_folded_report(_stdout()))
+    else:
+        reports.append(_text_report(_stdout(), summary, percentiles))
+    if json_file is not None and json_file != STDOUT:
+        reports.append(_json_report(_open(json_file, stack)))
+    if folded_file is not None and folded_file != STDOUT:
+        reports.append(_folded_report(_open(folded_file, stack)))
+    return reports
+
+
+def report_skipped(window: "SkippedWindow", json_file: str | None, folded_file: str | None) -> None:
+    """Tell a reader of a window that was too short; it is no sample, so no file has it."""
+    from kernel_delay.reporters import text
+
+    if STDOUT not in (json_file, folded_file):
+        _write(_stdout(), [text.render_skipped(window)])
+
+
+def _open(path: str, stack: ExitStack) -> TextIO:
+    try:
+        file = open(path, "w", encoding="utf-8")  # noqa: SIM115 (the stack closes it)
+    except OSError as error:
+        raise OutputError(f"can't write {path}: {error.strerror}") from None
+    stack.callback(_close, file, path)
+    return file
+
+
+def _close(file: TextIO, path: str) -> None:
+    with naming(path):
+        file.close()
+
+
+def _stdout() -> TextIO:
+    # Python's stdout is None where the shell closed it (>&-).
+    if sys.stdout is None:
+        raise OutputError("standard output is closed: nothing could be reported")
+    return sys.stdout
+
+
+def _text_report(file: TextIO, summary: bool, percentiles: bool) -> Report:
+    from kernel_delay.reporters import text
+
+    heading: Callable[[str], str] = str
+    if file.isatty():
+        from kernel_delay.reporters.terminal import heading_style
+
+        heading = heading_style(file)
+    if summary:
+        from kernel_delay.reporters.summary import render
+
+        return lambda sample: _write(file, [render(sample, heading)])
+    return lambda sample: _write(file, text.chunks(sample, heading, percentiles=percentiles))
+
+
+def _json_report(file: TextIO) -> Report:
+    from kernel_delay.reporters import json
+
+    return lambda sample: _write(file, json.chunks(sample))
+
+
+def _folded_report(file: TextIO) -> Report:
+    from kernel_delay.reporters import folded
+
+    return lambda sample: _write(file, folded.lines(sample))
+
+
+def _write(file: TextIO, chunks: Iterable[str]) -> None:
+    """Write and flush: what reads a pipe has each sample when it was taken."""
+    with naming("standard output" if file is sys.stdout else file.name):
+        file.writelines(chunks)
+        file.flush()

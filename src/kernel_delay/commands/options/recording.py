@@ -1,0 +1,61 @@
+"""The option that has what is measured written to a recording."""
+
+import argparse
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernel_delay.reporters.messages import tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kernel_delay.host.target import ProcessTarget
+    from kernel_delay.model import MeasuringCommand
+    from kernel_delay.recording.writer import RecordingWriter
+
+
+def add_arguments(parser: argparse.ArgumentParser, *other_names: str) -> None:
+    """Add the option; `other_names` are those that it has had in this command."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        *other_names,
+        dest="recording_file",
+        type=Path,
+        metavar="FILE",
+        help="write a recording to FILE too, for `kernel-delay report`: zstd, or plain JSON Lines"
+        " if it is called .jsonl",
+    )
+
+
+def open_writer(
+    args: argparse.Namespace,
+    command: "MeasuringCommand",
+    target: "ProcessTarget",
+    stack: ExitStack,
+) -> "RecordingWriter | None":
+    """Begin the recording that is asked for, which `stack` closes; None if none is.
+
+    Raises OutputError where it can't be written, before anything is measured for it.
+    """
+    if args.recording_file is None:
+        return None
+    from kernel_delay.recording.header import new_header
+    from kernel_delay.recording.writer import RecordingWriter
+
+    header = new_header(command, sys.argv[1:], target)
+    return stack.enter_context(RecordingWriter(args.recording_file, header))
+
+
+def noting(writer: "RecordingWriter | None") -> "Callable[[str], None]":
+    """What tells the user something, and the readers of the recording too."""
+    if writer is None:
+        return tell
+
+    def tell_both(text: str) -> None:
+        tell(text)
+        writer.note(text)
+
+    return tell_both

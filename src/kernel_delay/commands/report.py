@@ -1,0 +1,189 @@
+"""`kernel-delay report`: what was measured, from recordings: on any machine, by any user."""
+
+import argparse
+import os
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from kernel_delay.commands import bridge_loop, upcall_cost, upcall_monitor
+from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.errors import InputError, KernelDelayError, NoInputError, UsageError, naming
+from kernel_delay.printable import printable
+from kernel_delay.reporters.messages import tell
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kernel_delay.recording.reader import RecordingReader
+
+    Actions = Sequence[argparse.Action]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The files, the forms of the report, and what single commands have of these."""
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="a recording; - is the standard input"
+    )
+    parser.add_argument(
+        "--header",
+        action="store_true",
+        help="print what the recording says of itself: where, when, of what and how it was made",
+    )
+    of_capture = _add_capture_arguments(parser)
+    loop = parser.add_argument_group("of recordings of bridge-loop")
+    monitor = parser.add_argument_group("of recordings of upcall-monitor")
+    cost = parser.add_argument_group("of recordings of upcall-cost")
+    quiet = parser.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="of Open vSwitch's events, print the summary only",
+    )
+    parser.set_defaults(
+        actions_of={
+            "capture": of_capture,
+            "bridge-loop": [quiet, *bridge_loop.add_report_arguments(loop)],
+            "upcall-monitor": upcall_monitor.add_report_arguments(monitor),
+            "upcall-cost": [quiet, *upcall_cost.add_report_arguments(cost)],
+        }
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Report from each file; EX_DATAERR if one is not whole, after what could be read of it."""
+    status = os.EX_OK
+    with ExitStack() as stack:
+        # With several, one that can't be read must not keep the others from being reported.
+        outputs = _CaptureOutputs(args, stack)
+        for name in args.files:
+            try:
+                damage = _report_file(name, args, outputs)
+            except (InputError, NoInputError) as error:
+                damage = error
+            if damage is not None:
+                tell(str(damage))
+                status = status or damage.exit_code
+    return status
+
+
+def _add_capture_arguments(parser: argparse.ArgumentParser) -> "Actions":
+    group = parser.add_argument_group("of recordings of capture")
+    form = group.add_mutually_exclusive_group()
+    return [
+        form.add_argument("--text", action="store_true", help="the tables (default)"),
+        form.add_argument(
+            "--summary",
+            action="store_true",
+            help="a line per thread and the verdict, in place of the tables",
+        ),
+        form.add_argument(
+            "--percentiles",
+            action="store_true",
+            help="the tables, and one of the 50th, 90th and 99th percentile of calls, runs"
+            " and waits",
+        ),
+        # Without a FILE of its own: the recording's would be taken for it, and written over.
+        group.add_argument(
+            "--json",
+            dest="json_file",
+            action="store_const",
+            const=output_options.STDOUT,
+            help="a line of JSON per sample, in place of the text",
+        ),
+        output_options.add_folded(group),
+    ]
+
+
+class _CaptureOutputs:
+    """The outputs for Samples, opened with the first that there is."""
+
+    def __init__(self, args: argparse.Namespace, stack: ExitStack) -> None:
+        self._args = args
+        self._stack = stack
+        self._reports: list[output_options.Report] | None = None
+
+    def reports(self) -> list[output_options.Report]:
+        """What takes a Sample to each of them."""
+        if self._reports is None:
+            args = self._args
+            self._reports = output_options.open_reports(
+                args.json_file,
+                args.folded,
+                self._stack,
+                summary=args.summary,
+                percentiles=args.percentiles,
+            )
+        return self._reports
+
+
+def _report_file(
+    name: str, args: argparse.Namespace, outputs: _CaptureOutputs
+) -> "KernelDelayError | None":
+    """Report from one file; return why that is not all, None if it is."""
+    from kernel_delay.recording.reader import open_recording
+
+    with open_recording(name) as recording:
+        _check_options(recording, args)
+        if len(args.files) > 1 and output_options.STDOUT not in (args.json_file, args.folded):
+            print(f"==> {printable(recording.name)} <==")
+        if args.header:
+            return _print_header(recording)
+        sys.stdout.flush()
+        match recording.header.command:
+            case "capture":
+                return _report_samples(recording, args, outputs)
+            case "bridge-loop":
+                return bridge_loop.report_recording(recording, args)
+            case "upcall-monitor":
+                return upcall_monitor.report_recording(recording, args)
+            case "upcall-cost":
+                return upcall_cost.report_recording(recording, args)
+
+
+def _report_samples(
+    recording: "RecordingReader", args: argparse.Namespace, outputs: _CaptureOutputs
+) -> "KernelDelayError | None":
+    from kernel_delay.model import Sample, SkippedWindow
+    from kernel_delay.recording.reader import UntilDamage
+    from kernel_delay.recording.records import Note
+
+    reading = UntilDamage(recording)
+    reports = outputs.reports()
+    for record in reading:
+        match record:
+            case Sample():
+                for report in reports:
+                    report(record)
+            case SkippedWindow():
+                output_options.report_skipped(record, args.json_file, args.folded)
+            case Note():
+                tell(record.text)
+    return reading.damage
+
+
+def _print_header(recording: "RecordingReader") -> "KernelDelayError | None":
+    from kernel_delay.recording.reader import UntilDamage
+    from kernel_delay.reporters.recording_header import header_lines, trailer_line
+
+    with naming("standard output"):
+        sys.stdout.writelines(header_lines(recording.header))
+        reading = UntilDamage(recording)
+        for _ in reading:
+            pass
+        if recording.trailer is not None:
+            sys.stdout.write(trailer_line(recording.trailer))
+    return reading.damage
+
+
+def _check_options(recording: "RecordingReader", args: argparse.Namespace) -> None:
+    """Raise UsageError for an option that recordings of this one's command don't have."""
+    own: Actions = args.actions_of[recording.header.command]
+    for command, actions in args.actions_of.items():
+        for action in actions:
+            given = getattr(args, action.dest) != action.default
+            if given and action not in own:
+                raise UsageError(
+                    f"{action.option_strings[-1]} is for recordings of {command};"
+                    f" {recording.name!r} is of {recording.header.command}"
+                )

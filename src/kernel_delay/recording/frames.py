@@ -1,0 +1,111 @@
+"""A file as the lines of its records: zstd frames, one a record, or plain lines.
+
+Each frame has a checksum and is written by one write(2): what was cut or altered is found
+before a byte of it is looked at. Plain lines, as `zstd -d` makes of a recording, have none.
+"""
+
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import zstandard
+
+from kernel_delay.errors import InputError
+from kernel_delay.recording.private_file import PrivateFile
+
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+"""RFC 8878, section 3.1.1."""
+
+PLAIN_SUFFIX = ".jsonl"
+
+MOST_RECORD_BYTES = 1 << 26
+"""No record of ours is larger, and no more of one that is not ours is ever in memory."""
+
+# A block of three bytes may stand for 128 KiB of text, so a piece of this size for 40 MiB.
+_PIECE_BYTES = 1 << 10
+
+_LEVEL = 3
+
+
+class CutError(Exception):
+    """The file ends within a record."""
+
+
+class LineWriter(Protocol):
+    """Appends records to a file."""
+
+    def write(self, line: bytes) -> None:
+        """Append one, a line or several. Raises OutputError."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+class _Frames:
+    """Lines as frames of a PrivateFile."""
+
+    def __init__(self, file: PrivateFile) -> None:
+        self._file = file
+        self._compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+
+    def write(self, line: bytes) -> None:
+        self._file.write(self._compressor.compress(line))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def create(path: Path) -> LineWriter:
+    """Create or empty `path`, as plain lines if its name ends so. Raises OutputError."""
+    file = PrivateFile(path)
+    return file if path.suffix == PLAIN_SUFFIX else _Frames(file)
+
+
+def lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file, each whole and with its end.
+
+    Raises CutError where the file ends within one, and InputError where it is damaged.
+    """
+    start = file.read(len(ZSTD_MAGIC))
+    if start == ZSTD_MAGIC:
+        for frame in _frames(file, start):
+            yield from BytesIO(frame)
+    elif start:
+        yield from _plain(file, start)
+
+
+def _plain(file: BinaryIO, start: bytes) -> Iterator[bytes]:
+    while line := start + file.readline(MOST_RECORD_BYTES):
+        start = b""
+        if not line.endswith(b"\n"):
+            if len(line) >= MOST_RECORD_BYTES:
+                raise InputError("a line is too long to be a record")
+            raise CutError
+        yield line
+
+
+def _frames(file: BinaryIO, piece: bytes) -> Iterator[bytes]:
+    while piece or (piece := file.read(_PIECE_BYTES)):
+        frame, piece = _frame(file, piece)
+        if not frame.endswith(b"\n"):
+            raise InputError("a frame does not end with a record")
+        yield frame
+
+
+def _frame(file: BinaryIO, piece: bytes) -> tuple[bytes, bytes]:
+    """The frame that begins with `piece`, its checksum verified, and what was read behind it."""
+    decompressor = zstandard.ZstdDecompressor(max_window_size=MOST_RECORD_BYTES).decompressobj()
+    frame = bytearray()
+    while True:
+        try:
+            frame += decompressor.decompress(piece)
+        except zstandard.ZstdError as error:
+            raise InputError(str(error)) from error
+        if len(frame) > MOST_RECORD_BYTES:
+            raise InputError("a frame is too large to be a record: try `zstd -d`, and its output")
+        if decompressor.eof:
+            return bytes(frame), decompressor.unused_data
+        piece = file.read(_PIECE_BYTES)
+        if not piece:
+            raise CutError

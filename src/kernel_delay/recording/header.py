@@ -1,0 +1,87 @@
+"""What a new recording says of this machine and of its target."""
+
+import os
+import time
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from kernel_delay.host.containers import cgroup_of
+from kernel_delay.host.target import ProcessTarget, living_thread
+from kernel_delay.model import (
+    ClockRelation,
+    MeasuringCommand,
+    RecordedTarget,
+    RecordingHeader,
+)
+
+PROC = Path("/proc")
+
+MOST_COMMAND_LINE_BYTES = 4096
+
+
+def new_header(
+    command: MeasuringCommand, arguments: Sequence[str], target: ProcessTarget
+) -> RecordingHeader:
+    """Return the header of a recording that `command` begins now."""
+    uname = os.uname()
+    cgroup, container = cgroup_of(target.pid)
+    return RecordingHeader(
+        format="kernel-delay-recording/1",
+        tool=_version(),
+        command=command,
+        arguments=tuple(map(_encodable, arguments)),
+        host=uname.nodename,
+        kernel=uname.release,
+        machine=uname.machine,
+        boot_id=_boot_id(),
+        cpus=os.cpu_count() or 0,
+        clock=_clock_relation(),
+        target=RecordedTarget(
+            pid=target.pid,
+            comm=target.comm,
+            exe=target.exe,
+            command_line=_command_line(target.pid),
+            cgroup=cgroup,
+            container=container,
+        ),
+    )
+
+
+def _version() -> str:
+    try:
+        return version("kernel-delay")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _boot_id() -> str | None:
+    try:
+        return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+
+
+def _clock_relation() -> ClockRelation:
+    """Read both clocks at one moment: that in the middle of two readings of one of them."""
+    before_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    realtime_ns = time.time_ns()
+    after_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    return ClockRelation((before_ns + after_ns) // 2, realtime_ns)
+
+
+def _command_line(pid: int) -> tuple[str, ...]:
+    try:
+        with (PROC / str(living_thread(pid) or pid) / "cmdline").open("rb") as file:
+            raw = file.read(MOST_COMMAND_LINE_BYTES)
+    except OSError:
+        return ()
+    # A program that writes its title there leaves the rest empty (setproctitle).
+    raw = raw.rstrip(b"\0")
+    words = raw.split(b"\0") if raw else []
+    return tuple(word.decode(errors="backslashreplace") for word in words)
+
+
+def _encodable(argument: str) -> str:
+    """An argument of ours, which need not be UTF-8, as text that is."""
+    return os.fsencode(argument).decode(errors="backslashreplace")

@@ -1,0 +1,203 @@
+"""Reads a recording as a stream: what of it is whole, and then why it goes no further."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, NoReturn
+
+import msgspec
+
+from kernel_delay.errors import InputError, NoInputError
+from kernel_delay.model import RecordingHeader, RecordingTrailer, Sample
+from kernel_delay.printable import printable
+from kernel_delay.recording.frames import CutError, lines
+from kernel_delay.recording.records import (
+    Content,
+    LoopEvents,
+    Read,
+    UpcallEvents,
+)
+from kernel_delay.recording.sample_assembly import SampleAssembly
+
+STDIN = "-"
+
+# msgspec leaves bytes that are not UTF-8, and nesting without end, to Python's own errors.
+_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class _Unknown(msgspec.Struct):
+    """What a first line may say of a file that is not ours to read."""
+
+    format: str | None = None
+    schema: str | None = None
+
+
+class RecordingReader:
+    """A recording that is read once, from its beginning on, in bounded memory.
+
+    `name` is what the user calls it, `trailer` None until the whole of it was read.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        """Read the header.
+
+        Raises InputError where the file is no recording, is cut before its first record is
+        whole, or has a format that this version does not know.
+        """
+        self.name = name
+        self.trailer: RecordingTrailer | None = None
+        self._lines = _lines(file, name)
+        self._records = self._samples = self._events = 0
+        self.header = self._header()
+
+    def read(self) -> Iterator[Read]:
+        """Yield what was measured.
+
+        Raises InputError behind the last that is whole, where something is missing behind it.
+        """
+        decoder = msgspec.json.Decoder(Content | RecordingTrailer)
+        assembly = SampleAssembly()
+        for line in self._following():
+            with self._naming_damage():
+                record = decoder.decode(line)
+                if isinstance(record, RecordingTrailer):
+                    assembly.end()
+                    self._end(record)
+                    return
+                found = assembly.take(record, len(line))
+            if found is not None:
+                self._count(found)
+                yield found
+        self._fail("was cut: its writer was killed or is still writing, or its disk was full")
+
+    def _header(self) -> RecordingHeader:
+        try:
+            line = next(self._lines, None)
+        except CutError:
+            self._fail_as_foreign("it is cut within its first record")
+        except InputError as error:
+            self._fail_as_foreign(str(error))
+        if line is None:
+            self._fail_as_foreign("it is empty")
+        try:
+            return msgspec.json.decode(line, type=RecordingHeader)
+        except _UNDECODABLE as error:
+            self._fail_as_foreign(_why_unknown(line) or str(error))
+        finally:
+            self._records = 1
+
+    def _following(self) -> Iterator[bytes]:
+        while True:
+            try:
+                line = next(self._lines, None)
+            except CutError:
+                return
+            except InputError as error:
+                self._fail_as_damaged(str(error))
+            if line is None:
+                return
+            self._records += 1
+            yield line
+
+    @contextmanager
+    def _naming_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except (*_UNDECODABLE, InputError) as error:
+            self._fail_as_damaged(str(error))
+
+    def _count(self, found: Read) -> None:
+        match found:
+            case Sample():
+                self._samples += 1
+            case LoopEvents():
+                self._events += len(found.hits)
+            case UpcallEvents():
+                self._events += len(found.events)
+
+    def _end(self, trailer: RecordingTrailer) -> None:
+        missing = (trailer.samples - self._samples, trailer.events - self._events)
+        if missing != (0, 0):
+            raise InputError("there are more, or fewer, samples or events than were written")
+        for _ in self._following():
+            raise InputError("it is behind the recording's end")
+        self.trailer = trailer
+
+    def _fail_as_foreign(self, reason: str) -> NoReturn:
+        raise InputError(f"{self.name!r} is not a recording of kernel-delay: {printable(reason)}")
+
+    def _fail_as_damaged(self, reason: str) -> NoReturn:
+        self._fail(f"is damaged: record {self._records}: {printable(reason)}")
+
+    def _fail(self, how: str) -> NoReturn:
+        raise InputError(f"{self.name!r} {how}; {self._so_far()} before that were read")
+
+    def _so_far(self) -> str:
+        events = self.header.command != "capture"
+        count, what = (self._events, "event") if events else (self._samples, "sample")
+        return f"{count:,} {what}s" if count != 1 else f"the 1 {what}"
+
+
+class UntilDamage:
+    """What is whole of a recording; then `damage` says why that is not all, None if it is."""
+
+    def __init__(self, recording: RecordingReader) -> None:
+        """Read nothing yet."""
+        self._recording = recording
+        self.damage: InputError | None = None
+
+    def __iter__(self) -> Iterator[Read]:
+        """Yield what read() yields. Raises NoInputError where the file can't be read on."""
+        try:
+            yield from self._recording.read()
+        except InputError as error:
+            self.damage = error
+
+
+@contextmanager
+def open_recording(path: str | os.PathLike[str]) -> Iterator[RecordingReader]:
+    """Open a recording for reading; "-" is the standard input.
+
+    Raises NoInputError when it can't be opened or read, and what RecordingReader raises.
+    """
+    name = os.fspath(path)
+    if name == STDIN:
+        # Python's stdin is None where the shell closed it (<&-).
+        if sys.stdin is None:
+            raise NoInputError("standard input is closed: there is no recording to read")
+        yield RecordingReader(sys.stdin.buffer, "standard input")
+        return
+    try:
+        file = open(name, "rb")  # noqa: SIM115 (what is done within has errors of its own)
+    except OSError as error:
+        raise _unreadable(name, error) from error
+    with file:
+        yield RecordingReader(file, name)
+
+
+def _lines(file: BinaryIO, name: str) -> Iterator[bytes]:
+    try:
+        yield from lines(file)
+    except OSError as error:
+        raise _unreadable(name, error) from error
+
+
+def _unreadable(name: str, error: OSError) -> NoInputError:
+    return NoInputError(f"can't read {name!r}: {error.strerror}")
+
+
+def _why_unknown(line: bytes) -> str | None:
+    """What a first line says that is another's than ours; None if it says nothing known."""
+    try:
+        unknown = msgspec.json.decode(line, type=_Unknown)
+    except _UNDECODABLE:
+        return None
+    if unknown.format is not None:
+        return (
+            f"its format is {unknown.format!r}, and this version of kernel-delay reads"
+            " kernel-delay-recording/1"
+        )
+    if unknown.schema is not None and unknown.schema.startswith("kernel-delay/"):
+        return "it holds the samples of --json; write with -o what is to be reported from"
+    return None

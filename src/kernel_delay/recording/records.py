@@ -1,0 +1,90 @@
+"""The records of a recording: a line of JSON each, told apart by `record`.
+
+    header, (note | sample, more … | loop_events | upcall_events) …, trailer
+
+The model has the first and the last. A record is read whole or not at all, so none is large: a
+sample of many threads, stacks or events goes on in the `more` records that follow.
+"""
+
+from msgspec import Struct
+
+from kernel_delay.model import (
+    RecordingHeader,
+    RecordingTrailer,
+    Sample,
+    SkippedWindow,
+    StackFrame,
+    SyscallEvent,
+    Thread,
+    Window,
+)
+from kernel_delay.ovs.bridge_loop import LoopEvent
+from kernel_delay.ovs.upcalls.events import Event
+from kernel_delay.ovs.upcalls.port_names import PortName
+
+
+class Note(Struct, frozen=True, tag="note", tag_field="record"):
+    """What the user was told while it was recorded: as of what can't be seen."""
+
+    text: str
+
+
+class Skipped(Struct, frozen=True, tag="skipped", tag_field="record"):
+    """A window between two triggers that was shorter than asked for: it is no sample."""
+
+    window: Window
+
+
+class ToCome(Struct, frozen=True):
+    """How many of a sample's threads, stacks and events are in the records behind it."""
+
+    threads: int = 0
+    stacks: int = 0
+    syscall_events: int = 0
+
+
+class SampleRecord(Struct, frozen=True, tag="sample", tag_field="record"):
+    """A Sample, whole unless there is more `to_come`: docs/sample.schema.json."""
+
+    sample: Sample
+    to_come: ToCome = ToCome()
+
+
+class More(Struct, frozen=True, tag="more", tag_field="record"):
+    """More of the sample before it, in its order."""
+
+    threads: tuple[Thread, ...] = ()
+    stacks: tuple[tuple[StackFrame, ...], ...] = ()
+    syscall_events: tuple[SyscallEvent, ...] = ()
+
+
+class LoopHit(Struct, frozen=True):
+    """An event of the main loop, and whether others were lost between it and the one before."""
+
+    event: LoopEvent
+    lost_before: bool = False
+
+
+class LoopEvents(Struct, frozen=True, tag="loop_events", tag_field="record"):
+    """Events of ovs-vswitchd's main loop, as they came."""
+
+    hits: tuple[LoopHit, ...]
+
+
+class UpcallEvents(Struct, frozen=True, tag="upcall_events", tag_field="record"):
+    """Events of upcalls, and names of ports, as they came.
+
+    `since_epoch_ns` is what CLOCK_REALTIME was ahead of CLOCK_MONOTONIC then.
+    """
+
+    events: tuple[Event | PortName, ...]
+    since_epoch_ns: int
+
+
+Content = Note | Skipped | SampleRecord | More | LoopEvents | UpcallEvents
+"""What is between the header and the trailer."""
+
+Record = RecordingHeader | Content | RecordingTrailer
+
+Read = Sample | SkippedWindow | Note | LoopEvents | UpcallEvents
+"""What a reader makes of the content: Samples are whole."""

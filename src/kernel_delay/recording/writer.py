@@ -1,0 +1,153 @@
+"""Writes a recording, record by record, while it is measured."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from kernel_delay.errors import OutputError, TimeoutExpiredError
+from kernel_delay.model import (
+    RecordingEnd,
+    RecordingHeader,
+    RecordingTrailer,
+    Sample,
+    SkippedWindow,
+    SyscallEvent,
+)
+from kernel_delay.recording import frames
+from kernel_delay.recording.records import (
+    LoopEvents,
+    LoopHit,
+    More,
+    Note,
+    Record,
+    SampleRecord,
+    Skipped,
+    ToCome,
+    UpcallEvents,
+)
+
+BATCH_BYTES = 1 << 20
+"""Of threads or of stacks in one record: far below the most that is read of one."""
+
+EVENTS_AT_ONCE = 1000
+
+_T = TypeVar("_T")
+
+
+class RecordingWriter:
+    """Writes each record as it comes, so that a kill loses the one at hand at most.
+
+    Used as a context manager, it closes the file. The recording is whole once finish() was
+    called, as it is where an error leaves: the recording ended with that.
+    """
+
+    def __init__(self, path: Path, header: RecordingHeader) -> None:
+        """Create or empty `path` as a PrivateFile. Raises OutputError."""
+        self._encoder = msgspec.json.Encoder()
+        self._samples = self._events = 0
+        self._finished = False
+        self._file = frames.create(path)
+        try:
+            self._write(header)
+        except OutputError:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        """The writer itself."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+        try:
+            # After a write that failed there is half a record, which nothing can follow.
+            if exc is not None and not isinstance(exc, OutputError) and not self._finished:
+                self.finish("timeout" if isinstance(exc, TimeoutExpiredError) else "error")
+        finally:
+            self._file.close()
+
+    def note(self, text: str) -> None:
+        """Append what the user is told meanwhile. Raises OutputError, as all that append do."""
+        self._write(Note(text))
+
+    def sample(self, sample: Sample) -> None:
+        """Append a Sample, in several records if there is much in it."""
+        threads, stacks = self._batches(sample.threads), self._batches(sample.stacks)
+        first_threads, first_stacks = next(threads, ()), next(stacks, ())
+        events, first_events = _split(sample.syscall_events)
+        first = structs.replace(
+            sample, threads=first_threads, stacks=first_stacks, syscall_events=first_events
+        )
+        to_come = ToCome(
+            threads=len(sample.threads) - len(first_threads),
+            stacks=len(sample.stacks) - len(first_stacks),
+            syscall_events=len(sample.syscall_events or ()) - len(first_events or ()),
+        )
+        self._write(SampleRecord(first, to_come))
+        for more_threads in threads:
+            self._write(More(threads=more_threads))
+        for more_stacks in stacks:
+            self._write(More(stacks=more_stacks))
+        while more_events := tuple(islice(events, EVENTS_AT_ONCE)):
+            self._write(More(syscall_events=more_events))
+        self._samples += 1
+
+    def skipped(self, skipped: SkippedWindow) -> None:
+        """Append a window that is no sample."""
+        self._write(Skipped(skipped.window))
+
+    def loop_events(self, hits: Sequence[LoopHit]) -> None:
+        """Append what came of the main loop; nothing if none did."""
+        for start in range(0, len(hits), EVENTS_AT_ONCE):
+            self._write(LoopEvents(tuple(hits[start : start + EVENTS_AT_ONCE])))
+        self._events += len(hits)
+
+    def upcall_events(self, events: UpcallEvents) -> None:
+        """Append what came of upcalls; nothing if none did."""
+        for start in range(0, len(events.events), EVENTS_AT_ONCE):
+            batch = events.events[start : start + EVENTS_AT_ONCE]
+            self._write(structs.replace(events, events=batch))
+        self._events += len(events.events)
+
+    def finish(self, ended: RecordingEnd, lost: Mapping[str, int] | None = None) -> None:
+        """Append the trailer: the recording is whole."""
+        self._write(
+            RecordingTrailer(ended, samples=self._samples, events=self._events, lost=lost or {})
+        )
+        self._finished = True
+
+    def _batches(self, items: Iterable[_T]) -> Iterator[tuple[_T, ...]]:
+        """The items, as many at a time as make BATCH_BYTES or somewhat more."""
+        batch: list[_T] = []
+        size = 0
+        for item in items:
+            batch.append(item)
+            size += len(self._encoder.encode(item))
+            if size >= BATCH_BYTES:
+                yield tuple(batch)
+                batch, size = [], 0
+        if batch:
+            yield tuple(batch)
+
+    def _write(self, record: Record) -> None:
+        self._file.write(self._encoder.encode(record) + b"\n")
+
+
+def _split(
+    events: Sequence[SyscallEvent] | None,
+) -> tuple[Iterator[SyscallEvent], tuple[SyscallEvent, ...] | None]:
+    """The first of a Sample's events, and what yields the others: each is made when looked at."""
+    if events is None:
+        return iter(()), None
+    remaining = iter(events)
+    return remaining, tuple(islice(remaining, EVENTS_AT_ONCE))

@@ -1,0 +1,457 @@
+"""A recording: whole, large, cut anywhere, damaged, or not one at all."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import accumulate
+from pathlib import Path
+
+import jsonschema
+import msgspec
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from kernel_delay.errors import InputError, NoInputError, OutputError
+from kernel_delay.model import Sample, SkippedWindow, SyscallEvent, ThreadTime
+from kernel_delay.ovs.bridge_loop import LoopEvent
+from kernel_delay.ovs.upcalls.port_names import PortName
+from kernel_delay.recording import frames
+from kernel_delay.recording.reader import UntilDamage, open_recording
+from kernel_delay.recording.records import LoopEvents, LoopHit, Note, Read, UpcallEvents
+from kernel_delay.recording.sample_assembly import MOST_EVENTS
+from kernel_delay.recording.schema import recording_schema
+from kernel_delay.recording.writer import BATCH_BYTES, EVENTS_AT_ONCE, RecordingWriter
+from kernel_delay.reporters import folded, json, summary, text
+from tests.recordings import HEADER, header, read_all, record_samples
+from tests.unit.event_samples import STACKS, WITH_EVENTS
+from tests.unit.samples import (
+    COUNTS,
+    EVERYTHING,
+    START_TIME,
+    TIMED_WINDOW_NS,
+    TIMES,
+    bare_sample,
+    bare_thread,
+    samples,
+    timed_thread,
+    window,
+)
+from tests.unit.upcall_trips import World
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "recording.schema.json"
+
+ACCOUNTED = bare_sample(
+    timed_thread(1, "handler1", user=250, kernel=50), window=window(duration_ns=TIMED_WINDOW_NS)
+)
+
+RENDERERS: dict[str, Callable[[Sample], str]] = {
+    "text": text.render,
+    "summary": summary.render,
+    "percentiles": lambda sample: text.render(sample, percentiles=True),
+    "json": json.render,
+    "folded": folded.render,
+}
+
+
+def possible(sample: Sample) -> Sample:
+    """The Sample with a window whose length is that from its start to its stop."""
+    known = sample.window
+    stop_ns = known.start_ns + known.duration_ns
+    return structs.replace(sample, window=structs.replace(known, stop_ns=stop_ns))
+
+
+def rendered(samples: list[Sample], form: str) -> str:
+    return "".join(map(RENDERERS[form], samples))
+
+
+def read_samples(path: Path) -> list[Sample]:
+    found = read_all(path)
+    assert all(isinstance(sample, Sample) for sample in found)
+    return found  # type: ignore[return-value]
+
+
+def until_damage(path: Path) -> tuple[list[Read], str | None]:
+    """What is whole of a recording, and the line that says why that is not all."""
+    try:
+        with open_recording(path) as recording:
+            reading = UntilDamage(recording)
+            found = list(reading)
+            damage = reading.damage
+    except InputError as error:
+        found, damage = [], error
+    return found, None if damage is None else str(damage)
+
+
+@pytest.mark.parametrize("form", RENDERERS)
+@pytest.mark.parametrize("name", ["samples.kdr", "samples.jsonl"])
+def test_each_form_of_the_report_is_the_same_from_a_file(
+    tmp_path: Path, name: str, form: str
+) -> None:
+    written = [EVERYTHING, ACCOUNTED, WITH_EVENTS]
+    read = read_samples(record_samples(tmp_path / name, *written))
+    assert rendered(read, form) == rendered(written, form)
+
+
+@given(samples(COUNTS, TIMES).map(possible))
+def test_any_sample_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, sample: Sample
+) -> None:
+    path = record_samples(tmp_path_factory.mktemp("any") / "one.kdr", sample)
+    assert read_samples(path) == [sample]
+
+
+def test_events_and_notes_are_read_as_they_were_written(tmp_path: Path) -> None:
+    events, _ = World(seed=1).run([3, 5])
+    upcalls = UpcallEvents((*events, PortName("ovs-system", 3, "eth0")), 1_600_000_000)
+    hits = (
+        LoopHit(LoopEvent("run_start", 5, 7, "ovs-vswitchd")),
+        LoopHit(LoopEvent("poll_block", 9, 7, "ovs-vswitchd"), lost_before=True),
+    )
+    path = tmp_path / "events.kdr"
+    with RecordingWriter(path, header("upcall-cost")) as writer:
+        writer.note("what is not seen")
+        writer.upcall_events(upcalls)
+        writer.loop_events(hits)
+        writer.finish("exit", {"recv_upcall": 3})
+    with open_recording(path) as recording:
+        assert list(recording.read()) == [Note("what is not seen"), upcalls, LoopEvents(hits)]
+        assert recording.header == header("upcall-cost")
+        assert recording.trailer is not None
+        assert recording.trailer.ended == "exit"
+        assert recording.trailer.events == len(events) + 1 + len(hits)
+        assert recording.trailer.lost == {"recv_upcall": 3}
+
+
+def test_a_window_that_was_skipped_is_read_and_is_no_sample(tmp_path: Path) -> None:
+    path = tmp_path / "a.kdr"
+    skipped = SkippedWindow(window(ended_by="trigger"))
+    with RecordingWriter(path, HEADER) as writer:
+        writer.skipped(skipped)
+        writer.sample(ACCOUNTED)
+        writer.finish("done")
+    assert read_all(path) == [skipped, ACCOUNTED]
+
+
+def many_events(count: int) -> Sample:
+    events = tuple(
+        SyscallEvent(1 + at % 3, at % 400, "futex", at, at + 7, -(at % 5), None, at % 3)
+        for at in range(count)
+    )
+    return bare_sample(bare_thread(1, "main"), syscall_events=events, stacks=STACKS)
+
+
+def test_a_sample_of_many_events_is_in_several_records(tmp_path: Path) -> None:
+    sample = many_events(3 * EVENTS_AT_ONCE + 1)
+    path = record_samples(tmp_path / "many.jsonl", sample, EVERYTHING)
+    # The header, 1000 events with the sample and 2001 behind it, another sample, the trailer.
+    assert path.read_bytes().count(b"\n") == 1 + 4 + 1 + 1
+    read = read_samples(path)
+    assert [json.render(found) for found in read] == [json.render(sample), json.render(EVERYTHING)]
+    events = read[0].syscall_events
+    assert events is not None
+    assert sample.syscall_events is not None
+    assert (len(events), events[-1]) == (len(sample.syscall_events), sample.syscall_events[-1])
+    assert tuple(events[5:8]) == sample.syscall_events[5:8]
+
+
+def test_a_sample_of_many_threads_and_stacks_is_in_several_records(tmp_path: Path) -> None:
+    threads = tuple(bare_thread(tid, "t" * 1000) for tid in range(1, 3000))
+    stacks = tuple((structs.replace(STACKS[0][0], name="f" * at),) for at in range(2000))
+    sample = bare_sample(*threads, stacks=stacks)
+    path = record_samples(tmp_path / "many.jsonl", sample)
+    lines = path.read_bytes().splitlines()
+    assert len(lines) > 5
+    assert max(map(len, lines)) < 3 * BATCH_BYTES
+    assert read_samples(path) == [sample]
+
+
+def test_a_million_events_are_read_in_bounded_memory(tmp_path: Path) -> None:
+    """Written and read by a process that may have no more than so much."""
+    script = f"""
+import resource
+from pathlib import Path
+from tests.unit import test_recording
+from tests.recordings import record_samples
+from kernel_delay.model import SyscallEvent
+from kernel_delay.recording.packed_events import PackedEvents
+limit = 400 << 20
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+events = PackedEvents()
+events.extend(SyscallEvent(1, 202, "futex", at, at + 7, 0, None, at % 3) for at in range(10**6))
+sample = test_recording.structs.replace(test_recording.many_events(0), syscall_events=events)
+path = record_samples(Path({str(tmp_path / "million.kdr")!r}), sample)
+del events, sample
+(found,) = test_recording.read_samples(path)
+assert sum(event.exit_ns - event.entry_ns for event in found.syscall_events) == 7 * 10**6
+"""
+    project = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=project, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["cut.kdr", "cut.jsonl"])
+def test_a_file_cut_at_any_byte_is_read_up_to_the_cut(tmp_path: Path, name: str) -> None:
+    written = [ACCOUNTED, bare_sample(bare_thread(1, "main")), ACCOUNTED]
+    path = record_samples(tmp_path / name, *written)
+    data = path.read_bytes()
+    ends = record_ends(path)
+    assert ends[-1] == len(data)
+    cut = tmp_path / f"short-{name}"
+    for length in range(len(data)):
+        cut.write_bytes(data[:length])
+        found, damage = until_damage(cut)
+        whole = sum(end <= length for end in ends[1:-1])
+        assert found == written[:whole]
+        assert damage is not None
+        assert damage.isprintable()
+        expected = "was cut" if length >= ends[0] else "is not a recording"
+        assert expected in damage
+
+
+def record_ends(path: Path) -> list[int]:
+    """Where each record of a file ends: found by writing it again."""
+    if path.suffix == ".jsonl":
+        return list(accumulate(len(line) for line in path.read_bytes().splitlines(keepends=True)))
+    ends, rest = [0], path.read_bytes()
+    while rest:
+        one = zstandard.ZstdDecompressor().decompressobj()
+        one.decompress(rest)
+        ends.append(ends[-1] + len(rest) - len(one.unused_data))
+        rest = one.unused_data
+    return ends[1:]
+
+
+@given(data=st.data())
+def test_any_damage_gives_whole_samples_and_one_line(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    written = [ACCOUNTED, WITH_EVENTS]
+    path = record_samples(tmp_path_factory.mktemp("damaged") / "samples.kdr", *written)
+    whole = path.read_bytes()
+    at = data.draw(st.integers(0, len(whole) - 1))
+    garbage = data.draw(st.binary(min_size=1, max_size=20))
+    altered = whole[:at] + garbage + whole[at + len(garbage) :]
+    path.write_bytes(altered)
+    found, damage = until_damage(path)
+    # Every frame has a checksum: no figure that was altered passes for one that was measured.
+    assert [json.render(sample) for sample in found if isinstance(sample, Sample)] == [
+        json.render(sample) for sample in written[: len(found)]
+    ]
+    assert (damage is None) == (altered == whole)
+    assert damage is None or damage.isprintable()
+
+
+@given(data=st.data())
+def test_any_damage_of_plain_lines_gives_what_can_be_reported(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    written = [ACCOUNTED, WITH_EVENTS, EVERYTHING]
+    path = record_samples(tmp_path_factory.mktemp("damaged") / "samples.jsonl", *written)
+    whole = path.read_bytes()
+    at = data.draw(st.integers(0, len(whole) - 1))
+    garbage = data.draw(st.binary(max_size=3) | st.text("0123456789-,", max_size=6).map(str.encode))
+    path.write_bytes(whole[:at] + garbage + whole[at + len(garbage) :])
+    found, damage = until_damage(path)
+    assert damage is None or damage.isprintable()
+    for sample in found:
+        assert isinstance(sample, Sample)
+        for render in RENDERERS.values():
+            render(sample)
+
+
+def altered(change: Callable[[Sample], Sample], sample: Sample, path: Path) -> str | None:
+    """Why a recording of a sample that was changed is not read whole."""
+    found, damage = until_damage(record_samples(path, change(sample)))
+    assert not found
+    return damage
+
+
+def test_figures_that_can_not_be_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "impossible.kdr"
+
+    def refused(sample: Sample, **changes: object) -> str | None:
+        return altered(lambda known: structs.replace(known, **changes), sample, path)
+
+    longer = structs.replace(window(), duration_ns=1)
+    assert "window's length" in (refused(EVERYTHING, window=longer) or "")
+    late = structs.replace(window(), start_time=START_TIME.replace(year=9998))
+    assert "time of day" in (refused(EVERYTHING, window=late) or "")
+    half = structs.replace(ACCOUNTED.threads[0], time=ThreadTime(*(0,) * 9))
+    assert "the account of thread 1" in (refused(ACCOUNTED, threads=(half,)) or "")
+    negative = structs.replace(EVERYTHING.lost, map_entries=-1)
+    assert "map_entries can't be -1" in (refused(EVERYTHING, lost=negative) or "")
+    assert "stack is not there" in (refused(WITH_EVENTS, stacks=STACKS[:1]) or "")
+    for event in (
+        SyscallEvent(1, 1, None, 5, 4, 0, None, None),
+        SyscallEvent(1, 1, None, 5, 1 << 63, 0, None, None),
+        SyscallEvent(-1, 1, None, 5, 6, 0, None, None),
+        SyscallEvent(1, 1, None, 5, 6, 0, -2, None),
+    ):
+        assert "damaged" in (refused(WITH_EVENTS, syscall_events=(event,)) or "")
+
+
+HEADER_LINE = msgspec.json.encode(HEADER) + b"\n"
+BOMB = zstandard.ZstdCompressor(19).compress(b" " * (frames.MOST_RECORD_BYTES + 1))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it is empty"),
+        (b"hello\n", "malformed"),
+        (b"\xff\xfe\n", "is not a recording"),
+        (b"\x28\xb5\x2f\xfd", "cut within its first record"),
+        (b"\x28\xb5\x2f\xfd" + b"\xff" * 50, "is not a recording"),
+        (b'{"record":"header","x":' + b"[" * 60000, "is not a recording"),
+        (b"x" * (frames.MOST_RECORD_BYTES + 8), "too long"),
+        (BOMB, "too large"),
+        (zstandard.compress(b"no line"), "does not end with a record"),
+        (HEADER_LINE.replace(b"recording/1", b"recording/9"), "kernel-delay-recording/9"),
+        (json.render(EVERYTHING).encode(), "samples of --json"),
+    ],
+)
+def test_another_file_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"'.*other' is not a recording of kernel-delay") as error:
+        read_all(path)
+    assert reason in str(error.value)
+    assert str(error.value).isprintable()
+
+
+def test_what_is_behind_the_end_or_missing_before_it_is_said(tmp_path: Path) -> None:
+    path = record_samples(tmp_path / "a.jsonl", ACCOUNTED, EVERYTHING)
+    lines = path.read_bytes().splitlines(keepends=True)
+    for content, reason in (
+        ([*lines, lines[0]], "behind the recording's end"),
+        ([lines[0], lines[1], lines[3]], "more, or fewer"),
+    ):
+        path.write_bytes(b"".join(content))
+        _, damage = until_damage(path)
+        assert damage is not None
+        assert reason in damage
+
+
+def test_a_sample_of_which_records_are_missing_is_left_out(tmp_path: Path) -> None:
+    path = record_samples(tmp_path / "a.jsonl", many_events(3 * EVENTS_AT_ONCE), ACCOUNTED)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], *lines[3:]]))
+    found, damage = until_damage(path)
+    assert found == []
+    assert "the sample before it is not whole" in (damage or "")
+    path.write_bytes(b"".join([lines[0], *lines[2:]]))
+    assert "of a sample that is not there" in (until_damage(path)[1] or "")
+
+
+def test_an_endless_sample_does_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernel_delay.recording.sample_assembly.MOST_EVENTS", 1500)
+    assert MOST_EVENTS > 1_000_000
+    _, damage = until_damage(record_samples(tmp_path / "a.kdr", many_events(1600)))
+    assert "a sample is too large" in (damage or "")
+
+
+def test_lines_may_be_compressed_again_by_zstd(tmp_path: Path) -> None:
+    plain = record_samples(tmp_path / "a.jsonl", ACCOUNTED, EVERYTHING).read_bytes()
+    path = tmp_path / "a.kdr"
+    path.write_bytes(zstandard.compress(plain))
+    assert read_samples(path) == [ACCOUNTED, EVERYTHING]
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NoInputError, match="No such file"):
+        read_all(tmp_path / "none.kdr")
+    with pytest.raises(NoInputError, match="Is a directory"):
+        read_all(tmp_path)
+
+
+def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "samples.kdr"
+    path.touch(mode=0o644)
+    assert record_samples(path, EVERYTHING).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("precious")
+    (tmp_path / "link.kdr").symlink_to(tmp_path / "target")
+    with pytest.raises(OutputError, match="can't write"):
+        record_samples(tmp_path / "link.kdr", EVERYTHING)
+    assert (tmp_path / "target").read_text() == "precious"
+
+
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="No space left"):
+        record_samples(Path("/dev/full"), EVERYTHING)
+    with pytest.raises(OutputError, match="can't write"):
+        record_samples(tmp_path / "missing" / "samples.kdr", EVERYTHING)
+
+
+def test_an_error_on_the_way_is_the_recordings_end(tmp_path: Path) -> None:
+    path = tmp_path / "samples.kdr"
+
+    def fail() -> None:
+        with RecordingWriter(path, HEADER) as writer:
+            writer.sample(EVERYTHING)
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        fail()
+    with open_recording(path) as recording:
+        assert list(recording.read()) == [EVERYTHING]
+        assert recording.trailer is not None
+        assert recording.trailer.ended == "error"
+
+
+def test_a_writer_that_is_killed_leaves_whole_samples(tmp_path: Path) -> None:
+    path = tmp_path / "samples.kdr"
+    script = f"""
+from pathlib import Path
+from kernel_delay.recording.writer import RecordingWriter
+from tests.recordings import HEADER
+from tests.unit.samples import EVERYTHING
+with RecordingWriter(Path({str(path)!r}), HEADER) as writer:
+    while True:
+        writer.sample(EVERYTHING)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], cwd=SCHEMA.parents[1]) as writing:
+        while not path.exists() or path.stat().st_size < 100_000:
+            assert writing.poll() is None
+            time.sleep(0.01)
+        os.kill(writing.pid, signal.SIGKILL)
+    found, damage = until_damage(path)
+    assert found
+    assert all(sample == EVERYTHING for sample in found)
+    assert damage is not None
+    assert "was cut: its writer was killed" in damage
+    assert f"{len(found):,} samples before that were read" in damage
+
+
+def test_the_schema_in_the_docs_is_this_version_s() -> None:
+    assert SCHEMA.read_text() == recording_schema(), (
+        "python -m kernel_delay.recording.schema >docs/recording.schema.json"
+    )
+
+
+def test_the_records_fit_the_schema(tmp_path: Path) -> None:
+    events, _ = World(seed=1).run([3])
+    path = tmp_path / "all.jsonl"
+    with RecordingWriter(path, HEADER) as writer:
+        writer.sample(many_events(EVENTS_AT_ONCE + 1))
+        writer.note("note")
+        writer.loop_events((LoopHit(LoopEvent("run_start", 5, 7, "ovs-vswitchd")),))
+        writer.upcall_events(UpcallEvents(tuple(events), 1))
+        writer.finish("done")
+    validator = jsonschema.Draft202012Validator(msgspec.json.decode(SCHEMA.read_bytes()))
+    lines = path.read_bytes().splitlines()
+    assert len(lines) == 7
+    for line in lines:
+        validator.validate(msgspec.json.decode(line))
