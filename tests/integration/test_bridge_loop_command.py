@@ -135,6 +135,22 @@ def test_the_end_of_the_process_ends_it(target: subprocess.Popen[str]) -> None:
     assert f"{PASSES} passes in " in tool.output()
 
 
+@pytest.mark.parametrize("options", [(), ("--quiet", "--log2")])
+def test_a_report_from_a_recording_is_the_same(
+    target: subprocess.Popen[str], tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    path = tmp_path / "loop.kdr"
+    tool = Tool(target.pid, "--count", str(PASSES), "-o", str(path), *options)
+    go(target)
+    live = tool.output()
+    reported = commands.run("report", path, *options)
+    assert (reported.returncode, reported.stderr) == (0, "")
+    assert reported.stdout == live
+    refused = commands.run("report", path, "--sets")
+    assert refused.returncode == 64  # EX_USAGE
+    assert "--sets is for recordings of upcall-cost" in refused.stderr
+
+
 def test_a_process_without_the_probes_is_one_line(root_user: None) -> None:
     with subprocess.Popen(["sleep", "60"]) as sleeper:
         done = commands.run("bridge-loop", "-p", sleeper.pid)

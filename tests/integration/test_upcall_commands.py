@@ -84,12 +84,15 @@ class Monitored:
         ]
         self.pcap = pcap
         whole = ("--packet-size", "2048", "--flow-key-size", "2048")
-        tool = Tool("upcall-monitor", ovs.pid, *whole, "-k", "decode", "-w", str(pcap))
+        self.recording = pcap.with_name("upcalls.kdr")
+        to = ("-w", str(pcap), "-o", str(self.recording))
+        tool = Tool("upcall-monitor", ovs.pid, *whole, "-k", "decode", *to)
         kernel_datapath.send(ovs, self.sent)
         self.lines = tool.lines(PACKETS, UPCALL)
         rest = tool.rest(interrupt=True).splitlines()
         self.lines += rest[:-1]
         self.summary = rest[-1]
+        self.header = tool.header
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +127,17 @@ def test_tshark_reads_the_packets_back_byte_for_byte(monitored: Monitored) -> No
     assert stat.S_IMODE(monitored.pcap.stat().st_mode) == 0o600
 
 
+def test_a_report_from_a_recording_is_the_same(monitored: Monitored, tmp_path: Path) -> None:
+    pcap = tmp_path / "again.pcapng"
+    done = commands.run("report", monitored.recording, "-k", "decode", "-w", pcap)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == monitored.header.rstrip("\n")
+    assert lines[1:-1] == [line.rstrip("\n") for line in monitored.lines]
+    assert lines[-1] == monitored.summary
+    assert pcap.read_bytes() == monitored.pcap.read_bytes()
+
+
 def test_upcalls_that_the_kernel_drops_are_told_with_their_error(datapath: Instance) -> None:
     lost_before = kernel_datapath.lost(datapath)
     tool = Tool("upcall-monitor", datapath.pid, "--result", "error")
@@ -151,6 +165,8 @@ def recording(datapath: Instance, tmp_path_factory: pytest.TempPathFactory) -> U
     tool = Tool("upcall-cost", datapath.pid, "-w", str(path), "-s", events, "--sets")
     kernel_datapath.send(datapath, kernel_datapath.packets(PACKETS, first=20_000))
     output = tool.rest(interrupt=False)
+    reported = commands.run("report", path, "--sets")
+    assert reported.stdout == tool.header + output
     assert output.count("UupeE batch ") == PACKETS
     assert f"- Analyzing {PACKETS} event sets..." in output
     return read_upcalls(path)

@@ -1,0 +1,136 @@
+"""Recordings of real captures: what is reported from one is what was reported live."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernel_delay.model import RecordingHeader, Sample
+from kernel_delay.recording.reader import UntilDamage, open_recording
+from tests import commands
+
+# Two threads that make calls, one that sleeps.
+TARGET = """
+import os, threading, time
+def work():
+    while True:
+        os.getppid()
+        time.sleep(0.001)
+for _ in range(2):
+    threading.Thread(target=work, daemon=True).start()
+print(flush=True)
+time.sleep(600)
+"""
+
+FORMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "text": ((), ()),
+    "events": (("-s", "0"), ("--text",)),
+    "summary": (("--summary",), ("--summary",)),
+    "percentiles": (("--percentiles",), ("--percentiles",)),
+    "json": (("--json", "-s", "100000"), ("--json",)),
+    "folded": (("--folded", "-", "-s", "0"), ("--folded", "-")),
+    "plain": (("--no-accounting",), ()),
+}
+
+
+@pytest.fixture
+def target(measurable: None) -> Iterator[int]:
+    command = [sys.executable, "-c", TARGET]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.kill()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["a.kdr", "a.jsonl"])
+def test_each_report_is_the_same_from_a_file(
+    target: int, tmp_path: Path, form: str, name: str
+) -> None:
+    live_options, options = FORMS[form]
+    path = tmp_path / name
+    windows = ("--sample-time", "0.1", "--sample-count", "2")
+    live = commands.run("capture", "-p", target, *windows, *live_options, "-o", path)
+    assert live.returncode == 0, live.stderr
+    assert live.stdout
+    reported = commands.run("report", *options, path)
+    assert reported.returncode == 0, reported.stderr
+    assert reported.stdout == live.stdout
+
+
+def header_and_samples(path: Path) -> tuple[RecordingHeader, list[Sample], str | None]:
+    with open_recording(path) as recording:
+        samples = [record for record in recording.read() if isinstance(record, Sample)]
+        return recording.header, samples, recording.trailer.ended if recording.trailer else None
+
+
+def test_the_header_says_what_was_measured(target: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.kdr"
+    before_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
+    done = commands.run("capture", "-p", target, "--sample-time", "0.1", "-o", path)
+    assert done.returncode == 0, done.stderr
+    header, (sample,), ended = header_and_samples(path)
+    assert ended == "done"
+    assert header.command == "capture"
+    assert header.arguments[-2:] == ("-o", str(path))
+    assert header.target.pid == target
+    assert header.target.command_line[1:] == ("-c", TARGET)
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert (header.host, header.kernel, header.boot_id) == (sample.host, sample.kernel, boot)
+    # The window lies on both clocks where the header's relation has it.
+    since_epoch_ns = header.clock.realtime_ns - header.clock.monotonic_ns
+    start_ns = sample.window.start_ns + since_epoch_ns
+    assert before_ns <= start_ns <= time.clock_gettime_ns(time.CLOCK_REALTIME)
+    shown = commands.run("report", "--header", path).stdout
+    assert f"({target})" in shown
+    assert "1 sample\n" in shown
+
+
+def test_ctrl_c_and_the_process_end_are_told(target: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.kdr"
+    endless = ("--sample-time", "0.1", "--sample-count", "100000")
+    for number, end in ((signal.SIGINT, "interrupt"), (signal.SIGKILL, None)):
+        process = commands.start(
+            "capture", "-p", target, *endless, "-o", path, stdout=subprocess.DEVNULL, stderr=None
+        )
+        size, deadline = 0, time.monotonic() + 60
+        while size < 2000 and time.monotonic() < deadline:
+            time.sleep(0.05)
+            size = path.stat().st_size if path.exists() else 0
+        process.send_signal(number)
+        process.wait(60)
+        with open_recording(path) as recording:
+            reading = UntilDamage(recording)
+            assert list(reading)
+            assert (recording.trailer.ended if recording.trailer else None) == end
+            assert (reading.damage is None) == (end is not None)
+        path.unlink()
+
+
+def test_a_report_needs_no_privilege_and_no_libbpf(target: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.kdr"
+    live = commands.run("capture", "-p", target, "--sample-time", "0.1", "-o", path)
+    assert live.returncode == 0, live.stderr
+    script = (
+        "import sys; from kernel_delay.cli import main\n"
+        f"assert main(['report', {str(path)!r}]) == 0\n"
+        "measuring = ('kernel_delay.libbpf', 'kernel_delay.loader', 'kernel_delay.capture')\n"
+        "sys.exit(any(name.startswith(measuring) for name in sys.modules)"
+        " or 'libbpf' in open('/proc/self/maps').read())"
+    )
+    none = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
+    done = subprocess.run([*none, sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == live.stdout
+
+
+def test_a_full_disk_is_one_line_before_anything_is_measured(target: int) -> None:
+    done = commands.run("capture", "-p", target, "--sample-time", "0.1", "-o", "/dev/full")
+    assert done.returncode == 73  # EX_CANTCREAT
+    assert done.stderr.count("\n") == 1
+    assert "No space left on device" in done.stderr
