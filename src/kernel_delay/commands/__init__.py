@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "bridge-loop": "measure the passes of ovs-vswitchd's main loop, and its waits",
         "capture": "measure what the kernel does to each thread of a process",
+        "compare": "say what changed from one recording to another, beyond chance",
         "probes": "list what can be a trigger: USDT probes, functions, tracepoints",
         "check": "say what this machine can do, and what is missing",
         "report": "report from recordings what was measured, on any machine",

@@ -1,0 +1,164 @@
+"""Two sets of Samples compared: what changed, beyond what chance and a little more explain.
+
+Each figure (figures.py) has an interval for its change, from how it strays from sample to sample
+(spread.py). The intervals hold together: with a probability of 95 % each of all of them has the
+true change in it (Bonferroni's inequality: of k figures, each may miss it with 5 % / k). A
+change is claimed only where the whole interval is beyond the tolerance, as two measurements of
+the same load differ by a little more than chance.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from kernel_delay.analysis.figures import LEAST_COUNT, Figure, Figures, Key, Unit
+from kernel_delay.analysis.spread import Estimate, difference, quotient
+
+MISTAKES = 0.05
+"""The probability that any of the intervals lacks the true change."""
+
+TOLERANCE = 0.05
+"""Of lengths and rates, as a part of what they were."""
+
+SHARE_TOLERANCE = 0.01
+"""Of shares: a point."""
+
+P99_TOLERANCE = 1.0
+"""Of percentiles: twice. Only the powers of two are known that they lie between."""
+
+LEAST_SAMPLES = 2
+
+# A share that is nowhere above this is nobody's concern.
+_LEAST_SHARE = 0.0005
+
+ChangeKind = Literal["more", "less", "same", "unclear"]
+"""`more` or `less`, beyond the tolerance and beyond chance; `same` within it; else unclear."""
+
+
+class Change(Struct, frozen=True):
+    """A figure before and after.
+
+    `unit` says of what both are: shares of 1, lengths in ns, or counts a second. `change`, and
+    the interval from `low` to `high` it is in, are a difference of shares, or of others the
+    part by which `after` is more than `before`; None where that has no end. `matters` is
+    what share of the threads' time the change is of.
+    """
+
+    threads: str
+    name: str
+    unit: Unit
+    kind: ChangeKind
+    before: float
+    after: float
+    change: float | None
+    low: float
+    high: float | None
+    matters: float
+
+
+class Comparison(Struct, frozen=True):
+    """All figures that are on both sides, what matters most first.
+
+    `before_samples` and `after_samples` are how many there are. Below two of each nothing can
+    be claimed, and there are no changes. `threads` has how many threads of each class there
+    were, before and after.
+    """
+
+    before_samples: int
+    after_samples: int
+    threads: Mapping[str, tuple[int, int]]
+    changes: tuple[Change, ...] = ()
+
+
+def compare(before: Figures, after: Figures) -> Comparison:
+    """Compare two sets of samples."""
+    threads = {
+        name: (before.threads().get(name, 0), after.threads().get(name, 0))
+        for name in sorted({*before.threads(), *after.threads()})
+    }
+    comparison = Comparison(before.samples, after.samples, threads)
+    if min(before.samples, after.samples) < LEAST_SAMPLES:
+        return comparison
+    pairs = _pairs(before.figures(), after.figures(), threads)
+    changes = [_change(key, *pair, MISTAKES / len(pairs)) for key, pair in pairs.items()]
+    idle = {key for key, pair in pairs.items() if pair[1].idle}
+    changes.sort(key=lambda change: (Key(change.threads, change.name) in idle, -change.matters))
+    return structs.replace(comparison, changes=tuple(changes))
+
+
+def _pairs(
+    before: Mapping[Key, Figure],
+    after: Mapping[Key, Figure],
+    threads: Mapping[str, tuple[int, int]],
+) -> dict[Key, tuple[Figure, Figure]]:
+    """What can be compared: figures of threads that were there on both sides."""
+    found = {}
+    for key in sorted({*before, *after}):
+        if not all(threads[key.threads]):
+            continue
+        one, other = before.get(key), after.get(key)
+        known = one or other
+        assert known is not None
+        if known.unit == "ns" and not (one and other):
+            continue
+        counts = [side.count or 0 for side in (one, other) if side is not None]
+        if known.unit == "per_s" and max(counts) < LEAST_COUNT:
+            continue
+        one, other = one or _none(known, before), other or _none(known, after)
+        least = _LEAST_SHARE if known.unit == "share" else 0.0
+        if max(one.estimate.value, other.estimate.value) <= least:
+            continue
+        found[key] = (one, other)
+    return found
+
+
+def _none(known: Figure, side: Mapping[Key, Figure]) -> Figure:
+    """A rate of nothing: what was seen on the other side alone."""
+    samples = max((figure.estimate.samples for figure in side.values()), default=1)
+    return structs.replace(known, estimate=Estimate(0.0, known.estimate.variance, samples))
+
+
+def _change(key: Key, before: Figure, after: Figure, chance: float) -> Change:
+    one, other = before.estimate, after.estimate
+    known = Change(
+        threads=key.threads,
+        name=key.name,
+        unit=before.unit,
+        kind="unclear",
+        before=one.value,
+        after=other.value,
+        change=None,
+        low=0.0,
+        high=None,
+        matters=abs(other.value - one.value) * max(before.weight, after.weight),
+    )
+    if before.unit == "share":
+        low, high = difference(one, other, chance)
+        kind = _kind(low, high, -SHARE_TOLERANCE, SHARE_TOLERANCE)
+        change = other.value - one.value
+        return structs.replace(known, kind=kind, change=change, low=low, high=high)
+    if not one.value or not other.value:
+        return _from_or_to_nothing(known, one, other, chance)
+    low, high = (bound - 1 for bound in quotient(one, other, chance))
+    tolerance = P99_TOLERANCE if key.name.endswith(".p99") else TOLERANCE
+    kind = _kind(low, high, 1 / (1 + tolerance) - 1, tolerance)
+    return structs.replace(known, kind=kind, change=other.value / one.value - 1, low=low, high=high)
+
+
+def _from_or_to_nothing(known: Change, one: Estimate, other: Estimate, chance: float) -> Change:
+    """A change that has no quotient: of what was not there before, or is not any more."""
+    low, high = difference(one, other, chance)
+    if other.value:
+        return structs.replace(known, kind="more" if low > 0 else "unclear", low=-1.0)
+    return structs.replace(
+        known, kind="less" if high < 0 else "unclear", change=-1.0, low=-1.0, high=None
+    )
+
+
+def _kind(low: float, high: float, least: float, most: float) -> ChangeKind:
+    if low > most:
+        return "more"
+    if high < least:
+        return "less"
+    return "same" if least <= low and high <= most else "unclear"

@@ -1,0 +1,71 @@
+"""Conditions on a comparison, such as `ready>+5%`: which changes are too large."""
+
+import re
+
+from msgspec import Struct
+
+from kernel_delay.analysis.comparison import Change, Comparison
+from kernel_delay.errors import UsageError
+
+FORM = "[THREADS:]FIGURE>+N% or [THREADS:]FIGURE<-N%"
+
+_CONDITION = re.compile(
+    r"(?:(?P<threads>.+):)?(?P<name>[^:<>]+?)\s*(?P<side>>\s*\+|<\s*-)(?P<limit>\d+(?:\.\d+)?)\s*%"
+)
+
+
+class Condition(Struct, frozen=True):
+    """That a figure changes by more than `limit`: of a share points, of others a part.
+
+    `threads` is a class of threads, None for each. Negative: that it falls by more than that.
+    """
+
+    text: str
+    threads: str | None
+    name: str
+    limit: float
+
+    def concerns(self, change: Change) -> bool:
+        """Whether the figure is the condition's."""
+        return self.name == change.name and self.threads in (None, change.threads)
+
+    def is_met(self, change: Change) -> bool:
+        """Whether it changed so much, and not by chance: no change is outside of its interval."""
+        if not self.concerns(change):
+            return False
+        if self.limit < 0:
+            by_chance = change.high is None or change.high >= 0
+            return not by_chance and change.change is not None and change.change < self.limit
+        # What came from nothing grew beyond any limit.
+        grown = change.change is None or change.change > self.limit
+        return grown and (change.low > 0 or (change.change is None and change.kind == "more"))
+
+
+def parse_condition(text: str) -> Condition:
+    """Read a condition in FORM. Raises UsageError where it is none."""
+    found = _CONDITION.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"a condition is {FORM}, as ready>+5% or main:write.mean>+10%: {text!r}")
+    limit = float(found["limit"]) / 100
+    return Condition(
+        text, found["threads"], found["name"], -limit if "<" in found["side"] else limit
+    )
+
+
+def met(conditions: list[Condition], comparison: Comparison) -> list[tuple[Condition, Change]]:
+    """Which conditions are met, and by which changes.
+
+    Raises UsageError for a condition on a figure that there is not: it could never be met.
+    """
+    for condition in conditions:
+        if not any(condition.concerns(change) for change in comparison.changes):
+            raise UsageError(
+                f"{condition.text!r} is about no figure that both recordings have;"
+                " --all shows those that there are"
+            )
+    return [
+        (condition, change)
+        for condition in conditions
+        for change in comparison.changes
+        if condition.is_met(change)
+    ]

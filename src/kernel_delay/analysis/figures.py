@@ -1,0 +1,232 @@
+"""What there is to compare of Samples: the figures of each class of threads, sample by sample.
+
+A class is all threads whose names differ in numbers alone: `handler12` and `handler7` are of
+`handler*`. Its figures:
+
+    user, kernel, irq, ready …    shares of the time that its threads were there
+    CALL.mean, CALL.p99           how long a system call took
+    CALL.rate                     how many there were, a second
+    ready.mean, ready.p99         how long a wait for a CPU took, once it could run
+    run.rate                      how often it got on a CPU, a second
+"""
+
+import re
+from collections import defaultdict
+from typing import Literal
+
+from msgspec import Struct
+
+from kernel_delay.analysis.spread import Estimate, percentile_of, rate, ratio
+from kernel_delay.host.syscalls import POLLS
+from kernel_delay.model import Histogram, Sample, Thread, ThreadTime
+
+NS_PER_S = 1_000_000_000
+
+MOST_BLOCKS = 1024
+"""More samples than this are taken together, two by two: the memory is bounded."""
+
+LEAST_COUNT = 20
+"""Of fewer a mean or a rate is chance."""
+
+Unit = Literal["share", "ns", "per_s"]
+
+_NUMBERS = re.compile(r"\d+")
+
+
+class Key(Struct, frozen=True, order=True):
+    """Which figure of which class of threads."""
+
+    threads: str
+    name: str
+
+
+class Figure(Struct, frozen=True):
+    """One figure over all samples.
+
+    `weight` is what share of its class's time a change of it by 1 (a share, a ns, one a second)
+    is of. `idle`: it may be waiting for work. `count` is how many there were of what it is of,
+    None for a share.
+    """
+
+    unit: Unit
+    estimate: Estimate
+    weight: float
+    idle: bool
+    count: int | None = None
+
+
+class Lengths(Struct):
+    """What of one kind began and ended within a block of samples."""
+
+    count: int = 0
+    total_ns: int = 0
+    max_ns: int = 0
+    histogram: Histogram = ()
+
+    def add(self, other: "Lengths") -> None:
+        """Take what was counted elsewhere."""
+        self.count += other.count
+        self.total_ns += other.total_ns
+        self.max_ns = max(self.max_ns, other.max_ns)
+        longer, shorter = sorted((self.histogram, other.histogram), key=len, reverse=True)
+        padded = (*shorter, *(0,) * (len(longer) - len(shorter)))
+        self.histogram = tuple(a + b for a, b in zip(longer, padded, strict=True))
+
+
+class Block:
+    """What was counted of one sample, or of several that are taken together."""
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self.window_ns = 0
+        self.present_ns: defaultdict[str, int] = defaultdict(int)
+        self.states_ns: defaultdict[Key, int] = defaultdict(int)
+        self.lengths: defaultdict[Key, Lengths] = defaultdict(Lengths)
+
+    def add(self, sample: Sample) -> None:
+        """Count a sample's threads."""
+        self.window_ns += sample.window.duration_ns
+        for thread in sample.threads:
+            threads = class_of(thread.name)
+            if thread.time is not None:
+                for state, ns in _states(thread.time).items():
+                    self.states_ns[Key(threads, state)] += ns
+                    self.present_ns[threads] += ns
+            for key, lengths in _lengths(thread, threads):
+                self.lengths[key].add(lengths)
+
+    def merge(self, other: "Block") -> None:
+        """Take what another counted."""
+        self.window_ns += other.window_ns
+        for threads, ns in other.present_ns.items():
+            self.present_ns[threads] += ns
+        for key, ns in other.states_ns.items():
+            self.states_ns[key] += ns
+        for key, lengths in other.lengths.items():
+            self.lengths[key].add(lengths)
+
+
+class Figures:
+    """Takes Samples one by one; knows their figures at any time."""
+
+    def __init__(self) -> None:
+        """Start before the first sample."""
+        self.samples = 0
+        self.window_ns = 0
+        self._blocks: list[Block] = []
+        self._samples_per_block = 1
+        self._in_last = 0
+        self._threads: dict[str, set[int]] = {}
+
+    def add(self, sample: Sample) -> None:
+        """Count a sample; one that was skipped is none."""
+        if sample.window.skipped:
+            return
+        if len(self._blocks) == MOST_BLOCKS and self._in_last == self._samples_per_block:
+            self._halve()
+        if not self._blocks or self._in_last == self._samples_per_block:
+            self._blocks.append(Block())
+            self._in_last = 0
+        self._blocks[-1].add(sample)
+        self._in_last += 1
+        self.samples += 1
+        self.window_ns += sample.window.duration_ns
+        for thread in sample.threads:
+            self._threads.setdefault(class_of(thread.name), set()).add(thread.tid)
+
+    def threads(self) -> dict[str, int]:
+        """How many threads of each class were seen; those summed up as ended count as one."""
+        return {name: len(tids) for name, tids in self._threads.items()}
+
+    def figures(self) -> dict[Key, Figure]:
+        """All figures that there are, by their keys."""
+        found = {}
+        for key in sorted({key for block in self._blocks for key in block.states_ns}):
+            if figure := self._share(key):
+                found[key] = figure
+        for key in sorted({key for block in self._blocks for key in block.lengths}):
+            found |= self._of_lengths(key)
+        return found
+
+    def _halve(self) -> None:
+        for at in range(0, len(self._blocks) - 1, 2):
+            self._blocks[at].merge(self._blocks[at + 1])
+        self._blocks = self._blocks[::2]
+        self._samples_per_block *= 2
+        self._in_last = self._samples_per_block
+
+    def _share(self, key: Key) -> Figure | None:
+        states = [block.states_ns[key] for block in self._blocks]
+        present = [block.present_ns[key.threads] for block in self._blocks]
+        estimate = ratio(states, present)
+        if estimate is None:
+            return None
+        return Figure("share", estimate, 1.0, idle=key.name == "blocked")
+
+    def _of_lengths(self, key: Key) -> dict[Key, Figure]:
+        all_lengths = [block.lengths[key] for block in self._blocks]
+        counts = [lengths.count for lengths in all_lengths]
+        often = rate(counts, [block.window_ns / NS_PER_S for block in self._blocks])
+        if often is None or not sum(counts):
+            return {}
+        mean = ratio([lengths.total_ns for lengths in all_lengths], counts)
+        assert mean is not None
+        count = sum(counts)
+        idle = key.name in POLLS
+        threads = max(1, len(self._threads[key.threads]))
+        per_ns = often.value / NS_PER_S / threads
+        each = Key(key.threads, f"{key.name}.rate")
+        found = {each: Figure("per_s", often, mean.value / NS_PER_S / threads, idle, count)}
+        if key.name == "run" or count < LEAST_COUNT:
+            return found
+        found[Key(key.threads, f"{key.name}.mean")] = Figure("ns", mean, per_ns, idle, count)
+        p99 = percentile_of(
+            [lengths.histogram for lengths in all_lengths],
+            [lengths.max_ns for lengths in all_lengths],
+            0.99,
+        )
+        if p99 is not None:
+            # One call of a hundred is as long, or longer.
+            found[Key(key.threads, f"{key.name}.p99")] = Figure(
+                "ns", p99, per_ns / 100, idle, count
+            )
+        return found
+
+
+def class_of(name: str) -> str:
+    """A thread's name with * for each number in it."""
+    return _NUMBERS.sub("*", name)
+
+
+def _states(time: ThreadTime) -> dict[str, int]:
+    """Where a thread's time went; not the time that it was not there."""
+    return {
+        "user": time.user_ns,
+        "kernel": time.kernel_ns,
+        "guest": time.guest_ns,
+        "irq": time.hard_irq_ns + time.soft_irq_ns,
+        "ready": time.ready_ns,
+        "blocked": time.blocked_ns,
+        "stopped": time.stopped_ns,
+        "throttled": time.throttled_ns,
+        "frozen": time.frozen_ns,
+        "unaccounted": time.unaccounted_ns,
+    }
+
+
+def _lengths(thread: Thread, threads: str) -> list[tuple[Key, Lengths]]:
+    found = [
+        (
+            Key(threads, call.name or f"syscall {call.number}"),
+            Lengths(call.count, call.total_ns, call.max_ns, call.histogram),
+        )
+        for call in thread.syscalls
+        if call.count
+    ]
+    for name, intervals in (("run", thread.run), ("ready", thread.ready)):
+        if intervals is not None:
+            lengths = Lengths(
+                intervals.count, intervals.total_ns, intervals.max_ns, intervals.histogram
+            )
+            found.append((Key(threads, name), lengths))
+    return found

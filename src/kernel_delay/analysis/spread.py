@@ -1,0 +1,129 @@
+"""A figure over several samples: what it is, and how far it strays by chance.
+
+The samples are what was drawn: what lies within one belongs together, so its parts are never
+taken for independent. A figure of all of them is the ratio of two sums, or a percentile of all
+that they counted, and its variance is estimated from how it differs from sample to sample.
+"""
+
+import math
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from kernel_delay.analysis.percentiles import percentile
+from kernel_delay.analysis.student import critical
+
+
+class Estimate(Struct, frozen=True):
+    """A figure, the variance of it, and of how many samples both are."""
+
+    value: float
+    variance: float
+    samples: int
+
+
+def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Estimate | None:
+    """The sum of the one by the sum of the other, a pair of each sample; None without a sum.
+
+    The variance is that of Cochran, Sampling Techniques (1977), 6.3:
+
+        n / (n - 1) · Σ (y_i - R x_i)² / (Σ x_i)²
+    """
+    whole, count = math.fsum(denominators), len(denominators)
+    if not whole:
+        return None
+    value = math.fsum(numerators) / whole
+    if count < 2:
+        return Estimate(value, math.inf, count)
+    squares = math.fsum((y - value * x) ** 2 for y, x in zip(numerators, denominators, strict=True))
+    return Estimate(value, count / (count - 1) * squares / whole**2, count)
+
+
+def rate(counts: Sequence[float], seconds: Sequence[float]) -> Estimate | None:
+    """What was counted by the time; its variance is never below that of chance alone.
+
+    That is Poisson's: the count itself, and of none seen as of one.
+    """
+    estimate = ratio(counts, seconds)
+    if estimate is None or estimate.samples < 2:
+        return estimate
+    least = max(1.0, math.fsum(counts)) / math.fsum(seconds) ** 2
+    return Estimate(estimate.value, max(estimate.variance, least), estimate.samples)
+
+
+def percentile_of(
+    histograms: Sequence[Sequence[int]], longest_ns: Sequence[int], fraction: float
+) -> Estimate | None:
+    """A percentile of all that was counted; None where nothing was.
+
+    The variance is the jackknife's (Efron and Stein, 1981): from the percentiles without each of
+    the samples.
+    """
+    whole = _sums(histograms)
+    if not sum(whole):
+        return None
+    most = max(longest_ns)
+    value = float(percentile(tuple(whole), fraction, most))
+    others = [
+        float(percentile(tuple(rest), fraction, most))
+        for histogram in histograms
+        if sum(rest := _without(whole, histogram))
+    ]
+    count = len(others)
+    if count < 2:
+        return Estimate(value, math.inf, count)
+    mean = math.fsum(others) / count
+    squares = math.fsum((other - mean) ** 2 for other in others)
+    # Nor is it below that of the rank, which is binomial: of a bucket's inside nothing is known.
+    rank = math.sqrt(fraction * (1 - fraction) / sum(whole))
+    ends = [min(1.0, fraction + rank), max(fraction / 2, fraction - rank)]
+    high, low = (percentile(tuple(whole), end, most) for end in ends)
+    return Estimate(value, max((count - 1) / count * squares, (high - low) ** 2 / 4), count)
+
+
+def difference(before: Estimate, after: Estimate, chance: float) -> tuple[float, float]:
+    """Between which two values `after` minus `before` is, but for a chance of `chance`.
+
+    By Welch's t: the variances of the two need not be the same.
+    """
+    stray = _stray(before.variance, after.variance, before.samples, after.samples, chance)
+    change = after.value - before.value
+    return change - stray, change + stray
+
+
+def quotient(before: Estimate, after: Estimate, chance: float) -> tuple[float, float]:
+    """The same of `after` by `before`, which are both above 0."""
+    relative = [estimate.variance / estimate.value**2 for estimate in (before, after)]
+    stray = _stray(relative[0], relative[1], before.samples, after.samples, chance)
+    change = math.log(after.value / before.value)
+    return _exp(change - stray), _exp(change + stray)
+
+
+def _stray(
+    before: float, after: float, before_samples: int, after_samples: int, chance: float
+) -> float:
+    both = before + after
+    if both == 0 or math.isinf(both):
+        return both
+    # Welch and Satterthwaite's degrees of freedom.
+    parts = before**2 / (before_samples - 1) + after**2 / (after_samples - 1)
+    return critical(chance, both**2 / parts if parts else 1.0) * math.sqrt(both)
+
+
+def _exp(value: float) -> float:
+    return math.inf if value > 700 else math.exp(value)
+
+
+def _sums(histograms: Sequence[Sequence[int]]) -> list[int]:
+    whole = [0] * max(map(len, histograms), default=0)
+    for histogram in histograms:
+        for index, count in enumerate(histogram):
+            whole[index] += count
+    return whole
+
+
+def _without(whole: Sequence[int], histogram: Sequence[int]) -> list[int]:
+    rest = list(whole)
+    for index, count in enumerate(histogram):
+        rest[index] -= count
+    return rest
