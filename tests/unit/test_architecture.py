@@ -46,7 +46,9 @@ def modules(project: Path) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def imports(modules: dict[str, Path]) -> list[Import]:
-    return [Import(name, to) for name, path in modules.items() for to in imported(path, modules)]
+    # The package itself has the names of the public API, which it imports when one is called.
+    within = {name: path for name, path in modules.items() if name != "__init__"}
+    return [Import(name, to) for name, path in within.items() for to in imported(path, modules)]
 
 
 def imported(path: Path, modules: dict[str, Path]) -> Iterator[str]:

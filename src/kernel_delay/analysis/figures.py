@@ -119,9 +119,7 @@ class Figures:
         self._threads: dict[str, set[int]] = {}
 
     def add(self, sample: Sample) -> None:
-        """Count a sample; one that was skipped is none."""
-        if sample.window.skipped:
-            return
+        """Count a sample."""
         if len(self._blocks) == MOST_BLOCKS and self._in_last == self._samples_per_block:
             self._halve()
         if not self._blocks or self._in_last == self._samples_per_block:

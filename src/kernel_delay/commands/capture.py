@@ -13,13 +13,13 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import windows as window_options
+from kernel_delay.ending import noted
 from kernel_delay.reporters.progress import stack_progress
 
 if TYPE_CHECKING:
     from kernel_delay.capture.programs import Programs
     from kernel_delay.capture.session import UpcallCounters
     from kernel_delay.host.target import ProcessTarget
-    from kernel_delay.model import RecordingEnd, Sample
 
     OpenCounters = Callable[[int, Programs], UpcallCounters | None]
 
@@ -67,31 +67,18 @@ def run(args: argparse.Namespace) -> int:
         )
         progress = stack.enter_context(stack_progress(sys.stderr))
         session = stack.enter_context(Session(target, windows, options, tell, progress))
-        last = None
         for window in session.windows():
             if isinstance(window, SkippedWindow):
                 if recording is not None:
                     recording.skipped(window)
                 output_options.report_skipped(window, args.json_file, args.folded)
                 continue
-            last = judge(window)
+            sample = judge(window)
             for report in reports:
-                report(last)
+                report(sample)
         if recording is not None:
-            recording.finish(_end(last))
+            recording.finish_samples(interrupted=noted())
     return os.EX_OK
-
-
-def _end(last: "Sample | None") -> "RecordingEnd":
-    """Why there are no more samples; `last` is the last one."""
-    from kernel_delay.ending import noted
-
-    if noted():
-        return "interrupt"
-    match last and last.window.ended_by:
-        case "interrupt" | "exit" | "timeout" as reason:
-            return reason
-    return "done"
 
 
 def _upcall_counters(target: "ProcessTarget") -> "OpenCounters | None":

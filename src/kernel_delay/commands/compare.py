@@ -106,8 +106,7 @@ def _read(argument: str) -> "tuple[Side, Figures, InputError | None]":
             )
         reading = UntilDamage(recording)
         samples = (record for record in reading if isinstance(record, Sample))
-        taken = (sample for sample in samples if not sample.window.skipped)
-        for number, sample in enumerate(taken, start=1):
+        for number, sample in enumerate(samples, start=1):
             if number >= first and (last is None or number <= last):
                 figures.add(sample)
     side = Side(argument, recording.header, figures.samples, figures.window_ns)

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from kernel_delay.errors import OutputError, TimeoutExpiredError
 from kernel_delay.model import (
+    EndedBy,
     RecordingEnd,
     RecordingHeader,
     RecordingTrailer,
@@ -51,6 +52,7 @@ class RecordingWriter:
         self._encoder = msgspec.json.Encoder()
         self._samples = self._events = 0
         self._finished = False
+        self._last_ended: EndedBy | None = None
         self._file = frames.create(path)
         try:
             self._write(header)
@@ -101,6 +103,7 @@ class RecordingWriter:
         while more_events := tuple(islice(events, EVENTS_AT_ONCE)):
             self._write(More(syscall_events=more_events))
         self._samples += 1
+        self._last_ended = sample.window.ended_by
 
     def skipped(self, skipped: SkippedWindow) -> None:
         """Append a window that is no sample."""
@@ -118,6 +121,14 @@ class RecordingWriter:
             batch = events.events[start : start + EVENTS_AT_ONCE]
             self._write(structs.replace(events, events=batch))
         self._events += len(events.events)
+
+    def finish_samples(self, *, interrupted: bool) -> None:
+        """Append the trailer behind Samples: `interrupted`, a signal kept others from following."""
+        match self._last_ended:
+            case "interrupt" | "exit" | "timeout" as reason:
+                self.finish(reason)
+            case _:
+                self.finish("interrupt" if interrupted else "done")
 
     def finish(self, ended: RecordingEnd, lost: Mapping[str, int] | None = None) -> None:
         """Append the trailer: the recording is whole."""

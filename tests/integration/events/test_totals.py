@@ -11,6 +11,7 @@ import pytest
 
 from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.capture.windows import control
 from kernel_delay.capture.windows.control import NEVER_NS
 from kernel_delay.host.target import find_target
 from kernel_delay.loader._records import lib
@@ -97,7 +98,7 @@ class Late:
 def test_a_window_that_opened_too_late_leaves_nothing(
     start: Start, monkeypatch: pytest.MonkeyPatch, plan: EventPlan
 ) -> None:
-    monkeypatch.setattr("kernel_delay.capture.windows.control.lib", Late(True, True))
+    monkeypatch.setattr(control, "lib", Late(True, True))
     process = start("storm", "3", "1000")
     sample = capture(process.pid, plan, sample_time_s=0.2)
     check_sums(sample)
@@ -108,7 +109,7 @@ def test_a_window_that_opened_too_late_leaves_nothing(
 def test_a_window_that_opened_too_late_takes_nothing_from_the_one_before(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernel_delay.capture.windows.control.lib", Late(False, True))
+    monkeypatch.setattr(control, "lib", Late(False, True))
     process = start("storm", "1", "1000")
     windows = WindowPlan(sample_time_ns=100_000_000, count=2)
     events = SessionOptions(events=event_plan(stack_mode="none"))

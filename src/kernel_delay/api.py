@@ -1,0 +1,199 @@
+"""What `import kernel_delay` offers, apart from its documentation: that is there."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from kernel_delay.errors import NoInputError
+from kernel_delay.model import RecordingHeader, RecordingTrailer, Sample
+from kernel_delay.recording.reader import open_recording
+from kernel_delay.recording.records import LoopEvents, UpcallEvents
+from kernel_delay.recording.tables import TABLES, Table, to_arrow, to_pandas
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+    from kernel_delay.capture.plan import EventPlan, WindowPlan
+    from kernel_delay.host.target import ProcessTarget
+    from kernel_delay.ovs.bridge_loop import LoopEvent
+    from kernel_delay.ovs.upcalls import Event
+    from kernel_delay.ovs.upcalls.port_names import PortName
+
+NS_PER_S = 1_000_000_000
+LONGEST_S = 7 * 24 * 3600
+
+
+class Plan(Struct, frozen=True):
+    """Which windows are measured, and which events in them."""
+
+    windows: "WindowPlan"
+    events: "EventPlan | None"
+
+
+def plan(
+    seconds: float,
+    samples: int,
+    interval: float,
+    syscall_events: bool,
+    shortest_ns: int,
+    stacks: Literal["dwarf", "fp", "none"],
+) -> Plan:
+    """Make a plan of the arguments. Raises ValueError for one that is out of its range."""
+    from kernel_delay.capture.plan import EventPlan, WindowPlan
+
+    if not 0 < seconds <= LONGEST_S:
+        raise ValueError(f"seconds must be more than 0 and at most {LONGEST_S}, not {seconds}")
+    if not 0 <= interval <= LONGEST_S:
+        raise ValueError(f"interval must be from 0 to {LONGEST_S} seconds, not {interval}")
+    if samples < 1:
+        raise ValueError(f"samples must be at least 1, not {samples}")
+    if shortest_ns < 0:
+        raise ValueError(f"shortest_ns must be at least 0, not {shortest_ns}")
+    if stacks not in ("dwarf", "fp", "none"):
+        raise ValueError(f"stacks must be 'dwarf', 'fp' or 'none', not {stacks!r}")
+    windows = WindowPlan(
+        sample_time_ns=max(1, round(seconds * NS_PER_S)),
+        count=samples,
+        interval_ns=round(interval * NS_PER_S),
+    )
+    events = EventPlan(shortest_ns=shortest_ns, stack_mode=stacks) if syscall_events else None
+    return Plan(windows, events)
+
+
+def capture(pid: int | None, plan: Plan, *, accounting: bool) -> Sample:
+    """Measure one window. Raises KernelDelayError."""
+    taken: list[Sample] = []
+    _measure(_target(pid), plan, accounting, taken.append)
+    if not taken:
+        raise NoInputError("no window was measured: a signal ended it before it was open")
+    return taken[-1]
+
+
+def record(
+    path: str | os.PathLike[str], pid: int | None, plan: Plan, *, accounting: bool
+) -> "Recording":
+    """Measure, and write each Sample as it is taken. Raises KernelDelayError."""
+    from kernel_delay.recording.header import new_header
+    from kernel_delay.recording.writer import RecordingWriter
+
+    target = _target(pid)
+    with RecordingWriter(Path(path), new_header("capture", (), target)) as writer:
+        interrupted = _measure(target, plan, accounting, writer.sample)
+        writer.finish_samples(interrupted=interrupted)
+    return Recording(path)
+
+
+class Recording:
+    """A recording: what it says of itself, and the Samples in it, read anew each time.
+
+    `header` is what it says of itself: where, when, of what and how it was made.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Open `path` and read its header. Raises KernelDelayError."""
+        self.path = os.fspath(path)
+        with open_recording(self.path) as recording:
+            self.header: RecordingHeader = recording.header
+
+    def __iter__(self) -> Iterator[Sample]:
+        """Yield its Samples in the order they were taken; none but one is in memory at a time.
+
+        Raises KernelDelayError behind the last that is whole, where the recording was cut or is
+        damaged.
+        """
+        with open_recording(self.path) as recording:
+            for record in recording.read():
+                if isinstance(record, Sample):
+                    yield record
+
+    def events(self) -> "Iterator[LoopEvent | Event | PortName]":
+        """Yield the events of Open vSwitch, in a recording of another command than capture.
+
+        They are described in docs/recording.schema.json. Raises as iterating does.
+        """
+        with open_recording(self.path) as recording:
+            for record in recording.read():
+                if isinstance(record, UpcallEvents):
+                    yield from record.events
+                elif isinstance(record, LoopEvents):
+                    yield from (hit.event for hit in record.hits)
+
+    @property
+    def trailer(self) -> RecordingTrailer:
+        """How it ended and what was lost; read at each call, to the end.
+
+        Raises KernelDelayError where it was cut or is damaged.
+        """
+        with open_recording(self.path) as recording:
+            for _ in recording.read():
+                pass
+            assert recording.trailer is not None
+            return recording.trailer
+
+    @property
+    def threads(self) -> Mapping[int, str]:
+        """The names of all its threads by their ids, as they were last; read at each call.
+
+        Threads that ended in such numbers that they were summed up have no id. Raises as
+        iterating does.
+        """
+        return {
+            thread.tid: thread.name for sample in self for thread in sample.threads if thread.tid
+        }
+
+    def to_arrow(self, table: Table = "threads") -> "pyarrow.Table":
+        """Return a table of it; `pip install kernel-delay[arrow]`.
+
+        `table` is "threads": a row for each thread of each sample; "syscalls": for each system
+        call of each of these; or "syscall_events": for each single one. The columns are the
+        fields that have one value, with `sample`, its number from 0 on, before them.
+
+        Raises ValueError for another table, and KernelDelayError as iterating does or where
+        pyarrow is not installed.
+        """
+        return to_arrow(self, self._known(table))
+
+    def to_pandas(self, table: Table = "threads") -> "pandas.DataFrame":
+        """Return the same as a DataFrame; `pip install kernel-delay[pandas]`."""
+        return to_pandas(self, self._known(table))
+
+    def _known(self, table: Table) -> Table:
+        if table not in TABLES:
+            raise ValueError(f"table must be one of {', '.join(TABLES)}, not {table!r}")
+        return table
+
+    def __repr__(self) -> str:
+        """Say what it is of."""
+        target = self.header.target
+        return f"<Recording {self.path!r} of {target.comm} ({target.pid}) on {self.header.host}>"
+
+
+def _target(pid: int | None) -> "ProcessTarget":
+    """The process, on a machine that lets it be measured. Raises KernelDelayError."""
+    from kernel_delay.host import preflight
+    from kernel_delay.host.target import find_target
+    from kernel_delay.libbpf import start_log
+
+    target = find_target(pid)
+    preflight.check()
+    start_log(-1)
+    return target
+
+
+def _measure(
+    target: "ProcessTarget", plan: Plan, accounting: bool, take: Callable[[Sample], None]
+) -> bool:
+    """Measure the plan's windows; return whether a signal ended that."""
+    from kernel_delay.analysis.verdict import judge
+    from kernel_delay.capture.session import Session, SessionOptions
+    from kernel_delay.ending import noted
+
+    options = SessionOptions(events=plan.events, accounting=accounting)
+    with Session(target, plan.windows, options) as session:
+        for sample in map(judge, session.samples()):
+            take(sample)
+        return noted()

@@ -1,0 +1,181 @@
+"""`import kernel_delay`: recordings read from Python, and nothing else public."""
+
+import datetime
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kernel_delay
+from kernel_delay.model import RecordingTrailer, Sample
+from kernel_delay.ovs.bridge_loop import LoopEvent
+from kernel_delay.recording.records import LoopHit
+from kernel_delay.recording.tables import COLUMNS
+from kernel_delay.recording.writer import RecordingWriter
+from tests.recordings import HEADER, header, record_samples
+from tests.unit.event_samples import EVENTS, WITH_EVENTS
+from tests.unit.samples import (
+    EVERYTHING,
+    START_TIME,
+    TIMED_WINDOW_NS,
+    bare_sample,
+    timed_thread,
+    window,
+)
+
+ACCOUNTED = bare_sample(
+    timed_thread(1, "handler1", user=250, ready=100), window=window(duration_ns=TIMED_WINDOW_NS)
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return record_samples(tmp_path / "a.kdr", EVERYTHING, ACCOUNTED, WITH_EVENTS)
+
+
+def test_a_recording_is_its_samples_as_often_as_it_is_read(path: Path) -> None:
+    recording = kernel_delay.open_recording(path)
+    assert recording.path == str(path)
+    assert recording.header == HEADER
+    for _ in range(2):
+        found = list(recording)
+        assert found[:2] == [EVERYTHING, ACCOUNTED]
+        assert list(found[2].syscall_events or ()) == list(EVENTS)
+    assert isinstance(found[0], kernel_delay.Sample)
+    assert recording.trailer == RecordingTrailer("done", samples=3)
+    assert recording.threads[31741] == "revalidator122"
+    assert recording.threads[1] == "handler1"
+    assert "ovs-vswitchd (27090) on compute-1" in repr(recording)
+
+
+def test_a_cut_recording_yields_what_is_whole_and_raises(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+    found: list[Sample] = []
+    with pytest.raises(kernel_delay.KernelDelayError, match="was cut") as error:
+        found.extend(kernel_delay.open_recording(path))
+    assert len(found) == 3
+    assert error.value.exit_code == 65
+
+
+def test_what_is_no_recording_raises_at_once(tmp_path: Path) -> None:
+    with pytest.raises(kernel_delay.KernelDelayError, match="No such file"):
+        kernel_delay.open_recording(tmp_path / "none")
+    (tmp_path / "other").write_text("hello")
+    with pytest.raises(kernel_delay.KernelDelayError, match="is not a recording"):
+        kernel_delay.open_recording(tmp_path / "other")
+
+
+def test_events_of_open_vswitch_are_yielded(tmp_path: Path) -> None:
+    hits = [LoopHit(LoopEvent("run_start", at, 7, "ovs-vswitchd")) for at in range(3)]
+    with RecordingWriter(tmp_path / "loop.kdr", header("bridge-loop")) as writer:
+        writer.loop_events(hits)
+        writer.finish("exit")
+    recording = kernel_delay.open_recording(tmp_path / "loop.kdr")
+    assert list(recording.events()) == [hit.event for hit in hits]
+    assert list(recording) == []
+
+
+def of_arrow(recording: kernel_delay.Recording, table: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = recording.to_arrow(table).to_pylist()
+    return found
+
+
+def of_pandas(recording: kernel_delay.Recording, table: Any) -> list[dict[str, Any]]:
+    import pandas
+
+    frame = recording.to_pandas(table)
+    return [
+        {str(name): None if pandas.isna(value) else value for name, value in row.items()}
+        for row in frame.to_dict("records")
+    ]
+
+
+@pytest.mark.parametrize("read", [of_arrow, of_pandas])
+def test_tables_have_the_figures_of_the_samples(path: Path, read: Any) -> None:
+    recording = kernel_delay.open_recording(path)
+    threads = read(recording, "threads")
+    assert [row["sample"] for row in threads] == [0] * 6 + [1] + [2] * 2
+    (accounted,) = (row for row in threads if row["sample"] == 1)
+    assert (accounted["tid"], accounted["name"], accounted["exited"]) == (1, "handler1", False)
+    assert accounted["start_time"] == START_TIME
+    assert isinstance(accounted["start_time"], datetime.datetime)
+    assert (accounted["user_ns"], accounted["ready_ns"]) == (250_000_000, 100_000_000)
+    assert accounted["run_count"] is None
+    (revalidator,) = (row for row in threads if row["name"] == "revalidator122")
+    assert (revalidator["run_count"], revalidator["ready_max_ns"]) == (6, 6_636)
+    assert revalidator["user_ns"] is None
+
+    calls = read(recording, "syscalls")
+    (futex,) = (row for row in calls if row["name"] == "futex")
+    assert (futex["thread"], futex["count"], futex["total_ns"]) == ("revalidator122", 8, 18_768_758)
+    assert any(row["name"] is None and row["number"] == 9999 for row in calls)
+
+    events = read(recording, "syscall_events")
+    assert [(row["entry_ns"], row["ret"]) for row in events] == [
+        (event.entry_ns, event.ret) for event in EVENTS
+    ]
+    for table, found in (("threads", threads), ("syscalls", calls), ("syscall_events", events)):
+        assert list(found[0]) == list(COLUMNS[table])  # type: ignore[index]
+
+
+def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:
+    recording = kernel_delay.open_recording(record_samples(tmp_path / "none.kdr"))
+    assert recording.to_arrow("syscalls").column_names == list(COLUMNS["syscalls"])
+    assert list(recording.to_pandas("threads").columns) == list(COLUMNS["threads"])
+    with pytest.raises(ValueError, match="table must be one of threads, syscalls"):
+        recording.to_arrow("calls")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("package", "method"), [("pyarrow", "to_arrow"), ("pandas", "to_pandas")])
+def test_without_the_extra_it_says_what_to_install(
+    path: Path, monkeypatch: pytest.MonkeyPatch, package: str, method: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(kernel_delay.KernelDelayError, match="pip install kernel-delay"):
+        getattr(kernel_delay.open_recording(path), method)()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"seconds": 0},
+        {"seconds": float("nan")},
+        {"seconds": 1e9},
+        {"shortest_ns": -1},
+        {"stacks": "lbr"},
+    ],
+)
+def test_arguments_that_make_no_sense_are_value_errors(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        kernel_delay.capture(1, **arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"samples": 0}, {"interval": -1}])
+def test_so_are_those_of_a_recording(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        kernel_delay.record(tmp_path / "a.kdr", 1, **arguments)
+    assert not (tmp_path / "a.kdr").exists()
+
+
+def test_the_public_names_are_those_of_the_page(project: Path) -> None:
+    page = (project / "docs" / "api.md").read_text()
+    for name in kernel_delay.__all__:
+        assert f"{name}(" in page or f"`{name}`" in page
+        assert getattr(kernel_delay, name).__doc__
+    with pytest.raises(AttributeError, match="no attribute 'measure'"):
+        kernel_delay.measure  # noqa: B018
+    recording = {name for name in vars(kernel_delay.Recording) if not name.startswith("_")}
+    assert all(f"`{name}" in page for name in (*recording, "path", "header"))
+
+
+def test_importing_it_imports_no_other_package() -> None:
+    script = (
+        "import sys; before = set(sys.modules); import kernel_delay\n"
+        "print(*sorted(set(sys.modules) - before))\n"
+        "import kernel_delay.capture.plan\n"
+        "print(type(kernel_delay.capture).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "kernel_delay kernel_delay.capture\nfunction\n"
