@@ -20,7 +20,7 @@ from kernel_delay.analysis.accounting import (
 )
 from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.counting import ThreadStanding, counted, epoch_of, open_waits
-from kernel_delay.capture.threads.epochs import EpochRecords, ThreadRecords
+from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.snapshot import ThreadSnapshot
 from kernel_delay.capture.threads.thread_stats import ThreadName, name_of
 
@@ -73,9 +73,7 @@ def thread_accounts(snapshot: ThreadSnapshot, known: Container[int] = ()) -> lis
     Threads whose identity is in `known` are left out.
     """
     epoch, start_ns, stop_ns = snapshot.epoch, snapshot.start_ns, snapshot.stop_ns
-    own = snapshot.epochs[epoch].threads
-    newer = _oldest_records_after(snapshot.epochs, epoch)
-    now = snapshot.before
+    own, newer, now = snapshot.own, snapshot.newer, snapshot.before
     found = []
     identities: dict[int, None] = dict.fromkeys([*own, *newer, *now])
     for identity in identities:
@@ -115,17 +113,6 @@ def _account(
     if found.missing_ns < 0:
         found = replace(found, time=unaccounted(start_ns, stop_ns))
     return found, fits
-
-
-def _oldest_records_after(
-    epochs: Mapping[int, EpochRecords], epoch: int
-) -> dict[int, ThreadRecords]:
-    """Return of each thread its records of the first epoch after `epoch` that it has any of."""
-    found: dict[int, ThreadRecords] = {}
-    for later in sorted(number for number in epochs if number > epoch):
-        for identity, records in epochs[later].threads.items():
-            found.setdefault(identity, records)
-    return found
 
 
 def _last_waits(

@@ -9,7 +9,7 @@ from kernel_delay.capture.threads.accounts import ThreadAccount, thread_accounts
 from kernel_delay.capture.threads.causes import with_causes
 from kernel_delay.capture.threads.counting import ThreadStanding, counted, open_waits, standings
 from kernel_delay.capture.threads.ended_threads import EndedThreads
-from kernel_delay.capture.threads.epochs import EpochRecords
+from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.reader import RecordReader
 from kernel_delay.capture.threads.rings import RingMemory
 from kernel_delay.capture.threads.run_queues import CpuSlices, RunQueues
@@ -90,8 +90,7 @@ class Collector:
         self._released = epoch
 
     def _counted(self, epoch: int) -> tuple[Thread, ...]:
-        records = self._reader.epochs.get(epoch, EpochRecords.none())
-        parts = records.threads.values()
+        parts = self._reader.epochs.threads(epoch).values()
         threads = [counted_stats(name_of(part.threads[-1]), part) for part in parts]
         return tuple(thread for thread in threads if anything_counted(thread))
 
@@ -140,29 +139,29 @@ class Collector:
         # After that, or the record of what is charged by then might not be read yet.
         if not (is_first and self._reader.has_all_of(epoch, before)):
             self._reader.read()
-        epochs = self._reader.epochs
-        own = epochs.get(epoch, EpochRecords.none()).copied(settled)
-        slices = self._slices(before)
+        own = {
+            identity: records.copied()
+            for identity, records in self._reader.epochs.threads(epoch).items()
+            if identity not in settled
+        }
+        newer = self._reader.epochs.next_after(epoch)
+        slices = self._slices(before, newer)
         after = self._states()
-        return ThreadSnapshot(
-            epoch, start_ns, stop_ns, {**epochs, epoch: own}, slices, before, after
-        )
+        return ThreadSnapshot(epoch, start_ns, stop_ns, own, newer, slices, before, after)
 
     def _states(self) -> dict[int, ThreadStanding]:
         return standings(self._source.standings())
 
-    def _slices(self, now: dict[int, ThreadStanding]) -> dict[int, CpuSlices]:
-        """Return the slices of the CPUs that threads wait for, or did when an epoch began."""
-        waits = [told.waits for told in now.values()]
-        for records in self._reader.epochs.values():
-            oldest = [parts.threads[0] for parts in records.threads.values()]
-            waits += [
-                open_waits(each.account.first, bool(each.kernel_worker))
-                for each in oldest
-                if each.account.first.wait_cpu
-            ]
-        cpus = (each.cpu.cpu for each in waits if each.cpu is not None)
-        return self._run_queues.copy(cpu for cpu in cpus if cpu is not None)
+    def _slices(
+        self, now: Mapping[int, ThreadStanding], newer: Mapping[int, ThreadRecords]
+    ) -> dict[int, CpuSlices]:
+        """Return the slices of the CPUs that threads wait for now, or did when `newer` began."""
+        waits = [told.waits.cpu for told in now.values()]
+        for records in newer.values():
+            oldest = records.threads[0]
+            if oldest.account.first.wait_cpu:
+                waits.append(open_waits(oldest.account.first, bool(oldest.kernel_worker)).cpu)
+        return self._run_queues.copy(wait for wait in waits if wait is not None)
 
     def _summed_up(self, window_ns: int, names: dict[int, str]) -> Iterator[Thread]:
         """Yield the threads that ended and were summed up, one for all of a name."""

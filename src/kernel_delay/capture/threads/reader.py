@@ -1,17 +1,14 @@
 """Reads the programs' rings, and sorts the records by window and thread."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from kernel_delay.capture.threads.counting import ThreadStanding
-from kernel_delay.capture.threads.epochs import EpochRecords, ThreadRecords
+from kernel_delay.capture.threads.epochs import Epochs, ThreadRecords
 from kernel_delay.capture.threads.rings import Numbered, Ring, RingMemory, Rings, SummedUp
 from kernel_delay.capture.threads.source import RecordSource
 from kernel_delay.capture.windows.control import wait_for_programs
 from kernel_delay.loader._records import lib
-
-if TYPE_CHECKING:
-    from kernel_delay.loader._records import ThreadRecord
 
 
 class _Part(Numbered, Protocol):
@@ -24,7 +21,7 @@ Part = TypeVar("Part", bound=_Part)
 
 
 class RecordReader:
-    """The records that are read and not released; `epochs` has them by the number of the window.
+    """The records that are read and not released are in `epochs`.
 
     They are read where the programs write them: those of the newest window still grow.
     """
@@ -33,8 +30,7 @@ class RecordReader:
         """Read `memory`; records in `ended` are left out."""
         self._source = source
         self._rings = Rings.of(memory, source.control, ended)
-        self.epochs: dict[int, EpochRecords] = {}
-        self._owners: dict[int, tuple[EpochRecords, ThreadRecords]] = {}
+        self.epochs = Epochs()
         self._complete_ns = 0
         self._unmatched = 0
 
@@ -48,8 +44,7 @@ class RecordReader:
             return False
         next_window = self._source.control.windows[(epoch + 1) % lib.WINDOWS]
         return next_window.start_ns < self._complete_ns and all(
-            state.epoch <= epoch
-            or (state.epoch in self.epochs and identity in self.epochs[state.epoch].threads)
+            state.epoch <= epoch or identity in self.epochs.threads(state.epoch)
             for identity, state in states.items()
         )
 
@@ -71,48 +66,35 @@ class RecordReader:
         self._complete_ns = complete_ns
         threads, syscalls, hard_irqs, holders = reversed(heads)
         for record in self._rings.threads.read_to(threads):
-            self._add(record)
+            self.epochs.add_thread(lib.THREAD_RING, record)
         self._assign(self._rings.holders, holders, lambda thread: thread.holders)
         self._assign(self._rings.hard_irqs, hard_irqs, lambda thread: thread.hard_irqs)
         self._assign(self._rings.syscalls, syscalls, lambda thread: thread.syscalls)
-
-    def _add(self, record: "ThreadRecord") -> None:
-        epoch = self.epochs.setdefault(record.epoch, EpochRecords.none())
-        thread = epoch.threads.setdefault(record.identity, ThreadRecords.none())
-        thread.threads.append(record)
-        epoch.oldest.setdefault(lib.THREAD_RING, record.number)
-        self._owners[record.number] = epoch, thread
 
     def _assign(
         self, ring: Ring[Part], head: int, records_of: Callable[[ThreadRecords], list[Part]]
     ) -> None:
         """Give each record of the ring up to `head` to that of its thread."""
         for record in ring.read_to(head):
-            if record.thread not in self._owners:
+            thread = self.epochs.owner(ring.index, record.number, record.thread)
+            if thread is None:
                 # Released: user space was too slow to see a window's last events.
                 self._unmatched += 1
-                continue
-            epoch, thread = self._owners[record.thread]
-            records_of(thread).append(record)
-            epoch.oldest.setdefault(ring.index, record.number)
+            else:
+                records_of(thread).append(record)
 
     def read_again(self) -> None:
         """Forget all that is read and not released: some of it may be summed up."""
         self.epochs.clear()
-        self._owners.clear()
         for ring in self._rings:
             ring.read_again()
         self._complete_ns = 0
 
     def release(self, epoch: int) -> None:
         """Give the records of the epoch and of all older ones back to the programs."""
-        for older in [number for number in self.epochs if number <= epoch]:
-            for thread in self.epochs.pop(older).threads.values():
-                for record in thread.threads:
-                    del self._owners[record.number]
+        self.epochs.release(epoch)
         for ring in self._rings:
-            kept = (records.oldest.get(ring.index) for records in self.epochs.values())
-            ring.release(min(filter(None, kept), default=ring.next_number))
+            ring.release(self.epochs.oldest(ring.index) or ring.next_number)
 
     def release_unread(self, epoch: int) -> bool:
         """Give back all that was recorded by now, which is of no window.

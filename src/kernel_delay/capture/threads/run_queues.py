@@ -6,15 +6,17 @@ space does, in the same way: bpf/holder.h, charge_wait().
 
 import mmap
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from kernel_delay.loader._records import ffi, lib
 
 if TYPE_CHECKING:
+    from kernel_delay.cdata import Array
     from kernel_delay.loader._records import CpuTaker
+    from kernel_delay.loader._records import Slice as SliceRecord
 
 
 class Taker(NamedTuple):
@@ -60,11 +62,21 @@ class CpuWait(Struct, frozen=True):
     running: Running | None = None
 
 
+class Slices(Protocol):
+    """Several, by their place."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+
+    def __getitem__(self, place: int, /) -> Slice:
+        """Return one."""
+
+
 class CpuSlices(NamedTuple):
     """Slices of one CPU, one after the other; `oldest` is the first one's number."""
 
     oldest: int
-    slices: Sequence[Slice]
+    slices: Slices
 
 
 def taken_by(
@@ -78,7 +90,10 @@ def taken_by(
     found: defaultdict[Taker | None, int] = defaultdict(int)
     charged_ns = max(wait.since_ns, start_ns)
     known = wait.first_slice >= cpu.oldest
-    for end_ns, taker, is_known in cpu.slices[max(0, wait.first_slice - cpu.oldest) :]:
+    for place in range(max(0, wait.first_slice - cpu.oldest), len(cpu.slices)):
+        if charged_ns >= stop_ns:
+            break
+        end_ns, taker, is_known = cpu.slices[place]
         end_ns = min(end_ns, stop_ns)
         if end_ns > charged_ns:
             found[taker if known and is_known else None] += end_ns - charged_ns
@@ -107,6 +122,21 @@ def taker(struct: "CpuTaker") -> Taker:
     )
 
 
+class _Copied:
+    """Slices of those numbers in an array of struct slice, made when they are looked at."""
+
+    def __init__(self, data: "Array[SliceRecord]", numbers: range) -> None:
+        self._data = data
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, place: int) -> Slice:
+        struct = self._data[self._numbers[place] % len(self._data)]
+        return Slice(struct.end_ns, taker(struct.taker), bool(struct.known))
+
+
 class RunQueues:
     """The slices of all CPUs, where the programs write them."""
 
@@ -116,9 +146,10 @@ class RunQueues:
         self._slices = ffi.from_buffer("struct slice[]", slices)
         self._kept = kept
 
-    def copy(self, cpus: Iterable[int]) -> dict[int, CpuSlices]:
-        """Return what slices there are of these CPUs."""
-        return {cpu: self._copy(cpu) for cpu in set(cpus)}
+    def copy(self, waits: Iterable[CpuWait]) -> dict[int, CpuSlices]:
+        """Return what slices there are of the CPUs of these waits."""
+        cpus = {wait.cpu for wait in waits}
+        return {cpu: self._copy(cpu) for cpu in cpus if cpu is not None}
 
     def _copy(self, cpu: int) -> CpuSlices:
         newest = self._newest(cpu)
@@ -127,8 +158,7 @@ class RunQueues:
         data[0 : self._kept] = self._slices[begin : begin + self._kept]
         # The one after the newest may be about to be written over the oldest.
         oldest = max(1, self._newest(cpu) + 2 - self._kept)
-        found = [data[number % self._kept] for number in range(oldest, newest + 1)]
-        return CpuSlices(oldest, [Slice(s.end_ns, taker(s.taker), bool(s.known)) for s in found])
+        return CpuSlices(oldest, _Copied(data, range(oldest, newest + 1)))
 
     def _newest(self, cpu: int) -> int:
         return lib.load_counter(ffi.addressof(self._run_queues[cpu], "slices"))
