@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM at any moment: an end, its status, and no traceback."""
 
+import itertools
 import json
 import os
 import random
@@ -16,7 +17,8 @@ import pytest
 # What takes longer hangs; the tool itself takes less than a second.
 LIMIT_S = 60.0
 
-MOMENTS = 16
+# Of both signals together, spread over the length of a run.
+MOMENTS = 8
 
 KERNEL_DELAY = Path(sys.executable).with_name("kernel-delay")
 
@@ -82,8 +84,10 @@ def test_a_signal_at_any_moment(name: str, target: int) -> None:
     assert run(words).status == 0
     length = time.monotonic() - start
     moments = random.Random(name)
-    for number in [signal.SIGINT, signal.SIGTERM] * (MOMENTS // 2):
-        moment = moments.uniform(0.0, 1.1 * length)
+    steps = list(range(MOMENTS))
+    moments.shuffle(steps)
+    for step, number in zip(steps, itertools.cycle([signal.SIGINT, signal.SIGTERM])):
+        moment = (step + moments.random()) / MOMENTS * 1.1 * length
         twice = [(moment, number), (moments.uniform(moment, 1.1 * length), number)]
         outcome = run(words, twice[: moments.randint(1, 2)])
         # -number: before the very first of our instructions; a shell says the same.

@@ -29,9 +29,14 @@ def trigger(text: str, pid: int) -> TriggerPoints:
     return TriggerPoints(text=text, points=resolve(parse_trigger(text), pid))
 
 
-def session(pid: int, plan: WindowPlan, tell: Callable[[str], None] = print) -> Session:
+def session(
+    pid: int,
+    plan: WindowPlan,
+    tell: Callable[[str], None] = print,
+    options: SessionOptions = SessionOptions(),  # noqa: B008 - it is frozen
+) -> Session:
     """A capture in this process; once it is entered the triggers are there."""
-    return Session(find_target(pid), plan, SessionOptions(), tell)
+    return Session(find_target(pid), plan, options, tell)
 
 
 class Command:
