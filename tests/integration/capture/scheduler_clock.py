@@ -1,9 +1,12 @@
 """How far the scheduler's clock lags behind: what the times in schedstat are wrong by."""
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.integration.capture.referees import StartBpftrace
+from tests.integration.capture.workload import Workload
 
 # The clock of a run queue is not read again for the switch that a waking thread asks for
 # (kernel/sched/core.c:wakeup_preempt(), RQCF_REQ_SKIP, 5.14 to 6.18): to schedstat that thread
@@ -13,6 +16,7 @@ from tests.integration.capture.referees import StartBpftrace
 # CPU is passed over, as here that one's clock is at hand.
 # prev_state is TASK_REPORT_MAX, 256, of a thread that is preempted.
 PROGRAM = """
+tracepoint:task:task_newtask /pid == PROCESS/ { @ours[args->pid] = 1; }
 tracepoint:sched:sched_wakeup /@asleep[args->pid] != 0 && cpu == args->target_cpu/ {
     @at_wait[args->pid] =
         (int64)nsecs - (int64)((struct task_struct *)curtask)->se.cfs_rq->rq->clock;
@@ -41,6 +45,17 @@ tracepoint:sched:sched_switch /@ours[args->next_pid] != 0/ {
 """
 
 
+# What the scheduler, bpftrace and our programs call the moment of a switch is so far apart.
+SWITCH_NS = 3_000
+
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def stolen_ns() -> int:
+    """What a hypervisor has taken of all CPUs, proc_stat(5), in ticks: schedstat leaves it out."""
+    return int(Path("/proc/stat").read_text().split()[8]) * TICK_NS
+
+
 class Lag(NamedTuple):
     """By how much a thread's times on a CPU and ready are longer than schedstat has them."""
 
@@ -49,12 +64,13 @@ class Lag(NamedTuple):
 
 
 class SchedulerClock:
-    """Follows the clock through the switches of threads, from now on."""
+    """Follows the clock through the switches of a process's threads, from now on."""
 
-    def __init__(self, tids: Iterable[int], start_bpftrace: StartBpftrace) -> None:
-        """Follow these threads."""
-        known = "".join(f" @ours[{tid}] = 1;" for tid in tids)
-        self._bpftrace = start_bpftrace(f"BEGIN {{{known} }}" + PROGRAM)
+    def __init__(self, workload: Workload, start_bpftrace: StartBpftrace) -> None:
+        """Follow the threads that it has, and will have."""
+        known = "".join(f" @ours[{tid}] = 1;" for tid in workload.tids())
+        program = PROGRAM.replace("PROCESS", str(workload.pid))
+        self._bpftrace = start_bpftrace(f"BEGIN {{{known} }}" + program)
 
     def end(self) -> Mapping[int, Lag]:
         """Return each thread's lags."""

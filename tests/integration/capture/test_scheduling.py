@@ -5,7 +5,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import pytest
@@ -14,7 +13,7 @@ from kernel_delay.model import Intervals, Sample, Thread
 from tests.emulation import few
 from tests.integration.capture.captures import StartCapture, thread
 from tests.integration.capture.referees import StartBpftrace
-from tests.integration.capture.scheduler_clock import Lag, SchedulerClock
+from tests.integration.capture.scheduler_clock import SWITCH_NS, Lag, SchedulerClock, stolen_ns
 from tests.integration.capture.workload import SchedStat, StartWorkload, Workload
 from tests.workload import wait_until
 
@@ -35,12 +34,6 @@ class Preempted(NamedTuple):
     tid: int
     took_ns: int
     times: int
-
-
-def steal_ns() -> int:
-    """What the hypervisor kept the CPUs for itself, from /proc/stat; in steps of a clock tick."""
-    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
-    return int(fields[8]) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def irqs_ns(measured: Thread) -> int:
@@ -89,17 +82,18 @@ def test_schedstat_says_the_same(
 
     def take() -> tuple[Sample, dict[int, SchedStat]]:
         workload = start_workload("busy", CPU, 2_000_000_000, spinners, sleepers, within=scheduled)
-        clock = SchedulerClock(workload.tids(), start_bpftrace)
-        before, stolen_before_ns = workload.parked(), steal_ns()
+        clock = SchedulerClock(workload, start_bpftrace)
+        before, stolen_before_ns = workload.parked(), stolen_ns()
         capture = start_capture(workload.pid)
         capture.wait_until_open()
         workload.ask()
-        after, stolen_ns = workload.parked(), steal_ns() - stolen_before_ns
+        after, left_out_ns = workload.parked(), stolen_ns() - stolen_before_ns
         sample, lags = capture.end(), clock.end()
         expected = {tid: total.since(before[tid]) for tid, total in after.items()}
         assert len(expected) == spinners + sleepers + 1
         comparisons = [
-            Comparison(thread(sample, tid), expected[tid], lags[tid], stolen_ns) for tid in expected
+            Comparison(thread(sample, tid), expected[tid], lags[tid], left_out_ns)
+            for tid in expected
         ]
         for comparison in comparisons:
             comparison.check_counts()
@@ -125,16 +119,17 @@ class Comparison:
     All threads sleep at both of the window's edges: no run is cut.
     """
 
-    def __init__(self, measured: Thread, expected: SchedStat, lag: Lag, stolen_ns: int) -> None:
+    def __init__(self, measured: Thread, expected: SchedStat, lag: Lag, left_out_ns: int) -> None:
         """Compare `measured`, whose times the scheduler's clock makes wrong by `lag`."""
         self.run, self.ready = measured.run or NONE, measured.ready or NONE
         self.expected = expected
         self.run_ns, self.ready_ns = expected.run_ns + lag.run_ns, expected.ready_ns + lag.ready_ns
-        self.run_tolerance_ns = max(200_000, expected.run_ns // 100)
-        self.ready_tolerance_ns = max(200_000, expected.ready_ns // 100)
+        apart_ns = SWITCH_NS * expected.runs
+        self.run_tolerance_ns = apart_ns + max(200_000, expected.run_ns // 100)
+        self.ready_tolerance_ns = apart_ns + max(200_000, expected.ready_ns // 100)
         # schedstat's run time leaves out what was stolen, and with CONFIG_IRQ_TIME_ACCOUNTING
         # interrupts (kernel/sched/core.c:update_rq_clock_task()).
-        self.left_out_ns = stolen_ns + irqs_ns(measured)
+        self.left_out_ns = left_out_ns + irqs_ns(measured)
         self.missed = 2 * expected.runs - self.run.count - self.ready.count
 
     def check_counts(self) -> None:

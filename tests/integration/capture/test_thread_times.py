@@ -11,7 +11,7 @@ from kernel_delay.model import Sample, SyscallStats, Thread, ThreadTime
 from lab.instance import Instance
 from tests.integration.capture.captures import Measure, StartCapture, thread
 from tests.integration.capture.referees import StartBpftrace
-from tests.integration.capture.scheduler_clock import Lag, SchedulerClock
+from tests.integration.capture.scheduler_clock import SWITCH_NS, Lag, SchedulerClock, stolen_ns
 from tests.integration.capture.workload import StartWorkload, known_syscall, undisturbed
 from tests.workload import wait_until
 
@@ -175,12 +175,12 @@ def test_schedstat_says_the_same(
 ) -> None:
     arguments = (CPU, 1_000_000_000, spinners, sleepers)
     workload = start_workload("busy", *arguments, within=undisturbed())
-    clock = None if slow_machine else SchedulerClock(workload.tids(), start_bpftrace)
-    before = workload.parked()
+    clock = None if slow_machine else SchedulerClock(workload, start_bpftrace)
+    before, stolen_before_ns = workload.parked(), stolen_ns()
     capture = start_capture(workload.pid)
     capture.wait_until_open()
     workload.ask()
-    after = workload.parked()
+    after, left_out_ns = workload.parked(), stolen_ns() - stolen_before_ns
     sample = capture.end()
     lags = clock.end() if clock else {}
     check(sample)
@@ -190,12 +190,13 @@ def test_schedstat_says_the_same(
         lag = lags.get(tid, Lag(0, 0))
         slack = SLOW_SLACK if slow_machine else 1
         unaccounted_ns = time_of(measured).unaccounted_ns
-        for found_ns, expected_ns in (
-            (running_ns(measured), expected.run_ns + lag.run_ns),
-            (time_of(measured).ready_ns, expected.ready_ns + lag.ready_ns),
+        # A hypervisor takes it while it runs; while it waits, others.
+        for found_ns, expected_ns, more_ns in (
+            (running_ns(measured), expected.run_ns + lag.run_ns, left_out_ns),
+            (time_of(measured).ready_ns, expected.ready_ns + lag.ready_ns, 0),
         ):
-            tolerance_ns = max(200_000 * slack, expected_ns // 100)
-            assert found_ns <= expected_ns + tolerance_ns
+            tolerance_ns = max(200_000 * slack, expected_ns // 100) + SWITCH_NS * expected.runs
+            assert found_ns <= expected_ns + tolerance_ns + more_ns
             assert found_ns >= expected_ns - tolerance_ns - unaccounted_ns
 
 
