@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,8 +16,14 @@ from kernel_delay.capture.threads.collector import Collector
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.libbpf import Program
 from kernel_delay.model import Sample, Target, Window
-from tests.integration.capture.test_thread_times import in_calls_ns, running_ns, time_of
+from tests.integration.capture.test_thread_times import (
+    cpu_time_ns,
+    in_calls_ns,
+    running_ns,
+    time_of,
+)
 from tests.integration.capture.workload import StartWorkload
+from tests.workload import wait_until
 
 MS = 1_000_000
 
@@ -149,14 +156,16 @@ def test_a_thread_that_was_not_seen_to_leave_its_cpu(
 def test_a_thread_that_was_not_seen_to_leave_its_cpu_and_is_still_off_it(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
-    workload = start_workload("spin", CPU, 150 * MS)
+    workload = start_workload("spin", CPU, 60_000 * MS)
     measured = Measured(workload.pid, closing)
     # A real-time thread is not taken off its CPU before.
     os.sched_setscheduler(workload.pid, os.SCHED_FIFO, os.sched_param(1))
     workload.send()
-    time.sleep(0.05)
+    before_ns = cpu_time_ns(workload.pid)
+    wait_until(lambda: cpu_time_ns(workload.pid) > before_ns + 10 * MS)
     with measured.programs.blind("on_sched_switch"):
-        workload.parked()
+        os.kill(workload.pid, signal.SIGSTOP)
+        wait_until(lambda: workload.state(workload.pid) == "T")
         time.sleep(0.2)
         sample = measured.end()
     assert_accounted_for(sample, 190 * MS)

@@ -225,19 +225,24 @@ def test_a_thread_that_never_leaves_its_program(
     time.sleep(0.5)
     inner_ns = cpu_time_ns(workload.pid) - inner_ns
     sample = capture.end()
-    outer_ns = cpu_time_ns(workload.pid) - outer_ns
+    ended_ns = cpu_time_ns(workload.pid)
+    outer_ns = ended_ns - outer_ns
+    # A wait is added when it is over: the one that it may be in just now.
+    wait_until(lambda: cpu_time_ns(workload.pid) > ended_ns)
     outer_waited_ns = waited_ns(workload.pid) - outer_waited_ns
 
     check(sample)
     measured = thread(sample, workload.pid)
     its = time_of(measured)
-    assert running_ns(measured) + its.ready_ns == sample.window.duration_ns
+    known_ns = running_ns(measured) + its.ready_ns
+    assert known_ns + its.unaccounted_ns == sample.window.duration_ns
     # What was stolen from the machine is in the window, and in no CPU's clock.
     tolerance_ns = max(200_000, its.user_ns // 100)
-    assert inner_ns - tolerance_ns <= running_ns(measured)
+    assert inner_ns - tolerance_ns <= running_ns(measured) + its.unaccounted_ns
     assert running_ns(measured) <= max(outer_ns, sample.window.duration_ns) + tolerance_ns
     assert its.ready_ns <= outer_waited_ns + 200_000
-    assert its.user_ns > 0.9 * running_ns(measured)
+    # All but interrupts, which may be of others' doing.
+    assert its.kernel_ns < 0.1 * running_ns(measured)
 
 
 def test_a_thread_that_sleeps_throughout(
