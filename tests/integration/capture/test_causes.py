@@ -191,6 +191,19 @@ def test_a_wait_goes_on_at_another_cpu(
     assert len({hog.ready["tids"][0] for hog in hogs} & taken(measured).keys()) == 4
 
 
+# So that what it reads is still there, whatever else the machine does: of the 2,048 slices
+# that are kept of a CPU, those of a window are written over when others had it that often.
+BEFORE_OTHERS = ("nice", "-n", "-10")
+SLICES_LAST_S = 0.1
+
+
+def read_after_s(sample: Sample) -> float:
+    """How long after its window's end the sample was made."""
+    window = sample.window
+    passed = window.collected_time - window.start_time
+    return passed.total_seconds() - window.duration_ns / 1e9
+
+
 @pytest.mark.parametrize("interval", ["0", "0.007"])
 def test_waits_across_the_edges_of_windows_are_charged_to_both(
     interval: str, start_workload: StartWorkload, start_capture: StartCapture
@@ -200,13 +213,15 @@ def test_waits_across_the_edges_of_windows_are_charged_to_both(
     target = start_workload("busy", CPU, LONG_NS, 2, 2)
     target.send()
     options = ("--sample-count", "30", "--sample-interval", interval)
-    samples = start_capture(target.pid, "0.011", options).samples()
+    samples = start_capture(target.pid, "0.011", options, BEFORE_OTHERS).samples()
     missed = any(sample.lost.missed_events for sample in samples)
     for sample in samples:
         check(sample, missed)
     # A window's last event can be read, and be counted as missed, with the next one's.
     if not missed:
-        unknown = [each.cpu_taken_by_unknown_ns for sample in samples for each in sample.threads]
+        in_time = [sample for sample in samples if read_after_s(sample) < SLICES_LAST_S]
+        assert in_time
+        unknown = [each.cpu_taken_by_unknown_ns for sample in in_time for each in sample.threads]
         assert not any(unknown), unknown
 
 
