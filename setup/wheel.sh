@@ -18,7 +18,8 @@ is_debian_12() {
 build_here() {
 	say building
 	rm -rf build/wheel
-	.venv/bin/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheel .
+	.venv/bin/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheel \
+		--config-settings=build-dir=build/python .
 	.venv/bin/auditwheel repair --plat "$platform" --only-plat --wheel-dir "$dist" build/wheel/*.whl
 }
 
