@@ -106,13 +106,16 @@ def waited_ns(pid: int) -> int:
 
 
 def test_the_window_opens_soon(
-    slow_machine: bool, start_workload: StartWorkload, start_capture: StartCapture
+    slow_machine: bool,
+    python_start_s: float,
+    start_workload: StartWorkload,
+    start_capture: StartCapture,
 ) -> None:
     if slow_machine:
         pytest.skip("Python alone takes longer to start here")
     workload = start_workload("calls")
     took_ns = []
-    for _ in range(7):
+    for _ in range(5):
         start_ns = time.monotonic_ns()
         capture = start_capture(workload.pid)
         capture.wait_until_open()
@@ -120,4 +123,5 @@ def test_the_window_opens_soon(
         others_ns = waited_ns(capture.pid)
         took_ns.append(capture.end().window.start_ns - start_ns - others_ns)
 
-    assert statistics.median(took_ns) < 400_000_000
+    # 20 times as long as a bare interpreter, whatever the CPU.
+    assert statistics.median(took_ns) < 35e9 * python_start_s
