@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         ThreadStanding,
     )
 
-KINDS = ("thread_record", "syscall_record", "hard_irq_record", "holder_record")
+KINDS = ("thread_record", "syscall_record", "hard_irq_record", "holder_record", "sleep_record")
 RECORDS = 64
 SLICES = 4
 CPUS = 2
@@ -60,6 +60,10 @@ class Recorded:
         return b"".join(
             bytes(ffi.buffer(state, ffi.sizeof("struct thread_standing"))) for state in self.states
         )
+
+    def sleep_stacks(self) -> bytes:
+        """None."""
+        return b""
 
     def newest_epoch(self) -> int:
         """The number of the newest window."""

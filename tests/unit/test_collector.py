@@ -109,7 +109,7 @@ def test_without_accounting_threads_with_nothing_counted_are_left_out() -> None:
 def test_copies_stay_as_they_were_when_the_ring_is_used_again(recorded: Recorded) -> None:
     record = recorded.thread(1, 7, b"caller", 1)
     call = recorded.syscall(record.number, 5)
-    copied = ThreadRecords([record], [call], [], []).copied()
+    copied = ThreadRecords([record], [call], [], [], []).copied()
     record.tid, call.calls.count = 0, 0
     assert copied.threads[0].tid == 7
     assert copied.syscalls[0].calls.count == 1

@@ -35,12 +35,14 @@ _FUNCTIONS: Mapping[SleepReason, str] = MappingProxyType(
         " blk_mq_get_tag wbt_wait rq_qos_wait ioc_rqos_throttle blkdev_issue_flush"
         " jbd2_log_wait_commit jbd2_complete_transaction jbd2_journal_stop start_this_handle"
         " wait_transaction_locked add_transaction_credits do_get_write_access"
-        " __wait_on_buffer bh_read ext4_sync_file ext4_fsync_journal xlog_wait_on_iclog"
+        " __wait_on_buffer __sync_dirty_buffer bh_read ext4_sync_file ext4_fsync_journal"
+        " xlog_wait_on_iclog"
         " xfs_log_force xfs_log_force_seq xfs_file_fsync xlog_grant_head_wait xfs_buf_iowait"
         " btrfs_wait_ordered_range btrfs_sync_log btrfs_commit_transaction sync_inodes_sb"
         " blkdev_fsync throtl_wait blk_throtl_bio",
         # mm/filemap.c, mm/page-writeback.c
-        "page_cache": "folio_wait_bit_common wait_on_page_bit_common folio_wait_writeback"
+        "page_cache": "folio_wait_bit folio_wait_bit_killable folio_wait_bit_common"
+        " wait_on_page_bit_common folio_wait_writeback"
         " wait_on_page_writeback __filemap_fdatawait_range filemap_update_page filemap_get_pages"
         " filemap_fault filemap_read balance_dirty_pages balance_dirty_pages_ratelimited_flags"
         " folio_wait_locked __folio_lock __folio_lock_killable __folio_lock_or_retry",
@@ -65,7 +67,7 @@ _FUNCTIONS: Mapping[SleepReason, str] = MappingProxyType(
         " do_lock_file_wait fcntl_setlk __break_lease flock_lock_inode",
         # kernel/exit.c, kernel/fork.c
         "child": "do_wait do_wait4 kernel_wait4 kernel_waitid",
-        "vfork": "wait_for_vfork_done",
+        "vfork": "wait_for_vfork_done __do_sys_vfork kernel_clone",
         # kernel/time/, kernel/signal.c, fs/signalfd.c
         "clock": "do_nanosleep hrtimer_nanosleep common_nsleep common_nsleep_timens",
         "signal": "do_sigtimedwait sigsuspend __do_sys_pause __x64_sys_pause signalfd_read"
@@ -111,7 +113,8 @@ _MMAP_LOCK_TAKERS = _names(
     "lock_mm_and_find_vma get_mmap_lock_carefully upgrade_mmap_lock_carefully"
     " do_user_addr_fault exc_page_fault do_page_fault vm_mmap_pgoff __vm_munmap __do_munmap"
     " __x64_sys_munmap __do_sys_munmap do_mprotect_pkey do_madvise madvise_lock __do_sys_brk"
-    " __x64_sys_brk __do_sys_mremap do_mremap __x64_sys_mremap do_mlock apply_vma_lock_flags"
+    " __x64_sys_brk __do_sys_mincore __x64_sys_mincore __do_sys_mremap do_mremap"
+    " __x64_sys_mremap do_mlock apply_vma_lock_flags"
     " __mm_populate get_user_pages_unlocked __get_user_pages_locked"
     " internal_get_user_pages_fast find_mergeable_anon_vma vma_start_read __vma_start_write"
     " __vma_enter_locked dup_mmap dup_mm m_start proc_pid_cmdline_read"
@@ -128,6 +131,11 @@ _FILE_SYSTEM_WRITERS = _names(
     " ext4_file_write_iter io_write vfs_copy_file_range do_splice_from iter_file_splice_write"
     " aio_write"
 )
+# Of these, those that take no other lock.
+_FREEZE_LOCK_TAKERS = _names(
+    "vfs_write vfs_writev mnt_want_write mnt_want_write_file sb_start_write file_start_write"
+    " vfs_fallocate"
+)
 _FREEZE_LOCKS = frozenset(("percpu_rwsem_wait", "__percpu_down_read"))
 
 
@@ -135,8 +143,16 @@ def sleep_reason(stack: Sequence[str]) -> SleepReason:
     """Return what a thread slept for that has these functions on its kernel stack.
 
     The innermost comes first. The innermost that is known tells; "unknown" if none is.
+
+    A program gets a stack without the scheduler's functions at its inner end, and those are
+    all that are marked __sched: the slow paths of locks, too, but not who takes the lock
+    (kernel/stacktrace.c:stack_trace_consume_entry_nosched(), 5.14 to 6.18).
     """
     names = [name.partition(".")[0] for name in stack]
+    if names and names[0] in _MMAP_LOCK_TAKERS:
+        return "mmap_lock"
+    if names and names[0] in _FREEZE_LOCK_TAKERS:
+        return "frozen_filesystem"
     for name in names:
         if name in _LOCKS:
             return _lock_reason(names)

@@ -128,6 +128,15 @@ int BPF_PROG(on_sched_migrate_task, struct task_struct *task, int to)
 	return 0;
 }
 
+/* Only where there is accounting. In the waker's context, which sched_wakeup may not be. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_sched_waking, struct task_struct *task)
+{
+	if (is_target(task))
+		note_waking(task);
+	return 0;
+}
+
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_sched_wakeup, struct task_struct *task)
 {
@@ -270,7 +279,31 @@ int BPF_PROG(on_irq_handler_exit, int irq, struct irqaction *action)
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	if (is_target(task))
-		leave_hard_irq(task, action);
+		leave_hard_irq(task, (__u64)action);
+	return 0;
+}
+
+/*
+ * Optional: x86's interrupts of the kernel's own, as the local timer's. User space attaches
+ * them to irq_vectors:*_entry and _exit, whichever there are.
+ */
+SEC("raw_tp")
+int on_irq_vector_entry(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (is_target(task))
+		enter_hard_irq(task);
+	return 0;
+}
+
+SEC("raw_tp")
+int on_irq_vector_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (is_target(task))
+		leave_hard_irq(task, (__u32)ctx->args[0] & (IRQ_VECTORS - 1));
 	return 0;
 }
 
@@ -439,6 +472,16 @@ static __always_inline void note_running(struct slice *slice, struct task_struct
 	slice->number = number;
 }
 
+/* Where @task sleeps, if that is not noted and it may be told by the window's end. */
+static __always_inline void note_sleep(struct standing *standing, struct task_struct *task)
+{
+	if (standing->state != STATE_BLOCKED || standing->sleep_stack ||
+	    !is_long_sleep(standing->state_since_ns, bpf_ktime_get_ns()))
+		return;
+	standing->uninterruptible = !!(task->__state & TASK_UNINTERRUPTIBLE);
+	standing->sleep_stack = sleep_stack(task, TAKEN_BY_ITERATOR);
+}
+
 /* Tells what each thread that is there stands at: user space accounts for the time since. */
 SEC("iter/task")
 int tell_standings(struct bpf_iter__task *ctx)
@@ -457,6 +500,7 @@ int tell_standings(struct bpf_iter__task *ctx)
 	standing.kernel_worker = is_kernel_worker(task);
 	bpf_probe_read_kernel_str(standing.comm, sizeof(standing.comm), task->comm);
 	note_standing(&standing.now, thread);
+	note_sleep(&standing.now, task);
 	if (standing.now.wait_cpu)
 		note_running(&standing.running, task, standing.now.wait_cpu - 1);
 	standing.on_cpu = task->on_cpu;
@@ -472,6 +516,30 @@ int tell_standings(struct bpf_iter__task *ctx)
 	if (standing.now.mode == MODE_UNKNOWN)
 		settle_mode(task, &standing.now.mode, &standing.now.syscall);
 	bpf_seq_write(ctx->meta->seq, &standing, sizeof(standing));
+	return 0;
+}
+
+/*
+ * Names the functions on each stack in sleep_stacks: a line with its place and 1, and the
+ * names, of those in modules with the module's behind. They are return addresses, which may
+ * be behind the end of a function that does not return.
+ */
+SEC("iter/bpf_map_elem")
+int name_sleep_stacks(struct bpf_iter__bpf_map_elem *ctx)
+{
+	struct seq_file *seq = ctx->meta->seq;
+	struct sleep_stack *stack = ctx->value;
+	__u32 *place = ctx->key;
+
+	if (!stack || !place || !stack->written)
+		return 0;
+	BPF_SEQ_PRINTF(seq, "%u", *place + 1);
+	for (int i = 0; i < SLEEP_FRAMES; i++) {
+		if (!stack->frames[i])
+			break;
+		BPF_SEQ_PRINTF(seq, "\t%ps", (void *)stack->frames[i] - 1);
+	}
+	BPF_SEQ_PRINTF(seq, "\n");
 	return 0;
 }
 

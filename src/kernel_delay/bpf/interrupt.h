@@ -26,8 +26,12 @@ static __always_inline struct hard_irq_record *hard_irq_record_at(__u64 number)
 	return bpf_map_lookup_elem(&hard_irq_records, &place);
 }
 
+/*
+ * @handler is a struct irqaction, whose name is in the record; or the vector of an interrupt
+ * that has none, x86's own, whose number is below all of these.
+ */
 static __noinline struct hard_irq_record *new_hard_irq_record(struct thread_record *thread,
-							      struct irqaction *action)
+							      __u64 handler)
 {
 	struct hard_irq_record *record;
 	__u64 number;
@@ -40,16 +44,18 @@ static __noinline struct hard_irq_record *new_hard_irq_record(struct thread_reco
 		return NULL;
 	__builtin_memset(record, 0, sizeof(*record));
 	record->thread = thread->number;
-	record->action = (__u64)action;
+	record->action = handler;
 	record->next = thread->hard_irqs;
-	bpf_probe_read_kernel_str(record->name, sizeof(record->name), BPF_CORE_READ(action, name));
+	if (handler >= IRQ_VECTORS)
+		bpf_probe_read_kernel_str(record->name, sizeof(record->name),
+					  BPF_CORE_READ((struct irqaction *)handler, name));
 	record->number = number;
 	thread->hard_irqs = number;
 	return record;
 }
 
 static __always_inline struct hard_irq_record *find_hard_irq_record(struct thread_record *thread,
-								    struct irqaction *action)
+								    __u64 handler)
 {
 	struct hard_irq_record *record;
 	__u64 number = thread->hard_irqs;
@@ -58,11 +64,11 @@ static __always_inline struct hard_irq_record *find_hard_irq_record(struct threa
 		record = hard_irq_record_at(number);
 		if (!record)
 			return NULL;
-		if (record->action == (__u64)action)
+		if (record->action == handler)
 			return record;
 		number = record->next;
 	}
-	return new_hard_irq_record(thread, action);
+	return new_hard_irq_record(thread, handler);
 }
 
 static __always_inline void enter_hard_irq(struct task_struct *task)
@@ -73,7 +79,7 @@ static __always_inline void enter_hard_irq(struct task_struct *task)
 		thread->hard_irq_since_ns = bpf_ktime_get_ns();
 }
 
-static __always_inline void leave_hard_irq(struct task_struct *task, struct irqaction *action)
+static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handler)
 {
 	struct thread *thread = find_thread(task);
 	struct hard_irq_record *hard_irq;
@@ -98,7 +104,7 @@ static __always_inline void leave_hard_irq(struct task_struct *task, struct irqa
 	}
 	if (!is_within(&moment, since_ns))
 		return;
-	hard_irq = find_hard_irq_record(record, action);
+	hard_irq = find_hard_irq_record(record, handler);
 	if (hard_irq)
 		count_interval(&hard_irq->runs, &moment, since_ns);
 }

@@ -63,6 +63,7 @@ struct thread_info {
 	unsigned int status;
 #elif defined(__TARGET_ARCH_arm64)
 	unsigned long flags;
+	__u64 preempt_count; /* of which the lower half is the count */
 #endif
 	unsigned int cpu;
 };
@@ -168,10 +169,17 @@ struct bpf_iter__task {
 	struct task_struct *task;
 };
 
+struct bpf_iter__bpf_map_elem {
+	struct bpf_iter_meta *meta;
+	void *key;
+	void *value;
+};
+
 #pragma clang attribute pop
 
 /* include/linux/sched.h, the same from 5.14 to 6.18 */
 #define TASK_RUNNING 0x0000
+#define TASK_UNINTERRUPTIBLE 0x0002
 #define __TASK_STOPPED 0x0004
 #define __TASK_TRACED 0x0008
 #define TASK_DEAD 0x0080

@@ -69,10 +69,10 @@ static __always_inline __u64 take_freed(struct ring_position *ring, __u32 index,
  */
 static __noinline __u64 take_record(__u32 index, __u32 size, __u64 epoch)
 {
-	struct ring_position *ring = &control.rings[index & (RECORD_RINGS - 1)];
+	struct ring_position *ring = &control.rings[index & (RING_SLOTS - 1)];
 	__u64 number;
 
-	number = take_freed(ring, index & (RECORD_RINGS - 1), epoch);
+	number = take_freed(ring, index & (RING_SLOTS - 1), epoch);
 	if (number)
 		return number;
 	if (*(volatile __u64 *)&ring->head - ring->tail >= size)

@@ -37,7 +37,14 @@
 #define SYSCALL_RING 1
 #define HARD_IRQ_RING 2
 #define HOLDER_RING 3
-#define RECORD_RINGS 4
+#define SLEEP_RING 4
+#define RECORD_RINGS 5
+
+/* As many as an index of a ring is bounded by; a power of two. */
+#define RING_SLOTS 8
+
+/* NR_VECTORS, arch/x86/include/asm/irq_vectors.h, 5.14 to 6.18. */
+#define IRQ_VECTORS 256
 
 /* How far a thread's list of interrupt handlers is searched. */
 #define HARD_IRQS_PER_THREAD 32
@@ -49,6 +56,24 @@
 #define HOLDER_LISTS 16
 #define HOLDERS_PER_LIST 12
 #define HOLDERS_SEARCHED 16
+
+/*
+ * A thread's sleeps, by where it slept and who woke it, are in so many lists. A full one
+ * takes only where, and is searched as far as both together go.
+ */
+#define SLEEP_LISTS 8
+#define SLEEPS_PER_LIST 12
+#define SLEEPS_SEARCHED 16
+
+/* Frames that are kept of where a thread slept, from the innermost on: they tell for what. */
+#define SLEEP_FRAMES 20
+
+/*
+ * Places for stacks, a power of two, and how many are tried of one's. The kernel has
+ * some hundred ways to sleep.
+ */
+#define SLEEP_STACKS 1024
+#define SLEEP_STACKS_TRIED 8
 
 /* holder_record.lock of several locks of one owner. */
 #define SEVERAL_LOCKS 1
@@ -126,6 +151,7 @@ struct options {
 	__u32 syscall_records;
 	__u32 hard_irq_records;
 	__u32 holder_records;
+	__u32 sleep_records;
 	__u32 freed_places; /* size of each ring's part of that map, a power of two */
 	__u32 slices; /* kept of each CPU, a power of two */
 	__u32 cpus; /* numbers that they may have */
@@ -135,6 +161,8 @@ struct options {
 	__u64 interval_ns; /* from a window's end to the first hit that may open the next */
 	__u64 shortest_ns; /* a shorter window is not one of the @window_count */
 	__u64 window_count; /* that triggers may open */
+	__u64 sleep_ns; /* a sleep of that length is looked at, and shorter ones once in it */
+	__s64 contexts_distance; /* from a CPU's run queue to what counts its contexts, or 0 */
 	__u64 event_ns; /* a call that took at least that long is an event; all ones: none is */
 	__u32 other_events; /* so are calls of numbers that syscall_flags has no place for */
 	__u32 stack_mode; /* enum stack_mode */
@@ -198,7 +226,7 @@ struct control {
 	__u64 missed_events; /* events of the target whose thread's state was out of reach */
 	__u64 entries_taken_over; /* by a stand-in: see stand_in.h */
 	__u64 exits_taken_over;
-	struct ring_position rings[RECORD_RINGS];
+	struct ring_position rings[RING_SLOTS];
 	struct window windows[WINDOWS]; /* of epoch e at e modulo WINDOWS */
 };
 
@@ -232,6 +260,8 @@ struct standing {
 	__u32 wait_cpu; /* the CPU that it waits for, and 1; 0: not known, or none */
 	__u32 mode; /* enum thread_mode */
 	__u32 state; /* enum thread_state */
+	__u32 sleep_stack; /* where it sleeps, as in struct sleep_record */
+	__u32 uninterruptible;
 };
 
 /* A task that has a CPU. */
@@ -323,6 +353,11 @@ struct account {
 	__u64 unknown_takers_ns; /* of waits, or parts, whose slices are gone or do not fit */
 	__u64 other_owners_ns; /* of futex owners for which there was no record */
 	__u64 holders[HOLDER_LISTS]; /* numbers of the newest holder_record, 0: none */
+	__u64 sleeps[SLEEP_LISTS]; /* numbers of the newest sleep_record, 0: none */
+	__u64 short_sleeps; /* that were not looked at */
+	__u64 short_sleeps_ns; /* without what others stand for */
+	__u64 other_sleeps; /* for which there was no record */
+	__u64 other_sleeps_ns;
 	struct histogram run;
 	struct histogram ready;
 };
@@ -369,7 +404,7 @@ struct hard_irq_record {
 	__u64 number; /* in its ring; written last, when the rest is valid */
 	__u64 thread; /* thread_record.number */
 	__u64 next; /* number of the thread's next handler's record, 0: none */
-	__u64 action; /* the handler's struct irqaction, as its identity */
+	__u64 action; /* the handler's struct irqaction, as its identity; or a vector, x86's own */
 	char name[IRQ_NAME_LENGTH];
 	struct intervals runs;
 };
@@ -459,6 +494,38 @@ struct holder_record {
 	__u64 waits;
 	__u64 wait_ns; /* when the newest of them began */
 	__u64 total_ns;
+};
+
+/* Who wakes a thread. An interrupt's handler is not what it interrupts. */
+enum waker_kind {
+	WAKER_UNKNOWN, /* maybe an interrupt; or one for whom there was no room */
+	WAKER_THREAD,
+	WAKER_HARD_IRQ,
+	WAKER_SOFT_IRQ,
+};
+
+/* A thread's sleeps in one place that one waker ended, in one epoch; clipped to the window. */
+struct sleep_record {
+	__u64 number; /* in its ring; written last, when the rest is valid */
+	__u64 thread; /* thread_record.number */
+	__u64 next; /* number of the next record in the list, 0: none */
+	__u64 syscall; /* that it was in, or NO_SYSCALL */
+	__u32 stack; /* place in sleep_stacks, and 1; 0: not known */
+	__u16 uninterruptible;
+	__u16 waker_kind; /* enum waker_kind */
+	struct cpu_taker waker; /* all 0 unless that is WAKER_THREAD */
+	__u64 sleeps;
+	__u64 total_ns;
+	__u64 short_ns; /* of that, of short ones, with those that they stand for */
+	__u64 max_ns;
+};
+
+/* Where a thread slept; written once. */
+struct sleep_stack {
+	__u64 hash; /* of the frames, 0: there is none in this place */
+	__u32 written; /* 1 when the frames are valid */
+	__u32 unused;
+	__u64 frames[SLEEP_FRAMES]; /* return addresses, the innermost first; 0 after the last */
 };
 
 /* MAX_PID_NS_LEVEL, include/linux/pid_namespace.h, and the initial level. */

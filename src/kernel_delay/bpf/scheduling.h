@@ -7,6 +7,7 @@
 #define KERNEL_DELAY_SCHEDULING_H
 
 #include "holder.h"
+#include "sleep.h"
 #include "state.h"
 #include "steal.h"
 #include "syscall.h"
@@ -257,18 +258,21 @@ static __always_inline void wake(struct task_struct *task)
 	struct thread *thread = find_thread(task);
 	struct thread_record *record;
 	struct moment moment;
+	__u64 length_ns;
 	__u32 cpu;
 
 	if (!thread || thread->state == STATE_RUNNING || is_ready(thread->state) || task->on_cpu ||
 	    thread->state == STATE_THROTTLED)
 		return;
-	take_moment(&moment);
+	take_moment_at(&moment, wakeup_ns(thread));
 	cpu = task_cpu(task);
 	record = find_record(thread, task, &moment);
 	begin_change(thread);
 	if (record && thread->state == STATE_STOPPED && is_within(&moment, thread->since_ns))
 		count_interval(&record->stopped, &moment, thread->since_ns);
-	charge_state(thread, record, &moment);
+	length_ns = charge_state(thread, record, &moment);
+	if (thread->state == STATE_BLOCKED)
+		charge_sleep(thread, record, length_ns);
 	if (thread->state == STATE_ABSENT) /* new: it is in clone(2) from now on */
 		thread->mode_since_ns = moment.now_ns;
 	end_wait(thread, cpu);

@@ -50,6 +50,15 @@ struct thread {
 	__u32 tid;
 	__u32 futex_owner; /* of @lock, while the syscall is futex; 0: no lock is waited for */
 	__u64 lock; /* its address */
+	__u64 sleep_since_ns; /* @since_ns of the sleep that the next four are of */
+	__u64 sleep_record; /* number of its sleep_record, UNSEEN_SLEEP, or 0: no room */
+	__u32 sleep_stack; /* as in struct sleep_record */
+	__u16 uninterruptible;
+	__u16 sleep_is_short;
+	__u64 woken_ns; /* when it was about to be woken from that sleep */
+	__u64 woken_on; /* by this CPU, and 1 */
+	__u64 unseen_ns; /* in short sleeps, of @unseen_record's, since one was looked at */
+	__u64 unseen_record; /* number of the thread_record */
 	__u64 syscall; /* that it is in, or NO_SYSCALL */
 	__u64 syscall_since_ns;
 	__u64 poll_return_ns; /* 0 if it has not returned from one */
@@ -194,6 +203,13 @@ static __always_inline void note_standing(struct standing *standing, const struc
 	standing->futex_owner = thread->futex_owner;
 	standing->mode = thread->mode;
 	standing->state = thread->state;
+	if (thread->sleep_since_ns == thread->since_ns) {
+		standing->sleep_stack = thread->sleep_stack;
+		standing->uninterruptible = thread->uninterruptible;
+	} else {
+		standing->sleep_stack = 0;
+		standing->uninterruptible = 0;
+	}
 }
 
 /* What a new record is before anything is counted; too large for memset() in a program. */

@@ -28,15 +28,21 @@ struct moment {
  * is read of the window after the clock holds for that time, however long an
  * interrupt takes in between.
  */
-static __always_inline void take_moment(struct moment *moment)
+static __always_inline void take_moment_at(struct moment *moment, __u64 now_ns)
 {
 	const volatile struct window *window;
 
-	moment->now_ns = bpf_ktime_get_ns();
+	moment->now_ns = now_ns;
+	barrier();
 	moment->epoch = *(volatile __u64 *)&control.epoch;
 	window = &control.windows[moment->epoch & (WINDOWS - 1)];
 	moment->start_ns = window->start_ns;
 	moment->stop_ns = window->stop_ns;
+}
+
+static __always_inline void take_moment(struct moment *moment)
+{
+	take_moment_at(moment, bpf_ktime_get_ns());
 }
 
 /* Did what began at @since_ns and ends now lie within the window? */

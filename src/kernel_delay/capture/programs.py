@@ -6,7 +6,7 @@ The one place that knows which programs and maps capture.bpf.c has.
 import mmap
 import os
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -21,9 +21,10 @@ from kernel_delay.capture.windows.trigger_programs import (
     trigger_program_names,
 )
 from kernel_delay.host.cpus import cpu_numbers
+from kernel_delay.host.irq_vectors import TRACEPOINTS
 from kernel_delay.host.syscalls import FUTEXES, POLLS, X32_BIT, Syscall, syscall, syscalls
 from kernel_delay.host.target import has_virtual_machines, thread_count
-from kernel_delay.libbpf import BpfError, BpfObject, Notices, Program
+from kernel_delay.libbpf import BpfError, BpfObject, Notices, Program, per_cpu_distance
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import is_loadable, load_object, open_object, refusal
@@ -51,6 +52,7 @@ RING_SIZES = {
     "syscall_records": 1 << 16,
     "hard_irq_records": 1 << 12,
     "holder_records": 1 << 14,
+    "sleep_records": 1 << 14,
 }
 FEW_THREADS = 1000
 
@@ -59,7 +61,10 @@ FEW_THREADS = 1000
 SLICES = 1 << 11
 ALL_SLICES = 1 << 18
 
-ITERATORS = frozenset({"meet_threads", "tell_standings", "note_futex_owners"})
+# From this length on it is noted where a thread slept and who woke it, which takes a few us.
+SLEEP_NS = 200_000
+
+ITERATORS = frozenset({"meet_threads", "tell_standings", "note_futex_owners", "name_sleep_stacks"})
 
 # Each of those that can be preempted, and its stand-in: see bpf/stand_in.h.
 STAND_INS = {
@@ -81,6 +86,9 @@ FAULT_PROGRAMS = ("on_fault_exit", "on_fault_entry")
 
 # As above, of a virtual machine that was entered.
 GUEST_PROGRAMS = ("on_kvm_exit", "on_kvm_entry")
+
+# As above, of an interrupt; and the tracepoints of each.
+VECTOR_PROGRAMS = {"on_irq_vector_exit": "exit", "on_irq_vector_entry": "entry"}
 
 STACK_MODES = {
     "dwarf": lib.STACK_COPY,
@@ -104,6 +112,18 @@ def _flagged_syscalls() -> frozenset[Syscall]:
 def _flags_place(call: Syscall) -> tuple[int, int]:
     """Return which of the tables of flags, and which place in it, is the call's: see bpf/."""
     return int(call.compat), call.number & ~X32_BIT
+
+
+def _contexts_distance() -> int:
+    """Return how far what counts a CPU's contexts is behind its run queue; 0 if that is not known.
+
+    See read_contexts() in bpf/sleep.h.
+    """
+    for variable in ("__preempt_count", "pcpu_hot"):
+        distance = per_cpu_distance("runqueues", variable)
+        if distance is not None:
+            return distance
+    return 0
 
 
 class Programs:
@@ -201,6 +221,8 @@ class Programs:
                     self._hooks.append(self._attach_hook(program))
             self.sees_faults = self.accounting and self._attach_all(FAULT_PROGRAMS)
             self._attach_all(GUEST_PROGRAMS)
+            if self.accounting:
+                self._attach_to_vectors()
             meet_threads.iterate()
             meet_threads.iterate()
             note_owners = self._object.program("note_futex_owners")
@@ -240,6 +262,17 @@ class Programs:
         self._hooks.extend(Hook(program) for program in programs)
         return True
 
+    def _attach_to_vectors(self) -> None:
+        """Attach to those of x86's own interrupts that this kernel has tracepoints of."""
+        programs = [(self._object.program(name), edge) for name, edge in VECTOR_PROGRAMS.items()]
+        for interrupt in TRACEPOINTS:
+            with ExitStack() as links, suppress(BpfError):
+                for program, edge in programs:
+                    link = program.attach_raw_tracepoint(f"{interrupt}_{edge}")
+                    links.callback(link.close)
+                self._closing.push(links.pop_all())
+        self._hooks.extend(Hook(program) for program, _ in programs)
+
     def ring_memory(self, kind: str) -> mmap.mmap:
         """Return the memory, read-only, of the ring of `struct kind`."""
         return self._rings[f"{kind}s"]
@@ -253,6 +286,15 @@ class Programs:
         """Return a struct thread_standing of each thread of the process that is there."""
         try:
             return self._object.program("tell_standings").iterate()
+        except BpfError as error:
+            raise refusal(error) from error
+
+    def sleep_stacks(self) -> bytes:
+        """Return the functions of each stack that a thread slept with: see name_sleep_stacks()."""
+        try:
+            return self._object.program("name_sleep_stacks").iterate(
+                self._object.map("sleep_stacks")
+            )
         except BpfError as error:
             raise refusal(error) from error
 
@@ -306,13 +348,17 @@ class Programs:
         options = self._options()
         options.accounting = self.accounting
         self._object.program("tell_standings").autoload = self.accounting
-        self._object.program("on_sched_migrate_task").autoload = self.accounting
+        for name in ("on_sched_migrate_task", "on_sched_waking", "name_sleep_stacks"):
+            self._object.program(name).autoload = self.accounting
+        options.sleep_ns = SLEEP_NS
+        options.contexts_distance = _contexts_distance() if self.accounting else 0
         reads_owners = self.accounting and is_loadable("futex_owner")
         self._object.program("note_futex_owners").autoload = reads_owners
         sees_faults = self.accounting and is_loadable("fault")
         self._set_apart(FAULT_PROGRAMS, sees_faults)
         has_machines = self.accounting and has_virtual_machines(pid)
         self._set_apart(GUEST_PROGRAMS, has_machines)
+        self._set_apart(VECTOR_PROGRAMS, self.accounting)
 
     def _set_apart(self, names: Iterable[str], are_loaded: bool) -> None:
         """Say whether these are loaded; they are attached apart from the others."""

@@ -18,6 +18,15 @@ MAP_TYPES: Mapping[MapType, int] = MappingProxyType(
 )
 
 
+def per_cpu_distance(start: str, variable: str) -> int | None:
+    """Return how many bytes one of the kernel's per-CPU variables is behind another, on every CPU.
+
+    None where the kernel has not both, or its BTF does not tell.
+    """
+    distance = lib.per_cpu_distance(start.encode(), variable.encode())
+    return None if distance == -(1 << 63) else distance
+
+
 def has_map_type(name: MapType) -> bool:
     """Whether a map of BPF_MAP_TYPE_`name` can be made, by this user."""
     result = lib.libbpf_probe_bpf_map_type(MAP_TYPES[name], ffi.NULL)

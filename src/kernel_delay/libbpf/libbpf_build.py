@@ -60,6 +60,8 @@ bool bpf_program__autoload(const struct bpf_program *program);
 int bpf_program__set_autoload(struct bpf_program *program, bool autoload);
 int bpf_program__fd(const struct bpf_program *program);
 struct bpf_link *bpf_program__attach(const struct bpf_program *program);
+struct bpf_link *bpf_program__attach_raw_tracepoint(const struct bpf_program *program,
+                                                    const char *tracepoint);
 struct bpf_link *bpf_program__attach_uprobe_opts(const struct bpf_program *program, pid_t pid,
                                                  const char *path, size_t offset,
                                                  const struct bpf_uprobe_opts *options);
@@ -71,6 +73,7 @@ struct bpf_link *bpf_program__attach_usdt(const struct bpf_program *program, pid
                                           const char *name, const void *options);
 struct bpf_link *bpf_program__attach_perf_event(const struct bpf_program *program, int fd);
 int open_tracepoint(uint64_t id);
+struct bpf_link *attach_map_iterator(const struct bpf_program *program, int map_fd);
 int bpf_link__fd(const struct bpf_link *link);
 int bpf_link__destroy(struct bpf_link *link);
 int bpf_iter_create(int link_fd);
@@ -98,6 +101,7 @@ void record_reader_close(struct record_reader *reader);
 int64_t record_reader_take(struct record_reader *reader, const uint64_t **batch);
 
 int bpf_obj_get_info_by_fd(int fd, void *info, uint32_t *length);
+int64_t per_cpu_distance(const char *from, const char *to);
 
 void libbpf_log_start(int shown_level);
 size_t libbpf_log_take(char *text, size_t size);

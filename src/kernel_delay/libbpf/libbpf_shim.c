@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
 static char log_text[64 * 1024];
@@ -163,6 +164,15 @@ static int open_tracepoint(uint64_t id)
 	return syscall(SYS_perf_event_open, &attribute, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
+/* An iterator's link, over the elements of a map. */
+static struct bpf_link *attach_map_iterator(const struct bpf_program *program, int map_fd)
+{
+	union bpf_iter_link_info map = {.map.map_fd = map_fd};
+	LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &map, .link_info_len = sizeof(map));
+
+	return bpf_program__attach_iter(program, &options);
+}
+
 /* Loading reads megabytes of the kernel's types, which glibc would keep when libbpf frees them. */
 int load_object(struct bpf_object *object)
 {
@@ -172,4 +182,37 @@ int load_object(struct bpf_object *object)
 	malloc_trim(0);
 #endif
 	return result;
+}
+
+/* Where the kernel's own per-CPU variable of that name is in each CPU's area, or -1. */
+static int64_t per_cpu_offset(const struct btf *btf, const char *name)
+{
+	int section = btf__find_by_name_kind(btf, ".data..percpu", BTF_KIND_DATASEC);
+	int variable = btf__find_by_name_kind(btf, name, BTF_KIND_VAR);
+	const struct btf_type *type;
+
+	if (section < 0 || variable < 0)
+		return -1;
+	type = btf__type_by_id(btf, section);
+	for (uint32_t i = 0; i < btf_vlen(type); i++)
+		if (btf_var_secinfos(type)[i].type == (uint32_t)variable)
+			return btf_var_secinfos(type)[i].offset;
+	return -1;
+}
+
+/*
+ * How far the per-CPU variable @to is behind @from, on every CPU; INT64_MIN where the kernel
+ * has not both, or does not tell.
+ */
+static int64_t per_cpu_distance(const char *from, const char *to)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	int64_t from_offset, to_offset;
+
+	if (!btf)
+		return INT64_MIN;
+	from_offset = per_cpu_offset(btf, from);
+	to_offset = per_cpu_offset(btf, to);
+	btf__free(btf);
+	return from_offset < 0 || to_offset < 0 ? INT64_MIN : to_offset - from_offset;
 }

@@ -9,6 +9,7 @@ from kernel_delay.libbpf.owned import Owned
 
 if TYPE_CHECKING:
     from kernel_delay.libbpf._libbpf import BpfLinkPointer, BpfProgramPointer
+    from kernel_delay.libbpf.maps import Map
 
 EVERY_PROCESS = -1
 
@@ -93,6 +94,11 @@ class Program:
         link = lib.bpf_program__attach_kprobe_opts(self._handle, function.encode(), options)
         return _link(link, f"attaching {self.name} to {function}")
 
+    def attach_raw_tracepoint(self, name: str) -> Link:
+        """Attach to the kernel's tracepoint of that name, for its bare arguments."""
+        link = lib.bpf_program__attach_raw_tracepoint(self._handle, name.encode())
+        return _link(link, f"attaching {self.name} to {name}")
+
     def attach_tracepoint(self, tracepoint_id: int) -> Link:
         """Attach to the kernel's tracepoint that tracefs gives that id."""
         fd = lib.open_tracepoint(tracepoint_id)
@@ -105,9 +111,16 @@ class Program:
             raise bpf_error(f"attaching {self.name} to tracepoint {tracepoint_id}", errno)
         return Link(link)
 
-    def iterate(self) -> bytes:
-        """Run an iterator program over all that it iterates, and return what it wrote."""
-        link = self.attach()
+    def iterate(self, over: "Map | None" = None) -> bytes:
+        """Run an iterator program over all that it iterates, and return what it wrote.
+
+        One that is made for maps' elements iterates those of `over`.
+        """
+        if over is None:
+            link = self.attach()
+        else:
+            handle = lib.attach_map_iterator(self._handle, over.fd)
+            link = _link(handle, f"attaching {self.name}")
         try:
             fd = lib.bpf_iter_create(link.fd)
             if fd < 0:

@@ -33,6 +33,11 @@ class Account(CData):
     unknown_takers_ns: int
     other_owners_ns: int
     holders: Array[int]
+    sleeps: Array[int]
+    short_sleeps: int
+    short_sleeps_ns: int
+    other_sleeps: int
+    other_sleeps_ns: int
     run: Histogram
     ready: Histogram
 class AccountPointer(Account, Pointer[Account]): ...
@@ -75,9 +80,11 @@ class EndedName(CData):
     syscalls: SyscallRecordPointer
     hard_irqs: HardIrqRecordPointer
     holders: HolderRecordPointer
+    sleeps: SleepRecordPointer
     syscall_count: int
     hard_irq_count: int
     holder_count: int
+    sleep_count: int
 class EndedNamePointer(EndedName, Pointer[EndedName]): ...
 
 class EndedThreads(CData): ...
@@ -155,6 +162,7 @@ class Options(CData):
     syscall_records: int
     hard_irq_records: int
     holder_records: int
+    sleep_records: int
     freed_places: int
     slices: int
     cpus: int
@@ -164,6 +172,8 @@ class Options(CData):
     interval_ns: int
     shortest_ns: int
     window_count: int
+    sleep_ns: int
+    contexts_distance: int
     event_ns: int
     other_events: int
     stack_mode: int
@@ -191,6 +201,28 @@ class RunQueue(CData):
     unused: Array[int]
 class RunQueuePointer(RunQueue, Pointer[RunQueue]): ...
 
+class SleepRecord(CData):
+    number: int
+    thread: int
+    next: int
+    syscall: int
+    stack: int
+    uninterruptible: int
+    waker_kind: int
+    waker: CpuTaker
+    sleeps: int
+    total_ns: int
+    short_ns: int
+    max_ns: int
+class SleepRecordPointer(SleepRecord, Pointer[SleepRecord]): ...
+
+class SleepStack(CData):
+    hash: int
+    written: int
+    unused: int
+    frames: Array[int]
+class SleepStackPointer(SleepStack, Pointer[SleepStack]): ...
+
 class Slice(CData):
     number: int
     end_ns: int
@@ -212,6 +244,8 @@ class Standing(CData):
     wait_cpu: int
     mode: int
     state: int
+    sleep_stack: int
+    uninterruptible: int
 class StandingPointer(Standing, Pointer[Standing]): ...
 
 class SyscallEvent(CData):
@@ -421,6 +455,18 @@ class _FFI:
     @overload
     def new(self, kind: Literal['struct run_queue **'], /) -> Pointer[RunQueuePointer]: ...
     @overload
+    def new(self, kind: Literal['struct sleep_record *'], init: SleepRecord = ..., /) -> SleepRecordPointer: ...
+    @overload
+    def new(self, kind: Literal['struct sleep_record[]'], init: int | Iterable[tuple[int, ...]], /) -> Array[SleepRecord]: ...
+    @overload
+    def new(self, kind: Literal['struct sleep_record **'], /) -> Pointer[SleepRecordPointer]: ...
+    @overload
+    def new(self, kind: Literal['struct sleep_stack *'], init: SleepStack = ..., /) -> SleepStackPointer: ...
+    @overload
+    def new(self, kind: Literal['struct sleep_stack[]'], init: int | Iterable[tuple[int, ...]], /) -> Array[SleepStack]: ...
+    @overload
+    def new(self, kind: Literal['struct sleep_stack **'], /) -> Pointer[SleepStackPointer]: ...
+    @overload
     def new(self, kind: Literal['struct slice *'], init: Slice = ..., /) -> SlicePointer: ...
     @overload
     def new(self, kind: Literal['struct slice[]'], init: int | Iterable[tuple[int, ...]], /) -> Array[Slice]: ...
@@ -517,6 +563,10 @@ class _FFI:
     @overload
     def cast(self, kind: Literal['struct run_queue *'], value: int | CData, /) -> RunQueuePointer: ...
     @overload
+    def cast(self, kind: Literal['struct sleep_record *'], value: int | CData, /) -> SleepRecordPointer: ...
+    @overload
+    def cast(self, kind: Literal['struct sleep_stack *'], value: int | CData, /) -> SleepStackPointer: ...
+    @overload
     def cast(self, kind: Literal['struct slice *'], value: int | CData, /) -> SlicePointer: ...
     @overload
     def cast(self, kind: Literal['struct standing *'], value: int | CData, /) -> StandingPointer: ...
@@ -611,6 +661,14 @@ class _FFI:
     @overload
     def from_buffer(self, kind: Literal['struct run_queue[]'], memory: Buffer, /) -> Array[RunQueue]: ...
     @overload
+    def from_buffer(self, kind: Literal['struct sleep_record *'], memory: Buffer, /) -> SleepRecordPointer: ...
+    @overload
+    def from_buffer(self, kind: Literal['struct sleep_record[]'], memory: Buffer, /) -> Array[SleepRecord]: ...
+    @overload
+    def from_buffer(self, kind: Literal['struct sleep_stack *'], memory: Buffer, /) -> SleepStackPointer: ...
+    @overload
+    def from_buffer(self, kind: Literal['struct sleep_stack[]'], memory: Buffer, /) -> Array[SleepStack]: ...
+    @overload
     def from_buffer(self, kind: Literal['struct slice *'], memory: Buffer, /) -> SlicePointer: ...
     @overload
     def from_buffer(self, kind: Literal['struct slice[]'], memory: Buffer, /) -> Array[Slice]: ...
@@ -651,7 +709,7 @@ class _FFI:
     @overload
     def addressof(self, struct: Account, field: Literal['first'], /) -> StandingPointer: ...
     @overload
-    def addressof(self, struct: Account, field: Literal['absent_ns', 'gone_ns', 'faults', 'signals', 'other_takers_ns', 'unknown_takers_ns', 'other_owners_ns'], /) -> Pointer[int]: ...
+    def addressof(self, struct: Account, field: Literal['absent_ns', 'gone_ns', 'faults', 'signals', 'other_takers_ns', 'unknown_takers_ns', 'other_owners_ns', 'short_sleeps', 'short_sleeps_ns', 'other_sleeps', 'other_sleeps_ns'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: Account, field: Literal['run', 'ready'], /) -> HistogramPointer: ...
     @overload
@@ -677,7 +735,7 @@ class _FFI:
     @overload
     def addressof(self, struct: CpuTaker, /) -> CpuTakerPointer: ...
     @overload
-    def addressof(self, struct: EndedName, field: Literal['threads', 'after_start_ns', 'syscall_count', 'hard_irq_count', 'holder_count'], /) -> Pointer[int]: ...
+    def addressof(self, struct: EndedName, field: Literal['threads', 'after_start_ns', 'syscall_count', 'hard_irq_count', 'holder_count', 'sleep_count'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: EndedName, field: Literal['thread'], /) -> ThreadRecordPointer: ...
     @overload
@@ -686,6 +744,8 @@ class _FFI:
     def addressof(self, struct: EndedName, field: Literal['hard_irqs'], /) -> Pointer[HardIrqRecordPointer]: ...
     @overload
     def addressof(self, struct: EndedName, field: Literal['holders'], /) -> Pointer[HolderRecordPointer]: ...
+    @overload
+    def addressof(self, struct: EndedName, field: Literal['sleeps'], /) -> Pointer[SleepRecordPointer]: ...
     @overload
     def addressof(self, array: Array[EndedName], index: int, /) -> EndedNamePointer: ...
     @overload
@@ -751,7 +811,7 @@ class _FFI:
     @overload
     def addressof(self, struct: NamespaceQuery, /) -> NamespaceQueryPointer: ...
     @overload
-    def addressof(self, struct: Options, field: Literal['tgid', 'pid_level', 'thread_records', 'syscall_records', 'hard_irq_records', 'holder_records', 'freed_places', 'slices', 'cpus', 'trigger_options', 'accounting', 'window_ns', 'interval_ns', 'shortest_ns', 'window_count', 'event_ns', 'other_events', 'stack_mode', 'stack_bytes', 'event_bytes'], /) -> Pointer[int]: ...
+    def addressof(self, struct: Options, field: Literal['tgid', 'pid_level', 'thread_records', 'syscall_records', 'hard_irq_records', 'holder_records', 'sleep_records', 'freed_places', 'slices', 'cpus', 'trigger_options', 'accounting', 'window_ns', 'interval_ns', 'shortest_ns', 'window_count', 'sleep_ns', 'contexts_distance', 'event_ns', 'other_events', 'stack_mode', 'stack_bytes', 'event_bytes'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[Options], index: int, /) -> OptionsPointer: ...
     @overload
@@ -769,6 +829,20 @@ class _FFI:
     @overload
     def addressof(self, struct: RunQueue, /) -> RunQueuePointer: ...
     @overload
+    def addressof(self, struct: SleepRecord, field: Literal['number', 'thread', 'next', 'syscall', 'stack', 'uninterruptible', 'waker_kind', 'sleeps', 'total_ns', 'short_ns', 'max_ns'], /) -> Pointer[int]: ...
+    @overload
+    def addressof(self, struct: SleepRecord, field: Literal['waker'], /) -> CpuTakerPointer: ...
+    @overload
+    def addressof(self, array: Array[SleepRecord], index: int, /) -> SleepRecordPointer: ...
+    @overload
+    def addressof(self, struct: SleepRecord, /) -> SleepRecordPointer: ...
+    @overload
+    def addressof(self, struct: SleepStack, field: Literal['hash', 'written', 'unused'], /) -> Pointer[int]: ...
+    @overload
+    def addressof(self, array: Array[SleepStack], index: int, /) -> SleepStackPointer: ...
+    @overload
+    def addressof(self, struct: SleepStack, /) -> SleepStackPointer: ...
+    @overload
     def addressof(self, struct: Slice, field: Literal['number', 'end_ns', 'known', 'unused'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: Slice, field: Literal['taker'], /) -> CpuTakerPointer: ...
@@ -777,7 +851,7 @@ class _FFI:
     @overload
     def addressof(self, struct: Slice, /) -> SlicePointer: ...
     @overload
-    def addressof(self, struct: Standing, field: Literal['epoch', 'syscall', 'mode_since_ns', 'state_since_ns', 'state_changes', 'ready_since_ns', 'first_slice', 'lock', 'futex_owner', 'wait_cpu', 'mode', 'state'], /) -> Pointer[int]: ...
+    def addressof(self, struct: Standing, field: Literal['epoch', 'syscall', 'mode_since_ns', 'state_since_ns', 'state_changes', 'ready_since_ns', 'first_slice', 'lock', 'futex_owner', 'wait_cpu', 'mode', 'state', 'sleep_stack', 'uninterruptible'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[Standing], index: int, /) -> StandingPointer: ...
     @overload
@@ -862,6 +936,7 @@ class _Lib:
     HOLDER_LISTS: Final[int]
     HOLDER_RING: Final[int]
     IRQ_NAME_LENGTH: Final[int]
+    IRQ_VECTORS: Final[int]
     KERNEL_FRAMES: Final[int]
     LARGE_FRAME: Final[int]
     LARGE_FRAMES: Final[int]
@@ -876,7 +951,15 @@ class _Lib:
     PID_LEVELS: Final[int]
     RECORD_RINGS: Final[int]
     REGISTERS: Final[int]
+    RING_SLOTS: Final[int]
     SEVERAL_LOCKS: Final[int]
+    SLEEPS_PER_LIST: Final[int]
+    SLEEPS_SEARCHED: Final[int]
+    SLEEP_FRAMES: Final[int]
+    SLEEP_LISTS: Final[int]
+    SLEEP_RING: Final[int]
+    SLEEP_STACKS: Final[int]
+    SLEEP_STACKS_TRIED: Final[int]
     SOFT_IRQ_VECTORS: Final[int]
     STACK_BYTES_MAX: Final[int]
     STACK_COPY: Final[int]
@@ -908,6 +991,10 @@ class _Lib:
     UPROBES_SET: Final[int]
     UPROBES_UNKNOWN: Final[int]
     USER_FRAMES: Final[int]
+    WAKER_HARD_IRQ: Final[int]
+    WAKER_SOFT_IRQ: Final[int]
+    WAKER_THREAD: Final[int]
+    WAKER_UNKNOWN: Final[int]
     WINDOWS: Final[int]
     def end_window(self, a0: ControlPointer | Array[Control] | Null, a1: int, a2: int, /) -> int: ...
     def ended_threads_close(self, a0: EndedThreadsPointer | Array[EndedThreads] | Null, /) -> None: ...
@@ -917,7 +1004,7 @@ class _Lib:
     def ended_threads_name_of(self, a0: EndedThreadsPointer | Array[EndedThreads] | Null, a1: int, /) -> int: ...
     def ended_threads_names(self, a0: EndedThreadsPointer | Array[EndedThreads] | Null, /) -> int: ...
     def ended_threads_noticed(self, a0: EndedThreadsPointer | Array[EndedThreads] | Null, /) -> int: ...
-    def ended_threads_open(self, a0: ControlPointer | Array[Control] | Null, a1: ThreadRecordPointer | Array[ThreadRecord] | Null, a2: SyscallRecordPointer | Array[SyscallRecord] | Null, a3: HardIrqRecordPointer | Array[HardIrqRecord] | Null, a4: HolderRecordPointer | Array[HolderRecord] | Null, a5: Pointer[int] | Array[int] | Null, a6: Pointer[int] | Array[int] | Null, a7: int, /) -> EndedThreadsPointer: ...
+    def ended_threads_open(self, a0: ControlPointer | Array[Control] | Null, a1: ThreadRecordPointer | Array[ThreadRecord] | Null, a2: SyscallRecordPointer | Array[SyscallRecord] | Null, a3: HardIrqRecordPointer | Array[HardIrqRecord] | Null, a4: HolderRecordPointer | Array[HolderRecord] | Null, a5: SleepRecordPointer | Array[SleepRecord] | Null, a6: Pointer[int] | Array[int] | Null, a7: Pointer[int] | Array[int] | Null, a8: int, /) -> EndedThreadsPointer: ...
     def ended_threads_reused(self, a0: EndedThreadsPointer | Array[EndedThreads] | Null, a1: int, a2: Pointer[int] | Array[int] | Null, a3: int, /) -> int: ...
     def ended_threads_set_notices(self, a0: EndedThreadsPointer | Array[EndedThreads] | Null, /) -> None: ...
     def ended_threads_stop(self, a0: EndedThreadsPointer | Array[EndedThreads] | Null, /) -> None: ...

@@ -26,6 +26,7 @@ SleepReason = Literal[
     "rcu",
     "seccomp",
     "semaphore",
+    "short",
     "signal",
     "socket_connect",
     "socket_receive",
@@ -36,7 +37,10 @@ SleepReason = Literal[
     "userfaultfd",
     "vfork",
 ]
-"""What a thread slept for, by the kernel functions on its stack: analysis/sleep_reasons.py."""
+"""What a thread slept for, by the kernel functions on its stack: analysis/sleep_reasons.py.
+
+"short": less than 200 us, and not looked at.
+"""
 
 WakerKind = Literal["thread", "hard_irq", "soft_irq", "unknown"]
 """Who ended a wait: a thread in its own context, or an interrupt whoever it interrupted."""
@@ -62,8 +66,12 @@ class Sleep(Struct, frozen=True):
 
     `syscall` is the call's name, None outside of one. `stack` has the kernel's functions,
     the innermost first; it is empty where the waits were too short to look. `ns` is clipped to
-    the window. `uninterruptible`: no signal could have ended them. `wakers` are those who did,
-    longest first; of waits that were still going on there is none.
+    the window. `uninterruptible`: no signal could have ended them, but one that kills. `wakers`
+    are those who did, longest first; of waits that were still going on there is none.
+
+    Of waits of less than 200 us one in so much time is looked at, and its time stands for those
+    since the one before too: `short_ns` is how much of `ns` is such an estimate. `count` is of
+    those that were looked at.
     """
 
     reason: SleepReason
@@ -74,6 +82,7 @@ class Sleep(Struct, frozen=True):
     ns: int
     max_ns: int
     wakers: tuple[Waker, ...] = ()
+    short_ns: int = 0
 
 
 class Scheduling(Struct, frozen=True):

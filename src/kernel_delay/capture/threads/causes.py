@@ -34,13 +34,16 @@ POLICIES = {
 class OpenWaits(Struct, frozen=True):
     """What a thread waits for after its last event that is charged: a CPU, or a lock, or neither.
 
-    `lock` is its address and `owner` the id of the thread that has it.
+    `lock` is its address and `owner` the id of the thread that has it. `sleep_stack` is where
+    it sleeps, as struct sleep_record has it.
     """
 
     standing: Standing
     cpu: CpuWait | None = None
     lock: int = 0
     owner: int = 0
+    sleep_stack: int = 0
+    uninterruptible: bool = False
 
 
 class _Waits:

@@ -13,6 +13,7 @@ from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.reader import RecordReader
 from kernel_delay.capture.threads.rings import RingMemory
 from kernel_delay.capture.threads.run_queues import CpuSlices, RunQueues
+from kernel_delay.capture.threads.sleeps import SleepStacks, with_sleeps
 from kernel_delay.capture.threads.snapshot import ThreadSnapshot
 from kernel_delay.capture.threads.source import RecordSource
 from kernel_delay.capture.threads.thread_stats import (
@@ -37,6 +38,7 @@ class Collector:
         memory = RingMemory.of(source.ring_memory)
         self._ended = EndedThreads(source, memory)
         self._reader = RecordReader(source, memory, self._ended)
+        self._sleep_stacks = SleepStacks(source.sleep_stacks)
         self._run_queues = RunQueues(source.run_queues, source.slices, source.slices_per_cpu)
         self._released = 0
         self._missed_events = source.missed_events()
@@ -122,7 +124,8 @@ class Collector:
         thread = accounted_stats(each.name, each.parts, each.account, self._source.sees_faults)
         window = snapshot.start_ns, snapshot.stop_ns
         name_of = self._name_of(names)
-        return with_causes(thread, each.parts, each.waits, snapshot.slices, name_of, window)
+        thread = with_causes(thread, each.parts, each.waits, snapshot.slices, name_of, window)
+        return with_sleeps(thread, each.parts, each.waits, self._sleep_stacks, window)
 
     def _name_of(self, names: Mapping[int, str]) -> Callable[[int], str | None]:
         """Return what gives a thread's name by its id, also of those that are summed up."""
@@ -171,6 +174,7 @@ class Collector:
                 of_all = accounting.account(0, several.threads * window_ns, counted(parts), None)
                 thread = accounted_stats(name, parts, of_all, self._source.sees_faults)
                 thread = with_causes(thread, parts, None, {}, self._name_of(names), (0, 0))
+                thread = with_sleeps(thread, parts, None, self._sleep_stacks, (0, 0))
             else:
                 thread = counted_stats(name, parts)
             yield replace(thread, threads=several.threads)

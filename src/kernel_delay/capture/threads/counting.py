@@ -129,9 +129,14 @@ def open_waits(
     now = standing(struct, kernel_worker)
     if now.state in ("ready_woken", "ready_preempted"):
         return OpenWaits(now, cpu=_cpu_wait(struct, running))
-    if now.state == "blocked" and _is_futex(now.syscall) and struct.futex_owner:
-        return OpenWaits(now, lock=struct.lock, owner=struct.futex_owner)
-    return OpenWaits(now)
+    if now.state != "blocked":
+        return OpenWaits(now)
+    waits = OpenWaits(
+        now, sleep_stack=struct.sleep_stack, uninterruptible=bool(struct.uninterruptible)
+    )
+    if _is_futex(now.syscall) and struct.futex_owner:
+        return replace(waits, lock=struct.lock, owner=struct.futex_owner)
+    return waits
 
 
 def _is_futex(id_: int | None) -> bool:

@@ -76,15 +76,14 @@ static uint64_t number_at(const struct ring *ring, uint32_t place)
 struct ended_threads *
 ended_threads_open(struct control *control, const struct thread_record *threads,
 		   const struct syscall_record *syscalls, const struct hard_irq_record *hard_irqs,
-		   const struct holder_record *holders, const uint32_t places[4], uint64_t *freed,
-		   uint32_t freed_places)
+		   const struct holder_record *holders, const struct sleep_record *sleeps,
+		   const uint32_t places[5], uint64_t *freed, uint32_t freed_places)
 {
-	const void *const records[RECORD_RINGS] = {threads, syscalls, hard_irqs, holders};
+	const void *const records[RECORD_RINGS] = {threads, syscalls, hard_irqs, holders, sleeps};
 	static const size_t bytes[RECORD_RINGS] = {
-		sizeof(struct thread_record),
-		sizeof(struct syscall_record),
-		sizeof(struct hard_irq_record),
-		sizeof(struct holder_record),
+		sizeof(struct thread_record),	sizeof(struct syscall_record),
+		sizeof(struct hard_irq_record), sizeof(struct holder_record),
+		sizeof(struct sleep_record),
 	};
 	struct ended_threads *ended = calloc(1, sizeof(*ended));
 	int whole = 1;
@@ -119,6 +118,7 @@ static void free_names(struct ended_threads *ended)
 		free(ended->names[i]->syscalls);
 		free(ended->names[i]->hard_irqs);
 		free(ended->names[i]->holders);
+		free(ended->names[i]->sleeps);
 		free(ended->names[i]);
 	}
 	ended->name_count = 0;
@@ -201,6 +201,10 @@ static void add_account(struct account *sum, const struct account *more)
 	sum->other_takers_ns += more->other_takers_ns;
 	sum->unknown_takers_ns += more->unknown_takers_ns;
 	sum->other_owners_ns += more->other_owners_ns;
+	sum->short_sleeps += more->short_sleeps;
+	sum->short_sleeps_ns += more->short_sleeps_ns;
+	sum->other_sleeps += more->other_sleeps;
+	sum->other_sleeps_ns += more->other_sleeps_ns;
 	for (int mode = 0; mode < MODE_SLOTS; mode++) {
 		sum->mode_ns[mode] += more->mode_ns[mode];
 		sum->hard_irq_ns[mode] += more->hard_irq_ns[mode];
@@ -324,6 +328,40 @@ static void add_holder(struct ended_name *name, const struct holder_record *more
 	}
 }
 
+static int is_same_sleep(const struct sleep_record *one, const struct sleep_record *other)
+{
+	return one->stack == other->stack && one->syscall == other->syscall &&
+	       one->waker.task == other->waker.task && one->waker_kind == other->waker_kind &&
+	       one->uninterruptible == other->uninterruptible;
+}
+
+/* As above. */
+static void add_sleep(struct ended_name *name, const struct sleep_record *more)
+{
+	struct sleep_record *sum = NULL;
+
+	for (size_t i = 0; i < name->sleep_count && !sum; i++)
+		if (is_same_sleep(&name->sleeps[i], more))
+			sum = &name->sleeps[i];
+	if (!sum && name->sleep_count < ENDED_SLEEPS) {
+		sum = one_more((void **)&name->sleeps, &name->sleep_count, sizeof(*sum));
+		if (sum) {
+			*sum = *more;
+			return;
+		}
+	}
+	if (sum) {
+		sum->sleeps += more->sleeps;
+		sum->total_ns += more->total_ns;
+		sum->short_ns += more->short_ns;
+		if (more->max_ns > sum->max_ns)
+			sum->max_ns = more->max_ns;
+	} else {
+		name->thread.account.other_sleeps += more->sleeps;
+		name->thread.account.other_sleeps_ns += more->total_ns;
+	}
+}
+
 static void free_place(struct ended_threads *ended, struct ring *ring, uint32_t place)
 {
 	struct ring_position *position = ring->position;
@@ -415,8 +453,12 @@ static void add_parts(struct ended_threads *ended, uint32_t index, uint64_t star
 			added = add_syscall(name, (const void *)head);
 		else if (index == HARD_IRQ_RING)
 			added = add_hard_irq(name, (const void *)head);
-		else if (account_fits(&thread->account, start_ns))
+		else if (!account_fits(&thread->account, start_ns))
+			; /* as the account, these are unknown */
+		else if (index == HOLDER_RING)
 			add_holder(name, (const void *)head);
+		else
+			add_sleep(name, (const void *)head);
 		if (added)
 			free_place(ended, ring, place);
 	}
@@ -513,7 +555,7 @@ void ended_threads_set_notices(struct ended_threads *ended)
 		uint64_t freed = position->freed - taken;
 
 		/* Who has no room there is in a sum: that is worth no thread's details. */
-		if (i == HOLDER_RING) {
+		if (i == HOLDER_RING || i == SLEEP_RING) {
 			store(&position->notice_freed, NO_NOTICE);
 			store(&position->notice_head, NO_NOTICE);
 			continue;

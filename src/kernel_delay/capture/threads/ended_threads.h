@@ -20,6 +20,7 @@
 
 /* Those who had what the threads of one name waited for; as many as of one thread. */
 #define ENDED_HOLDERS (HOLDER_LISTS * HOLDERS_PER_LIST)
+#define ENDED_SLEEPS (SLEEP_LISTS * SLEEPS_PER_LIST)
 
 /*
  * The threads of one name. thread.account is of all of their windows, one
@@ -32,9 +33,11 @@ struct ended_name {
 	struct syscall_record *syscalls;
 	struct hard_irq_record *hard_irqs;
 	struct holder_record *holders;
+	struct sleep_record *sleeps;
 	size_t syscall_count;
 	size_t hard_irq_count;
 	size_t holder_count;
+	size_t sleep_count;
 };
 
 struct ended_threads;
@@ -47,8 +50,8 @@ struct ended_threads;
 struct ended_threads *
 ended_threads_open(struct control *control, const struct thread_record *threads,
 		   const struct syscall_record *syscalls, const struct hard_irq_record *hard_irqs,
-		   const struct holder_record *holders, const uint32_t places[4], uint64_t *freed,
-		   uint32_t freed_places);
+		   const struct holder_record *holders, const struct sleep_record *sleeps,
+		   const uint32_t places[5], uint64_t *freed, uint32_t freed_places);
 void ended_threads_close(struct ended_threads *ended);
 
 /*
@@ -80,7 +83,7 @@ size_t ended_threads_reused(const struct ended_threads *ended, uint32_t ring, ui
 
 /*
  * Tells the programs when there is to be a notice next: at half of what is left
- * of a ring; of that of holders never.
+ * of a ring; of those of holders and of sleeps never.
  */
 void ended_threads_set_notices(struct ended_threads *ended);
 

@@ -116,5 +116,6 @@ def _of_name(name: "EndedName", window_ns: int) -> EndedOfName:
         [name.syscalls[index] for index in range(name.syscall_count)],
         [name.hard_irqs[index] for index in range(name.hard_irq_count)],
         [name.holders[index] for index in range(name.holder_count)],
+        [name.sleeps[index] for index in range(name.sleep_count)],
     )
     return EndedOfName(name.threads, parts)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kernel_delay.loader._records import (
         HardIrqRecord,
         HolderRecord,
+        SleepRecord,
         SyscallRecord,
         ThreadRecord,
     )
@@ -22,19 +23,20 @@ if TYPE_CHECKING:
 class ThreadRecords(Struct):
     """All records of one thread in one epoch.
 
-    There is one thread record, and one a syscall, interrupt handler and
-    holder, unless an interrupt came just while the first was made: then both count.
+    There is one thread record, and one a syscall, interrupt handler, holder
+    and kind of sleep, unless an interrupt came just while the first was made: then both count.
     """
 
     threads: "list[ThreadRecord]"
     syscalls: "list[SyscallRecord]"
     hard_irqs: "list[HardIrqRecord]"
     holders: "list[HolderRecord]"
+    sleeps: "list[SleepRecord]"
 
     @classmethod
     def none(cls) -> "ThreadRecords":
         """Return no records."""
-        return cls([], [], [], [])
+        return cls([], [], [], [], [])
 
     def copied(self) -> "ThreadRecords":
         """Return the records as they are now, each in memory of its own."""
@@ -43,6 +45,7 @@ class ThreadRecords(Struct):
             [ffi.new("struct syscall_record *", each) for each in self.syscalls],
             [ffi.new("struct hard_irq_record *", each) for each in self.hard_irqs],
             [ffi.new("struct holder_record *", each) for each in self.holders],
+            [ffi.new("struct sleep_record *", each) for each in self.sleeps],
         )
 
 

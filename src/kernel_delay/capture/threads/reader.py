@@ -56,17 +56,17 @@ class RecordReader:
     def read(self) -> None:
         """Take in all that was recorded by now.
 
-        A syscall's, an interrupt's and a holder's record is made after its
-        thread's, so with that ring's head taken last the thread's is always
-        read too.
+        All other records are made after their thread's, so with that ring's head
+        taken last the thread's is always read too.
         """
         complete_ns = lib.monotonic_ns()
         heads = [ring.head() for ring in reversed(self._rings)]
         wait_for_programs()
         self._complete_ns = complete_ns
-        threads, syscalls, hard_irqs, holders = reversed(heads)
+        threads, syscalls, hard_irqs, holders, sleeps = reversed(heads)
         for record in self._rings.threads.read_to(threads):
             self.epochs.add_thread(lib.THREAD_RING, record)
+        self._assign(self._rings.sleeps, sleeps, lambda thread: thread.sleeps)
         self._assign(self._rings.holders, holders, lambda thread: thread.holders)
         self._assign(self._rings.hard_irqs, hard_irqs, lambda thread: thread.hard_irqs)
         self._assign(self._rings.syscalls, syscalls, lambda thread: thread.syscalls)
@@ -113,8 +113,9 @@ class RecordReader:
     def newly_dropped(self) -> int:
         """Return how many records are missing since the last call: for want of room, or too late.
 
-        Holders that found no room are in the sums of the others.
+        Holders and sleeps that found no room are in the sums of the others.
         """
-        full = sum(ring.newly_full() for ring in self._rings if ring is not self._rings.holders)
+        in_sums = (self._rings.holders, self._rings.sleeps)
+        full = sum(ring.newly_full() for ring in self._rings if ring not in in_sums)
         dropped, self._unmatched = full + self._unmatched, 0
         return dropped

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         HardIrqRecord,
         HolderRecord,
         RingPosition,
+        SleepRecord,
         SyscallRecord,
         ThreadRecord,
     )
@@ -38,6 +39,7 @@ class RingMemory(NamedTuple):
     syscalls: "Array[SyscallRecord]"
     hard_irqs: "Array[HardIrqRecord]"
     holders: "Array[HolderRecord]"
+    sleeps: "Array[SleepRecord]"
 
     @classmethod
     def of(cls, memory: "Callable[[str], mmap]") -> "RingMemory":
@@ -47,6 +49,7 @@ class RingMemory(NamedTuple):
             ffi.from_buffer("struct syscall_record[]", memory("syscall_record")),
             ffi.from_buffer("struct hard_irq_record[]", memory("hard_irq_record")),
             ffi.from_buffer("struct holder_record[]", memory("holder_record")),
+            ffi.from_buffer("struct sleep_record[]", memory("sleep_record")),
         )
 
 
@@ -149,6 +152,7 @@ class Rings(NamedTuple):
     syscalls: "Ring[SyscallRecord]"
     hard_irqs: "Ring[HardIrqRecord]"
     holders: "Ring[HolderRecord]"
+    sleeps: "Ring[SleepRecord]"
 
     @classmethod
     def of(cls, memory: RingMemory, control: "Control", ended: SummedUp) -> "Rings":
@@ -159,4 +163,5 @@ class Rings(NamedTuple):
             Ring(lib.SYSCALL_RING, memory.syscalls, position[lib.SYSCALL_RING], ended),
             Ring(lib.HARD_IRQ_RING, memory.hard_irqs, position[lib.HARD_IRQ_RING], ended),
             Ring(lib.HOLDER_RING, memory.holders, position[lib.HOLDER_RING], ended),
+            Ring(lib.SLEEP_RING, memory.sleeps, position[lib.SLEEP_RING], ended),
         )

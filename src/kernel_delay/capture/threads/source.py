@@ -27,6 +27,9 @@ class RecordSource(Protocol):
     def standings(self) -> bytes:
         """Return a struct thread_standing of each thread of the process that is there."""
 
+    def sleep_stacks(self) -> bytes:
+        """Return the functions of each stack that a thread slept with."""
+
     def newest_epoch(self) -> int:
         """Return the number of the newest window."""
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.accounting import Account, CallTime
 from kernel_delay.capture.threads.epochs import ThreadRecords
+from kernel_delay.host.irq_vectors import irq_vector_name
 from kernel_delay.host.soft_irqs import soft_irq_name
 from kernel_delay.host.syscalls import Syscall, syscall
 from kernel_delay.loader._records import ffi, lib
@@ -208,7 +209,9 @@ def syscall_of(id_: int) -> Syscall:
 def _hard_irqs(records: "list[HardIrqRecord]") -> tuple[HardIrqStats, ...]:
     runs_of: dict[str, list[IntervalsRecord]] = {}
     for record in records:
-        runs_of.setdefault(text_of(record.name), []).append(record.runs)
+        is_vector = record.action < lib.IRQ_VECTORS
+        name = irq_vector_name(record.action) if is_vector else text_of(record.name)
+        runs_of.setdefault(name, []).append(record.runs)
     found = []
     for name, runs in runs_of.items():
         total = _intervals(runs)

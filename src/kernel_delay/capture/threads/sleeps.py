@@ -1,0 +1,176 @@
+"""Where in the kernel a thread slept in a window, and who woke it.
+
+What the programs charged, and what was still going on at the window's end.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kernel_delay.analysis.sleep_reasons import sleep_reason
+from kernel_delay.capture.programs import SLEEP_NS
+from kernel_delay.capture.threads.causes import OpenWaits
+from kernel_delay.capture.threads.epochs import ThreadRecords
+from kernel_delay.capture.threads.run_queues import taker
+from kernel_delay.capture.threads.thread_stats import syscall_of
+from kernel_delay.loader._records import lib
+from kernel_delay.model import Sleep, SleepReason, Thread, Waker, WakerKind
+
+if TYPE_CHECKING:
+    from kernel_delay.loader._records import SleepRecord
+
+WAKER_KINDS: Mapping[int, WakerKind] = {
+    lib.WAKER_UNKNOWN: "unknown",
+    lib.WAKER_THREAD: "thread",
+    lib.WAKER_HARD_IRQ: "hard_irq",
+    lib.WAKER_SOFT_IRQ: "soft_irq",
+}
+
+
+class SleepStacks:
+    """The stacks of sleeping threads that the programs keep, by the kernel's functions."""
+
+    def __init__(self, tell: Callable[[], bytes]) -> None:
+        """Have them told by `tell`, which is Programs.sleep_stacks()."""
+        self._tell = tell
+        self._names: dict[int, tuple[str, ...]] = {}
+
+    def names(self, stack: int) -> tuple[str, ...]:
+        """Return the functions of a struct sleep_record's stack, the innermost first.
+
+        Empty where it is not known.
+        """
+        if stack and stack not in self._names:
+            self._names.update(stacks_in(self._tell().decode(errors="backslashreplace")))
+        return self._names.get(stack, ())
+
+
+def stacks_in(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield each stack of what name_sleep_stacks() in bpf/capture.bpf.c wrote, and its place."""
+    for line in text.splitlines():
+        place, *names = line.split("\t")
+        # "name [module]"
+        yield int(place), tuple(name.partition(" ")[0] for name in names)
+
+
+class _Place(Struct, frozen=True):
+    """What sleeps are told apart by."""
+
+    reason: SleepReason
+    syscall: str | None
+    stack: tuple[str, ...]
+    uninterruptible: bool
+
+
+class _Sleeps:
+    """Those in one place."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.ns = 0
+        self.short_ns = 0
+        self.max_ns = 0
+        self.wakers: dict[tuple[WakerKind, int], Waker] = {}
+
+    def add(self, count: int, ns: int, max_ns: int, short_ns: int = 0) -> None:
+        self.count += count
+        self.ns += ns
+        self.short_ns += short_ns
+        self.max_ns = max(self.max_ns, max_ns)
+
+    def add_waker(self, record: "SleepRecord") -> None:
+        kind = WAKER_KINDS[record.waker_kind]
+        who = taker(record.waker)
+        comm = who.comm if kind == "thread" else ""
+        known = self.wakers.get((kind, who.task))
+        count, ns = (known.count, known.ns) if known else (0, 0)
+        self.wakers[kind, who.task] = Waker(
+            kind, who.tid, who.process, comm, count + record.sleeps, ns + record.total_ns
+        )
+
+
+def with_sleeps(
+    thread: Thread,
+    parts: ThreadRecords,
+    waits: OpenWaits | None,
+    stacks: SleepStacks,
+    window: tuple[int, int],
+) -> Thread:
+    """Return the thread, of the window from start to stop, with where it slept.
+
+    `waits` are those at the window's end. All sleeps together are the time that it was blocked.
+    """
+    assert thread.time is not None
+    found: defaultdict[_Place, _Sleeps] = defaultdict(_Sleeps)
+    for record in parts.sleeps:
+        if record.sleeps:
+            place = _place(stacks, record.stack, record.syscall, record.uninterruptible)
+            found[place].add(record.sleeps, record.total_ns, record.max_ns, record.short_ns)
+            found[place].add_waker(record)
+    accounts = [record.account for record in parts.threads]
+    for account in accounts:
+        found[_SHORT].add(account.short_sleeps, account.short_sleeps_ns, 0)
+        found[_UNKNOWN].add(account.other_sleeps, account.other_sleeps_ns, 0)
+    _add_open(found, waits, stacks, window)
+    missing_ns = thread.time.blocked_ns - sum(each.ns for each in found.values())
+    if missing_ns < 0:
+        # It was being written all the time that it was read, and does not fit together.
+        found.clear()
+        missing_ns = thread.time.blocked_ns
+    found[_UNKNOWN].add(0, missing_ns, 0)
+    each = [_sleep(place, those) for place, those in found.items() if those.ns or those.count]
+    each.sort(key=lambda sleep: (-sleep.ns, sleep.reason, "".join(sleep.stack)))
+    sleeps = tuple(each)
+    return replace(thread, sleeps=sleeps)
+
+
+_SHORT = _Place("short", None, (), False)
+_UNKNOWN = _Place("unknown", None, (), False)
+
+
+def _place(stacks: SleepStacks, stack: int, syscall: int, uninterruptible: int) -> _Place:
+    names = stacks.names(stack)
+    call = None if syscall == lib.NO_SYSCALL else syscall_of(syscall)
+    name = None if call is None else call.name or str(call.number)
+    return _Place(sleep_reason(names), name, names, bool(uninterruptible))
+
+
+def _add_open(
+    found: defaultdict[_Place, _Sleeps],
+    waits: OpenWaits | None,
+    stacks: SleepStacks,
+    window: tuple[int, int],
+) -> None:
+    """Add the sleep that goes on at the window's end."""
+    if waits is None or waits.standing.state != "blocked":
+        return
+    start_ns, stop_ns = window
+    ns = stop_ns - max(start_ns, waits.standing.state_since_ns)
+    if ns <= 0:
+        return
+    if not waits.sleep_stack and ns < SLEEP_NS:
+        found[_SHORT].add(1, ns, 0)
+        return
+    call = waits.standing.syscall
+    number = lib.NO_SYSCALL if call is None else call
+    place = _place(stacks, waits.sleep_stack, number, waits.uninterruptible)
+    found[place].add(1, ns, ns)
+
+
+def _sleep(place: _Place, sleeps: _Sleeps) -> Sleep:
+    wakers = list(sleeps.wakers.values())
+    wakers.sort(key=lambda waker: (-waker.ns, waker.tid))
+    return Sleep(
+        reason=place.reason,
+        syscall=place.syscall,
+        stack=place.stack,
+        uninterruptible=place.uninterruptible,
+        count=sleeps.count,
+        ns=sleeps.ns,
+        max_ns=sleeps.max_ns,
+        short_ns=sleeps.short_ns,
+        wakers=tuple(wakers),
+    )

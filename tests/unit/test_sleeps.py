@@ -1,0 +1,119 @@
+"""From records of sleeps to a thread's, with what is still going on at the window's end."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from kernel_delay.analysis.accounting import Standing
+from kernel_delay.capture.threads.causes import OpenWaits
+from kernel_delay.capture.threads.epochs import ThreadRecords
+from kernel_delay.capture.threads.sleeps import SleepStacks, stacks_in, with_sleeps
+from kernel_delay.host.syscalls import syscall_number
+from kernel_delay.loader._records import ffi, lib
+from kernel_delay.model import Thread
+from tests.unit.samples import timed_thread
+
+MS = 1_000_000
+WINDOW = 1_000 * MS, 2_000 * MS
+STACKS = b"1\tanon_pipe_read\tvfs_read\n7\tschedule\tsubmit_bio_wait [dm_mod]\n"
+READ = syscall_number("read") or 0
+
+
+def blocked(ms: int) -> Thread:
+    thread = timed_thread(5, "a")
+    assert thread.time is not None
+    return replace(thread, time=replace(thread.time, blocked_ns=ms * MS))
+
+
+def record(stack: int, ms: int, waker: int = 0, comm: bytes = b"") -> Any:
+    """Three sleeps; without a waker an interrupt ended them."""
+    made = ffi.new("struct sleep_record *")
+    made.stack = stack
+    made.syscall = READ
+    made.waker_kind = lib.WAKER_THREAD if waker else lib.WAKER_HARD_IRQ
+    made.waker.task = made.waker.tid = made.waker.process = waker
+    made.waker.comm[0 : len(comm)] = [bytes([byte]) for byte in comm]
+    made.sleeps = 3
+    made.total_ns = ms * MS
+    made.max_ns = ms * MS // 2
+    return made
+
+
+def parts(*sleeps: Any, short_ms: int = 0, other_ms: int = 0) -> ThreadRecords:
+    thread = ffi.new("struct thread_record *")
+    thread.account.short_sleeps_ns = short_ms * MS
+    thread.account.other_sleeps_ns = other_ms * MS
+    return ThreadRecords([thread], [], [], [], list(sleeps))
+
+
+def asleep(since_ms: int, stack: int) -> OpenWaits:
+    return OpenWaits(Standing("syscall", 0, "blocked", since_ms * MS, READ), sleep_stack=stack)
+
+
+def sums(thread: Thread) -> dict[str, int]:
+    return {sleep.reason: sleep.ns // MS for sleep in thread.sleeps}
+
+
+def slept(measured: Thread, records: ThreadRecords, waits: OpenWaits | None = None) -> Thread:
+    return with_sleeps(measured, records, waits, SleepStacks(lambda: STACKS), WINDOW)
+
+
+def test_stacks_are_read_without_the_names_of_modules() -> None:
+    assert dict(stacks_in(STACKS.decode())) == {
+        1: ("anon_pipe_read", "vfs_read"),
+        7: ("schedule", "submit_bio_wait"),
+    }
+
+
+def test_stacks_are_asked_for_once() -> None:
+    asked = []
+
+    def tell() -> bytes:
+        asked.append(1)
+        return STACKS
+
+    stacks = SleepStacks(tell)
+    names: Sequence[Sequence[str]] = [stacks.names(stack) for stack in (0, 1, 7, 1)]
+    assert [len(each) for each in names] == [0, 2, 2, 2]
+    assert len(asked) == 1
+
+
+def test_sleeps_are_by_place_and_their_wakers_within() -> None:
+    records = parts(record(1, 60, 42, b"writer"), record(1, 30), record(7, 10))
+    thread = slept(blocked(100), records)
+    assert sums(thread) == {"pipe": 90, "disk": 10}
+    pipe = thread.sleeps[0]
+    assert (pipe.syscall, pipe.count, pipe.max_ns) == ("read", 6, 30 * MS)
+    assert [(each.kind, each.tid, each.comm) for each in pipe.wakers] == [
+        ("thread", 42, "writer"),
+        ("hard_irq", 0, ""),
+    ]
+
+
+def test_all_that_was_blocked_is_there() -> None:
+    thread = slept(blocked(100), parts(record(1, 60), short_ms=20, other_ms=5))
+    assert sums(thread) == {"pipe": 60, "short": 20, "unknown": 20}
+
+
+def test_what_does_not_fit_is_unknown() -> None:
+    assert sums(slept(blocked(50), parts(record(1, 60)))) == {"unknown": 50}
+
+
+def test_a_sleep_that_goes_on_counts_up_to_the_windows_end() -> None:
+    thread = slept(blocked(1000), parts(), asleep(500, 1))
+    assert sums(thread) == {"pipe": 1000}
+    assert thread.sleeps[0].wakers == ()
+    assert sums(slept(blocked(300), parts(record(7, 100)), asleep(1800, 1))) == {
+        "pipe": 200,
+        "disk": 100,
+    }
+
+
+def test_one_that_began_just_before_the_end_is_short() -> None:
+    waits = OpenWaits(Standing("syscall", 0, "blocked", 2_000 * MS - 50_000, READ))
+    thread = timed_thread(5, "a")
+    assert thread.time is not None
+    thread = replace(thread, time=replace(thread.time, blocked_ns=50_000))
+    (sleep,) = slept(thread, parts(), waits).sleeps
+    assert (sleep.reason, sleep.count, sleep.ns) == ("short", 1, 50_000)
