@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kernel_delay.model import CpuTaker, LockWait, Sample, SyscallStats
+from kernel_delay.model import CpuTaker, LockWait, Sample, Sleep, SyscallStats, Waker
 from kernel_delay.reporters import json as json_reporter
 from kernel_delay.reporters import summary, text
 from tests.unit.samples import ACCOUNTED, EVERYTHING, bare_sample, timed_thread, window
@@ -71,6 +71,30 @@ def test_tables_of_causes_lose_nothing_of_what_they_do_not_show() -> None:
     report = text.render(bare_sample(crowd, window=WINDOW))
     assert section(report, "[CPU TAKEN BY]")[-2].split()[:2] == ["OTHERS:", "2,020,000"]
     assert section(report, "[LOCK WAITS]")[-1].split() == ["OTHERS:", "720,000"]
+
+
+def test_sleeps_are_by_what_they_are_for_and_who_ended_most() -> None:
+    writer = Waker("thread", 42, 40, "writer\x1b", 3, 9_000_000)
+    timer = Waker("hard_irq", 0, 0, "", 1, 1_000_000)
+    disk = Waker("soft_irq", 0, 0, "", 2, 2_000_000)
+    sleeps = (
+        Sleep("pipe", "read", ("pipe_read",), False, 4, 10_000_000, 5, (timer, writer)),
+        Sleep("disk", "fsync", ("submit_bio_wait",), True, 1, 1_000_000, 5, (disk,)),
+        Sleep("disk", "fsync", ("__wait_on_buffer",), True, 1, 1_000_000, 5, (disk,)),
+        Sleep("page_cache", None, ("filemap_fault",), True, 1, 500_000, 5),
+        Sleep("short", None, (), False, 7, 400, 0),
+    )
+    thread = replace(ACCOUNTED.threads[0], sleeps=sleeps)
+    rows = section(text.render(bare_sample(thread, window=WINDOW)), "[SLEEP]")
+    assert [" ".join(row.split()) for row in rows[1:]] == [
+        "pipe, read 4 10,000,000 writer\\x1b (42)",
+        "disk, fsync 2 2,000,000 a soft IRQ",
+        "page cache 1 500,000",
+        "short 7 400",
+    ]
+    crowd = tuple(Sleep("pipe", f"call{i}", (), False, 1, 1000, 5, (writer,)) for i in range(30))
+    report = text.render(bare_sample(replace(thread, sleeps=crowd), window=WINDOW))
+    assert section(report, "[SLEEP]")[-1].split() == ["OTHERS:", "20", "20,000"]
 
 
 def test_what_is_not_known_of_calls_has_a_column_where_there_is_any() -> None:

@@ -299,6 +299,33 @@ def test_who_woke_a_waiter_is_told() -> None:
     assert found("wait_pipe", sample(waits)).who == "program"
 
 
+def test_many_wakers_of_one_name_are_told_together() -> None:
+    children = [Waker("thread", tid, tid, "sh", 1, 40 * MS) for tid in range(100, 110)]
+    waits = replace(timed_thread(5, "a"), sleeps=(sleep("child", 400, "wait4", *children),))
+    finding = found("wait_child", sample(waits))
+    assert "10 threads called sh ended 100 % of that" in finding.text
+    main = replace(children[0], ns=500 * MS)
+    waits = replace(waits, sleeps=(sleep("child", 400, "wait4", main, *children[1:]),))
+    text = found("wait_child", sample(waits)).text
+    assert "sh (100) of process 100 ended 58 % of that" in text
+
+
+def test_interrupts_are_nobodys_doing() -> None:
+    irq = Waker("soft_irq", 0, 0, "", 10, 300 * MS)
+    worker = Waker("thread", 7, 7, "kworker", 1, 90 * MS)
+    waits = replace(timed_thread(5, "a"), sleeps=(sleep("disk", 400, "fsync", irq, worker),))
+    assert "ended" not in found("wait_disk", sample(waits)).text
+
+
+def test_a_thread_of_which_the_waker_is_known_is_told_of_first() -> None:
+    other = Waker("thread", 9, 27090, "owner", 10, 300 * MS)
+    waits = replace(timed_thread(5, "a"), sleeps=(sleep("futex", 300, "futex", other),))
+    idle = replace(timed_thread(27090, "main"), sleeps=(sleep("futex", 500, "futex"),))
+    finding = found("wait_futex", sample(idle, waits))
+    assert finding.tid == 5
+    assert "owner (9)" in finding.text
+
+
 def test_a_wait_that_nobody_ended_may_be_idleness() -> None:
     idle = replace(timed_thread(5, "worker"), sleeps=(sleep("futex", 500, "futex"),))
     assert rules_found(sample(idle)) == []
@@ -332,6 +359,21 @@ def test_a_chain_ends_where_the_time_went() -> None:
     assert "which slept in fsync, waiting for a disk, for at least 96 % of it" in finding.text
     # It is told once.
     assert rules_found(judged) == ["lock"]
+
+
+def test_a_chain_adds_up_what_a_call_slept_for() -> None:
+    slept = (sleep("disk", 260, "fsync"), sleep("page_cache", 220, "fsync"))
+    owner = replace(timed_thread(9, "b", user=10), sleeps=slept)
+    judged = sample(held_by(owner, 490), owner)
+    text = found("lock", judged).text
+    assert "which slept in fsync, waiting for a disk, for at least 96 % of it" in text
+    assert rules_found(judged) == ["lock"]
+
+
+def test_a_chain_ends_in_an_owners_own_wish() -> None:
+    owner = replace(timed_thread(9, "b"), sleeps=(sleep("clock", 490, "nanosleep"),))
+    text = found("lock", sample(held_by(owner, 490), owner)).text
+    assert "which slept in nanosleep for at least 98 % of it" in text
 
 
 def test_a_chain_goes_through_locks() -> None:

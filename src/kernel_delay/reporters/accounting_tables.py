@@ -1,7 +1,7 @@
 """Where a thread's time went, as tables that follow the manual's; none without accounting."""
 
 from kernel_delay.analysis.percentiles import percentile
-from kernel_delay.model import Histogram, Sleep, SyscallStats, Thread, ThreadTime
+from kernel_delay.model import Histogram, Sleep, SyscallStats, Thread, ThreadTime, Waker
 from kernel_delay.printable import printable
 from kernel_delay.reporters.tables import Table, call_name, row
 
@@ -17,7 +17,7 @@ SYSCALL_COLUMNS = row(
 )
 UNACCOUNTED_COLUMN = row("", "UNACCOUNTED ns")
 TAKER_COLUMNS = row(f"{'NAME':20} {'TID':>10}  {'COUNT':>10}", "TOTAL ns") + f"  {'%':>7}"
-SLEEP_COLUMNS = row(f"{'FOR':20} {'COUNT':>10}", "TOTAL ns", "MAX ns") + "  MOSTLY WOKEN BY"
+SLEEP_COLUMNS = row(f"{'FOR':24} {'COUNT':>9}", "TOTAL ns") + "  WOKEN MOSTLY BY"
 LOCK_COLUMNS = row(f"{'HELD BY':20} {'TID':>10}  {'COUNT':>10}", "TOTAL ns", "LOCK")
 
 
@@ -137,28 +137,40 @@ def _lock_waits(thread: Thread) -> Table:
 
 
 def _sleeps(sleeps: tuple[Sleep, ...]) -> Table:
-    rows = []
-    for sleep in sleeps[:SHOWN_TAKERS]:
-        where = f"{sleep.reason} in {sleep.syscall}" if sleep.syscall else sleep.reason
-        first = f"{where:20.20} {sleep.count:10}"
-        rows.append(row(first, f"{sleep.ns:,}", f"{sleep.max_ns:,}") + f"  {_waker(sleep)}")
-    if others := sleeps[SHOWN_TAKERS:]:
-        first = f"{'OTHERS:':20} {sum(sleep.count for sleep in others):10}"
-        rows.append(
-            row(
-                first,
-                f"{sum(sleep.ns for sleep in others):,}",
-                f"{max(sleep.max_ns for sleep in others):,}",
-            )
-        )
+    """Those for the same in the same call are one line."""
+    by_place: dict[str, list[Sleep]] = {}
+    for sleep in sleeps:
+        by_place.setdefault(_place(sleep), []).append(sleep)
+    places = sorted(by_place.items(), key=lambda each: -sum(sleep.ns for sleep in each[1]))
+    rows = [_slept(place, each) for place, each in places[:SHOWN_TAKERS]]
+    if others := [sleep for _, each in places[SHOWN_TAKERS:] for sleep in each]:
+        rows.append(_slept("OTHERS:", others, wakers=False))
     return Table("[SLEEP]", SLEEP_COLUMNS, rows)
 
 
-def _waker(sleep: Sleep) -> str:
-    """Who ended most of it."""
-    if not sleep.wakers:
-        return "-"
-    waker = sleep.wakers[0]
+def _place(sleep: Sleep) -> str:
+    what = sleep.reason.replace("_", " ")
+    return f"{what}, {printable(sleep.syscall)}" if sleep.syscall else what
+
+
+def _slept(place: str, sleeps: list[Sleep], *, wakers: bool = True) -> str:
+    first = f"{place:24.24} {sum(sleep.count for sleep in sleeps):9}"
+    text = row(first, f"{sum(sleep.ns for sleep in sleeps):,}")
+    woken_by = _main_waker(sleeps) if wakers else ""
+    return f"{text}  {woken_by}" if woken_by else text
+
+
+def _main_waker(sleeps: list[Sleep]) -> str:
+    """Who ended most of them, empty where nobody did."""
+    ns_of: dict[str, int] = {}
+    for sleep in sleeps:
+        for waker in sleep.wakers:
+            who = _waker(waker)
+            ns_of[who] = ns_of.get(who, 0) + waker.ns
+    return max(ns_of, key=lambda who: ns_of[who], default="")
+
+
+def _waker(waker: Waker) -> str:
     if waker.kind != "thread":
-        return {"hard_irq": "a hard IRQ", "soft_irq": "a soft IRQ"}.get(waker.kind, "-")
+        return {"hard_irq": "a hard IRQ", "soft_irq": "a soft IRQ"}.get(waker.kind, "(unknown)")
     return f"{printable(waker.comm)} ({waker.tid})"

@@ -55,7 +55,8 @@ class Rule(Struct, frozen=True):
 
     `lost_ns` is what it took of a thread in the window; from `least_share` of the window on it
     counts. `say` makes the sentence; None: what was seen is not enough to say it. `looks_at`,
-    and `silent_on`, are for the page that lists the rules.
+    and `silent_on`, are for the page that lists the rules. A thread that `tells_more` is told
+    of before one that was hit worse.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Rule(Struct, frozen=True):
     looks_at: str
     silent_on: str
     remark: bool = False
+    tells_more: Callable[[Thread], bool] = lambda thread: False
 
 
 class Found(Struct, frozen=True):
@@ -86,7 +88,7 @@ def apply(rule: Rule, sample: Sample, *, accused: bool = False) -> Found | None:
         and (lost_ns := rule.lost_ns(sample, thread)) >= least_ns
     ]
     # One that can't be told is no reason to be silent on the next.
-    hit.sort(key=lambda pair: (-pair[0], pair[1].tid))
+    hit.sort(key=lambda pair: (not rule.tells_more(pair[1]), -pair[0], pair[1].tid))
     for lost_ns, thread in hit:
         others = tuple(other for _, other in hit if other is not thread)
         case = Case(sample, thread, lost_ns, others, accused)

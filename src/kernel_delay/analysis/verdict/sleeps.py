@@ -12,6 +12,13 @@ WANTED_SHARE = 0.05
 # A thread that waits for others half of its time may well have nothing to do.
 IDLE_SHARE = 0.5
 
+# Who ended so much of what a thread slept for is told: interrupts ended the rest, or timeouts.
+TOLD_SHARE = 0.25
+
+# Two threads that take turns, as by an interpreter's lock, wait for half of the time each, but
+# for what else keeps them.
+TURNS_SHARE = 0.3
+
 
 class Wait(Struct, frozen=True):
     """What a reason to sleep means: in words, whose doing it is, and what helps.
@@ -24,6 +31,7 @@ class Wait(Struct, frozen=True):
     who: Who
     advice: str | None = None
     remark: bool = False
+    least_share: float | None = None
 
 
 WAITS = (
@@ -45,7 +53,7 @@ WAITS = (
     Wait("userfaultfd", "a userfaultfd handler to fill a page", "other-process"),
     Wait("seccomp", "a seccomp supervisor to answer", "other-process"),
     Wait("rcu", "an RCU grace period", "kernel"),
-    Wait("futex", "a futex", "program", remark=True),
+    Wait("futex", "a futex", "program", remark=True, least_share=TURNS_SHARE),
     Wait("pipe", "a pipe", "other-process", remark=True),
     Wait("socket_connect", "a peer to accept its connection", "other-process", remark=True),
     Wait("socket_receive", "data on a socket", "other-process", remark=True),
@@ -83,12 +91,13 @@ def wait_rule(wait: Wait) -> Rule:
 
     return Rule(
         name=f"wait_{wait.reason}",
-        least_share=IDLE_SHARE if wait.remark else WANTED_SHARE,
+        least_share=wait.least_share or (IDLE_SHARE if wait.remark else WANTED_SHARE),
         lost_ns=lost_ns,
         say=say,
         looks_at=f"where in the kernel it slept (waits for {wait.phrase}), and who woke it",
         silent_on="waits too short to look at; who will end a wait that is still going on",
         remark=wait.remark,
+        tells_more=lambda thread: _main_waker(_slept(thread, wait.reason)) is not None,
     )
 
 
@@ -103,17 +112,13 @@ def _say(case: Case, wait: Wait) -> Statement:
     text = f"{name(sample, thread)} waited for {wait.phrase}"
     text += f" in {', '.join(calls[:3])}" if calls else ""
     text += f" for {case.of_window}{also(sample, case.others)}"
-    waker = _main_waker(slept)
     evidence = {"waits": sum(sleep.count for sleep in slept)}
     who = wait.who
-    if waker is not None and waker.kind == "thread" and waker.tid:
-        own = waker.pid == sample.target.pid
-        of_process = "of the same process" if own else f"of process {waker.pid}"
-        woken_ns = sum(each.ns for sleep in slept for each in sleep.wakers)
-        text += f"; {waker.comm} ({waker.tid}) {of_process} ended"
-        text += f" {share(waker.ns, woken_ns)} of that"
+    waker = _main_waker(slept)
+    if waker is not None:
+        text += f"; {waker.text(sample)}"
         evidence["waker_tid"] = waker.tid
-        if who == "other-process" and own:
+        if who == "other-process" and waker.pid == sample.target.pid:
             who = "program"
     longest = max((sleep.max_ns for sleep in slept), default=0)
     if longest and evidence["waits"] > 1:
@@ -123,19 +128,51 @@ def _say(case: Case, wait: Wait) -> Statement:
     return Statement(text, who, evidence, wait.advice)
 
 
-def _main_waker(slept: list[Sleep]) -> Waker | None:
-    ns: dict[tuple[str, int], int] = {}
-    wakers: dict[tuple[str, int], Waker] = {}
-    for sleep in slept:
-        for waker in sleep.wakers:
-            key = waker.kind, waker.tid
-            ns[key] = ns.get(key, 0) + waker.ns
-            wakers[key] = waker
-    if not ns:
+class _MainWaker(Struct, frozen=True):
+    """The thread, or those of a name, that ended most; ids are 0 where they are several."""
+
+    comm: str
+    tid: int
+    pid: int
+    threads: int
+    ended: str
+
+    def text(self, sample: Sample) -> str:
+        if self.threads > 1:
+            who = f"{self.threads} threads called {self.comm}"
+        else:
+            who = f"{self.comm} ({self.tid})"
+        if self.pid == sample.target.pid:
+            who += " of the same process"
+        elif self.pid:
+            who += f" of process {self.pid}"
+        return f"{who} ended {self.ended} of that"
+
+
+def _main_waker(slept: list[Sleep]) -> _MainWaker | None:
+    """Who ended most, of threads; None where that is too little to be told.
+
+    Of many that have one name, as each request's process, none matters by itself.
+    """
+    wakers = [waker for sleep in slept for waker in sleep.wakers]
+    all_ns = sum(waker.ns for waker in wakers)
+    of_name: dict[str, list[Waker]] = {}
+    for waker in wakers:
+        if waker.kind == "thread" and waker.tid:
+            of_name.setdefault(waker.comm, []).append(waker)
+    comm = max(of_name, key=lambda name: sum(waker.ns for waker in of_name[name]), default=None)
+    if comm is None or sum(waker.ns for waker in of_name[comm]) < TOLD_SHARE * all_ns:
         return None
-    worst = max(ns, key=lambda key: ns[key])
-    found = wakers[worst]
-    return Waker(found.kind, found.tid, found.pid, found.comm, found.count, ns[worst])
+    ns_of: dict[int, int] = {}
+    for waker in of_name[comm]:
+        ns_of[waker.tid] = ns_of.get(waker.tid, 0) + waker.ns
+    tid = max(ns_of, key=lambda each: ns_of[each])
+    if 2 * ns_of[tid] >= sum(ns_of.values()):
+        pid = next(waker.pid for waker in of_name[comm] if waker.tid == tid)
+        return _MainWaker(comm, tid, pid, 1, share(ns_of[tid], all_ns))
+    pids = {waker.pid for waker in of_name[comm]}
+    pid = pids.pop() if len(pids) == 1 else 0
+    return _MainWaker(comm, 0, pid, len(ns_of), share(sum(ns_of.values()), all_ns))
 
 
 WAIT_RULES = tuple(wait_rule(wait) for wait in WAITS)
@@ -166,7 +203,7 @@ def _unexplained_ns(thread: Thread, stats: SyscallStats) -> int:
     explained = sum(
         sleep.ns
         for sleep in thread.sleeps
-        if sleep.syscall == stats.name and sleep.reason != "unknown"
+        if sleep.syscall == stats.name and sleep.reason not in ("unknown", "short")
     )
     return max(0, (stats.blocked_ns or 0) - explained)
 

@@ -1,0 +1,254 @@
+"""Where a thread slept and who woke it: waits of known kinds, and as bpftrace has them."""
+
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel_delay.analysis.sleep_reasons import sleep_reason
+from kernel_delay.model import Sleep, Thread, Waker
+from tests.integration.capture.captures import Measure, StartCapture, thread
+from tests.integration.capture.referees import StartBpftrace, StartPerfStat
+from tests.integration.capture.workload import StartWorkload
+
+MS = 1_000_000
+
+# Of the waits, and of their time: this machine keeps programs from a few events.
+MOST = 0.99
+
+# How many, what they are by the kernel's stack, and which call they are in. Each child is
+# a waker of its own, and there is not room for hundreds.
+KINDS = [
+    ("clock", 200, "clock", {"nanosleep", "clock_nanosleep"}),
+    ("pipe", 200, "pipe", {"read"}),
+    ("flock", 200, "file_lock", {"flock"}),
+    ("fcntl", 200, "file_lock", {"fcntl"}),
+    ("futex", 200, "futex", {"futex"}),
+    ("child", 40, "child", {"wait4"}),
+    ("vfork", 40, "vfork", {"vfork", "clone", "clone3"}),
+]
+
+
+def asleep(measured: Thread) -> int:
+    """How long it was blocked: its sleeps, all together, say so too."""
+    assert measured.time is not None
+    assert sum(sleep.ns for sleep in measured.sleeps) == measured.time.blocked_ns
+    return measured.time.blocked_ns
+
+
+def assert_all_known(measured: Thread) -> int:
+    """But for what is too short, or was missed, it is known where it slept. Returns how long."""
+    blocked_ns = asleep(measured)
+    unknown = of_reason(measured, "short") + of_reason(measured, "unknown")
+    assert sum(sleep.ns for sleep in unknown) <= (1 - MOST) * blocked_ns
+    return blocked_ns
+
+
+def voluntary_switches(tid: int) -> int:
+    """How often the kernel has seen the thread go to sleep, by its own count."""
+    status = Path(f"/proc/{tid}/status").read_text()
+    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+
+def of_reason(measured: Thread, reason: str) -> list[Sleep]:
+    return [sleep for sleep in measured.sleeps if sleep.reason == reason]
+
+
+def wakers_of(sleeps: list[Sleep]) -> list[Waker]:
+    """Who ended them; not the test, whose line the workload waits for before it acts."""
+    return [
+        waker
+        for sleep in sleeps
+        for waker in sleep.wakers
+        if waker.tid != threading.get_native_id()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "reason", "calls"), KINDS, ids=[kind for kind, *_ in KINDS]
+)
+def test_waits_are_told_by_what_they_are_for_and_who_ends_them(
+    kind: str,
+    count: int,
+    reason: str,
+    calls: set[str],
+    start_workload: StartWorkload,
+    measure: Measure,
+) -> None:
+    length_ns = 2 * MS
+    workload = start_workload("waits", kind, count, length_ns)
+    slept = voluntary_switches(workload.pid)
+    sample, seen = measure(workload)
+    slept = voluntary_switches(workload.pid) - slept
+    measured = thread(sample, workload.pid)
+    assert_all_known(measured)
+    assert abs(sum(sleep.count for sleep in measured.sleeps) - slept) <= 2 + count // 50
+    found = of_reason(measured, reason)
+    assert {sleep.syscall for sleep in found} <= calls
+    wakers = wakers_of(found)
+    # On a busy machine it may have gone on before it is off its CPU.
+    assert count // 2 <= sum(waker.count for waker in wakers) <= 2 * count
+    assert sum(waker.ns for waker in wakers) <= seen["total_ns"]
+    assert max(sleep.max_ns for sleep in found) >= length_ns // 2
+    if kind == "clock":
+        assert {(waker.kind, waker.tid, waker.comm) for waker in wakers} == {("hard_irq", 0, "")}
+        return
+    assert {waker.kind for waker in wakers} == {"thread"}
+    if workload.ready["waker"]:
+        (waker,) = wakers
+        assert (waker.tid, waker.pid) == (workload.ready["waker"],) * 2
+    else:
+        assert all(waker.comm == "waits" for waker in wakers)
+
+
+def test_the_call_that_waits_for_a_lock_of_a_file_is_not_interruptible_by_all(
+    start_workload: StartWorkload, measure: Measure
+) -> None:
+    """vfork waits in state D, flock in S; see wait_for_vfork_done() and flock_lock_inode_wait()."""
+    for kind, uninterruptible in (("vfork", True), ("flock", False)):
+        workload = start_workload("waits", kind, 5, 2 * MS)
+        sample, _ = measure(workload)
+        reason = {"vfork": "vfork", "flock": "file_lock"}[kind]
+        found = of_reason(thread(sample, workload.pid), reason)
+        assert {sleep.uninterruptible for sleep in found} == {uninterruptible}
+
+
+def test_of_a_crowd_of_wakers_the_sum_is_kept(
+    start_workload: StartWorkload, measure: Measure
+) -> None:
+    workload = start_workload("waits", "child", 300, 1 * MS)
+    sample, _ = measure(workload)
+    measured = thread(sample, workload.pid)
+    assert_all_known(measured)
+    found = of_reason(measured, "child")
+    kinds = Counter(waker.kind for sleep in found for waker in sleep.wakers)
+    assert kinds["thread"] > 20
+    assert kinds["unknown"] == 1
+    assert kinds.total() == kinds["thread"] + 1
+
+
+# Sleeps by where (the stack is taken as the thread goes to sleep) and who wakes it, from
+# tracepoints of the scheduler. bpftrace tells no interrupt from what it interrupted.
+OFF_WAKE_TIME = """
+tracepoint:sched:sched_switch /args->prev_pid == TID && (args->prev_state & 3)/
+{ @from = nsecs; @where = kstack(20); }
+tracepoint:sched:sched_waking /args->pid == TID && @from/ { @waker = tid; }
+tracepoint:sched:sched_wakeup /args->pid == TID && @from/
+{
+    @count[@where, @waker] = count();
+    @ns[@where, @waker] = sum(nsecs - @from);
+    @from = 0;
+}
+"""
+
+
+def by_reason_and_waker(traced: dict[str, Any]) -> dict[tuple[str, int], int]:
+    """Read what bpftrace prints: a key has a stack of lines, a comma, and the waker's id."""
+    found: dict[tuple[str, int], int] = {}
+    for key, value in traced.items():
+        stack, _, waker = key.rpartition(",")
+        names = [line.strip().partition("+")[0] for line in stack.splitlines()]
+        place = sleep_reason([name for name in names if name]), int(waker)
+        found[place] = found.get(place, 0) + value
+    return found
+
+
+@pytest.mark.parametrize("kind", ["pipe", "away", "futex"])
+def test_bpftrace_says_the_same_of_ten_thousand_waits(
+    kind: str,
+    start_workload: StartWorkload,
+    start_bpftrace: StartBpftrace,
+    start_capture: StartCapture,
+) -> None:
+    count = 3_400
+    workload = start_workload("waits", kind, count, 300_000)
+    capture = start_capture(workload.pid)
+    capture.wait_until_open()
+    # Behind ours in the tracepoints: else the stack that it takes is in its time, and not in ours.
+    bpftrace = start_bpftrace(OFF_WAKE_TIME.replace("TID", str(workload.pid)))
+    workload.ask()
+    workload.parked()
+    measured = thread(capture.end(), workload.pid)
+    traced = bpftrace.end()
+    asleep(measured)
+    place = ("futex" if kind == "futex" else "pipe", workload.ready["waker"])
+    theirs_ns = by_reason_and_waker(traced["@ns"])[place]
+    theirs_count = by_reason_and_waker(traced["@count"])[place]
+    found = of_reason(measured, place[0])
+    ours = wakers_of(found)
+    assert theirs_count > MOST * count
+    assert abs(sum(waker.count for waker in ours) - theirs_count) <= (1 - MOST) * theirs_count
+    assert abs(sum(waker.ns for waker in ours) - theirs_ns) <= (1 - MOST) * theirs_ns
+
+
+def test_an_interrupt_is_not_the_task_that_it_interrupts(
+    start_workload: StartWorkload, measure: Measure
+) -> None:
+    """A busy task on the same CPU, in its own code, is there whenever the timer is."""
+    cpu = 0
+    spin = start_workload("spin", cpu, 60_000 * MS, within=("taskset", "-c", str(cpu)))
+    spin.send()
+    workload = start_workload("waits", "clock", 50, 2 * MS, within=("taskset", "-c", str(cpu)))
+    sample, _ = measure(workload)
+    found = of_reason(thread(sample, workload.pid), "clock")
+    assert sum(sleep.count for sleep in found) > 0
+    assert {waker.kind for sleep in found for waker in sleep.wakers} == {"hard_irq"}
+
+
+def test_short_waits_are_known_by_a_few_of_them(
+    start_workload: StartWorkload, measure: Measure
+) -> None:
+    workload = start_workload("waits", "clock", 5_000, 20_000)
+    sample, _ = measure(workload)
+    measured = thread(sample, workload.pid)
+    blocked_ns = assert_all_known(measured)
+    found = of_reason(measured, "clock")
+    assert sum(sleep.short_ns for sleep in found) > 0
+    # Fewer looks than one in 200 us of its time asleep, and one for each that took so long.
+    looks = sum(sleep.count for sleep in found)
+    assert 1 <= looks <= blocked_ns // 200_000 + 1
+    assert looks + sum(sleep.count for sleep in of_reason(measured, "short")) <= 5_010
+
+
+def test_a_thread_that_sleeps_throughout_is_known_by_its_stack(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    workload = start_workload("waits", "pipe", 1, 1)
+    options = ("--sample-count", "3")
+    samples = start_capture(workload.pid, "0.1", options).samples()
+    for sample in samples:
+        (found,) = thread(sample, workload.pid).sleeps
+        assert (found.reason, found.syscall) == ("pipe", "read")
+        assert found.ns == found.max_ns == sample.window.duration_ns
+        assert found.wakers == ()
+
+
+def test_a_wait_across_an_edge_is_in_both_windows(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    workload = start_workload("waits", "pipe", 20, 40 * MS)
+    capture = start_capture(workload.pid, "0.1", ("--sample-count", "6"))
+    capture.wait_until_open()
+    workload.ask()
+    for sample in capture.samples():
+        measured = thread(sample, workload.pid)
+        blocked_ns = assert_all_known(measured)
+        assert sum(sleep.ns for sleep in of_reason(measured, "pipe")) >= MOST * blocked_ns
+
+
+def test_interrupts_of_the_kernels_own_are_counted(
+    start_workload: StartWorkload, start_perf_stat: StartPerfStat, start_capture: StartCapture
+) -> None:
+    workload = start_workload("spin", 0, 1000 * MS)
+    perf = start_perf_stat(workload.pid, "irq_vectors:local_timer_exit")
+    capture = start_capture(workload.pid)
+    capture.wait_until_open()
+    workload.ask()
+    workload.parked()
+    measured = thread(capture.end(), workload.pid)
+    (counted,) = perf.end().values()
+    ours = sum(irq.count for irq in measured.hard_irqs if irq.name == "local timer")
+    assert ours > 0
+    assert abs(ours - counted) <= max(2, counted // 50)
