@@ -326,6 +326,14 @@ def test_a_thread_of_which_the_waker_is_known_is_told_of_first() -> None:
     assert "owner (9)" in finding.text
 
 
+def test_a_wait_for_a_known_lock_is_told_once() -> None:
+    lock = LockWait(0xABC0, 9, "owner", 1, 500 * MS)
+    main = replace(
+        timed_thread(27090, "main"), sleeps=(sleep("futex", 500, "futex"),), lock_waits=(lock,)
+    )
+    assert rules_found(sample(main)) == ["lock"]
+
+
 def test_a_wait_that_nobody_ended_may_be_idleness() -> None:
     idle = replace(timed_thread(5, "worker"), sleeps=(sleep("futex", 500, "futex"),))
     assert rules_found(sample(idle)) == []

@@ -80,9 +80,10 @@ def wait_rule(wait: Wait) -> Rule:
 
     def lost_ns(sample: Sample, thread: Thread) -> int:
         slept = _slept(thread, wait.reason)
-        if wait.remark and not any(sleep.wakers for sleep in slept):
+        is_main = thread.tid == sample.target.pid
+        if wait.remark and not is_main and not any(sleep.wakers for sleep in slept):
             # It was not woken within the window: idle, for all that is known.
-            return 0 if thread.tid != sample.target.pid else sum(sleep.ns for sleep in slept)
+            return 0
         ns = sum(sleep.ns for sleep in slept)
         return ns - _known_locks_ns(thread) if wait.reason == "futex" else ns
 
