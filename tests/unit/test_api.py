@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 import kernel_delay
-from kernel_delay.model import RecordingTrailer, Sample
+from kernel_delay.model import RecordingTrailer, Sample, TaskTimes
 from kernel_delay.ovs.bridge_loop import LoopEvent
 from kernel_delay.recording.records import LoopHit
-from kernel_delay.recording.tables import COLUMNS
+from kernel_delay.recording.tables import COLUMNS, rows
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import HEADER, header, record_samples
 from tests.unit.event_samples import EVENTS, WITH_EVENTS
@@ -118,6 +119,23 @@ def test_tables_have_the_figures_of_the_samples(path: Path, read: Any) -> None:
     ]
     for table, found in (("threads", threads), ("syscalls", calls), ("syscall_events", events)):
         assert list(found[0]) == list(COLUMNS[table])  # type: ignore[index]
+
+
+def test_each_column_is_filled_by_a_sample_that_has_it_all() -> None:
+    everything = structs.replace(
+        ACCOUNTED.threads[0],
+        run=EVERYTHING.threads[0].run,
+        ready=EVERYTHING.threads[0].ready,
+        stopped=EVERYTHING.threads[0].stopped,
+        long_poll=EVERYTHING.threads[0].long_poll,
+        preempted_ns=5,
+        signals=1,
+        migrations=2,
+        task_times=TaskTimes(1, 2, 3, 4, steal_ns=5),
+    )
+    (row,) = rows([structs.replace(ACCOUNTED, threads=(everything,))], "threads")
+    assert [column for column, value in row.items() if value is None] == []
+    assert row["steal_ns"] == 5
 
 
 def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:
