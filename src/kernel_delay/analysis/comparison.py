@@ -4,7 +4,8 @@ Each figure (figures.py) has an interval for its change, from how it strays from
 (spread.py). The intervals hold together: with a probability of 95 % each of all of them has the
 true change in it (Bonferroni's inequality: of k figures, each may miss it with 5 % / k). A
 change is claimed only where the whole interval is beyond the tolerance, as two measurements of
-the same load differ by a little more than chance.
+the same load differ by a little more than chance; and only of what the threads' time is of, for
+a call of 200 ns takes 300 the next time, as caches have it.
 """
 
 from collections.abc import Mapping
@@ -27,13 +28,17 @@ SHARE_TOLERANCE = 0.01
 P99_TOLERANCE = 1.0
 """Of percentiles: twice. Only the powers of two are known that they lie between."""
 
+MINOR = 0.001
+"""A change of less than that part of the threads' time is minor."""
+
 LEAST_SAMPLES = 2
 
 # A share that is nowhere above this is nobody's concern.
 _LEAST_SHARE = 0.0005
 
-ChangeKind = Literal["more", "less", "same", "unclear"]
-"""`more` or `less`, beyond the tolerance and beyond chance; `same` within it; else unclear."""
+ChangeKind = Literal["more", "less", "minor", "same", "unclear"]
+"""`more` or `less`, beyond the tolerance and beyond chance, or of next to no time: `minor`;
+`same` within the tolerance; else unclear."""
 
 
 class Change(Struct, frozen=True):
@@ -81,7 +86,9 @@ def compare(before: Figures, after: Figures) -> Comparison:
     if min(before.samples, after.samples) < LEAST_SAMPLES:
         return comparison
     pairs = _pairs(before.figures(), after.figures(), threads)
-    changes = [_change(key, *pair, MISTAKES / len(pairs)) for key, pair in pairs.items()]
+    changes = [
+        _without_minor(_change(key, *pair, MISTAKES / len(pairs))) for key, pair in pairs.items()
+    ]
     idle = {key for key, pair in pairs.items() if pair[1].idle}
     changes.sort(key=lambda change: (Key(change.threads, change.name) in idle, -change.matters))
     return structs.replace(comparison, changes=tuple(changes))
@@ -154,6 +161,11 @@ def _from_or_to_nothing(known: Change, one: Estimate, other: Estimate, chance: f
     return structs.replace(
         known, kind="less" if high < 0 else "unclear", change=-1.0, low=-1.0, high=None
     )
+
+
+def _without_minor(change: Change) -> Change:
+    is_minor = change.kind in ("more", "less") and change.matters < MINOR
+    return structs.replace(change, kind="minor") if is_minor else change
 
 
 def _kind(low: float, high: float, least: float, most: float) -> ChangeKind:

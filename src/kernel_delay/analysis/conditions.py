@@ -38,7 +38,7 @@ class Condition(Struct, frozen=True):
             return not by_chance and change.change is not None and change.change < self.limit
         # What came from nothing grew beyond any limit.
         grown = change.change is None or change.change > self.limit
-        return grown and (change.low > 0 or (change.change is None and change.kind == "more"))
+        return grown and (change.low > 0 or (change.change is None and change.kind != "unclear"))
 
 
 def parse_condition(text: str) -> Condition:

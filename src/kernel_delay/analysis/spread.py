@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.student import critical
+from kernel_delay.model import Histogram
 
 
 class Estimate(Struct, frozen=True):
@@ -20,6 +21,28 @@ class Estimate(Struct, frozen=True):
     value: float
     variance: float
     samples: int
+
+
+class PercentileEstimate(Estimate, frozen=True):
+    """A percentile: the variance is of its rank, of which `stray` is the standard deviation.
+
+    A few ranks farther there may be a gap, as behind a burst, so its bounds are looked up.
+    """
+
+    fraction: float
+    stray: float
+    histogram: Histogram
+    longest_ns: int
+
+    def bounds(self, chance: float) -> tuple[int, int]:
+        """Between which two lengths it is, but for a chance of `chance`: Woodruff (1952)."""
+        if self.samples < 2:
+            return 0, self.longest_ns
+        far = critical(chance, self.samples - 1) * self.stray
+        least = 1 / sum(self.histogram)
+        ends = (max(self.fraction - far, least), min(self.fraction + far, 1.0))
+        low, high = (percentile(self.histogram, end, self.longest_ns) for end in ends)
+        return low, high
 
 
 def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Estimate | None:
@@ -53,32 +76,23 @@ def rate(counts: Sequence[float], seconds: Sequence[float]) -> Estimate | None:
 
 def percentile_of(
     histograms: Sequence[Sequence[int]], longest_ns: Sequence[int], fraction: float
-) -> Estimate | None:
+) -> PercentileEstimate | None:
     """A percentile of all that was counted; None where nothing was.
 
-    The variance is the jackknife's (Efron and Stein, 1981): from the percentiles without each of
-    the samples.
+    Its rank is as far off as the share of what is below it strays from sample to sample; and
+    never less than by chance alone, which is binomial.
     """
-    whole = _sums(histograms)
-    if not sum(whole):
+    whole = tuple(_sums(histograms))
+    count = sum(whole)
+    if not count:
         return None
     most = max(longest_ns)
-    value = float(percentile(tuple(whole), fraction, most))
-    others = [
-        float(percentile(tuple(rest), fraction, most))
-        for histogram in histograms
-        if sum(rest := _without(whole, histogram))
-    ]
-    count = len(others)
-    if count < 2:
-        return Estimate(value, math.inf, count)
-    mean = math.fsum(others) / count
-    squares = math.fsum((other - mean) ** 2 for other in others)
-    # Nor is it below that of the rank, which is binomial: of a bucket's inside nothing is known.
-    rank = math.sqrt(fraction * (1 - fraction) / sum(whole))
-    ends = [min(1.0, fraction + rank), max(fraction / 2, fraction - rank)]
-    high, low = (percentile(tuple(whole), end, most) for end in ends)
-    return Estimate(value, max((count - 1) / count * squares, (high - low) ** 2 / 4), count)
+    value = percentile(whole, fraction, most)
+    counts = [sum(histogram) for histogram in histograms]
+    below = ratio([_below(histogram, value, most) for histogram in histograms], counts)
+    assert below is not None
+    stray = math.sqrt(max(below.variance, fraction * (1 - fraction) / count))
+    return PercentileEstimate(value, below.variance, below.samples, fraction, stray, whole, most)
 
 
 def difference(before: Estimate, after: Estimate, chance: float) -> tuple[float, float]:
@@ -93,6 +107,9 @@ def difference(before: Estimate, after: Estimate, chance: float) -> tuple[float,
 
 def quotient(before: Estimate, after: Estimate, chance: float) -> tuple[float, float]:
     """The same of `after` by `before`, which are both above 0."""
+    if isinstance(before, PercentileEstimate) and isinstance(after, PercentileEstimate):
+        (least, most), (low, high) = before.bounds(chance), after.bounds(chance)
+        return low / max(1, most), high / least if least else math.inf
     relative = [estimate.variance / estimate.value**2 for estimate in (before, after)]
     stray = _stray(relative[0], relative[1], before.samples, after.samples, chance)
     change = math.log(after.value / before.value)
@@ -122,8 +139,14 @@ def _sums(histograms: Sequence[Sequence[int]]) -> list[int]:
     return whole
 
 
-def _without(whole: Sequence[int], histogram: Sequence[int]) -> list[int]:
-    rest = list(whole)
+def _below(histogram: Sequence[int], value: int, most: int) -> float:
+    """How many lengths are below `value`: those of its own bucket lie evenly in it."""
+    found = 0.0
     for index, count in enumerate(histogram):
-        rest[index] -= count
-    return rest
+        low = 1 << index if index else 0
+        high = min(most, 1 << (index + 1)) if index < 31 else most
+        if high <= value:
+            found += count
+        elif low < value:
+            found += count * (value - low) / (high - low)
+    return found

@@ -92,6 +92,11 @@ def _add_capture_arguments(parser: argparse.ArgumentParser) -> "Actions":
             help="a line of JSON per sample, in place of the text",
         ),
         output_options.add_folded(group),
+        group.add_argument(
+            "--perfetto",
+            metavar="FILE",
+            help="write the single calls (-s) as a trace for ui.perfetto.dev too",
+        ),
     ]
 
 
@@ -103,8 +108,8 @@ class _CaptureOutputs:
         self._stack = stack
         self._reports: list[output_options.Report] | None = None
 
-    def reports(self) -> list[output_options.Report]:
-        """What takes a Sample to each of them."""
+    def reports(self, recording: "RecordingReader") -> list[output_options.Report]:
+        """What takes a Sample to each of them; `recording` is the first that there are any of."""
         if self._reports is None:
             args = self._args
             self._reports = output_options.open_reports(
@@ -114,6 +119,10 @@ class _CaptureOutputs:
                 summary=args.summary,
                 percentiles=args.percentiles,
             )
+            if args.perfetto is not None:
+                self._reports.append(
+                    output_options.perfetto_report(args.perfetto, recording.header, self._stack)
+                )
         return self._reports
 
 
@@ -123,6 +132,8 @@ def _report_file(
     """Report from one file; return why that is not all, None if it is."""
     from kernel_delay.recording.reader import open_recording
 
+    if args.perfetto is not None and len(args.files) > 1:
+        raise UsageError("--perfetto makes a trace of one recording: give one FILE")
     with open_recording(name) as recording:
         _check_options(recording, args)
         if len(args.files) > 1 and output_options.STDOUT not in (args.json_file, args.folded):
@@ -149,7 +160,7 @@ def _report_samples(
     from kernel_delay.recording.records import Note
 
     reading = UntilDamage(recording)
-    reports = outputs.reports()
+    reports = outputs.reports(recording)
     for record in reading:
         match record:
             case Sample():

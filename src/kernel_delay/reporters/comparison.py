@@ -15,11 +15,9 @@ from kernel_delay.analysis.comparison import (
 from kernel_delay.model import RecordingHeader
 from kernel_delay.printable import printable
 
-HEADING = (
-    f"{'THREADS':14} {'FIGURE':16} {'BEFORE':>9} {'AFTER':>9}  {'CHANGE':>8}  {'INTERVAL':>15}"
-)
+HEADING = f"{'THREADS':12} {'FIGURE':20} {'BEFORE':>9} {'AFTER':>9} {'CHANGE':>8} {'INTERVAL':>15}"
 
-_MARKS: dict[ChangeKind, str] = {"more": "", "less": "", "same": "=", "unclear": "?"}
+_MARKS: dict[ChangeKind, str] = {"more": "", "less": "", "minor": "~", "same": "=", "unclear": "?"}
 
 
 class Side(Struct, frozen=True):
@@ -84,10 +82,16 @@ def _line(change: Change, comparison: Comparison) -> str:
     count = f" ({before})" if before == after else f" ({before}→{after})"
     threads = printable(change.threads) + ("" if before == after == 1 else count)
     return (
-        f"{threads:14.14} {printable(change.name):16.16} {_value(change, change.before):>9}"
-        f" {_value(change, change.after):>9}  {_change(change, change.change):>8}"
-        f"  {_interval(change):>15}{_MARKS[change.kind]:>2}"
+        f"{threads:12.12} {_figure(change.name):20} {_value(change, change.before):>9}"
+        f" {_value(change, change.after):>9} {_change(change, change.change):>8}"
+        f" {_interval(change):>15}{_MARKS[change.kind]:>2}"
     ).rstrip()
+
+
+def _figure(name: str) -> str:
+    """A figure's name in its column: what is cut is the call's, not which figure it is."""
+    call, dot, which = printable(name).rpartition(".")
+    return f"{call:.{20 - len(dot + which)}}{dot}{which}"
 
 
 def _remarks(comparison: Comparison) -> Iterator[str]:
@@ -99,6 +103,8 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
     changed, same, unclear = kinds["more"] + kinds["less"], kinds["same"], kinds["unclear"]
     yield f"{changed} of {kinds.total()} figures changed beyond chance, and by more than 5 %"
     yield "(shares: 1 point; p99: twice). The intervals hold all together with 95 %."
+    if kinds["minor"]:
+        yield f"{kinds['minor']} more did, but by less than 0.1 % of the threads' time."
     if same:
         yield f"{same} changed by less than that, if at all."
     if unclear:

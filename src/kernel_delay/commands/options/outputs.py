@@ -4,12 +4,13 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, TextIO
+from itertools import count
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from kernel_delay.errors import OutputError, UsageError, naming
 
 if TYPE_CHECKING:
-    from kernel_delay.model import Sample, SkippedWindow
+    from kernel_delay.model import RecordingHeader, Sample, SkippedWindow
 
 STDOUT = "-"
 
@@ -68,6 +69,33 @@ def open_reports(
     return reports
 
 
+def perfetto_report(path: str, header: "RecordingHeader", stack: ExitStack) -> Report:
+    """What writes the calls of each Sample as a Perfetto trace; `stack` closes the file.
+
+    Raises OutputError where it can't be opened, UsageError with a Sample that has no calls.
+    """
+    from kernel_delay.reporters.perfetto import Trace
+
+    try:
+        file = open(path, "wb")  # noqa: SIM115 (the stack closes it)
+    except OSError as error:
+        raise OutputError(f"can't write {path}: {error.strerror}") from None
+    stack.callback(_close, file, path)
+    trace, numbers = Trace(header), count()
+
+    def report(sample: "Sample") -> None:
+        if sample.syscall_events is None:
+            raise UsageError("there are no single calls for --perfetto: it was captured without -s")
+        number = next(numbers)
+        with naming(path):
+            if number == 0:
+                file.writelines(trace.head())
+            file.writelines(trace.sample(number, sample))
+            file.flush()
+
+    return report
+
+
 def report_skipped(window: "SkippedWindow", json_file: str | None, folded_file: str | None) -> None:
     """Tell a reader of a window that was too short; it is no sample, so no file has it."""
     from kernel_delay.reporters import text
@@ -85,7 +113,7 @@ def _open(path: str, stack: ExitStack) -> TextIO:
     return file
 
 
-def _close(file: TextIO, path: str) -> None:
+def _close(file: IO[Any], path: str) -> None:
     with naming(path):
         file.close()
 

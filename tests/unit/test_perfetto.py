@@ -1,0 +1,125 @@
+"""A Perfetto trace, read by Perfetto's own definitions of it."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+from perfetto.protos.perfetto.trace import (  # type: ignore[import-untyped]
+    perfetto_trace_pb2 as proto,
+)
+
+from kernel_delay.cli import main
+from kernel_delay.model import Finding, Sample
+from tests.recordings import HEADER, record_samples
+from tests.unit.event_samples import EVENTS, WITH_EVENTS, renamed
+from tests.unit.samples import EVERYTHING
+
+FOUND = Finding("cpu", "other-process", 0.5, 1, "it had no CPU")
+EVENT = proto.TrackEvent
+
+
+Traced = Callable[..., Any]
+
+
+@pytest.fixture
+def traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Traced:
+    """The trace of a recording of samples, as Perfetto reads it."""
+
+    def traced(*samples: Sample) -> Any:
+        path = record_samples(tmp_path / "a.kdr", *samples)
+        assert main(["report", "--perfetto", str(tmp_path / "trace"), str(path)]) == 0
+        assert capsys.readouterr().out
+        trace = proto.Trace()
+        trace.ParseFromString((tmp_path / "trace").read_bytes())
+        return trace
+
+    return traced
+
+
+def test_each_call_is_a_slice_of_its_thread(traced: Traced) -> None:
+    sample = structs.replace(WITH_EVENTS, verdict=(FOUND,))
+    trace = traced(sample, sample)
+    tracks = {
+        packet.track_descriptor.uuid: packet.track_descriptor
+        for packet in trace.packet
+        if packet.HasField("track_descriptor")
+    }
+    slices: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    begun: dict[int, tuple[int, str]] = {}
+    annotations: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for packet in trace.packet:
+        assert packet.trusted_packet_sequence_id == 1
+        if not packet.HasField("track_event"):
+            continue
+        event = packet.track_event
+        assert packet.timestamp_clock_id == proto.BUILTIN_CLOCK_MONOTONIC
+        if event.type == EVENT.TYPE_SLICE_BEGIN:
+            # Nothing nests: a thread is in one call at a time.
+            assert event.track_uuid not in begun
+            begun[event.track_uuid] = (packet.timestamp, event.name)
+            annotations[event.name].append(
+                {a.name: a.string_value or a.int_value for a in event.debug_annotations}
+            )
+        else:
+            assert event.type == EVENT.TYPE_SLICE_END
+            start, name = begun.pop(event.track_uuid)
+            assert start <= packet.timestamp
+            slices[event.track_uuid].append((start, packet.timestamp, name))
+    assert not begun
+    by_thread = {
+        tracks[uuid].thread.tid: found for uuid, found in slices.items() if tracks[uuid].thread.tid
+    }
+    for event in EVENTS:
+        name = event.name or str(event.number)
+        found = [(start, stop) for start, stop, call in by_thread[event.tid] if name in call]
+        assert found == [(event.entry_ns, event.exit_ns)] * 2
+    total = sum(stop - start for found in by_thread.values() for start, stop, _ in found)
+    assert total == 2 * sum(event.exit_ns - event.entry_ns for event in EVENTS)
+    names = {track.thread.tid: track.thread.thread_name for track in tracks.values()}
+    assert names[3359699] == "revalidator14"
+    assert names[3359635] == "thread 3359635"
+    (process,) = (track.process for track in tracks.values() if track.HasField("process"))
+    assert (process.pid, process.process_name) == (27090, "ovs-vswitchd")
+    assert list(process.cmdline) == list(HEADER.target.command_line)
+    whole, failed = annotations["futex"][:2]
+    assert whole["ret"] == 0
+    assert whole["user stack"].startswith("__GI___lll_lock_wait+0x30 [libc.so.6]\n")
+    assert failed == {"ret": -11}
+    assert annotations["sample 2"] == [{"1: cpu": "it had no CPU"}]
+
+
+def test_the_clocks_are_those_of_the_header(traced: Traced) -> None:
+    (snapshot,) = (
+        packet.clock_snapshot
+        for packet in traced(WITH_EVENTS).packet
+        if packet.HasField("clock_snapshot")
+    )
+    clocks = {clock.clock_id: clock.timestamp for clock in snapshot.clocks}
+    assert clocks[proto.BUILTIN_CLOCK_MONOTONIC] == HEADER.clock.monotonic_ns
+    assert clocks[proto.BUILTIN_CLOCK_REALTIME] == HEADER.clock.realtime_ns
+    assert snapshot.primary_trace_clock == proto.BUILTIN_CLOCK_MONOTONIC
+
+
+def test_hostile_names_are_text(traced: Traced) -> None:
+    hostile = "\x1b[2J</script>\ud83d;"
+    sample = renamed(WITH_EVENTS, "revalidator14", hostile.encode(errors="replace").decode())
+    names = [
+        packet.track_descriptor.thread.thread_name
+        for packet in traced(sample).packet
+        if packet.HasField("track_descriptor")
+    ]
+    assert all(name.isprintable() for name in names)
+    assert any("</script>" in name for name in names)
+
+
+def test_without_single_calls_there_is_no_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = record_samples(tmp_path / "a.kdr", EVERYTHING)
+    assert main(["report", "--perfetto", str(tmp_path / "trace"), str(path)]) == 64
+    assert "captured without -s" in capsys.readouterr().err
+    assert main(["report", "--perfetto", str(tmp_path / "trace"), str(path), str(path)]) == 64
+    assert main(["report", "--perfetto", str(tmp_path / "none" / "trace"), str(path)]) == 73
