@@ -17,8 +17,11 @@ from kernel_delay.commands import capture
 from kernel_delay.commands.options import outputs
 from kernel_delay.errors import OutputError, TimeoutExpiredError
 from kernel_delay.model import SkippedWindow
+from kernel_delay.recording.reader import UntilDamage, open_recording
+from kernel_delay.recording.writer import RecordingWriter
 from kernel_delay.reporters import json, text
 from tests.needs import needed
+from tests.recordings import HEADER
 from tests.unit.event_samples import WITH_EVENTS
 from tests.unit.samples import EVERYTHING, REVALIDATOR, bare_sample
 
@@ -301,6 +304,23 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(is_folded: bool) -> None:
 
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
         report_to_it()
+
+
+def test_an_output_without_room_keeps_no_other_from_the_sample(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.kdr"
+
+    def report_to_them() -> None:
+        with RecordingWriter(path, HEADER) as recording, ExitStack() as stack:
+            reports = [*outputs.open_reports("/dev/full", None, stack), recording.sample]
+            outputs.report_to_all(reports, WITH_EVENTS)
+
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        report_to_them()
+    assert capsys.readouterr().out == text.render(WITH_EVENTS)
+    with open_recording(path) as written:
+        assert len(list(UntilDamage(written))) == 1
 
 
 def test_json_file_that_cannot_be_made(tmp_path: Path) -> None:

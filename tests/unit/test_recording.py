@@ -20,6 +20,7 @@ from msgspec import structs
 from kernel_delay.errors import InputError, NoInputError, OutputError
 from kernel_delay.model import Sample, SkippedWindow, SyscallEvent, ThreadTime
 from kernel_delay.ovs.bridge_loop import LoopEvent
+from kernel_delay.ovs.upcalls import DpUpcall
 from kernel_delay.ovs.upcalls.port_names import PortName
 from kernel_delay.recording import frames
 from kernel_delay.recording.reader import UntilDamage, open_recording
@@ -296,6 +297,29 @@ def test_figures_that_can_not_be_are_refused(tmp_path: Path) -> None:
         SyscallEvent(1, 1, None, 5, 6, 0, -2, None),
     ):
         assert "damaged" in (refused(WITH_EVENTS, syscall_events=(event,)) or "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"time_ns": -1}, "time_ns can't be -1"),
+        ({"time_ns": 1 << 80}, "time_ns can't be"),
+        ({"error": 1 << 40}, "error can't be"),
+        ({"packet_len": 1 << 32}, "packet_len can't be"),
+    ],
+)
+def test_events_that_can_not_be_are_refused(
+    tmp_path: Path, changes: dict[str, int], reason: str
+) -> None:
+    events, _ = World(seed=1).run([1])
+    (sent,) = (event for event in events if isinstance(event, DpUpcall))
+    path = tmp_path / "impossible.kdr"
+    with RecordingWriter(path, header("upcall-monitor")) as writer:
+        writer.upcall_events(UpcallEvents((structs.replace(sent, **changes),), 1))
+        writer.finish("exit")
+    found, damage = until_damage(path)
+    assert found == []
+    assert reason in (damage or "")
 
 
 HEADER_LINE = msgspec.json.encode(HEADER) + b"\n"

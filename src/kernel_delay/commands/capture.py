@@ -57,8 +57,7 @@ def run(args: argparse.Namespace) -> int:
         reports = output_options.open_reports(args.json_file, args.folded, stack, **show)
         recording = recording_options.open_writer(args, "capture", target, stack)
         if recording is not None:
-            # The first to have each sample: of all it is what can't be had again.
-            reports.insert(0, recording.sample)
+            reports.append(recording.sample)
         tell = recording_options.noting(recording)
         options = SessionOptions(
             events=events,
@@ -73,9 +72,7 @@ def run(args: argparse.Namespace) -> int:
                     recording.skipped(window)
                 output_options.report_skipped(window, args.json_file, args.folded)
                 continue
-            sample = judge(window)
-            for report in reports:
-                report(sample)
+            output_options.report_to_all(reports, judge(window))
         if recording is not None:
             recording.finish_samples(interrupted=noted())
     return os.EX_OK

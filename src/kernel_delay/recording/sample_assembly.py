@@ -1,4 +1,4 @@
-"""A Sample from its records; and whether its figures can be, whoever wrote them."""
+"""A Sample from its records; and whether figures can be, whoever wrote them."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,17 @@ from msgspec import Struct, structs
 from kernel_delay.errors import InputError
 from kernel_delay.model import Sample, SkippedWindow, StackFrame, SyscallEvent, Thread, Window
 from kernel_delay.recording.packed_events import PackedEvents
-from kernel_delay.recording.records import Content, More, Read, SampleRecord, Skipped, ToCome
+from kernel_delay.recording.records import (
+    Content,
+    LoopEvents,
+    More,
+    Note,
+    Read,
+    SampleRecord,
+    Skipped,
+    ToCome,
+    UpcallEvents,
+)
 
 MOST_EVENTS = 1 << 24
 MOST_OTHER_BYTES = 1 << 28
@@ -18,6 +28,11 @@ _SIGNED = frozenset({"ret", "nice", "number"})
 
 _MOST_NS = 1 << 63
 _MOST_COUNT = 1 << 64
+_MOST_OTHERS = (1 << 32) - 1
+_TIMES = ("time_ns", "since_epoch_ns")
+# include/linux/err.h (6.18)
+MAX_ERRNO = 4095
+
 _YEARS = range(1900, 9000)
 
 
@@ -43,6 +58,7 @@ class SampleAssembly:
                 _check_window(record.window)
                 return SkippedWindow(record.window)
             if not isinstance(record, SampleRecord):
+                _check_events(record)
                 return record
             self._parts = _Parts(record, size)
         sample = self._parts.whole()
@@ -112,6 +128,14 @@ def _check(sample: Sample) -> None:
     stacks = len(sample.stacks)
     for event in events:
         _check_event(event, stacks)
+
+
+def _check_events(record: Note | LoopEvents | UpcallEvents) -> None:
+    """Raise InputError for figures that no event of Open vSwitch has: they are of the kernel's."""
+    for name, value in _integers(record):
+        most = _MOST_NS if name in _TIMES else MAX_ERRNO if name == "error" else _MOST_OTHERS
+        if not 0 <= value <= most:
+            raise InputError(f"{name} can't be {value}")
 
 
 def _check_window(window: Window) -> None:

@@ -134,3 +134,6 @@ def test_a_full_disk_is_one_line_before_anything_is_measured(target: int) -> Non
     assert done.returncode == 73  # EX_CANTCREAT
     assert done.stderr.count("\n") == 1
     assert "No space left on device" in done.stderr
+    done = commands.run("capture", "-p", target, "-o", "-")
+    assert done.returncode == 64  # EX_USAGE
+    assert "a recording needs a FILE" in done.stderr

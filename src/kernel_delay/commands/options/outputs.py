@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from itertools import count
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
-from kernel_delay.errors import OutputError, UsageError, naming
+from kernel_delay.errors import KernelDelayError, OutputError, UsageError, naming
 
 if TYPE_CHECKING:
     from kernel_delay.model import RecordingHeader, Sample, SkippedWindow
@@ -67,6 +67,21 @@ def open_reports(
     if folded_file is not None and folded_file != STDOUT:
         reports.append(_folded_report(_open(folded_file, stack)))
     return reports
+
+
+def report_to_all(reports: Iterable[Report], sample: "Sample") -> None:
+    """Give each output the sample, then raise what kept the first one from it.
+
+    What can't be measured again is not to be lost for one that has no room.
+    """
+    failures: list[Exception] = []
+    for report in reports:
+        try:
+            report(sample)
+        except (KernelDelayError, OSError) as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
 
 
 def perfetto_report(path: str, header: "RecordingHeader", stack: ExitStack) -> Report:

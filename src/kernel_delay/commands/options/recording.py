@@ -1,11 +1,13 @@
 """The option that has what is measured written to a recording."""
 
 import argparse
+import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel_delay.errors import UsageError
 from kernel_delay.reporters.messages import tell
 
 if TYPE_CHECKING:
@@ -38,10 +40,13 @@ def open_writer(
 ) -> "RecordingWriter | None":
     """Begin the recording that is asked for, which `stack` closes; None if none is.
 
-    Raises OutputError where it can't be written, before anything is measured for it.
+    Raises OutputError where it can't be written, before anything is measured for it, and
+    UsageError for the standard output, which is the report's.
     """
     if args.recording_file is None:
         return None
+    if os.fspath(args.recording_file) == "-":
+        raise UsageError("a recording needs a FILE of its own: the report is on standard output")
     from kernel_delay.recording.header import new_header
     from kernel_delay.recording.writer import RecordingWriter
 
