@@ -14,6 +14,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, cast
 
+from kernel_delay.elf.files import DebugLink, read_alt_link, read_elf, read_elf_image
+from kernel_delay.elf.files import Elf as LinkedElf
+from kernel_delay.elf.headers import Segment
 from kernel_delay.errors import InputError
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample
@@ -24,7 +27,7 @@ from kernel_delay.ovs.upcalls import Event, join
 from kernel_delay.ovs.upcalls.port_names import PortName
 from kernel_delay.printable import printable
 from kernel_delay.probes.arguments import parse_arguments
-from kernel_delay.probes.elf import Elf, Segment
+from kernel_delay.probes.elf import Elf
 from kernel_delay.probes.usdt import decode_notes, read_usdt_probes
 from kernel_delay.recording.frames import CutError
 from kernel_delay.recording.frames import lines as recorded_lines
@@ -33,8 +36,6 @@ from kernel_delay.recording.records import LoopEvents, UpcallEvents
 from kernel_delay.reporters import bridge_loop, folded, json, summary, text
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import find_debug_files
-from kernel_delay.symbols.elf import DebugLink, read_alt_link, read_elf, read_elf_image
-from kernel_delay.symbols.elf import Elf as LinkedElf
 from kernel_delay.symbols.functions import Functions
 from kernel_delay.symbols.go_functions import GoFunctions
 from kernel_delay.symbols.mappings import code_ranges, parse_mapping

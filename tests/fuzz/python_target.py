@@ -4,7 +4,7 @@ import sys
 
 import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-with atheris.instrument_imports(include=["kernel_delay", "elftools", "msgspec"]):
+with atheris.instrument_imports(include=["kernel_delay", "msgspec"]):
     from tests.fuzz.parsers import PARSERS
 
 

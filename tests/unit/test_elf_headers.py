@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from kernel_delay.symbols.elf import read_alt_link, read_elf, read_elf_image
+from kernel_delay.elf.files import read_alt_link, read_elf, read_elf_image
 from tests.needs import needed
 
 MACHINES = {"gcc": (64, 62), "i686-linux-gnu-gcc": (32, 3), "aarch64-linux-gnu-gcc": (64, 183)}
@@ -35,7 +35,7 @@ def test_headers_of_either_class(compiler: str, tmp_path: Path) -> None:
         assert (referee.elfclass, referee["e_machine"]) == (MACHINES[compiler][0], _name(compiler))
     assert elf is not None
     assert elf.machine == MACHINES[compiler][1]
-    assert [(one.offset, one.address, one.file_size, one.executable) for one in elf.segments] == [
+    assert [(one.offset, one.address, one.size, one.executable) for one in elf.segments] == [
         (one.p_offset, one.p_vaddr, one.p_filesz, bool(one.p_flags & 1)) for one in loaded
     ]
     assert elf.build_id == b"\xaa" * 20

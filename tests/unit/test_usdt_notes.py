@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.probes.elf import Elf, Segment
+from kernel_delay.elf.headers import Segment
+from kernel_delay.probes.elf import Elf
 from kernel_delay.probes.usdt import decode_notes
 
 TEXT = Segment(address=0x401000, offset=0x1000, size=0x1000, executable=True, writable=False)

@@ -8,9 +8,10 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
+from kernel_delay.elf.headers import Segment
 from kernel_delay.errors import InputError, NoInputError, UnavailableError
 from kernel_delay.probes.attach_points import UserProbe
-from kernel_delay.probes.elf import Segment, read_elf
+from kernel_delay.probes.elf import read_elf
 from kernel_delay.probes.hint import hint
 from kernel_delay.probes.objects import ProbedObject, find_library
 from kernel_delay.probes.triggers import UprobeTrigger, UsdtTrigger

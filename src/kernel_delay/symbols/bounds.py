@@ -6,8 +6,7 @@ What goes beyond is passed over, and the reader of a report is told so.
 import os
 import time
 
-FILE_BYTES = 16 << 30
-"""A larger file is no program and no debug file; browsers' debug files have some 4 GiB."""
+from kernel_delay.elf.files import FILE_BYTES
 
 CHECKED_BYTES = 4 << 30
 """What is read in all to check debug files that have no build-id, by their CRC-32."""

@@ -7,8 +7,8 @@ src/debug/gosym/pclntab.go, and since Go 1.18 the same; older ones are not read.
 import struct
 from typing import Self
 
+from kernel_delay.elf.headers import read_headers, reader
 from kernel_delay.symbols.bounds import Bounds
-from kernel_delay.symbols.elf import read_go_table
 
 GO_1_18, GO_1_20 = 0xFFFFFFF0, 0xFFFFFFF1
 # magic, two zeros, the unit of code, the size of a pointer; then words of eight bytes.
@@ -18,6 +18,13 @@ ENTRY = struct.Struct("<II")
 FUNCTION = struct.Struct("<Ii")
 TEXT_START = START.size + 16
 LONGEST_NAME = 1024
+
+TABLES = (b".gopclntab", b".data.rel.ro.gopclntab")
+
+RELA_SIZE = 24
+
+RELOCATIONS_BYTES = 64 << 20
+"""A larger .rela.dyn is not looked into; that of a Go program has some per cent of its size."""
 
 
 class GoFunctions:
@@ -82,3 +89,36 @@ class GoFunctions:
             return None
         end = self._table.find(b"\0", begin, begin + LONGEST_NAME)
         return self._table[begin:end].decode(errors="backslashreplace") if end > begin else None
+
+
+def read_go_table(fd: int, path: str, bounds: Bounds) -> tuple[bytes, int] | None:
+    """Read .gopclntab, and the address in the file that its offsets are above.
+
+    None where there is no such table, or `bounds` doesn't allow for it. The
+    table has that address itself, but for position-independent files, where a
+    relocation puts it there, and from Go 1.26 on, where it is .text's.
+    """
+    headers = read_headers(reader(fd))
+    if headers is None:
+        return None
+    for name in TABLES:
+        section = headers.section(name)
+        if section is None or not section.size:
+            continue
+        if not bounds.may_keep_table(section.size):
+            bounds.pass_over(f"{path} has no function names: its .gopclntab is too large")
+            return None
+        text_section = headers.section(b".text")
+        start = text_section.address if text_section else 0
+        relocations = headers.content(b".rela.dyn", RELOCATIONS_BYTES)
+        told = _relocated(relocations, section.address + TEXT_START)
+        return headers.read(section.offset, section.size), told or start
+    return None
+
+
+def _relocated(relocations: bytes, address: int) -> int | None:
+    """Return the addend of the relocation of the word at an address: Elf64_Rela in elf(5)."""
+    at = relocations.find((address & (1 << 64) - 1).to_bytes(8, "little"))
+    if at < 0 or at % RELA_SIZE:
+        return None
+    return int.from_bytes(relocations[at + 16 : at + RELA_SIZE], "little")

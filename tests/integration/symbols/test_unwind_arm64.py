@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from kernel_delay.elf.files import read_elf
 from kernel_delay.symbols import AddressSpace
 from kernel_delay.symbols.bounds import Bounds
-from kernel_delay.symbols.elf import read_elf
 from kernel_delay.symbols.mappings import Mapping
 from kernel_delay.symbols.object_files import ObjectFile
 from tests.needs import needed
@@ -46,7 +46,7 @@ def image_of(program: Path) -> Any:
     assert elf
     code = next(segment for segment in elf.segments if segment.executable)
     start = BIAS + code.address
-    end = start + code.file_size
+    end = start + code.size
     mapping = Mapping(start, end, True, False, code.offset, "fe:00", 1, str(program), False)
     found = ObjectFile(mapping, BIAS, elf.machine, elf.build_id, "", 0, file.fileno(), None)
     return SimpleNamespace(

@@ -1,0 +1,1 @@
+"""ELF files: their headers, and what is told of a file by those."""
