@@ -1,0 +1,96 @@
+"""Several windows as one: what adds up, what is the most, and what is kept of many."""
+
+from msgspec.structs import asdict, replace
+
+from kernel_delay.analysis.totals import MOST_HOLDERS, Totals, together
+from kernel_delay.model import CpuTaker, Lost, Sample, Sleep, Thread, Waker
+from tests.unit.samples import ACCOUNTED, EVERYTHING, bare_thread, timed_thread
+
+
+def of(*samples: Sample) -> tuple[Thread, ...]:
+    totals = Totals()
+    for sample in samples:
+        totals.add(sample)
+    return totals.threads()
+
+
+def test_one_window_is_what_it_is() -> None:
+    assert of(ACCOUNTED) == ACCOUNTED.threads
+
+
+def test_two_like_windows_are_twice_each_sum_and_the_same_extremes() -> None:
+    one, (two, _) = ACCOUNTED.threads[0], of(ACCOUNTED, ACCOUNTED)
+    assert one.time is not None
+    assert two.time is not None
+    assert asdict(two.time) == {name: 2 * ns for name, ns in asdict(one.time).items()}
+    for before, after in zip(one.syscalls, two.syscalls, strict=True):
+        assert (after.count, after.total_ns) == (2 * before.count, 2 * before.total_ns)
+        assert after.max_ns == before.max_ns
+        assert after.histogram == tuple(2 * count for count in before.histogram)
+        assert after.blocked_ns == 2 * (before.blocked_ns or 0)
+    assert one.run is not None
+    assert two.run == replace(
+        one.run,
+        count=2 * one.run.count,
+        total_ns=2 * one.run.total_ns,
+        histogram=tuple(2 * count for count in one.run.histogram),
+    )
+    assert [taker.ns for taker in two.cpu_taken_by] == [2 * t.ns for t in one.cpu_taken_by]
+    assert [lock.waits for lock in two.lock_waits] == [2 * lock.waits for lock in one.lock_waits]
+    assert two.cpu_taken_by_unknown_ns == 2 * one.cpu_taken_by_unknown_ns
+    assert two.page_faults is not None
+    assert two.page_faults.count == 24
+
+
+def test_interrupts_are_added_by_handler_and_vector() -> None:
+    one, two = EVERYTHING.threads[0], of(EVERYTHING, EVERYTHING)[0]
+    assert [irq.count for irq in two.hard_irqs] == [2 * irq.count for irq in one.hard_irqs]
+    assert [irq.total_ns for irq in two.soft_irqs] == [2 * irq.total_ns for irq in one.soft_irqs]
+    assert [irq.max_ns for irq in two.soft_irqs] == [irq.max_ns for irq in one.soft_irqs]
+
+
+def test_takers_beyond_the_bound_are_in_the_sum_of_others() -> None:
+    first = tuple(CpuTaker(tid, "a", 1, 1000 + tid) for tid in range(1, MOST_HOLDERS + 1))
+    later = tuple(CpuTaker(tid, "b", 1, tid) for tid in range(5001, 5011))
+    one = replace(timed_thread(1, "x"), cpu_taken_by=first, cpu_taken_by_others_ns=7)
+    both = together(one, replace(one, cpu_taken_by=later, cpu_taken_by_others_ns=5))
+    assert len(both.cpu_taken_by) == MOST_HOLDERS
+    told_ns = sum(taker.ns for taker in both.cpu_taken_by) + both.cpu_taken_by_others_ns
+    assert told_ns == sum(taker.ns for taker in (*first, *later)) + 12
+
+
+def test_sleeps_in_one_place_are_one_with_all_who_woke_it() -> None:
+    def slept(waker: str, ns: int) -> Thread:
+        wakers = (Waker("thread", 1, 1, waker, 1, ns),)
+        sleep = Sleep("futex", "futex", ("futex_wait",), False, 2, ns, ns, wakers)
+        return replace(bare_thread(1, "x"), sleeps=(sleep,))
+
+    (sleep,) = together(together(slept("a", 10), slept("b", 50)), slept("a", 20)).sleeps
+    assert (sleep.count, sleep.ns, sleep.max_ns) == (6, 80, 50)
+    assert [(waker.comm, waker.count, waker.ns) for waker in sleep.wakers] == [
+        ("b", 1, 50),
+        ("a", 2, 30),
+    ]
+
+
+def test_a_thread_of_one_window_alone_is_there_and_a_tid_used_again_is_another() -> None:
+    first = replace(ACCOUNTED, threads=(timed_thread(1, "a"), timed_thread(2, "b")))
+    second = replace(ACCOUNTED, threads=(timed_thread(1, "c"),))
+    assert [(thread.tid, thread.name) for thread in of(first, second)] == [
+        (1, "a"),
+        (2, "b"),
+        (1, "c"),
+    ]
+
+
+def test_ended_threads_of_a_name_are_as_many_as_in_all_windows() -> None:
+    ended = replace(timed_thread(0, "worker"), threads=300, exited=True)
+    assert together(ended, ended).threads == 600
+    assert together(bare_thread(7, "x"), bare_thread(7, "x")).threads == 1
+
+
+def test_what_was_lost_adds_up() -> None:
+    totals = Totals()
+    for lost in (Lost(events=3, stacks=1), Lost(events=4, missed_events=2)):
+        totals.add(replace(ACCOUNTED, lost=lost))
+    assert totals.lost() == Lost(events=7, stacks=1, missed_events=2)
