@@ -37,7 +37,7 @@ def test_no_name_forges_a_line(name: str, old: str) -> None:
     ("lost", "remark"),
     [
         (Lost(events=7), "# WARNING: no room for 7 events in the buffer"),
-        (Lost(shorter_events=8), "# WARNING: the longest events are above; 8 shorter ones"),
+        (Lost(shorter_events=8), "# WARNING: the longest events are here; 8 shorter ones"),
         (Lost(stacks=9), "# WARNING: no room for the stacks of 9 events."),
         (
             Lost(short_stacks=6, cut_stacks=6),

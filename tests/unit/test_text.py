@@ -300,7 +300,7 @@ def test_threads_that_are_summed_up_are_said_to_be() -> None:
     many = structs.replace(bare_thread(0, "worker"), exited=True, threads=8000)
     report = text.render(bare_sample(many))
     assert "         0 worker, 8,000 threads that ended [SYSCALL STATISTICS]" in report
-    assert "So many threads ended that those of one name are summed up above" in report
+    assert "So many threads ended that those of one name are summed up" in report
 
 
 def test_skipped_window_is_three_lines() -> None:

@@ -53,11 +53,12 @@ def _percentiles(name: str, count: int, histogram: Histogram, max_ns: int) -> st
     return row(f"{name:20.20} {count:10}", *(f"{value:,}" for value in (*values, max_ns)))
 
 
-def _time(thread: Thread, time: ThreadTime) -> Table:
+def time_parts(thread: Thread, time: ThreadTime) -> tuple[tuple[str, int], ...]:
+    """Where the thread's window went, by name: the parts sum up to it."""
     preempted_ns = thread.preempted_ns or 0
     fault_ns = thread.page_faults.on_cpu_ns if thread.page_faults else 0
     worker = thread.kernel_worker
-    parts = (
+    return (
         ("user", time.user_ns),
         ("kernel, worker" if worker else "kernel, syscalls", time.kernel_ns - fault_ns),
         ("kernel, page faults", fault_ns),
@@ -73,6 +74,10 @@ def _time(thread: Thread, time: ThreadTime) -> Table:
         ("absent", time.absent_ns),
         ("unaccounted", time.unaccounted_ns),
     )
+
+
+def _time(thread: Thread, time: ThreadTime) -> Table:
+    parts = time_parts(thread, time)
     window_ns = sum(ns for _, ns in parts)
     rows = [_share(f"{name:20}", ns, window_ns) for name, ns in parts if ns]
     rows.append(_share(f"{'TOTAL:':20}", window_ns, window_ns))

@@ -31,20 +31,21 @@ def render(document: msgspec.Struct) -> str:
 def chunks(document: msgspec.Struct) -> Iterator[str]:
     """The same in pieces: a million events are never in memory as text all at once."""
     if not isinstance(document, Sample) or document.syscall_events is None:
-        yield _encoded(document) + "\n"
+        yield ascii_json(document) + "\n"
         return
     events = iter(document.syscall_events)
     others = msgspec.structs.replace(document, syscall_events=())
-    before, after = _encoded(others).split(_NO_EVENTS)
+    before, after = ascii_json(others).split(_NO_EVENTS)
     yield before + _NO_EVENTS[:-1]
     separator = ""
     while batch := list(islice(events, _EVENTS_AT_ONCE)):
-        yield separator + _encoded(batch)[1:-1]
+        yield separator + ascii_json(batch)[1:-1]
         separator = ","
     yield f"]{after}\n"
 
 
-def _encoded(what: object) -> str:
+def ascii_json(what: object) -> str:
+    """`what` as JSON: ASCII alone, and no newline."""
     return _NOT_PRINTABLE_ASCII.sub(_escape, msgspec.json.encode(what).decode())
 
 

@@ -121,11 +121,11 @@ def remarks(sample: Sample) -> Iterator[str]:
     if lost.map_entries:
         found.append(
             f"WARNING: no room for {lost.map_entries} records of threads, system calls"
-            " or interrupts: they are missing above."
+            " or interrupts: they are missing."
         )
     if any(thread.threads > 1 for thread in sample.threads):
         found.append(
-            "So many threads ended that those of one name are summed up above;"
+            "So many threads ended that those of one name are summed up;"
             " the verdict is not about them."
         )
     if sample.window.ended_by == "timeout":
@@ -137,12 +137,12 @@ def remarks(sample: Sample) -> Iterator[str]:
         )
     if lost.events:
         found.append(
-            f"WARNING: no room for {lost.events} events in the buffer: they are missing above"
+            f"WARNING: no room for {lost.events} events in the buffer: they are missing"
             " (but not in the tables). A larger --buffer-page-count or a DURATION_NS helps."
         )
     if lost.shorter_events:
         found.append(
-            f"WARNING: the longest events are above; {lost.shorter_events} shorter ones are not"
+            f"WARNING: the longest events are here; {lost.shorter_events} shorter ones are not"
             " (--max-events)."
         )
     if lost.stacks:
@@ -166,10 +166,10 @@ def remarks(sample: Sample) -> Iterator[str]:
             " on them that says nothing of its caller."
         )
     if lost.upcalls:
-        found.append(f"WARNING: no room to count {lost.upcalls} upcalls: they are missing above.")
+        found.append(f"WARNING: no room to count {lost.upcalls} upcalls: they are missing.")
     if lost.missed_events:
         found.append(
-            f"WARNING: {_events_were(lost.missed_events)} missed: counts above may be too low,"
+            f"WARNING: {_events_were(lost.missed_events)} missed: counts may be too low,"
             " and what is not known for it is unaccounted."
         )
     if found:

@@ -172,7 +172,7 @@ def test_the_command_writes_text_json_and_folded_stacks(start: Start, tmp_path: 
     assert sample["lost"]["shorter_events"] > 0
     assert done.stdout.count("  getppid\n") == 10
     assert "      call_below+0x" in done.stdout
-    assert "# WARNING: the longest events are above;" in done.stdout
+    assert "# WARNING: the longest events are here;" in done.stdout
     weights = Counter[str]()
     for line in stacks.read_text().splitlines():
         frames, _, weight = line.rpartition(" ")
