@@ -1,4 +1,4 @@
-"""Prints what Python files of a folder are installed, a path a line; run by meson."""
+"""Prints what files of a folder are installed as they are, a path a line; run by meson."""
 
 import sys
 from pathlib import Path
@@ -6,11 +6,14 @@ from pathlib import Path
 # What writes an extension's C source, and this file.
 BUILD_ONLY = ("*_build.py", "installed_sources.py")
 
+# Modules and types, and what pages are made of.
+INSTALLED = ("*.py", "*.pyi", "py.typed", "page/static/*", "page/vendor/*")
+
 
 def main() -> None:
-    """List the modules, and the types of the extensions, below the folder given."""
+    """List what is installed below the folder given."""
     folder = Path(sys.argv[1])
-    for pattern in ("*.py", "*.pyi", "py.typed"):
+    for pattern in INSTALLED:
         for path in sorted(folder.rglob(pattern)):
             if not any(path.match(build_only) for build_only in BUILD_ONLY):
                 print(path.relative_to(folder).as_posix())

@@ -104,10 +104,15 @@ def test_it_holds_what_runs_and_nothing_else(project: Path, wheel: Path) -> None
     }
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if not name.endswith("/")}
+    pages = {
+        str(path.relative_to(source))
+        for folder in ("static", "vendor")
+        for path in (source / "kernel_delay/reporters/page" / folder).iterdir()
+    }
     apart = {name for name in files if re.match(r"kernel_delay(\.libs|-[\w.+]+\.dist-info)/", name)}
     launchers = {name for name in files if re.match(r"kernel_delay-[\w.+]+\.data/scripts/", name)}
     assert {os.path.basename(name) for name in launchers} == {"kernel-delay", "kernel_delay"}
-    assert files - apart - launchers == modules | programs | extensions
+    assert files - apart - launchers == modules | programs | extensions | pages
     libraries = {name for name in apart if name.startswith("kernel_delay.libs/")}
     assert all(re.search(r"/lib[\w.-]+\.so[\d.]*$", name) for name in libraries), libraries
 

@@ -1,0 +1,236 @@
+"""What the page shows, as data: of each Sample, and of all of them together."""
+
+import shlex
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from msgspec import Struct
+
+from kernel_delay.analysis.totals import Totals
+from kernel_delay.model import Finding, RecordingHeader, Sample
+from kernel_delay.printable import printable
+from kernel_delay.reporters.json import ascii_json
+from kernel_delay.reporters.page.calls import Calls, PageCalls
+from kernel_delay.reporters.page.threads import PART_NAMES, PageThread, page_thread
+from kernel_delay.reporters.text import remarks
+
+DETAIL_BYTES = 32 << 20
+"""So much of single samples' threads; of what comes after, the totals and the account alone."""
+
+
+MOST_NOTES = 100
+
+
+class PageFinding(Struct, frozen=True):
+    """A sentence of the verdict. `evidence` are names and figures; those in `…_ns` are times."""
+
+    rule: str
+    who: str
+    tid: int
+    share: float
+    remark: bool
+    text: str
+    advice: str | None
+    evidence: tuple[tuple[str, int], ...]
+
+
+class PageSample(Struct, frozen=True):
+    """A window. `since_ns` is its start, from the first's; `time_ns` the sum over its threads.
+
+    `remarks` say what the reader must know of how it went. `threads` is None where there was no
+    more room for them, and then the sample has no details.
+    """
+
+    start_time: str
+    since_ns: int
+    duration_ns: int
+    ended: str
+    judged: bool
+    findings: tuple[PageFinding, ...]
+    remarks: tuple[str, ...]
+    time_ns: tuple[int, ...]
+    threads: tuple[PageThread, ...] | None
+
+
+class WorstFinding(Struct, frozen=True):
+    """What a rule found, in the sample where it was worst, a place in the list; and in how many."""
+
+    finding: PageFinding
+    sample: int
+    samples: int
+
+
+class PageData(Struct, frozen=True):
+    """All that the page shows. `samples` come apart, as JSON: see Contents.data()."""
+
+    title: str
+    about: tuple[tuple[str, str], ...]
+    parts: tuple[str, ...]
+    findings: tuple[WorstFinding, ...]
+    remarks: tuple[str, ...]
+    skipped: int
+    threads: tuple[PageThread, ...]
+    calls: PageCalls | None
+
+
+class Contents:
+    """The page's data, as Samples come; bounded, whatever they are."""
+
+    def __init__(self, header: RecordingHeader | None) -> None:
+        """Begin with none; the header, where there is one, says what they are of."""
+        self._header = header
+        self._first: Sample | None = None
+        self._last: Sample | None = None
+        self._samples: list[str] = []
+        self._room = DETAIL_BYTES
+        self._worst: dict[str, WorstFinding] = {}
+        self._totals = Totals()
+        self._calls = Calls()
+        self._skipped = 0
+        self._notes: list[str] = []
+
+    def add(self, sample: Sample) -> None:
+        """Count a Sample in."""
+        if self._first is None:
+            self._first = msgspec.structs.replace(sample, syscall_events=None, stacks=())
+        # Of the others there may be very many, with a million events each.
+        self._last = msgspec.structs.replace(sample, syscall_events=None, stacks=())
+        first_ns = self._first.window.start_ns
+        shown = page_sample(sample, first_ns)
+        text = ascii_json(shown)
+        if len(text) > self._room:
+            text = ascii_json(msgspec.structs.replace(shown, threads=None))
+        else:
+            self._room -= len(text)
+        self._note_worst(shown.findings)
+        self._samples.append(text)
+        self._totals.add(sample)
+        self._calls.add(sample, first_ns)
+
+    def skip(self) -> None:
+        """Count a window that was shorter than asked for, of which nothing is shown."""
+        self._skipped += 1
+
+    def note(self, text: str) -> None:
+        """Take a remark on how it was measured, or read."""
+        if len(self._notes) < MOST_NOTES and text not in self._notes:
+            self._notes.append(text)
+
+    def _note_worst(self, findings: Iterable[PageFinding]) -> None:
+        place = len(self._samples)
+        for finding in findings:
+            known = self._worst.get(finding.rule, WorstFinding(finding, place, 0))
+            if finding.share > known.finding.share:
+                known = msgspec.structs.replace(known, finding=finding, sample=place)
+            self._worst[finding.rule] = msgspec.structs.replace(known, samples=known.samples + 1)
+
+    def _remarks(self) -> tuple[str, ...]:
+        """What must be known of all windows together, and of how the last one ended."""
+        notes = tuple(map(printable, self._notes))
+        if self._last is None:
+            return notes
+        threads, lost = self._totals.threads(), self._totals.lost()
+        whole = msgspec.structs.replace(self._last, threads=threads, lost=lost)
+        return (*_said(remarks(whole)), *notes)
+
+    @property
+    def title(self) -> str:
+        """What is measured: the process's name and PID."""
+        target = self._header.target if self._header else self._first and self._first.target
+        return "nothing was measured" if not target else f"{printable(target.comm)} ({target.pid})"
+
+    def data(self) -> Iterator[str]:
+        """A PageData, as JSON in pieces, and with its `samples`."""
+        findings = sorted(
+            self._worst.values(), key=lambda each: (each.finding.remark, -each.finding.share)
+        )
+        page = PageData(
+            title=self.title,
+            about=tuple(about(self._header, self._first)),
+            parts=PART_NAMES,
+            findings=tuple(findings),
+            remarks=self._remarks(),
+            skipped=self._skipped,
+            threads=tuple(map(page_thread, self._totals.threads())),
+            calls=self._calls.page(),
+        )
+        yield ascii_json(page)[:-1] + ',"samples":['
+        for place, sample in enumerate(self._samples):
+            yield f",{sample}" if place else sample
+        yield "]}"
+
+
+def _said(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(line.removeprefix("# ").removeprefix("WARNING: ") for line in lines if line)
+
+
+def page_sample(sample: Sample, first_ns: int) -> PageSample:
+    """The Sample, as the page has it; `first_ns` is when the first one's window began."""
+    window = sample.window
+    threads = tuple(map(page_thread, sample.threads))
+    return PageSample(
+        start_time=window.start_time.isoformat(timespec="microseconds"),
+        since_ns=window.start_ns - first_ns,
+        duration_ns=window.duration_ns,
+        ended=window.ended_by,
+        judged=any(thread.time for thread in sample.threads),
+        findings=tuple(map(_finding, sample.verdict)),
+        remarks=_said(remarks(sample)),
+        time_ns=_sums(thread.time_ns for thread in threads),
+        threads=threads,
+    )
+
+
+def _sums(times_ns: Iterable[tuple[int, ...] | None]) -> tuple[int, ...]:
+    known = [each for each in times_ns if each is not None]
+    return tuple(map(sum, zip(*known, strict=True)))
+
+
+def _finding(finding: Finding) -> PageFinding:
+    text = finding.text
+    if finding.advice:
+        # The advice is the sentence's end, and stands by itself here.
+        text = text.removesuffix(f"; {finding.advice}.").removesuffix(".") + "."
+    return PageFinding(
+        rule=printable(finding.rule).replace("_", " ").replace("cpu", "CPU"),
+        who=finding.who.replace("-", " "),
+        tid=finding.tid,
+        share=finding.share,
+        remark=finding.remark,
+        text=printable(text),
+        advice=None if finding.advice is None else printable(finding.advice),
+        evidence=tuple((printable(name), value) for name, value in finding.evidence.items()),
+    )
+
+
+def about(header: RecordingHeader | None, first: Sample | None) -> Iterator[tuple[str, str]]:
+    """What was measured where and by what: names and values, safe to print."""
+    target = header.target if header else first.target if first else None
+    if target is None:
+        return
+    said = [("Process", f"{target.comm} ({target.pid})"), ("Program", target.exe)]
+    if header is not None:
+        said += [
+            ("Command line", shlex.join(header.target.command_line)),
+            ("Container", _container(header)),
+            ("Cgroup", header.target.cgroup),
+        ]
+    kernel = header.kernel if header else first.kernel if first else ""
+    host = header.host if header else first.host if first else ""
+    said += [("Host", host), ("Kernel", f"Linux {kernel}")]
+    if header is not None:
+        said += [
+            ("Machine", f"{header.machine}, {header.cpus} CPUs"),
+            ("Boot", header.boot_id),
+            ("Measured with", shlex.join(["kernel-delay", *header.arguments])),
+            ("Version", f"kernel-delay {header.tool}"),
+        ]
+    yield from ((name, printable(value)) for name, value in said if value)
+
+
+def _container(header: RecordingHeader) -> str | None:
+    container = header.target.container
+    if container is None:
+        return None
+    pod = f"pod {container.pod}" if container.pod else None
+    return ", ".join(filter(None, (container.runtime, container.id, pod)))

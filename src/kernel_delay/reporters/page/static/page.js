@@ -1,0 +1,114 @@
+// The page: its parts, which sample they show, and the keys.
+
+import { callTree, offCpuTree, onCpuTree } from "./tree.js";
+import { about, sampleName, top, verdict } from "./head.js";
+import { Flame } from "./flame.js";
+import { h } from "./dom.js";
+import { Series } from "./series.js";
+import { themeChoice } from "./theme.js";
+import { Threads } from "./threads.js";
+import { Timeline } from "./timeline.js";
+
+const EVERY = "all";
+
+function main() {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const threads = new Threads(data.parts, () => {});
+  const series = data.samples.length > 1 ? new Series(data, select) : null;
+  const choice = sampleChoice(data, select);
+
+  function select(place) {
+    const chosen = data.samples[place];
+    choice.value = chosen ? String(place) : EVERY;
+    series?.selected(chosen ? place : null);
+    threads.show(chosen?.threads ?? data.threads);
+  }
+
+  const print = h("button", { type: "button", onclick: () => window.print() }, "Print");
+  const controls = [data.samples.length > 1 ? choice : null, themeChoice(), print];
+  document.body.append(
+    top(data, controls),
+    h("main", {}, verdict(data, select), about(data), series?.element ?? null, threads.element, flame(data), timeline(data)),
+    foot(),
+  );
+  select(EVERY);
+  addEventListener("keydown", keys);
+  document.documentElement.dataset.ready = "yes";
+}
+
+function sampleChoice(data, select) {
+  const options = data.samples.map((sample, place) =>
+    h("option", { value: place, disabled: !sample.threads }, sampleName(data, place)),
+  );
+  const choice = h(
+    "select",
+    { "aria-label": "Sample", onchange: () => select(choice.value) },
+    h("option", { value: EVERY }, `All ${data.samples.length} samples`),
+    options,
+  );
+  return choice;
+}
+
+function flame(data) {
+  const modes = flameModes(data);
+  if (!modes.length) return null;
+  const options = modes.map(({ name }, place) => h("option", { value: place }, name));
+  const mode = h("select", { "aria-label": "What the widths are", onchange: () => draw() }, options);
+  const threads = [...data.threads].sort((a, b) => b.lost_ns - a.lost_ns);
+  const of = h(
+    "select",
+    { "aria-label": "Thread", onchange: () => draw() },
+    h("option", { value: EVERY }, "All threads"),
+    threads.map(({ name, tid }, place) => h("option", { value: place }, `${name} (${tid})`)),
+  );
+  const graph = new Flame([mode, of]);
+  const draw = () => {
+    const { name, tree } = modes[mode.value];
+    graph.show(tree(of.value === EVERY ? threads : [threads[of.value]]), name);
+  };
+  draw();
+  return section("flame", "Flame graph", "where the time went, all samples together", graph.element);
+}
+
+// Of calls one by one there are stacks; of all time there is the account.
+function flameModes({ calls, threads, parts }) {
+  const modes = [];
+  if (calls) modes.push({ name: "Time in calls", tree: (of) => callTree(calls, of) });
+  if (threads.some((thread) => thread.time_ns)) {
+    modes.push({ name: "All time on a CPU", tree: (of) => onCpuTree(of, parts) });
+    modes.push({ name: "All time off the CPUs", tree: (of) => offCpuTree(of, parts) });
+  }
+  return modes;
+}
+
+function timeline(data) {
+  if (!data.calls?.events.since_ns.length) return null;
+  const hint = "Drag to zoom, double-click to show all; Ctrl and the wheel zoom, Shift and the wheel move. A click shows a call’s stack.";
+  return section("timeline", "Timeline", "single system calls", h("p", { class: "note hint" }, hint), new Timeline(data).element);
+}
+
+function section(id, title, about_, ...content) {
+  return h(
+    "section",
+    { id, "aria-labelledby": `${id}-title` },
+    h("div", { class: "heading" }, h("h2", { id: `${id}-title` }, title, h("small", {}, about_))),
+    content,
+  );
+}
+
+function foot() {
+  const said = [["/", "filter threads"], ["↑ ↓", "move"], ["Enter", "open, zoom"], ["Esc", "close, zoom out"], ["+ −", "zoom the timeline"]];
+  return h("footer", {}, said.map(([key, what]) => h("span", {}, h("kbd", {}, key), ` ${what}`)));
+}
+
+function keys(event) {
+  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+  const search = document.querySelector("[data-search]");
+  if (event.key === "/" && !typing) search.focus();
+  else if (event.key === "Escape" && event.target === search) search.blur();
+  else if (event.key === "ArrowDown" && event.target === search) document.querySelector("tr.thread")?.focus();
+  else return;
+  event.preventDefault();
+}
+
+main();

@@ -1,0 +1,405 @@
+// Single calls as bars in time, a row for each thread, on a canvas: there may be 200,000.
+
+import { color, h, redraw } from "./dom.js";
+import { count, exact, percent, returned, time } from "./format.js";
+
+const ROW = 20;
+const BAR = 14;
+const AXIS = 24;
+const OVERVIEW = 34;
+const BINS = 600;
+const COLORS = 7;
+const MOST_ROWS = 400;
+const SHORTEST_NS = 50;
+
+export class Timeline {
+  constructor(data) {
+    this.calls = data.calls;
+    this.samples = data.samples;
+    this.end = Math.max(...data.samples.map((sample) => sample.since_ns + sample.duration_ns));
+    this.from = 0;
+    this.to = this.end;
+    this.chosen = null;
+    this.index();
+    this.overview = h("canvas", { class: "overview", "aria-hidden": "true" });
+    this.names = h("div", { class: "rows" });
+    this.canvas = h("canvas", {
+      class: "calls",
+      tabindex: "0",
+      role: "img",
+      "aria-label": "Calls in time. Left and right arrows move, plus and minus zoom, 0 shows all.",
+    });
+    this.tip = h("div", { class: "tip", hidden: true });
+    this.status = h("p", { class: "status", "aria-live": "polite" });
+    this.picked = h("div", { class: "picked" });
+    const button = (text, label, act) =>
+      h("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
+    this.element = h(
+      "div",
+      { class: "timeline" },
+      h(
+        "div",
+        { class: "tools" },
+        this.legend(),
+        button("−", "Zoom out", () => this.zoom(2)),
+        button("+", "Zoom in", () => this.zoom(0.5)),
+        button("Show all", "Show all", () => this.view(0, this.end)),
+      ),
+      this.overview,
+      h("div", { class: "frame" }, this.names, h("div", { class: "area" }, this.canvas, this.tip)),
+      this.status,
+      this.picked,
+    );
+    this.listen();
+    redraw(this.canvas.parentElement, () => this.draw());
+  }
+
+  // Rows of events, those in most calls' time first; within a row no two overlap.
+  index() {
+    const { events } = this.calls;
+    const rows = this.calls.threads.map((thread, place) => ({ thread, place, ns: 0, events: [] }));
+    const callNs = this.calls.calls.map(() => 0);
+    const { paths } = this.calls;
+    paths.ns.forEach((ns, place) => {
+      rows[paths.threads[place]].ns += ns;
+      callNs[paths.calls[place]] += ns;
+    });
+    for (let i = 0; i < events.since_ns.length; i++) rows[events.threads[i]].events.push(i);
+    rows.sort((a, b) => b.ns - a.ns);
+    this.rows = rows.slice(0, MOST_ROWS);
+    this.hidden = rows.length - this.rows.length;
+    const byTime = callNs.map((ns, place) => ({ ns, place })).sort((a, b) => b.ns - a.ns);
+    this.colorOf = new Map(byTime.slice(0, COLORS).map(({ place }, rank) => [place, rank]));
+  }
+
+  legend() {
+    const items = [...this.colorOf].map(([call, rank]) =>
+      h("li", {}, h("i", { class: `swatch c-${rank}` }), this.calls.calls[call]),
+    );
+    if (this.calls.calls.length > items.length) items.push(h("li", {}, h("i", { class: "swatch c-other" }), "others"));
+    return h("ul", { class: "legend" }, items);
+  }
+
+  listen() {
+    const { canvas, overview } = this;
+    let drag = null;
+    canvas.addEventListener("pointerdown", (event) => {
+      drag = { from: event.offsetX, to: event.offsetX };
+      canvas.setPointerCapture(event.pointerId);
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      if (drag) {
+        drag.to = event.offsetX;
+        this.draw(drag);
+      } else this.hover(event);
+    });
+    canvas.addEventListener("pointerup", (event) => {
+      const { from, to } = drag ?? { from: 0, to: 0 };
+      drag = null;
+      if (Math.abs(to - from) < 4) this.pick(this.at(event));
+      else this.view(this.timeAt(Math.min(from, to)), this.timeAt(Math.max(from, to)));
+    });
+    canvas.addEventListener("pointercancel", () => {
+      drag = null;
+      this.draw();
+    });
+    canvas.addEventListener("pointerleave", () => (this.tip.hidden = true));
+    canvas.addEventListener("dblclick", () => this.view(0, this.end));
+    canvas.addEventListener(
+      "wheel",
+      (event) => {
+        // The page scrolls, unless it is told that the calls are meant.
+        if (event.ctrlKey || event.metaKey) this.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.timeAt(event.offsetX));
+        else if (event.shiftKey) this.move((event.deltaY || event.deltaX) / 500);
+        else return;
+        event.preventDefault();
+      },
+      { passive: false },
+    );
+    canvas.addEventListener("keydown", (event) => this.key(event));
+    overview.addEventListener("pointerdown", (event) => {
+      const middle = (event.offsetX / overview.clientWidth) * this.end;
+      const half = (this.to - this.from) / 2;
+      this.view(middle - half, middle + half);
+    });
+  }
+
+  key(event) {
+    const act = {
+      ArrowLeft: () => this.move(-0.2),
+      ArrowRight: () => this.move(0.2),
+      "+": () => this.zoom(0.5),
+      "=": () => this.zoom(0.5),
+      "-": () => this.zoom(2),
+      0: () => this.view(0, this.end),
+      Home: () => this.view(0, this.end),
+      Escape: () => this.pick(null),
+    }[event.key];
+    if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+    act();
+    event.preventDefault();
+  }
+
+  move(share) {
+    const length = this.to - this.from;
+    this.view(this.from + share * length, this.to + share * length);
+  }
+
+  zoom(factor, around = (this.from + this.to) / 2) {
+    this.view(around - (around - this.from) * factor, around + (this.to - around) * factor);
+  }
+
+  view(from, to) {
+    const length = Math.min(Math.max(to - from, SHORTEST_NS), this.end);
+    this.from = Math.min(Math.max(from, 0), this.end - length);
+    this.to = this.from + length;
+    this.draw();
+  }
+
+  get width() {
+    return this.canvas.clientWidth;
+  }
+
+  timeAt(x) {
+    return this.from + (x / this.width) * (this.to - this.from);
+  }
+
+  xOf(ns) {
+    return ((ns - this.from) / (this.to - this.from)) * this.width;
+  }
+
+  prepare(canvas, height) {
+    const ratio = devicePixelRatio || 1;
+    canvas.style.height = `${height}px`;
+    canvas.width = Math.round(canvas.clientWidth * ratio);
+    canvas.height = Math.round(height * ratio);
+    const context = canvas.getContext("2d");
+    context.scale(ratio, ratio);
+    return context;
+  }
+
+  draw(drag = null) {
+    if (!this.canvas.parentElement.clientWidth) return;
+    const colors = {
+      ink: color("ink"),
+      faint: color("faint"),
+      line: color("line"),
+      accent: color("accent"),
+      shade: color("shade"),
+      other: color("c-other"),
+      calls: [...Array(COLORS).keys()].map((rank) => color(`c-${rank}`)),
+    };
+    this.names.replaceChildren(
+      ...this.rows.map(({ thread: [tid, name] }) =>
+        h("div", { title: `${name} ${tid}` }, name, h("span", { class: "tid" }, tid)),
+      ),
+    );
+    const height = AXIS + this.rows.length * ROW;
+    const context = this.prepare(this.canvas, height);
+    this.drawGaps(context, height, colors);
+    this.drawAxis(context, height, colors);
+    this.rows.forEach((row, place) => this.drawRow(context, row, AXIS + place * ROW, colors));
+    if (drag) {
+      context.fillStyle = colors.accent;
+      context.globalAlpha = 0.2;
+      context.fillRect(Math.min(drag.from, drag.to), 0, Math.abs(drag.to - drag.from), height);
+      context.globalAlpha = 1;
+    }
+    this.drawOverview(colors);
+    const shown = `${time(this.from)} to ${time(this.to)} of ${time(this.end)}`;
+    const left = this.calls.events.left_out;
+    this.status.textContent = [
+      shown,
+      left ? `${count(left)} shorter calls are not drawn` : null,
+      this.hidden ? `${count(this.hidden)} threads with less are not drawn` : null,
+    ]
+      .filter(Boolean)
+      .join("; ");
+  }
+
+  // What lies between two windows was not measured.
+  drawGaps(context, height, colors) {
+    context.fillStyle = colors.shade;
+    let before = 0;
+    for (const sample of this.samples) {
+      const [from, to] = [this.xOf(before), this.xOf(sample.since_ns)];
+      if (to > from) context.fillRect(from, AXIS, to - from, height - AXIS);
+      before = sample.since_ns + sample.duration_ns;
+    }
+  }
+
+  drawAxis(context, height, colors) {
+    const length = this.to - this.from;
+    const step = niceStep(length / Math.max(2, this.width / 110));
+    context.font = "11px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    for (let at = Math.ceil(this.from / step) * step; at <= this.to; at += step) {
+      const x = Math.round(this.xOf(at)) + 0.5;
+      context.strokeStyle = colors.line;
+      context.beginPath();
+      context.moveTo(x, AXIS - 6);
+      context.lineTo(x, height);
+      context.stroke();
+      context.fillStyle = colors.faint;
+      const text = tick(at, step);
+      if (x + context.measureText(text).width + 4 < this.width) context.fillText(text, x + 3, AXIS / 2 - 2);
+    }
+  }
+
+  drawRow(context, row, top, colors) {
+    const { since_ns, lengths_ns, calls } = this.calls.events;
+    const y = top + (ROW - BAR) / 2;
+    const scale = this.width / (this.to - this.from);
+    // Of the calls within one pixel the longest is drawn.
+    let drawn = -1;
+    for (let i = this.firstIn(row, this.from); i < row.events.length; i++) {
+      const event = row.events[i];
+      const since = since_ns[event];
+      if (since >= this.to) break;
+      const left = Math.max(0, (since - this.from) * scale);
+      const right = Math.min(this.width, (since + lengths_ns[event] - this.from) * scale);
+      if (right <= drawn) continue;
+      const wide = Math.max(right - left, 1);
+      context.fillStyle = colors.calls[this.colorOf.get(calls[event])] ?? colors.other;
+      context.fillRect(left, y, wide > 3 ? wide - 0.5 : wide, BAR);
+      drawn = Math.floor(Math.max(right, left + 1));
+      if (wide > 34) this.drawName(context, this.calls.calls[calls[event]], left, y, wide);
+      if (event === this.chosen) {
+        context.strokeStyle = colors.ink;
+        context.lineWidth = 2;
+        context.strokeRect(left, y, wide, BAR);
+        context.lineWidth = 1;
+      }
+    }
+  }
+
+  drawName(context, name, left, y, wide) {
+    const room = Math.floor((wide - 8) / 6);
+    const short = name.length <= room ? name : room > 3 ? `${name.slice(0, room - 1)}…` : "";
+    context.fillStyle = "#000";
+    context.fillText(short, left + 4, y + BAR / 2 + 0.5);
+  }
+
+  drawOverview(colors) {
+    const context = this.prepare(this.overview, OVERVIEW);
+    const width = this.overview.clientWidth;
+    const bins = (this.bins ??= this.density());
+    const highest = Math.max(...bins, 1);
+    context.fillStyle = colors.faint;
+    bins.forEach((ns, place) => {
+      const tall = (ns / highest) * (OVERVIEW - 4);
+      context.fillRect((place * width) / BINS, OVERVIEW - tall, width / BINS, tall);
+    });
+    const [left, right] = [this.from, this.to].map((ns) => (ns / this.end) * width);
+    context.fillStyle = colors.accent;
+    context.globalAlpha = 0.18;
+    context.fillRect(left, 0, Math.max(right - left, 2), OVERVIEW);
+    context.globalAlpha = 1;
+    context.strokeStyle = colors.accent;
+    context.strokeRect(left + 0.5, 0.5, Math.max(right - left - 1, 2), OVERVIEW - 1);
+  }
+
+  // How much of all threads' time was in calls, in each part of the whole.
+  density() {
+    const bins = new Array(BINS).fill(0);
+    const { since_ns, lengths_ns } = this.calls.events;
+    const size = this.end / BINS;
+    for (let i = 0; i < since_ns.length; i++) {
+      const [from, to] = [since_ns[i], since_ns[i] + lengths_ns[i]];
+      const last = Math.min(BINS - 1, Math.floor(to / size));
+      for (let bin = Math.floor(from / size); bin <= last; bin++)
+        bins[bin] += Math.min(to, (bin + 1) * size) - Math.max(from, bin * size);
+    }
+    return bins;
+  }
+
+  // The first of a row's events that ends after a time.
+  firstIn(row, ns) {
+    const { since_ns, lengths_ns } = this.calls.events;
+    let [low, high] = [0, row.events.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const event = row.events[middle];
+      if (since_ns[event] + lengths_ns[event] < ns) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  // The event under the pointer, or within two pixels of it.
+  at(event) {
+    const row = this.rows[Math.floor((event.offsetY - AXIS) / ROW)];
+    if (!row || event.offsetY < AXIS) return null;
+    const { since_ns, lengths_ns } = this.calls.events;
+    const slack = (2 * (this.to - this.from)) / this.width;
+    const now = this.timeAt(event.offsetX);
+    let best = null;
+    for (let i = this.firstIn(row, now - slack); i < row.events.length; i++) {
+      const each = row.events[i];
+      if (since_ns[each] > now + slack) break;
+      if (best === null || lengths_ns[each] > lengths_ns[best]) best = each;
+    }
+    return best;
+  }
+
+  hover(event) {
+    const found = this.at(event);
+    this.tip.hidden = found === null;
+    if (found === null) return;
+    const { calls, lengths_ns, since_ns, returned: values } = this.calls.events;
+    this.tip.replaceChildren(
+      h("b", {}, this.calls.calls[calls[found]]),
+      ` ${time(lengths_ns[found])}`,
+      h("br"),
+      `at ${time(since_ns[found])}, returned ${returned(values[found])}`,
+    );
+    const left = Math.min(event.offsetX + 14, this.width - this.tip.offsetWidth - 4);
+    this.tip.style.left = `${Math.max(0, left)}px`;
+    this.tip.style.top = `${event.offsetY + 18}px`;
+  }
+
+  pick(found) {
+    this.chosen = found;
+    this.draw();
+    if (found === null) {
+      this.picked.replaceChildren();
+      return;
+    }
+    const { events } = this.calls;
+    const [tid, name] = this.calls.threads[events.threads[found]];
+    const stack = this.calls.stacks[events.stacks[found]] ?? [];
+    const length = events.lengths_ns[found];
+    const facts = [
+      ["Call", this.calls.calls[events.calls[found]]],
+      ["Thread", `${name} (${tid})`],
+      ["Began at", exact(events.since_ns[found])],
+      ["Took", `${exact(length)}, ${percent(length, this.end, 3)} % of what is shown here`],
+      ["Returned", returned(events.returned[found])],
+    ];
+    this.picked.replaceChildren(
+      h("dl", { class: "facts" }, facts.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value)))),
+      stack.length
+        ? h(
+            "ol",
+            { class: "stack" },
+            [...stack].reverse().map((frame) => {
+              const [function_, object] = this.calls.frames[frame];
+              return h("li", {}, function_, object ? h("small", {}, ` ${object}`) : null);
+            }),
+          )
+        : h("p", { class: "note" }, "Its stack was not taken."),
+    );
+  }
+}
+
+function niceStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= least);
+}
+
+// A time on the axis, with no more digits than tell it from its neighbours.
+function tick(ns, step) {
+  const [unit, size] = step >= 1e8 ? ["s", 1e9] : step >= 1e5 ? ["ms", 1e6] : step >= 100 ? ["µs", 1e3] : ["ns", 1];
+  const digits = Math.max(0, -Math.floor(Math.log10(step / size) + 1e-9));
+  return `${(ns / size).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
+}

@@ -1,0 +1,157 @@
+// Calls folded by the stacks they were made from, as a tree of functions.
+
+import { byState, stateOf } from "./parts.js";
+
+class Node {
+  constructor(name, object, kind, parent) {
+    this.name = name;
+    this.object = object;
+    this.kind = kind;
+    this.parent = parent;
+    this.depth = parent ? parent.depth + 1 : 0;
+    this.value = 0;
+    this.count = 0;
+    this.children = new Map();
+  }
+
+  child(key, name, object, kind) {
+    let found = this.children.get(key);
+    if (!found) this.children.set(key, (found = new Node(name, object, kind, this)));
+    return found;
+  }
+
+  add(value, count) {
+    for (let node = this; node; node = node.parent) {
+      node.value += value;
+      node.count += count;
+    }
+  }
+}
+
+// Of the calls of some threads, or of all.
+export function callTree(calls, threads = null) {
+  const root = new Node("all", "", "root", null);
+  const wanted = threads && new Set(threads.map(({ tid, name }) => `${tid} ${name}`));
+  const shown = calls.threads.map(([tid, name]) => !wanted || wanted.has(`${tid} ${name}`));
+  const { paths } = calls;
+  paths.threads.forEach((thread, place) => {
+    if (!shown[thread]) return;
+    const threadName = calls.threads[thread][1];
+    let node = root.child(threadName, threadName, "", "thread");
+    for (const frame of calls.stacks[paths.stacks[place]] ?? []) {
+      const [name, object] = calls.frames[frame];
+      node = node.child(frame, name, object, "user");
+    }
+    const name = calls.calls[paths.calls[place]];
+    node.child(`call ${name}`, name, "", "call").add(paths.ns[place], paths.counts[place]);
+  });
+  return laidOut(root);
+}
+
+// Where the account says that threads were on a CPU.
+export function onCpuTree(threads, parts) {
+  const root = new Node("all", "", "root", null);
+  for (const thread of accounted(threads)) {
+    const node = root.child(thread.name, thread.name, "", "thread");
+    const inCalls = addCalls(node, thread, ([onCpu]) => onCpu);
+    thread.time_ns.forEach((ns, place) => {
+      const name = parts[place];
+      if (name.startsWith("kernel, syscalls")) addRest(node, "kernel", ns - inCalls);
+      else if (stateOf(name) === "user") addRest(node, name, ns, "user");
+      else if (["kernel", "guest", "irq"].includes(stateOf(name))) addRest(node, name, ns, "kernel");
+    });
+  }
+  return laidOut(root);
+}
+
+// Where it says that they were off it; asleep, by the kernel's functions where these are known.
+export function offCpuTree(threads, parts) {
+  const root = new Node("all", "", "root", null);
+  for (const thread of accounted(threads)) {
+    const node = root.child(thread.name, thread.name, "", "thread");
+    const left = byState(parts, thread.time_ns);
+    for (const call of thread.calls) {
+      const [, ready, blocked, stopped] = call.split_ns ?? [0, 0, 0, 0];
+      const inCall = () => node.child(`call ${call.name}`, call.name, "", "call");
+      const asleep = addSleeps(thread, call.name, inCall);
+      addRest(inCall, "ready", ready, "kernel");
+      addRest(inCall, "blocked", blocked - asleep, "kernel");
+      addRest(inCall, "stopped", stopped, "kernel");
+      left.ready -= ready;
+      left.blocked -= Math.max(blocked, asleep);
+      left.stopped -= stopped;
+    }
+    left.blocked -= addSleeps(thread, null, () => node);
+    for (const state of ["ready", "blocked", "stopped", "throttled", "frozen"])
+      addRest(node, `${state}, outside of calls`, left[state], "kernel");
+  }
+  return laidOut(root);
+}
+
+// Threads whose time is known, and that stand for themselves.
+function accounted(threads) {
+  return threads.filter((thread) => thread.time_ns);
+}
+
+function addCalls(node, thread, pick) {
+  let sum = 0;
+  for (const call of thread.calls) {
+    const ns = call.split_ns ? pick(call.split_ns) : 0;
+    sum += ns;
+    if (ns > 0) node.child(`call ${call.name}`, call.name, "", "call").add(ns, call.lengths.count);
+  }
+  return sum;
+}
+
+function addRest(parent, name, ns, kind = "kernel") {
+  if (ns <= 0) return;
+  const node = parent instanceof Node ? parent : parent();
+  node.child(name, name, "", kind).add(ns, 0);
+}
+
+function addSleeps(thread, call, parent) {
+  let sum = 0;
+  for (const sleep of thread.sleeps) {
+    if (sleep.call !== call || !sleep.ns) continue;
+    sum += sleep.ns;
+    let node = parent();
+    for (const name of [...sleep.stack].reverse()) node = node.child(name, name, "kernel", "kernel");
+    node.child("asleep", `asleep: ${sleep.reason}`, "", "kernel").add(sleep.ns, sleep.count);
+  }
+  return sum;
+}
+
+// Gives each node its place, from 0 to 1, its siblings in the order of their names.
+function laidOut(root) {
+  const order = (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
+  const place = (node, x) => {
+    node.x = x;
+    node.width = root.value ? node.value / root.value : 0;
+    node.sorted = [...node.children.values()].sort(order);
+    for (const child of node.sorted) {
+      place(child, x);
+      x += child.width;
+    }
+  };
+  place(root, 0);
+  return root;
+}
+
+export function* walk(node) {
+  yield node;
+  for (const child of node.sorted) yield* walk(child);
+}
+
+// The nodes whose name or object has the text, and their time, that of one below another once.
+export function matches(root, text) {
+  const found = new Set();
+  let value = 0;
+  const look = (node, counted) => {
+    const hit = node.kind !== "root" && `${node.name} ${node.object}`.toLowerCase().includes(text);
+    if (hit) found.add(node);
+    if (hit && !counted) value += node.value;
+    for (const child of node.sorted) look(child, counted || hit);
+  };
+  look(root, false);
+  return { found, value };
+}

@@ -1,0 +1,317 @@
+"""The page of HTML: the data in it, what keeps it closed, and what of others is in it."""
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from kernel_delay.model import (
+    ClockRelation,
+    Container,
+    Lost,
+    RecordedTarget,
+    RecordingHeader,
+    Sample,
+    ThreadTime,
+)
+from kernel_delay.reporters import folded
+from kernel_delay.reporters.page import calls, contents, render
+from kernel_delay.reporters.page.document import script
+from tests.unit.event_samples import WITH_EVENTS
+from tests.unit.page_samples import HOSTILE, hostile_sample, sample_with_events, series_of
+from tests.unit.samples import ACCOUNTED, COUNTS, EVERYTHING, TIMES, bare_sample, samples
+
+HEADER = RecordingHeader(
+    format="kernel-delay-recording/1",
+    tool="1.2.3",
+    command="capture",
+    arguments=("-p", "27090", "-s"),
+    host="node-7",
+    kernel="6.12.1",
+    machine="x86_64",
+    boot_id="b007",
+    cpus=8,
+    clock=ClockRelation(1, 2),
+    target=RecordedTarget(
+        27090,
+        "ovs-vswitchd",
+        "/usr/sbin/ovs-vswitchd",
+        ("ovs-vswitchd", "--pidfile=a b"),
+        "/system.slice/ovs",
+        Container("containerd", "c0ffee", "p0d"),
+    ),
+)
+
+
+class Document(HTMLParser):
+    """What a browser makes of a page: its elements, and the text of scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.texts: list[tuple[str, dict[str, str | None], str]] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.texts.append((tag, dict(attrs), ""))
+        self.attributes += [(tag, name, value) for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        self.texts.append((f"/{tag}", {}, ""))
+
+    def handle_data(self, data: str) -> None:
+        if self.texts:
+            tag, attributes, text = self.texts[-1]
+            self.texts[-1] = (tag, attributes, text + data)
+
+    def all(self, tag: str) -> list[tuple[dict[str, str | None], str]]:
+        return [(attributes, text) for name, attributes, text in self.texts if name == tag]
+
+
+def document(*shown: Sample, header: RecordingHeader | None = None) -> Document:
+    return Document("".join(render(header, shown)))
+
+
+def data_of(page: Document) -> Any:
+    (text,) = [text for attributes, text in page.all("script") if attributes.get("id") == "data"]
+    return json.loads(text)
+
+
+def data(*shown: Sample, header: RecordingHeader | None = None) -> Any:
+    return data_of(document(*shown, header=header))
+
+
+def test_the_parts_of_each_thread_are_its_account_to_the_nanosecond() -> None:
+    page = data(ACCOUNTED)
+    for thread, shown in zip(ACCOUNTED.threads, page["threads"], strict=True):
+        assert isinstance(thread.time, ThreadTime)
+        whole = sum(getattr(thread.time, name) for name in ThreadTime.__struct_fields__)
+        assert len(shown["time_ns"]) == len(page["parts"])
+        assert sum(shown["time_ns"]) == shown["whole_ns"] == whole
+    revalidator = dict(zip(page["parts"], page["threads"][0]["time_ns"], strict=True))
+    assert revalidator["user"] == 250_000_000
+    assert revalidator["kernel, page faults"] == 4_000_000
+    assert revalidator["ready, preempted"] == 80_000_000
+    assert page["threads"][0]["lost_ns"] == 138_000_000
+
+
+def test_a_call_has_its_split_and_percentiles() -> None:
+    (call,) = [call for call in data(ACCOUNTED)["threads"][0]["calls"] if call["name"] == "recvmsg"]
+    assert call["split_ns"] == [45_000_000, 5_000_000, 0, 0, 0]
+    lengths = call["lengths"]
+    assert (lengths["count"], lengths["total_ns"], lengths["max_ns"]) == (7, 50_000_000, 9_000_000)
+    p50, p90, p99 = lengths["percentiles_ns"]
+    assert 1 << 22 <= p50 <= 1 << 23 <= p90 <= p99 <= 9_000_000
+
+
+def test_who_had_the_cpu_sums_up_to_all_waits() -> None:
+    takers = data(ACCOUNTED)["threads"][0]["takers"]
+    assert [(row["name"], row["about"], row["ns"]) for row in takers] == [
+        ("stress\\x1b", "4321 of 4300, FIFO 7", 79_000_000),
+        ("idle", "", 5_000_000),
+        ("", "others", 2_000_000),
+        ("", "unknown", 1_000_000),
+    ]
+
+
+def test_samples_add_up_and_stand_by_themselves() -> None:
+    page = data(*series_of(3))
+    assert [sample["since_ns"] for sample in page["samples"]] == [0, 600_000_000, 1_200_000_000]
+    assert [len(sample["threads"]) for sample in page["samples"]] == [60, 60, 60]
+    for total, each in zip(page["threads"], page["samples"][1]["threads"], strict=True):
+        assert total["whole_ns"] == 3 * each["whole_ns"]
+        assert total["time_ns"] == [3 * ns for ns in each["time_ns"]]
+
+
+def test_a_rule_is_told_once_with_where_it_was_worst_and_in_how_many_samples() -> None:
+    first, second, third = series_of(3)
+    worse = replace(second.verdict[0], share=0.9, tid=105)
+    page = data(first, replace(second, verdict=(worse,)), replace(third, verdict=()))
+    told = [(each["finding"]["rule"], each["sample"], each["samples"]) for each in page["findings"]]
+    assert told == [("CPU contention", 1, 2), ("user work", 0, 1)]
+    assert page["findings"][0]["finding"]["share"] == 0.9
+
+
+def test_the_advice_is_told_apart_from_the_finding() -> None:
+    finding = data(sample_with_events(1))["findings"][0]["finding"]
+    assert finding["advice"] == "give it a CPU"
+    assert finding["text"].endswith("42 % of the window.")
+
+
+def test_what_was_lost_is_told_of_all_samples_together() -> None:
+    page = data(*(replace(each, lost=Lost(missed_events=2)) for each in series_of(2)))
+    assert any(text.startswith("4 kernel events were missed") for text in page["remarks"])
+
+
+def test_samples_without_room_keep_their_account_and_are_in_the_totals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = data(*series_of(3))
+    monkeypatch.setattr(contents, "DETAIL_BYTES", 100_000)
+    page = data(*series_of(3))
+    assert page["samples"][0]["threads"] is not None
+    assert page["samples"][2]["threads"] is None
+    assert page["samples"][2]["time_ns"] == whole["samples"][2]["time_ns"]
+    assert page["threads"] == whole["threads"]
+
+
+def weights(page: Any) -> dict[str, int]:
+    """The page's calls by stack, in the form of folded stacks."""
+    shown = page["calls"]
+    found: dict[str, int] = {}
+    paths = shown["paths"]
+    for thread, call, place, ns in zip(
+        paths["threads"], paths["calls"], paths["stacks"], paths["ns"], strict=True
+    ):
+        frames = [shown["frames"][at][0] for at in (shown["stacks"][place] if place >= 0 else ())]
+        name = ";".join([shown["threads"][thread][1], *frames, f"{shown['calls'][call]}_[k]"])
+        found[name] = found.get(name, 0) + ns
+    return found
+
+
+@pytest.mark.parametrize("sample", [WITH_EVENTS, sample_with_events(5000)], ids=["few", "many"])
+def test_the_flame_graph_is_of_the_folded_stacks(sample: Sample) -> None:
+    lines = (line.rpartition(" ") for line in folded.render(sample).splitlines())
+    plain = {name.replace(" (inlined)", ""): ns for name, ns in weights(data(sample)).items()}
+    assert plain == {name: int(ns) for name, _, ns in lines}
+
+
+def test_events_are_in_order_and_their_times_exact() -> None:
+    sample = sample_with_events(1000)
+    events = data(sample)["calls"]["events"]
+    start_ns = sample.window.start_ns
+    shown = list(zip(events["since_ns"], events["lengths_ns"], strict=True))
+    assert shown == sorted(shown)
+    assert sorted(shown) == sorted(
+        (each.entry_ns - start_ns, each.exit_ns - each.entry_ns)
+        for each in sample.syscall_events or ()
+    )
+
+
+def test_of_too_many_events_the_longest_are_shown_and_all_are_in_the_flame_graph(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = data(*series_of(3))
+    monkeypatch.setattr(calls, "SHOWN_EVENTS", 40)
+    page = data(*series_of(3))
+    events = page["calls"]["events"]
+    assert len(events["since_ns"]) == 40
+    assert events["left_out"] == 260
+    longest = sorted(whole["calls"]["events"]["lengths_ns"], reverse=True)[:40]
+    assert sorted(events["lengths_ns"], reverse=True) == longest
+    assert page["calls"]["paths"] == whole["calls"]["paths"]
+
+
+def test_the_head_names_what_was_measured_where_and_by_what() -> None:
+    assert dict(data(ACCOUNTED, header=HEADER)["about"]) == {
+        "Process": "ovs-vswitchd (27090)",
+        "Program": "/usr/sbin/ovs-vswitchd",
+        "Command line": "ovs-vswitchd '--pidfile=a b'",
+        "Container": "containerd, c0ffee, pod p0d",
+        "Cgroup": "/system.slice/ovs",
+        "Host": "node-7",
+        "Kernel": "Linux 6.12.1",
+        "Machine": "x86_64, 8 CPUs",
+        "Boot": "b007",
+        "Measured with": "kernel-delay -p 27090 -s",
+        "Version": "kernel-delay 1.2.3",
+    }
+    assert dict(data(ACCOUNTED)["about"]) == {
+        "Process": "ovs-vswitchd (27090)",
+        "Program": "/usr/sbin/ovs-vswitchd",
+        "Host": "compute-1",
+        "Kernel": "Linux 6.1.0-30-amd64",
+    }
+
+
+def test_without_a_sample_it_says_so() -> None:
+    page = document()
+    assert data_of(page)["samples"] == []
+    assert page.all("title")[0][1].startswith("nothing was measured")
+
+
+def test_nothing_but_its_own_scripts_and_styles_is_allowed_and_nothing_is_loaded() -> None:
+    page = document(EVERYTHING)
+    (policy,) = [
+        attributes["content"] or ""
+        for attributes, _ in page.all("meta")
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules.pop("default-src") == "'none'"
+    for tag, rule in (("script", "script-src"), ("style", "style-src")):
+        run = [text for attributes, text in page.all(tag) if attributes.get("id") != "data"]
+        hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in run]
+        assert rules.pop(rule) == " ".join(f"'sha256-{each}'" for each in hashes)
+    assert rules == {"img-src": "data:", "base-uri": "'none'", "form-action": "'none'"}
+    urls = [value for _, name, value in page.attributes if name in ("src", "href", "srcset")]
+    assert urls == ["data:,"]
+    styles = "".join(text for _, text in page.all("style"))
+    assert "url(" not in styles
+    assert "@import" not in styles
+
+
+def names_in(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [name for each in (*value, *value.values()) for name in names_in(each)]
+    return [name for each in value for name in names_in(each)] if isinstance(value, list) else []
+
+
+def test_hostile_names_change_nothing_of_the_page_but_its_data() -> None:
+    calm, hostile = document(sample_with_events(1)), document(hostile_sample())
+    assert [tag for tag, _, _ in hostile.texts] == [tag for tag, _, _ in calm.texts]
+    assert all(name.isprintable() for name in names_in(data_of(hostile)))
+    shown = [thread["name"] for thread in data_of(hostile)["threads"]]
+    assert shown[0] == HOSTILE[0]
+    assert shown[3] == "\\u202egnp.exe\\u2066"
+
+
+@settings(max_examples=25)
+@given(st.lists(samples(COUNTS, TIMES), max_size=2))
+def test_any_samples_make_a_page_of_the_same_elements(shown: list[Sample]) -> None:
+    page = document(*shown)
+    assert [tag for tag, _, _ in page.texts] == [tag for tag, _, _ in document().texts]
+    assert all(name.isprintable() for name in names_in(data_of(page)))
+
+
+def test_it_is_less_than_a_megabyte_without_data() -> None:
+    assert len("".join(render(None, [bare_sample()])).encode()) < 1_000_000
+
+
+@pytest.mark.parametrize("main", ["page", "flamegraph"])
+def test_the_modules_are_one_script_in_which_each_comes_after_what_it_imports(main: str) -> None:
+    text = script(main)
+    assert not re.search(r"^\s*(import|export)\b", text, re.MULTILINE)
+    declared = re.findall(r"^const (\w+)_js = ", text, re.MULTILINE)
+    assert len(declared) == len(set(declared))
+    assert declared[-1] == main
+    for place, body in enumerate(re.split(r"^const \w+_js = ", text, flags=re.MULTILINE)[1:]):
+        used = re.findall(r"^const \{[^}]*\} = (\w+)_js;$", body, re.MULTILINE)
+        assert set(used) <= set(declared[:place])
+
+
+def test_what_others_wrote_is_listed_with_version_licence_and_sum(project: Path) -> None:
+    vendor = project / "src/kernel_delay/reporters/page/vendor"
+    rows = re.findall(
+        r"^\| `(\S+)` \| \[[\w-]+\]\(\S+\) \| [\d.]+ \| [\w.-]+, \[\S+\]\((\S+)\)"
+        r" \| `(\w{64})` \|$",
+        (vendor / "README.md").read_text(),
+        re.MULTILINE,
+    )
+    sums = {name: digest for name, _, digest in rows}
+    licences = {licence for _, licence, _ in rows}
+    files = {path.name for path in vendor.iterdir()}
+    assert files == sums.keys() | licences | {"README.md"}
+    for name, digest in sums.items():
+        assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == digest

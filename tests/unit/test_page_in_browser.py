@@ -1,0 +1,345 @@
+"""The page in a browser: read, sorted, zoomed and searched, by mouse and keyboard, off the net.
+
+What it looked like is kept in build/pages/.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Error,
+    Locator,
+    Page,
+    Request,
+    sync_playwright,
+)
+
+from kernel_delay.model import Sample
+from kernel_delay.reporters.page import render
+from kernel_delay.reporters.page.flame_graph import FlameGraph
+from tests.needs import needed
+from tests.unit.page_samples import hostile_sample, sample_with_events, series_of
+
+WIDTH, HEIGHT = 1280, 900
+PATIENCE_MS = 60_000
+PHONE_WIDTH, NARROW_WIDTH = 390, 800
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = needed("chromium")
+    with sync_playwright() as playwright:
+        # As root, in a container, there is no sandbox to be had.
+        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def pictures(project: Path) -> Path:
+    folder = project / "build" / "pages"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    """Opens a page's text from a file; at the end nothing went wrong in it, nor was fetched."""
+    wrong: list[str] = []
+    fetched: list[str] = []
+    opened: list[Page] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            wrong.append(message.text)
+
+    def note_request(request: Request) -> None:
+        if request.url not in (f"file://{file}", "data:,"):
+            fetched.append(request.url)
+
+    def note_error(error: Error) -> None:
+        wrong.append(str(error))
+
+    def open_page(
+        text: Iterator[str],
+        width: int = WIDTH,
+        scheme: Literal["light", "dark"] = "light",
+    ) -> Page:
+        with file.open("w") as written:
+            written.writelines(text)
+        page = browser.new_page(viewport={"width": width, "height": HEIGHT}, color_scheme=scheme)
+        opened.append(page)
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("console", note)
+        page.on("pageerror", note_error)
+        page.on("request", note_request)
+        page.goto(f"file://{file}")
+        page.locator("html[data-ready]").wait_for(state="attached")
+        return page
+
+    file = tmp_path / "page.html"
+    yield open_page
+    for page in opened:
+        page.close()
+    assert (wrong, fetched) == ([], [])
+
+
+def page_of(*samples: Sample) -> Iterator[str]:
+    return render(None, samples)
+
+
+def names(page: Page) -> list[str]:
+    return page.locator("tr.thread .name").all_inner_texts()
+
+
+def overflow(page: Page) -> int:
+    """How much wider the page is than its window."""
+    found = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert isinstance(found, int)
+    return found
+
+
+def test_the_verdict_comes_first_then_threads_by_what_they_lost(
+    open_page: Open, pictures: Path
+) -> None:
+    page = open_page(page_of(sample_with_events(2000)))
+    assert page.locator("main > *").first.get_attribute("id") == "verdict"
+    texts = page.locator(".findings .text").all_inner_texts()
+    assert texts[0].replace("\xa0", " ").startswith("worker0 (100) could run but had no CPU")
+    assert names(page)[:3] == ["worker19", "worker18", "worker17"]
+    assert page.locator("tr.idle").inner_text() == "40 threads slept throughout"
+    page.screenshot(path=pictures / "light.png", full_page=True)
+
+
+def test_threads_are_sorted_by_any_column_and_back(open_page: Open) -> None:
+    page = open_page(page_of(sample_with_events(10)))
+    page.locator("button[data-key=name]").click()
+    assert names(page)[:3] == ["worker0", "worker1", "worker2"]
+    assert page.locator("th.c-name").first.get_attribute("aria-sort") == "ascending"
+    page.locator("button[data-key=name]").click()
+    assert names(page)[:2] == ["worker19", "worker18"]
+    page.locator("button[data-key=blocked]").click()
+    assert names(page)[0] == "worker0"
+    page.get_by_role("button", name="40 threads slept throughout").click()
+    assert names(page)[0] == "idle0"
+
+
+def test_a_thread_is_found_and_opened_with_the_keyboard_alone(
+    open_page: Open, pictures: Path
+) -> None:
+    page = open_page(page_of(sample_with_events(10)))
+    page.keyboard.press("/")
+    page.keyboard.type("worker1")
+    assert len(names(page)) == 11
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    details = page.locator("tr.details")
+    assert page.evaluate("document.activeElement.querySelector('.name').textContent") == "worker18"
+    titles = details.locator("h3").all_inner_texts()
+    for title in ("System calls", "Where its time went", "Who had the CPU", "Where it slept"):
+        assert any(each.startswith(title) for each in titles), title
+    assert "79.000" in details.inner_text()
+    page.screenshot(path=pictures / "thread.png", full_page=True)
+    page.keyboard.press("Escape")
+    assert details.count() == 0
+
+
+def frames(page: Page) -> Locator:
+    return page.locator(".flame g")
+
+
+def test_the_flame_graph_is_zoomed_and_searched(open_page: Open, pictures: Path) -> None:
+    page = open_page(page_of(sample_with_events(5000)))
+    graph = page.locator("#flame")
+    assert graph.locator("text", has_text="Time in calls").count() == 1
+    whole = frames(page).count()
+    worker = frames(page).filter(has=page.locator("title", has_text=re.compile("^worker7:")))
+    worker.click()
+    width = worker.locator("rect").get_attribute("width")
+    assert float(width or 0) > 0.95 * graph.locator(".flame").evaluate("e => e.clientWidth")
+    assert frames(page).filter(has_text=re.compile("^worker8:")).count() == 0
+    graph.get_by_label("Search functions").fill("inner_0_13")
+    assert re.match(r"\d+ found, in .*, \d+\.\d %", graph.locator(".tools .note").inner_text())
+    assert graph.locator("g.found").count() > 0
+    graph.screenshot(path=pictures / "flame-graph.png")
+    graph.get_by_role("button", name="Reset zoom").click()
+    assert frames(page).count() == whole
+
+
+def test_the_flame_graph_is_walked_with_the_keyboard(open_page: Open) -> None:
+    page = open_page(page_of(sample_with_events(5000)))
+    graph = page.locator("#flame")
+    graph.locator(".flame").focus()
+    for key in ("ArrowDown", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    zoomed = graph.locator("g.cursor title").text_content()
+    assert graph.locator(".status").inner_text() == zoomed
+    assert zoomed is not None
+    assert zoomed.startswith("worker")
+    assert graph.locator("g.above").count() == 1
+    page.keyboard.press("Escape")
+    assert graph.locator("g.above").count() == 0
+
+
+def test_the_account_is_a_flame_graph_on_the_cpus_and_off_them(open_page: Open) -> None:
+    page = open_page(page_of(sample_with_events(0)))
+    graph = page.locator("#flame")
+    assert graph.get_by_label("What the widths are").locator("option").all_inner_texts() == [
+        "All time on a CPU",
+        "All time off the CPUs",
+    ]
+    # 20 threads with 25 ms each; the two calls' 0.4 ms are within the kernel's 5 ms.
+    root = graph.locator(".flame g title").first
+    assert (root.text_content() or "").startswith("All time on a CPU: 500.0 ms")
+    graph.get_by_label("What the widths are").select_option(label="All time off the CPUs")
+    graph.get_by_label("Thread").select_option(label="worker3 (103)")
+    assert (root.text_content() or "").startswith("All time off the CPUs: 475.0 ms")
+    titles = graph.locator(".flame g title").all_text_contents()
+    assert any(title.startswith("poll_schedule_timeout (kernel): 900.0 µs") for title in titles)
+
+
+@pytest.mark.parametrize("count", [1, 100, 100_000])
+def test_the_timeline_of_any_many_events_is_zoomed(
+    open_page: Open, pictures: Path, count: int
+) -> None:
+    page = open_page(page_of(sample_with_events(count)))
+    area = page.locator("#timeline .calls")
+    status = page.locator("#timeline .status")
+    assert status.inner_text() == "0 s to 500.0 ms of 500.0 ms"
+    area.focus()
+    page.keyboard.press("+")
+    assert status.inner_text() == "125.0 ms to 375.0 ms of 500.0 ms"
+    page.keyboard.press("0")
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    left, width, row = box["x"], box["width"], box["y"] + 30
+    page.mouse.move(left + width / 4, row)
+    page.mouse.down()
+    page.mouse.move(left + width / 2, row)
+    page.mouse.up()
+    shown = re.fullmatch(r"(\S+) ms to (\S+) ms of 500.0 ms", status.inner_text())
+    assert shown is not None
+    assert [round(float(each)) for each in shown.groups()] == [125, 250]
+    page.locator("#timeline").screenshot(path=pictures / f"timeline-{count}.png")
+    page.keyboard.press("0")
+    page.mouse.click(left + 1, row)
+    assert page.locator("#timeline .picked dt").first.inner_text() == "Call"
+    assert page.locator("#timeline .stack li").count() == 12
+
+
+def test_100_000_events_take_less_than_two_seconds_of_a_cpu_to_open(open_page: Open) -> None:
+    """The page's own time on a CPU, which other load does not lengthen as it does the clock's."""
+    page = open_page(page_of())
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def thread_s() -> float:
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return {each["name"]: float(each["value"]) for each in metrics}["TaskDuration"]
+
+    file = Path(page.url.removeprefix("file://"))
+    with file.open("w") as written:
+        written.writelines(page_of(sample_with_events(100_000)))
+    before_s = thread_s()
+    page.reload()
+    page.locator("html[data-ready]").wait_for(state="attached")
+    page.locator("#timeline .calls").wait_for()
+    assert 0.01 < thread_s() - before_s < 2
+
+
+def test_samples_are_shown_over_time_and_one_by_one(open_page: Open, pictures: Path) -> None:
+    page = open_page(page_of(*series_of(12)))
+    assert page.locator("#series canvas").count() == 1
+    assert page.locator(".sample").count() == 12
+    page.locator("tr.thread").first.click()
+    assert "6,000.000" in page.locator("tr.details tfoot").inner_text()
+    page.get_by_role("button", name="Show sample 3", exact=True).click()
+    assert "500.000" in page.locator("tr.details tfoot").inner_text()
+    assert page.get_by_label("Sample", exact=True).input_value() == "2"
+    page.get_by_label("What is drawn").select_option(label="blocked")
+    assert "idle0 900" in page.locator(".u-legend").inner_text()
+    page.screenshot(path=pictures / "samples.png", full_page=True)
+
+
+def test_hostile_names_are_shown_and_do_nothing(open_page: Open, pictures: Path) -> None:
+    page = open_page(page_of(hostile_sample()))
+    for thread in range(3):
+        page.locator("tr.thread").nth(2 * thread).click()
+    assert page.title().startswith("</script><script>document.title='owned'</script>")
+    assert "\\u202egnp.exe\\u2066" in names(page)
+    assert page.evaluate("document.querySelectorAll('[onmouseover]').length") == 0
+    graph = page.locator("#flame")
+    graph.get_by_label("Search functions").fill("(((*+?[")
+    assert graph.locator("g.found").count() > 0
+    page.screenshot(path=pictures / "hostile-names.png", full_page=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    [
+        ("dark", WIDTH, "dark"),
+        ("narrow", NARROW_WIDTH, "light"),
+        ("phone", PHONE_WIDTH, "light"),
+    ],
+)
+def test_it_is_readable_dark_and_narrow(
+    open_page: Open, pictures: Path, name: str, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    page = open_page(page_of(*series_of(3)), width, scheme)
+    page.locator("tr.thread").first.click()
+    assert overflow(page) <= 0
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+    page.screenshot(path=pictures / f"{name}.png", full_page=True)
+
+
+def test_its_colours_are_switched(open_page: Open) -> None:
+    page = open_page(page_of(sample_with_events(10)))
+    page.get_by_label("Colours", exact=True).select_option(label="Dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 28)"
+
+
+def test_on_paper_it_is_light_and_without_buttons(open_page: Open, pictures: Path) -> None:
+    page = open_page(page_of(*series_of(3)), scheme="dark")
+    page.locator("tr.thread").first.click()
+    page.pdf(path=pictures / "paper.pdf", format="A4")
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.get_by_role("button", name="Print").is_visible()
+    page.set_viewport_size({"width": 720, "height": 1000})
+    page.screenshot(path=pictures / "paper.png", full_page=True)
+    assert (pictures / "paper.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_flame_graph_alone_is_a_page(open_page: Open, pictures: Path) -> None:
+    graph = FlameGraph()
+    graph.add(sample_with_events(5000))
+    page = open_page(graph.html())
+    assert page.locator("h1").inner_text() == "ovs-vswitchd (27090)"
+    frames(page).nth(1).click()
+    assert page.locator("g.above").count() == 1
+    page.screenshot(path=pictures / "flame-graph-alone.png", full_page=True)
+
+
+def test_a_flame_graph_in_svg_is_a_picture(
+    browser: Browser, tmp_path: Path, pictures: Path
+) -> None:
+    graph = FlameGraph()
+    graph.add(sample_with_events(5000))
+    (tmp_path / "graph.svg").write_text("".join(graph.svg()))
+    page = browser.new_page(viewport={"width": 1220, "height": 420})
+    page.goto(f"file://{tmp_path}/graph.svg")
+    assert page.evaluate("document.documentElement.tagName") == "svg"
+    assert page.locator("rect.thread").count() == 20
+    page.screenshot(path=pictures / "flame-graph-svg.png")
+    page.close()
