@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kernel_delay.commands.options import accounting as accounting_options
 from kernel_delay.commands.options import events as event_options
 from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import windows as window_options
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kernel_delay.capture.programs import Programs
     from kernel_delay.capture.session import UpcallCounters
     from kernel_delay.host.target import ProcessTarget
+    from kernel_delay.model import RecordingHeader
 
     OpenCounters = Callable[[int, Programs], UpcallCounters | None]
 
@@ -30,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     window_options.add_arguments(parser)
     event_options.add_arguments(parser)
     accounting_options.add_arguments(parser)
+    page_options.add_arguments(parser)
     parser.add_argument(
         "--skip-upcall-stats",
         action="store_true",
@@ -42,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Find the process, measure it, and report each window as it ends."""
     accounting_options.check(args)
+    page_options.check(args)
 
     target = target_options.find_to_measure(args)
     windows = window_options.window_plan(args, target.pid)
@@ -55,10 +59,12 @@ def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         show = {"summary": args.summary, "percentiles": args.percentiles}
         reports = output_options.open_reports(args.json_file, args.folded, stack, **show)
+        pages = page_options.open_pages(args, lambda: _header(target))
+        reports += [page.contents.add for page in pages]
         recording = recording_options.open_writer(args, "capture", target, stack)
         if recording is not None:
             reports.append(recording.sample)
-        tell = recording_options.noting(recording)
+        tell = page_options.noting(pages, recording_options.noting(recording))
         options = SessionOptions(
             events=events,
             open_upcall_counters=None if args.skip_upcall_stats else _upcall_counters(target),
@@ -70,12 +76,23 @@ def run(args: argparse.Namespace) -> int:
             if isinstance(window, SkippedWindow):
                 if recording is not None:
                     recording.skipped(window)
+                for page in pages:
+                    page.contents.skip()
                 output_options.report_skipped(window, args.json_file, args.folded)
                 continue
             output_options.report_to_all(reports, judge(window))
         if recording is not None:
             recording.finish_samples(interrupted=noted())
+        for page in pages:
+            page.finish()
     return os.EX_OK
+
+
+def _header(target: "ProcessTarget") -> "RecordingHeader":
+    """What a page says of what it is of; that of a recording of the same says as much."""
+    from kernel_delay.recording.header import new_header
+
+    return new_header("capture", sys.argv[1:], target)
 
 
 def _upcall_counters(target: "ProcessTarget") -> "OpenCounters | None":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.commands import bridge_loop, upcall_cost, upcall_monitor
 from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import pages as page_options
 from kernel_delay.errors import InputError, KernelDelayError, NoInputError, UsageError, naming
 from kernel_delay.printable import printable
 from kernel_delay.reporters.messages import tell
@@ -52,6 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Report from each file; EX_DATAERR if one is not whole, after what could be read of it."""
+    if len(args.files) > 1 and (args.html or args.flamegraph):
+        raise UsageError("--html and --flamegraph are of one recording: give one FILE")
     status = os.EX_OK
     with ExitStack() as stack:
         # With several, one that can't be read must not keep the others from being reported.
@@ -97,6 +100,7 @@ def _add_capture_arguments(parser: argparse.ArgumentParser) -> "Actions":
             metavar="FILE",
             help="write the single calls (-s) as a trace for ui.perfetto.dev too",
         ),
+        *page_options.add_arguments(parser),
     ]
 
 
@@ -160,16 +164,24 @@ def _report_samples(
     from kernel_delay.recording.records import Note
 
     reading = UntilDamage(recording)
-    reports = outputs.reports(recording)
+    pages = page_options.open_pages(args, lambda: recording.header)
+    note = page_options.noting(pages, tell)
+    reports = [*outputs.reports(recording), *(page.contents.add for page in pages)]
     for record in reading:
         match record:
             case Sample():
                 for report in reports:
                     report(record)
             case SkippedWindow():
+                for page in pages:
+                    page.contents.skip()
                 output_options.report_skipped(record, args.json_file, args.folded)
             case Note():
-                tell(record.text)
+                note(record.text)
+    for page in pages:
+        if reading.damage is not None:
+            page.contents.note(str(reading.damage))
+        page.finish()
     return reading.damage
 
 

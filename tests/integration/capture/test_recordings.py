@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kernel_delay.model import RecordingHeader, Sample
@@ -61,6 +62,36 @@ def test_each_report_is_the_same_from_a_file(
     reported = commands.run("report", *options, path)
     assert reported.returncode == 0, reported.stderr
     assert reported.stdout == live.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("--html", "a.html"), ("--flamegraph", "a.svg"), ("--flamegraph", "b.html")],
+)
+def test_each_page_is_the_same_from_a_file(
+    target: int, tmp_path: Path, option: str, name: str
+) -> None:
+    live, reported, path = tmp_path / name, tmp_path / f"again-{name}", tmp_path / "a.kdr"
+    windows = ("--sample-time", "0.1", "--sample-count", "2", "-s", "0")
+    done = commands.run("capture", "-p", target, *windows, option, live, "-o", path)
+    assert done.returncode == 0, done.stderr
+    again = commands.run("report", option, reported, path)
+    assert again.returncode == 0, again.stderr
+    assert "nanosleep" in live.read_text()
+    assert reported.read_text() == live.read_text()
+    assert live.stat().st_mode & 0o777 == reported.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_page_of_a_cut_recording_says_so(target: int, tmp_path: Path) -> None:
+    page, path = tmp_path / "a.html", tmp_path / "a.jsonl"
+    done = commands.run("capture", "-p", target, "--sample-time", "0.1", "-o", path)
+    assert done.returncode == 0, done.stderr
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]))
+    cut = commands.run("report", "--html", page, path)
+    assert cut.returncode == 65, cut.stderr  # EX_DATAERR
+    said = cut.stderr.strip().removeprefix("kernel-delay: ")
+    assert msgspec.json.encode(said).decode().replace("<", "\\u003c") in page.read_text()
 
 
 def header_and_samples(path: Path) -> tuple[RecordingHeader, list[Sample], str | None]:

@@ -1,0 +1,117 @@
+"""The options for pages and pictures: what is written once, when there are no more Samples."""
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from kernel_delay.errors import UsageError
+
+if TYPE_CHECKING:
+    from kernel_delay.model import RecordingHeader, Sample
+
+FLAME_GRAPHS = (".svg", ".html")
+
+CHUNK = 1 << 20
+"""So much is written at once, about."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:
+    """Add the options."""
+    pages = parser.add_argument_group("pages for a browser")
+    return [
+        pages.add_argument(
+            "--html",
+            type=Path,
+            metavar="OUT",
+            help="write a page with the verdict, the threads, flame graphs and, of single system"
+            " calls, a timeline",
+        ),
+        pages.add_argument(
+            "--flamegraph",
+            type=_flame_graph,
+            metavar="OUT",
+            help="write a flame graph of the time in single system calls: a picture if OUT ends in"
+            " .svg, a page to search and zoom if in .html",
+        ),
+    ]
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raise UsageError for a flame graph of what is not measured."""
+    if args.flamegraph is not None and args.event_ns is None:
+        raise UsageError("--flamegraph needs --syscall-events")
+
+
+class Contents(Protocol):
+    """What a page shows."""
+
+    def add(self, sample: "Sample") -> None:
+        """Count a Sample in."""
+
+    def skip(self) -> None:
+        """Count a window that was too short."""
+
+    def note(self, text: str) -> None:
+        """Take a remark."""
+
+
+class Page:
+    """A file that takes each Sample and is written at the end, for its owner's eyes."""
+
+    def __init__(self, path: Path, contents: Contents, render: Callable[[], Iterable[str]]) -> None:
+        """Create the file; raises OutputError where that can't be."""
+        from kernel_delay.recording.private_file import PrivateFile
+
+        self._file = PrivateFile(path)
+        self.contents = contents
+        self._render = render
+
+    def finish(self) -> None:
+        """Write it. Raises OutputError where there is no room for it."""
+        waiting = bytearray()
+        for piece in self._render():
+            waiting += piece.encode()
+            if len(waiting) > CHUNK:
+                self._file.write(bytes(waiting))
+                waiting.clear()
+        self._file.write(bytes(waiting))
+        self._file.close()
+
+
+def open_pages(args: argparse.Namespace, header: "Callable[[], RecordingHeader]") -> list[Page]:
+    """The pages that are asked for; `header` says what they are of.
+
+    Raises OutputError where one can't be written, before anything is measured for it.
+    """
+    pages = []
+    if args.html is not None:
+        from kernel_delay.reporters import page
+
+        contents = page.Contents(header())
+        pages.append(Page(args.html, contents, lambda: page.document_of(contents)))
+    if args.flamegraph is not None:
+        from kernel_delay.reporters.page.flame_graph import FlameGraph
+
+        graph = FlameGraph()
+        render = graph.svg if args.flamegraph.suffix == ".svg" else graph.html
+        pages.append(Page(args.flamegraph, graph, render))
+    return pages
+
+
+def noting(pages: Sequence[Page], tell: Callable[[str], None]) -> Callable[[str], None]:
+    """What tells the user something, and the readers of the pages too."""
+
+    def tell_all(text: str) -> None:
+        tell(text)
+        for page in pages:
+            page.contents.note(text)
+
+    return tell_all
+
+
+def _flame_graph(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in FLAME_GRAPHS:
+        raise argparse.ArgumentTypeError(f"must end in .svg or .html, not {text!r}")
+    return path
