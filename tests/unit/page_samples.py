@@ -103,7 +103,11 @@ def event(number: int, count: int) -> SyscallEvent:
     length_ns = each_ns * (1 + number % 9) // 10
     tid = 100 + number % THREADS
     where = (number * 13) % 200
-    return SyscallEvent(tid, call, CALLS[call], entry_ns, entry_ns + length_ns, 0, None, where)
+    exit_ns = entry_ns + length_ns
+    # Of every tenth it is not known; the others were off the CPUs for half of their time.
+    off_cpu_ns = length_ns // 2 if number % 10 else None
+    name = CALLS[call]
+    return SyscallEvent(tid, call, name, entry_ns, exit_ns, 0, None, where, None, off_cpu_ns)
 
 
 def stack(number: int) -> tuple[StackFrame, ...]:

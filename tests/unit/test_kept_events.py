@@ -21,6 +21,7 @@ events = pytest.importorskip(
 )
 
 NO_STACK = (1 << 32) - 1
+OFF_CPU_UNKNOWN = (1 << 63) - 1
 KERNEL_PLACES = [0]
 USER_PLACES = [1, None, 2]
 
@@ -29,6 +30,7 @@ KEPT = st.fixed_dictionaries(
     {
         "entry_ns": TIMES,
         "exit_ns": TIMES,
+        "off_cpu_ns": st.integers(0, (1 << 63) - 1),
         "value": st.integers(-(1 << 63), (1 << 63) - 1),
         "syscall": st.integers(-1, 500) | st.integers(-(1 << 31), (1 << 31) - 1),
         "tid": st.integers(0, 1 << 22),
@@ -65,6 +67,7 @@ def expected(fields: dict[str, int]) -> SyscallEvent:
         ret=fields["value"],
         kernel_stack={0: 0}.get(fields["kernel_stack"]),
         user_stack={0: 1, 2: 2}.get(fields["user_stack"]),
+        off_cpu_ns=None if fields["off_cpu_ns"] == OFF_CPU_UNKNOWN else fields["off_cpu_ns"],
     )
 
 
@@ -95,7 +98,7 @@ def test_json_is_that_of_events_made_before(fields: list[dict[str, int]]) -> Non
 def test_a_million_events_are_written_in_small_pieces() -> None:
     number = syscall_number("futex")
     assert number is not None
-    one = {"entry_ns": 1, "exit_ns": 3, "value": -11, "syscall": number, "tid": 7}
+    one = {"entry_ns": 1, "exit_ns": 3, "off_cpu_ns": 1, "value": -11, "syscall": number, "tid": 7}
     stacks = {"kernel_stack": NO_STACK, "user_stack": 2}
     sample = structs.replace(WITH_EVENTS, syscall_events=kept([{**one, **stacks}] * 10_000))
     chunks = list(json_reporter.chunks(sample))
@@ -112,6 +115,7 @@ def test_a_million_events_are_written_in_small_pieces() -> None:
             "kernel_stack": None,
             "user_stack": 2,
             "abi": None,
+            "off_cpu_ns": 1,
         }
     ]
     assert len(parsed["stacks"]) == len(STACKS)

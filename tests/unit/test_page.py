@@ -185,6 +185,16 @@ def test_the_flame_graph_is_of_the_folded_stacks(sample: Sample) -> None:
     assert plain == {name: int(ns) for name, _, ns in lines}
 
 
+def test_what_calls_were_off_the_cpus_and_what_is_not_known_of_them_add_up() -> None:
+    sample = sample_with_events(5000)
+    made = list(sample.syscall_events or ())
+    paths = data(sample)["calls"]["paths"]
+    assert sum(paths["off_cpu_ns"]) == sum(event.off_cpu_ns or 0 for event in made)
+    unknown = (each.exit_ns - each.entry_ns for each in made if each.off_cpu_ns is None)
+    assert sum(paths["unknown_ns"]) == sum(unknown)
+    assert sum(paths["ns"]) == sum(event.exit_ns - event.entry_ns for event in made)
+
+
 def test_events_are_in_order_and_their_times_exact() -> None:
     sample = sample_with_events(1000)
     events = data(sample)["calls"]["events"]

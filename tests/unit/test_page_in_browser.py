@@ -174,6 +174,27 @@ def test_the_flame_graph_is_zoomed_and_searched(open_page: Open, pictures: Path)
     assert frames(page).count() == whole
 
 
+def test_the_flame_graph_is_of_all_time_or_that_on_a_cpu_or_off_it(open_page: Open) -> None:
+    sample = sample_with_events(5000)
+    page = open_page(page_of(sample))
+    graph, shown = page.locator("#flame"), {}
+    for name in ("Time in calls", "Time in calls, on CPU", "Time in calls, off CPU"):
+        graph.get_by_label("What the widths are").select_option(label=name)
+        title = graph.locator(".flame g title").first.text_content() or ""
+        told = re.match(rf"{name}: ([\d.]+) (m?)s", title)
+        assert told is not None
+        shown[name] = float(told[1]) / (1000 if told[2] else 1)
+    made = list(sample.syscall_events or ())
+    known = sum(event.exit_ns - event.entry_ns for event in made if event.off_cpu_ns is not None)
+    all_s, on_s, off_s = shown.values()
+    assert all_s == pytest.approx(
+        sum(each.exit_ns - each.entry_ns for each in made) / 1e9, rel=0.01
+    )
+    assert on_s == pytest.approx(known / 2e9, rel=0.01)
+    assert off_s == pytest.approx(known / 2e9, rel=0.01)
+    assert "it is not known how much" in graph.locator(".status").inner_text()
+
+
 def test_the_flame_graph_is_walked_with_the_keyboard(open_page: Open) -> None:
     page = open_page(page_of(sample_with_events(5000)))
     graph = page.locator("#flame")

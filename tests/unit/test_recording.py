@@ -141,7 +141,9 @@ def test_a_window_that_was_skipped_is_read_and_is_no_sample(tmp_path: Path) -> N
 
 def many_events(count: int) -> Sample:
     events = tuple(
-        SyscallEvent(1 + at % 3, at % 400, "futex", at, at + 7, -(at % 5), None, at % 3)
+        SyscallEvent(
+            1 + at % 3, at % 400, "futex", at, at + 7, -(at % 5), None, at % 3, None, at % 8
+        )
         for at in range(count)
     )
     return bare_sample(bare_thread(1, "main"), syscall_events=events, stacks=STACKS)
@@ -295,6 +297,8 @@ def test_figures_that_can_not_be_are_refused(tmp_path: Path) -> None:
         SyscallEvent(1, 1, None, 5, 1 << 63, 0, None, None),
         SyscallEvent(-1, 1, None, 5, 6, 0, None, None),
         SyscallEvent(1, 1, None, 5, 6, 0, -2, None),
+        SyscallEvent(1, 1, None, 5, 6, 0, None, None, None, -1),
+        SyscallEvent(1, 1, None, 5, 6, 0, None, None, None, 2),
     ):
         assert "damaged" in (refused(WITH_EVENTS, syscall_events=(event,)) or "")
 

@@ -47,12 +47,6 @@ struct {
 	__uint(max_entries, 1);
 } deep_events SEC(".maps");
 
-/* A constant to the verifier, which leaves out what depends on it. */
-static __always_inline bool reports_events(void)
-{
-	return options.event_ns != NEVER_NS;
-}
-
 static __always_inline bool is_event(__u64 syscall, __u64 length_ns)
 {
 	if (length_ns < options.event_ns)
@@ -100,6 +94,9 @@ static __always_inline void fill_event(struct syscall_event *event, struct threa
 {
 	event->entry_ns = thread->syscall_since_ns;
 	event->exit_ns = moment->now_ns;
+	event->off_cpu_ns = options.accounting && thread->state == STATE_RUNNING
+				    ? thread->off_cpu_ns
+				    : OFF_CPU_UNKNOWN;
 	event->value = value;
 	event->syscall = thread->syscall;
 	event->tid = thread->tid;

@@ -409,6 +409,9 @@ struct hard_irq_record {
 	struct intervals runs;
 };
 
+/* Without accounting, and where an event was missed in the call or there was no room. */
+#define OFF_CPU_UNKNOWN 9223372036854775807
+
 /*
  * One call of a syscall, through the event buffer. Unless its stack_mode is
  * STACK_NONE it is followed by a struct event_stacks.
@@ -416,6 +419,7 @@ struct hard_irq_record {
 struct syscall_event {
 	__u64 entry_ns;
 	__u64 exit_ns;
+	__u64 off_cpu_ns; /* of the call, or OFF_CPU_UNKNOWN */
 	__s64 value; /* what the call returned */
 	__u64 syscall;
 	__u32 tid;

@@ -37,9 +37,14 @@ __noinline __u64 charge_state(struct thread *thread, struct thread_record *recor
 			record->account.absent_ns += clip(moment, thread->since_ns);
 		return 0;
 	}
-	if (!options.accounting || !record)
+	if (!options.accounting)
 		return 0;
 	length_ns = clip(moment, thread->since_ns);
+	if (!record) {
+		if (reports_events())
+			note_off_cpu(thread, false, length_ns);
+		return 0;
+	}
 	charge_length(thread, record, state, moment, length_ns);
 	if (length_ns && state == STATE_BLOCKED && thread->mode == MODE_SYSCALL &&
 	    thread->futex_owner && syscall_flags(thread->syscall) & SYSCALL_IS_FUTEX)

@@ -42,6 +42,14 @@ static __always_inline void check_order(const struct thread *thread, bool expect
 		count_up(&control.missed_events);
 }
 
+/* Only a call that lies in the window becomes an event: all that it is off a CPU is seen here. */
+static __always_inline void note_off_cpu(struct thread *thread, bool known, __u64 length_ns)
+{
+	if (thread->mode != MODE_SYSCALL || thread->off_cpu_ns == OFF_CPU_UNKNOWN)
+		return;
+	thread->off_cpu_ns = known ? thread->off_cpu_ns + length_ns : OFF_CPU_UNKNOWN;
+}
+
 /* Charges a time in the window to a @state off the CPU, and as such to the syscall's. */
 static __always_inline void charge_length(struct thread *thread, struct thread_record *record,
 					  enum thread_state state, const struct moment *moment,
@@ -50,7 +58,11 @@ static __always_inline void charge_length(struct thread *thread, struct thread_r
 	__u32 place = state & (STATE_SLOTS - 1);
 	struct syscall_record *syscall;
 
-	if (!options.accounting || !record || !length_ns)
+	if (!options.accounting || !length_ns)
+		return;
+	if (reports_events())
+		note_off_cpu(thread, record && state != STATE_UNKNOWN, length_ns);
+	if (!record)
 		return;
 	record->account.state_ns[thread->mode & (MODE_SLOTS - 1)][place] += length_ns;
 	take_off_cpu_from_soft_irq(thread, moment, length_ns);

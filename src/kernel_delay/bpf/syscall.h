@@ -51,6 +51,7 @@ static __always_inline void enter_syscall(struct thread *thread, struct task_str
 	check_mode(thread, record, moment);
 	if (flags & SYSCALL_IS_POLL && record && is_within(moment, thread->poll_return_ns))
 		count_interval(&record->long_poll, moment, thread->poll_return_ns);
+	thread->off_cpu_ns = 0;
 	enter_mode(thread, record, MODE_SYSCALL, moment);
 	thread->syscall = syscall;
 	thread->syscall_since_ns = moment->now_ns;

@@ -61,6 +61,7 @@ struct thread {
 	__u64 unseen_record; /* number of the thread_record */
 	__u64 syscall; /* that it is in, or NO_SYSCALL */
 	__u64 syscall_since_ns;
+	__u64 off_cpu_ns; /* of it, within the window; OFF_CPU_UNKNOWN */
 	__u64 poll_return_ns; /* 0 if it has not returned from one */
 	__u64 edge; /* enum edge: what its stand-in need not note, see stand_in.h */
 	__u64 hard_irq_since_ns; /* 0 outside of one */

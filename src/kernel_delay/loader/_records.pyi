@@ -251,6 +251,7 @@ class StandingPointer(Standing, Pointer[Standing]): ...
 class SyscallEvent(CData):
     entry_ns: int
     exit_ns: int
+    off_cpu_ns: int
     value: int
     syscall: int
     tid: int
@@ -857,7 +858,7 @@ class _FFI:
     @overload
     def addressof(self, struct: Standing, /) -> StandingPointer: ...
     @overload
-    def addressof(self, struct: SyscallEvent, field: Literal['entry_ns', 'exit_ns', 'value', 'syscall', 'tid', 'stack_mode'], /) -> Pointer[int]: ...
+    def addressof(self, struct: SyscallEvent, field: Literal['entry_ns', 'exit_ns', 'off_cpu_ns', 'value', 'syscall', 'tid', 'stack_mode'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[SyscallEvent], index: int, /) -> SyscallEventPointer: ...
     @overload
@@ -948,6 +949,7 @@ class _Lib:
     NO_FREED_EPOCH: Final[int]
     NO_STEAL_CLOCK: Final[int]
     NO_SYSCALL: Final[int]
+    OFF_CPU_UNKNOWN: Final[int]
     PID_LEVELS: Final[int]
     RECORD_RINGS: Final[int]
     REGISTERS: Final[int]

@@ -62,7 +62,8 @@ class SyscallEvent(Struct, frozen=True, gc=False):
 
     `number`, `name` and `abi` are as in SyscallStats. `ret` is what the kernel
     returned: on failure an errno, negative. The stacks are places in the
-    Sample's `stacks`, None if not taken.
+    Sample's `stacks`, None if not taken. `off_cpu_ns` is how much of its time it was ready,
+    asleep or stopped; None without accounting, and where that is not known for certain.
     """
 
     tid: int
@@ -74,3 +75,4 @@ class SyscallEvent(Struct, frozen=True, gc=False):
     kernel_stack: int | None
     user_stack: int | None
     abi: Abi | None = None
+    off_cpu_ns: int | None = None

@@ -162,6 +162,8 @@ def _check_event(event: SyscallEvent, stacks: int) -> None:
             raise InputError("an event's stack is not there")
     if not 0 <= event.entry_ns <= event.exit_ns:
         raise InputError("an event ended before it began")
+    if event.off_cpu_ns is not None and event.off_cpu_ns > event.exit_ns - event.entry_ns:
+        raise InputError("an event was off the CPUs for longer than it took")
 
 
 def _integers(value: object, name: str = "") -> Iterator[tuple[str, int]]:

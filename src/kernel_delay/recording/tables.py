@@ -73,6 +73,7 @@ COLUMNS: Mapping[Table, Mapping[str, Kind]] = MappingProxyType(
             "entry_ns": "int",
             "exit_ns": "int",
             "ret": "int",
+            "off_cpu_ns": "int",
         },
     }
 )

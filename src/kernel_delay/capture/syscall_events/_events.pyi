@@ -25,6 +25,7 @@ class EventStorePointer(EventStore, Pointer[EventStore]): ...
 class KeptEvent(CData):
     entry_ns: int
     exit_ns: int
+    off_cpu_ns: int
     value: int
     syscall: int
     tid: int
@@ -159,7 +160,7 @@ class _FFI:
     @overload
     def addressof(self, struct: EventStore, /) -> EventStorePointer: ...
     @overload
-    def addressof(self, struct: KeptEvent, field: Literal['entry_ns', 'exit_ns', 'value', 'syscall', 'tid', 'kernel_stack', 'user_stack'], /) -> Pointer[int]: ...
+    def addressof(self, struct: KeptEvent, field: Literal['entry_ns', 'exit_ns', 'off_cpu_ns', 'value', 'syscall', 'tid', 'kernel_stack', 'user_stack'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[KeptEvent], index: int, /) -> KeptEventPointer: ...
     @overload

@@ -90,6 +90,16 @@ static void keep_stacks(struct event_store *store, const struct event_stacks *st
 		store->unkept_stacks++;
 }
 
+/* The clocks of two CPUs can be some ns apart. */
+static uint64_t off_cpu_ns(const struct syscall_event *event)
+{
+	uint64_t length_ns = event->exit_ns - event->entry_ns;
+
+	if (event->off_cpu_ns == OFF_CPU_UNKNOWN || event->off_cpu_ns < length_ns)
+		return event->off_cpu_ns;
+	return length_ns;
+}
+
 static int keep(void *context, void *data, size_t size)
 {
 	const struct syscall_event *event = data;
@@ -97,6 +107,7 @@ static int keep(void *context, void *data, size_t size)
 	struct kept_event kept = {
 		.entry_ns = event->entry_ns,
 		.exit_ns = event->exit_ns,
+		.off_cpu_ns = off_cpu_ns(event),
 		.value = event->value,
 		.syscall = (int32_t)event->syscall,
 		.tid = event->tid | (event->syscall & COMPAT_SYSCALL ? COMPAT_CALL : 0),

@@ -20,6 +20,7 @@
 struct kept_event {
 	uint64_t entry_ns;
 	uint64_t exit_ns;
+	uint64_t off_cpu_ns; /* or OFF_CPU_UNKNOWN */
 	int64_t value;
 	int32_t syscall; /* its number, as the kernel takes it */
 	uint32_t tid; /* and COMPAT_CALL, if it is the 32-bit ABI's */

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, overload
 
 from kernel_delay.capture.syscall_events._events import ffi, lib
 from kernel_delay.host.syscalls import syscall
+from kernel_delay.loader._records import lib as records
 from kernel_delay.model import SyscallEvent
 
 if TYPE_CHECKING:
@@ -16,12 +17,12 @@ Place = int | None
 """Where a stack is among a Sample's."""
 
 
-Row = tuple[int, int, int, int, int, int, int]
+Row = tuple[int, int, int, int, int, int, int, int]
 """The fields of a struct kept_event."""
 
 
 class KeptEvents(Sequence[SyscallEvent]):
-    """Events of 40 bytes each. A million SyscallEvents would take ten times that."""
+    """Events of 48 bytes each. A million SyscallEvents would take eight times that."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class KeptEvents(Sequence[SyscallEvent]):
     def _made(self, events: "Flat | bytes") -> Iterator[SyscallEvent]:
         kernel_places, user_places, none = self._kernel_places, self._user_places, lib.NO_STACK
         compat = lib.COMPAT_CALL
-        for entry_ns, exit_ns, ret, number, tid, kernel, user in self._rows(events):
+        for entry_ns, exit_ns, off_cpu_ns, ret, number, tid, kernel, user in self._rows(events):
             call = syscall(number, compat=tid >= compat)
             yield SyscallEvent(
                 tid & ~compat,
@@ -75,6 +76,7 @@ class KeptEvents(Sequence[SyscallEvent]):
                 None if kernel == none else kernel_places[kernel],
                 None if user == none else user_places[user],
                 call.abi,
+                None if off_cpu_ns == records.OFF_CPU_UNKNOWN else off_cpu_ns,
             )
 
     def _rows(self, events: "Flat | bytes") -> Iterator[Row]:

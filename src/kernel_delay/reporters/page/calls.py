@@ -13,13 +13,14 @@ from kernel_delay.reporters.tables import call_name
 SHOWN_EVENTS = 200_000
 """One by one; a browser draws as many in a second. Flame graphs are of all."""
 
-NO_STACK = -1
+NO_STACK = UNKNOWN = -1
 
 
 class Paths(Struct, frozen=True):
     """Calls that were made from the same place, by columns: an item of each is one place.
 
-    `stacks` has -1 where there is none. `ns` is all time in the `counts` calls.
+    `stacks` has -1 where there is none. `ns` is all time in the `counts` calls, `off_cpu_ns` how
+    much of it was off the CPUs, and `unknown_ns` the time in calls of which that is not known.
     """
 
     threads: list[int]
@@ -27,16 +28,22 @@ class Paths(Struct, frozen=True):
     stacks: list[int]
     counts: list[int]
     ns: list[int]
+    off_cpu_ns: list[int]
+    unknown_ns: list[int]
 
 
 class Events(Struct, frozen=True):
-    """Calls by columns, in the order of `since_ns`, which is from the first window's start."""
+    """Calls by columns, in the order of `since_ns`, which is from the first window's start.
+
+    `off_cpu_ns` is -1 where it is not known.
+    """
 
     threads: list[int]
     calls: list[int]
     stacks: list[int]
     since_ns: list[int]
     lengths_ns: list[int]
+    off_cpu_ns: list[int]
     returned: list[int]
     left_out: int
 
@@ -57,9 +64,9 @@ class PageCalls(Struct, frozen=True):
 
 
 def _columns(events: Sequence[tuple[int, ...]], left_out: int) -> Events:
-    columns = [list(column) for column in zip(*events, strict=True)] or [[] for _ in range(6)]
-    since_ns, lengths_ns, threads, calls, stacks, returned = columns
-    return Events(threads, calls, stacks, since_ns, lengths_ns, returned, left_out)
+    columns = [list(column) for column in zip(*events, strict=True)] or [[] for _ in range(7)]
+    since_ns, lengths_ns, off_cpu_ns, threads, calls, stacks, returned = columns
+    return Events(threads, calls, stacks, since_ns, lengths_ns, off_cpu_ns, returned, left_out)
 
 
 class _Places(dict[object, int]):
@@ -79,7 +86,7 @@ class Calls:
         self._calls = _Places()
         self._frames = _Places()
         self._stacks = _Places()
-        self._paths: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self._paths: dict[tuple[int, int, int], tuple[int, int, int, int]] = {}
         self._events: list[tuple[int, ...]] = []
         self._left_out = 0
 
@@ -96,9 +103,14 @@ class Calls:
 
     def _add(self, event: SyscallEvent, path: tuple[int, int, int], first_ns: int) -> None:
         length_ns = event.exit_ns - event.entry_ns
-        count, ns = self._paths.get(path, (0, 0))
-        self._paths[path] = count + 1, ns + length_ns
-        self._events.append((event.entry_ns - first_ns, length_ns, *path, event.ret))
+        count, ns, off_ns, unknown_ns = self._paths.get(path, (0, 0, 0, 0))
+        if event.off_cpu_ns is None:
+            unknown_ns += length_ns
+        else:
+            off_ns += event.off_cpu_ns
+        self._paths[path] = count + 1, ns + length_ns, off_ns, unknown_ns
+        known_ns = UNKNOWN if event.off_cpu_ns is None else event.off_cpu_ns
+        self._events.append((event.entry_ns - first_ns, length_ns, known_ns, *path, event.ret))
 
     def _leave_out(self) -> None:
         """Keep the longest."""

@@ -45,8 +45,9 @@ export class Flame {
     redraw(this.holder, () => this.draw());
   }
 
-  // `what` the widths are, for those who read it.
-  show(root, what) {
+  // `what` the widths are, for those who read it, and a `note` on what is not shown.
+  show(root, what, note = "") {
+    this.note = note;
     this.root = this.zoomed = this.cursor = root;
     this.what = what;
     this.find(this.search.value);
@@ -125,7 +126,7 @@ export class Flame {
   }
 
   say(node) {
-    this.status.textContent = node ? this.sentence(node) : "\u00a0";
+    this.status.textContent = node ? this.sentence(node) : this.note || "\u00a0";
   }
 
   key(event) {

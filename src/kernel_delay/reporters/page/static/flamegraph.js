@@ -1,6 +1,6 @@
 // A flame graph by itself.
 
-import { callTree } from "./tree.js";
+import { callModes } from "./tree.js";
 import { Flame } from "./flame.js";
 import { h } from "./dom.js";
 import { themeChoice } from "./theme.js";
@@ -12,9 +12,19 @@ function main() {
   if (!calls) {
     document.body.append(h("main", {}, h("p", {}, "No system call was recorded.")));
   } else {
-    const graph = new Flame([]);
+    const modes = callModes(calls);
+    const choice = h(
+      "select",
+      { "aria-label": "What the widths are", onchange: () => draw() },
+      modes.map(({ name }, place) => h("option", { value: place }, name)),
+    );
+    const graph = new Flame([choice]);
+    const draw = () => {
+      const { name, tree, note } = modes[choice.value];
+      graph.show(tree(null), name, note);
+    };
     document.body.append(h("main", {}, graph.element));
-    graph.show(callTree(calls), "Time in calls");
+    draw();
   }
   document.documentElement.dataset.ready = "yes";
 }

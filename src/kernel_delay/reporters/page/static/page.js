@@ -1,6 +1,6 @@
 // The page: its parts, which sample they show, and the keys.
 
-import { callTree, offCpuTree, onCpuTree } from "./tree.js";
+import { callModes, offCpuTree, onCpuTree } from "./tree.js";
 import { about, sampleName, top, verdict } from "./head.js";
 import { Flame } from "./flame.js";
 import { h } from "./dom.js";
@@ -63,8 +63,8 @@ function flame(data) {
   );
   const graph = new Flame([mode, of]);
   const draw = () => {
-    const { name, tree } = modes[mode.value];
-    graph.show(tree(of.value === EVERY ? threads : [threads[of.value]]), name);
+    const { name, tree, note } = modes[mode.value];
+    graph.show(tree(of.value === EVERY ? threads : [threads[of.value]]), name, note);
   };
   draw();
   return section("flame", "Flame graph", "where the time went, all samples together", graph.element);
@@ -73,7 +73,7 @@ function flame(data) {
 // Of calls one by one there are stacks; of all time there is the account.
 function flameModes({ calls, threads, parts }) {
   const modes = [];
-  if (calls) modes.push({ name: "Time in calls", tree: (of) => callTree(calls, of) });
+  if (calls) modes.push(...callModes(calls));
   if (threads.some((thread) => thread.time_ns)) {
     modes.push({ name: "All time on a CPU", tree: (of) => onCpuTree(of, parts) });
     modes.push({ name: "All time off the CPUs", tree: (of) => offCpuTree(of, parts) });

@@ -369,11 +369,13 @@ export class Timeline {
     const [tid, name] = this.calls.threads[events.threads[found]];
     const stack = this.calls.stacks[events.stacks[found]] ?? [];
     const length = events.lengths_ns[found];
+    const off = events.off_cpu_ns[found];
     const facts = [
       ["Call", this.calls.calls[events.calls[found]]],
       ["Thread", `${name} (${tid})`],
       ["Began at", exact(events.since_ns[found])],
       ["Took", `${exact(length)}, ${percent(length, this.end, 3)} % of what is shown here`],
+      ["Off the CPUs", off < 0 ? "not known" : `${exact(off)}, ${percent(off, length)} % of it`],
       ["Returned", returned(events.returned[found])],
     ];
     this.picked.replaceChildren(

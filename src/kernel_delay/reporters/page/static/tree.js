@@ -1,6 +1,7 @@
 // Calls folded by the stacks they were made from, as a tree of functions.
 
 import { byState, stateOf } from "./parts.js";
+import { time } from "./format.js";
 
 class Node {
   constructor(name, object, kind, parent) {
@@ -29,13 +30,14 @@ class Node {
 }
 
 // Of the calls of some threads, or of all.
-export function callTree(calls, threads = null) {
+function callTree(calls, threads, weight) {
   const root = new Node("all", "", "root", null);
   const wanted = threads && new Set(threads.map(({ tid, name }) => `${tid} ${name}`));
   const shown = calls.threads.map(([tid, name]) => !wanted || wanted.has(`${tid} ${name}`));
   const { paths } = calls;
   paths.threads.forEach((thread, place) => {
-    if (!shown[thread]) return;
+    const value = weight(place);
+    if (!shown[thread] || !value) return;
     const threadName = calls.threads[thread][1];
     let node = root.child(threadName, threadName, "", "thread");
     for (const frame of calls.stacks[paths.stacks[place]] ?? []) {
@@ -43,9 +45,27 @@ export function callTree(calls, threads = null) {
       node = node.child(frame, name, object, "user");
     }
     const name = calls.calls[paths.calls[place]];
-    node.child(`call ${name}`, name, "", "call").add(paths.ns[place], paths.counts[place]);
+    node.child(`call ${name}`, name, "", "call").add(value, paths.counts[place]);
   });
   return laidOut(root);
+}
+
+// What can be shown of calls: all of their time or, where it is known, that on a CPU or off it.
+export function callModes(calls) {
+  const { ns, off_cpu_ns: off, unknown_ns: unknown } = calls.paths;
+  const all = (place) => ns[place];
+  const modes = [["Time in calls", all]];
+  if (ns.some((_, place) => ns[place] > unknown[place])) {
+    modes.push(["Time in calls, on CPU", (place) => ns[place] - off[place] - unknown[place]]);
+    modes.push(["Time in calls, off CPU", (place) => off[place]]);
+  }
+  const missing = unknown.reduce((sum, each) => sum + each, 0);
+  const said = missing ? `Of ${time(missing)} in calls it is not known how much was on a CPU; they are left out.` : "";
+  return modes.map(([name, weight]) => ({
+    name,
+    note: weight === all ? "" : said,
+    tree: (threads) => callTree(calls, threads, weight),
+  }));
 }
 
 // Where the account says that threads were on a CPU.
