@@ -11,7 +11,7 @@ from tests.needs import needed
 
 SOURCES = Path(__file__).parents[2] / "src" / "kernel_delay"
 HEADERS = ("event_store", "longest_events", "entry_order", "stack_table")
-FLAGS = ("-O1", "-g", "-shared", "-fPIC", "-Wall", "-Werror", f"-I{SOURCES / 'bpf'}")
+FLAGS = ("-O1", "-g", "-shared", "-fPIC", "-Wall", "-Werror", f"-I{SOURCES / 'bpf' / 'core'}")
 
 
 def build(directory: Path) -> tuple[FFI, Any]:
@@ -22,7 +22,7 @@ def build(directory: Path) -> tuple[FFI, Any]:
     library = directory / "events.so"
     subprocess.run([compiler, *FLAGS, *files, "-o", library], check=True)
     ffi = FFI()
-    ffi.cdef(declarations(SOURCES / "bpf" / "records.h"))
+    ffi.cdef(declarations(SOURCES / "bpf" / "core" / "records.h"))
     for name in HEADERS:
         ffi.cdef(declarations(capture / f"{name}.h"))
     return ffi, ffi.dlopen(str(library))

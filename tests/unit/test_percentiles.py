@@ -9,7 +9,7 @@ from kernel_delay.analysis.percentiles import percentile
 
 
 def histogram(lengths: list[int]) -> tuple[int, ...]:
-    """As bpf/accounting.h:count_length() counts them."""
+    """As bpf/threads/accounting.h:count_length() counts them."""
     counts = [0] * 32
     for length in lengths:
         counts[min(31, max(0, length.bit_length() - 1))] += 1

@@ -1,6 +1,6 @@
 """Which events no program was run on, of a hook that has one program, or two.
 
-The other side is bpf/stand_in.h.
+The other side is bpf/threads/stand_in.h.
 """
 
 from collections.abc import Callable

@@ -66,7 +66,7 @@ SLEEP_NS = 200_000
 
 ITERATORS = frozenset({"meet_threads", "tell_standings", "note_futex_owners", "name_sleep_stacks"})
 
-# Each of those that can be preempted, and its stand-in: see bpf/stand_in.h.
+# Each of those that can be preempted, and its stand-in: see bpf/threads/stand_in.h.
 STAND_INS = {
     "on_sys_enter": "on_sys_enter_stand_in",
     "on_sys_exit": "on_sys_exit_stand_in",
@@ -117,7 +117,7 @@ def _flags_place(call: Syscall) -> tuple[int, int]:
 def _contexts_distance() -> int:
     """Return how far what counts a CPU's contexts is behind its run queue; 0 if that is not known.
 
-    See read_contexts() in bpf/sleep.h.
+    See read_contexts() in bpf/threads/sleep.h.
     """
     for variable in ("__preempt_count", "pcpu_hot"):
         distance = per_cpu_distance("runqueues", variable)

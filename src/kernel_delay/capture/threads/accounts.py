@@ -96,7 +96,7 @@ def thread_accounts(snapshot: ThreadSnapshot, known: Container[int] = ()) -> lis
 def _is_later(told: ThreadStanding, epoch: int, stop_ns: int) -> bool:
     """Return whether the thread, of which the epoch has no record, came after its window.
 
-    See is_later() in bpf/thread.h.
+    See is_later() in bpf/threads/thread.h.
     """
     return told.epoch < epoch and told.standing.mode_since_ns >= stop_ns
 

@@ -193,7 +193,7 @@ def _syscalls(
 
 
 def syscall_id(record: "SyscallRecord | StandingRecord") -> int:
-    """Return the syscall in a struct syscall_record or standing, as bpf/records.h defines it."""
+    """Return the syscall in a struct syscall_record or standing, as bpf/core/records.h defines it."""
     return record.syscall
 
 

@@ -140,7 +140,7 @@ static __noinline __u32 sleep_stack(struct task_struct *task, __u32 taker)
 
 static __always_inline bool is_long_sleep(__u64 since_ns, __u64 now_ns)
 {
-	return now_ns > since_ns && now_ns - since_ns >= options.sleep_ns;
+	return length_since(now_ns, since_ns) >= options.sleep_ns;
 }
 
 /* thread.sleep_record of one that was not worth a look. */
@@ -245,7 +245,7 @@ static __always_inline __u64 unseen_ns(const struct thread *thread,
  */
 static __always_inline bool is_worth_a_look(const struct thread *thread, __u64 now_ns)
 {
-	__u64 length_ns = now_ns > thread->since_ns ? now_ns - thread->since_ns : 0;
+	__u64 length_ns = length_since(now_ns, thread->since_ns);
 
 	return length_ns + thread->unseen_ns >= options.sleep_ns;
 }

@@ -68,7 +68,7 @@ static __always_inline void note_exit(void *ctx, struct thread *thread, struct t
 	take_moment(&moment);
 	if (reports_events() && thread->syscall != NO_SYSCALL &&
 	    is_within(&moment, thread->syscall_since_ns) &&
-	    is_event(thread->syscall, moment.now_ns - thread->syscall_since_ns))
+	    is_event(thread->syscall, length_since(moment.now_ns, thread->syscall_since_ns)))
 		report_syscall(ctx, regs, thread, value, &moment);
 	leave_syscall(thread, task, regs, &moment);
 }

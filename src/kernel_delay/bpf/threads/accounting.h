@@ -63,7 +63,7 @@ static __always_inline void count_length(struct histogram *histogram, const stru
 
 	if (!options.accounting)
 		return;
-	bucket = log2_of(moment->now_ns - since_ns);
+	bucket = log2_of(length_since(moment->now_ns, since_ns));
 	barrier_var(bucket);
 	histogram->counts[bucket & (HISTOGRAM_BUCKETS - 1)]++;
 }

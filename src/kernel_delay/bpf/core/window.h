@@ -58,13 +58,18 @@ static __always_inline bool is_within(const struct moment *moment, __u64 since_n
 }
 
 /*
- * On another CPU the clock may be a few nanoseconds behind
- * (kernel/time/timekeeping.c:ktime_get_mono_fast_ns()): then the length is 0.
+ * How long it is since @since_ns. On another CPU the clock may be a few nanoseconds
+ * behind (kernel/time/timekeeping.c:ktime_get_mono_fast_ns()): then the length is 0.
  */
+static __always_inline __u64 length_since(__u64 now_ns, __u64 since_ns)
+{
+	return now_ns > since_ns ? now_ns - since_ns : 0;
+}
+
 static __always_inline void count_interval(struct intervals *intervals, const struct moment *moment,
 					   __u64 since_ns)
 {
-	__u64 length_ns = moment->now_ns > since_ns ? moment->now_ns - since_ns : 0;
+	__u64 length_ns = length_since(moment->now_ns, since_ns);
 
 	if (!intervals->count || length_ns < intervals->min_ns)
 		intervals->min_ns = length_ns;
