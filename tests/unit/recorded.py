@@ -125,7 +125,7 @@ class Recorded:
         return record
 
     def _take(self, ring: int) -> int:
-        """As take_record() in bpf/threads/record_ring.h; the record is there once it has its number."""
+        """As take_record() in bpf/threads/record_ring.h."""
         position = self._position(ring)
         assert position.head - position.tail < RECORDS
         position.head += 1

@@ -49,7 +49,7 @@ class SleepStacks:
 
 
 def stacks_in(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield each stack of what name_sleep_stacks() in bpf/threads/capture.bpf.c wrote, and its place."""
+    """Yield each stack that name_sleep_stacks() in the kernel wrote, and its place."""
     for line in text.splitlines():
         place, *names = line.split("\t")
         # "name [module]"

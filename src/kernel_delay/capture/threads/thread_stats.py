@@ -193,7 +193,7 @@ def _syscalls(
 
 
 def syscall_id(record: "SyscallRecord | StandingRecord") -> int:
-    """Return the syscall in a struct syscall_record or standing, as bpf/core/records.h defines it."""
+    """Return the syscall of a struct syscall_record or standing: see bpf/core/records.h."""
     return record.syscall
 
 
