@@ -93,7 +93,7 @@ def test_it_holds_what_runs_and_nothing_else(project: Path, wheel: Path) -> None
     source = project / "src"
     modules = {
         str(path.relative_to(source))
-        for pattern in ("*.py", "*.pyi")
+        for pattern in ("*.py", "*.pyi", "py.typed")
         for path in source.rglob(pattern)
         if not path.name.endswith("_build.py") and path.name != "installed_sources.py"
     }
