@@ -8,6 +8,7 @@ import pytest
 
 from kernel_delay.symbols.bounds import TABLES_BYTES, Bounds
 from kernel_delay.symbols.go_functions import GoFunctions
+from tests.cache import cache_dir
 from tests.workload import SOURCES
 
 MODES = {"plain": ["-buildmode=exe"], "position-independent": ["-buildmode=pie"]}
@@ -16,7 +17,7 @@ MODES = {"plain": ["-buildmode=exe"], "position-independent": ["-buildmode=pie"]
 @pytest.mark.parametrize("mode", MODES)
 def test_each_function_has_its_name(tmp_path: Path, mode: str) -> None:
     whole, stripped = tmp_path / "whole", tmp_path / "stripped"
-    environment = os.environ | {"GOCACHE": str(tmp_path / "cache"), "CGO_ENABLED": "0"}
+    environment = os.environ | {"GOCACHE": str(cache_dir() / "go"), "CGO_ENABLED": "0"}
     for program, flags in ((whole, ""), (stripped, "-s -w")):
         build = ["go", "build", *MODES[mode], f"-ldflags={flags}", "-o", str(program)]
         source = str(SOURCES / "go_sleeps.go")
