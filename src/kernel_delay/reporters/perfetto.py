@@ -101,6 +101,8 @@ def _thread_track(tid: int) -> int:
 
 def _annotations(event: SyscallEvent, stacks: list[str]) -> Annotations:
     found: Annotations = {"ret": event.ret}
+    if event.off_cpu_ns is not None:
+        found["off_cpu_ns"] = event.off_cpu_ns
     for name, place in (("kernel stack", event.kernel_stack), ("user stack", event.user_stack)):
         if place is not None:
             found[name] = stacks[place]
