@@ -44,16 +44,16 @@ class Acting:
         self._child.stop()
 
     def act(self, work: str, number: int) -> None:
-        """Go over to "calls", "pings" or "packets" in so many threads, or to "rest" in 0.
+        """Go over to "calls", "pings" or "packets" in `number` threads, or to "rest" in 0.
 
-        Or to "paced", so many thousand calls a second in one thread.
+        Or to "paced", `number` thousand calls a second in one thread.
         """
         self._child.tell(f"{work} {number}")
         self._child.expect("done", _ANSWER_S)
         self._work = work
 
     def measured_ns(self, seconds: float) -> float:
-        """Return how long an act takes: the median of the batches of the next so many seconds.
+        """Return how long an act takes: the median of the batches of the next `seconds`.
 
         Where batches are slow it waits for three, for a minute at most. What
         disturbs a few batches (ticks, other processes) does not count.

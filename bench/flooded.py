@@ -69,7 +69,7 @@ class Flooded:
     def per_second(self, seconds: float) -> float:
         """Return how many packets come out in a second of ovs-vswitchd's CPU time.
 
-        Measured for so many seconds. It always has a packet to forward, so on
+        Measured for `seconds`. It always has a packet to forward, so on
         a CPU of its own that is a second; what else the machine does, and the
         scheduler gives to others, does not count.
         """

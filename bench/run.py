@@ -20,7 +20,7 @@ _HEAD = 65536
 class Run(Struct, frozen=True):
     """One run: when (CLOCK_MONOTONIC), its CPU time, the peak of its memory.
 
-    `opened_ns` and `closed_ns` are the edges of its first window, 0 where the
+    `opened_ns` and `closed_ns` are the boundaries of its first window, 0 where the
     report does not tell them. `ended` is false where it was killed as it did
     not end.
     """
@@ -58,11 +58,11 @@ def run(peer: ReportingPeer, pid: int, seconds: float, report: Path, limit_s: fl
     if ended and process.returncode:
         reason = last_line(report.read_bytes()[-_HEAD:])
         raise PeerError(f"exit status {process.returncode}: {reason}")
-    edges = _edges(report)
+    boundaries = _boundaries(report)
     return Run(
         begun_ns=begun_ns,
-        opened_ns=edges.get(b"Start", 0),
-        closed_ns=edges.get(b"Stop", 0),
+        opened_ns=boundaries.get(b"Start", 0),
+        closed_ns=boundaries.get(b"Stop", 0),
         ended_ns=ended_ns,
         ended=ended,
         cpu_ns=int((usage.ru_utime + usage.ru_stime) * 1e9),
@@ -78,7 +78,7 @@ def _ends(pid: int, limit_s: float) -> bool:
         os.close(descriptor)
 
 
-def _edges(report: Path) -> dict[bytes, int]:
+def _boundaries(report: Path) -> dict[bytes, int]:
     """Return when its first window began and ended; its text has the time of day."""
     with open(report, "rb") as file:
         found = _EDGE.findall(file.read(_HEAD))

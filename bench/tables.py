@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from bench.figures import Figure, Measured
 from bench.rounds import ADDED, added
 
-# So many columns fit.
+# As many columns fit.
 _WIDE = 8
 
 

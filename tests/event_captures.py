@@ -79,7 +79,7 @@ def check_sums(sample: Sample) -> None:
         totals[key] += length_ns
         most[key] = max(length_ns, most.get(key, 0))
         assert sample.window.start_ns <= event.entry_ns <= event.exit_ns < sample.window.stop_ns
-    # Calls that were under way at an edge of the window are there too, with a count of 0.
+    # Calls that were under way at a boundary of the window are there too, with a count of 0.
     tables = {
         (thread.tid, call.number): call
         for thread in sample.threads

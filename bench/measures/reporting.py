@@ -24,14 +24,14 @@ _STORM_S = 3.0
 
 
 class Reporting(Measure):
-    """Threads that each did something; and so many of the events of a storm."""
+    """Threads that each did something; and a number of the events of a storm."""
 
     name = "report"
     title = "From the end of the window to the tool's end"
     method = (
         "Text, to a file. Threads that each make two system calls and sleep, five times a second,"
-        " in a window of half a second; and, of a storm of three seconds, the longest so many"
-        " events (`-s --max-events`)."
+        " in a window of half a second; and a number of the longest events (`-s --max-events`)"
+        " of a storm of three seconds."
     )
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:
@@ -70,12 +70,12 @@ class Reporting(Measure):
 
 
 def threads_case(count: int) -> str:
-    """Name the case of so many threads."""
+    """Name the case of `count` threads."""
     return f"{count:,} threads"
 
 
 def events_case(count: int) -> str:
-    """Name the case of so many events."""
+    """Name the case of `count` events."""
     return f"{count:,} events"
 
 

@@ -86,7 +86,7 @@ def test_revalidators_dump_flows(sample: Any) -> None:
 
 
 def test_nothing_is_lost(sample: Any) -> None:
-    assert sample["lost"]["map_entries"] == 0
+    assert sample["lost"]["dropped_records"] == 0
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ def test_nearly_all_stacks_reach_the_threads_first_function(sample: Sample) -> N
     whole = sum(map(reaches_the_first_function, stacks))
     print(f"{whole} of {len(stacks)} events' stacks are whole; {len(set(stacks))} are distinct")
     assert whole >= 0.99 * len(stacks)
-    assert sample.lost.short_stacks + sample.lost.broken_stacks <= 0.01 * len(stacks)
+    assert sample.lost.truncated_stacks + sample.lost.failed_unwinds <= 0.01 * len(stacks)
 
 
 def test_each_named_frame_is_in_an_object(sample: Sample) -> None:
@@ -99,5 +99,5 @@ def test_handlers_stacks_are_whole_with_the_kernels_datapath(kernel_sample: Samp
     assert deep
     # Of other threads some may be cut; of 457 KB there is no room for a whole copy.
     lost = kernel_sample.lost
-    assert lost.short_stacks + lost.broken_stacks <= 0.01 * len(events_of(kernel_sample))
+    assert lost.truncated_stacks + lost.failed_unwinds <= 0.01 * len(events_of(kernel_sample))
     assert lost.stacks == 0

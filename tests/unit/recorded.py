@@ -54,7 +54,7 @@ class Recorded:
         """A ring's memory."""
         return self._memory[kind]
 
-    def standings(self) -> bytes:
+    def thread_states(self) -> bytes:
         """The states that the test has the threads in."""
         self.readings += 1
         return b"".join(

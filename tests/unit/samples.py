@@ -138,7 +138,7 @@ EVERYTHING = bare_sample(
     bare_thread(31760, "handler9", exited=True),
     ODD,
     window=window(ended_by="exit"),
-    lost=Lost(map_entries=12, missed_events=345),
+    lost=Lost(dropped_records=12, missed_events=345),
 )
 
 

@@ -14,8 +14,8 @@ from kernel_delay.analysis.accounting import (
     Counted,
     CountedCalls,
     Mode,
-    Standing,
     State,
+    ThreadState,
     account,
     unaccounted,
 )
@@ -78,7 +78,7 @@ def in_call(tick: Tick) -> object:
     return tick.mode, tick.syscall, tick.calls, tick.state == "absent"
 
 
-def as_counted(life: Life) -> tuple[Counted, Standing]:
+def as_counted(life: Life) -> tuple[Counted, ThreadState]:
     """What the programs would have counted of a life, each interval at its end, and the rest."""
     ticks, until = life
     mode_since = since(ticks, in_call, until)
@@ -115,7 +115,7 @@ def as_counted(life: Life) -> tuple[Counted, Standing]:
             number: CountedCalls(total["total"], away) for number, (total, away) in calls.items()
         },
     )
-    return counted, Standing(last.mode, mode_since, last.state, state_since, last.syscall)
+    return counted, ThreadState(last.mode, mode_since, last.state, state_since, last.syscall)
 
 
 def total(found: Account) -> int:
@@ -184,23 +184,23 @@ def test_whatever_was_read_the_parts_and_what_is_missing_make_the_window(
 
 
 def test_thread_without_any_event_is_accounted_for() -> None:
-    asleep = Standing("syscall", 0, "blocked", 0, 7)
+    asleep = ThreadState("syscall", 0, "blocked", 0, 7)
     found = account(100, 500, NOTHING_COUNTED, asleep)
     assert found.time.blocked_ns == found.syscalls[7].blocked_ns == 400
-    busy = Standing("unknown", 0, "running", 0, None)
+    busy = ThreadState("unknown", 0, "running", 0, None)
     assert account(100, 500, NOTHING_COUNTED, busy).time.user_ns == 400
 
 
 def test_what_is_not_known_is_unaccounted() -> None:
     found = account(100, 500, NOTHING_COUNTED, None)
     assert found.missing_ns == found.time.unaccounted_ns == 400
-    late = Standing("user", 450, "running", 450, None)
+    late = ThreadState("user", 450, "running", 450, None)
     assert account(100, 500, NOTHING_COUNTED, late).time.unaccounted_ns == 350
     assert unaccounted(100, 500).unaccounted_ns == 400
 
 
 def test_calls_that_were_not_all_read_do_not_fit() -> None:
-    last = Standing("user", 100, "running", 100, None)
+    last = ThreadState("user", 100, "running", 100, None)
     for total_ns, blocked_ns, fit in ((60, 50, True), (59, 50, False), (60, 49, False)):
         counted = Counted(
             mode_ns={"user": 40, "syscall": 60},
@@ -238,7 +238,7 @@ def test_guest_time_is_no_time_of_the_call_it_is_in() -> None:
 def test_a_kernel_workers_time_is_the_kernels() -> None:
     away: dict[tuple[Mode, Away], int] = {("worker", "blocked"): 15, ("worker", "soft_irq"): 2}
     counted = Counted({"worker": 25}, away, absent_ns=0, gone_ns=None, syscalls={})
-    last = Standing("worker", 55, "running", 55, None)
+    last = ThreadState("worker", 55, "running", 55, None)
     found = account(START_NS, STOP_NS, counted, last)
     assert (found.time.kernel_ns, found.time.user_ns) == (23, 0)
     assert (found.time.blocked_ns, found.time.soft_irq_ns) == (15, 2)

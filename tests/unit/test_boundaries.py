@@ -18,7 +18,7 @@ def snapshots() -> Boundaries[Snapshot]:
 
 
 def observed(late_ns: int) -> bool:
-    """Whether a window is told of that began and ended so long before it was looked at."""
+    """Whether anything is given of a window that was read so late."""
     boundaries = snapshots()
     start_ns = time.monotonic_ns() - late_ns
     boundaries.open(1, WINDOW_NS)

@@ -28,11 +28,11 @@ def test_headers_of_either_class(compiler: str, tmp_path: Path) -> None:
 
     with (tmp_path / "linked").open("rb") as file:
         elf, alt_link = read_elf(file.fileno()), read_alt_link(file.fileno())
-        referee = ELFFile(file)
-        loaded = [each.header for each in referee.iter_segments("PT_LOAD")]
-        section = referee.get_section_by_name(".gnu_debuglink")
+        oracle = ELFFile(file)
+        loaded = [each.header for each in oracle.iter_segments("PT_LOAD")]
+        section = oracle.get_section_by_name(".gnu_debuglink")
         crc = section.data()[-4:] if section else b""
-        assert (referee.elfclass, referee["e_machine"]) == (MACHINES[compiler][0], _name(compiler))
+        assert (oracle.elfclass, oracle["e_machine"]) == (MACHINES[compiler][0], _name(compiler))
     assert elf is not None
     assert elf.machine == MACHINES[compiler][1]
     assert [(one.offset, one.address, one.size, one.executable) for one in elf.segments] == [

@@ -40,14 +40,14 @@ def test_no_name_forges_a_line(name: str, old: str) -> None:
         (Lost(shorter_events=8), "# WARNING: the longest events are here; 8 shorter ones"),
         (Lost(stacks=9), "# WARNING: no room for the stacks of 9 events."),
         (
-            Lost(short_stacks=6, cut_stacks=6),
+            Lost(truncated_stacks=6, cut_stacks=6),
             "# WARNING: the user stacks of 6 events are not whole: the copies ended before",
         ),
         (
-            Lost(short_stacks=6),
+            Lost(truncated_stacks=6),
             "# WARNING: the user stacks of 6 events are not whole: parts of them could not be read",
         ),
-        (Lost(broken_stacks=5), "# WARNING: the user stacks of 5 events are not whole: there"),
+        (Lost(failed_unwinds=5), "# WARNING: the user stacks of 5 events are not whole: there"),
     ],
 )
 def test_each_loss_is_told_after_the_table(lost: Lost, remark: str) -> None:

@@ -44,15 +44,15 @@ def test_fields_are_those_documented() -> None:
         "stop_trigger": None,
     }
     assert sample["lost"] == {
-        "map_entries": 12,
+        "dropped_records": 12,
         "missed_events": 345,
         "missed_triggers": 0,
         "events": 0,
         "shorter_events": 0,
         "stacks": 0,
-        "short_stacks": 0,
+        "truncated_stacks": 0,
         "cut_stacks": 0,
-        "broken_stacks": 0,
+        "failed_unwinds": 0,
         "upcalls": 0,
     }
 

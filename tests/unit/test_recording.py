@@ -289,8 +289,8 @@ def test_figures_that_can_not_be_are_refused(tmp_path: Path) -> None:
     assert "time of day" in (refused(EVERYTHING, window=late) or "")
     half = structs.replace(ACCOUNTED.threads[0], time=ThreadTime(*(0,) * 9))
     assert "the account of thread 1" in (refused(ACCOUNTED, threads=(half,)) or "")
-    negative = structs.replace(EVERYTHING.lost, map_entries=-1)
-    assert "map_entries can't be -1" in (refused(EVERYTHING, lost=negative) or "")
+    negative = structs.replace(EVERYTHING.lost, dropped_records=-1)
+    assert "dropped_records can't be -1" in (refused(EVERYTHING, lost=negative) or "")
     assert "stack is not there" in (refused(WITH_EVENTS, stacks=STACKS[:1]) or "")
     for event in (
         SyscallEvent(1, 1, None, 5, 4, 0, None, None),

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kernel_delay.analysis.accounting import Standing
+from kernel_delay.analysis.accounting import ThreadState
 from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.sleeps import SleepStacks, stacks_in, with_sleeps
@@ -48,7 +48,7 @@ def parts(*sleeps: Any, short_ms: int = 0, other_ms: int = 0) -> ThreadRecords:
 
 
 def asleep(since_ms: int, stack: int) -> OpenWaits:
-    return OpenWaits(Standing("syscall", 0, "blocked", since_ms * MS, READ), sleep_stack=stack)
+    return OpenWaits(ThreadState("syscall", 0, "blocked", since_ms * MS, READ), sleep_stack=stack)
 
 
 def sums(thread: Thread) -> dict[str, int]:
@@ -111,7 +111,7 @@ def test_a_sleep_that_goes_on_counts_up_to_the_windows_end() -> None:
 
 
 def test_one_that_began_just_before_the_end_is_short() -> None:
-    waits = OpenWaits(Standing("syscall", 0, "blocked", 2_000 * MS - 50_000, READ))
+    waits = OpenWaits(ThreadState("syscall", 0, "blocked", 2_000 * MS - 50_000, READ))
     thread = timed_thread(5, "a")
     assert thread.time is not None
     thread = replace(thread, time=replace(thread.time, blocked_ns=50_000))

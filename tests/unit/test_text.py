@@ -111,7 +111,7 @@ def test_calls_without_an_entry_have_a_table_and_a_remark() -> None:
         ),
         (bare_sample(IDLE, window=window("exit")), "# Process 27090 (ovs-vswitchd) exited:"),
         (bare_sample(), "# No thread began or ended anything"),
-        (bare_sample(IDLE, lost=Lost(map_entries=7)), "# WARNING: no room for 7 records"),
+        (bare_sample(IDLE, lost=Lost(dropped_records=7)), "# WARNING: no room for 7 records"),
         (bare_sample(IDLE, lost=Lost(missed_events=1)), "# WARNING: 1 kernel event was missed"),
         (bare_sample(IDLE, lost=Lost(missed_events=8)), "# WARNING: 8 kernel events were missed"),
     ],
@@ -163,7 +163,7 @@ def expected_remarks(sample: Sample) -> int:
         not sample.threads,
         sample.window.ended_by in ("interrupt", "exit", "timeout"),
         sample.lost.missed_triggers > 0,
-        sample.lost.map_entries > 0,
+        sample.lost.dropped_records > 0,
         sample.lost.missed_events > 0,
     ]
     return sum(remarks) + any(remarks)
@@ -279,18 +279,18 @@ def headings(changes: dict[str, Any]) -> list[str]:
 
 
 def test_triggered_window_names_its_hits_times() -> None:
-    edges = {"start_ns": 2245245505301745, "stop_ns": 2245245506911119, "duration_ns": 1609374}
-    assert headings({**edges, "start_trigger": START, "stop_trigger": STOP}) == [
+    boundaries = {"start_ns": 2245245505301745, "stop_ns": 2245245506911119, "duration_ns": 1609374}
+    assert headings({**boundaries, "start_trigger": START, "stop_trigger": STOP}) == [
         "# Start sampling (trigger@2245245505301745)",
         "# Stop sampling (trigger@2245245506911119)",
         "# Triggered sample dump, stop-start delta 1,609,374 ns",
     ]
-    assert headings({**edges, "start_trigger": START}) == [
+    assert headings({**boundaries, "start_trigger": START}) == [
         "# Start sampling (trigger@2245245505301745)",
         "# Stop sampling",
         "# Sample dump",
     ]
-    assert headings({**edges, "stop_trigger": STOP})[:2] == [
+    assert headings({**boundaries, "stop_trigger": STOP})[:2] == [
         "# Start sampling",
         "# Stop sampling (trigger@2245245506911119)",
     ]

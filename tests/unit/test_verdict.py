@@ -460,7 +460,7 @@ def test_user_work_acquits_the_kernel_only_if_nothing_speaks_against_it() -> Non
         sample(replace(BUSY, task_times=None)),
         sample(replace(BUSY, task_times=replace(AGREED, steal_ns=None))),
         replace(sample(BUSY), lost=Lost(missed_events=1)),
-        replace(sample(BUSY), lost=Lost(map_entries=1)),
+        replace(sample(BUSY), lost=Lost(dropped_records=1)),
         sample(timed(BUSY, unaccounted_ns=1)),
     ]
     for judged in against:

@@ -58,9 +58,9 @@ def pipe() -> Iterator[Pipe]:
 
 def test_a_wait_lasts_until_its_moment(process: "subprocess.Popen[bytes]") -> None:
     with watch(process.pid) as waiter:
-        moment_ns = lib.monotonic_ns() + 3_000_000
-        assert waiter.wait_until(moment_ns) == "time"
-        assert lib.monotonic_ns() >= moment_ns
+        until_ns = lib.monotonic_ns() + 3_000_000
+        assert waiter.wait_until(until_ns) == "time"
+        assert lib.monotonic_ns() >= until_ns
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -14,7 +14,7 @@ def test_a_window_has_its_length_and_begins_after_it_is_there() -> None:
     windows = windows_of(new_control())
     before_ns = lib.monotonic_ns()
     epoch = windows.open(1_000_000)
-    start_ns, stop_ns = windows.edges(epoch)
+    start_ns, stop_ns = windows.boundaries(epoch)
     assert epoch == windows.newest == 1
     assert start_ns > before_ns
     assert stop_ns - start_ns == 1_000_000
@@ -22,7 +22,7 @@ def test_a_window_has_its_length_and_begins_after_it_is_there() -> None:
 
 def test_a_window_without_a_length_waits_for_its_stop() -> None:
     windows = windows_of(new_control())
-    assert windows.edges(windows.open(None))[1] == NEVER_NS
+    assert windows.boundaries(windows.open(None))[1] == NEVER_NS
 
 
 def test_who_asked_is_told_of_each_window() -> None:
@@ -59,12 +59,12 @@ def test_a_window_that_was_there_too_late_is_opened_again_and_the_first_is_forgo
     open_ones: list[tuple[int, int]] = []
     opened: list[int] = []
     windows = Windows(
-        new_control(), lambda: open_ones.append(windows.edges(windows.newest)), opened.append
+        new_control(), lambda: open_ones.append(windows.boundaries(windows.newest)), opened.append
     )
     epoch = windows.open(1_000_000)
     assert epoch > 1
     assert opened == [epoch]
-    assert windows.edges(epoch)[0] > windows.edges(1)[0]
+    assert windows.boundaries(epoch)[0] > windows.boundaries(1)[0]
     # What is forgotten then is all: none is open.
     assert set(open_ones) == {(NEVER_NS, NEVER_NS)}
 
@@ -82,11 +82,11 @@ def test_nothing_is_forgotten_before_another_is_opened(monkeypatch: pytest.Monke
 def test_an_end_only_comes_earlier() -> None:
     windows = windows_of(new_control())
     long, short = windows.open(NEVER_NS // 2), windows.open(1)
-    short_stop_ns = windows.edges(short)[1]
+    short_stop_ns = windows.boundaries(short)[1]
     windows.end(long)
     windows.end(short)
-    assert windows.edges(long)[1] <= lib.monotonic_ns() + END_LEAD_NS
-    assert windows.edges(short)[1] == short_stop_ns
+    assert windows.boundaries(long)[1] <= lib.monotonic_ns() + END_LEAD_NS
+    assert windows.boundaries(short)[1] == short_stop_ns
 
 
 def test_places_are_freed_many_at_once() -> None:
@@ -98,11 +98,11 @@ def test_places_are_freed_many_at_once() -> None:
     while epochs[-1] < many:
         epochs.append(windows.open(1))
     windows.free(many - 1)
-    assert windows.edges(epochs[0])[1] != NEVER_NS
+    assert windows.boundaries(epochs[0])[1] != NEVER_NS
     windows.free(epochs[-1])
     assert control.windows_kept == epochs[-1]
-    assert windows.edges(epochs[0]) == (NEVER_NS, NEVER_NS)
-    assert windows.edges(epochs[-1])[1] != NEVER_NS
+    assert windows.boundaries(epochs[0]) == (NEVER_NS, NEVER_NS)
+    assert windows.boundaries(epochs[-1])[1] != NEVER_NS
 
 
 def test_no_trigger_opens_a_window_any_more() -> None:

@@ -45,8 +45,8 @@ class FakeWaiter(Waiter):
         self.waits: list[int | None] = []
         self._interrupted = False
 
-    def _next(self, moment_ns: int | None) -> Ended | None:
-        self.waits.append(moment_ns)
+    def _next(self, until_ns: int | None) -> Ended | None:
+        self.waits.append(until_ns)
         if not self._script:
             return "interrupt" if self._interrupted else "time"
         step = self._script.pop(0)
@@ -64,14 +64,14 @@ class FakeWaiter(Waiter):
         """Be interrupted, as by Ctrl-C between two waits."""
         self._interrupted = True
 
-    def wait_until(self, moment_ns: int) -> Ended:
+    def wait_until(self, until_ns: int) -> Ended:
         """Say the next end."""
-        return self._next(moment_ns) or "time"
+        return self._next(until_ns) or "time"
 
     def wait_for_notice(self, notices: Notices, deadline_ns: int | None) -> Ended | None:
         """Say the next end, or that there was a notice."""
         return self._next(deadline_ns)
 
     @staticmethod
-    def sleep_until(moment_ns: int) -> None:
+    def sleep_until(until_ns: int) -> None:
         """Don't."""

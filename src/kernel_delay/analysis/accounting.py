@@ -41,7 +41,7 @@ USER_MODES: tuple[Mode, ...] = ("user", "unknown")
 KERNEL_MODES: tuple[Mode, ...] = ("syscall", "fault", "worker")
 
 
-class Standing(Struct, frozen=True):
+class ThreadState(Struct, frozen=True):
     """What a thread does, and since when: 0 is before anything was known.
 
     `syscall` is the number of the call it is in, None if it is in none. A
@@ -118,10 +118,10 @@ class Account(Struct, frozen=True):
 NOTHING_COUNTED = Counted(mode_ns={}, away_ns={}, absent_ns=0, gone_ns=None, syscalls={})
 
 
-def account(start_ns: int, stop_ns: int, counted: Counted, last: Standing | None) -> Account:
+def account(start_ns: int, stop_ns: int, counted: Counted, last: ThreadState | None) -> Account:
     """Account for [start_ns, stop_ns) of one thread.
 
-    `last` is what the thread stood at after its last event before `stop_ns`,
+    `last` is the state of the thread after its last event before `stop_ns`,
     or after any event since; None if that is not known, or it has ended.
     """
     # Not Counters: to make those takes a tenth of the time of a report of thousands of threads.

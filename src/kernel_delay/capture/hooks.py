@@ -25,7 +25,7 @@ class Hook:
         stand_in: Program | None = None,
         taken_over: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Count from now on; `taken_over` tells of how many events the stand-in knows it was."""
+        """Count from now on; `taken_over` returns how many events the stand-in handled."""
         self._program = program
         self._stand_in = stand_in
         self._taken_over = taken_over

@@ -210,9 +210,9 @@ class Programs:
         self._closing.callback(self.notices.close)
 
     def _attach(self) -> None:
-        """Attach all programs, and then meet the threads that are there already.
+        """Attach all programs, and then register the threads that are there already.
 
-        They are met twice, see capture.bpf.c.
+        They are registered twice, see capture.bpf.c.
         """
         meet_threads = self._object.program("meet_threads")
         try:
@@ -282,7 +282,7 @@ class Programs:
         """How many slices are kept of each CPU."""
         return int(self._options().slices)
 
-    def standings(self) -> bytes:
+    def thread_states(self) -> bytes:
         """Return a struct thread_standing of each thread of the process that is there."""
         try:
             return self._object.program("tell_standings").iterate()

@@ -105,7 +105,7 @@ class Session:
             self._programs = Programs(self._target.pid, self._plan, events, accounting=accounting)
             self._closing.enter_context(self._programs)
             self._snapshots = Boundaries(lambda: Snapshot.take(self._target.pid))
-            self._states = Boundaries(self._programs.standings)
+            self._states = Boundaries(self._programs.thread_states)
             self._windows = Windows(self._programs.control, self._forget, self._opened)
             self._collector = Collector(self._programs)
             self._waiter.act_at_notices(self._programs.notices, self._make_room)
@@ -169,7 +169,7 @@ class Session:
                 self._windows.free(epoch)
 
     def _is_skipped(self, epoch: int, ended: EndedBy) -> bool:
-        start_ns, stop_ns = self._windows.edges(epoch)
+        start_ns, stop_ns = self._windows.boundaries(epoch)
         return ended == "trigger" and stop_ns - start_ns < self._plan.shortest_ns
 
     def _opened(self, epoch: int) -> None:
@@ -180,7 +180,7 @@ class Session:
 
     def _make_room(self) -> None:
         epoch = self._windows.newest
-        self._collector.make_room(epoch, *self._windows.edges(epoch))
+        self._collector.make_room(epoch, *self._windows.boundaries(epoch))
 
     def _forget(self) -> None:
         """Forget all that was measured and not taken yet; no window is open."""
@@ -199,7 +199,7 @@ class Session:
 
         The next window may be open already, and it be lost of that.
         """
-        start_ns, stop_ns = self._windows.edges(epoch)
+        start_ns, stop_ns = self._windows.boundaries(epoch)
         self._states.close(epoch, start_ns, stop_ns)
         self._snapshots.close(epoch, start_ns, stop_ns)
         self._collector.discard(epoch, stop_ns)
@@ -210,7 +210,7 @@ class Session:
         return SkippedWindow(self._window(epoch, "trigger"))
 
     def _sample(self, epoch: int, ended: EndedBy) -> Sample:
-        start_ns, stop_ns = self._windows.edges(epoch)
+        start_ns, stop_ns = self._windows.boundaries(epoch)
         states = self._states.close(epoch, start_ns, stop_ns)
         times = task_times(*states) if states else {}
         snapshots = self._snapshots.close(epoch, start_ns, stop_ns)
@@ -245,7 +245,7 @@ class Session:
 
     def _window(self, epoch: int, ended: EndedBy) -> Window:
         """Say how the window went; after collecting, when its hits are surely noted."""
-        start_ns, stop_ns = self._windows.edges(epoch)
+        start_ns, stop_ns = self._windows.boundaries(epoch)
         start_hit, stop_hit = self._windows.hits(epoch)
         now = datetime.datetime.now(datetime.UTC)
         since_start_ns = int(lib.monotonic_ns()) - start_ns

@@ -29,7 +29,7 @@ MOST_EVENTS = 1_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options: from where events come, which of them, and what is told of them."""
+    """The options: from where events come, which of them, and what is printed of them."""
     target_options.add_arguments(parser)
     parser.add_argument(
         "-r",

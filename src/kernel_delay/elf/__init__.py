@@ -1,1 +1,1 @@
-"""ELF files: their headers, and what is told of a file by those."""
+"""ELF files: their headers, and what these say of a file."""

@@ -119,7 +119,7 @@ def _quota(folder: Path) -> tuple[int | None, int]:
 
 
 def _frozen(memberships: dict[str, str], mounts: dict[str, Path]) -> bool:
-    """Whether a freezer of the process's cgroups is on: v1's tells of those above it too."""
+    """Whether a freezer of the process's cgroups is on: v1's shows those above it too."""
     for folder, _ in _upwards("freezer", memberships, mounts):
         return (_text(folder / "freezer.state") or "").strip() in ("FROZEN", "FREEZING")
     for folder, _ in _upwards("", memberships, mounts):

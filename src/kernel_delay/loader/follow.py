@@ -17,11 +17,11 @@ def rounds(waiter: Waiter, duration_ns: int | None) -> Iterator[Ended | None]:
     """
     deadline_ns = None if duration_ns is None else lib.monotonic_ns() + duration_ns
     while True:
-        moment_ns = lib.monotonic_ns() + ROUND_NS
+        until_ns = lib.monotonic_ns() + ROUND_NS
         if deadline_ns is not None:
-            moment_ns = min(moment_ns, deadline_ns)
-        ended = waiter.wait_until(moment_ns)
-        if ended != "time" or moment_ns == deadline_ns:
+            until_ns = min(until_ns, deadline_ns)
+        ended = waiter.wait_until(until_ns)
+        if ended != "time" or until_ns == deadline_ns:
             yield ended
             return
         yield None

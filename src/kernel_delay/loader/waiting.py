@@ -63,13 +63,13 @@ class Waiter:
         """Let the first signal end the tool soon, while what was waited for is worked on."""
         return ending.signals_end_soon()
 
-    def wait_until(self, moment_ns: int) -> Ended:
-        """Wait for the CLOCK_MONOTONIC moment, and return what ended the wait."""
+    def wait_until(self, until_ns: int) -> Ended:
+        """Wait until that time of CLOCK_MONOTONIC, and return what ended the wait."""
         while True:
-            left_ms = (moment_ns - lib.monotonic_ns()) // 1_000_000
+            left_ms = (until_ns - lib.monotonic_ns()) // 1_000_000
             ready = self._poll_and_act(max(0, left_ms))
             if left_ms <= 0:
-                self.sleep_until(moment_ns)
+                self.sleep_until(until_ns)
                 return "time"
             if self.interrupted:
                 return "interrupt"
@@ -109,9 +109,9 @@ class Waiter:
         return [fd for fd, _ in poll.poll(timeout_ms)]
 
     @staticmethod
-    def sleep_until(moment_ns: int) -> None:
-        """Wait for the CLOCK_MONOTONIC moment whatever happens."""
-        while (left_ns := moment_ns - lib.monotonic_ns()) > 0:
+    def sleep_until(until_ns: int) -> None:
+        """Wait until that time of CLOCK_MONOTONIC whatever happens."""
+        while (left_ns := until_ns - lib.monotonic_ns()) > 0:
             time.sleep(left_ns / 1e9)
 
 

@@ -31,7 +31,7 @@ class Target(Struct, frozen=True):
 class Lost(Struct, frozen=True):
     """What could not be recorded, by reason; all zero when the Sample is whole.
 
-    `map_entries`: records of threads, syscalls or interrupts for which there
+    `dropped_records`: records of threads, syscalls or interrupts for which there
     was no room. `missed_events`: kernel events on which a program was not
     run or could not reach the thread's state. `missed_triggers`: hits of the
     start trigger while there was no room for another window.
@@ -39,22 +39,22 @@ class Lost(Struct, frozen=True):
     Of syscall events: `events`, for which the buffer had no room;
     `shorter_events`, left out as there were too many longer ones; `stacks`,
     events without a stack as the buffer or the table of stacks had no room;
-    `short_stacks`, events whose user stack lacks its outer functions as these
+    `truncated_stacks`, events whose user stack lacks its outer functions as these
     are not in the copy; `cut_stacks`, those of them whose copy was as long as
-    was asked for; `broken_stacks`, as there was no way to tell the caller.
+    was asked for; `failed_unwinds`, as there was no way to tell the caller.
 
     `upcalls`, which found no room for their counter.
     """
 
-    map_entries: int = 0
+    dropped_records: int = 0
     missed_events: int = 0
     missed_triggers: int = 0
     events: int = 0
     shorter_events: int = 0
     stacks: int = 0
-    short_stacks: int = 0
+    truncated_stacks: int = 0
     cut_stacks: int = 0
-    broken_stacks: int = 0
+    failed_unwinds: int = 0
     upcalls: int = 0
 
     def __add__(self, other: Self) -> "Lost":

@@ -17,7 +17,7 @@ class SyscallStats(Struct, frozen=True):
     machine's own. `name` is None when libseccomp's table does not know it.
 
     The next four, `guest_ns` and `unaccounted_ns`, say where all time in these calls
-    went, with what lies within the window of those that were under way at its edges: on
+    went, with what lies within the window of those that were under way at its boundaries: on
     a CPU (interrupts included), waiting for one, asleep, stopped, in a virtual machine,
     and what could not be known. So with accounting `count` may be 0; without, the six
     are None.

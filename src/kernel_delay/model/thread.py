@@ -108,8 +108,8 @@ class Thread(Struct, frozen=True):
     of the soft IRQs' time that its own system calls raised, as sending over loopback does.
     `signals` were delivered to handlers of its own, and `migrations` took it to another CPU.
 
-    `threads` is above 1 where so many threads ended within the window that
-    there was no room for each: then this is the sum of all of that `name`,
+    `threads` is above 1 where more threads ended within the window than
+    there was room for: then this is the sum of all of that `name`,
     which is "[other names]" for those of too many. Its `tid` is 0, and its `time`
     sums up to as many windows.
     `kernel_worker`: one that the kernel made in the process to work for it, as

@@ -13,7 +13,7 @@ _BASE = b".stapsdt.base"
 _MAX_NOTES_BYTES = 16 << 20
 """Some 200,000 probes."""
 
-# elf.h, e_machine of what arguments can be told of.
+# e_machine in elf.h, of the machines whose arguments are known.
 _MACHINES = {62: "X86_64", 183: "AARCH64"}
 
 

@@ -26,7 +26,7 @@ from kernel_delay.symbols.mappings import DELETED, Mapping, read_mappings
 from kernel_delay.symbols.stored_files import open_stored
 
 DEEPEST_ROOT = 64
-"""A process's own root is looked for in so many folders above its file, from ours on."""
+"""In how many folders above its file, from ours on, a process's own root is looked for."""
 
 
 class ProbedObject(Struct, frozen=True):

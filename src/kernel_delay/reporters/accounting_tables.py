@@ -103,7 +103,7 @@ def _syscalls(calls: tuple[SyscallStats, ...]) -> Table:
 
 
 def _times(call: SyscallStats) -> tuple[int, ...]:
-    """All time in the call, of which a thread may have a share in the calls at the edges."""
+    """All time in the call, of which a thread may have a share in the calls at the boundaries."""
     parts = (
         call.on_cpu_ns,
         call.ready_ns,

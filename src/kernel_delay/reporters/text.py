@@ -118,9 +118,9 @@ def remarks(sample: Sample) -> Iterator[str]:
             f"{denied:,} system calls had no entry: a seccomp filter or a tracer denied them, or it"
             ' was missed. How long they took is not known; what of it was on a CPU is in "user".'
         )
-    if lost.map_entries:
+    if lost.dropped_records:
         found.append(
-            f"WARNING: no room for {lost.map_entries} records of threads, system calls"
+            f"WARNING: no room for {lost.dropped_records} records of threads, system calls"
             " or interrupts: they are missing."
         )
     if any(thread.threads > 1 for thread in sample.threads):
@@ -155,14 +155,14 @@ def remarks(sample: Sample) -> Iterator[str]:
             f"WARNING: the user stacks of {lost.cut_stacks} events are not whole: the copies"
             " ended before. A larger --stack-bytes, of 1048576 at most, helps."
         )
-    if lost.short_stacks > lost.cut_stacks:
+    if lost.truncated_stacks > lost.cut_stacks:
         found.append(
-            f"WARNING: the user stacks of {lost.short_stacks - lost.cut_stacks} events are not"
+            f"WARNING: the user stacks of {lost.truncated_stacks - lost.cut_stacks} events are not"
             " whole: parts of them could not be read, or are more than 1 MiB away."
         )
-    if lost.broken_stacks:
+    if lost.failed_unwinds:
         found.append(
-            f"WARNING: the user stacks of {lost.broken_stacks} events are not whole: there is code"
+            f"WARNING: the user stacks of {lost.failed_unwinds} events are not whole: there is code"
             " on them that says nothing of its caller."
         )
     if lost.upcalls:

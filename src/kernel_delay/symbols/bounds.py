@@ -30,7 +30,7 @@ MAX_OBJECTS = 4096
 """Executables, libraries and the like whose functions are named; large programs have some 1,000."""
 
 MAX_REMARKS = 4
-"""A reader is told of so many things one by one."""
+"""How many remarks a reader is given one by one."""
 
 
 class Bounds:

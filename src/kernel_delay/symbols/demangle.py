@@ -22,7 +22,7 @@ MOST_NAMES = 100_000
 TIMEOUT_S = 5
 MEMORY_BYTES = 1 << 30
 MOST_STARTS = 4
-"""Names that end the process are passed over, so many at most."""
+"""How many names that end the process are passed over."""
 
 MANGLED = re.compile(r"_Z|_R[A-Z]")
 # The last element is a hash: rust-lang.github.io/rustc-dev-guide, "Legacy symbol mangling".

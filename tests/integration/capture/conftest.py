@@ -1,4 +1,4 @@
-"""What tests on the running kernel share: workloads, captures of them, and referees."""
+"""What tests on the running kernel share: workloads, captures of them, and oracles."""
 
 import resource
 import subprocess
@@ -13,7 +13,7 @@ from kernel_delay.errors import KernelDelayError
 from kernel_delay.host import preflight
 from kernel_delay.model import Sample
 from tests.integration.capture.captures import UNTIL_ENDED_S, Capture, Measure, StartCapture
-from tests.integration.capture.referees import Bpftrace, PerfStat, StartBpftrace, StartPerfStat
+from tests.integration.capture.oracles import Bpftrace, PerfStat, StartBpftrace, StartPerfStat
 from tests.integration.capture.workload import StartWorkload, Workload
 from tests.workload import compile_workload
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.integration.capture.referees import StartBpftrace
+from tests.integration.capture.oracles import StartBpftrace
 from tests.integration.capture.workload import Workload
 
 # The clock of a run queue is not read again for the switch that a waking thread asks for

@@ -9,7 +9,7 @@ import pytest
 
 from kernel_delay.model import Sample, Thread
 from tests.integration.capture.captures import StartCapture, thread
-from tests.integration.capture.referees import StartBpftrace
+from tests.integration.capture.oracles import StartBpftrace
 from tests.integration.capture.test_thread_times import check, time_of
 from tests.integration.capture.workload import StartWorkload, Workload
 from tests.workload import wait_until
@@ -283,7 +283,7 @@ def test_many_locks_of_one_owner_are_summed_up(
     sample = capture.end()
     check(sample)
     waiter = thread(sample, workload.pid)
-    assert not sample.lost.map_entries
+    assert not sample.lost.dropped_records
     assert 1 < len(waiter.lock_waits) < count
     assert {wait.tid for wait in waiter.lock_waits} == {answer["owner"]}
     assert sum(wait.address == 0 for wait in waiter.lock_waits) == 1

@@ -99,7 +99,7 @@ def test_each_frame_of_a_stack_is_named(
         ("inner", "odd", "main", "_start"),
         ("inner", "even", "main", "_start"),
     }
-    assert (sample.lost.short_stacks, sample.lost.broken_stacks) == (0, 0)
+    assert (sample.lost.truncated_stacks, sample.lost.failed_unwinds) == (0, 0)
     lines = folded.read_text().splitlines()
     assert all(line.rpartition(" ")[0].endswith("i386:getppid_[k]") for line in lines)
 

@@ -4,7 +4,7 @@ import pytest
 
 from kernel_delay.reporters import text
 from tests.integration.capture.captures import Measure
-from tests.integration.capture.referees import StartBpftrace
+from tests.integration.capture.oracles import StartBpftrace
 from tests.integration.capture.scheduler_clock import SWITCH_NS, TICK_NS, SchedulerClock, stolen_ns
 from tests.integration.capture.workload import SchedStat, StartWorkload
 

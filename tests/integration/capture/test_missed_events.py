@@ -59,7 +59,7 @@ class Measured:
     def end(self) -> Sample:
         """End it about now."""
         self._windows.end(self._epoch)
-        start_ns, stop_ns = self._windows.edges(self._epoch)
+        start_ns, stop_ns = self._windows.boundaries(self._epoch)
         time.sleep(max(0, stop_ns - time.monotonic_ns()) / 1e9 + 0.001)
         threads = self._collector.collect(self._epoch, start_ns, stop_ns)
         now = datetime.datetime.now(datetime.UTC)

@@ -12,7 +12,7 @@ import pytest
 from kernel_delay.model import Intervals, Sample, Thread
 from tests.emulation import few
 from tests.integration.capture.captures import StartCapture, thread
-from tests.integration.capture.referees import StartBpftrace
+from tests.integration.capture.oracles import StartBpftrace
 from tests.integration.capture.scheduler_clock import SWITCH_NS, Lag, SchedulerClock, stolen_ns
 from tests.integration.capture.workload import SchedStat, StartWorkload, Workload
 from tests.workload import wait_until
@@ -116,7 +116,7 @@ def test_schedstat_says_the_same(
 class Comparison:
     """A thread's run and ready against what schedstat says of the same time.
 
-    All threads sleep at both of the window's edges: no run is cut.
+    All threads sleep at both of the window's boundaries: no run is cut.
     """
 
     def __init__(self, measured: Thread, expected: SchedStat, lag: Lag, left_out_ns: int) -> None:

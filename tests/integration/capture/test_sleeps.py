@@ -9,7 +9,7 @@ import pytest
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.model import Sleep, Thread, Waker
 from tests.integration.capture.captures import Measure, StartCapture, thread
-from tests.integration.capture.referees import StartBpftrace, StartPerfStat
+from tests.integration.capture.oracles import StartBpftrace, StartPerfStat
 from tests.integration.capture.workload import StartWorkload
 
 MS = 1_000_000

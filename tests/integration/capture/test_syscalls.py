@@ -3,7 +3,7 @@
 import pytest
 
 from tests.integration.capture.captures import Measure, StartCapture, calls, thread
-from tests.integration.capture.referees import StartBpftrace
+from tests.integration.capture.oracles import StartBpftrace
 from tests.integration.capture.workload import I386_RUNS, StartWorkload, known_syscall
 
 GETPPID = known_syscall("getppid")
@@ -19,7 +19,7 @@ def test_each_call_is_counted(start_workload: StartWorkload, measure: Measure) -
     # The read it slept in at the window's opening had begun before, and the
     # one at the end did not return.
     assert calls(thread(sample, workload.pid)) == {GETPPID: 100_000, WRITE: 1}
-    assert sample.lost.map_entries == 0
+    assert sample.lost.dropped_records == 0
 
 
 def test_unknown_numbers_are_counted_as_numbers(

@@ -66,7 +66,7 @@ def test_each_of_a_crowd_is_measured(
     tids = set(workload.tids())
     sample = capture.end()
 
-    assert sample.lost.map_entries == 0
+    assert sample.lost.dropped_records == 0
     assert {t.tid for t in sample.threads} == tids
     assert len(tids) == 5_001
     callers = {t.tid for t in sample.threads if calls(t).get(GETPPID) == 1}
@@ -91,7 +91,7 @@ def test_threads_that_end_are_summed_up_where_there_is_no_room_for_each(
     workload.wait_until_alone()
     sample = capture.end()
 
-    assert sample.lost.map_entries == 0
+    assert sample.lost.dropped_records == 0
     (ended,) = (t for t in sample.threads if t.threads > 1)
     assert ended.exited
     # Each is there: not one of its events was missed, or it was counted as that.
@@ -124,7 +124,7 @@ def test_windows_in_a_storm_of_threads_are_each_accounted_for(
         ended = [t for t in sample.threads if t.threads > 1]
         for measured in ended:
             check_sums(measured, sample)
-            # Each makes one call; of some it lies in another window, or on the edge of two.
+            # Each makes one call; of some it lies in another window, or on the boundary of two.
             assert calls(measured)[GETPPID] <= measured.threads
         # Nobody is there twice.
         tids = [t.tid for t in sample.threads if t.threads == 1]

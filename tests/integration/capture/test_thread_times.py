@@ -10,7 +10,7 @@ import pytest
 from kernel_delay.model import Sample, SyscallStats, Thread, ThreadTime
 from lab.instance import Instance
 from tests.integration.capture.captures import Measure, StartCapture, thread
-from tests.integration.capture.referees import StartBpftrace
+from tests.integration.capture.oracles import StartBpftrace
 from tests.integration.capture.scheduler_clock import SWITCH_NS, Lag, SchedulerClock, stolen_ns
 from tests.integration.capture.workload import StartWorkload, known_syscall, undisturbed
 from tests.workload import wait_until
@@ -70,7 +70,7 @@ def check(sample: Sample, missed: bool = False) -> None:
 
 
 def check_causes(measured: Thread) -> None:
-    """Those of a state are all of its time, edges included."""
+    """Those of a state are all of its time, boundaries included."""
     its = time_of(measured)
     takers_ns = sum(taker.ns for taker in measured.cpu_taken_by)
     others_ns = measured.cpu_taken_by_others_ns + measured.cpu_taken_by_unknown_ns
@@ -184,7 +184,7 @@ def test_schedstat_says_the_same(
     sample = capture.end()
     lags = clock.end() if clock else {}
     check(sample)
-    # All sleep at both edges of the window, where schedstat is up to date.
+    # All sleep at both boundaries of the window, where schedstat is up to date.
     for tid, total in after.items():
         measured, expected = thread(sample, tid), total.since(before[tid])
         lag = lags.get(tid, Lag(0, 0))

@@ -25,7 +25,7 @@ def agree(workload: Workload, samples: list[Sample]) -> None:
     """Compare each Sample's count with the workload's own, of calls wholly within the window.
 
     The workload sees its calls from outside, where they are a little longer: the
-    first and the last that count may seem to it to be cut by the edges.
+    first and the last that count may seem to it to be cut by the boundaries.
     """
     workload.ask("stop")
     for sample in samples:

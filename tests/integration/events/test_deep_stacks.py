@@ -39,7 +39,8 @@ def test_frames_of_457_kb_are_whole(start: Start, touched: str) -> None:
     sample = capture_deep(start, event_plan("getppid"), touched, "frames")
     found = own_functions(sample)
     assert found == [UPPER] * 100 + [LOWER] * 100
-    assert (sample.lost.stacks, sample.lost.short_stacks, sample.lost.broken_stacks) == (0, 0, 0)
+    lost = sample.lost
+    assert (lost.stacks, lost.truncated_stacks, lost.failed_unwinds) == (0, 0, 0)
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason=X86_64_ONLY)
@@ -47,7 +48,7 @@ def test_of_large_frames_only_the_edges_are_copied(start: Start) -> None:
     plan = event_plan("getppid", stack_bytes=8 * 4096)
     sample = capture_deep(start, plan, "1", "frames")
     assert own_functions(sample) == [UPPER] * 100 + [LOWER] * 100
-    assert sample.lost.short_stacks == 0
+    assert sample.lost.truncated_stacks == 0
 
 
 def test_a_frame_whose_size_only_the_frame_pointer_tells_is_copied_whole(start: Start) -> None:
@@ -56,10 +57,10 @@ def test_a_frame_whose_size_only_the_frame_pointer_tells_is_copied_whole(start: 
     kinds = {tuple(names) for names in own_functions(sample)}
     upper = ("call_often", "operate", "vary", "receive_upcalls", "run")
     assert kinds == {upper, ("call_often", "receive", *upper[1:])}
-    assert sample.lost.short_stacks == 0
+    assert sample.lost.truncated_stacks == 0
 
 
 def test_a_copy_that_ends_before_is_told_from_what_no_copy_could_have(start: Start) -> None:
     plan = event_plan("getppid", stack_bytes=4 * 4096)
     lost = capture_deep(start, plan, "1", "variable").lost
-    assert lost.cut_stacks == lost.short_stacks > 0
+    assert lost.cut_stacks == lost.truncated_stacks > 0

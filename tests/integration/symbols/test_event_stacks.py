@@ -54,7 +54,8 @@ def test_each_frame_from_the_call_to_the_start_is_exact(call_chain: Path, chain:
     assert libc
     assert all("libc.so" in (frame.object or "") for frame in libc)
     assert (start.name, start.object) == ("_start", str(call_chain))
-    assert (sample.lost.stacks, sample.lost.short_stacks, sample.lost.broken_stacks) == (0, 0, 0)
+    lost = sample.lost
+    assert (lost.stacks, lost.truncated_stacks, lost.failed_unwinds) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("chain", ["thread", "leaderless"])
@@ -63,7 +64,7 @@ def test_a_thread_ends_in_its_clone(call_chain: Path, chain: str) -> None:
     expected = ["stop_here", *["recurse"] * 6, "recursion", "thread_main"]
     assert [frame.name for frame in frames[:-2]] == expected
     assert all("libc.so" in (frame.object or "") for frame in frames[-2:])
-    assert (sample.lost.short_stacks, sample.lost.broken_stacks) == (0, 0)
+    assert (sample.lost.truncated_stacks, sample.lost.failed_unwinds) == (0, 0)
 
 
 @pytest.mark.parametrize("chain", ["recursion", "alloca", "library", "signal", "fault", "thread"])
@@ -109,21 +110,21 @@ def test_the_inside_of_a_large_frame_takes_no_room_in_the_copy(call_chain: Path)
     frames, sample = stack_of([call_chain, "big"], stack_bytes=4096)
     assert names(frames, 4) == BIG
     assert frames[-1].name == "_start"
-    assert (sample.lost.short_stacks, sample.lost.broken_stacks) == (0, 0)
+    assert (sample.lost.truncated_stacks, sample.lost.failed_unwinds) == (0, 0)
 
 
 def test_a_longer_copy_has_it_whole(call_chain: Path) -> None:
     frames, sample = stack_of([call_chain, "big"], stack_bytes=98304)
     assert names(frames, 4) == BIG
     assert frames[-1].name == "_start"
-    assert sample.lost.short_stacks == 0
+    assert sample.lost.truncated_stacks == 0
 
 
 @pytest.mark.skipif("generated" not in TO_MAIN, reason="the generated code is x86-64's")
 def test_code_that_says_nothing_of_its_caller_is_counted(call_chain: Path) -> None:
     frames, sample = stack_of([call_chain, "generated-opaque"])
     assert names(frames, 9) == ["stop_here", "[anon]"]
-    assert (sample.lost.short_stacks, sample.lost.broken_stacks) == (0, 1)
+    assert (sample.lost.truncated_stacks, sample.lost.failed_unwinds) == (0, 1)
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ def test_generated_code_has_the_names_of_its_perf_map(
     frames, sample = stack_of([call_chain, "generated"], perf_map("LMain;::loop"))
     assert names(frames, 5) == ["stop_here", "LMain;::loop", "run_generated", "generated", "main"]
     assert (frames[1].object or "").startswith("/tmp/perf-")
-    assert sample.lost.broken_stacks == 0
+    assert sample.lost.failed_unwinds == 0
 
 
 @pytest.mark.skipif("generated" not in TO_MAIN, reason="the generated code is x86-64's")
@@ -165,7 +166,7 @@ def test_a_trampoline_of_cpython_leads_to_its_caller(
     expected = ["stop_here", "py::f:/a.py", "run_generated", "generated_opaque", "main"]
     assert names(frames, 5) == expected
     assert frames[-1].name == "_start"
-    assert (sample.lost.short_stacks, sample.lost.broken_stacks) == (0, 0)
+    assert (sample.lost.truncated_stacks, sample.lost.failed_unwinds) == (0, 0)
 
 
 def test_frame_pointers_are_walked_where_there_are_some(call_chain: Path, tmp_path: Path) -> None:

@@ -30,10 +30,10 @@ class Hits:
         tids = {hit.tid for hit in self._all}
         return {tid: Hits([hit for hit in self._all if hit.tid == tid]) for tid in tids}
 
-    def at(self, moment_ns: int) -> Hit:
-        """The hit at that moment, of one thread; there must be one."""
-        hit = self._all[bisect_left(self._begun, moment_ns + 1) - 1]
-        assert hit.before_ns <= moment_ns <= hit.after_ns
+    def at(self, timestamp_ns: int) -> Hit:
+        """The hit at that time, of one thread; there must be one."""
+        hit = self._all[bisect_left(self._begun, timestamp_ns + 1) - 1]
+        assert hit.before_ns <= timestamp_ns <= hit.after_ns
         return hit
 
     def surely_between(self, first: Hit, last: Hit) -> list[Hit]:
@@ -43,10 +43,10 @@ class Hits:
         return [hit for hit in self._all[begin:end] if hit.after_ns < last.before_ns]
 
 
-def hit_at(of_thread: dict[int, Hits], by: TriggerHit | None, moment_ns: int) -> Hit:
-    """The hit that made an edge: the thread says so itself."""
+def hit_at(of_thread: dict[int, Hits], by: TriggerHit | None, timestamp_ns: int) -> Hit:
+    """The hit that made a boundary: the thread says so itself."""
     assert by is not None
-    return of_thread[by.tid].at(moment_ns)
+    return of_thread[by.tid].at(timestamp_ns)
 
 
 def closed_windows(

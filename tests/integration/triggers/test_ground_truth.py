@@ -16,7 +16,7 @@ SLEEP_NS = 20_000  # of rounds.c
 
 
 def assert_in_bounds(sample: Sample, known: Round) -> None:
-    """The edges lie where the probes are: within what the process's own clock says."""
+    """The boundaries lie where the probes are: within what the process's own clock says."""
     window = sample.window
     assert known.outer_start_ns <= window.start_ns <= known.inner_start_ns
     assert known.inner_stop_ns <= window.stop_ns <= known.outer_stop_ns
@@ -29,7 +29,7 @@ def has_exact_counts(sample: Sample, pid: int, known: Round) -> bool:
         stats.name: stats
         for thread in sample.threads
         for stats in thread.syscalls
-        if stats.count  # others only have time: they were on the way at an edge
+        if stats.count  # others only have time: they were on the way at a boundary
     }
     counts = {name: stats.count for name, stats in calls.items() if name != "clock_gettime"}
     expected = {"getppid": known.getppids, "nanosleep": known.nanosleeps}
@@ -70,7 +70,7 @@ def test_every_window_is_exact(
                 assert_in_bounds(sample, known)
                 inexact += not has_exact_counts(sample, workload.pid, known)
                 missed += sample.lost.missed_events
-                assert (sample.lost.missed_triggers, sample.lost.map_entries) == (0, 0)
+                assert (sample.lost.missed_triggers, sample.lost.dropped_records) == (0, 0)
         assert list(samples) == []
     # The kernel may skip a program, and that is told: then at most so many counts are wrong.
     assert inexact <= missed

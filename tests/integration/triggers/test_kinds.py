@@ -1,4 +1,4 @@
-"""Every kind of trigger, alone at the start, alone at the stop, and at both edges."""
+"""Every kind of trigger, alone at the start, alone at the stop, and at both boundaries."""
 
 import platform
 

@@ -19,7 +19,7 @@ MANY_PER_S = 1_000
 # utime and stime are samples, one a tick: CONFIG_HZ is 100 to 1000, and 100 the worst case.
 TICK_NS = 10_000_000
 
-# Standard deviations: what is beyond so many is no chance.
+# Standard deviations: what is beyond them is no chance.
 DEVIATIONS = 4
 
 
@@ -113,7 +113,7 @@ def doubtful_ns(thread: Thread) -> int:
 
     The kernel's stime counts the ticks that found the thread in the kernel. Of a known time K
     there they count K / tick on average, with a deviation of at most the square root of that:
-    what is beyond it, and two ticks for the edges, is doubtful. 0 where stime is not known.
+    what is beyond it, and two ticks for the boundaries, is doubtful. 0 where stime is not known.
     """
     if thread.time is None or thread.task_times is None:
         return 0

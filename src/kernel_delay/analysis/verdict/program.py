@@ -42,7 +42,7 @@ def not_refuted(sample: Sample, thread: Thread) -> bool:
         and times is not None
         and not doubtful_ns(thread)
         and not time.unaccounted_ns
-        and not (lost.map_entries or lost.missed_events)
+        and not (lost.dropped_records or lost.missed_events)
         and not any(stats.without_entry for each in sample.threads for stats in each.syscalls)
         and (times.steal_ns is not None or sample.surroundings is not None)
     )

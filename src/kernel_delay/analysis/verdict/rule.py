@@ -39,7 +39,7 @@ class Case(Struct, frozen=True):
 class Statement(Struct, frozen=True):
     """What a rule says of a case.
 
-    `explains` are other findings, by rule and tid, that this one tells of: they are not
+    `explains` are other findings, by rule and tid, that this one includes: they are not
     repeated.
     """
 

@@ -21,7 +21,7 @@ def default_pages() -> int:
 
 
 def buffer_pages(cpus: int, available: int) -> int:
-    """Return the size for so many CPUs and bytes of memory that are available."""
+    """Return the size for this number of CPUs and bytes of available memory."""
     size = min(cpus * PER_CPU_BYTES, available // SHARE, LARGEST_BYTES)
     pages = max(size, SMALLEST_BYTES) // mmap.PAGESIZE
     return 1 << pages.bit_length() - 1

@@ -97,9 +97,9 @@ class EventStore:
                 events=lost_events - self._lost_events,
                 shorter_events=taken.shorter,
                 stacks=lost_stacks - self._lost_stacks + taken.unkept_stacks,
-                short_stacks=named.ends["short"],
+                truncated_stacks=named.ends["short"],
                 cut_stacks=named.cut,
-                broken_stacks=named.ends["lost"],
+                failed_unwinds=named.ends["lost"],
             ),
         )
         self._lost_events, self._lost_stacks = lost_events, lost_stacks

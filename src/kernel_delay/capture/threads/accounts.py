@@ -1,10 +1,10 @@
 """Whose time is to be accounted for in a window, from which records, and up to what.
 
-A thread's record of an epoch says what it stood at before its first event in
-that epoch, which is what it stood at when the epochs before ended. For those
-after its last event an iterator tells what it stands at now: before the records
-are read and after, as what a thread does in between may be charged in a record
-that is read already, or be told of and charged as well.
+A thread's record of an epoch has its state before its first event in that epoch,
+which is its state when the epochs before ended. For those after its last event an
+iterator dumps its state now: before the records are read and after, as what a
+thread does in between may be charged in a record that is read already, or be
+dumped and charged as well.
 """
 
 from collections.abc import Container, Mapping
@@ -19,7 +19,7 @@ from kernel_delay.analysis.accounting import (
     unaccounted,
 )
 from kernel_delay.capture.threads.causes import OpenWaits
-from kernel_delay.capture.threads.counting import ThreadStanding, counted, epoch_of, open_waits
+from kernel_delay.capture.threads.counting import DumpedThread, counted, epoch_of, open_waits
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.snapshot import ThreadSnapshot
 from kernel_delay.capture.threads.thread_stats import ThreadName, name_of
@@ -28,7 +28,7 @@ from kernel_delay.capture.threads.thread_stats import ThreadName, name_of
 class ThreadAccount(Struct, frozen=True):
     """A thread that was there in a window, its records of that, and where its time went.
 
-    `last` is what it was told to stand at, None if that does not matter.
+    `last` is its state as it was dumped, None if that does not matter.
     `waits` are those at the window's end. `fits`: all is accounted for.
     """
 
@@ -36,12 +36,12 @@ class ThreadAccount(Struct, frozen=True):
     name: ThreadName
     parts: ThreadRecords
     account: Account
-    last: ThreadStanding | None
+    last: DumpedThread | None
     waits: OpenWaits | None
     fits: bool
 
-    def settled(self, after: Mapping[int, ThreadStanding], stop_ns: int) -> bool:
-        """Return whether all fits, with what the threads were told to stand at `after` it was read.
+    def settled(self, after: Mapping[int, DumpedThread], stop_ns: int) -> bool:
+        """Return whether all fits, with the threads as they were dumped `after` it was read.
 
         What a thread does after a window is not charged to it, but for what
         then ends and began within.
@@ -51,20 +51,20 @@ class ThreadAccount(Struct, frozen=True):
         changes = self.last.state_changes
         if changes % 2:
             return False
-        if self.last.standing.state_since_ns >= stop_ns:
+        if self.last.thread_state.state_since_ns >= stop_ns:
             return True
-        told = after.get(self.identity)
+        dumped = after.get(self.identity)
         return (
-            told is not None
-            and told.state_changes == changes
-            and told.standing.state == self.last.standing.state
+            dumped is not None
+            and dumped.state_changes == changes
+            and dumped.thread_state.state == self.last.thread_state.state
         )
 
     def has_unknown_end(self, stop_ns: int) -> bool:
         """Return whether an event of it was missed, since which its state is not known."""
-        if self.last is None or self.last.standing.state != "unknown":
+        if self.last is None or self.last.thread_state.state != "unknown":
             return False
-        return self.last.standing.known_until_ns() < stop_ns
+        return self.last.thread_state.known_until_ns() < stop_ns
 
 
 def thread_accounts(snapshot: ThreadSnapshot, known: Container[int] = ()) -> list[ThreadAccount]:
@@ -80,31 +80,31 @@ def thread_accounts(snapshot: ThreadSnapshot, known: Container[int] = ()) -> lis
         if identity in known:
             continue
         records = own.get(identity)
-        told = now.get(identity)
-        if records is None and told is not None and _is_later(told, epoch, stop_ns):
+        dumped = now.get(identity)
+        if records is None and dumped is not None and _is_later(dumped, epoch, stop_ns):
             continue
-        waits = _last_waits(newer.get(identity), told, epoch)
-        name = _name(records, newer.get(identity), told)
+        waits = _last_waits(newer.get(identity), dumped, epoch)
+        name = _name(records, newer.get(identity), dumped)
         parts = records or ThreadRecords.none()
         account, fits = _account(start_ns, stop_ns, parts, waits)
         if account.time.absent_ns < stop_ns - start_ns:
-            told = None if identity in newer else told
-            found.append(ThreadAccount(identity, name, parts, account, told, waits, fits))
+            dumped = None if identity in newer else dumped
+            found.append(ThreadAccount(identity, name, parts, account, dumped, waits, fits))
     return found
 
 
-def _is_later(told: ThreadStanding, epoch: int, stop_ns: int) -> bool:
+def _is_later(dumped: DumpedThread, epoch: int, stop_ns: int) -> bool:
     """Return whether the thread, of which the epoch has no record, came after its window.
 
     See is_later() in bpf/threads/thread.h.
     """
-    return told.epoch < epoch and told.standing.mode_since_ns >= stop_ns
+    return dumped.epoch < epoch and dumped.thread_state.mode_since_ns >= stop_ns
 
 
 def _account(
     start_ns: int, stop_ns: int, parts: ThreadRecords, waits: OpenWaits | None
 ) -> tuple[Account, bool]:
-    last = waits.standing if waits else None
+    last = waits.thread_state if waits else None
     if not parts.threads:
         found = account(start_ns, stop_ns, NOTHING_COUNTED, last)
         return found, not found.missing_ns
@@ -116,7 +116,7 @@ def _account(
 
 
 def _last_waits(
-    newer: ThreadRecords | None, told: ThreadStanding | None, epoch: int
+    newer: ThreadRecords | None, dumped: DumpedThread | None, epoch: int
 ) -> OpenWaits | None:
     """Return what the thread did and waited for when the epoch ended, None if that is not known.
 
@@ -128,17 +128,17 @@ def _last_waits(
         first = oldest.account.first
         known = epoch_of(first) <= epoch
         return open_waits(first, bool(oldest.kernel_worker)) if known else None
-    if told is not None and told.epoch <= epoch:
-        return told.waits
+    if dumped is not None and dumped.epoch <= epoch:
+        return dumped.waits
     return None
 
 
 def _name(
-    own: ThreadRecords | None, newer: ThreadRecords | None, told: ThreadStanding | None
+    own: ThreadRecords | None, newer: ThreadRecords | None, dumped: DumpedThread | None
 ) -> ThreadName:
     """Return what the thread was called as near to the window as is known."""
     for records in (own, newer):
         if records is not None:
             return name_of(records.threads[-1])
-    assert told is not None
-    return told.name
+    assert dumped is not None
+    return dumped.name

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kernel_delay.analysis.accounting import Standing
+from kernel_delay.analysis.accounting import ThreadState
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import CpuSlices, CpuWait, Taker, taken_by, taker
 from kernel_delay.loader._records import lib
@@ -38,7 +38,7 @@ class OpenWaits(Struct, frozen=True):
     it sleeps, as struct sleep_record has it.
     """
 
-    standing: Standing
+    thread_state: ThreadState
     cpu: CpuWait | None = None
     lock: int = 0
     owner: int = 0
@@ -96,7 +96,7 @@ def _with_cpu_takers(
             taken[record.taker.task].add(record.waits, record.total_ns)
             charged.add((record.taker.task, record.wait_ns))
     if waits is not None and waits.cpu is not None:
-        for who, ns in _taken_at_edge(waits.cpu, slices, *window).items():
+        for who, ns in _taken_at_boundary(waits.cpu, slices, *window).items():
             if who is None:
                 unknown_ns += ns
             else:
@@ -119,7 +119,7 @@ def _with_cpu_takers(
     )
 
 
-def _taken_at_edge(
+def _taken_at_boundary(
     wait: CpuWait, slices: Mapping[int, CpuSlices], start_ns: int, stop_ns: int
 ) -> Mapping[Taker | None, int]:
     if wait.cpu is None or wait.cpu not in slices:
@@ -162,7 +162,7 @@ def _with_lock_waits(
             found[key].add(record.waits, record.total_ns)
     if waits is not None and waits.owner:
         start_ns, stop_ns = window
-        ns = stop_ns - max(start_ns, waits.standing.state_since_ns)
+        ns = stop_ns - max(start_ns, waits.thread_state.state_since_ns)
         if ns > 0:
             found[waits.lock, waits.owner].add(1, ns)
     locks = [

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from kernel_delay.analysis import accounting
 from kernel_delay.capture.threads.accounts import ThreadAccount, thread_accounts
 from kernel_delay.capture.threads.causes import with_causes
-from kernel_delay.capture.threads.counting import ThreadStanding, counted, open_waits, standings
+from kernel_delay.capture.threads.counting import DumpedThread, counted, dumped_threads, open_waits
 from kernel_delay.capture.threads.ended_threads import EndedThreads
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.reader import RecordReader
@@ -152,14 +152,14 @@ class Collector:
         after = self._states()
         return ThreadSnapshot(epoch, start_ns, stop_ns, own, newer, slices, before, after)
 
-    def _states(self) -> dict[int, ThreadStanding]:
-        return standings(self._source.standings())
+    def _states(self) -> dict[int, DumpedThread]:
+        return dumped_threads(self._source.thread_states())
 
     def _slices(
-        self, now: Mapping[int, ThreadStanding], newer: Mapping[int, ThreadRecords]
+        self, now: Mapping[int, DumpedThread], newer: Mapping[int, ThreadRecords]
     ) -> dict[int, CpuSlices]:
         """Return the slices of the CPUs that threads wait for now, or did when `newer` began."""
-        waits = [told.waits.cpu for told in now.values()]
+        waits = [dumped.waits.cpu for dumped in now.values()]
         for records in newer.values():
             oldest = records.threads[0]
             if oldest.account.first.wait_cpu:
@@ -182,13 +182,13 @@ class Collector:
     def lost(self) -> Lost:
         """Return what was lost since the last call.
 
-        A missed event that shows by what a thread stands at, as the window is over, is
+        A missed event that shows by a thread's state, as the window is over, is
         counted there, and by the programs when an event comes that does not fit it.
         """
         missed_events = self._source.missed_events()
         missed_hits = self._source.missed_hits()
         lost = Lost(
-            map_entries=self._reader.newly_dropped(),
+            dropped_records=self._reader.newly_dropped(),
             missed_events=missed_events - self._missed_events + self._unknown_ends,
             missed_triggers=missed_hits - self._missed_hits,
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kernel_delay.analysis.accounting import Away, Counted, CountedCalls, Mode, Standing, State
+from kernel_delay.analysis.accounting import Away, Counted, CountedCalls, Mode, State, ThreadState
 from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import CpuWait, Running, taker
@@ -87,8 +87,8 @@ WORKER_PLACES = _Places(WORKER_MODES)
 NO_EPOCH = (1 << 64) - 1
 
 
-class ThreadStanding(Struct, frozen=True):
-    """What a thread is called, and what it stands at since its newest event, of `epoch`.
+class DumpedThread(Struct, frozen=True):
+    """What a thread is called, and its state since its newest event, of `epoch`.
 
     `state_changes` grows with each change of its state, and is odd while one is made.
     """
@@ -99,34 +99,34 @@ class ThreadStanding(Struct, frozen=True):
     state_changes: int
 
     @property
-    def standing(self) -> Standing:
+    def thread_state(self) -> ThreadState:
         """What it does, and since when."""
-        return self.waits.standing
+        return self.waits.thread_state
 
 
-def standings(data: bytes) -> dict[int, ThreadStanding]:
+def dumped_threads(data: bytes) -> dict[int, DumpedThread]:
     """Return each struct thread_standing in `data`, by the thread's identity."""
     return {
-        told.identity: ThreadStanding(
-            name_of(told), epoch_of(told.now), _told_waits(told), told.now.state_changes
+        dumped.identity: DumpedThread(
+            name_of(dumped), epoch_of(dumped.now), _dumped_waits(dumped), dumped.now.state_changes
         )
-        for told in ffi.from_buffer("struct thread_standing[]", data)
+        for dumped in ffi.from_buffer("struct thread_standing[]", data)
     }
 
 
-def _told_waits(told: "ThreadStandingRecord") -> OpenWaits:
+def _dumped_waits(dumped: "ThreadStandingRecord") -> OpenWaits:
     """Return what a thread waits for, and its state as unknown if an event of it was missed."""
-    waits = open_waits(told.now, bool(told.kernel_worker), told.running)
-    if bool(told.on_cpu) == (waits.standing.state == "running"):
+    waits = open_waits(dumped.now, bool(dumped.kernel_worker), dumped.running)
+    if bool(dumped.on_cpu) == (waits.thread_state.state == "running"):
         return waits
-    return OpenWaits(replace(waits.standing, state="unknown"))
+    return OpenWaits(replace(waits.thread_state, state="unknown"))
 
 
 def open_waits(
     struct: "StandingRecord", kernel_worker: bool, running: "Slice | None" = None
 ) -> OpenWaits:
     """Return what a struct standing says; `running` is the CPU's struct slice, not ended."""
-    now = standing(struct, kernel_worker)
+    now = thread_state(struct, kernel_worker)
     if now.state in ("ready_woken", "ready_preempted"):
         return OpenWaits(now, cpu=_cpu_wait(struct, running))
     if now.state != "blocked":
@@ -161,11 +161,11 @@ def epoch_of(struct: "StandingRecord") -> int:
     return -1 if struct.epoch == NO_EPOCH else struct.epoch
 
 
-def standing(struct: "StandingRecord", kernel_worker: bool) -> Standing:
+def thread_state(struct: "StandingRecord", kernel_worker: bool) -> ThreadState:
     """Return a struct standing as accounting takes it."""
     mode = (WORKER_MODES if kernel_worker else MODES)[struct.mode]
     in_syscall = mode == "syscall" and struct.syscall != lib.NO_SYSCALL
-    return Standing(
+    return ThreadState(
         mode=mode,
         mode_since_ns=struct.mode_since_ns,
         state=STATES[struct.state],

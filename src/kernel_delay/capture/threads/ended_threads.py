@@ -56,7 +56,7 @@ class EndedThreads:
         return bool(lib.ended_threads_names(self._handle))
 
     def are_wanted(self) -> bool:
-        """Return whether so many places are taken that there was a notice."""
+        """Return whether places are so short that there was a notice."""
         return bool(lib.ended_threads_noticed(self._handle))
 
     def sum_up(self, epoch: int, start_ns: int, stop_ns: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
-from kernel_delay.capture.threads.counting import ThreadStanding
+from kernel_delay.capture.threads.counting import DumpedThread
 from kernel_delay.capture.threads.epochs import Epochs, ThreadRecords
 from kernel_delay.capture.threads.rings import Numbered, Ring, RingMemory, Rings, SummedUp
 from kernel_delay.capture.threads.source import RecordSource
@@ -34,7 +34,7 @@ class RecordReader:
         self._complete_ns = 0
         self._unmatched = 0
 
-    def has_all_of(self, epoch: int, states: Mapping[int, ThreadStanding]) -> bool:
+    def has_all_of(self, epoch: int, states: Mapping[int, DumpedThread]) -> bool:
         """Whether all is read that is charged to the epoch, and what threads did after it.
 
         An epoch goes on until the next one begins. To wait for programs takes milliseconds: of

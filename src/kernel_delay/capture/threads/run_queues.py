@@ -1,4 +1,4 @@
-"""Who had the CPUs that threads wait for at a window's edge, from the slices of these CPUs.
+"""Who had the CPUs that threads wait for at a window's boundary, from the slices of these CPUs.
 
 The programs charge a wait when it ends; what is still going on then, user
 space does, in the same way: bpf/threads/holder.h, charge_wait().

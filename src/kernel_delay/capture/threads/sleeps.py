@@ -145,16 +145,16 @@ def _add_open(
     window: tuple[int, int],
 ) -> None:
     """Add the sleep that goes on at the window's end."""
-    if waits is None or waits.standing.state != "blocked":
+    if waits is None or waits.thread_state.state != "blocked":
         return
     start_ns, stop_ns = window
-    ns = stop_ns - max(start_ns, waits.standing.state_since_ns)
+    ns = stop_ns - max(start_ns, waits.thread_state.state_since_ns)
     if ns <= 0:
         return
     if not waits.sleep_stack and ns < SLEEP_NS:
         found[_SHORT].add(1, ns, 0)
         return
-    call = waits.standing.syscall
+    call = waits.thread_state.syscall
     number = lib.NO_SYSCALL if call is None else call
     place = _place(stacks, waits.sleep_stack, number, waits.uninterruptible)
     found[place].add(1, ns, ns)

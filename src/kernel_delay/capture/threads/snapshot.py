@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from kernel_delay.capture.threads.counting import ThreadStanding
+from kernel_delay.capture.threads.counting import DumpedThread
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import CpuSlices
 
@@ -24,5 +24,5 @@ class ThreadSnapshot(Struct, frozen=True):
     own: Mapping[int, ThreadRecords]
     newer: Mapping[int, ThreadRecords]
     slices: Mapping[int, CpuSlices]
-    before: Mapping[int, ThreadStanding]
-    after: Mapping[int, ThreadStanding]
+    before: Mapping[int, DumpedThread]
+    after: Mapping[int, DumpedThread]

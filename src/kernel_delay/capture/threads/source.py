@@ -24,7 +24,7 @@ class RecordSource(Protocol):
     def ring_memory(self, kind: str) -> mmap.mmap:
         """Return the memory of the ring of `struct kind`."""
 
-    def standings(self) -> bytes:
+    def thread_states(self) -> bytes:
         """Return a struct thread_standing of each thread of the process that is there."""
 
     def sleep_stacks(self) -> bytes:

@@ -24,7 +24,7 @@ def task_times(before: bytes, after: bytes) -> Mapping[int, TaskTimes]:
     newest = max(counted, default=0)
     found = {}
     for state in ffi.from_buffer("struct thread_standing[]", after):
-        # Identities grow: one that is not known is of a thread that came since, or was not met.
+        # Identities grow: one that is not known is of a thread that came since.
         if state.identity in counted or state.identity > newest:
             found[state.tid] = _since(counted.get(state.identity), state.times)
     return found

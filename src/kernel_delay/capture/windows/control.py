@@ -9,7 +9,7 @@ from kernel_delay.loader._records import ffi, lib
 if TYPE_CHECKING:
     from kernel_delay.loader._records import ControlPointer, TriggerHit
 
-# How far ahead a window's edge is set, so that it is set before it comes.
+# How far ahead a window's boundary is set, so that it is set before it comes.
 LEAD_NS = 50_000
 
 # The same for an early end. It can't be moved back once it is set, so it is far enough
@@ -100,7 +100,7 @@ class Windows:
             wait_for_programs()
             lib.free_windows(self._control, epoch)
 
-    def edges(self, epoch: int) -> tuple[int, int]:
+    def boundaries(self, epoch: int) -> tuple[int, int]:
         """Return the start and the stop of the epoch's window, CLOCK_MONOTONIC."""
         window = self._control.windows[epoch % lib.WINDOWS]
         stop_ns = lib.load_counter(ffi.addressof(window, "stop_ns"))

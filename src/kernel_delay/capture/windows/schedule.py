@@ -28,7 +28,7 @@ def timed_windows(plan: WindowPlan, windows: Windows, waiter: Waiter) -> Iterato
     """
     epoch = windows.open(plan.sample_time_ns)
     for left in reversed(range(plan.count)):
-        ended = waiter.wait_until(windows.edges(epoch)[1])
+        ended = waiter.wait_until(windows.boundaries(epoch)[1])
         if ended != "time" or not left:
             _end(windows, waiter, epoch)
             yield epoch, ended
@@ -74,7 +74,7 @@ class TriggeredWindows:
             elif not self._wait_for_start(plan.start, epoch := epoch + 1):
                 return
             ended = self._wait_for_stop(epoch)
-            start_ns, stop_ns = self._windows.edges(epoch)
+            start_ns, stop_ns = self._windows.boundaries(epoch)
             done += stop_ns - start_ns >= plan.shortest_ns
             yield epoch, ended
             if ended in ("interrupt", "exit"):
@@ -120,10 +120,10 @@ class TriggeredWindows:
     def _wait_for_stop(self, epoch: int) -> EndedBy:
         """Wait until the epoch's window is over, and return what ended it."""
         if self._plan.stop is None:
-            ended = self._waiter.wait_until(self._windows.edges(epoch)[1])
+            ended = self._waiter.wait_until(self._windows.boundaries(epoch)[1])
         else:
             by_else = self._wait_for_hit(
-                "stop", self._plan.stop, lambda: self._windows.edges(epoch)[1] != NEVER_NS
+                "stop", self._plan.stop, lambda: self._windows.boundaries(epoch)[1] != NEVER_NS
             )
             if by_else is None:
                 return "trigger"
@@ -134,7 +134,7 @@ class TriggeredWindows:
         return "timeout" if self._plan.stop and ended == "time" else ended
 
     def _wait_for_hit(
-        self, edge: str, trigger: TriggerPoints, was_hit: Callable[[], bool]
+        self, boundary: str, trigger: TriggerPoints, was_hit: Callable[[], bool]
     ) -> Ended | None:
         """Wait until `was_hit()`: None; or return what ended the wait without it."""
         now_ns = lib.monotonic_ns()
@@ -149,7 +149,7 @@ class TriggeredWindows:
                 continue
             if ended != "time" or until_ns == deadline_ns:
                 return ended
-            self._tell(f"waiting for {edge} trigger {trigger.text} (Ctrl-C ends)")
+            self._tell(f"waiting for {boundary} trigger {trigger.text} (Ctrl-C ends)")
             told = True
         return None
 
@@ -163,4 +163,4 @@ class TriggeredWindows:
 
 def _end(windows: Windows, waiter: Waiter, epoch: int) -> None:
     windows.end(epoch)
-    waiter.sleep_until(windows.edges(epoch)[1])
+    waiter.sleep_until(windows.boundaries(epoch)[1])

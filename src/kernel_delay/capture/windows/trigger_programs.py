@@ -11,19 +11,21 @@ from kernel_delay.host.target import living_thread
 from kernel_delay.libbpf import BpfError, BpfObject, Link, Program
 from kernel_delay.probes.attach_points import AttachPoint, KernelProbe, Tracepoint, UserProbe
 
-EDGES = ("start", "stop", "both")
+BOUNDARIES = ("start", "stop", "both")
 KINDS = {UserProbe: "uprobe", KernelProbe: "kprobe", Tracepoint: "tracepoint"}
 
 
 def trigger_program_names() -> frozenset[str]:
     """Return the names of all trigger programs in capture.bpf.c."""
-    return frozenset(f"on_{edge}_{kind}" for edge in EDGES for kind in KINDS.values())
+    return frozenset(f"on_{boundary}_{kind}" for boundary in BOUNDARIES for kind in KINDS.values())
 
 
 def needed_program_names(plan: WindowPlan) -> frozenset[str]:
     """Return the names of the trigger programs that the plan needs loaded."""
     return frozenset(
-        _program_name(edge, point) for edge, trigger in _edges(plan) for point in trigger.points
+        _program_name(boundary, point)
+        for boundary, trigger in _boundaries(plan)
+        for point in trigger.points
     )
 
 
@@ -32,16 +34,16 @@ def attach_triggers(bpf_object: BpfObject, pid: int, plan: WindowPlan) -> Iterat
 
     Raises UnavailableError when the kernel refuses a place.
     """
-    for edge, trigger in _edges(plan):
+    for boundary, trigger in _boundaries(plan):
         for point in trigger.points:
-            program = bpf_object.program(_program_name(edge, point))
+            program = bpf_object.program(_program_name(boundary, point))
             try:
                 yield _attach(program, pid, point)
             except BpfError as error:
                 raise _refused(trigger, error) from error
 
 
-def _edges(plan: WindowPlan) -> Iterator[tuple[str, TriggerPoints]]:
+def _boundaries(plan: WindowPlan) -> Iterator[tuple[str, TriggerPoints]]:
     """Yield what each trigger does; what closes a window comes before what opens the first."""
     if plan.start and plan.stop and plan.start.points == plan.stop.points:
         yield "both", plan.start
@@ -52,8 +54,8 @@ def _edges(plan: WindowPlan) -> Iterator[tuple[str, TriggerPoints]]:
         yield "start", plan.start
 
 
-def _program_name(edge: str, point: AttachPoint) -> str:
-    return f"on_{edge}_{KINDS[type(point)]}"
+def _program_name(boundary: str, point: AttachPoint) -> str:
+    return f"on_{boundary}_{KINDS[type(point)]}"
 
 
 def _attach(program: Program, pid: int, point: AttachPoint) -> Link:

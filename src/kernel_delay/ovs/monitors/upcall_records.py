@@ -61,7 +61,7 @@ def room(size: int) -> int:
 
 
 def decode(data: bytes, packet_bytes: int, key_bytes: int) -> Event | PortName:
-    """The event in `data`, with at most so many bytes of packet and key."""
+    """The event in `data`, cut to these lengths of packet and key."""
     record = ffi.from_buffer("struct upcall_event *", data)
     packet_at = ffi.sizeof("struct upcall_event")
     key_at = packet_at + room(packet_bytes)
