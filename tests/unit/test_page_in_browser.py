@@ -114,7 +114,7 @@ def test_the_verdict_comes_first_then_threads_by_what_they_lost(
     texts = page.locator(".findings .text").all_inner_texts()
     assert texts[0].replace("\xa0", " ").startswith("worker0 (100) could run but had no CPU")
     assert names(page)[:3] == ["worker19", "worker18", "worker17"]
-    assert page.locator("tr.idle").inner_text() == "40 threads slept throughout"
+    assert page.locator("tr.more-threads").inner_text() == "40 threads slept throughout"
     page.screenshot(path=pictures / "light.png", full_page=True)
 
 

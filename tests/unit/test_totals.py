@@ -1,17 +1,19 @@
 """Several windows as one: what adds up, what is the most, and what is kept of many."""
 
+import pytest
 from msgspec.structs import asdict, replace
 
+from kernel_delay.analysis import totals
 from kernel_delay.analysis.totals import MOST_HOLDERS, Totals, together
 from kernel_delay.model import CpuTaker, Lost, Sample, Sleep, Thread, Waker
 from tests.unit.samples import ACCOUNTED, EVERYTHING, bare_thread, timed_thread
 
 
 def of(*samples: Sample) -> tuple[Thread, ...]:
-    totals = Totals()
+    summed = Totals()
     for sample in samples:
-        totals.add(sample)
-    return totals.threads()
+        summed.add(sample)
+    return summed.threads()
 
 
 def test_one_window_is_what_it_is() -> None:
@@ -89,8 +91,28 @@ def test_ended_threads_of_a_name_are_as_many_as_in_all_windows() -> None:
     assert together(bare_thread(7, "x"), bare_thread(7, "x")).threads == 1
 
 
+def test_threads_beyond_the_bound_are_one_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(totals, "MOST_THREADS", 3)
+    monkeypatch.setattr(totals, "MOST_NAMES", 2)
+    names = ("a", "b", "c", "d", "d", "e", "f", "g", "d", "a")
+    windows = [
+        replace(ACCOUNTED, threads=(timed_thread(tid, name, user=tid),))
+        for tid, name in enumerate(names, 1)
+    ]
+    found = of(*windows, windows[0])
+    assert [(thread.tid, thread.name, thread.threads) for thread in found] == [
+        (1, "a", 1),
+        (2, "b", 1),
+        (3, "c", 1),
+        (0, "d", 3),
+        (0, "e", 1),
+        (0, "[other names]", 3),
+    ]
+    assert sum(each.time.user_ns for each in found if each.time) == (55 + 1) * 1_000_000
+
+
 def test_what_was_lost_adds_up() -> None:
-    totals = Totals()
+    summed = Totals()
     for lost in (Lost(events=3, stacks=1), Lost(events=4, missed_events=2)):
-        totals.add(replace(ACCOUNTED, lost=lost))
-    assert totals.lost() == Lost(events=7, stacks=1, missed_events=2)
+        summed.add(replace(ACCOUNTED, lost=lost))
+    assert summed.lost() == Lost(events=7, stacks=1, missed_events=2)

@@ -37,6 +37,14 @@ MOST_HOLDERS = 256
 window at most."""
 
 
+MOST_THREADS = 4096
+MOST_NAMES = 256
+"""Threads beyond the former that were in none of the first windows are summed up by name, as a
+window sums up those that ended; those of too many names are one."""
+
+OTHER_NAMES = "[other names]"
+
+
 class Totals:
     """The threads of Samples, added up as these come."""
 
@@ -47,11 +55,21 @@ class Totals:
 
     def add(self, sample: Sample) -> None:
         """Count a Sample in. A thread is the same in both where its id and its name are."""
-        for thread in sample.threads:
+        for thread in map(self._kept, sample.threads):
             known = self._threads.get((thread.tid, thread.name))
             same = thread if known is None else together(known, thread)
             self._threads[thread.tid, thread.name] = same
         self._lost += sample.lost
+
+    def _kept(self, thread: Thread) -> Thread:
+        """The thread, by itself or as one of those of its name, of which it may be the first."""
+        room = MOST_THREADS - len(self._threads)
+        if (thread.tid, thread.name) in self._threads or room > 0:
+            return thread
+        name = (
+            thread.name if (0, thread.name) in self._threads or -room < MOST_NAMES else OTHER_NAMES
+        )
+        return replace(thread, tid=0, name=name)
 
     def lost(self) -> Lost:
         """What was lost of all of them."""

@@ -89,6 +89,7 @@ class Calls:
         self._paths: dict[tuple[int, int, int], tuple[int, int, int, int]] = {}
         self._events: list[tuple[int, ...]] = []
         self._left_out = 0
+        self._least_ns = 0
 
     def add(self, sample: Sample, first_ns: int) -> None:
         """Count a Sample's in; `first_ns` is when the first window began."""
@@ -98,8 +99,6 @@ class Calls:
             stack = NO_STACK if event.user_stack is None else stacks[event.user_stack]
             thread = self._threads[event.tid, names.get(event.tid, str(event.tid))]
             self._add(event, (thread, self._calls[call_name(event)], stack), first_ns)
-        if len(self._events) > 2 * SHOWN_EVENTS:
-            self._leave_out()
 
     def _add(self, event: SyscallEvent, path: tuple[int, int, int], first_ns: int) -> None:
         length_ns = event.exit_ns - event.entry_ns
@@ -110,13 +109,20 @@ class Calls:
             off_ns += event.off_cpu_ns
         self._paths[path] = count + 1, ns + length_ns, off_ns, unknown_ns
         known_ns = UNKNOWN if event.off_cpu_ns is None else event.off_cpu_ns
+        if length_ns < self._least_ns:
+            self._left_out += 1
+            return
         self._events.append((event.entry_ns - first_ns, length_ns, known_ns, *path, event.ret))
+        if len(self._events) > 2 * SHOWN_EVENTS:
+            self._leave_out()
 
     def _leave_out(self) -> None:
-        """Keep the longest."""
+        """Keep the longest; there will be no use for one that is shorter than all of them."""
         self._events.sort(key=itemgetter(1), reverse=True)
-        self._left_out += len(self._events[SHOWN_EVENTS:])
-        del self._events[SHOWN_EVENTS:]
+        if len(self._events) > SHOWN_EVENTS:
+            self._left_out += len(self._events) - SHOWN_EVENTS
+            del self._events[SHOWN_EVENTS:]
+            self._least_ns = self._events[-1][1]
 
     def _places(self, stack: Sequence[StackFrame]) -> tuple[int, ...]:
         """The stack's frames from the outermost on; those without names in one object are one."""

@@ -38,7 +38,8 @@ class PageSample(Struct, frozen=True):
     """A window. `since_ns` is its start, from the first's; `time_ns` the sum over its threads.
 
     `remarks` say what the reader must know of how it went. `threads` is None where there was no
-    more room for them, and then the sample has no details.
+    more room for them, and then the sample has no details; and for the only sample, whose threads
+    are the totals.
     """
 
     start_time: str
@@ -82,6 +83,7 @@ class Contents:
         self._first: Sample | None = None
         self._last: Sample | None = None
         self._samples: list[str] = []
+        self._only: list[str] = []
         self._room = DETAIL_BYTES
         self._worst: dict[str, WorstFinding] = {}
         self._totals = Totals()
@@ -97,9 +99,11 @@ class Contents:
         self._last = msgspec.structs.replace(sample, syscall_events=None, stacks=())
         first_ns = self._first.window.start_ns
         shown = page_sample(sample, first_ns)
-        text = ascii_json(shown)
+        text, lean = ascii_json(shown), ascii_json(msgspec.structs.replace(shown, threads=None))
+        if not self._samples:
+            self._only = [lean]
         if len(text) > self._room:
-            text = ascii_json(msgspec.structs.replace(shown, threads=None))
+            text = lean
         else:
             self._room -= len(text)
         self._note_worst(shown.findings)
@@ -155,7 +159,9 @@ class Contents:
             calls=self._calls.page(),
         )
         yield ascii_json(page)[:-1] + ',"samples":['
-        for place, sample in enumerate(self._samples):
+        # The only sample's threads are those of all.
+        samples = self._samples if len(self._samples) > 1 else self._only
+        for place, sample in enumerate(samples):
             yield f",{sample}" if place else sample
         yield "]}"
 

@@ -123,7 +123,7 @@ function figure(name, value) {
 function losses(data) {
   const lines = data.remarks.map(capital);
   const folded = data.samples.filter((sample) => !sample.threads).length;
-  if (folded)
+  if (folded && data.samples.length > 1)
     lines.push(`${count(folded)} samples have no details of their own here, for their size; they are in the totals.`);
   if (data.skipped) lines.push(`${count(data.skipped)} windows were shorter than asked for, and are left out.`);
   if (!lines.length) return null;

@@ -26,6 +26,7 @@ const COLUMNS = [
 ];
 
 const FEW_IDLE = 4;
+const FEW_ROWS = 200;
 
 export class Threads {
   constructor(parts, onOpen) {
@@ -34,6 +35,7 @@ export class Threads {
     this.sort = { key: "lost", down: true };
     this.open = new Set();
     this.showIdle = false;
+    this.showAll = false;
     this.filter = "";
     this.search = h("input", {
       type: "search",
@@ -102,8 +104,12 @@ export class Threads {
     const idle = wanted.filter((row) => row.slept);
     const folds = !this.showIdle && !this.filter && idle.length >= FEW_IDLE;
     const rows = this.sorted(folds ? wanted.filter((row) => !row.slept) : wanted);
-    this.body.replaceChildren(...rows.flatMap((row) => this.row(row)));
-    if (folds) this.body.append(this.idleRow(idle));
+    const shown = this.showAll ? rows : rows.slice(0, FEW_ROWS);
+    this.body.replaceChildren(...shown.flatMap((row) => this.row(row)));
+    const more = rows.length - shown.length;
+    if (more) this.body.append(this.moreRow(`${count(more)} more threads`, () => (this.showAll = true)));
+    if (folds)
+      this.body.append(this.moreRow(`${count(idle.length)} threads slept throughout`, () => (this.showIdle = true)));
     const first = this.body.querySelector("tr.thread");
     if (first) first.tabIndex = 0;
     const all = count(this.rows.length);
@@ -173,27 +179,14 @@ export class Threads {
     );
   }
 
-  idleRow(idle) {
-    return h(
-      "tr",
-      { class: "idle" },
-      h(
-        "td",
-        { colspan: COLUMNS.length },
-        h(
-          "button",
-          {
-            class: "quiet",
-            type: "button",
-            onclick: () => {
-              this.showIdle = true;
-              this.draw();
-            },
-          },
-          `${count(idle.length)} threads slept throughout`,
-        ),
-      ),
-    );
+  // A row that stands for others, until it is asked for them.
+  moreRow(text, show) {
+    const act = () => {
+      show();
+      this.draw();
+    };
+    const button = h("button", { class: "quiet", type: "button", onclick: act }, text);
+    return h("tr", { class: "more-threads" }, h("td", { colspan: COLUMNS.length }, button));
   }
 
   toggle(row) {
