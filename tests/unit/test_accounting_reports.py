@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from kernel_delay.model import CpuTaker, LockWait, Sample, Sleep, SyscallStats, Waker
 from kernel_delay.reporters import json as json_reporter
 from kernel_delay.reporters import summary, text
+from kernel_delay.reporters.layout import Layout
 from tests.unit.samples import ACCOUNTED, EVERYTHING, bare_sample, timed_thread, window
 
 WINDOW = window(duration_ns=500_000_000)
@@ -97,6 +98,29 @@ def test_sleeps_are_by_what_they_are_for_and_who_ended_most() -> None:
     assert section(report, "[SLEEP]")[-1].split() == ["OTHERS:", "20", "20,000"]
 
 
+def test_who_had_next_to_nothing_of_the_cpu_has_no_row_of_its_own() -> None:
+    shares = (60, 29, 2, 1, 1, 1)
+    takers = tuple(CpuTaker(n, f"hog{n}", 1, n * 870_000) for n in shares)
+    crowd = replace(ACCOUNTED.threads[0], cpu_taken_by=takers, cpu_taken_by_others_ns=0)
+    report = text.render(bare_sample(crowd, window=WINDOW))
+    rows = [row.split()[0] for row in section(report, "[CPU TAKEN BY]")[1:]]
+    assert rows == ["hog60", "hog29", "hog2", "OTHERS:", "UNKNOWN:"]
+
+
+def test_calls_that_took_next_to_nothing_are_one_row_of_the_account() -> None:
+    calls = [
+        SyscallStats(n, f"call{n}", 1, ns, ns, (), ns, 0, 0, 0)
+        for n, ns in enumerate((990_000, 6_000, 3_000, 1_000))
+    ]
+    thread = replace(ACCOUNTED.threads[0], syscalls=tuple(calls))
+    report = text.render(bare_sample(thread, window=WINDOW))
+    rows = section(report, "[SYSCALL TIME ACCOUNTING]")[1:]
+    assert [row.split() for row in rows] == [
+        ["call0", "0", "990,000", "0", "0", "0"],
+        ["OTHERS:", "10,000", "0", "0", "0"],
+    ]
+
+
 def test_what_is_not_known_of_calls_has_a_column_where_there_is_any() -> None:
     call = SyscallStats(7, "poll", 1, 9, 9, (), 1, 2, 3, 0, unaccounted_ns=3)
     thread = replace(ACCOUNTED.threads[0], syscalls=(call,))
@@ -108,7 +132,7 @@ def test_what_is_not_known_of_calls_has_a_column_where_there_is_any() -> None:
 
 
 def test_percentiles_stand_only_where_asked_for() -> None:
-    report = text.render(of_revalidator(ACCOUNTED), percentiles=True)
+    report = text.render(of_revalidator(ACCOUNTED), Layout(percentiles=True))
     columns, *rows = section(report, "[PERCENTILES]")
     assert columns.replace(" ns", "").split() == ["NAME", "COUNT", "P50", "P90", "P99", "MAX"]
     assert [row[:20].rstrip() for row in rows] == ["recvmsg", "THREAD RUN"]
@@ -116,7 +140,8 @@ def test_percentiles_stand_only_where_asked_for() -> None:
     assert "[PERCENTILES]" not in text.render(ACCOUNTED)
 
 
-def test_verdict_stands_after_the_tables_and_is_escaped() -> None:
+def test_verdict_stands_before_and_after_the_tables_and_is_escaped() -> None:
+    assert text.render(ACCOUNTED).splitlines()[3] == "# VERDICT: no CPU for \\x1b a while."
     assert text.render(ACCOUNTED).splitlines()[-2:] == [
         "",
         "# VERDICT: no CPU for \\x1b a while.",
@@ -129,10 +154,21 @@ def test_verdict_stands_after_the_tables_and_is_escaped() -> None:
 def test_summary_is_a_line_a_thread_the_most_lost_first() -> None:
     report = summary.render(ACCOUNTED)
     lines = report.splitlines()
-    assert [line.split()[1] for line in lines[4:6]] == ["revalidator122", "ovs-vswitchd"]
-    assert lines[4].split()[2:8] == ["50.00", "10.00", "0.20", "17.40", "22.40", "0.00"]
-    assert lines[4].endswith("|" + "U" * 20 + "K" * 4 + "R" * 7 + "B" * 9 + "|")
-    assert lines[-1] == "# VERDICT: no CPU for \\x1b a while."
+    assert [line.split()[1] for line in lines[5:7]] == ["revalidator122", "ovs-vswitchd"]
+    assert lines[5].split()[2:8] == ["50.0", "10.0", "0.2", "17.4", "22.4", "0.0"]
+    assert lines[5].endswith("|" + "U" * 8 + "K" * 2 + "R" * 3 + "B" * 4 + "|")
+    assert lines[7].startswith("# Bars: U user, K kernel,")
+    assert lines[3] == lines[-1] == "# VERDICT: no CPU for \\x1b a while."
+
+
+def test_summary_of_any_width_of_names_and_shares_fits_80_columns() -> None:
+    ended = replace(timed_thread(0, "worker", user=500), threads=1_234_567)
+    longest = timed_thread(4_194_303, "fifteen-letters", stopped=500)
+    lines = summary.render(bare_sample(ended, longest, window=WINDOW)).splitlines()
+    rows = [line for line in lines if line.endswith("|")]
+    assert [len(row) for row in rows] == [79, 79]
+    assert "work x1,234,567 100.0" in rows[1]
+    assert "fifteen-letters   0.0" in rows[0]
 
 
 @given(st.dictionaries(st.sampled_from("UKIRBS-?"), st.integers(0, 1 << 62)))

@@ -20,6 +20,7 @@ from kernel_delay.model import SkippedWindow
 from kernel_delay.recording.reader import UntilDamage, open_recording
 from kernel_delay.recording.writer import RecordingWriter
 from kernel_delay.reporters import json, text
+from kernel_delay.reporters.layout import IN_A_PIPE
 from tests.needs import needed
 from tests.recordings import HEADER
 from tests.unit.event_samples import WITH_EVENTS
@@ -161,7 +162,8 @@ def test_what_measures_nothing_imports_no_library(arguments: list[str]) -> None:
 def test_plain_text_does_not_import_rich() -> None:
     script = (
         "import contextlib, sys; from kernel_delay.commands.options import outputs\n"
-        "with contextlib.ExitStack() as stack: outputs.open_reports(None, None, stack)\n"
+        "from kernel_delay.reporters.layout import IN_A_PIPE\n"
+        "with contextlib.ExitStack() as stack: outputs.open_reports(None, None, stack, IN_A_PIPE)\n"
         "print('rich' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
@@ -249,7 +251,7 @@ def test_interrupt_outside_a_window_is_told_by_the_exit_code(
 
 def report_all(json_file: str | None) -> None:
     with ExitStack() as stack:
-        reports = outputs.open_reports(json_file, None, stack)
+        reports = outputs.open_reports(json_file, None, stack, IN_A_PIPE)
         for sample in (EVERYTHING, bare_sample(REVALIDATOR)):
             for report in reports:
                 report(sample)
@@ -288,7 +290,7 @@ def test_a_skipped_window_is_told_to_a_reader_alone(capsys: pytest.CaptureFixtur
 def test_each_sample_is_in_the_file_when_it_was_taken(tmp_path: Path) -> None:
     file = tmp_path / "samples.jsonl"
     with ExitStack() as stack:
-        for report in outputs.open_reports(str(file), None, stack):
+        for report in outputs.open_reports(str(file), None, stack, IN_A_PIPE):
             report(EVERYTHING)
         assert file.read_text() == json.render(EVERYTHING)
 
@@ -299,7 +301,7 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(is_folded: bool) -> None:
 
     def report_to_it() -> None:
         with ExitStack() as stack:
-            for report in outputs.open_reports(json_file, folded_file, stack):
+            for report in outputs.open_reports(json_file, folded_file, stack, IN_A_PIPE):
                 report(WITH_EVENTS)
 
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
@@ -313,7 +315,7 @@ def test_an_output_without_room_keeps_no_other_from_the_sample(
 
     def report_to_them() -> None:
         with RecordingWriter(path, HEADER) as recording, ExitStack() as stack:
-            reports = [*outputs.open_reports("/dev/full", None, stack), recording.sample]
+            reports = [*outputs.open_reports("/dev/full", None, stack, IN_A_PIPE), recording.sample]
             outputs.report_to_all(reports, WITH_EVENTS)
 
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
@@ -325,7 +327,7 @@ def test_an_output_without_room_keeps_no_other_from_the_sample(
 
 def test_json_file_that_cannot_be_made(tmp_path: Path) -> None:
     with ExitStack() as stack, pytest.raises(OutputError, match="No such file or directory"):
-        outputs.open_reports(str(tmp_path / "none" / "samples.jsonl"), None, stack)
+        outputs.open_reports(str(tmp_path / "none" / "samples.jsonl"), None, stack, IN_A_PIPE)
 
 
 @pytest.mark.parametrize(

@@ -9,27 +9,31 @@ from msgspec import structs
 
 from kernel_delay.model import Lost
 from kernel_delay.reporters import text
+from kernel_delay.reporters.layout import Layout
 from tests.unit.event_samples import EVENTS, WITH_EVENTS, renamed
 from tests.unit.samples import bare_sample
 
 GOLDEN = Path(__file__).parent / "golden" / "events.txt"
 
 
+ONE_BY_ONE = Layout(events=True)
+
+
 def test_table_is_the_golden_text() -> None:
-    without = text.render(structs.replace(WITH_EVENTS, syscall_events=None))
-    assert text.render(WITH_EVENTS) == without + GOLDEN.read_text()
+    without = text.render(WITH_EVENTS)
+    assert text.render(WITH_EVENTS, ONE_BY_ONE) == without + GOLDEN.read_text()
 
 
 def test_no_events_are_headings_alone() -> None:
-    without = text.render(structs.replace(WITH_EVENTS, syscall_events=None))
+    none = structs.replace(WITH_EVENTS, syscall_events=())
     headings = "".join(GOLDEN.read_text().splitlines(keepends=True)[:5])
-    assert text.render(structs.replace(WITH_EVENTS, syscall_events=())) == without + headings
+    assert text.render(none, ONE_BY_ONE) == text.render(none) + headings
 
 
 @given(name=st.text(), old=st.sampled_from(["revalidator14", "main", "do_syscall_64"]))
 def test_no_name_forges_a_line(name: str, old: str) -> None:
-    report = text.render(renamed(WITH_EVENTS, old, name))
-    assert len(report.split("\n")) == len(text.render(WITH_EVENTS).split("\n"))
+    report = text.render(renamed(WITH_EVENTS, old, name), ONE_BY_ONE)
+    assert len(report.split("\n")) == len(text.render(WITH_EVENTS, ONE_BY_ONE).split("\n"))
     assert report.replace("\n", "").isprintable()
 
 
@@ -51,7 +55,8 @@ def test_no_name_forges_a_line(name: str, old: str) -> None:
     ],
 )
 def test_each_loss_is_told_after_the_table(lost: Lost, remark: str) -> None:
-    table, blank, line = text.render(structs.replace(WITH_EVENTS, lost=lost)).rsplit("\n", 3)[:3]
+    report = text.render(structs.replace(WITH_EVENTS, lost=lost), ONE_BY_ONE)
+    table, blank, line = report.rsplit("\n", 3)[:3]
     assert (table + "\n").endswith(GOLDEN.read_text())
     assert blank == ""
     assert line.startswith(remark)
@@ -59,8 +64,8 @@ def test_each_loss_is_told_after_the_table(lost: Lost, remark: str) -> None:
 
 def test_chunks_are_whole_lines_and_few_at_a_time() -> None:
     many = structs.replace(WITH_EVENTS, syscall_events=EVENTS * 1000)
-    chunks = list(text.chunks(many))
+    chunks = list(text.chunks(many, ONE_BY_ONE))
     assert all(chunk.endswith("\n") for chunk in chunks)
     assert max(map(len, chunks)) < 1000
-    assert "".join(chunks) == text.render(many)
+    assert "".join(chunks) == text.render(many, ONE_BY_ONE)
     assert list(text.chunks(bare_sample())) == text.render(bare_sample()).splitlines(keepends=True)

@@ -14,6 +14,7 @@ from kernel_delay.host.syscalls import syscall, syscall_number
 from kernel_delay.model import Sample, SyscallEvent
 from kernel_delay.reporters import json as json_reporter
 from kernel_delay.reporters import text
+from kernel_delay.reporters.layout import Layout
 from tests.unit.event_samples import STACKS, WITH_EVENTS
 
 events = pytest.importorskip(
@@ -92,7 +93,8 @@ def test_json_is_that_of_events_made_before(fields: list[dict[str, int]]) -> Non
     assert line == json_reporter.render(eagerly)
     back = msgspec.json.decode(line, type=Sample)
     assert tuple(back.syscall_events or ()) == made
-    assert text.render(lazily) == text.render(eagerly)
+    one_by_one = Layout(events=True)
+    assert text.render(lazily, one_by_one) == text.render(eagerly, one_by_one)
 
 
 def test_a_million_events_are_written_in_small_pieces() -> None:

@@ -29,6 +29,7 @@ from kernel_delay.recording.sample_assembly import MOST_EVENTS
 from kernel_delay.recording.schema import recording_schema
 from kernel_delay.recording.writer import BATCH_BYTES, EVENTS_AT_ONCE, RecordingWriter
 from kernel_delay.reporters import folded, json, summary, text
+from kernel_delay.reporters.layout import Layout
 from tests.recordings import HEADER, header, read_all, record_samples
 from tests.unit.event_samples import STACKS, WITH_EVENTS
 from tests.unit.samples import (
@@ -54,7 +55,7 @@ ACCOUNTED = bare_sample(
 RENDERERS: dict[str, Callable[[Sample], str]] = {
     "text": text.render,
     "summary": summary.render,
-    "percentiles": lambda sample: text.render(sample, percentiles=True),
+    "percentiles": lambda sample: text.render(sample, Layout(percentiles=True)),
     "json": json.render,
     "folded": folded.render,
 }

@@ -1,9 +1,6 @@
 """The text report: the manual's layout, whatever the Sample holds."""
 
 import itertools
-import os
-import pty
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +14,7 @@ from msgspec import structs
 from kernel_delay.host.syscalls import POLLS
 from kernel_delay.model import Lost, Sample, SkippedWindow, SyscallStats, Thread, TriggerHit
 from kernel_delay.reporters import text
+from kernel_delay.reporters.layout import Layout
 from tests.unit.samples import (
     COUNTS,
     EVERYTHING,
@@ -48,7 +46,8 @@ def two_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("two_hours_east")
 def test_report_of_everything_is_the_golden_text() -> None:
-    assert text.render(EVERYTHING) == (GOLDEN / "everything.txt").read_text()
+    by_name = Layout(order="name")
+    assert text.render(EVERYTHING, by_name) == (GOLDEN / "everything.txt").read_text()
 
 
 def test_window_that_went_as_asked_has_no_remarks() -> None:
@@ -128,8 +127,11 @@ def test_whole_second_keeps_its_microseconds() -> None:
     assert text.render(sample).splitlines()[1].split()[3].endswith(":23.000000")
 
 
-def test_heading_is_applied_to_headings_alone() -> None:
-    marked = text.render(EVERYTHING, lambda heading: f"«{heading}»")
+def test_headings_are_styled_as_such_and_nothing_else_is() -> None:
+    def marks(line: str, role: str) -> str:
+        return f"«{line}»" if role == "heading" else line
+
+    marked = text.render(EVERYTHING, Layout(style=marks))
     assert marked.translate({ord("«"): None, ord("»"): None}) == text.render(EVERYTHING)
     for line in marked.splitlines():
         holds_heading = any(
@@ -172,7 +174,7 @@ def expected_remarks(sample: Sample) -> int:
 @given(samples(FITTING_COUNTS, FITTING_TIMES))
 def test_columns_hold_and_give_back_the_numbers(sample: Sample) -> None:
     threads = iter(sorted(sample.threads, key=lambda t: (t.name, t.tid)))
-    lines = text.render(sample).split("\n")[5:]
+    lines = text.render(sample, Layout(order="name")).split("\n")[5:]
     for title, rows in sections(lines):
         if title == "[SYSCALL STATISTICS]":
             thread = next(threads)
@@ -223,33 +225,6 @@ def cut(row: str, *edges: int) -> tuple[int, ...]:
     assert len(row) == edges[-1]
     pairs = zip(edges[::2], edges[1::2], strict=True)
     return tuple(int(row[start:end].replace(",", "")) for start, end in pairs)
-
-
-def on_a_terminal(sample: Sample) -> str:
-    """The coloured report as a terminal would get it."""
-    from kernel_delay.reporters.terminal import heading_style
-
-    master, slave = pty.openpty()
-    try:
-        with os.fdopen(slave, "w") as terminal:
-            return text.render(sample, heading_style(terminal))
-    finally:
-        os.close(master)
-
-
-def test_terminal_has_coloured_headings_and_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    coloured = on_a_terminal(EVERYTHING)
-    styled = [line for line in coloured.splitlines() if "\x1b[" in line]
-    assert styled
-    assert all("STATISTICS]" in s or " ns" in s or "SPECIFIC" in s or "---" in s for s in styled)
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == text.render(EVERYTHING)
-
-
-def test_terminal_without_colour_gets_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "dumb")
-    assert on_a_terminal(EVERYTHING) == text.render(EVERYTHING)
 
 
 def test_idle_thread_has_the_headings_the_manual_shows_for_one() -> None:

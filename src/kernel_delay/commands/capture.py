@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import accounting as accounting_options
 from kernel_delay.commands.options import events as event_options
+from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     window_options.add_arguments(parser)
     event_options.add_arguments(parser)
     accounting_options.add_arguments(parser)
+    layout_options.add_arguments(parser)
     page_options.add_arguments(parser)
     parser.add_argument(
         "--skip-upcall-stats",
@@ -57,8 +59,9 @@ def run(args: argparse.Namespace) -> int:
     from kernel_delay.model import SkippedWindow
 
     with ExitStack() as stack:
-        show = {"summary": args.summary, "percentiles": args.percentiles}
-        reports = output_options.open_reports(args.json_file, args.folded, stack, **show)
+        layout = layout_options.layout_of(args)
+        outputs = (args.json_file, args.folded)
+        reports = output_options.open_reports(*outputs, stack, layout, summary=args.summary)
         pages = page_options.open_pages(args, lambda: _header(target))
         reports += [page.contents.add for page in pages]
         recording = recording_options.open_writer(args, "capture", target, stack)
@@ -72,7 +75,9 @@ def run(args: argparse.Namespace) -> int:
         )
         progress = stack.enter_context(stack_progress(sys.stderr))
         session = stack.enter_context(Session(target, windows, options, tell, progress))
+        head = output_options.Head(*outputs, _header(target))
         for window in session.windows():
+            head.print()
             if isinstance(window, SkippedWindow):
                 if recording is not None:
                     recording.skipped(window)
@@ -89,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _header(target: "ProcessTarget") -> "RecordingHeader":
-    """What a page says of what it is of; that of a recording of the same says as much."""
+    """What text and pages say of what they are of; that of a recording of the same says as much."""
     from kernel_delay.recording.header import new_header
 
     return new_header("capture", sys.argv[1:], target)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands import bridge_loop, upcall_cost, upcall_monitor
+from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.errors import InputError, KernelDelayError, NoInputError, UsageError, naming
@@ -101,6 +102,7 @@ def _add_capture_arguments(parser: argparse.ArgumentParser) -> "Actions":
             help="write the single calls (-s) as a trace for ui.perfetto.dev too",
         ),
         *page_options.add_arguments(parser),
+        *layout_options.add_arguments(parser),
     ]
 
 
@@ -120,8 +122,8 @@ class _CaptureOutputs:
                 args.json_file,
                 args.folded,
                 self._stack,
+                layout_options.layout_of(args),
                 summary=args.summary,
-                percentiles=args.percentiles,
             )
             if args.perfetto is not None:
                 self._reports.append(
@@ -167,12 +169,15 @@ def _report_samples(
     pages = page_options.open_pages(args, lambda: recording.header)
     note = page_options.noting(pages, tell)
     reports = [*outputs.reports(recording), *(page.contents.add for page in pages)]
+    head = output_options.Head(args.json_file, args.folded, recording.header)
     for record in reading:
         match record:
             case Sample():
+                head.print()
                 for report in reports:
                     report(record)
             case SkippedWindow():
+                head.print()
                 for page in pages:
                     page.contents.skip()
                 output_options.report_skipped(record, args.json_file, args.folded)

@@ -1,24 +1,49 @@
 """Where a thread's time went, as tables that follow the manual's; none without accounting."""
 
+from collections.abc import Sequence
+from itertools import accumulate
+
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.model import Histogram, Sleep, SyscallStats, Thread, ThreadTime, Waker
 from kernel_delay.printable import printable
-from kernel_delay.reporters.tables import Table, call_name, row
+from kernel_delay.reporters.grid import Column, Table
+from kernel_delay.reporters.tables import COUNT, NUMBER, call_name, cut, name_column, times
 
-SHOWN_TAKERS = 10
-"""More tasks than this take too little each to matter; their sum stands for them."""
+SHOWN_ROWS = 10
+"""More of who had a CPU or a lock had too little each to matter; their sum stands for them."""
+
+TELLING_SHARE = 0.9
+"""Whoever had less than what these had together is in that sum too."""
+
+TELLING_SHARE_OF_CALLS = 0.99
 
 PERCENTILES = (0.5, 0.9, 0.99)
 
-PERCENTILE_COLUMNS = row(f"{'NAME':20} {'COUNT':>10}", "P50 ns", "P90 ns", "P99 ns", "MAX ns")
-TIME_COLUMNS = row(f"{'STATE':20}", "TOTAL ns") + f"  {'%':>7}"
-SYSCALL_COLUMNS = row(
-    f"{'NAME':20} {'NUMBER':>6}", "ON CPU ns", "READY ns", "BLOCKED ns", "STOPPED ns"
+PLACE_WIDTH = 24
+
+PERCENT = Column("%", 7)
+TID = Column("TID", 10, gap=1)
+
+PERCENTILE_COLUMNS = (
+    name_column(),
+    COUNT._replace(gap=1),
+    *times("P50 ns", "P90 ns", "P99 ns", "MAX ns"),
 )
-UNACCOUNTED_COLUMN = row("", "UNACCOUNTED ns")
-TAKER_COLUMNS = row(f"{'NAME':20} {'TID':>10}  {'COUNT':>10}", "TOTAL ns") + f"  {'%':>7}"
-SLEEP_COLUMNS = row(f"{'FOR':24} {'COUNT':>9}", "TOTAL ns") + "  WOKEN MOSTLY BY"
-LOCK_COLUMNS = row(f"{'HELD BY':20} {'TID':>10}  {'COUNT':>10}", "TOTAL ns", "LOCK")
+TIME_COLUMNS = (name_column("STATE"), *times("TOTAL ns"), PERCENT)
+SYSCALL_COLUMNS = (
+    name_column(),
+    NUMBER,
+    *times("ON CPU ns", "READY ns", "BLOCKED ns", "STOPPED ns"),
+)
+UNACCOUNTED_COLUMN = Column("UNACCOUNTED ns")
+TAKER_COLUMNS = (name_column(), TID, COUNT, *times("TOTAL ns"), PERCENT)
+SLEEP_COLUMNS = (
+    Column("FOR", PLACE_WIDTH, gap=0, left=True),
+    Column("COUNT", 9, gap=1),
+    *times("TOTAL ns"),
+    Column("WOKEN MOSTLY BY", 0, left=True),
+)
+LOCK_COLUMNS = (name_column("HELD BY"), TID, COUNT, *times("TOTAL ns", "LOCK"))
 
 
 def accounting_tables(thread: Thread) -> tuple[Table, ...]:
@@ -48,9 +73,9 @@ def percentile_table(thread: Thread) -> Table:
     return Table("[PERCENTILES]", PERCENTILE_COLUMNS, rows)
 
 
-def _percentiles(name: str, count: int, histogram: Histogram, max_ns: int) -> str:
+def _percentiles(name: str, count: int, histogram: Histogram, max_ns: int) -> tuple[str, ...]:
     values = [percentile(histogram, fraction, max_ns) for fraction in PERCENTILES]
-    return row(f"{name:20.20} {count:10}", *(f"{value:,}" for value in (*values, max_ns)))
+    return (cut(name), str(count), *(f"{value:,}" for value in (*values, max_ns)))
 
 
 def time_parts(thread: Thread, time: ThreadTime) -> tuple[tuple[str, int], ...]:
@@ -79,27 +104,44 @@ def time_parts(thread: Thread, time: ThreadTime) -> tuple[tuple[str, int], ...]:
 def _time(thread: Thread, time: ThreadTime) -> Table:
     parts = time_parts(thread, time)
     window_ns = sum(ns for _, ns in parts)
-    rows = [_share(f"{name:20}", ns, window_ns) for name, ns in parts if ns]
-    rows.append(_share(f"{'TOTAL:':20}", window_ns, window_ns))
+    rows = [(name, *_share(ns, window_ns)) for name, ns in parts if ns]
+    rows.append(("TOTAL:", *_share(window_ns, window_ns)))
     return Table("[TIME ACCOUNTING]", TIME_COLUMNS, rows)
 
 
-def _share(first: str, ns: int, whole_ns: int) -> str:
-    """A row with a time and how many per cent it is."""
-    return row(first, f"{ns:,}") + f"  {100 * ns / whole_ns if whole_ns else 0:7.3f}"
+def _share(ns: int, whole_ns: int) -> tuple[str, str]:
+    """A time, and how many per cent it is."""
+    return f"{ns:,}", f"{100 * ns / whole_ns if whole_ns else 0:.3f}"
 
 
 def _syscalls(calls: tuple[SyscallStats, ...]) -> Table:
     """Their last column is there only where anything is in it."""
     columns, shown = SYSCALL_COLUMNS, 4
     if any(call.unaccounted_ns for call in calls):
-        columns, shown = SYSCALL_COLUMNS + UNACCOUNTED_COLUMN, 5
-    rows = []
+        columns, shown = (*SYSCALL_COLUMNS, UNACCOUNTED_COLUMN), 5
     accounted = [call for call in calls if sum(_times(call)) or call.count]
-    for call in sorted(accounted, key=lambda call: (-sum(_times(call)), call.number)):
-        first = f"{call_name(call):20.20} {call.number:6}"
-        rows.append(row(first, *(f"{ns:,}" for ns in _times(call)[:shown])))
+    accounted.sort(key=lambda call: (-sum(_times(call)), call.number))
+    in_calls = [sum(_times(call)) for call in accounted]
+    telling = _telling(in_calls, sum(in_calls), TELLING_SHARE_OF_CALLS, len(accounted))
+    rows = [
+        (cut(call_name(call)), str(call.number), *(f"{ns:,}" for ns in _times(call)[:shown]))
+        for call in accounted[:telling]
+    ]
+    if others := accounted[telling:]:
+        sums = (sum(times) for times in zip(*map(_times, others), strict=True))
+        rows.append(("OTHERS:", "", *(f"{ns:,}" for ns in list(sums)[:shown])))
     return Table("[SYSCALL TIME ACCOUNTING]", columns, rows)
+
+
+def _telling(parts: Sequence[int], whole: int, share: float, most: int = SHOWN_ROWS) -> int:
+    """How many of the parts, largest first, it takes to tell where that share of it went.
+
+    One that would stand alone as the others has a row of its own.
+    """
+    told = accumulate(parts)
+    needed = next((n for n, so_far in enumerate(told, 1) if so_far >= share * whole), len(parts))
+    shown = min(needed, most)
+    return len(parts) if len(parts) == shown + 1 <= most else shown
 
 
 def _times(call: SyscallStats) -> tuple[int, ...]:
@@ -115,30 +157,41 @@ def _times(call: SyscallStats) -> tuple[int, ...]:
 
 
 def _cpu_taken_by(thread: Thread, ready_ns: int) -> Table:
-    takers, others = thread.cpu_taken_by[:SHOWN_TAKERS], thread.cpu_taken_by[SHOWN_TAKERS:]
-    rows = []
-    for taker in takers:
-        first = f"{printable(taker.comm):20.20} {taker.tid:10}  {taker.waits:10}"
-        rows.append(_share(first, taker.ns, ready_ns))
+    shown = _telling([taker.ns for taker in thread.cpu_taken_by], ready_ns, TELLING_SHARE)
+    takers, others = thread.cpu_taken_by[:shown], thread.cpu_taken_by[shown:]
+    rows = [
+        (
+            cut(printable(taker.comm)),
+            str(taker.tid),
+            str(taker.waits),
+            *_share(taker.ns, ready_ns),
+        )
+        for taker in takers
+    ]
     if others or thread.cpu_taken_by_others_ns:
         others_ns = sum(taker.ns for taker in others) + thread.cpu_taken_by_others_ns
-        rows.append(_share(f"{'OTHERS:':20} {'':10}  {'':10}", others_ns, ready_ns))
+        rows.append(("OTHERS:", "", "", *_share(others_ns, ready_ns)))
     if thread.cpu_taken_by_unknown_ns:
-        first = f"{'UNKNOWN:':20} {'':10}  {'':10}"
-        rows.append(_share(first, thread.cpu_taken_by_unknown_ns, ready_ns))
+        rows.append(("UNKNOWN:", "", "", *_share(thread.cpu_taken_by_unknown_ns, ready_ns)))
     return Table("[CPU TAKEN BY]", TAKER_COLUMNS, rows)
 
 
 def _lock_waits(thread: Thread) -> Table:
-    waits, others = thread.lock_waits[:SHOWN_TAKERS], thread.lock_waits[SHOWN_TAKERS:]
-    rows = []
-    for wait in waits:
-        first = f"{printable(wait.name):20.20} {wait.tid:10}  {wait.waits:10}"
-        rows.append(row(first, f"{wait.ns:,}", f"{wait.address:#x}" if wait.address else "several"))
+    waits, others = thread.lock_waits[:SHOWN_ROWS], thread.lock_waits[SHOWN_ROWS:]
+    rows: list[tuple[str, ...]] = [
+        (
+            cut(printable(wait.name)),
+            str(wait.tid),
+            str(wait.waits),
+            f"{wait.ns:,}",
+            f"{wait.address:#x}" if wait.address else "several",
+        )
+        for wait in waits
+    ]
     if others or thread.lock_waits_others_ns:
         others_ns = sum(wait.ns for wait in others) + thread.lock_waits_others_ns
-        rows.append(row(f"{'OTHERS:':20} {'':10}  {'':10}", f"{others_ns:,}", ""))
-    return Table("[LOCK WAITS]", LOCK_COLUMNS, [each.rstrip() for each in rows])
+        rows.append(("OTHERS:", "", "", f"{others_ns:,}"))
+    return Table("[LOCK WAITS]", LOCK_COLUMNS, rows)
 
 
 def _sleeps(sleeps: tuple[Sleep, ...]) -> Table:
@@ -147,8 +200,8 @@ def _sleeps(sleeps: tuple[Sleep, ...]) -> Table:
     for sleep in sleeps:
         by_place.setdefault(_place(sleep), []).append(sleep)
     places = sorted(by_place.items(), key=lambda each: -sum(sleep.ns for sleep in each[1]))
-    rows = [_slept(place, each) for place, each in places[:SHOWN_TAKERS]]
-    if others := [sleep for _, each in places[SHOWN_TAKERS:] for sleep in each]:
+    rows = [_slept(place, each) for place, each in places[:SHOWN_ROWS]]
+    if others := [sleep for _, each in places[SHOWN_ROWS:] for sleep in each]:
         rows.append(_slept("OTHERS:", others, wakers=False))
     return Table("[SLEEP]", SLEEP_COLUMNS, rows)
 
@@ -158,11 +211,10 @@ def _place(sleep: Sleep) -> str:
     return f"{what}, {printable(sleep.syscall)}" if sleep.syscall else what
 
 
-def _slept(place: str, sleeps: list[Sleep], *, wakers: bool = True) -> str:
-    first = f"{place:24.24} {sum(sleep.count for sleep in sleeps):9}"
-    text = row(first, f"{sum(sleep.ns for sleep in sleeps):,}")
+def _slept(place: str, sleeps: list[Sleep], *, wakers: bool = True) -> tuple[str, ...]:
+    count, ns = sum(sleep.count for sleep in sleeps), sum(sleep.ns for sleep in sleeps)
     woken_by = _main_waker(sleeps) if wakers else ""
-    return f"{text}  {woken_by}" if woken_by else text
+    return place[:PLACE_WIDTH], str(count), f"{ns:,}", woken_by
 
 
 def _main_waker(sleeps: list[Sleep]) -> str:

@@ -1,13 +1,19 @@
 """What a recording says of itself, as text."""
 
 import datetime
+import re
 import shlex
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from kernel_delay.model import Container, RecordingHeader, RecordingTrailer
 from kernel_delay.printable import printable
+from kernel_delay.reporters.layout import Layout
 
 _LABEL_WIDTH = 13
+_SHOWN_COMMAND_LINE = 200
+_HEX_ID = re.compile("[0-9a-f]{64}")
 
 _ENDS = {
     "done": "all was measured that was asked for",
@@ -38,6 +44,28 @@ def header_lines(header: RecordingHeader) -> Iterator[str]:
         yield _line("cgroup", target.cgroup)
     if target.container is not None:
         yield _line("container", _container(target.container))
+
+
+def head_lines(header: RecordingHeader, layout: Layout) -> Iterator[str]:
+    """The same in short, at the head of a report; of a long command line its beginning."""
+    target = header.target
+    machine = f"{header.host}, Linux {header.kernel} {header.machine}, {header.cpus} CPUs"
+    yield from layout.comment(printable(f"kernel-delay {header.tool} on {machine}"))
+    command_line = shlex.join(target.command_line)
+    if len(command_line) > _SHOWN_COMMAND_LINE:
+        command_line = command_line[:_SHOWN_COMMAND_LINE] + "…"
+    process = f"Process {target.pid} ({target.comm})"
+    yield from layout.comment(printable(f"{process}: {command_line}" if command_line else process))
+    if target.container is not None:
+        container = structs.replace(target.container, id=_short(target.container.id))
+        yield from layout.comment(printable(f"Container {_container(container)}"))
+
+
+def _short(container_id: str | None) -> str | None:
+    """As `docker ps` and `podman ps` have it; LXC's are names, and stand as they are."""
+    if container_id is None or not _HEX_ID.fullmatch(container_id):
+        return container_id
+    return container_id[:12]
 
 
 def trailer_line(trailer: RecordingTrailer) -> str:

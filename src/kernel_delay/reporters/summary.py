@@ -2,46 +2,70 @@
 
 from collections.abc import Iterator
 
+from kernel_delay.analysis.losses import by_name, slept_throughout, worst_first
 from kernel_delay.model import Sample, Thread, ThreadTime
 from kernel_delay.printable import printable
-from kernel_delay.reporters.text import Heading, remarks, timestamps, verdict
+from kernel_delay.reporters.layout import IN_A_PIPE, Layout
+from kernel_delay.reporters.sleepers import sleepers
+from kernel_delay.reporters.text import closing, timestamps, verdict
 
-BAR_WIDTH = 40
+# A line is 79 columns: on a terminal of 80 none goes on in the next.
+BAR_WIDTH = 17
+NAME_WIDTH = 15
+SHARES = {"U": "% USER", "K": "KERN", "I": "IRQ", "R": "READY", "B": "BLOCK", "S": "STOP"}
 
-LEGEND = (
-    "U user, K kernel, G guest, I interrupts, R ready, B blocked, S stopped, T throttled,"
-    " F frozen, - absent, ? unaccounted"
-)
-
-
-def render(sample: Sample, heading: Heading = str) -> str:
-    """The summary of one window; `heading` may add colour to a heading."""
-    return "".join(f"{line}\n" for line in _report(sample, heading))
-
-
-def _report(sample: Sample, heading: Heading) -> Iterator[str]:
-    yield from timestamps(sample.window)
-    shares = "".join(f"{name:>9}" for name in ("USER%", "KERNEL%", "IRQ%", "READY%", "BLOCKED%"))
-    yield heading(f"{'TID':>10} {'THREAD':16}{shares} {'STOPPED%':>8}  {LEGEND}")
-    timed = [(thread, thread.time) for thread in sample.threads if thread.time is not None]
-    for thread, time in sorted(timed, key=lambda pair: (-lost_ns(pair[1]), pair[0].tid)):
-        yield _line(thread, time)
-    yield from verdict(sample)
-    yield from remarks(sample)
+LEGEND = {
+    "U": "user",
+    "K": "kernel",
+    "G": "guest",
+    "I": "interrupts",
+    "R": "ready",
+    "B": "blocked",
+    "S": "stopped",
+    "T": "throttled",
+    "F": "frozen",
+    "-": "absent",
+    "?": "unaccounted",
+}
 
 
-def lost_ns(time: ThreadTime) -> int:
-    """What the kernel and the machine had of a thread's time, and not its program or its choice."""
-    kept_ns = time.ready_ns + time.throttled_ns + time.frozen_ns
-    return time.kernel_ns + time.hard_irq_ns + time.soft_irq_ns + kept_ns
+def render(sample: Sample, layout: Layout = IN_A_PIPE) -> str:
+    """The summary of one window."""
+    return "".join(f"{line}\n" for line in _report(sample, layout))
 
 
-def _line(thread: Thread, time: ThreadTime) -> str:
-    parts = _parts(time)
+def _report(sample: Sample, layout: Layout) -> Iterator[str]:
+    yield from timestamps(sample.window, layout)
+    yield from verdict(sample, layout)
+    shares = "".join(f"{name:>6}" for name in SHARES.values())
+    yield layout.heading(f"{'TID':>7} {'THREAD':{NAME_WIDTH}}{shares}")
+    sleeping = frozenset[int]() if layout.all_threads else slept_throughout(sample)
+    threads = by_name(sample) if layout.order == "name" else worst_first(sample)
+    timed = [(t, t.time) for t in threads if t.time is not None and t.tid not in sleeping]
+    letters: set[str] = set()
+    for thread, time in timed:
+        parts = _parts(time)
+        letters.update(letter for letter, ns in parts.items() if ns)
+        yield _line(thread, parts)
+    if timed:
+        named = ", ".join(
+            f"{letter} {name}" for letter, name in LEGEND.items() if letter in letters
+        )
+        yield from layout.comment(f"Bars: {named}.")
+    yield from sleepers(sample, sleeping, layout)
+    yield from closing(sample, layout)
+
+
+def _line(thread: Thread, parts: dict[str, int]) -> str:
     window_ns = sum(parts.values()) or 1
-    shares = [f"{100 * parts[letter] / window_ns:8.2f}" for letter in "UKIRBS"]
-    line = f"{thread.tid:10} {printable(thread.name):16.16} {' '.join(shares)}  |{bar(parts)}|"
-    return line if thread.threads == 1 else f"{line} {thread.threads:,} threads that ended"
+    shares = "".join(f"{100 * parts[letter] / window_ns:6.1f}" for letter in SHARES)
+    return f"{thread.tid:7} {_name(thread):{NAME_WIDTH}}{shares} |{bar(parts)}|"
+
+
+def _name(thread: Thread) -> str:
+    """As much of it as there is room for; with how many they are, of several that ended."""
+    many = f" x{thread.threads:,}" if thread.threads > 1 else ""
+    return printable(thread.name)[: NAME_WIDTH - len(many)] + many
 
 
 def _parts(time: ThreadTime) -> dict[str, int]:

@@ -7,7 +7,6 @@ from the largest total down.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from kernel_delay.host.syscalls import POLLS
 from kernel_delay.model import (
@@ -19,40 +18,48 @@ from kernel_delay.model import (
     Thread,
 )
 from kernel_delay.printable import printable
+from kernel_delay.reporters.grid import Column, Table
+
+NAME_WIDTH = 20
 
 
-def row(first: str, *times: str) -> str:
-    """A row of any of the tables: `first`, then each time in a column of 16."""
-    return first + "".join(f"  {time:>16}" for time in times)
+def name_column(heading: str = "NAME") -> Column:
+    """The first column of a table whose rows have names."""
+    return Column(heading, NAME_WIDTH, gap=0, left=True)
 
 
-SYSCALLS_COLUMNS = row(f"{'NAME':20} {'NUMBER':>6}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
-WITHOUT_ENTRY_COLUMNS = f"{'NAME':20} {'NUMBER':>6}  {'COUNT':>10}"
-LONG_POLL_COLUMNS = row(f"{'COUNT':10}", "AVERAGE ns", "MIN ns", "MAX ns")
-RUN_COLUMNS = row(f"{'SCHED_CNT':10}", "TOTAL ns", "MIN ns", "MAX ns")
-READY_COLUMNS = row(f"{'SCHED_CNT':10}", "TOTAL ns", "MAX ns")
-STOPPED_COLUMNS = row(f"{'STOP_CNT':10}", "TOTAL ns", "MAX ns")
-HARD_IRQS_COLUMNS = row(f"{'NAME':20}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
-SOFT_IRQS_COLUMNS = row(f"{'NAME':20} {'VECT_NR':>7}  {'COUNT':>10}", "TOTAL ns", "MAX ns")
+def times(*headings: str) -> tuple[Column, ...]:
+    """Columns of times."""
+    return tuple(Column(heading) for heading in headings)
+
+
+NUMBER = Column("NUMBER", 6, gap=1)
+COUNT = Column("COUNT", 10)
+
+SYSCALLS_COLUMNS = (name_column(), NUMBER, COUNT, *times("TOTAL ns", "MAX ns"))
+WITHOUT_ENTRY_COLUMNS = (name_column(), NUMBER, COUNT)
+LONG_POLL_COLUMNS = (Column("COUNT", 10, gap=0), *times("AVERAGE ns", "MIN ns", "MAX ns"))
+RUN_COLUMNS = (Column("SCHED_CNT", 10, gap=0), *times("TOTAL ns", "MIN ns", "MAX ns"))
+READY_COLUMNS = (Column("SCHED_CNT", 10, gap=0), *times("TOTAL ns", "MAX ns"))
+STOPPED_COLUMNS = (Column("STOP_CNT", 10, gap=0), *times("TOTAL ns", "MAX ns"))
+HARD_IRQS_COLUMNS = (name_column(), COUNT, *times("TOTAL ns", "MAX ns"))
+SOFT_IRQS_COLUMNS = (
+    name_column(),
+    Column("VECT_NR", 7, gap=1),
+    COUNT,
+    *times("TOTAL ns", "MAX ns"),
+)
+
+
+def cut(name: str) -> str:
+    """A name, of which the text has the first 20 characters."""
+    return name[:NAME_WIDTH]
 
 
 def name_of(thread: Thread) -> str:
     """The thread's name; with how many they are, if it stands for several that ended."""
     name = printable(thread.name)
     return name if thread.threads == 1 else f"{name}, {thread.threads:,} threads that ended"
-
-
-class Table(NamedTuple):
-    """A section of a thread's report.
-
-    `always`: it stands with its headings alone where it has no rows; another
-    table without rows is left out.
-    """
-
-    title: str
-    columns: str
-    rows: list[str]
-    always: bool = False
 
 
 def tables(thread: Thread) -> tuple[Table, ...]:
@@ -76,22 +83,28 @@ def call_name(call: SyscallStats | SyscallEvent) -> str:
 
 
 def _syscalls(syscalls: Iterable[SyscallStats]) -> Table:
-    rows = []
     syscalls = [call for call in syscalls if call.count]
-    for call in sorted(syscalls, key=lambda c: (-c.total_ns, c.number)):
-        first = f"{call_name(call):20.20} {call.number:6}  {call.count:10}"
-        rows.append(row(first, f"{call.total_ns:,}", f"{call.max_ns:,}"))
+    rows: list[tuple[str, ...]] = [
+        (
+            cut(call_name(call)),
+            str(call.number),
+            str(call.count),
+            f"{call.total_ns:,}",
+            f"{call.max_ns:,}",
+        )
+        for call in sorted(syscalls, key=lambda c: (-c.total_ns, c.number))
+    ]
     # Polls are there to wait, which is no delay. The heading is kernel_delay.py's.
     counted = [call for call in syscalls if call.name not in POLLS]
     if counted:
-        rows.append(_total(f"{'TOTAL( - poll):':20} {'':6}", counted))
+        rows.append(("TOTAL( - poll):", "", *_total(counted)))
     return Table("[SYSCALL STATISTICS]", SYSCALLS_COLUMNS, rows, always=True)
 
 
 def _without_entry(syscalls: Iterable[SyscallStats]) -> Table:
     denied = [call for call in syscalls if call.without_entry]
     rows = [
-        f"{call_name(call):20.20} {call.number:6}  {call.without_entry:10}"
+        (cut(call_name(call)), str(call.number), str(call.without_entry))
         for call in sorted(denied, key=lambda c: (-c.without_entry, c.number))
     ]
     return Table("[SYSCALLS WITHOUT ENTRY]", WITHOUT_ENTRY_COLUMNS, rows)
@@ -101,16 +114,16 @@ def _long_poll(polls: Intervals | None) -> Table:
     rows = []
     if polls is not None:
         average_ns = polls.total_ns // polls.count
-        times = (f"{average_ns:,}", f"{polls.min_ns:,}", f"{polls.max_ns:,}")
-        rows.append(row(f"{polls.count:10}", *times))
+        found = (f"{average_ns:,}", f"{polls.min_ns:,}", f"{polls.max_ns:,}")
+        rows.append((str(polls.count), *found))
     return Table("[LONG POLL STATISTICS]", LONG_POLL_COLUMNS, rows)
 
 
 def _run(runs: Intervals | None) -> Table:
     rows = []
     if runs is not None:
-        times = (f"{runs.total_ns:,}", f"{runs.min_ns:,}", f"{runs.max_ns:,}")
-        rows.append(row(f"{runs.count:10}", *times))
+        found = (f"{runs.total_ns:,}", f"{runs.min_ns:,}", f"{runs.max_ns:,}")
+        rows.append((str(runs.count), *found))
     return Table("[THREAD RUN STATISTICS]", RUN_COLUMNS, rows, always=True)
 
 
@@ -123,33 +136,33 @@ def _stopped(stops: Intervals | None) -> Table:
 
 
 def _hard_irqs(irqs: Iterable[HardIrqStats]) -> Table:
-    rows = []
-    for irq in sorted(irqs, key=lambda i: (-i.total_ns, i.name)):
-        first = f"{printable(irq.name):20.20}  {irq.count:10}"
-        rows.append(row(first, f"{irq.total_ns:,}", f"{irq.max_ns:,}"))
+    rows: list[tuple[str, ...]] = [
+        (cut(printable(irq.name)), str(irq.count), f"{irq.total_ns:,}", f"{irq.max_ns:,}")
+        for irq in sorted(irqs, key=lambda i: (-i.total_ns, i.name))
+    ]
     if rows:
-        rows.append(_total(f"{'TOTAL:':20}", irqs))
+        rows.append(("TOTAL:", *_total(irqs)))
     return Table("[HARD IRQ STATISTICS]", HARD_IRQS_COLUMNS, rows)
 
 
 def _soft_irqs(irqs: Iterable[SoftIrqStats]) -> Table:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for irq in sorted(irqs, key=lambda i: (-i.total_ns, i.vector)):
         name = str(irq.vector) if irq.name is None else printable(irq.name)
-        first = f"{name:20.20} {irq.vector:7}  {irq.count:10}"
-        rows.append(row(first, f"{irq.total_ns:,}", f"{irq.max_ns:,}"))
+        counted = (str(irq.count), f"{irq.total_ns:,}", f"{irq.max_ns:,}")
+        rows.append((cut(name), str(irq.vector), *counted))
     if rows:
-        rows.append(_total(f"{'TOTAL:':20} {'':7}", irqs))
+        rows.append(("TOTAL:", "", *_total(irqs)))
     return Table("[SOFT IRQ STATISTICS]", SOFT_IRQS_COLUMNS, rows)
 
 
-def _total_and_max(intervals: Intervals | None) -> list[str]:
+def _total_and_max(intervals: Intervals | None) -> list[tuple[str, ...]]:
     if intervals is None:
         return []
-    return [row(f"{intervals.count:10}", f"{intervals.total_ns:,}", f"{intervals.max_ns:,}")]
+    return [(str(intervals.count), f"{intervals.total_ns:,}", f"{intervals.max_ns:,}")]
 
 
-def _total(first: str, stats: Iterable[SyscallStats | HardIrqStats | SoftIrqStats]) -> str:
-    """The row that sums up `stats`, `first` being what stands before its count."""
+def _total(stats: Iterable[SyscallStats | HardIrqStats | SoftIrqStats]) -> tuple[str, str]:
+    """The count and the time of all of `stats`."""
     count = sum(s.count for s in stats)
-    return row(f"{first}  {count:10}", f"{sum(s.total_ns for s in stats):,}")
+    return str(count), f"{sum(s.total_ns for s in stats):,}"

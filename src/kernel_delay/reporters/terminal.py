@@ -1,27 +1,39 @@
-"""Colour for the text report, on a terminal that has it."""
+"""How a report is laid out for the file that it goes to: colour and width of a terminal."""
 
-from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import TextIO
 
+from msgspec import structs
 from rich.console import Console
 from rich.text import Text
 
-HEADING_STYLE = "bold cyan"
+from kernel_delay.reporters.layout import Layout, Role
+
+STYLES: dict[Role, str] = {
+    "heading": "bold cyan",
+    "verdict": "bold red",
+    "acquittal": "bold green",
+    "remark": "yellow",
+    "warning": "bold yellow",
+}
 
 
-def heading_style(file: TextIO) -> Callable[[str], str]:
-    """What turns a heading into one with `file`'s escape sequences for colour.
+def on_terminal(layout: Layout, file: TextIO) -> Layout:
+    """The layout as `file` can show it, which is a terminal; NO_COLOR and TERM=dumb are minded.
 
-    `file` is a terminal; NO_COLOR and TERM=dumb are minded. A report has the
-    same few headings for every thread, so each is rendered once.
+    The terminal is as wide as COLUMNS says, or as it says itself.
     """
-    console = Console(file=file, soft_wrap=True)
+    console = Console(file=file, soft_wrap=True, highlight=False)
+    layout = structs.replace(layout, width=console.width)
+    # With NO_COLOR rich has bold still, and a log that keeps its escapes is what one wants it for.
+    if console.no_color or console.color_system is None:
+        return layout
 
-    @cache
-    def style(heading: str) -> str:
+    # A report has the same few headings for every thread: each is rendered once.
+    @lru_cache(maxsize=1000)
+    def style(text: str, role: Role) -> str:
         with console.capture() as capture:
-            console.print(Text(heading, HEADING_STYLE), end="")
+            console.print(Text(text, STYLES[role]), end="")
         return capture.get()
 
-    return style
+    return structs.replace(layout, style=style)

@@ -1,107 +1,151 @@
 """A Sample as the text report of kernel_delay.py, so that its parsers keep working."""
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 
+from kernel_delay.analysis.losses import by_name, slept_throughout, worst_first
 from kernel_delay.model import Sample, SkippedWindow, Thread, Window
 from kernel_delay.printable import printable
 from kernel_delay.reporters.accounting_tables import accounting_tables, percentile_table
 from kernel_delay.reporters.events import event_lines
+from kernel_delay.reporters.grid import Table, as_upstream, fitted
+from kernel_delay.reporters.layout import IN_A_PIPE, Layout, Role
+from kernel_delay.reporters.sleepers import sleepers
+from kernel_delay.reporters.stacks import stack_lines
 from kernel_delay.reporters.tables import name_of, tables
 from kernel_delay.reporters.upcall_statistics import upcall_lines
 
-Heading = Callable[[str], str]
-
+HEADINGS = (
+    f"{'TID':10} {'THREAD':16} <RESOURCE SPECIFIC>",
+    f"{'-' * 10} {'-' * 16} {'-' * 76}",
+)
 INDENT = " " * 28
+TERMINAL_INDENT = " " * 2
 
 
-def render(sample: Sample, heading: Heading = str, *, percentiles: bool = False) -> str:
-    """The report of one window; `heading` may add colour to a heading.
-
-    With `percentiles` each thread has a table of them.
-    """
-    return "".join(chunks(sample, heading, percentiles=percentiles))
+def render(sample: Sample, layout: Layout = IN_A_PIPE) -> str:
+    """The report of one window."""
+    return "".join(chunks(sample, layout))
 
 
-def chunks(sample: Sample, heading: Heading = str, *, percentiles: bool = False) -> Iterator[str]:
+def chunks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
     """The same in pieces, each of whole lines: a million events are gigabytes of text."""
-    return (f"{lines}\n" for lines in _report(sample, heading, percentiles))
+    return (f"{lines}\n" for lines in _report(sample, layout))
 
 
-def _report(sample: Sample, heading: Heading, percentiles: bool) -> Iterator[str]:
-    yield from timestamps(sample.window)
-    yield heading(f"{'TID':10} {'THREAD':16} <RESOURCE SPECIFIC>")
-    yield heading(f"{'-' * 10} {'-' * 16} {'-' * 76}")
-    for position, thread in enumerate(sorted(sample.threads, key=lambda t: (t.name, t.tid))):
+def _report(sample: Sample, layout: Layout) -> Iterator[str]:
+    yield from timestamps(sample.window, layout)
+    yield from verdict(sample, layout)
+    if layout.width is None:
+        yield from map(layout.heading, HEADINGS)
+    sleeping = frozenset[int]() if layout.all_threads else slept_throughout(sample)
+    threads = by_name(sample) if layout.order == "name" else worst_first(sample)
+    shown = [thread for thread in threads if thread.tid not in sleeping]
+    for position, thread in enumerate(shown):
         if position > 0:
             yield ""
-        yield from _thread(thread, heading, percentiles)
+        yield from _thread(thread, layout)
+    yield from sleepers(sample, sleeping, layout)
     yield from upcall_lines(sample)
-    yield from event_lines(sample, heading)
-    yield from verdict(sample)
-    yield from remarks(sample)
+    yield from stack_lines(sample, layout)
+    if layout.events:
+        yield from event_lines(sample, layout)
+    yield from closing(sample, layout)
 
 
 def render_skipped(skipped: SkippedWindow) -> str:
     """The three lines of a window that was too short to be reported."""
     window = skipped.window
     read = f"Sample dump skipped, delta {window.duration_ns:,} ns"
-    return "".join(f"{line}\n" for line in _timestamps(window, read))
+    return "".join(f"{line}\n" for line in _timestamps(window, read, IN_A_PIPE))
 
 
-def timestamps(window: Window) -> Iterator[str]:
+def closing(sample: Sample, layout: Layout) -> Iterator[str]:
+    """The verdict again, and the remarks, each behind an empty line."""
+    for lines in (list(verdict(sample, layout)), list(remarks(sample, layout))):
+        if lines:
+            yield ""
+        yield from lines
+
+
+def timestamps(window: Window, layout: Layout) -> Iterator[str]:
     """The lines that say when the window opened, closed and was read."""
     read = "Sample dump"
     if window.start_trigger and window.stop_trigger:
         read = f"Triggered sample dump, stop-start delta {window.duration_ns:,} ns"
-    return _timestamps(window, read)
+    return _timestamps(window, read, layout)
 
 
-def _timestamps(window: Window, read: str) -> Iterator[str]:
+def _timestamps(window: Window, read: str, layout: Layout) -> Iterator[str]:
     duration = datetime.timedelta(microseconds=window.duration_ns // 1000)
     start = f" (trigger@{window.start_ns})" if window.start_trigger else ""
     stop = f" (trigger@{window.stop_ns})" if window.stop_trigger else ""
-    yield _timestamp(f"Start sampling{start}", window.start_time)
-    yield _timestamp(f"Stop sampling{stop}", window.start_time + duration)
-    yield _timestamp(read, window.collected_time)
+    yield from layout.comment(_timestamp(f"Start sampling{start}", window.start_time))
+    yield from layout.comment(_timestamp(f"Stop sampling{stop}", window.start_time + duration))
+    yield from layout.comment(_timestamp(read, window.collected_time))
 
 
 def _timestamp(what: str, when: datetime.datetime) -> str:
     local = when.astimezone().replace(tzinfo=None).isoformat(timespec="microseconds")
     utc = when.astimezone(datetime.UTC)
-    return f"# {what} @{local} ({utc:%H:%M:%S} UTC)"
+    return f"{what} @{local} ({utc:%H:%M:%S} UTC)"
 
 
-def _thread(thread: Thread, heading: Heading, percentiles: bool) -> Iterator[str]:
-    before_title = f"{thread.tid:10} {name_of(thread):16} "
+def _thread(thread: Thread, layout: Layout) -> Iterator[str]:
     shown = (*tables(thread), *accounting_tables(thread))
-    if percentiles:
+    if layout.percentiles:
         shown = (*shown, percentile_table(thread))
+    if layout.width is None:
+        return _as_upstream(thread, shown, layout)
+    return _on_terminal(thread, shown, layout, layout.width)
+
+
+def _as_upstream(thread: Thread, shown: Iterable[Table], layout: Layout) -> Iterator[str]:
+    """The tables to the right of the thread's name, as kernel_delay.py has them."""
+    before_title = f"{thread.tid:10} {name_of(thread):16} "
     for table in shown:
         if not (table.rows or table.always):
             continue
-        yield before_title + heading(table.title)
-        yield INDENT + heading(table.columns)
-        yield from (INDENT + row for row in table.rows)
+        columns, *rows = as_upstream(table)
+        yield before_title + layout.heading(table.title)
+        yield INDENT + layout.heading(columns)
+        yield from (INDENT + row for row in rows)
         before_title = f"\n{INDENT}"
 
 
-def verdict(sample: Sample) -> Iterator[str]:
+def _on_terminal(
+    thread: Thread, shown: Iterable[Table], layout: Layout, width: int
+) -> Iterator[str]:
+    """The tables below the thread's name, those alone that have rows, with no line to spare."""
+    yield layout.heading(f"{name_of(thread)} ({thread.tid})")
+    for table in shown:
+        if not table.rows:
+            continue
+        for headings, *rows in fitted(table, width - len(TERMINAL_INDENT)):
+            yield TERMINAL_INDENT + layout.heading(headings)
+            yield from (TERMINAL_INDENT + row for row in rows)
+
+
+def verdict(sample: Sample, layout: Layout) -> Iterator[str]:
     """Whether the kernel is to blame, with the evidence; nothing without accounting."""
     if not any(thread.time for thread in sample.threads):
         return
-    yield ""
     if all(finding.remark for finding in sample.verdict):
-        yield "# VERDICT: nothing kept a thread from its work for long."
+        acquittal = "VERDICT: nothing kept a thread from its work for long."
+        yield from layout.comment(acquittal, "acquittal")
     for finding in sample.verdict:
-        yield f"# {'REMARK' if finding.remark else 'VERDICT'}: {printable(finding.text)}"
+        kind, role = _KINDS[finding.remark]
+        yield from layout.comment(f"{kind}: {printable(finding.text)}", role)
+
+
+_KINDS: dict[bool, tuple[str, Role]] = {False: ("VERDICT", "verdict"), True: ("REMARK", "remark")}
 
 
 def _without_entry(sample: Sample) -> int:
     return sum(call.without_entry for thread in sample.threads for call in thread.syscalls)
 
 
-def remarks(sample: Sample) -> Iterator[str]:
+def remarks(sample: Sample, layout: Layout) -> Iterator[str]:
     """What the reader must know of how the window went; nothing if it went as asked."""
     duration = f"{sample.window.duration_ns:,} ns"
     lost = sample.lost
@@ -172,9 +216,9 @@ def remarks(sample: Sample) -> Iterator[str]:
             f"WARNING: {_events_were(lost.missed_events)} missed: counts may be too low,"
             " and what is not known for it is unaccounted."
         )
-    if found:
-        yield ""
-    yield from (f"# {remark}" for remark in found)
+    for remark in found:
+        role: Role = "warning" if remark.startswith("WARNING") else "remark"
+        yield from layout.comment(remark, role)
 
 
 def _events_were(count: int) -> str:

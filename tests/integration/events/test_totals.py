@@ -17,6 +17,7 @@ from kernel_delay.host.target import find_target
 from kernel_delay.loader._records import lib
 from kernel_delay.model import Sample
 from kernel_delay.reporters import text
+from kernel_delay.reporters.layout import Layout
 from tests import commands
 from tests.emulation import few
 from tests.event_captures import Start, capture, check_sums, event_plan, events_of
@@ -154,7 +155,7 @@ def test_only_calls_that_take_so_long_are_events(start: Start) -> None:
 def test_threads_that_ended_keep_their_names(start: Start) -> None:
     sample = capture_counted(start, event_plan("getuid"))
     assert sample.window.ended_by == "exit"
-    table = text.render(sample).split("# SYSCALL EVENTS:\n")[1]
+    table = text.render(sample, Layout(events=True)).split("# SYSCALL EVENTS:\n")[1]
     lines = [line for line in table.splitlines()[2:] if line.endswith("  getuid")]
     assert Counter(line[53:69].strip() for line in lines) == dict.fromkeys(WORKERS, 100)
 
@@ -164,7 +165,7 @@ def test_the_command_writes_text_json_and_folded_stacks(start: Start, tmp_path: 
     samples, stacks = tmp_path / "samples.jsonl", tmp_path / "stacks.folded"
     done = commands.run(
         *("--pid", process.pid, "-s", "--syscall-filter", "getppid", "--max-events", "10"),
-        *("--sample-time", "0.5", "--folded", stacks, "--json", samples),
+        *("--sample-time", "0.5", "--folded", stacks, "--json", samples, "--events"),
     )
     assert (done.returncode, done.stderr) == (0, "")
     sample = json.loads(samples.read_text())

@@ -27,7 +27,7 @@ def test_the_text_names_the_edges(start_rounds: StartTarget, start_command: Star
     command.wait_until_waiting()
     workload.go()
     assert command.end() == os.EX_OK
-    (start_ns,) = numbers(r"^# Start sampling \(trigger@(\d+)\) @", command.stdout)
+    (start_ns,) = numbers(r"\n# Start sampling \(trigger@(\d+)\) @", command.stdout)
     (stop_ns,) = numbers(r"\n# Stop sampling \(trigger@(\d+)\) @", command.stdout)
     (delta_ns,) = numbers(
         r"\n# Triggered sample dump, stop-start delta ([\d,]+) ns @", command.stdout

@@ -11,6 +11,7 @@ from kernel_delay.errors import KernelDelayError, OutputError, UsageError, namin
 
 if TYPE_CHECKING:
     from kernel_delay.model import RecordingHeader, Sample, SkippedWindow
+    from kernel_delay.reporters.layout import Layout
 
 STDOUT = "-"
 
@@ -44,9 +45,9 @@ def open_reports(
     json_file: str | None,
     folded_file: str | None,
     stack: ExitStack,
+    layout: "Layout",
     *,
     summary: bool = False,
-    percentiles: bool = False,
 ) -> list[Report]:
     """What takes each Sample to its outputs, at once; `stack` closes the files.
 
@@ -61,7 +62,7 @@ def open_reports(
     elif folded_file == STDOUT:
         reports.append(_folded_report(_stdout()))
     else:
-        reports.append(_text_report(_stdout(), summary, percentiles))
+        reports.append(_text_report(_stdout(), summary, layout))
     if json_file is not None and json_file != STDOUT:
         reports.append(_json_report(_open(json_file, stack)))
     if folded_file is not None and folded_file != STDOUT:
@@ -140,19 +141,45 @@ def _stdout() -> TextIO:
     return sys.stdout
 
 
-def _text_report(file: TextIO, summary: bool, percentiles: bool) -> Report:
+class Head:
+    """The head of a text report: where, of what and by which version was measured."""
+
+    def __init__(
+        self, json_file: str | None, folded_file: str | None, header: "RecordingHeader"
+    ) -> None:
+        """Of a report to these outputs; no text, no head."""
+        self._header = None if STDOUT in (json_file, folded_file) else header
+
+    def print(self) -> None:
+        """Print it above the first thing that there is to report; later there is nothing to do."""
+        if self._header is None:
+            return
+        from kernel_delay.reporters.layout import IN_A_PIPE
+        from kernel_delay.reporters.recording_header import head_lines
+
+        file = _stdout()
+        lines = head_lines(self._header, _as_shown(IN_A_PIPE, file))
+        _write(file, (f"{line}\n" for line in lines))
+        self._header = None
+
+
+def _text_report(file: TextIO, summary: bool, layout: "Layout") -> Report:
     from kernel_delay.reporters import text
 
-    heading: Callable[[str], str] = str
-    if file.isatty():
-        from kernel_delay.reporters.terminal import heading_style
-
-        heading = heading_style(file)
+    shown = _as_shown(layout, file)
     if summary:
         from kernel_delay.reporters.summary import render
 
-        return lambda sample: _write(file, [render(sample, heading)])
-    return lambda sample: _write(file, text.chunks(sample, heading, percentiles=percentiles))
+        return lambda sample: _write(file, [render(sample, shown)])
+    return lambda sample: _write(file, text.chunks(sample, shown))
+
+
+def _as_shown(layout: "Layout", file: TextIO) -> "Layout":
+    if not file.isatty():
+        return layout
+    from kernel_delay.reporters.terminal import on_terminal
+
+    return on_terminal(layout, file)
 
 
 def _json_report(file: TextIO) -> Report:

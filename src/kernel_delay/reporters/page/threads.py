@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from kernel_delay.analysis.losses import kept_ns
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.model import (
     CpuTaker,
@@ -18,7 +19,6 @@ from kernel_delay.model import (
 )
 from kernel_delay.printable import printable
 from kernel_delay.reporters.accounting_tables import PERCENTILES, time_parts
-from kernel_delay.reporters.summary import lost_ns
 from kernel_delay.reporters.tables import call_name
 
 Split = tuple[int, int, int, int, int]
@@ -118,7 +118,7 @@ def page_thread(thread: Thread) -> PageThread:
         name=printable(thread.name),
         time_ns=times_ns,
         whole_ns=sum(times_ns or ()),
-        lost_ns=0 if thread.time is None else lost_ns(thread.time),
+        lost_ns=0 if thread.time is None else kept_ns(thread.time),
         calls=tuple(_call(call) for call in _by_time(thread.syscalls)),
         intervals=_intervals(thread),
         takers=_takers(thread),

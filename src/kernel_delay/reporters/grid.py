@@ -1,0 +1,116 @@
+"""Tables as lines: in kernel_delay.py's columns, or in as few as a terminal has."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Column(NamedTuple):
+    """A column of kernel_delay.py's form: its heading, how wide it is, and what is left of it.
+
+    `left`: its cells begin at its left edge. The heading of a table's first column does so always.
+    """
+
+    heading: str
+    width: int = 16
+    gap: int = 2
+    left: bool = False
+
+
+class Table(NamedTuple):
+    """A section of a thread's report; a row may have fewer cells than there are columns.
+
+    `always`: it stands with its headings alone where it has no rows; another
+    table without rows is left out.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: Sequence[tuple[str, ...]]
+    always: bool = False
+
+
+GAP = "  "
+UNTOLD = ("NAME", "STATE")
+
+
+Part = list[str]
+"""A line of headings, and the rows below it."""
+
+
+def as_upstream(table: Table) -> Part:
+    """The table, each column as wide as kernel_delay.py has it."""
+    first = table.columns[0]
+    headings = [" " * first.gap + f"{first.heading:{first.width}}"]
+    headings += [_fixed(column.heading, column) for column in table.columns[1:]]
+    lines = ["".join(headings)]
+    for row in table.rows:
+        cells = zip(row, table.columns, strict=False)
+        lines.append("".join(_fixed(cell, column) for cell, column in cells))
+    return [line.rstrip() for line in lines]
+
+
+def fitted(table: Table, width: int) -> list[Part]:
+    """The same, title and all, each column as wide as what is in it; none that has but zeros.
+
+    A total of one row is left out. Columns for which `width` has no room are further parts,
+    behind the first one again.
+    """
+    if len(table.rows) == 2 and table.rows[1][0].startswith("TOTAL"):
+        table = table._replace(rows=table.rows[:1])
+    places = range(1, len(table.columns))
+    shown = [0, *(place for place in places if set(_cells(table, place)) != {"0"})]
+    titled = _with_title(table)
+    if _width(titled, shown) <= width:
+        return [_part(titled, shown)]
+    parts = [_part(table, [0, *part]) for part in _parts(table, shown, width)]
+    return [[table.title], *parts]
+
+
+def _with_title(table: Table) -> Table:
+    """The table, its title in the heading of its first column, of which some say nothing more."""
+    first = table.columns[0]
+    heading = table.title if first.heading in UNTOLD else f"{table.title} {first.heading}"
+    return table._replace(columns=(first._replace(heading=heading), *table.columns[1:]))
+
+
+def _part(table: Table, shown: Sequence[int]) -> Part:
+    columns = [(table.columns[i], _needed(table, i)) for i in shown]
+    (first, first_width), *others = columns
+    headings = [f"{first.heading:{first_width}}"]
+    headings += [_aligned(column.heading, column, width) for column, width in others]
+    lines = [GAP.join(headings)]
+    for row in table.rows:
+        cells = [row[i] if i < len(row) else "" for i in shown]
+        aligned = zip(cells, columns, strict=True)
+        lines.append(GAP.join(_aligned(cell, *column) for cell, column in aligned))
+    return [line.rstrip() for line in lines]
+
+
+def _width(table: Table, shown: Sequence[int]) -> int:
+    return sum(_needed(table, i) for i in shown) + len(GAP) * (len(shown) - 1)
+
+
+def _parts(table: Table, shown: Sequence[int], width: int) -> list[list[int]]:
+    """The columns after the first one, as many together as there is room for: one at least."""
+    parts: list[list[int]] = [[]]
+    for index in shown[1:]:
+        if parts[-1] and _width(table, [0, *parts[-1], index]) > width:
+            parts.append([])
+        parts[-1].append(index)
+    return parts
+
+
+def _needed(table: Table, index: int) -> int:
+    return max(len(text) for text in (table.columns[index].heading, *_cells(table, index)))
+
+
+def _cells(table: Table, index: int) -> list[str]:
+    return [row[index] for row in table.rows if index < len(row)]
+
+
+def _fixed(text: str, column: Column) -> str:
+    return " " * column.gap + _aligned(text, column, column.width)
+
+
+def _aligned(text: str, column: Column, width: int) -> str:
+    return f"{text:{width}}" if column.left else f"{text:>{width}}"

@@ -1,0 +1,65 @@
+"""How a report is laid out as text, and what lays out any of its lines."""
+
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+Role = Literal["heading", "verdict", "acquittal", "remark", "warning"]
+"""What a line is to its reader, and so its colour."""
+
+Order = Literal["lost", "name"]
+"""Which thread comes first: the one that lost most, or the first by name."""
+
+_COMMENT = "# "
+_CONTINUED = "#   "
+_LEAST = 20
+"""In fewer columns nothing is readable: lines are that long, whatever the terminal."""
+
+
+def unstyled(text: str, role: Role) -> str:
+    """Colour for no one: `text` as it is."""
+    return text
+
+
+class Layout(Struct, frozen=True):
+    """What the reader asked for, and has.
+
+    `width` are the columns of the terminal, None for a pipe or a file: there all is in
+    kernel_delay.py's form, and each line one line. `style` may add colour. `top` is how many
+    stacks of system calls to show, and `events` whether to list the calls one by one too.
+    """
+
+    width: int | None = None
+    style: Callable[[str, Role], str] = unstyled
+    order: Order = "lost"
+    all_threads: bool = False
+    percentiles: bool = False
+    top: int = 10
+    events: bool = False
+
+    def heading(self, text: str) -> str:
+        """A heading."""
+        return self.style(text, "heading")
+
+    def comment(self, text: str, role: Role | None = None) -> Iterator[str]:
+        """`# text`, of as many lines as the terminal's width makes it."""
+        for line in self.wrapped(text, _COMMENT, _CONTINUED):
+            yield line if role is None else self.style(line, role)
+
+    def wrapped(self, text: str, first: str = "", further: str = "") -> list[str]:
+        """`text` in lines that fit the terminal, behind `first` and `further`; in a pipe one."""
+        if self.width is None or len(first) + len(text) <= self.width:
+            return [first + text]
+        return textwrap.wrap(
+            text,
+            max(self.width, _LEAST),
+            initial_indent=first,
+            subsequent_indent=further,
+            break_on_hyphens=False,
+        )
+
+
+IN_A_PIPE = Layout()
+"""All as if nothing was asked for, for a pipe or a file."""
