@@ -21,7 +21,7 @@ from kernel_delay.errors import KernelDelayError
 from kernel_delay.host.surroundings import Snapshot, between
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader._records import ffi, lib
-from kernel_delay.loader.waiting import watch
+from kernel_delay.loader.waiting import TellLeft, watch
 from kernel_delay.model import (
     EndedBy,
     Lost,
@@ -60,12 +60,15 @@ class SessionOptions(Struct, frozen=True):
     `accounting`: account for all of each thread's time, and not for what the tables
     hold alone. `on_open` is called with the epoch of each window that is planned by
     the clock, or that only a stop trigger ends, a moment before it begins.
+    `tell_left` is called with how many ns a window still has that is as long as the plan says,
+    twice a second, and with 0 when it is over.
     """
 
     events: EventPlan | None = None
     open_upcall_counters: Callable[[int, Programs], UpcallCounters | None] | None = None
     accounting: bool = True
     on_open: Callable[[int], None] = lambda epoch: None
+    tell_left: TellLeft | None = None
 
 
 class Session:
@@ -189,10 +192,13 @@ class Session:
             self._events.forget()
 
     def _schedule(self) -> Iterable[Over]:
+        tell_left = self._options.tell_left
         if self._plan.start is None and self._plan.stop is None:
-            return timed_windows(self._plan, self._windows, self._waiter)
+            return timed_windows(self._plan, self._windows, self._waiter, tell_left)
         notices = self._programs.notices
-        return TriggeredWindows(self._plan, self._windows, self._waiter, notices, self._tell)
+        return TriggeredWindows(
+            self._plan, self._windows, self._waiter, notices, self._tell, tell_left
+        )
 
     def _skip(self, epoch: int) -> SkippedWindow:
         """Forget the epoch's window. What was lost by now is told with the next Sample.

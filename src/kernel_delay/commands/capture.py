@@ -16,7 +16,7 @@ from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import windows as window_options
 from kernel_delay.ending import noted
-from kernel_delay.reporters.progress import stack_progress
+from kernel_delay.reporters.progress import stack_progress, window_progress
 
 if TYPE_CHECKING:
     from kernel_delay.capture.programs import Programs
@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
     """Find the process, measure it, and report each window as it ends."""
     accounting_options.check(args)
     page_options.check(args)
+    layout_options.check(args)
 
     target = target_options.find_to_measure(args)
     windows = window_options.window_plan(args, target.pid)
@@ -56,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
     # Only a command that runs pays for what it imports.
     from kernel_delay.analysis.verdict import judge
     from kernel_delay.capture.session import Session, SessionOptions
+    from kernel_delay.host.run_delays import RunDelays
     from kernel_delay.model import SkippedWindow
 
     with ExitStack() as stack:
@@ -72,6 +74,9 @@ def run(args: argparse.Namespace) -> int:
             events=events,
             open_upcall_counters=None if args.skip_upcall_stats else _upcall_counters(target),
             accounting=args.accounting,
+            tell_left=stack.enter_context(
+                window_progress(sys.stderr, windows.sample_time_ns, RunDelays(target.pid))
+            ),
         )
         progress = stack.enter_context(stack_progress(sys.stderr))
         session = stack.enter_context(Session(target, windows, options, tell, progress))

@@ -5,6 +5,7 @@ import select
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self
 
@@ -14,6 +15,10 @@ from kernel_delay.libbpf import Notices
 from kernel_delay.loader._records import lib
 
 Ended = Literal["time", "interrupt", "exit"]
+
+TellLeft = Callable[[int], None]
+
+TELL_EACH_MS = 500
 
 
 class Waiter:
@@ -63,11 +68,25 @@ class Waiter:
         """Let the first signal end the tool soon, while what was waited for is worked on."""
         return ending.signals_end_soon()
 
-    def wait_until(self, until_ns: int) -> Ended:
-        """Wait until that time of CLOCK_MONOTONIC, and return what ended the wait."""
+    def wait_until(self, until_ns: int, tell_left: TellLeft | None = None) -> Ended:
+        """Wait for the CLOCK_MONOTONIC moment, and return what ended the wait.
+
+        `tell_left` is called with how many ns are left, twice a second, and with 0 at the end.
+        """
+        if tell_left is None:
+            return self._wait_until(until_ns, lambda: None, None)
+        try:
+            tell = partial(_tell_left, tell_left, until_ns)
+            return self._wait_until(until_ns, tell, TELL_EACH_MS)
+        finally:
+            tell_left(0)
+
+    def _wait_until(self, until_ns: int, tell: Callable[[], None], each_ms: int | None) -> Ended:
         while True:
+            tell()
             left_ms = (until_ns - lib.monotonic_ns()) // 1_000_000
-            ready = self._poll_and_act(max(0, left_ms))
+            poll_ms = max(0, left_ms if each_ms is None else min(left_ms, each_ms))
+            ready = self._poll_and_act(poll_ms)
             if left_ms <= 0:
                 self.sleep_until(until_ns)
                 return "time"
@@ -113,6 +132,12 @@ class Waiter:
         """Wait until that time of CLOCK_MONOTONIC whatever happens."""
         while (left_ns := until_ns - lib.monotonic_ns()) > 0:
             time.sleep(left_ns / 1e9)
+
+
+def _tell_left(tell_left: TellLeft, moment_ns: int) -> None:
+    left_ns = moment_ns - int(lib.monotonic_ns())
+    if left_ns > 0:
+        tell_left(left_ns)
 
 
 def watch(pid: int) -> Waiter:

@@ -11,7 +11,7 @@ from kernel_delay.capture.windows.control import NEVER_NS, Windows
 from kernel_delay.errors import TimeoutExpiredError
 from kernel_delay.libbpf import Notices
 from kernel_delay.loader._records import lib
-from kernel_delay.loader.waiting import Ended, Waiter
+from kernel_delay.loader.waiting import Ended, TellLeft, Waiter
 from kernel_delay.model import EndedBy
 
 Over = tuple[int, EndedBy]
@@ -20,7 +20,9 @@ Over = tuple[int, EndedBy]
 TELL_AFTER_NS = 1_000_000_000
 
 
-def timed_windows(plan: WindowPlan, windows: Windows, waiter: Waiter) -> Iterator[Over]:
+def timed_windows(
+    plan: WindowPlan, windows: Windows, waiter: Waiter, tell_left: TellLeft | None = None
+) -> Iterator[Over]:
     """Windows by the clock. With no interval the next is open when one is yielded.
 
     Unless that came too late: then what was measured for it is mixed with what is to be
@@ -28,7 +30,7 @@ def timed_windows(plan: WindowPlan, windows: Windows, waiter: Waiter) -> Iterato
     """
     epoch = windows.open(plan.sample_time_ns)
     for left in reversed(range(plan.count)):
-        ended = waiter.wait_until(windows.boundaries(epoch)[1])
+        ended = waiter.wait_until(windows.boundaries(epoch)[1], tell_left)
         if ended != "time" or not left:
             _end(windows, waiter, epoch)
             yield epoch, ended
@@ -56,6 +58,7 @@ class TriggeredWindows:
         waiter: Waiter,
         notices: Notices,
         tell: Callable[[str], None],
+        tell_left: TellLeft | None = None,
     ) -> None:
         """Follow `windows`; the triggers may be attached already."""
         self._plan = plan
@@ -63,6 +66,7 @@ class TriggeredWindows:
         self._waiter = waiter
         self._notices = notices
         self._tell = tell
+        self._tell_left = tell_left
 
     def __iter__(self) -> Iterator[Over]:
         """Yield each window when it is over."""
@@ -120,7 +124,7 @@ class TriggeredWindows:
     def _wait_for_stop(self, epoch: int) -> EndedBy:
         """Wait until the epoch's window is over, and return what ended it."""
         if self._plan.stop is None:
-            ended = self._waiter.wait_until(self._windows.boundaries(epoch)[1])
+            ended = self._waiter.wait_until(self._windows.boundaries(epoch)[1], self._tell_left)
         else:
             by_else = self._wait_for_hit(
                 "stop", self._plan.stop, lambda: self._windows.boundaries(epoch)[1] != NEVER_NS
