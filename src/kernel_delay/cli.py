@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NoReturn, cast
 
 from kernel_delay import commands
-from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND
+from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND, Command
 from kernel_delay.commands.options import arguments
 from kernel_delay.ending import signals_end
 from kernel_delay.errors import (
@@ -69,6 +69,12 @@ def _main(argv: Sequence[str]) -> int:
 def _run(argv: Sequence[str], args: argparse.Namespace) -> int:
     name, rest = _split_command(argv)
     command = commands.load(name or DEFAULT_COMMAND)
+    parser_of(name, command).parse_args(rest, namespace=args)
+    return command.run(args)
+
+
+def parser_of(name: str | None, command: Command) -> argparse.ArgumentParser:
+    """What takes the arguments of the command called `name`; None: that where none is given."""
     parser = _Parser(
         prog=PROGRAM if name is None else f"{PROGRAM} {name}",
         usage=f"{PROGRAM} [COMMAND] [options]" if name is None else None,
@@ -77,6 +83,12 @@ def _run(argv: Sequence[str], args: argparse.Namespace) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,  # a new option must not change what an old line means
     )
+    add_arguments(parser, command)
+    return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser, command: Command) -> None:
+    """Add the command's own arguments, and those of all commands."""
     command.add_arguments(parser)
     parser.add_argument(
         "-D",
@@ -90,8 +102,6 @@ def _run(argv: Sequence[str], args: argparse.Namespace) -> int:
         " 2 all and the verifier's log (where LEVEL is left out)",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    parser.parse_args(rest, namespace=args)
-    return command.run(args)
 
 
 def _split_command(argv: Sequence[str]) -> tuple[str | None, Sequence[str]]:

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-# What writes an extension's C source, and this file.
+# What writes an extension's C source or the shells' files, and this file.
 BUILD_ONLY = ("*_build.py", "installed_sources.py")
 
 # Modules and types, and what pages are made of.

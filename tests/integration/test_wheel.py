@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel_delay.commands import COMMANDS
 from tests.debian import bare_root
 
 # Runs its arguments where /usr has neither the libraries nor the compiler: the files are gone
@@ -112,7 +113,15 @@ def test_it_holds_what_runs_and_nothing_else(project: Path, wheel: Path) -> None
     apart = {name for name in files if re.match(r"kernel_delay(\.libs|-[\w.+]+\.dist-info)/", name)}
     launchers = {name for name in files if re.match(r"kernel_delay-[\w.+]+\.data/scripts/", name)}
     assert {os.path.basename(name) for name in launchers} == {"kernel-delay", "kernel_delay"}
-    assert files - apart - launchers == modules | programs | extensions | pages
+    shared = {name for name in files if re.match(r"kernel_delay-[\w.+]+\.data/data/share/", name)}
+    assert {name.partition("/share/")[2] for name in shared} == {
+        "bash-completion/completions/kernel-delay.bash",
+        "fish/vendor_completions.d/kernel-delay.fish",
+        "zsh/site-functions/_kernel-delay",
+        "man/man1/kernel-delay.1",
+        *(f"man/man1/kernel-delay-{name}.1" for name in COMMANDS),
+    }
+    assert files - apart - launchers - shared == modules | programs | extensions | pages
     libraries = {name for name in apart if name.startswith("kernel_delay.libs/")}
     assert all(re.search(r"/lib[\w.-]+\.so[\d.]*$", name) for name in libraries), libraries
 
