@@ -145,7 +145,7 @@ def _without_entry(sample: Sample) -> int:
     return sum(call.without_entry for thread in sample.threads for call in thread.syscalls)
 
 
-def remarks(sample: Sample, layout: Layout) -> Iterator[str]:
+def remarks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
     """What the reader must know of how the window went; nothing if it went as asked."""
     duration = f"{sample.window.duration_ns:,} ns"
     lost = sample.lost
