@@ -121,7 +121,7 @@ def test_the_culprit_among_sixty_sleepers_is_whole_on_the_first_screen(columns: 
     culprit = blocks[1].split("\n\n")[0].splitlines()
     screen = first_screen(report)
     assert all(line in screen for line in culprit)
-    assert culprit[-1].strip().startswith("clock in")  # the last of its tables, [SLEEP]
+    assert culprit[-1].strip().startswith("clock, ")  # the last of its tables, [SLEEP]
     assert not any(name in report for name in ("worker-0", "worker-59"))
     assert "60 threads slept throughout: 60 worker-*" in report
     # With those that did nothing in between, as by name, it is not.
