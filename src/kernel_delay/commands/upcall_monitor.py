@@ -173,7 +173,7 @@ class _Monitor:
             self._take(event, batch.since_epoch_ns)
 
     def finish(self, missed: int) -> None:
-        """Print what it all came to; so many events were missed."""
+        """Print what it all came to; `missed` events were missed."""
         from kernel_delay.reporters.upcall_monitor import summary
 
         print(summary(self._received, self._dropped, missed))
