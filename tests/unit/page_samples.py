@@ -70,9 +70,11 @@ WORK = Finding("user_work", "program", 0.2, 101, "worker1 (101) ran its own code
 def worker(number: int) -> Thread:
     """A thread that lost more, the higher its number."""
     call = SyscallStats(
-        7, "poll", 505, 2_000_000, 90_000, HISTOGRAM, 400_000, 600_000, 1_000_000, 0
+        7, "poll", 505, 4_600_000, 90_000, HISTOGRAM, 3_000_000, 600_000, 1_000_000, 0
     )
-    thread = timed_thread(100 + number, f"worker{number}", user=20, kernel=5, ready=10 * number)
+    thread = timed_thread(
+        100 + number, f"worker{number}", user=20, kernel=5, soft_irq=2, ready=10 * number
+    )
     sleep = Sleep(
         "poll",
         "poll",
@@ -87,7 +89,8 @@ def worker(number: int) -> Thread:
         thread,
         syscalls=(call, replace(call, number=1, name="write", total_ns=1_000_000)),
         run=Intervals(10, 25_000_000, 1_000, 9_000_000, HISTOGRAM),
-        sleeps=(sleep,),
+        # What single short waits stand for can be more than there was.
+        sleeps=(sleep, replace(sleep, syscall="write", ns=1_500_000, short_ns=1_400_000)),
         cpu_taken_by=ACCOUNTED.threads[0].cpu_taken_by,
         lock_waits=ACCOUNTED.threads[0].lock_waits,
     )

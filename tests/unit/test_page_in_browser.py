@@ -217,14 +217,14 @@ def test_the_account_is_a_flame_graph_on_the_cpus_and_off_them(open_page: Open) 
         "All time on a CPU",
         "All time off the CPUs",
     ]
-    # 20 threads with 25 ms each; the two calls' 0.4 ms are within the kernel's 5 ms.
+    # 20 threads with 27 ms each: in the calls' 6 ms are some of the interrupts' 2.
     root = graph.locator(".flame g title").first
-    assert (root.text_content() or "").startswith("All time on a CPU: 500.0 ms")
+    assert (root.text_content() or "").startswith("All time on a CPU: 540.0 ms")
     graph.get_by_label("What the widths are").select_option(label="All time off the CPUs")
     graph.get_by_label("Thread").select_option(label="worker3 (103)")
-    assert (root.text_content() or "").startswith("All time off the CPUs: 475.0 ms")
+    assert (root.text_content() or "").startswith("All time off the CPUs: 473.0 ms")
     titles = graph.locator(".flame g title").all_text_contents()
-    assert any(title.startswith("poll_schedule_timeout (kernel): 900.0 µs") for title in titles)
+    assert any(title.startswith("poll_schedule_timeout (kernel): 1.000 ms") for title in titles)
 
 
 @pytest.mark.parametrize("count", [1, 100, 100_000])

@@ -64,11 +64,11 @@ def test_takers_beyond_the_bound_are_in_the_sum_of_others() -> None:
 def test_sleeps_in_one_place_are_one_with_all_who_woke_it() -> None:
     def slept(waker: str, ns: int) -> Thread:
         wakers = (Waker("thread", 1, 1, waker, 1, ns),)
-        sleep = Sleep("futex", "futex", ("futex_wait",), False, 2, ns, ns, wakers)
+        sleep = Sleep("futex", "futex", ("futex_wait",), False, 2, ns, ns, wakers, ns // 10)
         return replace(bare_thread(1, "x"), sleeps=(sleep,))
 
     (sleep,) = together(together(slept("a", 10), slept("b", 50)), slept("a", 20)).sleeps
-    assert (sleep.count, sleep.ns, sleep.max_ns) == (6, 80, 50)
+    assert (sleep.count, sleep.ns, sleep.max_ns, sleep.short_ns) == (6, 80, 50, 8)
     assert [(waker.comm, waker.count, waker.ns) for waker in sleep.wakers] == [
         ("b", 1, 50),
         ("a", 2, 30),

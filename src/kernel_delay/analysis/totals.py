@@ -164,6 +164,7 @@ def _add_sleeps(one: Sleep, other: Sleep) -> Sleep:
         count=one.count + other.count,
         ns=one.ns + other.ns,
         max_ns=max(one.max_ns, other.max_ns),
+        short_ns=one.short_ns + other.short_ns,
         wakers=tuple(sorted(wakers, key=lambda waker: -waker.ns)[:MOST_HOLDERS]),
     )
 

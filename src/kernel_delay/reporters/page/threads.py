@@ -56,7 +56,10 @@ class Row(Struct, frozen=True):
 
 
 class PageSleep(Struct, frozen=True):
-    """A place in the kernel where the thread slept, and who woke it."""
+    """A place in the kernel where the thread slept, and who woke it.
+
+    `estimated_ns` of its `ns` is what a few short waits stand for.
+    """
 
     reason: str
     call: str | None
@@ -66,6 +69,7 @@ class PageSleep(Struct, frozen=True):
     ns: int
     max_ns: int
     wakers: tuple[Row, ...]
+    estimated_ns: int
 
 
 class PageThread(Struct, frozen=True):
@@ -238,6 +242,7 @@ def _sleep(sleep: Sleep) -> PageSleep:
         ns=sleep.ns,
         max_ns=sleep.max_ns,
         wakers=tuple(wakers),
+        estimated_ns=sleep.short_ns,
     )
 
 

@@ -212,7 +212,7 @@ function sleeps(all) {
           : where(sleep),
       ),
       cell(count(sleep.count)),
-      cell(write(sleep.ns), exact(sleep.ns)),
+      sleepTime(sleep, write),
       cell(write(sleep.max_ns), exact(sleep.max_ns)),
       h("td", {}, waker(sleep)),
     );
@@ -231,6 +231,12 @@ function sleeps(all) {
 function where(sleep) {
   const place = sleep.call ? `${sleep.reason} in ${sleep.call}` : sleep.reason;
   return sleep.uninterruptible ? [place, h("small", {}, " no signal ends it")] : place;
+}
+
+// Of short waits only some are looked at, and stand for the others.
+function sleepTime({ ns, estimated_ns: estimated }, write) {
+  if (!estimated) return cell(write(ns), exact(ns));
+  return cell(`≈ ${write(ns)}`, `${exact(ns)}, of which ${exact(estimated)} are estimated`);
 }
 
 function waker(sleep) {

@@ -68,18 +68,19 @@ export function callModes(calls) {
   }));
 }
 
-// Where the account says that threads were on a CPU.
+// Where the account says that threads were on a CPU. A call's time there has the interrupts in it.
 export function onCpuTree(threads, parts) {
   const root = new Node("all", "", "root", null);
   for (const thread of accounted(threads)) {
     const node = root.child(thread.name, thread.name, "", "thread");
-    const inCalls = addCalls(node, thread, ([onCpu]) => onCpu);
+    let left = -addCalls(node, thread);
     thread.time_ns.forEach((ns, place) => {
       const name = parts[place];
-      if (name.startsWith("kernel, syscalls")) addRest(node, "kernel", ns - inCalls);
-      else if (stateOf(name) === "user") addRest(node, name, ns, "user");
-      else if (["kernel", "guest", "irq"].includes(stateOf(name))) addRest(node, name, ns, "kernel");
+      if (name === "user") addRest(node, name, ns, "user");
+      else if (name === "kernel, page faults") addRest(node, name, ns);
+      else if (["kernel", "guest", "irq"].includes(stateOf(name))) left += ns;
     });
+    addRest(node, "kernel and interrupts, outside of calls", left);
   }
   return laidOut(root);
 }
@@ -93,17 +94,17 @@ export function offCpuTree(threads, parts) {
     for (const call of thread.calls) {
       const [, ready, blocked, stopped] = call.split_ns ?? [0, 0, 0, 0];
       const inCall = () => node.child(`call ${call.name}`, call.name, "", "call");
-      const asleep = addSleeps(thread, call.name, inCall);
-      addRest(inCall, "ready", ready, "kernel");
-      addRest(inCall, "blocked", blocked - asleep, "kernel");
-      addRest(inCall, "stopped", stopped, "kernel");
+      const asleep = addSleeps(thread, call.name, inCall, blocked);
+      addRest(inCall, "ready", ready);
+      addRest(inCall, "blocked", blocked - asleep);
+      addRest(inCall, "stopped", stopped);
       left.ready -= ready;
-      left.blocked -= Math.max(blocked, asleep);
+      left.blocked -= blocked;
       left.stopped -= stopped;
     }
-    left.blocked -= addSleeps(thread, null, () => node);
+    left.blocked -= addSleeps(thread, null, () => node, left.blocked);
     for (const state of ["ready", "blocked", "stopped", "throttled", "frozen"])
-      addRest(node, `${state}, outside of calls`, left[state], "kernel");
+      addRest(node, `${state}, outside of calls`, left[state]);
   }
   return laidOut(root);
 }
@@ -113,10 +114,10 @@ function accounted(threads) {
   return threads.filter((thread) => thread.time_ns);
 }
 
-function addCalls(node, thread, pick) {
+function addCalls(node, thread) {
   let sum = 0;
   for (const call of thread.calls) {
-    const ns = call.split_ns ? pick(call.split_ns) : 0;
+    const [ns] = call.split_ns ?? [0];
     sum += ns;
     if (ns > 0) node.child(`call ${call.name}`, call.name, "", "call").add(ns, call.lengths.count);
   }
@@ -129,14 +130,20 @@ function addRest(parent, name, ns, kind = "kernel") {
   node.child(name, name, "", kind).add(ns, 0);
 }
 
-function addSleeps(thread, call, parent) {
+// Adds a thread's sleeps in a call, or outside of any. Their times are estimates in part, and the
+// account's is not: they are scaled to fit in it. Returns how much they are.
+function addSleeps(thread, call, parent, roomNs) {
+  const placed = thread.sleeps.filter((sleep) => sleep.call === call && sleep.ns && sleep.stack.length);
+  const whole = placed.reduce((sum, sleep) => sum + sleep.ns, 0);
+  const scale = whole > roomNs ? Math.max(roomNs, 0) / whole : 1;
   let sum = 0;
-  for (const sleep of thread.sleeps) {
-    if (sleep.call !== call || !sleep.ns) continue;
-    sum += sleep.ns;
+  for (const sleep of placed) {
+    const ns = Math.floor(sleep.ns * scale);
+    if (!ns) continue;
+    sum += ns;
     let node = parent();
     for (const name of [...sleep.stack].reverse()) node = node.child(name, name, "kernel", "kernel");
-    node.child("asleep", `asleep: ${sleep.reason}`, "", "kernel").add(sleep.ns, sleep.count);
+    node.child("asleep", `asleep: ${sleep.reason}`, "", "kernel").add(ns, sleep.count);
   }
   return sum;
 }
