@@ -318,6 +318,10 @@ def test_it_is_readable_dark_and_narrow(
     page = open_page(page_of(*series_of(3)), width, scheme)
     page.locator("tr.thread").first.click()
     assert overflow(page) <= 0
+    # Nor does a thread that is open push columns out of sight.
+    ready = page.locator("tr.thread .c-ready").first.bounding_box()
+    assert ready is not None
+    assert ready["x"] + ready["width"] <= width
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
     page.screenshot(path=pictures / f"{name}.png", full_page=True)
