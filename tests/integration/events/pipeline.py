@@ -5,8 +5,8 @@ took, and how the drain thread got on. A program of its own, for its memory.
 """
 
 import json
+import mmap
 import os
-import resource
 import sys
 import time
 from collections import Counter
@@ -15,6 +15,7 @@ from typing import Any
 
 from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.capture.syscall_events.buffer_size import default_pages
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample
 
@@ -29,7 +30,7 @@ def main(pid: int, seconds: float, options: dict[str, Any]) -> None:
         report = {
             "late_ns": time.monotonic_ns() - sample.window.stop_ns,
             "cpu_ns": time.process_time_ns() - cpu_ns,
-            "grown_kib": peak_kib() - before_kib,
+            "grown_kib": peak_kib() - before_kib - mapped_kib(EventPlan(**options)),
             "drainer_waited_ns": drainer_waited_ns(),
             "stolen_ns": steal_ns() - stolen_ns,
         }
@@ -57,7 +58,14 @@ def summary(sample: Sample) -> dict[str, Any]:
 
 
 def peak_kib() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """The most memory that this program had; ru_maxrss would be that of the one that began it."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
+
+
+def mapped_kib(plan: EventPlan) -> int:
+    """The buffer, whose pages are mapped twice, one after the other."""
+    return 2 * (plan.buffer_pages or default_pages()) * mmap.PAGESIZE // 1024
 
 
 def drainer_waited_ns() -> int:
