@@ -2,6 +2,7 @@
 
 import ctypes
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.verdicts.oracle import Count, Span, count
 from tests.verdicts.run import names, stage_of
 from tests.verdicts.staging import PR_SET_NAME
 from tests.verdicts.truth import HEALTHY, Truth, cause
+from tests.workload import wait_until
 
 MS = 1_000_000
 TICKER = 8
@@ -141,6 +143,9 @@ def test_a_task_of_any_name_is_counted() -> None:
     thread = threading.Thread(target=be_called_so)
     thread.start()
     named.wait()
+    # It has said so, and is on its way to sleep.
+    state = Path(f"/proc/self/task/{thread.native_id}/stat")
+    wait_until(lambda: state.read_bytes().rpartition(b")")[2].split()[0] == b"S")
     try:
         counted = count()
     finally:
