@@ -86,7 +86,7 @@ class Recorded:
         """A thread that is blocked in a call since before anything; to be changed by the test."""
         state = ffi.new("struct thread_standing *")
         state.identity = identity
-        state.tid = tid
+        state.tid = state.own_tid = tid
         _copy_name(state, name)
         block_in_call(state.now, 0)
         self.states.append(state)
@@ -96,7 +96,7 @@ class Recorded:
         """Make a thread's record of an epoch."""
         record = self.rings.threads[self._take(lib.THREAD_RING)]
         record.identity = identity
-        record.tid = tid
+        record.tid = record.own_tid = tid
         record.epoch = epoch
         _copy_name(record, name)
         block_in_call(record.account.first, 0)

@@ -285,6 +285,8 @@ class ThreadRecord(CData):
     exited: int
     kernel_worker: int
     comm: Array[bytes]
+    own_tid: int
+    unused: int
     hard_irqs: int
     long_poll: Intervals
     run: Intervals
@@ -301,7 +303,7 @@ class ThreadStanding(CData):
     kernel_worker: int
     on_cpu: int
     uprobes: int
-    unused: int
+    own_tid: int
     times: TaskTimes
     now: Standing
     running: Slice
@@ -880,7 +882,7 @@ class _FFI:
     @overload
     def addressof(self, struct: TaskTimes, /) -> TaskTimesPointer: ...
     @overload
-    def addressof(self, struct: ThreadRecord, field: Literal['number', 'epoch', 'identity', 'tid', 'exited', 'kernel_worker', 'hard_irqs'], /) -> Pointer[int]: ...
+    def addressof(self, struct: ThreadRecord, field: Literal['number', 'epoch', 'identity', 'tid', 'exited', 'kernel_worker', 'own_tid', 'unused', 'hard_irqs'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: ThreadRecord, field: Literal['long_poll', 'run', 'ready', 'stopped'], /) -> IntervalsPointer: ...
     @overload
@@ -890,7 +892,7 @@ class _FFI:
     @overload
     def addressof(self, struct: ThreadRecord, /) -> ThreadRecordPointer: ...
     @overload
-    def addressof(self, struct: ThreadStanding, field: Literal['identity', 'tid', 'kernel_worker', 'on_cpu', 'uprobes', 'unused'], /) -> Pointer[int]: ...
+    def addressof(self, struct: ThreadStanding, field: Literal['identity', 'tid', 'kernel_worker', 'on_cpu', 'uprobes', 'own_tid'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: ThreadStanding, field: Literal['times'], /) -> TaskTimesPointer: ...
     @overload

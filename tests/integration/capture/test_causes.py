@@ -237,10 +237,17 @@ def wait_until_asleep(workload: Workload) -> None:
     wait_until(lambda: all(workload.state(tid) == "S" for tid in workload.tids()))
 
 
+@pytest.mark.parametrize(
+    "within",
+    [
+        pytest.param((), id="in the tool's PID namespace"),
+        pytest.param(("unshare", "--pid", "--fork", "--kill-child"), id="in one of its own"),
+    ],
+)
 def test_a_lock_that_is_held_all_the_time(
-    start_workload: StartWorkload, start_capture: StartCapture
+    within: tuple[str, ...], start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
-    workload = start_workload("locks", 1, LONG_NS)
+    workload = start_workload("locks", 1, LONG_NS, within=within)
     workload.send()
     wait_until(lambda: len(workload.tids()) == 2)
     wait_until_asleep(workload)

@@ -325,7 +325,7 @@ struct thread_standing {
 	__u16 kernel_worker; /* as in struct thread_record */
 	__u16 on_cpu;
 	__u32 uprobes; /* enum uprobes */
-	__u32 unused;
+	__u32 own_tid; /* as in struct thread_record */
 	struct task_times times;
 	struct standing now;
 	struct slice
@@ -375,6 +375,8 @@ struct thread_record {
 	__u16 exited;
 	__u16 kernel_worker; /* one of io_uring's or vhost's, that never leaves the kernel */
 	char comm[COMM_LENGTH];
+	__u32 own_tid; /* in its own PID namespace: what is in the futexes that it owns */
+	__u32 unused;
 	__u64 hard_irqs; /* number of the newest hard_irq_record, 0: none */
 	struct intervals long_poll;
 	struct intervals run;

@@ -30,4 +30,10 @@ static __always_inline __u32 task_id(struct task_struct *task, __u32 level)
 	return level ? inner_task_id(task, level) : (__u32)task->pid;
 }
 
+/* As @task itself sees it, and so what is in the futexes that it owns. */
+static __always_inline __u32 own_task_id(struct task_struct *task)
+{
+	return task_id(task, BPF_CORE_READ(task, thread_pid, level));
+}
+
 #endif

@@ -188,6 +188,7 @@ static __always_inline void note_name(struct task_struct *task, const char *comm
 	record = find_record(thread, task, &moment);
 	if (record && moment.now_ns < moment.stop_ns) {
 		record->tid = thread->tid;
+		record->own_tid = own_task_id(task);
 		bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), comm);
 	}
 }
@@ -497,6 +498,7 @@ int tell_standings(struct bpf_iter__task *ctx)
 		return 0;
 	standing.identity = thread->identity;
 	standing.tid = thread->tid;
+	standing.own_tid = own_task_id(task);
 	standing.kernel_worker = is_kernel_worker(task);
 	bpf_probe_read_kernel_str(standing.comm, sizeof(standing.comm), task->comm);
 	note_standing(&standing.now, thread);

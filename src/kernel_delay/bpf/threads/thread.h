@@ -245,6 +245,7 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 	record->epoch = epoch;
 	record->identity = thread->identity;
 	record->tid = thread->tid;
+	record->own_tid = own_task_id(task);
 	record->kernel_worker = is_kernel_worker(task);
 	record->account.first = first;
 	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);

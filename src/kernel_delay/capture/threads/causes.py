@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from kernel_delay.analysis.accounting import ThreadState
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import CpuSlices, CpuWait, Taker, taken_by, taker
+from kernel_delay.capture.threads.thread_stats import ThreadName
 from kernel_delay.loader._records import lib
 from kernel_delay.model import CpuTaker, LockWait, Thread
 
@@ -63,17 +64,17 @@ def with_causes(
     parts: ThreadRecords,
     waits: OpenWaits | None,
     slices: Mapping[int, CpuSlices],
-    name_of: Callable[[int], str | None],
+    owner_of: Callable[[int], ThreadName | None],
     window: tuple[int, int],
 ) -> Thread:
     """Return the thread, of the window from start to stop, with who had what it waited for.
 
     `waits` are those at the window's end, `slices` those of each CPU that one
-    is for, and `name_of` gives the name of the process's thread of an id.
+    is for, and `owner_of` gives the process's thread of an id in its own PID namespace.
     """
     assert thread.time is not None
     thread = _with_cpu_takers(thread, thread.time.ready_ns, parts, waits, slices, window)
-    return _with_lock_waits(thread, parts, waits, name_of, window)
+    return _with_lock_waits(thread, parts, waits, owner_of, window)
 
 
 def _with_cpu_takers(
@@ -147,7 +148,7 @@ def _with_lock_waits(
     thread: Thread,
     parts: ThreadRecords,
     waits: OpenWaits | None,
-    name_of: Callable[[int], str | None],
+    owner_of: Callable[[int], ThreadName | None],
     window: tuple[int, int],
 ) -> Thread:
     """Add the waits for locks of the process's own threads; others are no locks.
@@ -166,9 +167,9 @@ def _with_lock_waits(
         if ns > 0:
             found[waits.lock, waits.owner].add(1, ns)
     locks = [
-        LockWait(address, owner, name, each.count, each.ns)
-        for (address, owner), each in found.items()
-        if (name := name_of(owner)) is not None
+        LockWait(address, owner.tid, owner.name, each.count, each.ns)
+        for (address, own_tid), each in found.items()
+        if (owner := owner_of(own_tid)) is not None
     ]
     locks.sort(key=lambda wait: (-wait.ns, wait.address, wait.tid))
     lock_waits = tuple(locks)

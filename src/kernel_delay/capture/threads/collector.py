@@ -17,6 +17,7 @@ from kernel_delay.capture.threads.sleeps import SleepStacks, with_sleeps
 from kernel_delay.capture.threads.snapshot import ThreadSnapshot
 from kernel_delay.capture.threads.source import RecordSource
 from kernel_delay.capture.threads.thread_stats import (
+    ThreadName,
     accounted_stats,
     anything_counted,
     counted_stats,
@@ -69,7 +70,7 @@ class Collector:
         """
         if self._ended:
             self._ended.finish(epoch, start_ns, stop_ns)
-        names: dict[int, str] = {}
+        names: dict[int, ThreadName] = {}
         if self._source.accounting:
             threads = self._accounted(epoch, start_ns, stop_ns, names)
         else:
@@ -97,15 +98,15 @@ class Collector:
         return tuple(thread for thread in threads if anything_counted(thread))
 
     def _accounted(
-        self, epoch: int, start_ns: int, stop_ns: int, names: dict[int, str]
+        self, epoch: int, start_ns: int, stop_ns: int, names: dict[int, ThreadName]
     ) -> tuple[Thread, ...]:
-        """Account for all threads that are not summed up, and add their names by their ids."""
+        """Account for all threads that are not summed up, and add their names by their own ids."""
         settled: dict[int, Thread] = {}
         unsettled: list[Thread] = []
         for reading in range(READINGS):
             snapshot = self._snapshot(epoch, start_ns, stop_ns, settled, is_first=not reading)
             accounts = thread_accounts(snapshot, settled)
-            names.update((each.name.tid, each.name.name) for each in accounts)
+            names.update((each.name.own_tid, each.name) for each in accounts)
             unsettled = []
             for account in accounts:
                 thread = self._thread(account, snapshot, names)
@@ -119,17 +120,29 @@ class Collector:
         return *settled.values(), *unsettled
 
     def _thread(
-        self, each: ThreadAccount, snapshot: ThreadSnapshot, names: Mapping[int, str]
+        self, each: ThreadAccount, snapshot: ThreadSnapshot, names: Mapping[int, ThreadName]
     ) -> Thread:
         thread = accounted_stats(each.name, each.parts, each.account, self._source.sees_faults)
         window = snapshot.start_ns, snapshot.stop_ns
-        name_of = self._name_of(names)
-        thread = with_causes(thread, each.parts, each.waits, snapshot.slices, name_of, window)
+        owner_of = self._owner_of(names)
+        thread = with_causes(thread, each.parts, each.waits, snapshot.slices, owner_of, window)
         return with_sleeps(thread, each.parts, each.waits, self._sleep_stacks, window)
 
-    def _name_of(self, names: Mapping[int, str]) -> Callable[[int], str | None]:
-        """Return what gives a thread's name by its id, also of those that are summed up."""
-        return lambda tid: names.get(tid) or self._ended.name_of(tid)
+    def _owner_of(self, names: Mapping[int, ThreadName]) -> Callable[[int], ThreadName | None]:
+        """Return what gives a thread by its id in its own PID namespace, which futexes hold.
+
+        Also one that was summed up: the id in the tool's namespace is 0 if that is another.
+        """
+        is_own = all(name.tid == own_tid for own_tid, name in names.items())
+
+        def owner_of(own_tid: int) -> ThreadName | None:
+            known = names.get(own_tid)
+            if known is not None:
+                return known
+            name = self._ended.name_of(own_tid)
+            return None if name is None else ThreadName(own_tid if is_own else 0, name)
+
+        return owner_of
 
     def _snapshot(
         self, epoch: int, start_ns: int, stop_ns: int, settled: Container[int], *, is_first: bool
@@ -166,14 +179,14 @@ class Collector:
                 waits.append(open_waits(oldest.account.first, bool(oldest.kernel_worker)).cpu)
         return self._run_queues.copy(wait for wait in waits if wait is not None)
 
-    def _summed_up(self, window_ns: int, names: dict[int, str]) -> Iterator[Thread]:
+    def _summed_up(self, window_ns: int, names: dict[int, ThreadName]) -> Iterator[Thread]:
         """Yield the threads that ended and were summed up, one for all of a name."""
         for several in self._ended.by_name(window_ns):
             parts, name = several.parts, name_of(several.parts.threads[0])
             if self._source.accounting:
                 of_all = accounting.account(0, several.threads * window_ns, counted(parts), None)
                 thread = accounted_stats(name, parts, of_all, self._source.sees_faults)
-                thread = with_causes(thread, parts, None, {}, self._name_of(names), (0, 0))
+                thread = with_causes(thread, parts, None, {}, self._owner_of(names), (0, 0))
                 thread = with_sleeps(thread, parts, None, self._sleep_stacks, (0, 0))
             else:
                 thread = counted_stats(name, parts)

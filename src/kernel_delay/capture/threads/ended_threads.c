@@ -401,7 +401,7 @@ static int64_t mark_ended(struct ended_threads *ended, uint64_t epoch, uint64_t 
 		if (!name)
 			return -1;
 		ended->marked[place] = number;
-		ended->name_of_tid[thread->tid % TIDS] = ended->name_of[place] + 1;
+		ended->name_of_tid[thread->own_tid % TIDS] = ended->name_of[place] + 1;
 		*find_identity(ended, thread->identity) = thread->identity;
 		if (gone_ns <= start_ns)
 			continue;

@@ -82,9 +82,12 @@ class EndedThreads:
         lib.ended_threads_forget(self._handle)
         lib.ended_threads_set_notices(self._handle)
 
-    def name_of(self, tid: int) -> str | None:
-        """Return the name of the thread of that id that was summed up, None if none was."""
-        index = lib.ended_threads_name_of(self._handle, tid)
+    def name_of(self, own_tid: int) -> str | None:
+        """Return the name of the thread that was summed up, None if none was.
+
+        `own_tid` is its id in its own PID namespace.
+        """
+        index = lib.ended_threads_name_of(self._handle, own_tid)
         return (
             None if index < 0 else text_of(lib.ended_threads_name(self._handle, index).thread.comm)
         )

@@ -36,11 +36,15 @@ if TYPE_CHECKING:
 
 
 class ThreadName(Struct, frozen=True):
-    """What a thread is called: its id in the tool's PID namespace, its name, what it is."""
+    """What a thread is called: its id in the tool's PID namespace, its name, what it is.
+
+    `own_tid` is its id in its own namespace.
+    """
 
     tid: int
     name: str
     kernel_worker: bool = False
+    own_tid: int = 0
 
 
 def text_of(array: "Array[bytes]") -> str:
@@ -50,7 +54,7 @@ def text_of(array: "Array[bytes]") -> str:
 
 def name_of(record: "ThreadRecord | ThreadStanding") -> ThreadName:
     """Return what the thread of a struct thread_record or thread_standing is called."""
-    return ThreadName(record.tid, text_of(record.comm), bool(record.kernel_worker))
+    return ThreadName(record.tid, text_of(record.comm), bool(record.kernel_worker), record.own_tid)
 
 
 def counted_stats(
