@@ -98,7 +98,9 @@ def test_it_holds_what_runs_and_nothing_else(project: Path, wheel: Path) -> None
         for path in source.rglob(pattern)
         if not path.name.endswith("_build.py") and path.name != "installed_sources.py"
     }
-    programs = {str(path.relative_to(source).with_suffix(".o")) for path in source.rglob("*.bpf.c")}
+    programs = {
+        f"kernel_delay/bpf/{path.with_suffix('.o').name}" for path in source.rglob("*.bpf.c")
+    }
     extensions = {
         str(path.relative_to(source).with_suffix(".abi3.so"))
         for path in source.rglob("_[a-z]*.pyi")

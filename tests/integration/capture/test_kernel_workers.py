@@ -43,6 +43,7 @@ def test_its_time_is_the_kernels_and_no_calls(
         by_kernel = workload.parked()[worker.tid].since(before.get(worker.tid, SchedStat(0, 0, 0)))
         if not slow_machine:
             apart_ns = APART * by_kernel.run_ns + APART_NS + SWITCH_NS * by_kernel.runs
+            apart_ns += lags[worker.tid].unknown_run_ns(by_kernel.runs)
             stolen = stolen_ns() - stolen_before_ns + 2 * TICK_NS
             least_ns = -apart_ns - worker.time.unaccounted_ns  # where a switch was missed
             by_kernel_ns = by_kernel.run_ns + lags[worker.tid].run_ns

@@ -125,8 +125,10 @@ class Comparison:
         self.expected = expected
         self.run_ns, self.ready_ns = expected.run_ns + lag.run_ns, expected.ready_ns + lag.ready_ns
         apart_ns = SWITCH_NS * expected.runs
-        self.run_tolerance_ns = apart_ns + max(200_000, expected.run_ns // 100)
-        self.ready_tolerance_ns = apart_ns + max(200_000, expected.ready_ns // 100)
+        self.run_tolerance_ns = apart_ns + lag.unknown_run_ns(expected.runs)
+        self.run_tolerance_ns += max(200_000, expected.run_ns // 100)
+        self.ready_tolerance_ns = apart_ns + lag.unknown_ready_ns(expected.runs)
+        self.ready_tolerance_ns += max(200_000, expected.ready_ns // 100)
         # schedstat's run time leaves out what was stolen, and with CONFIG_IRQ_TIME_ACCOUNTING
         # interrupts (kernel/sched/core.c:update_rq_clock_task()).
         self.left_out_ns = left_out_ns + irqs_ns(measured)

@@ -128,9 +128,10 @@ def test_of_a_crowd_of_wakers_the_sum_is_kept(
     assert kinds.total() == kinds["thread"] + 1
 
 
-# Sleeps by who wakes the thread, from tracepoints of the scheduler; and where it goes to sleep,
-# once in 64: to look takes so long that our programs, which come behind, are late by as much.
-# bpftrace tells no interrupt from what it interrupted.
+# Sleeps by who wakes the thread, from tracepoints of the scheduler: until it is to be woken, or,
+# on another CPU than the waker's, until that one has been interrupted to do so. And where it goes
+# to sleep, once in 64: to look takes so long that our programs, which come behind, are late by
+# as much. bpftrace tells no interrupt from what it interrupted.
 OFF_WAKE_TIME = """
 tracepoint:sched:sched_switch /args->prev_pid == TID && (args->prev_state & 3)/
 {
@@ -140,8 +141,14 @@ tracepoint:sched:sched_switch /args->prev_pid == TID && (args->prev_state & 3)/
 }
 tracepoint:sched:sched_waking /args->pid == TID && @from/
 {
-    @count[tid] = count();
-    @ns[tid] = sum(nsecs - @from);
+    @waker = tid;
+    @on = cpu;
+    @at = nsecs;
+}
+tracepoint:sched:sched_wakeup /args->pid == TID && @from/
+{
+    @count[@waker] = count();
+    @ns[@waker] = sum((cpu == @on ? @at : nsecs) - @from);
     @from = 0;
 }
 """
