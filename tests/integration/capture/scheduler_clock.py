@@ -61,6 +61,11 @@ def stolen_ns() -> int:
     return int(Path("/proc/stat").read_text().split()[8]) * TICK_NS
 
 
+def most_stolen_ns(before_ns: int) -> int:
+    """What was taken at most since stolen_ns() was `before_ns`: a tick is cut off at each end."""
+    return stolen_ns() - before_ns + 2 * TICK_NS
+
+
 class Lag(NamedTuple):
     """By how much a thread's times on a CPU and ready are longer than schedstat has them.
 
