@@ -299,6 +299,13 @@ def test_who_woke_a_waiter_is_told() -> None:
     assert found("wait_pipe", sample(waits)).who == "program"
 
 
+def test_a_kernel_worker_that_waits_for_work_is_no_remark() -> None:
+    waker = Waker("thread", 7, 7, "main", 20, 300 * MS)
+    idle = replace(timed_thread(5, "iou-wrk-7"), sleeps=(sleep("io_uring", 400, None, waker),))
+    assert "wait_io_uring" in rules_found(sample(idle))
+    assert "wait_io_uring" not in rules_found(sample(replace(idle, kernel_worker=True)))
+
+
 def test_many_wakers_of_one_name_are_told_together() -> None:
     children = [Waker("thread", tid, tid, "sh", 1, 40 * MS) for tid in range(100, 110)]
     waits = replace(timed_thread(5, "a"), sleeps=(sleep("child", 400, "wait4", *children),))

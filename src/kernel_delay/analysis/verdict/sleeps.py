@@ -84,6 +84,9 @@ def wait_rule(wait: Wait) -> Rule:
         if wait.remark and not is_main and not any(sleep.wakers for sleep in slept):
             # It was not woken within the window: idle, for all that is known.
             return 0
+        if wait.remark and thread.kernel_worker:
+            # Until there is work for it: io_uring/io-wq.c:io_wq_worker(), io_uring/sqpoll.c, 6.18.
+            return 0
         ns = sum(sleep.ns for sleep in slept)
         return ns - _known_locks_ns(thread) if wait.reason == "futex" else ns
 
