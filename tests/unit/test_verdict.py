@@ -225,6 +225,15 @@ def test_a_quota_is_a_limit_with_its_path() -> None:
     assert "cpu_contention" not in rules_found(sample(thread))
 
 
+def test_a_cpu_that_idles_while_a_quota_has_run_out_is_no_contention() -> None:
+    idle = CpuTaker(0, "idle", 3, 390 * MS)
+    thread = replace(timed_thread(5, "a", user=100, ready=400), cpu_taken_by=(idle,))
+    assert "cpu_contention" in rules_found(sample(thread))
+    limit = CgroupLimit("/pod1", 20 * MS, 100 * MS, 4, 380 * MS, False)
+    throttled = sample(thread, surroundings=Surroundings(cgroup=limit))
+    assert "cpu_contention" not in rules_found(throttled)
+
+
 def test_steal_is_the_hypervisors() -> None:
     thread = replace(timed_thread(5, "a", user=400), task_times=replace(AGREED, steal_ns=100 * MS))
     assert found("steal", sample(thread)).who == "hypervisor"

@@ -13,13 +13,30 @@ TAKER_SHARE = 0.1
 REAL_TIME = frozenset(("FIFO", "RR", "DEADLINE"))
 
 
+def _is_idle(taker: CpuTaker) -> bool:
+    return taker.comm == "idle" and not taker.tid
+
+
+def _takers(sample: Sample, thread: Thread) -> list[CpuTaker]:
+    """Who had its CPU meanwhile: not the idle task where a quota of its cgroups ran out.
+
+    One that was woken before that waits for the quota, on a CPU that idles.
+    """
+    cgroup = sample.surroundings.cgroup if sample.surroundings else None
+    throttled = cgroup is not None and cgroup.throttled_periods > 0
+    return [taker for taker in thread.cpu_taken_by if not (throttled and _is_idle(taker))]
+
+
 def _ready_ns(sample: Sample, thread: Thread) -> int:
-    return thread.time.ready_ns if thread.time else 0
+    if thread.time is None:
+        return 0
+    told_ns = sum(taker.ns for taker in _takers(sample, thread))
+    return thread.time.ready_ns - sum(taker.ns for taker in thread.cpu_taken_by) + told_ns
 
 
 def _say_contention(case: Case) -> Statement | None:
     sample, thread = case.sample, case.thread
-    takers = [t for t in thread.cpu_taken_by if t.ns >= TAKER_SHARE * case.lost_ns]
+    takers = [t for t in _takers(sample, thread) if t.ns >= TAKER_SHARE * case.lost_ns]
     text = (
         f"{name(sample, thread)} could run but had no CPU for {case.of_window}"
         f"{also(sample, case.others)}"
@@ -38,7 +55,7 @@ def _say_contention(case: Case) -> Statement | None:
 
 def _taker(sample: Sample, taker: CpuTaker, ready_ns: int) -> str:
     part = share(taker.ns, ready_ns)
-    if taker.comm == "idle" and not taker.tid:
+    if _is_idle(taker):
         return f"the CPU idled or woke up for {part} of that"
     if _is_own(sample, taker):
         return f"a thread of the same process, {taker.comm} ({taker.tid}), ran for {part} of that"
@@ -56,7 +73,7 @@ def _is_own(sample: Sample, taker: CpuTaker) -> bool:
 def _who(sample: Sample, taker: CpuTaker) -> Who:
     if _is_own(sample, taker):
         return "program"
-    if taker.kernel_thread or (taker.comm == "idle" and not taker.tid):
+    if taker.kernel_thread or _is_idle(taker):
         return "kernel"
     return "other-process"
 
