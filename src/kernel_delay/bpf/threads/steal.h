@@ -18,11 +18,9 @@ static __always_inline bool has_steal_clock(void)
 /* Of the CPU that @task is on, and 1; 0 where that can't be told. */
 static __always_inline __u64 steal_count(struct task_struct *task)
 {
-	struct rq *rq = kernel_run_queue(task);
+	struct rq___stolen *rq = (void *)kernel_run_queue(task);
 
-	if (!rq)
-		return 0;
-	return BPF_CORE_READ((struct rq___stolen *)rq, prev_steal_time_rq) + 1;
+	return rq ? rq->prev_steal_time_rq + 1 : 0;
 }
 
 /* @task, of @thread, got on a CPU. */
