@@ -17,26 +17,29 @@ def _is_idle(taker: CpuTaker) -> bool:
     return taker.comm == "idle" and not taker.tid
 
 
-def _takers(sample: Sample, thread: Thread) -> list[CpuTaker]:
-    """Who had its CPU meanwhile: not the idle task where a quota of its cgroups ran out.
+def _is_quota(sample: Sample, taker: CpuTaker) -> bool:
+    """Whether it is the idle task, while a quota of the thread's cgroups ran out.
 
     One that was woken before that waits for the quota, on a CPU that idles.
     """
     cgroup = sample.surroundings.cgroup if sample.surroundings else None
-    throttled = cgroup is not None and cgroup.throttled_periods > 0
-    return [taker for taker in thread.cpu_taken_by if not (throttled and _is_idle(taker))]
+    return cgroup is not None and cgroup.throttled_periods > 0 and _is_idle(taker)
 
 
 def _ready_ns(sample: Sample, thread: Thread) -> int:
     if thread.time is None:
         return 0
-    told_ns = sum(taker.ns for taker in _takers(sample, thread))
-    return thread.time.ready_ns - sum(taker.ns for taker in thread.cpu_taken_by) + told_ns
+    quota_ns = sum(taker.ns for taker in thread.cpu_taken_by if _is_quota(sample, taker))
+    return thread.time.ready_ns - quota_ns
 
 
 def _say_contention(case: Case) -> Statement | None:
     sample, thread = case.sample, case.thread
-    takers = [t for t in _takers(sample, thread) if t.ns >= TAKER_SHARE * case.lost_ns]
+    takers = [
+        taker
+        for taker in thread.cpu_taken_by
+        if taker.ns >= TAKER_SHARE * case.lost_ns and not _is_quota(sample, taker)
+    ]
     text = (
         f"{name(sample, thread)} could run but had no CPU for {case.of_window}"
         f"{also(sample, case.others)}"
@@ -171,5 +174,5 @@ STEAL = Rule(
     say=_say_stolen,
     looks_at="the steal time of the run queue between a thread's getting on its CPU and leaving it",
     silent_on="steal that the hypervisor does not report to its guest, and that of a kernel"
-    " without CONFIG_PARAVIRT_TIME_ACCOUNTING (Debian 12 has none); threads that ended",
+    " without CONFIG_PARAVIRT_TIME_ACCOUNTING (Debian 12, 13 and unstable); threads that ended",
 )
