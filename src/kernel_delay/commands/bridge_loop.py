@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
@@ -59,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
     target = target_options.find_to_measure(args)
     report = _Report(args)
     with ExitStack() as stack:
-        recording = recording_options.open_writer(args, "bridge-loop", target, stack)
+        header = partial(recording_options.header_of, "bridge-loop", target)
+        recording = recording_options.open_writer(args, header, stack)
         events = stack.enter_context(LoopEvents(target.pid))
         tell(f"tracing the main loop of {target.comm} ({target.pid}); Ctrl-C ends it")
         ended = _follow(events, report, recording, target.pid, args)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kernel_delay.capture.programs import Programs
     from kernel_delay.capture.session import UpcallCounters
     from kernel_delay.host.target import ProcessTarget
-    from kernel_delay.model import RecordingHeader
 
     OpenCounters = Callable[[int, Programs], UpcallCounters | None]
 
@@ -62,11 +61,12 @@ def run(args: argparse.Namespace) -> int:
 
     with ExitStack() as stack:
         layout = layout_options.layout_of(args)
+        header = recording_options.header_of("capture", target)
         outputs = (args.json_file, args.folded)
         reports = output_options.open_reports(*outputs, stack, layout, summary=args.summary)
-        pages = page_options.open_pages(args, lambda: _header(target))
+        pages = page_options.open_pages(args, header)
         reports += [page.contents.add for page in pages]
-        recording = recording_options.open_writer(args, "capture", target, stack)
+        recording = recording_options.open_writer(args, lambda: header, stack)
         if recording is not None:
             reports.append(recording.sample)
         tell = page_options.noting(pages, recording_options.noting(recording))
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         )
         progress = stack.enter_context(stack_progress(sys.stderr))
         session = stack.enter_context(Session(target, windows, options, tell, progress))
-        head = output_options.Head(*outputs, _header(target))
+        head = output_options.Head(*outputs, header)
         for window in session.windows():
             head.print()
             if isinstance(window, SkippedWindow):
@@ -96,13 +96,6 @@ def run(args: argparse.Namespace) -> int:
         for page in pages:
             page.finish()
     return os.EX_OK
-
-
-def _header(target: "ProcessTarget") -> "RecordingHeader":
-    """What text and pages say of what they are of; that of a recording of the same says as much."""
-    from kernel_delay.recording.header import new_header
-
-    return new_header("capture", sys.argv[1:], target)
 
 
 def _upcall_counters(target: "ProcessTarget") -> "OpenCounters | None":

@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     """Report from each file; EX_DATAERR if one is not whole, after what could be read of it."""
     if len(args.files) > 1 and (args.html or args.flamegraph):
         raise UsageError("--html and --flamegraph are of one recording: give one FILE")
+    if len(args.files) > 1 and args.perfetto is not None:
+        raise UsageError("--perfetto makes a trace of one recording: give one FILE")
     status = os.EX_OK
     with ExitStack() as stack:
         # With several, one that can't be read must not keep the others from being reported.
@@ -138,8 +140,6 @@ def _report_file(
     """Report from one file; return why that is not all, None if it is."""
     from kernel_delay.recording.reader import open_recording
 
-    if args.perfetto is not None and len(args.files) > 1:
-        raise UsageError("--perfetto makes a trace of one recording: give one FILE")
     with open_recording(name) as recording:
         _check_options(recording, args)
         if len(args.files) > 1 and output_options.STDOUT not in (args.json_file, args.folded):
@@ -166,7 +166,7 @@ def _report_samples(
     from kernel_delay.recording.records import Note
 
     reading = UntilDamage(recording)
-    pages = page_options.open_pages(args, lambda: recording.header)
+    pages = page_options.open_pages(args, recording.header)
     note = page_options.noting(pages, tell)
     reports = [*outputs.reports(recording), *(page.contents.add for page in pages)]
     head = output_options.Head(args.json_file, args.folded, recording.header)

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,7 +128,8 @@ def _collect(args: argparse.Namespace) -> "tuple[Sequence[Event], Mapping[str, i
     target = target_options.find_to_measure(args)
     plan = UpcallPlan(args.packet_size, args.flow_key_size, whole_trip=True)
     with ExitStack() as stack:
-        recording = recording_options.open_writer(args, "upcall-cost", target, stack)
+        header = partial(recording_options.header_of, "upcall-cost", target)
+        recording = recording_options.open_writer(args, header, stack)
         source = stack.enter_context(UpcallEvents(target.pid, plan))
         waiter = stack.enter_context(watch(target.pid))
         for note in source.notes:

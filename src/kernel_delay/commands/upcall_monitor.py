@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     plan = UpcallPlan(args.packet_size, args.flow_key_size, whole_trip=False)
     with ExitStack() as stack:
         monitor = _Monitor(args, stack)
-        recording = recording_options.open_writer(args, "upcall-monitor", target, stack)
+        header = partial(recording_options.header_of, "upcall-monitor", target)
+        recording = recording_options.open_writer(args, header, stack)
         events = stack.enter_context(UpcallEvents(target.pid, plan))
         waiter = stack.enter_context(watch(target.pid))
         for note in events.notes:

@@ -92,11 +92,7 @@ def perfetto_report(path: str, header: "RecordingHeader", stack: ExitStack) -> R
     """
     from kernel_delay.reporters.perfetto import Trace
 
-    try:
-        file = open(path, "wb")  # noqa: SIM115 (the stack closes it)
-    except OSError as error:
-        raise OutputError(f"can't write {path}: {error.strerror}") from None
-    stack.callback(_close, file, path)
+    file = _open(path, stack).buffer
     trace, numbers = Trace(header), count()
 
     def report(sample: "Sample") -> None:

@@ -79,7 +79,7 @@ class Page:
         self._file.close()
 
 
-def open_pages(args: argparse.Namespace, header: "Callable[[], RecordingHeader]") -> list[Page]:
+def open_pages(args: argparse.Namespace, header: "RecordingHeader") -> list[Page]:
     """The pages that are asked for; `header` says what they are of.
 
     Raises OutputError where one can't be written, before anything is measured for it.
@@ -88,7 +88,7 @@ def open_pages(args: argparse.Namespace, header: "Callable[[], RecordingHeader]"
     if args.html is not None:
         from kernel_delay.reporters import page
 
-        contents = page.Contents(header())
+        contents = page.Contents(header)
         pages.append(Page(args.html, contents, lambda: page.document_of(contents)))
     if args.flamegraph is not None:
         from kernel_delay.reporters.page.flame_graph import FlameGraph

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kernel_delay.host.target import ProcessTarget
-    from kernel_delay.model import MeasuringCommand
+    from kernel_delay.model import MeasuringCommand, RecordingHeader
     from kernel_delay.recording.writer import RecordingWriter
 
 
@@ -32,11 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser, *other_names: str) -> None:
     )
 
 
+def header_of(command: "MeasuringCommand", target: "ProcessTarget") -> "RecordingHeader":
+    """What a recording of this command, as it was called, says of itself."""
+    from kernel_delay.recording.header import new_header
+
+    return new_header(command, sys.argv[1:], target)
+
+
 def open_writer(
-    args: argparse.Namespace,
-    command: "MeasuringCommand",
-    target: "ProcessTarget",
-    stack: ExitStack,
+    args: argparse.Namespace, header: "Callable[[], RecordingHeader]", stack: ExitStack
 ) -> "RecordingWriter | None":
     """Begin the recording that is asked for, which `stack` closes; None if none is.
 
@@ -47,11 +51,9 @@ def open_writer(
         return None
     if os.fspath(args.recording_file) == "-":
         raise UsageError("a recording needs a FILE of its own: the report is on standard output")
-    from kernel_delay.recording.header import new_header
     from kernel_delay.recording.writer import RecordingWriter
 
-    header = new_header(command, sys.argv[1:], target)
-    return stack.enter_context(RecordingWriter(args.recording_file, header))
+    return stack.enter_context(RecordingWriter(args.recording_file, header()))
 
 
 def noting(writer: "RecordingWriter | None") -> "Callable[[str], None]":
