@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+REASON_LINES = 3
+"""So many of a failure's lines are enough to tell it: an assertion's message, and its values."""
+
 
 class Outcome(Enum):
     """How a test ended; as the tables print it."""
@@ -62,7 +65,9 @@ def read_junit(junit: Path) -> dict[str, Result]:
 def _result(case: ET.Element) -> Result:
     for tag in ("failure", "error"):
         if (failure := case.find(tag)) is not None:
-            return Result(Outcome.FAILED, failure.get("message", ""))
+            _, bracket, variant = case.get("name", "").partition("[")
+            reason = f"{bracket}{variant} {failure.get('message', '')}"
+            return Result(Outcome.FAILED, reason.strip())
     if (skipped := case.find("skipped")) is not None:
         return Result(Outcome.NOT_APPLICABLE, skipped.get("message", ""))
     return Result(Outcome.PASSED)
@@ -78,9 +83,9 @@ def all_tests(runs: list[KernelRun]) -> list[str]:
 
 
 def failures(run: KernelRun) -> list[str]:
-    """A line for each test that failed: which, and the beginning of why."""
+    """A line for each test that failed: which, and why, as far as REASON_LINES go."""
     return [
-        f"{test}: {(result.reason.splitlines() or [''])[0]}"
+        f"{test}: {' | '.join(result.reason.splitlines()[:REASON_LINES])}"
         for test, result in sorted(run.results.items())
         if result.outcome is Outcome.FAILED
     ]

@@ -53,25 +53,28 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
 
-    def test(image: Image) -> KernelRun:
+    guests = [Guest(image, kvm, _results_of(image), stop) for image in images]
+
+    def test(guest: Guest) -> KernelRun:
         start = time.monotonic()
-        guest = Guest(image, kvm, _results_of(image), stop)
         run = _test(guest, binaries, options)
         verdict = "passed" if run.passed else f"FAILED: {run.failure or 'see the table'}"
         console.print(
-            f"{image.kernel.name} ({image.release}): {verdict}, "
-            f"{time.monotonic() - start:.0f} s, {_results_of(image)}",
+            f"{run.name} ({run.release}): {verdict}, "
+            f"{time.monotonic() - start:.0f} s, {guest.results}",
             markup=False,
             highlight=False,
             soft_wrap=True,
         )
-        for line in guest.last_words() if run.failure else failures(run):
-            console.print(f"    {line}", markup=False, highlight=False, soft_wrap=True)
         return run
 
     with ThreadPoolExecutor(GUESTS_AT_A_TIME) as pool:
-        runs = list(pool.map(test, images))
+        runs = list(pool.map(test, guests))
     _print_table(runs)
+    # Last, since the end of a long log is what is read first.
+    for run, guest in zip(runs, guests, strict=True):
+        for line in guest.last_words() if run.failure else failures(run):
+            console.print(f"{run.name}: {line}", markup=False, highlight=False, soft_wrap=True)
     if options.write_docs:
         every = [_latest(kernel, runs) for kernel in listed_kernels()]
         tests = compatibility.collected_tests()

@@ -12,7 +12,7 @@ JUNIT = """<?xml version="1.0"?>
 <testcase classname="tests.integration.test_a" name="test_one"/>
 <testcase classname="tests.integration.test_a" name="test_two[x]"/>
 <testcase classname="tests.integration.test_a" name="test_two[y]">
-  <failure message="assert 1 == 2">the traceback</failure></testcase>
+  <failure message="assert 1 == 2&#10; +  where 1&#10; = one&#10;and more">the traceback</failure></testcase>
 <testcase classname="tests.integration.test_a" name="test_three[x]">
   <skipped type="pytest.skip" message="no kprobes"/></testcase>
 <testcase classname="tests.integration.test_a" name="test_three[y]"/>
@@ -76,7 +76,7 @@ def test_the_page_can_be_read_back(tmp_path: Path) -> None:
 def test_a_failed_test_is_told_with_the_beginning_of_why(tmp_path: Path) -> None:
     assert failures(run_of(tmp_path, JUNIT)) == [
         "(collection).py::tests.integration.test_c: collection failure",
-        "test_a.py::test_two: assert 1 == 2",
+        "test_a.py::test_two: [y] assert 1 == 2 |  +  where 1 |  = one",
         "test_b.py::test_five: failed on setup",
     ]
 
