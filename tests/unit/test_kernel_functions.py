@@ -8,7 +8,6 @@ from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.probes.attach_points import KernelProbe
 from kernel_delay.probes.kernel_functions import (
     KernelFunctions,
-    read_aliases,
     read_blacklist,
     read_kallsyms,
     read_traceable,
@@ -45,7 +44,7 @@ def functions(tmp_path: Path) -> KernelFunctions:
     (tmp_path / "kprobes").mkdir()
     (tmp_path / "kprobes" / "blacklist").write_text(BLACKLIST)
     return KernelFunctions(
-        read_kallsyms(tmp_path / "kallsyms"), read_traceable(tmp_path), read_blacklist(tmp_path)
+        read_kallsyms(tmp_path / "kallsyms")[0], read_traceable(tmp_path), read_blacklist(tmp_path)
     )
 
 
@@ -87,7 +86,7 @@ def test_the_closest_are_ready_to_paste(functions: KernelFunctions) -> None:
 def test_a_kernel_that_hides_its_lists_is_not_second_guessed(tmp_path: Path) -> None:
     (tmp_path / "kallsyms").write_text(KALLSYMS)
     functions = KernelFunctions(
-        read_kallsyms(tmp_path / "kallsyms"), read_traceable(tmp_path), read_blacklist(tmp_path)
+        read_kallsyms(tmp_path / "kallsyms")[0], read_traceable(tmp_path), read_blacklist(tmp_path)
     )
     assert (functions.traceable, functions.blacklist) == (None, None)
     assert functions.find("irq_enter_rcu", 0, is_return=False).function == "irq_enter_rcu"
@@ -100,13 +99,13 @@ def test_a_function_has_all_its_names(tmp_path: Path) -> None:
         + "ffffffff81000080 T __ia32_sys_getppid\nffffffff81000080 T __x64_sys_getppid\n"
         + "ffffffff81000070 T irq_enter\n"
     )
-    aliases = read_aliases(tmp_path / "kallsyms")
+    count, aliases = read_kallsyms(tmp_path / "kallsyms")
     assert set(aliases) == {
         frozenset({"__ia32_sys_getppid", "__x64_sys_getppid"}),
         frozenset({"irq_enter", "irq_enter_rcu"}),
     }
     functions = KernelFunctions(
-        read_kallsyms(tmp_path / "kallsyms"),
+        count,
         with_aliases(frozenset({"__ia32_sys_getppid", "irq_enter"}), aliases),
         with_aliases(frozenset({"irq_enter_rcu"}), aliases),
     )
@@ -115,5 +114,5 @@ def test_a_function_has_all_its_names(tmp_path: Path) -> None:
 
 def test_hidden_addresses_make_no_aliases(tmp_path: Path) -> None:
     (tmp_path / "kallsyms").write_text("0000000000000000 T a\n0000000000000000 T b\n")
-    assert read_aliases(tmp_path / "kallsyms") == ()
+    assert read_kallsyms(tmp_path / "kallsyms") == ({"a": 1, "b": 1}, ())
     assert with_aliases(None, ()) is None

@@ -19,8 +19,7 @@ DEBUGFS = Path("/sys/kernel/debug")
 
 # Text and weak symbols of /proc/kallsyms (proc(5)), but not those that objtool gives
 # to the padding in front of functions.
-_FUNCTION = re.compile(rb"^[0-9a-f]+ [tTwW] (?!__pfx_|__cfi_)(\S+)", re.MULTILINE)
-_ADDRESS_AND_FUNCTION = re.compile(_FUNCTION.pattern.replace(b"^[0-9a-f]+", b"^([0-9a-f]+)"), re.M)
+_ADDRESS_AND_FUNCTION = re.compile(rb"^([0-9a-f]+) [tTwW] (?!__pfx_|__cfi_)(\S+)", re.MULTILINE)
 
 # In place of all addresses, where the user may not know them (kptr_restrict, proc_sys_kernel(5)).
 _HIDDEN = b"0" * 16
@@ -74,34 +73,33 @@ def kernel_functions() -> KernelFunctions:
             "this kernel has no kprobes (it is built without CONFIG_KPROBE_EVENTS):"
             " use a tracepoint, t:SYSTEM:EVENT, or a kernel that has them"
         )
-    aliases = read_aliases(KALLSYMS)
+    count, aliases = read_kallsyms(KALLSYMS)
     return KernelFunctions(
-        read_kallsyms(KALLSYMS),
+        count,
         with_aliases(_traceable(), aliases),
         with_aliases(_blacklist(), aliases),
     )
 
 
-def read_kallsyms(path: Path) -> dict[str, int]:
-    """Count the functions of each name in /proc/kallsyms, which lists one a line."""
-    names = _FUNCTION.findall(path.read_bytes())
-    return {name.decode(errors="backslashreplace"): n for name, n in Counter(names).items()}
+def read_kallsyms(path: Path) -> tuple[dict[str, int], tuple[frozenset[str], ...]]:
+    """Read /proc/kallsyms, which lists a function a line, at once: it is long, and made anew.
 
-
-def read_aliases(path: Path) -> tuple[frozenset[str], ...]:
-    """Read which functions of /proc/kallsyms are one, under several names.
-
-    So are a syscall's __x64_sys_… and __ia32_sys_… if it takes no arguments.
+    Returns how many functions have each name, and which names are of one
+    function. So are a syscall's __x64_sys_… and __ia32_sys_… if it takes no
+    arguments.
     """
+    count: Counter[bytes] = Counter()
     names: dict[bytes, list[bytes]] = {}
     for address, name in _ADDRESS_AND_FUNCTION.findall(path.read_bytes()):
+        count[name] += 1
         names.setdefault(address, []).append(name)
     names.pop(_HIDDEN, None)
-    return tuple(
-        frozenset(name.decode(errors="backslashreplace") for name in group)
-        for group in names.values()
-        if len(group) > 1
-    )
+    aliases = tuple(frozenset(map(_text, group)) for group in names.values() if len(group) > 1)
+    return {_text(name): number for name, number in count.items()}, aliases
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="backslashreplace")
 
 
 def with_aliases(

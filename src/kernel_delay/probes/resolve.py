@@ -1,8 +1,10 @@
 """A trigger and a process → where to attach, or one line that says why not."""
 
+from collections.abc import Callable
+
 from kernel_delay.host.tracefs import tracefs
 from kernel_delay.probes.attach_points import AttachPoint
-from kernel_delay.probes.kernel_functions import kernel_functions
+from kernel_delay.probes.kernel_functions import KernelFunctions, kernel_functions
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.tracepoints import find_tracepoint
 from kernel_delay.probes.triggers import (
@@ -15,9 +17,13 @@ from kernel_delay.probes.triggers import (
 from kernel_delay.probes.user import resolve_uprobe, resolve_usdt
 
 
-def resolve(trigger: Trigger, pid: int) -> tuple[AttachPoint, ...]:
+def resolve(
+    trigger: Trigger, pid: int, functions: Callable[[], KernelFunctions] = kernel_functions
+) -> tuple[AttachPoint, ...]:
     """Find all places where `trigger` fires for process `pid`: one, or more for USDT.
 
+    `functions` tells the kernel's, if need be: they take long to read, and who
+    resolves several triggers may read them once.
     Raises NoInputError where what it names does not exist, with the closest
     names that do; UnavailableError where this kernel can't probe it; and
     PermissionDeniedError where this user may not look.
@@ -31,4 +37,4 @@ def resolve(trigger: Trigger, pid: int) -> tuple[AttachPoint, ...]:
             with tracefs() as root:
                 return (find_tracepoint(root, system, event),)
         case KprobeTrigger(function=function, offset=offset, is_return=is_return):
-            return (kernel_functions().find(function, offset, is_return),)
+            return (functions().find(function, offset, is_return),)

@@ -1,6 +1,8 @@
 """The options that say which windows to measure."""
 
 import argparse
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
@@ -8,6 +10,7 @@ from kernel_delay.errors import UsageError
 
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import TriggerPoints, WindowPlan
+    from kernel_delay.probes.kernel_functions import KernelFunctions
 
 TRIGGER_HELP = (
     "TRIGGER is u:PROVIDER:PROBE (USDT), t:SYSTEM:EVENT (tracepoint), k:FUNCTION or kr:FUNCTION"
@@ -77,8 +80,9 @@ def window_plan(args: argparse.Namespace, pid: int) -> "WindowPlan":
     """
     from kernel_delay.capture.plan import WindowPlan
 
-    start = _trigger(args.start_trigger, pid)
-    stop = _trigger(args.stop_trigger, pid)
+    functions = functools.cache(_kernel_functions)
+    start = _trigger(args.start_trigger, pid, functions)
+    stop = _trigger(args.stop_trigger, pid, functions)
     if not (start and stop):
         if args.trigger_delta_ns:
             raise UsageError("--trigger-delta needs --start-trigger and --stop-trigger")
@@ -98,11 +102,19 @@ def window_plan(args: argparse.Namespace, pid: int) -> "WindowPlan":
     )
 
 
-def _trigger(text: str | None, pid: int) -> "TriggerPoints | None":
+def _kernel_functions() -> "KernelFunctions":
+    from kernel_delay.probes.kernel_functions import kernel_functions
+
+    return kernel_functions()
+
+
+def _trigger(
+    text: str | None, pid: int, functions: "Callable[[], KernelFunctions]"
+) -> "TriggerPoints | None":
     if text is None:
         return None
     from kernel_delay.capture.plan import TriggerPoints
     from kernel_delay.probes.resolve import resolve
     from kernel_delay.probes.triggers import parse_trigger
 
-    return TriggerPoints(text=text, points=resolve(parse_trigger(text), pid))
+    return TriggerPoints(text=text, points=resolve(parse_trigger(text), pid, functions))
