@@ -55,7 +55,7 @@ class Instance:
         *,
         datapath: Datapath = "netdev",
         options: Sequence[str] = (),
-        timeout_s: float = 30.0,
+        timeout_s: float = 120.0,
     ) -> None:
         """Takes note; __enter__ starts it."""
         self.datapath = datapath

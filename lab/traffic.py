@@ -12,7 +12,7 @@ from lab.instance import Instance
 BRIDGE = "br0"
 CLIENT, SERVER = "client", "server"
 _CLIENT_ADDRESS = "198.18.0.1"
-_START_S = 30.0
+_START_S = 120.0
 
 # A hash over the addresses and ports makes the flow depend on all of them, as a load balancer's
 # does: Open vSwitch then can't widen it to a megaflow that covers the next packet too.

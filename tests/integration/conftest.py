@@ -12,6 +12,7 @@ from lab.instance import Instance
 from lab.traffic import Traffic
 from tests import ovs_with_usdt
 from tests.integration import kernel_datapath
+from tests.workload import LASTS_S
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +48,7 @@ def ovs(root_user: None, ovs_binaries: Binaries) -> Iterator[Instance]:
 @pytest.fixture
 def busy_ovs(ovs: Instance) -> Iterator[Instance]:
     """The same, while new flows come in at 500 a second and are answered."""
-    with Traffic(ovs, rate=500, seconds=120.0):
+    with Traffic(ovs, rate=500, seconds=LASTS_S):
         yield ovs
 
 

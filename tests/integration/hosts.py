@@ -14,7 +14,7 @@ from lab.instance import Instance
 
 BRIDGE = "brhosts"
 ADDRESSES = {"near": "198.18.1.1", "far": "198.18.1.2"}  # for benchmarks: RFC 2544, C.2.2
-ANSWER_S = 60.0
+ANSWER_S = 400.0
 # The hash depends on addresses and ports, so no flow of the datapath covers two connections.
 EVERY_CONNECTION_A_FLOW = (
     "actions=multipath(symmetric_l3l4+udp,0,modulo_n,8,0,NXM_NX_REG0[]),NORMAL"

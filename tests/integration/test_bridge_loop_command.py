@@ -17,11 +17,11 @@ from lab.traffic import Traffic
 from tests import commands
 from tests.cache import built
 from tests.needs import need_sdt_header
+from tests.workload import HANGS_S, LASTS_S
 
 SOURCE = Path(__file__).parents[1] / "workloads" / "main_loop.c"
 LINE = re.compile(r"- \[(\d+)@(\S+)\] (bridge run loop|poll_block\(\) wait) time ?: (\S+)")
 PASSES = 200
-HANGS_S = 120.0
 
 
 class Tool:
@@ -161,7 +161,7 @@ def test_a_process_without_the_probes_is_one_line(root_user: None) -> None:
 
 
 def test_open_vswitch_passes_under_traffic(root_user: None, usdt_binaries: Binaries) -> None:
-    with Instance(usdt_binaries) as ovs, Traffic(ovs, rate=100, seconds=60.0):
+    with Instance(usdt_binaries) as ovs, Traffic(ovs, rate=100, seconds=LASTS_S):
         output = Tool(ovs.pid, "--time", "1").output()
     runs, waits = durations_ns(output, "bridge run"), durations_ns(output, "poll_block")
     assert runs

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-WAIT_S = 60.0
+WAIT_S = 200.0
 StartDemo = Callable[..., "subprocess.Popen[str]"]
 
 

@@ -18,10 +18,11 @@ from tests import commands
 from tests.integration import hosts
 from tests.integration.test_upcall_statistics import samples_while
 from tests.needs import needed
+from tests.workload import LASTS_S
 
 NEW_FLOWS_PER_S = 200
 SAMPLE_TIME_S = 1.0
-WAIT_S = 60.0
+WAIT_S = 400.0
 CONNECTIONS = 4
 # Of each connection: an emulated CPU must have time for the rest.
 BITS_PER_S = "200K"
@@ -35,7 +36,7 @@ def upcalls(root_user: None, usdt_binaries: Binaries) -> Iterator[Instance]:
         pytest.skip("the kernel module openvswitch is not loaded")
     with (
         Instance(usdt_binaries, datapath="system") as instance,
-        Traffic(instance, rate=NEW_FLOWS_PER_S, seconds=300.0),
+        Traffic(instance, rate=NEW_FLOWS_PER_S, seconds=LASTS_S),
     ):
         yield instance
 

@@ -19,8 +19,9 @@ from lab.child import ChildFailedError
 from lab.disturbers import Competitor
 from lab.instance import Instance, OvsCommandError
 from lab.traffic import BRIDGE, Traffic
+from tests.workload import LASTS_S
 
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
@@ -114,7 +115,7 @@ def test_nothing_is_left_behind(root_user: None, ovs_binaries: Binaries) -> None
     with Instance(ovs_binaries) as instance:
         folder = instance.folder
         assert len(processes_of(folder)) == 2
-        with Traffic(instance, rate=100, seconds=30.0):
+        with Traffic(instance, rate=100, seconds=LASTS_S):
             pass
     assert not folder.exists()
     assert processes_of(folder) == []
@@ -152,7 +153,7 @@ def test_the_end_of_its_parent_is_its_own(
         from lab.instance import Instance
         from lab.traffic import Traffic
         binaries = msgspec.json.decode(sys.argv[1], type=Binaries, dec_hook=lambda kind, x: kind(x))
-        with Instance(binaries) as ovs, Traffic(ovs, rate=100, seconds=60):
+        with Instance(binaries) as ovs, Traffic(ovs, rate=100, seconds=LASTS_S):
             print(ovs.folder, flush=True)
             time.sleep(60)
     """)
@@ -186,7 +187,7 @@ def test_traffic_is_flow_misses(busy_ovs: Instance) -> None:
 
 def test_traffic_leaves_the_instance_as_it_was(ovs: Instance) -> None:
     for _ in range(2):
-        with Traffic(ovs, rate=100, seconds=30.0):
+        with Traffic(ovs, rate=100, seconds=LASTS_S):
             assert BRIDGE in ovs.vsctl("list-br")
         assert ovs.vsctl("list-br") == ""
         devices = Path(f"/proc/{ovs.pid}/net/dev").read_text()
@@ -209,7 +210,7 @@ def test_a_pmd_thread_polls_the_client(root_user: None, ovs_binaries: Binaries) 
     cpu = max(os.sched_getaffinity(0))
     with (
         Instance(ovs_binaries) as instance,
-        Traffic(instance, rate=200, seconds=60.0, pmd_cpu=cpu) as traffic,
+        Traffic(instance, rate=200, seconds=LASTS_S, pmd_cpu=cpu) as traffic,
     ):
         if not traffic.pmd:
             pytest.skip("this Open vSwitch or this kernel has no AF_XDP")

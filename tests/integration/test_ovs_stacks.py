@@ -9,6 +9,7 @@ from lab.binaries import Binaries
 from lab.instance import Instance
 from lab.traffic import Traffic
 from tests.event_captures import capture, check_sums, event_plan, events_of, user_stack
+from tests.workload import LASTS_S
 
 EVENTS = 1000
 HANDLERS_EVENTS = 100
@@ -18,7 +19,7 @@ LONGEST_WINDOW_S = 32.0
 @pytest.fixture(scope="module")
 def sample(root_user: None, usdt_binaries: Binaries) -> Sample:
     """A thousand events and more of one under new flows, each with its stacks."""
-    with Instance(usdt_binaries) as instance, Traffic(instance, rate=200, seconds=300.0):
+    with Instance(usdt_binaries) as instance, Traffic(instance, rate=200, seconds=LASTS_S):
         seconds = 1.0
         while True:
             found = capture(instance.pid, event_plan(), sample_time_s=seconds)
@@ -35,7 +36,7 @@ def kernel_sample(root_user: None, usdt_binaries: Binaries) -> Sample:
         pytest.skip("the kernel module openvswitch is not loaded")
     with (
         Instance(usdt_binaries, datapath="system") as instance,
-        Traffic(instance, rate=200, seconds=300.0),
+        Traffic(instance, rate=200, seconds=LASTS_S),
     ):
         seconds = 1.0
         while True:

@@ -28,6 +28,7 @@ from tests.integration import kernel_datapath
 from tests.integration.netlink_sockets import tiny_receive_buffers
 from tests.needs import needed
 from tests.recordings import UpcallRecording, read_upcalls
+from tests.workload import LASTS_S
 
 PACKETS = 100
 LIMIT_S = 200.0
@@ -260,14 +261,14 @@ def numbers(output: str, kind: str) -> list[tuple[int, ...]]:
 def test_of_a_userspace_datapath_a_line_says_that_its_upcalls_are_not_seen_and_what_to_use(
     root_user: None, usdt_binaries: Binaries, command: str
 ) -> None:
-    with Instance(usdt_binaries) as ovs, Traffic(ovs, rate=100, seconds=60.0):
+    with Instance(usdt_binaries) as ovs, Traffic(ovs, rate=100, seconds=LASTS_S):
         argv = [sys.executable, "-m", "kernel_delay", command, "-p", str(ovs.pid)]
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert process.stdout is not None
         assert process.stdout.readline().startswith(("TIME ", "EVENT "))
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=LIMIT_S)
         counted = ovs.appctl("dpif-netdev/pmd-stats-show")
     notes = [line for line in errors.splitlines() if "datapath" in line]
     unloaded = " (the kernel module openvswitch is not loaded)"

@@ -12,7 +12,8 @@ JUNIT = """<?xml version="1.0"?>
 <testcase classname="tests.integration.test_a" name="test_one"/>
 <testcase classname="tests.integration.test_a" name="test_two[x]"/>
 <testcase classname="tests.integration.test_a" name="test_two[y]">
-  <failure message="assert 1 == 2&#10; +  where 1&#10; = one&#10;and more">the traceback</failure></testcase>
+  <failure message="assert 1 == 2&#10; +  where 1&#10; = one&#10;and more">
+    the traceback</failure></testcase>
 <testcase classname="tests.integration.test_a" name="test_three[x]">
   <skipped type="pytest.skip" message="no kprobes"/></testcase>
 <testcase classname="tests.integration.test_a" name="test_three[y]"/>

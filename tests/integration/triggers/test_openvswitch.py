@@ -23,7 +23,7 @@ from lab.traffic import Traffic
 from tests.emulation import few, is_emulated, scaled
 from tests.integration.probes.hit_counter import counted, hits
 from tests.integration.triggers.sessions import Command, StartCommand
-from tests.workload import HANGS_S, wait_until
+from tests.workload import HANGS_S, LASTS_S, wait_until
 
 MODULE = Path("/sys/module/openvswitch")
 MANUAL = Path(__file__).parents[3] / "docs" / "manual.md"
@@ -43,7 +43,7 @@ def switch(root_user: None, uprobes: None, usdt_binaries: Binaries) -> Iterator[
     datapath: Datapath = "system" if MODULE.exists() else "netdev"
     with (
         Instance(usdt_binaries, datapath=datapath) as instance,
-        Traffic(instance, rate=100, seconds=600.0),
+        Traffic(instance, rate=100, seconds=LASTS_S),
     ):
         yield instance
 
