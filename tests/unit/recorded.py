@@ -9,15 +9,15 @@ from tests.unit.windows import new_control
 
 if TYPE_CHECKING:
     from kernel_delay.loader._records import (
-        HolderRecord,
+        DumpedThread,
+        OwnerRecord,
         RingPosition,
-        Standing,
         SyscallRecord,
         ThreadRecord,
-        ThreadStanding,
+        ThreadState,
     )
 
-KINDS = ("thread_record", "syscall_record", "hard_irq_record", "holder_record", "sleep_record")
+KINDS = ("thread_record", "syscall_record", "hard_irq_record", "owner_record", "sleep_record")
 RECORDS = 64
 SLICES = 4
 CPUS = 2
@@ -34,7 +34,7 @@ class Recorded:
         self.accounting = accounting
         self.sees_faults = True
         self.control = new_control()
-        self.freed_places = mmap.mmap(-1, len(KINDS) * RECORDS * ffi.sizeof("uint64_t"))
+        self.freed_slots = mmap.mmap(-1, len(KINDS) * RECORDS * ffi.sizeof("uint64_t"))
         self.run_queues = mmap.mmap(-1, CPUS * ffi.sizeof("struct run_queue"))
         self.slices = mmap.mmap(-1, CPUS * SLICES * ffi.sizeof("struct slice"))
         self._memory = {
@@ -42,7 +42,7 @@ class Recorded:
         }
         self.rings = RingMemory.of(self.ring_memory)
         self.missed = 0
-        self.states: list[ThreadStanding] = []
+        self.states: list[DumpedThread] = []
         self.readings = 0
 
     @property
@@ -58,7 +58,7 @@ class Recorded:
         """The states that the test has the threads in."""
         self.readings += 1
         return b"".join(
-            bytes(ffi.buffer(state, ffi.sizeof("struct thread_standing"))) for state in self.states
+            bytes(ffi.buffer(state, ffi.sizeof("struct dumped_thread"))) for state in self.states
         )
 
     def sleep_stacks(self) -> bytes:
@@ -82,9 +82,9 @@ class Recorded:
         lib.publish_window(self.control, start_ns, stop_ns)
         return self.control.epoch
 
-    def state(self, identity: int, tid: int, name: bytes) -> "ThreadStanding":
+    def state(self, identity: int, tid: int, name: bytes) -> "DumpedThread":
         """A thread that is blocked in a call since before anything; to be changed by the test."""
-        state = ffi.new("struct thread_standing *")
+        state = ffi.new("struct dumped_thread *")
         state.identity = identity
         state.tid = state.own_tid = tid
         _copy_name(state, name)
@@ -113,15 +113,15 @@ class Recorded:
         record.number = self._position(lib.SYSCALL_RING).head
         return record
 
-    def lock_wait(self, thread: int, lock: int, owner: int, ns: int) -> "HolderRecord":
+    def lock_wait(self, thread: int, lock: int, owner: int, ns: int) -> "OwnerRecord":
         """Make a record of a wait of a thread's for a lock that another owns."""
-        record = self.rings.holders[self._take(lib.HOLDER_RING)]
+        record = self.rings.owners[self._take(lib.OWNER_RING)]
         record.thread = thread
         record.lock = lock
-        record.taker.task = owner
+        record.info.task = owner
         record.waits = 1
         record.total_ns = ns
-        record.number = self._position(lib.HOLDER_RING).head
+        record.number = self._position(lib.OWNER_RING).head
         return record
 
     def _take(self, ring: int) -> int:
@@ -135,7 +135,7 @@ class Recorded:
         return self.control.rings[ring]
 
 
-def block_in_call(state: "Standing", since_ns: int) -> None:
+def block_in_call(state: "ThreadState", since_ns: int) -> None:
     """Have a thread sleep in a call since that time."""
     state.mode = lib.MODE_SYSCALL
     state.syscall = CALL
@@ -143,6 +143,6 @@ def block_in_call(state: "Standing", since_ns: int) -> None:
     state.mode_since_ns = state.state_since_ns = since_ns
 
 
-def _copy_name(record: "ThreadRecord | ThreadStanding", name: bytes) -> None:
+def _copy_name(record: "ThreadRecord | DumpedThread", name: bytes) -> None:
     for place in range(len(name)):
         record.comm[place] = name[place : place + 1]

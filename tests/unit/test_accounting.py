@@ -110,7 +110,7 @@ def as_counted(life: Life) -> tuple[Counted, ThreadState]:
         mode_ns=mode_ns,
         away_ns=away_ns,
         absent_ns=absent_ns,
-        gone_ns=gone,
+        exit_ns=gone,
         syscalls={
             number: CountedCalls(total["total"], away) for number, (total, away) in calls.items()
         },
@@ -206,7 +206,7 @@ def test_calls_that_were_not_all_read_do_not_fit() -> None:
             mode_ns={"user": 40, "syscall": 60},
             away_ns={("syscall", "blocked"): 50},
             absent_ns=0,
-            gone_ns=None,
+            exit_ns=None,
             syscalls={7: CountedCalls(total_ns, {"blocked": blocked_ns})},
         )
         found = account(0, 100, counted, last)
@@ -218,7 +218,7 @@ def test_interrupt_charged_to_the_wrong_mode_leaves_no_time_below_zero() -> None
         mode_ns={"user": 5, "syscall": 95},
         away_ns={("user", "hard_irq"): 15},
         absent_ns=0,
-        gone_ns=None,
+        exit_ns=None,
         syscalls={},
     )
     found = account(0, 100, counted, None)
@@ -228,7 +228,7 @@ def test_interrupt_charged_to_the_wrong_mode_leaves_no_time_below_zero() -> None
 def test_guest_time_is_no_time_of_the_call_it_is_in() -> None:
     calls = {16: CountedCalls(total_ns=30, away_ns={"guest": 20, "ready_woken": 4})}
     away: dict[tuple[Mode, Away], int] = {("syscall", "guest"): 20, ("syscall", "ready_woken"): 4}
-    counted = Counted({"syscall": 30, "user": 10}, away, absent_ns=0, gone_ns=None, syscalls=calls)
+    counted = Counted({"syscall": 30, "user": 10}, away, absent_ns=0, exit_ns=None, syscalls=calls)
     found = account(START_NS, STOP_NS, counted, None)
     assert (found.time.guest_ns, found.time.kernel_ns, found.time.user_ns) == (20, 6, 10)
     assert (found.syscalls[16].guest_ns, found.syscalls[16].on_cpu_ns) == (20, 6)
@@ -237,7 +237,7 @@ def test_guest_time_is_no_time_of_the_call_it_is_in() -> None:
 
 def test_a_kernel_workers_time_is_the_kernels() -> None:
     away: dict[tuple[Mode, Away], int] = {("worker", "blocked"): 15, ("worker", "soft_irq"): 2}
-    counted = Counted({"worker": 25}, away, absent_ns=0, gone_ns=None, syscalls={})
+    counted = Counted({"worker": 25}, away, absent_ns=0, exit_ns=None, syscalls={})
     last = ThreadState("worker", 55, "running", 55, None)
     found = account(START_NS, STOP_NS, counted, last)
     assert (found.time.kernel_ns, found.time.user_ns) == (23, 0)

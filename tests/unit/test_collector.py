@@ -133,7 +133,7 @@ def test_an_owner_that_was_summed_up_is_named(recorded: Recorded) -> None:
         ended.account.mode_ns[lib.MODE_SYSCALL] = 500
         ended.account.state_ns[lib.MODE_SYSCALL][lib.STATE_BLOCKED] = 500
         recorded.syscall(ended.number, 500).state_ns[lib.STATE_BLOCKED] = 500
-        ended.account.gone_ns = START_NS + 500
+        ended.account.exit_ns = START_NS + 500
     collector.make_room(epoch, START_NS, STOP_NS)
     threads = collected(recorded, collector)
     assert threads["owner"].threads == RECORDS // 2

@@ -72,13 +72,13 @@ class CountedCalls(Struct, frozen=True):
 class Counted(Struct, frozen=True):
     """What was counted of one thread in one window, up to its last event.
 
-    `gone_ns` is when it ended, None if it did not.
+    `exit_ns` is when it ended, None if it did not.
     """
 
     mode_ns: Mapping[Mode, int]
     away_ns: Mapping[tuple[Mode, Away], int]
     absent_ns: int
-    gone_ns: int | None
+    exit_ns: int | None
     syscalls: Mapping[int, CountedCalls]
 
 
@@ -115,7 +115,7 @@ class Account(Struct, frozen=True):
     calls_fit: bool
 
 
-NOTHING_COUNTED = Counted(mode_ns={}, away_ns={}, absent_ns=0, gone_ns=None, syscalls={})
+NOTHING_COUNTED = Counted(mode_ns={}, away_ns={}, absent_ns=0, exit_ns=None, syscalls={})
 
 
 def account(start_ns: int, stop_ns: int, counted: Counted, last: ThreadState | None) -> Account:
@@ -136,8 +136,8 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: ThreadState | N
     def rest_ns(since_ns: int) -> int:
         return max(0, stop_ns - max(start_ns, since_ns))
 
-    if counted.gone_ns is not None:
-        absent_ns += rest_ns(counted.gone_ns)
+    if counted.exit_ns is not None:
+        absent_ns += rest_ns(counted.exit_ns)
     elif last is not None and last.state == "absent":
         absent_ns += rest_ns(last.state_since_ns)
     elif last is not None:

@@ -51,7 +51,7 @@ RING_SIZES = {
     "thread_records": 1 << 14,
     "syscall_records": 1 << 16,
     "hard_irq_records": 1 << 12,
-    "holder_records": 1 << 14,
+    "owner_records": 1 << 14,
     "sleep_records": 1 << 14,
 }
 FEW_THREADS = 1000
@@ -64,7 +64,9 @@ ALL_SLICES = 1 << 18
 # From this length on it is noted where a thread slept and who woke it: that takes 0.8 us, 0.4 %.
 SLEEP_NS = 200_000
 
-ITERATORS = frozenset({"meet_threads", "tell_standings", "note_futex_owners", "name_sleep_stacks"})
+ITERATORS = frozenset(
+    {"register_threads", "dump_thread_states", "note_futex_owners", "name_sleep_stacks"}
+)
 
 # Each of those that can be preempted, and its stand-in: see bpf/threads/stand_in.h.
 STAND_INS = {
@@ -129,7 +131,7 @@ def _contexts_distance() -> int:
 class Programs:
     """capture.bpf.c in the kernel for one process, from construction to close().
 
-    `control` is the shared struct control, `freed_places` the lists of its rings,
+    `control` is the shared struct control, `freed_slots` the lists of its rings,
     `run_queues` and `slices` are each CPU's struct run_queue and struct slices, read-only.
     There is a notice in `notices` when a trigger opened or closed a window, and
     when a ring has little room. `large_frames` tells the programs what to leave out of stacks.
@@ -140,7 +142,7 @@ class Programs:
     accounting: bool
     sees_faults: bool
     control: "ControlPointer"
-    freed_places: mmap.mmap
+    freed_slots: mmap.mmap
     run_queues: mmap.mmap
     slices: mmap.mmap
     large_frames: LargeFrames
@@ -202,7 +204,7 @@ class Programs:
         self.control = ffi.from_buffer("struct control *", memory)
         lib.free_windows(self.control, 0)
         self._rings = {name: self._object.map(name).mmap() for name in RING_SIZES}
-        self.freed_places = self._object.map("freed_places").mmap(writable=True)
+        self.freed_slots = self._object.map("freed_slots").mmap(writable=True)
         self.run_queues = self._object.map("run_queues").mmap()
         self.slices = self._object.map("slices").mmap()
         self.large_frames = LargeFrames(self._object.map("large_frames").mmap(writable=True))
@@ -214,7 +216,7 @@ class Programs:
 
         They are registered twice, see capture.bpf.c.
         """
-        meet_threads = self._object.program("meet_threads")
+        register_threads = self._object.program("register_threads")
         try:
             for program in self._object.programs():
                 if program.name not in self._attached_apart and program.autoload:
@@ -223,8 +225,8 @@ class Programs:
             self._attach_all(GUEST_PROGRAMS)
             if self.accounting:
                 self._attach_to_vectors()
-            meet_threads.iterate()
-            meet_threads.iterate()
+            register_threads.iterate()
+            register_threads.iterate()
             note_owners = self._object.program("note_futex_owners")
             if note_owners.autoload:
                 note_owners.iterate()
@@ -283,9 +285,9 @@ class Programs:
         return int(self._options().slices)
 
     def thread_states(self) -> bytes:
-        """Return a struct thread_standing of each thread of the process that is there."""
+        """Return a struct dumped_thread of each thread of the process that is there."""
         try:
-            return self._object.program("tell_standings").iterate()
+            return self._object.program("dump_thread_states").iterate()
         except BpfError as error:
             raise refusal(error) from error
 
@@ -347,7 +349,7 @@ class Programs:
     def _set_accounting(self, pid: int) -> None:
         options = self._options()
         options.accounting = self.accounting
-        self._object.program("tell_standings").autoload = self.accounting
+        self._object.program("dump_thread_states").autoload = self.accounting
         for name in ("on_sched_migrate_task", "on_sched_waking", "name_sleep_stacks"):
             self._object.program(name).autoload = self.accounting
         options.sleep_ns = SLEEP_NS
@@ -376,8 +378,8 @@ class Programs:
             setattr(self._options(), ring, entries >> halved)
             self._object.map(ring).max_entries = entries >> halved
         most = max(RING_SIZES.values()) >> halved
-        self._options().freed_places = most
-        self._object.map("freed_places").max_entries = most * lib.RECORD_RINGS
+        self._options().freed_slots = most
+        self._object.map("freed_slots").max_entries = most * lib.RECORD_RINGS
         cpus = cpu_numbers()
         slices = min(SLICES, 1 << (ALL_SLICES // cpus).bit_length() - 1)
         self._options().cpus = cpus

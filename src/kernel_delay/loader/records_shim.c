@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory shared with the programs, in the order they rely on: a window's
- * edges are there before its number is.
+ * boundaries are there before its number is.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -56,11 +56,11 @@ static void publish_window(struct control *control, uint64_t start_ns, uint64_t 
 /* Moves the end of @epoch's window forward to @stop_ns. Returns 0 if it is not later. */
 static int end_window(struct control *control, uint64_t epoch, uint64_t stop_ns)
 {
-	__u64 *edge = &control->windows[epoch % WINDOWS].stop_ns;
-	__u64 old_ns = load_counter(edge);
+	__u64 *boundary = &control->windows[epoch % WINDOWS].stop_ns;
+	__u64 old_ns = load_counter(boundary);
 
 	while (stop_ns < old_ns)
-		if (__atomic_compare_exchange_n(edge, &old_ns, stop_ns, 0, __ATOMIC_ACQ_REL,
+		if (__atomic_compare_exchange_n(boundary, &old_ns, stop_ns, 0, __ATOMIC_ACQ_REL,
 						__ATOMIC_ACQUIRE))
 			return 1;
 	return 0;

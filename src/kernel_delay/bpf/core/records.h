@@ -26,17 +26,17 @@
 #define FLAGGED_SYSCALLS 1024
 #define SYSCALL_TABLES 2
 
-/* Windows whose edges are remembered; a power of two. */
+/* Windows whose boundaries are remembered; a power of two. */
 #define WINDOWS 4096
 
 /* No window's epoch: that of the records before the first one. */
 #define NO_FREED_EPOCH 0
 
-/* The record rings; each has its part of the places that are freed. */
+/* The record rings; each has its part of the slots that are freed. */
 #define THREAD_RING 0
 #define SYSCALL_RING 1
 #define HARD_IRQ_RING 2
-#define HOLDER_RING 3
+#define OWNER_RING 3
 #define SLEEP_RING 4
 #define RECORD_RINGS 5
 
@@ -50,12 +50,12 @@
 #define HARD_IRQS_PER_THREAD 32
 
 /*
- * A thread's holders are in so many lists. A full one takes only sums of an
+ * A thread's owners are in so many lists. A full one takes only sums of an
  * owner's other locks, and is searched as far as both together go.
  */
-#define HOLDER_LISTS 16
-#define HOLDERS_PER_LIST 12
-#define HOLDERS_SEARCHED 16
+#define OWNER_LISTS 16
+#define OWNERS_PER_LIST 12
+#define OWNERS_SEARCHED 16
 
 /*
  * A thread's sleeps, by where it slept and who woke it, are in so many lists. A full one
@@ -69,13 +69,13 @@
 #define SLEEP_FRAMES 20
 
 /*
- * Places for stacks, a power of two, and how many are tried of one's. The kernel has
+ * Slots for stacks, a power of two, and how many are tried of one's. The kernel has
  * some hundred ways to sleep.
  */
 #define SLEEP_STACKS 1024
 #define SLEEP_STACKS_TRIED 8
 
-/* holder_record.lock of several locks of one owner. */
+/* owner_record.lock of several locks of one owner. */
 #define SEVERAL_LOCKS 1
 
 /* Bucket B counts lengths from 2^B ns on; the last, all from 2.1 s on. */
@@ -83,18 +83,18 @@
 
 /*
  * What a thread is doing as the scheduler sees it, of which it is always doing
- * exactly one thing. STATE_UNKNOWN only until it was met. Fewer than
+ * exactly one thing. STATE_UNKNOWN only until it was registered. Fewer than
  * STATE_SLOTS, a power of two to bound an index by.
  */
 #define STATE_SLOTS 16
-enum thread_state {
+enum scheduler_state {
 	STATE_UNKNOWN,
 	STATE_RUNNING,
 	STATE_READY_WOKEN,
 	STATE_READY_PREEMPTED,
 	STATE_BLOCKED,
 	STATE_STOPPED,
-	STATE_ABSENT,
+	STATE_NOT_ALIVE,
 	STATE_GUEST, /* running a virtual machine's code: only ever charged, never a thread's state
 		      */
 	STATE_THROTTLED, /* could run, but its cgroup's CPU quota is used up */
@@ -108,7 +108,7 @@ enum thread_state {
  * and makes no calls: its one mode is MODE_USER.
  */
 #define MODE_SLOTS 4
-enum thread_mode {
+enum execution_context {
 	MODE_UNKNOWN,
 	MODE_USER,
 	MODE_SYSCALL,
@@ -130,7 +130,7 @@ enum syscall_flag {
 	SYSCALL_IS_FUTEX = 4,
 };
 
-/* What opens and what closes windows; with neither, user space plans both edges. */
+/* What opens and what closes windows; with neither, user space plans both boundaries. */
 enum trigger_option {
 	TRIGGER_STOP = 1, /* a trigger closes windows, not the time */
 	TRIGGER_SAME_THREAD = 2, /* only in the thread that opened the window */
@@ -150,9 +150,9 @@ struct options {
 	__u32 thread_records; /* sizes of the record rings, powers of two */
 	__u32 syscall_records;
 	__u32 hard_irq_records;
-	__u32 holder_records;
+	__u32 owner_records;
 	__u32 sleep_records;
-	__u32 freed_places; /* size of each ring's part of that map, a power of two */
+	__u32 freed_slots; /* size of each ring's part of that map, a power of two */
 	__u32 slices; /* kept of each CPU, a power of two */
 	__u32 cpus; /* numbers that they may have */
 	__u32 trigger_options; /* enum trigger_option */
@@ -164,7 +164,7 @@ struct options {
 	__u64 sleep_ns; /* a sleep of that length is looked at, and shorter ones once in it */
 	__s64 contexts_distance; /* from a CPU's run queue to what counts its contexts, or 0 */
 	__u64 event_ns; /* a call that took at least that long is an event; all ones: none is */
-	__u32 other_events; /* so are calls of numbers that syscall_flags has no place for */
+	__u32 other_events; /* so are calls of numbers that syscall_flags has no slot for */
 	__u32 stack_mode; /* enum stack_mode */
 	__u32 stack_bytes; /* at most copied of a user stack, a multiple of STACK_PAGE */
 	__u32 event_bytes; /* size of the event buffer */
@@ -180,7 +180,7 @@ struct trigger_hit {
 
 /*
  * [start_ns, stop_ns). A window that waits for its stop trigger has stop_ns at
- * all ones; a place without a window, and epoch 0, which has none, start_ns too.
+ * all ones; a slot without a window, and epoch 0, which has none, start_ns too.
  */
 struct window {
 	__u64 start_ns;
@@ -191,14 +191,14 @@ struct window {
 
 /*
  * A ring of records. The counters only grow. Records are numbered from 1, so
- * that 0 is no record, and number N is at place N modulo the ring's size. The
+ * that 0 is no record, and number N is at slot N modulo the ring's size. The
  * programs take the number after the head, and user space moves the tail on
  * when it has read all up to it.
  *
- * While a window is open user space can free single places, of threads that
+ * While a window is open user space can free single slots, of threads that
  * ended, for further records of that window's epoch: it puts them on a list of
  * the ring's own, and the programs take from there first. Such a record has a
- * number above all others, which ends in its place's number.
+ * number above all others, which ends in its slot's number.
  *
  * The programs wake user space when they take number @notice_head, or the
  * @notice_freed-th of the list.
@@ -207,9 +207,9 @@ struct ring_position {
 	__u64 head;
 	__u64 tail;
 	__u64 full; /* records not made because head would pass tail */
-	__u64 freed_epoch; /* for which places of the list may be taken, or NO_FREED_EPOCH */
-	__u64 freed; /* places that were put on the list */
-	__u64 freed_taken; /* of which so many were taken */
+	__u64 freed_epoch; /* for which slots of the list may be taken, or NO_FREED_EPOCH */
+	__u64 freed; /* slots that were put on the list */
+	__u64 freed_taken; /* of these, how many were taken */
 	__u64 notice_head;
 	__u64 notice_freed;
 };
@@ -217,8 +217,8 @@ struct ring_position {
 /* The state both sides share while the programs run. */
 struct control {
 	__u64 epoch; /* number of the newest window; 0 is before the first */
-	__u64 threads_met; /* since the programs were attached */
-	__u64 windows_kept; /* the places of the windows before this one are free */
+	__u64 threads_registered; /* since the programs were attached */
+	__u64 windows_kept; /* the slots of the windows before this one are free */
 	__u64 windows_done; /* of those that triggers made, the ones long enough */
 	__u64 missed_hits; /* start triggers that found no room for a window */
 	__u64 missed_stacks; /* events that found no room for their stacks */
@@ -247,7 +247,7 @@ struct histogram {
  * own events change the mode, and the scheduler's the state, so that neither
  * can interrupt the other half way. A time of 0 is before anything was known.
  */
-struct standing {
+struct thread_state {
 	__u64 epoch; /* of the thread's newest event */
 	__u64 syscall; /* in MODE_SYSCALL, or NO_SYSCALL */
 	__u64 mode_since_ns;
@@ -258,14 +258,14 @@ struct standing {
 	__u64 lock; /* that it waits for in futex(2), while @futex_owner is not 0 */
 	__u32 futex_owner;
 	__u32 wait_cpu; /* the CPU that it waits for, and 1; 0: not known, or none */
-	__u32 mode; /* enum thread_mode */
-	__u32 state; /* enum thread_state */
+	__u32 mode; /* enum execution_context */
+	__u32 state; /* enum scheduler_state */
 	__u32 sleep_stack; /* where it sleeps, as in struct sleep_record */
 	__u32 uninterruptible;
 };
 
 /* A task that has a CPU. */
-struct cpu_taker {
+struct task_info {
 	__u32 task; /* in the initial PID namespace; 0 is idle */
 	__u32 tid; /* in the tool's; 0 for idle, and for one that is not in there */
 	__u32 process; /* its process, in the tool's */
@@ -277,14 +277,14 @@ struct cpu_taker {
 };
 
 /*
- * @taker had the CPU until @end_ns: since the slice before ended, or since the
+ * @prev had the CPU until @end_ns: since the slice before ended, or since the
  * wait began for which it is the first. Those of a CPU follow each other without
  * a gap while a thread of the target waits for it; at other times there are none.
  */
 struct slice {
 	__u64 number; /* from 1 on; at @number modulo options.slices of the CPU's */
 	__u64 end_ns;
-	struct cpu_taker taker;
+	struct task_info prev;
 	__u32 known; /* 0: a switch was missed since the slice before, so the time is several's */
 	__u32 unused;
 };
@@ -304,7 +304,7 @@ struct task_times {
 	__u64 system_ns;
 	__u64 minor_faults;
 	__u64 major_faults;
-	__u64 steal_ns; /* while it was on a CPU, since it was met; NO_STEAL_CLOCK */
+	__u64 steal_ns; /* while it was on a CPU, since it was registered; NO_STEAL_CLOCK */
 };
 
 /* More than can be stolen. */
@@ -318,7 +318,7 @@ enum uprobes {
 };
 
 /* What an iterator tells of each thread that is there. */
-struct thread_standing {
+struct dumped_thread {
 	__u64 identity;
 	__u32 tid;
 	char comm[COMM_LENGTH];
@@ -327,7 +327,7 @@ struct thread_standing {
 	__u32 uprobes; /* enum uprobes */
 	__u32 own_tid; /* as in struct thread_record */
 	struct task_times times;
-	struct standing now;
+	struct thread_state now;
 	struct slice
 		running; /* of now.wait_cpu, if that is not 0: not ended, and the next number */
 };
@@ -336,23 +336,23 @@ struct thread_standing {
  * Where a thread's time went in one epoch, every interval clipped to the
  * window. @mode_ns holds all time in a mode, whether the thread was on a CPU
  * meanwhile or not; @state_ns (off a CPU) and the interrupts say how much of
- * that it was kept from running. absent_ns and all of mode_ns make the window,
+ * that it was kept from running. not_alive_ns and all of mode_ns make the window,
  * but for what comes after the thread's last event.
  */
 struct account {
-	struct standing first; /* before the first event of the epoch */
-	__u64 absent_ns; /* until it was created */
-	__u64 gone_ns; /* when it left its CPU for the last time, or 0 */
+	struct thread_state first; /* before the first event of the epoch */
+	__u64 not_alive_ns; /* until it was created */
+	__u64 exit_ns; /* when it left its CPU for the last time, or 0 */
 	__u64 mode_ns[MODE_SLOTS];
 	__u64 state_ns[MODE_SLOTS][STATE_SLOTS];
 	__u64 hard_irq_ns[MODE_SLOTS];
 	__u64 soft_irq_ns[MODE_SLOTS]; /* without hard ones within */
 	__u64 faults; /* page faults of the thread's program */
 	__u64 signals; /* delivered to handlers of its own */
-	__u64 other_takers_ns; /* of CPU takers for which there was no record */
-	__u64 unknown_takers_ns; /* of waits, or parts, whose slices are gone or do not fit */
+	__u64 other_tasks_ns; /* of tasks that had the CPU for which there was no record */
+	__u64 unknown_tasks_ns; /* of waits, or parts, whose slices are overwritten or do not fit */
 	__u64 other_owners_ns; /* of futex owners for which there was no record */
-	__u64 holders[HOLDER_LISTS]; /* numbers of the newest holder_record, 0: none */
+	__u64 owners[OWNER_LISTS]; /* numbers of the newest owner_record, 0: none */
 	__u64 sleeps[SLEEP_LISTS]; /* numbers of the newest sleep_record, 0: none */
 	__u64 short_sleeps; /* that were not looked at */
 	__u64 short_sleeps_ns; /* without what others stand for */
@@ -370,7 +370,7 @@ struct account {
 struct thread_record {
 	__u64 number; /* in its ring; written last, when the rest is valid */
 	__u64 epoch;
-	__u64 identity; /* of the thread: the how manieth met; a tid may be used again */
+	__u64 identity; /* of the thread: its sequence number; a tid may be used again */
 	__u32 tid;
 	__u16 exited;
 	__u16 kernel_worker; /* one of io_uring's or vhost's, that never leaves the kernel */
@@ -388,7 +388,7 @@ struct thread_record {
 
 /*
  * One syscall of one thread in one epoch. The time in it within the window is
- * calls.total_ns and edge_ns, of which state_ns is off a CPU.
+ * calls.total_ns and boundary_ns, of which state_ns is off a CPU.
  */
 struct syscall_record {
 	__u64 number; /* in its ring; written last, when the rest is valid */
@@ -396,7 +396,7 @@ struct syscall_record {
 	__u64 syscall;
 	struct intervals calls;
 	__u64 without_entry; /* calls that were denied before their entry was seen */
-	__u64 edge_ns; /* of calls that cross an edge of the window */
+	__u64 boundary_ns; /* of calls that cross a boundary of the window */
 	__u64 state_ns[STATE_SLOTS];
 	struct histogram lengths;
 };
@@ -450,7 +450,7 @@ struct event_stacks {
 	__u64 registers[REGISTERS]; /* user mode's, in the order of struct pt_regs */
 };
 
-/* More pages than it is worth to copy, of a frame that only the edges matter of. */
+/* More pages than it is worth to copy, of a frame that only the ends matter of. */
 #define LARGE_FRAME 16384
 #define LARGE_FRAMES 2048
 #define CODE_RANGES 1024
@@ -489,14 +489,14 @@ struct large_frames {
 
 /*
  * Who had what one thread waited for in one epoch: a CPU, or a lock (a futex
- * that the holder's thread id is stored by). Times are clipped to the window.
+ * that the owner's thread id is stored by). Times are clipped to the window.
  */
-struct holder_record {
+struct owner_record {
 	__u64 number; /* in its ring; written last, when the rest is valid */
 	__u64 thread; /* thread_record.number */
 	__u64 next; /* number of the next record in the list, 0: none */
 	__u64 lock; /* its address in the process, or SEVERAL_LOCKS; 0 for a CPU */
-	struct cpu_taker taker; /* of a lock only the task: its owner, in the target's namespace */
+	struct task_info info; /* of a lock only the task: its owner, in the target's namespace */
 	__u64 waits;
 	__u64 wait_ns; /* when the newest of them began */
 	__u64 total_ns;
@@ -516,10 +516,10 @@ struct sleep_record {
 	__u64 thread; /* thread_record.number */
 	__u64 next; /* number of the next record in the list, 0: none */
 	__u64 syscall; /* that it was in, or NO_SYSCALL */
-	__u32 stack; /* place in sleep_stacks, and 1; 0: not known */
+	__u32 stack; /* slot in sleep_stacks, and 1; 0: not known */
 	__u16 uninterruptible;
 	__u16 waker_kind; /* enum waker_kind */
-	struct cpu_taker waker; /* all 0 unless that is WAKER_THREAD */
+	struct task_info waker; /* all 0 unless that is WAKER_THREAD */
 	__u64 sleeps;
 	__u64 total_ns;
 	__u64 short_ns; /* of that, of short ones, with those that they stand for */
@@ -528,7 +528,7 @@ struct sleep_record {
 
 /* Where a thread slept; written once. */
 struct sleep_stack {
-	__u64 hash; /* of the frames, 0: there is none in this place */
+	__u64 hash; /* of the frames, 0: there is none in this slot */
 	__u32 written; /* 1 when the frames are valid */
 	__u32 unused;
 	__u64 frames[SLEEP_FRAMES]; /* return addresses, the innermost first; 0 after the last */

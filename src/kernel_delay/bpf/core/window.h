@@ -18,11 +18,11 @@ static __always_inline bool reports_events(void)
 	return options.event_ns != NEVER_NS;
 }
 
-/* Epoch 0 has no window: user space sets its edges so before it attaches. */
+/* Epoch 0 has no window: user space sets its boundaries so before it attaches. */
 struct control control SEC(".data.control");
 
 /* An event: when it was, in which epoch, and the window of that epoch. */
-struct moment {
+struct timestamp {
 	__u64 now_ns;
 	__u64 epoch;
 	__u64 start_ns;
@@ -30,31 +30,31 @@ struct moment {
 };
 
 /*
- * The clock is read first. An edge is set while it is still to come, so what
+ * The clock is read first. A boundary is set while it is still to come, so what
  * is read of the window after the clock holds for that time, however long an
  * interrupt takes in between.
  */
-static __always_inline void take_moment_at(struct moment *moment, __u64 now_ns)
+static __always_inline void take_timestamp_at(struct timestamp *timestamp, __u64 now_ns)
 {
 	const volatile struct window *window;
 
-	moment->now_ns = now_ns;
+	timestamp->now_ns = now_ns;
 	barrier();
-	moment->epoch = *(volatile __u64 *)&control.epoch;
-	window = &control.windows[moment->epoch & (WINDOWS - 1)];
-	moment->start_ns = window->start_ns;
-	moment->stop_ns = window->stop_ns;
+	timestamp->epoch = *(volatile __u64 *)&control.epoch;
+	window = &control.windows[timestamp->epoch & (WINDOWS - 1)];
+	timestamp->start_ns = window->start_ns;
+	timestamp->stop_ns = window->stop_ns;
 }
 
-static __always_inline void take_moment(struct moment *moment)
+static __always_inline void take_timestamp(struct timestamp *timestamp)
 {
-	take_moment_at(moment, bpf_ktime_get_ns());
+	take_timestamp_at(timestamp, bpf_ktime_get_ns());
 }
 
 /* Did what began at @since_ns and ends now lie within the window? */
-static __always_inline bool is_within(const struct moment *moment, __u64 since_ns)
+static __always_inline bool is_within(const struct timestamp *timestamp, __u64 since_ns)
 {
-	return since_ns >= moment->start_ns && moment->now_ns < moment->stop_ns;
+	return since_ns >= timestamp->start_ns && timestamp->now_ns < timestamp->stop_ns;
 }
 
 /*
@@ -66,10 +66,10 @@ static __always_inline __u64 length_since(__u64 now_ns, __u64 since_ns)
 	return now_ns > since_ns ? now_ns - since_ns : 0;
 }
 
-static __always_inline void count_interval(struct intervals *intervals, const struct moment *moment,
-					   __u64 since_ns)
+static __always_inline void count_interval(struct intervals *intervals,
+					   const struct timestamp *timestamp, __u64 since_ns)
 {
-	__u64 length_ns = length_since(moment->now_ns, since_ns);
+	__u64 length_ns = length_since(timestamp->now_ns, since_ns);
 
 	if (!intervals->count || length_ns < intervals->min_ns)
 		intervals->min_ns = length_ns;

@@ -38,13 +38,14 @@ int BPF_PROG(on_dp_upcall_exit, struct datapath *dp, struct sk_buff *skb,
 	     int result)
 {
 	struct upcall_counter_key counter_key = {};
-	struct moment moment;
+	struct timestamp timestamp;
 	__u64 *counter;
 
-	take_moment(&moment);
-	if (!is_within(&moment, moment.now_ns) || !in_network(dp, upcall_options.network_inode))
+	take_timestamp(&timestamp);
+	if (!is_within(&timestamp, timestamp.now_ns) ||
+	    !in_network(dp, upcall_options.network_inode))
 		return 0;
-	counter_key.epoch = moment.epoch;
+	counter_key.epoch = timestamp.epoch;
 	counter_key.cpu = bpf_get_smp_processor_id();
 	counter_key.error = -result;
 	counter = find_counter(&counter_key);

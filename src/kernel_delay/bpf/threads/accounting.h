@@ -2,7 +2,7 @@
 /*
  * Where all of a window went. Each interval of a thread's time, clipped to
  * the window, is charged when it ends; what is still going on at the window's
- * end user space adds, from the thread's standing.
+ * end user space adds, from the thread's state.
  *
  * The intervals of modes follow one on the other without a gap, those of
  * states too, and each kind has one writer. So what is charged to modes sums
@@ -14,10 +14,11 @@
 #include "thread.h"
 
 /* How much of what began at @since_ns and ends now is in the window. */
-static __always_inline __u64 clip(const struct moment *moment, __u64 since_ns)
+static __always_inline __u64 clip(const struct timestamp *timestamp, __u64 since_ns)
 {
-	__u64 from_ns = since_ns > moment->start_ns ? since_ns : moment->start_ns;
-	__u64 to_ns = moment->now_ns < moment->stop_ns ? moment->now_ns : moment->stop_ns;
+	__u64 from_ns = since_ns > timestamp->start_ns ? since_ns : timestamp->start_ns;
+	__u64 to_ns =
+		timestamp->now_ns < timestamp->stop_ns ? timestamp->now_ns : timestamp->stop_ns;
 
 	return from_ns < to_ns ? to_ns - from_ns : 0;
 }
@@ -56,36 +57,37 @@ static __always_inline __u32 log2_of(__u64 length_ns)
 	return log2 + shift + (left >> 1);
 }
 
-static __always_inline void count_length(struct histogram *histogram, const struct moment *moment,
-					 __u64 since_ns)
+static __always_inline void count_length(struct histogram *histogram,
+					 const struct timestamp *timestamp, __u64 since_ns)
 {
 	__u32 bucket;
 
 	if (!options.accounting)
 		return;
-	bucket = log2_of(length_since(moment->now_ns, since_ns));
+	bucket = log2_of(length_since(timestamp->now_ns, since_ns));
 	barrier_var(bucket);
 	histogram->counts[bucket & (HISTOGRAM_BUCKETS - 1)]++;
 }
 
 /* Charges the time in the mode that @thread is leaving, or dying in. */
 static __always_inline void charge_mode(const struct thread *thread, struct thread_record *record,
-					const struct moment *moment)
+					const struct timestamp *timestamp)
 {
 	if (options.accounting && record)
 		record->account.mode_ns[thread->mode & (MODE_SLOTS - 1)] +=
-			clip(moment, thread->mode_since_ns);
+			clip(timestamp, thread->mode_since_ns);
 }
 
 static __always_inline void enter_mode(struct thread *thread, struct thread_record *record,
-				       enum thread_mode mode, const struct moment *moment)
+				       enum execution_context mode,
+				       const struct timestamp *timestamp)
 {
-	charge_mode(thread, record, moment);
+	charge_mode(thread, record, timestamp);
 	thread->mode = mode;
 	thread->ran_ns = 0;
 	/* The clock of another CPU can be some ns behind (kernel/time/timekeeping.c). */
-	if (moment->now_ns > thread->mode_since_ns)
-		thread->mode_since_ns = moment->now_ns;
+	if (timestamp->now_ns > thread->mode_since_ns)
+		thread->mode_since_ns = timestamp->now_ns;
 }
 
 #endif

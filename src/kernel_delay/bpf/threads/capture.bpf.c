@@ -18,10 +18,10 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 static __always_inline void note_entry(struct thread *thread, struct task_struct *task,
 				       struct pt_regs *regs, long number)
 {
-	struct moment moment;
+	struct timestamp timestamp;
 
-	take_moment(&moment);
-	enter_syscall(thread, task, syscall_id(task, number), regs, &moment);
+	take_timestamp(&timestamp);
+	enter_syscall(thread, task, syscall_id(task, number), regs, &timestamp);
 }
 
 SEC("tp_btf/sys_enter")
@@ -36,7 +36,7 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long number)
 	thread = find_thread(task);
 	if (thread) {
 		note_entry(thread, task, regs, number);
-		leave_note(thread, EDGE_ENTRY);
+		leave_note(thread, BOUNDARY_ENTRY);
 	}
 	end_stay_on_cpu(BY_TRACEPOINT);
 	return 0;
@@ -50,7 +50,7 @@ int BPF_PROG(on_sys_enter_stand_in, struct pt_regs *regs, long number)
 
 	if (!is_target(task))
 		return 0;
-	thread = take_over(task, EDGE_ENTRY);
+	thread = take_over(task, BOUNDARY_ENTRY);
 	if (!thread)
 		return 0;
 	stay_on_cpu(BY_TRACEPOINT);
@@ -63,14 +63,14 @@ int BPF_PROG(on_sys_enter_stand_in, struct pt_regs *regs, long number)
 static __always_inline void note_exit(void *ctx, struct thread *thread, struct task_struct *task,
 				      struct pt_regs *regs, long value)
 {
-	struct moment moment;
+	struct timestamp timestamp;
 
-	take_moment(&moment);
+	take_timestamp(&timestamp);
 	if (reports_events() && thread->syscall != NO_SYSCALL &&
-	    is_within(&moment, thread->syscall_since_ns) &&
-	    is_event(thread->syscall, length_since(moment.now_ns, thread->syscall_since_ns)))
-		report_syscall(ctx, regs, thread, value, &moment);
-	leave_syscall(thread, task, regs, &moment);
+	    is_within(&timestamp, thread->syscall_since_ns) &&
+	    is_event(thread->syscall, length_since(timestamp.now_ns, thread->syscall_since_ns)))
+		report_syscall(ctx, regs, thread, value, &timestamp);
+	leave_syscall(thread, task, regs, &timestamp);
 }
 
 SEC("tp_btf/sys_exit")
@@ -85,7 +85,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long value)
 	thread = find_thread(task);
 	if (thread) {
 		note_exit(ctx, thread, task, regs, value);
-		leave_note(thread, EDGE_EXIT);
+		leave_note(thread, BOUNDARY_EXIT);
 	}
 	end_stay_on_cpu(BY_TRACEPOINT);
 	return 0;
@@ -99,7 +99,7 @@ int BPF_PROG(on_sys_exit_stand_in, struct pt_regs *regs, long value)
 
 	if (!is_target(task))
 		return 0;
-	thread = take_over(task, EDGE_EXIT);
+	thread = take_over(task, BOUNDARY_EXIT);
 	if (!thread)
 		return 0;
 	stay_on_cpu(BY_TRACEPOINT);
@@ -157,7 +157,7 @@ SEC("tp_btf/task_newtask")
 int BPF_PROG(on_task_newtask, struct task_struct *task)
 {
 	if (is_target(task))
-		meet_thread(task, STATE_ABSENT);
+		register_thread(task, STATE_NOT_ALIVE);
 	return 0;
 }
 
@@ -166,7 +166,7 @@ SEC("tp_btf/task_newtask")
 int BPF_PROG(on_task_newtask_stand_in, struct task_struct *task)
 {
 	if (is_target(task))
-		meet_thread(task, STATE_ABSENT);
+		register_thread(task, STATE_NOT_ALIVE);
 	return 0;
 }
 
@@ -179,14 +179,14 @@ static __always_inline void note_name(struct task_struct *task, const char *comm
 {
 	struct thread *thread = find_thread(task);
 	struct thread_record *record;
-	struct moment moment;
+	struct timestamp timestamp;
 
 	if (!thread)
 		return;
-	take_moment(&moment);
+	take_timestamp(&timestamp);
 	thread->tid = thread_id(task) ?: thread->tid;
-	record = find_record(thread, task, &moment);
-	if (record && moment.now_ns < moment.stop_ns) {
+	record = find_record(thread, task, &timestamp);
+	if (record && timestamp.now_ns < timestamp.stop_ns) {
 		record->tid = thread->tid;
 		record->own_tid = own_task_id(task);
 		bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), comm);
@@ -213,13 +213,14 @@ static __always_inline void note_signal(struct task_struct *task)
 {
 	struct thread *thread = find_thread(task);
 	struct thread_record *record;
-	struct moment moment;
+	struct timestamp timestamp;
 
 	if (!thread)
 		return;
-	take_moment(&moment);
-	record = find_record(thread, task, &moment);
-	if (record && moment.now_ns >= moment.start_ns && moment.now_ns < moment.stop_ns)
+	take_timestamp(&timestamp);
+	record = find_record(thread, task, &timestamp);
+	if (record && timestamp.now_ns >= timestamp.start_ns &&
+	    timestamp.now_ns < timestamp.stop_ns)
 		record->account.signals++;
 }
 
@@ -238,13 +239,13 @@ static __always_inline void note_end(struct task_struct *task)
 {
 	struct thread *thread = find_thread(task);
 	struct thread_record *record;
-	struct moment moment;
+	struct timestamp timestamp;
 
 	if (!thread)
 		return;
-	take_moment(&moment);
-	record = find_record(thread, task, &moment);
-	if (record && moment.now_ns < moment.stop_ns)
+	take_timestamp(&timestamp);
+	record = find_record(thread, task, &timestamp);
+	if (record && timestamp.now_ns < timestamp.stop_ns)
 		record->exited = 1;
 }
 
@@ -380,27 +381,27 @@ int on_kvm_exit(void *ctx)
 }
 
 /*
- * Meets the threads that were there before the programs. A thread's own first
+ * Registers the threads that were there before the programs. A thread's own first
  * event may come at any time; it sets a state, and then the one seen here,
  * which may be older, must not overwrite it. To be run twice: what is seen
  * just while a thread switches may be wrong, and is corrected then.
  */
 SEC("iter/task")
-int meet_threads(struct bpf_iter__task *ctx)
+int register_threads(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	enum thread_state state = STATE_BLOCKED;
+	enum scheduler_state state = STATE_BLOCKED;
 	struct thread *thread;
 	__u32 known;
 
 	if (!task || !is_target(task))
 		return 0;
-	thread = meet_thread(task, STATE_UNKNOWN);
+	thread = register_thread(task, STATE_UNKNOWN);
 	if (!thread || thread->since_ns || task->__state & TASK_NEW)
 		return 0;
 	known = thread->state;
 	if (task->__state & TASK_DEAD)
-		state = STATE_ABSENT;
+		state = STATE_NOT_ALIVE;
 	else if (task->on_cpu)
 		state = STATE_RUNNING;
 	else if (task->__state == TASK_RUNNING)
@@ -469,25 +470,25 @@ static __always_inline void note_running(struct slice *slice, struct task_struct
 	running = rq->curr;
 	if (!running || (__u32)rq->cpu != cpu || (seen && seen != rq->nr_switches))
 		return;
-	note_taker(&slice->taker, running);
+	note_task(&slice->prev, running);
 	slice->number = number;
 }
 
 /* Where @task sleeps, if that is not noted and it may be told by the window's end. */
-static __always_inline void note_sleep(struct standing *standing, struct task_struct *task)
+static __always_inline void note_sleep(struct thread_state *dumped, struct task_struct *task)
 {
-	if (standing->state != STATE_BLOCKED || standing->sleep_stack ||
-	    !is_long_sleep(standing->state_since_ns, bpf_ktime_get_ns()))
+	if (dumped->state != STATE_BLOCKED || dumped->sleep_stack ||
+	    !is_long_sleep(dumped->state_since_ns, bpf_ktime_get_ns()))
 		return;
-	standing->uninterruptible = !!(task->__state & TASK_UNINTERRUPTIBLE);
-	standing->sleep_stack = sleep_stack(task, TAKEN_BY_ITERATOR);
+	dumped->uninterruptible = !!(task->__state & TASK_UNINTERRUPTIBLE);
+	dumped->sleep_stack = sleep_stack(task, READ_BY_ITERATOR);
 }
 
-/* Tells what each thread that is there stands at: user space accounts for the time since. */
+/* Dumps the state of each thread that is there: user space accounts for the time since. */
 SEC("iter/task")
-int tell_standings(struct bpf_iter__task *ctx)
+int dump_thread_states(struct bpf_iter__task *ctx)
 {
-	struct thread_standing standing = {};
+	struct dumped_thread dumped = {};
 	struct task_struct *task = ctx->task;
 	struct thread *thread;
 
@@ -496,33 +497,33 @@ int tell_standings(struct bpf_iter__task *ctx)
 	thread = bpf_task_storage_get(&threads, task, NULL, 0);
 	if (!thread)
 		return 0;
-	standing.identity = thread->identity;
-	standing.tid = thread->tid;
-	standing.own_tid = own_task_id(task);
-	standing.kernel_worker = is_kernel_worker(task);
-	bpf_probe_read_kernel_str(standing.comm, sizeof(standing.comm), task->comm);
-	note_standing(&standing.now, thread);
-	note_sleep(&standing.now, task);
-	if (standing.now.wait_cpu)
-		note_running(&standing.running, task, standing.now.wait_cpu - 1);
-	standing.on_cpu = task->on_cpu;
-	standing.uprobes = uprobes_of(task);
-	standing.times.user_ns = task->utime;
-	standing.times.system_ns = task->stime;
-	standing.times.minor_faults = task->min_flt;
-	standing.times.major_faults = task->maj_flt;
-	standing.times.steal_ns = steal_until_now(thread, task);
+	dumped.identity = thread->identity;
+	dumped.tid = thread->tid;
+	dumped.own_tid = own_task_id(task);
+	dumped.kernel_worker = is_kernel_worker(task);
+	bpf_probe_read_kernel_str(dumped.comm, sizeof(dumped.comm), task->comm);
+	note_thread_state(&dumped.now, thread);
+	note_sleep(&dumped.now, task);
+	if (dumped.now.wait_cpu)
+		note_running(&dumped.running, task, dumped.now.wait_cpu - 1);
+	dumped.on_cpu = task->on_cpu;
+	dumped.uprobes = uprobes_of(task);
+	dumped.times.user_ns = task->utime;
+	dumped.times.system_ns = task->stime;
+	dumped.times.minor_faults = task->min_flt;
+	dumped.times.major_faults = task->maj_flt;
+	dumped.times.steal_ns = steal_until_now(thread, task);
 	barrier();
-	if (*(volatile __u64 *)&thread->state_changes != standing.now.state_changes)
-		standing.now.state_changes |= 1;
-	if (standing.now.mode == MODE_UNKNOWN)
-		settle_mode(task, &standing.now.mode, &standing.now.syscall);
-	bpf_seq_write(ctx->meta->seq, &standing, sizeof(standing));
+	if (*(volatile __u64 *)&thread->state_changes != dumped.now.state_changes)
+		dumped.now.state_changes |= 1;
+	if (dumped.now.mode == MODE_UNKNOWN)
+		settle_mode(task, &dumped.now.mode, &dumped.now.syscall);
+	bpf_seq_write(ctx->meta->seq, &dumped, sizeof(dumped));
 	return 0;
 }
 
 /*
- * Names the functions on each stack in sleep_stacks: a line with its place and 1, and the
+ * Names the functions on each stack in sleep_stacks: a line with its slot and 1, and the
  * names, of those in modules with the module's behind. They are return addresses, which may
  * be behind the end of a function that does not return.
  */
@@ -531,11 +532,11 @@ int name_sleep_stacks(struct bpf_iter__bpf_map_elem *ctx)
 {
 	struct seq_file *seq = ctx->meta->seq;
 	struct sleep_stack *stack = ctx->value;
-	__u32 *place = ctx->key;
+	__u32 *slot = ctx->key;
 
-	if (!stack || !place || !stack->written)
+	if (!stack || !slot || !stack->written)
 		return 0;
-	BPF_SEQ_PRINTF(seq, "%u", *place + 1);
+	BPF_SEQ_PRINTF(seq, "%u", *slot + 1);
 	for (int i = 0; i < SLEEP_FRAMES; i++) {
 		if (!stack->frames[i])
 			break;
@@ -550,12 +551,12 @@ int name_sleep_stacks(struct bpf_iter__bpf_map_elem *ctx)
  * any number of places: a USDT probe may be in the code more than once. Those
  * in user code count only in the target, those in the kernel in any context.
  */
-#define ON_HIT(section, kind, edge, counts)                                                        \
+#define ON_HIT(section, kind, boundary, counts)                                                    \
 	SEC(section)                                                                               \
-	int on_##edge##_##kind(void *ctx)                                                          \
+	int on_##boundary##_##kind(void *ctx)                                                      \
 	{                                                                                          \
 		if (counts)                                                                        \
-			hit_##edge(bpf_ktime_get_ns());                                            \
+			hit_##boundary(bpf_ktime_get_ns());                                        \
 		return 0;                                                                          \
 	}
 

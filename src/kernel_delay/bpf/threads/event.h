@@ -90,10 +90,10 @@ static __always_inline void take_stacks(void *ctx, struct pt_regs *regs,
 }
 
 static __always_inline void fill_event(struct syscall_event *event, struct thread *thread,
-				       __s64 value, const struct moment *moment)
+				       __s64 value, const struct timestamp *timestamp)
 {
 	event->entry_ns = thread->syscall_since_ns;
-	event->exit_ns = moment->now_ns;
+	event->exit_ns = timestamp->now_ns;
 	event->off_cpu_ns = options.accounting && thread->state == STATE_RUNNING
 				    ? thread->off_cpu_ns
 				    : OFF_CPU_UNKNOWN;
@@ -106,7 +106,7 @@ static __always_inline void fill_event(struct syscall_event *event, struct threa
 #define SUBMIT_FLAGS BPF_RB_NO_WAKEUP
 
 static __always_inline bool report_shallow(void *ctx, struct pt_regs *regs, struct thread *thread,
-					   __s64 value, const struct moment *moment, __u64 sp,
+					   __s64 value, const struct timestamp *timestamp, __u64 sp,
 					   __u64 end)
 {
 	struct syscall_event *event;
@@ -114,7 +114,7 @@ static __always_inline bool report_shallow(void *ctx, struct pt_regs *regs, stru
 	event = bpf_ringbuf_reserve(&events, EVENT_WITH_STACKS(SHALLOW_STACK), 0);
 	if (!event)
 		return false;
-	fill_event(event, thread, value, moment);
+	fill_event(event, thread, value, timestamp);
 	event->stack_mode = options.stack_mode;
 	take_stacks(ctx, regs, (void *)(event + 1), end);
 	if (options.stack_mode == STACK_COPY)
@@ -174,7 +174,7 @@ static __always_inline void copy_deep_stack(__u64 sp)
 }
 
 static __always_inline bool report_deep(void *ctx, struct pt_regs *regs, struct thread *thread,
-					__s64 value, const struct moment *moment, __u64 sp,
+					__s64 value, const struct timestamp *timestamp, __u64 sp,
 					__u64 end)
 {
 	volatile struct event_stacks *stacks;
@@ -183,7 +183,7 @@ static __always_inline bool report_deep(void *ctx, struct pt_regs *regs, struct 
 
 	if (!event)
 		return false;
-	fill_event(event, thread, value, moment);
+	fill_event(event, thread, value, timestamp);
 	event->stack_mode = options.stack_mode;
 	stacks = (void *)(event + 1);
 	take_stacks(ctx, regs, (void *)stacks, end);
@@ -199,7 +199,7 @@ static __always_inline bool report_deep(void *ctx, struct pt_regs *regs, struct 
 
 static __always_inline bool report_with_stacks(void *ctx, struct pt_regs *regs,
 					       struct thread *thread, __s64 value,
-					       const struct moment *moment)
+					       const struct timestamp *timestamp)
 {
 	__u64 sp = 0, end;
 
@@ -209,18 +209,18 @@ static __always_inline bool report_with_stacks(void *ctx, struct pt_regs *regs,
 	bpf_probe_read_kernel(&sp, sizeof(sp), (__u64 *)regs + STACK_POINTER);
 	end = stack_end(bpf_get_current_task_btf(), sp);
 	if (options.stack_mode != STACK_COPY || end - (sp & ~(STACK_PAGE - 1ull)) <= SHALLOW_STACK)
-		return report_shallow(ctx, regs, thread, value, moment, sp, end);
-	return report_deep(ctx, regs, thread, value, moment, sp, end);
+		return report_shallow(ctx, regs, thread, value, timestamp, sp, end);
+	return report_deep(ctx, regs, thread, value, timestamp, sp, end);
 }
 
 /* Reports the call that @thread now leaves. */
 static __always_inline void report_syscall(void *ctx, struct pt_regs *regs, struct thread *thread,
-					   __s64 value, const struct moment *moment)
+					   __s64 value, const struct timestamp *timestamp)
 {
 	struct syscall_event *event;
 
 	if (options.stack_mode != STACK_NONE &&
-	    report_with_stacks(ctx, regs, thread, value, moment))
+	    report_with_stacks(ctx, regs, thread, value, timestamp))
 		return;
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
@@ -229,7 +229,7 @@ static __always_inline void report_syscall(void *ctx, struct pt_regs *regs, stru
 	}
 	if (options.stack_mode != STACK_NONE)
 		count_up(&control.missed_stacks);
-	fill_event(event, thread, value, moment);
+	fill_event(event, thread, value, timestamp);
 	event->stack_mode = STACK_NONE;
 	bpf_ringbuf_submit(event, SUBMIT_FLAGS);
 }

@@ -12,31 +12,32 @@ static __always_inline void enter_fault(struct task_struct *task)
 {
 	struct thread *thread = find_thread(task);
 	struct thread_record *record;
-	struct moment moment;
+	struct timestamp timestamp;
 
 	if (!thread || thread->mode == MODE_SYSCALL)
 		return;
-	take_moment(&moment);
-	check_running(thread, task, &moment);
-	record = find_record(thread, task, &moment);
+	take_timestamp(&timestamp);
+	check_running(thread, task, &timestamp);
+	record = find_record(thread, task, &timestamp);
 	/* A thread whose first event this is may turn out to be in a syscall. */
 	if (thread->mode == MODE_SYSCALL)
 		return;
-	enter_mode(thread, record, MODE_FAULT, &moment);
-	if (record && moment.now_ns >= moment.start_ns && moment.now_ns < moment.stop_ns)
+	enter_mode(thread, record, MODE_FAULT, &timestamp);
+	if (record && timestamp.now_ns >= timestamp.start_ns &&
+	    timestamp.now_ns < timestamp.stop_ns)
 		record->account.faults++;
 }
 
 static __always_inline void leave_fault(struct task_struct *task)
 {
 	struct thread *thread = find_thread(task);
-	struct moment moment;
+	struct timestamp timestamp;
 
 	if (!thread || thread->mode != MODE_FAULT)
 		return;
-	take_moment(&moment);
-	check_running(thread, task, &moment);
-	enter_mode(thread, find_record(thread, task, &moment), MODE_USER, &moment);
+	take_timestamp(&timestamp);
+	check_running(thread, task, &timestamp);
+	enter_mode(thread, find_record(thread, task, &timestamp), MODE_USER, &timestamp);
 }
 
 #endif

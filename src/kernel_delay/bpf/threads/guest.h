@@ -25,17 +25,17 @@ static __always_inline void leave_guest(struct task_struct *task)
 	struct syscall_record *syscall = NULL;
 	struct thread_record *record;
 	__u64 since_ns, length_ns;
-	struct moment moment;
+	struct timestamp timestamp;
 
 	if (!thread)
 		return;
-	take_moment(&moment);
+	take_timestamp(&timestamp);
 	since_ns = thread->guest_since_ns;
 	thread->guest_since_ns = 0;
-	length_ns = since_ns ? clip(&moment, since_ns) : 0;
+	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
 	if (!length_ns)
 		return;
-	record = find_record(thread, task, &moment);
+	record = find_record(thread, task, &timestamp);
 	if (!record || thread->mode != MODE_SYSCALL || thread->syscall == NO_SYSCALL)
 		return;
 	syscall = find_syscall_record(thread, thread->syscall);

@@ -21,9 +21,9 @@ struct {
 
 static __always_inline struct hard_irq_record *hard_irq_record_at(__u64 number)
 {
-	__u32 place = number & (options.hard_irq_records - 1);
+	__u32 slot = number & (options.hard_irq_records - 1);
 
-	return bpf_map_lookup_elem(&hard_irq_records, &place);
+	return bpf_map_lookup_elem(&hard_irq_records, &slot);
 }
 
 /*
@@ -84,29 +84,29 @@ static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handl
 	struct thread *thread = find_thread(task);
 	struct hard_irq_record *hard_irq;
 	struct thread_record *record;
-	struct moment moment;
+	struct timestamp timestamp;
 	__u64 since_ns, length_ns;
 
 	if (!thread)
 		return;
-	take_moment(&moment);
+	take_timestamp(&timestamp);
 	since_ns = thread->hard_irq_since_ns;
 	thread->hard_irq_since_ns = 0;
-	length_ns = since_ns ? clip(&moment, since_ns) : 0;
+	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
 	if (!length_ns)
 		return;
-	record = find_record(thread, task, &moment);
+	record = find_record(thread, task, &timestamp);
 	if (!record)
 		return;
 	if (options.accounting) {
 		record->account.hard_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns;
-		take_from_soft_irq(soft_irq_of(thread), &moment, length_ns);
+		take_from_soft_irq(soft_irq_of(thread), &timestamp, length_ns);
 	}
-	if (!is_within(&moment, since_ns))
+	if (!is_within(&timestamp, since_ns))
 		return;
 	hard_irq = find_hard_irq_record(record, handler);
 	if (hard_irq)
-		count_interval(&hard_irq->runs, &moment, since_ns);
+		count_interval(&hard_irq->runs, &timestamp, since_ns);
 }
 
 /* Each step here is made for each packet that is sent through a veth: the fewest that do. */
@@ -124,9 +124,9 @@ static __always_inline void enter_soft_irq(struct task_struct *task)
 static __always_inline void charge_soft_irq(const struct thread *thread,
 					    struct thread_record *record,
 					    const struct soft_irq *soft_irq,
-					    const struct moment *moment, __u64 length_ns)
+					    const struct timestamp *timestamp, __u64 length_ns)
 {
-	__u64 lost_ns = soft_irq->epoch == moment->epoch ? soft_irq->lost_ns : 0;
+	__u64 lost_ns = soft_irq->epoch == timestamp->epoch ? soft_irq->lost_ns : 0;
 
 	if (options.accounting && lost_ns < length_ns)
 		record->account.soft_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns - lost_ns;
@@ -137,7 +137,7 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	struct thread *thread = find_thread(task);
 	struct thread_record *record;
 	struct soft_irq *soft_irq;
-	struct moment moment;
+	struct timestamp timestamp;
 	__u64 since_ns, length_ns;
 
 	if (!thread)
@@ -149,15 +149,15 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	soft_irq->since_ns = 0;
 	if (!since_ns)
 		return;
-	take_moment(&moment);
-	length_ns = clip(&moment, since_ns);
+	take_timestamp(&timestamp);
+	length_ns = clip(&timestamp, since_ns);
 	if (!length_ns)
 		return;
-	record = find_record(thread, task, &moment);
+	record = find_record(thread, task, &timestamp);
 	if (!record)
 		return;
-	charge_soft_irq(thread, record, soft_irq, &moment, length_ns);
-	if (!is_within(&moment, since_ns))
+	charge_soft_irq(thread, record, soft_irq, &timestamp, length_ns);
+	if (!is_within(&timestamp, since_ns))
 		return;
 	if (vector >= SOFT_IRQ_VECTORS) {
 		count_up(&control.missed_events);
@@ -166,7 +166,7 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	/* The verifier forgets the test above; the compiler must not leave out this one. */
 	barrier_var(vector);
 	vector &= SOFT_IRQ_VECTORS - 1;
-	count_interval(&record->soft_irqs[vector], &moment, since_ns);
+	count_interval(&record->soft_irqs[vector], &timestamp, since_ns);
 }
 
 #endif

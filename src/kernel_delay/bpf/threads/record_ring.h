@@ -22,24 +22,24 @@ static __always_inline void notify(void)
 	bpf_ringbuf_output(&notices, &notice, sizeof(notice), 0);
 }
 
-/* User space writes these, and sets the size: options.freed_places of each ring. */
+/* User space writes these, and sets the size: options.freed_slots of each ring. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u64);
-} freed_places SEC(".maps");
+} freed_slots SEC(".maps");
 
-/* A number for what is the @taken-th of a list, and ends in that of its place. */
-#define FREED_NUMBER(taken, place) (1ULL << 63 | ((taken)&0x7fffffff) << 32 | (place))
+/* A number for what is the @taken-th of a list, and ends in that of its slot. */
+#define FREED_NUMBER(taken, slot) (1ULL << 63 | ((taken)&0x7fffffff) << 32 | (slot))
 
-/* How often it is tried to be the one that takes the next place. */
+/* How often it is tried to be the one that takes the next slot. */
 #define TRIES_TO_TAKE 4
 
 static __always_inline __u64 take_freed(struct ring_position *ring, __u32 index, __u64 epoch)
 {
-	__u64 taken, *place, freed;
+	__u64 taken, *slot, freed;
 	__u32 key;
 
 	if (*(volatile __u64 *)&ring->freed_epoch != epoch)
@@ -48,12 +48,12 @@ static __always_inline __u64 take_freed(struct ring_position *ring, __u32 index,
 		taken = *(volatile __u64 *)&ring->freed_taken;
 		if (taken >= *(volatile __u64 *)&ring->freed)
 			return 0;
-		key = index * options.freed_places + (taken & (options.freed_places - 1));
-		place = bpf_map_lookup_elem(&freed_places, &key);
-		if (!place)
+		key = index * options.freed_slots + (taken & (options.freed_slots - 1));
+		slot = bpf_map_lookup_elem(&freed_slots, &key);
+		if (!slot)
 			return 0;
 		/* Read before it is taken: after that user space may write another one there. */
-		freed = *(volatile __u64 *)place;
+		freed = *(volatile __u64 *)slot;
 		if (__sync_val_compare_and_swap(&ring->freed_taken, taken, taken + 1) != taken)
 			continue;
 		if (taken + 1 == ring->notice_freed)
@@ -80,7 +80,7 @@ static __noinline __u64 take_record(__u32 index, __u32 size, __u64 epoch)
 	number = __sync_fetch_and_add(&ring->head, 1) + 1;
 	if (number == ring->notice_head)
 		notify();
-	/* Programs on other CPUs may have taken the last places since the test. */
+	/* Programs on other CPUs may have taken the last slots since the test. */
 	if (number - ring->tail <= size)
 		return number;
 full:

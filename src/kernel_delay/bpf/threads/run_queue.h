@@ -39,9 +39,9 @@ static __always_inline struct run_queue *run_queue_of(__u32 cpu)
 
 static __always_inline struct slice *slice_at(__u32 cpu, __u64 number)
 {
-	__u32 place = cpu * options.slices + ((__u32)number & (options.slices - 1));
+	__u32 slot = cpu * options.slices + ((__u32)number & (options.slices - 1));
 
-	return bpf_map_lookup_elem(&slices, &place);
+	return bpf_map_lookup_elem(&slices, &slot);
 }
 
 static __always_inline bool is_waited_for(const struct run_queue *run_queue)
@@ -95,25 +95,24 @@ static __always_inline __u32 task_cpu(struct task_struct *task)
 }
 
 /* Of a task that may be gone by now; then it says anything. */
-static __always_inline void note_taker(struct cpu_taker *taker, struct task_struct *task)
+static __always_inline void note_task(struct task_info *info, struct task_struct *task)
 {
-	taker->task = BPF_CORE_READ(task, pid);
-	taker->tid = 0;
-	taker->process = 0;
-	taker->policy = BPF_CORE_READ(task, policy);
-	taker->rt_priority = BPF_CORE_READ(task, rt_priority);
-	taker->nice = (__s32)BPF_CORE_READ(task, static_prio) - DEFAULT_PRIO;
-	taker->kernel_thread = !!(BPF_CORE_READ(task, flags) & PF_KTHREAD);
-	BPF_CORE_READ_INTO(&taker->comm, task, comm);
-	if (!taker->task)
+	info->task = BPF_CORE_READ(task, pid);
+	info->tid = 0;
+	info->process = 0;
+	info->policy = BPF_CORE_READ(task, policy);
+	info->rt_priority = BPF_CORE_READ(task, rt_priority);
+	info->nice = (__s32)BPF_CORE_READ(task, static_prio) - DEFAULT_PRIO;
+	info->kernel_thread = !!(BPF_CORE_READ(task, flags) & PF_KTHREAD);
+	BPF_CORE_READ_INTO(&info->comm, task, comm);
+	if (!info->task)
 		return;
 	if (options.pid_level) {
-		taker->tid = inner_task_id(task, options.pid_level);
-		taker->process =
-			inner_task_id(BPF_CORE_READ(task, group_leader), options.pid_level);
+		info->tid = inner_task_id(task, options.pid_level);
+		info->process = inner_task_id(BPF_CORE_READ(task, group_leader), options.pid_level);
 	} else {
-		taker->tid = taker->task;
-		taker->process = BPF_CORE_READ(task, tgid);
+		info->tid = info->task;
+		info->process = BPF_CORE_READ(task, tgid);
 	}
 }
 
@@ -129,7 +128,7 @@ static __always_inline void end_slice(struct run_queue *run_queue, __u32 cpu,
 	slice->number = number;
 	slice->end_ns = now_ns;
 	slice->known = known;
-	note_taker(&slice->taker, task);
+	note_task(&slice->prev, task);
 	barrier();
 	run_queue->slices = number;
 }

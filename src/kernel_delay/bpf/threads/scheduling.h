@@ -6,13 +6,13 @@
 #ifndef KERNEL_DELAY_SCHEDULING_H
 #define KERNEL_DELAY_SCHEDULING_H
 
-#include "holder.h"
+#include "owner.h"
 #include "sleep.h"
 #include "state.h"
 #include "steal.h"
 #include "syscall.h"
 
-static __always_inline bool is_ready(enum thread_state state)
+static __always_inline bool is_ready(enum scheduler_state state)
 {
 	return state == STATE_READY_WOKEN || state == STATE_READY_PREEMPTED;
 }
@@ -22,30 +22,30 @@ static __always_inline bool is_ready(enum thread_state state)
  * calls it is not static: the verifier would follow each way through it to the program's end.
  */
 __noinline __u64 charge_state(struct thread *thread, struct thread_record *record,
-			      const struct moment *moment)
+			      const struct timestamp *timestamp)
 {
 	__u64 length_ns;
 	__u32 state;
 
-	if (!thread || !moment)
+	if (!thread || !timestamp)
 		return 0;
 	state = thread->state;
 	if (state == STATE_RUNNING)
 		return 0;
-	if (state == STATE_ABSENT) {
+	if (state == STATE_NOT_ALIVE) {
 		if (options.accounting && record)
-			record->account.absent_ns += clip(moment, thread->since_ns);
+			record->account.not_alive_ns += clip(timestamp, thread->since_ns);
 		return 0;
 	}
 	if (!options.accounting)
 		return 0;
-	length_ns = clip(moment, thread->since_ns);
+	length_ns = clip(timestamp, thread->since_ns);
 	if (!record) {
 		if (reports_events())
 			note_off_cpu(thread, false, length_ns);
 		return 0;
 	}
-	charge_length(thread, record, state, moment, length_ns);
+	charge_length(thread, record, state, timestamp, length_ns);
 	if (length_ns && state == STATE_BLOCKED && thread->mode == MODE_SYSCALL &&
 	    thread->futex_owner && syscall_flags(thread->syscall) & SYSCALL_IS_FUTEX)
 		charge_futex_owner(record, thread, length_ns);
@@ -57,15 +57,15 @@ __noinline __u64 charge_state(struct thread *thread, struct thread_record *recor
  * charge_state().
  */
 __noinline int end_thread(struct thread *thread, struct thread_record *record,
-			  const struct moment *moment)
+			  const struct timestamp *timestamp)
 {
-	if (!thread || !record || !moment)
+	if (!thread || !record || !timestamp)
 		return 0;
-	charge_mode(thread, record, moment);
+	charge_mode(thread, record, timestamp);
 	if (thread->mode == MODE_SYSCALL && thread->syscall != NO_SYSCALL)
-		end_call_at_edge(thread, moment);
+		end_call_at_boundary(thread, timestamp);
 	/* Last, as from then on user space may use the record for another thread. */
-	__sync_lock_test_and_set(&record->account.gone_ns, moment->now_ns);
+	__sync_lock_test_and_set(&record->account.exit_ns, timestamp->now_ns);
 	return 0;
 }
 
@@ -105,7 +105,7 @@ static __always_inline bool is_frozen(struct task_struct *task, unsigned int tas
 }
 
 /* What @prev does from now on; kernel/sched/core.c:__schedule(), 5.14 to 6.18. */
-static __always_inline enum thread_state state_after(struct task_struct *prev, bool preempt)
+static __always_inline enum scheduler_state state_after(struct task_struct *prev, bool preempt)
 {
 	unsigned int task_state = prev->__state;
 
@@ -115,50 +115,50 @@ static __always_inline enum thread_state state_after(struct task_struct *prev, b
 	if (task_state & (__TASK_STOPPED | __TASK_TRACED))
 		return STATE_STOPPED;
 	if (task_state & TASK_DEAD)
-		return STATE_ABSENT;
+		return STATE_NOT_ALIVE;
 	return is_frozen(prev, task_state) ? STATE_FROZEN : STATE_BLOCKED;
 }
 
 /* Begins the change of @thread, which leaves its CPU. Not static, see charge_state(). */
 __noinline int begin_switch_out(struct thread *thread, struct thread_record *record,
-				const struct moment *moment)
+				const struct timestamp *timestamp)
 {
-	if (!thread || !moment)
+	if (!thread || !timestamp)
 		return 0;
 	check_order(thread, thread->state == STATE_RUNNING);
-	if (record && is_within(moment, thread->run_since_ns)) {
-		count_interval(&record->run, moment, thread->run_since_ns);
-		count_length(&record->account.run, moment, thread->run_since_ns);
+	if (record && is_within(timestamp, thread->run_since_ns)) {
+		count_interval(&record->run, timestamp, thread->run_since_ns);
+		count_length(&record->account.run, timestamp, thread->run_since_ns);
 	}
 	thread->run_since_ns = 0;
 	begin_change(thread);
 	if (thread->state == STATE_RUNNING)
-		note_run(thread, moment);
+		note_run(thread, timestamp);
 	return 0;
 }
 
 /* @prev leaves @cpu. Apart, as is the other half of a switch, for the verifier's sake. */
 static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preempt,
-				 const struct moment *moment)
+				 const struct timestamp *timestamp)
 {
 	struct thread *thread = find_thread(prev);
-	enum thread_state state = state_after(prev, preempt);
+	enum scheduler_state state = state_after(prev, preempt);
 	struct thread_record *record;
 
 	if (!thread)
 		return 0;
 	end_steal(thread, prev);
-	record = find_record(thread, prev, moment);
-	begin_switch_out(thread, record, moment);
+	record = find_record(thread, prev, timestamp);
+	begin_switch_out(thread, record, timestamp);
 	if (thread->state != STATE_RUNNING) {
-		charge_unknown(thread, record, moment);
+		charge_unknown(thread, record, timestamp);
 		end_wait(thread, cpu);
 	}
-	if (state == STATE_ABSENT)
-		end_thread(thread, record, moment);
-	enter_state(thread, state, moment);
+	if (state == STATE_NOT_ALIVE)
+		end_thread(thread, record, timestamp);
+	enter_state(thread, state, timestamp);
 	if (state == STATE_READY_PREEMPTED) {
-		thread->ready_since_ns = moment->now_ns;
+		thread->ready_since_ns = timestamp->now_ns;
 		begin_wait(thread, prev, cpu);
 	}
 	end_change(thread);
@@ -167,19 +167,19 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
 
 /* Begins the change of @thread to running: all but the charges. Not static, see charge_state(). */
 __noinline int begin_switch_in(struct thread *thread, struct thread_record *record,
-			       const struct moment *moment)
+			       const struct timestamp *timestamp)
 {
 	bool ready;
 
-	if (!thread || !moment)
+	if (!thread || !timestamp)
 		return 0;
 	ready = is_ready(thread->state);
 	/* Nothing wakes one that was throttled. */
 	check_order(thread, ready || thread->state == STATE_THROTTLED);
 	begin_change(thread);
-	if (ready && record && is_within(moment, thread->ready_since_ns)) {
-		count_interval(&record->ready, moment, thread->ready_since_ns);
-		count_length(&record->account.ready, moment, thread->ready_since_ns);
+	if (ready && record && is_within(timestamp, thread->ready_since_ns)) {
+		count_interval(&record->ready, timestamp, thread->ready_since_ns);
+		count_length(&record->account.ready, timestamp, thread->ready_since_ns);
 	}
 	return 0;
 }
@@ -188,16 +188,16 @@ __noinline int begin_switch_in(struct thread *thread, struct thread_record *reco
  * Ends the change of @thread to running on @cpu. Returns whether its wait began before
  * the window. Not static, see charge_state().
  */
-__noinline bool end_switch_in(struct thread *thread, __u32 cpu, const struct moment *moment)
+__noinline bool end_switch_in(struct thread *thread, __u32 cpu, const struct timestamp *timestamp)
 {
 	bool across;
 
-	if (!thread || !moment)
+	if (!thread || !timestamp)
 		return false;
-	across = thread->wait_cpu && thread->since_ns < moment->start_ns;
+	across = thread->wait_cpu && thread->since_ns < timestamp->start_ns;
 	end_wait(thread, cpu);
-	thread->run_since_ns = moment->now_ns;
-	enter_state(thread, STATE_RUNNING, moment);
+	thread->run_since_ns = timestamp->now_ns;
+	enter_state(thread, STATE_RUNNING, timestamp);
 	end_change(thread);
 	return across;
 }
@@ -208,7 +208,7 @@ __noinline bool end_switch_in(struct thread *thread, __u32 cpu, const struct mom
  * before, needs the slices up to now.
  */
 static __noinline bool switch_in(struct task_struct *next, struct task_struct *prev, __u32 cpu,
-				 bool known, const struct moment *moment)
+				 bool known, const struct timestamp *timestamp)
 {
 	struct thread *thread = find_thread(next);
 	struct thread_record *record;
@@ -216,17 +216,17 @@ static __noinline bool switch_in(struct task_struct *next, struct task_struct *p
 	if (!thread)
 		return false;
 	begin_steal(thread, next);
-	record = find_record(thread, next, moment);
-	begin_switch_in(thread, record, moment);
+	record = find_record(thread, next, timestamp);
+	begin_switch_in(thread, record, timestamp);
 	if (is_ready(thread->state)) {
-		if (charge_state(thread, record, moment) && record)
-			charge_wait(record, thread, cpu, prev, known, moment);
+		if (charge_state(thread, record, timestamp) && record)
+			charge_wait(record, thread, cpu, prev, known, timestamp);
 	} else if (thread->state == STATE_THROTTLED) {
-		charge_state(thread, record, moment);
+		charge_state(thread, record, timestamp);
 	} else {
-		charge_unknown(thread, record, moment);
+		charge_unknown(thread, record, timestamp);
 	}
-	return end_switch_in(thread, cpu, moment);
+	return end_switch_in(thread, cpu, timestamp);
 }
 
 /* Apart, so that what is called for every switch of the machine is short. */
@@ -235,21 +235,21 @@ static __noinline int note_switch(bool preempt, struct task_struct *prev, struct
 {
 	struct run_queue *run_queue = run_queue_of(cpu);
 	bool waited_for = run_queue && is_waited_for(run_queue), known = true, across = false;
-	struct moment moment;
+	struct timestamp timestamp;
 
-	/* One moment for both, as reading the clock is what costs most. */
-	take_moment(&moment);
+	/* One timestamp for both, as reading the clock is what costs most. */
+	take_timestamp(&timestamp);
 	if (waited_for) {
 		known = note_switches(run_queue, next, 1);
 		if (!known)
 			count_up(&control.missed_events);
 	}
 	if (is_target(next))
-		across = switch_in(next, prev, cpu, known, &moment);
+		across = switch_in(next, prev, cpu, known, &timestamp);
 	if (options.accounting && run_queue && (across || is_waited_for(run_queue)))
-		end_slice(run_queue, cpu, prev, known, moment.now_ns);
+		end_slice(run_queue, cpu, prev, known, timestamp.now_ns);
 	if (is_target(prev))
-		switch_out(prev, cpu, preempt, &moment);
+		switch_out(prev, cpu, preempt, &timestamp);
 	return 0;
 }
 
@@ -262,30 +262,30 @@ static __always_inline void wake(struct task_struct *task)
 {
 	struct thread *thread = find_thread(task);
 	struct thread_record *record;
-	struct moment moment;
+	struct timestamp timestamp;
 	__u64 length_ns;
 	__u32 cpu;
 
 	if (!thread || thread->state == STATE_RUNNING || is_ready(thread->state) || task->on_cpu ||
 	    thread->state == STATE_THROTTLED)
 		return;
-	take_moment_at(&moment, wakeup_ns(thread));
+	take_timestamp_at(&timestamp, wakeup_ns(thread));
 	cpu = task_cpu(task);
-	record = find_record(thread, task, &moment);
+	record = find_record(thread, task, &timestamp);
 	begin_change(thread);
-	if (record && thread->state == STATE_STOPPED && is_within(&moment, thread->since_ns))
-		count_interval(&record->stopped, &moment, thread->since_ns);
-	length_ns = charge_state(thread, record, &moment);
+	if (record && thread->state == STATE_STOPPED && is_within(&timestamp, thread->since_ns))
+		count_interval(&record->stopped, &timestamp, thread->since_ns);
+	length_ns = charge_state(thread, record, &timestamp);
 	if (thread->state == STATE_BLOCKED)
 		charge_sleep(thread, record, length_ns);
-	if (thread->state == STATE_ABSENT) /* new: it is in clone(2) from now on */
-		thread->mode_since_ns = moment.now_ns;
+	if (thread->state == STATE_NOT_ALIVE) /* new: it is in clone(2) from now on */
+		thread->mode_since_ns = timestamp.now_ns;
 	end_wait(thread, cpu);
 	if (is_throttled(task)) {
-		enter_state(thread, STATE_THROTTLED, &moment);
+		enter_state(thread, STATE_THROTTLED, &timestamp);
 	} else {
-		enter_state(thread, STATE_READY_WOKEN, &moment);
-		thread->ready_since_ns = moment.now_ns;
+		enter_state(thread, STATE_READY_WOKEN, &timestamp);
+		thread->ready_since_ns = timestamp.now_ns;
 		begin_wait(thread, task, cpu);
 	}
 	end_change(thread);
@@ -302,7 +302,7 @@ static __always_inline void migrate(struct task_struct *task, __u32 to)
 	struct rq *rq;
 	struct run_queue *run_queue;
 	struct thread_record *record;
-	struct moment moment;
+	struct timestamp timestamp;
 	__u32 from;
 	bool known;
 
@@ -312,17 +312,17 @@ static __always_inline void migrate(struct task_struct *task, __u32 to)
 	run_queue = run_queue_of(from);
 	if (from == to || !run_queue)
 		return;
-	take_moment(&moment);
-	record = find_record(thread, task, &moment);
+	take_timestamp(&timestamp);
+	record = find_record(thread, task, &timestamp);
 	rq = kernel_run_queue(task);
 	running = rq ? rq->curr : NULL;
 	known = note_switches(run_queue, task, 0);
 	begin_change(thread);
-	if (charge_state(thread, record, &moment) && record)
-		charge_wait(record, thread, from, running, known, &moment);
+	if (charge_state(thread, record, &timestamp) && record)
+		charge_wait(record, thread, from, running, known, &timestamp);
 	if (running)
-		end_slice(run_queue, from, running, known, moment.now_ns);
-	thread->since_ns = moment.now_ns;
+		end_slice(run_queue, from, running, known, timestamp.now_ns);
+	thread->since_ns = timestamp.now_ns;
 	end_wait(thread, from);
 	begin_wait_unlocked(thread, to);
 	end_change(thread);

@@ -27,11 +27,11 @@ struct {
 } sleep_stacks SEC(".maps");
 
 /* Where a stack is taken to: a waker can interrupt the iterator, and none another. */
-enum stack_taker { TAKEN_BY_WAKER, TAKEN_BY_ITERATOR, STACK_TAKERS };
+enum stack_reader { READ_BY_WAKER, READ_BY_ITERATOR, STACK_READERS };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, STACK_TAKERS);
+	__uint(max_entries, STACK_READERS);
 	__type(key, __u32);
 	__type(value, struct sleep_stack);
 } taken_stacks SEC(".maps");
@@ -53,13 +53,13 @@ struct pcpu_hot {
 static __always_inline bool read_contexts(struct task_struct *current, __u32 *contexts)
 {
 	struct rq *rq = kernel_run_queue(current);
-	void *place = (void *)rq + options.contexts_distance;
+	void *address = (void *)rq + options.contexts_distance;
 
 	if (!rq || !options.contexts_distance || (__u32)rq->cpu != bpf_get_smp_processor_id())
 		return false;
 	if (bpf_core_field_exists(struct pcpu_hot, preempt_count))
-		place += bpf_core_field_offset(struct pcpu_hot, preempt_count);
-	return !bpf_probe_read_kernel(contexts, sizeof(*contexts), place);
+		address += bpf_core_field_offset(struct pcpu_hot, preempt_count);
+	return !bpf_probe_read_kernel(contexts, sizeof(*contexts), address);
 }
 #elif defined(__TARGET_ARCH_arm64)
 static __always_inline bool read_contexts(struct task_struct *current, __u32 *contexts)
@@ -85,20 +85,20 @@ static __always_inline enum waker_kind waker_kind(struct task_struct *current)
 
 static __always_inline struct sleep_record *sleep_record_at(__u64 number)
 {
-	__u32 place = number & (options.sleep_records - 1);
+	__u32 slot = number & (options.sleep_records - 1);
 
-	return bpf_map_lookup_elem(&sleep_records, &place);
+	return bpf_map_lookup_elem(&sleep_records, &slot);
 }
 
 /*
- * The place of a stack, and 1; 0 if there is none left. Not static, so that it is
+ * The slot of a stack, and 1; 0 if there is none left. Not static, so that it is
  * verified once, by itself.
  */
 __noinline __u32 keep_stack(struct sleep_stack *taken)
 {
 	__u64 hash = 14695981039346656037ULL, found; /* FNV-1a, by words */
 	struct sleep_stack *kept;
-	__u32 place;
+	__u32 slot;
 
 	if (!taken)
 		return 0;
@@ -106,8 +106,8 @@ __noinline __u32 keep_stack(struct sleep_stack *taken)
 		hash = (hash ^ taken->frames[i]) * 1099511628211ULL;
 	hash |= 1;
 	for (int i = 0; i < SLEEP_STACKS_TRIED; i++) {
-		place = ((hash >> 32) + i) & (SLEEP_STACKS - 1);
-		kept = bpf_map_lookup_elem(&sleep_stacks, &place);
+		slot = ((hash >> 32) + i) & (SLEEP_STACKS - 1);
+		kept = bpf_map_lookup_elem(&sleep_stacks, &slot);
 		if (!kept)
 			return 0;
 		found = *(volatile __u64 *)&kept->hash;
@@ -117,18 +117,18 @@ __noinline __u32 keep_stack(struct sleep_stack *taken)
 			__builtin_memcpy(kept->frames, taken->frames, sizeof(kept->frames));
 			barrier();
 			kept->written = 1;
-			return place + 1;
+			return slot + 1;
 		}
 		if (found == hash)
-			return place + 1;
+			return slot + 1;
 	}
 	return 0;
 }
 
 /* Where @task sleeps: as keep_stack() has it; 0 if the kernel does not tell. */
-static __noinline __u32 sleep_stack(struct task_struct *task, __u32 taker)
+static __noinline __u32 sleep_stack(struct task_struct *task, __u32 reader)
 {
-	struct sleep_stack *taken = bpf_map_lookup_elem(&taken_stacks, &taker);
+	struct sleep_stack *taken = bpf_map_lookup_elem(&taken_stacks, &reader);
 
 	if (!taken)
 		return 0;
@@ -258,37 +258,37 @@ static __always_inline void note_waking(struct task_struct *task)
 	struct sleep_key key = {};
 	struct thread_record *record;
 	struct sleep_record *sleep;
-	struct moment moment;
+	struct timestamp timestamp;
 
 	if (!thread || thread->state != STATE_BLOCKED)
 		return;
-	take_moment(&moment);
-	if (!moment.epoch || thread->since_ns >= moment.stop_ns)
+	take_timestamp(&timestamp);
+	if (!timestamp.epoch || thread->since_ns >= timestamp.stop_ns)
 		return;
 	thread->sleep_stack = 0;
 	thread->sleep_record = UNSEEN_SLEEP;
 	thread->sleep_since_ns = thread->since_ns;
-	thread->woken_ns = moment.now_ns;
+	thread->woken_ns = timestamp.now_ns;
 	thread->woken_on = bpf_get_smp_processor_id() + 1;
-	if (!is_worth_a_look(thread, moment.now_ns))
+	if (!is_worth_a_look(thread, timestamp.now_ns))
 		return;
-	key.stack = sleep_stack(task, TAKEN_BY_WAKER);
+	key.stack = sleep_stack(task, READ_BY_WAKER);
 	key.uninterruptible = !!(task->__state & TASK_UNINTERRUPTIBLE);
 	key.waker_kind = waker_kind(current);
 	key.waker = key.waker_kind == WAKER_THREAD ? current->pid : 0;
 	/* Before there is a record, which has it from here in what it begins with. */
 	thread->sleep_stack = key.stack;
 	thread->uninterruptible = key.uninterruptible;
-	thread->sleep_is_short = !is_long_sleep(thread->since_ns, moment.now_ns);
+	thread->sleep_is_short = !is_long_sleep(thread->since_ns, timestamp.now_ns);
 	thread->sleep_record = 0;
-	record = find_record(thread, task, &moment);
-	if (!record || !clip(&moment, thread->since_ns))
+	record = find_record(thread, task, &timestamp);
+	if (!record || !clip(&timestamp, thread->since_ns))
 		return;
 	key.syscall = thread->mode == MODE_SYSCALL ? thread->syscall : NO_SYSCALL;
 	thread->sleep_record = find_sleep_of_waker(record, &key);
 	sleep = thread->sleep_record ? sleep_record_at(thread->sleep_record) : NULL;
 	if (sleep && key.waker && !sleep->sleeps)
-		note_taker(&sleep->waker, current);
+		note_task(&sleep->waker, current);
 }
 
 /*

@@ -28,7 +28,7 @@ static __always_inline struct soft_irq *soft_irq_of_cpu(void)
 	return bpf_map_lookup_elem(&soft_irqs, &only);
 }
 
-/* That of the current task, which may not have been met. */
+/* That of the current task, which may not have been registered. */
 static __always_inline struct soft_irq *soft_irq_of_task(struct task_struct *task)
 {
 	struct thread *thread;
@@ -45,24 +45,25 @@ static __always_inline struct soft_irq *soft_irq_of(struct thread *thread)
 	return SOFT_IRQS_ARE_PREEMPTED ? &thread->soft_irq : soft_irq_of_cpu();
 }
 
-/* @length_ns of the moment's window, which end now, are not @soft_irq's own. */
+/* @length_ns of @timestamp's window, which end now, are not @soft_irq's own. */
 static __always_inline void take_from_soft_irq(struct soft_irq *soft_irq,
-					       const struct moment *moment, __u64 length_ns)
+					       const struct timestamp *timestamp, __u64 length_ns)
 {
 	if (!soft_irq || !soft_irq->since_ns)
 		return;
-	if (soft_irq->epoch != moment->epoch)
+	if (soft_irq->epoch != timestamp->epoch)
 		soft_irq->lost_ns = 0;
-	soft_irq->epoch = moment->epoch;
+	soft_irq->epoch = timestamp->epoch;
 	soft_irq->lost_ns += length_ns;
 }
 
 /* The same of time off the CPU that @thread spent; its soft IRQ is elsewhere noted by the CPU. */
 static __always_inline void take_off_cpu_from_soft_irq(struct thread *thread,
-						       const struct moment *moment, __u64 length_ns)
+						       const struct timestamp *timestamp,
+						       __u64 length_ns)
 {
 	if (SOFT_IRQS_ARE_PREEMPTED)
-		take_from_soft_irq(&thread->soft_irq, moment, length_ns);
+		take_from_soft_irq(&thread->soft_irq, timestamp, length_ns);
 }
 
 #endif

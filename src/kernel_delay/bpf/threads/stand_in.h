@@ -16,26 +16,26 @@
 
 #include "thread.h"
 
-enum edge { EDGE_NONE, EDGE_ENTRY, EDGE_EXIT };
+enum boundary { BOUNDARY_NONE, BOUNDARY_ENTRY, BOUNDARY_EXIT };
 
-static __always_inline void leave_note(struct thread *thread, enum edge edge)
+static __always_inline void leave_note(struct thread *thread, enum boundary boundary)
 {
 	if (BY_TRACEPOINT)
-		thread->edge = edge;
+		thread->boundary = boundary;
 }
 
-/* The thread of @task if its @edge is the stand-in's to note, and else NULL. */
-static __always_inline struct thread *take_over(struct task_struct *task, enum edge edge)
+/* The thread of @task if its @boundary is the stand-in's to note, and else NULL. */
+static __always_inline struct thread *take_over(struct task_struct *task, enum boundary boundary)
 {
-	/* Who was not met is the program's to count. */
+	/* Who was not registered is the program's to count. */
 	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
 	__u64 noted;
 
 	if (!thread)
 		return NULL;
-	noted = thread->edge;
-	thread->edge = EDGE_NONE;
-	return noted == edge ? NULL : thread;
+	noted = thread->boundary;
+	thread->boundary = BOUNDARY_NONE;
+	return noted == boundary ? NULL : thread;
 }
 
 #endif

@@ -28,11 +28,11 @@ static __always_inline void end_change(struct thread *thread)
 	thread->state_changes++;
 }
 
-static __always_inline void enter_state(struct thread *thread, enum thread_state state,
-					const struct moment *moment)
+static __always_inline void enter_state(struct thread *thread, enum scheduler_state state,
+					const struct timestamp *timestamp)
 {
 	thread->state = state;
-	thread->since_ns = moment->now_ns;
+	thread->since_ns = timestamp->now_ns;
 }
 
 /* @expected is whether an event fits the one before it. */
@@ -52,10 +52,10 @@ static __always_inline void note_off_cpu(struct thread *thread, bool known, __u6
 
 /* Charges a time in the window to a @state off the CPU, and as such to the syscall's. */
 static __always_inline void charge_length(struct thread *thread, struct thread_record *record,
-					  enum thread_state state, const struct moment *moment,
-					  __u64 length_ns)
+					  enum scheduler_state state,
+					  const struct timestamp *timestamp, __u64 length_ns)
 {
-	__u32 place = state & (STATE_SLOTS - 1);
+	__u32 slot = state & (STATE_SLOTS - 1);
 	struct syscall_record *syscall;
 
 	if (!options.accounting || !length_ns)
@@ -64,13 +64,13 @@ static __always_inline void charge_length(struct thread *thread, struct thread_r
 		note_off_cpu(thread, record && state != STATE_UNKNOWN, length_ns);
 	if (!record)
 		return;
-	record->account.state_ns[thread->mode & (MODE_SLOTS - 1)][place] += length_ns;
-	take_off_cpu_from_soft_irq(thread, moment, length_ns);
+	record->account.state_ns[thread->mode & (MODE_SLOTS - 1)][slot] += length_ns;
+	take_off_cpu_from_soft_irq(thread, timestamp, length_ns);
 	if (thread->mode != MODE_SYSCALL || thread->syscall == NO_SYSCALL)
 		return;
 	syscall = find_syscall_record(thread, thread->syscall);
 	if (syscall)
-		syscall->state_ns[place] += length_ns;
+		syscall->state_ns[slot] += length_ns;
 }
 
 /* When the last event of @thread's was that is known. */
@@ -84,59 +84,59 @@ static __always_inline __u64 last_event_ns(const struct thread *thread)
  * Not static, so that it is verified once, by itself, and not on each way to it.
  */
 __noinline int charge_unknown(struct thread *thread, struct thread_record *record,
-			      const struct moment *moment)
+			      const struct timestamp *timestamp)
 {
-	if (!thread || !moment)
+	if (!thread || !timestamp)
 		return 0;
-	if (thread->state != STATE_ABSENT)
-		charge_length(thread, record, STATE_UNKNOWN, moment,
-			      clip(moment, last_event_ns(thread)));
+	if (thread->state != STATE_NOT_ALIVE)
+		charge_length(thread, record, STATE_UNKNOWN, timestamp,
+			      clip(timestamp, last_event_ns(thread)));
 	return 0;
 }
 
 /* Keeps in mind what a thread that leaves its CPU ran in its mode: it may turn out to be over. */
-static __always_inline void note_run(struct thread *thread, const struct moment *moment)
+static __always_inline void note_run(struct thread *thread, const struct timestamp *timestamp)
 {
-	if (thread->ran_epoch != moment->epoch)
+	if (thread->ran_epoch != timestamp->epoch)
 		thread->ran_ns = 0;
-	thread->ran_epoch = moment->epoch;
-	thread->ran_ns += clip(moment, last_event_ns(thread));
+	thread->ran_epoch = timestamp->epoch;
+	thread->ran_ns += clip(timestamp, last_event_ns(thread));
 }
 
 /* Charges all that the thread ran since its mode began: it was over at some time since. */
 static __noinline int charge_unknown_mode(struct thread *thread, struct thread_record *record,
-					  const struct moment *moment)
+					  const struct timestamp *timestamp)
 {
-	__u64 ran_ns = thread->ran_epoch == moment->epoch ? thread->ran_ns : 0;
+	__u64 ran_ns = thread->ran_epoch == timestamp->epoch ? thread->ran_ns : 0;
 
-	charge_length(thread, record, STATE_UNKNOWN, moment,
-		      ran_ns + clip(moment, last_event_ns(thread)));
+	charge_length(thread, record, STATE_UNKNOWN, timestamp,
+		      ran_ns + clip(timestamp, last_event_ns(thread)));
 	return 0;
 }
 
 /* @thread runs, as an event of its own shows, and was not seen to get on its CPU. */
 static __noinline int find_running(struct thread *thread, struct task_struct *task,
-				   const struct moment *moment)
+				   const struct timestamp *timestamp)
 {
-	struct thread_record *record = find_record(thread, task, moment);
+	struct thread_record *record = find_record(thread, task, timestamp);
 
 	check_order(thread, false);
 	begin_change(thread);
-	if (thread->state == STATE_ABSENT)
-		thread->mode_since_ns = moment->now_ns;
-	charge_unknown(thread, record, moment);
+	if (thread->state == STATE_NOT_ALIVE)
+		thread->mode_since_ns = timestamp->now_ns;
+	charge_unknown(thread, record, timestamp);
 	end_wait(thread, -1);
 	thread->run_since_ns = 0;
-	enter_state(thread, STATE_RUNNING, moment);
+	enter_state(thread, STATE_RUNNING, timestamp);
 	end_change(thread);
 	return 0;
 }
 
 static __always_inline void check_running(struct thread *thread, struct task_struct *task,
-					  const struct moment *moment)
+					  const struct timestamp *timestamp)
 {
 	if (options.accounting && thread->state != STATE_RUNNING)
-		find_running(thread, task, moment);
+		find_running(thread, task, timestamp);
 }
 
 #endif

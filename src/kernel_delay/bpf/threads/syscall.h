@@ -6,70 +6,71 @@
 #ifndef KERNEL_DELAY_SYSCALL_H
 #define KERNEL_DELAY_SYSCALL_H
 
-#include "holder.h"
+#include "owner.h"
 #include "state.h"
 
-/* A call that crosses an edge of the window has no count, but its time is accounted for. */
-static __always_inline void end_call_at_edge(struct thread *thread, const struct moment *moment)
+/* A call that crosses a boundary of the window has no count, but its time is accounted for. */
+static __always_inline void end_call_at_boundary(struct thread *thread,
+						 const struct timestamp *timestamp)
 {
-	__u64 length_ns = clip(moment, thread->mode_since_ns);
+	__u64 length_ns = clip(timestamp, thread->mode_since_ns);
 	struct syscall_record *syscall;
 
 	if (!options.accounting || !length_ns)
 		return;
 	syscall = find_syscall_record(thread, thread->syscall);
 	if (syscall)
-		syscall->edge_ns += length_ns;
+		syscall->boundary_ns += length_ns;
 }
 
 /* A thread that was not in its program left a call, or a fault, without being seen. */
 static __always_inline void check_mode(struct thread *thread, struct thread_record *record,
-				       const struct moment *moment)
+				       const struct timestamp *timestamp)
 {
 	if (!options.accounting || thread->mode == MODE_USER || !control.epoch)
 		return;
 	count_up(&control.missed_events);
-	charge_unknown_mode(thread, record, moment);
+	charge_unknown_mode(thread, record, timestamp);
 	if (record && thread->mode == MODE_SYSCALL && thread->syscall != NO_SYSCALL)
-		end_call_at_edge(thread, moment);
+		end_call_at_boundary(thread, timestamp);
 }
 
 static __always_inline void enter_syscall(struct thread *thread, struct task_struct *task,
 					  __u64 syscall, struct pt_regs *regs,
-					  const struct moment *moment)
+					  const struct timestamp *timestamp)
 {
 	struct thread_record *record = NULL;
 	__u8 flags = syscall_flags(syscall);
 
 	if (thread->mode == MODE_UNKNOWN)
 		thread->mode = MODE_USER;
-	check_running(thread, task, moment);
+	check_running(thread, task, timestamp);
 	if (options.accounting && flags & SYSCALL_IS_FUTEX)
 		note_lock(thread, syscall, regs);
 	if (options.accounting || flags & SYSCALL_IS_POLL)
-		record = find_record(thread, task, moment);
-	check_mode(thread, record, moment);
-	if (flags & SYSCALL_IS_POLL && record && is_within(moment, thread->poll_return_ns))
-		count_interval(&record->long_poll, moment, thread->poll_return_ns);
+		record = find_record(thread, task, timestamp);
+	check_mode(thread, record, timestamp);
+	if (flags & SYSCALL_IS_POLL && record && is_within(timestamp, thread->poll_return_ns))
+		count_interval(&record->long_poll, timestamp, thread->poll_return_ns);
 	thread->off_cpu_ns = 0;
-	enter_mode(thread, record, MODE_SYSCALL, moment);
+	enter_mode(thread, record, MODE_SYSCALL, timestamp);
 	thread->syscall = syscall;
-	thread->syscall_since_ns = moment->now_ns;
+	thread->syscall_since_ns = timestamp->now_ns;
 }
 
-static __always_inline void end_call(struct thread *thread, const struct moment *moment)
+static __always_inline void end_call(struct thread *thread, const struct timestamp *timestamp)
 {
 	struct syscall_record *syscall;
 
-	if (!is_within(moment, thread->syscall_since_ns)) {
-		end_call_at_edge(thread, moment);
+	if (!is_within(timestamp, thread->syscall_since_ns)) {
+		end_call_at_boundary(thread, timestamp);
 		return;
 	}
 	syscall = find_syscall_record(thread, thread->syscall);
 	if (!syscall)
 		return;
-	count_interval(&syscall->calls, moment, thread->syscall_since_ns);
-	count_length(&syscall->lengths, moment, thread->syscall_since_ns);
+	count_interval(&syscall->calls, timestamp, thread->syscall_since_ns);
+	count_length(&syscall->lengths, timestamp, thread->syscall_since_ns);
 }
 
 /*
@@ -82,7 +83,7 @@ static __always_inline void end_call(struct thread *thread, const struct moment 
  */
 static __always_inline void count_without_entry(struct thread *thread, struct thread_record *record,
 						struct task_struct *task, struct pt_regs *regs,
-						const struct moment *moment)
+						const struct timestamp *timestamp)
 {
 	struct syscall_record *syscall;
 	bool filtered = bpf_core_field_exists(task->seccomp.mode) && task->seccomp.mode;
@@ -90,11 +91,11 @@ static __always_inline void count_without_entry(struct thread *thread, struct th
 
 	if (!filtered && !task->ptrace) {
 		count_up(&control.missed_events);
-		charge_unknown_mode(thread, record, moment);
-		enter_mode(thread, record, MODE_USER, moment);
+		charge_unknown_mode(thread, record, timestamp);
+		enter_mode(thread, record, MODE_USER, timestamp);
 		return;
 	}
-	if (!is_within(moment, moment->now_ns))
+	if (!is_within(timestamp, timestamp->now_ns))
 		return;
 	number = syscall_number((struct pt_regs___syscall *)regs);
 	syscall = find_syscall_record(thread, syscall_id(task, number));
@@ -108,26 +109,26 @@ static __always_inline void count_without_entry(struct thread *thread, struct th
  * known since when that is so, but there is no call to count.
  */
 static __always_inline void leave_syscall(struct thread *thread, struct task_struct *task,
-					  struct pt_regs *regs, const struct moment *moment)
+					  struct pt_regs *regs, const struct timestamp *timestamp)
 {
 	struct thread_record *record;
 
-	check_running(thread, task, moment);
+	check_running(thread, task, timestamp);
 	if (thread->mode == MODE_UNKNOWN) {
 		settle_mode(task, &thread->mode, &thread->syscall);
 		thread->mode = MODE_SYSCALL;
 	}
-	record = find_record(thread, task, moment);
+	record = find_record(thread, task, timestamp);
 	if (thread->mode == MODE_USER) {
 		if (record)
-			count_without_entry(thread, record, task, regs, moment);
+			count_without_entry(thread, record, task, regs, timestamp);
 		return;
 	}
 	if (thread->syscall != NO_SYSCALL && record)
-		end_call(thread, moment);
+		end_call(thread, timestamp);
 	if (syscall_flags(thread->syscall) & SYSCALL_IS_POLL)
-		thread->poll_return_ns = moment->now_ns;
-	enter_mode(thread, record, MODE_USER, moment);
+		thread->poll_return_ns = timestamp->now_ns;
+	enter_mode(thread, record, MODE_USER, timestamp);
 	thread->syscall = NO_SYSCALL;
 }
 

@@ -47,7 +47,7 @@ static __always_inline __s32 syscall_number(struct pt_regs___syscall *regs)
 #endif
 }
 
-/* The enum syscall_flag of a call; none if its number has no place. */
+/* The enum syscall_flag of a call; none if its number has no slot. */
 static __always_inline __u8 syscall_flags(__u64 syscall)
 {
 	bool compat = syscall & COMPAT_SYSCALL;
@@ -60,7 +60,7 @@ static __always_inline __u8 syscall_flags(__u64 syscall)
 	return options.syscall_flags[compat][number & (FLAGGED_SYSCALLS - 1)];
 }
 
-/* Has the call a place for flags? */
+/* Has the call a slot for flags? */
 static __always_inline bool is_flagged(__u64 syscall)
 {
 	__u32 number = syscall;

@@ -15,7 +15,7 @@ struct {
 	__type(value, struct syscall_record);
 } syscall_records SEC(".maps");
 
-/* Calls whose place in struct thread has another. */
+/* Calls whose slot in struct thread has another. */
 struct rare_syscall {
 	__u64 thread;
 	__u64 syscall;
@@ -28,27 +28,27 @@ struct {
 	__type(value, __u32);
 } rare_syscall_records SEC(".maps");
 
-static __always_inline struct syscall_record *syscall_record_at(__u32 place)
+static __always_inline struct syscall_record *syscall_record_at(__u32 slot)
 {
-	place &= options.syscall_records - 1;
-	return bpf_map_lookup_elem(&syscall_records, &place);
+	slot &= options.syscall_records - 1;
+	return bpf_map_lookup_elem(&syscall_records, &slot);
 }
 
-/* The place of a call in struct thread. Of the two ABIs those that are used most don't meet. */
-static __always_inline __u16 *direct_place(struct thread *thread, __u64 syscall)
+/* The slot of a call in struct thread. Of the two ABIs those that are used most don't meet. */
+static __always_inline __u16 *direct_slot(struct thread *thread, __u64 syscall)
 {
-	__u32 place = syscall & COMPAT_SYSCALL ? syscall + DIRECT_SYSCALLS / 2 : syscall;
+	__u32 slot = syscall & COMPAT_SYSCALL ? syscall + DIRECT_SYSCALLS / 2 : syscall;
 
-	return &thread->syscall_records[place & (DIRECT_SYSCALLS - 1)];
+	return &thread->syscall_records[slot & (DIRECT_SYSCALLS - 1)];
 }
 
 static __noinline struct syscall_record *new_syscall_record(struct thread *thread, __u64 syscall)
 {
-	__u16 *direct = direct_place(thread, syscall);
+	__u16 *direct = direct_slot(thread, syscall);
 	struct syscall_record *record, *other;
 	bool taken;
 	__u64 number;
-	__u32 place;
+	__u32 slot;
 
 	number = take_record(SYSCALL_RING, options.syscall_records, thread->epoch);
 	if (!number)
@@ -62,13 +62,13 @@ static __noinline struct syscall_record *new_syscall_record(struct thread *threa
 	record->thread = thread->record;
 	record->syscall = syscall;
 	record->number = number;
-	place = number & (options.syscall_records - 1);
+	slot = number & (options.syscall_records - 1);
 	if (taken) {
 		struct rare_syscall key = {thread->record, syscall};
 
-		bpf_map_update_elem(&rare_syscall_records, &key, &place, BPF_ANY);
+		bpf_map_update_elem(&rare_syscall_records, &key, &slot, BPF_ANY);
 	} else {
-		*direct = place;
+		*direct = slot;
 	}
 	return record;
 }
@@ -77,18 +77,18 @@ static __always_inline struct syscall_record *find_rare_syscall_record(struct th
 								       __u64 syscall)
 {
 	struct rare_syscall key = {thread->record, syscall};
-	__u32 *place = bpf_map_lookup_elem(&rare_syscall_records, &key);
+	__u32 *slot = bpf_map_lookup_elem(&rare_syscall_records, &key);
 	struct syscall_record *record = NULL;
 
-	if (place)
-		record = syscall_record_at(*place);
+	if (slot)
+		record = syscall_record_at(*slot);
 	if (record && record->thread == thread->record && record->syscall == syscall)
 		return record;
 	return NULL;
 }
 
 /*
- * The number of a record that is not the one at the call's direct place, or 0 if there was
+ * The number of a record that is not the one at the call's direct slot, or 0 if there was
  * no room. Not static, so that it is verified once, by itself.
  */
 __noinline __u64 find_other_syscall_record(struct thread *thread, __u64 syscall)
@@ -97,7 +97,7 @@ __noinline __u64 find_other_syscall_record(struct thread *thread, __u64 syscall)
 
 	if (!thread)
 		return 0;
-	record = syscall_record_at(*direct_place(thread, syscall));
+	record = syscall_record_at(*direct_slot(thread, syscall));
 	if (record && record->thread == thread->record)
 		record = find_rare_syscall_record(thread, syscall);
 	else
@@ -116,7 +116,7 @@ static __always_inline struct syscall_record *find_syscall_record(struct thread 
 
 	if (!thread->record)
 		return NULL;
-	record = syscall_record_at(*direct_place(thread, syscall));
+	record = syscall_record_at(*direct_slot(thread, syscall));
 	if (record && record->thread == thread->record && record->syscall == syscall)
 		return record;
 	number = find_other_syscall_record(thread, syscall);

@@ -33,13 +33,13 @@ struct soft_irq {
  * anywhere (from Linux 7.0 on).
  */
 struct thread {
-	__u64 identity; /* 1 for the first thread met */
+	__u64 identity; /* a sequence number, from 1 on */
 	__u64 epoch; /* of @record */
 	__u64 record; /* number of its thread_record, 0 if there was no room */
-	__u32 state; /* enum thread_state */
-	__u32 mode; /* enum thread_mode */
+	__u32 state; /* enum scheduler_state */
+	__u32 mode; /* enum execution_context */
 	__u64 since_ns; /* when @state began, or what is charged of it ends; 0 if not known */
-	__u64 state_changes; /* see struct standing */
+	__u64 state_changes; /* see struct thread_state */
 	__u64 mode_since_ns; /* when @mode began, 0 if not known */
 	__u64 ran_ns; /* on a CPU in @mode and in the window of @ran_epoch, until it last left it */
 	__u64 ran_epoch;
@@ -63,13 +63,13 @@ struct thread {
 	__u64 syscall_since_ns;
 	__u64 off_cpu_ns; /* of it, within the window; OFF_CPU_UNKNOWN */
 	__u64 poll_return_ns; /* 0 if it has not returned from one */
-	__u64 edge; /* enum edge: what its stand-in need not note, see stand_in.h */
+	__u64 boundary; /* enum boundary: what its stand-in need not note, see stand_in.h */
 	__u64 hard_irq_since_ns; /* 0 outside of one */
 	__u64 guest_since_ns; /* 0 outside of one */
 	__u64 steal_ns; /* of its time on CPUs, until it last left one */
 	__u64 steal_since; /* of its CPU when it got there, and 1; 0: not known */
 	struct soft_irq soft_irq; /* where it can be preempted, see soft_irq.h */
-	__u16 syscall_records[DIRECT_SYSCALLS]; /* places; valid if the record there agrees */
+	__u16 syscall_records[DIRECT_SYSCALLS]; /* slots; valid if the record there agrees */
 };
 
 struct {
@@ -99,8 +99,9 @@ static __always_inline __u32 thread_id(struct task_struct *task)
 	return task_id(task, options.pid_level);
 }
 
-/* Meets a thread for the first time; not to be called under a run queue's lock. */
-static __always_inline struct thread *meet_thread(struct task_struct *task, enum thread_state state)
+/* Registers a thread the first time; not to be called under a run queue's lock. */
+static __always_inline struct thread *register_thread(struct task_struct *task,
+						      enum scheduler_state state)
 {
 	struct thread *thread;
 
@@ -110,7 +111,7 @@ static __always_inline struct thread *meet_thread(struct task_struct *task, enum
 		return NULL;
 	}
 	if (!thread->identity) {
-		thread->identity = __sync_fetch_and_add(&control.threads_met, 1) + 1;
+		thread->identity = __sync_fetch_and_add(&control.threads_registered, 1) + 1;
 		thread->tid = thread_id(task);
 		thread->syscall = NO_SYSCALL;
 		thread->epoch = -1;
@@ -120,9 +121,9 @@ static __always_inline struct thread *meet_thread(struct task_struct *task, enum
 }
 
 /*
- * The thread of @task, which is of the target; NULL if it was not met. Before
+ * The thread of @task, which is of the target; NULL if it was not registered. Before
  * the first window that is no loss: the programs are attached first and the
- * threads that are there are met then.
+ * threads that are there are registered then.
  */
 static __always_inline struct thread *find_thread(struct task_struct *task)
 {
@@ -189,27 +190,28 @@ static __always_inline void settle_mode(struct task_struct *task, __u32 *mode, _
 		*syscall = syscall_id(task, number);
 }
 
-static __always_inline void note_standing(struct standing *standing, const struct thread *thread)
+static __always_inline void note_thread_state(struct thread_state *dumped,
+					      const struct thread *thread)
 {
-	standing->state_changes = *(const volatile __u64 *)&thread->state_changes;
+	dumped->state_changes = *(const volatile __u64 *)&thread->state_changes;
 	barrier();
-	standing->epoch = thread->epoch;
-	standing->syscall = thread->syscall;
-	standing->mode_since_ns = thread->mode_since_ns;
-	standing->state_since_ns = thread->since_ns;
-	standing->ready_since_ns = thread->ready_since_ns;
-	standing->first_slice = thread->first_slice;
-	standing->wait_cpu = thread->wait_cpu;
-	standing->lock = thread->lock;
-	standing->futex_owner = thread->futex_owner;
-	standing->mode = thread->mode;
-	standing->state = thread->state;
+	dumped->epoch = thread->epoch;
+	dumped->syscall = thread->syscall;
+	dumped->mode_since_ns = thread->mode_since_ns;
+	dumped->state_since_ns = thread->since_ns;
+	dumped->ready_since_ns = thread->ready_since_ns;
+	dumped->first_slice = thread->first_slice;
+	dumped->wait_cpu = thread->wait_cpu;
+	dumped->lock = thread->lock;
+	dumped->futex_owner = thread->futex_owner;
+	dumped->mode = thread->mode;
+	dumped->state = thread->state;
 	if (thread->sleep_since_ns == thread->since_ns) {
-		standing->sleep_stack = thread->sleep_stack;
-		standing->uninterruptible = thread->uninterruptible;
+		dumped->sleep_stack = thread->sleep_stack;
+		dumped->uninterruptible = thread->uninterruptible;
 	} else {
-		standing->sleep_stack = 0;
-		standing->uninterruptible = 0;
+		dumped->sleep_stack = 0;
+		dumped->uninterruptible = 0;
 	}
 }
 
@@ -224,21 +226,21 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 						   __u64 epoch)
 {
 	struct thread_record *record;
-	struct standing first;
+	struct thread_state first;
 	__u64 number;
-	__u32 place;
+	__u32 slot;
 
 	if (thread->mode == MODE_UNKNOWN)
 		settle_mode(task, &thread->mode, &thread->syscall);
-	note_standing(&first, thread);
+	note_thread_state(&first, thread);
 	thread->record = 0;
 	number = take_record(THREAD_RING, options.thread_records, epoch);
 	if (!number) {
 		thread->epoch = epoch;
 		return NULL;
 	}
-	place = number & (options.thread_records - 1);
-	record = bpf_map_lookup_elem(&thread_records, &place);
+	slot = number & (options.thread_records - 1);
+	record = bpf_map_lookup_elem(&thread_records, &slot);
 	if (!record)
 		return NULL;
 	bpf_probe_read_kernel(record, sizeof(*record), (const void *)&empty_record);
@@ -258,9 +260,9 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 
 static __always_inline struct thread_record *thread_record_at(__u64 number)
 {
-	__u32 place = number & (options.thread_records - 1);
+	__u32 slot = number & (options.thread_records - 1);
 
-	return number ? bpf_map_lookup_elem(&thread_records, &place) : NULL;
+	return number ? bpf_map_lookup_elem(&thread_records, &slot) : NULL;
 }
 
 /* The newest record of @thread, which is in @thread's epoch, or NULL if there was no room. */
@@ -270,23 +272,23 @@ static __always_inline struct thread_record *newest_record(const struct thread *
 }
 
 /* Is the window over, and nothing of @thread, which has no record of it, lies in it? */
-static __always_inline bool is_later(const struct thread *thread, const struct moment *moment)
+static __always_inline bool is_later(const struct thread *thread, const struct timestamp *timestamp)
 {
-	if (moment->now_ns < moment->stop_ns)
+	if (timestamp->now_ns < timestamp->stop_ns)
 		return false;
-	/* Until it is woken for the first time a new thread is absent. */
-	return thread->state == STATE_ABSENT ||
-	       (thread->mode_since_ns >= moment->stop_ns && thread->since_ns >= moment->stop_ns);
+	/* Until it is woken for the first time a new thread is not alive. */
+	return thread->state == STATE_NOT_ALIVE || (thread->mode_since_ns >= timestamp->stop_ns &&
+						    thread->since_ns >= timestamp->stop_ns);
 }
 
-/* The record of @thread in the moment's epoch, or NULL if there is no room, or no need. */
+/* The record of @thread in @timestamp's epoch, or NULL if there is no room, or no need. */
 static __always_inline struct thread_record *
-find_record(struct thread *thread, struct task_struct *task, const struct moment *moment)
+find_record(struct thread *thread, struct task_struct *task, const struct timestamp *timestamp)
 {
-	if (thread->epoch != moment->epoch) {
-		if (is_later(thread, moment))
+	if (thread->epoch != timestamp->epoch) {
+		if (is_later(thread, timestamp))
 			return NULL;
-		return new_record(thread, task, moment->epoch);
+		return new_record(thread, task, timestamp->epoch);
 	}
 	return newest_record(thread);
 }

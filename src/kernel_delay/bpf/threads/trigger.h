@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Windows that events open and close. A hit's own clock is the window's edge,
+ * Windows that events open and close. A hit's own clock is the window's boundary,
  * so that all is counted against it, whenever user space gets to know.
  *
- * Hits may come at the same moment on several CPUs, and a program in the midst
+ * Hits may come at the same time on several CPUs, and a program in the midst
  * of one may be preempted, so nothing here waits for another program. A window
- * has a free place, both edges at NEVER_NS, until one hit takes its start_ns,
+ * has a free slot, both boundaries at NEVER_NS, until one hit takes its start_ns,
  * and is open until one hit takes its stop_ns; a hit that finds the one done
- * and control.epoch not yet moved on moves it on itself. A place is free again
+ * and control.epoch not yet moved on moves it on itself. A slot is free again
  * only when every program that may have seen the window before it has ended
  * (see wait_for_programs() in loader/records_shim.c), so that no late hit can
  * take another window for its own.
@@ -22,7 +22,7 @@ static __always_inline struct window *window_of(__u64 epoch)
 	return &control.windows[epoch & (WINDOWS - 1)];
 }
 
-/* The place of the window after @epoch, or NULL if it still holds one that is not read. */
+/* The slot of the window after @epoch, or NULL if it still holds one that is not read. */
 static __always_inline struct window *window_after(__u64 epoch)
 {
 	if (epoch + 1 - *(volatile __u64 *)&control.windows_kept >= WINDOWS)
@@ -30,15 +30,15 @@ static __always_inline struct window *window_after(__u64 epoch)
 	return window_of(epoch + 1);
 }
 
-/* @edge, if it is not NEVER_NS, and else @now_ns, which it then is. */
-static __always_inline __u64 take_edge(__u64 *edge, __u64 now_ns)
+/* @boundary, if it is not NEVER_NS, and else @now_ns, which it then is. */
+static __always_inline __u64 take_boundary(__u64 *boundary, __u64 now_ns)
 {
-	return __sync_val_compare_and_swap(edge, NEVER_NS, now_ns);
+	return __sync_val_compare_and_swap(boundary, NEVER_NS, now_ns);
 }
 
-static __always_inline __u64 read_edge(const __u64 *edge)
+static __always_inline __u64 read_boundary(const __u64 *boundary)
 {
-	return *(const volatile __u64 *)edge;
+	return *(const volatile __u64 *)boundary;
 }
 
 static __always_inline bool enough_windows(void)
@@ -63,12 +63,12 @@ static __always_inline void end_window(const struct window *window, __u64 stop_n
 
 /*
  * Makes @next, which has its start, the newest window; also for another hit
- * that took the start. The edges are there before the epoch is.
+ * that took the start. The boundaries are there before the epoch is.
  */
 static __always_inline void publish(struct window *next, __u64 epoch)
 {
 	if (!(options.trigger_options & TRIGGER_STOP))
-		take_edge(&next->stop_ns, read_edge(&next->start_ns) + options.window_ns);
+		take_boundary(&next->stop_ns, read_boundary(&next->start_ns) + options.window_ns);
 	__sync_val_compare_and_swap(&control.epoch, epoch, epoch + 1);
 }
 
@@ -78,7 +78,7 @@ static __always_inline __u64 newest_epoch(void)
 	__u64 epoch = *(volatile __u64 *)&control.epoch;
 	struct window *next = window_after(epoch);
 
-	if (!next || read_edge(&next->start_ns) == NEVER_NS)
+	if (!next || read_boundary(&next->start_ns) == NEVER_NS)
 		return epoch;
 	publish(next, epoch);
 	return epoch + 1;
@@ -93,7 +93,7 @@ static __noinline void hit_start(__u64 now_ns)
 	if (enough_windows())
 		return;
 	if (epoch) {
-		last_stop_ns = read_edge(&window_of(epoch)->stop_ns);
+		last_stop_ns = read_boundary(&window_of(epoch)->stop_ns);
 		if (now_ns < last_stop_ns || now_ns - last_stop_ns < options.interval_ns)
 			return;
 	}
@@ -102,7 +102,7 @@ static __noinline void hit_start(__u64 now_ns)
 		count_up(&control.missed_hits);
 		return;
 	}
-	if (take_edge(&next->start_ns, now_ns) != NEVER_NS)
+	if (take_boundary(&next->start_ns, now_ns) != NEVER_NS)
 		return;
 	note_hit(&next->start_hit);
 	if (!(options.trigger_options & TRIGGER_STOP))
@@ -113,7 +113,8 @@ static __noinline void hit_start(__u64 now_ns)
 
 static __always_inline bool is_open(const struct window *window)
 {
-	return read_edge(&window->stop_ns) == NEVER_NS && read_edge(&window->start_ns) != NEVER_NS;
+	return read_boundary(&window->stop_ns) == NEVER_NS &&
+	       read_boundary(&window->start_ns) != NEVER_NS;
 }
 
 /* Closes the open window, if @now_ns is in it and this thread may. */
@@ -121,51 +122,51 @@ static __noinline void hit_stop(__u64 now_ns)
 {
 	struct window *window = window_of(newest_epoch());
 
-	if (!is_open(window) || now_ns <= read_edge(&window->start_ns))
+	if (!is_open(window) || now_ns <= read_boundary(&window->start_ns))
 		return;
 	if (options.trigger_options & TRIGGER_SAME_THREAD &&
 	    window->start_hit.task != bpf_get_current_task())
 		return;
-	if (take_edge(&window->stop_ns, now_ns) != NEVER_NS)
+	if (take_boundary(&window->stop_ns, now_ns) != NEVER_NS)
 		return;
 	note_hit(&window->stop_hit);
 	end_window(window, now_ns);
 }
 
 /*
- * Ends the newest window and starts the next at one moment: the one who takes
+ * Ends the newest window and starts the next at one time: the one who takes
  * the next one's start has closed this one too. False if another hit was
- * faster, so that this one may be the edge after that.
+ * faster, so that this one may be the boundary after that.
  */
-static __always_inline bool pass_edge(__u64 now_ns)
+static __always_inline bool pass_boundary(__u64 now_ns)
 {
 	__u64 epoch = newest_epoch(), start_ns, stop_ns;
 	struct window *window = window_of(epoch);
 	struct window *next = window_after(epoch);
 
-	stop_ns = read_edge(&window->stop_ns);
-	if (epoch &&
-	    (now_ns <= read_edge(&window->start_ns) || (stop_ns != NEVER_NS && now_ns < stop_ns)))
+	stop_ns = read_boundary(&window->stop_ns);
+	if (epoch && (now_ns <= read_boundary(&window->start_ns) ||
+		      (stop_ns != NEVER_NS && now_ns < stop_ns)))
 		return true;
 	if (!next || enough_windows()) {
 		hit_stop(now_ns);
 		hit_start(now_ns);
 		return true;
 	}
-	start_ns = take_edge(&next->start_ns, now_ns);
+	start_ns = take_boundary(&next->start_ns, now_ns);
 	if (start_ns == NEVER_NS) {
 		note_hit(&next->start_hit);
 		if (stop_ns == NEVER_NS)
 			note_hit(&window->stop_hit);
 	}
 	stop_ns = start_ns == NEVER_NS ? now_ns : start_ns;
-	if (epoch && take_edge(&window->stop_ns, stop_ns) == NEVER_NS)
+	if (epoch && take_boundary(&window->stop_ns, stop_ns) == NEVER_NS)
 		end_window(window, stop_ns);
 	publish(next, epoch);
 	return start_ns == NEVER_NS;
 }
 
-/* The same trigger for both edges: one window ends where the next one starts. */
+/* The same trigger for both boundaries: one window ends where the next one starts. */
 static __noinline void hit_both(__u64 now_ns)
 {
 	int tries;
@@ -176,7 +177,7 @@ static __noinline void hit_both(__u64 now_ns)
 		return;
 	}
 	for (tries = 0; tries < 4; tries++)
-		if (pass_edge(now_ns))
+		if (pass_boundary(now_ns))
 			return;
 	count_up(&control.missed_hits);
 }

@@ -18,7 +18,7 @@ from kernel_delay.loader._records import lib
 from kernel_delay.model import CpuTaker, LockWait, Thread
 
 if TYPE_CHECKING:
-    from kernel_delay.loader._records import HolderRecord
+    from kernel_delay.loader._records import OwnerRecord
 
 # include/uapi/linux/sched.h, 5.14 to 6.18.
 POLICIES = {
@@ -86,16 +86,16 @@ def _with_cpu_takers(
     window: tuple[int, int],
 ) -> Thread:
     accounts = [record.account for record in parts.threads]
-    others_ns = sum(account.other_takers_ns for account in accounts)
-    unknown_ns = sum(account.unknown_takers_ns for account in accounts)
+    others_ns = sum(account.other_tasks_ns for account in accounts)
+    unknown_ns = sum(account.unknown_tasks_ns for account in accounts)
     takers: dict[int, Taker] = {}
     taken: defaultdict[int, _Waits] = defaultdict(_Waits)
     charged = set()
-    for record in parts.holders:
+    for record in parts.owners:
         if not record.lock:
-            takers.setdefault(record.taker.task, taker(record.taker))
-            taken[record.taker.task].add(record.waits, record.total_ns)
-            charged.add((record.taker.task, record.wait_ns))
+            takers.setdefault(record.info.task, taker(record.info))
+            taken[record.info.task].add(record.waits, record.total_ns)
+            charged.add((record.info.task, record.wait_ns))
     if waits is not None and waits.cpu is not None:
         for who, ns in _taken_at_boundary(waits.cpu, slices, *window).items():
             if who is None:
@@ -157,9 +157,9 @@ def _with_lock_waits(
     thread: these are taken for such unless one is seen that was not.
     """
     found: defaultdict[tuple[int, int], _Waits] = defaultdict(_Waits)
-    for record in parts.holders:
+    for record in parts.owners:
         if record.lock:
-            key = _several(record), record.taker.task
+            key = _several(record), record.info.task
             found[key].add(record.waits, record.total_ns)
     if waits is not None and waits.owner:
         start_ns, stop_ns = window
@@ -183,6 +183,6 @@ def _with_lock_waits(
     )
 
 
-def _several(record: "HolderRecord") -> int:
-    """Return the address of a struct holder_record's lock, 0 for several of them."""
+def _several(record: "OwnerRecord") -> int:
+    """Return the address of a struct owner_record's lock, 0 for several of them."""
     return 0 if record.lock == lib.SEVERAL_LOCKS else record.lock

@@ -22,9 +22,9 @@ from kernel_delay.loader._records import ffi, lib
 
 if TYPE_CHECKING:
     from kernel_delay.cdata import CData
+    from kernel_delay.loader._records import DumpedThread as DumpedThreadRecord
     from kernel_delay.loader._records import Slice, SyscallRecord
-    from kernel_delay.loader._records import Standing as StandingRecord
-    from kernel_delay.loader._records import ThreadStanding as ThreadStandingRecord
+    from kernel_delay.loader._records import ThreadState as ThreadStateRecord
 
 MODES: dict[int, Mode] = {
     lib.MODE_UNKNOWN: "unknown",
@@ -43,7 +43,7 @@ STATES: dict[int, State] = {
     lib.STATE_READY_PREEMPTED: "ready_preempted",
     lib.STATE_BLOCKED: "blocked",
     lib.STATE_STOPPED: "stopped",
-    lib.STATE_ABSENT: "absent",
+    lib.STATE_NOT_ALIVE: "absent",
     lib.STATE_THROTTLED: "throttled",
     lib.STATE_FROZEN: "frozen",
 }
@@ -105,16 +105,16 @@ class DumpedThread(Struct, frozen=True):
 
 
 def dumped_threads(data: bytes) -> dict[int, DumpedThread]:
-    """Return each struct thread_standing in `data`, by the thread's identity."""
+    """Return each struct dumped_thread in `data`, by the thread's identity."""
     return {
         dumped.identity: DumpedThread(
             name_of(dumped), epoch_of(dumped.now), _dumped_waits(dumped), dumped.now.state_changes
         )
-        for dumped in ffi.from_buffer("struct thread_standing[]", data)
+        for dumped in ffi.from_buffer("struct dumped_thread[]", data)
     }
 
 
-def _dumped_waits(dumped: "ThreadStandingRecord") -> OpenWaits:
+def _dumped_waits(dumped: "DumpedThreadRecord") -> OpenWaits:
     """Return what a thread waits for, and its state as unknown if an event of it was missed."""
     waits = open_waits(dumped.now, bool(dumped.kernel_worker), dumped.running)
     if bool(dumped.on_cpu) == (waits.thread_state.state == "running"):
@@ -123,9 +123,9 @@ def _dumped_waits(dumped: "ThreadStandingRecord") -> OpenWaits:
 
 
 def open_waits(
-    struct: "StandingRecord", kernel_worker: bool, running: "Slice | None" = None
+    struct: "ThreadStateRecord", kernel_worker: bool, running: "Slice | None" = None
 ) -> OpenWaits:
-    """Return what a struct standing says; `running` is the CPU's struct slice, not ended."""
+    """Return what a struct thread_state says; `running` is the CPU's struct slice, not ended."""
     now = thread_state(struct, kernel_worker)
     if now.state in ("ready_woken", "ready_preempted"):
         return OpenWaits(now, cpu=_cpu_wait(struct, running))
@@ -143,10 +143,10 @@ def _is_futex(id_: int | None) -> bool:
     return id_ is not None and syscall_of(id_).name in FUTEXES
 
 
-def _cpu_wait(struct: "StandingRecord", running: "Slice | None") -> CpuWait:
+def _cpu_wait(struct: "ThreadStateRecord", running: "Slice | None") -> CpuWait:
     now = None
     if running is not None and running.number:
-        now = Running(running.number, taker(running.taker))
+        now = Running(running.number, taker(running.prev))
     return CpuWait(
         cpu=struct.wait_cpu - 1 if struct.wait_cpu else None,
         first_slice=struct.first_slice,
@@ -156,13 +156,13 @@ def _cpu_wait(struct: "StandingRecord", running: "Slice | None") -> CpuWait:
     )
 
 
-def epoch_of(struct: "StandingRecord") -> int:
-    """Return the epoch of a struct standing; -1 if there was no event yet."""
+def epoch_of(struct: "ThreadStateRecord") -> int:
+    """Return the epoch of a struct thread_state; -1 if there was no event yet."""
     return -1 if struct.epoch == NO_EPOCH else struct.epoch
 
 
-def thread_state(struct: "StandingRecord", kernel_worker: bool) -> ThreadState:
-    """Return a struct standing as accounting takes it."""
+def thread_state(struct: "ThreadStateRecord", kernel_worker: bool) -> ThreadState:
+    """Return a struct thread_state as accounting takes it."""
     mode = (WORKER_MODES if kernel_worker else MODES)[struct.mode]
     in_syscall = mode == "syscall" and struct.syscall != lib.NO_SYSCALL
     return ThreadState(
@@ -185,12 +185,12 @@ def counted(parts: ThreadRecords) -> Counted:
         _add(away_ns, places.hard_irq, account.hard_irq_ns)
         _add(away_ns, places.soft_irq, account.soft_irq_ns)
         _add(away_ns, places.state, account.state_ns)
-    gone_ns = max((account.gone_ns for account in accounts), default=0)
+    exit_ns = max((account.exit_ns for account in accounts), default=0)
     return Counted(
         mode_ns=mode_ns,
         away_ns=away_ns,
-        absent_ns=sum(account.absent_ns for account in accounts),
-        gone_ns=gone_ns or None,
+        absent_ns=sum(account.not_alive_ns for account in accounts),
+        exit_ns=exit_ns or None,
         syscalls=_calls(parts.syscalls),
     )
 
@@ -211,6 +211,6 @@ def _calls(records: "list[SyscallRecord]") -> dict[int, CountedCalls]:
     away_ns: defaultdict[int, defaultdict[Away, int]] = defaultdict(lambda: defaultdict(int))
     for record in records:
         id_ = syscall_id(record)
-        total_ns[id_] += record.calls.total_ns + record.edge_ns
+        total_ns[id_] += record.calls.total_ns + record.boundary_ns
         _add(away_ns[id_], AWAY_STATES, record.state_ns)
     return {id_: CountedCalls(total_ns[id_], away_ns[id_]) for id_ in away_ns}

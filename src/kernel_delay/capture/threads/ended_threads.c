@@ -27,7 +27,7 @@ struct head {
 
 struct ended_threads {
 	struct ring rings[RECORD_RINGS];
-	uint32_t freed_places;
+	uint32_t freed_slots;
 	uint64_t *marked; /* of each place of threads, the number of the record that is summed up */
 	uint16_t *name_of; /* of each place of threads that is marked */
 	uint64_t *identities; /* of the threads that are marked, hashed; 0: none */
@@ -76,13 +76,13 @@ static uint64_t number_at(const struct ring *ring, uint32_t place)
 struct ended_threads *
 ended_threads_open(struct control *control, const struct thread_record *threads,
 		   const struct syscall_record *syscalls, const struct hard_irq_record *hard_irqs,
-		   const struct holder_record *holders, const struct sleep_record *sleeps,
-		   const uint32_t places[5], uint64_t *freed, uint32_t freed_places)
+		   const struct owner_record *owners, const struct sleep_record *sleeps,
+		   const uint32_t places[5], uint64_t *freed, uint32_t freed_slots)
 {
-	const void *const records[RECORD_RINGS] = {threads, syscalls, hard_irqs, holders, sleeps};
+	const void *const records[RECORD_RINGS] = {threads, syscalls, hard_irqs, owners, sleeps};
 	static const size_t bytes[RECORD_RINGS] = {
 		sizeof(struct thread_record),	sizeof(struct syscall_record),
-		sizeof(struct hard_irq_record), sizeof(struct holder_record),
+		sizeof(struct hard_irq_record), sizeof(struct owner_record),
 		sizeof(struct sleep_record),
 	};
 	struct ended_threads *ended = calloc(1, sizeof(*ended));
@@ -90,14 +90,14 @@ ended_threads_open(struct control *control, const struct thread_record *threads,
 
 	if (!ended)
 		return NULL;
-	ended->freed_places = freed_places;
+	ended->freed_slots = freed_slots;
 	for (int i = 0; i < RECORD_RINGS; i++) {
 		ended->rings[i] = (struct ring){
 			.position = &control->rings[i],
 			.records = records[i],
 			.record_bytes = bytes[i],
 			.places = places[i],
-			.freed = freed + (size_t)i * freed_places,
+			.freed = freed + (size_t)i * freed_slots,
 			.done = calloc(places[i], sizeof(uint64_t)),
 		};
 		whole &= ended->rings[i].done != NULL;
@@ -117,7 +117,7 @@ static void free_names(struct ended_threads *ended)
 	for (size_t i = 0; i < ended->name_count; i++) {
 		free(ended->names[i]->syscalls);
 		free(ended->names[i]->hard_irqs);
-		free(ended->names[i]->holders);
+		free(ended->names[i]->owners);
 		free(ended->names[i]->sleeps);
 		free(ended->names[i]);
 	}
@@ -197,9 +197,9 @@ static void add_histogram(struct histogram *sum, const struct histogram *more)
 
 static void add_account(struct account *sum, const struct account *more)
 {
-	sum->absent_ns += more->absent_ns;
-	sum->other_takers_ns += more->other_takers_ns;
-	sum->unknown_takers_ns += more->unknown_takers_ns;
+	sum->not_alive_ns += more->not_alive_ns;
+	sum->other_tasks_ns += more->other_tasks_ns;
+	sum->unknown_tasks_ns += more->unknown_tasks_ns;
 	sum->other_owners_ns += more->other_owners_ns;
 	sum->short_sleeps += more->short_sleeps;
 	sum->short_sleeps_ns += more->short_sleeps_ns;
@@ -217,12 +217,12 @@ static void add_account(struct account *sum, const struct account *more)
 /* Is no more charged than there was of the window? */
 static int account_fits(const struct account *account, uint64_t start_ns)
 {
-	uint64_t charged_ns = account->absent_ns;
+	uint64_t charged_ns = account->not_alive_ns;
 
 	for (int mode = 0; mode < MODE_SLOTS; mode++)
 		charged_ns += account->mode_ns[mode];
-	return !account->gone_ns || account->gone_ns <= start_ns ||
-	       charged_ns <= account->gone_ns - start_ns;
+	return !account->exit_ns || account->exit_ns <= start_ns ||
+	       charged_ns <= account->exit_ns - start_ns;
 }
 
 static void add_thread(struct thread_record *sum, const struct thread_record *more,
@@ -277,7 +277,7 @@ static int add_syscall(struct ended_name *name, const struct syscall_record *mor
 	}
 	add_intervals(&sum->calls, &more->calls);
 	sum->without_entry += more->without_entry;
-	sum->edge_ns += more->edge_ns;
+	sum->boundary_ns += more->boundary_ns;
 	for (int state = 0; state < STATE_SLOTS; state++)
 		sum->state_ns[state] += more->state_ns[state];
 	add_histogram(&sum->lengths, &more->lengths);
@@ -303,19 +303,19 @@ static int add_hard_irq(struct ended_name *name, const struct hard_irq_record *m
 }
 
 /* Of those for whom there is no room the sum of the waits stays. */
-static void add_holder(struct ended_name *name, const struct holder_record *more)
+static void add_owner(struct ended_name *name, const struct owner_record *more)
 {
-	struct holder_record *sum = NULL;
+	struct owner_record *sum = NULL;
 
-	for (size_t i = 0; i < name->holder_count && !sum; i++)
-		if (name->holders[i].lock == more->lock &&
-		    name->holders[i].taker.task == more->taker.task)
-			sum = &name->holders[i];
-	if (!sum && name->holder_count < ENDED_HOLDERS) {
-		sum = one_more((void **)&name->holders, &name->holder_count, sizeof(*sum));
+	for (size_t i = 0; i < name->owner_count && !sum; i++)
+		if (name->owners[i].lock == more->lock &&
+		    name->owners[i].info.task == more->info.task)
+			sum = &name->owners[i];
+	if (!sum && name->owner_count < ENDED_OWNERS) {
+		sum = one_more((void **)&name->owners, &name->owner_count, sizeof(*sum));
 		if (sum) {
 			sum->lock = more->lock;
-			sum->taker = more->taker;
+			sum->info = more->info;
 		}
 	}
 	if (sum) {
@@ -324,7 +324,7 @@ static void add_holder(struct ended_name *name, const struct holder_record *more
 	} else if (more->lock) {
 		name->thread.account.other_owners_ns += more->total_ns;
 	} else {
-		name->thread.account.other_takers_ns += more->total_ns;
+		name->thread.account.other_tasks_ns += more->total_ns;
 	}
 }
 
@@ -367,7 +367,7 @@ static void free_place(struct ended_threads *ended, struct ring *ring, uint32_t 
 	struct ring_position *position = ring->position;
 
 	ring->done[place] = head_at(ring, place)->number;
-	ring->freed[position->freed & (ended->freed_places - 1)] = place;
+	ring->freed[position->freed & (ended->freed_slots - 1)] = place;
 	store(&position->freed, position->freed + 1);
 }
 
@@ -389,13 +389,13 @@ static int64_t mark_ended(struct ended_threads *ended, uint64_t epoch, uint64_t 
 	memset(ended->identities, 0, 2 * ring->places * sizeof(*ended->identities));
 	for (uint32_t i = 0; i < taken; i++) {
 		uint32_t place = place_after_tail(ring, i);
-		uint64_t number = number_at(ring, place), gone_ns;
+		uint64_t number = number_at(ring, place), exit_ns;
 		const struct thread_record *thread = (const void *)head_at(ring, place);
 
 		if (!number || thread->epoch != epoch)
 			continue;
-		gone_ns = load(&thread->account.gone_ns);
-		if (!gone_ns || gone_ns >= stop_ns)
+		exit_ns = load(&thread->account.exit_ns);
+		if (!exit_ns || exit_ns >= stop_ns)
 			continue;
 		name = name_of(ended, thread->comm, &ended->name_of[place]);
 		if (!name)
@@ -403,10 +403,10 @@ static int64_t mark_ended(struct ended_threads *ended, uint64_t epoch, uint64_t 
 		ended->marked[place] = number;
 		ended->name_of_tid[thread->own_tid % TIDS] = ended->name_of[place] + 1;
 		*find_identity(ended, thread->identity) = thread->identity;
-		if (gone_ns <= start_ns)
+		if (exit_ns <= start_ns)
 			continue;
 		name->threads++;
-		name->after_start_ns += gone_ns - start_ns;
+		name->after_start_ns += exit_ns - start_ns;
 		found++;
 	}
 	return found;
@@ -455,8 +455,8 @@ static void add_parts(struct ended_threads *ended, uint32_t index, uint64_t star
 			added = add_hard_irq(name, (const void *)head);
 		else if (!account_fits(&thread->account, start_ns))
 			; /* as the account, these are unknown */
-		else if (index == HOLDER_RING)
-			add_holder(name, (const void *)head);
+		else if (index == OWNER_RING)
+			add_owner(name, (const void *)head);
 		else
 			add_sleep(name, (const void *)head);
 		if (added)
@@ -555,7 +555,7 @@ void ended_threads_set_notices(struct ended_threads *ended)
 		uint64_t freed = position->freed - taken;
 
 		/* Who has no room there is in a sum: that is worth no thread's details. */
-		if (i == HOLDER_RING || i == SLEEP_RING) {
+		if (i == OWNER_RING || i == SLEEP_RING) {
 			store(&position->notice_freed, NO_NOTICE);
 			store(&position->notice_head, NO_NOTICE);
 			continue;

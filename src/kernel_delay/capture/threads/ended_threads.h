@@ -19,7 +19,7 @@
 #define ENDED_PARTS 1024
 
 /* Those who had what the threads of one name waited for; as many as of one thread. */
-#define ENDED_HOLDERS (HOLDER_LISTS * HOLDERS_PER_LIST)
+#define ENDED_OWNERS (OWNER_LISTS * OWNERS_PER_LIST)
 #define ENDED_SLEEPS (SLEEP_LISTS * SLEEPS_PER_LIST)
 
 /*
@@ -32,11 +32,11 @@ struct ended_name {
 	struct thread_record thread;
 	struct syscall_record *syscalls;
 	struct hard_irq_record *hard_irqs;
-	struct holder_record *holders;
+	struct owner_record *owners;
 	struct sleep_record *sleeps;
 	size_t syscall_count;
 	size_t hard_irq_count;
-	size_t holder_count;
+	size_t owner_count;
 	size_t sleep_count;
 };
 
@@ -44,14 +44,14 @@ struct ended_threads;
 
 /*
  * Of the rings in @control and their records, with so many @places each, in the
- * order of the rings. @freed are the lists, of @freed_places each. NULL where
+ * order of the rings. @freed are the lists, of @freed_slots each. NULL where
  * there is no memory.
  */
 struct ended_threads *
 ended_threads_open(struct control *control, const struct thread_record *threads,
 		   const struct syscall_record *syscalls, const struct hard_irq_record *hard_irqs,
-		   const struct holder_record *holders, const struct sleep_record *sleeps,
-		   const uint32_t places[5], uint64_t *freed, uint32_t freed_places);
+		   const struct owner_record *owners, const struct sleep_record *sleeps,
+		   const uint32_t places[5], uint64_t *freed, uint32_t freed_slots);
 void ended_threads_close(struct ended_threads *ended);
 
 /*
@@ -83,7 +83,7 @@ size_t ended_threads_reused(const struct ended_threads *ended, uint32_t ring, ui
 
 /*
  * Tells the programs when there is to be a notice next: at half of what is left
- * of a ring; of those of holders and of sleeps never.
+ * of a ring; of those of owners and of sleeps never.
  */
 void ended_threads_set_notices(struct ended_threads *ended);
 

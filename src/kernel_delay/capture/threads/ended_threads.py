@@ -37,7 +37,7 @@ class EndedThreads:
         """Sum up those in the programs' rings; MemoryError where there is no room for that."""
         # The C side reads both as long as it lives.
         self._memory = memory
-        self._freed = ffi.from_buffer("uint64_t[]", source.freed_places)
+        self._freed = ffi.from_buffer("uint64_t[]", source.freed_slots)
         places = [places_in(records) for records in memory]
         handle = lib.ended_threads_open(
             source.control,
@@ -113,12 +113,12 @@ class EndedThreads:
 def _of_name(name: "EndedName", window_ns: int) -> EndedOfName:
     # In a copy: what comes after the end of each is not yet in there.
     thread = ffi.new("struct thread_record *", name.thread)
-    thread.account.absent_ns += name.threads * window_ns - name.after_start_ns
+    thread.account.not_alive_ns += name.threads * window_ns - name.after_start_ns
     parts = ThreadRecords(
         [thread],
         [name.syscalls[index] for index in range(name.syscall_count)],
         [name.hard_irqs[index] for index in range(name.hard_irq_count)],
-        [name.holders[index] for index in range(name.holder_count)],
+        [name.owners[index] for index in range(name.owner_count)],
         [name.sleeps[index] for index in range(name.sleep_count)],
     )
     return EndedOfName(name.threads, parts)

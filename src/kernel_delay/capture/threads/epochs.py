@@ -13,7 +13,7 @@ from kernel_delay.loader._records import ffi
 if TYPE_CHECKING:
     from kernel_delay.loader._records import (
         HardIrqRecord,
-        HolderRecord,
+        OwnerRecord,
         SleepRecord,
         SyscallRecord,
         ThreadRecord,
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 class ThreadRecords(Struct):
     """All records of one thread in one epoch.
 
-    There is one thread record, and one a syscall, interrupt handler, holder
+    There is one thread record, and one a syscall, interrupt handler, owner
     and kind of sleep, unless an interrupt came just while the first was made: then both count.
     """
 
     threads: "list[ThreadRecord]"
     syscalls: "list[SyscallRecord]"
     hard_irqs: "list[HardIrqRecord]"
-    holders: "list[HolderRecord]"
+    owners: "list[OwnerRecord]"
     sleeps: "list[SleepRecord]"
 
     @classmethod
@@ -44,7 +44,7 @@ class ThreadRecords(Struct):
             [ffi.new("struct thread_record *", each) for each in self.threads],
             [ffi.new("struct syscall_record *", each) for each in self.syscalls],
             [ffi.new("struct hard_irq_record *", each) for each in self.hard_irqs],
-            [ffi.new("struct holder_record *", each) for each in self.holders],
+            [ffi.new("struct owner_record *", each) for each in self.owners],
             [ffi.new("struct sleep_record *", each) for each in self.sleeps],
         )
 

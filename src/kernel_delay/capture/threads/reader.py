@@ -63,11 +63,11 @@ class RecordReader:
         heads = [ring.head() for ring in reversed(self._rings)]
         wait_for_programs()
         self._complete_ns = complete_ns
-        threads, syscalls, hard_irqs, holders, sleeps = reversed(heads)
+        threads, syscalls, hard_irqs, owners, sleeps = reversed(heads)
         for record in self._rings.threads.read_to(threads):
             self.epochs.add_thread(lib.THREAD_RING, record)
         self._assign(self._rings.sleeps, sleeps, lambda thread: thread.sleeps)
-        self._assign(self._rings.holders, holders, lambda thread: thread.holders)
+        self._assign(self._rings.owners, owners, lambda thread: thread.owners)
         self._assign(self._rings.hard_irqs, hard_irqs, lambda thread: thread.hard_irqs)
         self._assign(self._rings.syscalls, syscalls, lambda thread: thread.syscalls)
 
@@ -113,9 +113,9 @@ class RecordReader:
     def newly_dropped(self) -> int:
         """Return how many records are missing since the last call: for want of room, or too late.
 
-        Holders and sleeps that found no room are in the sums of the others.
+        Owners and sleeps that found no room are in the sums of the others.
         """
-        in_sums = (self._rings.holders, self._rings.sleeps)
+        in_sums = (self._rings.owners, self._rings.sleeps)
         full = sum(ring.newly_full() for ring in self._rings if ring not in in_sums)
         dropped, self._unmatched = full + self._unmatched, 0
         return dropped

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kernel_delay.loader._records import (
         Control,
         HardIrqRecord,
-        HolderRecord,
+        OwnerRecord,
         RingPosition,
         SleepRecord,
         SyscallRecord,
@@ -38,7 +38,7 @@ class RingMemory(NamedTuple):
     threads: "Array[ThreadRecord]"
     syscalls: "Array[SyscallRecord]"
     hard_irqs: "Array[HardIrqRecord]"
-    holders: "Array[HolderRecord]"
+    owners: "Array[OwnerRecord]"
     sleeps: "Array[SleepRecord]"
 
     @classmethod
@@ -48,7 +48,7 @@ class RingMemory(NamedTuple):
             ffi.from_buffer("struct thread_record[]", memory("thread_record")),
             ffi.from_buffer("struct syscall_record[]", memory("syscall_record")),
             ffi.from_buffer("struct hard_irq_record[]", memory("hard_irq_record")),
-            ffi.from_buffer("struct holder_record[]", memory("holder_record")),
+            ffi.from_buffer("struct owner_record[]", memory("owner_record")),
             ffi.from_buffer("struct sleep_record[]", memory("sleep_record")),
         )
 
@@ -151,7 +151,7 @@ class Rings(NamedTuple):
     threads: "Ring[ThreadRecord]"
     syscalls: "Ring[SyscallRecord]"
     hard_irqs: "Ring[HardIrqRecord]"
-    holders: "Ring[HolderRecord]"
+    owners: "Ring[OwnerRecord]"
     sleeps: "Ring[SleepRecord]"
 
     @classmethod
@@ -162,6 +162,6 @@ class Rings(NamedTuple):
             Ring(lib.THREAD_RING, memory.threads, position[lib.THREAD_RING], ended),
             Ring(lib.SYSCALL_RING, memory.syscalls, position[lib.SYSCALL_RING], ended),
             Ring(lib.HARD_IRQ_RING, memory.hard_irqs, position[lib.HARD_IRQ_RING], ended),
-            Ring(lib.HOLDER_RING, memory.holders, position[lib.HOLDER_RING], ended),
+            Ring(lib.OWNER_RING, memory.owners, position[lib.OWNER_RING], ended),
             Ring(lib.SLEEP_RING, memory.sleeps, position[lib.SLEEP_RING], ended),
         )

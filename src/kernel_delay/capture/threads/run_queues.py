@@ -1,7 +1,7 @@
 """Who had the CPUs that threads wait for at a window's boundary, from the slices of these CPUs.
 
 The programs charge a wait when it ends; what is still going on then, user
-space does, in the same way: bpf/threads/holder.h, charge_wait().
+space does, in the same way: bpf/threads/owner.h, charge_wait().
 """
 
 import mmap
@@ -15,12 +15,12 @@ from kernel_delay.loader._records import ffi, lib
 
 if TYPE_CHECKING:
     from kernel_delay.cdata import Array
-    from kernel_delay.loader._records import CpuTaker
     from kernel_delay.loader._records import Slice as SliceRecord
+    from kernel_delay.loader._records import TaskInfo
 
 
 class Taker(NamedTuple):
-    """A task that had a CPU, as struct cpu_taker has it; `task` 0 is idle."""
+    """A task that had a CPU, as struct task_info has it; `task` 0 is idle."""
 
     task: int
     tid: int
@@ -107,8 +107,8 @@ def taken_by(
     return found
 
 
-def taker(struct: "CpuTaker") -> Taker:
-    """Return a struct cpu_taker."""
+def taker(struct: "TaskInfo") -> Taker:
+    """Return a struct task_info."""
     comm = ffi.string(struct.comm).decode(errors="backslashreplace")
     return Taker(
         struct.task,
@@ -134,7 +134,7 @@ class _Copied:
 
     def __getitem__(self, place: int) -> Slice:
         struct = self._data[self._numbers[place] % len(self._data)]
-        return Slice(struct.end_ns, taker(struct.taker), bool(struct.known))
+        return Slice(struct.end_ns, taker(struct.prev), bool(struct.known))
 
 
 class RunQueues:

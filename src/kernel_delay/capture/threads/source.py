@@ -13,7 +13,7 @@ class RecordSource(Protocol):
     accounting: bool
     sees_faults: bool
     control: "ControlPointer"
-    freed_places: mmap.mmap
+    freed_slots: mmap.mmap
     run_queues: mmap.mmap
     slices: mmap.mmap
 
@@ -25,7 +25,7 @@ class RecordSource(Protocol):
         """Return the memory of the ring of `struct kind`."""
 
     def thread_states(self) -> bytes:
-        """Return a struct thread_standing of each thread of the process that is there."""
+        """Return a struct dumped_thread of each thread of the process that is there."""
 
     def sleep_stacks(self) -> bytes:
         """Return the functions of each stack that a thread slept with."""

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 def task_times(before: bytes, after: bytes) -> Mapping[int, TaskTimes]:
-    """Return what was counted from one struct thread_standing of each thread to the next.
+    """Return what was counted from one struct dumped_thread of each thread to the next.
 
     By thread id. Threads that ended are not among them.
     """
     counted = {
-        state.identity: state.times for state in ffi.from_buffer("struct thread_standing[]", before)
+        state.identity: state.times for state in ffi.from_buffer("struct dumped_thread[]", before)
     }
     newest = max(counted, default=0)
     found = {}
-    for state in ffi.from_buffer("struct thread_standing[]", after):
+    for state in ffi.from_buffer("struct dumped_thread[]", after):
         # Identities grow: one that is not known is of a thread that came since.
         if state.identity in counted or state.identity > newest:
             found[state.tid] = _since(counted.get(state.identity), state.times)
@@ -36,7 +36,7 @@ def has_uprobes(states: bytes) -> bool | None:
     None where that can't be told: one was taken out, and the kernel does not know yet
     whether others are left.
     """
-    for state in ffi.from_buffer("struct thread_standing[]", states):
+    for state in ffi.from_buffer("struct dumped_thread[]", states):
         if state.uprobes != lib.UPROBES_UNKNOWN:
             return state.uprobes == lib.UPROBES_SET
     return None

@@ -25,14 +25,14 @@ from kernel_delay.model import (
 if TYPE_CHECKING:
     from kernel_delay.cdata import Array
     from kernel_delay.loader._records import (
+        DumpedThread,
         HardIrqRecord,
         SyscallRecord,
         ThreadRecord,
-        ThreadStanding,
     )
     from kernel_delay.loader._records import Histogram as HistogramRecord
     from kernel_delay.loader._records import Intervals as IntervalsRecord
-    from kernel_delay.loader._records import Standing as StandingRecord
+    from kernel_delay.loader._records import ThreadState as ThreadStateRecord
 
 
 class ThreadName(Struct, frozen=True):
@@ -52,8 +52,8 @@ def text_of(array: "Array[bytes]") -> str:
     return ffi.string(array).decode(errors="backslashreplace")
 
 
-def name_of(record: "ThreadRecord | ThreadStanding") -> ThreadName:
-    """Return what the thread of a struct thread_record or thread_standing is called."""
+def name_of(record: "ThreadRecord | DumpedThread") -> ThreadName:
+    """Return what the thread of a struct thread_record or dumped_thread is called."""
     return ThreadName(record.tid, text_of(record.comm), bool(record.kernel_worker), record.own_tid)
 
 
@@ -196,8 +196,8 @@ def _syscalls(
     return tuple(found)
 
 
-def syscall_id(record: "SyscallRecord | StandingRecord") -> int:
-    """Return the syscall of a struct syscall_record or standing: see bpf/core/records.h."""
+def syscall_id(record: "SyscallRecord | ThreadStateRecord") -> int:
+    """Return the syscall of a struct syscall_record or thread_state: see bpf/core/records.h."""
     return record.syscall
 
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
  * Who had what a thread waited for: the CPU, or a lock. Each wait's time in the
- * window is charged to a holder, to the sum of several, or to that of unknown
+ * window is charged to an owner, to the sum of several, or to that of unknown
  * ones, so that all of them make up the time in the state that they explain.
  */
-#ifndef KERNEL_DELAY_HOLDER_H
-#define KERNEL_DELAY_HOLDER_H
+#ifndef KERNEL_DELAY_OWNER_H
+#define KERNEL_DELAY_OWNER_H
 
 #include "accounting.h"
 #include "run_queue.h"
@@ -15,87 +15,87 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct holder_record);
-} holder_records SEC(".maps");
+	__type(value, struct owner_record);
+} owner_records SEC(".maps");
 
-static __always_inline struct holder_record *holder_record_at(__u64 number)
+static __always_inline struct owner_record *owner_record_at(__u64 number)
 {
-	__u32 place = number & (options.holder_records - 1);
+	__u32 slot = number & (options.owner_records - 1);
 
-	return bpf_map_lookup_elem(&holder_records, &place);
+	return bpf_map_lookup_elem(&owner_records, &slot);
 }
 
-/* One of a thread's lists of holders, so that a search is short. */
-static __always_inline __u64 *holders_of(struct thread_record *thread, __u32 task)
+/* One of a thread's lists of owners, so that a search is short. */
+static __always_inline __u64 *owners_of(struct thread_record *thread, __u32 task)
 {
 	barrier_var(task);
-	return &thread->account.holders[task & (HOLDER_LISTS - 1)];
+	return &thread->account.owners[task & (OWNER_LISTS - 1)];
 }
 
-static __always_inline __u64 new_holder_record(struct thread_record *thread, __u64 lock, __u32 task)
+static __always_inline __u64 new_owner_record(struct thread_record *thread, __u64 lock, __u32 task)
 {
-	struct holder_record *record;
+	struct owner_record *record;
 	__u64 number;
 
 	/* None is no loss: there is a sum for those without a record. */
-	number = take_record(HOLDER_RING, options.holder_records, thread->epoch);
+	number = take_record(OWNER_RING, options.owner_records, thread->epoch);
 	if (!number)
 		return 0;
-	record = holder_record_at(number);
+	record = owner_record_at(number);
 	if (!record)
 		return 0;
 	__builtin_memset(record, 0, sizeof(*record));
 	record->thread = thread->number;
-	record->next = *holders_of(thread, task);
+	record->next = *owners_of(thread, task);
 	record->lock = lock;
-	record->taker.task = task;
+	record->info.task = task;
 	record->number = number;
-	*holders_of(thread, task) = number;
+	*owners_of(thread, task) = number;
 	return number;
 }
 
 /*
- * The number of a holder's record, 0 if there is no room. A full list keeps its
- * records: a crowd of holders must not fill the ring. Of an owner of many locks
+ * The number of an owner's record, 0 if there is no room. A full list keeps its
+ * records: a crowd of owners must not fill the ring. Of an owner of many locks
  * one more sums up the rest. Not static, so that it is verified once, by itself.
  */
-__noinline __u64 find_holder(struct thread_record *thread, __u64 lock, __u32 task)
+__noinline __u64 find_owner(struct thread_record *thread, __u64 lock, __u32 task)
 {
-	struct holder_record *record;
+	struct owner_record *record;
 	__u64 number, several = 0;
 	__u32 found;
 
 	if (!thread)
 		return 0;
-	number = *holders_of(thread, task);
-	for (found = 0; found < HOLDERS_SEARCHED && number; found++) {
-		record = holder_record_at(number);
+	number = *owners_of(thread, task);
+	for (found = 0; found < OWNERS_SEARCHED && number; found++) {
+		record = owner_record_at(number);
 		if (!record)
 			return 0;
-		if (record->taker.task == task && record->lock == lock)
+		if (record->info.task == task && record->lock == lock)
 			return number;
-		if (record->taker.task == task && record->lock == SEVERAL_LOCKS)
+		if (record->info.task == task && record->lock == SEVERAL_LOCKS)
 			several = number;
 		number = record->next;
 	}
-	if (found < HOLDERS_PER_LIST)
-		return new_holder_record(thread, lock, task);
-	if (!lock || several || found == HOLDERS_SEARCHED)
+	if (found < OWNERS_PER_LIST)
+		return new_owner_record(thread, lock, task);
+	if (!lock || several || found == OWNERS_SEARCHED)
 		return lock ? several : 0;
-	return new_holder_record(thread, SEVERAL_LOCKS, task);
+	return new_owner_record(thread, SEVERAL_LOCKS, task);
 }
 
-static __always_inline struct holder_record *find_holder_record(struct thread_record *thread,
-								__u64 lock, __u32 task)
+static __always_inline struct owner_record *find_owner_record(struct thread_record *thread,
+							      __u64 lock, __u32 task)
 {
-	__u64 number = find_holder(thread, lock, task);
+	__u64 number = find_owner(thread, lock, task);
 
-	return number ? holder_record_at(number) : NULL;
+	return number ? owner_record_at(number) : NULL;
 }
 
 /* Charges a part of the wait that began at @wait_ns. */
-static __always_inline void charge_holder(struct holder_record *record, __u64 wait_ns,
-					  __u64 length_ns)
+static __always_inline void charge_owner(struct owner_record *record, __u64 wait_ns,
+					 __u64 length_ns)
 {
 	if (record->wait_ns != wait_ns)
 		record->waits++;
@@ -131,7 +131,7 @@ static __always_inline __u64 walk_to(struct slice_walk *walk, __u64 end_ns)
 __noinline int charge_next_slice(struct slice_walk *walk)
 {
 	struct thread_record *record;
-	struct holder_record *holder;
+	struct owner_record *owner;
 	struct slice *slice;
 	__u64 length_ns;
 	bool known;
@@ -149,17 +149,17 @@ __noinline int charge_next_slice(struct slice_walk *walk)
 	if (!length_ns)
 		return 0;
 	if (!known) {
-		record->account.unknown_takers_ns += length_ns;
+		record->account.unknown_tasks_ns += length_ns;
 		return 0;
 	}
-	holder = find_holder_record(record, 0, slice->taker.task);
-	if (!holder) {
-		record->account.other_takers_ns += length_ns;
+	owner = find_owner_record(record, 0, slice->prev.task);
+	if (!owner) {
+		record->account.other_tasks_ns += length_ns;
 		return 0;
 	}
-	if (!holder->waits)
-		holder->taker = slice->taker;
-	charge_holder(holder, walk->wait_ns, length_ns);
+	if (!owner->waits)
+		owner->info = slice->prev;
+	charge_owner(owner, walk->wait_ns, length_ns);
 	return 0;
 }
 
@@ -176,7 +176,7 @@ static long charge_slice(__u32 unused, struct slice_walk *walk)
 #define SLICES_WALKED 512
 #define SLICES_WITHOUT_LOOP 64
 
-/* Charges the slices that have ended; of those that are gone it is not known whose they were. */
+/* Charges the slices that ended; whose the overwritten ones were is not known. */
 static __always_inline void charge_slices(struct slice_walk *walk, __u64 newest)
 {
 	bool loops = bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_loop);
@@ -202,28 +202,29 @@ static __always_inline void charge_slices(struct slice_walk *walk, __u64 newest)
 static __always_inline void charge_task(struct thread_record *record, struct task_struct *task,
 					__u64 wait_ns, __u64 length_ns)
 {
-	struct holder_record *holder = find_holder_record(record, 0, BPF_CORE_READ(task, pid));
+	struct owner_record *owner = find_owner_record(record, 0, BPF_CORE_READ(task, pid));
 
-	if (!holder) {
-		record->account.other_takers_ns += length_ns;
+	if (!owner) {
+		record->account.other_tasks_ns += length_ns;
 		return;
 	}
-	if (!holder->waits)
-		note_taker(&holder->taker, task);
-	charge_holder(holder, wait_ns, length_ns);
+	if (!owner->waits)
+		note_task(&owner->info, task);
+	charge_owner(owner, wait_ns, length_ns);
 }
 
 /* Charges the slices that ended in @thread's wait for @cpu. Returns up to when that is. */
 static __always_inline __u64 charge_ended_slices(struct thread_record *record,
 						 const struct thread *thread, __u32 cpu,
-						 __u64 newest, const struct moment *moment)
+						 __u64 newest, const struct timestamp *timestamp)
 {
 	struct slice_walk walk = {
 		.record = record->number,
 		.wait_ns = thread->ready_since_ns,
 		.charged_ns = thread->since_ns,
-		.start_ns = moment->start_ns,
-		.stop_ns = moment->now_ns < moment->stop_ns ? moment->now_ns : moment->stop_ns,
+		.start_ns = timestamp->start_ns,
+		.stop_ns = timestamp->now_ns < timestamp->stop_ns ? timestamp->now_ns
+								  : timestamp->stop_ns,
 		.number = thread->first_slice,
 		.cpu = cpu,
 		.known = true,
@@ -238,17 +239,17 @@ static __always_inline __u64 charge_ended_slices(struct thread_record *record,
  * Not static, so that it is verified once, by itself.
  */
 __noinline __u64 charge_waited_slices(struct thread_record *record, const struct thread *thread,
-				      __u32 cpu, const struct moment *moment)
+				      __u32 cpu, const struct timestamp *timestamp)
 {
 	struct run_queue *run_queue = run_queue_of(cpu);
 	__u64 since_ns;
 
-	if (!record || !thread || !moment)
+	if (!record || !thread || !timestamp)
 		return 0;
 	since_ns = thread->since_ns;
 	if (run_queue && thread->wait_cpu == cpu + 1 && run_queue->slices >= thread->first_slice)
-		since_ns = charge_ended_slices(record, thread, cpu, run_queue->slices, moment);
-	return clip(moment, since_ns);
+		since_ns = charge_ended_slices(record, thread, cpu, run_queue->slices, timestamp);
+	return clip(timestamp, since_ns);
 }
 
 /*
@@ -258,26 +259,25 @@ __noinline __u64 charge_waited_slices(struct thread_record *record, const struct
  */
 static __always_inline void charge_wait(struct thread_record *record, const struct thread *thread,
 					__u32 cpu, struct task_struct *task, bool known,
-					const struct moment *moment)
+					const struct timestamp *timestamp)
 {
-	__u64 length_ns = charge_waited_slices(record, thread, cpu, moment);
+	__u64 length_ns = charge_waited_slices(record, thread, cpu, timestamp);
 
 	if (!length_ns)
 		return;
 	if (known && task && thread->wait_cpu == cpu + 1)
 		charge_task(record, task, thread->ready_since_ns, length_ns);
 	else
-		record->account.unknown_takers_ns += length_ns;
+		record->account.unknown_tasks_ns += length_ns;
 }
 
 static __always_inline void charge_futex_owner(struct thread_record *record,
 					       const struct thread *thread, __u64 length_ns)
 {
-	struct holder_record *holder =
-		find_holder_record(record, thread->lock, thread->futex_owner);
+	struct owner_record *owner = find_owner_record(record, thread->lock, thread->futex_owner);
 
-	if (holder)
-		charge_holder(holder, thread->since_ns ?: 1, length_ns);
+	if (owner)
+		charge_owner(owner, thread->since_ns ?: 1, length_ns);
 	else
 		record->account.other_owners_ns += length_ns;
 }
