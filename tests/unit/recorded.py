@@ -42,6 +42,7 @@ class Recorded:
         }
         self.rings = RingMemory.of(self.ring_memory)
         self.missed = 0
+        self.clamped = 0
         self.states: list[DumpedThread] = []
         self.readings = 0
 
@@ -76,6 +77,10 @@ class Recorded:
     def missed_hits(self) -> int:
         """None."""
         return 0
+
+    def clamped_lengths(self) -> int:
+        """What the test says was clamped."""
+        return self.clamped
 
     def open_window(self, start_ns: int, stop_ns: int) -> int:
         """Begin the next epoch; returns its number."""

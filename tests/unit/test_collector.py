@@ -91,8 +91,8 @@ def test_a_record_whose_thread_is_released_is_lost_and_counted(recorded: Recorde
     collector.discard(epoch, STOP_NS)
     recorded.syscall(record.number, 5)
     collector.discard(recorded.open_window(START_NS, STOP_NS), lib.monotonic_ns())
-    recorded.missed = 2
-    assert collector.lost() == Lost(dropped_records=1, missed_events=2)
+    recorded.missed, recorded.clamped = 2, 3
+    assert collector.lost() == Lost(dropped_records=1, missed_events=2, clamped_lengths=3)
     assert collector.lost() == Lost()
 
 

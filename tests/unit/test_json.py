@@ -47,6 +47,7 @@ def test_fields_are_those_documented() -> None:
         "dropped_records": 12,
         "missed_events": 345,
         "missed_triggers": 0,
+        "clamped_lengths": 0,
         "events": 0,
         "shorter_events": 0,
         "stacks": 0,

@@ -113,6 +113,7 @@ def test_calls_without_an_entry_have_a_table_and_a_remark() -> None:
         (bare_sample(IDLE, lost=Lost(dropped_records=7)), "# WARNING: no room for 7 records"),
         (bare_sample(IDLE, lost=Lost(missed_events=1)), "# WARNING: 1 kernel event was missed"),
         (bare_sample(IDLE, lost=Lost(missed_events=8)), "# WARNING: 8 kernel events were missed"),
+        (bare_sample(IDLE, lost=Lost(clamped_lengths=1)), "# WARNING: 1 interval was counted as 0"),
     ],
 )
 def test_each_remark_stands_alone_after_the_tables(sample: Sample, remark: str) -> None:

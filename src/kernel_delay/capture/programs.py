@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kernel_delay.loader._records import ControlPointer, OptionsPointer
 
 Counter = Literal[
+    "clamped_lengths",
     "entries_taken_over",
     "epoch",
     "exits_taken_over",
@@ -320,6 +321,10 @@ class Programs:
         """Return how many hits found no room for a window, or their program could not run."""
         misses = sum(program.recursion_misses() for program in self._trigger_programs())
         return misses + self._counter("missed_hits")
+
+    def clamped_lengths(self) -> int:
+        """Return how many intervals ended before they began, and count as 0 ns long."""
+        return self._counter("clamped_lengths")
 
     def _counter(self, name: Counter) -> int:
         """Return a counter of struct control as the programs have it now."""

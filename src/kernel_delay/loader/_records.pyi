@@ -56,6 +56,7 @@ class Control(CData):
     missed_stacks: int
     missed_syscall_events: int
     missed_events: int
+    clamped_lengths: int
     entries_taken_over: int
     exits_taken_over: int
     rings: Array[RingPosition]
@@ -726,7 +727,7 @@ class _FFI:
     @overload
     def addressof(self, struct: CodeRange, /) -> CodeRangePointer: ...
     @overload
-    def addressof(self, struct: Control, field: Literal['epoch', 'threads_registered', 'windows_kept', 'windows_done', 'missed_hits', 'missed_stacks', 'missed_syscall_events', 'missed_events', 'entries_taken_over', 'exits_taken_over'], /) -> Pointer[int]: ...
+    def addressof(self, struct: Control, field: Literal['epoch', 'threads_registered', 'windows_kept', 'windows_done', 'missed_hits', 'missed_stacks', 'missed_syscall_events', 'missed_events', 'clamped_lengths', 'entries_taken_over', 'exits_taken_over'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[Control], index: int, /) -> ControlPointer: ...
     @overload

@@ -34,7 +34,9 @@ class Lost(Struct, frozen=True):
     `dropped_records`: records of threads, syscalls or interrupts for which there
     was no room. `missed_events`: kernel events on which a program was not
     run or could not reach the thread's state. `missed_triggers`: hits of the
-    start trigger while there was no room for another window.
+    start trigger while there was no room for another window. `clamped_lengths`:
+    intervals that ended before they began by the clocks of two CPUs, some
+    nanoseconds apart: they are counted, as 0 ns long.
 
     Of syscall events: `events`, for which the buffer had no room;
     `shorter_events`, left out as there were too many longer ones; `stacks`,
@@ -49,6 +51,7 @@ class Lost(Struct, frozen=True):
     dropped_records: int = 0
     missed_events: int = 0
     missed_triggers: int = 0
+    clamped_lengths: int = 0
     events: int = 0
     shorter_events: int = 0
     stacks: int = 0

@@ -216,9 +216,18 @@ def remarks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
             f"WARNING: {_events_were(lost.missed_events)} missed: counts may be too low,"
             " and what is not known for it is unaccounted."
         )
+    if lost.clamped_lengths:
+        found.append(
+            f"WARNING: {_intervals_were(lost.clamped_lengths)} counted as 0 ns long: the clocks of"
+            " two CPUs differ by more than that."
+        )
     for remark in found:
         role: Role = "warning" if remark.startswith("WARNING") else "remark"
         yield from layout.comment(remark, role)
+
+
+def _intervals_were(count: int) -> str:
+    return "1 interval was" if count == 1 else f"{count} intervals were"
 
 
 def _events_were(count: int) -> str:

@@ -224,6 +224,7 @@ struct control {
 	__u64 missed_stacks; /* events that found no room for their stacks */
 	__u64 missed_syscall_events; /* events that found no room at all */
 	__u64 missed_events; /* events of the target whose thread's state was out of reach */
+	__u64 clamped_lengths; /* of intervals that ended before they began: see length_since() */
 	__u64 entries_taken_over; /* by a stand-in: see stand_in.h */
 	__u64 exits_taken_over;
 	struct ring_position rings[RING_SLOTS];

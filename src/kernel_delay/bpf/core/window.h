@@ -57,6 +57,11 @@ static __always_inline bool is_within(const struct timestamp *timestamp, __u64 s
 	return since_ns >= timestamp->start_ns && timestamp->now_ns < timestamp->stop_ns;
 }
 
+static __always_inline void count_up(__u64 *counter)
+{
+	__sync_fetch_and_add(counter, 1);
+}
+
 /*
  * How long it is since @since_ns. On another CPU the clock may be a few nanoseconds
  * behind (kernel/time/timekeeping.c:ktime_get_mono_fast_ns()): then the length is 0.
@@ -71,17 +76,14 @@ static __always_inline void count_interval(struct intervals *intervals,
 {
 	__u64 length_ns = length_since(timestamp->now_ns, since_ns);
 
+	if (timestamp->now_ns < since_ns)
+		count_up(&control.clamped_lengths);
 	if (!intervals->count || length_ns < intervals->min_ns)
 		intervals->min_ns = length_ns;
 	if (length_ns > intervals->max_ns)
 		intervals->max_ns = length_ns;
 	intervals->total_ns += length_ns;
 	intervals->count++;
-}
-
-static __always_inline void count_up(__u64 *counter)
-{
-	__sync_fetch_and_add(counter, 1);
 }
 
 #endif

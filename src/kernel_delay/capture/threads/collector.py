@@ -44,6 +44,7 @@ class Collector:
         self._released = 0
         self._missed_events = source.missed_events()
         self._missed_hits = 0
+        self._clamped_lengths = 0
         self._unknown_ends = 0
 
     def make_room(self, epoch: int, start_ns: int, stop_ns: int) -> None:
@@ -200,11 +201,14 @@ class Collector:
         """
         missed_events = self._source.missed_events()
         missed_hits = self._source.missed_hits()
+        clamped_lengths = self._source.clamped_lengths()
         lost = Lost(
             dropped_records=self._reader.newly_dropped(),
             missed_events=missed_events - self._missed_events + self._unknown_ends,
             missed_triggers=missed_hits - self._missed_hits,
+            clamped_lengths=clamped_lengths - self._clamped_lengths,
         )
         self._missed_events, self._missed_hits = missed_events, missed_hits
+        self._clamped_lengths = clamped_lengths
         self._unknown_ends = 0
         return lost

@@ -36,5 +36,8 @@ class RecordSource(Protocol):
     def missed_events(self) -> int:
         """Return how many events were missed since the programs were attached, at most."""
 
+    def clamped_lengths(self) -> int:
+        """Return how many intervals ended before they began, since the programs were attached."""
+
     def missed_hits(self) -> int:
         """Return how many hits of the start trigger opened no window."""
