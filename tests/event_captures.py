@@ -9,7 +9,7 @@ from msgspec import structs
 
 from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
-from kernel_delay.capture.windows.control import LEAD_NS
+from kernel_delay.capture.windows.control import LONGEST_LEAD_NS
 from kernel_delay.host.syscalls import syscalls
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample, StackFrame, SyscallEvent
@@ -33,7 +33,7 @@ def capture(
 
     def go_on() -> None:
         opened.wait()
-        time.sleep(2 * LEAD_NS / 1e9)
+        time.sleep(2 * LONGEST_LEAD_NS / 1e9)
         when_open()
 
     plan = WindowPlan(sample_time_ns=int(sample_time_s * 1e9))

@@ -69,6 +69,13 @@ def test_a_window_that_was_there_too_late_is_opened_again_and_the_first_is_forgo
     assert set(open_ones) == {(NEVER_NS, NEVER_NS)}
 
 
+def test_a_cpu_that_is_always_too_slow_gets_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "lib", Late(times=1_000_000))
+    windows = windows_of(new_control())
+    before_ns = lib.monotonic_ns()
+    assert windows.boundaries(windows.open(1_000_000))[0] > before_ns + 1_000_000
+
+
 def test_nothing_is_forgotten_before_another_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "lib", Late())
     forgotten: list[int] = []

@@ -9,8 +9,10 @@ from kernel_delay.loader._records import ffi, lib
 if TYPE_CHECKING:
     from kernel_delay.loader._records import ControlPointer, TriggerHit
 
-# How far ahead a window's boundary is set, so that it is set before it comes.
+# How far ahead a window's boundary is set, so that it is set before it comes. Where that
+# was too late, twice as far: a slow CPU may need longer each time.
 LEAD_NS = 50_000
+LONGEST_LEAD_NS = LEAD_NS << 8
 
 # The same for an early end. It can't be moved back once it is set, so it is far enough
 # ahead that this process is hardly ever kept from the CPU for so long in between.
@@ -44,6 +46,7 @@ class Windows:
         self._forget = forget
         self._on_open = on_open
         self._late = False
+        self._lead_ns = LEAD_NS
 
     @property
     def newest(self) -> int:
@@ -72,7 +75,7 @@ class Windows:
             wait_for_programs()
             self._forget()
             self._late = False
-        start_ns = lib.monotonic_ns() + LEAD_NS
+        start_ns = lib.monotonic_ns() + self._lead_ns
         stop_ns = NEVER_NS if duration_ns is None else start_ns + duration_ns
         lib.publish_window(self._control, start_ns, stop_ns)
         if lib.monotonic_ns() < start_ns:
@@ -81,6 +84,7 @@ class Windows:
         # Of this one nothing is measured, so that what is forgotten is whole.
         lib.publish_window(self._control, NEVER_NS, NEVER_NS)
         self._late = True
+        self._lead_ns = min(2 * self._lead_ns, LONGEST_LEAD_NS)
         return None
 
     def end(self, epoch: int) -> None:
