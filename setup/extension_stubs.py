@@ -19,6 +19,7 @@ from typing import Any
 EXTENSIONS = (
     "kernel_delay._ending",
     "kernel_delay.capture.syscall_events._events",
+    "kernel_delay.capture.timeline._timeline",
     "kernel_delay.host._seccomp",
     "kernel_delay.libbpf._libbpf",
     "kernel_delay.loader._records",

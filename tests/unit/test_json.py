@@ -55,6 +55,9 @@ def test_fields_are_those_documented() -> None:
         "cut_stacks": 0,
         "failed_unwinds": 0,
         "upcalls": 0,
+        "timeline_interrupts": 0,
+        "timeline_states": 0,
+        "timeline_modes": 0,
     }
 
     thread = json.loads(json_reporter.render(bare_sample(REVALIDATOR)))["threads"][0]

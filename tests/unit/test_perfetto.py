@@ -122,6 +122,6 @@ def test_without_single_calls_there_is_no_trace(
 ) -> None:
     path = record_samples(tmp_path / "a.kdr", EVERYTHING)
     assert main(["report", "--perfetto", str(tmp_path / "trace"), str(path)]) == 64
-    assert "captured without -s" in capsys.readouterr().err
+    assert "without -s and without --timeline" in capsys.readouterr().err
     assert main(["report", "--perfetto", str(tmp_path / "trace"), str(path), str(path)]) == 64
     assert main(["report", "--perfetto", str(tmp_path / "none" / "trace"), str(path)]) == 73

@@ -65,6 +65,10 @@ ALL_SLICES = 1 << 18
 # From this length on it is noted where a thread slept and who woke it: that takes 0.8 us, 0.4 %.
 SLEEP_NS = 200_000
 
+# Of a timeline; of each CPU's ring at least so many, as some programs may be in it at once.
+SLICE_BYTES = ffi.sizeof("struct timeline_slice")
+LEAST_SLICES = 1024
+
 ITERATORS = frozenset(
     {"register_threads", "dump_thread_states", "note_futex_owners", "name_sleep_stacks"}
 )
@@ -156,9 +160,11 @@ class Programs:
         events: EventPlan | None = None,
         *,
         accounting: bool = True,
+        timeline: bool = False,
     ) -> None:
         """Load and attach to what the tool sees as process `pid`, with the plan's triggers.
 
+        `timeline` takes accounting.
         Raises PermissionDeniedError or UnavailableError when the kernel refuses.
         """
         self.accounting = accounting
@@ -176,6 +182,7 @@ class Programs:
             self._set_sizes(pid)
             self._set_plan(plan)
             self._set_events(events)
+            self._set_timeline(timeline)
             load_object(self._object)
             self._map_memory()
             self._attach()
@@ -422,6 +429,25 @@ class Programs:
             deep = self._object.map("deep_events")
             deep.value_size = EVENT_BYTES + plan.stack_bytes + lib.STACK_PAGE
             deep.max_entries = options.cpus
+
+    def _set_timeline(self, is_told: bool) -> None:
+        if not is_told:
+            return
+        options = self._options()
+        room = default_pages() * mmap.PAGESIZE // SLICE_BYTES // options.cpus
+        options.timeline_slices = max(1 << room.bit_length() - 1, LEAST_SLICES)
+        self._object.map("timeline_rings").max_entries = options.cpus
+        self._object.map("timeline").max_entries = options.cpus * options.timeline_slices
+
+    def timeline_memory(self) -> tuple[mmap.mmap, mmap.mmap, int, int]:
+        """Return the rings' memory, which is written too, and their slices'.
+
+        And how many rings there are, and room for how many slices in each.
+        """
+        options = self._options()
+        rings = self._object.map("timeline_rings").mmap(writable=True)
+        slices = self._object.map("timeline").mmap()
+        return rings, slices, options.cpus, options.timeline_slices
 
     def events_fd(self) -> int:
         """Return the descriptor of the buffer that events come through."""

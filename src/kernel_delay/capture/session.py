@@ -35,6 +35,7 @@ from kernel_delay.model import (
 
 if TYPE_CHECKING:
     from kernel_delay.capture.syscall_events.events import EventsOfWindow, EventStore, Progress
+    from kernel_delay.capture.timeline.store import TimelineOfWindow, TimelineStore
     from kernel_delay.loader._records import TriggerHit as RecordOfHit
 
 
@@ -60,6 +61,8 @@ class SessionOptions(Struct, frozen=True):
     `accounting`: account for all of each thread's time, and not for what the tables
     hold alone. `on_open` is called with the epoch of each window that is planned by
     the clock, or that only a stop trigger ends, a moment before it begins.
+    `timeline`: how many slices of a timeline are kept of a window, which takes accounting; None:
+    there is none.
     `tell_left` is called with how many ns a window still has that is as long as the plan says,
     twice a second, and with 0 when it is over.
     """
@@ -67,6 +70,7 @@ class SessionOptions(Struct, frozen=True):
     events: EventPlan | None = None
     open_upcall_counters: Callable[[int, Programs], UpcallCounters | None] | None = None
     accounting: bool = True
+    timeline: int | None = None
     on_open: Callable[[int], None] = lambda epoch: None
     tell_left: TellLeft | None = None
 
@@ -105,14 +109,22 @@ class Session:
             self._waiter = watch(self._target.pid)
             self._closing.callback(self._waiter.close)
             events, accounting = self._options.events, self._options.accounting
-            self._programs = Programs(self._target.pid, self._plan, events, accounting=accounting)
+            self._programs = Programs(
+                self._target.pid,
+                self._plan,
+                events,
+                accounting=accounting,
+                timeline=self._options.timeline is not None,
+            )
             self._closing.enter_context(self._programs)
             self._snapshots = Boundaries(lambda: Snapshot.take(self._target.pid))
             self._states = Boundaries(self._programs.thread_states)
             self._windows = Windows(self._programs.control, self._forget, self._opened)
-            self._collector = Collector(self._programs)
+            has_timeline = self._options.timeline is not None
+            self._collector = Collector(self._programs, keeps_accounts=has_timeline)
             self._waiter.act_at_notices(self._programs.notices, self._make_room)
             self._events = self._store_events(events) if events else None
+            self._timeline = self._store_timeline(self._options.timeline)
             self._upcalls = self._count_upcalls()
             # Until now a signal ends the tool, and from now on a window.
             self._closing.enter_context(self._waiter)
@@ -127,6 +139,15 @@ class Session:
         self._closing.callback(store.close)
         if reason := store.nameless():
             self._tell(reason)
+        return store
+
+    def _store_timeline(self, max_slices: int | None) -> "TimelineStore | None":
+        if max_slices is None:
+            return None
+        from kernel_delay.capture.timeline.store import TimelineStore
+
+        store = TimelineStore(self._programs, max_slices)
+        self._closing.callback(store.close)
         return store
 
     def _count_upcalls(self) -> UpcallCounters | None:
@@ -190,6 +211,8 @@ class Session:
         self._collector.discard(self._windows.newest, lib.monotonic_ns())
         if self._events:
             self._events.forget()
+        if self._timeline:
+            self._timeline.forget()
 
     def _schedule(self) -> Iterable[Over]:
         tell_left = self._options.tell_left
@@ -211,6 +234,8 @@ class Session:
         self._collector.discard(epoch, stop_ns)
         if self._events:
             self._events.discard(stop_ns)
+        if self._timeline:
+            self._timeline.discard(stop_ns)
         if self._upcalls:
             self._upcalls.take(epoch)
         return SkippedWindow(self._window(epoch, "trigger"))
@@ -227,6 +252,11 @@ class Session:
         )
         threads = with_scheduling(threads, stop_ns - start_ns)
         taken = self._events.take(stop_ns) if self._events else None
+        timeline = (
+            self._timeline.take(start_ns, stop_ns, self._collector.take_accounts())
+            if self._timeline
+            else None
+        )
         upcalls = self._upcalls.take(epoch) if self._upcalls else None
         uname = os.uname()
         return Sample(
@@ -239,14 +269,17 @@ class Session:
             syscall_events=taken.events if taken else None,
             stacks=taken.stacks if taken else (),
             upcalls=upcalls,
-            lost=self._lost(taken),
+            lost=self._lost(taken, timeline),
+            timeline=timeline.slices if timeline else None,
             surroundings=between(*snapshots, self._target.pid, uprobed) if snapshots else None,
         )
 
-    def _lost(self, events: "EventsOfWindow | None") -> Lost:
+    def _lost(self, events: "EventsOfWindow | None", timeline: "TimelineOfWindow | None") -> Lost:
         lost = self._collector.lost()
         if self._upcalls:
             lost += self._upcalls.lost()
+        if timeline:
+            lost += timeline.lost
         return lost + events.lost if events else lost
 
     def _window(self, epoch: int, ended: EndedBy) -> Window:

@@ -74,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
             events=events,
             open_upcall_counters=None if args.skip_upcall_stats else _upcall_counters(target),
             accounting=args.accounting,
+            timeline=args.max_slices if args.timeline else None,
             tell_left=stack.enter_context(
                 window_progress(sys.stderr, windows.sample_time_ns, RunDelays(target.pid))
             ),

@@ -101,7 +101,8 @@ def _add_capture_arguments(parser: argparse.ArgumentParser) -> "Actions":
         group.add_argument(
             "--perfetto",
             metavar="FILE",
-            help="write the single calls (-s) as a trace for ui.perfetto.dev too",
+            help="write the single calls (-s) and the timeline (--timeline) as a trace for"
+            " ui.perfetto.dev too",
         ),
         *page_options.add_arguments(parser),
         *layout_options.add_arguments(parser),

@@ -158,6 +158,7 @@ class Options(CData):
     freed_slots: int
     slices: int
     cpus: int
+    timeline_slices: int
     trigger_options: int
     accounting: int
     window_ns: int
@@ -309,6 +310,25 @@ class ThreadState(CData):
     sleep_stack: int
     uninterruptible: int
 class ThreadStatePointer(ThreadState, Pointer[ThreadState]): ...
+
+class TimelineRing(CData):
+    head: int
+    lost: Array[int]
+    unused: Array[int]
+    tail: int
+    unused_behind: Array[int]
+class TimelineRingPointer(TimelineRing, Pointer[TimelineRing]): ...
+
+class TimelineSlice(CData):
+    since_ns: int
+    until_ns: int
+    thread: int
+    what: int
+    number: int
+    order: int
+    kind: int
+    mode: int
+class TimelineSlicePointer(TimelineSlice, Pointer[TimelineSlice]): ...
 
 class TriggerHit(CData):
     task: int
@@ -513,6 +533,18 @@ class _FFI:
     @overload
     def new(self, kind: Literal['struct thread_state **'], /) -> Pointer[ThreadStatePointer]: ...
     @overload
+    def new(self, kind: Literal['struct timeline_ring *'], init: TimelineRing = ..., /) -> TimelineRingPointer: ...
+    @overload
+    def new(self, kind: Literal['struct timeline_ring[]'], init: int | Iterable[tuple[int, ...]], /) -> Array[TimelineRing]: ...
+    @overload
+    def new(self, kind: Literal['struct timeline_ring **'], /) -> Pointer[TimelineRingPointer]: ...
+    @overload
+    def new(self, kind: Literal['struct timeline_slice *'], init: TimelineSlice = ..., /) -> TimelineSlicePointer: ...
+    @overload
+    def new(self, kind: Literal['struct timeline_slice[]'], init: int | Iterable[tuple[int, ...]], /) -> Array[TimelineSlice]: ...
+    @overload
+    def new(self, kind: Literal['struct timeline_slice **'], /) -> Pointer[TimelineSlicePointer]: ...
+    @overload
     def new(self, kind: Literal['struct trigger_hit *'], init: TriggerHit = ..., /) -> TriggerHitPointer: ...
     @overload
     def new(self, kind: Literal['struct trigger_hit[]'], init: int | Iterable[tuple[int, ...]], /) -> Array[TriggerHit]: ...
@@ -584,6 +616,10 @@ class _FFI:
     def cast(self, kind: Literal['struct thread_record *'], value: int | CData, /) -> ThreadRecordPointer: ...
     @overload
     def cast(self, kind: Literal['struct thread_state *'], value: int | CData, /) -> ThreadStatePointer: ...
+    @overload
+    def cast(self, kind: Literal['struct timeline_ring *'], value: int | CData, /) -> TimelineRingPointer: ...
+    @overload
+    def cast(self, kind: Literal['struct timeline_slice *'], value: int | CData, /) -> TimelineSlicePointer: ...
     @overload
     def cast(self, kind: Literal['struct trigger_hit *'], value: int | CData, /) -> TriggerHitPointer: ...
     @overload
@@ -700,6 +736,14 @@ class _FFI:
     def from_buffer(self, kind: Literal['struct thread_state *'], memory: Buffer, /) -> ThreadStatePointer: ...
     @overload
     def from_buffer(self, kind: Literal['struct thread_state[]'], memory: Buffer, /) -> Array[ThreadState]: ...
+    @overload
+    def from_buffer(self, kind: Literal['struct timeline_ring *'], memory: Buffer, /) -> TimelineRingPointer: ...
+    @overload
+    def from_buffer(self, kind: Literal['struct timeline_ring[]'], memory: Buffer, /) -> Array[TimelineRing]: ...
+    @overload
+    def from_buffer(self, kind: Literal['struct timeline_slice *'], memory: Buffer, /) -> TimelineSlicePointer: ...
+    @overload
+    def from_buffer(self, kind: Literal['struct timeline_slice[]'], memory: Buffer, /) -> Array[TimelineSlice]: ...
     @overload
     def from_buffer(self, kind: Literal['struct trigger_hit *'], memory: Buffer, /) -> TriggerHitPointer: ...
     @overload
@@ -905,6 +949,18 @@ class _FFI:
     @overload
     def addressof(self, struct: ThreadState, /) -> ThreadStatePointer: ...
     @overload
+    def addressof(self, struct: TimelineRing, field: Literal['head', 'tail'], /) -> Pointer[int]: ...
+    @overload
+    def addressof(self, array: Array[TimelineRing], index: int, /) -> TimelineRingPointer: ...
+    @overload
+    def addressof(self, struct: TimelineRing, /) -> TimelineRingPointer: ...
+    @overload
+    def addressof(self, struct: TimelineSlice, field: Literal['since_ns', 'until_ns', 'thread', 'what', 'number', 'order', 'kind', 'mode'], /) -> Pointer[int]: ...
+    @overload
+    def addressof(self, array: Array[TimelineSlice], index: int, /) -> TimelineSlicePointer: ...
+    @overload
+    def addressof(self, struct: TimelineSlice, /) -> TimelineSlicePointer: ...
+    @overload
     def addressof(self, struct: TriggerHit, field: Literal['task', 'tid'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[TriggerHit], index: int, /) -> TriggerHitPointer: ...
@@ -965,6 +1021,21 @@ class _Lib:
     SLEEP_RING: Final[int]
     SLEEP_STACKS: Final[int]
     SLEEP_STACKS_TRIED: Final[int]
+    SLICES_AT_ONCE: Final[int]
+    SLICE_CALL: Final[int]
+    SLICE_CLASSES: Final[int]
+    SLICE_COMPAT_CALL: Final[int]
+    SLICE_FAULT: Final[int]
+    SLICE_HARD_IRQ: Final[int]
+    SLICE_LOST_MODES: Final[int]
+    SLICE_LOST_STATES: Final[int]
+    SLICE_OF_INTERRUPT: Final[int]
+    SLICE_OF_MODE: Final[int]
+    SLICE_OF_STATE: Final[int]
+    SLICE_PROGRAM: Final[int]
+    SLICE_SOFT_IRQ: Final[int]
+    SLICE_UNKNOWN_MODE: Final[int]
+    SLICE_UNSEEN_CALL: Final[int]
     SOFT_IRQ_VECTORS: Final[int]
     STACK_BYTES_MAX: Final[int]
     STACK_COPY: Final[int]

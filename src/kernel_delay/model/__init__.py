@@ -29,6 +29,7 @@ from kernel_delay.model.recording import (
 from kernel_delay.model.sample import Lost, Sample, SkippedWindow, Target
 from kernel_delay.model.syscalls import Abi, StackFrame, SyscallEvent, SyscallStats
 from kernel_delay.model.thread import CpuTaker, LockWait, PageFaults, Thread, ThreadTime
+from kernel_delay.model.timeline import Slice, SliceKind, SliceMode
 from kernel_delay.model.upcalls import UpcallCount, UpcallStats
 from kernel_delay.model.verdict import Finding, Who
 from kernel_delay.model.window import EndedBy, TriggerHit, WallClock, Window
@@ -59,6 +60,9 @@ __all__ = [
     "SkippedWindow",
     "Sleep",
     "SleepReason",
+    "Slice",
+    "SliceKind",
+    "SliceMode",
     "SoftIrqStats",
     "StackFrame",
     "Surroundings",

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from kernel_delay.model.causes import Surroundings
 from kernel_delay.model.syscalls import StackFrame, SyscallEvent
 from kernel_delay.model.thread import Thread
+from kernel_delay.model.timeline import Slice
 from kernel_delay.model.upcalls import UpcallStats
 from kernel_delay.model.verdict import Finding
 from kernel_delay.model.window import Window
@@ -46,6 +47,9 @@ class Lost(Struct, frozen=True):
     was asked for; `failed_unwinds`, as there was no way to tell the caller.
 
     `upcalls`, which found no room for their counter.
+
+    Of the timeline, slices: `timeline_interrupts`, `timeline_states` and `timeline_modes` (calls
+    and page faults), in the order in which they are given up.
     """
 
     dropped_records: int = 0
@@ -59,6 +63,9 @@ class Lost(Struct, frozen=True):
     cut_stacks: int = 0
     failed_unwinds: int = 0
     upcalls: int = 0
+    timeline_interrupts: int = 0
+    timeline_states: int = 0
+    timeline_modes: int = 0
 
     def __add__(self, other: Self) -> "Lost":
         """Return what was lost of both."""
@@ -75,6 +82,8 @@ class Sample(Struct, frozen=True):
     they were not counted.
     `verdict`: what was found, worst first; empty when that was nothing, and
     without accounting.
+    `timeline` is everything that the threads did, thread by thread, and by the time that it
+    began; None if it was not asked for.
     """
 
     schema: Literal["kernel-delay/2"]
@@ -89,6 +98,7 @@ class Sample(Struct, frozen=True):
     lost: Lost = field(default_factory=Lost)
     surroundings: Surroundings | None = None
     verdict: tuple[Finding, ...] = ()
+    timeline: Sequence[Slice] | None = None
 
 
 class SkippedWindow(Struct, frozen=True):

@@ -13,6 +13,7 @@ from kernel_delay.model import (
     RecordingTrailer,
     Sample,
     SkippedWindow,
+    Slice,
     StackFrame,
     SyscallEvent,
     Thread,
@@ -36,11 +37,12 @@ class Skipped(Struct, frozen=True, tag="skipped", tag_field="record"):
 
 
 class ToCome(Struct, frozen=True):
-    """How many of a sample's threads, stacks and events are in the records behind it."""
+    """How many of a sample's threads, stacks, events and slices are in the records behind it."""
 
     threads: int = 0
     stacks: int = 0
     syscall_events: int = 0
+    timeline: int = 0
 
 
 class SampleRecord(Struct, frozen=True, tag="sample", tag_field="record"):
@@ -56,6 +58,7 @@ class More(Struct, frozen=True, tag="more", tag_field="record"):
     threads: tuple[Thread, ...] = ()
     stacks: tuple[tuple[StackFrame, ...], ...] = ()
     syscall_events: tuple[SyscallEvent, ...] = ()
+    timeline: tuple[Slice, ...] = ()
 
 
 class LoopHit(Struct, frozen=True):

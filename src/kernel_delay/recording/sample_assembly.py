@@ -5,8 +5,17 @@ from collections.abc import Iterator
 from msgspec import Struct, structs
 
 from kernel_delay.errors import InputError
-from kernel_delay.model import Sample, SkippedWindow, StackFrame, SyscallEvent, Thread, Window
+from kernel_delay.model import (
+    Sample,
+    SkippedWindow,
+    Slice,
+    StackFrame,
+    SyscallEvent,
+    Thread,
+    Window,
+)
 from kernel_delay.recording.packed_events import PackedEvents
+from kernel_delay.recording.packed_slices import PackedSlices
 from kernel_delay.recording.records import (
     Content,
     LoopEvents,
@@ -81,12 +90,17 @@ class _Parts:
         self._threads: list[Thread] = []
         self._stacks: list[tuple[StackFrame, ...]] = []
         self._events = PackedEvents()
+        self._slices = PackedSlices()
         self._bytes = 0
-        self.add(More(syscall_events=tuple(head.sample.syscall_events or ())), size)
-        self._first_events = len(self._events)
+        first = More(
+            syscall_events=tuple(head.sample.syscall_events or ()),
+            timeline=tuple(head.sample.timeline or ()),
+        )
+        self.add(first, size)
+        self._first_events, self._first_slices = len(self._events), len(self._slices)
 
     def add(self, more: More, size: int) -> None:
-        if not more.syscall_events:
+        if not (more.syscall_events or more.timeline):
             self._bytes += size
         self._threads.extend(more.threads)
         self._stacks.extend(more.stacks)
@@ -94,7 +108,12 @@ class _Parts:
             self._events.extend(more.syscall_events)
         except OverflowError as error:
             raise InputError(f"an event that can't be: {error}") from error
-        if self._bytes > MOST_OTHER_BYTES or len(self._events) > MOST_EVENTS:
+        try:
+            self._slices.extend(more.timeline)
+        except OverflowError as error:
+            raise InputError(f"a slice that can't be: {error}") from error
+        most = max(len(self._events), len(self._slices))
+        if self._bytes > MOST_OTHER_BYTES or most > MOST_EVENTS:
             raise InputError("a sample is too large")
 
     def whole(self) -> Sample | None:
@@ -103,6 +122,7 @@ class _Parts:
             threads=len(self._threads),
             stacks=len(self._stacks),
             syscall_events=len(self._events) - self._first_events,
+            timeline=len(self._slices) - self._first_slices,
         )
         if come != self._head.to_come:
             return None
@@ -112,6 +132,7 @@ class _Parts:
             threads=(*sample.threads, *self._threads),
             stacks=(*sample.stacks, *self._stacks),
             syscall_events=None if sample.syscall_events is None else self._events,
+            timeline=None if sample.timeline is None else self._slices,
         )
 
 
@@ -119,7 +140,9 @@ def _check(sample: Sample) -> None:
     """Raise InputError for a sample that no writer of ours wrote."""
     events = sample.syscall_events or ()
     # The verdict's evidence has figures of any kind.
-    for name, value in _integers(structs.replace(sample, syscall_events=None, verdict=())):
+    for name, value in _integers(
+        structs.replace(sample, syscall_events=None, timeline=None, verdict=())
+    ):
         if value > _MOST_COUNT or (value < 0 and name not in _SIGNED):
             raise InputError(f"{name} can't be {value}")
     _check_window(sample.window)
@@ -128,6 +151,8 @@ def _check(sample: Sample) -> None:
     stacks = len(sample.stacks)
     for event in events:
         _check_event(event, stacks)
+    for slice_ in sample.timeline or ():
+        _check_slice(slice_, sample.window)
 
 
 def _check_events(record: Note | LoopEvents | UpcallEvents) -> None:
@@ -164,6 +189,11 @@ def _check_event(event: SyscallEvent, stacks: int) -> None:
         raise InputError("an event ended before it began")
     if event.off_cpu_ns is not None and event.off_cpu_ns > event.exit_ns - event.entry_ns:
         raise InputError("an event was off the CPUs for longer than it took")
+
+
+def _check_slice(slice_: Slice, window: Window) -> None:
+    if not window.start_ns <= slice_.start_ns < slice_.stop_ns <= window.stop_ns:
+        raise InputError("a slice is not within its window")
 
 
 def _integers(value: object, name: str = "") -> Iterator[tuple[str, int]]:

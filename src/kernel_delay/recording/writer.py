@@ -17,7 +17,6 @@ from kernel_delay.model import (
     RecordingTrailer,
     Sample,
     SkippedWindow,
-    SyscallEvent,
 )
 from kernel_delay.recording import frames
 from kernel_delay.recording.records import (
@@ -87,13 +86,19 @@ class RecordingWriter:
         threads, stacks = self._batches(sample.threads), self._batches(sample.stacks)
         first_threads, first_stacks = next(threads, ()), next(stacks, ())
         events, first_events = _split(sample.syscall_events)
+        slices, first_slices = _split(sample.timeline)
         first = structs.replace(
-            sample, threads=first_threads, stacks=first_stacks, syscall_events=first_events
+            sample,
+            threads=first_threads,
+            stacks=first_stacks,
+            syscall_events=first_events,
+            timeline=first_slices,
         )
         to_come = ToCome(
             threads=len(sample.threads) - len(first_threads),
             stacks=len(sample.stacks) - len(first_stacks),
             syscall_events=len(sample.syscall_events or ()) - len(first_events or ()),
+            timeline=len(sample.timeline or ()) - len(first_slices or ()),
         )
         self._write(SampleRecord(first, to_come))
         for more_threads in threads:
@@ -102,6 +107,8 @@ class RecordingWriter:
             self._write(More(stacks=more_stacks))
         while more_events := tuple(islice(events, EVENTS_AT_ONCE)):
             self._write(More(syscall_events=more_events))
+        while more_slices := tuple(islice(slices, EVENTS_AT_ONCE)):
+            self._write(More(timeline=more_slices))
         self._samples += 1
         self._last_ended = sample.window.ended_by
 
@@ -154,11 +161,12 @@ class RecordingWriter:
         self._file.write(self._encoder.encode(record) + b"\n")
 
 
-def _split(
-    events: Sequence[SyscallEvent] | None,
-) -> tuple[Iterator[SyscallEvent], tuple[SyscallEvent, ...] | None]:
-    """The first of a Sample's events, and what yields the others: each is made when looked at."""
-    if events is None:
+def _split(items: Sequence[_T] | None) -> tuple[Iterator[_T], tuple[_T, ...] | None]:
+    """The first of a Sample's events or slices, and what yields the others.
+
+    Each is made when it is looked at.
+    """
+    if items is None:
         return iter(()), None
-    remaining = iter(events)
+    remaining = iter(items)
     return remaining, tuple(islice(remaining, EVENTS_AT_ONCE))

@@ -4,7 +4,7 @@ docs/sample.schema.json describes a Sample's.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import msgspec
@@ -13,10 +13,10 @@ from kernel_delay.model import Sample
 
 _NOT_PRINTABLE_ASCII = re.compile(r"[^\x20-\x7e]")
 
-# A string's quotes are escaped, so this is not found in any.
-_NO_EVENTS = '"syscall_events":[]'
+# Of a Sample: what there may be a million of.
+_LONG = ("syscall_events", "timeline")
 
-_EVENTS_AT_ONCE = 1000
+_ITEMS_AT_ONCE = 1000
 
 
 def render(document: msgspec.Struct) -> str:
@@ -30,18 +30,28 @@ def render(document: msgspec.Struct) -> str:
 
 def chunks(document: msgspec.Struct) -> Iterator[str]:
     """The same in pieces: a million events are never in memory as text all at once."""
-    if not isinstance(document, Sample) or document.syscall_events is None:
+    if not isinstance(document, Sample):
         yield ascii_json(document) + "\n"
         return
-    events = iter(document.syscall_events)
-    others = msgspec.structs.replace(document, syscall_events=())
-    before, after = ascii_json(others).split(_NO_EVENTS)
-    yield before + _NO_EVENTS[:-1]
+    long = {name: items for name in _LONG if (items := getattr(document, name)) is not None}
+    rest = ascii_json(msgspec.structs.replace(document, **dict.fromkeys(long, ())))
+    for name, items in long.items():
+        # A string's quotes are escaped, so this is not found in any.
+        empty = f'"{name}":[]'
+        before, rest = rest.split(empty)
+        yield before + empty[:-1]
+        yield from _items(items)
+    yield f"{rest}\n"
+
+
+def _items(items: Iterable[object]) -> Iterator[str]:
+    remaining = iter(items)
     separator = ""
-    while batch := list(islice(events, _EVENTS_AT_ONCE)):
+    while batch := list(islice(remaining, _ITEMS_AT_ONCE)):
         yield separator + ascii_json(batch)[1:-1]
         separator = ","
-    yield f"]{after}\n"
+    # Of the empty list that they are put in.
+    yield "]"
 
 
 def ascii_json(what: object) -> str:

@@ -11,7 +11,7 @@
 #ifndef KERNEL_DELAY_ACCOUNTING_H
 #define KERNEL_DELAY_ACCOUNTING_H
 
-#include "thread.h"
+#include "timeline.h"
 
 /* How much of what began at @since_ns and ends now is in the window. */
 static __always_inline __u64 clip(const struct timestamp *timestamp, __u64 since_ns)
@@ -83,6 +83,8 @@ static __always_inline void enter_mode(struct thread *thread, struct thread_reco
 				       const struct timestamp *timestamp)
 {
 	charge_mode(thread, record, timestamp);
+	if (has_timeline())
+		tell_mode(thread, is_missed_between(thread->mode, mode), timestamp);
 	thread->mode = mode;
 	thread->ran_ns = 0;
 	/* The clock of another CPU can be some ns behind (kernel/time/timekeeping.c). */

@@ -95,6 +95,8 @@ static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handl
 	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
 	if (!length_ns)
 		return;
+	if (has_timeline())
+		tell_interrupt(thread, SLICE_HARD_IRQ, handler, since_ns, &timestamp);
 	record = find_record(thread, task, &timestamp);
 	if (!record)
 		return;
@@ -153,6 +155,8 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	length_ns = clip(&timestamp, since_ns);
 	if (!length_ns)
 		return;
+	if (has_timeline())
+		tell_interrupt(thread, SLICE_SOFT_IRQ, vector, since_ns, &timestamp);
 	record = find_record(thread, task, &timestamp);
 	if (!record)
 		return;

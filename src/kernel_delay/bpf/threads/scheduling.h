@@ -32,6 +32,8 @@ __noinline __u64 charge_state(struct thread *thread, struct thread_record *recor
 	state = thread->state;
 	if (state == STATE_RUNNING)
 		return 0;
+	if (has_timeline())
+		tell_state(thread, state, thread->since_ns, timestamp);
 	if (state == STATE_NOT_ALIVE) {
 		if (options.accounting && record)
 			record->account.not_alive_ns += clip(timestamp, thread->since_ns);
@@ -62,6 +64,8 @@ __noinline int end_thread(struct thread *thread, struct thread_record *record,
 	if (!thread || !record || !timestamp)
 		return 0;
 	charge_mode(thread, record, timestamp);
+	if (has_timeline())
+		tell_mode(thread, false, timestamp);
 	if (thread->mode == MODE_SYSCALL && thread->syscall != NO_SYSCALL)
 		end_call_at_boundary(thread, timestamp);
 	/* Last, as from then on user space may use the record for another thread. */
@@ -132,8 +136,11 @@ __noinline int begin_switch_out(struct thread *thread, struct thread_record *rec
 	}
 	thread->run_since_ns = 0;
 	begin_change(thread);
-	if (thread->state == STATE_RUNNING)
-		note_run(thread, timestamp);
+	if (thread->state != STATE_RUNNING)
+		return 0;
+	note_run(thread, timestamp);
+	if (has_timeline())
+		tell_state(thread, STATE_RUNNING, thread->since_ns, timestamp);
 	return 0;
 }
 

@@ -91,6 +91,8 @@ __noinline int charge_unknown(struct thread *thread, struct thread_record *recor
 	if (thread->state != STATE_NOT_ALIVE)
 		charge_length(thread, record, STATE_UNKNOWN, timestamp,
 			      clip(timestamp, last_event_ns(thread)));
+	if (has_timeline())
+		tell_unknown_state(thread, last_event_ns(thread), timestamp);
 	return 0;
 }
 

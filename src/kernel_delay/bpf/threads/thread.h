@@ -69,6 +69,7 @@ struct thread {
 	__u64 steal_ns; /* of its time on CPUs, until it last left one */
 	__u64 steal_since; /* of its CPU when it got there, and 1; 0: not known */
 	struct soft_irq soft_irq; /* where it can be preempted, see soft_irq.h */
+	__u64 modes_told; /* of its timeline */
 	__u16 syscall_records[DIRECT_SYSCALLS]; /* slots; valid if the record there agrees */
 };
 

@@ -33,9 +33,11 @@ READINGS = 5
 class Collector:
     """Makes Threads of what the programs recorded, window after window."""
 
-    def __init__(self, source: RecordSource) -> None:
-        """Collect from these programs."""
+    def __init__(self, source: RecordSource, *, keeps_accounts: bool = False) -> None:
+        """Collect from these programs; `keeps_accounts`: take_accounts() will be called."""
         self._source = source
+        self._keeps_accounts = keeps_accounts
+        self._accounts: dict[int, ThreadAccount] = {}
         memory = RingMemory.of(source.ring_memory)
         self._ended = EndedThreads(source, memory)
         self._reader = RecordReader(source, memory, self._ended)
@@ -104,6 +106,7 @@ class Collector:
         """Account for all threads that are not summed up, and add their names by their own ids."""
         settled: dict[int, Thread] = {}
         unsettled: list[Thread] = []
+        self._accounts = {}
         for reading in range(READINGS):
             snapshot = self._snapshot(epoch, start_ns, stop_ns, settled, is_first=not reading)
             accounts = thread_accounts(snapshot, settled)
@@ -111,6 +114,8 @@ class Collector:
             unsettled = []
             for account in accounts:
                 thread = self._thread(account, snapshot, names)
+                if self._keeps_accounts:
+                    self._accounts[account.identity] = account
                 if account.settled(snapshot.after, stop_ns):
                     settled[account.identity] = thread
                     self._unknown_ends += account.has_unknown_end(stop_ns)
@@ -192,6 +197,15 @@ class Collector:
             else:
                 thread = counted_stats(name, parts)
             yield replace(thread, threads=several.threads)
+
+    def take_accounts(self) -> list[ThreadAccount]:
+        """Return, once, what the threads of the last collect() were made of, with accounting.
+
+        Those that were summed up are not among them.
+        """
+        accounts = list(self._accounts.values())
+        self._accounts = {}
+        return accounts
 
     def lost(self) -> Lost:
         """Return what was lost since the last call.

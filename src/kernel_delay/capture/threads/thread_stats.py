@@ -210,12 +210,16 @@ def syscall_of(id_: int) -> Syscall:
     return syscall(int(ffi.cast("int32_t", id_)), compat=bool(id_ & lib.COMPAT_SYSCALL))
 
 
+def hard_irq_name(record: "HardIrqRecord") -> str:
+    """Return the name of a struct hard_irq_record's handler, or of what it serves."""
+    is_vector = record.action < lib.IRQ_VECTORS
+    return irq_vector_name(record.action) if is_vector else text_of(record.name)
+
+
 def _hard_irqs(records: "list[HardIrqRecord]") -> tuple[HardIrqStats, ...]:
     runs_of: dict[str, list[IntervalsRecord]] = {}
     for record in records:
-        is_vector = record.action < lib.IRQ_VECTORS
-        name = irq_vector_name(record.action) if is_vector else text_of(record.name)
-        runs_of.setdefault(name, []).append(record.runs)
+        runs_of.setdefault(hard_irq_name(record), []).append(record.runs)
     found = []
     for name, runs in runs_of.items():
         total = _intervals(runs)

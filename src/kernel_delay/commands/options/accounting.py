@@ -2,6 +2,7 @@
 
 import argparse
 
+from kernel_delay.commands.options import arguments
 from kernel_delay.errors import UsageError
 
 
@@ -24,11 +25,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="only the tables: no account of all of the time, and no verdict",
     )
+    accounting.add_argument(
+        "--timeline",
+        action="store_true",
+        help="keep everything in order: each state, system call, page fault and interrupt of each"
+        " thread, for a recording (-o), --html and --json",
+    )
+    accounting.add_argument(
+        "--max-slices",
+        type=arguments.count,
+        default=2_000_000,
+        metavar="N",
+        help="of a timeline: how many slices to keep of a window; with more, interrupts are left"
+        " out first, and then states (default: %(default)s)",
+    )
 
 
 def check(args: argparse.Namespace) -> None:
     """Raise UsageError for options that ask for what others turn off."""
-    for option in ("summary", "percentiles"):
+    for option in ("summary", "percentiles", "timeline"):
         if getattr(args, option) and not args.accounting:
             raise UsageError(f"--{option} shows what --no-accounting turns off: leave one out")
     if args.summary and args.percentiles:

@@ -86,9 +86,10 @@ def report_to_all(reports: Iterable[Report], sample: "Sample") -> None:
 
 
 def perfetto_report(path: str, header: "RecordingHeader", stack: ExitStack) -> Report:
-    """What writes the calls of each Sample as a Perfetto trace; `stack` closes the file.
+    """What writes the calls and the timeline of each Sample as a Perfetto trace.
 
-    Raises OutputError where it can't be opened, UsageError with a Sample that has no calls.
+    `stack` closes the file. Raises OutputError where it can't be opened, UsageError with a Sample
+    that has neither.
     """
     from kernel_delay.reporters.perfetto import Trace
 
@@ -96,8 +97,11 @@ def perfetto_report(path: str, header: "RecordingHeader", stack: ExitStack) -> R
     trace, numbers = Trace(header), count()
 
     def report(sample: "Sample") -> None:
-        if sample.syscall_events is None:
-            raise UsageError("there are no single calls for --perfetto: it was captured without -s")
+        if sample.syscall_events is None and sample.timeline is None:
+            raise UsageError(
+                "there are no single calls and no timeline for --perfetto: it was captured"
+                " without -s and without --timeline"
+            )
         number = next(numbers)
         with naming(path):
             if number == 0:

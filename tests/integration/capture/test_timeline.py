@@ -1,0 +1,192 @@
+"""Timelines: the slices of a thread are what it did, in order, and add up to its account."""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import pytest
+
+from kernel_delay.analysis.timeline import INTERRUPTS, MODES, account_of, by_thread
+from kernel_delay.model import Sample, Slice, Thread
+from tests.integration.capture.captures import StartCapture, calls, thread
+from tests.integration.capture.workload import StartWorkload, Workload, known_syscall
+
+CPU = max(os.sched_getaffinity(0))
+
+SHORT_NS = 200_000_000
+
+TIMELINE = ("--timeline",)
+
+MANY = 700_000
+
+
+def measured(
+    workload: Workload, start_capture: StartCapture, options: tuple[str, ...] = TIMELINE
+) -> Sample:
+    """The workload acts within a window."""
+    capture = start_capture(workload.pid, options=options)
+    capture.wait_until_open()
+    workload.ask()
+    workload.parked()
+    return capture.end()
+
+
+def slices_of(sample: Sample, tid: int) -> list[Slice]:
+    assert sample.timeline is not None
+    return [each for each in sample.timeline if each.tid == tid]
+
+
+def is_known(measured: Thread) -> bool:
+    """Whether no event of it was missed, as this machine's kernel may have a few be."""
+    return measured.time is not None and not measured.time.unaccounted_ns
+
+
+def states(slices: Iterable[Slice]) -> list[Slice]:
+    return [each for each in slices if each.kind not in MODES | INTERRUPTS]
+
+
+def modes(slices: Iterable[Slice]) -> list[Slice]:
+    return [each for each in slices if each.kind in MODES]
+
+
+def check(sample: Sample) -> None:
+    """Each thread's slices are in order, states without a gap; and add up to its account."""
+    assert sample.timeline is not None
+    found = {tid: list(slices) for tid, slices in by_thread(sample.timeline)}
+    assert len(found) == len(sample.threads)
+    for each in filter(is_known, sample.threads):
+        slices = found[each.tid]
+        assert account_of(slices, sample.window) == each.time
+        check_order(slices, sample)
+
+
+def check_order(slices: Sequence[Slice], sample: Sample) -> None:
+    starts = [(each.start_ns, -each.stop_ns) for each in slices]
+    assert starts == sorted(starts)
+    assert all(each.start_ns < each.stop_ns for each in slices)
+    in_turn = states(slices)
+    assert all(one.stop_ns == other.start_ns for one, other in pairwise(in_turn))
+    assert (in_turn[0].start_ns, in_turn[-1].stop_ns) == (
+        sample.window.start_ns,
+        sample.window.stop_ns,
+    )
+    assert all(one.stop_ns <= other.start_ns for one, other in pairwise(modes(slices)))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("busy", (CPU, SHORT_NS, 1, 4)),
+        ("calls", (f"{known_syscall('getppid')}=20000",)),
+        ("sleeps", ("futex", 20, 2_000_000)),
+        ("crowd", (20, 100)),
+        ("locks", (20, 2_000_000)),
+        ("maps", (CPU, SHORT_NS)),
+    ],
+)
+def test_the_slices_of_each_thread_add_up_to_its_account(
+    name: str,
+    arguments: tuple[object, ...],
+    start_workload: StartWorkload,
+    start_capture: StartCapture,
+) -> None:
+    workload = start_workload(name, *arguments)
+    sample = measured(workload, start_capture)
+    lost = sample.lost
+    assert (lost.timeline_interrupts, lost.timeline_states, lost.timeline_modes) == (0, 0, 0)
+    if not any(each.threads > 1 for each in sample.threads):
+        check(sample)
+
+
+@pytest.mark.parametrize("interval", ["0", "0.02"])
+def test_so_do_those_of_windows_that_follow_each_other(
+    interval: str, start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    workload = start_workload("busy", CPU, 60_000_000_000, 1, 4)
+    workload.send()
+    options = ("--sample-count", "10", "--sample-interval", interval, *TIMELINE)
+    samples = start_capture(workload.pid, "0.03", options).samples()
+    assert len(samples) == 10
+    for sample in samples:
+        check(sample)
+
+
+def test_each_call_is_a_slice(start_workload: StartWorkload, start_capture: StartCapture) -> None:
+    number = known_syscall("getppid")
+    workload = start_workload("calls", f"{number}=1000")
+    sample = measured(workload, start_capture)
+    its = thread(sample, workload.pid)
+    made = [each for each in slices_of(sample, workload.pid) if each.name == "getppid"]
+    assert len(made) == calls(its)[number] == 1000
+    (stats,) = (call for call in its.syscalls if call.number == number)
+    assert sum(each.stop_ns - each.start_ns for each in made) == stats.total_ns
+    assert max(each.stop_ns - each.start_ns for each in made) == stats.max_ns
+    assert {each.kind for each in made} == {"call"}
+
+
+def test_a_wait_says_what_it_is_for(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    workload = start_workload("waits", "pipe", 10, 5_000_000)
+    sample = measured(workload, start_capture)
+    slices = slices_of(sample, workload.pid)
+    waits = [each for each in slices if each.kind == "blocked" and each.name == "pipe"]
+    reads = [each for each in modes(slices) if each.name == "read"]
+    # One more: for the line that has it act.
+    waited = [wait for wait in waits if wait.stop_ns - wait.start_ns >= 4_000_000]
+    assert len(waited) >= 10
+    for wait in waited:
+        assert any(
+            read.start_ns <= wait.start_ns and wait.stop_ns <= read.stop_ns for read in reads
+        )
+
+
+def test_with_little_room_calls_are_kept_longest(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    number = known_syscall("getppid")
+    workload = start_workload("calls", f"{number}=5000")
+    sample = measured(workload, start_capture, (*TIMELINE, "--max-slices", "2000"))
+    slices = slices_of(sample, workload.pid)
+    kinds = Counter(each.kind for each in slices)
+    # None is left out that would be counted nowhere.
+    assert calls(thread(sample, workload.pid))[number] == 5000
+    assert 1900 <= kinds["call"] <= 2001
+    assert kinds["call"] + sample.lost.timeline_modes >= 5000
+    assert sample.lost.timeline_states
+    assert kinds["lost_states"]
+    assert kinds["lost_modes"]
+    assert not kinds["running"]
+    its = thread(sample, workload.pid).time
+    assert its is not None
+    found = account_of(slices, sample.window)
+    assert found.unaccounted_ns > its.unaccounted_ns
+    assert sum(getattr(found, name) for name in found.__struct_fields__) == (
+        sample.window.duration_ns
+    )
+
+
+def test_what_finds_no_room_is_counted(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    number = known_syscall("getppid")
+    # Of one CPU's ring, which has room for half a million at most.
+    within = ("taskset", "-c", str(CPU))
+    workload = start_workload("calls", f"{number}={MANY}", within=within)
+    capture = start_capture(workload.pid, options=TIMELINE)
+    capture.wait_until_open()
+    # What is not read stays in the rings.
+    os.kill(capture.pid, signal.SIGSTOP)
+    workload.ask()
+    workload.parked()
+    os.kill(capture.pid, signal.SIGCONT)
+    sample = capture.end()
+    its = thread(sample, workload.pid)
+    assert calls(its)[number] == MANY
+    assert sample.lost.timeline_modes
+    assert sample.timeline is not None
+    told = sum(1 for each in sample.timeline if each.name == "getppid")
+    others = sum(calls(its).values()) - MANY
+    assert MANY <= told + sample.lost.timeline_modes <= MANY + others + 1
