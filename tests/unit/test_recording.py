@@ -44,6 +44,7 @@ from tests.unit.samples import (
     timed_thread,
     window,
 )
+from tests.unit.timeline_samples import HANDLER, WITH_TIMELINE
 from tests.unit.upcall_trips import World
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "recording.schema.json"
@@ -95,7 +96,7 @@ def until_damage(path: Path) -> tuple[list[Read], str | None]:
 def test_each_form_of_the_report_is_the_same_from_a_file(
     tmp_path: Path, name: str, form: str
 ) -> None:
-    written = [EVERYTHING, ACCOUNTED, WITH_EVENTS]
+    written = [EVERYTHING, ACCOUNTED, WITH_EVENTS, WITH_TIMELINE]
     read = read_samples(record_samples(tmp_path / name, *written))
     assert rendered(read, form) == rendered(written, form)
 
@@ -162,6 +163,18 @@ def test_a_sample_of_many_events_is_in_several_records(tmp_path: Path) -> None:
     assert sample.syscall_events is not None
     assert (len(events), events[-1]) == (len(sample.syscall_events), sample.syscall_events[-1])
     assert tuple(events[5:8]) == sample.syscall_events[5:8]
+
+
+def test_a_timeline_of_many_slices_is_in_several_records(tmp_path: Path) -> None:
+    slices = HANDLER * EVENTS_AT_ONCE
+    sample = structs.replace(WITH_TIMELINE, timeline=slices)
+    path = record_samples(tmp_path / "many.jsonl", sample)
+    assert path.read_bytes().count(b"\n") == 1 + len(HANDLER) + 1
+    (read,) = read_samples(path)
+    assert json.render(read) == json.render(sample)
+    assert read.timeline is not None
+    assert tuple(read.timeline[5:8]) == slices[5:8]
+    assert read.timeline[-1] == slices[-1]
 
 
 def test_a_sample_of_many_threads_and_stacks_is_in_several_records(tmp_path: Path) -> None:
@@ -302,6 +315,18 @@ def test_figures_that_can_not_be_are_refused(tmp_path: Path) -> None:
         SyscallEvent(1, 1, None, 5, 6, 0, None, None, None, 2),
     ):
         assert "damaged" in (refused(WITH_EVENTS, syscall_events=(event,)) or "")
+    known = HANDLER[0]
+    for changes in (
+        {"start_ns": known.start_ns - 1},
+        {"start_ns": known.stop_ns},
+        {"stop_ns": WITH_TIMELINE.window.stop_ns + 1},
+        {"stop_ns": 1 << 63},
+        {"tid": -1},
+        {"cpu": -1},
+        {"cpu": 1 << 31},
+    ):
+        slice_ = structs.replace(known, **changes)
+        assert "damaged" in (refused(WITH_TIMELINE, timeline=(slice_,)) or ""), changes
 
 
 @pytest.mark.parametrize(

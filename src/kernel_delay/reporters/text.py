@@ -13,6 +13,7 @@ from kernel_delay.reporters.layout import IN_A_PIPE, Layout, Role
 from kernel_delay.reporters.sleepers import sleepers
 from kernel_delay.reporters.stacks import stack_lines
 from kernel_delay.reporters.tables import name_of, tables
+from kernel_delay.reporters.timeline import timeline_remarks
 from kernel_delay.reporters.upcall_statistics import upcall_lines
 
 HEADINGS = (
@@ -209,6 +210,7 @@ def remarks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
             f"WARNING: the user stacks of {lost.failed_unwinds} events are not whole: there is code"
             " on them that says nothing of its caller."
         )
+    found += timeline_remarks(sample)
     if lost.upcalls:
         found.append(f"WARNING: no room to count {lost.upcalls} upcalls: they are missing.")
     if lost.missed_events:

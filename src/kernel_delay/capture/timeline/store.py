@@ -53,7 +53,7 @@ class TimelineStore:
         self, start_ns: int, stop_ns: int, accounts: Iterable[ThreadAccount]
     ) -> TimelineOfWindow:
         """Return what these threads did in the window [start_ns, stop_ns), which must be over."""
-        known = sorted(accounts, key=lambda account: account.identity)
+        known = sorted(accounts, key=_identity)
         last = ffi.new("struct last_slices[]", len(known))
         for struct, account in zip(last, known, strict=True):
             _set_last(struct, account)
@@ -84,6 +84,10 @@ class TimelineStore:
     def forget(self) -> None:
         """Forget all slices and what was lost of them, while no window is open."""
         lib.timeline_store_forget(self._store, NEVER_NS)
+
+
+def _identity(account: ThreadAccount) -> int:
+    return account.identity
 
 
 def _names(account: ThreadAccount) -> ThreadNames:

@@ -1,0 +1,44 @@
+"""Timelines: what their slices add up to, and what is said of one."""
+
+from msgspec import structs
+
+from kernel_delay.analysis.timeline import account_of, by_thread
+from kernel_delay.model import Lost, Slice
+from kernel_delay.reporters import text
+from tests.unit.samples import EVERYTHING
+from tests.unit.timeline_samples import HANDLER, TIMES, WINDOW, WITH_TIMELINE
+
+
+def test_slices_add_up_to_the_account() -> None:
+    assert WITH_TIMELINE.timeline is not None
+    found = {tid: account_of(slices, WINDOW) for tid, slices in by_thread(WITH_TIMELINE.timeline)}
+    assert found == TIMES
+
+
+def test_what_was_lost_of_them_is_unaccounted() -> None:
+    blocked = next(each for each in HANDLER if each.kind == "blocked")
+    lost = structs.replace(blocked, kind="lost_states", mode="unknown", name=None)
+    found = account_of([lost if each is blocked else each for each in HANDLER], WINDOW)
+    assert found.blocked_ns == 0
+    assert found.unaccounted_ns == 500_000
+    assert sum(structs.astuple(found)) == WINDOW.duration_ns
+
+
+def test_a_kernel_worker_has_no_program() -> None:
+    at = WINDOW.start_ns
+    worker = (
+        Slice(9, "running", at, at + 400_000, "worker", None, 0),
+        Slice(9, "blocked", at + 400_000, at + 1_000_000, "worker"),
+    )
+    found = account_of(worker, WINDOW)
+    assert (found.kernel_ns, found.blocked_ns, found.user_ns) == (400_000, 600_000, 0)
+
+
+def test_the_text_says_how_much_there_is_and_what_is_not() -> None:
+    said = text.render(WITH_TIMELINE)
+    assert "# The timeline has 13 slices of time" in said
+    assert "WARNING" not in said
+    lost = Lost(timeline_interrupts=7, timeline_states=8000)
+    said = text.render(structs.replace(WITH_TIMELINE, lost=lost))
+    assert "# WARNING: the timeline had no room for 7 interrupts, 8,000 states: its" in said
+    assert "timeline" not in text.render(EVERYTHING)
