@@ -22,8 +22,10 @@ from playwright.sync_api import (
 from kernel_delay.model import Sample
 from kernel_delay.reporters.page import render
 from kernel_delay.reporters.page.flame_graph import FlameGraph
+from kernel_delay.reporters.page.slices import SHOWN_SLICES, Timeline
 from tests.needs import needed
 from tests.unit.page_samples import hostile_sample, sample_with_events, series_of
+from tests.unit.timeline_samples import WITH_TIMELINE, many_slices
 
 WIDTH, HEIGHT = 1280, 900
 PATIENCE_MS = 60_000
@@ -255,6 +257,70 @@ def test_the_timeline_of_any_many_events_is_zoomed(
     page.mouse.click(left + 1, row)
     assert page.locator("#timeline .picked dt").first.inner_text() == "Call"
     assert page.locator("#timeline .stack li").count() == 12
+
+
+@pytest.mark.parametrize("count", [100, 100_000])
+def test_a_timeline_of_everything_is_zoomed(open_page: Open, pictures: Path, count: int) -> None:
+    page = open_page(page_of(many_slices(count)))
+    area = page.locator("#slices .calls")
+    status = page.locator("#slices .status")
+    assert status.inner_text() == "0 s to 500.0 ms of 500.0 ms"
+    assert page.locator("#slices .rows div").count() == 20
+    legend = page.locator("#slices .legend li").all_inner_texts()
+    assert {"futex", "running", "blocked", "ready, no CPU", "interrupts"} <= set(legend)
+    area.focus()
+    page.keyboard.press("+")
+    assert status.inner_text() == "125.0 ms to 375.0 ms of 500.0 ms"
+    page.keyboard.press("0")
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    left, width, row = box["x"], box["width"], box["y"] + 30
+    page.mouse.move(left + width / 4, row)
+    page.mouse.down()
+    page.mouse.move(left + width / 2, row)
+    page.mouse.up()
+    shown = re.fullmatch(r"(\S+) ms to (\S+) ms of 500.0 ms", status.inner_text())
+    assert shown is not None
+    assert [round(float(each)) for each in shown.groups()] == [125, 250]
+    page.locator("#slices").screenshot(path=pictures / f"slices-{count}.png")
+    page.mouse.click(left + width / 2, box["y"] + 24 + 24)
+    facts = page.locator("#slices .picked dl").inner_text()
+    assert "What" in facts
+    assert "Thread" in facts
+
+
+def test_the_slices_of_a_thread_are_under_the_pointer(open_page: Open, pictures: Path) -> None:
+    page = open_page(page_of(WITH_TIMELINE))
+    area = page.locator("#slices .calls")
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    # Rows are of those that were busy longest first: of the 1 ms the PMD ran, or waited, 800 us.
+    assert page.locator("#slices .rows div").first.inner_text().startswith("pmd-c01")
+    handler = box["y"] + 24 + 38
+    picked = page.locator("#slices .picked")
+    for share, height, words in (
+        (0.07, 8, "futex"),
+        (0.3, 24, "blocked: futex"),
+        (0.7, 24, "runnable: woken"),
+        (0.9, 24, "running"),
+        (0.025, 32, "soft IRQ: net rx"),
+        (0.925, 8, "page fault"),
+    ):
+        page.mouse.click(box["x"] + share * box["width"], handler + height)
+        assert words in picked.inner_text()
+    page.locator("#slices").screenshot(path=pictures / "slices.png")
+
+
+def test_of_very_many_slices_the_shortest_are_left_out() -> None:
+    contents = Timeline()
+    contents.add(many_slices(500_000), 0)
+    shown = contents.page()
+    assert shown is not None
+    assert len(shown.slices.since_ns) == SHOWN_SLICES
+    assert shown.slices.left_out > 200_000
+    assert shown.slices.since_ns == sorted(shown.slices.since_ns)
 
 
 def test_100_000_events_take_less_than_two_seconds_of_a_cpu_to_open(open_page: Open) -> None:

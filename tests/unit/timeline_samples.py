@@ -1,9 +1,11 @@
 """A Sample with a timeline of two threads, whose parts are known."""
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from kernel_delay.model import Sample, Slice, Thread, ThreadTime
-from tests.unit.samples import bare_sample, bare_thread, window
+from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, bare_thread, window
 
 WINDOW = window(duration_ns=1_000_000)
 
@@ -68,3 +70,25 @@ def _thread(tid: int, name: str) -> Thread:
 WITH_TIMELINE: Sample = bare_sample(
     _thread(7, "handler1"), _thread(8, "pmd-c01"), window=WINDOW, timeline=(*HANDLER, *PMD)
 )
+
+
+def many_slices(count: int) -> Sample:
+    """Some `count` slices of 20 threads that run, wait in a call and are interrupted in turn."""
+    threads = tuple(bare_thread(100 + place, f"worker{place}") for place in range(20))
+    step = TIMED_WINDOW_NS // (count // 100 + 1)
+    slices = [each for thread in threads for each in _turns(thread.tid, step)]
+    return bare_sample(*threads, window=window(duration_ns=TIMED_WINDOW_NS), timeline=slices)
+
+
+def _turns(tid: int, step: int) -> Iterator[Slice]:
+    for since in range(_AT, _AT + TIMED_WINDOW_NS - step + 1, step):
+        cpu = tid % 4
+        woken, on_cpu, done = since + step // 2, since + 5 * step // 8, since + 7 * step // 8
+        call = ("futex", "poll", "read")[(since // step + tid) % 3]
+        yield Slice(tid, "running", since, since + step // 4, "user", None, cpu)
+        yield Slice(tid, "call", since + step // 8, done, "syscall", call)
+        yield Slice(tid, "blocked", since + step // 4, woken, "syscall", call)
+        yield Slice(tid, "ready_woken", woken, on_cpu, "syscall", None, cpu)
+        yield Slice(tid, "running", on_cpu, since + step, "syscall", None, cpu)
+        if tid % 5 == 0:
+            yield Slice(tid, "soft_irq", done, since + step, "user", "net_rx", cpu)

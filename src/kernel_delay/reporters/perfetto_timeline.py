@@ -80,7 +80,7 @@ class _Nesting:
         yield from self._end_until(each.start_ns)
         # What goes on behind the one that it is in can't be: clocks of CPUs are some ns apart.
         self._ends.append(min([each.stop_ns, *self._ends[-1:]]))
-        yield begin(self._track, each.start_ns, _name(each), _annotations(each))
+        yield begin(self._track, each.start_ns, slice_name(each), _annotations(each))
 
     def finish(self) -> Iterator[bytes]:
         while self._ends:
@@ -91,7 +91,8 @@ class _Nesting:
             yield end(self._track, self._ends.pop())
 
 
-def _name(each: Slice) -> str:
+def slice_name(each: Slice) -> str:
+    """What a slice is called: what it is, and of a block what for."""
     word = _WORDS.get(each.kind, each.kind)
     if each.name is None:
         return word
@@ -100,10 +101,10 @@ def _name(each: Slice) -> str:
 
 def _state_name(each: Slice) -> str:
     if each.cpu is None:
-        return _name(each)
+        return slice_name(each)
     if each.kind == "running":
         return f"running on CPU {each.cpu}"
-    return f"{_name(each)}, for CPU {each.cpu}"
+    return f"{slice_name(each)}, for CPU {each.cpu}"
 
 
 def _annotations(each: Slice) -> Annotations:

@@ -69,10 +69,11 @@ def _columns(events: Sequence[tuple[int, ...]], left_out: int) -> Events:
     return Events(threads, calls, stacks, since_ns, lengths_ns, off_cpu_ns, returned, left_out)
 
 
-class _Places(dict[object, int]):
+class Places(dict[object, int]):
     """Numbers from 0 on, one for each thing asked for."""
 
     def __missing__(self, key: object) -> int:
+        """Number another."""
         self[key] = len(self)
         return self[key]
 
@@ -82,10 +83,10 @@ class Calls:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._threads = _Places()
-        self._calls = _Places()
-        self._frames = _Places()
-        self._stacks = _Places()
+        self._threads = Places()
+        self._calls = Places()
+        self._frames = Places()
+        self._stacks = Places()
         self._paths: dict[tuple[int, int, int], tuple[int, int, int, int]] = {}
         self._events: list[tuple[int, ...]] = []
         self._left_out = 0

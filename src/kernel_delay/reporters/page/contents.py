@@ -11,6 +11,7 @@ from kernel_delay.model import Finding, RecordingHeader, Sample
 from kernel_delay.printable import printable
 from kernel_delay.reporters.json import ascii_json
 from kernel_delay.reporters.page.calls import Calls, PageCalls
+from kernel_delay.reporters.page.slices import PageTimeline, Timeline
 from kernel_delay.reporters.page.threads import PART_NAMES, PageThread, page_thread
 from kernel_delay.reporters.text import remarks
 
@@ -72,6 +73,7 @@ class PageData(Struct, frozen=True):
     skipped: int
     threads: tuple[PageThread, ...]
     calls: PageCalls | None
+    timeline: PageTimeline | None
 
 
 class Contents:
@@ -88,15 +90,16 @@ class Contents:
         self._worst: dict[str, WorstFinding] = {}
         self._totals = Totals()
         self._calls = Calls()
+        self._timeline = Timeline()
         self._skipped = 0
         self._notes: list[str] = []
 
     def add(self, sample: Sample) -> None:
         """Count a Sample in."""
         if self._first is None:
-            self._first = msgspec.structs.replace(sample, syscall_events=None, stacks=())
+            self._first = _without_details(sample)
         # Of the others there may be very many, with a million events each.
-        self._last = msgspec.structs.replace(sample, syscall_events=None, stacks=())
+        self._last = _without_details(sample)
         first_ns = self._first.window.start_ns
         shown = page_sample(sample, first_ns)
         text, lean = ascii_json(shown), ascii_json(msgspec.structs.replace(shown, threads=None))
@@ -110,6 +113,7 @@ class Contents:
         self._samples.append(text)
         self._totals.add(sample)
         self._calls.add(sample, first_ns)
+        self._timeline.add(sample, first_ns)
 
     def skip(self) -> None:
         """Count a window that was shorter than asked for, of which nothing is shown."""
@@ -157,6 +161,7 @@ class Contents:
             skipped=self._skipped,
             threads=tuple(map(page_thread, self._totals.threads())),
             calls=self._calls.page(),
+            timeline=self._timeline.page(),
         )
         yield ascii_json(page)[:-1] + ',"samples":['
         # The only sample's threads are those of all.
@@ -164,6 +169,10 @@ class Contents:
         for place, sample in enumerate(samples):
             yield f",{sample}" if place else sample
         yield "]}"
+
+
+def _without_details(sample: Sample) -> Sample:
+    return msgspec.structs.replace(sample, syscall_events=None, stacks=(), timeline=None)
 
 
 def _said(lines: Iterable[str]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ import { about, sampleName, top, verdict } from "./head.js";
 import { Flame } from "./flame.js";
 import { h } from "./dom.js";
 import { Series } from "./series.js";
+import { Slices } from "./slices.js";
 import { themeChoice } from "./theme.js";
 import { Threads } from "./threads.js";
 import { Timeline } from "./timeline.js";
@@ -28,7 +29,7 @@ function main() {
   const controls = [data.samples.length > 1 ? choice : null, themeChoice(), print];
   document.body.append(
     top(data, controls),
-    h("main", {}, verdict(data, select), about(data), series?.element ?? null, threads.element, flame(data), timeline(data)),
+    h("main", {}, verdict(data, select), about(data), series?.element ?? null, threads.element, slices(data), flame(data), timeline(data)),
     foot(),
   );
   select(EVERY);
@@ -85,6 +86,12 @@ function timeline(data) {
   if (!data.calls?.events.since_ns.length) return null;
   const hint = "Drag to zoom, double-click to show all; Ctrl and the wheel zoom, Shift and the wheel move. A click shows a call’s stack.";
   return section("timeline", "Timeline", "single system calls", h("p", { class: "note hint" }, hint), new Timeline(data).element);
+}
+
+function slices(data) {
+  if (!data.timeline) return null;
+  const hint = "Of each thread its calls, below these its states, and then interrupts. Drag to zoom, double-click to show all; Ctrl and the wheel zoom, Shift and the wheel move.";
+  return section("slices", "Timeline", "everything that threads did", h("p", { class: "note hint" }, hint), new Slices(data).element);
 }
 
 function section(id, title, about_, ...content) {

@@ -156,6 +156,10 @@ export class Timeline {
     this.draw();
   }
 
+  get rowHeight() {
+    return ROW;
+  }
+
   get width() {
     return this.canvas.clientWidth;
   }
@@ -194,11 +198,11 @@ export class Timeline {
         h("div", { title: `${name} ${tid}` }, name, h("span", { class: "tid" }, tid)),
       ),
     );
-    const height = AXIS + this.rows.length * ROW;
+    const height = AXIS + this.rows.length * this.rowHeight;
     const context = this.prepare(this.canvas, height);
     this.drawGaps(context, height, colors);
     this.drawAxis(context, height, colors);
-    this.rows.forEach((row, place) => this.drawRow(context, row, AXIS + place * ROW, colors));
+    this.rows.forEach((row, place) => this.drawRow(context, row, AXIS + place * this.rowHeight, colors));
     if (drag) {
       context.fillStyle = colors.accent;
       context.globalAlpha = 0.2;
@@ -210,7 +214,7 @@ export class Timeline {
     const left = this.calls.events.left_out;
     this.status.textContent = [
       shown,
-      left ? `${count(left)} shorter calls are not drawn` : null,
+      left ? `${count(left)} shorter ${this.what} are not drawn` : null,
       this.hidden ? `${count(this.hidden)} threads with less are not drawn` : null,
     ]
       .filter(Boolean)
@@ -247,27 +251,43 @@ export class Timeline {
   }
 
   drawRow(context, row, top, colors) {
-    const { since_ns, lengths_ns, calls } = this.calls.events;
-    const y = top + (ROW - BAR) / 2;
+    this.drawBars(context, row.events, top + (ROW - BAR) / 2, BAR, colors);
+  }
+
+  // What the events are called, of which some may not be drawn.
+  get what() {
+    return "calls";
+  }
+
+  nameOf(event) {
+    return this.calls.calls[this.calls.events.calls[event]];
+  }
+
+  fill(event, colors) {
+    return colors.calls[this.colorOf.get(this.calls.events.calls[event])] ?? colors.other;
+  }
+
+  drawBars(context, events, y, height, colors) {
+    const { since_ns, lengths_ns } = this.calls.events;
     const scale = this.width / (this.to - this.from);
     // Of the calls within one pixel the longest is drawn.
     let drawn = -1;
-    for (let i = this.firstIn(row, this.from); i < row.events.length; i++) {
-      const event = row.events[i];
+    for (let i = this.firstIn(events, this.from); i < events.length; i++) {
+      const event = events[i];
       const since = since_ns[event];
       if (since >= this.to) break;
       const left = Math.max(0, (since - this.from) * scale);
       const right = Math.min(this.width, (since + lengths_ns[event] - this.from) * scale);
       if (right <= drawn) continue;
       const wide = Math.max(right - left, 1);
-      context.fillStyle = colors.calls[this.colorOf.get(calls[event])] ?? colors.other;
-      context.fillRect(left, y, wide > 3 ? wide - 0.5 : wide, BAR);
+      context.fillStyle = this.fill(event, colors);
+      context.fillRect(left, y, wide > 3 ? wide - 0.5 : wide, height);
       drawn = Math.floor(Math.max(right, left + 1));
-      if (wide > 34) this.drawName(context, this.calls.calls[calls[event]], left, y, wide);
+      if (wide > 34 && height >= BAR) this.drawName(context, this.nameOf(event), left, y, wide);
       if (event === this.chosen) {
         context.strokeStyle = colors.ink;
         context.lineWidth = 2;
-        context.strokeRect(left, y, wide, BAR);
+        context.strokeRect(left, y, wide, height);
         context.lineWidth = 1;
       }
     }
@@ -300,11 +320,12 @@ export class Timeline {
   }
 
   // How much of all threads' time was in calls, in each part of the whole.
-  density() {
+  density(counts = () => true) {
     const bins = new Array(BINS).fill(0);
     const { since_ns, lengths_ns } = this.calls.events;
     const size = this.end / BINS;
     for (let i = 0; i < since_ns.length; i++) {
+      if (!counts(i)) continue;
       const [from, to] = [since_ns[i], since_ns[i] + lengths_ns[i]];
       const last = Math.min(BINS - 1, Math.floor(to / size));
       for (let bin = Math.floor(from / size); bin <= last; bin++)
@@ -313,13 +334,13 @@ export class Timeline {
     return bins;
   }
 
-  // The first of a row's events that ends after a time.
-  firstIn(row, ns) {
+  // The first of a lane's events that ends after a time.
+  firstIn(events, ns) {
     const { since_ns, lengths_ns } = this.calls.events;
-    let [low, high] = [0, row.events.length];
+    let [low, high] = [0, events.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      const event = row.events[middle];
+      const event = events[middle];
       if (since_ns[event] + lengths_ns[event] < ns) low = middle + 1;
       else high = middle;
     }
@@ -328,34 +349,44 @@ export class Timeline {
 
   // The event under the pointer, or within two pixels of it.
   at(event) {
-    const row = this.rows[Math.floor((event.offsetY - AXIS) / ROW)];
+    const row = this.rows[Math.floor((event.offsetY - AXIS) / this.rowHeight)];
     if (!row || event.offsetY < AXIS) return null;
+    const events = this.lane(row, (event.offsetY - AXIS) % this.rowHeight);
     const { since_ns, lengths_ns } = this.calls.events;
     const slack = (2 * (this.to - this.from)) / this.width;
     const now = this.timeAt(event.offsetX);
     let best = null;
-    for (let i = this.firstIn(row, now - slack); i < row.events.length; i++) {
-      const each = row.events[i];
+    for (let i = this.firstIn(events, now - slack); i < events.length; i++) {
+      const each = events[i];
       if (since_ns[each] > now + slack) break;
       if (best === null || lengths_ns[each] > lengths_ns[best]) best = each;
     }
     return best;
   }
 
+  // The events of a row that are drawn at a height in it.
+  lane(row) {
+    return row.events;
+  }
+
   hover(event) {
     const found = this.at(event);
     this.tip.hidden = found === null;
     if (found === null) return;
-    const { calls, lengths_ns, since_ns, returned: values } = this.calls.events;
+    const { lengths_ns, since_ns } = this.calls.events;
     this.tip.replaceChildren(
-      h("b", {}, this.calls.calls[calls[found]]),
+      h("b", {}, this.nameOf(found)),
       ` ${time(lengths_ns[found])}`,
       h("br"),
-      `at ${time(since_ns[found])}, returned ${returned(values[found])}`,
+      `at ${time(since_ns[found])}${this.remark(found)}`,
     );
     const left = Math.min(event.offsetX + 14, this.width - this.tip.offsetWidth - 4);
     this.tip.style.left = `${Math.max(0, left)}px`;
     this.tip.style.top = `${event.offsetY + 18}px`;
+  }
+
+  remark(event) {
+    return `, returned ${returned(this.calls.events.returned[event])}`;
   }
 
   pick(found) {
@@ -365,6 +396,14 @@ export class Timeline {
       this.picked.replaceChildren();
       return;
     }
+    this.picked.replaceChildren(...this.details(found));
+  }
+
+  facts(all) {
+    return h("dl", { class: "facts" }, all.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value))));
+  }
+
+  details(found) {
     const { events } = this.calls;
     const [tid, name] = this.calls.threads[events.threads[found]];
     const stack = this.calls.stacks[events.stacks[found]] ?? [];
@@ -378,8 +417,8 @@ export class Timeline {
       ["Off the CPUs", off < 0 ? "not known" : `${exact(off)}, ${percent(off, length)} % of it`],
       ["Returned", returned(events.returned[found])],
     ];
-    this.picked.replaceChildren(
-      h("dl", { class: "facts" }, facts.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value)))),
+    return [
+      this.facts(facts),
       stack.length
         ? h(
             "ol",
@@ -390,7 +429,7 @@ export class Timeline {
             }),
           )
         : h("p", { class: "note" }, "Its stack was not taken."),
-    );
+    ];
   }
 }
 
