@@ -23,6 +23,7 @@ from kernel_delay.model import Sample
 from kernel_delay.ovs.bridge_loop import BridgeLoop
 from kernel_delay.ovs.flow_key import format_key, nlraw_lines
 from kernel_delay.ovs.packets.pcapng import PcapngWriter
+from kernel_delay.ovs.revalidator import Revalidation
 from kernel_delay.ovs.upcalls import Event, join
 from kernel_delay.ovs.upcalls.port_names import PortName
 from kernel_delay.printable import printable
@@ -32,8 +33,8 @@ from kernel_delay.probes.usdt import decode_notes, read_usdt_probes
 from kernel_delay.recording.frames import CutError
 from kernel_delay.recording.frames import lines as recorded_lines
 from kernel_delay.recording.reader import RecordingReader
-from kernel_delay.recording.records import LoopEvents, UpcallEvents
-from kernel_delay.reporters import bridge_loop, folded, json, summary, text
+from kernel_delay.recording.records import LoopEvents, RevalidatorRounds, UpcallEvents
+from kernel_delay.reporters import bridge_loop, folded, json, revalidator, summary, text
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import find_debug_files
 from kernel_delay.symbols.functions import Functions
@@ -163,7 +164,7 @@ def flow_key(data: bytes) -> None:
 def recording(data: bytes) -> None:
     """A recording as plain lines, and what is made of each thing that is in it."""
     events: list[Event] = []
-    loop = BridgeLoop()
+    loop, revalidation = BridgeLoop(), Revalidation()
     with suppress(InputError):
         for record in RecordingReader(io.BytesIO(data), "recording").read():
             match record:
@@ -177,9 +178,20 @@ def recording(data: bytes) -> None:
                 case LoopEvents():
                     for hit in record.hits:
                         loop.add(hit.event)
+                case RevalidatorRounds():
+                    for found in record.rounds:
+                        rounds = revalidation.of(found)
+                        since = rounds.take(found)
+                        lines = [
+                            revalidator.datapath_line(rounds, found),
+                            revalidator.round_line(rounds, found),
+                            *revalidator.remark_lines(found, since),
+                        ]
+                        assert all(line.isprintable() for line in lines)
     joined = join(events)
     assert len(joined.sets) <= sum(joined.total.values())
     assert "passes in" in bridge_loop.render(loop)
+    assert "round" in revalidator.render(revalidation)
 
 
 def recording_frames(data: bytes) -> None:

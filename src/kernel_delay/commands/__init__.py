@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "probes": "list what can be a trigger: USDT probes, functions, tracepoints",
         "check": "say what this machine can do, and what is missing",
         "report": "report from recordings what was measured, on any machine",
+        "revalidator": "say what each round of ovs-vswitchd's revalidators does and takes",
         "upcall-cost": "measure what a packet's trip through ovs-vswitchd costs",
         "upcall-monitor": "show each upcall that ovs-vswitchd receives or the kernel drops",
     }

@@ -6,7 +6,7 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from kernel_delay.commands import bridge_loop, upcall_cost, upcall_monitor
+from kernel_delay.commands import bridge_loop, revalidator, upcall_cost, upcall_monitor
 from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
@@ -32,8 +32,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print what the recording says of itself: where, when, of what and how it was made",
     )
-    of_capture = _add_capture_arguments(parser)
+    # Without a FILE of its own: the recording's would be taken for it, and written over.
+    as_json = parser.add_argument(
+        "--json",
+        dest="json_file",
+        action="store_const",
+        const=output_options.STDOUT,
+        help="a line of JSON per sample, or per round of revalidators, in place of the text",
+    )
+    of_capture = [as_json, *_add_capture_arguments(parser)]
     loop = parser.add_argument_group("of recordings of bridge-loop")
+    rounds = parser.add_argument_group("of recordings of revalidator")
     monitor = parser.add_argument_group("of recordings of upcall-monitor")
     cost = parser.add_argument_group("of recordings of upcall-cost")
     quiet = parser.add_argument(
@@ -46,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         actions_of={
             "capture": of_capture,
             "bridge-loop": [quiet, *bridge_loop.add_report_arguments(loop)],
+            "revalidator": [quiet, as_json, *revalidator.add_report_arguments(rounds)],
             "upcall-monitor": upcall_monitor.add_report_arguments(monitor),
             "upcall-cost": [quiet, *upcall_cost.add_report_arguments(cost)],
         }
@@ -88,14 +98,6 @@ def _add_capture_arguments(parser: argparse.ArgumentParser) -> "Actions":
             action="store_true",
             help="the tables, and one of the 50th, 90th and 99th percentile of calls, runs"
             " and waits",
-        ),
-        # Without a FILE of its own: the recording's would be taken for it, and written over.
-        group.add_argument(
-            "--json",
-            dest="json_file",
-            action="store_const",
-            const=output_options.STDOUT,
-            help="a line of JSON per sample, in place of the text",
         ),
         output_options.add_folded(group),
         group.add_argument(
@@ -153,6 +155,8 @@ def _report_file(
                 return _report_samples(recording, args, outputs)
             case "bridge-loop":
                 return bridge_loop.report_recording(recording, args)
+            case "revalidator":
+                return revalidator.report_recording(recording, args)
             case "upcall-monitor":
                 return upcall_monitor.report_recording(recording, args)
             case "upcall-cost":

@@ -12,7 +12,7 @@ from msgspec import Struct
 RecordingFormat = Literal["kernel-delay-recording/1"]
 """The form of the file. It gains fields without a new number; that is for what changes or goes."""
 
-MeasuringCommand = Literal["capture", "bridge-loop", "upcall-monitor", "upcall-cost"]
+MeasuringCommand = Literal["capture", "bridge-loop", "upcall-monitor", "upcall-cost", "revalidator"]
 """The commands that measure, and so can write a recording."""
 
 RecordingEnd = Literal["done", "interrupt", "exit", "timeout", "error"]

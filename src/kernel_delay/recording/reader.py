@@ -16,6 +16,7 @@ from kernel_delay.recording.records import (
     Content,
     LoopEvents,
     Read,
+    RevalidatorRounds,
     UpcallEvents,
 )
 from kernel_delay.recording.sample_assembly import SampleAssembly
@@ -115,6 +116,8 @@ class RecordingReader:
                 self._events += len(found.hits)
             case UpcallEvents():
                 self._events += len(found.events)
+            case RevalidatorRounds():
+                self._events += len(found.rounds)
 
     def _end(self, trailer: RecordingTrailer) -> None:
         missing = (trailer.samples - self._samples, trailer.events - self._events)

@@ -1,6 +1,8 @@
 """The records of a recording: a line of JSON each, told apart by `record`.
 
-    header, (note | sample, more … | loop_events | upcall_events) …, trailer
+    header, (note | sample, more … | EVENTS) …, trailer
+
+EVENTS is loop_events, upcall_events or revalidator_rounds, by the command.
 
 The model has the first and the last. A record is read whole or not at all, so none is large: a
 sample of many threads, stacks or events goes on in the `more` records that follow.
@@ -20,6 +22,7 @@ from kernel_delay.model import (
     Window,
 )
 from kernel_delay.ovs.bridge_loop import LoopEvent
+from kernel_delay.ovs.revalidator import RevalidatorRound
 from kernel_delay.ovs.upcalls.events import Event
 from kernel_delay.ovs.upcalls.port_names import PortName
 
@@ -84,10 +87,19 @@ class UpcallEvents(Struct, frozen=True, tag="upcall_events", tag_field="record")
     since_epoch_ns: int
 
 
-Content = Note | Skipped | SampleRecord | More | LoopEvents | UpcallEvents
+class RevalidatorRounds(Struct, frozen=True, tag="revalidator_rounds", tag_field="record"):
+    """Rounds of Open vSwitch's revalidators, as they ended."""
+
+    rounds: tuple[RevalidatorRound, ...]
+
+
+Events = LoopEvents | UpcallEvents | RevalidatorRounds
+"""What is measured of Open vSwitch, in place of Samples."""
+
+Content = Note | Skipped | SampleRecord | More | Events
 """What is between the header and the trailer."""
 
 Record = RecordingHeader | Content | RecordingTrailer
 
-Read = Sample | SkippedWindow | Note | LoopEvents | UpcallEvents
+Read = Sample | SkippedWindow | Note | Events
 """What a reader makes of the content: Samples are whole."""

@@ -14,18 +14,19 @@ from kernel_delay.model import (
     Thread,
     Window,
 )
+from kernel_delay.ovs.revalidator import RevalidatorRound
 from kernel_delay.recording.packed_events import PackedEvents
 from kernel_delay.recording.packed_slices import PackedSlices
 from kernel_delay.recording.records import (
     Content,
-    LoopEvents,
+    Events,
     More,
     Note,
     Read,
+    RevalidatorRounds,
     SampleRecord,
     Skipped,
     ToCome,
-    UpcallEvents,
 )
 
 MOST_EVENTS = 1 << 24
@@ -38,7 +39,6 @@ _SIGNED = frozenset({"ret", "nice", "number"})
 _MOST_NS = 1 << 63
 _MOST_COUNT = 1 << 64
 _MOST_OTHERS = (1 << 32) - 1
-_TIMES = ("time_ns", "since_epoch_ns")
 # include/linux/err.h (6.18)
 MAX_ERRNO = 4095
 
@@ -155,12 +155,23 @@ def _check(sample: Sample) -> None:
         _check_slice(slice_, sample.window)
 
 
-def _check_events(record: Note | LoopEvents | UpcallEvents) -> None:
+def _check_events(record: Note | Events) -> None:
     """Raise InputError for figures that no event of Open vSwitch has: they are of the kernel's."""
     for name, value in _integers(record):
-        most = _MOST_NS if name in _TIMES else MAX_ERRNO if name == "error" else _MOST_OTHERS
+        most = _MOST_NS if name.endswith("_ns") else MAX_ERRNO if name == "error" else _MOST_OTHERS
         if not 0 <= value <= most:
             raise InputError(f"{name} can't be {value}")
+    if isinstance(record, RevalidatorRounds):
+        for found in record.rounds:
+            _check_round(found)
+
+
+def _check_round(found: RevalidatorRound) -> None:
+    if not (found.previous_stop_ns or 0) <= found.start_ns <= found.stop_ns:
+        raise InputError("a round ended before it began")
+    time = found.leader_time
+    if time is not None and sum(structs.astuple(time)) != found.duration_ns:
+        raise InputError("the leader's time is not its round's length")
 
 
 def _check_window(window: Window) -> None:

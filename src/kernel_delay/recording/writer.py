@@ -18,6 +18,7 @@ from kernel_delay.model import (
     Sample,
     SkippedWindow,
 )
+from kernel_delay.ovs.revalidator import RevalidatorRound
 from kernel_delay.recording import frames
 from kernel_delay.recording.records import (
     LoopEvents,
@@ -25,6 +26,7 @@ from kernel_delay.recording.records import (
     More,
     Note,
     Record,
+    RevalidatorRounds,
     SampleRecord,
     Skipped,
     ToCome,
@@ -128,6 +130,12 @@ class RecordingWriter:
             batch = events.events[start : start + EVENTS_AT_ONCE]
             self._write(structs.replace(events, events=batch))
         self._events += len(events.events)
+
+    def revalidator_rounds(self, rounds: Sequence[RevalidatorRound]) -> None:
+        """Append rounds that ended; nothing if none did."""
+        for start in range(0, len(rounds), EVENTS_AT_ONCE):
+            self._write(RevalidatorRounds(tuple(rounds[start : start + EVENTS_AT_ONCE])))
+        self._events += len(rounds)
 
     def finish_samples(self, *, interrupted: bool) -> None:
         """Append the trailer behind Samples: `interrupted`, a signal kept others from following."""

@@ -18,6 +18,13 @@ STYLES: dict[Role, str] = {
 }
 
 
+def has_room_for_bars(file: TextIO, columns: int) -> bool:
+    """Whether `file` is a terminal of so many columns or more that has characters for bars."""
+    if not file.isatty() or not file.encoding.lower().startswith("utf"):
+        return False
+    return Console(file=file).width >= columns
+
+
 def on_terminal(layout: Layout, file: TextIO) -> Layout:
     """The layout as `file` can show it, which is a terminal; NO_COLOR and TERM=dumb are minded.
 

@@ -37,6 +37,7 @@ enum ovs_event_type {
 	EVENT_FLOW_PUT, /* USDT dpif_netlink_operate__:op_flow_put */
 	EVENT_FLOW_EXECUTE, /* USDT dpif_netlink_operate__:op_flow_execute */
 	EVENT_PACKET_CMD_EXECUTE, /* ovs_packet_cmd_execute() */
+	EVENT_REVALIDATOR_ROUND, /* USDT udpif_revalidator:sweep_done */
 	OVS_EVENT_TYPES,
 };
 
@@ -80,6 +81,40 @@ struct upcall_event {
 	__u32 key_len;
 	__u32 packet_size; /* captured */
 	__u32 key_size;
+	__u32 reserved;
+};
+
+/* enum reval_result, ofproto/ofproto-dpif-upcall.c of Open vSwitch 3.2 to 3.7. */
+enum reval_result {
+	UKEY_KEEP,
+	UKEY_DELETE,
+	UKEY_MODIFY,
+	REVAL_RESULTS, /* and one place for what is none of them */
+};
+
+#define REVAL_RESULT_PLACES 4
+
+/* A round of the revalidators of one struct udpif, from start_dump to sweep_done. */
+struct revalidator_round {
+	struct ovs_event event; /* of the leader; its time is the end */
+	char datapath[DATAPATH_NAME_LENGTH];
+	__u64 udpif; /* its address */
+	__u64 start_ns;
+	__u64 previous_stop_ns; /* 0: the first one that was seen */
+	__u64 n_flows; /* in the datapath, at the start */
+	__u64 dumped[REVAL_RESULT_PLACES]; /* flows that were dumped, by their enum reval_result */
+	__u64 swept[REVAL_RESULT_PLACES]; /* those that the sweep then looked at */
+	__u64 revalidated; /* flows that were translated anew */
+	__u64 off_cpu_ns; /* the leader's */
+	__u64 runnable_ns; /* of that */
+	__u64 dump_duration_ms; /* this and what follows as struct udpif has it */
+	__u32 poll_wait_ms;
+	__u32 max_n_flows;
+	__u32 avg_n_flows;
+	__u32 flow_limit;
+	__u32 flow_limit_before; /* at the start */
+	__u32 is_udpif; /* its first revalidator knows it: the struct is laid out as we have it */
+	__u32 account_known; /* the leader's context switches were all seen */
 	__u32 reserved;
 };
 

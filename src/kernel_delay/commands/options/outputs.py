@@ -10,6 +10,8 @@ from typing import IO, TYPE_CHECKING, Any, TextIO
 from kernel_delay.errors import KernelDelayError, OutputError, UsageError, naming
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
     from kernel_delay.model import RecordingHeader, Sample, SkippedWindow
     from kernel_delay.reporters.layout import Layout
 
@@ -18,15 +20,15 @@ STDOUT = "-"
 Report = Callable[["Sample"], None]
 
 
-def add_json(parser: argparse._ActionsContainer) -> argparse.Action:
-    """Add the option for JSON."""
+def add_json(parser: argparse._ActionsContainer, each: str = "sample") -> argparse.Action:
+    """Add the option for JSON, a line for `each`."""
     return parser.add_argument(
         "--json",
         dest="json_file",
         nargs="?",
         const=STDOUT,
         metavar="FILE",
-        help="write a line of JSON per sample; without FILE, or with -, to stdout"
+        help=f"write a line of JSON per {each}; without FILE, or with -, to stdout"
         " in place of the text",
     )
 
@@ -68,6 +70,19 @@ def open_reports(
     if folded_file is not None and folded_file != STDOUT:
         reports.append(_folded_report(_open(folded_file, stack)))
     return reports
+
+
+def open_json(json_file: str | None, stack: ExitStack) -> "Callable[[Struct], None] | None":
+    """What writes each thing as a line of JSON, at once; None if that is not asked for.
+
+    `stack` closes the file. Raises OutputError where it can't be opened.
+    """
+    if json_file is None:
+        return None
+    from kernel_delay.reporters import json
+
+    file = _stdout() if json_file == STDOUT else _open(json_file, stack)
+    return lambda what: _write(file, json.chunks(what))
 
 
 def report_to_all(reports: Iterable[Report], sample: "Sample") -> None:

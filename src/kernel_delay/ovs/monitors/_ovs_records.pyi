@@ -43,6 +43,29 @@ class OvsOptions(CData):
     report_sent: int
 class OvsOptionsPointer(OvsOptions, Pointer[OvsOptions]): ...
 
+class RevalidatorRound(CData):
+    event: OvsEvent
+    datapath: Array[bytes]
+    udpif: int
+    start_ns: int
+    previous_stop_ns: int
+    n_flows: int
+    dumped: Array[int]
+    swept: Array[int]
+    revalidated: int
+    off_cpu_ns: int
+    runnable_ns: int
+    dump_duration_ms: int
+    poll_wait_ms: int
+    max_n_flows: int
+    avg_n_flows: int
+    flow_limit: int
+    flow_limit_before: int
+    is_udpif: int
+    account_known: int
+    reserved: int
+class RevalidatorRoundPointer(RevalidatorRound, Pointer[RevalidatorRound]): ...
+
 class UpcallEvent(CData):
     event: OvsEvent
     datapath: Array[bytes]
@@ -105,6 +128,12 @@ class _FFI:
     @overload
     def new(self, kind: Literal['struct ovs_options **'], /) -> Pointer[OvsOptionsPointer]: ...
     @overload
+    def new(self, kind: Literal['struct revalidator_round *'], init: RevalidatorRound = ..., /) -> RevalidatorRoundPointer: ...
+    @overload
+    def new(self, kind: Literal['struct revalidator_round[]'], init: int | Iterable[tuple[int, ...]], /) -> Array[RevalidatorRound]: ...
+    @overload
+    def new(self, kind: Literal['struct revalidator_round **'], /) -> Pointer[RevalidatorRoundPointer]: ...
+    @overload
     def new(self, kind: Literal['struct upcall_event *'], init: UpcallEvent = ..., /) -> UpcallEventPointer: ...
     @overload
     def new(self, kind: Literal['struct upcall_event[]'], init: int | Iterable[tuple[int, ...]], /) -> Array[UpcallEvent]: ...
@@ -123,6 +152,8 @@ class _FFI:
     @overload
     def cast(self, kind: Literal['struct ovs_options *'], value: int | CData, /) -> OvsOptionsPointer: ...
     @overload
+    def cast(self, kind: Literal['struct revalidator_round *'], value: int | CData, /) -> RevalidatorRoundPointer: ...
+    @overload
     def cast(self, kind: Literal['struct upcall_event *'], value: int | CData, /) -> UpcallEventPointer: ...
     @overload
     def from_buffer(self, kind: Literal["char[]"], memory: Buffer, /) -> Array[bytes]: ...
@@ -140,6 +171,10 @@ class _FFI:
     def from_buffer(self, kind: Literal['struct ovs_options *'], memory: Buffer, /) -> OvsOptionsPointer: ...
     @overload
     def from_buffer(self, kind: Literal['struct ovs_options[]'], memory: Buffer, /) -> Array[OvsOptions]: ...
+    @overload
+    def from_buffer(self, kind: Literal['struct revalidator_round *'], memory: Buffer, /) -> RevalidatorRoundPointer: ...
+    @overload
+    def from_buffer(self, kind: Literal['struct revalidator_round[]'], memory: Buffer, /) -> Array[RevalidatorRound]: ...
     @overload
     def from_buffer(self, kind: Literal['struct upcall_event *'], memory: Buffer, /) -> UpcallEventPointer: ...
     @overload
@@ -165,6 +200,14 @@ class _FFI:
     @overload
     def addressof(self, struct: OvsOptions, /) -> OvsOptionsPointer: ...
     @overload
+    def addressof(self, struct: RevalidatorRound, field: Literal['event'], /) -> OvsEventPointer: ...
+    @overload
+    def addressof(self, struct: RevalidatorRound, field: Literal['udpif', 'start_ns', 'previous_stop_ns', 'n_flows', 'revalidated', 'off_cpu_ns', 'runnable_ns', 'dump_duration_ms', 'poll_wait_ms', 'max_n_flows', 'avg_n_flows', 'flow_limit', 'flow_limit_before', 'is_udpif', 'account_known', 'reserved'], /) -> Pointer[int]: ...
+    @overload
+    def addressof(self, array: Array[RevalidatorRound], index: int, /) -> RevalidatorRoundPointer: ...
+    @overload
+    def addressof(self, struct: RevalidatorRound, /) -> RevalidatorRoundPointer: ...
+    @overload
     def addressof(self, struct: UpcallEvent, field: Literal['event'], /) -> OvsEventPointer: ...
     @overload
     def addressof(self, struct: UpcallEvent, field: Literal['kind', 'in_port', 'recirc_id', 'error', 'packet_len', 'linear_len', 'key_len', 'packet_size', 'key_size', 'reserved'], /) -> Pointer[int]: ...
@@ -186,10 +229,16 @@ class _Lib:
     EVENT_POLL_BLOCK: Final[int]
     EVENT_PORT: Final[int]
     EVENT_RECV_UPCALL: Final[int]
+    EVENT_REVALIDATOR_ROUND: Final[int]
     EVENT_RUN_START: Final[int]
     IFNAMSIZ: Final[int]
     OVS_EVENT_TYPES: Final[int]
+    REVAL_RESULTS: Final[int]
+    REVAL_RESULT_PLACES: Final[int]
     TASK_COMM_LEN: Final[int]
+    UKEY_DELETE: Final[int]
+    UKEY_KEEP: Final[int]
+    UKEY_MODIFY: Final[int]
     UPCALL_ACTION: Final[int]
     UPCALL_MISS: Final[int]
 

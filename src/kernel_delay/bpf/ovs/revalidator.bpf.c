@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * The rounds of Open vSwitch's revalidators: what each looked at, and where the
+ * time of the leader went meanwhile. Flows are counted here, an event is a round.
+ */
+#include "ovs_event.h"
+#include "udpif.h"
+
+/* struct pt_regs, which usdt.bpf.h needs */
+#include <linux/ptrace.h>
+
+#include <bpf/usdt.bpf.h>
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define MAX_UDPIFS 1024
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct sched_info {
+	unsigned long long run_delay;
+};
+
+struct task_struct___sched_info {
+	struct sched_info sched_info;
+};
+
+#pragma clang attribute pop
+
+/* The round under way, or the last. */
+struct round {
+	bool under_way;
+	__u64 start_ns;
+	__u64 stop_ns;
+	__u64 n_flows;
+	__u64 dumped[REVAL_RESULT_PLACES];
+	__u64 swept[REVAL_RESULT_PLACES];
+	__u64 revalidated;
+	__u32 flow_limit;
+	__u64 run_delay_ns; /* the leader's, at the start */
+};
+
+/* By the address of the struct udpif. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_UDPIFS);
+	__type(key, __u64);
+	__type(value, struct round);
+} rounds SEC(".maps");
+
+struct leader {
+	__u64 left_ns; /* when it left its CPU; 0: it is on one */
+	__u64 off_cpu_ns;
+	bool missed; /* not every switch was seen */
+};
+
+/* Leaders in a round, by their id. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_UDPIFS);
+	__type(key, __u32);
+	__type(value, struct leader);
+} leaders SEC(".maps");
+
+static __always_inline __u64 run_delay(struct task_struct *task)
+{
+	struct task_struct___sched_info *known = (void *)task;
+
+	return BPF_CORE_READ(known, sched_info.run_delay);
+}
+
+static __always_inline bool has_run_delay(void)
+{
+	return bpf_core_field_exists(((struct task_struct___sched_info *)0)->sched_info.run_delay);
+}
+
+static __always_inline __u32 read_flow_limit(const struct udpif *udpif)
+{
+	__u32 limit = 0;
+
+	bpf_probe_read_user(&limit, sizeof(limit), &udpif->flow_limit);
+	return limit;
+}
+
+SEC("usdt")
+int BPF_USDT(on_start_dump, const struct udpif *udpif, __u64 n_flows)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct round *round, none = {};
+	struct leader leader = {};
+	__u32 id = task->pid;
+	__u64 key = (__u64)udpif;
+
+	if (!in_target())
+		return 0;
+	round = bpf_map_lookup_elem(&rounds, &key);
+	if (!round) {
+		bpf_map_update_elem(&rounds, &key, &none, BPF_NOEXIST);
+		round = bpf_map_lookup_elem(&rounds, &key);
+	}
+	if (!round)
+		return count_lost(EVENT_REVALIDATOR_ROUND);
+	/* The others wait for the leader at a barrier: nobody counts now. */
+	__builtin_memset(round->dumped, 0, sizeof(round->dumped));
+	__builtin_memset(round->swept, 0, sizeof(round->swept));
+	round->revalidated = 0;
+	round->n_flows = n_flows;
+	round->flow_limit = read_flow_limit(udpif);
+	round->run_delay_ns = has_run_delay() ? run_delay(task) : 0;
+	round->under_way = true;
+	bpf_map_update_elem(&leaders, &id, &leader, BPF_ANY);
+	round->start_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline void count(__u64 *counts, __u32 result)
+{
+	if (result > REVAL_RESULTS)
+		result = REVAL_RESULTS;
+	barrier_var(result);
+	__sync_fetch_and_add(&counts[result & (REVAL_RESULT_PLACES - 1)], 1);
+}
+
+/* The round that is under way with @udpif; NULL if none was seen to start. */
+static __always_inline struct round *current_round(const void *udpif)
+{
+	__u64 key = (__u64)udpif;
+	struct round *round;
+
+	if (!in_target())
+		return NULL;
+	round = bpf_map_lookup_elem(&rounds, &key);
+	return round && round->under_way ? round : NULL;
+}
+
+SEC("usdt")
+int BPF_USDT(on_revalidate_ukey, const void *udpif)
+{
+	struct round *round = current_round(udpif);
+
+	if (round)
+		__sync_fetch_and_add(&round->revalidated, 1);
+	return 0;
+}
+
+SEC("usdt")
+int BPF_USDT(on_flow_result, const void *udpif, const void *ukey, __u32 result)
+{
+	struct round *round = current_round(udpif);
+
+	if (round)
+		count(round->dumped, result);
+	return 0;
+}
+
+SEC("usdt")
+int BPF_USDT(on_flow_sweep_result, const void *udpif, const void *ukey, __u32 result)
+{
+	struct round *round = current_round(udpif);
+
+	if (round)
+		count(round->swept, result);
+	return 0;
+}
+
+static __always_inline void copy_udpif(struct revalidator_round *event, const struct udpif *from)
+{
+	struct revalidator *revalidators;
+	struct udpif udpif;
+	struct udpif *owner;
+	char *name;
+
+	if (bpf_probe_read_user(&udpif, sizeof(udpif), from))
+		return;
+	revalidators = udpif.revalidators;
+	if (bpf_probe_read_user(&owner, sizeof(owner), &revalidators->udpif) || owner != from)
+		return;
+	event->is_udpif = 1;
+	event->dump_duration_ms = udpif.dump_duration;
+	event->max_n_flows = udpif.max_n_flows;
+	event->avg_n_flows = udpif.avg_n_flows;
+	event->flow_limit = udpif.flow_limit;
+	if (!bpf_probe_read_user(&name, sizeof(name), &udpif.dpif->full_name))
+		bpf_probe_read_user_str(event->datapath, sizeof(event->datapath), name);
+}
+
+static __always_inline void copy_account(struct revalidator_round *event, const struct round *round,
+					 struct task_struct *task)
+{
+	__u32 id = task->pid;
+	struct leader *leader;
+
+	leader = bpf_map_lookup_elem(&leaders, &id);
+	if (!leader)
+		return;
+	event->off_cpu_ns = leader->off_cpu_ns;
+	event->account_known = !leader->missed && !leader->left_ns && has_run_delay();
+	if (has_run_delay())
+		event->runnable_ns = run_delay(task) - round->run_delay_ns;
+	bpf_map_delete_elem(&leaders, &id);
+}
+
+SEC("usdt")
+int BPF_USDT(on_sweep_done, const struct udpif *udpif, __u64 n_flows, __u32 poll_wait_ms)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct revalidator_round *event;
+	struct round *round;
+
+	round = current_round(udpif);
+	if (!round)
+		return 0;
+	round->under_way = false;
+	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		round->stop_ns = 0;
+		return count_lost(EVENT_REVALIDATOR_ROUND);
+	}
+	begin_event(&event->event, EVENT_REVALIDATOR_ROUND, now_ns);
+	__builtin_memset(&event->datapath, 0,
+			 sizeof(*event) - __builtin_offsetof(struct revalidator_round, datapath));
+	event->udpif = (__u64)udpif;
+	event->start_ns = round->start_ns;
+	event->previous_stop_ns = round->stop_ns;
+	event->n_flows = n_flows;
+	__builtin_memcpy(event->dumped, round->dumped, sizeof(event->dumped));
+	__builtin_memcpy(event->swept, round->swept, sizeof(event->swept));
+	event->revalidated = round->revalidated;
+	event->poll_wait_ms = poll_wait_ms;
+	event->flow_limit_before = round->flow_limit;
+	copy_account(event, round, task);
+	copy_udpif(event, udpif);
+	submit(event);
+	round->stop_ns = now_ns;
+	return 0;
+}
+
+static __always_inline void leave_cpu(struct task_struct *task, __u64 now_ns)
+{
+	__u32 id = task->pid;
+	struct leader *leader = bpf_map_lookup_elem(&leaders, &id);
+
+	if (!leader)
+		return;
+	if (leader->left_ns)
+		leader->missed = true;
+	leader->left_ns = now_ns;
+}
+
+static __always_inline void get_cpu(struct task_struct *task, __u64 now_ns)
+{
+	__u32 id = task->pid;
+	struct leader *leader = bpf_map_lookup_elem(&leaders, &id);
+
+	if (!leader)
+		return;
+	if (leader->left_ns)
+		leader->off_cpu_ns += now_ns - leader->left_ns;
+	else
+		leader->missed = true;
+	leader->left_ns = 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u64 now_ns;
+
+	if ((__u32)prev->tgid != options.tgid && (__u32)next->tgid != options.tgid)
+		return 0;
+	now_ns = bpf_ktime_get_ns();
+	leave_cpu(prev, now_ns);
+	get_cpu(next, now_ns);
+	return 0;
+}

@@ -1,0 +1,249 @@
+"""`kernel-delay revalidator`, on the revalidators of a real Open vSwitch."""
+
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import msgspec
+import pytest
+
+from kernel_delay.ovs.revalidator import RevalidatorRound
+from lab.binaries import Binaries
+from lab.instance import Instance
+from lab.traffic import BRIDGE, Traffic
+from tests import commands
+from tests.integration import kernel_datapath
+
+HANGS_S = 100.0
+ANOTHER_FLOW = "priority=1,in_port=9,actions=drop"
+PACKETS = 100
+
+
+class UpcallShow(NamedTuple):
+    """What `ovs-appctl upcall/show` says of the one datapath."""
+
+    current: int
+    average: int
+    maximum: int
+    limit: int
+    keys: int
+
+
+def upcall_show(ovs: Instance) -> UpcallShow:
+    shown = ovs.appctl("upcall/show")
+    numbers = re.search(r"current (\d+)\) \(avg (\d+)\) \(max (\d+)\) \(limit (\d+)\)", shown)
+    assert numbers is not None
+    keys = sum(map(int, re.findall(r"\(keys (\d+)\)", shown)))
+    current, average, maximum, limit = map(int, numbers.groups())
+    return UpcallShow(current, average, maximum, limit, keys)
+
+
+class Follower:
+    """The command in the background, whose rounds are read while it runs."""
+
+    def __init__(self, ovs: Instance, folder: Path) -> None:
+        """Takes note; __enter__ starts it and waits until it has seen a round."""
+        self._ovs = ovs
+        self._stdout, self._stderr = folder / "stdout", folder / "stderr"
+
+    def __enter__(self) -> Self:
+        with open(self._stdout, "w") as stdout, open(self._stderr, "w") as stderr:
+            self._process = commands.start(
+                *("revalidator", "-p", self._ovs.pid, "--json"),
+                stdout=stdout.fileno(),
+                stderr=stderr.fileno(),
+            )
+        self.until(bool)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.send_signal(signal.SIGINT)
+        assert self._process.wait(HANGS_S) == 0
+
+    def rounds(self) -> list[RevalidatorRound]:
+        """Those that have been written."""
+        lines = self._stdout.read_bytes().splitlines(keepends=True)
+        return [
+            msgspec.json.decode(line, type=RevalidatorRound)
+            for line in lines
+            if line.endswith(b"\n")
+        ]
+
+    def until(
+        self, enough: Callable[[list[RevalidatorRound]], object], begun: int = 0
+    ) -> list[RevalidatorRound]:
+        """The rounds from the `begun`th on, once they are enough."""
+        deadline = time.monotonic() + HANGS_S
+        while not enough(found := self.rounds()[begun:]):
+            assert self._process.poll() is None, self._stderr.read_text()
+            assert time.monotonic() < deadline, found[-3:]
+            time.sleep(0.02)
+        return found
+
+
+@pytest.fixture(scope="module")
+def ovs(root_user: None, usdt_binaries: Binaries) -> Iterator[Instance]:
+    """With flows that come no more, and are kept."""
+    with Instance(usdt_binaries) as ovs:
+        ovs.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=3600000")
+        with Traffic(ovs, rate=200, seconds=1.0):
+            deadline = time.monotonic() + HANGS_S
+            while upcall_show(ovs).keys < PACKETS:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            yield ovs
+
+
+def settled(ovs: Instance, follower: Follower) -> UpcallShow:
+    """What upcall/show says when three rounds in a row had as many flows."""
+    follower.until(lambda rounds: len({each.n_flows for each in rounds[-3:]}) == 1, begun=2)
+    return upcall_show(ovs)
+
+
+def test_its_figures_are_those_of_upcall_show(ovs: Instance, tmp_path: Path) -> None:
+    with Follower(ovs, tmp_path) as follower:
+        before = settled(ovs, follower)
+        so_far = len(follower.rounds())
+        first, second, *_ = follower.until(lambda rounds: len(rounds) >= 2, begun=so_far)
+        after = upcall_show(ovs)
+    assert before.keys >= PACKETS
+    for found in (first, second):
+        state = found.state
+        assert state is not None
+        assert found.n_flows == before.current == after.current
+        assert state.max_n_flows == before.maximum
+        assert before.limit <= state.flow_limit <= after.limit
+        assert before.average <= state.avg_n_flows <= after.average
+        # Each was looked at twice, in the dump and in the sweep, and is still there.
+        assert found.dumped is not None
+        assert found.swept is not None
+        assert found.dumped.kept == found.swept.kept == before.keys
+        assert found.dumped.total == found.swept.total == before.keys
+        assert found.deleted == 0
+    assert second.previous_stop_ns == first.stop_ns
+    assert second.poll_wait_ms == 500  # max-revalidator of vswitchd/vswitch.xml, Open vSwitch 3.5
+    assert first.state is not None
+    assert second.state is not None
+    assert second.state.avg_n_flows == (first.state.avg_n_flows + second.n_flows) // 2
+
+
+def test_a_change_of_openflow_has_all_flows_revalidated(ovs: Instance, tmp_path: Path) -> None:
+    with Follower(ovs, tmp_path) as follower:
+        flows = settled(ovs, follower).keys
+        so_far = len(follower.rounds())
+        ovs.ofctl("add-flow", BRIDGE, ANOTHER_FLOW)
+        found = follower.until(lambda rounds: any(each.revalidated for each in rounds), so_far)
+        ovs.ofctl("--strict", "del-flows", BRIDGE, ANOTHER_FLOW.rpartition(",")[0])
+    changed = [each.revalidated for each in found if each.revalidated]
+    assert changed[0] == flows
+
+
+def test_where_the_leaders_time_went(ovs: Instance, tmp_path: Path) -> None:
+    with Follower(ovs, tmp_path) as follower:
+        (first, *_) = follower.rounds()
+        schedstat = Path(f"/proc/{ovs.pid}/task/{first.tid}/schedstat")
+        so_far = len(follower.rounds())
+        before_ns = int(schedstat.read_text().split()[0])
+        follower.until(lambda rounds: len(rounds) >= 3, begun=so_far)
+        ovs.appctl("upcall/show")
+        found = follower.rounds()[so_far + 1 :]
+        after_ns = int(schedstat.read_text().split()[0])
+    times = [each.leader_time for each in found if each.leader_time is not None]
+    assert times, "no round whose context switches were all seen"
+    for each in found:
+        if (part := each.leader_time) is not None:
+            assert part.run_ns + part.runnable_ns + part.blocked_ns == each.duration_ns
+            assert part.run_ns > 0
+    # A tick at most is not in it yet: include/linux/sched.h, sum_exec_runtime.
+    assert sum(part.run_ns for part in times) <= after_ns - before_ns + 10_000_000
+
+
+@pytest.mark.parametrize("options", [(), ("--quiet",), ("--compress-output",), ("--json",)])
+def test_a_report_from_a_recording_is_the_same(
+    ovs: Instance, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    path = tmp_path / "rounds.kdr"
+    live = commands.run("revalidator", "-p", ovs.pid, "--count", 3, "-o", path, *options)
+    assert live.returncode == 0, live.stderr
+    reported = commands.run("report", path, *options)
+    assert (reported.returncode, reported.stderr) == (0, "")
+    assert reported.stdout == live.stdout
+    if options == ("--json",):
+        assert live.stdout.count("\n") == 3
+    else:
+        assert "3 rounds in" in live.stdout
+        assert max(map(len, live.stdout.splitlines())) <= 80
+
+
+def test_without_counting_flows(ovs: Instance) -> None:
+    done = commands.run("revalidator", "-p", ovs.pid, "--count", 1, "--json", "--no-ukey-count")
+    found = msgspec.json.decode(done.stdout, type=RevalidatorRound)
+    assert (found.dumped, found.swept, found.revalidated, found.deleted) == (None,) * 4
+    assert found.n_flows >= PACKETS
+
+
+def test_flows_that_are_idle_are_deleted(ovs: Instance, tmp_path: Path) -> None:
+    # The last: the flows are gone then.
+    with Follower(ovs, tmp_path) as follower:
+        flows = settled(ovs, follower).keys
+        so_far = len(follower.rounds())
+        ovs.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=500")
+        found = follower.until(lambda rounds: rounds and rounds[-1].n_flows == 0, so_far)
+        assert upcall_show(ovs).keys == 0
+    assert sum(each.deleted or 0 for each in found) == flows
+
+
+def test_each_datapath_has_rounds_of_its_own(datapath: Instance, tmp_path: Path) -> None:
+    datapath.vsctl(
+        "add-br", "br-netdev", "--", "set", "Bridge", "br-netdev", "datapath_type=netdev"
+    )
+    datapath.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=3600000")
+    try:
+        kernel_datapath.send(datapath, kernel_datapath.packets(PACKETS))
+        with Follower(datapath, tmp_path) as follower:
+            found = follower.until(
+                lambda rounds: (
+                    len({each.datapath for each in rounds[-9:] if each.n_flows}) == 1
+                    and len({each.datapath for each in rounds}) == 2
+                    and len(rounds) > 9
+                )
+            )
+        shown = datapath.appctl("dpctl/show", "system@ovs-system")
+    finally:
+        datapath.vsctl("remove", "Open_vSwitch", ".", "other_config", "max-idle")
+        datapath.vsctl("del-br", "br-netdev")
+    flows = re.search(r"flows: (\d+)", shown)
+    assert flows is not None
+    last = {each.datapath: each for each in found}
+    assert last.keys() == {"system@ovs-system", "netdev@ovs-netdev"}
+    assert last["system@ovs-system"].n_flows == int(flows[1]) >= PACKETS
+    assert last["netdev@ovs-netdev"].n_flows == 0
+
+
+def test_an_open_vswitch_without_the_probes_says_what_it_takes(
+    root_user: None, ovs_binaries: Binaries
+) -> None:
+    with Instance(ovs_binaries) as bare:
+        done = commands.run("revalidator", "-p", bare.pid)
+    assert done.returncode == 66  # EX_NOINPUT
+    assert done.stderr.count("\n") == 1
+    assert "it takes an OVS built with --enable-usdt-probes" in done.stderr
+    assert "from 3.2 on" in done.stderr
+
+
+def test_another_process_has_no_such_probe(root_user: None) -> None:
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        done = commands.run("revalidator", "-p", sleeper.pid)
+        sleeper.kill()
+    assert done.returncode == 66
+    assert "no USDT probe u:udpif_revalidator:start_dump" in done.stderr
