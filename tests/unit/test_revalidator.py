@@ -134,24 +134,23 @@ def test_what_is_not_known_is_a_dash() -> None:
     [
         (
             {"state": state(flow_limit=100_000, dump_duration_ms=2001)},
-            "the flow limit fell from 200,000 to 100,000: the dump took 2,001 ms, more than 2,000",
+            "limit cut from 200,000 to 100,000: the dump took 2,001 ms, over 2,000",
         ),
         (
             {"state": state(flow_limit=150_000, dump_duration_ms=1400)},
-            "the flow limit fell from 200,000 to 150,000: the dump took 1,400 ms, more than 1,300",
+            "limit cut from 200,000 to 150,000: the dump took 1,400 ms, over 1,300",
         ),
         (
             {"n_flows": 200_001},
-            "200,001 flows are more than the limit of 200,000: none is added, and those idle for"
-            " 100 ms go",
+            "200,001 flows, limit 200,000: none is added, idle ones go after 100 ms",
         ),
         (
             {"n_flows": 400_001},
-            "400,001 flows are more than twice the limit of 200,000: all were to be deleted",
+            "400,001 flows, limit 200,000: over twice as many, so all go",
         ),
         (
             {"state": state(flow_limit=7)},
-            "the flow limit was set from 200,000 to 7, other than by what the dump took",
+            "limit set from 200,000 to 7, whatever the dump took",
         ),
     ],
 )
@@ -174,7 +173,7 @@ def test_a_round_that_starts_late_is_told() -> None:
 def test_a_limit_that_is_set_between_two_rounds_is_told() -> None:
     lowered = state(flow_limit_before=5000, flow_limit=5000)
     *_, remark = lines_of(ROUND, after(ROUND, 496, state=lowered))
-    assert remark == "  ! the flow limit was set from 200,000 to 5,000 before it"
+    assert remark == "  ! limit set from 200,000 to 5,000 before it"
 
 
 def test_the_summary_is_of_each_datapath() -> None:
@@ -185,11 +184,12 @@ def test_the_summary_is_of_each_datapath() -> None:
     assert revalidation.rounds == 4
     text = render(revalidation)
     assert "system@ovs-system: 3 rounds in 1.004 s, led by revalidator9 (17)" in text
-    assert "netdev@ovs-\\x1b: 1 rounds in 0.004 s, led by revalidator9 (18)" in text
+    assert "netdev@ovs-\\x1b: 1 round in 0.004 s, led by revalidator9 (18)" in text
     assert "  in the dump: 270 kept, 6 modified, 24 deleted" in text
     assert "  in the sweep: 273 kept, 0 modified, 3 deleted" in text
     assert "  leader's time in rounds: run 75.0%, runnable 12.5%, blocked 12.5%" in text
-    assert "flow limit: 200,000, unchanged; flows on average 90, at most 120" in text
+    assert "  flow limit: 200,000, unchanged\n" in text
+    assert "flows since its start: on average 90, at most 120" in text
     assert max(map(len, text.splitlines())) <= 80
     assert (
         datapath_line(revalidation.datapaths["system@ovs-system"], ROUND)

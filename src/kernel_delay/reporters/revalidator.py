@@ -52,18 +52,17 @@ def remark_lines(found: RevalidatorRound, since: SinceLast) -> list[str]:
     remarks = []
     if found.state is not None and since.limit_set_from is not None:
         limits = f"from {since.limit_set_from:,} to {found.state.flow_limit_before:,}"
-        remarks.append(f"the flow limit was set {limits} before it")
+        remarks.append(f"limit set {limits} before it")
     if found.state is not None:
         limit = found.state.flow_limit_before
         if found.n_flows > 2 * limit:
             remarks.append(
-                f"{found.n_flows:,} flows are more than twice the limit of {limit:,}:"
-                " all were to be deleted"
+                f"{found.n_flows:,} flows, limit {limit:,}: over twice as many, so all go"
             )
         elif found.n_flows > limit:
             remarks.append(
-                f"{found.n_flows:,} flows are more than the limit of {limit:,}:"
-                " none is added, and those idle for 100 ms go"
+                f"{found.n_flows:,} flows, limit {limit:,}:"
+                " none is added, idle ones go after 100 ms"
             )
     if (change := _change(found)) is not None:
         remarks.append(change)
@@ -101,7 +100,8 @@ def _summary(rounds: DatapathRounds) -> list[str]:
     assert last is not None
     span_ns = last.stop_ns - rounds.first_ns
     lines = [
-        f"{_datapath(rounds.datapath)}: {rounds.rounds:,} rounds in {span_ns / NS_PER_S:.3f} s,"
+        f"{_datapath(rounds.datapath)}: {rounds.rounds:,} round{'' if rounds.rounds == 1 else 's'}"
+        f" in {span_ns / NS_PER_S:.3f} s,"
         f" led by {_leader(last)}",
         f"  {'':<14}{'p50':>12}{'p90':>12}{'p99':>12}{'max':>12}",
     ]
@@ -147,12 +147,13 @@ def _limit(rounds: DatapathRounds, last: RevalidatorRound) -> list[str]:
         "set": "set",
     }
     changes = [
-        f"{words[change]} {count:,} times" for change, count in sorted(rounds.changes.items())
+        f"{words[change]} {_times(count)}" for change, count in sorted(rounds.changes.items())
     ]
     told = ", ".join(changes) or "unchanged"
     return [
-        f"  flow limit: {last.state.flow_limit:,}, {told};"
-        f" flows on average {last.state.avg_n_flows:,}, at most {last.state.max_n_flows:,}"
+        f"  flow limit: {last.state.flow_limit:,}, {told}",
+        f"  flows since its start: on average {last.state.avg_n_flows:,},"
+        f" at most {last.state.max_n_flows:,}",
     ]
 
 
@@ -171,13 +172,13 @@ def _change(found: RevalidatorRound) -> str | None:
     took = f"the dump took {state.dump_duration_ms:,} ms"
     match change:
         case "scaled":
-            return f"the flow limit fell {limits}: {took}, more than 2,000"
+            return f"limit cut {limits}: {took}, over 2,000"
         case "reduced":
-            return f"the flow limit fell {limits}: {took}, more than 1,300"
+            return f"limit cut {limits}: {took}, over 1,300"
         case "grew":
             return None  # as it does in each round, until it is where it is configured
         case "set":
-            return f"the flow limit was set {limits}, other than by what the dump took"
+            return f"limit set {limits}, whatever the dump took"
 
 
 def _datapath(name: str) -> str:
@@ -186,6 +187,10 @@ def _datapath(name: str) -> str:
 
 def _leader(found: RevalidatorRound) -> str:
     return f"{printable(found.comm)} ({found.tid})"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _count(count: int | None) -> str:
