@@ -15,7 +15,6 @@ import pytest
 from kernel_delay.ovs.revalidator import RevalidatorRound
 from lab.binaries import Binaries
 from lab.instance import Instance
-from lab.traffic import BRIDGE, Traffic
 from tests import commands
 from tests.integration import kernel_datapath
 
@@ -94,14 +93,14 @@ class Follower:
 @pytest.fixture(scope="module")
 def ovs(root_user: None, usdt_binaries: Binaries) -> Iterator[Instance]:
     """With flows that come no more, and are kept."""
-    with Instance(usdt_binaries) as ovs:
+    with Instance(usdt_binaries) as ovs, kernel_datapath.bridge(ovs):
         ovs.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=3600000")
-        with Traffic(ovs, rate=200, seconds=1.0):
-            deadline = time.monotonic() + HANGS_S
-            while upcall_show(ovs).keys < PACKETS:
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
-            yield ovs
+        kernel_datapath.send(ovs, kernel_datapath.packets(PACKETS))
+        deadline = time.monotonic() + HANGS_S
+        while upcall_show(ovs).keys < PACKETS:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        yield ovs
 
 
 def settled(ovs: Instance, follower: Follower) -> UpcallShow:
@@ -141,9 +140,9 @@ def test_a_change_of_openflow_has_all_flows_revalidated(ovs: Instance, tmp_path:
     with Follower(ovs, tmp_path) as follower:
         flows = settled(ovs, follower).keys
         so_far = len(follower.rounds())
-        ovs.ofctl("add-flow", BRIDGE, ANOTHER_FLOW)
+        ovs.ofctl("add-flow", kernel_datapath.BRIDGE, ANOTHER_FLOW)
         found = follower.until(lambda rounds: any(each.revalidated for each in rounds), so_far)
-        ovs.ofctl("--strict", "del-flows", BRIDGE, ANOTHER_FLOW.rpartition(",")[0])
+        ovs.ofctl("--strict", "del-flows", kernel_datapath.BRIDGE, ANOTHER_FLOW.rpartition(",")[0])
     changed = [each.revalidated for each in found if each.revalidated]
     assert changed[0] == flows
 
