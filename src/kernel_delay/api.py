@@ -10,7 +10,7 @@ from msgspec import Struct
 from kernel_delay.errors import NoInputError
 from kernel_delay.model import RecordingHeader, RecordingTrailer, Sample
 from kernel_delay.recording.reader import open_recording
-from kernel_delay.recording.records import LoopEvents, RevalidatorRounds, UpcallEvents
+from kernel_delay.recording.records import FlowEvents, LoopEvents, RevalidatorRounds, UpcallEvents
 from kernel_delay.recording.tables import TABLES, Table, to_arrow, to_pandas
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kernel_delay.capture.plan import EventPlan, WindowPlan
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.ovs.bridge_loop import LoopEvent
+    from kernel_delay.ovs.flows import FlowEvent
     from kernel_delay.ovs.revalidator import RevalidatorRound
     from kernel_delay.ovs.upcalls import Event
     from kernel_delay.ovs.upcalls.port_names import PortName
@@ -111,7 +112,7 @@ class Recording:
                 if isinstance(record, Sample):
                     yield record
 
-    def events(self) -> "Iterator[LoopEvent | Event | PortName | RevalidatorRound]":
+    def events(self) -> "Iterator[LoopEvent | Event | PortName | RevalidatorRound | FlowEvent]":
         """Yield the events of Open vSwitch, in a recording of another command than capture.
 
         They are described in docs/recording.schema.json. Raises as iterating does.
@@ -122,6 +123,8 @@ class Recording:
                     yield from record.events
                 elif isinstance(record, LoopEvents):
                     yield from (hit.event for hit in record.hits)
+                elif isinstance(record, FlowEvents):
+                    yield from record.events
                 elif isinstance(record, RevalidatorRounds):
                     yield from record.rounds
 

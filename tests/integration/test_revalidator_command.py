@@ -1,13 +1,11 @@
 """`kernel-delay revalidator`, on the revalidators of a real Open vSwitch."""
 
 import re
-import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -17,8 +15,8 @@ from lab.binaries import Binaries
 from lab.instance import Instance
 from tests import commands
 from tests.integration import kernel_datapath
+from tests.integration.json_follower import HANGS_S, JsonFollower
 
-HANGS_S = 100.0
 ANOTHER_FLOW = "priority=1,in_port=9,actions=drop"
 PACKETS = 100
 
@@ -42,52 +40,8 @@ def upcall_show(ovs: Instance) -> UpcallShow:
     return UpcallShow(current, average, maximum, limit, keys)
 
 
-class Follower:
-    """The command in the background, whose rounds are read while it runs."""
-
-    def __init__(self, ovs: Instance, folder: Path) -> None:
-        """Takes note; __enter__ starts it and waits until it has seen a round."""
-        self._ovs = ovs
-        self._stdout, self._stderr = folder / "stdout", folder / "stderr"
-
-    def __enter__(self) -> Self:
-        with open(self._stdout, "w") as stdout, open(self._stderr, "w") as stderr:
-            self._process = commands.start(
-                *("revalidator", "-p", self._ovs.pid, "--json"),
-                stdout=stdout.fileno(),
-                stderr=stderr.fileno(),
-            )
-        self.until(bool)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._process.send_signal(signal.SIGINT)
-        assert self._process.wait(HANGS_S) == 0
-
-    def rounds(self) -> list[RevalidatorRound]:
-        """Those that have been written."""
-        lines = self._stdout.read_bytes().splitlines(keepends=True)
-        return [
-            msgspec.json.decode(line, type=RevalidatorRound)
-            for line in lines
-            if line.endswith(b"\n")
-        ]
-
-    def until(
-        self, enough: Callable[[list[RevalidatorRound]], object], begun: int = 0
-    ) -> list[RevalidatorRound]:
-        """The rounds from the `begun`th on, once they are enough."""
-        deadline = time.monotonic() + HANGS_S
-        while not enough(found := self.rounds()[begun:]):
-            assert self._process.poll() is None, self._stderr.read_text()
-            assert time.monotonic() < deadline, found[-3:]
-            time.sleep(0.02)
-        return found
+def following(ovs: Instance, folder: Path) -> JsonFollower[RevalidatorRound]:
+    return JsonFollower(folder, RevalidatorRound, "revalidator", "-p", ovs.pid)
 
 
 @pytest.fixture(scope="module")
@@ -103,16 +57,16 @@ def ovs(root_user: None, usdt_binaries: Binaries) -> Iterator[Instance]:
         yield ovs
 
 
-def settled(ovs: Instance, follower: Follower) -> UpcallShow:
+def settled(ovs: Instance, follower: JsonFollower[RevalidatorRound]) -> UpcallShow:
     """What upcall/show says when three rounds in a row had as many flows."""
     follower.until(lambda rounds: len({each.n_flows for each in rounds[-3:]}) == 1, begun=2)
     return upcall_show(ovs)
 
 
 def test_its_figures_are_those_of_upcall_show(ovs: Instance, tmp_path: Path) -> None:
-    with Follower(ovs, tmp_path) as follower:
+    with following(ovs, tmp_path) as follower:
         before = settled(ovs, follower)
-        so_far = len(follower.rounds())
+        so_far = len(follower.seen())
         first, second, *_ = follower.until(lambda rounds: len(rounds) >= 2, begun=so_far)
         after = upcall_show(ovs)
     assert before.keys >= PACKETS
@@ -137,9 +91,9 @@ def test_its_figures_are_those_of_upcall_show(ovs: Instance, tmp_path: Path) -> 
 
 
 def test_a_change_of_openflow_has_all_flows_revalidated(ovs: Instance, tmp_path: Path) -> None:
-    with Follower(ovs, tmp_path) as follower:
+    with following(ovs, tmp_path) as follower:
         flows = settled(ovs, follower).keys
-        so_far = len(follower.rounds())
+        so_far = len(follower.seen())
         ovs.ofctl("add-flow", kernel_datapath.BRIDGE, ANOTHER_FLOW)
         found = follower.until(lambda rounds: any(each.revalidated for each in rounds), so_far)
         ovs.ofctl("--strict", "del-flows", kernel_datapath.BRIDGE, ANOTHER_FLOW.rpartition(",")[0])
@@ -148,14 +102,14 @@ def test_a_change_of_openflow_has_all_flows_revalidated(ovs: Instance, tmp_path:
 
 
 def test_where_the_leaders_time_went(ovs: Instance, tmp_path: Path) -> None:
-    with Follower(ovs, tmp_path) as follower:
-        (first, *_) = follower.rounds()
+    with following(ovs, tmp_path) as follower:
+        (first, *_) = follower.until(bool)
         schedstat = Path(f"/proc/{ovs.pid}/task/{first.tid}/schedstat")
-        so_far = len(follower.rounds())
+        so_far = len(follower.seen())
         before_ns = int(schedstat.read_text().split()[0])
         follower.until(lambda rounds: len(rounds) >= 3, begun=so_far)
         ovs.appctl("upcall/show")
-        found = follower.rounds()[so_far + 1 :]
+        found = follower.seen()[so_far + 1 :]
         after_ns = int(schedstat.read_text().split()[0])
     times = [each.leader_time for each in found if each.leader_time is not None]
     assert times, "no round whose context switches were all seen"
@@ -167,7 +121,7 @@ def test_where_the_leaders_time_went(ovs: Instance, tmp_path: Path) -> None:
     assert sum(part.run_ns for part in times) <= after_ns - before_ns + 10_000_000
 
 
-@pytest.mark.parametrize("options", [(), ("--quiet",), ("--compress-output",), ("--json",)])
+@pytest.mark.parametrize("options", [(), ("--quiet", "--compress-output"), ("--json",)])
 def test_a_report_from_a_recording_is_the_same(
     ovs: Instance, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
@@ -193,9 +147,9 @@ def test_without_counting_flows(ovs: Instance) -> None:
 
 def test_flows_that_are_idle_are_deleted(ovs: Instance, tmp_path: Path) -> None:
     # The last: the flows are gone then.
-    with Follower(ovs, tmp_path) as follower:
+    with following(ovs, tmp_path) as follower:
         flows = settled(ovs, follower).keys
-        so_far = len(follower.rounds())
+        so_far = len(follower.seen())
         ovs.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=500")
         found = follower.until(lambda rounds: rounds and rounds[-1].n_flows == 0, so_far)
         assert upcall_show(ovs).keys == 0
@@ -209,7 +163,7 @@ def test_each_datapath_has_rounds_of_its_own(datapath: Instance, tmp_path: Path)
     datapath.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=3600000")
     try:
         kernel_datapath.send(datapath, kernel_datapath.packets(PACKETS))
-        with Follower(datapath, tmp_path) as follower:
+        with following(datapath, tmp_path) as follower:
             found = follower.until(
                 lambda rounds: (
                     len({each.datapath for each in rounds[-9:] if each.n_flows}) == 1

@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "compare": "say what changed from one recording to another, beyond chance",
         "probes": "list what can be a trigger: USDT probes, functions, tracepoints",
         "check": "say what this machine can do, and what is missing",
+        "flows": "say which flows ovs-vswitchd makes, modifies and deletes, and why",
         "report": "report from recordings what was measured, on any machine",
         "revalidator": "say what each round of ovs-vswitchd's revalidators does and takes",
         "upcall-cost": "measure what a packet's trip through ovs-vswitchd costs",

@@ -6,7 +6,7 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from kernel_delay.commands import bridge_loop, revalidator, upcall_cost, upcall_monitor
+from kernel_delay.commands import bridge_loop, flows, revalidator, upcall_cost, upcall_monitor
 from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
@@ -38,11 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="json_file",
         action="store_const",
         const=output_options.STDOUT,
-        help="a line of JSON per sample, or per round of revalidators, in place of the text",
+        help="a line of JSON per sample, revalidators' round or flow's event, in place of the text",
     )
     of_capture = [as_json, *_add_capture_arguments(parser)]
     loop = parser.add_argument_group("of recordings of bridge-loop")
     rounds = parser.add_argument_group("of recordings of revalidator")
+    changes = parser.add_argument_group("of recordings of flows")
     monitor = parser.add_argument_group("of recordings of upcall-monitor")
     cost = parser.add_argument_group("of recordings of upcall-cost")
     quiet = parser.add_argument(
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "capture": of_capture,
             "bridge-loop": [quiet, *bridge_loop.add_report_arguments(loop)],
             "revalidator": [quiet, as_json, *revalidator.add_report_arguments(rounds)],
+            "flows": [quiet, as_json, *flows.add_report_arguments(changes)],
             "upcall-monitor": upcall_monitor.add_report_arguments(monitor),
             "upcall-cost": [quiet, *upcall_cost.add_report_arguments(cost)],
         }
@@ -155,6 +157,8 @@ def _report_file(
                 return _report_samples(recording, args, outputs)
             case "bridge-loop":
                 return bridge_loop.report_recording(recording, args)
+            case "flows":
+                return flows.report_recording(recording, args)
             case "revalidator":
                 return revalidator.report_recording(recording, args)
             case "upcall-monitor":

@@ -12,7 +12,9 @@ from msgspec import Struct
 RecordingFormat = Literal["kernel-delay-recording/1"]
 """The form of the file. It gains fields without a new number; that is for what changes or goes."""
 
-MeasuringCommand = Literal["capture", "bridge-loop", "upcall-monitor", "upcall-cost", "revalidator"]
+MeasuringCommand = Literal[
+    "capture", "bridge-loop", "upcall-monitor", "upcall-cost", "revalidator", "flows"
+]
 """The commands that measure, and so can write a recording."""
 
 RecordingEnd = Literal["done", "interrupt", "exit", "timeout", "error"]

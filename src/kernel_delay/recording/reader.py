@@ -14,6 +14,7 @@ from kernel_delay.printable import printable
 from kernel_delay.recording.frames import CutError, lines
 from kernel_delay.recording.records import (
     Content,
+    FlowEvents,
     LoopEvents,
     Read,
     RevalidatorRounds,
@@ -118,6 +119,8 @@ class RecordingReader:
                 self._events += len(found.events)
             case RevalidatorRounds():
                 self._events += len(found.rounds)
+            case FlowEvents():
+                self._events += len(found.events)
 
     def _end(self, trailer: RecordingTrailer) -> None:
         missing = (trailer.samples - self._samples, trailer.events - self._events)

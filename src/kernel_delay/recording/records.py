@@ -2,7 +2,7 @@
 
     header, (note | sample, more … | EVENTS) …, trailer
 
-EVENTS is loop_events, upcall_events or revalidator_rounds, by the command.
+EVENTS is loop_events, upcall_events, revalidator_rounds or flow_events, by the command.
 
 The model has the first and the last. A record is read whole or not at all, so none is large: a
 sample of many threads, stacks or events goes on in the `more` records that follow.
@@ -22,6 +22,7 @@ from kernel_delay.model import (
     Window,
 )
 from kernel_delay.ovs.bridge_loop import LoopEvent
+from kernel_delay.ovs.flows import FlowEvent
 from kernel_delay.ovs.revalidator import RevalidatorRound
 from kernel_delay.ovs.upcalls.events import Event
 from kernel_delay.ovs.upcalls.port_names import PortName
@@ -93,7 +94,17 @@ class RevalidatorRounds(Struct, frozen=True, tag="revalidator_rounds", tag_field
     rounds: tuple[RevalidatorRound, ...]
 
 
-Events = LoopEvents | UpcallEvents | RevalidatorRounds
+class FlowEvents(Struct, frozen=True, tag="flow_events", tag_field="record"):
+    """What happened to flows, as it was seen.
+
+    `flows_before` is how many of the flows that were there before the recording had been seen then.
+    """
+
+    events: tuple[FlowEvent, ...]
+    flows_before: int
+
+
+Events = LoopEvents | UpcallEvents | RevalidatorRounds | FlowEvents
 """What is measured of Open vSwitch, in place of Samples."""
 
 Content = Note | Skipped | SampleRecord | More | Events

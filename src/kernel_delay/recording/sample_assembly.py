@@ -39,6 +39,7 @@ _SIGNED = frozenset({"ret", "nice", "number"})
 _MOST_NS = 1 << 63
 _MOST_COUNT = 1 << 64
 _MOST_OTHERS = (1 << 32) - 1
+_COUNTERS = frozenset({"n_packets", "n_bytes", "flows_before"})
 # include/linux/err.h (6.18)
 MAX_ERRNO = 4095
 
@@ -158,12 +159,21 @@ def _check(sample: Sample) -> None:
 def _check_events(record: Note | Events) -> None:
     """Raise InputError for figures that no event of Open vSwitch has: they are of the kernel's."""
     for name, value in _integers(record):
-        most = _MOST_NS if name.endswith("_ns") else MAX_ERRNO if name == "error" else _MOST_OTHERS
+        most = _most(name)
         if not 0 <= value <= most:
             raise InputError(f"{name} can't be {value}")
     if isinstance(record, RevalidatorRounds):
         for found in record.rounds:
             _check_round(found)
+
+
+def _most(name: str) -> int:
+    """The highest value of an event's field."""
+    if name.endswith("_ns"):
+        return _MOST_NS
+    if name in _COUNTERS:
+        return _MOST_COUNT
+    return MAX_ERRNO if name == "error" else _MOST_OTHERS
 
 
 def _check_round(found: RevalidatorRound) -> None:

@@ -21,6 +21,7 @@ from kernel_delay.model import (
 from kernel_delay.ovs.revalidator import RevalidatorRound
 from kernel_delay.recording import frames
 from kernel_delay.recording.records import (
+    FlowEvents,
     LoopEvents,
     LoopHit,
     More,
@@ -136,6 +137,11 @@ class RecordingWriter:
         for start in range(0, len(rounds), EVENTS_AT_ONCE):
             self._write(RevalidatorRounds(tuple(rounds[start : start + EVENTS_AT_ONCE])))
         self._events += len(rounds)
+
+    def flow_events(self, events: FlowEvents) -> None:
+        """Append what happened to flows, at most EVENTS_AT_ONCE."""
+        self._write(events)
+        self._events += len(events.events)
 
     def finish_samples(self, *, interrupted: bool) -> None:
         """Append the trailer behind Samples: `interrupted`, a signal kept others from following."""

@@ -26,6 +26,8 @@ struct ovs_options {
 	__u32 packet_bytes; /* at most captured of a packet and of a key, multiples of 8 */
 	__u32 key_bytes;
 	__u32 report_sent; /* report the kernel's upcalls that succeed too, not its ports */
+	__u32 report_kept; /* report each result that a flow is kept, not the first alone */
+	__u64 start_ms; /* flows that are older were there before */
 };
 
 enum ovs_event_type {
@@ -38,6 +40,7 @@ enum ovs_event_type {
 	EVENT_FLOW_EXECUTE, /* USDT dpif_netlink_operate__:op_flow_execute */
 	EVENT_PACKET_CMD_EXECUTE, /* ovs_packet_cmd_execute() */
 	EVENT_REVALIDATOR_ROUND, /* USDT udpif_revalidator:sweep_done */
+	EVENT_FLOW_RESULT, /* USDT revalidate:flow_result, revalidator_sweep__:flow_sweep_result */
 	OVS_EVENT_TYPES,
 };
 
@@ -46,6 +49,8 @@ struct ovs_control {
 	__u64 lost; /* events that found no room, of all types and of each */
 	__u64 lost_of_type[OVS_EVENT_TYPES];
 	__u32 results_unknown; /* the programs can't see what ovs_dp_upcall() returns */
+	__u64 flows_before; /* that were there before the start, and seen since */
+	__u64 flows_untracked; /* results of flows for which there was no place */
 };
 
 /* An event, or the beginning of one that has more to say. */
@@ -115,6 +120,34 @@ struct revalidator_round {
 	__u32 flow_limit_before; /* at the start */
 	__u32 is_udpif; /* its first revalidator knows it: the struct is laid out as we have it */
 	__u32 account_known; /* the leader's context switches were all seen */
+	__u32 reserved;
+};
+
+/* Of "ovs", "tc", "dpdk" and the like: who keeps the flow. */
+#define LAYER_LENGTH 16
+
+/*
+ * What a revalidator made of a flow, followed by room for options.key_bytes of its key, and
+ * behind that for as many of its mask. Its figures are as struct udpif_key has them.
+ */
+struct flow_event {
+	struct ovs_event event;
+	char datapath[DATAPATH_NAME_LENGTH];
+	char layer[LAYER_LENGTH];
+	__u32 ufid[4];
+	__u32 result; /* enum reval_result */
+	__u32 reason; /* of a deletion: enum flow_del_reason of that Open vSwitch */
+	__u32 in_sweep; /* else in the dump */
+	__u32 is_new; /* not seen before, and not older than options.start_ms */
+	__u64 created_ms;
+	__u64 used_ms; /* 0: no packet yet */
+	__u64 n_packets;
+	__u64 n_bytes;
+	__u32 pmd_id;
+	__u32 key_len;
+	__u32 mask_len;
+	__u32 key_size; /* captured */
+	__u32 mask_size;
 	__u32 reserved;
 };
 

@@ -10,8 +10,6 @@ from typing import IO, TYPE_CHECKING, Any, TextIO
 from kernel_delay.errors import KernelDelayError, OutputError, UsageError, naming
 
 if TYPE_CHECKING:
-    from msgspec import Struct
-
     from kernel_delay.model import RecordingHeader, Sample, SkippedWindow
     from kernel_delay.reporters.layout import Layout
 
@@ -72,7 +70,7 @@ def open_reports(
     return reports
 
 
-def open_json(json_file: str | None, stack: ExitStack) -> "Callable[[Struct], None] | None":
+def open_json(json_file: str | None, stack: ExitStack) -> Callable[[object], None] | None:
     """What writes each thing as a line of JSON, at once; None if that is not asked for.
 
     `stack` closes the file. Raises OutputError where it can't be opened.
@@ -82,7 +80,7 @@ def open_json(json_file: str | None, stack: ExitStack) -> "Callable[[Struct], No
     from kernel_delay.reporters import json
 
     file = _stdout() if json_file == STDOUT else _open(json_file, stack)
-    return lambda what: _write(file, json.chunks(what))
+    return lambda what: _write(file, [json.ascii_json(what), "\n"])
 
 
 def report_to_all(reports: Iterable[Report], sample: "Sample") -> None:

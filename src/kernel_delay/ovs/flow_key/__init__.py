@@ -6,5 +6,13 @@ wrong: every function here takes any bytes, and says what it can't decode.
 
 from kernel_delay.ovs.flow_key.decode import format_key, nlraw_lines
 from kernel_delay.ovs.flow_key.lookup import datapath_port, recirculation_id
+from kernel_delay.ovs.flow_key.match import FlowFilter, format_match
 
-__all__ = ["datapath_port", "format_key", "nlraw_lines", "recirculation_id"]
+__all__ = [
+    "FlowFilter",
+    "datapath_port",
+    "format_key",
+    "format_match",
+    "nlraw_lines",
+    "recirculation_id",
+]

@@ -19,10 +19,33 @@ from kernel_delay.cdata import (
 _T = TypeVar("_T")
 _C = TypeVar("_C", bound=CData)
 
+class FlowEvent(CData):
+    event: OvsEvent
+    datapath: Array[bytes]
+    layer: Array[bytes]
+    ufid: Array[int]
+    result: int
+    reason: int
+    in_sweep: int
+    is_new: int
+    created_ms: int
+    used_ms: int
+    n_packets: int
+    n_bytes: int
+    pmd_id: int
+    key_len: int
+    mask_len: int
+    key_size: int
+    mask_size: int
+    reserved: int
+class FlowEventPointer(FlowEvent, Pointer[FlowEvent]): ...
+
 class OvsControl(CData):
     lost: int
     lost_of_type: Array[int]
     results_unknown: int
+    flows_before: int
+    flows_untracked: int
 class OvsControlPointer(OvsControl, Pointer[OvsControl]): ...
 
 class OvsEvent(CData):
@@ -41,6 +64,8 @@ class OvsOptions(CData):
     packet_bytes: int
     key_bytes: int
     report_sent: int
+    report_kept: int
+    start_ms: int
 class OvsOptionsPointer(OvsOptions, Pointer[OvsOptions]): ...
 
 class RevalidatorRound(CData):
@@ -110,6 +135,12 @@ class _FFI:
     @overload
     def new(self, kind: Literal['int **', 'int32_t **', 'int64_t **', 'size_t **', 'uint8_t **', 'uint32_t **', 'uint64_t **', 'uintptr_t **'], /) -> Pointer[Pointer[int]]: ...
     @overload
+    def new(self, kind: Literal['struct flow_event *'], init: FlowEvent = ..., /) -> FlowEventPointer: ...
+    @overload
+    def new(self, kind: Literal['struct flow_event[]'], init: int | Iterable[tuple[int, ...]], /) -> Array[FlowEvent]: ...
+    @overload
+    def new(self, kind: Literal['struct flow_event **'], /) -> Pointer[FlowEventPointer]: ...
+    @overload
     def new(self, kind: Literal['struct ovs_control *'], init: OvsControl = ..., /) -> OvsControlPointer: ...
     @overload
     def new(self, kind: Literal['struct ovs_control[]'], init: int | Iterable[tuple[int, ...]], /) -> Array[OvsControl]: ...
@@ -146,6 +177,8 @@ class _FFI:
     @overload
     def cast(self, kind: Literal['int *', 'int32_t *', 'int64_t *', 'size_t *', 'uint8_t *', 'uint32_t *', 'uint64_t *', 'uintptr_t *'], value: int | CData, /) -> Pointer[int]: ...
     @overload
+    def cast(self, kind: Literal['struct flow_event *'], value: int | CData, /) -> FlowEventPointer: ...
+    @overload
     def cast(self, kind: Literal['struct ovs_control *'], value: int | CData, /) -> OvsControlPointer: ...
     @overload
     def cast(self, kind: Literal['struct ovs_event *'], value: int | CData, /) -> OvsEventPointer: ...
@@ -159,6 +192,10 @@ class _FFI:
     def from_buffer(self, kind: Literal["char[]"], memory: Buffer, /) -> Array[bytes]: ...
     @overload
     def from_buffer(self, kind: Literal['int[]', 'int32_t[]', 'int64_t[]', 'size_t[]', 'uint8_t[]', 'uint32_t[]', 'uint64_t[]', 'uintptr_t[]'], memory: Buffer, /) -> Array[int]: ...
+    @overload
+    def from_buffer(self, kind: Literal['struct flow_event *'], memory: Buffer, /) -> FlowEventPointer: ...
+    @overload
+    def from_buffer(self, kind: Literal['struct flow_event[]'], memory: Buffer, /) -> Array[FlowEvent]: ...
     @overload
     def from_buffer(self, kind: Literal['struct ovs_control *'], memory: Buffer, /) -> OvsControlPointer: ...
     @overload
@@ -182,7 +219,15 @@ class _FFI:
     @overload
     def from_buffer(self, kind: str, memory: Buffer, /) -> Any: ...
     @overload
-    def addressof(self, struct: OvsControl, field: Literal['lost', 'results_unknown'], /) -> Pointer[int]: ...
+    def addressof(self, struct: FlowEvent, field: Literal['event'], /) -> OvsEventPointer: ...
+    @overload
+    def addressof(self, struct: FlowEvent, field: Literal['result', 'reason', 'in_sweep', 'is_new', 'created_ms', 'used_ms', 'n_packets', 'n_bytes', 'pmd_id', 'key_len', 'mask_len', 'key_size', 'mask_size', 'reserved'], /) -> Pointer[int]: ...
+    @overload
+    def addressof(self, array: Array[FlowEvent], index: int, /) -> FlowEventPointer: ...
+    @overload
+    def addressof(self, struct: FlowEvent, /) -> FlowEventPointer: ...
+    @overload
+    def addressof(self, struct: OvsControl, field: Literal['lost', 'results_unknown', 'flows_before', 'flows_untracked'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[OvsControl], index: int, /) -> OvsControlPointer: ...
     @overload
@@ -194,7 +239,7 @@ class _FFI:
     @overload
     def addressof(self, struct: OvsEvent, /) -> OvsEventPointer: ...
     @overload
-    def addressof(self, struct: OvsOptions, field: Literal['tgid', 'pid_level', 'network_inode', 'packet_bytes', 'key_bytes', 'report_sent'], /) -> Pointer[int]: ...
+    def addressof(self, struct: OvsOptions, field: Literal['tgid', 'pid_level', 'network_inode', 'packet_bytes', 'key_bytes', 'report_sent', 'report_kept', 'start_ms'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[OvsOptions], index: int, /) -> OvsOptionsPointer: ...
     @overload
@@ -225,6 +270,7 @@ class _Lib:
     EVENT_DP_UPCALL: Final[int]
     EVENT_FLOW_EXECUTE: Final[int]
     EVENT_FLOW_PUT: Final[int]
+    EVENT_FLOW_RESULT: Final[int]
     EVENT_PACKET_CMD_EXECUTE: Final[int]
     EVENT_POLL_BLOCK: Final[int]
     EVENT_PORT: Final[int]
@@ -232,6 +278,7 @@ class _Lib:
     EVENT_REVALIDATOR_ROUND: Final[int]
     EVENT_RUN_START: Final[int]
     IFNAMSIZ: Final[int]
+    LAYER_LENGTH: Final[int]
     OVS_EVENT_TYPES: Final[int]
     REVAL_RESULTS: Final[int]
     REVAL_RESULT_PLACES: Final[int]

@@ -1,0 +1,262 @@
+"""`kernel-delay flows`: which flows ovs-vswitchd makes, modifies and deletes, and why."""
+
+import argparse
+import os
+import sys
+from contextlib import ExitStack
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import recording as recording_options
+from kernel_delay.commands.options import target as target_options
+from kernel_delay.errors import UsageError
+from kernel_delay.reporters.messages import tell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kernel_delay.errors import InputError
+    from kernel_delay.loader.waiting import Ended
+    from kernel_delay.ovs.flows import FlowEvent
+    from kernel_delay.ovs.monitors.flow_results import FlowResults
+    from kernel_delay.recording.reader import RecordingReader
+    from kernel_delay.recording.writer import RecordingWriter
+
+EVENTS_AT_ONCE = 1000
+
+BUFFER_PAGES = 4096
+"""16 MiB, where a page is of 4 KiB: 10,000 flows that are made or deleted at once."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options: which flows, how much of each, and how much to print."""
+    target_options.add_arguments(parser)
+    parser.add_argument("-q", "--quiet", action="store_true", help="print the summary only")
+    add_report_arguments(parser, "-k")
+    output_options.add_json(parser, "event")
+    recording_options.add_arguments(parser)
+    parser.add_argument(
+        "-a",
+        "--all-results",
+        action="store_true",
+        help="show each result that a flow is kept too: two in each round of the revalidators",
+    )
+    parser.add_argument(
+        "-f",
+        "--flow-key-size",
+        type=arguments.captured_bytes,
+        default=512,
+        metavar="BYTES",
+        help=f"capture so much of each flow's key and mask, {arguments.CAPTURED_MIN} to"
+        f" {arguments.CAPTURED_MAX} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--buffer-page-count",
+        type=arguments.buffer_pages,
+        default=BUFFER_PAGES,
+        metavar="N",
+        help="the size of the buffer for events, in pages; the next power of two"
+        " (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--time",
+        dest="time_ns",
+        type=arguments.duration_ns,
+        metavar="SECONDS",
+        help="stop after so long (default: at Ctrl-C)",
+    )
+
+
+def add_report_arguments(
+    parser: argparse._ActionsContainer, *short_names: str
+) -> list[argparse.Action]:
+    """The options that a report from a recording has too; -q and --json are every command's.
+
+    `short_names` is what the first has beside its own, which is another's in `report`.
+    """
+    return [
+        parser.add_argument(
+            *short_names, "--flow-keys", action="store_true", help="show what each flow matches"
+        ),
+        parser.add_argument(
+            "-l",
+            "--filter-flows",
+            metavar="FLOW",
+            help="only flows that such packets can hit, as ovs-dpctl writes them, with masks:"
+            " 'in_port(2),ipv4(src=10.0.0.0/8)'",
+        ),
+        parser.add_argument(
+            "--ufid", metavar="UFID", help="only the flow of this UFID, or of those that begin so"
+        ),
+        parser.add_argument(
+            "--reason",
+            metavar="NAME[,NAME...]",
+            help="only deletions for these reasons, as the column has them",
+        ),
+    ]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Follow the flows, a line for each event, and then sum up."""
+    # Only a command that runs pays for what it imports.
+    from kernel_delay.ovs.monitors.flow_results import FlowPlan, FlowResults
+
+    target = target_options.find_to_measure(args)
+    ring_bytes = args.buffer_page_count * os.sysconf("SC_PAGE_SIZE")
+    plan = FlowPlan(args.flow_key_size, ring_bytes, args.all_results)
+    with ExitStack() as stack:
+        report = _Report(args, stack)
+        header = partial(recording_options.header_of, "flows", target)
+        recording = recording_options.open_writer(args, header, stack)
+        source = stack.enter_context(FlowResults(target.pid, plan))
+        for note in source.notes:
+            recording_options.noting(recording)(note)
+        tell(f"tracing the flows of {target.comm} ({target.pid}); Ctrl-C ends it")
+        ended = _follow(source, report, recording, target.pid, args.time_ns)
+        missed = source.missed()
+        if recording is not None:
+            recording.finish("done" if ended == "time" else ended, missed)
+        report.finish(missed)
+    if ended == "exit":
+        tell(f"process {target.pid} exited")
+    return os.EX_OK
+
+
+def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> "InputError | None":
+    """Print what run() printed when it was recorded; return why it is not all, None if it is."""
+    from kernel_delay.recording.reader import UntilDamage
+    from kernel_delay.recording.records import FlowEvents, Note
+
+    reading = UntilDamage(recording)
+    with ExitStack() as stack:
+        report = _Report(args, stack)
+        for record in reading:
+            match record:
+                case FlowEvents():
+                    report.take(record.events, record.flows_before)
+                case Note():
+                    tell(record.text)
+        report.finish(recording.trailer.lost if recording.trailer else {})
+    return reading.damage
+
+
+def _follow(
+    source: "FlowResults",
+    report: "_Report",
+    recording: "RecordingWriter | None",
+    pid: int,
+    time_ns: int | None,
+) -> "Ended":
+    """Take events until the end; returns what ended it."""
+    from kernel_delay.loader.follow import rounds
+    from kernel_delay.loader.waiting import watch
+
+    with watch(pid) as waiter:
+        for ended in rounds(waiter, time_ns):
+            remaining = iter(source.take())
+            while batch := tuple(islice(remaining, EVENTS_AT_ONCE)):
+                _take(batch, source.flows_before(), report, recording)
+            if ended is not None:
+                _take((), source.flows_before(), report, recording)
+                return ended
+    raise AssertionError("rounds() ends with what ended it")
+
+
+def _take(
+    events: "tuple[FlowEvent, ...]",
+    flows_before: int,
+    report: "_Report",
+    recording: "RecordingWriter | None",
+) -> None:
+    from kernel_delay.recording.records import FlowEvents
+
+    if recording is not None:
+        recording.flow_events(FlowEvents(events, flows_before))
+    report.take(events, flows_before)
+
+
+class _Report:
+    """Lines for each event that is asked for, and at the end what they come to; or JSON."""
+
+    def __init__(self, args: argparse.Namespace, stack: ExitStack) -> None:
+        from kernel_delay.ovs.flow_key import FlowFilter
+        from kernel_delay.ovs.flows import FlowChurn
+
+        self._filter = FlowFilter(args.filter_flows) if args.filter_flows else None
+        self._reasons = _reasons(args.reason)
+        self._ufid = (args.ufid or "").lower().removeprefix("ufid:")
+        self._churn = FlowChurn()
+        self._flows_before = self._passed_over = 0
+        self._json = output_options.open_json(args.json_file, stack)
+        self._text = args.json_file != output_options.STDOUT
+        self._lines = self._text and not args.quiet
+        self._keys = args.flow_keys
+        self._begun = False
+
+    def take(self, events: "Iterable[FlowEvent]", flows_before: int) -> None:
+        """Count and print; so many of the flows from before have been seen by now."""
+        self._flows_before = flows_before
+        for event in events:
+            if self._is_wanted(event):
+                self._put_out(event)
+            else:
+                self._passed_over += 1
+        if self._text:
+            sys.stdout.flush()
+
+    def finish(self, missed: "Mapping[str, int]") -> None:
+        """Sum up."""
+        from kernel_delay.reporters.flows import missed_lines, render
+
+        if not self._text:
+            return
+        summary = render(self._churn, self._flows_before, self._passed_over)
+        print(f"\n{summary}" if self._begun else summary)
+        for line in missed_lines(missed):
+            print(line)
+
+    def _is_wanted(self, event: "FlowEvent") -> bool:
+        if not event.ufid.startswith(self._ufid):
+            return False
+        if self._reasons is not None and _reason(event) not in self._reasons:
+            return False
+        return self._filter is None or self._filter.covers(event.key, event.mask)
+
+    def _put_out(self, event: "FlowEvent") -> None:
+        from kernel_delay.reporters.flows import HEADER, event_lines, json_of
+
+        came_back = self._churn.take(event)
+        if self._json is not None:
+            self._json(json_of(event, came_back=came_back))
+        if not self._lines:
+            return
+        if not self._begun:
+            self._begun = True
+            print(HEADER)
+        for line in event_lines(event, match=self._keys, came_back=came_back):
+            print(line)
+
+
+def _reason(event: "FlowEvent") -> str | None:
+    """What --reason knows a deletion by; None for what is none."""
+    if event.change != "delete":
+        return None
+    return event.reason or str(event.reason_number)
+
+
+def _reasons(names: str | None) -> frozenset[str] | None:
+    """Those that are asked for, None for all; UsageError for one that there is not."""
+    from kernel_delay.ovs.flows import REASONS
+
+    if names is None:
+        return None
+    wanted = frozenset(name.strip().lower() for name in names.split(","))
+    unknown = sorted(name for name in wanted if name not in REASONS and not name.isdecimal())
+    if unknown:
+        raise UsageError(
+            f"there is no reason {unknown[0]!r}; there are: {', '.join(REASONS)}, and numbers"
+        )
+    return wanted

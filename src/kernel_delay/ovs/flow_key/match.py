@@ -1,0 +1,179 @@
+"""What a flow matches, of its key and its mask; and whether it can be hit by given packets."""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from kernel_delay.errors import UsageError
+from kernel_delay.ovs.flow_key.decode import MAX_ENCAP_DEPTH, format_key
+from kernel_delay.ovs.flow_key.names import NAMES, attribute_term
+from kernel_delay.ovs.flow_key.netlink import Attribute, walk
+from kernel_delay.ovs.flow_key.subfields import LAYOUTS, Layout, Subfield
+from kernel_delay.ovs.flow_key.text import cut_short, spaced_hex
+
+ENCAP = NAMES.index("OVS_KEY_ATTR_ENCAP")
+
+# Of the attributes that a flow matches exactly whether or not it has a mask of them: without
+# the type of what follows nothing else of the packet means anything.
+_ALWAYS_SHOWN = frozenset({"recirc_id", "in_port", "eth_type"})
+
+
+def format_match(key: bytes, mask: bytes, key_len: int | None = None) -> str:
+    """The flow's match as `ovs-appctl dpctl/dump-flows` writes it, without what it wildcards.
+
+    `recirc_id(0),in_port(2),eth_type(0x0800),ipv4(dst=10.0.0.0/255.0.0.0,frag=no)`: a value with
+    a part of its bits is followed by its mask. `key_len` is the key's full length, of which `key`
+    is the captured beginning. What can't be decoded is in angle brackets.
+    """
+    return ",".join(_words(key, mask, key_len, 0)) or "<empty>"
+
+
+def _words(key: bytes, mask: bytes, size: int | None, depth: int) -> list[str]:
+    row = walk(key, size)
+    masks = {attribute.type: attribute.payload for attribute in walk(mask).found}
+    words = [_word(attribute, masks.get(attribute.type), depth) for attribute in row.found]
+    if row.problem:
+        rest = f": {spaced_hex(row.rest)}" if row.rest else ""
+        words.append(f"<{row.problem}{rest}>")
+    return [word for word in words if word is not None]
+
+
+def _word(attribute: Attribute, mask: bytes | None, depth: int) -> str | None:
+    """One attribute; None where the flow wildcards all of it. Without a mask it is exact."""
+    term, payload = attribute_term(attribute.type), attribute.payload
+    if not attribute.complete:
+        return cut_short(term, attribute)
+    if attribute.type == ENCAP and depth < MAX_ENCAP_DEPTH:
+        return f"encap({','.join(_words(payload, mask or b'', None, depth + 1))})"
+    if mask is None:
+        mask = b"\xff" * len(payload)
+    layout = LAYOUTS.get(term)
+    if layout is None or not len(payload) == len(mask) == layout.length:
+        return _whole(attribute, mask)
+    parts = [text for part in layout.parts if (text := _part(part, payload, mask))]
+    if not parts and term in _ALWAYS_SHOWN:
+        parts = [f"{part.kind.text(part.of(payload))}/0" for part in layout.parts]
+    return f"{term}({','.join(parts)})" if parts else None
+
+
+def _whole(attribute: Attribute, mask: bytes) -> str | None:
+    """An attribute that is not matched in parts."""
+    if not any(mask):
+        return None
+    header = attribute.length.to_bytes(2, "little") + attribute.type.to_bytes(2, "little")
+    text = format_key(header + attribute.payload)
+    if all(byte == 0xFF for byte in mask):
+        return text
+    return f"{text}/{spaced_hex(mask)}"
+
+
+def _part(part: Subfield, payload: bytes, mask: bytes) -> str:
+    own = part.of(mask)
+    if not any(own):
+        return ""
+    text = part.kind.text(part.of(payload))
+    partly = "" if own == part.whole else f"/{part.kind.mask_text(own)}"
+    return f"{part.name}={text}{partly}" if part.name else f"{text}{partly}"
+
+
+class _Term(Struct, frozen=True):
+    """What a filter asks of one part of an attribute."""
+
+    attribute: str
+    layout: Layout
+    part: Subfield
+    value: bytes
+    mask: bytes
+
+    def allows(self, payload: bytes, mask: bytes | None) -> bool:
+        """Whether the flow's value goes with it, in the bits that both look at."""
+        if len(payload) != self.layout.length:
+            return True  # not decoded: it can't be told
+        mask = b"\xff" * len(payload) if mask is None or len(mask) != len(payload) else mask
+        found, looked_at = self.part.of(payload), self.part.of(mask)
+        both = zip(found, self.value, looked_at, self.mask, strict=True)
+        return not any((a ^ b) & c & d for a, b, c, d in both)
+
+
+class FlowFilter:
+    """The packets that are asked about, written as ovs-dpctl(8) writes a flow, with masks.
+
+    `in_port(2),ipv4(src=10.0.0.0/8),udp(dst=53)`: a mask is one of the same kind of value, or of
+    an IP address a length too.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Read it; UsageError where it is malformed."""
+        self._terms = tuple(_parse(text))
+
+    def covers(self, key: bytes, mask: bytes) -> bool:
+        """Whether such a packet can hit the flow: no bit that both look at is another.
+
+        A flow that has no attribute of the kind is one of other packets, as one of TCP where UDP
+        is asked for; where it only wildcards the part, it is hit.
+        """
+        masks = dict(_all_attributes(mask))
+        found = dict(_all_attributes(key))
+        for term in self._terms:
+            payload = found.get(term.attribute)
+            if payload is None or not term.allows(payload, masks.get(term.attribute)):
+                return False
+        return True
+
+
+def _all_attributes(data: bytes, depth: int = 0) -> Iterator[tuple[str, bytes]]:
+    """The attributes and those within VLAN tags, by their terms; the innermost come last."""
+    for attribute in walk(data).found:
+        if attribute.type == ENCAP and depth < MAX_ENCAP_DEPTH:
+            yield from _all_attributes(attribute.payload, depth + 1)
+        else:
+            yield attribute_term(attribute.type), attribute.payload
+
+
+def _parse(text: str) -> Iterator[_Term]:
+    rest = text.strip()
+    while rest:
+        name, bracket, rest = rest.partition("(")
+        inside, closed, rest = rest.partition(")")
+        name = name.strip(" ,")
+        layout = LAYOUTS.get(name)
+        if not bracket or not closed:
+            raise UsageError(f"filter {text!r} is malformed: write NAME(VALUE), NAME(PART=VALUE)")
+        if layout is None:
+            raise UsageError(f"filter {text!r}: {name!r} is none of {', '.join(LAYOUTS)}")
+        if not inside.strip():
+            # Of that kind, whatever it is.
+            yield _Term(name, layout, layout.parts[0], *(bytes(layout.parts[0].length),) * 2)
+        for word in filter(None, map(str.strip, inside.split(","))):
+            yield _term(text, name, layout, word)
+
+
+def _term(text: str, name: str, layout: Layout, word: str) -> _Term:
+    left, equals, right = word.partition("=")
+    part_name, written = (left.strip(), right.strip()) if equals else ("", word)
+    found = [part for part in layout.parts if part.name == part_name]
+    if not found:
+        raise UsageError(f"filter {text!r}: {name} has {_names(layout.parts)}, not {word!r}")
+    part = found[0]
+    value, slash, mask = written.partition("/")
+    try:
+        wanted = part.kind.parse(value, part.length)
+        bits = _mask(mask, part) if slash else part.whole
+    except ValueError as error:
+        raise UsageError(f"filter {text!r}: {error}") from None
+    return _Term(name, layout, part, wanted, bits)
+
+
+def _mask(text: str, part: Subfield) -> bytes:
+    """A mask as it is written; of an IP address also how many bits of it count."""
+    if text.isdecimal() and part.length in (4, 16) and part.kind is LAYOUTS["ipv4"].parts[0].kind:
+        bits = part.length * 8
+        if int(text) > bits:
+            raise ValueError(f"/{text} is more than the address's {bits} bits")
+        return ((1 << bits) - (1 << bits - int(text))).to_bytes(part.length, "big")
+    return part.kind.parse(text, part.length)
+
+
+def _names(parts: Sequence[Subfield]) -> str:
+    names = [part.name for part in parts if part.name]
+    return f"the parts {', '.join(names)}" if names else "a value alone"

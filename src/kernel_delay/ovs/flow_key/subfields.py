@@ -1,0 +1,219 @@
+"""The parts of attributes that a flow can match one by one, and how each is written and read.
+
+Layouts are the structs of include/uapi/linux/openvswitch.h (Linux 6.18), names those of
+ovs-dpctl(8). What is not here is matched as a whole.
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from msgspec import Struct
+
+from kernel_delay.ovs.flow_key.fields import CT_STATE, FRAGMENT, TCP_FLAGS
+from kernel_delay.ovs.flow_key.text import flags, hex_number, ip, mac
+
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
+
+
+class Kind(Struct, frozen=True):
+    """How a value is written, how a mask is, and how both are read.
+
+    `parse` takes the text and the value's length; it raises ValueError.
+    """
+
+    text: Callable[[bytes], str]
+    mask_text: Callable[[bytes], str]
+    parse: Callable[[str, int], bytes]
+
+
+class Subfield(Struct, frozen=True):
+    """A part of an attribute: so many bytes from an offset on, of which `bits` are its own.
+
+    `name` is empty where the attribute is the value itself, as in `in_port(2)`.
+    """
+
+    name: str
+    offset: int
+    length: int
+    kind: Kind
+    bits: int | None = None
+
+    def of(self, payload: bytes) -> bytes:
+        """Its bytes in an attribute's payload, those bits alone that are its own."""
+        part = payload[self.offset : self.offset + self.length]
+        if self.bits is None:
+            return part
+        own = self.bits.to_bytes(self.length, "big")
+        return bytes(a & b for a, b in zip(part, own, strict=True))
+
+    @property
+    def whole(self) -> bytes:
+        """The mask of all its bits."""
+        return self.of(b"\xff" * (self.offset + self.length))
+
+
+class Layout(Struct, frozen=True):
+    """An attribute's length, and its parts in the order in which they are written."""
+
+    length: int
+    parts: tuple[Subfield, ...]
+
+
+Order = Literal["little", "big"]
+
+
+def _number(text: str, length: int, order: Order) -> bytes:
+    try:
+        return int(text, 0).to_bytes(length, order)
+    except OverflowError:
+        raise ValueError(f"{text} is no number of {length} bytes") from None
+
+
+def _integers(order: Order, number: Callable[[int], str]) -> Kind:
+    def value(data: bytes) -> str:
+        return number(int.from_bytes(data, order))
+
+    def mask(data: bytes) -> str:
+        return hex_number(int.from_bytes(data, order))
+
+    return Kind(value, mask, lambda text, length: _number(text, length, order))
+
+
+def _parse_ip(text: str, length: int) -> bytes:
+    found = ipaddress.ip_address(text).packed
+    if len(found) != length:
+        raise ValueError(f"{text} is of another version of IP")
+    return found
+
+
+def _parse_mac(text: str, length: int) -> bytes:
+    if not _MAC.fullmatch(text):
+        raise ValueError(f"{text} is no Ethernet address")
+    return bytes.fromhex(text.replace(":", ""))
+
+
+def _fragment(data: bytes) -> str:
+    return FRAGMENT[data[0]] if data[0] < len(FRAGMENT) else str(data[0])
+
+
+def _parse_fragment(text: str, length: int) -> bytes:
+    if text in FRAGMENT:
+        return bytes([FRAGMENT.index(text)])
+    return _number(text, length, "big")
+
+
+def _bits(order: Order, names: tuple[str, ...]) -> Kind:
+    """Flags, by their names with a bar between, or as a number."""
+
+    def parse(text: str, length: int) -> bytes:
+        words = text.split("|")
+        if not all(word in names for word in words):
+            return _number(text, length, order)
+        value = sum(1 << names.index(word) for word in words)
+        return value.to_bytes(length, order)
+
+    def value(data: bytes) -> str:
+        return flags(int.from_bytes(data, order), names)
+
+    return Kind(value, value, parse)
+
+
+DEC, HEX = _integers("big", str), _integers("big", hex_number)
+# The kernel's own numbers are in host order, and all architectures we run on are little-endian.
+HOST, HOST_HEX = _integers("little", str), _integers("little", hex_number)
+IP = Kind(ip, ip, _parse_ip)
+MAC = Kind(mac, mac, _parse_mac)
+FRAG = Kind(_fragment, lambda data: hex_number(data[0]), _parse_fragment)
+
+
+def _type_text(data: bytes) -> str:
+    return f"0x{data.hex()}"
+
+
+def _priority(data: bytes) -> str:
+    return str(data[0] >> 5)
+
+
+def _parse_priority(text: str, length: int) -> bytes:
+    return _number(str(int(text, 0) << 5), length, "big")
+
+
+PRIORITY = Kind(_priority, lambda data: hex_number(data[0] >> 5), _parse_priority)
+ETHERTYPE = Kind(_type_text, _type_text, HEX.parse)
+
+_PORTS = Layout(4, (Subfield("src", 0, 2, DEC), Subfield("dst", 2, 2, DEC)))
+_ICMP = Layout(2, (Subfield("type", 0, 1, DEC), Subfield("code", 1, 1, DEC)))
+
+LAYOUTS: Mapping[str, Layout] = MappingProxyType(
+    {
+        "recirc_id": Layout(4, (Subfield("", 0, 4, HOST_HEX),)),
+        "dp_hash": Layout(4, (Subfield("", 0, 4, HOST_HEX),)),
+        "skb_priority": Layout(4, (Subfield("", 0, 4, HOST_HEX),)),
+        "in_port": Layout(4, (Subfield("", 0, 4, HOST),)),
+        "skb_mark": Layout(4, (Subfield("", 0, 4, HOST_HEX),)),
+        "ct_state": Layout(4, (Subfield("", 0, 4, _bits("little", CT_STATE)),)),
+        "ct_zone": Layout(2, (Subfield("", 0, 2, HOST_HEX),)),
+        "ct_mark": Layout(4, (Subfield("", 0, 4, HOST_HEX),)),
+        "ct_label": Layout(16, (Subfield("", 0, 16, HOST_HEX),)),
+        "eth": Layout(12, (Subfield("src", 0, 6, MAC), Subfield("dst", 6, 6, MAC))),
+        "eth_type": Layout(2, (Subfield("", 0, 2, ETHERTYPE),)),
+        "vlan": Layout(
+            2,
+            (
+                Subfield("vid", 0, 2, DEC, bits=0x0FFF),
+                Subfield("pcp", 0, 1, PRIORITY, bits=0xE0),
+            ),
+        ),
+        "ipv4": Layout(
+            12,
+            (
+                Subfield("src", 0, 4, IP),
+                Subfield("dst", 4, 4, IP),
+                Subfield("proto", 8, 1, DEC),
+                Subfield("tos", 9, 1, HEX),
+                Subfield("ttl", 10, 1, DEC),
+                Subfield("frag", 11, 1, FRAG),
+            ),
+        ),
+        "ipv6": Layout(
+            40,
+            (
+                Subfield("src", 0, 16, IP),
+                Subfield("dst", 16, 16, IP),
+                Subfield("label", 32, 4, HEX, bits=0x000FFFFF),
+                Subfield("proto", 36, 1, DEC),
+                Subfield("tclass", 37, 1, HEX),
+                Subfield("hlimit", 38, 1, DEC),
+                Subfield("frag", 39, 1, FRAG),
+            ),
+        ),
+        "tcp": _PORTS,
+        "udp": _PORTS,
+        "sctp": _PORTS,
+        "tcp_flags": Layout(2, (Subfield("", 0, 2, _bits("big", TCP_FLAGS), bits=0x0FFF),)),
+        "icmp": _ICMP,
+        "icmpv6": _ICMP,
+        "arp": Layout(
+            24,
+            (
+                Subfield("sip", 0, 4, IP),
+                Subfield("tip", 4, 4, IP),
+                Subfield("op", 8, 2, DEC),
+                Subfield("sha", 10, 6, MAC),
+                Subfield("tha", 16, 6, MAC),
+            ),
+        ),
+        "nd": Layout(
+            28,
+            (
+                Subfield("target", 0, 16, IP),
+                Subfield("sll", 16, 6, MAC),
+                Subfield("tll", 22, 6, MAC),
+            ),
+        ),
+    }
+)
+"""By what ovs-dpctl(8) calls the attribute."""

@@ -1,0 +1,136 @@
+"""What Open vSwitch's revalidators make of flows: made, kept, modified, deleted and why."""
+
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from msgspec import Struct
+
+from kernel_delay.analysis.histogram import Log2Histogram
+from kernel_delay.ovs.version import Version
+
+NS_PER_MS = 1_000_000
+
+FlowChange = Literal["insert", "keep", "modify", "delete"]
+"""What happened to a flow: it was made, or a revalidator looked at it and did that."""
+
+# enum flow_del_reason of ofproto/ofproto-dpif-upcall.c, without its prefix: 3.4.0 has all but the
+# last, and 3.4.1 to 4.0 have all, in this order.
+REASONS = (
+    "none",
+    "avoid_caching",
+    "bad_odp_fit",
+    "flow_idle",
+    "flow_limit",
+    "flow_wildcarded",
+    "no_ofproto",
+    "purge",
+    "too_expensive",
+    "update_fail",
+    "xlation_error",
+    "flow_missing_dp",
+)
+REASONS_SINCE: Version = (3, 4)
+REASONS_UNTIL: Version = (4, 0)
+
+THRASH_NS = 1000 * NS_PER_MS
+"""A flow that is there again so soon was deleted in vain."""
+
+MOST_DELETED = 100_000
+"""Flows deleted within THRASH_NS that are remembered; of more, the oldest are forgotten."""
+
+MOST_RETURNED = 10_000
+"""Flows that came back of which each is counted by itself."""
+
+
+class FlowEvent(Struct, frozen=True):
+    """A flow, and what happened to it at `time_ns` (CLOCK_MONOTONIC), in which thread.
+
+    An insertion's time is when the flow was made, to the millisecond; it is told when a revalidator
+    first looks at it. `in_sweep`: it was looked at behind the dump, not in it. `reason` is that of
+    a deletion, as `REASONS` has it; None where the number, `reason_number`, has no name that is
+    sure. `ufid` is as Open vSwitch writes it. `layer` says who keeps the flow: "ovs" the datapath
+    itself, "tc" or "dpdk" an offload; empty where Open vSwitch did not know yet. `key` and `mask`
+    are netlink attributes, the captured beginning of `key_len` and `mask_len` bytes. `n_packets`,
+    `n_bytes` and `used_ns`, when the last packet was, None if there was none, are as Open vSwitch
+    last knew.
+    """
+
+    time_ns: int
+    tid: int
+    comm: str
+    change: FlowChange
+    in_sweep: bool
+    reason: str | None
+    reason_number: int
+    datapath: str
+    ufid: str
+    layer: str
+    pmd_id: int
+    created_ns: int
+    used_ns: int | None
+    n_packets: int
+    n_bytes: int
+    key: bytes
+    key_len: int
+    mask: bytes
+    mask_len: int
+
+    @property
+    def age_ns(self) -> int:
+        """How old the flow was."""
+        return max(self.time_ns - self.created_ns, 0)
+
+
+def reason_names(version: Version | None) -> Mapping[int, str]:
+    """The reasons that are known of that version, by their numbers; none of one that is not."""
+    if version is None or not REASONS_SINCE <= version <= REASONS_UNTIL:
+        return MappingProxyType({})
+    return MappingProxyType(dict(enumerate(REASONS)))
+
+
+def reason_text(event: FlowEvent) -> str:
+    """A deletion's reason, by name where that is sure."""
+    return event.reason or f"unknown reason {event.reason_number}"
+
+
+class FlowChurn:
+    """What all events come to, in bounded memory."""
+
+    def __init__(self) -> None:
+        """Start before the first."""
+        self.changes = Counter[FlowChange]()
+        self.reasons = Counter[str]()
+        self.lifetimes_ms = Log2Histogram()
+        self.came_back = 0
+        self.returned: dict[str, int] = {}
+        self._deleted = OrderedDict[tuple[str, str], int]()
+
+    def take(self, event: FlowEvent) -> bool:
+        """Count the next; return whether it is a flow that came back within THRASH_NS."""
+        self.changes[event.change] += 1
+        match event.change:
+            case "delete":
+                self.reasons[reason_text(event)] += 1
+                self.lifetimes_ms.add(event.age_ns // NS_PER_MS)
+                self._remember(event)
+            case "insert":
+                return self._is_back(event)
+        return False
+
+    def _remember(self, event: FlowEvent) -> None:
+        identity = event.datapath, event.ufid
+        self._deleted.pop(identity, None)
+        self._deleted[identity] = event.time_ns
+        if len(self._deleted) > MOST_DELETED:
+            self._deleted.popitem(last=False)
+
+    def _is_back(self, event: FlowEvent) -> bool:
+        deleted_ns = self._deleted.get((event.datapath, event.ufid))
+        if deleted_ns is None or event.created_ns - deleted_ns > THRASH_NS:
+            return False
+        self.came_back += 1
+        if event.ufid in self.returned or len(self.returned) < MOST_RETURNED:
+            self.returned[event.ufid] = self.returned.get(event.ufid, 0) + 1
+        return True

@@ -1,0 +1,243 @@
+"""`kernel-delay flows`: what a real Open vSwitch makes of flows, and why."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from kernel_delay.ovs.flows import FlowChange
+from lab.binaries import Binaries
+from lab.instance import Instance
+from tests import commands
+from tests.integration import kernel_datapath
+from tests.integration.json_follower import HANGS_S, JsonFollower
+from tests.integration.kernel_datapath import BRIDGE, packets, send
+
+PACKETS = 20
+NO_TIME = "other_config:max-idle=3600000"
+DROPPED = "priority=50000,udp"
+
+
+class Line(Struct):
+    """Of a line of JSON, what the tests look at."""
+
+    change: FlowChange
+    reason: str | None
+    ufid: str
+    match: str
+    came_back: bool
+    datapath: str
+    layer: str
+    n_packets: int
+    time_ns: int
+    created_ns: int
+
+
+def following(ovs: Instance, folder: Path, *options: str) -> JsonFollower[Line]:
+    return JsonFollower(folder, Line, "flows", "-p", ovs.pid, *options)
+
+
+def dumped(ovs: Instance) -> dict[str, str]:
+    """The matches of the datapath's flows by UFID, each as Open vSwitch itself writes it."""
+    found = {}
+    for line in ovs.appctl("dpctl/dump-flows", "-m").splitlines():
+        if match := re.match(r"ufid:([0-9a-f-]+), (.*), packets:", line):
+            found[match[1]] = match[2]
+    return found
+
+
+def short_matches(ovs: Instance) -> list[str]:
+    """The same without what they wildcard, in no order."""
+    lines = ovs.appctl("dpctl/dump-flows").splitlines()
+    return sorted(line.partition(", packets:")[0] for line in lines if line.startswith("recirc_id"))
+
+
+def of(lines: list[Line], change: FlowChange) -> list[Line]:
+    return [line for line in lines if line.change == change]
+
+
+def until_there(ovs: Instance, count: int) -> None:
+    deadline = time.monotonic() + HANGS_S
+    while len(dumped(ovs)) != count:
+        assert time.monotonic() < deadline, dumped(ovs)
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def ovs(root_user: None, usdt_binaries: Binaries) -> Iterator[Instance]:
+    """A bridge that gets the packets that a test sends, each a flow of its own that is kept."""
+    with Instance(usdt_binaries) as ovs, kernel_datapath.bridge(ovs):
+        ovs.vsctl("set", "Open_vSwitch", ".", NO_TIME)
+        yield ovs
+
+
+@pytest.fixture(autouse=True)
+def no_flows(request: pytest.FixtureRequest) -> None:
+    """Each test begins without any."""
+    if "ovs" in request.fixturenames:
+        found: Instance = request.getfixturevalue("ovs")
+        found.appctl("revalidator/purge")
+        until_there(found, 0)
+
+
+def test_flows_are_told_as_open_vswitch_tells_them(ovs: Instance, tmp_path: Path) -> None:
+    send(ovs, packets(3, first=1000))
+    until_there(ovs, 3)
+    with following(ovs, tmp_path) as follower:
+        start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        send(ovs, packets(PACKETS))
+        made = follower.until(lambda lines: len(lines) >= PACKETS)
+        there, written = dumped(ovs), short_matches(ovs)
+    assert {line.change for line in made} == {"insert"}
+    assert len(made) == PACKETS
+    # Those from before are none of them.
+    assert len(there) == PACKETS + 3
+    assert {line.ufid for line in made} <= there.keys()
+    assert {line.match for line in made} <= set(written)
+    for line in made:
+        ports = re.findall(r"udp\(src=\d+,dst=\d+\)", line.match)
+        assert ports == re.findall(r"udp\(src=\d+,dst=\d+\)", there[line.ufid])
+        assert line.datapath == "netdev@ovs-netdev"
+        assert line.created_ns >= start_ns - 1_000_000
+
+
+def test_why_flows_are_deleted_and_which_come_back(ovs: Instance, tmp_path: Path) -> None:
+    with following(ovs, tmp_path) as follower:
+        send(ovs, packets(PACKETS))
+        follower.until(lambda lines: len(of(lines, "insert")) == PACKETS)
+        flows = dumped(ovs).keys()
+
+        ovs.appctl("revalidator/purge")
+        purged = follower.until(lambda lines: len(of(lines, "delete")) == PACKETS, PACKETS)
+        assert {line.reason for line in purged} == {"purge"}
+        assert {line.ufid for line in purged} == flows
+        assert dumped(ovs) == {}
+
+        so_far = len(follower.seen())
+        send(ovs, packets(PACKETS))
+        again = follower.until(lambda lines: len(of(lines, "insert")) == PACKETS, so_far)
+        assert {line.ufid for line in again} == flows
+        # Within a second of their deletion, as far as this machine got to it.
+        deleted_ns = {line.ufid: line.time_ns for line in purged}
+        for line in again:
+            assert line.came_back == (line.created_ns - deleted_ns[line.ufid] <= 10**9)
+
+        so_far = len(follower.seen())
+        ovs.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=500")
+        idle = follower.until(lambda lines: len(of(lines, "delete")) == PACKETS, so_far)
+        ovs.vsctl("set", "Open_vSwitch", ".", NO_TIME)
+        assert {line.reason for line in idle} == {"flow_idle"}
+        assert {line.ufid for line in idle} == flows
+        assert dumped(ovs) == {}
+
+
+def test_a_change_of_openflow_modifies_flows_and_deletes_others(
+    ovs: Instance, tmp_path: Path
+) -> None:
+    with following(ovs, tmp_path) as follower:
+        send(ovs, packets(PACKETS))
+        follower.until(lambda lines: len(of(lines, "insert")) == PACKETS)
+        flows = dumped(ovs).keys()
+        ovs.ofctl("add-flow", BRIDGE, f"{DROPPED},actions=drop")
+        changed = follower.until(lambda lines: len(lines) >= PACKETS, PACKETS)
+        assert {line.change for line in changed} == {"modify"}
+        assert {line.ufid for line in changed} == flows
+        # Of all UDP one flow is enough by now; with the old rules that is too wide.
+        ovs.appctl("revalidator/purge")
+        until_there(ovs, 0)
+        so_far = len(follower.until(lambda lines: len(of(lines, "delete")) == PACKETS))
+        send(ovs, packets(PACKETS))
+        follower.until(lambda lines: of(lines, "insert"), so_far)
+        ovs.ofctl("--strict", "del-flows", BRIDGE, DROPPED)
+        (wide, *_) = of(follower.until(lambda lines: of(lines, "delete"), so_far), "delete")
+    assert wide.reason == "flow_wildcarded"
+    assert "udp(" not in wide.match
+
+
+def test_more_than_twice_the_limit_are_all_deleted(ovs: Instance, tmp_path: Path) -> None:
+    with following(ovs, tmp_path) as follower:
+        send(ovs, packets(PACKETS))
+        follower.until(lambda lines: len(of(lines, "insert")) == PACKETS)
+        deadline = time.monotonic() + HANGS_S
+        # At the end of a round Open vSwitch puts a limit of its own in the place of ours.
+        while not of(follower.seen(), "delete"):
+            assert time.monotonic() < deadline
+            ovs.appctl("upcall/set-flow-limit", "5")
+            time.sleep(0.1)
+        ovs.appctl("upcall/set-flow-limit", "200000")
+        (first, *_) = of(follower.seen(), "delete")
+    assert first.reason == "flow_limit"
+
+
+def test_each_result_where_it_is_asked_for(ovs: Instance, tmp_path: Path) -> None:
+    send(ovs, packets(1))
+    until_there(ovs, 1)
+    (ufid,) = dumped(ovs)
+    with following(ovs, tmp_path, "--all-results", "--ufid", ufid[:8]) as follower:
+        found = follower.until(lambda lines: len(lines) >= 3)
+    assert {(line.change, line.ufid) for line in found} == {("keep", ufid)}
+
+
+def test_a_report_from_a_recording_is_the_same(ovs: Instance, tmp_path: Path) -> None:
+    path = tmp_path / "flows.kdr"
+    with following(ovs, tmp_path, "-o", str(path)) as follower:
+        send(ovs, packets(PACKETS))
+        follower.until(lambda lines: len(of(lines, "insert")) == PACKETS)
+        ovs.appctl("revalidator/purge")
+        follower.until(lambda lines: len(of(lines, "delete")) == PACKETS)
+    live = (tmp_path / "stdout").read_text()
+    reported = commands.run("report", path, "--json")
+    assert (reported.returncode, reported.stderr) == (0, "")
+    assert reported.stdout == live
+    text = commands.run("report", path)
+    assert (
+        f"{PACKETS} flows made, {PACKETS} deleted, 0 modified; 0 were there before" in text.stdout
+    )
+    assert max(map(len, text.stdout.splitlines())) <= 80
+    some = commands.run("report", path, "-q", "-l", "udp(src=1024/0xfffc),eth_type(0x800)")
+    assert "4 flows made, 4 deleted" in some.stdout
+    assert f"{2 * PACKETS - 8} events of other flows" in some.stdout
+    none = commands.run("report", path, "-q", "--reason", "flow_idle")
+    assert "0 flows made, 0 deleted" in none.stdout
+    wrong = commands.run("report", path, "-l", "udp(port=5)")
+    assert wrong.returncode == 64  # EX_USAGE
+    assert "udp has the parts src, dst" in wrong.stderr
+    assert commands.run("report", path, "--reason", "sloth").returncode == 64
+
+
+def test_insertions_and_deletions_are_those_of_the_kernels_datapath(
+    datapath: Instance, tmp_path: Path
+) -> None:
+    datapath.vsctl("set", "Open_vSwitch", ".", NO_TIME)
+    datapath.appctl("revalidator/purge")
+    until_there(datapath, 0)
+    try:
+        with following(datapath, tmp_path) as follower:
+            send(datapath, packets(PACKETS))
+            made = follower.until(lambda lines: len(of(lines, "insert")) == PACKETS)
+            there, written = dumped(datapath), short_matches(datapath)
+            datapath.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=500")
+            gone = follower.until(lambda lines: len(of(lines, "delete")) == PACKETS)
+            assert dumped(datapath) == {}
+    finally:
+        datapath.vsctl("remove", "Open_vSwitch", ".", "other_config", "max-idle")
+    assert {line.ufid for line in made} == there.keys()
+    assert sorted(line.match for line in made) == written
+    assert {line.layer for line in made} == {"ovs"}
+    assert {(line.ufid, line.reason) for line in of(gone, "delete")} == {
+        (ufid, "flow_idle") for ufid in there
+    }
+
+
+def test_an_open_vswitch_without_the_probes_says_what_it_takes(
+    root_user: None, ovs_binaries: Binaries
+) -> None:
+    with Instance(ovs_binaries) as bare:
+        done = commands.run("flows", "-p", bare.pid)
+    assert done.returncode == 66  # EX_NOINPUT
+    assert done.stderr.count("\n") == 1
+    assert "it takes an OVS built with --enable-usdt-probes" in done.stderr
+    assert "from 3.4 on" in done.stderr

@@ -1,0 +1,190 @@
+"""What a flow matches, written; and which flows packets can hit."""
+
+import ipaddress
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel_delay.errors import UsageError
+from kernel_delay.ovs.flow_key import FlowFilter, format_match
+from kernel_delay.ovs.flow_key.names import NAMES, TERMS
+from kernel_delay.ovs.flow_key.subfields import LAYOUTS
+
+NUMBERS = {term: NAMES.index(name) for name, term in TERMS.items()}
+
+
+def attribute(term: str, payload: bytes) -> bytes:
+    header = struct.pack("=HH", 4 + len(payload), NUMBERS[term])
+    return header + payload + bytes(-len(payload) % 4)
+
+
+def u32(value: int) -> bytes:
+    return struct.pack("=I", value)
+
+
+def packet_type(payload: bytes) -> bytes:
+    return attribute("packet_type", payload)
+
+
+def ipv4(source: str, destination: str, rest: bytes) -> bytes:
+    return ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed + rest
+
+
+# A flow of a bridge that looks at the destination's network and at all of the ports.
+KEY = b"".join(
+    [
+        attribute("recirc_id", u32(0)),
+        attribute("in_port", u32(2)),
+        attribute("ct_mark", u32(7)),
+        attribute("eth", bytes.fromhex("020000000001020000000002")),
+        attribute("eth_type", b"\x08\x00"),
+        attribute("ipv4", ipv4("198.18.0.1", "10.1.2.3", bytes([17, 0, 64, 0]))),
+        attribute("udp", struct.pack("!HH", 1024, 53)),
+    ]
+)
+MASK = b"".join(
+    [
+        attribute("recirc_id", b"\xff" * 4),
+        attribute("in_port", b"\xff" * 4),
+        attribute("ct_mark", bytes(4)),
+        attribute("eth", b"\xff" * 6 + bytes(6)),
+        attribute("eth_type", b"\xff" * 2),
+        attribute("ipv4", ipv4("0.0.0.0", "255.0.0.0", bytes([255, 0, 0, 255]))),
+        attribute("udp", struct.pack("!HH", 0xFFFF, 0xFFF0)),
+    ]
+)
+WRITTEN = (
+    "recirc_id(0),in_port(2),eth(src=02:00:00:00:00:01),eth_type(0x0800),"
+    "ipv4(dst=10.1.2.3/255.0.0.0,proto=17,frag=no),udp(src=1024,dst=53/0xfff0)"
+)
+
+
+def test_a_match_is_what_the_mask_leaves_of_the_key() -> None:
+    assert format_match(KEY, MASK) == WRITTEN
+
+
+def test_without_a_mask_all_of_it_counts() -> None:
+    assert format_match(KEY, b"") == (
+        "recirc_id(0),in_port(2),ct_mark(0x7),"
+        "eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02),eth_type(0x0800),"
+        "ipv4(src=198.18.0.1,dst=10.1.2.3,proto=17,tos=0,ttl=64,frag=no),udp(src=1024,dst=53)"
+    )
+
+
+def test_vlan_tags_are_nested_and_their_parts_apart() -> None:
+    inner = attribute("eth_type", b"\x86\xdd")
+    key = attribute("eth_type", b"\x81\x00") + attribute("vlan", b"\x70\x05")
+    mask = attribute("eth_type", b"\xff\xff") + attribute("vlan", b"\x1f\xff")
+    tagged = key + attribute("encap", inner)
+    masked = mask + attribute("encap", attribute("eth_type", b"\xff\xff"))
+    assert format_match(tagged, masked) == "eth_type(0x8100),vlan(vid=5),encap(eth_type(0x86dd))"
+    mask = attribute("eth_type", b"\xff\xff") + attribute("vlan", b"\xe0\x00")
+    assert format_match(key, mask) == "eth_type(0x8100),vlan(pcp=3)"
+
+
+def test_a_part_of_the_key_is_told_as_such() -> None:
+    assert format_match(KEY[:20], MASK, len(KEY)) == (
+        f"recirc_id(0),in_port(2),ct_mark(<0 of 4 bytes: >),<20 of {len(KEY)} bytes captured>"
+    )
+
+
+def test_what_has_no_parts_here_is_shown_whole() -> None:
+    found = format_match(packet_type(bytes(4)), packet_type(b"\xff" * 4))
+    assert found == "packet_type(ns=0,id=0)"
+    found = format_match(packet_type(bytes(4)), packet_type(b"\xff\0\0\0"))
+    assert found == "packet_type(ns=0,id=0)/ff 00 00 00"
+    assert format_match(packet_type(bytes(4)), packet_type(bytes(4))) == ("<empty>")
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200))
+def test_any_bytes_are_written(key: bytes, mask: bytes) -> None:
+    assert format_match(key, mask).isprintable()
+    assert FlowFilter("udp(dst=53)").covers(key, mask) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "covers"),
+    [
+        ("", True),
+        (WRITTEN, True),
+        ("udp()", True),
+        ("tcp()", False),
+        ("in_port(2)", True),
+        ("in_port(3)", False),
+        ("ipv4(dst=10.0.0.0/8)", True),
+        ("ipv4(dst=10.9.9.9)", True),  # the flow looks at the first byte alone
+        ("ipv4(dst=11.0.0.0/8)", False),
+        ("ipv4(dst=11.0.0.0/7)", True),
+        ("ipv4(dst=12.0.0.0/7)", False),
+        ("ipv4(dst=11.0.0.0/254.0.0.0)", True),
+        ("ipv4(src=1.2.3.4)", True),  # wildcarded
+        ("ipv4(src=1.2.3.4,proto=6)", False),
+        ("udp(dst=48)", True),
+        ("udp(dst=64)", False),
+        ("udp(dst=64/0x3)", True),
+        ("udp(src=1024/0xff00)", True),
+        ("udp(src=1030/0xfffe)", False),
+        ("eth(src=02:00:00:00:00:01)", True),
+        ("eth(src=02:00:00:00:00:09/00:00:00:00:00:01)", True),
+        ("eth(src=02:00:00:00:00:08/00:00:00:00:00:01)", False),
+        ("eth_type(0x0800), ipv4(frag=no)", True),
+        ("ipv4(frag=first)", False),
+        ("ct_mark(0x9)", True),
+    ],
+)
+def test_which_packets_hit_a_flow(text: str, covers: bool) -> None:
+    assert FlowFilter(text).covers(KEY, MASK) is covers
+
+
+@given(
+    *(st.integers(0, 15) for _ in range(4)),
+)
+def test_a_flow_is_covered_where_one_packet_hits_both(
+    value: int, mask: int, asked: int, asked_mask: int
+) -> None:
+    port = LAYOUTS["udp"].parts[1]
+    found = FlowFilter(f"udp(dst={asked}/{asked_mask:#x})").covers(
+        attribute("udp", struct.pack("!HH", 0, value)),
+        attribute("udp", struct.pack("!HH", 0, mask)),
+    )
+    assert port.name == "dst"
+    # By trying each packet there is.
+    assert found == any(
+        packet & mask == value & mask and packet & asked_mask == asked & asked_mask
+        for packet in range(16)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("udp(", "malformed"),
+        ("udp", "malformed"),
+        ("frob(1)", "'frob' is none of"),
+        ("udp(port=5)", "udp has the parts src, dst"),
+        ("in_port(src=5)", "in_port has a value alone"),
+        ("udp(dst=70000)", "no number of 2 bytes"),
+        ("udp(dst=dns)", "filter"),
+        ("ipv4(src=10.0.0.0/33)", "more than the address's 32 bits"),
+        ("ipv4(src=::1)", "another version of IP"),
+        ("eth(src=2:0)", "no Ethernet address"),
+        ("vlan(pcp=9)", "no number of 1 bytes"),
+    ],
+)
+def test_a_malformed_filter_is_one_line(text: str, complaint: str) -> None:
+    with pytest.raises(UsageError) as error:
+        FlowFilter(text)
+    assert complaint in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_parts_of_an_attribute_do_not_overlap() -> None:
+    for layout in LAYOUTS.values():
+        taken = bytearray(layout.length)
+        for part in layout.parts:
+            assert part.offset + part.length <= layout.length
+            for at, bits in enumerate(part.whole, part.offset):
+                assert not taken[at] & bits
+                taken[at] |= bits

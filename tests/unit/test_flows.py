@@ -1,0 +1,228 @@
+"""What is made of changes of flows, and what is said of them."""
+
+import io
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from kernel_delay.ovs import flows
+from kernel_delay.ovs.flows import (
+    REASONS,
+    THRASH_NS,
+    FlowChurn,
+    FlowEvent,
+    reason_names,
+    reason_text,
+)
+from kernel_delay.ovs.monitors._ovs_records import ffi, lib
+from kernel_delay.ovs.monitors.flow_results import decode, ufid_text
+from kernel_delay.ovs.version import read_version
+from kernel_delay.reporters.flows import HEADER, event_lines, json_of, missed_lines, render
+from tests.unit.test_flow_match import KEY, MASK, WRITTEN
+
+NS_PER_MS = 1_000_000
+CREATED_NS = 5 * 10**12
+UFID = "5bacfca9-fe5f-4dea-ad00-7be56e56bcde"
+DELETED = FlowEvent(
+    time_ns=CREATED_NS + 12_300 * NS_PER_MS,
+    tid=17,
+    comm="revalidator9",
+    change="delete",
+    in_sweep=False,
+    reason="flow_idle",
+    reason_number=3,
+    datapath="system@ovs-system",
+    ufid=UFID,
+    layer="ovs",
+    pmd_id=0,
+    created_ns=CREATED_NS,
+    used_ns=CREATED_NS + 2_200 * NS_PER_MS,
+    n_packets=1234,
+    n_bytes=98_765,
+    key=KEY,
+    key_len=len(KEY),
+    mask=MASK,
+    mask_len=len(MASK),
+)
+
+
+def made(after: FlowEvent | None = None, later_ns: int = 0) -> FlowEvent:
+    """The flow as it is made, or made again after it was deleted."""
+    time_ns = CREATED_NS if after is None else after.time_ns + later_ns
+    return structs.replace(
+        DELETED, change="insert", time_ns=time_ns, created_ns=time_ns, reason=None, reason_number=0
+    )
+
+
+def test_a_deletion_is_two_lines_of_80_columns() -> None:
+    first, second, third = event_lines(DELETED, match=True, came_back=False)
+    assert len(HEADER) == len(first) == 80
+    assert first.split() == ["5012.300", UFID, "delete", "flow_idle", "12.3"]
+    assert second == (
+        "    1,234 packets, 98,765 bytes, idle 10.1 s, in the dump, by revalidator9 (17)"
+    )
+    assert third == f"    system@ovs-system, ovs: {WRITTEN}"
+    assert event_lines(DELETED, match=False, came_back=False) == [first, second]
+
+
+def test_an_insertion_is_one_line() -> None:
+    (line,) = event_lines(made(), match=False, came_back=False)
+    assert line.split() == ["5000.000", UFID, "insert", "-", "-"]
+    (line,) = event_lines(made(), match=False, came_back=True)
+    assert "came back" in line
+
+
+def test_what_was_not_captured_is_told() -> None:
+    cut = structs.replace(DELETED, mask=MASK[:16])
+    *_, match = event_lines(cut, match=True, came_back=False)
+    assert f"<16 of the mask's {len(MASK)} bytes captured>" in match
+    never = structs.replace(DELETED, used_ns=None, n_packets=0, in_sweep=True, layer="")
+    _, use, match = event_lines(never, match=True, came_back=False)
+    assert use == "    0 packets, in the sweep, by revalidator9 (17)"
+    assert "not in it yet" in match
+
+
+# Of each release from 3.4.0 to 3.7.1, by hand: the last of 3.4.0 is 10.
+@pytest.mark.parametrize("version", [(3, 4), (3, 5), (3, 6), (3, 7), (4, 0)])
+def test_reasons_have_the_names_of_their_version(version: tuple[int, int]) -> None:
+    names = reason_names(version)
+    assert (names[0], names[3], names[7], names[10]) == (
+        *("none", "flow_idle", "purge", "xlation_error"),
+    )
+    assert len(names) == 12
+
+
+@pytest.mark.parametrize("version", [None, (3, 3), (4, 1), (17, 0)])
+def test_of_a_version_that_is_not_known_no_reason_is(version: tuple[int, int] | None) -> None:
+    assert reason_names(version) == {}
+
+
+def test_a_reason_without_a_name_is_a_number() -> None:
+    unknown = structs.replace(DELETED, reason=None, reason_number=13)
+    assert reason_text(unknown) == "unknown reason 13"
+    (line, _) = event_lines(unknown, match=False, came_back=False)
+    assert "unknown reason 13" in line
+
+
+def test_a_flow_that_is_back_within_a_second_came_back() -> None:
+    churn = FlowChurn()
+    assert not churn.take(made())
+    assert not churn.take(DELETED)
+    assert churn.take(made(DELETED, THRASH_NS))
+    assert not churn.take(structs.replace(DELETED, time_ns=DELETED.time_ns + 2 * THRASH_NS))
+    later = structs.replace(DELETED, time_ns=DELETED.time_ns + 2 * THRASH_NS)
+    assert not churn.take(made(later, THRASH_NS + 1))
+    # Another datapath's is another flow.
+    churn.take(later)
+    assert not churn.take(structs.replace(made(later), datapath="netdev@ovs-netdev"))
+    assert (churn.came_back, churn.returned) == (1, {UFID: 1})
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flows, "MOST_DELETED", 3)
+    monkeypatch.setattr(flows, "MOST_RETURNED", 2)
+    churn = FlowChurn()
+    for number in range(5):
+        churn.take(structs.replace(DELETED, ufid=str(number)))
+    back = [churn.take(structs.replace(made(DELETED), ufid=str(number))) for number in range(5)]
+    assert back == [False, False, True, True, True]
+    assert (churn.came_back, len(churn.returned)) == (3, 2)
+
+
+def test_the_summary_has_reasons_ages_and_what_came_back() -> None:
+    churn = FlowChurn()
+    for event in (
+        made(),
+        DELETED,
+        made(DELETED),
+        structs.replace(DELETED, reason="purge", ufid="other"),
+        structs.replace(DELETED, change="modify"),
+    ):
+        churn.take(event)
+    text = render(churn, flows_before=1000, passed_over=7)
+    assert text.splitlines()[:5] == [
+        "2 flows made, 2 deleted, 1 modified; 1,000 were there before",
+        "7 events of other flows or reasons are not among them",
+        "deleted, by reason:",
+        "  flow_idle         1",
+        "  purge             1",
+    ]
+    assert f"  [8192, 16384)  2 |{'@' * 52}|" in text
+    assert text.endswith(f"within the second before:\n  {UFID} once")
+    assert max(map(len, text.splitlines())) <= 80
+    assert render(FlowChurn(), 0, 0) == ("0 flows made, 0 deleted, 0 modified; 0 were there before")
+
+
+def test_what_was_missed_is_told() -> None:
+    assert missed_lines({"flow_events": 0, "untracked": 0, "unknown_results": 0}) == []
+    lines = missed_lines({"flow_events": 3, "untracked": 1000, "unknown_results": 1})
+    assert [line.split()[0] for line in lines] == ["3", "1,000", "1"]
+
+
+def test_the_json_has_the_match_in_words() -> None:
+    found = json_of(DELETED, came_back=False)
+    assert found["match"] == WRITTEN
+    assert found["reason"] == "flow_idle"
+    assert not {"key", "mask"} & found.keys()
+
+
+def record(key_bytes: int = 256, **fields: Any) -> bytes:
+    """A record of the programs, as they lay it out."""
+    size = ffi.sizeof("struct flow_event")
+    data = bytearray(size + 2 * key_bytes)
+    found = ffi.from_buffer("struct flow_event *", data)
+    found.event.time_ns = DELETED.time_ns
+    found.created_ms = CREATED_NS // NS_PER_MS
+    found.key_len = found.key_size = len(KEY)
+    found.mask_len = found.mask_size = len(MASK)
+    for index, word in enumerate((0x5BACFCA9, 0xFE5F4DEA, 0xAD007BE5, 0x6E56BCDE)):
+        found.ufid[index] = word
+    for name, value in fields.items():
+        setattr(found, name, value)
+    data[size : size + len(KEY)] = KEY
+    data[size + key_bytes : size + key_bytes + len(MASK)] = MASK
+    return bytes(data)
+
+
+def decoded(*, kept: bool = False, **fields: Any) -> list[FlowEvent]:
+    return list(decode(record(**fields), 256, reason_names((3, 5)), kept=kept))
+
+
+def test_a_record_is_what_became_of_the_flow() -> None:
+    (event,) = decoded(result=lib.UKEY_DELETE, reason=7, in_sweep=1, used_ms=5)
+    assert (event.change, event.reason, event.in_sweep) == ("delete", "purge", True)
+    assert (event.ufid, event.key, event.mask) == (UFID, KEY, MASK)
+    assert (event.created_ns, event.used_ns) == (CREATED_NS, 5 * NS_PER_MS)
+    assert event.age_ns == 12_300 * NS_PER_MS
+
+
+def test_a_new_flow_is_an_event_of_its_own() -> None:
+    inserted, deleted = decoded(result=lib.UKEY_DELETE, reason=len(REASONS), is_new=1)
+    assert (inserted.change, inserted.time_ns, inserted.reason) == ("insert", CREATED_NS, None)
+    assert (deleted.change, deleted.reason, deleted.reason_number) == ("delete", None, 12)
+    (inserted,) = decoded(result=lib.UKEY_KEEP, is_new=1)
+    assert inserted.change == "insert"
+    _, keep = decoded(result=lib.UKEY_KEEP, is_new=1, kept=True)
+    assert keep.change == "keep"
+    assert decoded(result=99) == []
+
+
+def test_a_ufid_is_written_as_a_uuid() -> None:
+    assert ufid_text(0x04BAF066, 0xF73346F3, 0xA563A4FD, 0xADDEB4FD) == (
+        "04baf066-f733-46f3-a563-a4fdaddeb4fd"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "version"),
+    [
+        (b"\0%s (Open vSwitch) 3.5.0\0", (3, 5)),
+        (b"\0Open vSwitch Library 4.0.1\0", (4, 0)),
+        (bytes((1 << 20) - 9) + b"(Open vSwitch) 3.17.90\0", (3, 17)),
+        (b"(Open vSwitch) %s\0 1.2.3", None),
+        (b"", None),
+    ],
+)
+def test_the_version_is_in_the_file(content: bytes, version: tuple[int, int] | None) -> None:
+    assert read_version(io.BytesIO(content)) == version
