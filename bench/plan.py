@@ -8,9 +8,11 @@ from bench.measures.reporting import Reporting
 from bench.measures.soft_irqs import SoftIrqs
 from bench.measures.stacks import Stacks
 from bench.measures.storm import Storm
+from bench.measures.timelines import Timelines
 
 MEASURES: tuple[Measure, ...] = (
     Acts(),
+    Timelines(),
     SoftIrqs(),
     Stacks(),
     OwnCost(),

@@ -62,16 +62,18 @@ class Acts(Measure):
             Acting(program, setting.folder / "other") as other,
         ):
             loads = {"traced": traced, "other": other}
-            figures, absent = _compare(quick, setting.rounds, loads)
+            figures, absent = compare(quick, setting.rounds, loads)
             # These take tens of microseconds a call: noise is no matter, and time is.
-            more, missing = _compare([PerfTrace(), Strace()], 2, {"traced": traced})
+            more, missing = compare([PerfTrace(), Strace()], 2, {"traced": traced})
         slow = [figure for figure in more if figure.peer != UNMEASURED]
         return [*figures, *_switches(figures), *slow], absent + missing
 
 
-def _compare(
+def compare(
     peers: Sequence[Peer], rounds: int, loads: dict[str, Acting]
 ) -> tuple[list[Figure], list[Absence]]:
+    """Measure the works of these loads, of which the peers measure the one called traced."""
+
     def block() -> dict[str, float]:
         taken = {}
         for whose, load in loads.items():

@@ -59,15 +59,10 @@ class Bpftrace(Tool):
         return b"attached" in said
 
 
-class PerfTrace(Tool):
-    """perf trace, which sends each call to user space."""
+class PerfTool(Tool):
+    """One of perf's."""
 
-    name = "perf trace -s"
     program = "perf"
-
-    def command(self, pid: int) -> list[str]:
-        """See perf-trace(1)."""
-        return [self.program, "trace", "-s", "-p", str(pid), "-o", os.devnull]
 
     def ready(self, process: subprocess.Popen[bytes], said: bytes) -> bool:
         """It opens its events, and soon enables them."""
@@ -75,6 +70,16 @@ class PerfTrace(Tool):
             return False
         time.sleep(0.5)
         return True
+
+
+class PerfTrace(PerfTool):
+    """perf trace, which sends each call to user space."""
+
+    name = "perf trace -s"
+
+    def command(self, pid: int) -> list[str]:
+        """See perf-trace(1)."""
+        return [self.program, "trace", "-s", "-p", str(pid), "-o", os.devnull]
 
 
 class Strace(Tool):
