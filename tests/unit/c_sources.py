@@ -1,4 +1,4 @@
-"""The event store's C files as a library of their own, to test what Python does not call."""
+"""C files of stores as libraries of their own, to test what Python does not call."""
 
 import re
 import subprocess
@@ -10,20 +10,30 @@ from cffi import FFI
 from tests.needs import needed
 
 SOURCES = Path(__file__).parents[2] / "src" / "kernel_delay"
-HEADERS = ("event_store", "longest_events", "entry_order", "stack_table")
+EVENT_HEADERS = ("event_store", "longest_events", "entry_order", "stack_table")
+TIMELINE_HEADERS = ("timeline_store", "kept_slices", "lanes")
 FLAGS = ("-O1", "-g", "-shared", "-fPIC", "-Wall", "-Werror", f"-I{SOURCES / 'bpf' / 'core'}")
 
 
 def build(directory: Path) -> tuple[FFI, Any]:
-    """Compile them there; return the declarations and the library."""
+    """Compile the event store's there; return the declarations and the library."""
+    return _build(directory, SOURCES / "capture" / "syscall_events", EVENT_HEADERS)
+
+
+def build_timeline(directory: Path) -> tuple[FFI, Any]:
+    """Compile the timeline store's there; return the declarations and the library."""
+    return _build(directory, SOURCES / "capture" / "timeline", TIMELINE_HEADERS)
+
+
+def _build(directory: Path, capture: Path, headers: tuple[str, ...]) -> tuple[FFI, Any]:
+    """All but the first, which has a thread of its own."""
     compiler = needed("cc")
-    capture = SOURCES / "capture" / "syscall_events"
-    files = [capture / f"{name}.c" for name in HEADERS if name != "event_store"]
-    library = directory / "events.so"
+    files = [capture / f"{name}.c" for name in headers[1:]]
+    library = directory / "store.so"
     subprocess.run([compiler, *FLAGS, *files, "-o", library], check=True)
     ffi = FFI()
     ffi.cdef(declarations(SOURCES / "bpf" / "core" / "records.h"))
-    for name in HEADERS:
+    for name in headers:
         ffi.cdef(declarations(capture / f"{name}.h"))
     return ffi, ffi.dlopen(str(library))
 

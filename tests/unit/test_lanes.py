@@ -1,0 +1,208 @@
+"""Slices that were told, of which some were lost: what is shown is right, or said to be lost."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel_delay.loader._records import lib as records
+from tests.unit import c_sources
+from tests.unit.test_longest_events import c_free
+
+THREAD = 7
+START, STOP = 1000, 3000
+
+STATE_KINDS = (records.STATE_RUNNING, records.STATE_BLOCKED, records.STATE_READY_WOKEN)
+MODE_KINDS = (records.SLICE_PROGRAM, records.SLICE_CALL, records.SLICE_FAULT)
+LOST = (records.SLICE_LOST_STATES, records.SLICE_LOST_MODES)
+
+
+class Told(NamedTuple):
+    """A slice: as a program tells it, or as it is shown."""
+
+    kind: int
+    since: int
+    until: int
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    return c_sources.build_timeline(tmp_path_factory.mktemp("timeline"))
+
+
+class Store:
+    """struct kept_slices and show_slices(), with Python's types."""
+
+    def __init__(self, built: tuple[Any, Any], most: int = 1 << 20) -> None:
+        self.ffi, self.lib = built
+        self.kept = self.ffi.new("struct kept_slices *")
+        self.kept.max = most
+
+    def add(self, told: Told, order: int = 0, thread: int = THREAD) -> None:
+        fields = {
+            "kind": told.kind,
+            "since_ns": told.since,
+            "until_ns": told.until,
+            "order": order % (1 << 16),
+            "thread": thread,
+        }
+        self.lib.kept_slices_add(self.kept, self.ffi.new("struct timeline_slice *", fields))
+
+    def shown(self, state: Told, mode: Told) -> list[Told]:
+        """All slices, where these two go on at the window's end."""
+        ended, taken = self.taken()
+        last = self.ffi.new("struct last_slices *")
+        last.thread = THREAD
+        last.state, last.state_since_ns = state.kind, state.since
+        last.mode_kind, last.mode_since_ns = mode.kind, mode.since
+        assert self.lib.show_slices(ended, START, STOP, last, 1, taken)
+        self.lost = list(taken.lost)
+        slices = self.ffi.gc(taken.slices, c_free(self.ffi))
+        return [
+            Told(slices[at].kind, slices[at].start_ns, slices[at].stop_ns)
+            for at in range(taken.count)
+        ]
+
+    def taken(self) -> tuple[Any, Any]:
+        ended = self.ffi.new("struct kept_slices *")
+        assert self.lib.kept_slices_move(self.kept, ended, STOP)
+        taken = self.ffi.new("struct taken_timeline *")
+        for place, count in enumerate(ended.lost):
+            taken.lost[place] = count
+        return ended, taken
+
+
+def lane(kinds: Sequence[int], lengths: Sequence[tuple[int, int]]) -> list[Told]:
+    """Slices one behind the other from before the window to behind it."""
+    found, at = [], 0
+    for kind, length in (*lengths, (0, 2 * STOP)):
+        found.append(Told(kinds[kind % len(kinds)], at, at + length))
+        at += length
+    return found
+
+
+def clipped(slices: Sequence[Told]) -> list[Told]:
+    cut = [Told(kind, max(since, START), min(until, STOP)) for kind, since, until in slices]
+    return [each for each in cut if each.since < each.until]
+
+
+def at_each_ns(slices: Sequence[Told]) -> dict[int, int]:
+    return {ns: each.kind for each in slices for ns in range(each.since, each.until)}
+
+
+LENGTHS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 400)), max_size=30)
+KEPT = st.lists(st.booleans(), min_size=40, max_size=40)
+
+
+@given(LENGTHS, LENGTHS)
+def test_what_was_told_is_shown_with_what_goes_on(
+    built: tuple[Any, Any],
+    state_lengths: list[tuple[int, int]],
+    mode_lengths: list[tuple[int, int]],
+) -> None:
+    states, modes = lane(STATE_KINDS, state_lengths), lane(MODE_KINDS, mode_lengths)
+    store = Store(built)
+    tell(store, states, modes)
+    last = next(each for each in states if each.until >= STOP)
+    last_mode = next(each for each in modes if each.until >= STOP)
+    shown = store.shown(last, last_mode)
+    in_calls = [each for each in modes if each.kind != records.SLICE_PROGRAM]
+    assert sorted(shown) == sorted(clipped(states) + clipped(in_calls))
+    assert shown == sorted(shown, key=lambda each: (each.since, -each.until))
+    assert store.lost == [0, 0, 0, 0]
+
+
+def tell(
+    store: Store,
+    states: Sequence[Told],
+    modes: Sequence[Told],
+    kept: Sequence[bool] = (True,) * 40,
+) -> None:
+    """Tell those that end before the last one, but not all."""
+    order = 0
+    for lane_, class_ in ((states, records.SLICE_OF_STATE), (modes, records.SLICE_OF_MODE)):
+        for each, is_kept in zip(lane_, kept, strict=False):
+            if each.until >= 2 * STOP or each.kind == records.SLICE_PROGRAM:
+                continue
+            if each.until <= START or each.since >= STOP:
+                continue
+            order += 1
+            if is_kept:
+                store.add(each, order)
+            else:
+                store.kept.lost[class_] += 1
+
+
+@given(LENGTHS, LENGTHS, KEPT)
+def test_where_some_were_lost_it_is_said(
+    built: tuple[Any, Any],
+    state_lengths: list[tuple[int, int]],
+    mode_lengths: list[tuple[int, int]],
+    kept: list[bool],
+) -> None:
+    states, modes = lane(STATE_KINDS, state_lengths), lane(MODE_KINDS, mode_lengths)
+    store = Store(built)
+    tell(store, states, modes, kept)
+    last = next(each for each in states if each.until >= STOP)
+    last_mode = next(each for each in modes if each.until >= STOP)
+    shown = store.shown(last, last_mode)
+    in_states = [each for each in shown if each.kind in (*STATE_KINDS, LOST[0])]
+    in_modes = [each for each in shown if each.kind in (*MODE_KINDS, LOST[1])]
+    assert [each.since for each in in_states[1:]] == [each.until for each in in_states[:-1]]
+    assert (in_states[0].since, in_states[-1].until) == (START, STOP)
+    for found, truth, lost in (
+        (at_each_ns(in_states), at_each_ns(clipped(states)), LOST[0]),
+        (at_each_ns(in_modes), at_each_ns(clipped(modes)), LOST[1]),
+    ):
+        for ns in range(START, STOP):
+            # Nothing is claimed that was not, not even to be in the program.
+            assert found.get(ns, records.SLICE_PROGRAM) in (truth[ns], lost)
+
+
+def test_without_room_interrupts_go_first_then_states_then_what_comes_last(
+    built: tuple[Any, Any],
+) -> None:
+    store = Store(built, most=10)
+    for at in range(4):
+        since = START + 100 * at
+        store.add(Told(records.SLICE_HARD_IRQ, since, since + 10))
+        store.add(Told(records.STATE_RUNNING, since, since + 50))
+        store.add(Told(records.SLICE_CALL, since, since + 50), at)
+    # Two too many: all interrupts are gone, and nothing else.
+    assert list(store.kept.lost) == [4, 0, 0, 0]
+    assert store.kept.count == 8
+    for at in range(4, 20):
+        store.add(Told(records.SLICE_CALL, START + 100 * at, START + 100 * at + 50), at)
+    assert list(store.kept.lost) == [4, 4, 10, 0]
+    assert {store.kept.slices[at].kind for at in range(store.kept.count)} == {records.SLICE_CALL}
+    # In the next window there is room again.
+    store.taken()
+    store.add(Told(records.SLICE_HARD_IRQ, STOP + 1, STOP + 2))
+    assert store.kept.count == 1
+    assert list(store.kept.lost) == [0, 0, 0, 0]
+
+
+def test_threads_that_are_not_asked_for_are_counted_as_lost(built: tuple[Any, Any]) -> None:
+    store = Store(built)
+    for thread in (3, THREAD, 900):
+        store.add(Told(records.STATE_RUNNING, START, START + 50), thread=thread)
+        store.add(Told(records.SLICE_SOFT_IRQ, START, START + 20), thread=thread)
+    going_on = Told(records.STATE_BLOCKED, START + 50, STOP)
+    shown = store.shown(going_on, Told(records.SLICE_PROGRAM, START, STOP))
+    assert [each.kind for each in shown] == [
+        records.STATE_RUNNING,
+        records.SLICE_SOFT_IRQ,
+        records.STATE_BLOCKED,
+    ]
+    assert store.lost == [2, 2, 0, 0]
+
+
+def test_a_slice_that_crosses_the_end_is_of_both_windows(built: tuple[Any, Any]) -> None:
+    store = Store(built)
+    store.add(Told(records.STATE_BLOCKED, START, STOP + 500))
+    running = Told(records.STATE_RUNNING, STOP + 500, STOP + 600)
+    shown = store.shown(running, Told(records.SLICE_PROGRAM, START, STOP))
+    assert shown == [Told(records.STATE_BLOCKED, START, STOP)]
+    assert store.kept.count == 1
