@@ -5,6 +5,7 @@ packets one behind the other.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from kernel_delay.printable import printable
 
@@ -29,6 +30,9 @@ _ANNOTATION_INT, _ANNOTATION_STRING, _ANNOTATION_NAME = 4, 6, 10
 _SLICE_BEGIN, _SLICE_END, _COUNTER_VALUE = 1, 2, 4
 
 _OUR_SEQUENCE = 1
+
+# Of a timeline there are many of few kinds, at other times.
+EVENTS_REMEMBERED = 4096
 
 Annotations = Mapping[str, int | str]
 
@@ -68,35 +72,44 @@ def counter_track(uuid: int, parent: int, name: str) -> bytes:
 
 def begin(track: int, time_ns: int, name: str, annotations: Annotations) -> bytes:
     """A slice begins: on its track it ends before the one that it is in."""
+    return _timed(time_ns, _begin_event(track, name, tuple(annotations.items())))
+
+
+@lru_cache(EVENTS_REMEMBERED)
+def _begin_event(track: int, name: str, annotations: tuple[tuple[str, int | str], ...]) -> bytes:
     event = _integer(_TYPE, _SLICE_BEGIN) + _integer(_TRACK, track) + _text(_EVENT_NAME, name)
-    for key, value in annotations.items():
+    for key, value in annotations:
         kind = (
             _integer(_ANNOTATION_INT, value)
             if isinstance(value, int)
             else _string(_ANNOTATION_STRING, value)
         )
         event += _message(_ANNOTATIONS, _text(_ANNOTATION_NAME, key) + kind)
-    return _event(time_ns, event)
+    return _message(_TRACK_EVENT, event)
 
 
 def end(track: int, time_ns: int) -> bytes:
     """The slice that began last ends."""
-    return _event(time_ns, _integer(_TYPE, _SLICE_END) + _integer(_TRACK, track))
+    return _timed(time_ns, _end_event(track))
+
+
+@lru_cache(EVENTS_REMEMBERED)
+def _end_event(track: int) -> bytes:
+    return _message(_TRACK_EVENT, _integer(_TYPE, _SLICE_END) + _integer(_TRACK, track))
 
 
 def value(track: int, time_ns: int, number: int) -> bytes:
     """What a track of values has from now on."""
-    event = _integer(_TYPE, _COUNTER_VALUE) + _integer(_TRACK, track)
-    return _event(time_ns, event + _integer(_VALUE, number))
+    event = _integer(_TYPE, _COUNTER_VALUE) + _integer(_TRACK, track) + _integer(_VALUE, number)
+    return _timed(time_ns, _message(_TRACK_EVENT, event))
 
 
 def _track(uuid: int, what: bytes) -> bytes:
     return _packet(_message(_TRACK_DESCRIPTOR, _integer(_UUID, uuid) + what))
 
 
-def _event(time_ns: int, event: bytes) -> bytes:
-    at = _integer(_TIMESTAMP, time_ns) + _integer(_CLOCK_ID, _MONOTONIC)
-    return _packet(at + _message(_TRACK_EVENT, event))
+def _timed(time_ns: int, event: bytes) -> bytes:
+    return _packet(_integer(_TIMESTAMP, time_ns) + _integer(_CLOCK_ID, _MONOTONIC) + event)
 
 
 def _packet(content: bytes) -> bytes:
