@@ -30,6 +30,7 @@ def capture(
     syscall_events: bool = False,
     shortest_ns: int = 0,
     stacks: "Stacks" = "dwarf",
+    timeline: bool = False,
 ) -> "Sample":
     """Measure a process for some time, and judge where its time went.
 
@@ -45,16 +46,18 @@ def capture(
         shortest_ns: only those that took as long.
         stacks: how user stacks are found: unwound from a copy by DWARF call frame information,
             walked along frame pointers, or not at all.
+        timeline: keep everything that the threads did in order: `Sample.timeline`. It takes
+            accounting.
 
     Raises:
         KernelDelayError: where there is no such process, or it may not or can't be measured. Its
             text is one line, its `exit_code` that of the command.
-        ValueError: for a time that is none.
+        ValueError: for a time that is none, or a timeline without accounting.
     """
     from kernel_delay import api
 
     plan = api.plan(seconds, 1, 0.0, syscall_events, shortest_ns, stacks)
-    return api.capture(pid, plan, accounting=accounting)
+    return api.capture(pid, plan, api.account_plan(accounting, timeline))
 
 
 def record(
@@ -68,6 +71,7 @@ def record(
     syscall_events: bool = False,
     shortest_ns: int = 0,
     stacks: "Stacks" = "dwarf",
+    timeline: bool = False,
 ) -> "Recording":
     """Measure a process and write a recording, as `kernel-delay capture -o` does; return it.
 
@@ -82,6 +86,7 @@ def record(
         syscall_events: each system call too.
         shortest_ns: only those that took as long.
         stacks: how user stacks are found.
+        timeline: everything that the threads did in order too.
 
     Raises:
         KernelDelayError: as capture(), and where the file can't be written.
@@ -90,7 +95,7 @@ def record(
     from kernel_delay import api
 
     plan = api.plan(seconds, samples, interval, syscall_events, shortest_ns, stacks)
-    return api.record(path, pid, plan, accounting=accounting)
+    return api.record(path, pid, plan, api.account_plan(accounting, timeline))
 
 
 def open_recording(path: "str | os.PathLike[str]") -> "Recording":

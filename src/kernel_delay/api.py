@@ -66,17 +66,31 @@ def plan(
     return Plan(windows, events)
 
 
-def capture(pid: int | None, plan: Plan, *, accounting: bool) -> Sample:
+class AccountPlan(Struct, frozen=True):
+    """Whether all of the time is accounted for, and kept in order."""
+
+    accounting: bool
+    timeline: bool
+
+
+def account_plan(accounting: bool, timeline: bool) -> AccountPlan:
+    """Make a plan of the arguments. Raises ValueError for those that exclude each other."""
+    if timeline and not accounting:
+        raise ValueError("a timeline takes accounting")
+    return AccountPlan(accounting, timeline)
+
+
+def capture(pid: int | None, plan: Plan, account: AccountPlan) -> Sample:
     """Measure one window. Raises KernelDelayError."""
     taken: list[Sample] = []
-    _measure(_target(pid), plan, accounting, taken.append)
+    _measure(_target(pid), plan, account, taken.append)
     if not taken:
         raise NoInputError("no window was measured: a signal ended it before it was open")
     return taken[-1]
 
 
 def record(
-    path: str | os.PathLike[str], pid: int | None, plan: Plan, *, accounting: bool
+    path: str | os.PathLike[str], pid: int | None, plan: Plan, account: AccountPlan
 ) -> "Recording":
     """Measure, and write each Sample as it is taken. Raises KernelDelayError."""
     from kernel_delay.recording.header import new_header
@@ -84,7 +98,7 @@ def record(
 
     target = _target(pid)
     with RecordingWriter(Path(path), new_header("capture", (), target)) as writer:
-        interrupted = _measure(target, plan, accounting, writer.sample)
+        interrupted = _measure(target, plan, account, writer.sample)
         writer.finish_samples(interrupted=interrupted)
     return Recording(path)
 
@@ -155,7 +169,8 @@ class Recording:
         """Return a table of it; `pip install kernel-delay[arrow]`.
 
         `table` is "threads": a row for each thread of each sample; "syscalls": for each system
-        call of each of these; or "syscall_events": for each single one. The columns are the
+        call of each of these; "syscall_events": for each single one; or "timeline": for each slice
+        of it. The columns are the
         fields that have one value, with `sample`, its number from 0 on, before them.
 
         Raises ValueError for another table, and KernelDelayError as iterating does or where
@@ -191,14 +206,19 @@ def _target(pid: int | None) -> "ProcessTarget":
 
 
 def _measure(
-    target: "ProcessTarget", plan: Plan, accounting: bool, take: Callable[[Sample], None]
+    target: "ProcessTarget", plan: Plan, account: AccountPlan, take: Callable[[Sample], None]
 ) -> bool:
     """Measure the plan's windows; return whether a signal ended that."""
     from kernel_delay.analysis.verdict import judge
+    from kernel_delay.capture.plan import MOST_SLICES
     from kernel_delay.capture.session import Session, SessionOptions
     from kernel_delay.ending import noted
 
-    options = SessionOptions(events=plan.events, accounting=accounting)
+    options = SessionOptions(
+        events=plan.events,
+        accounting=account.accounting,
+        timeline=MOST_SLICES if account.timeline else None,
+    )
     with Session(target, plan.windows, options) as session:
         for sample in map(judge, session.samples()):
             take(sample)

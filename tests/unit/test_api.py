@@ -25,6 +25,7 @@ from tests.unit.samples import (
     timed_thread,
     window,
 )
+from tests.unit.timeline_samples import WITH_TIMELINE
 
 ACCOUNTED = bare_sample(
     timed_thread(1, "handler1", user=250, ready=100), window=window(duration_ns=TIMED_WINDOW_NS)
@@ -138,6 +139,18 @@ def test_each_column_is_filled_by_a_sample_that_has_it_all() -> None:
     assert row["steal_ns"] == 5
 
 
+def test_a_timeline_is_a_table(tmp_path: Path) -> None:
+    path = record_samples(tmp_path / "timeline.kdr", EVERYTHING, WITH_TIMELINE)
+    frame = kernel_delay.open_recording(path).to_pandas("timeline")
+    assert list(frame.columns) == list(COLUMNS["timeline"])
+    assert WITH_TIMELINE.timeline is not None
+    assert len(frame) == len(WITH_TIMELINE.timeline)
+    blocked = frame[frame.kind == "blocked"]
+    assert list(blocked.name) == ["futex"]
+    assert int((blocked.stop_ns - blocked.start_ns).sum()) == 500_000
+    assert set(frame["sample"]) == {1}
+
+
 def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:
     recording = kernel_delay.open_recording(record_samples(tmp_path / "none.kdr"))
     assert recording.to_arrow("syscalls").column_names == list(COLUMNS["syscalls"])
@@ -158,6 +171,7 @@ def test_without_the_extra_it_says_what_to_install(
 @pytest.mark.parametrize(
     "arguments",
     [
+        {"timeline": True, "accounting": False},
         {"seconds": 0},
         {"seconds": float("nan")},
         {"seconds": 1e9},

@@ -39,6 +39,9 @@ class WindowPlan(Struct, frozen=True):
     timeout_ns: int | None = None
 
 
+MOST_SLICES = 2_000_000
+"""Of a window's timeline, unless the user says so: 64 MB."""
+
 StackMode = Literal["dwarf", "fp", "none"]
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-Table = Literal["threads", "syscalls", "syscall_events"]
+Table = Literal["threads", "syscalls", "syscall_events", "timeline"]
 TABLES: tuple[Table, ...] = get_args(Table)
 
 Kind = Literal["int", "str", "bool", "time"]
@@ -75,6 +75,16 @@ COLUMNS: Mapping[Table, Mapping[str, Kind]] = MappingProxyType(
             "ret": "int",
             "off_cpu_ns": "int",
         },
+        "timeline": {
+            "sample": "int",
+            "tid": "int",
+            "kind": "str",
+            "start_ns": "int",
+            "stop_ns": "int",
+            "mode": "str",
+            "name": "str",
+            "cpu": "int",
+        },
     }
 )
 """The columns of each table, and what is in them."""
@@ -129,6 +139,9 @@ def rows(samples: Iterable[Sample], table: Table) -> Iterator[Row]:
             case "syscall_events":
                 for event in sample.syscall_events or ():
                     yield {"sample": number, **_fields(event, table)}
+            case "timeline":
+                for each in sample.timeline or ():
+                    yield {"sample": number, **_fields(each, table)}
 
 
 def _batches(samples: Iterable[Sample], table: Table) -> Iterator[list[Row]]:

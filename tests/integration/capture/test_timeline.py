@@ -5,9 +5,11 @@ import signal
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+import kernel_delay
 from kernel_delay.analysis.timeline import INTERRUPTS, MODES, account_of, by_thread
 from kernel_delay.model import Sample, Slice, Thread
 from tests.integration.capture.captures import StartCapture, calls, thread
@@ -190,3 +192,14 @@ def test_what_finds_no_room_is_counted(
     told = sum(1 for each in sample.timeline if each.name == "getppid")
     others = sum(calls(its).values()) - MANY
     assert MANY <= told + sample.lost.timeline_modes <= MANY + others + 1
+
+
+def test_it_is_there_from_python(
+    measurable: None, start_workload: StartWorkload, tmp_path: Path
+) -> None:
+    workload = start_workload("busy", CPU, 60_000_000_000, 1, 4)
+    workload.send()
+    path = tmp_path / "a.kdr"
+    recording = kernel_delay.record(path, workload.pid, seconds=0.05, samples=2, timeline=True)
+    for sample in recording:
+        check(sample)
