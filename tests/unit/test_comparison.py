@@ -367,6 +367,22 @@ def test_a_condition_that_is_met_is_exit_code_1(
     assert (f"{condition}: write.mean of handler* is" in err) == bool(expected)
 
 
+def test_a_page_is_written_beside_the_text(
+    pair: tuple[Path, Path], tmp_path: Path, run: Run
+) -> None:
+    page = tmp_path / "page.html"
+    status, out, err = run(*pair, "--html", page)
+    assert (status, err) == (0, "")
+    assert out == run(*pair)[1]
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert "write.mean" in page.read_text()
+    page.unlink()
+    page.symlink_to(tmp_path / "other")
+    status, _, err = run(*pair, "--html", page)
+    assert (status, err.count("\n")) == (73, 1)
+    assert not (tmp_path / "other").exists()
+
+
 def test_what_can_not_be_judged_is_an_error(
     pair: tuple[Path, Path], tmp_path: Path, run: Run
 ) -> None:

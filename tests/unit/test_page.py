@@ -299,7 +299,7 @@ def test_it_is_less_than_a_megabyte_without_data() -> None:
     assert len("".join(render(None, [bare_sample()])).encode()) < 1_000_000
 
 
-@pytest.mark.parametrize("main", ["page", "flamegraph"])
+@pytest.mark.parametrize("main", ["page", "flamegraph", "comparison"])
 def test_the_modules_are_one_script_in_which_each_comes_after_what_it_imports(main: str) -> None:
     text = script(main)
     assert not re.search(r"^\s*(import|export)\b", text, re.MULTILINE)

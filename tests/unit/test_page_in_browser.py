@@ -3,12 +3,14 @@
 What it looked like is kept in build/pages/.
 """
 
+import random
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import (
     Browser,
     ConsoleMessage,
@@ -19,12 +21,18 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from kernel_delay.analysis.comparison import compare
+from kernel_delay.analysis.figures import Figures
 from kernel_delay.model import Sample
+from kernel_delay.reporters.comparison import Side
 from kernel_delay.reporters.page import render
+from kernel_delay.reporters.page.comparison import render as render_comparison
 from kernel_delay.reporters.page.flame_graph import FlameGraph
 from kernel_delay.reporters.page.slices import SHOWN_SLICES, Timeline
 from tests.needs import needed
-from tests.unit.page_samples import hostile_sample, sample_with_events, series_of
+from tests.recordings import header
+from tests.unit.page_samples import HOSTILE, hostile_sample, sample_with_events, series_of
+from tests.unit.test_comparison import sample
 from tests.unit.timeline_samples import WITH_TIMELINE, many_slices
 
 WIDTH, HEIGHT = 1280, 900
@@ -434,3 +442,87 @@ def test_a_flame_graph_in_svg_is_a_picture(
     assert page.locator("rect.thread").count() == 20
     page.screenshot(path=pictures / "flame-graph-svg.png")
     page.close()
+
+
+def comparison_page(write_ns: float, names: Callable[[str], str] = str) -> Iterator[str]:
+    draw = random.Random(9)
+
+    def side(file: str, each_ns: float) -> tuple[Side, Figures]:
+        figures = Figures()
+        for _ in range(10):
+            made = sample(draw, each_ns, 20, 0.01)
+            threads = (replace(each, name=names(each.name)) for each in made.threads)
+            figures.add(replace(made, threads=tuple(threads)))
+        known = header("capture", kernel="6.1.0" if each_ns == 10_000 else "6.12.0")
+        return Side(names(file), known, figures.samples, figures.window_ns), figures
+
+    before, before_figures = side("before.kdr", 10_000)
+    after, after_figures = side("after.kdr", write_ns)
+    return render_comparison(before, after, compare(before_figures, after_figures))
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    [
+        ("light", WIDTH, "light"),
+        ("dark", WIDTH, "dark"),
+        ("phone", PHONE_WIDTH, "light"),
+    ],
+)
+def test_a_comparison_says_first_what_changed(
+    open_page: Open, pictures: Path, name: str, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    page = open_page(comparison_page(15_000), width, scheme)
+    assert page.locator("main > *").first.get_attribute("id") == "changes"
+    named = page.locator("#changes li")
+    assert named.locator(".kind b").all_inner_texts() == ["write.mean"] * 2
+    assert "2 of " in page.locator("#changes").inner_text()
+    # Of the recordings what differs is marked, and figures that changed are shown alone.
+    differing = page.locator("#sides .differs th").all_inner_texts()
+    assert differing == ["Recording", "Kernel"]
+    assert page.locator("#figures tr.figure").count() == 2
+    assert overflow(page) <= 0
+    change = page.locator("#figures .c-difference").first.bounding_box()
+    assert change is not None
+    assert change["x"] + change["width"] <= width
+    page.screenshot(path=pictures / f"comparison-{name}.png", full_page=True)
+
+
+def test_the_figures_of_a_comparison_are_filtered_and_sorted(
+    open_page: Open, pictures: Path
+) -> None:
+    page = open_page(comparison_page(15_000))
+    rows = page.locator("#figures tr.figure")
+    page.get_by_label("Which figures").select_option(label="All figures")
+    assert rows.count() > 20
+    page.keyboard.press("/")
+    page.keyboard.type("handler* write")
+    shown = rows.locator(".c-name").all_inner_texts()
+    assert sorted(shown) == ["write.mean", "write.p99", "write.rate"]
+    page.locator("button[data-key=matters]").click()
+    assert rows.locator(".c-name").first.inner_text() == "write.mean"
+    assert page.locator("th.c-matters").get_attribute("aria-sort") == "descending"
+    # The interval is drawn right of the band in which it counts as no change.
+    band, line = rows.first.locator(".band"), rows.first.locator(".interval")
+    right = float(band.get_attribute("x") or 0) + float(band.get_attribute("width") or 0)
+    assert float(line.get_attribute("x1") or 0) > right
+    page.locator("#figures").screenshot(path=pictures / "comparison-figures.png")
+
+
+def test_a_comparison_without_a_change_says_so_on_paper(open_page: Open, pictures: Path) -> None:
+    page = open_page(comparison_page(10_000), scheme="dark")
+    assert page.locator("#changes .all-well").inner_text() == "Nothing, beyond chance."
+    assert page.locator("#figures tr.figure").count() > 20
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.set_viewport_size({"width": 720, "height": 1000})
+    assert overflow(page) <= 0
+    page.screenshot(path=pictures / "comparison-paper.png", full_page=True)
+
+
+def test_hostile_names_in_a_comparison_do_nothing(open_page: Open) -> None:
+    page = open_page(comparison_page(15_000, lambda name: HOSTILE[0] + HOSTILE[3] + name))
+    assert page.title().startswith("</script><script>document.title='owned'</script>")
+    names = page.locator("#figures .name").all_inner_texts()
+    assert names[0].startswith("</script><script>document.title='owned'</script>\\u202egnp.exe")

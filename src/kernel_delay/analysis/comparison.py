@@ -94,6 +94,13 @@ def compare(before: Figures, after: Figures) -> Comparison:
     return structs.replace(comparison, changes=tuple(changes))
 
 
+def tolerance(change: Change) -> float:
+    """By how much a figure may differ and is the same: a part of it, or of a share points."""
+    if change.unit == "share":
+        return SHARE_TOLERANCE
+    return P99_TOLERANCE if change.name.endswith(".p99") else TOLERANCE
+
+
 def _pairs(
     before: Mapping[Key, Figure],
     after: Mapping[Key, Figure],
@@ -142,14 +149,13 @@ def _change(key: Key, before: Figure, after: Figure, chance: float) -> Change:
     )
     if before.unit == "share":
         low, high = difference(one, other, chance)
-        kind = _kind(low, high, -SHARE_TOLERANCE, SHARE_TOLERANCE)
+        kind = _kind(low, high, -tolerance(known), tolerance(known))
         change = other.value - one.value
         return structs.replace(known, kind=kind, change=change, low=low, high=high)
     if not one.value or not other.value:
         return _from_or_to_nothing(known, one, other, chance)
     low, high = (bound - 1 for bound in quotient(one, other, chance))
-    tolerance = P99_TOLERANCE if key.name.endswith(".p99") else TOLERANCE
-    kind = _kind(low, high, 1 / (1 + tolerance) - 1, tolerance)
+    kind = _kind(low, high, 1 / (1 + tolerance(known)) - 1, tolerance(known))
     return structs.replace(known, kind=kind, change=other.value / one.value - 1, low=low, high=high)
 
 

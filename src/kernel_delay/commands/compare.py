@@ -33,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="write JSON in place of the text")
     parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="OUT",
+        help="write a page for a browser too, with what changed and all figures",
+    )
+    parser.add_argument(
         "--fail-if",
         dest="conditions",
         action="append",
@@ -53,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
     after, after_figures, damage_after = _read(args.after)
     comparison = compare(before_figures, after_figures)
     _report(args, before, after, comparison)
+    if args.html is not None:
+        _write_page(args.html, before, after, comparison)
     for damage in (damage_before, damage_after):
         if damage is not None:
             tell(str(damage))
@@ -87,6 +95,14 @@ def _report(
         else:
             sys.stdout.writelines(reporter.lines(before, after, comparison, all_of_them=args.all))
         sys.stdout.flush()
+
+
+def _write_page(path: Path, before: "Side", after: "Side", comparison: "Comparison") -> None:
+    from kernel_delay.commands.options.pages import write_page
+    from kernel_delay.recording.private_file import PrivateFile
+    from kernel_delay.reporters.page.comparison import render
+
+    write_page(PrivateFile(path), render(before, after, comparison))
 
 
 def _read(argument: str) -> "tuple[Side, Figures, InputError | None]":

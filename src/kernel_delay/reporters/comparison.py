@@ -57,15 +57,15 @@ def lines(
     for change in shown:
         yield f"{_line(change, comparison)}\n"
     yield "\n"
-    yield from (f"# {remark}\n" for remark in _remarks(comparison))
+    yield from (f"# {remark}\n" for remark in remarks(comparison))
 
 
 def change_text(change: Change) -> str:
     """One change as a sentence without an end: `main write.mean 4.12 µs, was 3.37 µs (+22 %)`."""
     return (
-        f"{change.name} of {change.threads} is {_value(change, change.after)},"
-        f" was {_value(change, change.before)} ({_change(change, change.change)},"
-        f" {_interval(change)})"
+        f"{change.name} of {change.threads} is {value_text(change, change.after)},"
+        f" was {value_text(change, change.before)} ({difference_text(change)},"
+        f" {interval_text(change)})"
     )
 
 
@@ -78,14 +78,19 @@ def _side(title: str, side: Side) -> Iterator[str]:
 
 
 def _line(change: Change, comparison: Comparison) -> str:
+    before, after = (value_text(change, value) for value in (change.before, change.after))
+    return (
+        f"{threads_text(change, comparison):12.12} {_figure(change.name):20}"
+        f" {before:>9} {after:>9} {difference_text(change):>8}"
+        f" {interval_text(change):>15}{_MARKS[change.kind]:>2}"
+    ).rstrip()
+
+
+def threads_text(change: Change, comparison: Comparison) -> str:
+    """Whose figure it is, and how many threads these were, unless it is one."""
     before, after = comparison.threads[change.threads]
     count = f" ({before})" if before == after else f" ({before}→{after})"
-    threads = printable(change.threads) + ("" if before == after == 1 else count)
-    return (
-        f"{threads:12.12} {_figure(change.name):20} {_value(change, change.before):>9}"
-        f" {_value(change, change.after):>9} {_change(change, change.change):>8}"
-        f" {_interval(change):>15}{_MARKS[change.kind]:>2}"
-    ).rstrip()
+    return printable(change.threads) + ("" if before == after == 1 else count)
 
 
 def _figure(name: str) -> str:
@@ -94,7 +99,8 @@ def _figure(name: str) -> str:
     return f"{call:.{20 - len(dot + which)}}{dot}{which}"
 
 
-def _remarks(comparison: Comparison) -> Iterator[str]:
+def remarks(comparison: Comparison) -> Iterator[str]:
+    """What must be known of all figures, as lines."""
     if min(comparison.before_samples, comparison.after_samples) < LEAST_SAMPLES:
         yield "Nothing is claimed: one sample can't tell change from chance. Take two or more of"
         yield "each side, as with --sample-count 10."
@@ -115,7 +121,8 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
             yield f"Only {side}: {printable(', '.join(only))}."
 
 
-def _value(change: Change, value: float) -> str:
+def value_text(change: Change, value: float) -> str:
+    """One side of a figure, with its unit."""
     match change.unit:
         case "share":
             return f"{100 * value:.2f} %"
@@ -132,13 +139,16 @@ def _length(ns: float) -> str:
     return f"{ns:.4g} ns"
 
 
-def _change(change: Change, value: float | None) -> str:
+def difference_text(change: Change) -> str:
+    """By how much a figure changed, in percent or points."""
+    value = change.change
     if value is None:
         return "new"
     return f"{_percent(value)} {'pt' if change.unit == 'share' else '%'}"
 
 
-def _interval(change: Change) -> str:
+def interval_text(change: Change) -> str:
+    """Between what its change is, in the same unit."""
     high = change.high
     # Beyond ten times it is no bound to speak of.
     upper = "…" if high is None or high > 9 else _percent(high)

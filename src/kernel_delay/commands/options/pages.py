@@ -9,6 +9,7 @@ from kernel_delay.errors import UsageError
 
 if TYPE_CHECKING:
     from kernel_delay.model import RecordingHeader, Sample
+    from kernel_delay.recording.private_file import PrivateFile
 
 FLAME_GRAPHS = (".svg", ".html")
 
@@ -69,14 +70,19 @@ class Page:
 
     def finish(self) -> None:
         """Write it. Raises OutputError where there is no room for it."""
-        waiting = bytearray()
-        for piece in self._render():
-            waiting += piece.encode()
-            if len(waiting) > CHUNK:
-                self._file.write(bytes(waiting))
-                waiting.clear()
-        self._file.write(bytes(waiting))
-        self._file.close()
+        write_page(self._file, self._render())
+
+
+def write_page(file: "PrivateFile", pieces: Iterable[str]) -> None:
+    """Write a page, and close the file. Raises OutputError where there is no room for it."""
+    waiting = bytearray()
+    for piece in pieces:
+        waiting += piece.encode()
+        if len(waiting) > CHUNK:
+            file.write(bytes(waiting))
+            waiting.clear()
+    file.write(bytes(waiting))
+    file.close()
 
 
 def open_pages(args: argparse.Namespace, header: "RecordingHeader") -> list[Page]:

@@ -1,0 +1,103 @@
+"""A comparison of two recordings as a page: what changed first, then what was compared."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from kernel_delay.analysis.comparison import ChangeKind, Comparison, tolerance
+from kernel_delay.analysis.figures import Unit
+from kernel_delay.printable import printable
+from kernel_delay.reporters.comparison import (
+    Side,
+    difference_text,
+    interval_text,
+    remarks,
+    threads_text,
+    value_text,
+)
+from kernel_delay.reporters.json import ascii_json
+from kernel_delay.reporters.page.contents import about
+from kernel_delay.reporters.page.document import document
+
+MOST_CHANGES = 20_000
+"""Rows of the page. Those beyond, which matter least, are counted."""
+
+
+class PageSide(Struct, frozen=True):
+    """One of the two: how the user called it, and what it is of."""
+
+    file: str
+    samples: int
+    window_ns: int
+    about: tuple[tuple[str, str], ...]
+
+
+class PageChange(Struct, frozen=True):
+    """A figure, as the text has it; and where its change lies, to be drawn.
+
+    `change`, and the interval from `low` to `high`, are parts of 1: of what it was before, or,
+    where `unit` is `share`, of all time. None has no end. `matters` is a part of the threads' time.
+    """
+
+    threads: str
+    name: str
+    unit: Unit
+    kind: ChangeKind
+    before: str
+    after: str
+    difference: str
+    interval: str
+    change: float | None
+    low: float
+    high: float | None
+    tolerance: float
+    matters: float
+
+
+class PageComparison(Struct, frozen=True):
+    """All that the page shows. `left_out` are changes that found no room."""
+
+    title: str
+    before: PageSide
+    after: PageSide
+    remarks: str
+    changes: tuple[PageChange, ...]
+    left_out: int
+
+
+def render(before: Side, after: Side, comparison: Comparison) -> Iterator[str]:
+    """The page, in pieces."""
+    title = f"{printable(before.file)} and {printable(after.file)}"
+    page = PageComparison(
+        title=title,
+        before=_side(before),
+        after=_side(after),
+        remarks=" ".join(remarks(comparison)),
+        changes=tuple(_changes(comparison)),
+        left_out=max(0, len(comparison.changes) - MOST_CHANGES),
+    )
+    return document("comparison", title, iter([ascii_json(page)]))
+
+
+def _side(side: Side) -> PageSide:
+    known = tuple(about(side.header, None))
+    return PageSide(printable(side.file), side.samples, side.window_ns, known)
+
+
+def _changes(comparison: Comparison) -> Iterator[PageChange]:
+    for change in comparison.changes[:MOST_CHANGES]:
+        yield PageChange(
+            threads=threads_text(change, comparison),
+            name=printable(change.name),
+            unit=change.unit,
+            kind=change.kind,
+            before=value_text(change, change.before),
+            after=value_text(change, change.after),
+            difference=difference_text(change),
+            interval=interval_text(change),
+            change=change.change,
+            low=change.low,
+            high=change.high,
+            tolerance=tolerance(change),
+            matters=change.matters,
+        )
