@@ -27,7 +27,15 @@ from kernel_delay.reporters.page import calls, contents, render
 from kernel_delay.reporters.page.document import script
 from tests.unit.event_samples import WITH_EVENTS
 from tests.unit.page_samples import HOSTILE, hostile_sample, sample_with_events, series_of
-from tests.unit.samples import ACCOUNTED, COUNTS, EVERYTHING, TIMES, bare_sample, samples
+from tests.unit.samples import (
+    ACCOUNTED,
+    COUNTS,
+    EVERYTHING,
+    TIMED_WINDOW_NS,
+    TIMES,
+    bare_sample,
+    samples,
+)
 
 HEADER = RecordingHeader(
     format="kernel-delay-recording/1",
@@ -162,6 +170,18 @@ def test_samples_without_room_keep_their_account_and_are_in_the_totals(
     assert page["samples"][2]["threads"] is None
     assert page["samples"][2]["time_ns"] == whole["samples"][2]["time_ns"]
     assert page["threads"] == whole["threads"]
+
+
+def test_a_page_of_any_many_samples_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = data(*series_of(40))
+    monkeypatch.setattr(contents, "DETAIL_BYTES", 100_000)
+    monkeypatch.setattr(contents, "ACCOUNT_BYTES", 10_000)
+    page = data(*series_of(40))
+    assert 3 < len(page["samples"]) < 40
+    assert len(json.dumps(page["samples"])) < 120_000
+    assert (page["samples_measured"], page["measured_ns"]) == (40, 40 * TIMED_WINDOW_NS)
+    for of_all in ("threads", "findings", "remarks"):
+        assert page[of_all] == whole[of_all]
 
 
 def weights(page: Any) -> dict[str, int]:

@@ -18,6 +18,8 @@ from kernel_delay.reporters.text import remarks
 DETAIL_BYTES = 32 << 20
 """So much of single samples' threads; of what comes after, the totals and the account alone."""
 
+ACCOUNT_BYTES = 8 << 20
+"""So much of these accounts; the samples after them are in the totals and the verdict alone."""
 
 MOST_NOTES = 100
 
@@ -63,7 +65,11 @@ class WorstFinding(Struct, frozen=True):
 
 
 class PageData(Struct, frozen=True):
-    """All that the page shows. `samples` come apart, as JSON: see Contents.data()."""
+    """All that the page shows. `samples` come apart, as JSON: see Contents.data().
+
+    `samples_measured` are all of them, `measured_ns` their windows, and `until_ns` is when the
+    last ended, from the first's start: on the page or not.
+    """
 
     title: str
     about: tuple[tuple[str, str], ...]
@@ -71,6 +77,9 @@ class PageData(Struct, frozen=True):
     findings: tuple[WorstFinding, ...]
     remarks: tuple[str, ...]
     skipped: int
+    samples_measured: int
+    measured_ns: int
+    until_ns: int
     threads: tuple[PageThread, ...]
     calls: PageCalls | None
     timeline: PageTimeline | None
@@ -87,6 +96,10 @@ class Contents:
         self._samples: list[str] = []
         self._only: list[str] = []
         self._room = DETAIL_BYTES
+        self._account_room = ACCOUNT_BYTES
+        self._measured = 0
+        self._measured_ns = 0
+        self._until_ns = 0
         self._worst: dict[str, WorstFinding] = {}
         self._totals = Totals()
         self._calls = Calls()
@@ -105,15 +118,25 @@ class Contents:
         text, lean = ascii_json(shown), ascii_json(msgspec.structs.replace(shown, threads=None))
         if not self._samples:
             self._only = [lean]
-        if len(text) > self._room:
-            text = lean
-        else:
-            self._room -= len(text)
         self._note_worst(shown.findings)
-        self._samples.append(text)
+        self._measured += 1
+        self._measured_ns += shown.duration_ns
+        self._until_ns = max(self._until_ns, shown.since_ns + shown.duration_ns)
+        self._keep(text, lean)
         self._totals.add(sample)
         self._calls.add(sample, first_ns)
         self._timeline.add(sample, first_ns)
+
+    def _keep(self, text: str, lean: str) -> None:
+        """Keep a sample as `text`, or without its details, or not: then no later one either."""
+        if len(self._samples) < self._measured - 1:
+            return
+        if len(text) <= self._room:
+            self._room -= len(text)
+            self._samples.append(text)
+        elif len(lean) <= self._account_room:
+            self._account_room -= len(lean)
+            self._samples.append(lean)
 
     def skip(self) -> None:
         """Count a window that was shorter than asked for, of which nothing is shown."""
@@ -125,7 +148,7 @@ class Contents:
             self._notes.append(text)
 
     def _note_worst(self, findings: Iterable[PageFinding]) -> None:
-        place = len(self._samples)
+        place = self._measured
         for finding in findings:
             known = self._worst.get(finding.rule, WorstFinding(finding, place, 0))
             if finding.share > known.finding.share:
@@ -159,6 +182,9 @@ class Contents:
             findings=tuple(findings),
             remarks=self._remarks(),
             skipped=self._skipped,
+            samples_measured=self._measured,
+            measured_ns=self._measured_ns,
+            until_ns=self._until_ns,
             threads=tuple(map(page_thread, self._totals.threads())),
             calls=self._calls.page(),
             timeline=self._timeline.page(),

@@ -23,12 +23,11 @@ export function about(data) {
   const windows = data.samples;
   const rows = data.about.filter(([name]) => name !== "Command line");
   if (windows.length) {
-    const whole = windows.reduce((sum, each) => sum + each.duration_ns, 0);
     const begin = windows[0].start_time.replace("T", " ").replace(/\+00:00$/, " UTC");
     rows.push(["Measured", begin]);
     rows.push([
-      windows.length > 1 ? `${count(windows.length)} samples` : "Window",
-      windows.length > 1 ? `${time(whole)} in all` : `${time(whole)}${ENDED[windows[0].ended] ?? ""}`,
+      windows.length > 1 ? `${count(data.samples_measured)} samples` : "Window",
+      windows.length > 1 ? `${time(data.measured_ns)} in all` : `${time(data.measured_ns)}${ENDED[windows[0].ended] ?? ""}`,
     ]);
   }
   return h(
@@ -62,13 +61,13 @@ export function verdict(data, select) {
     { id: "verdict", "aria-labelledby": "verdict-title" },
     h("h2", { id: "verdict-title" }, "Verdict"),
     said ? h("p", { class: "all-well" }, said) : null,
-    h("ol", { class: "findings" }, findings.map((each) => finding(each, data.samples, select))),
+    h("ol", { class: "findings" }, findings.map((each) => finding(each, data, select))),
     losses(data),
   );
 }
 
-function finding({ finding: found, sample, samples }, all, select) {
-  const several = all.length > 1;
+function finding({ finding: found, sample, samples }, data, select) {
+  const several = data.samples.length > 1;
   const figures = found.evidence.map(([name, value]) => figure(name, value));
   return h(
     "li",
@@ -90,8 +89,8 @@ function finding({ finding: found, sample, samples }, all, select) {
         several
           ? h(
               "button",
-              { class: "quiet", type: "button", onclick: () => select(sample) },
-              `worst in sample ${sample + 1}; in ${count(samples)} of ${count(all.length)}`,
+              { class: "quiet", type: "button", disabled: !data.samples[sample], onclick: () => select(sample) },
+              `worst in sample ${sample + 1}; in ${count(samples)} of ${count(data.samples_measured)}`,
             )
           : null,
       ),
@@ -125,6 +124,8 @@ function losses(data) {
   const folded = data.samples.filter((sample) => !sample.threads).length;
   if (folded && data.samples.length > 1)
     lines.push(`${count(folded)} samples have no details of their own here, for their size; they are in the totals.`);
+  const left = data.samples_measured - data.samples.length;
+  if (left) lines.push(`${count(left)} samples after these are not here one by one, for their number; they are in the totals and the verdict.`);
   if (data.skipped) lines.push(`${count(data.skipped)} windows were shorter than asked for, and are left out.`);
   if (!lines.length) return null;
   const title = "What to know of this measurement";

@@ -44,7 +44,7 @@ function sampleChoice(data, select) {
   const choice = h(
     "select",
     { "aria-label": "Sample", onchange: () => select(choice.value) },
-    h("option", { value: EVERY }, `All ${data.samples.length} samples`),
+    h("option", { value: EVERY }, `All ${data.samples_measured} samples`),
     options,
   );
   return choice;

@@ -18,8 +18,8 @@ const COLORS = 7;
 const MOST_ROWS = 400;
 
 export class Slices extends Timeline {
-  constructor({ timeline, samples }) {
-    super({ calls: { ...timeline, events: timeline.slices }, samples });
+  constructor({ timeline, samples, until_ns }) {
+    super({ calls: { ...timeline, events: timeline.slices }, samples, until_ns });
     this.canvas.setAttribute(
       "aria-label",
       "What threads did in time. Left and right arrows move, plus and minus zoom, 0 shows all.",

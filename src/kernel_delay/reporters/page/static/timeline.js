@@ -16,7 +16,7 @@ export class Timeline {
   constructor(data) {
     this.calls = data.calls;
     this.samples = data.samples;
-    this.end = Math.max(...data.samples.map((sample) => sample.since_ns + sample.duration_ns));
+    this.end = data.until_ns;
     this.from = 0;
     this.to = this.end;
     this.chosen = null;
