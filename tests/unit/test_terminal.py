@@ -76,12 +76,49 @@ CULPRIT = replace(
         ),
     ),
 )
+SHORT_STATES_NS = 1_000_000
+
+
+def in_every_table() -> Thread:
+    """The culprit, in each of the states, with more rows in each table than a screen has lines."""
+    culprit = timed_thread(9000, "culprit", user=34, kernel=12, soft_irq=1, hard_irq=1, ready=298)
+    states = ("stopped_ns", "throttled_ns", "frozen_ns", "guest_ns", "absent_ns", "unaccounted_ns")
+    assert culprit.time is not None
+    blocked_ns = culprit.time.blocked_ns - len(states) * SHORT_STATES_NS
+    time = replace(culprit.time, blocked_ns=blocked_ns, **dict.fromkeys(states, SHORT_STATES_NS))
+    intervals, many = Intervals(516, 61_194_982, 27_245, 478_179), range(60)
+    return replace(
+        culprit,
+        time=time,
+        preempted_ns=9_000_000,
+        syscalls=tuple(
+            SyscallStats(n, f"call{n}", 500, 9_000, 90, (5,), 300, 100, 500, 0, without_entry=1)
+            for n in many
+        ),
+        long_poll=intervals,
+        run=intervals,
+        ready=intervals,
+        stopped=intervals,
+        hard_irqs=tuple(HardIrqStats(f"virtio{n}-req.0", 47, 155_066, 22_089) for n in many),
+        soft_irqs=tuple(SoftIrqStats(n, f"soft{n}", 13, 98_272, 21_728) for n in many),
+        cpu_taken_by=tuple(CpuTaker(8000 + n, "hog", 65, 4_900_000) for n in many),
+        lock_waits=tuple(LockWait(1 << 40, 9001 + n, "owner", 3, 100_000) for n in many),
+        sleeps=tuple(Sleep("unknown", f"call{n}", (), False, 5, 99, 9, (INTERRUPT,)) for n in many),
+    )
+
+
 SIXTY = tuple(timed_thread(100 + n, f"worker-{n}") for n in range(60))
 VERDICT = Finding("cpu_contention", "other-process", 0.6, 9000, "culprit " + "had no CPU " * 18)
 CROWD = bare_sample(*SIXTY[:31], CULPRIT, *SIXTY[31:], window=WINDOW, verdict=(VERDICT,))
 
 # Whatever is to be seen of a report: the one of the manual's example, causes, events, a crowd.
-ALL = {"everything": EVERYTHING, "accounted": ACCOUNTED, "events": WITH_EVENTS, "crowd": CROWD}
+ALL = {
+    "everything": EVERYTHING,
+    "accounted": ACCOUNTED,
+    "events": WITH_EVENTS,
+    "crowd": CROWD,
+    "every table": bare_sample(in_every_table(), *SIXTY, window=WINDOW, verdict=(VERDICT,)),
+}
 
 
 ALL_OF_IT = {"events": True, "all_threads": True, "percentiles": True}
@@ -116,7 +153,7 @@ def first_screen(report: str) -> list[str]:
 @pytest.mark.parametrize("columns", [80, 132])
 def test_the_culprit_among_sixty_sleepers_is_whole_on_the_first_screen(columns: int) -> None:
     report = text.render(CROWD, of_width(columns))
-    blocks = report.split("\nculprit (9000)\n")
+    blocks = re.split(r"\nculprit \(9000\).*\n", report)
     assert len(blocks) == 2
     culprit = blocks[1].split("\n\n")[0].splitlines()
     screen = first_screen(report)
@@ -128,6 +165,30 @@ def test_the_culprit_among_sixty_sleepers_is_whole_on_the_first_screen(columns: 
     by_name = text.render(CROWD, of_width(columns, order="name", all_threads=True))
     assert "culprit (9000)" in by_name
     assert all(f"worker-{n} (" in by_name for n in range(60))
+
+
+@pytest.mark.parametrize("columns", [80, 132])
+def test_a_culprit_with_every_table_is_whole_on_the_first_screen(columns: int) -> None:
+    culprit = in_every_table()
+    crowd = replace(CROWD, threads=(*SIXTY[:31], culprit, *SIXTY[31:]))
+    report = text.render(crowd, of_width(columns))
+    _, _, after = report.partition("\nculprit (9000): first rows (--all-rows shows all)\n")
+    block = after.split("\n\n")[0].splitlines()
+    assert all(line in first_screen(report) for line in block)
+    titles = [line.split("]")[0] for line in block if line.startswith("  [")]
+    assert len(titles) == 10
+    assert "  [SYSCALL STATISTICS] 1 of 60 " in after
+    # What is not shown is in sums, and nothing is left out of where the time went.
+    accounted = after.partition("[TIME ACCOUNTING]")[2].partition("[SYSCALL TIME")[0]
+    told_ns = [int(row.split()[-2].replace(",", "")) for row in accounted.splitlines()[1:-1]]
+    assert sum(told_ns) == WINDOW.duration_ns
+    assert re.search(r"TOTAL\( - poll\): +30000 +540,000\n", after)
+    # All of it is there for who asks, and in a pipe.
+    whole = text.render(crowd, of_width(columns, all_rows=True))
+    for shown in (whole, text.render(crowd)):
+        assert all(f"{call.name} " in shown for call in culprit.syscalls)
+        assert all(f"{irq.name} " in shown for irq in culprit.hard_irqs)
+        assert "(--all-rows" not in shown
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 132])
@@ -154,13 +215,13 @@ def test_no_figure_is_lost_to_the_terminals_width(name: str, columns: int) -> No
         words = text.render(ALL[name], layout).replace("(", " ").replace(")", " ").split()
         return {word for word in words if word[0].isdigit() and word != "0"}
 
-    shown = figures(of_width(columns))
+    shown = figures(of_width(columns, all_rows=True))
     # On a terminal what is a row's figure need not be its total's too.
     assert figures(Layout()) <= shown
 
 
 def test_columns_without_room_follow_below_with_the_names_again() -> None:
-    report = text.render(CROWD, of_width(50))
+    report = text.render(CROWD, of_width(50, all_rows=True))
     rows = report.partition("  [SYSCALL TIME ACCOUNTING]\n")[2].splitlines()[:8]
     assert [row.split()[:2] for row in rows] == [
         ["NAME", "NUMBER"],

@@ -46,16 +46,21 @@ SLEEP_COLUMNS = (
 LOCK_COLUMNS = (name_column("HELD BY"), TID, COUNT, *times("TOTAL ns", "LOCK"))
 
 
-def accounting_tables(thread: Thread) -> tuple[Table, ...]:
-    """The thread's tables, in the order of the report."""
+def accounting_tables(thread: Thread, most: int | None = None) -> tuple[Table, ...]:
+    """The thread's tables, in the order of the report; `most` rows of each, and one of the others.
+
+    Where the time went is told whole, but for its total, which is the window.
+    """
     if thread.time is None:
         return ()
+    most_calls = len(thread.syscalls) if most is None else most
+    most_others = SHOWN_ROWS if most is None else most
     return (
-        _time(thread, thread.time),
-        _syscalls(thread.syscalls),
-        _cpu_taken_by(thread, thread.time.ready_ns),
-        _lock_waits(thread),
-        _sleeps(thread.sleeps),
+        _time(thread, thread.time, total=most is None),
+        _syscalls(thread.syscalls, most_calls),
+        _cpu_taken_by(thread, thread.time.ready_ns, most_others),
+        _lock_waits(thread, most_others),
+        _sleeps(thread.sleeps, most_others),
     )
 
 
@@ -101,11 +106,12 @@ def time_parts(thread: Thread, time: ThreadTime) -> tuple[tuple[str, int], ...]:
     )
 
 
-def _time(thread: Thread, time: ThreadTime) -> Table:
+def _time(thread: Thread, time: ThreadTime, *, total: bool) -> Table:
     parts = time_parts(thread, time)
     window_ns = sum(ns for _, ns in parts)
     rows = [(name, *_share(ns, window_ns)) for name, ns in parts if ns]
-    rows.append(("TOTAL:", *_share(window_ns, window_ns)))
+    if total:
+        rows.append(("TOTAL:", *_share(window_ns, window_ns)))
     return Table("[TIME ACCOUNTING]", TIME_COLUMNS, rows)
 
 
@@ -114,7 +120,7 @@ def _share(ns: int, whole_ns: int) -> tuple[str, str]:
     return f"{ns:,}", f"{100 * ns / whole_ns if whole_ns else 0:.3f}"
 
 
-def _syscalls(calls: tuple[SyscallStats, ...]) -> Table:
+def _syscalls(calls: tuple[SyscallStats, ...], most: int) -> Table:
     """Their last column is there only where anything is in it."""
     columns, shown = SYSCALL_COLUMNS, 4
     if any(call.unaccounted_ns for call in calls):
@@ -122,7 +128,7 @@ def _syscalls(calls: tuple[SyscallStats, ...]) -> Table:
     accounted = [call for call in calls if sum(_times(call)) or call.count]
     accounted.sort(key=lambda call: (-sum(_times(call)), call.number))
     in_calls = [sum(_times(call)) for call in accounted]
-    telling = _telling(in_calls, sum(in_calls), TELLING_SHARE_OF_CALLS, len(accounted))
+    telling = _telling(in_calls, sum(in_calls), TELLING_SHARE_OF_CALLS, most)
     rows = [
         (cut(call_name(call)), str(call.number), *(f"{ns:,}" for ns in _times(call)[:shown]))
         for call in accounted[:telling]
@@ -133,7 +139,7 @@ def _syscalls(calls: tuple[SyscallStats, ...]) -> Table:
     return Table("[SYSCALL TIME ACCOUNTING]", columns, rows)
 
 
-def _telling(parts: Sequence[int], whole: int, share: float, most: int = SHOWN_ROWS) -> int:
+def _telling(parts: Sequence[int], whole: int, share: float, most: int) -> int:
     """How many of the parts, largest first, it takes to tell where that share of it went.
 
     One that would stand alone as the others has a row of its own.
@@ -156,8 +162,8 @@ def _times(call: SyscallStats) -> tuple[int, ...]:
     return tuple(ns or 0 for ns in parts)
 
 
-def _cpu_taken_by(thread: Thread, ready_ns: int) -> Table:
-    shown = _telling([taker.ns for taker in thread.cpu_taken_by], ready_ns, TELLING_SHARE)
+def _cpu_taken_by(thread: Thread, ready_ns: int, most: int) -> Table:
+    shown = _telling([taker.ns for taker in thread.cpu_taken_by], ready_ns, TELLING_SHARE, most)
     takers, others = thread.cpu_taken_by[:shown], thread.cpu_taken_by[shown:]
     rows = [
         (
@@ -176,8 +182,8 @@ def _cpu_taken_by(thread: Thread, ready_ns: int) -> Table:
     return Table("[CPU TAKEN BY]", TAKER_COLUMNS, rows)
 
 
-def _lock_waits(thread: Thread) -> Table:
-    waits, others = thread.lock_waits[:SHOWN_ROWS], thread.lock_waits[SHOWN_ROWS:]
+def _lock_waits(thread: Thread, most: int) -> Table:
+    waits, others = thread.lock_waits[:most], thread.lock_waits[most:]
     rows: list[tuple[str, ...]] = [
         (
             cut(printable(wait.name)),
@@ -194,14 +200,14 @@ def _lock_waits(thread: Thread) -> Table:
     return Table("[LOCK WAITS]", LOCK_COLUMNS, rows)
 
 
-def _sleeps(sleeps: tuple[Sleep, ...]) -> Table:
+def _sleeps(sleeps: tuple[Sleep, ...], most: int) -> Table:
     """Those for the same in the same call are one line."""
     by_place: dict[str, list[Sleep]] = {}
     for sleep in sleeps:
         by_place.setdefault(_place(sleep), []).append(sleep)
     places = sorted(by_place.items(), key=lambda each: -sum(sleep.ns for sleep in each[1]))
-    rows = [_slept(place, each) for place, each in places[:SHOWN_ROWS]]
-    if others := [sleep for _, each in places[SHOWN_ROWS:] for sleep in each]:
+    rows = [_slept(place, each) for place, each in places[:most]]
+    if others := [sleep for _, each in places[most:] for sleep in each]:
         rows.append(_slept("OTHERS:", others, wakers=False))
     return Table("[SLEEP]", SLEEP_COLUMNS, rows)
 

@@ -20,13 +20,14 @@ class Table(NamedTuple):
     """A section of a thread's report; a row may have fewer cells than there are columns.
 
     `always`: it stands with its headings alone where it has no rows; another
-    table without rows is left out.
+    table without rows is left out. `partial`: it has not all rows that its total is of.
     """
 
     title: str
     columns: tuple[Column, ...]
     rows: Sequence[tuple[str, ...]]
     always: bool = False
+    partial: bool = False
 
 
 GAP = "  "
@@ -35,6 +36,16 @@ UNTOLD = ("NAME", "STATE")
 
 Part = list[str]
 """A line of headings, and the rows below it."""
+
+
+def first_rows(table: Table, most: int) -> Table:
+    """The table with its first rows, and how many there are; its total stands for all of them."""
+    totals = [row for row in table.rows[-1:] if row[0].startswith("TOTAL")]
+    rows = table.rows[: len(table.rows) - len(totals)]
+    if len(rows) <= most:
+        return table
+    title = f"{table.title} {most} of {len(rows)}"
+    return table._replace(title=title, rows=[*rows[:most], *totals], partial=True)
 
 
 def as_upstream(table: Table) -> Part:
@@ -55,7 +66,7 @@ def fitted(table: Table, width: int) -> list[Part]:
     A total of one row is left out. Columns for which `width` has no room are further parts,
     behind the first one again.
     """
-    if len(table.rows) == 2 and table.rows[1][0].startswith("TOTAL"):
+    if len(table.rows) == 2 and table.rows[1][0].startswith("TOTAL") and not table.partial:
         table = table._replace(rows=table.rows[:1])
     places = range(1, len(table.columns))
     shown = [0, *(place for place in places if set(_cells(table, place)) != {"0"})]

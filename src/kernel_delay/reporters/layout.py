@@ -12,6 +12,9 @@ Role = Literal["heading", "verdict", "acquittal", "remark", "warning"]
 Order = Literal["lost", "name"]
 """Which thread comes first: the one that lost most, or the first by name."""
 
+SCREEN = 50
+"""Lines of a terminal. The thread that lost most is whole on the first of them."""
+
 _COMMENT = "# "
 _CONTINUED = "#   "
 _LEAST = 20
@@ -27,14 +30,16 @@ class Layout(Struct, frozen=True):
     """What the reader asked for, and has.
 
     `width` are the columns of the terminal, None for a pipe or a file: there all is in
-    kernel_delay.py's form, and each line one line. `style` may add colour. `top` is how many
-    stacks of system calls to show, and `events` whether to list the calls one by one too.
+    kernel_delay.py's form, and each line one line. `style` may add colour. `all_rows`: a thread
+    has all of its tables, though they fit no screen. `top` is how many stacks of system calls to
+    show, and `events` whether to list the calls one by one too.
     """
 
     width: int | None = None
     style: Callable[[str, Role], str] = unstyled
     order: Order = "lost"
     all_threads: bool = False
+    all_rows: bool = False
     percentiles: bool = False
     top: int = 10
     events: bool = False

@@ -18,7 +18,7 @@ from kernel_delay.model import (
     Thread,
 )
 from kernel_delay.printable import printable
-from kernel_delay.reporters.grid import Column, Table
+from kernel_delay.reporters.grid import Column, Table, first_rows
 
 NAME_WIDTH = 20
 
@@ -41,6 +41,7 @@ WITHOUT_ENTRY_COLUMNS = (name_column(), NUMBER, COUNT)
 LONG_POLL_COLUMNS = (Column("COUNT", 10, gap=0), *times("AVERAGE ns", "MIN ns", "MAX ns"))
 RUN_COLUMNS = (Column("SCHED_CNT", 10, gap=0), *times("TOTAL ns", "MIN ns", "MAX ns"))
 READY_COLUMNS = (Column("SCHED_CNT", 10, gap=0), *times("TOTAL ns", "MAX ns"))
+INTERVALS_COLUMNS = (name_column(), COUNT, *times("TOTAL ns", "MIN ns", "MAX ns"))
 STOPPED_COLUMNS = (Column("STOP_CNT", 10, gap=0), *times("TOTAL ns", "MAX ns"))
 HARD_IRQS_COLUMNS = (name_column(), COUNT, *times("TOTAL ns", "MAX ns"))
 SOFT_IRQS_COLUMNS = (
@@ -74,6 +75,24 @@ def tables(thread: Thread) -> tuple[Table, ...]:
         _hard_irqs(thread.hard_irqs),
         _soft_irqs(thread.soft_irqs),
     )
+
+
+def short_tables(thread: Thread, most: int) -> tuple[Table, ...]:
+    """The same with `most` rows of each, and intervals of all kinds in one.
+
+    What interrupts took together is in the account.
+    """
+    return (
+        first_rows(_syscalls(thread.syscalls), most),
+        first_rows(_without_entry(thread.syscalls), most),
+        _intervals(thread),
+        first_rows(_without_total(_hard_irqs(thread.hard_irqs)), most),
+        first_rows(_without_total(_soft_irqs(thread.soft_irqs)), most),
+    )
+
+
+def _without_total(table: Table) -> Table:
+    return table._replace(rows=table.rows[:-1])
 
 
 def call_name(call: SyscallStats | SyscallEvent) -> str:
@@ -133,6 +152,21 @@ def _ready(waits: Intervals | None) -> Table:
 
 def _stopped(stops: Intervals | None) -> Table:
     return Table("[THREAD STOPPED STATISTICS]", STOPPED_COLUMNS, _total_and_max(stops))
+
+
+def _intervals(thread: Thread) -> Table:
+    kinds = (
+        ("long poll", thread.long_poll),
+        ("run", thread.run),
+        ("ready", thread.ready),
+        ("stopped", thread.stopped),
+    )
+    rows = [
+        (name, str(all_.count), *(f"{ns:,}" for ns in (all_.total_ns, all_.min_ns, all_.max_ns)))
+        for name, all_ in kinds
+        if all_ is not None
+    ]
+    return Table("[THREAD STATISTICS]", INTERVALS_COLUMNS, rows)
 
 
 def _hard_irqs(irqs: Iterable[HardIrqStats]) -> Table:

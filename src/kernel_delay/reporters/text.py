@@ -1,15 +1,16 @@
 """A Sample as the text report of kernel_delay.py, so that its parsers keep working."""
 
 import datetime
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from kernel_delay.analysis.losses import by_name, slept_throughout, worst_first
 from kernel_delay.model import Sample, SkippedWindow, Thread, Window
 from kernel_delay.printable import printable
 from kernel_delay.reporters.accounting_tables import accounting_tables, percentile_table
+from kernel_delay.reporters.block import block
 from kernel_delay.reporters.events import event_lines
-from kernel_delay.reporters.grid import Table, as_upstream, fitted
-from kernel_delay.reporters.layout import IN_A_PIPE, Layout, Role
+from kernel_delay.reporters.grid import as_upstream
+from kernel_delay.reporters.layout import IN_A_PIPE, SCREEN, Layout, Role
 from kernel_delay.reporters.sleepers import sleepers
 from kernel_delay.reporters.stacks import stack_lines
 from kernel_delay.reporters.tables import name_of, tables
@@ -21,7 +22,12 @@ HEADINGS = (
     f"{'-' * 10} {'-' * 16} {'-' * 76}",
 )
 INDENT = " " * 28
-TERMINAL_INDENT = " " * 2
+
+HEAD_LINES = 5
+"""About as many lines say on a terminal, before the report, what is measured."""
+
+LEAST_LINES = 20
+"""Of a thread's tables, however long the verdict is."""
 
 
 def render(sample: Sample, layout: Layout = IN_A_PIPE) -> str:
@@ -35,8 +41,9 @@ def chunks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
 
 
 def _report(sample: Sample, layout: Layout) -> Iterator[str]:
-    yield from timestamps(sample.window, layout)
-    yield from verdict(sample, layout)
+    head = [*timestamps(sample.window, layout), *verdict(sample, layout)]
+    lines = max(SCREEN - HEAD_LINES - len(head), LEAST_LINES)
+    yield from head
     if layout.width is None:
         yield from map(layout.heading, HEADINGS)
     sleeping = frozenset[int]() if layout.all_threads else slept_throughout(sample)
@@ -45,7 +52,10 @@ def _report(sample: Sample, layout: Layout) -> Iterator[str]:
     for position, thread in enumerate(shown):
         if position > 0:
             yield ""
-        yield from _thread(thread, layout)
+        if layout.width is None:
+            yield from _as_upstream(thread, layout)
+        else:
+            yield from block(thread, layout, layout.width, lines)
     yield from sleepers(sample, sleeping, layout)
     yield from upcall_lines(sample)
     yield from stack_lines(sample, layout)
@@ -92,17 +102,11 @@ def _timestamp(what: str, when: datetime.datetime) -> str:
     return f"{what} @{local} ({utc:%H:%M:%S} UTC)"
 
 
-def _thread(thread: Thread, layout: Layout) -> Iterator[str]:
+def _as_upstream(thread: Thread, layout: Layout) -> Iterator[str]:
+    """The tables to the right of the thread's name, as kernel_delay.py has them."""
     shown = (*tables(thread), *accounting_tables(thread))
     if layout.percentiles:
         shown = (*shown, percentile_table(thread))
-    if layout.width is None:
-        return _as_upstream(thread, shown, layout)
-    return _on_terminal(thread, shown, layout, layout.width)
-
-
-def _as_upstream(thread: Thread, shown: Iterable[Table], layout: Layout) -> Iterator[str]:
-    """The tables to the right of the thread's name, as kernel_delay.py has them."""
     before_title = f"{thread.tid:10} {name_of(thread):16} "
     for table in shown:
         if not (table.rows or table.always):
@@ -112,19 +116,6 @@ def _as_upstream(thread: Thread, shown: Iterable[Table], layout: Layout) -> Iter
         yield INDENT + layout.heading(columns)
         yield from (INDENT + row for row in rows)
         before_title = f"\n{INDENT}"
-
-
-def _on_terminal(
-    thread: Thread, shown: Iterable[Table], layout: Layout, width: int
-) -> Iterator[str]:
-    """The tables below the thread's name, those alone that have rows, with no line to spare."""
-    yield layout.heading(f"{name_of(thread)} ({thread.tid})")
-    for table in shown:
-        if not table.rows:
-            continue
-        for headings, *rows in fitted(table, width - len(TERMINAL_INDENT)):
-            yield TERMINAL_INDENT + layout.heading(headings)
-            yield from (TERMINAL_INDENT + row for row in rows)
 
 
 def verdict(sample: Sample, layout: Layout) -> Iterator[str]:

@@ -28,6 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
             help="show the threads that slept throughout too, of which else a line tells",
         ),
         group.add_argument(
+            "--all-rows",
+            action="store_true",
+            help="on a terminal, show all rows of a thread's tables, and not only the first where"
+            " all of them don't fit 50 lines",
+        ),
+        group.add_argument(
             "--top",
             type=arguments.count,
             default=10,
@@ -56,6 +62,7 @@ def layout_of(args: argparse.Namespace) -> "Layout":
     return Layout(
         order=args.order,
         all_threads=args.all_threads,
+        all_rows=args.all_rows,
         percentiles=args.percentiles,
         top=args.top,
         events=args.events,
