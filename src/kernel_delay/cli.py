@@ -3,6 +3,7 @@
 import argparse
 import io
 import os
+import re
 import signal
 import sys
 import traceback
@@ -24,6 +25,9 @@ from kernel_delay.errors import (
 from kernel_delay.reporters.messages import tell
 
 PROGRAM = "kernel-delay"
+
+# The modules that are compiled.
+_COMPILED = re.compile(r"kernel_delay\.(\w+\.)*_\w+")
 
 # Levels of libbpf's log, as libbpf.start_log() takes them.
 NO_LOG = -1
@@ -61,6 +65,15 @@ def _main(argv: Sequence[str]) -> int:
         _discard_output()
         where = error.filename or "input or output"
         return _fail(f"{where}: {error.strerror or error}", os.EX_IOERR, args)
+    except ModuleNotFoundError as error:
+        if not _COMPILED.fullmatch(error.name or ""):
+            raise
+        return _fail(
+            "nothing of kernel-delay was compiled here: it can read recordings (report, compare),"
+            " and measure nothing",
+            os.EX_UNAVAILABLE,
+            args,
+        )
     except Exception as error:
         line = f"internal error: {type(error).__name__}: {error}; --debug shows where"
         return _fail(line, os.EX_SOFTWARE, args)

@@ -1,13 +1,17 @@
 """How SIGINT and SIGTERM end the tool: from a C handler, as Python's has to wait.
 
 Python runs its handlers between two of its own steps. Reading a program's debug
-information, or loading a program into the kernel, is one step.
+information, or loading a program into the kernel, is one step. Where nothing of the tool
+was compiled, recordings are read alone, and Python's handlers do.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kernel_delay._ending import lib
+try:
+    from kernel_delay._ending import lib
+except ImportError:
+    from kernel_delay.python_ending import lib  # type: ignore[assignment]
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from kernel_delay import cli
 from kernel_delay.capture import plan
 from kernel_delay.commands.options import events as event_options
 from kernel_delay.errors import UsageError
-from kernel_delay.host.syscalls import POLLS, Syscall, syscall_names, syscall_number, syscalls
+from kernel_delay.host.syscalls import Syscall, syscall_names, syscall_number, syscalls
+from kernel_delay.host.waiting_calls import POLLS
 
 
 def parsed(*arguments: str) -> argparse.Namespace:

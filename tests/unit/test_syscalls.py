@@ -5,8 +5,6 @@ import os
 import pytest
 
 from kernel_delay.host.syscalls import (
-    FUTEXES,
-    POLLS,
     X32_BIT,
     Syscall,
     syscall,
@@ -14,6 +12,7 @@ from kernel_delay.host.syscalls import (
     syscall_number,
     syscalls,
 )
+from kernel_delay.host.waiting_calls import FUTEXES, POLLS
 
 X86 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are x86's")
 ARM = pytest.mark.skipif(os.uname().machine != "aarch64", reason="the numbers are Arm's")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from msgspec import structs
 
-from kernel_delay.host.syscalls import POLLS
+from kernel_delay.host.waiting_calls import POLLS
 from kernel_delay.model import Lost, Sample, SkippedWindow, SyscallStats, Thread, TriggerHit
 from kernel_delay.reporters import text
 from kernel_delay.reporters.layout import Layout

@@ -17,7 +17,7 @@ from typing import Literal
 from msgspec import Struct
 
 from kernel_delay.analysis.spread import Estimate, percentile_of, rate, ratio
-from kernel_delay.host.syscalls import POLLS
+from kernel_delay.host.waiting_calls import POLLS
 from kernel_delay.model import Histogram, Sample, Thread, ThreadTime
 
 NS_PER_S = 1_000_000_000

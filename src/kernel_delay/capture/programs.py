@@ -22,8 +22,9 @@ from kernel_delay.capture.windows.trigger_programs import (
 )
 from kernel_delay.host.cpus import cpu_numbers
 from kernel_delay.host.irq_vectors import TRACEPOINTS
-from kernel_delay.host.syscalls import FUTEXES, POLLS, X32_BIT, Syscall, syscall, syscalls
+from kernel_delay.host.syscalls import X32_BIT, Syscall, syscall, syscalls
 from kernel_delay.host.target import has_virtual_machines, thread_count
+from kernel_delay.host.waiting_calls import FUTEXES, POLLS
 from kernel_delay.libbpf import BpfError, BpfObject, Notices, Program, per_cpu_distance
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.namespace import find_process

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from kernel_delay.probes.objects import ProbedObject
+if TYPE_CHECKING:
+    from kernel_delay.probes.objects import ProbedObject
 
 # What `ovs-vswitchd --version` prints, and with a library of its own what that has
 # (lib/util.c and lib/dirs.c, Open vSwitch 2.17 to 4.0).
@@ -19,7 +20,7 @@ _LONGEST = 64
 Version = tuple[int, int]
 
 
-def find_version(objects: Iterable[ProbedObject]) -> Version | None:
+def find_version(objects: "Iterable[ProbedObject]") -> Version | None:
     """The version's first two numbers, by the first of the files that names one; None if none."""
     for where in objects:
         try:

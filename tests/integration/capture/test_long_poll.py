@@ -2,7 +2,8 @@
 
 import pytest
 
-from kernel_delay.host.syscalls import POLLS, syscall_number
+from kernel_delay.host.syscalls import syscall_number
+from kernel_delay.host.waiting_calls import POLLS
 from tests.integration.capture.captures import Measure, thread
 from tests.integration.capture.workload import I386_RUNS, StartWorkload
 

@@ -99,7 +99,7 @@ def event_plan(args: argparse.Namespace) -> "EventPlan | None":
                 raise UsageError(f"{option} needs --syscall-events")
         return None
     from kernel_delay.capture.plan import EventPlan
-    from kernel_delay.host.syscalls import POLLS
+    from kernel_delay.host.waiting_calls import POLLS
 
     skipped = _calls(args.skip_syscalls)
     if args.skip_syscall_poll_events:
