@@ -12,7 +12,7 @@ from kernel_delay.capture.threads.run_queues import (
     Running,
     Slice,
     Taker,
-    taken_by,
+    waited,
 )
 
 START_NS, STOP_NS, END_NS = 30, 70, 120
@@ -57,7 +57,7 @@ def seen(life: Life) -> Counter[int]:
 @given(lives(), st.integers(1, 1000))
 def test_each_task_has_what_a_look_at_every_nanosecond_finds(life: Life, first: int) -> None:
     cpu, wait = slices_of(life, first)
-    found = taken_by(wait, cpu, START_NS, STOP_NS)
+    found = waited(wait, cpu, START_NS, STOP_NS).taken_ns
     assert None not in found
     assert {who.task: ns for who, ns in found.items() if who} == seen(life)
 
@@ -77,7 +77,7 @@ def test_what_is_gone_or_was_missed_is_unknown_and_the_sum_stays(
         kept[missed] = kept[missed]._replace(known=False)
     running = Running(1 + gone + len(kept), task(life.tasks[life.told_ns]))
     wait = CpuWait(1, 1, life.since_ns, life.since_ns, running)
-    found = taken_by(wait, CpuSlices(1 + gone, kept), START_NS, STOP_NS)
+    found = waited(wait, CpuSlices(1 + gone, kept), START_NS, STOP_NS).taken_ns
     assert sum(found.values()) == seen(life).total()
     # What is said of a task is so: no more than a look at every nanosecond finds.
     assert all(0 < ns <= (seen(life)[who.task] if who else ns) for who, ns in found.items())
@@ -85,3 +85,34 @@ def test_what_is_gone_or_was_missed_is_unknown_and_the_sum_stays(
         # Nobody is said to have had the CPU in what is before the first slice that is there.
         until = min(kept[0].end_ns, STOP_NS) if kept else STOP_NS
         assert found.get(None, 0) >= min(until - max(START_NS, life.since_ns), seen(life).total())
+
+
+OWN, OTHER = task(1), task(2)
+
+
+def throttled_slice(end_ns: int) -> Slice:
+    return Slice(end_ns, OWN, True, group=7, throttled=True)
+
+
+def test_a_wait_is_throttling_from_where_its_group_is_until_that_runs_again() -> None:
+    slices = [
+        throttled_slice(10),
+        Slice(20, OTHER, True, group=8),
+        Slice(30, task(0), True),
+        Slice(35, OWN, True, group=7),
+        Slice(40, OTHER, True, group=8),
+        throttled_slice(50),
+    ]
+    wait = CpuWait(1, 1, 5, 5, Running(7, OTHER, 8), group=7)
+    found = waited(wait, CpuSlices(1, slices), 0, 60)
+    assert found.throttled_ns == (20 - 10) + (30 - 20) + (60 - 50)
+    assert found.taken_ns == {OWN: (10 - 5) + (35 - 30) + (50 - 40), OTHER: 40 - 35}
+
+
+def test_what_another_group_is_throttled_is_a_wait_for_the_cpu() -> None:
+    slices = [throttled_slice(10), Slice(20, OTHER, True, group=8)]
+    for group in (0, 8):
+        wait = CpuWait(1, 1, 5, 5, Running(3, OTHER, 8), group=group)
+        found = waited(wait, CpuSlices(1, slices), 0, 60)
+        assert found.throttled_ns == 0
+        assert found.taken_ns == {OWN: 10 - 5, OTHER: 60 - 10}

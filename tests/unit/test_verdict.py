@@ -24,6 +24,7 @@ from kernel_delay.model import (
     Scheduling,
     Sleep,
     SoftIrqStats,
+    Stopper,
     Surroundings,
     SyscallStats,
     TaskTimes,
@@ -181,6 +182,10 @@ def test_real_time_and_nice_are_advice() -> None:
     nice = replace(STARVED, scheduling=Scheduling("OTHER", 19, 0, (0, 1)))
     finding = found("cpu_contention", sample(nice))
     assert finding.advice == "its nice value is 19, stress's 0: renice"
+    idle = replace(STARVED, scheduling=Scheduling("IDLE", 0, 0, (0, 1)))
+    finding = found("cpu_contention", sample(idle))
+    assert finding.advice is not None
+    assert finding.advice.startswith("it is SCHED_IDLE")
 
 
 def test_no_rule_rests_on_what_is_unaccounted() -> None:
@@ -439,6 +444,9 @@ def test_interrupt_load_names_the_interrupt() -> None:
     assert "soft net_rx, 40.0 ms" in finding.text
     own = replace(thread, own_soft_irq_ns=40 * MS)
     assert "interrupt_load" not in rules_found(sample(own))
+    assert "smp_affinity" in finding.text
+    of_rcu = replace(thread, soft_irqs=(SoftIrqStats(9, "rcu", 100, 40 * MS, MS),))
+    assert "smp_affinity" not in found("interrupt_load", sample(of_rcu)).text
 
 
 def test_stopped_is_found_and_the_tracer_named() -> None:
@@ -449,6 +457,13 @@ def test_stopped_is_found_and_the_tracer_named() -> None:
     assert "stopped" not in rules_found(sample(timed_thread(5, "a", stopped=4)))
     traced = sample(thread, surroundings=Surroundings(tracer=("strace", 99)))
     assert "while strace (99) traced it" in found("stopped", traced).text
+    for stopper, told in (
+        (Stopper(19, 7, "bash"), "by the signal SIGSTOP, which bash (7) sent"),
+        (Stopper(19, 7), "by the signal SIGSTOP of process 7, which is gone"),
+        (Stopper(20, 0), "by the signal SIGTSTP;"),
+    ):
+        signalled = sample(thread, surroundings=Surroundings(stopper=stopper))
+        assert told in found("stopped", signalled).text
 
 
 def test_frozen_is_found() -> None:
@@ -497,6 +512,22 @@ def test_user_time_that_the_kernel_calls_its_own_is_not_the_programs() -> None:
     denied = replace(faulting, task_times=replace(times, minor_faults=0), syscalls=(denials,))
     finding = found("doubtful_user", sample(denied))
     assert "6,000,000 system calls denied at their entry a second" in finding.text
+
+
+def test_what_calls_take_at_their_edges_is_the_kernels_and_no_doubt() -> None:
+    # As measured of getppid(2): stime has 140 ns more of each call than is between its events.
+    calls = 1_500_000
+    times = TaskTimes(user_ns=180 * MS, system_ns=310 * MS, minor_faults=0, major_faults=0)
+    thread = replace(
+        timed_thread(9, "revalidator9", user=390, kernel=100),
+        syscalls=(call("getppid", 100, count=calls),),
+        task_times=replace(times, steal_ns=0),
+    )
+    assert rules_found(sample(thread)) == ["kernel_work"]
+    assert found("kernel_work", sample(thread)).evidence["lost_ns"] == 310 * MS
+    # More than calls can take stays doubtful.
+    few = replace(thread, syscalls=(call("getppid", 100, count=calls // 100),))
+    assert "doubtful_user" in rules_found(sample(few))
 
 
 def test_a_pmd_that_spins_by_design_is_no_finding() -> None:

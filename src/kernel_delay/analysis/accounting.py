@@ -44,8 +44,9 @@ KERNEL_MODES: tuple[Mode, ...] = ("syscall", "fault", "worker")
 class ThreadState(Struct, frozen=True):
     """What a thread does, and since when: 0 is before anything was known.
 
-    `syscall` is the number of the call it is in, None if it is in none. A
-    thread whose state is unknown has done something else since `state_since_ns`
+    `syscall` is the number of the call it is in, None if it is in none.
+    `throttled_ns`, in the window, it did not wait for the CPU that it waits for.
+    A thread whose state is unknown has done something else since `state_since_ns`
     that was not seen.
     """
 
@@ -54,6 +55,7 @@ class ThreadState(Struct, frozen=True):
     state: State
     state_since_ns: int
     syscall: int | None
+    throttled_ns: int = 0
 
     def known_until_ns(self) -> int:
         """Return when what is said of the state was known to begin, or to end if it is unknown."""
@@ -146,9 +148,14 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: ThreadState | N
             call_ns[last.syscall] += rest_ns(last.mode_since_ns)
         if last.state in AWAY:
             off_ns = rest_ns(last.known_until_ns())
-            away_ns[last.mode, last.state] += off_ns
-            if last.syscall is not None:
-                call_away_ns[last.syscall][last.state] += off_ns
+            states: tuple[tuple[Away, int], ...] = (
+                (last.state, off_ns - last.throttled_ns),
+                ("throttled", last.throttled_ns),
+            )
+            for away, ns in states:
+                away_ns[last.mode, away] += ns
+                if last.syscall is not None:
+                    call_away_ns[last.syscall][away] += ns
 
     missing_ns = stop_ns - start_ns - absent_ns - sum(mode_ns.values())
     time = _time(mode_ns, away_ns, absent_ns, max(0, missing_ns))

@@ -16,6 +16,7 @@ from kernel_delay.model import (
     Intervals,
     LockWait,
     Lost,
+    OwnerDoings,
     PageFaults,
     Sample,
     Sleep,
@@ -150,7 +151,26 @@ def _lock(wait: LockWait) -> Hashable:
 
 
 def _add_locks(one: LockWait, other: LockWait) -> LockWait:
-    return replace(other, waits=one.waits + other.waits, ns=one.ns + other.ns)
+    return replace(
+        other,
+        waits=one.waits + other.waits,
+        ns=one.ns + other.ns,
+        owner=_add_doings(one.owner, other.owner),
+    )
+
+
+def _add_doings(one: OwnerDoings | None, other: OwnerDoings | None) -> OwnerDoings | None:
+    """Their sums; where it slept most is that of the one that slept longer."""
+    if one is None or other is None:
+        return one or other
+    longer = max(one, other, key=lambda doings: doings.blocked_ns)
+    return replace(
+        longer,
+        known_ns=one.known_ns + other.known_ns,
+        blocked_ns=one.blocked_ns + other.blocked_ns,
+        ready_ns=one.ready_ns + other.ready_ns,
+        held_ns=one.held_ns + other.held_ns,
+    )
 
 
 def _place(sleep: Sleep) -> Hashable:
@@ -170,7 +190,7 @@ def _add_sleeps(one: Sleep, other: Sleep) -> Sleep:
 
 
 def _waker(waker: Waker) -> Hashable:
-    return waker.kind, waker.tid, waker.pid, waker.comm
+    return waker.kind, waker.tid, waker.pid, waker.comm, waker.kernel_stack, waker.user_stack
 
 
 def _add_wakers(one: Waker, other: Waker) -> Waker:

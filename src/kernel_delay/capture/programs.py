@@ -162,10 +162,11 @@ class Programs:
         *,
         accounting: bool = True,
         timeline: bool = False,
+        waker_stacks: bool = False,
     ) -> None:
         """Load and attach to what the tool sees as process `pid`, with the plan's triggers.
 
-        `timeline` takes accounting.
+        `timeline` takes accounting, as `waker_stacks`: it is noted from where threads are woken.
         Raises PermissionDeniedError or UnavailableError when the kernel refuses.
         """
         self.accounting = accounting
@@ -179,6 +180,7 @@ class Programs:
             self._object = self._closing.enter_context(open_object("capture"))
             self._set_process(pid)
             self._set_accounting(pid)
+            self._set_waker_stacks(are_taken=accounting and waker_stacks)
             self._set_stand_ins()
             self._set_sizes(pid)
             self._set_plan(plan)
@@ -309,6 +311,10 @@ class Programs:
         except BpfError as error:
             raise refusal(error) from error
 
+    def waker_stacks(self) -> mmap.mmap:
+        """Return the memory, read-only, of the struct waker_stacks."""
+        return self._object.map("waker_stacks").mmap()
+
     def _trigger_programs(self) -> list[Program]:
         return [self._object.program(name) for name in needed_program_names(self._plan)]
 
@@ -329,6 +335,14 @@ class Programs:
         """Return how many hits found no room for a window, or their program could not run."""
         misses = sum(program.recursion_misses() for program in self._trigger_programs())
         return misses + self._counter("missed_hits")
+
+    def stop_signal(self) -> tuple[int, int] | None:
+        """Return the signal that stopped the process last, and the PID that sent it, or 0.
+
+        That is in the process's own PID namespace. None: there was no signal yet.
+        """
+        signal, sender = int(self.control.stop_signal), int(self.control.stop_sender)
+        return (signal, sender) if signal else None
 
     def clamped_lengths(self) -> int:
         """Return how many intervals ended before they began, and count as 0 ns long."""
@@ -374,6 +388,10 @@ class Programs:
         has_machines = self.accounting and has_virtual_machines(pid)
         self._set_apart(GUEST_PROGRAMS, has_machines)
         self._set_apart(VECTOR_PROGRAMS, self.accounting)
+
+    def _set_waker_stacks(self, *, are_taken: bool) -> None:
+        self._options().waker_stacks = are_taken
+        self._object.map("waker_stacks").max_entries = lib.WAKER_STACKS if are_taken else 1
 
     def _set_apart(self, names: Iterable[str], are_loaded: bool) -> None:
         """Say whether these are loaded; they are attached apart from the others."""

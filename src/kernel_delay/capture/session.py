@@ -13,12 +13,12 @@ from kernel_delay.capture.plan import EventPlan, TriggerPoints, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.scheduling import with_scheduling
 from kernel_delay.capture.threads.collector import Collector
-from kernel_delay.capture.threads.task_times import has_uprobes, task_times
+from kernel_delay.capture.threads.task_times import has_uprobes, migrations, task_times
 from kernel_delay.capture.windows.boundaries import Boundaries
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.errors import KernelDelayError
-from kernel_delay.host.surroundings import Snapshot, between
+from kernel_delay.host.surroundings import Snapshot, between, stopper
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import TellLeft, watch
@@ -27,6 +27,7 @@ from kernel_delay.model import (
     Lost,
     Sample,
     SkippedWindow,
+    Surroundings,
     Target,
     TriggerHit,
     UpcallStats,
@@ -59,8 +60,9 @@ class SessionOptions(Struct, frozen=True):
     `open_upcall_counters` counts upcalls in the windows of the process of that PID;
     it may raise KernelDelayError or return None where there are none to count.
     `accounting`: account for all of each thread's time, and not for what the tables
-    hold alone. `on_open` is called with the epoch of each window that is planned by
-    the clock, or that only a stop trigger ends, a moment before it begins.
+    hold alone. `waker_stacks`: and from where each thread was woken. `on_open` is called
+    with the epoch of each window that is planned by the clock, or that only a stop trigger
+    ends, a moment before it begins.
     `timeline`: how many slices of a timeline are kept of a window, which takes accounting; None:
     there is none.
     `tell_left` is called with how many ns a window still has that is as long as the plan says,
@@ -71,6 +73,7 @@ class SessionOptions(Struct, frozen=True):
     open_upcall_counters: Callable[[int, Programs], UpcallCounters | None] | None = None
     accounting: bool = True
     timeline: int | None = None
+    waker_stacks: bool = False
     on_open: Callable[[int], None] = lambda epoch: None
     tell_left: TellLeft | None = None
 
@@ -115,13 +118,13 @@ class Session:
                 events,
                 accounting=accounting,
                 timeline=self._options.timeline is not None,
+                waker_stacks=self._options.waker_stacks,
             )
             self._closing.enter_context(self._programs)
             self._snapshots = Boundaries(lambda: Snapshot.take(self._target.pid))
             self._states = Boundaries(self._programs.thread_states)
             self._windows = Windows(self._programs.control, self._forget, self._opened)
-            has_timeline = self._options.timeline is not None
-            self._collector = Collector(self._programs, keeps_accounts=has_timeline)
+            self._collector = self._collect()
             self._waiter.act_at_notices(self._programs.notices, self._make_room)
             self._events = self._store_events(events) if events else None
             self._timeline = self._store_timeline(self._options.timeline)
@@ -130,6 +133,17 @@ class Session:
             self._closing.enter_context(self._waiter)
             failing.pop_all()
         return self
+
+    def _collect(self) -> Collector:
+        has_timeline = self._options.timeline is not None
+        if not self._options.waker_stacks:
+            return Collector(self._programs, keeps_accounts=has_timeline)
+        # As above, and for these.
+        from kernel_delay.capture.syscall_events.waker_stacks import WakerStacks
+
+        stacks = WakerStacks(self._programs.waker_stacks())
+        self._closing.callback(stacks.close)
+        return Collector(self._programs, stacks.name, keeps_accounts=has_timeline)
 
     def _store_events(self, plan: EventPlan) -> "EventStore":
         # Symbols and their libraries are for events alone.
@@ -244,11 +258,17 @@ class Session:
         start_ns, stop_ns = self._windows.boundaries(epoch)
         states = self._states.close(epoch, start_ns, stop_ns)
         times = task_times(*states) if states else {}
+        moved = migrations(*states) if states else {}
         snapshots = self._snapshots.close(epoch, start_ns, stop_ns)
-        uprobed = has_uprobes(states[1]) if states else None
+        surroundings = None
+        if states and snapshots:
+            surroundings = self._surroundings(snapshots, has_uprobes(states[1]))
         threads = self._collector.collect(epoch, start_ns, stop_ns)
         threads = tuple(
-            structs.replace(thread, task_times=times.get(thread.tid)) for thread in threads
+            structs.replace(
+                thread, task_times=times.get(thread.tid), migrations=moved.get(thread.tid)
+            )
+            for thread in threads
         )
         threads = with_scheduling(threads, stop_ns - start_ns)
         taken = self._events.take(stop_ns) if self._events else None
@@ -271,8 +291,17 @@ class Session:
             upcalls=upcalls,
             lost=self._lost(taken, timeline),
             timeline=timeline.slices if timeline else None,
-            surroundings=between(*snapshots, self._target.pid, uprobed) if snapshots else None,
+            surroundings=surroundings,
         )
+
+    def _surroundings(
+        self, snapshots: tuple[Snapshot, Snapshot], uprobed: bool | None
+    ) -> Surroundings:
+        around = between(*snapshots, self._target.pid, uprobed)
+        signal = self._programs.stop_signal()
+        if signal is None:
+            return around
+        return structs.replace(around, stopper=stopper(self._target.pid, *signal))
 
     def _lost(self, events: "EventsOfWindow | None", timeline: "TimelineOfWindow | None") -> Lost:
         lost = self._collector.lost()

@@ -75,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
             open_upcall_counters=None if args.skip_upcall_stats else _upcall_counters(target),
             accounting=args.accounting,
             timeline=args.max_slices if args.timeline else None,
+            waker_stacks=args.wakers == "stacks",
             tell_left=stack.enter_context(
                 window_progress(sys.stderr, windows.sample_time_ns, RunDelays(target.pid))
             ),

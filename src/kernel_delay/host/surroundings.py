@@ -7,7 +7,7 @@ from typing import Self
 from msgspec import Struct
 
 from kernel_delay.host.cgroups import Hierarchy, read_hierarchy
-from kernel_delay.model import CgroupLimit, CpuUse, Scheduling, Surroundings
+from kernel_delay.model import CgroupLimit, CpuUse, Scheduling, Stopper, Surroundings
 
 PROC = Path("/proc")
 
@@ -101,6 +101,28 @@ def _tracer(pid: int) -> tuple[str, int] | None:
         return comm.rstrip(b"\n").decode(errors="backslashreplace"), tracer
     except (OSError, ValueError):
         return None
+
+
+def stopper(pid: int, signal: int, sender: int) -> Stopper:
+    """Return who sent process `pid` the signal: `sender` is of its PID namespace, 0 if no process.
+
+    Whoever is in another namespace than the tool, or gone, has no name.
+    """
+    if not sender or not _shares_namespace(pid):
+        return Stopper(signal, 0)
+    try:
+        comm = (PROC / str(sender) / "comm").read_bytes()
+    except OSError:
+        return Stopper(signal, sender)
+    return Stopper(signal, sender, comm.rstrip(b"\n").decode(errors="backslashreplace"))
+
+
+def _shares_namespace(pid: int) -> bool:
+    try:
+        own, other = (os.stat(PROC / each / "ns" / "pid") for each in ("self", str(pid)))
+    except OSError:
+        return False
+    return os.path.samestat(own, other)
 
 
 def scheduling(tid: int) -> Scheduling | None:

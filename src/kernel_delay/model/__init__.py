@@ -9,6 +9,7 @@ from kernel_delay.model.causes import (
     Scheduling,
     Sleep,
     SleepReason,
+    Stopper,
     Surroundings,
     TaskTimes,
     Waker,
@@ -28,7 +29,14 @@ from kernel_delay.model.recording import (
 )
 from kernel_delay.model.sample import Lost, Sample, SkippedWindow, Target
 from kernel_delay.model.syscalls import Abi, StackFrame, SyscallEvent, SyscallStats
-from kernel_delay.model.thread import CpuTaker, LockWait, PageFaults, Thread, ThreadTime
+from kernel_delay.model.thread import (
+    CpuTaker,
+    LockWait,
+    OwnerDoings,
+    PageFaults,
+    Thread,
+    ThreadTime,
+)
 from kernel_delay.model.timeline import Slice, SliceKind, SliceMode
 from kernel_delay.model.upcalls import UpcallCount, UpcallStats
 from kernel_delay.model.verdict import Finding, Who
@@ -49,6 +57,7 @@ __all__ = [
     "LockWait",
     "Lost",
     "MeasuringCommand",
+    "OwnerDoings",
     "PageFaults",
     "RecordedTarget",
     "RecordingEnd",
@@ -65,6 +74,7 @@ __all__ = [
     "SliceMode",
     "SoftIrqStats",
     "StackFrame",
+    "Stopper",
     "Surroundings",
     "SyscallEvent",
     "SyscallStats",

@@ -51,6 +51,9 @@ class Waker(Struct, frozen=True):
 
     Of a thread, `tid` and `pid` are in the PID namespace that the tool runs in (0 if it is not
     there) and `comm` is its name. Of an interrupt they are 0 and empty.
+
+    With `--wakers stacks`, of threads: `kernel_stack` and `user_stack` are the functions that it
+    woke from, the innermost first; a waker that does so from several places is there for each.
     """
 
     kind: WakerKind
@@ -59,6 +62,8 @@ class Waker(Struct, frozen=True):
     comm: str
     count: int
     ns: int
+    kernel_stack: tuple[str, ...] = ()
+    user_stack: tuple[str, ...] = ()
 
 
 class Sleep(Struct, frozen=True):
@@ -138,14 +143,28 @@ class CgroupLimit(Struct, frozen=True):
     frozen: bool
 
 
+class Stopper(Struct, frozen=True):
+    """The last signal that stopped the target while it was measured, and the process it came from.
+
+    `pid` is 0 for the kernel, as of a terminal, and where it is in another PID namespace than
+    the tool; `comm` is None where the process is gone.
+    """
+
+    signal: int
+    pid: int
+    comm: str | None = None
+
+
 class Surroundings(Struct, frozen=True):
     """What of the machine and of other processes can keep a process from its work.
 
     `tracer` is the name and PID of the process that traces the target, `uprobed`: some tool has
-    probes in its code, if only this one; each None where there is none, or it is not known.
+    probes in its code, if only this one; `stopper` who stopped it; each None where there is none,
+    or it is not known.
     """
 
     cpus: tuple[CpuUse, ...] = ()
     cgroup: CgroupLimit | None = None
     tracer: tuple[str, int] | None = None
     uprobed: bool | None = None
+    stopper: Stopper | None = None

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from kernel_delay.model.causes import Scheduling, Sleep, TaskTimes
+from kernel_delay.model.causes import Scheduling, Sleep, SleepReason, TaskTimes
 from kernel_delay.model.interrupts import HardIrqStats, SoftIrqStats
 from kernel_delay.model.intervals import Intervals
 from kernel_delay.model.syscalls import SyscallStats
@@ -69,12 +69,30 @@ class CpuTaker(Struct, frozen=True):
     kernel_thread: bool = False
 
 
+class OwnerDoings(Struct, frozen=True):
+    """What the owner of a lock did while it was waited for, in the waits that it ended itself.
+
+    Of `known_ns`, their time, it slept for `blocked_ns`, waited for a CPU for `ready_ns` and was
+    stopped, throttled or frozen for `held_ns`; else it was on a CPU, or off it for less than
+    50 us at a time. `syscall` and `reason` say where it slept most: more than half of
+    `blocked_ns`, if any place had that much.
+    """
+
+    known_ns: int
+    blocked_ns: int
+    ready_ns: int
+    held_ns: int
+    syscall: str | None = None
+    reason: SleepReason = "unknown"
+
+
 class LockWait(Struct, frozen=True):
     """Waits for one lock of the process while one of its threads held it.
 
     `address` is the lock's in the process, 0 for several of them for which
     there was no room one by one. `tid` and `name` are those of the thread
-    that owned it when the wait began.
+    that owned it when the wait began. `owner` is what that one did meanwhile,
+    None where it is not known of any of the waits.
     """
 
     address: int
@@ -82,6 +100,7 @@ class LockWait(Struct, frozen=True):
     name: str
     waits: int
     ns: int
+    owner: OwnerDoings | None = None
 
 
 class Thread(Struct, frozen=True):

@@ -16,6 +16,7 @@ from kernel_delay.reporters.stacks import stack_lines
 from kernel_delay.reporters.tables import name_of, tables
 from kernel_delay.reporters.timeline import timeline_remarks
 from kernel_delay.reporters.upcall_statistics import upcall_lines
+from kernel_delay.reporters.waker_stacks import waker_lines
 
 HEADINGS = (
     f"{'TID':10} {'THREAD':16} <RESOURCE SPECIFIC>",
@@ -59,6 +60,7 @@ def _report(sample: Sample, layout: Layout) -> Iterator[str]:
     yield from sleepers(sample, sleeping, layout)
     yield from upcall_lines(sample)
     yield from stack_lines(sample, layout)
+    yield from waker_lines(sample, layout)
     if layout.events:
         yield from event_lines(sample, layout)
     yield from closing(sample, layout)

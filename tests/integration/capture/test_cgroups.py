@@ -1,6 +1,7 @@
 """A CPU quota and a freezer are states of their own, as long as the cgroup's own files say."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.model import Sample, ThreadTime
+from tests.emulation import is_emulated
 from tests.integration.capture.in_process import measured
+from tests.workload import compile_workload
 
 MS = 1_000_000
 
@@ -28,8 +31,14 @@ for line in sys.stdin:
 
 QUOTA_US, PERIOD_US = 5_000, 100_000
 
+# kernel/sched/core.c:max_cfs_quota_period, 5.14 to 6.18.
+MAX_PERIOD_US = 1_000_000
+
+# Threads that wait for one CPU.
+CROWD = 3
+
 # More than a task of the highest priority waits for others to be taken off its CPU.
-LATE_NS = 8 * MS
+LATE_NS = (40 if is_emulated() else 8) * MS
 
 
 class Cgroup:
@@ -42,13 +51,20 @@ class Cgroup:
     def add(self, pid: int) -> None:
         (self.folder / "cgroup.procs").write_text(str(pid))
 
-    def limit(self) -> None:
-        """Let it have a twentieth of a CPU."""
+    def limit(self, period_us: int = PERIOD_US) -> None:
+        """Let it have a twentieth of a CPU, or less."""
         if self.version == 2:
-            (self.folder / "cpu.max").write_text(f"{QUOTA_US} {PERIOD_US}")
+            (self.folder / "cpu.max").write_text(f"{QUOTA_US} {period_us}")
         else:
-            (self.folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (self.folder / "cpu.cfs_period_us").write_text(str(period_us))
             (self.folder / "cpu.cfs_quota_us").write_text(str(QUOTA_US))
+
+    def prefer(self) -> None:
+        """Let it have its CPU before the others of the machine: nice(2) is for those in one."""
+        if self.version == 2:
+            (self.folder / "cpu.weight").write_text("10000")
+        else:
+            (self.folder / "cpu.shares").write_text("262144")
 
     def throttled_ns(self) -> int:
         """What the kernel has counted: cpu.stat of sched-bwc.rst and cgroup-v2.rst."""
@@ -119,6 +135,7 @@ def quota(root_user: None, tmp_path: Path, closing: ExitStack) -> Cgroup:
         pytest.skip("this machine has no cgroups with the CPU controller")
     found = make(parent, version, closing)
     found.limit()
+    found.prefer()
     return found
 
 
@@ -185,6 +202,62 @@ def test_a_quota_is_throttling_and_nobody_is_blamed_for_it(
     assert least_ns <= found.throttled_ns - counted[0] <= tolerance_ns + late_ns
     assert "throttled" in rules(sample)
     assert "cpu_contention" not in rules(sample) or found.ready_ns > 50 * MS
+
+
+def test_threads_that_wait_behind_who_uses_up_the_quota_are_throttled_with_it(
+    quota: Cgroup, closing: ExitStack
+) -> None:
+    # On one CPU: they wait for each other alone.
+    command: list[str] = [str(compile_workload("crowded")), str(CROWD)]
+    crowd = closing.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
+    closing.callback(crowd.kill)
+    assert crowd.stdout is not None
+    crowd.stdout.readline()
+    os.kill(crowd.pid, signal.SIGSTOP)
+    for tid in map(int, os.listdir(f"/proc/{crowd.pid}/task")):
+        os.sched_setaffinity(tid, {max(os.sched_getaffinity(0))})
+    quota.add(crowd.pid)
+    counted: list[int] = []
+
+    def work() -> None:
+        before_ns = quota.throttled_ns()
+        os.kill(crowd.pid, signal.SIGCONT)
+        time.sleep(1.0)
+        os.kill(crowd.pid, signal.SIGSTOP)
+        time.sleep(3 * PERIOD_US / 1e6)
+        counted.append(quota.throttled_ns() - before_ns)
+
+    sample = measured(crowd.pid, work)
+    periods = sample.window.duration_ns // (PERIOD_US * 1000) + 1
+    for thread in sample.threads:
+        time_ = thread.time
+        assert time_ is not None
+        if time_.user_ns < MS:
+            continue
+        # In each period the others may run before it.
+        late_ns = periods * (LATE_NS + QUOTA_US * 1000)
+        least_ns = counted[0] - periods * QUOTA_US * 1000 - time_.unaccounted_ns
+        assert least_ns <= time_.throttled_ns
+        # Until it gets on a CPU again it counts as throttled: an emulated one takes its time.
+        assert is_emulated() or time_.throttled_ns <= counted[0] + late_ns
+        idle_ns = sum(taker.ns for taker in thread.cpu_taken_by if taker.comm == "idle")
+        assert idle_ns <= periods * MS
+    assert "throttled" in rules(sample)
+
+
+def test_one_that_was_throttled_before_is_not_waiting_for_a_cpu(
+    quota: Cgroup, closing: ExitStack
+) -> None:
+    burner = start_burner(quota, closing)
+    burn(burner, QUOTA_US / 1e6)
+    # Most of the time it is throttled, and so it is when the programs come.
+    quota.limit(period_us=MAX_PERIOD_US)
+    assert burner.stdin is not None
+    burner.stdin.write("600\n")
+    burner.stdin.flush()
+    time.sleep(0.1)
+    found = time_of(measured(burner.pid, lambda: time.sleep(0.2)))
+    assert found.throttled_ns > found.ready_ns
 
 
 @pytest.mark.parametrize("version", [1, 2])

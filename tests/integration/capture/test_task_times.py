@@ -22,12 +22,15 @@ PROGRAM = """
 import mmap, os, signal, sys, time
 signal.signal(signal.SIGUSR1, lambda number, frame: None)
 memory = mmap.mmap(-1, 1 << 22)
+cpus = sorted(os.sched_getaffinity(0)) * 2
 print("ready", flush=True)
 for line in sys.stdin:
     what, times = line.split()
-    for _ in range(int(times)):
+    for turn in range(int(times)):
         if what == "signals":
             os.kill(os.getpid(), signal.SIGUSR1)
+        elif what == "moves":
+            os.sched_setaffinity(0, {cpus[turn % 2]})
         else:
             memory.madvise(mmap.MADV_DONTNEED)
             for at in range(0, 1 << 22, mmap.PAGESIZE):
@@ -81,6 +84,28 @@ def test_faults_are_those_of_proc(program: "subprocess.Popen[str]") -> None:
 def test_each_signal_that_is_delivered_is_counted(program: "subprocess.Popen[str]") -> None:
     thread = do(program, "signals", 5_000)
     assert thread.signals == 5_000
+
+
+def migrations(pid: int) -> int:
+    """As the scheduler's debugging has them, of a kernel that shows it."""
+    for line in Path(f"/proc/{pid}/sched").read_text().splitlines():
+        if line.startswith("se.nr_migrations"):
+            return int(line.rpartition(":")[2])
+    raise AssertionError("se.nr_migrations is not there")
+
+
+def test_migrations_are_those_of_proc(program: "subprocess.Popen[str]") -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("there is one CPU, and nowhere to go")
+    if not Path("/proc/self/sched").exists():
+        pytest.skip("this kernel has no CONFIG_SCHED_DEBUG")
+    before = migrations(program.pid)
+    thread = do(program, "moves", 500)
+    counted = migrations(program.pid) - before
+    if thread.migrations is None:
+        pytest.skip("the window's boundaries were read too late: this machine is too busy")
+    # It may be where it is to go already, the first time.
+    assert 499 <= thread.migrations <= counted
 
 
 def test_uprobes_in_its_code_are_known(start_workload: StartWorkload, closing: ExitStack) -> None:

@@ -11,5 +11,11 @@ from tests.verdicts.truth import Staged, cause
 def stage() -> Iterator[Staged]:
     with workload("kernel_work", "signals") as process:
         yield Staged(
-            process.pid, cause("doubtful_user", names=("signals a second",), also=("kernel_work",))
+            process.pid,
+            cause(
+                "doubtful_user",
+                names=("signals a second",),
+                # The timer itself interrupts it.
+                also=("kernel_work", "interrupt_load"),
+            ),
         )

@@ -20,6 +20,8 @@ def stage() -> Iterator[Staged]:
                     "page_faults",
                     "doubtful_user",
                     "wait_mmap_lock",
+                    # RCU frees what ended threads leave.
+                    "interrupt_load",
                 ),
             ),
         )

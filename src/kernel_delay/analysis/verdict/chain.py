@@ -1,18 +1,18 @@
 """Why the owner of a lock did not let go: what it did itself meanwhile.
 
-The wait for the lock and the owner's states are known as sums over the window. Two parts of one
-window that are together longer than it overlap, by at least what they are too long: no more
-than that is claimed.
+What it did is known of the waits that it ended itself. Of others it is inferred: the wait for the
+lock and the owner's states are known as sums over the window. Two parts of one window that are
+together longer than it overlap, by at least what they are too long: no more than that is claimed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from kernel_delay.analysis.verdict.sleeps import PHRASES
 from kernel_delay.analysis.verdict.words import share
-from kernel_delay.model import LockWait, Sample, Sleep, SleepReason, Thread
+from kernel_delay.model import LockWait, OwnerDoings, Sample, Sleep, SleepReason, Thread
 
 # Of a wait, what an owner's state must surely make up to be told.
 TOLD_SHARE = 0.5
@@ -33,6 +33,35 @@ def owner_story(sample: Sample, wait: LockWait, depth: int = 1) -> Link | None:
     owner = next((thread for thread in sample.threads if thread.tid == wait.tid), None)
     if owner is None or owner.time is None:
         return None
+    return _seen(sample, owner, wait, depth) or _inferred(sample, owner, wait, depth)
+
+
+def _seen(sample: Sample, owner: Thread, wait: LockWait, depth: int) -> Link | None:
+    """What the owner did in the waits that it ended, if these are most of the time."""
+    doings = wait.owner
+    if doings is None or doings.known_ns < TOLD_SHARE * wait.ns:
+        return None
+    doing = max(_seen_doings(owner, doings, depth), key=lambda each: each.ns)
+    if doing.ns < TOLD_SHARE * doings.known_ns:
+        return None
+    told = f"which {doing.text} for {share(doing.ns, doings.known_ns)} of it"
+    explains = frozenset((rule, owner.tid) for rule in doing.rules)
+    return _with_next(sample, owner, doing, Link(told, explains), depth)
+
+
+def _with_next(sample: Sample, owner: Thread, doing: "Doing", link: Link, depth: int) -> Link:
+    """The link, and what the owner of the lock did that this owner itself waited for, if it did."""
+    if "lock" not in doing.rules or depth >= LONGEST_CHAIN:
+        return link
+    further = owner_story(sample, owner.lock_waits[0], depth + 1)
+    if further is None:
+        return link
+    return Link(f"{link.text}, {further.text}", link.explains | further.explains)
+
+
+def _inferred(sample: Sample, owner: Thread, wait: LockWait, depth: int) -> Link | None:
+    """What it surely did for most of the wait, by sums over the window."""
+    doing = max(_doings(sample, owner, depth), key=lambda each: each.ns)
     ns, text, rules = max(_doings(sample, owner, depth), key=lambda doing: doing.ns)
     overlap_ns = wait.ns + ns - sample.window.duration_ns
     if overlap_ns < TOLD_SHARE * wait.ns:
@@ -40,11 +69,7 @@ def owner_story(sample: Sample, wait: LockWait, depth: int = 1) -> Link | None:
     explains = frozenset((rule, owner.tid) for rule in rules)
     at_least = "" if ns >= sample.window.duration_ns else "at least "
     told = f"which {text} for {at_least}{share(min(overlap_ns, wait.ns), wait.ns)} of it"
-    if "lock" in rules and depth < LONGEST_CHAIN:
-        further = owner_story(sample, owner.lock_waits[0], depth + 1)
-        if further is not None:
-            return Link(f"{told}, {further.text}", explains | further.explains)
-    return Link(told, explains)
+    return _with_next(sample, owner, doing, Link(told, explains), depth)
 
 
 class Doing(NamedTuple):
@@ -53,6 +78,45 @@ class Doing(NamedTuple):
     ns: int
     text: str
     rules: tuple[str, ...]
+
+
+def _seen_doings(owner: Thread, doings: OwnerDoings, depth: int) -> Iterator[Doing]:
+    time = owner.time
+    assert time is not None
+    yield Doing(doings.ready_ns, "had no CPU itself", ("cpu_contention",))
+    held = {
+        "stopped": time.stopped_ns,
+        "throttled": time.throttled_ns,
+        "frozen": time.frozen_ns,
+    }
+    how = max(held, key=lambda each: held[each])
+    yield Doing(doings.held_ns, f"was {how} itself", (how,))
+    ran_ns = doings.known_ns - doings.ready_ns - doings.held_ns - doings.blocked_ns
+    if time.user_ns >= time.kernel_ns:
+        yield Doing(ran_ns, "ran its own code", ("user_work",))
+    else:
+        yield Doing(ran_ns, "was at work in the kernel", ("kernel_work",))
+    if doings.syscall == "futex" and owner.lock_waits and depth < LONGEST_CHAIN:
+        yield Doing(doings.blocked_ns, _waited(owner.lock_waits[0]), ("lock",))
+        return
+    reasons = {sleep.reason for sleep in owner.sleeps if sleep.syscall == doings.syscall}
+    yield Doing(
+        doings.blocked_ns, _slept_in(doings.syscall, doings.reason), _rules_of_sleep(reasons)
+    )
+
+
+def _waited(wait: LockWait) -> str:
+    which = f"the lock at {wait.address:#x}" if wait.address else "several locks"
+    return f"itself waited for {which}, held by {wait.name} ({wait.tid}),"
+
+
+def _slept_in(syscall: str | None, reason: SleepReason | None) -> str:
+    text = f"slept in {syscall}" if syscall else "slept"
+    return f"{text}, waiting for {PHRASES[reason]}," if reason in PHRASES else text
+
+
+def _rules_of_sleep(reasons: Iterable[SleepReason]) -> tuple[str, ...]:
+    return ("kernel_sleep", *(f"wait_{each}" for each in reasons))
 
 
 def _doings(sample: Sample, owner: Thread, depth: int) -> Iterator[Doing]:
@@ -65,10 +129,7 @@ def _doings(sample: Sample, owner: Thread, depth: int) -> Iterator[Doing]:
     yield Doing(time.user_ns, "ran its own code", ("user_work",))
     yield Doing(time.kernel_ns, "was at work in the kernel", ("kernel_work",))
     if owner.lock_waits and depth < LONGEST_CHAIN:
-        next_wait = owner.lock_waits[0]
-        which = f"the lock at {next_wait.address:#x}" if next_wait.address else "several locks"
-        what = f"itself waited for {which}, held by {next_wait.name}"
-        yield Doing(next_wait.ns, f"{what} ({next_wait.tid}),", ("lock",))
+        yield Doing(owner.lock_waits[0].ns, _waited(owner.lock_waits[0]), ("lock",))
     blocked = {call.name: call.blocked_ns or 0 for call in owner.syscalls}
     for syscall in dict.fromkeys([*blocked, *(sleep.syscall for sleep in owner.sleeps)]):
         if syscall != "futex" or not owner.lock_waits:
@@ -83,7 +144,5 @@ def _slept(syscall: str | None, blocked_ns: int, sleeps: list[Sleep]) -> Doing:
     for sleep in sleeps:
         ns_of[sleep.reason] = ns_of.get(sleep.reason, 0) + sleep.ns
     reason = max(ns_of, key=lambda each: ns_of[each], default=None)
-    text = f"slept in {syscall}" if syscall else "slept"
-    if reason in PHRASES and 2 * ns_of[reason] > slept_ns:
-        text += f", waiting for {PHRASES[reason]},"
-    return Doing(slept_ns, text, ("kernel_sleep", *(f"wait_{each}" for each in ns_of)))
+    told = reason if reason is not None and 2 * ns_of[reason] > slept_ns else None
+    return Doing(slept_ns, _slept_in(syscall, told), _rules_of_sleep(ns_of))

@@ -47,11 +47,14 @@ def _say_contention(case: Case) -> Statement | None:
     if not takers:
         return Statement(f"{text}; who had it is not known, or many had a little", "other-process")
     worst = takers[0]
+    evidence = {"taker_tid": worst.tid, "taker_ns": worst.ns}
+    if thread.migrations is not None:
+        evidence["migrations"] = thread.migrations
     text += "; meanwhile " + ", ".join(_taker(sample, taker, case.lost_ns) for taker in takers[:3])
     return Statement(
         text,
         _who(sample, worst),
-        evidence={"taker_tid": worst.tid, "taker_ns": worst.ns},
+        evidence=evidence,
         advice=_advice(sample, thread, worst),
     )
 
@@ -91,6 +94,8 @@ def _advice(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
         )
     if taker.policy in REAL_TIME:
         return f"take {taker.comm} off its CPU, or lower its real-time priority (chrt)"
+    if thread.scheduling and thread.scheduling.policy == "IDLE" and taker.policy != "IDLE":
+        return "it is SCHED_IDLE, and has a CPU when no other task wants that: chrt --other -p 0"
     if thread.scheduling and thread.scheduling.nice > taker.nice and not taker.kernel_thread:
         return f"its nice value is {thread.scheduling.nice}, {taker.comm}'s {taker.nice}: renice"
     return None

@@ -23,9 +23,27 @@ def _say_stopped(case: Case) -> Statement:
             evidence={"tracer_pid": tracer[1]},
             advice=f"end {tracer[0]} if it is not needed",
         )
+    stopper = case.sample.surroundings.stopper if case.sample.surroundings else None
+    if stopper is None:
+        by = "a signal (SIGSTOP, SIGTSTP) or by a tracer that has gone"
+        return Statement(f"{text}, by {by}", "person")
+    signal = _SIGNALS.get(stopper.signal, f"signal {stopper.signal}")
+    if stopper.comm is not None:
+        by = f"the signal {signal}, which {stopper.comm} ({stopper.pid}) sent"
+    elif stopper.pid:
+        by = f"the signal {signal} of process {stopper.pid}, which is gone"
+    else:
+        by = f"the signal {signal}"
     return Statement(
-        f"{text}, by a signal (SIGSTOP, SIGTSTP) or by a tracer that has gone", "person"
+        f"{text}, by {by}",
+        "person",
+        evidence={"signal": stopper.signal, "sender_pid": stopper.pid},
+        advice="kill -CONT has it go on, if it still is",
     )
+
+
+# include/uapi/asm-generic/signal.h, as on x86 and arm64
+_SIGNALS = {19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU"}
 
 
 STOPPED = Rule(
@@ -33,8 +51,9 @@ STOPPED = Rule(
     least_share=SEEN_SHARE,
     lost_ns=_stopped_ns,
     say=_say_stopped,
-    looks_at="the time in the kernel's stopped and traced states, and TracerPid",
-    silent_on="which signal it was, and who sent it",
+    looks_at="the time in the kernel's stopped and traced states, TracerPid, and the last signal"
+    " that stopped it while it was measured, with its sender",
+    silent_on="which signal it was, and who sent it, where that was before",
 )
 
 

@@ -1,6 +1,6 @@
 """The rule that acquits: a thread was busy with its own code, and nothing speaks against that."""
 
-from kernel_delay.analysis.verdict.kernel import doubtful_ns
+from kernel_delay.analysis.verdict.kernel import call_edges_ns, doubtful_ns
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.words import also, name, spins_by_design
 from kernel_delay.model import Sample, Thread
@@ -12,7 +12,7 @@ USER_SHARE = 0.5
 def _user_ns(sample: Sample, thread: Thread) -> int:
     if thread.time is None or spins_by_design(sample, thread):
         return 0
-    return thread.time.user_ns - doubtful_ns(thread)
+    return thread.time.user_ns - doubtful_ns(thread) - call_edges_ns(thread)
 
 
 def _say_user(case: Case) -> Statement:

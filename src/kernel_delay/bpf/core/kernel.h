@@ -90,6 +90,7 @@ struct cfs_rq {
 };
 
 struct sched_entity {
+	__u64 nr_migrations;
 	struct cfs_rq *cfs_rq;
 };
 
@@ -126,6 +127,19 @@ struct task_struct___rt {
 /* From 6.18 on tasks are throttled one by one, on their way to their program. */
 struct task_struct___throttled {
 	bool throttled;
+};
+
+/* include/uapi/asm-generic/siginfo.h; the pid is there if a process sent it */
+union __sifields {
+	struct {
+		int _pid;
+	} _kill;
+};
+
+struct kernel_siginfo {
+	int si_signo;
+	int si_code;
+	union __sifields _sifields;
 };
 
 /* CONFIG_CGROUPS */

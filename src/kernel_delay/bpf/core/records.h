@@ -216,6 +216,8 @@ struct options {
 	__u32 stack_mode; /* enum stack_mode */
 	__u32 stack_bytes; /* at most copied of a user stack, a multiple of STACK_PAGE */
 	__u32 event_bytes; /* size of the event buffer */
+	__u32 waker_stacks; /* 1: it is noted from where threads are woken */
+	__u32 unused;
 	__u8 syscall_flags[SYSCALL_TABLES][FLAGGED_SYSCALLS]; /* the second is COMPAT_SYSCALL's */
 };
 
@@ -275,6 +277,8 @@ struct control {
 	__u64 clamped_lengths; /* of intervals that ended before they began: see length_since() */
 	__u64 entries_taken_over; /* by a stand-in: see stand_in.h */
 	__u64 exits_taken_over;
+	__u32 stop_signal; /* that stopped the target last, 0: none yet */
+	__u32 stop_sender; /* the process it came from, in the target's PID namespace; or 0 */
 	struct ring_position rings[RING_SLOTS];
 	struct window windows[WINDOWS]; /* of epoch e at e modulo WINDOWS */
 };
@@ -311,6 +315,11 @@ struct thread_state {
 	__u32 state; /* enum scheduler_state */
 	__u32 sleep_stack; /* where it sleeps, as in struct sleep_record */
 	__u32 uninterruptible;
+	/*
+	 * Its cgroup's queue on the CPU that it waits for: struct cfs_rq's address. 0 where that
+	 * is not known, and where tasks are throttled one by one: their own states show it.
+	 */
+	__u64 group;
 };
 
 /* A task that has a CPU. */
@@ -334,8 +343,9 @@ struct slice {
 	__u64 number; /* from 1 on; at @number modulo options.slices of the CPU's */
 	__u64 end_ns;
 	struct task_info prev;
+	__u64 group; /* of @prev, as in struct thread_state */
 	__u32 known; /* 0: a switch was missed since the slice before, so the time is several's */
-	__u32 unused;
+	__u32 throttled; /* as it ended @group had used up its quota */
 };
 
 /* Of one CPU, as far as threads of the target wait for it; a cache line. */
@@ -353,6 +363,7 @@ struct task_times {
 	__u64 system_ns;
 	__u64 minor_faults;
 	__u64 major_faults;
+	__u64 migrations; /* to another CPU */
 	__u64 steal_ns; /* while it was on a CPU, since it was registered; NO_STEAL_CLOCK */
 };
 
@@ -499,6 +510,19 @@ struct event_stacks {
 	__u64 registers[REGISTERS]; /* user mode's, in the order of struct pt_regs */
 };
 
+/* What of a waker's program's stack is copied. */
+#define WAKER_STACK_BYTES 16384
+#define WAKER_STACKS 1024
+
+/* From where a task wakes others; written once. */
+struct waker_stack {
+	__u64 hash; /* of what it has alike with all that it stands for, 0: this slot has none */
+	__u32 written; /* 1 when the rest is valid */
+	__u32 process; /* in the tool's PID namespace, 0: it is not there */
+	struct event_stacks stacks;
+	__u8 content[WAKER_STACK_BYTES]; /* must follow */
+};
+
 /* More pages than it is worth to copy, of a frame that only the ends matter of. */
 #define LARGE_FRAME 16384
 #define LARGE_FRAMES 2048
@@ -537,6 +561,21 @@ struct large_frames {
 };
 
 /*
+ * What the owner of a lock did while it was waited for. What of @known_ns is none of the
+ * others it was on a CPU, or off it so shortly that it does not matter.
+ */
+struct owner_doings {
+	__u64 known_ns;
+	__u64 blocked_ns;
+	__u64 ready_ns;
+	__u64 held_ns; /* stopped, throttled or frozen */
+	__u64 syscall; /* in which it was blocked most, or NO_SYSCALL, as far as one was */
+	__u64 vote_ns; /* for that slot: what it had, without what all others had since */
+	__u32 stack; /* as in struct sleep_record */
+	__u32 unused;
+};
+
+/*
  * Who had what one thread waited for in one epoch: a CPU, or a lock (a futex
  * that the owner's thread id is stored by). Times are clipped to the window.
  */
@@ -549,6 +588,7 @@ struct owner_record {
 	__u64 waits;
 	__u64 wait_ns; /* when the newest of them began */
 	__u64 total_ns;
+	struct owner_doings owner; /* of a lock, in those of its waits that the owner ended */
 };
 
 /* Who wakes a thread. An interrupt's handler is not what it interrupts. */
@@ -566,8 +606,10 @@ struct sleep_record {
 	__u64 next; /* number of the next record in the list, 0: none */
 	__u64 syscall; /* that it was in, or NO_SYSCALL */
 	__u32 stack; /* slot in sleep_stacks, and 1; 0: not known */
+	__u32 waker_stack; /* slot in waker_stacks, and 1; 0: not known, or not asked for */
 	__u16 uninterruptible;
 	__u16 waker_kind; /* enum waker_kind */
+	__u32 unused;
 	struct task_info waker; /* all 0 unless that is WAKER_THREAD */
 	__u64 sleeps;
 	__u64 total_ns;

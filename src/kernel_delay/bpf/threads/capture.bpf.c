@@ -224,14 +224,39 @@ static __always_inline void note_signal(struct task_struct *task)
 		record->account.signals++;
 }
 
+/* include/uapi/asm-generic/siginfo.h: kill(2), sigqueue(3), tgkill(2) */
+#define SI_USER 0
+#define SI_QUEUE -1
+#define SI_TKILL -6
+
+/*
+ * Notes who sent a signal that stops the process, SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU
+ * (include/uapi/asm-generic/signal.h): one of its threads takes it, and has all stop.
+ */
+static __always_inline void note_stop(int signal, const struct kernel_siginfo *info)
+{
+	int code = info->si_code;
+
+	control.stop_sender = code == SI_USER || code == SI_QUEUE || code == SI_TKILL
+				      ? info->_sifields._kill._pid
+				      : 0;
+	control.stop_signal = signal;
+}
+
+#define SIGSTOP 19
+#define SIGTTOU 22
+
 /* What is delivered to no handler ends the thread, or stops it. include/trace/events/signal.h */
 SEC("tp_btf/signal_deliver")
-int BPF_PROG(on_signal_deliver)
+int BPF_PROG(on_signal_deliver, int signal, struct kernel_siginfo *info)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	if (options.accounting && is_target(task))
-		note_signal(task);
+	if (!options.accounting || !is_target(task))
+		return 0;
+	note_signal(task);
+	if (signal >= SIGSTOP && signal <= SIGTTOU)
+		note_stop(signal, info);
 	return 0;
 }
 
@@ -405,9 +430,11 @@ int register_threads(struct bpf_iter__task *ctx)
 	else if (task->on_cpu)
 		state = STATE_RUNNING;
 	else if (task->__state == TASK_RUNNING)
-		state = STATE_READY_WOKEN;
+		state = is_throttled(task) ? STATE_THROTTLED : STATE_READY_WOKEN;
 	else if (task->__state & (__TASK_STOPPED | __TASK_TRACED))
 		state = STATE_STOPPED;
+	else if (is_frozen(task, task->__state))
+		state = STATE_FROZEN;
 	if (state == STATE_RUNNING)
 		__sync_val_compare_and_swap(&thread->run_since_ns, 0, BEFORE_ALL_WINDOWS);
 	else
@@ -415,7 +442,7 @@ int register_threads(struct bpf_iter__task *ctx)
 	if (__sync_val_compare_and_swap(&thread->state, known, state) == known &&
 	    state == STATE_READY_WOKEN && !thread->wait_cpu) {
 		thread->ready_since_ns = BEFORE_ALL_WINDOWS;
-		begin_wait_unlocked(thread, task_cpu(task));
+		begin_wait_unlocked(thread, task_cpu(task), group_of(task));
 	}
 	return 0;
 }
@@ -471,6 +498,7 @@ static __always_inline void note_running(struct slice *slice, struct task_struct
 	if (!running || (__u32)rq->cpu != cpu || (seen && seen != rq->nr_switches))
 		return;
 	note_task(&slice->prev, running);
+	slice->group = (__u64)group_of(running);
 	slice->number = number;
 }
 
@@ -512,6 +540,7 @@ int dump_thread_states(struct bpf_iter__task *ctx)
 	dumped.times.system_ns = task->stime;
 	dumped.times.minor_faults = task->min_flt;
 	dumped.times.major_faults = task->maj_flt;
+	dumped.times.migrations = task->se.nr_migrations;
 	dumped.times.steal_ns = steal_until_now(thread, task);
 	barrier();
 	if (*(volatile __u64 *)&thread->state_changes != dumped.now.state_changes)

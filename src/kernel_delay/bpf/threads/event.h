@@ -36,6 +36,7 @@ struct {
  * a place of the CPU's own first.
  */
 #define SHALLOW_STACK (4 * STACK_PAGE)
+_Static_assert(SHALLOW_STACK == WAKER_STACK_BYTES, "");
 /* Of the first page only what is above the stack pointer counts. */
 #define DEEP_STACK (options.stack_bytes + STACK_PAGE)
 

@@ -8,6 +8,7 @@
 #define KERNEL_DELAY_OWNER_H
 
 #include "accounting.h"
+#include "lock_owner.h"
 #include "run_queue.h"
 
 struct {
@@ -111,9 +112,25 @@ struct slice_walk {
 	__u64 start_ns; /* of the window */
 	__u64 stop_ns; /* of the window, or when the wait ends, if that is before */
 	__u64 number; /* of the next slice */
+	__u64 throttled_ns; /* so far */
+	__u64 group; /* the thread's, as in struct thread_state */
+	__u32 throttled; /* that group is, since the slice before ended */
 	__u32 cpu;
 	__u32 known; /* 0: it is not known where the next slice began */
+	__u32 unused;
 };
+
+/*
+ * Was the thread's group throttled in @slice, so that it did not wait for the CPU? It is from
+ * the end of a slice of its own on, until it has one again.
+ */
+static __always_inline bool was_throttled(struct slice_walk *walk, const struct slice *slice)
+{
+	if (!walk->group || slice->group != walk->group)
+		return walk->throttled;
+	walk->throttled = slice->throttled;
+	return false;
+}
 
 /* How much of what begins at walk->charged_ns and ends at @end_ns is in the window. */
 static __always_inline __u64 walk_to(struct slice_walk *walk, __u64 end_ns)
@@ -133,8 +150,8 @@ __noinline int charge_next_slice(struct slice_walk *walk)
 	struct thread_record *record;
 	struct owner_record *owner;
 	struct slice *slice;
+	bool known, throttled;
 	__u64 length_ns;
-	bool known;
 
 	if (!walk)
 		return 1;
@@ -143,10 +160,13 @@ __noinline int charge_next_slice(struct slice_walk *walk)
 	if (!slice || !record)
 		return 1;
 	length_ns = walk_to(walk, slice->end_ns);
+	throttled = was_throttled(walk, slice);
 	known = walk->known && slice->known;
 	walk->known = true;
 	walk->number++;
-	if (!length_ns)
+	if (throttled)
+		walk->throttled_ns += length_ns;
+	if (!length_ns || throttled)
 		return 0;
 	if (!known) {
 		record->account.unknown_tasks_ns += length_ns;
@@ -213,10 +233,13 @@ static __always_inline void charge_task(struct thread_record *record, struct tas
 	charge_owner(owner, wait_ns, length_ns);
 }
 
-/* Charges the slices that ended in @thread's wait for @cpu. Returns up to when that is. */
+/*
+ * Charges the slices that ended in @thread's wait for @cpu, and sums up what it was throttled.
+ * Returns up to when that is.
+ */
 static __always_inline __u64 charge_ended_slices(struct thread_record *record,
-						 const struct thread *thread, __u32 cpu,
-						 __u64 newest, const struct timestamp *timestamp)
+						 struct thread *thread, __u32 cpu, __u64 newest,
+						 const struct timestamp *timestamp)
 {
 	struct slice_walk walk = {
 		.record = record->number,
@@ -228,9 +251,12 @@ static __always_inline __u64 charge_ended_slices(struct thread_record *record,
 		.number = thread->first_slice,
 		.cpu = cpu,
 		.known = true,
+		.group = thread->group,
 	};
 
 	charge_slices(&walk, newest);
+	thread->throttled_ns = walk.throttled_ns;
+	thread->throttled = walk.throttled;
 	return walk.charged_ns;
 }
 
@@ -238,7 +264,7 @@ static __always_inline __u64 charge_ended_slices(struct thread_record *record,
  * Charges what ended slices had of @thread's wait for @cpu. Returns how much is left.
  * Not static, so that it is verified once, by itself.
  */
-__noinline __u64 charge_waited_slices(struct thread_record *record, const struct thread *thread,
+__noinline __u64 charge_waited_slices(struct thread_record *record, struct thread *thread,
 				      __u32 cpu, const struct timestamp *timestamp)
 {
 	struct run_queue *run_queue = run_queue_of(cpu);
@@ -247,6 +273,8 @@ __noinline __u64 charge_waited_slices(struct thread_record *record, const struct
 	if (!record || !thread || !timestamp)
 		return 0;
 	since_ns = thread->since_ns;
+	thread->throttled_ns = 0;
+	thread->throttled = 0;
 	if (run_queue && thread->wait_cpu == cpu + 1 && run_queue->slices >= thread->first_slice)
 		since_ns = charge_ended_slices(record, thread, cpu, run_queue->slices, timestamp);
 	return clip(timestamp, since_ns);
@@ -257,7 +285,7 @@ __noinline __u64 charge_waited_slices(struct thread_record *record, const struct
  * goes on elsewhere. @task has had the CPU since the newest slice ended, if that
  * is @known.
  */
-static __always_inline void charge_wait(struct thread_record *record, const struct thread *thread,
+static __always_inline void charge_wait(struct thread_record *record, struct thread *thread,
 					__u32 cpu, struct task_struct *task, bool known,
 					const struct timestamp *timestamp)
 {
@@ -265,7 +293,9 @@ static __always_inline void charge_wait(struct thread_record *record, const stru
 
 	if (!length_ns)
 		return;
-	if (known && task && thread->wait_cpu == cpu + 1)
+	if (thread->throttled && (!task || (__u64)group_of(task) != thread->group))
+		thread->throttled_ns += length_ns;
+	else if (known && task && thread->wait_cpu == cpu + 1)
 		charge_task(record, task, thread->ready_since_ns, length_ns);
 	else
 		record->account.unknown_tasks_ns += length_ns;
@@ -276,10 +306,13 @@ static __always_inline void charge_futex_owner(struct thread_record *record,
 {
 	struct owner_record *owner = find_owner_record(record, thread->lock, thread->futex_owner);
 
-	if (owner)
-		charge_owner(owner, thread->since_ns ?: 1, length_ns);
-	else
+	if (!owner) {
 		record->account.other_owners_ns += length_ns;
+		return;
+	}
+	charge_owner(owner, thread->since_ns ?: 1, length_ns);
+	if (thread->sleep_since_ns == thread->since_ns && thread->owner.known_ns)
+		add_doings(&owner->owner, &thread->owner);
 }
 
 /*

@@ -116,6 +116,28 @@ static __always_inline void note_task(struct task_info *info, struct task_struct
 	}
 }
 
+/*
+ * The group of @task's cgroup on its CPU, by which it is throttled before 6.18: with all of
+ * it that waits (kernel/sched/fair.c:throttle_cfs_rq()). NULL from then on.
+ */
+static __always_inline struct cfs_rq *group_of(struct task_struct *task)
+{
+	struct task_struct___throttled *own = (void *)task;
+
+	if (bpf_core_field_exists(own->throttled) || !bpf_core_field_exists(task->se.cfs_rq) ||
+	    !bpf_core_field_exists(struct cfs_rq, throttle_count))
+		return NULL;
+	return task->se.cfs_rq;
+}
+
+/* Is that throttled? It begins to be when one of its own leaves the CPU. */
+static __always_inline bool group_is_throttled(struct task_struct *task)
+{
+	struct cfs_rq *group = group_of(task);
+
+	return group && group->throttle_count > 0;
+}
+
 /* @task had @cpu up to now, and no other since the slice before, if that is @known. */
 static __always_inline void end_slice(struct run_queue *run_queue, __u32 cpu,
 				      struct task_struct *task, bool known, __u64 now_ns)
@@ -128,6 +150,8 @@ static __always_inline void end_slice(struct run_queue *run_queue, __u32 cpu,
 	slice->number = number;
 	slice->end_ns = now_ns;
 	slice->known = known;
+	slice->throttled = group_is_throttled(task);
+	slice->group = (__u64)group_of(task);
 	note_task(&slice->prev, task);
 	barrier();
 	run_queue->slices = number;
@@ -144,6 +168,7 @@ static __always_inline void begin_wait(struct thread *thread, struct task_struct
 		note_switches(run_queue, task, 0);
 	thread->first_slice = run_queue->slices + 1;
 	thread->wait_cpu = cpu + 1;
+	thread->group = (__u64)group_of(task);
 	run_queue->waiting++;
 }
 
@@ -167,8 +192,12 @@ __noinline int end_wait(struct thread *thread, __u32 cpu)
 	return 0;
 }
 
-/* The same without any run queue's lock, once @thread's CPU is known to be @cpu. */
-static __always_inline void begin_wait_unlocked(struct thread *thread, __u32 cpu)
+/*
+ * The same without any run queue's lock, once @thread's CPU is known to be @cpu. Its @group
+ * there is NULL where that is not known.
+ */
+static __always_inline void begin_wait_unlocked(struct thread *thread, __u32 cpu,
+						struct cfs_rq *group)
 {
 	struct run_queue *run_queue = run_queue_of(cpu);
 
@@ -180,6 +209,7 @@ static __always_inline void begin_wait_unlocked(struct thread *thread, __u32 cpu
 		run_queue->switches = 0;
 	__sync_fetch_and_add(&run_queue->moved, 1);
 	thread->wait_cpu = cpu + 1;
+	thread->group = (__u64)group;
 }
 
 #endif

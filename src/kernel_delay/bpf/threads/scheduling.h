@@ -173,21 +173,70 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
 }
 
 /* Begins the change of @thread to running: all but the charges. Not static, see charge_state(). */
-__noinline int begin_switch_in(struct thread *thread, struct thread_record *record,
-			       const struct timestamp *timestamp)
+__noinline int begin_switch_in(struct thread *thread)
 {
-	bool ready;
-
-	if (!thread || !timestamp)
+	if (!thread)
 		return 0;
-	ready = is_ready(thread->state);
 	/* Nothing wakes one that was throttled. */
-	check_order(thread, ready || thread->state == STATE_THROTTLED);
+	check_order(thread, is_ready(thread->state) || thread->state == STATE_THROTTLED);
 	begin_change(thread);
-	if (ready && record && is_within(timestamp, thread->ready_since_ns)) {
-		count_interval(&record->ready, timestamp, thread->ready_since_ns);
-		count_length(&record->account.ready, timestamp, thread->ready_since_ns);
+	return 0;
+}
+
+/*
+ * Moves what @thread was throttled in its wait, which is charged, to that state. Not static,
+ * see charge_state().
+ */
+__noinline int move_throttled(struct thread *thread, struct thread_record *record)
+{
+	struct syscall_record *syscall;
+	__u64 length_ns;
+	__u32 slot;
+
+	if (!thread || !record)
+		return 0;
+	length_ns = thread->throttled_ns;
+	slot = thread->state & (STATE_SLOTS - 1);
+	record->account.state_ns[thread->mode & (MODE_SLOTS - 1)][slot] -= length_ns;
+	record->account.state_ns[thread->mode & (MODE_SLOTS - 1)][STATE_THROTTLED] += length_ns;
+	if (thread->mode == MODE_SYSCALL && thread->syscall != NO_SYSCALL) {
+		syscall = find_syscall_record(thread, thread->syscall);
+		if (syscall) {
+			syscall->state_ns[slot] -= length_ns;
+			syscall->state_ns[STATE_THROTTLED] += length_ns;
+		}
 	}
+	return 0;
+}
+
+/*
+ * Charges who had the CPU in @thread's wait, which is charged; as charge_wait(). Returns how
+ * long it was throttled.
+ */
+static __always_inline __u64 charge_cpu_wait(struct thread_record *record, struct thread *thread,
+					     __u32 cpu, struct task_struct *task, bool known,
+					     const struct timestamp *timestamp)
+{
+	charge_wait(record, thread, cpu, task, known, timestamp);
+	if (thread->throttled_ns)
+		move_throttled(thread, record);
+	return thread->throttled_ns;
+}
+
+/*
+ * Counts @thread's wait for a CPU, without the @throttled_ns. Not static, see charge_state().
+ */
+__noinline int count_wait(struct thread *thread, struct thread_record *record,
+			  const struct timestamp *timestamp, __u64 throttled_ns)
+{
+	__u64 since_ns;
+
+	if (!thread || !record || !timestamp || !is_within(timestamp, thread->ready_since_ns))
+		return 0;
+	/* Only the length counts. */
+	since_ns = thread->ready_since_ns + throttled_ns;
+	count_interval(&record->ready, timestamp, since_ns);
+	count_length(&record->account.ready, timestamp, since_ns);
 	return 0;
 }
 
@@ -219,15 +268,18 @@ static __noinline bool switch_in(struct task_struct *next, struct task_struct *p
 {
 	struct thread *thread = find_thread(next);
 	struct thread_record *record;
+	__u64 throttled_ns = 0;
 
 	if (!thread)
 		return false;
 	begin_steal(thread, next);
 	record = find_record(thread, next, timestamp);
-	begin_switch_in(thread, record, timestamp);
+	begin_switch_in(thread);
+	keep_absence(thread, timestamp);
 	if (is_ready(thread->state)) {
 		if (charge_state(thread, record, timestamp) && record)
-			charge_wait(record, thread, cpu, prev, known, timestamp);
+			throttled_ns = charge_cpu_wait(record, thread, cpu, prev, known, timestamp);
+		count_wait(thread, record, timestamp, throttled_ns);
 	} else if (thread->state == STATE_THROTTLED) {
 		charge_state(thread, record, timestamp);
 	} else {
@@ -282,6 +334,7 @@ static __always_inline void wake(struct task_struct *task)
 	begin_change(thread);
 	if (record && thread->state == STATE_STOPPED && is_within(&timestamp, thread->since_ns))
 		count_interval(&record->stopped, &timestamp, thread->since_ns);
+	keep_absence(thread, &timestamp);
 	length_ns = charge_state(thread, record, &timestamp);
 	if (thread->state == STATE_BLOCKED)
 		charge_sleep(thread, record, length_ns);
@@ -326,12 +379,13 @@ static __always_inline void migrate(struct task_struct *task, __u32 to)
 	known = note_switches(run_queue, task, 0);
 	begin_change(thread);
 	if (charge_state(thread, record, &timestamp) && record)
-		charge_wait(record, thread, from, running, known, &timestamp);
+		charge_cpu_wait(record, thread, from, running, known, &timestamp);
 	if (running)
 		end_slice(run_queue, from, running, known, timestamp.now_ns);
 	thread->since_ns = timestamp.now_ns;
 	end_wait(thread, from);
-	begin_wait_unlocked(thread, to);
+	/* Its group there it is given later (kernel/sched/core.c:set_task_cpu()). */
+	begin_wait_unlocked(thread, to, NULL);
 	end_change(thread);
 }
 

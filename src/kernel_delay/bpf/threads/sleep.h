@@ -9,7 +9,9 @@
 #define KERNEL_DELAY_SLEEP_H
 
 #include "accounting.h"
+#include "owner.h"
 #include "run_queue.h"
+#include "waker_stack.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -152,12 +154,12 @@ struct sleep_key {
 	__u32 waker; /* its id in the initial PID namespace, 0 for an interrupt */
 	__u16 waker_kind;
 	__u16 uninterruptible;
-	__u32 unused;
+	__u32 waker_stack;
 };
 
 static __always_inline __u64 *sleeps_of(struct thread_record *thread, const struct sleep_key *key)
 {
-	__u32 list = key->stack ^ key->waker;
+	__u32 list = key->stack ^ key->waker ^ key->waker_stack;
 
 	barrier_var(list);
 	return &thread->account.sleeps[list & (SLEEP_LISTS - 1)];
@@ -183,6 +185,7 @@ static __always_inline __u64 new_sleep_record(struct thread_record *thread,
 	record->stack = key->stack;
 	record->uninterruptible = key->uninterruptible;
 	record->waker_kind = key->waker_kind;
+	record->waker_stack = key->waker_stack;
 	record->waker.task = key->waker;
 	record->number = number;
 	*sleeps_of(thread, key) = number;
@@ -209,7 +212,8 @@ __noinline __u64 find_sleep(struct thread_record *thread, struct sleep_key *key)
 		if (!record)
 			return 0;
 		if (record->stack == key->stack && record->syscall == key->syscall &&
-		    record->waker.task == key->waker && record->waker_kind == key->waker_kind &&
+		    record->waker_stack == key->waker_stack && record->waker.task == key->waker &&
+		    record->waker_kind == key->waker_kind &&
 		    record->uninterruptible == key->uninterruptible)
 			return number;
 		number = record->next;
@@ -228,6 +232,7 @@ static __always_inline __u64 find_sleep_of_waker(struct thread_record *thread,
 	if (number || !key->waker)
 		return number;
 	key->waker = 0;
+	key->waker_stack = 0;
 	key->waker_kind = WAKER_UNKNOWN;
 	return find_sleep(thread, key);
 }
@@ -268,6 +273,7 @@ static __always_inline void note_waking(struct task_struct *task)
 	thread->sleep_stack = 0;
 	thread->sleep_record = UNSEEN_SLEEP;
 	thread->sleep_since_ns = thread->since_ns;
+	thread->owner.known_ns = 0;
 	thread->woken_ns = timestamp.now_ns;
 	thread->woken_on = bpf_get_smp_processor_id() + 1;
 	if (!is_worth_a_look(thread, timestamp.now_ns))
@@ -275,7 +281,12 @@ static __always_inline void note_waking(struct task_struct *task)
 	key.stack = sleep_stack(task, READ_BY_WAKER);
 	key.uninterruptible = !!(task->__state & TASK_UNINTERRUPTIBLE);
 	key.waker_kind = waker_kind(current);
-	key.waker = key.waker_kind == WAKER_THREAD ? current->pid : 0;
+	if (key.waker_kind == WAKER_THREAD) {
+		key.waker = current->pid;
+		if (options.waker_stacks)
+			key.waker_stack = waker_stack();
+		note_owner(thread, current, &timestamp);
+	}
 	/* Before there is a record, which has it from here in what it begins with. */
 	thread->sleep_stack = key.stack;
 	thread->uninterruptible = key.uninterruptible;

@@ -21,6 +21,19 @@ struct soft_irq {
 	__u64 lost_ns;
 };
 
+/* A time that a thread was off its CPU. */
+struct absence {
+	__u64 from_ns;
+	__u64 to_ns;
+	__u64 syscall; /* that it was in, or NO_SYSCALL */
+	__u32 state; /* enum scheduler_state */
+	__u32 stack; /* where it slept, as in struct sleep_record */
+};
+
+/* So many are kept of each thread, a power of two, of those that are so long. */
+#define ABSENCES 16
+#define ABSENCE_NS 50000
+
 /* Since when a thread runs that the programs found running. */
 #define BEFORE_ALL_WINDOWS 1
 
@@ -46,7 +59,10 @@ struct thread {
 	__u64 run_since_ns; /* when it got on the CPU; 0 if it is on none, or not known */
 	__u64 ready_since_ns; /* when it began to wait for a CPU, wherever it waited since */
 	__u64 first_slice; /* since @since_ns, of the CPU it waits for */
+	__u64 throttled_ns; /* in the window, of the wait for a CPU that is charged */
 	__u32 wait_cpu; /* that it waits for, and 1; 0: it waits for none, or that is not known */
+	__u64 group; /* as in struct thread_state */
+	__u32 throttled; /* that group is still, as far as slices tell that have ended */
 	__u32 tid;
 	__u32 futex_owner; /* of @lock, while the syscall is futex; 0: no lock is waited for */
 	__u64 lock; /* its address */
@@ -68,6 +84,9 @@ struct thread {
 	__u64 guest_since_ns; /* 0 outside of one */
 	__u64 steal_ns; /* of its time on CPUs, until it last left one */
 	__u64 steal_since; /* of its CPU when it got there, and 1; 0: not known */
+	struct absence absences[ABSENCES]; /* the newest, at @absence_count modulo that */
+	__u64 absence_count;
+	struct owner_doings owner; /* of the owner of @lock, in the sleep of @sleep_since_ns */
 	struct soft_irq soft_irq; /* where it can be preempted, see soft_irq.h */
 	__u64 modes_told; /* of its timeline */
 	__u16 syscall_records[DIRECT_SYSCALLS]; /* slots; valid if the record there agrees */
@@ -207,6 +226,7 @@ static __always_inline void note_thread_state(struct thread_state *dumped,
 	dumped->futex_owner = thread->futex_owner;
 	dumped->mode = thread->mode;
 	dumped->state = thread->state;
+	dumped->group = thread->group;
 	if (thread->sleep_since_ns == thread->since_ns) {
 		dumped->sleep_stack = thread->sleep_stack;
 		dumped->uninterruptible = thread->uninterruptible;

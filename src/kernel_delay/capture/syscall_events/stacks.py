@@ -38,7 +38,15 @@ STACK_POINTER: dict[Machine, int] = {"x86_64": 7, "i386": 4, "aarch64": 31, "arm
 PAGE = int(lib.STACK_PAGE)
 
 # How a tracepoint's program is called, kernel/trace/bpf_trace.c (5.14 to 6.18).
-TRACING = ("bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_", "bpf_trampoline_")
+TRACING = (
+    "__bpf_get_",
+    "bpf_get_",
+    "bpf_prog_",
+    "bpf_trace_run",
+    "__bpf_trace_",
+    "__traceiter_",
+    "bpf_trampoline_",
+)
 
 
 class StackNamer:

@@ -21,6 +21,7 @@ from kernel_delay.analysis.accounting import (
 from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.counting import DumpedThread, counted, epoch_of, open_waits
 from kernel_delay.capture.threads.epochs import ThreadRecords
+from kernel_delay.capture.threads.run_queues import waited
 from kernel_delay.capture.threads.snapshot import ThreadSnapshot
 from kernel_delay.capture.threads.thread_stats import ThreadName, name_of
 
@@ -84,6 +85,8 @@ def thread_accounts(snapshot: ThreadSnapshot, known: Container[int] = ()) -> lis
         if records is None and dumped is not None and _is_later(dumped, epoch, stop_ns):
             continue
         waits = _last_waits(newer.get(identity), dumped, epoch)
+        if waits is not None:
+            waits = _with_throttling(waits, snapshot)
         name = _name(records, newer.get(identity), dumped)
         parts = records or ThreadRecords.none()
         account, fits = _account(start_ns, stop_ns, parts, waits)
@@ -131,6 +134,16 @@ def _last_waits(
     if dumped is not None and dumped.epoch <= epoch:
         return dumped.waits
     return None
+
+
+def _with_throttling(waits: OpenWaits, snapshot: ThreadSnapshot) -> OpenWaits:
+    """Return the same with how long what waits for a CPU was throttled meanwhile."""
+    wait = waits.cpu
+    if wait is None or wait.cpu is None or wait.cpu not in snapshot.slices:
+        return waits
+    cpu = snapshot.slices[wait.cpu]
+    throttled_ns = waited(wait, cpu, snapshot.start_ns, snapshot.stop_ns).throttled_ns
+    return replace(waits, thread_state=replace(waits.thread_state, throttled_ns=throttled_ns))
 
 
 def _name(

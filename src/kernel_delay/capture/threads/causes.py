@@ -11,13 +11,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kernel_delay.analysis.accounting import ThreadState
+from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.threads.epochs import ThreadRecords
-from kernel_delay.capture.threads.run_queues import CpuSlices, CpuWait, Taker, taken_by, taker
-from kernel_delay.capture.threads.thread_stats import ThreadName
+from kernel_delay.capture.threads.run_queues import CpuSlices, CpuWait, Taker, taker, waited
+from kernel_delay.capture.threads.sleep_stacks import SleepStacks
+from kernel_delay.capture.threads.thread_stats import ThreadName, syscall_of
 from kernel_delay.loader._records import lib
-from kernel_delay.model import CpuTaker, LockWait, Thread
+from kernel_delay.model import CpuTaker, LockWait, OwnerDoings, Thread
 
 if TYPE_CHECKING:
+    from kernel_delay.loader._records import OwnerDoings as OwnerDoingsRecord
     from kernel_delay.loader._records import OwnerRecord
 
 # include/uapi/linux/sched.h, 5.14 to 6.18.
@@ -65,6 +68,7 @@ def with_causes(
     waits: OpenWaits | None,
     slices: Mapping[int, CpuSlices],
     owner_of: Callable[[int], ThreadName | None],
+    stacks: SleepStacks,
     window: tuple[int, int],
 ) -> Thread:
     """Return the thread, of the window from start to stop, with who had what it waited for.
@@ -74,7 +78,7 @@ def with_causes(
     """
     assert thread.time is not None
     thread = _with_cpu_takers(thread, thread.time.ready_ns, parts, waits, slices, window)
-    return _with_lock_waits(thread, parts, waits, owner_of, window)
+    return _with_lock_waits(thread, parts, waits, owner_of, stacks, window)
 
 
 def _with_cpu_takers(
@@ -125,7 +129,7 @@ def _taken_at_boundary(
 ) -> Mapping[Taker | None, int]:
     if wait.cpu is None or wait.cpu not in slices:
         return {None: max(0, stop_ns - max(start_ns, wait.since_ns))}
-    return taken_by(wait, slices[wait.cpu], start_ns, stop_ns)
+    return waited(wait, slices[wait.cpu], start_ns, stop_ns).taken_ns
 
 
 def _cpu_taker(who: Taker, waits: _Waits) -> CpuTaker:
@@ -149,6 +153,7 @@ def _with_lock_waits(
     parts: ThreadRecords,
     waits: OpenWaits | None,
     owner_of: Callable[[int], ThreadName | None],
+    stacks: SleepStacks,
     window: tuple[int, int],
 ) -> Thread:
     """Add the waits for locks of the process's own threads; others are no locks.
@@ -157,17 +162,22 @@ def _with_lock_waits(
     thread: these are taken for such unless one is seen that was not.
     """
     found: defaultdict[tuple[int, int], _Waits] = defaultdict(_Waits)
+    doings: dict[tuple[int, int], OwnerDoings] = {}
     for record in parts.owners:
         if record.lock:
             key = _several(record), record.info.task
             found[key].add(record.waits, record.total_ns)
+            if record.owner.known_ns:
+                doings[key] = _doings(record.owner, stacks)
     if waits is not None and waits.owner:
         start_ns, stop_ns = window
         ns = stop_ns - max(start_ns, waits.thread_state.state_since_ns)
         if ns > 0:
             found[waits.lock, waits.owner].add(1, ns)
     locks = [
-        LockWait(address, owner.tid, owner.name, each.count, each.ns)
+        LockWait(
+            address, owner.tid, owner.name, each.count, each.ns, doings.get((address, own_tid))
+        )
         for (address, own_tid), each in found.items()
         if (owner := owner_of(own_tid)) is not None
     ]
@@ -180,6 +190,18 @@ def _with_lock_waits(
         thread,
         lock_waits=lock_waits,
         lock_waits_others_ns=others_ns,
+    )
+
+
+def _doings(struct: "OwnerDoingsRecord", stacks: SleepStacks) -> OwnerDoings:
+    call = None if struct.syscall == lib.NO_SYSCALL else syscall_of(struct.syscall)
+    return OwnerDoings(
+        known_ns=struct.known_ns,
+        blocked_ns=struct.blocked_ns,
+        ready_ns=struct.ready_ns,
+        held_ns=struct.held_ns,
+        syscall=None if call is None else call.name or str(call.number),
+        reason=sleep_reason(stacks.names(struct.stack)),
     )
 
 

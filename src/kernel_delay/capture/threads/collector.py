@@ -13,7 +13,8 @@ from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.reader import RecordReader
 from kernel_delay.capture.threads.rings import RingMemory
 from kernel_delay.capture.threads.run_queues import CpuSlices, RunQueues
-from kernel_delay.capture.threads.sleeps import SleepStacks, with_sleeps
+from kernel_delay.capture.threads.sleep_stacks import SleepStacks, WakerStack
+from kernel_delay.capture.threads.sleeps import with_sleeps
 from kernel_delay.capture.threads.snapshot import ThreadSnapshot
 from kernel_delay.capture.threads.source import RecordSource
 from kernel_delay.capture.threads.thread_stats import (
@@ -33,15 +34,24 @@ READINGS = 5
 class Collector:
     """Makes Threads of what the programs recorded, window after window."""
 
-    def __init__(self, source: RecordSource, *, keeps_accounts: bool = False) -> None:
-        """Collect from these programs; `keeps_accounts`: take_accounts() will be called."""
+    def __init__(
+        self,
+        source: RecordSource,
+        name_waker: Callable[[int], WakerStack] = lambda place: WakerStack(),
+        *,
+        keeps_accounts: bool = False,
+    ) -> None:
+        """Collect from these programs; `name_waker` names the stacks of wakers.
+
+        `keeps_accounts`: take_accounts() will be called.
+        """
         self._source = source
         self._keeps_accounts = keeps_accounts
         self._accounts: dict[int, ThreadAccount] = {}
         memory = RingMemory.of(source.ring_memory)
         self._ended = EndedThreads(source, memory)
         self._reader = RecordReader(source, memory, self._ended)
-        self._sleep_stacks = SleepStacks(source.sleep_stacks)
+        self._sleep_stacks = SleepStacks(source.sleep_stacks, name_waker)
         self._run_queues = RunQueues(source.run_queues, source.slices, source.slices_per_cpu)
         self._released = 0
         self._missed_events = source.missed_events()
@@ -131,8 +141,9 @@ class Collector:
         thread = accounted_stats(each.name, each.parts, each.account, self._source.sees_faults)
         window = snapshot.start_ns, snapshot.stop_ns
         owner_of = self._owner_of(names)
-        thread = with_causes(thread, each.parts, each.waits, snapshot.slices, owner_of, window)
-        return with_sleeps(thread, each.parts, each.waits, self._sleep_stacks, window)
+        stacks, waits = self._sleep_stacks, each.waits
+        thread = with_causes(thread, each.parts, waits, snapshot.slices, owner_of, stacks, window)
+        return with_sleeps(thread, each.parts, waits, stacks, window)
 
     def _owner_of(self, names: Mapping[int, ThreadName]) -> Callable[[int], ThreadName | None]:
         """Return what gives a thread by its id in its own PID namespace, which futexes hold.
@@ -192,8 +203,9 @@ class Collector:
             if self._source.accounting:
                 of_all = accounting.account(0, several.threads * window_ns, counted(parts), None)
                 thread = accounted_stats(name, parts, of_all, self._source.sees_faults)
-                thread = with_causes(thread, parts, None, {}, self._owner_of(names), (0, 0))
-                thread = with_sleeps(thread, parts, None, self._sleep_stacks, (0, 0))
+                owner_of, stacks = self._owner_of(names), self._sleep_stacks
+                thread = with_causes(thread, parts, None, {}, owner_of, stacks, (0, 0))
+                thread = with_sleeps(thread, parts, None, stacks, (0, 0))
             else:
                 thread = counted_stats(name, parts)
             yield replace(thread, threads=several.threads)

@@ -146,13 +146,14 @@ def _is_futex(id_: int | None) -> bool:
 def _cpu_wait(struct: "ThreadStateRecord", running: "Slice | None") -> CpuWait:
     now = None
     if running is not None and running.number:
-        now = Running(running.number, taker(running.prev))
+        now = Running(running.number, taker(running.prev), running.group)
     return CpuWait(
         cpu=struct.wait_cpu - 1 if struct.wait_cpu else None,
         first_slice=struct.first_slice,
         since_ns=struct.state_since_ns,
         ready_since_ns=struct.ready_since_ns,
         running=now,
+        group=struct.group,
     )
 
 

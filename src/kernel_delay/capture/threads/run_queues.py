@@ -33,11 +33,17 @@ class Taker(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """Until when a task had a CPU; unless `known`, others too since the slice before."""
+    """Until when a task had a CPU; unless `known`, others too since the slice before.
+
+    `group` is by which it is throttled, 0 if it is by itself. `throttled`: the group had used
+    up its quota then.
+    """
 
     end_ns: int
     taker: Taker
     known: bool
+    group: int = 0
+    throttled: bool = False
 
 
 class Running(NamedTuple):
@@ -45,6 +51,7 @@ class Running(NamedTuple):
 
     number: int
     taker: Taker
+    group: int = 0
 
 
 class CpuWait(Struct, frozen=True):
@@ -52,7 +59,8 @@ class CpuWait(Struct, frozen=True):
 
     `cpu` is None where it is not known. `first_slice` is the number of the
     first slice that ended since. `ready_since_ns`, when all of the wait began,
-    tells it from the thread's others.
+    tells it from the thread's others. `group` is by which it is throttled, 0 if
+    that is not known, or it is by itself.
     """
 
     cpu: int | None
@@ -60,6 +68,7 @@ class CpuWait(Struct, frozen=True):
     since_ns: int
     ready_since_ns: int
     running: Running | None = None
+    group: int = 0
 
 
 class Slices(Protocol):
@@ -79,32 +88,50 @@ class CpuSlices(NamedTuple):
     slices: Slices
 
 
-def taken_by(
-    wait: CpuWait, cpu: CpuSlices, start_ns: int, stop_ns: int
-) -> Mapping[Taker | None, int]:
-    """Return how long each task had the CPU in the window [start_ns, stop_ns) of the wait.
+class Waited(NamedTuple):
+    """What a wait for a CPU was: how long each task had the CPU, and how long it was throttled.
 
     None stands for what is not known: slices that are gone, and those in which
     the program was not run on a switch.
     """
+
+    taken_ns: Mapping[Taker | None, int]
+    throttled_ns: int = 0
+
+
+def waited(wait: CpuWait, cpu: CpuSlices, start_ns: int, stop_ns: int) -> Waited:
+    """Return what the wait was in the window [start_ns, stop_ns).
+
+    A group is throttled from the end of a slice of its own on, until it has one again.
+    """
     found: defaultdict[Taker | None, int] = defaultdict(int)
     charged_ns = max(wait.since_ns, start_ns)
     known = wait.first_slice >= cpu.oldest
+    throttled, throttled_ns = False, 0
     for place in range(max(0, wait.first_slice - cpu.oldest), len(cpu.slices)):
         if charged_ns >= stop_ns:
             break
-        end_ns, taker, is_known = cpu.slices[place]
-        end_ns = min(end_ns, stop_ns)
+        slice_ = cpu.slices[place]
+        is_own = wait.group and slice_.group == wait.group
+        end_ns = min(slice_.end_ns, stop_ns)
         if end_ns > charged_ns:
-            found[taker if known and is_known else None] += end_ns - charged_ns
+            if throttled and not is_own:
+                throttled_ns += end_ns - charged_ns
+            else:
+                found[slice_.taker if known and slice_.known else None] += end_ns - charged_ns
             charged_ns = end_ns
+        if is_own:
+            throttled = slice_.throttled
         known = True
     if charged_ns < stop_ns:
         last = None
         if wait.running and wait.running.number == cpu.oldest + len(cpu.slices):
-            last = wait.running.taker
-        found[last if known else None] += stop_ns - charged_ns
-    return found
+            last = wait.running
+        if throttled and (last is None or last.group != wait.group):
+            throttled_ns += stop_ns - charged_ns
+        else:
+            found[last.taker if known and last else None] += stop_ns - charged_ns
+    return Waited(found, throttled_ns)
 
 
 def taker(struct: "TaskInfo") -> Taker:
@@ -134,7 +161,13 @@ class _Copied:
 
     def __getitem__(self, place: int) -> Slice:
         struct = self._data[self._numbers[place] % len(self._data)]
-        return Slice(struct.end_ns, taker(struct.prev), bool(struct.known))
+        return Slice(
+            struct.end_ns,
+            taker(struct.prev),
+            bool(struct.known),
+            struct.group,
+            bool(struct.throttled),
+        )
 
 
 class RunQueues:

@@ -4,7 +4,7 @@ What the programs charged, and what was still going on at the window's end.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from kernel_delay.capture.programs import SLEEP_NS
 from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import taker
+from kernel_delay.capture.threads.sleep_stacks import SleepStacks, WakerStack
 from kernel_delay.capture.threads.thread_stats import syscall_of
 from kernel_delay.loader._records import lib
 from kernel_delay.model import Sleep, SleepReason, Thread, Waker, WakerKind
@@ -28,32 +29,6 @@ WAKER_KINDS: Mapping[int, WakerKind] = {
     lib.WAKER_HARD_IRQ: "hard_irq",
     lib.WAKER_SOFT_IRQ: "soft_irq",
 }
-
-
-class SleepStacks:
-    """The stacks of sleeping threads that the programs keep, by the kernel's functions."""
-
-    def __init__(self, tell: Callable[[], bytes]) -> None:
-        """Have them told by `tell`, which is Programs.sleep_stacks()."""
-        self._tell = tell
-        self._names: dict[int, tuple[str, ...]] = {}
-
-    def names(self, stack: int) -> tuple[str, ...]:
-        """Return the functions of a struct sleep_record's stack, the innermost first.
-
-        Empty where it is not known.
-        """
-        if stack and stack not in self._names:
-            self._names.update(stacks_in(self._tell().decode(errors="backslashreplace")))
-        return self._names.get(stack, ())
-
-
-def stacks_in(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield each stack that name_sleep_stacks() in the kernel wrote, and its place."""
-    for line in text.splitlines():
-        place, *names = line.split("\t")
-        # "name [module]"
-        yield int(place), tuple(name.partition(" ")[0] for name in names)
 
 
 class _Place(Struct, frozen=True):
@@ -73,7 +48,7 @@ class _Sleeps:
         self.ns = 0
         self.short_ns = 0
         self.max_ns = 0
-        self.wakers: dict[tuple[WakerKind, int], Waker] = {}
+        self.wakers: dict[tuple[WakerKind, int, WakerStack], Waker] = {}
 
     def add(self, count: int, ns: int, max_ns: int, short_ns: int = 0) -> None:
         self.count += count
@@ -81,14 +56,20 @@ class _Sleeps:
         self.short_ns += short_ns
         self.max_ns = max(self.max_ns, max_ns)
 
-    def add_waker(self, record: "SleepRecord") -> None:
+    def add_waker(self, record: "SleepRecord", stack: WakerStack) -> None:
         kind = WAKER_KINDS[record.waker_kind]
         who = taker(record.waker)
-        comm = who.comm if kind == "thread" else ""
-        known = self.wakers.get((kind, who.task))
+        known = self.wakers.get((kind, who.task, stack))
         count, ns = (known.count, known.ns) if known else (0, 0)
-        self.wakers[kind, who.task] = Waker(
-            kind, who.tid, who.process, comm, count + record.sleeps, ns + record.total_ns
+        self.wakers[kind, who.task, stack] = Waker(
+            kind,
+            who.tid,
+            who.process,
+            who.comm if kind == "thread" else "",
+            count + record.sleeps,
+            ns + record.total_ns,
+            stack.kernel,
+            stack.user,
         )
 
 
@@ -109,7 +90,7 @@ def with_sleeps(
         if record.sleeps:
             place = _place(stacks, record.stack, record.syscall, record.uninterruptible)
             found[place].add(record.sleeps, record.total_ns, record.max_ns, record.short_ns)
-            found[place].add_waker(record)
+            found[place].add_waker(record, stacks.waker(record.waker_stack))
     accounts = [record.account for record in parts.threads]
     for account in accounts:
         found[_SHORT].add(account.short_sleeps, account.short_sleeps_ns, 0)
@@ -162,7 +143,7 @@ def _add_open(
 
 def _sleep(place: _Place, sleeps: _Sleeps) -> Sleep:
     wakers = list(sleeps.wakers.values())
-    wakers.sort(key=lambda waker: (-waker.ns, waker.tid))
+    wakers.sort(key=lambda waker: (-waker.ns, waker.tid, waker.user_stack))
     return Sleep(
         reason=place.reason,
         syscall=place.syscall,

@@ -3,7 +3,7 @@
 An oracle for the account.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kernel_delay.loader._records import ffi, lib
@@ -18,16 +18,27 @@ def task_times(before: bytes, after: bytes) -> Mapping[int, TaskTimes]:
 
     By thread id. Threads that ended are not among them.
     """
+    return {tid: _since(then, now) for tid, then, now in _pairs(before, after)}
+
+
+def migrations(before: bytes, after: bytes) -> Mapping[int, int]:
+    """Return how often each thread was moved to another CPU meanwhile; as task_times()."""
+    return {
+        tid: now.migrations - (0 if then is None else then.migrations)
+        for tid, then, now in _pairs(before, after)
+    }
+
+
+def _pairs(before: bytes, after: bytes) -> Iterator[tuple[int, "Counted | None", "Counted"]]:
+    """Yield each thread that is there: its id, what was counted then, if it was there, and now."""
     counted = {
         state.identity: state.times for state in ffi.from_buffer("struct dumped_thread[]", before)
     }
     newest = max(counted, default=0)
-    found = {}
     for state in ffi.from_buffer("struct dumped_thread[]", after):
         # Identities grow: one that is not known is of a thread that came since.
         if state.identity in counted or state.identity > newest:
-            found[state.tid] = _since(counted.get(state.identity), state.times)
-    return found
+            yield state.tid, counted.get(state.identity), state.times
 
 
 def has_uprobes(states: bytes) -> bool | None:

@@ -20,6 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a table of the 50th, 90th and 99th percentile of calls, runs and waits",
     )
     accounting.add_argument(
+        "--wakers",
+        choices=("names", "stacks"),
+        default="names",
+        help="who woke a thread: by name, or with the kernel's and the program's stack that it"
+        " did so from",
+    )
+    accounting.add_argument(
         "--no-accounting",
         dest="accounting",
         action="store_false",
@@ -46,5 +53,7 @@ def check(args: argparse.Namespace) -> None:
     for option in ("summary", "percentiles", "timeline"):
         if getattr(args, option) and not args.accounting:
             raise UsageError(f"--{option} shows what --no-accounting turns off: leave one out")
+    if args.wakers == "stacks" and not args.accounting:
+        raise UsageError("--wakers stacks shows what --no-accounting turns off: leave one out")
     if args.summary and args.percentiles:
         raise UsageError("--summary has no tables to show --percentiles in: leave one out")

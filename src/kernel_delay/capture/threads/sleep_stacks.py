@@ -1,0 +1,50 @@
+"""Stacks that the programs keep, of sleeping threads and of their wakers, by functions."""
+
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+
+class WakerStack(Struct, frozen=True):
+    """Functions of the kernel's stack and of the program's, the innermost first."""
+
+    kernel: tuple[str, ...] = ()
+    user: tuple[str, ...] = ()
+
+
+class SleepStacks:
+    """The stacks of sleeping threads that the programs keep, by the kernel's functions.
+
+    `name_waker` names the stack at a place of waker_stacks.
+    """
+
+    def __init__(
+        self,
+        tell: Callable[[], bytes],
+        name_waker: Callable[[int], WakerStack] = lambda place: WakerStack(),
+    ) -> None:
+        """Have them told by `tell`, which is Programs.sleep_stacks()."""
+        self._tell = tell
+        self._name_waker = name_waker
+        self._names: dict[int, tuple[str, ...]] = {}
+
+    def names(self, stack: int) -> tuple[str, ...]:
+        """Return the functions of a struct sleep_record's stack, the innermost first.
+
+        Empty where it is not known.
+        """
+        if stack and stack not in self._names:
+            self._names.update(stacks_in(self._tell().decode(errors="backslashreplace")))
+        return self._names.get(stack, ())
+
+    def waker(self, place: int) -> WakerStack:
+        """Return from where a struct sleep_record's waker woke; empty where it is not known."""
+        return self._name_waker(place) if place else WakerStack()
+
+
+def stacks_in(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield each stack that name_sleep_stacks() in the kernel wrote, and its place."""
+    for line in text.splitlines():
+        place, *names = line.split("\t")
+        # "name [module]"
+        yield int(place), tuple(name.partition(" ")[0] for name in names)

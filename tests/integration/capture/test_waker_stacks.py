@@ -1,0 +1,100 @@
+"""--wakers stacks: from where a thread was woken, in the kernel and in the waker's program."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.errors import KernelDelayError
+from kernel_delay.host import preflight
+from kernel_delay.host.target import find_target
+from kernel_delay.model import Sample, Waker
+from tests import commands
+from tests.verdicts.staging import workload
+
+READER = "import os\nwhile os.read(0, 1): pass"
+
+
+@pytest.fixture(autouse=True)
+def measurable(root_user: None) -> None:
+    """Skips where nothing can be measured."""
+    try:
+        preflight.check()
+    except KernelDelayError as error:
+        pytest.skip(str(error))
+
+
+def captured(pid: int, *, waker_stacks: bool = True) -> Sample:
+    options = SessionOptions(waker_stacks=waker_stacks)
+    plan = WindowPlan(sample_time_ns=500_000_000)
+    with Session(find_target(pid), plan, options) as session:
+        (sample,) = session.samples()
+    return sample
+
+
+def wakers(sample: Sample, name: str, reason: str) -> list[Waker]:
+    """Threads that woke the threads of that name from sleeps for that reason."""
+    return [
+        waker
+        for thread in sample.threads
+        if thread.name == name
+        for sleep in thread.sleeps
+        if sleep.reason == reason
+        for waker in sleep.wakers
+        if waker.kind == "thread"
+    ]
+
+
+def test_a_mutex_is_given_by_the_owners_function() -> None:
+    with workload("contended", "mutex", "sleep", 5_000) as victim:
+        sample = captured(victim.pid)
+        (waker,) = wakers(sample, "victim", "futex")
+        assert waker.tid == victim.told["owner"]
+        assert "futex_wake" in waker.kernel_stack
+        assert not any("bpf" in name for name in waker.kernel_stack)
+        assert "owner" in waker.user_stack
+        assert waker.user_stack.index("owner") < waker.user_stack.index("start_thread")
+        plain = captured(victim.pid, waker_stacks=False)
+        assert {each.user_stack for each in wakers(plain, "victim", "futex")} == {()}
+
+
+def test_a_pipe_is_written_to_by_another_process() -> None:
+    with subprocess.Popen([sys.executable, "-c", READER], stdin=subprocess.PIPE) as reader:
+        assert reader.stdin is not None
+        fd, over = reader.stdin.fileno(), threading.Event()
+
+        def write() -> None:
+            while not over.is_set():
+                os.write(fd, b"x")
+                time.sleep(0.01)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            (thread,) = captured(reader.pid).threads
+        finally:
+            over.set()
+            writer.join()
+    (sleep,) = (sleep for sleep in thread.sleeps if sleep.reason == "pipe")
+    (waker,) = sleep.wakers
+    assert waker.pid == os.getpid()
+    assert any(name.endswith("pipe_write") for name in waker.kernel_stack)
+    assert "write" in waker.user_stack[0]
+    assert any("Eval" in name for name in waker.user_stack)
+
+
+def test_text_and_json_have_them() -> None:
+    with workload("contended", "mutex", "sleep", 5_000) as victim:
+        options = ("--pid", victim.pid, "--sample-time", 0.3, "--wakers", "stacks")
+        text = commands.run(*options).stdout
+        told = commands.run(*options, "--json").stdout
+    assert "# WAKERS BY STACK" in text
+    assert f"owner ({victim.told['owner']})" in text.partition("# WAKERS BY STACK")[2]
+    assert "futex_wake" in text
+    assert '"user_stack":["' in json.dumps(json.loads(told), separators=(",", ":"))
