@@ -33,6 +33,10 @@ STACKS = [
     ("file_lock", "schedule do_lock_file_wait fcntl_setlk do_fcntl"),
     ("child", "schedule do_wait kernel_wait4 __do_sys_wait4"),
     ("clock", "schedule do_nanosleep hrtimer_nanosleep"),
+    ("clock", "schedule timerfd_read_iter vfs_read ksys_read"),
+    ("eventfd", "schedule eventfd_read vfs_read ksys_read"),
+    ("notification", "schedule inotify_read vfs_read ksys_read"),
+    ("fanotify", "schedule fanotify_handle_event fsnotify __fsnotify_parent do_dentry_open"),
     ("mmap_lock", "schedule rwsem_down_read_slowpath down_read_killable lock_mm_and_find_vma"
      " do_user_addr_fault exc_page_fault"),
     ("mmap_lock", "schedule rwsem_down_write_slowpath down_write_killable vm_mmap_pgoff"),

@@ -17,6 +17,11 @@ _FUNCTIONS: Mapping[SleepReason, str] = MappingProxyType(
         # fs/select.c, fs/eventpoll.c
         "poll": "poll_schedule_timeout do_poll do_sys_poll do_select core_sys_select",
         "epoll": "ep_poll do_epoll_wait",
+        # fs/eventfd.c
+        "eventfd": "eventfd_read eventfd_write",
+        # fs/notify/: what it is told of, and what it is to be allowed
+        "notification": "inotify_read fanotify_read",
+        "fanotify": "fanotify_handle_event fanotify_get_response",
         # fs/pipe.c
         "pipe": "pipe_read anon_pipe_read pipe_write anon_pipe_write pipe_wait_readable"
         " pipe_wait_writable wait_for_partner fifo_open",
@@ -68,8 +73,9 @@ _FUNCTIONS: Mapping[SleepReason, str] = MappingProxyType(
         # kernel/exit.c, kernel/fork.c
         "child": "do_wait do_wait4 kernel_wait4 kernel_waitid",
         "vfork": "wait_for_vfork_done __do_sys_vfork kernel_clone",
-        # kernel/time/, kernel/signal.c, fs/signalfd.c
-        "clock": "do_nanosleep hrtimer_nanosleep common_nsleep common_nsleep_timens",
+        # kernel/time/, fs/timerfd.c, kernel/signal.c, fs/signalfd.c
+        "clock": "do_nanosleep hrtimer_nanosleep common_nsleep common_nsleep_timens"
+        " timerfd_read timerfd_read_iter",
         "signal": "do_sigtimedwait sigsuspend __do_sys_pause __x64_sys_pause signalfd_read"
         " signalfd_read_iter",
         # kernel/ptrace.c; the tracee is in a state of its own
