@@ -1,10 +1,14 @@
 # The tests in virtual machines; included by the project's Makefile.
 
-.PHONY: test-kernels test-kernels-brief compatibility packages-kernels
+.PHONY: test-kernels test-kernels-brief test-verdicts-kernels compatibility packages-kernels
 
 ## test-kernels: the integration tests on real kernels; KERNELS_ARGS narrows it down
 test-kernels: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
 	@exec $(BIN)/python -m tests.kernels.run $(KERNELS_ARGS)
+
+## test-verdicts-kernels: is the verdict true on these kernels too? A choice of test-verdicts
+test-verdicts-kernels: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
+	@exec $(BIN)/python -m tests.kernels.run $(KERNELS_ARGS) tests/verdicts/in_guests.py
 
 ## compatibility: the same, and docs/compatibility.md written from the results
 compatibility: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels

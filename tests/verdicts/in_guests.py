@@ -1,0 +1,54 @@
+"""A choice of the stages on other kernels: make test-verdicts-kernels.
+
+Of each kind of evidence one: what the kernel names its functions, how it throttles, freezes and
+stops. Not among the ordinary tests, which are of this kernel; an emulated CPU is too slow for
+more, and for a share of windows that are right. So one of them must be, and none false.
+"""
+
+import pytest
+
+from tests.verdicts.run import run_case
+
+CASES = (
+    "causes/child",
+    "causes/condition",
+    "causes/cpu_hogs_and_ticker",
+    "causes/eventfd",
+    "causes/file_lock_fcntl",
+    "causes/file_lock_flock",
+    "causes/filesystem_frozen",
+    "causes/frozen_v1",
+    "causes/frozen_v2",
+    "causes/fuse",
+    "causes/futex_raw",
+    "causes/membarrier",
+    "causes/mqueue",
+    "causes/mutex_chain",
+    "causes/mutex_sleep",
+    "causes/pipe_reader",
+    "causes/quota",
+    "causes/quota_of_threads",
+    "causes/seccomp_notify",
+    "causes/semaphore_sysv",
+    "causes/stopped",
+    "causes/tcp_peer",
+    "causes/terminal",
+    "causes/unix_reader",
+    "causes/userfaultfd",
+    "causes/vfork",
+    "healthy/batch",
+    "healthy/sleeper",
+)
+
+WINDOWS, WINDOW_S = 2, 2.0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_verdict_is_true(name: str) -> None:
+    result = run_case(name, WINDOWS, WINDOW_S)
+    if result.refused:
+        pytest.skip(result.refused)
+    assert result.failed is None
+    told = [(each.outcome, each.texts) for each in result.judgements]
+    assert not any(outcome == "FALSE" for outcome, _ in told), told
+    assert any(outcome == "right" for outcome, _ in told), told
