@@ -231,14 +231,15 @@ static __always_inline void note_signal(struct task_struct *task)
 
 /*
  * Notes who sent a signal that stops the process, SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU
- * (include/uapi/asm-generic/signal.h): one of its threads takes it, and has all stop.
+ * (include/uapi/asm-generic/signal.h): one of its threads takes it, and has all stop. From
+ * 6.14 on a program may not follow @info as it may be no pointer (SEND_SIG_PRIV).
  */
 static __always_inline void note_stop(int signal, const struct kernel_siginfo *info)
 {
-	int code = info->si_code;
+	int code = BPF_CORE_READ(info, si_code);
 
 	control.stop_sender = code == SI_USER || code == SI_QUEUE || code == SI_TKILL
-				      ? info->_sifields._kill._pid
+				      ? BPF_CORE_READ(info, _sifields._kill._pid)
 				      : 0;
 	control.stop_signal = signal;
 }
