@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from kernel_delay.host.syscalls import Syscall
+from kernel_delay.host.waiting_calls import POLLS, RING_ENTRY
 from kernel_delay.probes.attach_points import AttachPoint
 
 
@@ -37,6 +38,23 @@ class WindowPlan(Struct, frozen=True):
     shortest_ns: int = 0
     same_thread: bool = False
     timeout_ns: int | None = None
+
+
+class RoundPlan(Struct, frozen=True):
+    """Which rounds of each thread are told: those of at least `threshold_ns`.
+
+    After one that was, only longer ones are for `gap_ns`. A round goes from the return of one
+    of the system calls `polls` to the next; of io_uring_enter(2) only those count that wait.
+    """
+
+    threshold_ns: int
+    gap_ns: int = 0
+    polls: tuple[str, ...] = (*POLLS, RING_ENTRY)
+
+    @property
+    def suspect_ns(self) -> int:
+        """From this length on a round may become long: it is looked at closer then."""
+        return self.threshold_ns // 10
 
 
 MOST_SLICES = 2_000_000

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from kernel_delay.capture.hooks import Hook, need_stand_ins
-from kernel_delay.capture.plan import EventPlan, WindowPlan
+from kernel_delay.capture.plan import EventPlan, RoundPlan, WindowPlan
 from kernel_delay.capture.syscall_events.buffer_size import default_pages
 from kernel_delay.capture.syscall_events.large_frames import LargeFrames
 from kernel_delay.capture.windows.control import NEVER_NS
@@ -24,8 +24,16 @@ from kernel_delay.host.cpus import cpu_numbers
 from kernel_delay.host.irq_vectors import TRACEPOINTS
 from kernel_delay.host.syscalls import X32_BIT, Syscall, syscall, syscalls
 from kernel_delay.host.target import has_virtual_machines, thread_count
-from kernel_delay.host.waiting_calls import FUTEXES, POLLS
-from kernel_delay.libbpf import BpfError, BpfObject, Notices, Program, per_cpu_distance
+from kernel_delay.host.waiting_calls import FUTEXES, HANDLERS_ENDS, POLLS, RESTARTS, RING_ENTRY
+from kernel_delay.libbpf import (
+    BpfError,
+    BpfObject,
+    Link,
+    Notices,
+    Program,
+    Records,
+    per_cpu_distance,
+)
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import is_loadable, load_object, open_object, refusal
@@ -38,8 +46,11 @@ Counter = Literal[
     "entries_taken_over",
     "epoch",
     "exits_taken_over",
+    "long_rounds",
+    "missed_ends",
     "missed_events",
     "missed_hits",
+    "missed_rounds",
     "missed_stacks",
     "missed_syscall_events",
 ]
@@ -71,8 +82,17 @@ SLICE_BYTES = ffi.sizeof("struct timeline_slice")
 LEAST_SLICES = 1024
 
 ITERATORS = frozenset(
-    {"register_threads", "dump_thread_states", "note_futex_owners", "name_sleep_stacks"}
+    {
+        "register_threads",
+        "dump_thread_states",
+        "dump_rounds",
+        "note_futex_owners",
+        "name_sleep_stacks",
+    }
 )
+
+# Of the buffer that says of rounds which were long: some 3,000 of them, a power of two.
+ROUND_NOTICES_BYTES = 1 << 20
 
 # Each of those that can be preempted, and its stand-in: see bpf/threads/stand_in.h.
 STAND_INS = {
@@ -163,17 +183,20 @@ class Programs:
         accounting: bool = True,
         timeline: bool = False,
         waker_stacks: bool = False,
+        rounds: RoundPlan | None = None,
     ) -> None:
         """Load and attach to what the tool sees as process `pid`, with the plan's triggers.
 
         `timeline` takes accounting, as `waker_stacks`: it is noted from where threads are woken.
+        With `rounds` each thread's records are of its rounds, and there are no other windows.
         Raises PermissionDeniedError or UnavailableError when the kernel refuses.
         """
         self.accounting = accounting
         self._closing = ExitStack()
         self._plan = plan
+        self._rounds = rounds
         self._hooks: list[Hook] = []
-        self._attached_apart = trigger_program_names() | ITERATORS
+        self._attached_apart = trigger_program_names() | ITERATORS | {"on_profile"}
         self._missed_by_hooks = 0
         with ExitStack() as failing:
             failing.callback(self.close)
@@ -184,6 +207,7 @@ class Programs:
             self._set_stand_ins()
             self._set_sizes(pid)
             self._set_plan(plan)
+            self._set_rounds(rounds, events)
             self._set_events(events)
             self._set_timeline(timeline)
             load_object(self._object)
@@ -214,7 +238,9 @@ class Programs:
         memory = self._object.map(".data.control").mmap(writable=True)
         self.control = ffi.from_buffer("struct control *", memory)
         lib.free_windows(self.control, 0)
-        self._rings = {name: self._object.map(name).mmap() for name in RING_SIZES}
+        # The records of a long round are user space's to give back.
+        writable = self._rounds is not None
+        self._rings = {name: self._object.map(name).mmap(writable=writable) for name in RING_SIZES}
         self.freed_slots = self._object.map("freed_slots").mmap(writable=True)
         self.run_queues = self._object.map("run_queues").mmap()
         self.slices = self._object.map("slices").mmap()
@@ -287,7 +313,7 @@ class Programs:
         self._hooks.extend(Hook(program) for program, _ in programs)
 
     def ring_memory(self, kind: str) -> mmap.mmap:
-        """Return the memory, read-only, of the ring of `struct kind`."""
+        """Return the memory of the ring of `struct kind`: read-only, unless there are rounds."""
         return self._rings[f"{kind}s"]
 
     @property
@@ -301,6 +327,47 @@ class Programs:
             return self._object.program("dump_thread_states").iterate()
         except BpfError as error:
             raise refusal(error) from error
+
+    def thread_rounds(self) -> bytes:
+        """Return a struct thread_rounds of each thread of the process that is there."""
+        try:
+            return self._object.program("dump_rounds").iterate()
+        except BpfError as error:
+            raise refusal(error) from error
+
+    def round_notices(self) -> Records:
+        """Return what reads each struct round_notice, once."""
+        records = Records(self._object.map("round_notices"), ffi.sizeof("struct round_notice"))
+        self._closing.callback(records.close)
+        return records
+
+    def profile(self, tid: int, frequency: int) -> Link | None:
+        """Report what that thread runs, so often in a second, while a round of it is open.
+
+        Each is an event of no system call. None where the kernel does not let that be.
+        """
+        program = self._object.program("on_profile")
+        try:
+            return program.attach_task_clock(tid, frequency) if program.autoload else None
+        except BpfError:
+            return None
+
+    def long_rounds(self) -> int:
+        """Return how many rounds were long, told or not."""
+        return self._counter("long_rounds")
+
+    def missed_rounds(self) -> int:
+        """Return how many found no room in the buffer of notices."""
+        return self._counter("missed_rounds")
+
+    def missed_ends(self) -> int:
+        """Return how many threads ended for whose notice there was no room in that buffer."""
+        return self._counter("missed_ends")
+
+    def freed_slots_of(self, ring: int) -> tuple[int, int]:
+        """Return where in `freed_slots` the list of the ring of that index is, and its size."""
+        size = int(self._options().freed_slots)
+        return ring * size, size
 
     def sleep_stacks(self) -> bytes:
         """Return the functions of each stack that a thread slept with: see name_sleep_stacks()."""
@@ -363,7 +430,8 @@ class Programs:
         options.tgid = process.tgid
         options.pid_level = process.pid_level
         for name in POLLS:
-            self._set_flag(lib.SYSCALL_IS_POLL, syscalls(name))
+            if self._rounds is None or name in self._rounds.polls:
+                self._set_flag(lib.SYSCALL_IS_POLL, syscalls(name))
         for name in FUTEXES:
             self._set_flag(lib.SYSCALL_IS_FUTEX, syscalls(name))
 
@@ -430,6 +498,25 @@ class Programs:
             options.trigger_options |= lib.TRIGGER_SAME_THREAD
         for name in trigger_program_names() - needed_program_names(plan):
             self._object.program(name).autoload = False
+
+    def _set_rounds(self, plan: RoundPlan | None, events: EventPlan | None) -> None:
+        self._object.program("dump_rounds").autoload = plan is not None
+        self._object.program("on_profile").autoload = plan is not None and events is not None
+        if plan is None:
+            return
+        options = self._options()
+        options.rounds = 1
+        options.round_ns = plan.threshold_ns
+        options.round_gap_ns = plan.gap_ns
+        self._object.map("round_notices").max_entries = ROUND_NOTICES_BYTES
+        flags: dict[int, Iterable[str]] = {
+            lib.SYSCALL_MAY_POLL: {RING_ENTRY}.intersection(plan.polls),
+            lib.SYSCALL_RESTARTS: RESTARTS,
+            lib.SYSCALL_ENDS_HANDLER: HANDLERS_ENDS,
+        }
+        for flag, names in flags.items():
+            for name in names:
+                self._set_flag(flag, syscalls(name))
 
     def _set_events(self, plan: EventPlan | None) -> None:
         options = self._options()

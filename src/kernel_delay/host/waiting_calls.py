@@ -19,3 +19,12 @@ POLLS = (
 )
 
 FUTEXES = ("futex", "futex_time64")
+
+# May wait, by its arguments.
+RING_ENTRY = "io_uring_enter"
+
+# With which the kernel, on return from a signal's stop, goes on with a call.
+RESTARTS = ("restart_syscall",)
+
+# With which a signal's handler ends.
+HANDLERS_ENDS = ("rt_sigreturn", "sigreturn")

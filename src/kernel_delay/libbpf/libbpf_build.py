@@ -73,6 +73,7 @@ struct bpf_link *bpf_program__attach_usdt(const struct bpf_program *program, pid
                                           const char *name, const void *options);
 struct bpf_link *bpf_program__attach_perf_event(const struct bpf_program *program, int fd);
 int open_tracepoint(uint64_t id);
+int open_task_clock(int tid, uint64_t frequency);
 struct bpf_link *attach_map_iterator(const struct bpf_program *program, int map_fd);
 int bpf_link__fd(const struct bpf_link *link);
 int bpf_link__destroy(struct bpf_link *link);

@@ -164,6 +164,20 @@ static int open_tracepoint(uint64_t id)
 	return syscall(SYS_perf_event_open, &attribute, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
+/* A descriptor of a thread's own clock, which ticks @frequency times in a second on a CPU. */
+static int open_task_clock(int tid, uint64_t frequency)
+{
+	struct perf_event_attr attribute = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attribute),
+		.config = PERF_COUNT_SW_TASK_CLOCK,
+		.sample_freq = frequency,
+		.freq = 1,
+	};
+
+	return syscall(SYS_perf_event_open, &attribute, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
 /* An iterator's link, over the elements of a map. */
 static struct bpf_link *attach_map_iterator(const struct bpf_program *program, int map_fd)
 {

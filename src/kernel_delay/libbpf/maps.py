@@ -127,11 +127,15 @@ class Records:
 
     def __init__(self, ring_map: Map, largest: int) -> None:
         """Read a BPF_MAP_TYPE_RINGBUF whose records have at most `largest` bytes."""
-        self._name = ring_map.name
+        self._name, self._fd = ring_map.name, ring_map.fd
         handle = lib.record_reader_open(ring_map.fd, largest)
         if handle == ffi.NULL:
             raise bpf_error(f"reading {ring_map.name}")
         self._reader = Owned(handle, lib.record_reader_close)
+
+    def fileno(self) -> int:
+        """Return the descriptor to poll: it is readable when there are records."""
+        return self._fd
 
     def take(self) -> Iterator[bytes]:
         """Take away the records that are there, up to about a mebibyte, and yield them."""

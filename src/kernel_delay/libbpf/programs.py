@@ -102,13 +102,21 @@ class Program:
     def attach_tracepoint(self, tracepoint_id: int) -> Link:
         """Attach to the kernel's tracepoint that tracefs gives that id."""
         fd = lib.open_tracepoint(tracepoint_id)
+        return self._attach_perf_event(fd, f"tracepoint {tracepoint_id}")
+
+    def attach_task_clock(self, tid: int, frequency: int) -> Link:
+        """Run it `frequency` times in a second that thread `tid` is on a CPU, in that thread."""
+        fd = lib.open_task_clock(tid, frequency)
+        return self._attach_perf_event(fd, f"the clock of thread {tid}")
+
+    def _attach_perf_event(self, fd: int, what: str) -> Link:
         if fd < 0:
-            raise bpf_error(f"opening tracepoint {tracepoint_id}")
+            raise bpf_error(f"opening {what}")
         link = lib.bpf_program__attach_perf_event(self._handle, fd)
         if link == ffi.NULL:
             errno = ffi.errno
             os.close(fd)
-            raise bpf_error(f"attaching {self.name} to tracepoint {tracepoint_id}", errno)
+            raise bpf_error(f"attaching {self.name} to {what}", errno)
         return Link(link)
 
     def iterate(self, over: "Map | None" = None) -> bytes:

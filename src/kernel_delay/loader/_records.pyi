@@ -32,8 +32,6 @@ class Account(CData):
     other_tasks_ns: int
     unknown_tasks_ns: int
     other_owners_ns: int
-    owners: Array[int]
-    sleeps: Array[int]
     short_sleeps: int
     short_sleeps_ns: int
     other_sleeps: int
@@ -61,6 +59,11 @@ class Control(CData):
     exits_taken_over: int
     stop_signal: int
     stop_sender: int
+    long_rounds: int
+    missed_rounds: int
+    missed_ends: int
+    round_told_ns: int
+    round_told_length_ns: int
     rings: Array[RingPosition]
     windows: Array[Window]
 class ControlPointer(Control, Pointer[Control]): ...
@@ -163,6 +166,9 @@ class Options(CData):
     timeline_slices: int
     trigger_options: int
     accounting: int
+    rounds: int
+    round_ns: int
+    round_gap_ns: int
     window_ns: int
     interval_ns: int
     shortest_ns: int
@@ -212,6 +218,20 @@ class RingPosition(CData):
     notice_head: int
     notice_freed: int
 class RingPositionPointer(RingPosition, Pointer[RingPosition]): ...
+
+class RoundNotice(CData):
+    kind: int
+    identity: int
+    record: int
+    round: int
+    start_ns: int
+    stop_ns: int
+    tid: int
+    unused: int
+    comm: Array[bytes]
+    longest_ns: int
+    lengths: Array[int]
+class RoundNoticePointer(RoundNotice, Pointer[RoundNotice]): ...
 
 class RunQueue(CData):
     slices: int
@@ -306,6 +326,8 @@ class ThreadRecord(CData):
     own_tid: int
     unused: int
     hard_irqs: int
+    owners: Array[int]
+    sleeps: Array[int]
     long_poll: Intervals
     run: Intervals
     ready: Intervals
@@ -313,6 +335,21 @@ class ThreadRecord(CData):
     soft_irqs: Array[Intervals]
     account: Account
 class ThreadRecordPointer(ThreadRecord, Pointer[ThreadRecord]): ...
+
+class ThreadRounds(CData):
+    identity: int
+    round: int
+    start_ns: int
+    stop_ns: int
+    tid: int
+    own_tid: int
+    comm: Array[bytes]
+    ran_ns: int
+    runnable_ns: int
+    now: ThreadState
+    longest_ns: int
+    lengths: Array[int]
+class ThreadRoundsPointer(ThreadRounds, Pointer[ThreadRounds]): ...
 
 class ThreadState(CData):
     epoch: int
@@ -508,6 +545,12 @@ class _FFI:
     @overload
     def new(self, kind: Literal['struct ring_position **'], /) -> Pointer[RingPositionPointer]: ...
     @overload
+    def new(self, kind: Literal['struct round_notice *'], init: RoundNotice = ..., /) -> RoundNoticePointer: ...
+    @overload
+    def new(self, kind: Literal['struct round_notice[]'], init: int | Iterable[tuple[int, ...]], /) -> Array[RoundNotice]: ...
+    @overload
+    def new(self, kind: Literal['struct round_notice **'], /) -> Pointer[RoundNoticePointer]: ...
+    @overload
     def new(self, kind: Literal['struct run_queue *'], init: RunQueue = ..., /) -> RunQueuePointer: ...
     @overload
     def new(self, kind: Literal['struct run_queue[]'], init: int | Iterable[tuple[int, ...]], /) -> Array[RunQueue]: ...
@@ -561,6 +604,12 @@ class _FFI:
     def new(self, kind: Literal['struct thread_record[]'], init: int | Iterable[tuple[int, ...]], /) -> Array[ThreadRecord]: ...
     @overload
     def new(self, kind: Literal['struct thread_record **'], /) -> Pointer[ThreadRecordPointer]: ...
+    @overload
+    def new(self, kind: Literal['struct thread_rounds *'], init: ThreadRounds = ..., /) -> ThreadRoundsPointer: ...
+    @overload
+    def new(self, kind: Literal['struct thread_rounds[]'], init: int | Iterable[tuple[int, ...]], /) -> Array[ThreadRounds]: ...
+    @overload
+    def new(self, kind: Literal['struct thread_rounds **'], /) -> Pointer[ThreadRoundsPointer]: ...
     @overload
     def new(self, kind: Literal['struct thread_state *'], init: ThreadState = ..., /) -> ThreadStatePointer: ...
     @overload
@@ -640,6 +689,8 @@ class _FFI:
     @overload
     def cast(self, kind: Literal['struct ring_position *'], value: int | CData, /) -> RingPositionPointer: ...
     @overload
+    def cast(self, kind: Literal['struct round_notice *'], value: int | CData, /) -> RoundNoticePointer: ...
+    @overload
     def cast(self, kind: Literal['struct run_queue *'], value: int | CData, /) -> RunQueuePointer: ...
     @overload
     def cast(self, kind: Literal['struct sleep_record *'], value: int | CData, /) -> SleepRecordPointer: ...
@@ -657,6 +708,8 @@ class _FFI:
     def cast(self, kind: Literal['struct task_times *'], value: int | CData, /) -> TaskTimesPointer: ...
     @overload
     def cast(self, kind: Literal['struct thread_record *'], value: int | CData, /) -> ThreadRecordPointer: ...
+    @overload
+    def cast(self, kind: Literal['struct thread_rounds *'], value: int | CData, /) -> ThreadRoundsPointer: ...
     @overload
     def cast(self, kind: Literal['struct thread_state *'], value: int | CData, /) -> ThreadStatePointer: ...
     @overload
@@ -746,6 +799,10 @@ class _FFI:
     @overload
     def from_buffer(self, kind: Literal['struct ring_position[]'], memory: Buffer, /) -> Array[RingPosition]: ...
     @overload
+    def from_buffer(self, kind: Literal['struct round_notice *'], memory: Buffer, /) -> RoundNoticePointer: ...
+    @overload
+    def from_buffer(self, kind: Literal['struct round_notice[]'], memory: Buffer, /) -> Array[RoundNotice]: ...
+    @overload
     def from_buffer(self, kind: Literal['struct run_queue *'], memory: Buffer, /) -> RunQueuePointer: ...
     @overload
     def from_buffer(self, kind: Literal['struct run_queue[]'], memory: Buffer, /) -> Array[RunQueue]: ...
@@ -781,6 +838,10 @@ class _FFI:
     def from_buffer(self, kind: Literal['struct thread_record *'], memory: Buffer, /) -> ThreadRecordPointer: ...
     @overload
     def from_buffer(self, kind: Literal['struct thread_record[]'], memory: Buffer, /) -> Array[ThreadRecord]: ...
+    @overload
+    def from_buffer(self, kind: Literal['struct thread_rounds *'], memory: Buffer, /) -> ThreadRoundsPointer: ...
+    @overload
+    def from_buffer(self, kind: Literal['struct thread_rounds[]'], memory: Buffer, /) -> Array[ThreadRounds]: ...
     @overload
     def from_buffer(self, kind: Literal['struct thread_state *'], memory: Buffer, /) -> ThreadStatePointer: ...
     @overload
@@ -824,7 +885,7 @@ class _FFI:
     @overload
     def addressof(self, struct: CodeRange, /) -> CodeRangePointer: ...
     @overload
-    def addressof(self, struct: Control, field: Literal['epoch', 'threads_registered', 'windows_kept', 'windows_done', 'missed_hits', 'missed_stacks', 'missed_syscall_events', 'missed_events', 'clamped_lengths', 'entries_taken_over', 'exits_taken_over', 'stop_signal', 'stop_sender'], /) -> Pointer[int]: ...
+    def addressof(self, struct: Control, field: Literal['epoch', 'threads_registered', 'windows_kept', 'windows_done', 'missed_hits', 'missed_stacks', 'missed_syscall_events', 'missed_events', 'clamped_lengths', 'entries_taken_over', 'exits_taken_over', 'stop_signal', 'stop_sender', 'long_rounds', 'missed_rounds', 'missed_ends', 'round_told_ns', 'round_told_length_ns'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[Control], index: int, /) -> ControlPointer: ...
     @overload
@@ -910,7 +971,7 @@ class _FFI:
     @overload
     def addressof(self, struct: NamespaceQuery, /) -> NamespaceQueryPointer: ...
     @overload
-    def addressof(self, struct: Options, field: Literal['tgid', 'pid_level', 'thread_records', 'syscall_records', 'hard_irq_records', 'owner_records', 'sleep_records', 'freed_slots', 'slices', 'cpus', 'timeline_slices', 'trigger_options', 'accounting', 'window_ns', 'interval_ns', 'shortest_ns', 'window_count', 'sleep_ns', 'contexts_distance', 'event_ns', 'other_events', 'stack_mode', 'stack_bytes', 'event_bytes', 'waker_stacks', 'unused'], /) -> Pointer[int]: ...
+    def addressof(self, struct: Options, field: Literal['tgid', 'pid_level', 'thread_records', 'syscall_records', 'hard_irq_records', 'owner_records', 'sleep_records', 'freed_slots', 'slices', 'cpus', 'timeline_slices', 'trigger_options', 'accounting', 'rounds', 'round_ns', 'round_gap_ns', 'window_ns', 'interval_ns', 'shortest_ns', 'window_count', 'sleep_ns', 'contexts_distance', 'event_ns', 'other_events', 'stack_mode', 'stack_bytes', 'event_bytes', 'waker_stacks', 'unused'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[Options], index: int, /) -> OptionsPointer: ...
     @overload
@@ -937,6 +998,12 @@ class _FFI:
     def addressof(self, array: Array[RingPosition], index: int, /) -> RingPositionPointer: ...
     @overload
     def addressof(self, struct: RingPosition, /) -> RingPositionPointer: ...
+    @overload
+    def addressof(self, struct: RoundNotice, field: Literal['kind', 'identity', 'record', 'round', 'start_ns', 'stop_ns', 'tid', 'unused', 'longest_ns'], /) -> Pointer[int]: ...
+    @overload
+    def addressof(self, array: Array[RoundNotice], index: int, /) -> RoundNoticePointer: ...
+    @overload
+    def addressof(self, struct: RoundNotice, /) -> RoundNoticePointer: ...
     @overload
     def addressof(self, struct: RunQueue, field: Literal['slices', 'switches', 'waiting', 'moved'], /) -> Pointer[int]: ...
     @overload
@@ -1003,6 +1070,14 @@ class _FFI:
     def addressof(self, array: Array[ThreadRecord], index: int, /) -> ThreadRecordPointer: ...
     @overload
     def addressof(self, struct: ThreadRecord, /) -> ThreadRecordPointer: ...
+    @overload
+    def addressof(self, struct: ThreadRounds, field: Literal['identity', 'round', 'start_ns', 'stop_ns', 'tid', 'own_tid', 'ran_ns', 'runnable_ns', 'longest_ns'], /) -> Pointer[int]: ...
+    @overload
+    def addressof(self, struct: ThreadRounds, field: Literal['now'], /) -> ThreadStatePointer: ...
+    @overload
+    def addressof(self, array: Array[ThreadRounds], index: int, /) -> ThreadRoundsPointer: ...
+    @overload
+    def addressof(self, struct: ThreadRounds, /) -> ThreadRoundsPointer: ...
     @overload
     def addressof(self, struct: ThreadState, field: Literal['epoch', 'syscall', 'mode_since_ns', 'state_since_ns', 'state_changes', 'ready_since_ns', 'first_slice', 'lock', 'futex_owner', 'wait_cpu', 'mode', 'state', 'sleep_stack', 'uninterruptible', 'group'], /) -> Pointer[int]: ...
     @overload
@@ -1082,6 +1157,9 @@ class _Lib:
     RECORD_RINGS: Final[int]
     REGISTERS: Final[int]
     RING_SLOTS: Final[int]
+    ROUND_IS_LONG: Final[int]
+    ROUND_SLOTS: Final[int]
+    ROUND_THREAD_ENDED: Final[int]
     SEVERAL_LOCKS: Final[int]
     SLEEPS_PER_LIST: Final[int]
     SLEEPS_SEARCHED: Final[int]
@@ -1124,9 +1202,12 @@ class _Lib:
     STATE_STOPPED: Final[int]
     STATE_THROTTLED: Final[int]
     STATE_UNKNOWN: Final[int]
+    SYSCALL_ENDS_HANDLER: Final[int]
     SYSCALL_HAS_EVENTS: Final[int]
     SYSCALL_IS_FUTEX: Final[int]
     SYSCALL_IS_POLL: Final[int]
+    SYSCALL_MAY_POLL: Final[int]
+    SYSCALL_RESTARTS: Final[int]
     SYSCALL_RING: Final[int]
     SYSCALL_TABLES: Final[int]
     THREAD_RING: Final[int]
@@ -1156,6 +1237,9 @@ class _Lib:
     def ended_threads_set_notices(self, a0: EndedThreadsPointer | Array[EndedThreads] | Null, /) -> None: ...
     def ended_threads_stop(self, a0: EndedThreadsPointer | Array[EndedThreads] | Null, /) -> None: ...
     def ended_threads_sum_up(self, a0: EndedThreadsPointer | Array[EndedThreads] | Null, a1: int, a2: int, a3: int, a4: int, /) -> int: ...
+    def find_parts(self, a0: CData | bytes, a1: int, a2: int, a3: int, a4: Pointer[int] | Array[int] | Null, /) -> int: ...
+    def free_parts(self, a0: CData | bytes, a1: int, a2: int, a3: Pointer[int] | Array[int] | bytes | Null, a4: RingPositionPointer | Array[RingPosition] | Null, a5: Pointer[int] | Array[int] | Null, a6: int, /) -> None: ...
+    def free_slot(self, a0: RingPositionPointer | Array[RingPosition] | Null, a1: Pointer[int] | Array[int] | Null, a2: int, a3: int, /) -> None: ...
     def free_windows(self, a0: ControlPointer | Array[Control] | Null, a1: int, /) -> None: ...
     def load_counter(self, a0: Pointer[int] | Array[int] | Null, /) -> int: ...
     def monotonic_ns(self) -> int: ...

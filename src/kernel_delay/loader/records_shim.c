@@ -66,6 +66,51 @@ static int end_window(struct control *control, uint64_t epoch, uint64_t stop_ns)
 	return 0;
 }
 
+/*
+ * Of @slots records of so many @bytes, each of which begins with its number and that of its
+ * thread_record: puts the slots of those that are of the thread_record of slot @owner, in
+ * whatever round, to @found. Returns how many there are.
+ */
+static uint32_t find_parts(const void *records, size_t bytes, uint32_t slots, uint64_t owner,
+			   uint32_t *found)
+{
+	uint32_t count = 0;
+
+	for (uint32_t slot = 0; slot < slots; slot++) {
+		const __u64 *record = (const void *)((const char *)records + slot * bytes);
+
+		if (record[1] && record[1] % ROUND_SLOTS == owner)
+			found[count++] = slot;
+	}
+	return count;
+}
+
+/* Lets the programs use a @slot again; @freed is the ring's own list, of @freed_slots. */
+static void free_slot(struct ring_position *position, uint64_t *freed, uint32_t freed_slots,
+		      uint32_t slot)
+{
+	freed[position->freed % freed_slots] = slot;
+	store_counter(&position->freed, position->freed + 1);
+}
+
+/*
+ * The same as find_parts() of all thread_records whose @is_owner is set, by their slots; frees
+ * those slots.
+ */
+static void free_parts(void *records, size_t bytes, uint32_t slots, const uint8_t *is_owner,
+		       struct ring_position *position, uint64_t *freed, uint32_t freed_slots)
+{
+	for (uint32_t slot = 0; slot < slots; slot++) {
+		__u64 *record = (void *)((char *)records + slot * bytes);
+
+		if (!record[1] || !is_owner[record[1] % ROUND_SLOTS])
+			continue;
+		/* A thread that comes by it later must not take it for its own. */
+		record[1] = 0;
+		free_slot(position, freed, freed_slots, slot);
+	}
+}
+
 static uint64_t monotonic_ns(void)
 {
 	struct timespec now;

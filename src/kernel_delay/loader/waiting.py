@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
 from kernel_delay import ending
 from kernel_delay.errors import NoInputError
@@ -19,6 +19,13 @@ Ended = Literal["time", "interrupt", "exit"]
 TellLeft = Callable[[int], None]
 
 TELL_EACH_MS = 500
+
+
+class Readable(Protocol):
+    """What has a descriptor to poll."""
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
 
 
 class Waiter:
@@ -111,6 +118,16 @@ class Waiter:
         if self._process in ready:
             return "exit"
         return "time" if not ready else None
+
+    def wait_to_read(self, records: Readable, until_ns: int) -> Ended | None:
+        """Wait for something to read, or for what else ends the wait; None: there is."""
+        left_ms = max(0, -(-(until_ns - lib.monotonic_ns()) // 1_000_000))
+        ready = self._poll(left_ms, records.fileno())
+        if self.interrupted:
+            return "interrupt"
+        if records.fileno() in ready:
+            return None
+        return "exit" if self._process in ready else "time"
 
     def _poll_and_act(self, timeout_ms: int) -> list[int]:
         if self._notices is None:

@@ -91,7 +91,13 @@ struct cfs_rq {
 
 struct sched_entity {
 	__u64 nr_migrations;
+	__u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
+};
+
+/* CONFIG_SCHED_INFO */
+struct sched_info {
+	unsigned long long run_delay;
 };
 
 struct task_struct {
@@ -111,6 +117,7 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct mm_struct *mm;
 	struct seccomp seccomp;
+	struct sched_info sched_info;
 	__u64 utime;
 	__u64 stime;
 	unsigned long min_flt;
@@ -162,7 +169,7 @@ struct kernel_clone_args {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs___syscall {
-	unsigned long bx, cx, dx, si, di;
+	unsigned long bx, cx, dx, si, di, r10;
 	unsigned long orig_ax; /* syscall number, below 0 outside of one */
 };
 #elif defined(__TARGET_ARCH_arm64)

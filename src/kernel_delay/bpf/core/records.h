@@ -128,6 +128,9 @@ enum syscall_flag {
 	SYSCALL_IS_POLL = 1,
 	SYSCALL_HAS_EVENTS = 2, /* each call is an event */
 	SYSCALL_IS_FUTEX = 4,
+	SYSCALL_MAY_POLL = 8, /* io_uring_enter(2), by its arguments */
+	SYSCALL_RESTARTS = 16, /* restart_syscall(2) */
+	SYSCALL_ENDS_HANDLER = 32, /* sigreturn(2) */
 };
 
 /* What opens and what closes windows; with neither, user space plans both boundaries. */
@@ -205,6 +208,9 @@ struct options {
 	__u32 timeline_slices; /* a CPU's ring has room for, a power of two; 0: no timeline */
 	__u32 trigger_options; /* enum trigger_option */
 	__u32 accounting; /* 1: account for all of a window; 0: the tables alone */
+	__u32 rounds; /* 1: each thread's epochs are its own rounds, see round.h; 0: windows are */
+	__u64 round_ns; /* a round of at least that length is told */
+	__u64 round_gap_ns; /* after one that was told only longer ones are, for so long */
 	__u64 window_ns; /* length of a window that a trigger opens and none closes */
 	__u64 interval_ns; /* from a window's end to the first hit that may open the next */
 	__u64 shortest_ns; /* a shorter window is not one of the @window_count */
@@ -279,6 +285,11 @@ struct control {
 	__u64 exits_taken_over;
 	__u32 stop_signal; /* that stopped the target last, 0: none yet */
 	__u32 stop_sender; /* the process it came from, in the target's PID namespace; or 0 */
+	__u64 long_rounds; /* of at least options.round_ns, told or not */
+	__u64 missed_rounds; /* of those to be told, for which the buffer had no room */
+	__u64 missed_ends; /* of threads, for which it had none */
+	__u64 round_told_ns; /* when the newest one ended that was told */
+	__u64 round_told_length_ns;
 	struct ring_position rings[RING_SLOTS];
 	struct window windows[WINDOWS]; /* of epoch e at e modulo WINDOWS */
 };
@@ -412,8 +423,6 @@ struct account {
 	__u64 other_tasks_ns; /* of tasks that had the CPU for which there was no record */
 	__u64 unknown_tasks_ns; /* of waits, or parts, whose slices are overwritten or do not fit */
 	__u64 other_owners_ns; /* of futex owners for which there was no record */
-	__u64 owners[OWNER_LISTS]; /* numbers of the newest owner_record, 0: none */
-	__u64 sleeps[SLEEP_LISTS]; /* numbers of the newest sleep_record, 0: none */
 	__u64 short_sleeps; /* that were not looked at */
 	__u64 short_sleeps_ns; /* without what others stand for */
 	__u64 other_sleeps; /* for which there was no record */
@@ -438,7 +447,9 @@ struct thread_record {
 	__u32 own_tid; /* in its own PID namespace: what is in the futexes that it owns */
 	__u32 unused;
 	__u64 hard_irqs; /* number of the newest hard_irq_record, 0: none */
-	struct intervals long_poll;
+	__u64 owners[OWNER_LISTS]; /* numbers of the newest owner_record, 0: none */
+	__u64 sleeps[SLEEP_LISTS]; /* numbers of the newest sleep_record, 0: none */
+	struct intervals long_poll; /* from here on all is counted */
 	struct intervals run;
 	struct intervals ready;
 	struct intervals stopped;
@@ -623,6 +634,50 @@ struct sleep_stack {
 	__u32 written; /* 1 when the frames are valid */
 	__u32 unused;
 	__u64 frames[SLEEP_FRAMES]; /* return addresses, the innermost first; 0 after the last */
+};
+
+/* What a struct round_notice tells. */
+enum round_notice_kind {
+	ROUND_IS_LONG,
+	ROUND_THREAD_ENDED, /* its records are of no use any more; the round is not over */
+};
+
+/*
+ * How a round's thread_record is numbered: its slot, and how often that was used. With
+ * each round the number is another, so that no other record of it is valid any more.
+ */
+#define ROUND_SLOTS 1048576
+
+/* Through the buffer of rounds. The thread's records are user space's from now on. */
+struct round_notice {
+	__u64 kind; /* enum round_notice_kind */
+	__u64 identity;
+	__u64 record; /* thread_record.number, 0 if there was no room; of the round if its epoch is
+		       */
+	__u64 round;
+	__u64 start_ns;
+	__u64 stop_ns;
+	__u32 tid;
+	__u32 unused;
+	char comm[COMM_LENGTH];
+	__u64 longest_ns; /* of all rounds of the thread */
+	__u64 lengths[HISTOGRAM_BUCKETS]; /* as in struct histogram, of all rounds of the thread */
+};
+
+/* What an iterator tells of each thread's rounds, and of what it does. */
+struct thread_rounds {
+	__u64 identity;
+	__u64 round; /* the number of the newest, 0: none yet */
+	__u64 start_ns;
+	__u64 stop_ns; /* all ones while it is open */
+	__u32 tid;
+	__u32 own_tid;
+	char comm[COMM_LENGTH];
+	__u64 ran_ns; /* by the kernel's count, since the thread was made */
+	__u64 runnable_ns; /* the same: in a run queue */
+	struct thread_state now;
+	__u64 longest_ns;
+	__u64 lengths[HISTOGRAM_BUCKETS];
 };
 
 /* MAX_PID_NS_LEVEL, include/linux/pid_namespace.h, and the initial level. */

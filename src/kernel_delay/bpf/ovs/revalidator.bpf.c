@@ -17,10 +17,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct sched_info {
-	unsigned long long run_delay;
-};
-
 struct task_struct___sched_info {
 	struct sched_info sched_info;
 };

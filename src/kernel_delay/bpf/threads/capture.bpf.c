@@ -11,6 +11,7 @@
 #include "guest.h"
 #include "interrupt.h"
 #include "event.h"
+#include "profile.h"
 #include "trigger.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -21,6 +22,7 @@ static __always_inline void note_entry(struct thread *thread, struct task_struct
 	struct timestamp timestamp;
 
 	take_timestamp(&timestamp);
+	see_round(&timestamp, thread);
 	enter_syscall(thread, task, syscall_id(task, number), regs, &timestamp);
 }
 
@@ -66,11 +68,12 @@ static __always_inline void note_exit(void *ctx, struct thread *thread, struct t
 	struct timestamp timestamp;
 
 	take_timestamp(&timestamp);
+	see_round(&timestamp, thread);
 	if (reports_events() && thread->syscall != NO_SYSCALL &&
 	    is_within(&timestamp, thread->syscall_since_ns) &&
 	    is_event(thread->syscall, length_since(timestamp.now_ns, thread->syscall_since_ns)))
 		report_syscall(ctx, regs, thread, value, &timestamp);
-	leave_syscall(thread, task, regs, &timestamp);
+	leave_syscall(thread, task, regs, value, &timestamp);
 }
 
 SEC("tp_btf/sys_exit")
@@ -184,6 +187,7 @@ static __always_inline void note_name(struct task_struct *task, const char *comm
 	if (!thread)
 		return;
 	take_timestamp(&timestamp);
+	use_round(&timestamp, thread);
 	thread->tid = thread_id(task) ?: thread->tid;
 	record = find_record(thread, task, &timestamp);
 	if (record && timestamp.now_ns < timestamp.stop_ns) {
@@ -218,6 +222,7 @@ static __always_inline void note_signal(struct task_struct *task)
 	if (!thread)
 		return;
 	take_timestamp(&timestamp);
+	use_round(&timestamp, thread);
 	record = find_record(thread, task, &timestamp);
 	if (record && timestamp.now_ns >= timestamp.start_ns &&
 	    timestamp.now_ns < timestamp.stop_ns)
@@ -270,6 +275,7 @@ static __always_inline void note_end(struct task_struct *task)
 	if (!thread)
 		return;
 	take_timestamp(&timestamp);
+	use_round(&timestamp, thread);
 	record = find_record(thread, task, &timestamp);
 	if (record && timestamp.now_ns < timestamp.stop_ns)
 		record->exited = 1;
@@ -549,6 +555,57 @@ int dump_thread_states(struct bpf_iter__task *ctx)
 	if (dumped.now.mode == MODE_UNKNOWN)
 		settle_mode(task, &dumped.now.mode, &dumped.now.syscall);
 	bpf_seq_write(ctx->meta->seq, &dumped, sizeof(dumped));
+	return 0;
+}
+
+/*
+ * Optional: of a thread whose round is long already, as user space sees now and then. It may
+ * interrupt any other program.
+ */
+SEC("perf_event")
+int on_profile(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
+
+	if (!options.rounds || !is_target(task) || is_kernel_worker(task) ||
+	    !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	if (thread && thread->round_stop_ns == NEVER_NS)
+		report_sample(ctx, task, thread, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* Tells of each thread that is there how its rounds went, and what it does. */
+SEC("iter/task")
+int dump_rounds(struct bpf_iter__task *ctx)
+{
+	struct thread_rounds rounds = {};
+	struct task_struct *task = ctx->task;
+	struct thread *thread;
+
+	if (!task || !is_target(task))
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	if (!thread)
+		return 0;
+	rounds.identity = thread->identity;
+	rounds.tid = thread->tid;
+	rounds.own_tid = own_task_id(task);
+	bpf_probe_read_kernel_str(rounds.comm, sizeof(rounds.comm), task->comm);
+	rounds.ran_ns = task->se.sum_exec_runtime;
+	if (bpf_core_field_exists(task->sched_info.run_delay))
+		rounds.runnable_ns = task->sched_info.run_delay;
+	rounds.round = thread->round;
+	rounds.start_ns = thread->round_start_ns;
+	rounds.stop_ns = thread->round_stop_ns;
+	rounds.longest_ns = thread->longest_round_ns;
+	bpf_probe_read_kernel(rounds.lengths, sizeof(rounds.lengths), thread->round_lengths);
+	note_thread_state(&rounds.now, thread);
+	if (rounds.now.mode == MODE_UNKNOWN)
+		settle_mode(task, &rounds.now.mode, &rounds.now.syscall);
+	bpf_seq_write(ctx->meta->seq, &rounds, sizeof(rounds));
 	return 0;
 }
 

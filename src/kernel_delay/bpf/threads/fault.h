@@ -17,6 +17,7 @@ static __always_inline void enter_fault(struct task_struct *task)
 	if (!thread || thread->mode == MODE_SYSCALL)
 		return;
 	take_timestamp(&timestamp);
+	use_round(&timestamp, thread);
 	check_running(thread, task, &timestamp);
 	record = find_record(thread, task, &timestamp);
 	/* A thread whose first event this is may turn out to be in a syscall. */
@@ -36,6 +37,7 @@ static __always_inline void leave_fault(struct task_struct *task)
 	if (!thread || thread->mode != MODE_FAULT)
 		return;
 	take_timestamp(&timestamp);
+	use_round(&timestamp, thread);
 	check_running(thread, task, &timestamp);
 	enter_mode(thread, find_record(thread, task, &timestamp), MODE_USER, &timestamp);
 }

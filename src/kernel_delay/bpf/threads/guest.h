@@ -30,6 +30,7 @@ static __always_inline void leave_guest(struct task_struct *task)
 	if (!thread)
 		return;
 	take_timestamp(&timestamp);
+	use_round(&timestamp, thread);
 	since_ns = thread->guest_since_ns;
 	thread->guest_since_ns = 0;
 	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;

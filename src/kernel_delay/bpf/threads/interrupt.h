@@ -54,6 +54,16 @@ static __noinline struct hard_irq_record *new_hard_irq_record(struct thread_reco
 	return record;
 }
 
+/* The handler's record of an earlier round counts from now on in this one. */
+static __always_inline void renew_hard_irq_record(struct hard_irq_record *record,
+						  const struct thread_record *thread)
+{
+	if (!is_of_earlier_round(record->thread, thread->number))
+		return;
+	__builtin_memset(&record->runs, 0, sizeof(record->runs));
+	record->thread = thread->number;
+}
+
 static __always_inline struct hard_irq_record *find_hard_irq_record(struct thread_record *thread,
 								    __u64 handler)
 {
@@ -64,8 +74,10 @@ static __always_inline struct hard_irq_record *find_hard_irq_record(struct threa
 		record = hard_irq_record_at(number);
 		if (!record)
 			return NULL;
-		if (record->action == handler)
+		if (record->action == handler) {
+			renew_hard_irq_record(record, thread);
 			return record;
+		}
 		number = record->next;
 	}
 	return new_hard_irq_record(thread, handler);
@@ -90,6 +102,7 @@ static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handl
 	if (!thread)
 		return;
 	take_timestamp(&timestamp);
+	use_round(&timestamp, thread);
 	since_ns = thread->hard_irq_since_ns;
 	thread->hard_irq_since_ns = 0;
 	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
@@ -152,6 +165,7 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	if (!since_ns)
 		return;
 	take_timestamp(&timestamp);
+	use_round(&timestamp, thread);
 	length_ns = clip(&timestamp, since_ns);
 	if (!length_ns)
 		return;

@@ -30,7 +30,17 @@ static __always_inline struct owner_record *owner_record_at(__u64 number)
 static __always_inline __u64 *owners_of(struct thread_record *thread, __u32 task)
 {
 	barrier_var(task);
-	return &thread->account.owners[task & (OWNER_LISTS - 1)];
+	return &thread->owners[task & (OWNER_LISTS - 1)];
+}
+
+static __always_inline void begin_owner_record(struct owner_record *record,
+					       const struct thread_record *thread, __u64 lock,
+					       __u32 task)
+{
+	__builtin_memset(record, 0, sizeof(*record));
+	record->thread = thread->number;
+	record->lock = lock;
+	record->info.task = task;
 }
 
 static __always_inline __u64 new_owner_record(struct thread_record *thread, __u64 lock, __u32 task)
@@ -45,13 +55,26 @@ static __always_inline __u64 new_owner_record(struct thread_record *thread, __u6
 	record = owner_record_at(number);
 	if (!record)
 		return 0;
-	__builtin_memset(record, 0, sizeof(*record));
-	record->thread = thread->number;
+	begin_owner_record(record, thread, lock, task);
 	record->next = *owners_of(thread, task);
-	record->lock = lock;
-	record->info.task = task;
 	record->number = number;
 	*owners_of(thread, task) = number;
+	return number;
+}
+
+/* Has for another owner the record of that @number, which is of an earlier round. */
+static __always_inline __u64 renew_owner_record(struct thread_record *thread, __u64 lock,
+						__u32 task, __u64 number)
+{
+	struct owner_record *record = owner_record_at(number);
+	__u64 next;
+
+	if (!record)
+		return 0;
+	next = record->next;
+	begin_owner_record(record, thread, lock, task);
+	record->next = next;
+	record->number = number;
 	return number;
 }
 
@@ -63,7 +86,7 @@ static __always_inline __u64 new_owner_record(struct thread_record *thread, __u6
 __noinline __u64 find_owner(struct thread_record *thread, __u64 lock, __u32 task)
 {
 	struct owner_record *record;
-	__u64 number, several = 0;
+	__u64 number, several = 0, earlier = 0;
 	__u32 found;
 
 	if (!thread)
@@ -73,12 +96,16 @@ __noinline __u64 find_owner(struct thread_record *thread, __u64 lock, __u32 task
 		record = owner_record_at(number);
 		if (!record)
 			return 0;
-		if (record->info.task == task && record->lock == lock)
+		if (is_of_earlier_round(record->thread, thread->number))
+			earlier = number;
+		else if (record->info.task == task && record->lock == lock)
 			return number;
-		if (record->info.task == task && record->lock == SEVERAL_LOCKS)
+		else if (record->info.task == task && record->lock == SEVERAL_LOCKS)
 			several = number;
 		number = record->next;
 	}
+	if (earlier)
+		return renew_owner_record(thread, lock, task, earlier);
 	if (found < OWNERS_PER_LIST)
 		return new_owner_record(thread, lock, task);
 	if (!lock || several || found == OWNERS_SEARCHED)

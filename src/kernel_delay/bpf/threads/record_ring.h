@@ -42,7 +42,8 @@ static __always_inline __u64 take_freed(struct ring_position *ring, __u32 index,
 	__u64 taken, *slot, freed;
 	__u32 key;
 
-	if (*(volatile __u64 *)&ring->freed_epoch != epoch)
+	/* With rounds the slots are for any. */
+	if (!options.rounds && *(volatile __u64 *)&ring->freed_epoch != epoch)
 		return 0;
 	for (int i = 0; i < TRIES_TO_TAKE; i++) {
 		taken = *(volatile __u64 *)&ring->freed_taken;

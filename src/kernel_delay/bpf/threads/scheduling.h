@@ -146,7 +146,7 @@ __noinline int begin_switch_out(struct thread *thread, struct thread_record *rec
 
 /* @prev leaves @cpu. Apart, as is the other half of a switch, for the verifier's sake. */
 static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preempt,
-				 const struct timestamp *timestamp)
+				 struct timestamp *timestamp)
 {
 	struct thread *thread = find_thread(prev);
 	enum scheduler_state state = state_after(prev, preempt);
@@ -154,6 +154,7 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
 
 	if (!thread)
 		return 0;
+	use_round(timestamp, thread);
 	end_steal(thread, prev);
 	record = find_record(thread, prev, timestamp);
 	begin_switch_out(thread, record, timestamp);
@@ -161,8 +162,10 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
 		charge_unknown(thread, record, timestamp);
 		end_wait(thread, cpu);
 	}
-	if (state == STATE_NOT_ALIVE)
+	if (state == STATE_NOT_ALIVE) {
 		end_thread(thread, record, timestamp);
+		end_rounds(thread, prev);
+	}
 	enter_state(thread, state, timestamp);
 	if (state == STATE_READY_PREEMPTED) {
 		thread->ready_since_ns = timestamp->now_ns;
@@ -264,7 +267,7 @@ __noinline bool end_switch_in(struct thread *thread, __u32 cpu, const struct tim
  * before, needs the slices up to now.
  */
 static __noinline bool switch_in(struct task_struct *next, struct task_struct *prev, __u32 cpu,
-				 bool known, const struct timestamp *timestamp)
+				 bool known, struct timestamp *timestamp)
 {
 	struct thread *thread = find_thread(next);
 	struct thread_record *record;
@@ -272,6 +275,7 @@ static __noinline bool switch_in(struct task_struct *next, struct task_struct *p
 
 	if (!thread)
 		return false;
+	use_round(timestamp, thread);
 	begin_steal(thread, next);
 	record = find_record(thread, next, timestamp);
 	begin_switch_in(thread);
@@ -329,6 +333,7 @@ static __always_inline void wake(struct task_struct *task)
 	    thread->state == STATE_THROTTLED)
 		return;
 	take_timestamp_at(&timestamp, wakeup_ns(thread));
+	use_round(&timestamp, thread);
 	cpu = task_cpu(task);
 	record = find_record(thread, task, &timestamp);
 	begin_change(thread);
@@ -373,6 +378,7 @@ static __always_inline void migrate(struct task_struct *task, __u32 to)
 	if (from == to || !run_queue)
 		return;
 	take_timestamp(&timestamp);
+	use_round(&timestamp, thread);
 	record = find_record(thread, task, &timestamp);
 	rq = kernel_run_queue(task);
 	running = rq ? rq->curr : NULL;

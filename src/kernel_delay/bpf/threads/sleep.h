@@ -162,7 +162,21 @@ static __always_inline __u64 *sleeps_of(struct thread_record *thread, const stru
 	__u32 list = key->stack ^ key->waker ^ key->waker_stack;
 
 	barrier_var(list);
-	return &thread->account.sleeps[list & (SLEEP_LISTS - 1)];
+	return &thread->sleeps[list & (SLEEP_LISTS - 1)];
+}
+
+static __always_inline void begin_sleep_record(struct sleep_record *record,
+					       const struct thread_record *thread,
+					       const struct sleep_key *key)
+{
+	__builtin_memset(record, 0, sizeof(*record));
+	record->thread = thread->number;
+	record->syscall = key->syscall;
+	record->stack = key->stack;
+	record->uninterruptible = key->uninterruptible;
+	record->waker_kind = key->waker_kind;
+	record->waker_stack = key->waker_stack;
+	record->waker.task = key->waker;
 }
 
 static __always_inline __u64 new_sleep_record(struct thread_record *thread,
@@ -178,17 +192,26 @@ static __always_inline __u64 new_sleep_record(struct thread_record *thread,
 	record = sleep_record_at(number);
 	if (!record)
 		return 0;
-	__builtin_memset(record, 0, sizeof(*record));
-	record->thread = thread->number;
+	begin_sleep_record(record, thread, key);
 	record->next = *sleeps_of(thread, key);
-	record->syscall = key->syscall;
-	record->stack = key->stack;
-	record->uninterruptible = key->uninterruptible;
-	record->waker_kind = key->waker_kind;
-	record->waker_stack = key->waker_stack;
-	record->waker.task = key->waker;
 	record->number = number;
 	*sleeps_of(thread, key) = number;
+	return number;
+}
+
+/* Has for @key the record of that @number, which is of an earlier round. */
+static __always_inline __u64 renew_sleep_record(struct thread_record *thread,
+						const struct sleep_key *key, __u64 number)
+{
+	struct sleep_record *record = sleep_record_at(number);
+	__u64 next;
+
+	if (!record)
+		return 0;
+	next = record->next;
+	begin_sleep_record(record, thread, key);
+	record->next = next;
+	record->number = number;
 	return number;
 }
 
@@ -199,7 +222,7 @@ static __always_inline __u64 new_sleep_record(struct thread_record *thread,
 __noinline __u64 find_sleep(struct thread_record *thread, struct sleep_key *key)
 {
 	struct sleep_record *record;
-	__u64 number;
+	__u64 number, earlier = 0;
 	__u32 found;
 
 	if (!thread || !key)
@@ -211,13 +234,18 @@ __noinline __u64 find_sleep(struct thread_record *thread, struct sleep_key *key)
 		record = sleep_record_at(number);
 		if (!record)
 			return 0;
-		if (record->stack == key->stack && record->syscall == key->syscall &&
-		    record->waker_stack == key->waker_stack && record->waker.task == key->waker &&
-		    record->waker_kind == key->waker_kind &&
-		    record->uninterruptible == key->uninterruptible)
+		if (is_of_earlier_round(record->thread, thread->number))
+			earlier = number;
+		else if (record->stack == key->stack && record->syscall == key->syscall &&
+			 record->waker_stack == key->waker_stack &&
+			 record->waker.task == key->waker &&
+			 record->waker_kind == key->waker_kind &&
+			 record->uninterruptible == key->uninterruptible)
 			return number;
 		number = record->next;
 	}
+	if (earlier)
+		return renew_sleep_record(thread, key, earlier);
 	if (number || (found >= SLEEPS_PER_LIST && key->waker))
 		return 0;
 	return new_sleep_record(thread, key);
@@ -268,6 +296,7 @@ static __always_inline void note_waking(struct task_struct *task)
 	if (!thread || thread->state != STATE_BLOCKED)
 		return;
 	take_timestamp(&timestamp);
+	use_round(&timestamp, thread);
 	if (!timestamp.epoch || thread->since_ns >= timestamp.stop_ns)
 		return;
 	thread->sleep_stack = 0;

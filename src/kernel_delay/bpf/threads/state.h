@@ -65,6 +65,8 @@ static __always_inline void charge_length(struct thread *thread, struct thread_r
 	if (!record)
 		return;
 	record->account.state_ns[thread->mode & (MODE_SLOTS - 1)][slot] += length_ns;
+	if (options.rounds)
+		thread->is_charged = 1;
 	take_off_cpu_from_soft_irq(thread, timestamp, length_ns);
 	if (thread->mode != MODE_SYSCALL || thread->syscall == NO_SYSCALL)
 		return;

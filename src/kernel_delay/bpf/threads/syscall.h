@@ -7,6 +7,7 @@
 #define KERNEL_DELAY_SYSCALL_H
 
 #include "owner.h"
+#include "round.h"
 #include "state.h"
 
 /* A call that crosses a boundary of the window has no count, but its time is accounted for. */
@@ -54,6 +55,7 @@ static __always_inline void enter_syscall(struct thread *thread, struct task_str
 		count_interval(&record->long_poll, timestamp, thread->poll_return_ns);
 	thread->off_cpu_ns = 0;
 	enter_mode(thread, record, MODE_SYSCALL, timestamp);
+	end_round_by_call(thread, flags, regs, timestamp);
 	thread->syscall = syscall;
 	thread->syscall_since_ns = timestamp->now_ns;
 }
@@ -109,9 +111,11 @@ static __always_inline void count_without_entry(struct thread *thread, struct th
  * known since when that is so, but there is no call to count.
  */
 static __always_inline void leave_syscall(struct thread *thread, struct task_struct *task,
-					  struct pt_regs *regs, const struct timestamp *timestamp)
+					  struct pt_regs *regs, long value,
+					  const struct timestamp *timestamp)
 {
 	struct thread_record *record;
+	__u8 flags;
 
 	check_running(thread, task, timestamp);
 	if (thread->mode == MODE_UNKNOWN) {
@@ -126,9 +130,11 @@ static __always_inline void leave_syscall(struct thread *thread, struct task_str
 	}
 	if (thread->syscall != NO_SYSCALL && record)
 		end_call(thread, timestamp);
-	if (syscall_flags(thread->syscall) & SYSCALL_IS_POLL)
+	flags = syscall_flags(thread->syscall);
+	if (flags & SYSCALL_IS_POLL)
 		thread->poll_return_ns = timestamp->now_ns;
 	enter_mode(thread, record, MODE_USER, timestamp);
+	begin_round_by_call(thread, flags, value, timestamp);
 	thread->syscall = NO_SYSCALL;
 }
 

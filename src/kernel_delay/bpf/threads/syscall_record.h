@@ -42,6 +42,30 @@ static __always_inline __u16 *direct_slot(struct thread *thread, __u64 syscall)
 	return &thread->syscall_records[slot & (DIRECT_SYSCALLS - 1)];
 }
 
+static __always_inline void begin_syscall_record(struct syscall_record *record,
+						 const struct thread *thread, __u64 syscall)
+{
+	__builtin_memset(record, 0, sizeof(*record));
+	record->thread = thread->record;
+	record->syscall = syscall;
+}
+
+/* Has a record of an earlier round for a call of this one. */
+static __always_inline void renew_syscall_record(struct syscall_record *record,
+						 const struct thread *thread, __u64 syscall)
+{
+	__u64 number = record->number;
+
+	begin_syscall_record(record, thread, syscall);
+	record->number = number;
+}
+
+/* With rounds a call keeps its slot in the next ones. */
+static __always_inline __u64 rare_owner(const struct thread *thread)
+{
+	return options.rounds ? thread->record & (ROUND_SLOTS - 1) : thread->record;
+}
+
 static __noinline struct syscall_record *new_syscall_record(struct thread *thread, __u64 syscall)
 {
 	__u16 *direct = direct_slot(thread, syscall);
@@ -58,13 +82,11 @@ static __noinline struct syscall_record *new_syscall_record(struct thread *threa
 		return NULL;
 	other = syscall_record_at(*direct);
 	taken = other && other != record && other->thread == thread->record;
-	__builtin_memset(record, 0, sizeof(*record));
-	record->thread = thread->record;
-	record->syscall = syscall;
+	begin_syscall_record(record, thread, syscall);
 	record->number = number;
 	slot = number & (options.syscall_records - 1);
 	if (taken) {
-		struct rare_syscall key = {thread->record, syscall};
+		struct rare_syscall key = {rare_owner(thread), syscall};
 
 		bpf_map_update_elem(&rare_syscall_records, &key, &slot, BPF_ANY);
 	} else {
@@ -76,12 +98,15 @@ static __noinline struct syscall_record *new_syscall_record(struct thread *threa
 static __always_inline struct syscall_record *find_rare_syscall_record(struct thread *thread,
 								       __u64 syscall)
 {
-	struct rare_syscall key = {thread->record, syscall};
+	struct rare_syscall key = {rare_owner(thread), syscall};
 	__u32 *slot = bpf_map_lookup_elem(&rare_syscall_records, &key);
 	struct syscall_record *record = NULL;
 
 	if (slot)
 		record = syscall_record_at(*slot);
+	if (record && is_of_earlier_round(record->thread, thread->record) &&
+	    record->syscall == syscall)
+		renew_syscall_record(record, thread, syscall);
 	if (record && record->thread == thread->record && record->syscall == syscall)
 		return record;
 	return NULL;
@@ -98,7 +123,9 @@ __noinline __u64 find_other_syscall_record(struct thread *thread, __u64 syscall)
 	if (!thread)
 		return 0;
 	record = syscall_record_at(*direct_slot(thread, syscall));
-	if (record && record->thread == thread->record)
+	if (record && is_of_earlier_round(record->thread, thread->record))
+		renew_syscall_record(record, thread, syscall);
+	else if (record && record->thread == thread->record)
 		record = find_rare_syscall_record(thread, syscall);
 	else
 		record = NULL;

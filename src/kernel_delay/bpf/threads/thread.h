@@ -89,6 +89,15 @@ struct thread {
 	struct owner_doings owner; /* of the owner of @lock, in the sleep of @sleep_since_ns */
 	struct soft_irq soft_irq; /* where it can be preempted, see soft_irq.h */
 	__u64 modes_told; /* of its timeline */
+	__u64 round; /* the number of its newest, see round.h; 0: none yet */
+	__u64 round_start_ns;
+	__u64 round_stop_ns; /* NEVER_NS while it is open; before the first one 0, as the start */
+	__u64 longest_round_ns;
+	__u64 round_lengths[HISTOGRAM_BUCKETS]; /* as in struct histogram */
+	char round_comm[COMM_LENGTH];
+	__u32 is_charged; /* more was in the round than calls and the program */
+	__u16 round_is_retry; /* as in begin_round() */
+	__u16 polls;
 	__u16 syscall_records[DIRECT_SYSCALLS]; /* slots; valid if the record there agrees */
 };
 
@@ -239,6 +248,56 @@ static __always_inline void note_thread_state(struct thread_state *dumped,
 /* What a new record is before anything is counted; too large for memset() in a program. */
 static const volatile struct thread_record empty_record SEC(".rodata.empty_record");
 
+/* From here on a struct thread_record has what is counted. */
+#define COUNTED __builtin_offsetof(struct thread_record, long_poll)
+
+static __always_inline __u64 next_number(__u64 number, __u32 slot)
+{
+	return (number / ROUND_SLOTS + 1) * ROUND_SLOTS + slot;
+}
+
+/* Is what has the number @owner of a thread_record of an earlier round than that of @number? */
+static __always_inline bool is_of_earlier_round(__u64 owner, __u64 number)
+{
+	return options.rounds && owner && owner != number &&
+	       !((owner ^ number) & (ROUND_SLOTS - 1));
+}
+
+static __always_inline struct thread_record *thread_record_at(__u64 number)
+{
+	__u32 slot = number & (options.thread_records - 1);
+
+	return number ? bpf_map_lookup_elem(&thread_records, &slot) : NULL;
+}
+
+/*
+ * Has the thread's record for its next round. In most rounds there are only its program and
+ * calls, and little is to be cleared.
+ */
+static __always_inline struct thread_record *renew_record(struct thread *thread, __u64 epoch)
+{
+	struct thread_record *record = thread_record_at(thread->record);
+	__u64 number;
+
+	if (!record)
+		return NULL;
+	number = next_number(thread->record, thread->record & (ROUND_SLOTS - 1));
+	if (thread->is_charged) {
+		thread->is_charged = 0;
+		bpf_probe_read_kernel((void *)record + COUNTED, sizeof(*record) - COUNTED,
+				      (const void *)&empty_record + COUNTED);
+	} else {
+		__builtin_memset(&record->long_poll, 0, sizeof(record->long_poll));
+		__builtin_memset(record->account.mode_ns, 0, sizeof(record->account.mode_ns));
+	}
+	record->epoch = epoch;
+	record->number = number;
+	thread->record = number;
+	barrier();
+	thread->epoch = epoch;
+	return record;
+}
+
 /*
  * The epoch is set last: an interrupt until then, or another thread that
  * renames this one, finds no record and makes one of its own.
@@ -253,6 +312,8 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 
 	if (thread->mode == MODE_UNKNOWN)
 		settle_mode(task, &thread->mode, &thread->syscall);
+	if (options.rounds && thread->record)
+		return renew_record(thread, epoch);
 	note_thread_state(&first, thread);
 	thread->record = 0;
 	number = take_record(THREAD_RING, options.thread_records, epoch);
@@ -264,6 +325,8 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 	record = bpf_map_lookup_elem(&thread_records, &slot);
 	if (!record)
 		return NULL;
+	if (options.rounds)
+		number = next_number(record->number, slot);
 	bpf_probe_read_kernel(record, sizeof(*record), (const void *)&empty_record);
 	record->epoch = epoch;
 	record->identity = thread->identity;
@@ -277,13 +340,6 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 	barrier();
 	thread->epoch = epoch;
 	return record;
-}
-
-static __always_inline struct thread_record *thread_record_at(__u64 number)
-{
-	__u32 slot = number & (options.thread_records - 1);
-
-	return number ? bpf_map_lookup_elem(&thread_records, &slot) : NULL;
 }
 
 /* The newest record of @thread, which is in @thread's epoch, or NULL if there was no room. */
@@ -300,6 +356,24 @@ static __always_inline bool is_later(const struct thread *thread, const struct t
 	/* Until it is woken for the first time a new thread is not alive. */
 	return thread->state == STATE_NOT_ALIVE || (thread->mode_since_ns >= timestamp->stop_ns &&
 						    thread->since_ns >= timestamp->stop_ns);
+}
+
+/* Has for the window of @timestamp the thread's round, if these are the windows. */
+static __always_inline void see_round(struct timestamp *timestamp, const struct thread *thread)
+{
+	if (!options.rounds)
+		return;
+	timestamp->epoch = thread->round;
+	timestamp->start_ns = thread->round_start_ns;
+	timestamp->stop_ns = thread->round_stop_ns;
+}
+
+/* The same for what is more than calls and the program. */
+static __always_inline void use_round(struct timestamp *timestamp, struct thread *thread)
+{
+	see_round(timestamp, thread);
+	if (options.rounds && thread->round_stop_ns == NEVER_NS)
+		thread->is_charged = 1;
 }
 
 /* The record of @thread in @timestamp's epoch, or NULL if there is no room, or no need. */

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Rounds: each thread's way from a poll's return to its next poll, or from one trigger to
+ * the other. With options.rounds they are a thread's own windows, and the thread's records
+ * are those of its round.
+ *
+ * The records of a round that was short are used for the next one. They are not cleared
+ * for that: the thread's record gets another number, by which all others that are of it
+ * are known to be of an earlier round, and each is cleared when it is needed again. Those of
+ * a long round are left to user space, which gives their slots back.
+ */
+#ifndef KERNEL_DELAY_ROUND_H
+#define KERNEL_DELAY_ROUND_H
+
+#include "accounting.h"
+
+/* User space reads these, and sets the size. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} round_notices SEC(".maps");
+
+/* include/linux/errno.h, 5.14 to 6.18: what a call returns that a signal interrupted. */
+#define EINTR 4
+#define ERESTARTSYS 512
+#define ERESTART_RESTARTBLOCK 516
+
+static __always_inline bool was_interrupted(long value)
+{
+	return value == -EINTR || (value <= -ERESTARTSYS && value >= -ERESTART_RESTARTBLOCK);
+}
+
+/* include/uapi/linux/io_uring.h */
+#define IORING_ENTER_GETEVENTS 1
+
+/* Does io_uring_enter(2) wait? */
+static __always_inline bool ring_waits(struct pt_regs *regs)
+{
+	struct pt_regs___syscall *call = (struct pt_regs___syscall *)regs;
+	__u64 least, flags;
+
+#if defined(__TARGET_ARCH_x86)
+	least = BPF_CORE_READ(call, dx);
+	flags = BPF_CORE_READ(call, r10);
+#elif defined(__TARGET_ARCH_arm64)
+	least = BPF_CORE_READ(call, regs[2]);
+	flags = BPF_CORE_READ(call, regs[3]);
+#endif
+	return least && flags & IORING_ENTER_GETEVENTS;
+}
+
+static __always_inline void note_lengths(struct round_notice *notice, const struct thread *thread)
+{
+	notice->longest_ns = thread->longest_round_ns;
+	for (int i = 0; i < HISTOGRAM_BUCKETS; i++)
+		notice->lengths[i] = thread->round_lengths[i];
+}
+
+/*
+ * Leaves the thread's records to user space, and says so. False if that does not hear of it.
+ * Not static, so that it is verified once, by itself.
+ */
+__noinline bool tell_round(struct thread *thread, __u64 kind)
+{
+	struct round_notice *notice;
+
+	if (!thread)
+		return false;
+	notice = bpf_ringbuf_reserve(&round_notices, sizeof(*notice), 0);
+	if (!notice) {
+		count_up(kind == ROUND_IS_LONG ? &control.missed_rounds : &control.missed_ends);
+		return false;
+	}
+	notice->kind = kind;
+	notice->identity = thread->identity;
+	notice->record = thread->record;
+	notice->round = thread->round;
+	notice->start_ns = thread->round_start_ns;
+	notice->stop_ns = thread->round_stop_ns;
+	notice->tid = thread->tid;
+	notice->unused = 0;
+	__builtin_memcpy(notice->comm, thread->round_comm, sizeof(notice->comm));
+	note_lengths(notice, thread);
+	thread->record = 0;
+	bpf_ringbuf_submit(notice, 0);
+	return true;
+}
+
+/*
+ * Is a round of that length to be told? After one that was, only longer ones are for a
+ * while: a storm of long rounds is to be no storm of records.
+ */
+static __always_inline bool is_to_be_told(__u64 length_ns, __u64 now_ns)
+{
+	__u64 told_ns = *(volatile __u64 *)&control.round_told_ns;
+
+	if (told_ns && length_since(now_ns, told_ns) < options.round_gap_ns &&
+	    length_ns <= *(volatile __u64 *)&control.round_told_length_ns)
+		return false;
+	control.round_told_length_ns = length_ns;
+	control.round_told_ns = now_ns;
+	return true;
+}
+
+/* Ends the thread's round, if one is open. Not static, as above. */
+__noinline int end_round(struct thread *thread, const struct timestamp *timestamp)
+{
+	__u64 length_ns;
+	__u32 bucket;
+
+	if (!thread || !timestamp || thread->round_stop_ns != NEVER_NS)
+		return 0;
+	thread->round_stop_ns = timestamp->now_ns;
+	if (thread->round_is_retry)
+		return 0;
+	length_ns = length_since(timestamp->now_ns, thread->round_start_ns);
+	bucket = log2_of(length_ns);
+	barrier_var(bucket);
+	thread->round_lengths[bucket & (HISTOGRAM_BUCKETS - 1)]++;
+	if (length_ns > thread->longest_round_ns)
+		thread->longest_round_ns = length_ns;
+	if (length_ns < options.round_ns)
+		return 0;
+	count_up(&control.long_rounds);
+	if (is_to_be_told(length_ns, timestamp->now_ns)) {
+		bpf_get_current_comm(thread->round_comm, sizeof(thread->round_comm));
+		tell_round(thread, ROUND_IS_LONG);
+	}
+	return 0;
+}
+
+/*
+ * Begins a round. @is_retry: a signal has ended the poll, and a program that makes it again at
+ * once is still at its wait.
+ */
+static __always_inline void begin_round(struct thread *thread, const struct timestamp *timestamp,
+					bool is_retry)
+{
+	if (!control.epoch)
+		return;
+	thread->round++;
+	thread->round_is_retry = is_retry;
+	thread->round_start_ns = timestamp->now_ns;
+	barrier();
+	thread->round_stop_ns = NEVER_NS;
+}
+
+/* @thread enters a call. Does a round end with it? */
+static __always_inline void end_round_by_call(struct thread *thread, __u8 flags,
+					      struct pt_regs *regs,
+					      const struct timestamp *timestamp)
+{
+	if (!options.rounds)
+		return;
+	if (flags & SYSCALL_IS_POLL || (flags & SYSCALL_MAY_POLL && ring_waits(regs)) ||
+	    (flags & SYSCALL_RESTARTS && thread->round_is_retry)) {
+		thread->polls = 1;
+		end_round(thread, timestamp);
+	} else if (!(flags & (SYSCALL_ENDS_HANDLER | SYSCALL_IS_FUTEX))) {
+		thread->round_is_retry = 0;
+	}
+}
+
+/* @thread leaves a call, and with a poll begins a round. */
+static __always_inline void begin_round_by_call(struct thread *thread, __u8 flags, long value,
+						const struct timestamp *timestamp)
+{
+	if (!options.rounds || (!thread->polls && !(flags & SYSCALL_IS_POLL)))
+		return;
+	thread->polls = 0;
+	begin_round(thread, timestamp, was_interrupted(value));
+}
+
+/* @thread is gone: its records are of no use any more. */
+static __always_inline void end_rounds(struct thread *thread, struct task_struct *task)
+{
+	if (!options.rounds || !thread->round)
+		return;
+	bpf_probe_read_kernel_str(thread->round_comm, sizeof(thread->round_comm), task->comm);
+	tell_round(thread, ROUND_THREAD_ENDED);
+}
+
+#endif
