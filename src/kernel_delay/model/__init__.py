@@ -27,6 +27,14 @@ from kernel_delay.model.recording import (
     RecordingHeader,
     RecordingTrailer,
 )
+from kernel_delay.model.rounds import (
+    LogLine,
+    OtherThread,
+    ProfiledStack,
+    Round,
+    RoundTotals,
+    ThreadRounds,
+)
 from kernel_delay.model.sample import Lost, Sample, SkippedWindow, Target
 from kernel_delay.model.syscalls import Abi, StackFrame, SyscallEvent, SyscallStats
 from kernel_delay.model.thread import (
@@ -55,15 +63,20 @@ __all__ = [
     "Histogram",
     "Intervals",
     "LockWait",
+    "LogLine",
     "Lost",
     "MeasuringCommand",
+    "OtherThread",
     "OwnerDoings",
     "PageFaults",
+    "ProfiledStack",
     "RecordedTarget",
     "RecordingEnd",
     "RecordingFormat",
     "RecordingHeader",
     "RecordingTrailer",
+    "Round",
+    "RoundTotals",
     "Sample",
     "Scheduling",
     "SkippedWindow",
@@ -81,6 +94,7 @@ __all__ = [
     "Target",
     "TaskTimes",
     "Thread",
+    "ThreadRounds",
     "ThreadTime",
     "TriggerHit",
     "UpcallCount",

@@ -13,7 +13,7 @@ RecordingFormat = Literal["kernel-delay-recording/1"]
 """The form of the file. It gains fields without a new number; that is for what changes or goes."""
 
 MeasuringCommand = Literal[
-    "capture", "bridge-loop", "upcall-monitor", "upcall-cost", "revalidator", "flows"
+    "capture", "watch", "bridge-loop", "upcall-monitor", "upcall-cost", "revalidator", "flows"
 ]
 """The commands that measure, and so can write a recording."""
 

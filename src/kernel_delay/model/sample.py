@@ -13,6 +13,7 @@ from typing import Literal, Self
 from msgspec import Struct, field
 
 from kernel_delay.model.causes import Surroundings
+from kernel_delay.model.rounds import Round
 from kernel_delay.model.syscalls import StackFrame, SyscallEvent
 from kernel_delay.model.thread import Thread
 from kernel_delay.model.timeline import Slice
@@ -80,6 +81,7 @@ class Sample(Struct, frozen=True):
     asked for. `stacks` are theirs, each once, the innermost function first.
     `upcalls` are those of the kernel's datapaths, by their error; None where
     they were not counted.
+    `round`: the window is a round of one thread, whose time alone is in `threads`.
     `verdict`: what was found, worst first; empty when that was nothing, and
     without accounting.
     `timeline` is everything that the threads did, thread by thread, and by the time that it
@@ -99,6 +101,7 @@ class Sample(Struct, frozen=True):
     surroundings: Surroundings | None = None
     verdict: tuple[Finding, ...] = ()
     timeline: Sequence[Slice] | None = None
+    round: Round | None = None
 
 
 class SkippedWindow(Struct, frozen=True):

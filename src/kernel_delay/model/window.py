@@ -10,8 +10,9 @@ WallClock = Annotated[datetime.datetime, Meta(tz=True)]
 
 
 # What closed a window: the time asked for, a trigger, the user (Ctrl-C), the
-# process's exit, or that its stop trigger did not come in the time allowed.
-EndedBy = Literal["time", "trigger", "interrupt", "exit", "timeout"]
+# process's exit, that its stop trigger did not come in the time allowed, or, where the window
+# is a round, the thread's next poll.
+EndedBy = Literal["time", "trigger", "interrupt", "exit", "timeout", "poll"]
 
 
 class TriggerHit(Struct, frozen=True):

@@ -131,7 +131,8 @@ def _say(case: Case, wait: Wait) -> Statement:
     longest = max((sleep.max_ns for sleep in slept), default=0)
     if longest and evidence["waits"] > 1:
         text += f"; the longest wait took {length(longest)}"
-    if wait.remark:
+    # In a round it had: whoever has nothing to do polls.
+    if wait.remark and sample.round is None:
         text += "; it may have had nothing else to do"
     return Statement(text, who, evidence, wait.advice)
 

@@ -89,7 +89,7 @@ def thread_accounts(snapshot: ThreadSnapshot, known: Container[int] = ()) -> lis
             waits = _with_throttling(waits, snapshot)
         name = _name(records, newer.get(identity), dumped)
         parts = records or ThreadRecords.none()
-        account, fits = _account(start_ns, stop_ns, parts, waits)
+        account, fits = account_of(start_ns, stop_ns, parts, waits)
         if account.time.absent_ns < stop_ns - start_ns:
             dumped = None if identity in newer else dumped
             found.append(ThreadAccount(identity, name, parts, account, dumped, waits, fits))
@@ -104,9 +104,13 @@ def _is_later(dumped: DumpedThread, epoch: int, stop_ns: int) -> bool:
     return dumped.epoch < epoch and dumped.thread_state.mode_since_ns >= stop_ns
 
 
-def _account(
+def account_of(
     start_ns: int, stop_ns: int, parts: ThreadRecords, waits: OpenWaits | None
 ) -> tuple[Account, bool]:
+    """Return where the window of these records went, and whether all of it fits together.
+
+    `waits` are those at the window's end; None where nothing was going on then.
+    """
     last = waits.thread_state if waits else None
     if not parts.threads:
         found = account(start_ns, stop_ns, NOTHING_COUNTED, last)

@@ -1,0 +1,130 @@
+"""What made a round long: the verdict's worst finding, or else where most of it went."""
+
+from collections import Counter
+
+from msgspec import Struct
+
+from kernel_delay.analysis.verdict.words import length, share
+from kernel_delay.model import Round, Sample, Sleep, StackFrame, Thread, ThreadTime
+
+# What the parts of a thread's time are called in a sentence; blocked is told by its sleeps.
+_PARTS = {
+    "user_ns": "ran its program",
+    "kernel_ns": "ran in the kernel",
+    "hard_irq_ns": "served hard IRQs",
+    "soft_irq_ns": "served soft IRQs",
+    "ready_ns": "waited for a CPU",
+    "stopped_ns": "was stopped",
+    "throttled_ns": "was throttled",
+    "frozen_ns": "was frozen",
+    "guest_ns": "ran a virtual machine",
+    "unaccounted_ns": "did what could not be known",
+}
+
+
+# What runs in these was asked for by the function above it.
+_LIBRARIES = ("libc.", "libc-", "libpthread", "ld-linux", "ld.so", "[vdso]")
+
+
+class RanFunction(Struct, frozen=True):
+    """A function of the program that was on the CPU, or had called what was, in `samples`.
+
+    `stack` is the most frequent with it, as a place in the Sample's `stacks`.
+    """
+
+    name: str
+    samples: int
+    stack: int
+
+
+def ran_functions(sample: Sample) -> list[RanFunction]:
+    """Return what the thread of a round ran when it was sampled, the most frequent first.
+
+    Of each stack that is the innermost function that is not the C library's.
+    """
+    if sample.round is None:
+        return []
+    counted: Counter[str] = Counter()
+    stacks: dict[str, int] = {}
+    for profiled in sample.round.profile:
+        if profiled.user_stack is None:
+            continue
+        name = _function(sample.stacks[profiled.user_stack])
+        counted[name] += profiled.samples
+        stacks.setdefault(name, profiled.user_stack)
+    return [RanFunction(name, samples, stacks[name]) for name, samples in counted.most_common()]
+
+
+def samples_of(round_: Round) -> int:
+    """Return how often the thread of a round was sampled."""
+    return sum(profiled.samples for profiled in round_.profile)
+
+
+def _function(stack: tuple[StackFrame, ...]) -> str:
+    for frame in stack:
+        file = (frame.object or "").rpartition("/")[2]
+        if not file.startswith(_LIBRARIES):
+            return frame.name or f"{file or 'code'} at {frame.address:#x}"
+    return stack[0].name or "unknown code" if stack else "unknown code"
+
+
+def main_cause(sample: Sample) -> str:
+    """Return one sentence on why the round of a Sample, which is judged, was long.
+
+    It says what the thread ran too, where that was most of the round.
+    """
+    thread = sample.threads[0]
+    time = thread.time
+    cause = _main_cause(sample)
+    functions = ran_functions(sample)
+    if not functions or time is None or 2 * (time.user_ns + time.kernel_ns) < _whole(sample):
+        return cause
+    return f"{cause.rstrip('.')}; mostly in {functions[0].name}"
+
+
+def _main_cause(sample: Sample) -> str:
+    thread = sample.threads[0]
+    findings = [finding for finding in sample.verdict if not finding.remark]
+    if findings:
+        return findings[0].text
+    part, ns = main_part(thread)
+    told = [finding for finding in sample.verdict if 2 * finding.share >= ns / _whole(sample)]
+    if told:
+        return told[0].text
+    return f"it {part} for {length(ns)}, {share(ns, _whole(sample))} of the round"
+
+
+def _whole(sample: Sample) -> int:
+    return max(1, sample.window.duration_ns)
+
+
+def main_part(thread: Thread) -> tuple[str, int]:
+    """Return what a thread did for the longest part of its time, and how long that was."""
+    time = thread.time
+    if time is None:
+        return "did what was not measured", 0
+    name, ns = max(_parts(time), key=lambda part: part[1])
+    if time.blocked_ns <= ns:
+        return name, ns
+    return _slept(thread), time.blocked_ns
+
+
+def _parts(time: ThreadTime) -> list[tuple[str, int]]:
+    lengths: dict[str, int] = {field: getattr(time, field) for field in _PARTS}
+    return [(_PARTS[field], ns) for field, ns in lengths.items()]
+
+
+def _slept(thread: Thread) -> str:
+    """Say where it slept longest, and who woke it."""
+    if not thread.sleeps:
+        return "slept"
+    sleep = thread.sleeps[0]
+    where = f" in {sleep.syscall}" if sleep.syscall else ""
+    return f"slept{where}{_wakers(sleep)}"
+
+
+def _wakers(sleep: Sleep) -> str:
+    threads = [waker for waker in sleep.wakers if waker.kind == "thread"]
+    if not threads:
+        return ""
+    return f", until {threads[0].comm} ({threads[0].tid}) woke it,"

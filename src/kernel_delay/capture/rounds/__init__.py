@@ -1,0 +1,1 @@
+"""Rounds: each thread's own windows, and those of them that were long."""

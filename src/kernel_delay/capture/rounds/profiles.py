@@ -1,0 +1,84 @@
+"""Which threads are sampled: those whose open round may become a long one."""
+
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from msgspec import Struct
+
+from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.rounds.threads import Reading
+from kernel_delay.libbpf import Link
+
+FREQUENCY = 199
+"""Samples in a second on a CPU; no divisor of what ticks at round frequencies."""
+
+MOST_THREADS = 64
+
+
+class _Profile(Struct):
+    """One thread's: of its round that began at `round_ns`, from `start_ns` on."""
+
+    round_ns: int
+    start_ns: int
+    link: Link
+
+
+class Profiles:
+    """Begins to sample threads, and ends it when their rounds are over."""
+
+    def __init__(self, programs: Programs, suspect_ns: int) -> None:
+        """Sample those whose round is open for that long."""
+        self._programs = programs
+        self._suspect_ns = suspect_ns
+        self._profiles: dict[int, _Profile] = {}
+        self._ended: dict[int, _Profile] = {}
+
+    def __enter__(self) -> Self:
+        """Nothing is sampled yet."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Sample no more."""
+        with ExitStack() as stack:
+            for profile in self._profiles.values():
+                stack.callback(profile.link.close)
+            self._profiles.clear()
+
+    def update(self, reading: Reading) -> None:
+        """Begin and end as the threads' rounds are."""
+        open_since = {
+            told.rounds.tid: told.rounds.open_since_ns
+            for told in reading.threads.values()
+            if told.rounds.open_since_ns is not None
+        }
+        for tid, profile in list(self._profiles.items()):
+            if open_since.get(tid) != profile.round_ns:
+                profile.link.close()
+                self._ended[tid] = self._profiles.pop(tid)
+        for tid, since_ns in open_since.items():
+            old = reading.time_ns - since_ns >= self._suspect_ns
+            if old and tid not in self._profiles and len(self._profiles) < MOST_THREADS:
+                self._begin(tid, since_ns, reading.time_ns)
+        living = {told.rounds.tid for told in reading.threads.values()}
+        for tid in list(self._ended):
+            if tid not in living:
+                del self._ended[tid]
+
+    def _begin(self, tid: int, round_ns: int, now_ns: int) -> None:
+        link = self._programs.profile(tid, FREQUENCY)
+        if link is not None:
+            self._profiles[tid] = _Profile(round_ns, now_ns, link)
+
+    def began_ns(self, tid: int, round_ns: int) -> int | None:
+        """Return since when that round of a thread was sampled; None if it was not."""
+        for profiles in (self._profiles, self._ended):
+            profile = profiles.get(tid)
+            if profile is not None and profile.round_ns == round_ns:
+                return profile.start_ns
+        return None

@@ -1,0 +1,135 @@
+"""What the kernel tells of each thread's rounds now and then, and what can be said of that."""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from kernel_delay.capture.threads.thread_stats import ThreadName, syscall_of, text_of
+from kernel_delay.capture.windows.control import NEVER_NS
+from kernel_delay.loader._records import ffi, lib
+from kernel_delay.model import Histogram, OtherThread, ThreadRounds
+
+if TYPE_CHECKING:
+    from kernel_delay.loader._records import RoundNotice, ThreadState
+    from kernel_delay.loader._records import ThreadRounds as ThreadRoundsRecord
+
+# Readings that are kept: as one is made each quarter of a threshold, the last of rounds that
+# are some times as long. Of longer ones every second of the older half is kept, and so on.
+MOST_READINGS = 32
+
+DOING: Mapping[int, str] = {
+    lib.STATE_RUNNING: "on a CPU",
+    lib.STATE_READY_WOKEN: "waiting for a CPU",
+    lib.STATE_READY_PREEMPTED: "waiting for a CPU",
+    lib.STATE_STOPPED: "stopped",
+    lib.STATE_THROTTLED: "throttled",
+    lib.STATE_FROZEN: "frozen",
+}
+
+
+class ToldThread(Struct, frozen=True):
+    """What is told of a thread: its rounds, its id in its own PID namespace, its CPU time.
+
+    `ran_ns` and `runnable_ns` are the kernel's own counts since the thread was made.
+    """
+
+    own_tid: int
+    rounds: ThreadRounds
+    ran_ns: int
+    runnable_ns: int
+
+
+def told_threads(data: bytes) -> dict[int, ToldThread]:
+    """Return what each struct thread_rounds in `data` says, by the thread's identity."""
+    return {
+        told.identity: ToldThread(
+            own_tid=told.own_tid,
+            rounds=ThreadRounds(
+                tid=told.tid,
+                name=text_of(told.comm),
+                lengths=lengths_of(told),
+                longest_ns=told.longest_ns,
+                open_since_ns=told.start_ns if told.stop_ns == NEVER_NS else None,
+                doing=_doing(told.now),
+            ),
+            ran_ns=told.ran_ns,
+            runnable_ns=told.runnable_ns,
+        )
+        for told in ffi.from_buffer("struct thread_rounds[]", data)
+    }
+
+
+def lengths_of(told: "ThreadRoundsRecord | RoundNotice") -> Histogram:
+    """Return the lengths that a struct thread_rounds or round_notice counts."""
+    return tuple(ffi.unpack(told.lengths, lib.HISTOGRAM_BUCKETS))
+
+
+def _doing(now: "ThreadState") -> str:
+    if now.state == lib.STATE_BLOCKED:
+        if now.mode != lib.MODE_SYSCALL or now.syscall == lib.NO_SYSCALL:
+            return "asleep"
+        call = syscall_of(now.syscall)
+        return call.name or f"system call {call.number}"
+    return DOING.get(now.state, "not known")
+
+
+class Reading(Struct, frozen=True):
+    """What was told of all threads at one time."""
+
+    time_ns: int
+    threads: Mapping[int, ToldThread]
+
+
+class Readings:
+    """The last readings, the older the fewer, so that there is one before most rounds began."""
+
+    def __init__(self) -> None:
+        """Have none."""
+        self._readings: deque[Reading] = deque()
+
+    def add(self, reading: Reading) -> None:
+        """Keep a newer one."""
+        self._readings.append(reading)
+        if len(self._readings) > MOST_READINGS:
+            older = list(self._readings)[: MOST_READINGS // 2]
+            newer = list(self._readings)[MOST_READINGS // 2 :]
+            self._readings = deque([*older[::2], *newer])
+
+    @property
+    def newest(self) -> Reading | None:
+        """The last one."""
+        return self._readings[-1] if self._readings else None
+
+    def names(self) -> dict[int, ThreadName]:
+        """Return the threads by their ids in their own PID namespace, also some that ended."""
+        return {
+            told.own_tid: ThreadName(told.rounds.tid, told.rounds.name, own_tid=told.own_tid)
+            for reading in self._readings
+            for told in reading.threads.values()
+        }
+
+    def before(self, time_ns: int) -> Reading | None:
+        """Return the last one from before that time; else the first of all."""
+        found = None
+        for reading in self._readings:
+            if found is None or reading.time_ns <= time_ns:
+                found = reading
+        return found
+
+
+def others_between(before: Reading, after: Reading, identity: int) -> tuple[OtherThread, ...]:
+    """Return what the threads but that one did from one reading to the other, if anything."""
+    found = []
+    for other, now in after.threads.items():
+        if other == identity:
+            continue
+        then = before.threads.get(other)
+        ran_ns = now.ran_ns - (then.ran_ns if then else 0)
+        runnable_ns = now.runnable_ns - (then.runnable_ns if then else 0)
+        if ran_ns or runnable_ns:
+            rounds = now.rounds
+            found.append(OtherThread(rounds.tid, rounds.name, ran_ns, runnable_ns, rounds.doing))
+    found.sort(key=lambda each: (-each.ran_ns, -each.runnable_ns, each.tid))
+    return tuple(found)

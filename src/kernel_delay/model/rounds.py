@@ -1,0 +1,109 @@
+"""A thread's round: what it is, besides the window that it makes."""
+
+from msgspec import Struct
+
+from kernel_delay.model.intervals import Histogram
+from kernel_delay.model.window import WallClock
+
+
+class OtherThread(Struct, frozen=True):
+    """What another thread of the process did around a round, by the kernel's own counts.
+
+    `ran_ns` it was on a CPU, and `runnable_ns` it waited for one; the rest it slept. They are of
+    the time from `Round.others_start_ns` to `Round.others_stop_ns`. `doing` says what it did at
+    that time's end: "on a CPU", "waiting for a CPU", or the system call that it slept in.
+    """
+
+    tid: int
+    name: str
+    ran_ns: int
+    runnable_ns: int
+    doing: str
+
+
+class LogLine(Struct, frozen=True):
+    """What Open vSwitch's log says of a round: its own figures, and its own edges.
+
+    `time` is the line's, of ms. The lengths are in ms, as lib/timeval.c:log_poll_interval()
+    writes them: of the round, and what getrusage(2) has of the thread; None where it has not.
+    """
+
+    time: WallClock
+    thread: str
+    length_ms: int
+    user_ms: int | None = None
+    system_ms: int | None = None
+
+
+class ProfiledStack(Struct, frozen=True):
+    """What a thread ran in `samples` of the samples that were taken of it.
+
+    The stacks are places in the Sample's `stacks`: the program's, None if it could not be
+    taken, and the kernel's, None if it ran its program.
+    """
+
+    samples: int
+    user_stack: int | None
+    kernel_stack: int | None = None
+
+
+class ThreadRounds(Struct, frozen=True):
+    """How the rounds of one thread went since it was watched, and what it does.
+
+    `lengths` counts them by length: of the bucket with index i those from 2^i ns on.
+    `open_since_ns` is when the round began that is open; None if none is. `tid` is 0 for the
+    sum of the threads of a name that have ended. `doing` is as in OtherThread.
+    """
+
+    tid: int
+    name: str
+    lengths: Histogram
+    longest_ns: int
+    open_since_ns: int | None = None
+    doing: str = ""
+
+
+class RoundTotals(Struct, frozen=True):
+    """All rounds of a process by `time_ns`, and what of the long ones is not recorded.
+
+    `threads` are those that were there then, and the sums of those that had ended. Of `long`
+    rounds `told` were yielded, and for `missed` there was no room. `missed_events` are kernel
+    events.
+    """
+
+    time_ns: int
+    threads: tuple[ThreadRounds, ...]
+    long: int
+    told: int
+    missed: int
+    missed_events: int
+
+    @property
+    def untold(self) -> int:
+        """How many long rounds came too soon after a longer one."""
+        return max(0, self.long - self.told - self.missed)
+
+
+class Round(Struct, frozen=True):
+    """A thread's way from a poll's return to its next poll.
+
+    `number` is the how manieth of the thread since it was watched. `untold` counts the long
+    rounds of the process since the record before this one of which there is none: they were
+    no longer than that, and came too soon after it. `others` are the process's other threads that
+    did anything, those that ran longest first; the two times bound what they are of, which is
+    somewhat more than the round. `log` is the line of Open vSwitch's log for this round.
+    `profile` is what the thread ran, `profile_hz` times in a second that it was on a CPU, since
+    the round was long already: from `profile_start_ns` on. The most frequent is the first.
+    """
+
+    tid: int
+    name: str
+    number: int
+    untold: int = 0
+    others_start_ns: int = 0
+    others_stop_ns: int = 0
+    others: tuple[OtherThread, ...] = ()
+    log: LogLine | None = None
+    profile: tuple[ProfiledStack, ...] = ()
+    profile_hz: int | None = None
+    profile_start_ns: int | None = None

@@ -1,0 +1,181 @@
+"""Rounds: each from a poll's return to the next poll, those that were long with their account."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import astuple
+
+from kernel_delay.analysis.verdict import judge
+from kernel_delay.capture.plan import RoundPlan
+from kernel_delay.capture.rounds.watch import Watch
+from kernel_delay.host.target import find_target
+from kernel_delay.model import RoundTotals, Sample, Thread
+from tests.emulation import is_emulated
+from tests.integration.capture.captures import calls, thread
+from tests.integration.capture.workload import StartWorkload, Workload, known_syscall
+
+NS_PER_MS = 1_000_000
+
+
+def watched(
+    pid: int, work: Callable[[], None], plan: RoundPlan
+) -> tuple[list[Sample], RoundTotals]:
+    """Watch while `work` is done."""
+    failures: list[BaseException] = []
+
+    def work_and_interrupt() -> None:
+        try:
+            work()
+        except BaseException as failure:
+            failures.append(failure)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    worker = threading.Thread(target=work_and_interrupt)
+    with Watch(find_target(pid), plan) as watch:
+        worker.start()
+        samples = [judge(sample) for sample in watch.rounds()]
+        totals = watch.totals()
+    worker.join()
+    assert not failures
+    return samples, totals
+
+
+def asked(workload: Workload, plan: RoundPlan) -> tuple[list[Sample], RoundTotals, dict[str, Any]]:
+    """Watch while a workload does what it does, and return its answer too."""
+    answers: list[dict[str, Any]] = []
+    samples, totals = watched(workload.pid, lambda: answers.append(workload.ask()), plan)
+    return samples, totals, answers[0]
+
+
+def assert_accounted(sample: Sample) -> Thread:
+    """The account of the round's thread is of all of the round, to the nanosecond."""
+    assert sample.round is not None
+    found = thread(sample, sample.round.tid)
+    assert found.time is not None
+    assert sum(astuple(found.time)) == sample.window.duration_ns
+    return found
+
+
+def of_work(samples: list[Sample]) -> list[Sample]:
+    """The rounds in which long_work read; on a slow machine others are long too."""
+    read = known_syscall("read")
+    return [each for each in samples if read in calls(assert_accounted(each))]
+
+
+def test_each_long_round_is_told_once_with_its_length_and_account(
+    start_workload: StartWorkload,
+) -> None:
+    count = 20
+    workload = start_workload("long_work", count)
+
+    samples, totals, seen = asked(workload, RoundPlan(threshold_ns=5 * NS_PER_MS))
+
+    assert (totals.long, totals.missed, totals.untold) == (len(samples), 0, 0)
+    for place, (sample, (inside_ns, outside_ns)) in enumerate(
+        zip(of_work(samples), seen["rounds"], strict=True)
+    ):
+        assert inside_ns <= sample.window.duration_ns <= outside_ns
+        found = assert_accounted(sample)
+        # What the rounds before did is not in it.
+        assert calls(found)[known_syscall("read")] == place + 1
+        assert found.long_poll is not None
+        assert found.long_poll.total_ns == sample.window.duration_ns
+
+
+def test_what_is_in_a_round_is_in_its_tables(start_workload: StartWorkload) -> None:
+    workload = start_workload("long_work", 8)
+
+    samples, totals, _ = asked(workload, RoundPlan(threshold_ns=5 * NS_PER_MS))
+
+    whole = [sample for sample in of_work(samples) if not sample.lost.missed_events]
+    assert whole or totals.missed_events
+    for sample in whole:
+        found = assert_accounted(sample)
+        assert found.time is not None
+        assert sum(sleep.ns for sleep in found.sleeps) == found.time.blocked_ns
+        assert found.time.blocked_ns >= 2 * NS_PER_MS
+        takers_ns = sum(taker.ns for taker in found.cpu_taken_by)
+        takers_ns += found.cpu_taken_by_others_ns + found.cpu_taken_by_unknown_ns
+        assert takers_ns == found.time.ready_ns
+
+
+def test_short_rounds_leave_nothing_but_their_lengths(start_workload: StartWorkload) -> None:
+    count, work_ns = 200, 100_000
+    workload = start_workload("polls", "ppoll", count, work_ns)
+
+    samples, totals, _ = asked(workload, RoundPlan(threshold_ns=10**12))
+
+    assert not samples
+    (told,) = (each for each in totals.threads if each.tid == workload.pid)
+    # The last poll is followed by no other but that which ends the workload, if any.
+    assert sum(told.lengths) in (count - 1, count)
+    assert sum(told.lengths[:16]) == 0  # all are of 2^16 ns and more
+    assert told.longest_ns >= work_ns
+
+
+def test_after_a_record_only_longer_rounds_are_told_for_a_while(
+    start_workload: StartWorkload,
+) -> None:
+    count = 20
+    workload = start_workload("long_work", count)
+
+    samples, totals, _ = asked(workload, RoundPlan(threshold_ns=5 * NS_PER_MS, gap_ns=600 * 10**9))
+
+    lengths = [sample.window.duration_ns for sample in samples]
+    assert lengths == sorted(lengths)
+    (told,) = (each for each in totals.threads if each.tid == workload.pid)
+    assert lengths[-1] == told.longest_ns
+    assert totals.long >= count
+    assert totals.untold == totals.long - len(samples)
+
+
+def test_everything_is_long(start_workload: StartWorkload) -> None:
+    count = 2000
+    workload = start_workload("polls", "ppoll", count, 0)
+
+    samples, totals, _ = asked(workload, RoundPlan(threshold_ns=0))
+
+    assert len(samples) + totals.missed == totals.long >= count - 1
+    for sample in samples:
+        assert_accounted(sample)
+
+
+def test_a_poll_that_a_signal_interrupted_and_is_made_again_is_one(
+    start_workload: StartWorkload,
+) -> None:
+    """A program that is stopped in its poll, and goes on, has waited all the time."""
+    workload = start_workload("polls", "poll", 2, 0)
+
+    def stop_and_go_on() -> None:
+        for _ in range(3):
+            os.kill(workload.pid, signal.SIGSTOP)
+            os.kill(workload.pid, signal.SIGCONT)
+
+    samples, totals = watched(workload.pid, stop_and_go_on, RoundPlan(threshold_ns=0))
+
+    assert not samples
+    assert totals.long == 0
+
+
+@pytest.mark.skipif(is_emulated(), reason="so many threads take minutes on an emulated CPU")
+def test_threads_that_end_leave_room_for_others(start_workload: StartWorkload) -> None:
+    """More of them than there are records."""
+    count, long_ns = 12_000, 20 * NS_PER_MS
+    workload = start_workload("poll_threads", count, long_ns)
+
+    samples, totals, seen = asked(workload, RoundPlan(threshold_ns=long_ns))
+
+    mine = [each for each in samples if each.round and each.round.tid == workload.pid]
+    found = assert_accounted(mine[-1])
+    assert mine[-1].window.duration_ns >= seen["worked_ns"]
+    assert found.time is not None
+    assert found.time.user_ns > 0
+    assert not mine[-1].lost.dropped_records
+    ended = [each for each in totals.threads if not each.tid]
+    # A round or two of each: from poll to poll, and none of those that were missed.
+    rounds = sum(sum(each.lengths) for each in ended)
+    assert count <= rounds <= 2 * count
