@@ -6,9 +6,9 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Literal, Self
 
 from kernel_delay.errors import PermissionDeniedError, TimeoutExpiredError, UnavailableError
@@ -42,7 +42,8 @@ class Instance:
     datapaths of another ovs-vswitchd, which it would otherwise delete as not
     in its database (ofproto-dpif.c, open_dpif_backer()).
 
-    `options` are further arguments for ovs-vswitchd, such as --enable-dummy;
+    `options` are further arguments for ovs-vswitchd, such as --enable-dummy, and `environment`
+    has further variables for it;
     `timeout_s` bounds each wait for an answer. `folder` exists while it runs:
     ovs-vswitchd.log and ovsdb-server.log are in there.
     """
@@ -56,12 +57,14 @@ class Instance:
         datapath: Datapath = "netdev",
         options: Sequence[str] = (),
         timeout_s: float = 120.0,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Takes note; __enter__ starts it."""
         self.datapath = datapath
         self._binaries = binaries
         self._options = tuple(options)
         self._timeout_s = timeout_s
+        self._own_environment = environment
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -153,14 +156,28 @@ class Instance:
 
     def _start_switch(self, stack: contextlib.ExitStack) -> Child:
         database = f"unix:{self._database_socket}"
-        switch = self._start(stack, self._binaries.ovs_vswitchd, *self._options, database)
+        switch = self._start(
+            stack,
+            self._binaries.ovs_vswitchd,
+            *self._options,
+            database,
+            environment=self._own_environment,
+        )
         self._wait_until_answered(switch, "ovs-vswitchd")
         self.vsctl("set", "Open_vSwitch", ".", "external_ids:system-id=kernel-delay")
         return switch
 
-    def _start(self, stack: contextlib.ExitStack, program: Path, *args: str) -> Child:
+    def _start(
+        self,
+        stack: contextlib.ExitStack,
+        program: Path,
+        *args: str,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> Child:
         common = ("--pidfile", "--log-file", *_QUIET)
-        daemon = Child([program, *common, *args], own_network=True, env=self._environment)
+        daemon = Child(
+            [program, *common, *args], own_network=True, env={**self._environment, **environment}
+        )
         stack.callback(daemon.stop)
         return daemon
 

@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "report": "report from recordings what was measured, on any machine",
         "revalidator": "say what each round of ovs-vswitchd's revalidators does and takes",
         "upcall-cost": "measure what a packet's trip through ovs-vswitchd costs",
+        "watch": "stay attached, and write down each round of a thread that is too long",
         "upcall-monitor": "show each upcall that ovs-vswitchd receives or the kernel drops",
     }
 )

@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(
         actions_of={
             "capture": of_capture,
+            "watch": of_capture,
             "bridge-loop": [quiet, *bridge_loop.add_report_arguments(loop)],
             "revalidator": [quiet, as_json, *revalidator.add_report_arguments(rounds)],
             "flows": [quiet, as_json, *flows.add_report_arguments(changes)],
@@ -153,7 +154,7 @@ def _report_file(
             return _print_header(recording)
         sys.stdout.flush()
         match recording.header.command:
-            case "capture":
+            case "capture" | "watch":
                 return _report_samples(recording, args, outputs)
             case "bridge-loop":
                 return bridge_loop.report_recording(recording, args)

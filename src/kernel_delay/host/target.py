@@ -22,6 +22,8 @@ PROC_PID_INIT_INO = 0xEFFF_FFFC
 
 KVM_MACHINE = "anon_inode:kvm-vm"
 
+LONGEST_PID = 32
+
 PidNamespace = Literal["first", "inner", "foreign"]
 
 
@@ -64,6 +66,23 @@ def find_target(pid: int | None) -> ProcessTarget:
         return _examine(pid)
     except (FileNotFoundError, ProcessLookupError):
         raise NoInputError(f"there is no process {pid}{_namespace_hint()}") from None
+
+
+def find_named(comm: str) -> ProcessTarget | None:
+    """The only process of that name; None where there is none, or several."""
+    pids = list(_processes_named(comm))
+    try:
+        return _examine(pids[0]) if len(pids) == 1 else None
+    except (FileNotFoundError, ProcessLookupError, NoInputError):
+        return None
+
+
+def find_in_file(path: Path) -> ProcessTarget | None:
+    """The process whose PID is in that file; None where there is no such file or process."""
+    try:
+        return _examine(int(path.read_text()[:LONGEST_PID]))
+    except (OSError, ValueError, NoInputError):
+        return None
 
 
 def pid_namespace() -> PidNamespace:

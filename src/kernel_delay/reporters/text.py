@@ -11,6 +11,7 @@ from kernel_delay.reporters.block import block
 from kernel_delay.reporters.events import event_lines
 from kernel_delay.reporters.grid import as_upstream
 from kernel_delay.reporters.layout import IN_A_PIPE, SCREEN, Layout, Role
+from kernel_delay.reporters.rounds import profile_lines, round_lines
 from kernel_delay.reporters.sleepers import sleepers
 from kernel_delay.reporters.stacks import stack_lines
 from kernel_delay.reporters.tables import name_of, tables
@@ -42,7 +43,9 @@ def chunks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
 
 
 def _report(sample: Sample, layout: Layout) -> Iterator[str]:
-    head = [*timestamps(sample.window, layout), *verdict(sample, layout)]
+    head = [*timestamps(sample.window, layout)]
+    head += [comment for line in round_lines(sample) for comment in layout.comment(line)]
+    head += verdict(sample, layout)
     lines = max(SCREEN - HEAD_LINES - len(head), LEAST_LINES)
     yield from head
     if layout.width is None:
@@ -59,6 +62,7 @@ def _report(sample: Sample, layout: Layout) -> Iterator[str]:
             yield from block(thread, layout, layout.width, lines)
     yield from sleepers(sample, sleeping, layout)
     yield from upcall_lines(sample)
+    yield from profile_lines(sample, layout)
     yield from stack_lines(sample, layout)
     yield from waker_lines(sample, layout)
     if layout.events:
@@ -124,7 +128,8 @@ def verdict(sample: Sample, layout: Layout) -> Iterator[str]:
     """Whether the kernel is to blame, with the evidence; nothing without accounting."""
     if not any(thread.time for thread in sample.threads):
         return
-    if all(finding.remark for finding in sample.verdict):
+    # In a round there was time lost, whoever is to blame.
+    if sample.round is None and all(finding.remark for finding in sample.verdict):
         acquittal = "VERDICT: nothing kept a thread from its work for long."
         yield from layout.comment(acquittal, "acquittal")
     for finding in sample.verdict:

@@ -83,6 +83,11 @@ def open_json(json_file: str | None, stack: ExitStack) -> Callable[[object], Non
     return lambda what: _write(file, [json.ascii_json(what), "\n"])
 
 
+def print_line(text: str) -> None:
+    """Print a line for whoever reads the standard output as it comes."""
+    _write(_stdout(), [f"{text}\n"])
+
+
 def report_to_all(reports: Iterable[Report], sample: "Sample") -> None:
     """Give each output the sample, then raise what kept the first one from it.
 

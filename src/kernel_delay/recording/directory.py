@@ -1,0 +1,99 @@
+"""A directory of recordings, one a Sample: bounded, the oldest go first."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import time_ns
+
+from msgspec import Struct
+
+from kernel_delay.errors import OutputError
+from kernel_delay.model import RecordingHeader, Sample
+from kernel_delay.recording.writer import RecordingWriter
+
+_OURS = re.compile(r"round-\d{8}T\d{6}\.\d{6}Z-[\w.+-]*-\d+\.kdr")
+_NOT_IN_NAMES = re.compile(r"[^\w.+-]", re.ASCII)
+
+# What a file is called until it is whole.
+PART_SUFFIX = ".part"
+
+
+class Limits(Struct, frozen=True):
+    """How much of the directory's recordings is kept; None: all."""
+
+    most_bytes: int | None = None
+    oldest_ns: int | None = None
+    most_files: int | None = None
+
+
+NO_LIMITS = Limits()
+
+
+class RecordingDirectory:
+    """Writes each Sample of a round to a file of its own, and removes the oldest beyond limits."""
+
+    def __init__(
+        self, folder: Path, header: Callable[[], RecordingHeader], limits: Limits = NO_LIMITS
+    ) -> None:
+        """Write to `folder`, which is made; OutputError where that can't be.
+
+        What a kill has left half written is removed.
+        """
+        self._folder = folder
+        self._header = header
+        self._limits = limits
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for part in folder.glob(f"round-*.kdr{PART_SUFFIX}"):
+                part.unlink(missing_ok=True)
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise PermissionError(0, "permission denied")
+        except OSError as error:
+            raise OutputError(f"can't write to {folder}: {error.strerror}") from None
+
+    def add(self, sample: Sample) -> Path:
+        """Write one; return the file. Raises OutputError, and then there is none."""
+        path = self._folder / _name(sample)
+        part = path.with_name(path.name + PART_SUFFIX)
+        try:
+            with RecordingWriter(part, self._header()) as writer:
+                writer.sample(sample)
+                writer.finish("done")
+            part.rename(path)
+        except OSError as error:
+            raise OutputError(f"can't write {path}: {error.strerror}") from None
+        finally:
+            part.unlink(missing_ok=True)
+        self._prune()
+        return path
+
+    def _prune(self) -> None:
+        """Remove the oldest until the limits hold; the newest stays."""
+        files = sorted(self._files(), reverse=True)
+        limits, size, now_ns = self._limits, 0, time_ns()
+        for index, (name, bytes_, written_ns) in enumerate(files):
+            size += bytes_
+            too_much = (
+                (limits.most_files is not None and index >= limits.most_files)
+                or (limits.most_bytes is not None and size > limits.most_bytes)
+                or (limits.oldest_ns is not None and now_ns - written_ns > limits.oldest_ns)
+            )
+            if too_much and index:
+                (self._folder / name).unlink(missing_ok=True)
+
+    def _files(self) -> Iterator[tuple[str, int, int]]:
+        """Yield of each recording here its name, which begins with its time, size and age."""
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                if _OURS.fullmatch(entry.name):
+                    stat = entry.stat(follow_symlinks=False)
+                    yield entry.name, stat.st_size, stat.st_mtime_ns
+
+
+def _name(sample: Sample) -> str:
+    """What a Sample's file is called: when its round began, whose it is, how long it is in ms."""
+    round_, window = sample.round, sample.window
+    thread = _NOT_IN_NAMES.sub("_", round_.name if round_ else "")
+    ms = window.duration_ns // 1_000_000
+    return f"round-{window.start_time:%Y%m%dT%H%M%S.%f}Z-{thread}-{ms}.kdr"

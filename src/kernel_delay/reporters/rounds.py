@@ -1,0 +1,147 @@
+"""Long rounds as they come, a line each; and how all rounds went."""
+
+from collections.abc import Iterable, Iterator
+
+from kernel_delay.analysis.percentiles import percentile
+from kernel_delay.analysis.rounds import main_cause, ran_functions, samples_of
+from kernel_delay.analysis.verdict.words import length
+from kernel_delay.model import Round, RoundTotals, Sample, ThreadRounds
+from kernel_delay.printable import printable
+from kernel_delay.reporters.events import frame_lines, frame_text
+from kernel_delay.reporters.grid import Column, Table, fitted
+from kernel_delay.reporters.layout import Layout
+
+MOST_OTHERS = 8
+
+COLUMNS = tuple(Column(name) for name in ("NAME", "TID", "ROUNDS", "P50", "P99", "LONGEST"))
+
+
+def line(sample: Sample) -> str:
+    """One long round: when it began, whose it was, how long, and why; a line without its end."""
+    round_, window = sample.round, sample.window
+    assert round_ is not None
+    when = window.start_time.astimezone().replace(tzinfo=None).isoformat(" ", "milliseconds")
+    who = f"{printable(round_.name)} ({round_.tid})"
+    how_long = f"{length(window.duration_ns)}{_logged(round_)}"
+    return f"{when}  {who}  {how_long}  {printable(main_cause(sample))}"
+
+
+def _logged(round_: Round) -> str:
+    return "" if round_.log is None else f" [log: {round_.log.length_ms} ms]"
+
+
+def round_lines(sample: Sample) -> Iterator[str]:
+    """What is to be said of a Sample's round beside its thread; nothing if it is no round."""
+    round_ = sample.round
+    if round_ is None:
+        return
+    yield (
+        f"Round {round_.number:,} of {printable(round_.name)} ({round_.tid}), from a poll's return"
+        f" to the next poll: {sample.window.duration_ns:,} ns."
+    )
+    yield f"Why: {printable(main_cause(sample))}"
+    if round_.log is not None:
+        log = round_.log
+        user = "" if log.user_ms is None else f" ({log.user_ms} ms user, {log.system_ms} ms system)"
+        yield f"Open vSwitch logged it: {log.length_ms} ms{user}."
+    if round_.untold:
+        yield (
+            f"{round_.untold:,} more rounds were long since the record before, none of them as"
+            " long as that one: they came within --min-gap of it."
+        )
+    yield from _other_lines(round_)
+
+
+def _other_lines(round_: Round) -> Iterator[str]:
+    if not round_.others:
+        return
+    around_ns = round_.others_stop_ns - round_.others_start_ns
+    yield f"Other threads, in the {length(around_ns)} around it:"
+    for other in round_.others[:MOST_OTHERS]:
+        yield (
+            f"  {printable(other.name)} ({other.tid}) ran {length(other.ran_ns)}, waited"
+            f" {length(other.runnable_ns)} for a CPU; then: {printable(other.doing)}"
+        )
+    left = round_.others[MOST_OTHERS:]
+    if left:
+        ran_ns = sum(other.ran_ns for other in left)
+        yield f"  and {len(left)} more, which ran {length(ran_ns)} together"
+
+
+MOST_FUNCTIONS, MOST_FRAMES = 5, 12
+
+
+def profile_lines(sample: Sample, layout: Layout) -> Iterator[str]:
+    """What the thread of a round ran since it was long already; nothing without samples."""
+    round_ = sample.round
+    if round_ is None or not round_.profile or round_.profile_start_ns is None:
+        return
+    samples = samples_of(round_)
+    late_ns = max(0, round_.profile_start_ns - sample.window.start_ns)
+    yield ""
+    yield ""
+    yield layout.heading(
+        f"# WHAT IT RAN: {samples:,} SAMPLES, {round_.profile_hz} IN A SECOND ON A CPU, FROM"
+        f" {late_ns / 1e6:,.1f} ms OF THE ROUND ON:"
+    )
+    yield layout.heading(f"  {'SAMPLES':>10} {'%':>7}  FUNCTION")
+    yield layout.heading(f"  {'-' * 10} {'-' * 7}  {'-' * 16}")
+    for function in ran_functions(sample)[:MOST_FUNCTIONS]:
+        share = 100 * function.samples / samples
+        yield f"  {function.samples:10,} {share:7.3f}  {printable(function.name)}"
+        for frame in sample.stacks[function.stack][:MOST_FRAMES]:
+            yield from frame_lines(frame_text(frame), layout)
+
+
+def summary_lines(totals: RoundTotals, unwritten: int = 0) -> Iterator[str]:
+    """How all rounds of a process went, and what of the long ones is not recorded."""
+    lines = list(table(totals.threads))
+    yield from lines if len(lines) > 1 else ["No thread came back from a poll."]
+    if totals.untold:
+        yield (
+            f"{totals.untold:,} of {totals.long:,} long rounds were not recorded: they came within"
+            " --min-gap of a longer one."
+        )
+    if totals.missed:
+        yield f"WARNING: no room for {totals.missed:,} long rounds: they are not recorded."
+    if unwritten:
+        yield f"WARNING: {unwritten:,} recordings could not be written."
+    if totals.missed_events:
+        yield (
+            f"WARNING: {totals.missed_events:,} kernel events were missed: what is not known for"
+            " it is unaccounted."
+        )
+
+
+def dump_lines(totals: RoundTotals) -> Iterator[str]:
+    """What each thread does now, and since when its round is open."""
+    yield f"{len(totals.threads)} threads, {totals.long:,} long rounds"
+    for each in totals.threads:
+        if each.tid:
+            yield f"{printable(each.name)} ({each.tid}): {_now(each, totals.time_ns)}"
+
+
+def _now(thread: ThreadRounds, time_ns: int) -> str:
+    rounds = f"{printable(thread.doing)}; {sum(thread.lengths):,} rounds"
+    if thread.open_since_ns is None:
+        return rounds
+    return f"{rounds}, one open for {length(max(0, time_ns - thread.open_since_ns))}"
+
+
+def table(threads: Iterable[ThreadRounds], width: int = 100) -> Iterator[str]:
+    """How many rounds there were and how long; the threads with the longest first."""
+    listed = sorted(threads, key=lambda each: -each.longest_ns)
+    rows = [
+        (
+            printable(each.name),
+            str(each.tid) if each.tid else "ended",
+            f"{sum(each.lengths):,}",
+            length(percentile(each.lengths, 0.5, each.longest_ns)),
+            length(percentile(each.lengths, 0.99, each.longest_ns)),
+            length(each.longest_ns),
+        )
+        for each in listed
+        if any(each.lengths)
+    ]
+    for part in fitted(Table("THREAD", COLUMNS, rows), width):
+        yield from part

@@ -1,0 +1,111 @@
+"""A directory of recordings: one a round, bounded, and nothing torn in it."""
+
+import datetime
+import os
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from kernel_delay.errors import OutputError
+from kernel_delay.model import Round, Sample
+from kernel_delay.recording.directory import NO_LIMITS, Limits, RecordingDirectory
+from kernel_delay.recording.writer import RecordingWriter
+from tests.recordings import header, read_all
+from tests.unit.samples import START_TIME, bare_sample, bare_thread, window
+
+
+def sample_at(seconds: int, name: str = "handler4") -> Sample:
+    start = START_TIME + datetime.timedelta(seconds=seconds)
+    of_round = replace(window("poll", 1_234_567_890), start_time=start)
+    sample = bare_sample(bare_thread(31, name), window=of_round)
+    return replace(sample, round=Round(31, name, number=7))
+
+
+def opened(folder: Path, limits: Limits = NO_LIMITS) -> RecordingDirectory:
+    return RecordingDirectory(folder, lambda: header("watch"), limits)
+
+
+def test_each_sample_is_a_recording_of_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    recordings = opened(folder)
+    paths = [recordings.add(sample_at(second)) for second in (1, 2)]
+    assert sorted(folder.iterdir()) == paths
+    assert paths[0].name == "round-20230608T101723.725127Z-handler4-1234.kdr"
+    for second, path in enumerate(paths, start=1):
+        (read,) = read_all(path)
+        assert read == sample_at(second)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "pmd-c01/id:6", "a b\n", "ä", ""])
+def test_a_threads_name_is_no_path(tmp_path: Path, name: str) -> None:
+    path = opened(tmp_path).add(sample_at(1, name))
+    assert path.parent == tmp_path
+    assert list(tmp_path.iterdir()) == [path]
+    # It is known for one of these later on.
+    opened(tmp_path, Limits(most_files=1)).add(sample_at(2))
+    assert not path.exists()
+
+
+def test_the_oldest_go_first(tmp_path: Path) -> None:
+    recordings = opened(tmp_path, Limits(most_files=3))
+    paths = [recordings.add(sample_at(second)) for second in range(5)]
+    assert sorted(tmp_path.iterdir()) == paths[2:]
+
+
+def test_there_is_no_more_than_so_many_bytes(tmp_path: Path) -> None:
+    size = opened(tmp_path).add(sample_at(0)).stat().st_size
+    recordings = opened(tmp_path, Limits(most_bytes=int(2.5 * size)))
+    paths = [recordings.add(sample_at(second)) for second in range(1, 5)]
+    assert sorted(tmp_path.iterdir()) == paths[-2:]
+
+
+def test_the_newest_stays_however_large(tmp_path: Path) -> None:
+    path = opened(tmp_path, Limits(most_bytes=1)).add(sample_at(1))
+    assert path.exists()
+
+
+def test_what_is_too_old_goes(tmp_path: Path) -> None:
+    recordings = opened(tmp_path, Limits(oldest_ns=3600 * 10**9))
+    old = recordings.add(sample_at(1))
+    os.utime(old, (1, 1))
+    new = recordings.add(sample_at(2))
+    assert list(tmp_path.iterdir()) == [new]
+
+
+def test_other_files_are_not_touched(tmp_path: Path) -> None:
+    mine = [tmp_path / name for name in ("mine.kdr", "round-of-golf.kdr", "notes")]
+    for path in mine:
+        path.write_text("mine")
+        os.utime(path, (1, 1))
+    recordings = opened(tmp_path, Limits(1, 1, 1))
+    for second in range(3):
+        recordings.add(sample_at(second))
+    assert all(path.exists() for path in mine)
+
+
+def test_what_a_kill_left_is_removed(tmp_path: Path) -> None:
+    left = tmp_path / "round-20230608T101723.725127Z-handler4-1234.kdr.part"
+    left.write_bytes(b"half")
+    opened(tmp_path)
+    assert not left.exists()
+
+
+def test_a_full_disk_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recordings = opened(tmp_path)
+
+    def no_room(*_: object) -> None:
+        raise OutputError("no room")
+
+    monkeypatch.setattr(RecordingWriter, "sample", no_room)
+    with pytest.raises(OutputError, match="no room"):
+        recordings.add(sample_at(1))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_can_not_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="can't write to"):
+        opened(tmp_path / "file" / "folder")

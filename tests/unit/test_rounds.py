@@ -1,0 +1,177 @@
+"""What is said of long rounds: a line each, a page on a terminal, and the sum at the end."""
+
+import io
+
+import pytest
+from msgspec.structs import replace
+from rich.console import Console, Group
+
+from kernel_delay.analysis.rounds import main_cause, ran_functions
+from kernel_delay.analysis.verdict import judge
+from kernel_delay.model import (
+    LogLine,
+    OtherThread,
+    ProfiledStack,
+    Round,
+    RoundTotals,
+    Sample,
+    Sleep,
+    StackFrame,
+    Thread,
+    ThreadRounds,
+    Waker,
+)
+from kernel_delay.reporters import live, text
+from kernel_delay.reporters.layout import IN_A_PIPE
+from kernel_delay.reporters.rounds import (
+    dump_lines,
+    line,
+    profile_lines,
+    round_lines,
+    summary_lines,
+)
+from tests.unit.samples import START_TIME, TIMED_WINDOW_NS, bare_sample, timed_thread, window
+
+THREADS = (
+    ThreadRounds(31, "handler4", (0,) * 10 + (90, 10), 3000, 1_000_000, "futex"),
+    ThreadRounds(32, "urcu\x1b2", (0,) * 32, 0, None, "poll"),
+    ThreadRounds(0, "pool", (0,) * 20 + (1,), 1_500_000),
+)
+
+
+def totals(**changes: int) -> RoundTotals:
+    fields = {"time_ns": 4_000_000, "long": 9, "told": 9, "missed": 0, "missed_events": 0}
+    return RoundTotals(threads=THREADS, **(fields | changes))
+
+
+def sample_of(thread: Thread, **of_round: object) -> Sample:
+    sample = bare_sample(thread, window=window("poll", TIMED_WINDOW_NS))
+    round_ = Round(thread.tid, thread.name, number=7)
+    return judge(replace(sample, round=replace(round_, **of_round)))
+
+
+SLEEP = Sleep(
+    "clock", "clock_nanosleep", ("hrtimer_nanosleep",), False, 1, 480 * 10**6, 480 * 10**6, ()
+)
+
+
+@pytest.mark.parametrize(
+    ("thread", "cause"),
+    [
+        (timed_thread(31, "handler4", ready=400), "could run but had no CPU for 400.0 ms"),
+        (timed_thread(31, "handler4", stopped=450), "was stopped for 450.0 ms"),
+        (timed_thread(31, "handler4", user=499), "499.0 ms"),
+        (
+            replace(timed_thread(31, "handler4", user=20), sleeps=(SLEEP,)),
+            "it slept in clock_nanosleep for 480.0 ms, 96 % of the round",
+        ),
+        (
+            replace(
+                timed_thread(31, "handler4", user=20),
+                sleeps=(
+                    replace(SLEEP, wakers=(Waker("thread", 77, 70, "friend", 1, 480 * 10**6),)),
+                ),
+            ),
+            "it slept in clock_nanosleep, until friend (77) woke it, for 480.0 ms",
+        ),
+    ],
+)
+def test_why_a_round_was_long_is_one_sentence(thread: Thread, cause: str) -> None:
+    assert cause in main_cause(sample_of(thread))
+
+
+def test_a_line_has_who_how_long_and_what_ovs_logged() -> None:
+    thread = timed_thread(31, "hand\x1bler", ready=400)
+    said = line(sample_of(thread, log=LogLine(START_TIME, "handler4", 499)))
+    assert "hand\\x1bler (31)  500.0 ms [log: 499 ms]  " in said
+    assert "\x1b" not in said
+    assert "\n" not in said
+
+
+def test_a_report_says_whose_round_it_was_and_what_others_did() -> None:
+    others = tuple(OtherThread(100 + i, f"t{i}", 10**9 - i, i, "futex") for i in range(12))
+    sample = sample_of(
+        timed_thread(31, "handler4", user=499),
+        untold=3,
+        others=others,
+        others_stop_ns=600_000_000,
+        log=LogLine(START_TIME, "handler4", 499, 490, 2),
+    )
+    lines = list(round_lines(sample))
+    assert lines[0].startswith("Round 7 of handler4 (31), from a poll's return to the next poll")
+    assert lines[1].startswith("Why: ")
+    assert "499 ms (490 ms user, 2 ms system)" in lines[2]
+    assert lines[3].startswith("3 more rounds were long")
+    assert lines[4] == "Other threads, in the 600.0 ms around it:"
+    assert len(lines) == 5 + 8 + 1
+    assert lines[-1].startswith("  and 4 more")
+    report = text.render(sample)
+    assert all(f"# {said}" in report for said in lines)
+
+
+def frame(name: str | None, object_: str) -> StackFrame:
+    return StackFrame(0x1000, name, 4, f"/usr/lib/{object_}")
+
+
+def test_a_profile_names_the_function_of_the_program_that_ran() -> None:
+    libc, slow = frame("memcmp", "libc.so.6"), frame("xlate\x1b", "ovs-vswitchd")
+    stacks = ((libc, slow), (slow,), (libc, frame(None, "ovs-vswitchd")), ())
+    sample = replace(
+        sample_of(
+            timed_thread(31, "handler4", user=499),
+            profile=(
+                ProfiledStack(50, 0),
+                ProfiledStack(30, 2),
+                ProfiledStack(15, 1, 3),
+                ProfiledStack(5, None),
+            ),
+            profile_hz=199,
+            profile_start_ns=window().start_ns + 60_000_000,
+        ),
+        stacks=stacks,
+    )
+    assert [(each.name, each.samples) for each in ran_functions(sample)] == [
+        ("xlate\x1b", 65),
+        ("ovs-vswitchd at 0x1000", 30),
+    ]
+    assert "; mostly in xlate\x1b" in main_cause(sample)
+    lines = list(profile_lines(sample, IN_A_PIPE))
+    assert "100 SAMPLES, 199 IN A SECOND ON A CPU, FROM 60.0 ms OF THE ROUND ON" in lines[2]
+    assert lines[5].split() == ["65", "65.000", "xlate\\x1b"]
+    assert "memcmp+0x4 [libc.so.6]" in lines[6]
+
+
+def test_the_sum_names_what_was_not_recorded() -> None:
+    said = "\n".join(summary_lines(totals(long=20, missed=2, missed_events=5), unwritten=1))
+    assert "9 of 20 long rounds were not recorded" in said
+    assert "no room for 2 long rounds" in said
+    assert "1 recordings could not be written" in said
+    assert "5 kernel events were missed" in said
+    whole = list(summary_lines(totals()))
+    assert [row.split()[:3] for row in whole[1:]] == [
+        ["pool", "ended", "1"],
+        ["handler4", "31", "100"],
+    ]
+
+
+def test_a_dump_has_each_thread_and_its_open_round() -> None:
+    said = list(dump_lines(totals()))
+    assert "handler4 (31): futex; 100 rounds, one open for 3.0 ms" in said
+    assert "urcu\\x1b2 (32): poll; 0 rounds" in said
+
+
+def test_the_page_shows_rates_and_the_last_records() -> None:
+    page = live.Contents("watching \x1b")
+    page.update(totals())
+    more = replace(THREADS[0], lengths=(0,) * 10 + (190, 10))
+    page.update(replace(totals(time_ns=1_004_000_000), threads=(more, *THREADS[1:])))
+    for _ in range(20):
+        page.add(sample_of(timed_thread(31, "handler4", ready=400)))
+    console = Console(file=io.StringIO(), width=120)
+    console.print(Group(*page.parts()))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    (row,) = (row for row in shown.splitlines() if row.startswith("handler4"))
+    assert row.split()[:3] == ["handler4", "31", "100"]
+    assert "9 records of 9 long rounds" in shown
+    assert shown.count("could run but had no CPU") == live.MOST_RECORDS
+    assert "\x1b" not in shown
