@@ -27,6 +27,7 @@ from kernel_delay.model import (
     Stopper,
     Surroundings,
     SyscallStats,
+    Target,
     TaskTimes,
     Thread,
     Waker,
@@ -345,6 +346,20 @@ def test_a_thread_of_which_the_waker_is_known_is_told_of_first() -> None:
     finding = found("wait_futex", sample(idle, waits))
     assert finding.tid == 5
     assert "owner (9)" in finding.text
+
+
+def test_pythons_lock_of_the_interpreter_is_thought_of() -> None:
+    waker = Waker("thread", 9, 27090, "computer", 100, 400 * MS)
+    waits = replace(timed_thread(5, "a"), sleeps=(sleep("futex", 400, "futex", waker),))
+    target = Target(27090, "app", "/usr/bin/python3.11")
+    finding = found("wait_futex", replace(sample(waits), target=target))
+    assert "computer (9) of the same process ended 100 % of that, as with Python's" in finding.text
+    assert finding.advice is not None
+    assert "--wakers stacks" in finding.advice
+    assert "Python" not in found("wait_futex", sample(waits)).text
+    # Another process's is no lock of an interpreter.
+    other = replace(waits, sleeps=(sleep("futex", 400, "futex", replace(waker, pid=7)),))
+    assert "Python" not in found("wait_futex", replace(sample(other), target=target)).text
 
 
 def test_a_wait_for_a_known_lock_is_told_once() -> None:

@@ -20,4 +20,4 @@ def stage() -> Iterator[Staged]:
         perf = (installed("perf"), "record", "-q", "-o", "/dev/null", "-e", "cpu-clock")
         with program(*perf, "-c", EVERY_NS, "-p", victim.pid, tells=False):
             time.sleep(STARTS_S)
-            yield Staged(victim.pid, cause("interrupt_load", "doubtful_user"))
+            yield Staged(victim.pid, cause("interrupt_load", "doubtful_user", also=("user_work",)))

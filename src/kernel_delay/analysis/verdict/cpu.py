@@ -20,7 +20,8 @@ def _is_idle(taker: CpuTaker) -> bool:
 def _is_quota(sample: Sample, taker: CpuTaker) -> bool:
     """Whether it is the idle task, while a quota of the thread's cgroups ran out.
 
-    One that was woken before that waits for the quota, on a CPU that idles.
+    Before 6.18 a thread that waits as a process of another cgroup below the same quota uses that
+    up is not seen to be throttled: it waits for the quota, on a CPU that idles.
     """
     cgroup = sample.surroundings.cgroup if sample.surroundings else None
     return cgroup is not None and cgroup.throttled_periods > 0 and _is_idle(taker)
@@ -155,8 +156,9 @@ THROTTLED = Rule(
     say=_say_throttled,
     looks_at="the time a thread was kept off its CPU because a cgroup above it had used up its"
     " CFS bandwidth",
-    silent_on="when it could run again: the wait for a CPU that follows counts as throttling;"
-    " and real-time throttling (sched_rt_runtime_us), whose waits are cpu_contention",
+    silent_on="when it could run again: the wait for a CPU that follows counts as throttling, until"
+    " another of its cgroup has one (before 6.18) or itself; and real-time throttling"
+    " (sched_rt_runtime_us), whose waits are cpu_contention",
 )
 
 

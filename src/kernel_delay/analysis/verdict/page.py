@@ -25,9 +25,10 @@ In JSON each has its `rule`, `share`, `tid`, `evidence` and `advice`, and `who`:
 | `hypervisor` | the hypervisor's |
 | `person` | somebody's: a signal, a debugger, a freezer |
 
-A lock's finding goes on with what its owner did, where that is sure: the wait and what the owner
-did are sums over the same window, so they overlap by at least what they exceed it together. What
-is told so is not a finding of its own.
+A lock's finding goes on with what its owner did: of the waits that the owner itself ended that was
+seen. Of others it is told where it is sure: the wait and what the owner did are sums over the same
+window, so they overlap by at least what they exceed it together. What is told so is not a finding
+of its own.
 
 "The kernel is not to blame" stands before a remark on a thread's own code only where nothing
 accuses anybody, nothing was missed, and the kernel's own count of the thread's times agrees.

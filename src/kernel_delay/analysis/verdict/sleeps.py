@@ -121,20 +121,35 @@ def _say(case: Case, wait: Wait) -> Statement:
     text += f" in {', '.join(calls[:3])}" if calls else ""
     text += f" for {case.of_window}{also(sample, case.others)}"
     evidence = {"waits": sum(sleep.count for sleep in slept)}
-    who = wait.who
+    who, advice = wait.who, wait.advice
     waker = _main_waker(slept)
     if waker is not None:
         text += f"; {waker.text(sample)}"
         evidence["waker_tid"] = waker.tid
         if who == "other-process" and waker.pid == sample.target.pid:
             who = "program"
+        if wait.reason == "futex" and waker.pid == sample.target.pid:
+            text += _interpreters_lock(sample)
+            advice = _WHERE_FROM
     longest = max((sleep.max_ns for sleep in slept), default=0)
     if longest and evidence["waits"] > 1:
         text += f"; the longest wait took {length(longest)}"
     # In a round it had: whoever has nothing to do polls.
     if wait.remark and sample.round is None:
         text += "; it may have had nothing else to do"
-    return Statement(text, who, evidence, wait.advice)
+    return Statement(text, who, evidence, advice)
+
+
+# Locks of no known owner: what is woken from where tells which.
+_WHERE_FROM = "--wakers stacks shows from where in the program"
+
+
+def _interpreters_lock(sample: Sample) -> str:
+    """What a Python program's threads most often wait for: Python/ceval_gil.c, 3.2 to 3.14."""
+    program = (sample.target.exe or "").rpartition("/")[2]
+    return (
+        ", as with Python's lock of the interpreter (GIL)" if program.startswith("python") else ""
+    )
 
 
 class _MainWaker(Struct, frozen=True):
