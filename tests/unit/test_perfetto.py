@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -13,6 +13,7 @@ from perfetto.protos.perfetto.trace import (  # type: ignore[import-untyped]
 
 from kernel_delay.cli import main
 from kernel_delay.model import Finding, Sample
+from tests.perfetto_traces import drawn_on, states_ns
 from tests.recordings import HEADER, record_samples
 from tests.unit.event_samples import EVENTS, WITH_EVENTS, renamed
 from tests.unit.samples import EVERYTHING
@@ -94,53 +95,6 @@ def test_each_call_is_a_slice_of_its_thread(traced: Traced) -> None:
     assert annotations["sample 2"] == [{"1: cpu": "it had no CPU"}]
 
 
-class Drawn(NamedTuple):
-    """A slice of a track, how deep it is in others, and when."""
-
-    depth: int
-    start_ns: int
-    stop_ns: int
-    name: str
-
-
-def drawn_on(trace: Any) -> dict[str, list[Drawn]]:
-    """The slices of each track, by the thread's name and the track's."""
-    tracks = {
-        packet.track_descriptor.uuid: packet.track_descriptor
-        for packet in trace.packet
-        if packet.HasField("track_descriptor")
-    }
-    open_: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    reached: dict[int, int] = {}
-    found: dict[str, list[Drawn]] = defaultdict(list)
-    for packet in trace.packet:
-        if not packet.HasField("track_event"):
-            continue
-        uuid = packet.track_event.track_uuid
-        # On a track time goes on: what is in another ends before that does.
-        assert packet.timestamp >= reached.get(uuid, 0)
-        reached[uuid] = packet.timestamp
-        track = tracks[uuid]
-        of = tracks.get(track.parent_uuid)
-        thread = track.thread.thread_name or (of and of.thread.thread_name) or ""
-        key = f"{thread} {track.name}".strip()
-        if packet.track_event.type == EVENT.TYPE_SLICE_BEGIN:
-            open_[uuid].append((packet.timestamp, packet.track_event.name))
-        elif packet.track_event.type == EVENT.TYPE_SLICE_END:
-            depth = len(open_[uuid]) - 1
-            start_ns, name = open_[uuid].pop()
-            found[key].append(Drawn(depth, start_ns, packet.timestamp, name))
-        else:
-            value = packet.track_event.counter_value
-            found[key].append(Drawn(0, packet.timestamp, packet.timestamp, str(value)))
-    assert not any(open_.values())
-    kinds = ("thread", "process")
-    assert all(track.name or any(map(track.HasField, kinds)) for track in tracks.values())
-    return {
-        key: sorted(each, key=lambda it: (it.start_ns, it.depth)) for key, each in found.items()
-    }
-
-
 def test_a_timeline_is_nested_slices_states_interrupts_and_a_counter(traced: Traced) -> None:
     found = drawn_on(traced(WITH_TIMELINE))
     at = WITH_TIMELINE.window.start_ns
@@ -151,21 +105,21 @@ def test_a_timeline_is_nested_slices_states_interrupts_and_a_counter(traced: Tra
             for each in found[track]
         ]
 
-    assert shown("handler1") == [
+    assert shown("7") == [
         (0, 60, 900, "futex"),
         (1, 100, 600, "blocked: futex"),
         (1, 600, 800, "runnable: woken"),
         (0, 910, 940, "page fault"),
         (0, 950, 1000, "runnable: preempted"),
     ]
-    assert shown("handler1 state") == [
+    assert shown("7 state") == [
         (0, 0, 100, "running on CPU 1"),
         (0, 100, 600, "blocked: futex"),
         (0, 600, 800, "runnable: woken, for CPU 0"),
         (0, 800, 950, "running on CPU 0"),
         (0, 950, 1000, "runnable: preempted, for CPU 0"),
     ]
-    assert shown("handler1 interrupts") == [
+    assert shown("7 interrupts") == [
         (0, 20, 50, "soft IRQ: net rx"),
         (1, 30, 35, "hard IRQ: eth0"),
     ]
@@ -183,16 +137,18 @@ def test_a_timeline_is_nested_slices_states_interrupts_and_a_counter(traced: Tra
 def test_the_states_of_a_trace_add_up_to_the_account(traced: Traced) -> None:
     found = drawn_on(traced(WITH_TIMELINE))
     for thread in WITH_TIMELINE.threads:
-        times: dict[str, int] = defaultdict(int)
-        for each in found[f"{thread.name} state"]:
-            times[each.name.partition(" ")[0].rstrip(":")] += each.stop_ns - each.start_ns
         its = thread.time
         assert its is not None
-        assert times["blocked"] == its.blocked_ns
-        assert times["runnable"] == its.ready_ns
-        assert times["absent"] == its.absent_ns
-        on_cpu_ns = its.user_ns + its.kernel_ns + its.hard_irq_ns + its.soft_irq_ns
-        assert times["running"] == on_cpu_ns
+        assert states_ns(found[f"{thread.tid} state"]) == {
+            name: ns
+            for name, ns in (
+                ("blocked", its.blocked_ns),
+                ("runnable", its.ready_ns),
+                ("absent", its.absent_ns),
+                ("running", its.user_ns + its.kernel_ns + its.hard_irq_ns + its.soft_irq_ns),
+            )
+            if ns
+        }
 
 
 def test_the_clocks_are_those_of_the_header(traced: Traced) -> None:

@@ -12,8 +12,10 @@ import pytest
 import kernel_delay
 from kernel_delay.analysis.timeline import INTERRUPTS, MODES, account_of, by_thread
 from kernel_delay.model import Sample, Slice, Thread
+from tests import commands
 from tests.integration.capture.captures import StartCapture, calls, thread
 from tests.integration.capture.workload import StartWorkload, Workload, known_syscall
+from tests.perfetto_traces import drawn_on, read_trace, states_ns
 
 CPU = max(os.sched_getaffinity(0))
 
@@ -102,6 +104,25 @@ def test_the_slices_of_each_thread_add_up_to_its_account(
         check(sample)
 
 
+def test_so_do_those_of_a_trace_that_others_read(
+    measurable: None, start_workload: StartWorkload, tmp_path: Path
+) -> None:
+    workload = start_workload("busy", CPU, 60_000_000_000, 1, 4)
+    workload.send()
+    path, trace = tmp_path / "a.kdr", tmp_path / "a.trace"
+    options = ("--sample-time", "0.1", *TIMELINE, "-o", path)
+    assert commands.run("capture", "-p", workload.pid, *options).returncode == 0
+    assert commands.run("report", "--perfetto", trace, path).returncode == 0
+    found = drawn_on(read_trace(trace))
+    (sample,) = kernel_delay.open_recording(path)
+    for each in filter(is_known, sample.threads):
+        assert each.time is not None
+        its = states_ns(found[f"{each.tid} state"])
+        assert sum(its.values()) == sample.window.duration_ns
+        assert its.get("blocked", 0) == each.time.blocked_ns
+        assert its.get("runnable", 0) == each.time.ready_ns
+
+
 @pytest.mark.parametrize("interval", ["0", "0.02"])
 def test_so_do_those_of_windows_that_follow_each_other(
     interval: str, start_workload: StartWorkload, start_capture: StartCapture
@@ -136,13 +157,24 @@ def test_a_wait_says_what_it_is_for(
     slices = slices_of(sample, workload.pid)
     waits = [each for each in slices if each.kind == "blocked" and each.name == "pipe"]
     reads = [each for each in modes(slices) if each.name == "read"]
-    # One more: for the line that has it act.
-    waited = [wait for wait in waits if wait.stop_ns - wait.start_ns >= 4_000_000]
-    assert len(waited) >= 10
-    for wait in waited:
+    assert waits
+    its = thread(sample, workload.pid)
+    assert len(waits) == sum(sleep.count for sleep in its.sleeps if sleep.reason == "pipe")
+    for wait in waits:
         assert any(
             read.start_ns <= wait.start_ns and wait.stop_ns <= read.stop_ns for read in reads
         )
+
+
+def test_a_thread_that_runs_throughout_is_on_a_cpu(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    workload = start_workload("spin", CPU, 60_000_000_000)
+    workload.send()
+    # Long enough for a tick, where the CPU has any.
+    sample = start_capture(workload.pid, "0.5", TIMELINE).sample()
+    ran = [each for each in slices_of(sample, workload.pid) if each.kind == "running"]
+    assert {each.cpu for each in ran} == {CPU}
 
 
 def test_with_little_room_calls_are_kept_longest(

@@ -66,6 +66,11 @@ static bool append(struct lane_maker *lane, const struct shown_slice *slice)
 	return true;
 }
 
+static bool is_ready(uint8_t kind)
+{
+	return kind == STATE_READY_WOKEN || kind == STATE_READY_PREEMPTED;
+}
+
 static uint16_t cpu_of(const struct timeline_slice *told)
 {
 	switch (told->kind) {
@@ -129,8 +134,21 @@ static uint64_t length_of_lane(const struct timeline_slice *told, const struct t
 	return next - told;
 }
 
+/*
+ * The CPU that a thread is on when the window ends: the one that it waited for last, or if it
+ * had one throughout, where it was interrupted; NO_CPU.
+ */
+static uint16_t last_cpu(const struct timeline_slice *states, uint64_t count,
+			 const struct timeline_slice *interrupts, uint64_t interrupt_count)
+{
+	if (count)
+		return is_ready(states[count - 1].kind) ? cpu_of(&states[count - 1]) : NO_CPU;
+	return interrupt_count ? cpu_of(&interrupts[interrupt_count - 1]) : NO_CPU;
+}
+
 static bool show_states(struct lane_maker *lane, const struct timeline_slice *told, uint64_t count,
-			const struct last_slices *last, uint32_t thread, const struct span *window)
+			const struct last_slices *last, uint16_t cpu, uint32_t thread,
+			const struct span *window)
 {
 	struct timeline_slice end = {
 		.since_ns = last->state_since_ns,
@@ -138,7 +156,7 @@ static bool show_states(struct lane_maker *lane, const struct timeline_slice *to
 		.what = last->state_what,
 		.kind = last->state,
 		.mode = last->mode,
-		.number = NO_CPU,
+		.number = cpu,
 	};
 
 	for (uint64_t i = 0; i < count; i++) {
@@ -234,6 +252,7 @@ static bool show_thread(struct lane_maker *shown, struct lane_maker *lanes,
 {
 	const struct timeline_slice *end = told + count, *of_lane[LANES] = {};
 	uint64_t lengths[LANES] = {};
+	uint16_t cpu;
 
 	while (told < end) {
 		enum lane lane = lane_of(told->kind);
@@ -246,7 +265,8 @@ static bool show_thread(struct lane_maker *shown, struct lane_maker *lanes,
 		lanes[lane].count = 0;
 		lanes[lane].reached_ns = window->start_ns;
 	}
-	return show_states(&lanes[STATES], of_lane[STATES], lengths[STATES], last, thread,
+	cpu = last_cpu(of_lane[STATES], lengths[STATES], of_lane[INTERRUPTS], lengths[INTERRUPTS]);
+	return show_states(&lanes[STATES], of_lane[STATES], lengths[STATES], last, cpu, thread,
 			   window) &&
 	       show_modes(&lanes[MODES], of_lane[MODES], lengths[MODES], last, thread, lost_modes,
 			  window) &&
