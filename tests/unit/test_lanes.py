@@ -50,12 +50,13 @@ class Store:
         }
         self.lib.kept_slices_add(self.kept, self.ffi.new("struct timeline_slice *", fields))
 
-    def shown(self, state: Told, mode: Told) -> list[Told]:
+    def shown(self, state: Told, mode: Told, throttled_ns: int = 0) -> list[Told]:
         """All slices, where these two go on at the window's end."""
         ended, taken = self.taken()
         last = self.ffi.new("struct last_slices *")
         last.thread = THREAD
         last.state, last.state_since_ns = state.kind, state.since
+        last.throttled_ns = throttled_ns
         last.mode_kind, last.mode_since_ns = mode.kind, mode.since
         assert self.lib.show_slices(ended, START, STOP, last, 1, taken)
         self.lost = list(taken.lost)
@@ -206,3 +207,47 @@ def test_a_slice_that_crosses_the_end_is_of_both_windows(built: tuple[Any, Any])
     shown = store.shown(running, Told(records.SLICE_PROGRAM, START, STOP))
     assert shown == [Told(records.STATE_BLOCKED, START, STOP)]
     assert store.kept.count == 1
+
+
+IN_PROGRAM = Told(records.SLICE_PROGRAM, START, STOP)
+WAIT, THROTTLED = records.STATE_READY_PREEMPTED, records.STATE_THROTTLED
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ((1500, 1900), [(1500, WAIT), (1600, THROTTLED), (1900, records.STATE_RUNNING)]),
+        # All of what lies in the window.
+        ((900, 1300), [(START, THROTTLED), (1300, records.STATE_RUNNING)]),
+    ],
+)
+def test_what_of_a_wait_was_throttling_is_its_end(
+    built: tuple[Any, Any], told: tuple[int, int], shown: list[tuple[int, int]]
+) -> None:
+    store = Store(built)
+    since, until = told
+    if since > START:
+        store.add(Told(records.STATE_RUNNING, START, since))
+        shown = [(START, records.STATE_RUNNING), *shown]
+    store.add(Told(WAIT, since, until))
+    store.add(Told(THROTTLED, until - 300, until))
+    found = store.shown(Told(records.STATE_RUNNING, until, STOP), IN_PROGRAM)
+    assert [(each.since, each.kind) for each in found] == shown
+    assert [each.since for each in found[1:]] == [each.until for each in found[:-1]]
+
+
+def test_so_it_is_of_one_that_goes_on(built: tuple[Any, Any]) -> None:
+    store = Store(built)
+    store.add(Told(records.STATE_RUNNING, START, 2000))
+    found = store.shown(Told(WAIT, 2000, STOP), IN_PROGRAM, throttled_ns=400)
+    assert found == [
+        Told(records.STATE_RUNNING, START, 2000),
+        Told(WAIT, 2000, STOP - 400),
+        Told(THROTTLED, STOP - 400, STOP),
+    ]
+    # Told by now, as it ended behind the window.
+    store = Store(built)
+    store.add(Told(records.STATE_RUNNING, START, 2000))
+    store.add(Told(WAIT, 2000, STOP + 100))
+    store.add(Told(THROTTLED, STOP - 400, STOP))
+    assert found == store.shown(Told(WAIT, 2000, STOP), IN_PROGRAM, throttled_ns=400)

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable
 
 from kernel_delay.analysis.verdict import judge
-from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.capture.plan import MOST_SLICES, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample
 
 
-def measured(pid: int, work: Callable[[], None]) -> Sample:
+def measured(pid: int, work: Callable[[], None], *, timeline: bool = False) -> Sample:
     """Capture from before `work` begins until it is done."""
     failures: list[BaseException] = []
 
@@ -24,7 +24,9 @@ def measured(pid: int, work: Callable[[], None]) -> Sample:
         os.kill(os.getpid(), signal.SIGINT)
 
     worker = threading.Thread(target=work_and_interrupt)
-    options = SessionOptions(on_open=lambda epoch: worker.start())
+    options = SessionOptions(
+        on_open=lambda epoch: worker.start(), timeline=MOST_SLICES if timeline else None
+    )
     plan = WindowPlan(sample_time_ns=60 * 10**9)
     with Session(find_target(pid), plan, options) as session:
         (sample,) = map(judge, session.samples())

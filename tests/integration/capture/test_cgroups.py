@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel_delay.analysis.timeline import account_of, by_thread
 from kernel_delay.model import Sample, ThreadTime
 from tests.emulation import is_emulated
 from tests.integration.capture.in_process import measured
@@ -174,6 +175,15 @@ def time_of(sample: Sample) -> ThreadTime:
     return thread.time
 
 
+def check_timeline(sample: Sample) -> None:
+    """Its slices add up to each account in which no event was missed."""
+    assert sample.timeline is not None
+    found = {tid: account_of(slices, sample.window) for tid, slices in by_thread(sample.timeline)}
+    for thread in sample.threads:
+        if thread.time is not None and not thread.time.unaccounted_ns:
+            assert found[thread.tid] == thread.time
+
+
 def rules(sample: Sample) -> set[str]:
     return {finding.rule for finding in sample.verdict if not finding.remark}
 
@@ -191,7 +201,8 @@ def test_a_quota_is_throttling_and_nobody_is_blamed_for_it(
         time.sleep(2 * PERIOD_US / 1e6)
         counted.append(quota.throttled_ns() - before_ns)
 
-    sample = measured(burner.pid, work)
+    sample = measured(burner.pid, work, timeline=True)
+    check_timeline(sample)
     found = time_of(sample)
     assert counted[0] > 100 * MS
     tolerance_ns = max(2 * MS, counted[0] // 100)
@@ -227,7 +238,8 @@ def test_threads_that_wait_behind_who_uses_up_the_quota_are_throttled_with_it(
         time.sleep(3 * PERIOD_US / 1e6)
         counted.append(quota.throttled_ns() - before_ns)
 
-    sample = measured(crowd.pid, work)
+    sample = measured(crowd.pid, work, timeline=True)
+    check_timeline(sample)
     periods = sample.window.duration_ns // (PERIOD_US * 1000) + 1
     for thread in sample.threads:
         time_ = thread.time
@@ -256,7 +268,9 @@ def test_one_that_was_throttled_before_is_not_waiting_for_a_cpu(
     burner.stdin.write("600\n")
     burner.stdin.flush()
     time.sleep(0.1)
-    found = time_of(measured(burner.pid, lambda: time.sleep(0.2)))
+    sample = measured(burner.pid, lambda: time.sleep(0.2), timeline=True)
+    check_timeline(sample)
+    found = time_of(sample)
     assert found.throttled_ns > found.ready_ns
 
 

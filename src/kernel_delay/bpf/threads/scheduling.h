@@ -221,8 +221,11 @@ static __always_inline __u64 charge_cpu_wait(struct thread_record *record, struc
 					     const struct timestamp *timestamp)
 {
 	charge_wait(record, thread, cpu, task, known, timestamp);
-	if (thread->throttled_ns)
-		move_throttled(thread, record);
+	if (!thread->throttled_ns)
+		return 0;
+	move_throttled(thread, record);
+	if (has_timeline())
+		tell_throttled(thread, thread->throttled_ns, timestamp);
 	return thread->throttled_ns;
 }
 

@@ -131,6 +131,22 @@ __noinline int tell_state(const struct thread *thread, __u32 state, __u64 since_
 	return 0;
 }
 
+/*
+ * Of the wait that was told last, so much in the window was throttling. It is told as the wait's
+ * end, for throttled it is until its group has the CPU again. Not static, as tell_slice().
+ */
+__noinline int tell_throttled(const struct thread *thread, __u64 length_ns,
+			      const struct timestamp *timestamp)
+{
+	__u64 until_ns;
+
+	if (!thread || !timestamp)
+		return 0;
+	until_ns = timestamp->now_ns < timestamp->stop_ns ? timestamp->now_ns : timestamp->stop_ns;
+	tell_between(thread, STATE_THROTTLED, until_ns - length_ns, until_ns, timestamp);
+	return 0;
+}
+
 /* What @thread did since @last_ns was not seen; until then it was in its state. */
 __noinline int tell_unknown_state(const struct thread *thread, __u64 last_ns,
 				  const struct timestamp *timestamp)

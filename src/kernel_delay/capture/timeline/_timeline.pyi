@@ -22,6 +22,7 @@ _C = TypeVar("_C", bound=CData)
 class LastSlices(CData):
     state_since_ns: int
     mode_since_ns: int
+    throttled_ns: int
     thread: int
     state_what: int
     mode_what: int
@@ -139,7 +140,7 @@ class _FFI:
     @overload
     def from_buffer(self, kind: str, memory: Buffer, /) -> Any: ...
     @overload
-    def addressof(self, struct: LastSlices, field: Literal['state_since_ns', 'mode_since_ns', 'thread', 'state_what', 'mode_what', 'state', 'mode_kind', 'mode', 'unused'], /) -> Pointer[int]: ...
+    def addressof(self, struct: LastSlices, field: Literal['state_since_ns', 'mode_since_ns', 'throttled_ns', 'thread', 'state_what', 'mode_what', 'state', 'mode_kind', 'mode', 'unused'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[LastSlices], index: int, /) -> LastSlicesPointer: ...
     @overload

@@ -110,6 +110,26 @@ static bool show(struct lane_maker *lane, const struct timeline_slice *told, uin
 	return told->kind == SLICE_PROGRAM || append(lane, &slice);
 }
 
+/* Cuts off what was shown last where @told begins, which is a part of it. */
+static void cut_last(struct lane_maker *lane, const struct timeline_slice *told)
+{
+	struct shown_slice *last = &lane->slices[lane->count - 1];
+
+	if (told->since_ns <= last->start_ns) {
+		lane->reached_ns = last->start_ns;
+		lane->count--;
+	} else {
+		last->stop_ns = lane->reached_ns = told->since_ns;
+	}
+}
+
+/* Of a wait for a CPU it is told behind it how much of it was throttling. */
+static bool is_part_of_last(const struct lane_maker *lane, const struct timeline_slice *told)
+{
+	return told->kind == STATE_THROTTLED && lane->count && told->since_ns < lane->reached_ns &&
+	       told->until_ns >= lane->reached_ns && is_ready(lane->slices[lane->count - 1].kind);
+}
+
 /* Says that it is not known what the lane has from where it is up to @until_ns. */
 static bool show_lost(struct lane_maker *lane, uint32_t thread, uint8_t kind, uint64_t until_ns,
 		      const struct span *window)
@@ -158,18 +178,32 @@ static bool show_states(struct lane_maker *lane, const struct timeline_slice *to
 		.mode = last->mode,
 		.number = cpu,
 	};
+	struct timeline_slice throttled = {
+		.since_ns = window->stop_ns - last->throttled_ns,
+		.until_ns = window->stop_ns,
+		.kind = STATE_THROTTLED,
+		.mode = last->mode,
+	};
 
 	for (uint64_t i = 0; i < count; i++) {
+		if (is_part_of_last(lane, &told[i]))
+			cut_last(lane, &told[i]);
 		if (told[i].since_ns > lane->reached_ns &&
 		    !show_lost(lane, thread, SLICE_LOST_STATES, told[i].since_ns, window))
 			return false;
 		if (!show(lane, &told[i], thread, lane->reached_ns, window))
 			return false;
 	}
+	if (lane->reached_ns >= window->stop_ns)
+		return true;
 	if (end.since_ns > lane->reached_ns &&
 	    !show_lost(lane, thread, SLICE_LOST_STATES, end.since_ns, window))
 		return false;
-	return show(lane, &end, thread, lane->reached_ns, window);
+	if (!show(lane, &end, thread, lane->reached_ns, window))
+		return false;
+	if (last->throttled_ns && is_part_of_last(lane, &throttled))
+		cut_last(lane, &throttled);
+	return show(lane, &throttled, thread, lane->reached_ns, window);
 }
 
 /* @lost: some modes were, so that there may be more before the first and behind the last. */

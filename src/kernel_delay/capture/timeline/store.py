@@ -110,6 +110,7 @@ def _set_last(last: "LastSlices", account: ThreadAccount) -> None:
         return
     waits, now = account.waits, account.waits.thread_state
     last.state, last.state_since_ns = STATE_NUMBERS[now.state], now.state_since_ns
+    last.throttled_ns = now.throttled_ns
     last.mode = MODE_NUMBERS.get(now.mode, records.MODE_USER)
     last.mode_since_ns = now.mode_since_ns
     if waits.cpu is not None and waits.cpu.cpu is not None:

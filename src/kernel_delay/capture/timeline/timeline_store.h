@@ -29,6 +29,7 @@ struct shown_slice {
 struct last_slices {
 	uint64_t state_since_ns;
 	uint64_t mode_since_ns;
+	uint64_t throttled_ns; /* of its state, in the window */
 	uint32_t thread; /* its identity */
 	uint32_t state_what;
 	uint32_t mode_what;
