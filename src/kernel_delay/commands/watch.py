@@ -30,6 +30,9 @@ MIB = 1 << 20
 # How often it is looked for a process that is to be followed.
 FOLLOW_S = 0.5
 
+# To draw the page takes more than all else that is done ten times a second.
+DRAW_S = 0.5
+
 # A shorter call is none that makes a round long, however low the threshold.
 SHORTEST_CALL_NS = 1_000_000
 
@@ -249,6 +252,7 @@ class _Report:
         self._log: OvsLog | None = None
         self._page: LivePage | None = None
         self._unwritten = 0
+        self._drawn = 0.0
 
     def begin(
         self,
@@ -277,8 +281,10 @@ class _Report:
         return f"watching {self._target.comm} ({self._target.pid}) for rounds of {threshold}"
 
     def tick(self, watch: "Watch") -> None:
-        """Draw the page."""
-        if self._page is not None:
+        """Draw the page, now and then."""
+        now = time.monotonic()
+        if self._page is not None and now >= self._drawn + DRAW_S:
+            self._drawn = now
             self._page.update(watch.totals())
 
     def add(self, sample: "Sample") -> None:
