@@ -44,12 +44,15 @@ class RoundPlan(Struct, frozen=True):
     """Which rounds of each thread are told: those of at least `threshold_ns`.
 
     After one that was, only longer ones are for `gap_ns`. A round goes from the return of one
-    of the system calls `polls` to the next; of io_uring_enter(2) only those count that wait.
+    of the system calls `polls` to the next; of io_uring_enter(2) only those count that wait. Or,
+    with triggers, which are in user code, from a hit of `start` to one of `stop` in a thread.
     """
 
     threshold_ns: int
     gap_ns: int = 0
     polls: tuple[str, ...] = (*POLLS, RING_ENTRY)
+    start: TriggerPoints | None = None
+    stop: TriggerPoints | None = None
 
     @property
     def suspect_ns(self) -> int:

@@ -188,7 +188,8 @@ class Programs:
         """Load and attach to what the tool sees as process `pid`, with the plan's triggers.
 
         `timeline` takes accounting, as `waker_stacks`: it is noted from where threads are woken.
-        With `rounds` each thread's records are of its rounds, and there are no other windows.
+        With `rounds` each thread's records are of its rounds, and there are no other windows: from
+        poll to poll, or from the plan's start trigger to its stop trigger, both in user code.
         Raises PermissionDeniedError or UnavailableError when the kernel refuses.
         """
         self.accounting = accounting
@@ -505,7 +506,8 @@ class Programs:
         if plan is None:
             return
         options = self._options()
-        options.rounds = 1
+        by_trigger = self._plan.start is not None
+        options.rounds = lib.ROUNDS_BY_TRIGGER if by_trigger else lib.ROUNDS_BY_POLL
         options.round_ns = plan.threshold_ns
         options.round_gap_ns = plan.gap_ns
         self._object.map("round_notices").max_entries = ROUND_NOTICES_BYTES

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TextIO
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.errors import NoInputError, OutputError
+from kernel_delay.commands.options import windows as window_options
+from kernel_delay.errors import NoInputError, OutputError, UsageError
 from kernel_delay.reporters.messages import tell
 
 if TYPE_CHECKING:
@@ -61,6 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="after a record, only longer rounds make others for so long; those that make none are"
         " counted (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--start-trigger",
+        metavar="TRIGGER",
+        help="a round begins with a hit of TRIGGER, in place of a poll's return; in user code",
+    )
+    parser.add_argument(
+        "--stop-trigger", metavar="TRIGGER", help="and it ends with one of this, in the same thread"
     )
     parser.add_argument(
         "--time",
@@ -130,6 +139,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Watch until the end, one process after the other, and say how all rounds of each went."""
+    if (args.start_trigger is None) != (args.stop_trigger is None):
+        raise UsageError("--start-trigger and --stop-trigger go together")
     target = _first_target(args)
     with ExitStack() as stack:
         report = _Report(args, stack)
@@ -184,9 +195,24 @@ def _plan(args: argparse.Namespace, target: "ProcessTarget") -> "RoundPlan":
     from kernel_delay.capture.plan import RoundPlan
     from kernel_delay.ovs.log import ROUND_POLLS, is_open_vswitch
 
+    if args.start_trigger is not None:
+        start = window_options.trigger_points(args.start_trigger, target.pid)
+        stop = window_options.trigger_points(args.stop_trigger, target.pid)
+        plan = RoundPlan(args.threshold_ns, args.gap_ns, start=start, stop=stop)
+        _check_triggers(plan)
+        return plan
     if is_open_vswitch(target.comm):
         return RoundPlan(args.threshold_ns, args.gap_ns, ROUND_POLLS)
     return RoundPlan(args.threshold_ns, args.gap_ns)
+
+
+def _check_triggers(plan: "RoundPlan") -> None:
+    """Raise UsageError for one in the kernel: it may be hit while a thread's time is noted."""
+    from kernel_delay.probes.attach_points import UserProbe
+
+    for trigger in (plan.start, plan.stop):
+        if trigger and not all(isinstance(point, UserProbe) for point in trigger.points):
+            raise UsageError(f"{trigger.text} is in the kernel: rounds are between user code")
 
 
 def _events(args: argparse.Namespace) -> "EventPlan | None":
@@ -213,7 +239,7 @@ def _log(args: argparse.Namespace, target: "ProcessTarget", stack: ExitStack) ->
     from kernel_delay.ovs.log import OvsLog, is_open_vswitch, log_file_of
 
     path = args.ovs_log
-    if path is None and is_open_vswitch(target.comm):
+    if path is None and args.start_trigger is None and is_open_vswitch(target.comm):
         path = log_file_of(target.pid)
     if path is None:
         return None

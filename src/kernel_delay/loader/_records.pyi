@@ -1157,6 +1157,8 @@ class _Lib:
     RECORD_RINGS: Final[int]
     REGISTERS: Final[int]
     RING_SLOTS: Final[int]
+    ROUNDS_BY_POLL: Final[int]
+    ROUNDS_BY_TRIGGER: Final[int]
     ROUND_IS_LONG: Final[int]
     ROUND_SLOTS: Final[int]
     ROUND_THREAD_ENDED: Final[int]

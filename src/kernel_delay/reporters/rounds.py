@@ -35,9 +35,13 @@ def round_lines(sample: Sample) -> Iterator[str]:
     round_ = sample.round
     if round_ is None:
         return
+    start, stop = sample.window.start_trigger, sample.window.stop_trigger
+    way = "a poll's return to the next poll"
+    if start and stop:
+        way = f"{printable(start.trigger)} to {printable(stop.trigger)}"
     yield (
-        f"Round {round_.number:,} of {printable(round_.name)} ({round_.tid}), from a poll's return"
-        f" to the next poll: {sample.window.duration_ns:,} ns."
+        f"Round {round_.number:,} of {printable(round_.name)} ({round_.tid}), from {way}:"
+        f" {sample.window.duration_ns:,} ns."
     )
     yield f"Why: {printable(main_cause(sample))}"
     if round_.log is not None:
@@ -96,7 +100,7 @@ def profile_lines(sample: Sample, layout: Layout) -> Iterator[str]:
 def summary_lines(totals: RoundTotals, unwritten: int = 0) -> Iterator[str]:
     """How all rounds of a process went, and what of the long ones is not recorded."""
     lines = list(table(totals.threads))
-    yield from lines if len(lines) > 1 else ["No thread came back from a poll."]
+    yield from lines if len(lines) > 1 else ["No thread had a round."]
     if totals.untold:
         yield (
             f"{totals.untold:,} of {totals.long:,} long rounds were not recorded: they came within"

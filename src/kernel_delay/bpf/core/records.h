@@ -139,6 +139,12 @@ enum trigger_option {
 	TRIGGER_SAME_THREAD = 2, /* only in the thread that opened the window */
 };
 
+/* What begins and ends a thread's rounds, which are its epochs then; see round.h. */
+enum round_source {
+	ROUNDS_BY_POLL = 1,
+	ROUNDS_BY_TRIGGER,
+};
+
 /* How an event's user stack is taken. */
 enum stack_mode {
 	STACK_NONE,
@@ -208,7 +214,7 @@ struct options {
 	__u32 timeline_slices; /* a CPU's ring has room for, a power of two; 0: no timeline */
 	__u32 trigger_options; /* enum trigger_option */
 	__u32 accounting; /* 1: account for all of a window; 0: the tables alone */
-	__u32 rounds; /* 1: each thread's epochs are its own rounds, see round.h; 0: windows are */
+	__u32 rounds; /* enum round_source; 0: epochs are windows */
 	__u64 round_ns; /* a round of at least that length is told */
 	__u64 round_gap_ns; /* after one that was told only longer ones are, for so long */
 	__u64 window_ns; /* length of a window that a trigger opens and none closes */

@@ -636,21 +636,26 @@ int name_sleep_stacks(struct bpf_iter__bpf_map_elem *ctx)
 /*
  * Triggers. User space loads and attaches the ones that it is asked for, to
  * any number of places: a USDT probe may be in the code more than once. Those
- * in user code count only in the target, those in the kernel in any context.
+ * in user code count only in the target, those in the kernel in any context. With rounds they
+ * are in user code, and begin and end those of the thread that hits them.
  */
-#define ON_HIT(section, kind, boundary, counts)                                                    \
+#define ON_HIT(section, kind, boundary, ends, begins, counts)                                      \
 	SEC(section)                                                                               \
 	int on_##boundary##_##kind(void *ctx)                                                      \
 	{                                                                                          \
-		if (counts)                                                                        \
+		if (!(counts))                                                                     \
+			return 0;                                                                  \
+		if (options.rounds)                                                                \
+			pass_round(bpf_ktime_get_ns(), ends, begins);                              \
+		else                                                                               \
 			hit_##boundary(bpf_ktime_get_ns());                                        \
 		return 0;                                                                          \
 	}
 
 #define ON_HITS(section, kind, counts)                                                             \
-	ON_HIT(section, kind, start, counts)                                                       \
-	ON_HIT(section, kind, stop, counts)                                                        \
-	ON_HIT(section, kind, both, counts)
+	ON_HIT(section, kind, start, false, true, counts)                                          \
+	ON_HIT(section, kind, stop, true, false, counts)                                           \
+	ON_HIT(section, kind, both, true, true, counts)
 
 ON_HITS("kprobe", uprobe, is_target(bpf_get_current_task_btf()))
 ON_HITS("kprobe", kprobe, true)

@@ -150,7 +150,7 @@ static __always_inline void end_round_by_call(struct thread *thread, __u8 flags,
 					      struct pt_regs *regs,
 					      const struct timestamp *timestamp)
 {
-	if (!options.rounds)
+	if (options.rounds != ROUNDS_BY_POLL)
 		return;
 	if (flags & SYSCALL_IS_POLL || (flags & SYSCALL_MAY_POLL && ring_waits(regs)) ||
 	    (flags & SYSCALL_RESTARTS && thread->round_is_retry)) {
@@ -165,10 +165,33 @@ static __always_inline void end_round_by_call(struct thread *thread, __u8 flags,
 static __always_inline void begin_round_by_call(struct thread *thread, __u8 flags, long value,
 						const struct timestamp *timestamp)
 {
-	if (!options.rounds || (!thread->polls && !(flags & SYSCALL_IS_POLL)))
+	if (options.rounds != ROUNDS_BY_POLL || (!thread->polls && !(flags & SYSCALL_IS_POLL)))
 		return;
 	thread->polls = 0;
 	begin_round(thread, timestamp, was_interrupted(value));
+}
+
+/*
+ * A trigger was hit in the program of the current thread: ends its round, if one is open and
+ * @ends, and begins one, if none is and @begins.
+ */
+static __noinline void pass_round(__u64 now_ns, bool ends, bool begins)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = find_thread(task);
+	struct timestamp timestamp = {.now_ns = now_ns};
+
+	if (!thread)
+		return;
+	stay_on_cpu(BY_TRACEPOINT);
+	see_round(&timestamp, thread);
+	if (ends && thread->round_stop_ns == NEVER_NS) {
+		enter_mode(thread, find_record(thread, task, &timestamp), thread->mode, &timestamp);
+		end_round(thread, &timestamp);
+	}
+	if (begins && thread->round_stop_ns != NEVER_NS)
+		begin_round(thread, &timestamp, false);
+	end_stay_on_cpu(BY_TRACEPOINT);
 }
 
 /* @thread is gone: its records are of no use any more. */

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
-from kernel_delay.capture.plan import EventPlan, RoundPlan, WindowPlan
+from kernel_delay.capture.plan import EventPlan, RoundPlan, TriggerPoints, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rounds.profiles import FREQUENCY, Profiles
 from kernel_delay.capture.rounds.records import RoundRecords
@@ -44,6 +44,7 @@ from kernel_delay.model import (
     Target,
     Thread,
     ThreadRounds,
+    TriggerHit,
     Window,
 )
 
@@ -97,7 +98,7 @@ class Watch:
             failing.callback(self._closing.close)
             self._waiter = watch(self._target.pid)
             self._closing.callback(self._waiter.close)
-            windows = WindowPlan(sample_time_ns=NEVER_NS)
+            windows = WindowPlan(NEVER_NS, start=self._plan.start, stop=self._plan.stop)
             self._programs = Programs(
                 self._target.pid, windows, self._event_plan, rounds=self._plan
             )
@@ -264,7 +265,9 @@ class Watch:
                 duration_ns=stop_ns - start_ns,
                 start_time=now - datetime.timedelta(microseconds=since_start_ns / 1000),
                 collected_time=now,
-                ended_by="poll",
+                ended_by="trigger" if self._plan.start else "poll",
+                start_trigger=self._hit(self._plan.start, notice),
+                stop_trigger=self._hit(self._plan.stop, notice),
             ),
             threads=with_scheduling((thread,), stop_ns - start_ns),
             syscall_events=events.events if events else None,
@@ -283,6 +286,12 @@ class Watch:
                 profile_start_ns=profiled_ns,
             ),
         )
+
+    @staticmethod
+    def _hit(trigger: TriggerPoints | None, notice: "RoundNotice") -> TriggerHit | None:
+        if trigger is None:
+            return None
+        return TriggerHit(trigger.text, notice.tid, text_of(notice.comm))
 
     def _thread(self, notice: "RoundNotice", parts: ThreadRecords) -> Thread:
         window = notice.start_ns, notice.stop_ns

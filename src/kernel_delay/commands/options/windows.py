@@ -102,6 +102,13 @@ def window_plan(args: argparse.Namespace, pid: int) -> "WindowPlan":
     )
 
 
+def trigger_points(text: str, pid: int) -> "TriggerPoints":
+    """Return where a trigger is in process `pid`; raises what window_plan() does."""
+    found = _trigger(text, pid, _kernel_functions)
+    assert found is not None
+    return found
+
+
 def _kernel_functions() -> "KernelFunctions":
     from kernel_delay.probes.kernel_functions import kernel_functions
 
