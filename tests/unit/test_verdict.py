@@ -179,7 +179,11 @@ def test_real_time_and_nice_are_advice() -> None:
     finding = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=(hog,))))
     assert "hog (7), SCHED_FIFO, ran" in finding.text
     assert finding.advice is not None
-    assert "chrt" in finding.advice
+    assert "lower its real-time priority (chrt)" in finding.advice
+    deadline = replace(hog, policy="DEADLINE", rt_priority=0)
+    finding = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=(deadline,))))
+    assert finding.advice is not None
+    assert "chrt --sched-runtime" in finding.advice
     nice = replace(STARVED, scheduling=Scheduling("OTHER", 19, 0, (0, 1)))
     finding = found("cpu_contention", sample(nice))
     assert finding.advice == "its nice value is 19, stress's 0: renice"

@@ -91,8 +91,10 @@ def _advice(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
     if allowed is not None and idled and not set(idled) & set(allowed):
         return (
             f"CPU {_list(idled)} idled, but its affinity allows it CPU {_list(allowed)} alone:"
-            " taskset -p shows and sets that"
+            " taskset -p shows and sets that, within its cpuset"
         )
+    if taker.policy == "DEADLINE":
+        return f"take {taker.comm} off its CPU, or give it less time (chrt --sched-runtime)"
     if taker.policy in REAL_TIME:
         return f"take {taker.comm} off its CPU, or lower its real-time priority (chrt)"
     if thread.scheduling and thread.scheduling.policy == "IDLE" and taker.policy != "IDLE":
