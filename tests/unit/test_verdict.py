@@ -174,6 +174,16 @@ def test_affinity_to_a_busy_cpu_while_another_idles_is_advice() -> None:
     assert found("cpu_contention", sample(free, surroundings=machine)).advice is None
 
 
+def test_who_yields_its_cpu_lacks_none() -> None:
+    waited = replace(call("sched_yield", 10, count=10_000), ready_ns=290 * MS)
+    finding = found("cpu_contention", sample(replace(STARVED, syscalls=(waited,))))
+    assert finding.who == "program"
+    assert "which it gave up itself (sched_yield) for 97 % of that" in finding.text
+    some = replace(waited, ready_ns=100 * MS)
+    finding = found("cpu_contention", sample(replace(STARVED, syscalls=(some,))))
+    assert "sched_yield" not in finding.text
+
+
 def test_real_time_and_nice_are_advice() -> None:
     hog = CpuTaker(7, "hog", 1, 300 * MS, 7, policy="FIFO", rt_priority=50)
     finding = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=(hog,))))

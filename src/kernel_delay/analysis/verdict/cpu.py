@@ -10,6 +10,9 @@ IDLE_SHARE = 0.5
 # One who had the CPU for less than that of a wait is not named as having caused it.
 TAKER_SHARE = 0.1
 
+# Of a wait, what must have followed on its own sched_yield(2) to be its own doing.
+YIELDED_SHARE = 0.5
+
 REAL_TIME = frozenset(("FIFO", "RR", "DEADLINE"))
 
 
@@ -34,6 +37,11 @@ def _ready_ns(sample: Sample, thread: Thread) -> int:
     return thread.time.ready_ns - quota_ns
 
 
+def _yielded_ns(thread: Thread) -> int:
+    """How long it had no CPU as it had given that up itself."""
+    return sum(call.ready_ns or 0 for call in thread.syscalls if call.name == "sched_yield")
+
+
 def _say_contention(case: Case) -> Statement | None:
     sample, thread = case.sample, case.thread
     takers = [
@@ -45,6 +53,12 @@ def _say_contention(case: Case) -> Statement | None:
         f"{name(sample, thread)} could run but had no CPU for {case.of_window}"
         f"{also(sample, case.others)}"
     )
+    yielded_ns = _yielded_ns(thread)
+    if yielded_ns >= YIELDED_SHARE * case.lost_ns:
+        part = share(yielded_ns, case.lost_ns)
+        text += f", which it gave up itself (sched_yield) for {part} of that"
+        advice = "have it wait for what it waits for, in place of yielding"
+        return Statement(text, "program", {"yielded_ns": yielded_ns}, advice)
     if not takers:
         return Statement(f"{text}; who had it is not known, or many had a little", "other-process")
     worst = takers[0]

@@ -35,7 +35,8 @@ class Wait(Struct, frozen=True):
 
 
 WAITS = (
-    Wait("disk", "a disk", "kernel", "see iostat -x for the device, and who else uses it"),
+    Wait("disk", "a disk", "kernel",
+         "see iostat -x for the device, who else uses it, and its cgroup's limit (io.max)"),
     Wait("page_cache", "pages of a file to be read or written back", "kernel",
          "see iostat -x, and vmstat for the page cache"),
     Wait("network_filesystem", "a network file system's server", "kernel",
