@@ -9,6 +9,7 @@ from kernel_delay.model import (
     Lost,
     Sample,
     Sleep,
+    Slice,
     StackFrame,
     SyscallEvent,
     SyscallStats,
@@ -143,8 +144,13 @@ def hostile_sample() -> Sample:
         SyscallEvent(100 + place, 9, name, start_ns + 9, start_ns + 9_000, -1, None, 0)
         for place, name in enumerate(HOSTILE)
     )
+    slices = tuple(
+        Slice(100 + place, "call", start_ns + 9, start_ns + 9_000, "syscall", name)
+        for place, name in enumerate(HOSTILE)
+    )
     return bare_sample(
         *threads,
+        timeline=slices,
         window=window(duration_ns=TIMED_WINDOW_NS),
         target=Target(27090, HOSTILE[0], HOSTILE[1]),
         host=HOSTILE[0],

@@ -372,6 +372,7 @@ def test_hostile_names_are_shown_and_do_nothing(open_page: Open, pictures: Path)
     assert page.title().startswith("</script><script>document.title='owned'</script>")
     assert "\\u202egnp.exe\\u2066" in names(page)
     assert page.evaluate("document.querySelectorAll('[onmouseover]').length") == 0
+    assert "${title} {0} %s \\u003c" in page.locator("#slices .legend li").all_inner_texts()
     graph = page.locator("#flame")
     graph.get_by_label("Search functions").fill("(((*+?[")
     assert graph.locator("g.found").count() > 0
