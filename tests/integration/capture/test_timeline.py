@@ -149,6 +149,19 @@ def test_each_call_is_a_slice(start_workload: StartWorkload, start_capture: Star
     assert {each.kind for each in made} == {"call"}
 
 
+def test_so_is_each_page_fault(start_workload: StartWorkload, start_capture: StartCapture) -> None:
+    workload = start_workload("faults", CPU, "small", 200, 0)
+    sample = measured(workload, start_capture)
+    its = thread(sample, workload.pid)
+    if its.page_faults is None:
+        pytest.skip("this kernel takes no fentry program: page faults can't be told apart")
+    faults = [each for each in slices_of(sample, workload.pid) if each.kind == "fault"]
+    # One under way at a boundary is a slice, and not counted.
+    assert 200 <= its.page_faults.count <= len(faults) <= its.page_faults.count + 1
+    if is_known(its):
+        check(sample)
+
+
 def test_a_wait_says_what_it_is_for(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
