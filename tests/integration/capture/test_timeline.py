@@ -149,6 +149,27 @@ def test_each_call_is_a_slice(start_workload: StartWorkload, start_capture: Star
     assert {each.kind for each in made} == {"call"}
 
 
+def switches(pid: int) -> int:
+    """How often the thread left its CPU, by the kernel's own count (proc_pid_status(5))."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
+    return int(fields["voluntary_ctxt_switches"]) + int(fields["nonvoluntary_ctxt_switches"])
+
+
+def test_so_is_each_run_on_a_cpu(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    workload = start_workload("sleeps", "nanosleep", 200, 500_000)
+    workload.parked()
+    before = switches(workload.pid)
+    sample = measured(workload, start_capture)
+    # It sleeps before the window and after it.
+    counted = switches(workload.pid) - before
+    ran = [each for each in slices_of(sample, workload.pid) if each.kind == "running"]
+    assert counted >= 200
+    assert counted - 2 * sample.lost.missed_events <= len(ran) <= counted
+
+
 def test_so_is_each_page_fault(start_workload: StartWorkload, start_capture: StartCapture) -> None:
     workload = start_workload("faults", CPU, "small", 200, 0)
     sample = measured(workload, start_capture)
