@@ -4,7 +4,7 @@ import datetime
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -56,11 +56,14 @@ class Measured:
         self._collector = Collector(self.programs)
         self._epoch = self._windows.open(60_000 * MS)
 
-    def end(self) -> Sample:
-        """End it about now."""
+    def end(self, then: Callable[[], None] | None = None) -> Sample:
+        """End it about now; before it is read have another begin, and do something in that."""
         self._windows.end(self._epoch)
         start_ns, stop_ns = self._windows.boundaries(self._epoch)
         time.sleep(max(0, stop_ns - time.monotonic_ns()) / 1e9 + 0.001)
+        if then is not None:
+            self._windows.open(60_000 * MS)
+            then()
         threads = self._collector.collect(self._epoch, start_ns, stop_ns)
         now = datetime.datetime.now(datetime.UTC)
         window = Window(start_ns, stop_ns, stop_ns - start_ns, now, now, "time")
@@ -169,6 +172,31 @@ def test_a_thread_that_was_not_seen_to_leave_its_cpu_and_is_still_off_it(
         time.sleep(0.2)
         sample = measured.end()
     assert_accounted_for(sample, 190 * MS)
+
+
+@pytest.mark.usefixtures("measurable")
+def test_a_thread_that_was_not_seen_to_leave_its_cpu_until_the_next_window(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    workload = start_workload("spin", CPU, 60_000 * MS)
+    measured = Measured(workload.pid, closing)
+    os.sched_setscheduler(workload.pid, os.SCHED_FIFO, os.sched_param(1))
+    workload.send()
+    before_ns = cpu_time_ns(workload.pid)
+    wait_until(lambda: cpu_time_ns(workload.pid) > before_ns + 10 * MS)
+    with measured.programs.blind("on_sched_switch"):
+        os.kill(workload.pid, signal.SIGSTOP)
+        wait_until(lambda: workload.state(workload.pid) == "T")
+    time.sleep(0.2)
+
+    def go_on() -> None:
+        """Only in the next window it is seen to get on a CPU, on which it should be by then."""
+        before_ns = cpu_time_ns(workload.pid)
+        os.kill(workload.pid, signal.SIGCONT)
+        wait_until(lambda: cpu_time_ns(workload.pid) > before_ns)
+        os.sched_setscheduler(workload.pid, os.SCHED_OTHER, os.sched_param(0))
+
+    assert_accounted_for(measured.end(go_on), 190 * MS)
 
 
 @pytest.mark.usefixtures("measurable")

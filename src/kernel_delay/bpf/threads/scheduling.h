@@ -129,7 +129,7 @@ __noinline int begin_switch_out(struct thread *thread, struct thread_record *rec
 {
 	if (!thread || !timestamp)
 		return 0;
-	check_order(thread, thread->state == STATE_RUNNING);
+	check_order(thread, record, thread->state == STATE_RUNNING);
 	if (record && is_within(timestamp, thread->run_since_ns)) {
 		count_interval(&record->run, timestamp, thread->run_since_ns);
 		count_length(&record->account.run, timestamp, thread->run_since_ns);
@@ -176,12 +176,12 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
 }
 
 /* Begins the change of @thread to running: all but the charges. Not static, see charge_state(). */
-__noinline int begin_switch_in(struct thread *thread)
+__noinline int begin_switch_in(struct thread *thread, struct thread_record *record)
 {
 	if (!thread)
 		return 0;
 	/* Nothing wakes one that was throttled. */
-	check_order(thread, is_ready(thread->state) || thread->state == STATE_THROTTLED);
+	check_order(thread, record, is_ready(thread->state) || thread->state == STATE_THROTTLED);
 	begin_change(thread);
 	return 0;
 }
@@ -281,7 +281,7 @@ static __noinline bool switch_in(struct task_struct *next, struct task_struct *p
 	use_round(timestamp, thread);
 	begin_steal(thread, next);
 	record = find_record(thread, next, timestamp);
-	begin_switch_in(thread);
+	begin_switch_in(thread, record);
 	keep_absence(thread, timestamp);
 	if (is_ready(thread->state)) {
 		if (charge_state(thread, record, timestamp) && record)

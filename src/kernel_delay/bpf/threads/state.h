@@ -35,11 +35,19 @@ static __always_inline void enter_state(struct thread *thread, enum scheduler_st
 	thread->since_ns = timestamp->now_ns;
 }
 
-/* @expected is whether an event fits the one before it. */
-static __always_inline void check_order(const struct thread *thread, bool expected)
+/*
+ * @expected is whether an event fits the one before it. If not, the state before it is not
+ * known: the windows before have that from @record, if it is the event's that made it.
+ */
+static __always_inline void check_order(const struct thread *thread, struct thread_record *record,
+					bool expected)
 {
-	if (!expected && thread->state != STATE_UNKNOWN)
-		count_up(&control.missed_events);
+	if (expected || thread->state == STATE_UNKNOWN)
+		return;
+	count_up(&control.missed_events);
+	if (record && thread->state != STATE_NOT_ALIVE &&
+	    record->account.first.state_changes == thread->state_changes)
+		record->account.first.state = STATE_UNKNOWN;
 }
 
 /* Only a call that lies in the window becomes an event: all that it is off a CPU is seen here. */
@@ -124,7 +132,7 @@ static __noinline int find_running(struct thread *thread, struct task_struct *ta
 {
 	struct thread_record *record = find_record(thread, task, timestamp);
 
-	check_order(thread, false);
+	check_order(thread, record, false);
 	begin_change(thread);
 	if (thread->state == STATE_NOT_ALIVE)
 		thread->mode_since_ns = timestamp->now_ns;
