@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from kernel_delay.analysis.accounting import ThreadState
 from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.epochs import ThreadRecords
-from kernel_delay.capture.threads.sleep_stacks import SleepStacks, stacks_in
+from kernel_delay.capture.threads.sleep_stacks import MOST_ASKED, SleepStacks, stacks_in
 from kernel_delay.capture.threads.sleeps import with_sleeps
 from kernel_delay.host.syscalls import syscall_number
 from kernel_delay.loader._records import ffi, lib
@@ -78,6 +78,9 @@ def test_stacks_are_asked_for_once() -> None:
     names: Sequence[Sequence[str]] = [stacks.names(stack) for stack in (0, 1, 7, 1)]
     assert [len(each) for each in names] == [0, 2, 2, 2]
     assert len(asked) == 1
+    # One that the programs never named is asked for again, in case it was being written.
+    assert [stacks.names(9) for _ in range(100)] == [()] * 100
+    assert 2 <= len(asked) <= 1 + MOST_ASKED
 
 
 def test_sleeps_are_by_place_and_their_wakers_within() -> None:

@@ -1,8 +1,12 @@
 """Stacks that the programs keep, of sleeping threads and of their wakers, by functions."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
+
+MOST_ASKED = 3
+"""How often a stack's names are asked for: as it was made it may not have been written yet."""
 
 
 class WakerStack(Struct, frozen=True):
@@ -27,13 +31,15 @@ class SleepStacks:
         self._tell = tell
         self._name_waker = name_waker
         self._names: dict[int, tuple[str, ...]] = {}
+        self._asked: Counter[int] = Counter()
 
     def names(self, stack: int) -> tuple[str, ...]:
         """Return the functions of a struct sleep_record's stack, the innermost first.
 
         Empty where it is not known.
         """
-        if stack and stack not in self._names:
+        if stack and stack not in self._names and self._asked[stack] < MOST_ASKED:
+            self._asked[stack] += 1
             self._names.update(stacks_in(self._tell().decode(errors="backslashreplace")))
         return self._names.get(stack, ())
 
