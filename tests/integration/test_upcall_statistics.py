@@ -16,6 +16,7 @@ from kernel_delay.ovs.monitors.upcall_counters import open_counters
 from kernel_delay.reporters import text
 from lab.instance import Instance
 from tests.integration import kernel_datapath
+from tests.integration.capture.in_process import interrupting
 from tests.integration.netlink_sockets import tiny_receive_buffers
 
 PACKETS = 50
@@ -28,25 +29,16 @@ def samples_while(
     """Capture in windows that are over when the work is, or before it begins."""
     length_ns = LONG_NS if windows == 1 else LONG_NS // 200
     plan = WindowPlan(sample_time_ns=length_ns, count=windows if windows == 1 else 10_000)
-    failures: list[BaseException] = []
-
-    def work_and_interrupt() -> None:
-        try:
-            work()
-        except BaseException as failure:
-            failures.append(failure)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=work_and_interrupt)
     options = SessionOptions(open_upcall_counters=open_counters if upcalls else None)
-    with Session(find_target(ovs.pid), plan, options) as session:
-        taken = []
-        timer = threading.Timer(0.5, thread.start)
+    with (
+        interrupting(work) as worker,
+        Session(find_target(ovs.pid), plan, options) as session,
+    ):
+        timer = threading.Timer(0.5, worker.start)
         timer.start()
         taken = list(session.samples())
         timer.join()
-        thread.join()
-    assert not failures
+        worker.join()
     assert taken[-1].window.ended_by == "interrupt"
     return taken
 
