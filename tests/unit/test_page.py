@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from kernel_delay.analysis.states import STATE_OF, WORKER_PART
 from kernel_delay.model import (
     ClockRelation,
     Container,
@@ -170,6 +171,16 @@ def test_samples_without_room_keep_their_account_and_are_in_the_totals(
     assert page["samples"][2]["threads"] is None
     assert page["samples"][2]["time_ns"] == whole["samples"][2]["time_ns"]
     assert page["threads"] == whole["threads"]
+
+
+def test_the_scripts_draw_each_part_as_the_state_it_is_of() -> None:
+    parts = script("page").partition("const STATES = {")[2].partition("};")[0]
+    drawn = {
+        part: state
+        for state, names in re.findall(r"^  (\w+): \[(.*)\],$", parts, re.MULTILINE)
+        for part in re.findall(r'"([^"]+)"', names)
+    }
+    assert drawn == {**STATE_OF, WORKER_PART: "kernel"}
 
 
 def test_a_page_of_any_many_samples_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

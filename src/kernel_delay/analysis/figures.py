@@ -17,8 +17,9 @@ from typing import Literal
 from msgspec import Struct
 
 from kernel_delay.analysis.spread import Estimate, percentile_of, rate, ratio
+from kernel_delay.analysis.states import states
 from kernel_delay.host.waiting_calls import POLLS
-from kernel_delay.model import Histogram, Sample, Thread, ThreadTime
+from kernel_delay.model import Histogram, Sample, Thread
 
 NS_PER_S = 1_000_000_000
 
@@ -89,9 +90,10 @@ class Block:
         for thread in sample.threads:
             threads = class_of(thread.name)
             if thread.time is not None:
-                for state, ns in _states(thread.time).items():
-                    self.states_ns[Key(threads, state)] += ns
-                    self.present_ns[threads] += ns
+                for state, ns in states(thread.time).items():
+                    if state != "absent":
+                        self.states_ns[Key(threads, state)] += ns
+                        self.present_ns[threads] += ns
             for key, lengths in _lengths(thread, threads):
                 self.lengths[key].add(lengths)
 
@@ -194,22 +196,6 @@ class Figures:
 def class_of(name: str) -> str:
     """A thread's name with * for each number in it."""
     return _NUMBERS.sub("*", name)
-
-
-def _states(time: ThreadTime) -> dict[str, int]:
-    """Where a thread's time went; not the time that it was not there."""
-    return {
-        "user": time.user_ns,
-        "kernel": time.kernel_ns,
-        "guest": time.guest_ns,
-        "irq": time.hard_irq_ns + time.soft_irq_ns,
-        "ready": time.ready_ns,
-        "blocked": time.blocked_ns,
-        "stopped": time.stopped_ns,
-        "throttled": time.throttled_ns,
-        "frozen": time.frozen_ns,
-        "unaccounted": time.unaccounted_ns,
-    }
 
 
 def _lengths(thread: Thread, threads: str) -> list[tuple[Key, Lengths]]:

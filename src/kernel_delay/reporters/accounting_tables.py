@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from kernel_delay.analysis.percentiles import percentile
+from kernel_delay.analysis.states import time_parts
 from kernel_delay.model import Histogram, Sleep, SyscallStats, Thread, ThreadTime, Waker
 from kernel_delay.printable import printable
 from kernel_delay.reporters.grid import Column, Table
@@ -81,29 +82,6 @@ def percentile_table(thread: Thread) -> Table:
 def _percentiles(name: str, count: int, histogram: Histogram, max_ns: int) -> tuple[str, ...]:
     values = [percentile(histogram, fraction, max_ns) for fraction in PERCENTILES]
     return (cut(name), str(count), *(f"{value:,}" for value in (*values, max_ns)))
-
-
-def time_parts(thread: Thread, time: ThreadTime) -> tuple[tuple[str, int], ...]:
-    """Where the thread's window went, by name: the parts sum up to it."""
-    preempted_ns = thread.preempted_ns or 0
-    fault_ns = thread.page_faults.on_cpu_ns if thread.page_faults else 0
-    worker = thread.kernel_worker
-    return (
-        ("user", time.user_ns),
-        ("kernel, worker" if worker else "kernel, syscalls", time.kernel_ns - fault_ns),
-        ("kernel, page faults", fault_ns),
-        ("guest", time.guest_ns),
-        ("hard irq", time.hard_irq_ns),
-        ("soft irq", time.soft_irq_ns),
-        ("ready, woken", time.ready_ns - preempted_ns),
-        ("ready, preempted", preempted_ns),
-        ("blocked", time.blocked_ns),
-        ("stopped", time.stopped_ns),
-        ("throttled", time.throttled_ns),
-        ("frozen", time.frozen_ns),
-        ("absent", time.absent_ns),
-        ("unaccounted", time.unaccounted_ns),
-    )
 
 
 def _time(thread: Thread, time: ThreadTime, *, total: bool) -> Table:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from kernel_delay.analysis.losses import by_name, slept_throughout, worst_first
+from kernel_delay.analysis.states import states
 from kernel_delay.model import Sample, Thread, ThreadTime
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout
@@ -12,6 +13,20 @@ from kernel_delay.reporters.text import closing, timestamps, verdict
 # A line is 79 columns: on a terminal of 80 none goes on in the next.
 BAR_WIDTH = 17
 NAME_WIDTH = 15
+LETTERS = {
+    "user": "U",
+    "kernel": "K",
+    "guest": "G",
+    "irq": "I",
+    "ready": "R",
+    "blocked": "B",
+    "stopped": "S",
+    "throttled": "T",
+    "frozen": "F",
+    "absent": "-",
+    "unaccounted": "?",
+}
+
 SHARES = {"U": "% USER", "K": "KERN", "I": "IRQ", "R": "READY", "B": "BLOCK", "S": "STOP"}
 
 LEGEND = {
@@ -69,19 +84,7 @@ def _name(thread: Thread) -> str:
 
 
 def _parts(time: ThreadTime) -> dict[str, int]:
-    return {
-        "U": time.user_ns,
-        "K": time.kernel_ns,
-        "G": time.guest_ns,
-        "I": time.hard_irq_ns + time.soft_irq_ns,
-        "R": time.ready_ns,
-        "B": time.blocked_ns,
-        "S": time.stopped_ns,
-        "T": time.throttled_ns,
-        "F": time.frozen_ns,
-        "-": time.absent_ns,
-        "?": time.unaccounted_ns,
-    }
+    return {LETTERS[state]: ns for state, ns in states(time).items()}
 
 
 def bar(parts: dict[str, int]) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec import Struct
 
+from kernel_delay.analysis.states import PART_NAMES
 from kernel_delay.analysis.totals import Totals
 from kernel_delay.model import Finding, RecordingHeader, Sample
 from kernel_delay.printable import printable
 from kernel_delay.reporters.json import ascii_json
 from kernel_delay.reporters.page.calls import Calls, PageCalls
 from kernel_delay.reporters.page.slices import PageTimeline, Timeline
-from kernel_delay.reporters.page.threads import PART_NAMES, PageThread, page_thread
+from kernel_delay.reporters.page.threads import PageThread, page_thread
 from kernel_delay.reporters.text import remarks
 
 DETAIL_BYTES = 32 << 20

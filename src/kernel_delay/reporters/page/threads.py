@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from kernel_delay.analysis.losses import kept_ns
 from kernel_delay.analysis.percentiles import percentile
+from kernel_delay.analysis.states import time_parts
 from kernel_delay.model import (
     CpuTaker,
     Histogram,
@@ -18,7 +19,7 @@ from kernel_delay.model import (
     Thread,
 )
 from kernel_delay.printable import printable
-from kernel_delay.reporters.accounting_tables import PERCENTILES, time_parts
+from kernel_delay.reporters.accounting_tables import PERCENTILES
 from kernel_delay.reporters.tables import call_name
 
 Split = tuple[int, int, int, int, int]
@@ -92,23 +93,6 @@ class PageThread(Struct, frozen=True):
     interrupts: tuple[Row, ...]
     facts: tuple[tuple[str, str], ...]
 
-
-PART_NAMES = (
-    "user",
-    "kernel, syscalls",
-    "kernel, page faults",
-    "guest",
-    "hard irq",
-    "soft irq",
-    "ready, woken",
-    "ready, preempted",
-    "blocked",
-    "stopped",
-    "throttled",
-    "frozen",
-    "absent",
-    "unaccounted",
-)
 
 WAKER_NAMES = {"hard_irq": "a hard IRQ", "soft_irq": "a soft IRQ", "unknown": "not known"}
 
