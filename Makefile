@@ -17,8 +17,9 @@ C_SOURCES := $(shell find src tests bench -name '*.[ch]')
 
 FUZZ_SECONDS ?= 600
 
-.PHONY: build dev stubs demo test test-host test-verdicts bench fuzz lint wheel clean \
-	packages-build packages-test packages-wheel packages-verdicts packages-bench packages-fuzz
+.PHONY: build dev stubs demo test test-host test-compare test-verdicts bench fuzz lint wheel clean \
+	packages-build packages-test packages-wheel packages-compare packages-verdicts packages-bench \
+	packages-fuzz
 
 ## build: .venv/bin/kernel-delay
 build: .venv/.built
@@ -46,6 +47,10 @@ test: test-host
 test-host: build packages-test packages-wheel .venv/.extra-test .venv/.extra-wheel
 	@ovs=$$(setup/openvswitch.sh); \
 	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+## test-compare: does `compare` tell change from chance? Two servers, 20 runs; COMPARE_ARGS="--runs 5"
+test-compare: build packages-test packages-compare .venv/.extra-test
+	@exec $(BIN)/python -m tests.comparisons.run $(COMPARE_ARGS)
 
 ## test-verdicts: is the verdict true? Staged causes and healthy programs; VERDICT_ARGS="--only quota"
 test-verdicts: build packages-test packages-verdicts .venv/.extra-test
@@ -77,7 +82,11 @@ clean:
 packages-build packages-test packages-wheel packages-fuzz: packages-%:
 	@setup/debian-packages.sh setup/packages-$*.txt
 
-# A stage whose program is not there says so. Servers that apt would start stay off.
+# Servers that apt would start stay off.
+packages-compare:
+	@RUNLEVEL=1 setup/debian-packages.sh setup/packages-compare.txt
+
+# A stage whose program is not there says so.
 packages-verdicts:
 	@RUNLEVEL=1 setup/debian-packages.sh setup/packages-verdicts.txt || \
 		echo 'setup: the staged verdicts go on without' >&2

@@ -1,0 +1,40 @@
+"""A system call of one process made slower, within the kernel, by a known time."""
+
+import ctypes
+import os
+import struct
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kernel_delay.libbpf import BpfObject
+from kernel_delay.loader.namespace import find_process
+
+SOURCE = Path(__file__).with_name("delay.bpf.c")
+ARCH = {"x86_64": "x86", "aarch64": "arm64"}
+
+
+def compile_delay(folder: Path) -> Path:
+    """Compile the program into a folder."""
+    compiled = folder / "delay.bpf.o"
+    machine = os.uname().machine
+    # As in src/kernel_delay/bpf/meson.build.
+    flags = ["-O2", "-g", f"-D__TARGET_ARCH_{ARCH[machine]}", f"-I/usr/include/{machine}-linux-gnu"]
+    command = ["clang", "--target=bpf", *flags, "-c", str(SOURCE), "-o", str(compiled)]
+    subprocess.run(command, check=True)
+    return compiled
+
+
+@contextmanager
+def slower(compiled: Path, pid: int, number: int, delay_ns: int) -> Iterator[None]:
+    """Within the `with` each call of that number takes so much longer; 0: as looking takes."""
+    with BpfObject(compiled) as delay:
+        values = struct.pack("QII", delay_ns, find_process(pid).tgid, number)
+        ctypes.memmove(delay.map(".rodata.options").initial_values(), values, len(values))
+        delay.load()
+        link = delay.program("delay").attach()
+        try:
+            yield
+        finally:
+            link.close()
