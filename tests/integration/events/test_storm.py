@@ -22,9 +22,6 @@ MIB = 1024  # in KiB
 BUFFER_LASTS_NS = 20_000_000
 """At 3 million events a second, of 48 bytes with their headers, 4 MiB last 29 ms."""
 
-ATTEMPTS = 3
-"""One without a drop shows that it keeps up; others may be the machine's, which may be noisy."""
-
 BASE_KIB = 60 * MIB
 """The extensions, libbpf with the object's BTF, and the records."""
 
@@ -49,20 +46,17 @@ def storm(start: Start, *arguments: str, **options: object) -> Any:
 
 
 def test_without_stacks_nothing_is_dropped_and_memory_is_bounded(start: Start) -> None:
-    for _ in range(ATTEMPTS):
-        found = storm(start, stack_mode="none")
-        room = min(found["counted"], 1_000_000) * 2  # it doubles as it grows
-        assert found["grown_kib"] * 1024 < BASE_KIB * 1024 + room * (EVENT_BYTES + RANK_BYTES) + (
-            found["kept"] * SORTING_BYTES
-        )
-        assert (found["stacks"], found["lost"]["stacks"]) == (0, 0)
-        if not found["lost"]["events"]:
-            return
-        if is_emulated():
-            pytest.skip("an emulated CPU stops whenever its emulator waits for a real one")
-    if found["drainer_waited_ns"] + found["stolen_ns"] > BUFFER_LASTS_NS:
-        pytest.skip(f"too busy: the drain thread waited for a CPU, or its CPU did: {found}")
-    assert found["lost"]["events"] == 0
+    found = storm(start, stack_mode="none")
+    room = min(found["counted"], 1_000_000) * 2  # it doubles as it grows
+    assert found["grown_kib"] * 1024 < BASE_KIB * 1024 + room * (EVENT_BYTES + RANK_BYTES) + (
+        found["kept"] * SORTING_BYTES
+    )
+    assert (found["stacks"], found["lost"]["stacks"]) == (0, 0)
+    if is_emulated():
+        pytest.skip("an emulated CPU stops whenever its emulator waits for a real one")
+    # What is dropped came while the drain thread waited for a CPU, or its CPU did.
+    waited_ns = found["drainer_waited_ns"] + found["stolen_ns"]
+    assert not found["lost"]["events"] or waited_ns > BUFFER_LASTS_NS
 
 
 def test_only_so_many_are_kept(start: Start) -> None:
