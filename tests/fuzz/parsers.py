@@ -21,7 +21,8 @@ from kernel_delay.errors import InputError
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample
 from kernel_delay.ovs.bridge_loop import BridgeLoop
-from kernel_delay.ovs.flow_key import format_key, nlraw_lines
+from kernel_delay.ovs.flow_key import FlowFilter, format_key, format_match, nlraw_lines
+from kernel_delay.ovs.flows import FlowChurn
 from kernel_delay.ovs.packets.pcapng import PcapngWriter
 from kernel_delay.ovs.revalidator import Revalidation
 from kernel_delay.ovs.upcalls import Event, join
@@ -33,8 +34,9 @@ from kernel_delay.probes.usdt import decode_notes, read_usdt_probes
 from kernel_delay.recording.frames import CutError
 from kernel_delay.recording.frames import lines as recorded_lines
 from kernel_delay.recording.reader import RecordingReader
-from kernel_delay.recording.records import LoopEvents, RevalidatorRounds, UpcallEvents
+from kernel_delay.recording.records import FlowEvents, LoopEvents, RevalidatorRounds, UpcallEvents
 from kernel_delay.reporters import bridge_loop, folded, json, revalidator, summary, text
+from kernel_delay.reporters import flows as flow_lines
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import find_debug_files
 from kernel_delay.symbols.functions import Functions
@@ -159,12 +161,14 @@ def flow_key(data: bytes) -> None:
     for size in (None, len(data) + 40):
         assert printable(format_key(data, size)) == format_key(data, size)
         assert all(line.isprintable() for line in nlraw_lines(data, size))
+    assert format_match(data, data[size:], size).isprintable()
+    assert FlowFilter("ipv4(src=10.0.0.0/8),udp(dst=53)").covers(data, data[size:]) in (True, False)
 
 
 def recording(data: bytes) -> None:
     """A recording as plain lines, and what is made of each thing that is in it."""
     events: list[Event] = []
-    loop, revalidation = BridgeLoop(), Revalidation()
+    loop, revalidation, churn = BridgeLoop(), Revalidation(), FlowChurn()
     with suppress(InputError):
         for record in RecordingReader(io.BytesIO(data), "recording").read():
             match record:
@@ -188,10 +192,16 @@ def recording(data: bytes) -> None:
                             *revalidator.remark_lines(found, since),
                         ]
                         assert all(line.isprintable() for line in lines)
+                case FlowEvents():
+                    for event in record.events:
+                        came_back = churn.take(event)
+                        lines = flow_lines.event_lines(event, match=True, came_back=came_back)
+                        assert all(line.isprintable() for line in lines)
     joined = join(events)
     assert len(joined.sets) <= sum(joined.total.values())
     assert "passes in" in bridge_loop.render(loop)
     assert "round" in revalidator.render(revalidation)
+    assert "flows made" in flow_lines.render(churn, 0, 0)
 
 
 def recording_frames(data: bytes) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import msgspec
@@ -20,11 +21,20 @@ from msgspec import structs
 from kernel_delay.errors import InputError, NoInputError, OutputError
 from kernel_delay.model import Sample, SkippedWindow, SyscallEvent, ThreadTime
 from kernel_delay.ovs.bridge_loop import LoopEvent
+from kernel_delay.ovs.revalidator import LeaderTime
 from kernel_delay.ovs.upcalls import DpUpcall
 from kernel_delay.ovs.upcalls.port_names import PortName
 from kernel_delay.recording import frames
 from kernel_delay.recording.reader import UntilDamage, open_recording
-from kernel_delay.recording.records import LoopEvents, LoopHit, Note, Read, UpcallEvents
+from kernel_delay.recording.records import (
+    FlowEvents,
+    LoopEvents,
+    LoopHit,
+    Note,
+    Read,
+    RevalidatorRounds,
+    UpcallEvents,
+)
 from kernel_delay.recording.sample_assembly import MOST_EVENTS
 from kernel_delay.recording.schema import recording_schema
 from kernel_delay.recording.writer import BATCH_BYTES, EVENTS_AT_ONCE, RecordingWriter
@@ -44,6 +54,8 @@ from tests.unit.samples import (
     timed_thread,
     window,
 )
+from tests.unit.test_flows import DELETED
+from tests.unit.test_revalidator import ROUND
 from tests.unit.timeline_samples import HANDLER, WITH_TIMELINE
 from tests.unit.upcall_trips import World
 
@@ -129,6 +141,51 @@ def test_events_and_notes_are_read_as_they_were_written(tmp_path: Path) -> None:
         assert recording.trailer.ended == "exit"
         assert recording.trailer.events == len(events) + 1 + len(hits)
         assert recording.trailer.lost == {"recv_upcall": 3}
+
+
+def test_what_is_of_revalidators_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "events.kdr"
+    changes = FlowEvents((DELETED, structs.replace(DELETED, used_ns=None)), 1 << 40)
+    with RecordingWriter(path, header("flows")) as writer:
+        writer.revalidator_rounds([ROUND])
+        writer.revalidator_rounds([])
+        writer.flow_events(changes)
+        writer.finish("done")
+    with open_recording(path) as recording:
+        assert list(recording.read()) == [RevalidatorRounds((ROUND,)), changes]
+        assert recording.trailer is not None
+        assert recording.trailer.events == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"stop_ns": ROUND.start_ns - 1}, "a round ended before it began"),
+        ({"previous_stop_ns": ROUND.start_ns + 1}, "a round ended before it began"),
+        ({"leader_time": LeaderTime(1, 2, 3)}, "the leader's time is not its round's length"),
+        ({"n_flows": -1}, "n_flows can't be -1"),
+    ],
+)
+def test_a_round_that_can_not_be_is_refused(
+    tmp_path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    path = tmp_path / "impossible.kdr"
+    with RecordingWriter(path, header("revalidator")) as writer:
+        writer.revalidator_rounds([structs.replace(ROUND, **changes)])
+        writer.finish("done")
+    found, damage = until_damage(path)
+    assert found == []
+    assert reason in (damage or "")
+
+
+def test_a_flow_without_a_ufid_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "impossible.kdr"
+    with RecordingWriter(path, header("flows")) as writer:
+        writer.flow_events(FlowEvents((structs.replace(DELETED, ufid="\x1b[2J"),), 0))
+        writer.finish("done")
+    found, damage = until_damage(path)
+    assert found == []
+    assert "a flow's ufid can't be that" in (damage or "")
 
 
 def test_a_window_that_was_skipped_is_read_and_is_no_sample(tmp_path: Path) -> None:

@@ -34,6 +34,9 @@ REASONS = (
 REASONS_SINCE: Version = (3, 4)
 REASONS_UNTIL: Version = (4, 0)
 
+MOST_REASONS = 64
+OTHERS = "other reasons"
+
 THRASH_NS = 1000 * NS_PER_MS
 """A flow that is there again so soon was deleted in vain."""
 
@@ -92,7 +95,9 @@ def reason_names(version: Version | None) -> Mapping[int, str]:
 
 def reason_text(event: FlowEvent) -> str:
     """A deletion's reason, by name where that is sure."""
-    return event.reason or f"unknown reason {event.reason_number}"
+    if event.reason in REASONS:
+        return event.reason
+    return f"unknown reason {event.reason_number}"
 
 
 class FlowChurn:
@@ -112,7 +117,10 @@ class FlowChurn:
         self.changes[event.change] += 1
         match event.change:
             case "delete":
-                self.reasons[reason_text(event)] += 1
+                reason = reason_text(event)
+                if reason not in self.reasons and len(self.reasons) >= MOST_REASONS:
+                    reason = OTHERS
+                self.reasons[reason] += 1
                 self.lifetimes_ms.add(event.age_ns // NS_PER_MS)
                 self._remember(event)
             case "insert":

@@ -1,5 +1,6 @@
 """A Sample from its records; and whether figures can be, whoever wrote them."""
 
+import re
 from collections.abc import Iterator
 
 from msgspec import Struct, structs
@@ -20,6 +21,7 @@ from kernel_delay.recording.packed_slices import PackedSlices
 from kernel_delay.recording.records import (
     Content,
     Events,
+    FlowEvents,
     More,
     Note,
     Read,
@@ -39,6 +41,7 @@ _SIGNED = frozenset({"ret", "nice", "number"})
 _MOST_NS = 1 << 63
 _MOST_COUNT = 1 << 64
 _MOST_OTHERS = (1 << 32) - 1
+_UFID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _COUNTERS = frozenset({"n_packets", "n_bytes", "flows_before"})
 # include/linux/err.h (6.18)
 MAX_ERRNO = 4095
@@ -165,6 +168,10 @@ def _check_events(record: Note | Events) -> None:
     if isinstance(record, RevalidatorRounds):
         for found in record.rounds:
             _check_round(found)
+    if isinstance(record, FlowEvents):
+        for event in record.events:
+            if not _UFID.fullmatch(event.ufid):
+                raise InputError("a flow's ufid can't be that")
 
 
 def _most(name: str) -> int:
