@@ -138,6 +138,14 @@ def test_which_packets_hit_a_flow(text: str, covers: bool) -> None:
     assert FlowFilter(text).covers(KEY, MASK) is covers
 
 
+def test_what_was_cut_off_does_not_keep_a_flow_from_view() -> None:
+    cut = KEY[:36]
+    assert not FlowFilter("udp(dst=53)").covers(cut, MASK)
+    assert FlowFilter("udp(dst=53)").covers(cut, MASK, cut=True)
+    assert FlowFilter("udp(dst=64)").covers(KEY, MASK[:36], cut=True)
+    assert not FlowFilter("in_port(3)").covers(cut, MASK[:36], cut=True)
+
+
 @given(
     *(st.integers(0, 15) for _ in range(4)),
 )

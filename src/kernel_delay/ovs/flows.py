@@ -81,6 +81,11 @@ class FlowEvent(Struct, frozen=True):
     mask_len: int
 
     @property
+    def is_cut(self) -> bool:
+        """Whether the key or the mask was captured in part only."""
+        return len(self.key) < self.key_len or len(self.mask) < self.mask_len
+
+    @property
     def age_ns(self) -> int:
         """How old the flow was."""
         return max(self.time_ns - self.created_ns, 0)

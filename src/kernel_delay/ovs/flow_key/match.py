@@ -106,17 +106,20 @@ class FlowFilter:
         """Read it; UsageError where it is malformed."""
         self._terms = tuple(_parse(text))
 
-    def covers(self, key: bytes, mask: bytes) -> bool:
+    def covers(self, key: bytes, mask: bytes, *, cut: bool = False) -> bool:
         """Whether such a packet can hit the flow: no bit that both look at is another.
 
         A flow that has no attribute of the kind is one of other packets, as one of TCP where UDP
-        is asked for; where it only wildcards the part, it is hit.
+        is asked for; where it only wildcards the part, it is hit. Of a key or mask that is `cut`
+        short, what is not there does not count against it.
         """
         masks = dict(_all_attributes(mask))
         found = dict(_all_attributes(key))
         for term in self._terms:
-            payload = found.get(term.attribute)
-            if payload is None or not term.allows(payload, masks.get(term.attribute)):
+            payload, looked_at = found.get(term.attribute), masks.get(term.attribute)
+            if cut and (payload is None or looked_at is None):
+                continue
+            if payload is None or not term.allows(payload, looked_at):
                 return False
         return True
 
