@@ -13,9 +13,12 @@ from kernel_delay.ovs.flow_key.text import cut_short, spaced_hex
 
 ENCAP = NAMES.index("OVS_KEY_ATTR_ENCAP")
 
-# Of the attributes that a flow matches exactly whether or not it has a mask of them: without
-# the type of what follows nothing else of the packet means anything.
+PACKET_TYPE = NAMES.index("OVS_KEY_ATTR_PACKET_TYPE")
+
+# What is shown even if it is wildcarded: what the packet is looked up by and, where nothing else
+# says so, that it is one of Ethernet.
 _ALWAYS_SHOWN = frozenset({"recirc_id", "in_port", "eth_type"})
+_ETHERNET = "eth"
 
 
 def format_match(key: bytes, mask: bytes, key_len: int | None = None) -> str:
@@ -32,10 +35,19 @@ def _words(key: bytes, mask: bytes, size: int | None, depth: int) -> list[str]:
     row = walk(key, size)
     masks = {attribute.type: attribute.payload for attribute in walk(mask).found}
     words = [_word(attribute, masks.get(attribute.type), depth) for attribute in row.found]
+    if not any(attribute.type == PACKET_TYPE for attribute in row.found):
+        words = [
+            f"{_ETHERNET}()" if _is_any_ethernet(attribute, word) else word
+            for attribute, word in zip(row.found, words, strict=True)
+        ]
     if row.problem:
         rest = f": {spaced_hex(row.rest)}" if row.rest else ""
         words.append(f"<{row.problem}{rest}>")
     return [word for word in words if word is not None]
+
+
+def _is_any_ethernet(attribute: Attribute, word: str | None) -> bool:
+    return word is None and attribute_term(attribute.type) == _ETHERNET
 
 
 def _word(attribute: Attribute, mask: bytes | None, depth: int) -> str | None:
