@@ -1,5 +1,6 @@
 """`kernel-delay bridge-loop`, on a loop that knows its own times and on Open vSwitch."""
 
+import json
 import os
 import re
 import signal
@@ -135,7 +136,7 @@ def test_the_end_of_the_process_ends_it(target: subprocess.Popen[str]) -> None:
     assert f"{PASSES} passes in " in tool.output()
 
 
-@pytest.mark.parametrize("options", [(), ("--quiet", "--log2")])
+@pytest.mark.parametrize("options", [(), ("--quiet", "--log2"), ("--json",)])
 def test_a_report_from_a_recording_is_the_same(
     target: subprocess.Popen[str], tmp_path: Path, options: tuple[str, ...]
 ) -> None:
@@ -146,6 +147,9 @@ def test_a_report_from_a_recording_is_the_same(
     reported = commands.run("report", path, *options)
     assert (reported.returncode, reported.stderr) == (0, "")
     assert reported.stdout == live
+    if options == ("--json",):
+        kinds = [json.loads(line)["kind"] for line in live.splitlines()]
+        assert (kinds.count("run"), kinds.count("wait")) == (PASSES, PASSES - 1)
     refused = commands.run("report", path, "--sets")
     assert refused.returncode == 64  # EX_USAGE
     assert "--sets is for recordings of upcall-cost" in refused.stderr

@@ -14,6 +14,7 @@ from kernel_delay.reporters.upcall_monitor import (
     HEADER,
     Show,
     comment,
+    key_comments,
     port_number,
     summary,
     upcall_lines,
@@ -69,6 +70,14 @@ def test_keys_and_packets_are_below_their_upcall() -> None:
     assert lines[5] == "7: Receive dp_port 2, packet size 98 bytes, size captured 60 bytes."
     assert lines[6].startswith("0000  00 01 02 03")
     assert "in_port(2)" in upcall_lines(RECEIVED, "eth1", 1, Show(key="decode"))[2]
+
+
+def test_the_key_is_a_comment_of_its_own_where_keys_are_shown() -> None:
+    assert key_comments(RECEIVED, "none") == []
+    assert key_comments(DROPPED, "decode") == []
+    (found,) = key_comments(RECEIVED, "nlraw")
+    lines = upcall_lines(RECEIVED, "eth1", 7, Show(None, "nlraw"))
+    assert found.splitlines() == [line.strip() for line in lines[2:]]
 
 
 def test_a_comment_says_where_a_packet_came_from_and_what_became_of_it() -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.reporters.messages import tell
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target_options.add_arguments(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print the summary only")
     add_report_arguments(parser)
+    output_options.add_json(parser, "pass and wait")
     recording_options.add_arguments(parser)
     parser.add_argument(
         "--time",
@@ -44,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Action]:
-    """The options that a report from a recording has too; -q is every command's."""
+    """The options that a report from a recording has too; -q and --json are every command's."""
     return [
         parser.add_argument(
             "--log2", action="store_true", help="histograms by powers of two, not linear ones"
@@ -58,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
     from kernel_delay.ovs.monitors.loop_events import LoopEvents
 
     target = target_options.find_to_measure(args)
-    report = _Report(args)
     with ExitStack() as stack:
+        report = _Report(args, stack)
         header = partial(recording_options.header_of, "bridge-loop", target)
         recording = recording_options.open_writer(args, header, stack)
         events = stack.enter_context(LoopEvents(target.pid))
@@ -68,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         lost = events.lost()
         if recording is not None:
             recording.finish("done" if ended == "time" else ended, {LOST: lost})
-    report.finish(lost)
+        report.finish(lost)
     if ended == "exit":
         tell(f"process {target.pid} exited")
     return os.EX_OK
@@ -79,13 +81,14 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
     from kernel_delay.recording.reader import UntilDamage
     from kernel_delay.recording.records import LoopEvents
 
-    report = _Report(args)
     reading = UntilDamage(recording)
-    for record in reading:
-        if isinstance(record, LoopEvents):
-            for hit in record.hits:
-                report.take(hit)
-    report.finish(recording.trailer.lost.get(LOST, 0) if recording.trailer else 0)
+    with ExitStack() as stack:
+        report = _Report(args, stack)
+        for record in reading:
+            if isinstance(record, LoopEvents):
+                for hit in record.hits:
+                    report.take(hit)
+        report.finish(recording.trailer.lost.get(LOST, 0) if recording.trailer else 0)
     return reading.damage
 
 
@@ -105,7 +108,7 @@ def _follow(
             hits = list(_hits(events, report, args.count))
             if recording is not None:
                 recording.loop_events(hits)
-            sys.stdout.flush()
+            report.flush()
             enough = args.count is not None and report.loop.passes >= args.count
             if enough or ended is not None:
                 return ended or "time"
@@ -125,13 +128,15 @@ def _hits(events: "LoopEvents", report: "_Report", count: int | None) -> "Iterat
 
 
 class _Report:
-    """A line for each pass and wait as it ends, and at the end what they sum up to."""
+    """A line for each pass and wait as it ends, and at the end what they sum up to; or JSON."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, args: argparse.Namespace, stack: ExitStack) -> None:
         from kernel_delay.ovs.bridge_loop import BridgeLoop
 
         self.loop = BridgeLoop()
         self._args = args
+        self._json = output_options.open_json(args.json_file, stack)
+        self._text = args.json_file != output_options.STDOUT
 
     def take(self, hit: "LoopHit") -> None:
         """Count and print."""
@@ -140,13 +145,24 @@ class _Report:
         if hit.lost_before:
             self.loop.lost()
         interval = self.loop.add(hit.event)
-        if interval is not None and not self._args.quiet:
+        if interval is None:
+            return
+        if self._json is not None:
+            self._json(interval)
+        if self._text and not self._args.quiet:
             print(interval_line(interval))
+
+    def flush(self) -> None:
+        """Show what was printed."""
+        if self._text:
+            sys.stdout.flush()
 
     def finish(self, lost: int) -> None:
         """Sum up."""
         from kernel_delay.reporters.bridge_loop import render
 
+        if not self._text:
+            return
         print(render(self.loop, log2=self._args.log2))
         if lost:
             print(f"{lost} events were lost: this process was kept from its CPU for too long")

@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: which flows, how much of each, and how much to print."""
     target_options.add_arguments(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print the summary only")
+    add_filter_arguments(parser)
     add_report_arguments(parser, "-k")
     output_options.add_json(parser, "event")
     recording_options.add_arguments(parser)
@@ -53,14 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"capture so much of each flow's key and mask, {arguments.CAPTURED_MIN} to"
         f" {arguments.CAPTURED_MAX} (default: %(default)s)",
     )
-    parser.add_argument(
-        "--buffer-page-count",
-        type=arguments.buffer_pages,
-        default=BUFFER_PAGES,
-        metavar="N",
-        help="the size of the buffer for events, in pages; the next power of two"
-        " (default: %(default)s)",
-    )
+    arguments.add_buffer_pages(parser, BUFFER_PAGES)
     parser.add_argument(
         "--time",
         dest="time_ns",
@@ -82,6 +76,17 @@ def add_report_arguments(
             *short_names, "--flow-keys", action="store_true", help="show what each flow matches"
         ),
         parser.add_argument(
+            "--reason",
+            metavar="NAME[,NAME...]",
+            help="only deletions for these reasons, as the column has them",
+        ),
+    ]
+
+
+def add_filter_arguments(parser: argparse._ActionsContainer) -> list[argparse.Action]:
+    """The options that say which flows."""
+    return [
+        parser.add_argument(
             "-l",
             "--filter-flows",
             metavar="FLOW",
@@ -91,12 +96,12 @@ def add_report_arguments(
         parser.add_argument(
             "--ufid", metavar="UFID", help="only the flow of this UFID, or of those that begin so"
         ),
-        parser.add_argument(
-            "--reason",
-            metavar="NAME[,NAME...]",
-            help="only deletions for these reasons, as the column has them",
-        ),
     ]
+
+
+def ufid_of(args: argparse.Namespace) -> str:
+    """How the UFIDs begin that are asked for; empty for all."""
+    return (args.ufid or "").lower().removeprefix("ufid:")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -105,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     from kernel_delay.ovs.monitors.flow_results import FlowPlan, FlowResults
 
     target = target_options.find_to_measure(args)
-    ring_bytes = args.buffer_page_count * os.sysconf("SC_PAGE_SIZE")
+    ring_bytes = arguments.buffer_bytes(args.buffer_page_count)
     plan = FlowPlan(args.flow_key_size, ring_bytes, args.all_results)
     with ExitStack() as stack:
         report = _Report(args, stack)
@@ -187,7 +192,7 @@ class _Report:
 
         self._filter = FlowFilter(args.filter_flows) if args.filter_flows else None
         self._reasons = _reasons(args.reason)
-        self._ufid = (args.ufid or "").lower().removeprefix("ufid:")
+        self._ufid = ufid_of(args)
         self._churn = FlowChurn()
         self._flows_before = self._passed_over = 0
         self._json = output_options.open_json(args.json_file, stack)

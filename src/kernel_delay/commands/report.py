@@ -6,7 +6,13 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from kernel_delay.commands import bridge_loop, flows, revalidator, upcall_cost, upcall_monitor
+from kernel_delay.commands import (
+    bridge_loop,
+    flows,
+    revalidator,
+    upcall_cost,
+    upcall_monitor,
+)
 from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
@@ -38,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="json_file",
         action="store_const",
         const=output_options.STDOUT,
-        help="a line of JSON per sample, revalidators' round or flow's event, in place of the text",
+        help="a line of JSON per sample, pass, round or event, in place of the text",
     )
     of_capture = [as_json, *_add_capture_arguments(parser)]
     loop = parser.add_argument_group("of recordings of bridge-loop")
@@ -46,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     changes = parser.add_argument_group("of recordings of flows")
     monitor = parser.add_argument_group("of recordings of upcall-monitor")
     cost = parser.add_argument_group("of recordings of upcall-cost")
+    which = flows.add_filter_arguments(
+        parser.add_argument_group("which flows, in recordings of flows")
+    )
     quiet = parser.add_argument(
         "-q",
         "--quiet",
@@ -56,9 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         actions_of={
             "capture": of_capture,
             "watch": of_capture,
-            "bridge-loop": [quiet, *bridge_loop.add_report_arguments(loop)],
+            "bridge-loop": [quiet, as_json, *bridge_loop.add_report_arguments(loop)],
             "revalidator": [quiet, as_json, *revalidator.add_report_arguments(rounds)],
-            "flows": [quiet, as_json, *flows.add_report_arguments(changes)],
+            "flows": [quiet, as_json, *which, *flows.add_report_arguments(changes)],
             "upcall-monitor": upcall_monitor.add_report_arguments(monitor),
             "upcall-cost": [quiet, *upcall_cost.add_report_arguments(cost)],
         }

@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="don't print the events")
     add_report_arguments(parser)
-    arguments.add_capture_sizes(parser, "-P")
+    arguments.add_capture_sizes(parser, "-P", 256)
+    arguments.add_buffer_pages(parser)
 
 
 def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Action]:
@@ -126,7 +127,12 @@ def _collect(args: argparse.Namespace) -> "tuple[Sequence[Event], Mapping[str, i
     from kernel_delay.ovs.monitors.upcall_events import UpcallEvents, UpcallPlan
 
     target = target_options.find_to_measure(args)
-    plan = UpcallPlan(args.packet_size, args.flow_key_size, whole_trip=True)
+    plan = UpcallPlan(
+        args.packet_size,
+        args.flow_key_size,
+        whole_trip=True,
+        ring_bytes=arguments.buffer_bytes(args.buffer_page_count),
+    )
     with ExitStack() as stack:
         header = partial(recording_options.header_of, "upcall-cost", target)
         recording = recording_options.open_writer(args, header, stack)

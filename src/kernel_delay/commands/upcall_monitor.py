@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target_options.add_arguments(parser)
     add_report_arguments(parser)
     arguments.add_capture_sizes(parser, "-s")
+    arguments.add_buffer_pages(parser)
     recording_options.add_arguments(parser)
 
 
@@ -80,7 +81,12 @@ def run(args: argparse.Namespace) -> int:
     from kernel_delay.ovs.monitors.upcall_events import UpcallEvents, UpcallPlan
 
     target = target_options.find_to_measure(args)
-    plan = UpcallPlan(args.packet_size, args.flow_key_size, whole_trip=False)
+    plan = UpcallPlan(
+        args.packet_size,
+        args.flow_key_size,
+        whole_trip=False,
+        ring_bytes=arguments.buffer_bytes(args.buffer_page_count),
+    )
     with ExitStack() as stack:
         monitor = _Monitor(args, stack)
         header = partial(recording_options.header_of, "upcall-monitor", target)
@@ -198,12 +204,17 @@ class _Monitor:
                     self._put_out(event, since_epoch_ns)
 
     def _put_out(self, upcall: "Upcall", since_epoch_ns: int) -> None:
-        from kernel_delay.reporters.upcall_monitor import comment, port_number, upcall_lines
+        from kernel_delay.reporters.upcall_monitor import (
+            comment,
+            key_comments,
+            port_number,
+            upcall_lines,
+        )
 
         self._shown += 1
         port = self._ports.name(upcall.datapath, port_number(upcall))
         print("\n".join(upcall_lines(upcall, port, self._shown, self._show)))
         if self._file is not None:
             time_ns = upcall.time_ns + since_epoch_ns
-            comments = [comment(upcall, port)]
+            comments = [comment(upcall, port), *key_comments(upcall, self._show.key)]
             self._file.write_packet(time_ns, port, upcall.packet, upcall.packet_len, comments)

@@ -102,6 +102,13 @@ def _datapath(upcall: Upcall) -> str:
     return printable(f"{system}{upcall.datapath}")
 
 
+def key_comments(upcall: Upcall, how: KeyDecode) -> list[str]:
+    """The flow key of a received upcall for a file of packets, where keys are shown."""
+    if how == "none" or not isinstance(upcall, RecvUpcall):
+        return []
+    return ["\n".join(_key_lines(upcall, how))]
+
+
 def _key_lines(upcall: RecvUpcall, how: KeyDecode) -> list[str]:
     match how:
         case "hex":

@@ -112,13 +112,32 @@ def captured_bytes(text: str) -> int:
     return _integer(text, lowest=CAPTURED_MIN, highest=CAPTURED_MAX)
 
 
-def add_capture_sizes(parser: ArgumentParser, packet_option: str) -> None:
+def add_buffer_pages(parser: ArgumentParser, default: int = 4096) -> None:
+    """Add the option that says how large the buffer for events is."""
+    parser.add_argument(
+        "--buffer-page-count",
+        type=buffer_pages,
+        default=default,
+        metavar="N",
+        help="the size of the buffer for events, in pages; the next power of two"
+        " (default: %(default)s)",
+    )
+
+
+def buffer_bytes(pages: int) -> int:
+    """The bytes of so many pages."""
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def add_capture_sizes(
+    parser: ArgumentParser, packet_option: str, packet_bytes: int = CAPTURED_MIN
+) -> None:
     """Add the options that say so; that of the packet has another letter in each command."""
     parser.add_argument(
         packet_option,
         "--packet-size",
         type=captured_bytes,
-        default=64,
+        default=packet_bytes,
         metavar="BYTES",
         help=f"capture so much of each packet, {CAPTURED_MIN} to {CAPTURED_MAX}"
         " (default: %(default)s)",

@@ -53,9 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trigger-delta",
         dest="trigger_delta_ns",
         type=arguments.nanoseconds,
+        nargs="?",
+        const=0,
         default=0,
         metavar="NS",
-        help="skip windows between two triggers that are shorter",
+        help="skip windows between two triggers that are shorter (where NS is left out: 0, none)",
     )
     triggers.add_argument(
         "--trigger-thread",

@@ -110,7 +110,7 @@ class FlowResults:
 
     def take(self) -> Iterator[FlowEvent]:
         """Take away and yield the events that are there; a new flow is one of its own first."""
-        for data in self._programs.records():
+        for data in self._programs.all_records():
             events = list(decode(data, self._plan.key_bytes, self._reasons, kept=self._plan.kept))
             self._unknown_results += not events
             yield from events

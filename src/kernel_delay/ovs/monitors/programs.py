@@ -17,18 +17,24 @@ if TYPE_CHECKING:
 
 LARGEST_EVENT = 8192
 
+MOST_BATCHES = 64
+"""Of a mebibyte each: who writes faster than they are read must not keep us from all else."""
+
 
 class OvsPrograms:
     """One of the objects, in the kernel from load() to close(), and its events."""
 
-    def __init__(self, name: str, pid: int, ring_bytes: int) -> None:
+    def __init__(
+        self, name: str, pid: int, ring_bytes: int, largest_event: int = LARGEST_EVENT
+    ) -> None:
         """Open `name`.bpf.o for what the tool sees as process `pid`.
 
         `ring_bytes` is the size of the buffer between the programs and this
-        process, a power of two. Raises UnavailableError where /proc is of
-        another PID namespace.
+        process, a power of two; no event is of more than `largest_event` bytes.
+        Raises UnavailableError where /proc is of another PID namespace.
         """
         self.closing = ExitStack()
+        self._largest_event = largest_event
         with ExitStack() as failing:
             self.object = failing.enter_context(open_object(name))
             self.object.map("events").max_entries = ring_bytes
@@ -61,7 +67,7 @@ class OvsPrograms:
         load_object(self.object)
         memory = self.object.map(".data.control").mmap(writable=True)
         self._control = ffi.from_buffer("struct ovs_control *", memory)
-        self._records = Records(self.object.map("events"), LARGEST_EVENT)
+        self._records = Records(self.object.map("events"), self._largest_event)
         self.closing.callback(self._records.close)
 
     @property
@@ -76,6 +82,16 @@ class OvsPrograms:
     def records(self) -> Iterator[bytes]:
         """Take away and yield the events that are there, each as its struct's bytes."""
         return self._records.take()
+
+    def all_records(self) -> Iterator[bytes]:
+        """The same for more than records() takes at once, up to what came while it was taken."""
+        for _ in range(MOST_BATCHES):
+            found = False
+            for data in self.records():
+                found = True
+                yield data
+            if not found:
+                return
 
     def lost(self, event_type: int) -> int:
         """Return how many events of that type found no room since the programs were attached."""

@@ -69,12 +69,14 @@ class UpcallPlan(Struct, frozen=True):
 
     With `whole_trip` all of them; without, what a handler receives, what the
     kernel drops, and the names of ports. At most `packet_bytes` and
-    `key_bytes` are captured of each packet and flow key.
+    `key_bytes` are captured of each packet and flow key. `ring_bytes` is the
+    size of the buffer that events come through, a power of two.
     """
 
     packet_bytes: int
     key_bytes: int
     whole_trip: bool
+    ring_bytes: int = RING_BYTES
 
 
 class UpcallEvents:
@@ -98,7 +100,9 @@ class UpcallEvents:
     def __enter__(self) -> Self:
         """Load and attach; PermissionDeniedError or UnavailableError when the kernel refuses."""
         with ExitStack() as failing:
-            programs = failing.enter_context(OvsPrograms("upcall", self._pid, RING_BYTES))
+            programs = failing.enter_context(
+                OvsPrograms("upcall", self._pid, self._plan.ring_bytes)
+            )
             self._programs = programs
             self._kernel_programs = self._wanted_of_kernel()
             wanted = {*self._files, *self._kernel_programs}
