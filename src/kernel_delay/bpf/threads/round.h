@@ -56,17 +56,26 @@ static __always_inline void note_lengths(struct round_notice *notice, const stru
 		notice->lengths[i] = thread->round_lengths[i];
 }
 
+/* Half of the buffer is for rounds alone: whole crowds of threads may end at once. */
+static __always_inline bool is_room_for(__u64 kind)
+{
+	return kind == ROUND_IS_LONG ||
+	       bpf_ringbuf_query(&round_notices, BPF_RB_AVAIL_DATA) <
+		       bpf_ringbuf_query(&round_notices, BPF_RB_RING_SIZE) / 2;
+}
+
 /*
  * Leaves the thread's records to user space, and says so. False if that does not hear of it.
  * Not static, so that it is verified once, by itself.
  */
 __noinline bool tell_round(struct thread *thread, __u64 kind)
 {
-	struct round_notice *notice;
+	struct round_notice *notice = NULL;
 
 	if (!thread)
 		return false;
-	notice = bpf_ringbuf_reserve(&round_notices, sizeof(*notice), 0);
+	if (is_room_for(kind))
+		notice = bpf_ringbuf_reserve(&round_notices, sizeof(*notice), 0);
 	if (!notice) {
 		count_up(kind == ROUND_IS_LONG ? &control.missed_rounds : &control.missed_ends);
 		return false;
