@@ -40,6 +40,7 @@ SHORTEST_CALL_NS = 1_000_000
 # Of all rounds that are open, as long as it is not known which of them are long.
 MOST_EVENTS = 10_000
 MOST_STACKS = 2_000
+BUFFER_PAGES = 2048
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -221,7 +222,9 @@ def _events(args: argparse.Namespace) -> "EventPlan | None":
     if not args.stacks:
         return None
     shortest_ns = max(args.threshold_ns // 10, SHORTEST_CALL_NS)
-    return EventPlan(shortest_ns, max_events=MOST_EVENTS, max_stacks=MOST_STACKS)
+    return EventPlan(
+        shortest_ns, max_events=MOST_EVENTS, max_stacks=MOST_STACKS, buffer_pages=BUFFER_PAGES
+    )
 
 
 def _folder(args: argparse.Namespace, target: "ProcessTarget") -> "RecordingDirectory | None":
