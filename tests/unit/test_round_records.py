@@ -1,0 +1,92 @@
+"""The records of rounds in the rings' memory, and what is read of threads now and then."""
+
+from typing import Any
+
+import pytest
+
+from kernel_delay.capture.rounds import threads
+from kernel_delay.capture.rounds.threads import Reading, Readings, ToldThread, others_between
+from kernel_delay.loader._records import ffi, lib
+from kernel_delay.model import OtherThread, ThreadRounds
+
+SLOTS = 8
+SLOT = int(lib.ROUND_SLOTS)
+
+
+@pytest.fixture
+def parts() -> Any:
+    """Records of the thread_records of slots 1 to 3, in several of their rounds."""
+    records: Any = ffi.new("struct sleep_record[]", SLOTS)
+    for slot, owner in enumerate([0, SLOT + 1, 2 * SLOT + 1, SLOT + 2, SLOT + 3, 0, 9 * SLOT + 2]):
+        records[slot].number = slot
+        records[slot].thread = owner
+    return records
+
+
+def free(records: Any, *owners: int) -> list[int]:
+    """Free all of these thread_records' slots, twice; return the list of free ones."""
+    position, freed = ffi.new("struct ring_position *"), ffi.new("uint64_t[]", SLOTS)
+    is_owner = ffi.new("uint8_t[]", SLOTS)
+    for owner in owners:
+        is_owner[owner] = 1
+    size = ffi.sizeof("struct sleep_record")
+    for _ in range(2):
+        lib.free_parts(records, size, SLOTS, is_owner, position, freed, SLOTS)
+    return [freed[index] for index in range(position.freed)]
+
+
+@pytest.mark.parametrize(("owner", "slots"), [(1, [1, 2]), (2, [3, 6]), (3, [4]), (4, []), (0, [])])
+def test_a_threads_parts_are_found_whatever_round_they_are_of(
+    parts: Any, owner: int, slots: list[int]
+) -> None:
+    found = ffi.new("uint32_t[]", SLOTS)
+    size = ffi.sizeof("struct sleep_record")
+    count = lib.find_parts(parts, size, SLOTS, owner, found)
+    assert [found[index] for index in range(count)] == slots
+
+
+def test_what_is_freed_is_freed_once_and_belongs_to_nobody(parts: Any) -> None:
+    assert free(parts, 2, 3) == [3, 4, 6]
+    assert [parts[slot].thread for slot in (3, 4, 6)] == [0, 0, 0]
+    assert [parts[slot].thread for slot in (1, 2)] == [SLOT + 1, 2 * SLOT + 1]
+
+
+def test_the_list_of_freed_slots_goes_round() -> None:
+    position, freed = ffi.new("struct ring_position *"), ffi.new("uint64_t[]", SLOTS)
+    for slot in range(SLOTS + 3):
+        lib.free_slot(position, freed, SLOTS, slot)
+    assert position.freed == SLOTS + 3
+    assert list(freed) == [8, 9, 10, 3, 4, 5, 6, 7]
+
+
+def told(tid: int, ran_ns: int, runnable_ns: int = 0) -> ToldThread:
+    rounds = ThreadRounds(tid, f"t{tid}", (0,) * 32, 0, None, "futex")
+    return ToldThread(own_tid=tid, rounds=rounds, ran_ns=ran_ns, runnable_ns=runnable_ns)
+
+
+def test_what_others_did_is_what_their_counts_grew_by() -> None:
+    before = Reading(100, {1: told(11, 500), 2: told(12, 70, 5), 3: told(13, 9)})
+    after = Reading(900, {1: told(11, 900), 2: told(12, 80, 25), 3: told(13, 9), 4: told(14, 50)})
+    assert others_between(before, after, identity=1) == (
+        OtherThread(14, "t14", 50, 0, "futex"),
+        OtherThread(12, "t12", 10, 20, "futex"),
+    )
+
+
+def test_there_is_a_reading_from_before_a_round_and_there_are_never_many() -> None:
+    readings = Readings()
+    assert readings.before(5) is None
+    for time_ns in range(10_000):
+        readings.add(Reading(time_ns, {time_ns % 100: told(time_ns % 100, 0)}))
+    newest = readings.newest
+    assert newest is not None
+    assert newest.time_ns == 9_999
+    for age in (1, 5, 12):
+        before = readings.before(9_999 - age)
+        assert before is not None
+        assert before.time_ns == 9_999 - age
+    # The older the fewer.
+    old = readings.before(9_900)
+    assert old is not None
+    assert old.time_ns <= 9_900
+    assert len(readings.names()) <= threads.MOST_READINGS
