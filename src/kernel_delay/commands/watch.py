@@ -104,6 +104,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pid-file", type=Path, metavar="FILE", help="watch the process whose PID is in FILE"
     )
+    parser.add_argument(
+        "--max-cpu",
+        type=arguments.percentage,
+        default=5,
+        metavar="PERCENT",
+        help="of one CPU, for this command itself: over it, it does without stacks, and then looks"
+        " at the threads less often (default: %(default)s)",
+    )
     files = parser.add_argument_group("recordings")
     files.add_argument(
         "-o",
@@ -253,11 +261,16 @@ def _log(args: argparse.Namespace, target: "ProcessTarget", stack: ExitStack) ->
 
 def _follow(watch: "Watch", report: "_Report", args: argparse.Namespace) -> str:
     """Take records until the end; return what ended it."""
+    from kernel_delay.capture.rounds.budget import CpuBudget
     from kernel_delay.loader.requests import DumpRequests
 
+    budget = CpuBudget(args.max_cpu / 100)
     with DumpRequests() as requests:
 
         def tick() -> None:
+            if budget.is_exceeded():
+                _save_cpu(watch, args.max_cpu)
+                budget.restart()
             report.tick(watch)
             if requests.take():
                 report.dump(watch.totals())
@@ -267,6 +280,12 @@ def _follow(watch: "Watch", report: "_Report", args: argparse.Namespace) -> str:
             if args.count is not None and records >= args.count:
                 return "count"
     return watch.ended
+
+
+def _save_cpu(watch: "Watch", percent: int) -> None:
+    given_up = watch.give_up()
+    if given_up is not None:
+        tell(f"this took more than {percent} % of a CPU (--max-cpu): going on without {given_up}")
 
 
 class _Report:

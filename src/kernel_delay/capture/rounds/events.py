@@ -51,10 +51,13 @@ class EventsOfRounds:
             lambda: deque(maxlen=MOST_EVENTS_OF_THREAD)
         )
         self._lost = Lost()
+        self._is_open = True
 
     def close(self) -> None:
-        """Keep no more."""
-        self._store.close()
+        """Keep no more; again, and nothing is done."""
+        if self._is_open:
+            self._is_open = False
+            self._store.close()
 
     def take(self, now_ns: int) -> None:
         """Name the stacks of all that ended by now: it is to be told of a round."""

@@ -45,6 +45,10 @@ class Profiles:
         traceback: TracebackType | None,
     ) -> None:
         """Sample no more."""
+        self.close()
+
+    def close(self) -> None:
+        """Sample no more."""
         with ExitStack() as stack:
             for profile in self._profiles.values():
                 stack.callback(profile.link.close)

@@ -51,6 +51,11 @@ def count(text: str) -> int:
     return _integer(text, lowest=1, highest=HIGHEST_COUNT)
 
 
+def percentage(text: str) -> int:
+    """A share of a whole."""
+    return _integer(text, lowest=1, highest=100)
+
+
 def buffer_pages(text: str) -> int:
     """The size of a BPF ring buffer in pages, rounded up to a power of two."""
     highest = RING_BUFFER_MAX_BYTES // os.sysconf("SC_PAGE_SIZE")
