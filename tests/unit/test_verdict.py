@@ -19,6 +19,7 @@ from kernel_delay.model import (
     HardIrqStats,
     LockWait,
     Lost,
+    OwnerDoings,
     PageFaults,
     Sample,
     Scheduling,
@@ -460,6 +461,36 @@ def test_no_more_of_a_chain_is_claimed_than_must_be(waited: int, slept: int, beg
     if "which slept" in text:
         claimed = int(text.rpartition(" % of it")[0].split()[-1])
         assert claimed <= 100 * overlap / waited + 1
+
+
+def seen(owner: Thread, *, known: int = 200, **ms: int) -> str:
+    """What is said of an owner that was seen to do that, so many ms of a wait of 200 ms."""
+    parts = {f"{part}_ns": ms.get(part, 0) * MS for part in ("blocked", "ready", "held")}
+    doings = OwnerDoings(known_ns=known * MS, syscall="fsync", reason="disk", **parts)
+    waiting = held_by(owner, 200)
+    (wait,) = waiting.lock_waits
+    waiting = replace(waiting, lock_waits=(replace(wait, owner=doings),))
+    return found("lock", sample(waiting, owner)).text
+
+
+def test_what_an_owner_was_seen_to_do_in_the_wait_is_told() -> None:
+    owner = replace(timed_thread(9, "b", frozen=150), sleeps=(sleep("disk", 200, "fsync"),))
+    assert "which slept in fsync, waiting for a disk, for 93 % of it" in seen(owner, blocked=186)
+    assert "which had no CPU itself for 60 % of it" in seen(owner, ready=120, blocked=80)
+    assert "which was frozen itself for 75 % of it" in seen(owner, held=150)
+    assert "which ran its own code for 100 % of it" in seen(owner)
+    # No one thing was most of it, or most of the waits were ended by others.
+    assert "which" not in seen(owner, ready=70, blocked=70)
+    assert "which" not in seen(owner, known=90, blocked=90)
+
+
+def test_what_an_owner_was_seen_to_do_is_told_once() -> None:
+    owner = replace(timed_thread(9, "b"), sleeps=(sleep("disk", 200, "fsync"),))
+    waiting = held_by(owner, 200)
+    doings = OwnerDoings(200 * MS, 190 * MS, 0, 0, "fsync", "disk")
+    (wait,) = waiting.lock_waits
+    waiting = replace(waiting, lock_waits=(replace(wait, owner=doings),))
+    assert rules_found(sample(waiting, owner)) == ["lock"]
 
 
 def test_interrupt_load_names_the_interrupt() -> None:

@@ -45,11 +45,12 @@ static __always_inline void add_absence(struct owner_doings *doings, const struc
 					const struct timestamp *timestamp, __u64 since_ns)
 {
 	__u64 from_ns = absence->from_ns > since_ns ? absence->from_ns : since_ns;
+	__u64 to_ns = absence->to_ns < timestamp->stop_ns ? absence->to_ns : timestamp->stop_ns;
 	__u64 length_ns;
 
-	if (absence->to_ns <= from_ns)
+	if (to_ns <= from_ns)
 		return;
-	length_ns = absence->to_ns - from_ns;
+	length_ns = to_ns - from_ns;
 	switch (absence->state) {
 	case STATE_BLOCKED:
 		doings->blocked_ns += length_ns;

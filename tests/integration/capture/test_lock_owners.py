@@ -1,0 +1,56 @@
+"""What the owner of a lock did in the waits that it ended is known, and is no more than these."""
+
+import pytest
+
+from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.errors import KernelDelayError
+from kernel_delay.host import preflight
+from kernel_delay.host.target import find_target
+from kernel_delay.model import LockWait
+from tests.verdicts.staging import Process, workload
+
+MS = 1_000_000
+HOLD_US = 20_000
+
+
+@pytest.fixture(autouse=True)
+def measurable(root_user: None) -> None:
+    """Skips where nothing can be measured."""
+    try:
+        preflight.check()
+    except KernelDelayError as error:
+        pytest.skip(str(error))
+
+
+def lock_wait(victim: Process) -> LockWait:
+    """The main thread's for its mutex."""
+    plan = WindowPlan(sample_time_ns=600 * MS)
+    with Session(find_target(victim.pid), plan, SessionOptions()) as session:
+        (sample,) = session.samples()
+    (main,) = (thread for thread in sample.threads if thread.tid == victim.pid)
+    (wait,) = main.lock_waits
+    assert wait.tid == victim.told["owner"]
+    return wait
+
+
+def test_an_owner_that_sleeps_is_seen_to() -> None:
+    with workload("contended", "mutex", "sleep", HOLD_US) as victim:
+        wait = lock_wait(victim)
+    owner = wait.owner
+    assert owner is not None
+    assert (owner.syscall, owner.reason) == ("clock_nanosleep", "clock")
+    assert 0 < owner.known_ns <= wait.ns
+    assert owner.blocked_ns + owner.ready_ns + owner.held_ns <= owner.known_ns
+    # Of each wait the most part: all that the owner sleeps but for the waiter's way to the lock.
+    ended = owner.known_ns // (HOLD_US * 1000)
+    assert owner.blocked_ns >= HOLD_US * 1000 // 2 * min(1, ended)
+
+
+def test_an_owner_that_computes_is_seen_not_to_sleep() -> None:
+    with workload("contended", "mutex", "spin", HOLD_US) as victim:
+        owner = lock_wait(victim).owner
+    assert owner is not None
+    assert owner.known_ns > 0
+    # It sleeps between two holds, and nobody waits for it then.
+    assert owner.blocked_ns <= owner.known_ns // 10
