@@ -101,9 +101,10 @@ def test_a_thread_that_was_not_seen_to_get_on_its_cpu(
     workload = start_workload("spin", CPU, 150 * MS)
     measured = Measured(workload.pid, closing)
     time.sleep(0.2)
+    before_ns = cpu_time_ns(workload.pid)
     with measured.programs.blind(*SWITCHES):
         workload.send()
-        time.sleep(0.05)
+        wait_until(lambda: cpu_time_ns(workload.pid) > before_ns + 10 * MS)
     workload.parked()
     sample = measured.end()
     # It slept for 200 ms in read(2), and its return from that is the first that was seen.
@@ -205,9 +206,11 @@ def test_a_call_that_was_not_seen_to_return(
 ) -> None:
     workload = start_workload("spin", CPU, 150 * MS)
     measured = Measured(workload.pid, closing)
+    before_ns = cpu_time_ns(workload.pid)
     with measured.programs.blind("on_sys_exit"):
         workload.send()
-        time.sleep(0.05)
+        # It has returned from its call before it runs on in its program.
+        wait_until(lambda: cpu_time_ns(workload.pid) > before_ns + 10 * MS)
     workload.parked()
     sample = measured.end()
     # Without the returns all until the next call seems to be in the one before.
