@@ -103,12 +103,15 @@ def test_a_window_that_opened_too_late_leaves_nothing(
     process = start("storm", "3", "1000")
     sample = capture(process.pid, plan, sample_time_s=0.2)
     check_sums(sample)
-    without = sum(event.user_stack is None for event in events_of(sample))
     if plan.stack_mode == "none":
         assert sample.lost.stacks == 0
-    else:
-        # Seldom some more are told of, which is not understood yet; never fewer.
-        assert without <= sample.lost.stacks
+        return
+    # An event that lost either of its stacks is one, of each of which there is room for one; and
+    # now and then the kernel has none of its own.
+    events = list(events_of(sample))
+    without = [event.user_stack is None for event in events]
+    without_either = [event.user_stack is None or event.kernel_stack is None for event in events]
+    assert sum(without) <= sample.lost.stacks <= sum(without_either)
 
 
 def test_a_window_that_opened_too_late_takes_nothing_from_the_one_before(
