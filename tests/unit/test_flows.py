@@ -9,6 +9,7 @@ from msgspec import structs
 from kernel_delay.ovs import flows
 from kernel_delay.ovs.flows import (
     REASONS,
+    REMEMBERED_NS,
     THRASH_NS,
     FlowChurn,
     FlowEvent,
@@ -128,6 +129,16 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     back = [churn.take(structs.replace(made(DELETED), ufid=str(number))) for number in range(5)]
     assert back == [False, False, True, True, True]
     assert (churn.came_back, len(churn.returned)) == (3, 2)
+
+
+def test_a_deleted_flow_is_not_remembered_for_ever() -> None:
+    churn = FlowChurn()
+    churn.take(DELETED)
+    later_ns = DELETED.time_ns + REMEMBERED_NS
+    churn.take(structs.replace(DELETED, ufid="other", time_ns=later_ns))
+    assert churn.remembered == 2
+    churn.take(structs.replace(DELETED, ufid="third", time_ns=later_ns + 1))
+    assert churn.remembered == 2
 
 
 def test_the_summary_has_reasons_ages_and_what_came_back() -> None:

@@ -40,8 +40,11 @@ OTHERS = "other reasons"
 THRASH_NS = 1000 * NS_PER_MS
 """A flow that is there again so soon was deleted in vain."""
 
+REMEMBERED_NS = 10 * THRASH_NS
+"""How long a deleted flow is remembered: that it is back is told with the next round."""
+
 MOST_DELETED = 100_000
-"""Flows deleted within THRASH_NS that are remembered; of more, the oldest are forgotten."""
+"""Deleted flows that are remembered; of more, the oldest are forgotten."""
 
 MOST_RETURNED = 10_000
 """Flows that came back of which each is counted by itself."""
@@ -117,6 +120,11 @@ class FlowChurn:
         self.returned: dict[str, int] = {}
         self._deleted = OrderedDict[tuple[str, str], int]()
 
+    @property
+    def remembered(self) -> int:
+        """How many deleted flows may still be told to be back."""
+        return len(self._deleted)
+
     def take(self, event: FlowEvent) -> bool:
         """Count the next; return whether it is a flow that came back within THRASH_NS."""
         self.changes[event.change] += 1
@@ -136,8 +144,13 @@ class FlowChurn:
         identity = event.datapath, event.ufid
         self._deleted.pop(identity, None)
         self._deleted[identity] = event.time_ns
-        if len(self._deleted) > MOST_DELETED:
+        while (
+            len(self._deleted) > MOST_DELETED or self._oldest_ns() < event.time_ns - REMEMBERED_NS
+        ):
             self._deleted.popitem(last=False)
+
+    def _oldest_ns(self) -> int:
+        return next(iter(self._deleted.values()))
 
     def _is_back(self, event: FlowEvent) -> bool:
         deleted_ns = self._deleted.get((event.datapath, event.ufid))
