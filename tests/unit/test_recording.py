@@ -316,11 +316,11 @@ def test_any_damage_gives_whole_samples_and_one_line(
     path.write_bytes(altered)
     found, damage = until_damage(path)
     # Every frame has a checksum: no figure that was altered passes for one that was measured.
-    assert [json.render(sample) for sample in found if isinstance(sample, Sample)] == [
-        json.render(sample) for sample in written[: len(found)]
-    ]
-    assert (damage is None) == (altered == whole)
-    assert damage is None or damage.isprintable()
+    samples = [json.render(sample) for sample in found if isinstance(sample, Sample)]
+    assert samples == [json.render(sample) for sample in written[: len(samples)]]
+    # A frame has bits that say nothing of what is in it (RFC 8878, 3.1.1.1.1.3 and 3.1.1.1.2).
+    assert damage or len(samples) == len(written)
+    assert damage is None or (altered != whole and damage.isprintable())
 
 
 @given(data=st.data())
