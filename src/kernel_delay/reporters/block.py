@@ -21,24 +21,37 @@ def block(thread: Thread, layout: Layout, width: int, lines: int) -> list[str]:
 
     `lines` are those that there is room for. The layout may say that there is for all.
     """
-    whole = list(_block(thread, layout, width, None))
-    if layout.all_rows or len(whole) <= lines:
-        return whole
-    for most in MOST_ROWS:
-        shorter = list(_block(thread, layout, width, most))
-        if len(shorter) <= lines:
-            break
-    return shorter
+    name = layout.heading(f"{name_of(thread)} ({thread.tid})")
+    whole = [_lines(table, layout, width) for table in _tables(thread, layout, None)]
+    if layout.all_rows or 1 + sum(map(len, whole)) <= lines:
+        return [name, *_joined(whole)]
+    return [name + PARTIAL, *_joined(_first_rows(thread, layout, width, lines - 1))]
 
 
-def _block(thread: Thread, layout: Layout, width: int, most: int | None) -> Iterator[str]:
-    yield layout.heading(f"{name_of(thread)} ({thread.tid})") + ("" if most is None else PARTIAL)
-    for table in _tables(thread, layout, most):
-        if not table.rows:
-            continue
-        for headings, *rows in fitted(table, width - len(INDENT)):
-            yield INDENT + layout.heading(headings)
-            yield from (INDENT + row for row in rows)
+def _first_rows(thread: Thread, layout: Layout, width: int, lines: int) -> list[list[str]]:
+    """As many rows of each table as fit, and of the last ones, which say why, more if these do."""
+    shown: list[list[str]] = []
+    for most in reversed(MOST_ROWS):
+        longer = [_lines(table, layout, width) for table in _tables(thread, layout, most)]
+        shown = shown or longer
+        for place in reversed(range(len(shown))):
+            if sum(map(len, shown)) - len(shown[place]) + len(longer[place]) <= lines:
+                shown[place] = longer[place]
+    return shown
+
+
+def _joined(tables: list[list[str]]) -> list[str]:
+    return [line for table in tables for line in table]
+
+
+def _lines(table: Table, layout: Layout, width: int) -> list[str]:
+    if not table.rows:
+        return []
+    return [
+        INDENT + line
+        for headings, *rows in fitted(table, width - len(INDENT))
+        for line in (layout.heading(headings), *rows)
+    ]
 
 
 def _tables(thread: Thread, layout: Layout, most: int | None) -> Iterator[Table]:

@@ -59,7 +59,7 @@ def _report(sample: Sample, layout: Layout) -> Iterator[str]:
         if layout.width is None:
             yield from _as_upstream(thread, layout)
         else:
-            yield from block(thread, layout, layout.width, lines)
+            yield from block(thread, layout, layout.width, SCREEN if position else lines)
     yield from sleepers(sample, sleeping, layout)
     yield from upcall_lines(sample)
     yield from profile_lines(sample, layout)
