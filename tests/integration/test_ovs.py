@@ -153,7 +153,7 @@ def test_the_end_of_its_parent_is_its_own(
         from lab.instance import Instance
         from lab.traffic import Traffic
         binaries = msgspec.json.decode(sys.argv[1], type=Binaries, dec_hook=lambda kind, x: kind(x))
-        with Instance(binaries) as ovs, Traffic(ovs, rate=100, seconds=LASTS_S):
+        with Instance(binaries) as ovs, Traffic(ovs, rate=100, seconds=60):
             print(ovs.folder, flush=True)
             time.sleep(60)
     """)

@@ -54,7 +54,9 @@ def is_loadable(name: str) -> bool:
 def refusal(error: BpfError) -> KernelDelayError:
     """Return what to tell the user of an error of libbpf's or the kernel's."""
     log = take_log()
-    if too_few_descriptors(error):
+    # Where libbpf finds no descriptor to try a feature with, it goes on as if the kernel lacked
+    # it, without a map, and the program that uses the map has a bad one.
+    if too_few_descriptors(error) or error.errno == errno.EBADF:
         return UnavailableError(raise_descriptors())
     # The verifier, too, says no with EACCES, but it has a log.
     if error.errno in (errno.EPERM, errno.EACCES) and VERIFIER_LOG not in log:

@@ -45,10 +45,15 @@ def test_no_pid_is_taken_from_another_namespaces_proc() -> None:
 
 
 @pytest.mark.usefixtures("measurable")
-def test_too_few_descriptors_are_told_as_such() -> None:
-    line = refused("sh", "-c", 'ulimit -n 30; exec "$@"', "limited", status=os.EX_UNAVAILABLE)
+@pytest.mark.parametrize("limit", [20, 30, 31, 45, 60])
+def test_too_few_descriptors_are_told_as_such(limit: int) -> None:
+    """Whatever it is that finds none."""
+    limited = f'ulimit -n {limit}; exec "$@"'
+    line = refused("sh", "-c", limited, "limited", status=os.EX_UNAVAILABLE)
 
-    assert line == "kernel-delay: too few file descriptors: raise `ulimit -n`, which is 30 now"
+    assert (
+        line == f"kernel-delay: too few file descriptors: raise `ulimit -n`, which is {limit} now"
+    )
 
 
 def test_a_memory_lock_limit_of_nothing_is_no_error(
