@@ -5,9 +5,15 @@ from typing import Any
 import pytest
 
 from kernel_delay.capture.rounds import threads
-from kernel_delay.capture.rounds.threads import Reading, Readings, ToldThread, others_between
+from kernel_delay.capture.rounds.threads import (
+    Reading,
+    Readings,
+    ToldThread,
+    lost_between,
+    others_between,
+)
 from kernel_delay.loader._records import ffi, lib
-from kernel_delay.model import OtherThread, ThreadRounds
+from kernel_delay.model import Lost, OtherThread, ThreadRounds
 
 SLOTS = 8
 SLOT = int(lib.ROUND_SLOTS)
@@ -71,6 +77,19 @@ def test_what_others_did_is_what_their_counts_grew_by() -> None:
         OtherThread(14, "t14", 50, 0, "futex"),
         OtherThread(12, "t12", 10, 20, "futex"),
     )
+
+
+def test_what_was_lost_is_said_of_each_round_that_it_may_be_of() -> None:
+    """Those of two threads at once: it is not used up by the first that is told."""
+    readings = Readings()
+    for reading in (Reading(100, {}, 2), Reading(200, {}, 2), Reading(300, {}, 5, 1)):
+        readings.add(reading)
+    for start_ns in (250, 220, 210):
+        before = readings.before(start_ns)
+        assert before is not None
+        assert lost_between(before, Reading(900, {}, 6, 1)) == Lost(
+            missed_events=4, dropped_records=1
+        )
 
 
 def test_there_is_a_reading_from_before_a_round_and_there_are_never_many() -> None:

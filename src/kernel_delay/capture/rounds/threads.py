@@ -9,7 +9,7 @@ from msgspec import Struct
 from kernel_delay.capture.threads.thread_stats import ThreadName, syscall_of, text_of
 from kernel_delay.capture.windows.control import NEVER_NS
 from kernel_delay.loader._records import ffi, lib
-from kernel_delay.model import Histogram, OtherThread, ThreadRounds
+from kernel_delay.model import Histogram, Lost, OtherThread, ThreadRounds
 
 if TYPE_CHECKING:
     from kernel_delay.loader._records import RoundNotice, ThreadState
@@ -76,10 +76,15 @@ def _doing(now: "ThreadState") -> str:
 
 
 class Reading(Struct, frozen=True):
-    """What was told of all threads at one time."""
+    """What was told of all threads at one time.
+
+    And what was lost until then: tracepoints missed, and records for which there was no room.
+    """
 
     time_ns: int
     threads: Mapping[int, ToldThread]
+    missed_events: int = 0
+    dropped_records: int = 0
 
 
 class Readings:
@@ -117,6 +122,14 @@ class Readings:
             if found is None or reading.time_ns <= time_ns:
                 found = reading
         return found
+
+
+def lost_between(before: Reading, after: Reading) -> Lost:
+    """Return what was lost from one reading to the other: any round meanwhile may lack it."""
+    return Lost(
+        missed_events=after.missed_events - before.missed_events,
+        dropped_records=after.dropped_records - before.dropped_records,
+    )
 
 
 def others_between(before: Reading, after: Reading, identity: int) -> tuple[OtherThread, ...]:

@@ -17,6 +17,7 @@ from kernel_delay.capture.rounds.threads import (
     Reading,
     Readings,
     lengths_of,
+    lost_between,
     others_between,
     told_threads,
 )
@@ -37,7 +38,6 @@ from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import Ended, watch
 from kernel_delay.model import (
-    Lost,
     Round,
     RoundTotals,
     Sample,
@@ -82,8 +82,7 @@ class Watch:
         self._ended: dict[str, ThreadRounds] = {}
         self._told = 0
         self._untold_before = 0
-        self._missed_events = self._missed_before = 0
-        self._missed_ends = self._dropped = 0
+        self._missed_before = self._missed_ends = 0
         self.ended: Ended = "time"
         tick_ns = plan.threshold_ns // READINGS_PER_THRESHOLD
         self._tick_ns = min(max(tick_ns, SHORTEST_TICK_NS), LONGEST_TICK_NS)
@@ -112,7 +111,7 @@ class Watch:
             self._read()
             # From now on rounds count: with the one window that there is.
             lib.publish_window(self._programs.control, 0, NEVER_NS)
-            self._missed_events = self._missed_before = self._programs.missed_events()
+            self._missed_before = self._programs.missed_events()
             self._closing.enter_context(self._waiter)
             failing.pop_all()
         return self
@@ -201,7 +200,8 @@ class Watch:
 
     def _read(self) -> Reading:
         threads = told_threads(self._programs.thread_rounds())
-        reading = Reading(lib.monotonic_ns(), threads)
+        missed_events, dropped = self._programs.missed_events(), self._records.dropped()
+        reading = Reading(lib.monotonic_ns(), threads, missed_events, dropped)
         self._readings.add(reading)
         return reading
 
@@ -256,16 +256,10 @@ class Watch:
         uname = os.uname()
         now = datetime.datetime.now(datetime.UTC)
         since_start_ns = int(lib.monotonic_ns()) - start_ns
-        missed_events = self._programs.missed_events()
-        dropped = self._records.dropped()
-        lost = Lost(
-            missed_events=missed_events - self._missed_events,
-            dropped_records=dropped - self._dropped,
-        )
-        self._dropped = dropped
+        # Rounds of several threads are open at once: what was lost may be of each of them.
+        lost = lost_between(before, after)
         events = self._events and self._events.of_round(notice.tid, start_ns, stop_ns)
         profiled_ns = self._profiles.began_ns(notice.tid, start_ns)
-        self._missed_events = missed_events
         untold = self._programs.long_rounds() - self._told - 1
         newly_untold = max(0, untold - self._untold_before)
         self._untold_before = max(self._untold_before, untold)
