@@ -33,16 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_report_arguments(parser)
     output_options.add_json(parser, "pass and wait")
     recording_options.add_arguments(parser)
-    parser.add_argument(
-        "--time",
-        dest="time_ns",
-        type=arguments.duration_ns,
-        metavar="SECONDS",
-        help="stop after so long (default: at Ctrl-C)",
-    )
-    parser.add_argument(
-        "--count", type=arguments.count, metavar="N", help="stop after N passes (default: never)"
-    )
+    arguments.add_time(parser)
+    arguments.add_count(parser, "passes")
 
 
 def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Action]:
@@ -68,8 +60,7 @@ def run(args: argparse.Namespace) -> int:
         tell(f"tracing the main loop of {target.comm} ({target.pid}); Ctrl-C ends it")
         ended = _follow(events, report, recording, target.pid, args)
         lost = events.lost()
-        if recording is not None:
-            recording.finish("done" if ended == "time" else ended, {LOST: lost})
+        recording_options.finish(recording, ended, {LOST: lost})
         report.finish(lost)
     if ended == "exit":
         tell(f"process {target.pid} exited")

@@ -55,13 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f" {arguments.CAPTURED_MAX} (default: %(default)s)",
     )
     arguments.add_buffer_pages(parser, BUFFER_PAGES)
-    parser.add_argument(
-        "--time",
-        dest="time_ns",
-        type=arguments.duration_ns,
-        metavar="SECONDS",
-        help="stop after so long (default: at Ctrl-C)",
-    )
+    arguments.add_time(parser)
 
 
 def add_report_arguments(
@@ -122,8 +116,7 @@ def run(args: argparse.Namespace) -> int:
         tell(f"tracing the flows of {target.comm} ({target.pid}); Ctrl-C ends it")
         ended = _follow(source, report, recording, target.pid, args.time_ns)
         missed = source.missed()
-        if recording is not None:
-            recording.finish("done" if ended == "time" else ended, missed)
+        recording_options.finish(recording, ended, missed)
         report.finish(missed)
     if ended == "exit":
         tell(f"process {target.pid} exited")

@@ -39,16 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="don't count flows: leave the probes alone that are hit once for each of them",
     )
-    parser.add_argument(
-        "--time",
-        dest="time_ns",
-        type=arguments.duration_ns,
-        metavar="SECONDS",
-        help="stop after so long (default: at Ctrl-C)",
-    )
-    parser.add_argument(
-        "--count", type=arguments.count, metavar="N", help="stop after N rounds (default: never)"
-    )
+    arguments.add_time(parser)
+    arguments.add_count(parser, "rounds")
 
 
 def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Action]:
@@ -81,8 +73,7 @@ def run(args: argparse.Namespace) -> int:
         tell(f"tracing the revalidators of {target.comm} ({target.pid}); Ctrl-C ends it")
         ended = _follow(source, report, recording, target.pid, args)
         missed = source.missed()
-        if recording is not None:
-            recording.finish("done" if ended == "time" else ended, missed)
+        recording_options.finish(recording, ended, missed)
         report.finish(missed)
     if ended == "exit":
         tell(f"process {target.pid} exited")

@@ -72,16 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stop-trigger", metavar="TRIGGER", help="and it ends with one of this, in the same thread"
     )
-    parser.add_argument(
-        "--time",
-        dest="time_ns",
-        type=arguments.duration_ns,
-        metavar="SECONDS",
-        help="stop after so long (default: at Ctrl-C)",
-    )
-    parser.add_argument(
-        "--count", type=arguments.count, metavar="N", help="stop after N records (default: never)"
-    )
+    arguments.add_time(parser)
+    arguments.add_count(parser, "records")
     parser.add_argument(
         "--no-stacks",
         dest="stacks",

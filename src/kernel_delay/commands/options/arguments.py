@@ -117,6 +117,24 @@ def captured_bytes(text: str) -> int:
     return _integer(text, lowest=CAPTURED_MIN, highest=CAPTURED_MAX)
 
 
+def add_time(parser: ArgumentParser) -> None:
+    """Add the option that says when to stop."""
+    parser.add_argument(
+        "--time",
+        dest="time_ns",
+        type=duration_ns,
+        metavar="SECONDS",
+        help="stop after so long (default: at Ctrl-C)",
+    )
+
+
+def add_count(parser: ArgumentParser, what: str) -> None:
+    """Add the option that says after how many of `what` to stop."""
+    parser.add_argument(
+        "--count", type=count, metavar="N", help=f"stop after N {what} (default: never)"
+    )
+
+
 def add_buffer_pages(parser: ArgumentParser, default: int = 4096) -> None:
     """Add the option that says how large the buffer for events is."""
     parser.add_argument(

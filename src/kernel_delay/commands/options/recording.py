@@ -11,9 +11,10 @@ from kernel_delay.errors import UsageError
 from kernel_delay.reporters.messages import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kernel_delay.host.target import ProcessTarget
+    from kernel_delay.loader.waiting import Ended
     from kernel_delay.model import MeasuringCommand, RecordingHeader
     from kernel_delay.recording.writer import RecordingWriter
 
@@ -54,6 +55,12 @@ def open_writer(
     from kernel_delay.recording.writer import RecordingWriter
 
     return stack.enter_context(RecordingWriter(args.recording_file, header()))
+
+
+def finish(writer: "RecordingWriter | None", ended: "Ended", lost: "Mapping[str, int]") -> None:
+    """Say in the recording, if there is one, that it is whole, and what was lost."""
+    if writer is not None:
+        writer.finish("done" if ended == "time" else ended, lost)
 
 
 def noting(writer: "RecordingWriter | None") -> "Callable[[str], None]":
