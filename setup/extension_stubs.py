@@ -2,7 +2,7 @@
 
 Each extension is asked for its structs, constants and functions, so it has to be built
 before; `make stubs` does both. The stubs are committed: a change of a header shows in
-them, an editor knows the fields without a build, and a unit test (test_stubs.py) fails
+them, an editor knows the fields without a build, and a unit test (test_extension_stubs.py) fails
 when they are old.
 
 A struct is a class, and a pointer to it that class's `...Pointer`, which has the fields
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 EXTENSIONS = (
-    "kernel_delay._ending",
+    "kernel_delay.ending._ending",
     "kernel_delay.capture.syscall_events._events",
     "kernel_delay.capture.timeline._timeline",
     "kernel_delay.host._seccomp",

@@ -99,6 +99,20 @@ def run(*arguments: object, within: Sequence[str] = ()) -> Done:
         return Done(status, stdout.read().decode(), stderr.read().decode())
 
 
+def give_up_descriptors(null: int) -> None:
+    """Have all descriptors but the first three be as `null`: what a fork inherits of the tests'.
+
+    A pipe of theirs that stayed open here would not end there. None is closed: objects of theirs
+    that hold one may be garbage that is collected at any time, and close it then; by that number
+    another would have been opened.
+    """
+    for name in os.listdir("/proc/self/fd"):
+        number = int(name)
+        # The directory itself is among them, and closed by now.
+        if number > 2 and number != null and os.path.lexists(f"/proc/self/fd/{name}"):
+            os.dup2(null, number, inheritable=False)
+
+
 def _become(arguments: Sequence[str], stdout: int, stderr: int) -> NoReturn:
     """Be the command with the descriptors; whatever it raises, don't go on as the tests."""
     status = os.EX_SOFTWARE
@@ -106,8 +120,7 @@ def _become(arguments: Sequence[str], stdout: int, stderr: int) -> NoReturn:
         null = os.open(os.devnull, os.O_RDONLY)
         for descriptor, number in ((null, 0), (os.dup(stdout), 1), (os.dup(stderr), 2)):
             os.dup2(descriptor, number)
-        # A pipe of the tests' that stayed open here would not end there.
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        give_up_descriptors(null)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         # As an interpreter has them whose output is no terminal.
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115

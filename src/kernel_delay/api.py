@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from kernel_delay.errors import NoInputError
+from kernel_delay.errors import NoInputError, compiled_parts
 from kernel_delay.model import RecordingHeader, RecordingTrailer, Sample
 from kernel_delay.recording.reader import open_recording
-from kernel_delay.recording.records import FlowEvents, LoopEvents, RevalidatorRounds, UpcallEvents
+from kernel_delay.recording.records import (
+    FlowEvents,
+    LoopEvents,
+    OperationEvents,
+    RevalidatorRounds,
+    UpcallEvents,
+)
 from kernel_delay.recording.tables import TABLES, Table, to_arrow, to_pandas
 
 if TYPE_CHECKING:
@@ -21,9 +27,12 @@ if TYPE_CHECKING:
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.ovs.bridge_loop import LoopEvent
     from kernel_delay.ovs.flows import FlowEvent
+    from kernel_delay.ovs.operations import OperationEvent
     from kernel_delay.ovs.revalidator import RevalidatorRound
     from kernel_delay.ovs.upcalls import Event
     from kernel_delay.ovs.upcalls.port_names import PortName
+
+    OvsEvent = LoopEvent | Event | PortName | RevalidatorRound | FlowEvent | OperationEvent
 
 NS_PER_S = 1_000_000_000
 LONGEST_S = 7 * 24 * 3600
@@ -36,6 +45,7 @@ class Plan(Struct, frozen=True):
     events: "EventPlan | None"
 
 
+@compiled_parts()
 def plan(
     seconds: float,
     samples: int,
@@ -80,6 +90,7 @@ def account_plan(accounting: bool, timeline: bool) -> AccountPlan:
     return AccountPlan(accounting, timeline)
 
 
+@compiled_parts()
 def capture(pid: int | None, plan: Plan, account: AccountPlan) -> Sample:
     """Measure one window. Raises KernelDelayError."""
     taken: list[Sample] = []
@@ -89,6 +100,7 @@ def capture(pid: int | None, plan: Plan, account: AccountPlan) -> Sample:
     return taken[-1]
 
 
+@compiled_parts()
 def record(
     path: str | os.PathLike[str], pid: int | None, plan: Plan, account: AccountPlan
 ) -> "Recording":
@@ -126,7 +138,7 @@ class Recording:
                 if isinstance(record, Sample):
                     yield record
 
-    def events(self) -> "Iterator[LoopEvent | Event | PortName | RevalidatorRound | FlowEvent]":
+    def events(self) -> "Iterator[OvsEvent]":
         """Yield the events of Open vSwitch, in a recording of another command than capture.
 
         They are described in docs/recording.schema.json. Raises as iterating does.
@@ -137,7 +149,7 @@ class Recording:
                     yield from record.events
                 elif isinstance(record, LoopEvents):
                     yield from (hit.event for hit in record.hits)
-                elif isinstance(record, FlowEvents):
+                elif isinstance(record, FlowEvents | OperationEvents):
                     yield from record.events
                 elif isinstance(record, RevalidatorRounds):
                     yield from record.rounds

@@ -3,7 +3,6 @@
 import argparse
 import io
 import os
-import re
 import signal
 import sys
 import traceback
@@ -18,6 +17,7 @@ from kernel_delay.errors import (
     KernelDelayError,
     UnavailableError,
     UsageError,
+    compiled_parts,
     naming,
     raise_descriptors,
     too_few_descriptors,
@@ -25,9 +25,6 @@ from kernel_delay.errors import (
 from kernel_delay.reporters.messages import tell
 
 PROGRAM = "kernel-delay"
-
-# The modules that are compiled.
-_COMPILED = re.compile(r"kernel_delay\.(\w+\.)*_\w+")
 
 # Levels of libbpf's log, as libbpf.start_log() takes them.
 NO_LOG = -1
@@ -49,7 +46,8 @@ def _main(argv: Sequence[str]) -> int:
     _let_every_character_print()
     args = argparse.Namespace(debug=NO_LOG)
     try:
-        status = _run(argv, args)
+        with compiled_parts():
+            status = _run(argv, args)
         _flush()
         return status
     except KernelDelayError as error:
@@ -65,15 +63,6 @@ def _main(argv: Sequence[str]) -> int:
         _discard_output()
         where = error.filename or "input or output"
         return _fail(f"{where}: {error.strerror or error}", os.EX_IOERR, args)
-    except ModuleNotFoundError as error:
-        if not _COMPILED.fullmatch(error.name or ""):
-            raise
-        return _fail(
-            "nothing of kernel-delay was compiled here: it can read recordings (report, compare),"
-            " and measure nothing",
-            os.EX_UNAVAILABLE,
-            args,
-        )
     except Exception as error:
         line = f"internal error: {type(error).__name__}: {error}; --debug shows where"
         return _fail(line, os.EX_SOFTWARE, args)
@@ -82,6 +71,9 @@ def _main(argv: Sequence[str]) -> int:
 def _run(argv: Sequence[str], args: argparse.Namespace) -> int:
     name, rest = _split_command(argv)
     command = commands.load(name or DEFAULT_COMMAND)
+    if getattr(command, "RUNS_A_PROGRAM", False) and "--" in rest:
+        place = rest.index("--")
+        args.program, rest = list(rest[place + 1 :]), rest[:place]
     parser_of(name, command).parse_args(rest, namespace=args)
     return command.run(args)
 
@@ -90,7 +82,7 @@ def parser_of(name: str | None, command: Command) -> argparse.ArgumentParser:
     """What takes the arguments of the command called `name`; None: that where none is given."""
     parser = _Parser(
         prog=PROGRAM if name is None else f"{PROGRAM} {name}",
-        usage=f"{PROGRAM} [COMMAND] [options]" if name is None else None,
+        usage=_usage(name, command),
         description=COMMANDS[name or DEFAULT_COMMAND],
         epilog=_list_of_commands() if name is None else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -98,6 +90,15 @@ def parser_of(name: str | None, command: Command) -> argparse.ArgumentParser:
     )
     add_arguments(parser, command)
     return parser
+
+
+def _usage(name: str | None, command: Command) -> str | None:
+    """The usage, where it is not what argparse makes of the arguments."""
+    if name is None:
+        return f"{PROGRAM} [COMMAND] [options] [-- PROGRAM [ARGUMENTS]]"
+    if getattr(command, "RUNS_A_PROGRAM", False):
+        return f"{PROGRAM} {name} [options] [-- PROGRAM [ARGUMENTS]]"
+    return None
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: Command) -> None:

@@ -6,9 +6,13 @@ place that prints the line and exits with the code.
 
 import errno
 import os
+import re
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+# The modules that are compiled.
+_COMPILED = re.compile(r"kernel_delay\.(\w+\.)*_\w+")
 
 
 class KernelDelayError(Exception):
@@ -24,6 +28,16 @@ class UsageError(KernelDelayError):
     """The command line asks for something that makes no sense."""
 
     exit_code = os.EX_USAGE
+
+
+class NotExecutedError(KernelDelayError):
+    """A command that was to be run can't be. The codes are those of env(1)."""
+
+    def __init__(self, name: str, error: OSError) -> None:
+        """That of this name, for this reason."""
+        super().__init__(f"can't run {name}: {error.strerror}")
+        is_missing = isinstance(error, FileNotFoundError)
+        self.exit_code = 127 if is_missing else 126
 
 
 class InputError(KernelDelayError):
@@ -82,3 +96,17 @@ def naming(output: str) -> Iterator[None]:
         if error.filename is None:
             error.filename = output
         raise
+
+
+@contextmanager
+def compiled_parts() -> Iterator[None]:
+    """Raise UnavailableError where what is done within takes what was not compiled here."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if not _COMPILED.fullmatch(error.name or ""):
+            raise
+        raise UnavailableError(
+            "nothing of kernel-delay was compiled here: it can read recordings (report, compare),"
+            " and measure nothing"
+        ) from error

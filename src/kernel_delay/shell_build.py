@@ -15,15 +15,29 @@ from types import ModuleType
 
 SOURCE = Path(__file__).parent
 
+# For bash, which takes the word and the options of shtab's variables.
+FILE_OR_OPTION = """\
+_kernel_delay_file_or_option() {
+  if [[ $completing_word == -* ]]; then
+    compgen -W "${current_option_strings[*]}" -- "$completing_word"
+  else
+    compgen -f -- "$1"
+  fi
+}
+"""
+
+# What values are called that are files.
+FILES = ("FILE", "RECORDING", "OUT", "BEFORE", "AFTER")
+
 
 def _import_from_source() -> None:
     """Have `kernel_delay` be the one of this folder, whatever is installed."""
     # An editable install would compile the project, which is what goes on.
     sys.meta_path = [each for each in sys.meta_path if type(each).__name__ != "MesonpyMetaFinder"]
     sys.path.insert(0, str(SOURCE.parent))
-    ending = ModuleType("kernel_delay._ending")
+    ending = ModuleType("kernel_delay.ending._ending")
     ending.lib = None  # type: ignore[attr-defined]
-    sys.modules["kernel_delay._ending"] = ending
+    sys.modules["kernel_delay.ending._ending"] = ending
 
 
 def completions() -> dict[str, str]:
@@ -32,11 +46,17 @@ def completions() -> dict[str, str]:
 
     from kernel_delay.cli import PROGRAM
 
-    names = {"bash": f"{PROGRAM}.bash", "zsh": f"_{PROGRAM}", "fish": f"{PROGRAM}.fish"}
-    return {name: shtab.complete(_whole_parser(), shell) for shell, name in names.items()}
+    bash = shtab.complete(_whole_parser("bash"), "bash", preamble=FILE_OR_OPTION)
+    zsh, fish = (shtab.complete(_whole_parser(shell), shell) for shell in ("zsh", "fish"))
+    # It has zsh take no second word for what there may be several of, and look for options of
+    # `kernel-delay` itself behind a command.
+    zsh = zsh.replace('"(*):', '"*:')
+    whole = "_arguments -C -s $_shtab_kernel_delay_options"
+    zsh = zsh.replace(whole, whole.replace("-s", '-s -A "-*"'))
+    return {f"{PROGRAM}.bash": bash, f"_{PROGRAM}": zsh, f"{PROGRAM}.fish": fish}
 
 
-def _whole_parser() -> argparse.ArgumentParser:
+def _whole_parser(shell: str) -> argparse.ArgumentParser:
     """One parser of all commands, which the command line itself has no need of."""
     import shtab
 
@@ -52,9 +72,25 @@ def _whole_parser() -> argparse.ArgumentParser:
         parsers.append(several.add_parser(name, help=summary))
         add_arguments(parsers[-1], commands.load(name))
     for action in (action for parser in parsers for action in parser._actions):
-        if action.metavar == "FILE":
+        if action.metavar in FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
+        elif action.metavar == "DIR":
+            action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+        if action.nargs == argparse.OPTIONAL and action.option_strings:
+            _may_be_alone(action, shell)
     return whole
+
+
+def _may_be_alone(action: argparse.Action, shell: str) -> None:
+    """Have other options follow one that need not have a value: shtab has it need one."""
+    if shell == "zsh":
+        # A second colon before what the value is called: it may be left out. Where nothing is said
+        # of what can be there, zsh would offer nothing at all.
+        action.metavar = f":{action.metavar or action.dest}"
+        if not hasattr(action, "complete") and action.choices is None:
+            action.complete = {"zsh": "()"}  # type: ignore[attr-defined]
+    elif shell == "bash" and action.metavar in FILES:
+        action.complete = {"bash": "_kernel_delay_file_or_option"}  # type: ignore[attr-defined]
 
 
 def man_pages(version: str) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""What needs neither root nor a kernel: pure functions, texts, and fakes."""
+"""Quick tests without BPF: mostly of pure code; some of processes, pages and our own files."""

@@ -2,7 +2,9 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +12,8 @@ from typing import NamedTuple
 import pytest
 
 PACKAGE = "kernel_delay"
-PATH = re.compile(r"`([\w./*]+(?:/|\.(?:py|pyi|h|c|md)))`")
+EXTENSION = re.compile(r"^ *from kernel_delay[\w.]*\._\w+ import", re.MULTILINE)
+PATH = re.compile(r"`([\w./*]+(?:/|\.(?:py|pyi|h|c|md|sql|toml)))`")
 ROOM = re.compile(r"^\| `([\w.]+)` \|", re.MULTILINE)
 
 
@@ -40,7 +43,7 @@ def modules(project: Path) -> dict[str, Path]:
     return {
         ".".join(path.relative_to(source).with_suffix("").parts): path
         for path in source.rglob("*.py")
-        if not path.name.endswith("_build.py") and path.name != "installed_sources.py"
+        if not path.name.endswith("_build.py")
     }
 
 
@@ -116,6 +119,23 @@ def test_each_room_says_what_belongs_there(modules: dict[str, Path]) -> None:
         name for name, path in modules.items() if not ast.get_docstring(ast.parse(path.read_text()))
     ]
     assert silent == []
+
+
+def test_what_imports_an_extension_knows_no_any(project: Path, modules: dict[str, Path]) -> None:
+    settings = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
+    typed = [name for each in settings if each.get("disallow_any_expr") for name in each["module"]]
+    importing = [
+        f"{PACKAGE}.{name}" for name, path in modules.items() if EXTENSION.search(path.read_text())
+    ]
+    assert len(importing) > 30
+    assert [name for name in importing if not any(fnmatch(name, one) for one in typed)] == []
+
+
+@pytest.mark.parametrize("folder", ["tests", "bench", "lab"])
+def test_each_folder_beside_them_does_too(project: Path, folder: str) -> None:
+    rooms = sorted((project / folder).rglob("__init__.py"))
+    assert rooms
+    assert [room for room in rooms if not ast.get_docstring(ast.parse(room.read_text()))] == []
 
 
 def test_each_path_that_the_page_names_is_there(project: Path, page: str) -> None:

@@ -77,3 +77,8 @@ def test_any_text_is_a_value_in_range_or_an_argument_error(
         return
     assert isinstance(value, int)
     assert lowest <= value <= highest
+
+
+@pytest.mark.parametrize(("text", "level"), [("0x0", 0), ("0x3f", 2), ("0x4000000", 2), ("1", 1)])
+def test_a_mask_of_the_scripts_is_all_of_the_log(text: str, level: int) -> None:
+    assert arguments.debug_level(text) == level

@@ -60,6 +60,7 @@ def assert_one_line(stderr: str, *parts: str) -> None:
         (["--sample-count", "1.5"], ["--sample-count", "whole number"]),
         (["--buffer-page-count", "0"], ["--buffer-page-count", "at least 1"]),
         (["--buffer-page-count", "99999999"], ["--buffer-page-count", "at most"]),
+        (["--max-slices", "5"], ["--max-slices is of a timeline: add --timeline"]),
         (["--debug", "much"], ["--debug", "whole number"]),
         (["--pids", "1"], ["--pids", "(did you mean --pid?)"]),
         (["--sample-cou=1"], ["--sample-cou=1", "(did you mean --sample-count?)"]),
@@ -345,4 +346,4 @@ def test_json_option(arguments: list[str], expected: str | None) -> None:
     capture.add_arguments(parser)
     args = parser.parse_args(arguments)
     assert args.json_file == expected
-    assert (args.sample_time_ns, args.sample_interval_ns) == (500_000_000, 0)
+    assert (args.sample_time_ns, args.sample_interval_ns) == (None, 0)

@@ -115,6 +115,19 @@ def test_copies_stay_as_they_were_when_the_ring_is_used_again(recorded: Recorded
     assert copied.syscalls[0].calls.count == 1
 
 
+def test_a_thread_that_ended_keeps_its_details_where_there_is_room(recorded: Recorded) -> None:
+    collector = Collector(recorded)
+    epoch = recorded.open_window(START_NS, STOP_NS)
+    ended = recorded.thread(1, 20, b"brief", epoch)
+    ended.exited = 1
+    ended.account.mode_ns[lib.MODE_USER] = 500
+    ended.account.exit_ns = START_NS + 500
+    # As at any notice: a trigger's hit is one too.
+    collector.make_room(epoch, START_NS, STOP_NS)
+    thread = collected(recorded, collector)["brief"]
+    assert (thread.tid, thread.exited) == (20, True)
+
+
 def test_an_owner_that_was_summed_up_is_named(recorded: Recorded) -> None:
     collector = Collector(recorded)
     epoch = recorded.open_window(START_NS, STOP_NS)

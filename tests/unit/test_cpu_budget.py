@@ -1,6 +1,6 @@
-"""How much of a CPU a watch may take."""
+"""How much of a CPU, and of memory, a watch may take."""
 
-from kernel_delay.capture.rounds.budget import NS_PER_S, CpuBudget
+from kernel_delay.capture.rounds.budget import NS_PER_S, CpuBudget, MemoryBudget, resident_bytes
 
 
 class Machine:
@@ -47,3 +47,21 @@ def test_after_it_was_exceeded_it_begins_anew() -> None:
     budget.restart()
     assert not any(machine.run(budget, 29, 0.5))
     assert machine.run(budget, 2, 0.5)[-1]
+
+
+def test_memory_is_too_much_from_the_limit_on_until_it_is_given_up() -> None:
+    used = 99
+    budget = MemoryBudget(100, lambda: used)
+    assert budget.excess() is None
+    used = 101
+    assert budget.excess() == 101
+    assert budget.excess() == 101
+    budget.give_up()
+    assert budget.excess() is None
+
+
+def test_what_is_resident_grows_with_what_is_held() -> None:
+    before = resident_bytes()
+    held = bytearray(b"x" * (64 << 20))
+    assert resident_bytes() - before > 60 << 20
+    assert held

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from kernel_delay.capture.plan import EventPlan
-from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.program_options import ProgramOptions
 from kernel_delay.host import cpus
 from kernel_delay.host.cpus import cpu_numbers
 from kernel_delay.loader._records import ffi
@@ -31,10 +31,11 @@ def test_what_has_a_place_for_each_cpu_has_one_for_the_highest(
     maps: defaultdict[str, SimpleNamespace] = defaultdict(
         lambda: SimpleNamespace(initial_values=lambda: options)
     )
-    programs = Programs.__new__(Programs)
-    programs.__dict__ |= {"_object": SimpleNamespace(map=maps.__getitem__), "accounting": True}
-    programs._set_sizes(1)
-    programs._set_events(EventPlan())
+    set_up = ProgramOptions.__new__(ProgramOptions)
+    parts = {"_object": SimpleNamespace(map=maps.__getitem__), "_accounting": True, "_rounds": None}
+    set_up.__dict__ |= parts
+    set_up._set_sizes([1])
+    set_up._set_events(EventPlan())
     assert maps["run_queues"].max_entries == 10
     assert maps["slices"].max_entries == 10 * options.slices
     assert maps["deep_events"].max_entries == 10

@@ -17,9 +17,11 @@ from kernel_delay.ovs.flows import (
     reason_text,
 )
 from kernel_delay.ovs.monitors._ovs_records import ffi, lib
-from kernel_delay.ovs.monitors.flow_results import decode, ufid_text
+from kernel_delay.ovs.monitors.flow_results import decode
+from kernel_delay.ovs.operations.message import ufid_text
 from kernel_delay.ovs.version import read_version
-from kernel_delay.reporters.flows import HEADER, event_lines, json_of, missed_lines, render
+from kernel_delay.reporters.flows import HEADER, event_lines, json_of, render
+from kernel_delay.reporters.missed import missed_lines
 from tests.unit.test_flow_match import KEY, MASK, WRITTEN
 
 NS_PER_MS = 1_000_000
@@ -52,7 +54,12 @@ def made(after: FlowEvent | None = None, later_ns: int = 0) -> FlowEvent:
     """The flow as it is made, or made again after it was deleted."""
     time_ns = CREATED_NS if after is None else after.time_ns + later_ns
     return structs.replace(
-        DELETED, change="insert", time_ns=time_ns, created_ns=time_ns, reason=None, reason_number=0
+        after or DELETED,
+        change="insert",
+        time_ns=time_ns,
+        created_ns=time_ns,
+        reason=None,
+        reason_number=0,
     )
 
 
@@ -139,6 +146,16 @@ def test_a_deleted_flow_is_not_remembered_for_ever() -> None:
     assert churn.remembered == 2
     churn.take(structs.replace(DELETED, ufid="third", time_ns=later_ns + 1))
     assert churn.remembered == 2
+
+
+def test_the_same_flow_of_another_pmd_thread_did_not_come_back() -> None:
+    churn = FlowChurn()
+    first, second = (structs.replace(DELETED, pmd_id=number) for number in (1, 2))
+    churn.take(first)
+    assert not churn.take(made(second, NS_PER_MS))
+    again = structs.replace(made(second, NS_PER_MS), pmd_id=1)
+    assert churn.take(again)
+    assert churn.returned == {UFID: 1}
 
 
 def test_the_summary_has_reasons_ages_and_what_came_back() -> None:

@@ -14,7 +14,9 @@ FREE = MachineFacts(
     seccomp="0",
     lockdown="[none] integrity confidentiality\n",
     pid_namespace="first",
+    cgroups=True,
 )
+ALL = int(FREE.cap_eff, 16)
 
 
 def missing(facts: MachineFacts) -> dict[str, Finding]:
@@ -29,7 +31,7 @@ def test_nothing_is_missing_on_a_free_machine() -> None:
 @pytest.mark.parametrize(
     ("facts", "name"),
     [
-        (replace(FREE, cap_eff="0000000000000000"), "capabilities"),
+        (replace(FREE, cap_eff=f"{ALL & ~(1 << 38 | 1 << 21):x}"), "capabilities"),
         (replace(FREE, first_user_namespace=False), "user namespace"),
         (replace(FREE, pid_namespace="foreign"), "PID namespace"),
         (replace(FREE, lockdown="none integrity [confidentiality]\n"), "no lockdown"),
@@ -39,10 +41,29 @@ def test_what_keeps_a_capture_from_running_is_said_with_cost_and_remedy(
     facts: MachineFacts, name: str
 ) -> None:
     found = missing(facts)
-    assert list(found) == [name]
+    assert [key for key in found if not key.startswith("CAP_")] == [name]
     assert found[name].cost
     assert found[name].remedy
     assert not can_capture(machine_findings(facts))
+
+
+@pytest.mark.parametrize(
+    ("facts", "name"),
+    [
+        (replace(FREE, cap_eff=f"{ALL & ~(1 << 21):x}"), "CAP_SYS_ADMIN"),
+        (replace(FREE, cap_eff=f"{ALL & ~(1 << 19):x}"), "CAP_SYS_PTRACE"),
+        (replace(FREE, cap_eff=f"{ALL & ~(1 << 2):x}"), "CAP_DAC_READ_SEARCH"),
+        (replace(FREE, cap_eff=f"{ALL & ~(1 << 34):x}"), "CAP_SYSLOG"),
+        (replace(FREE, cgroups=False), "cgroups"),
+        (replace(FREE, cgroups=None), "cgroups"),
+    ],
+)
+def test_each_capability_and_mount_that_is_missing_is_named(facts: MachineFacts, name: str) -> None:
+    found = missing(facts)
+    assert list(found) == [name]
+    assert found[name].cost
+    assert found[name].remedy
+    assert can_capture(machine_findings(facts))
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ def test_fields_are_those_documented() -> None:
         "pid": 27090,
         "comm": "ovs-vswitchd",
         "exe": "/usr/sbin/ovs-vswitchd",
+        "container": None,
     }
     assert (sample["kernel"], sample["host"]) == ("6.1.0-30-amd64", "compute-1")
     assert sample["window"] == {

@@ -83,9 +83,8 @@ def test_a_failed_test_is_told_with_the_beginning_of_why(tmp_path: Path) -> None
 
 
 def test_a_guests_last_words_are_lines_without_its_control_characters(tmp_path: Path) -> None:
-    guest = Guest(
-        Image(Kernel("k", "suite", "package"), "1", tmp_path), kvm=False, results=tmp_path
-    )
+    kernel = Kernel("k", "suite", "package", "suite")
+    guest = Guest(Image(kernel, "1", tmp_path), kvm=False, results=tmp_path)
     assert guest.last_words() == []
     boot = b"".join(b"[    1.%03d] booting\r\n" % number for number in range(1000))
     guest.console.write_bytes(

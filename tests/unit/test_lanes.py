@@ -251,3 +251,44 @@ def test_so_it_is_of_one_that_goes_on(built: tuple[Any, Any]) -> None:
     store.add(Told(WAIT, 2000, STOP + 100))
     store.add(Told(THROTTLED, STOP - 400, STOP))
     assert found == store.shown(Told(WAIT, 2000, STOP), IN_PROGRAM, throttled_ns=400)
+
+
+@pytest.mark.parametrize("told", [0, 1, 7, 8, 9, 16, 17, 60, 70_000])
+def test_of_a_round_the_first_and_the_last_are_shown(built: tuple[Any, Any], told: int) -> None:
+    """Calls of 2 ns, each 4 ns after the one before, in a ring of 16 slices."""
+    ffi, lib = built
+    room = 16
+    ring = ffi.new("struct timeline_slice[]", room)
+    calls = [Told(records.SLICE_CALL, START + 4 * at, START + 4 * at + 2) for at in range(told)]
+    for at, call in enumerate(calls):
+        place = at if at < room // 2 else room // 2 + at % (room // 2)
+        ring[place] = {
+            "kind": call.kind,
+            "since_ns": call.since,
+            "until_ns": call.until,
+            "order": (at + 1) % (1 << 16),
+            "thread": THREAD,
+        }
+    kept = ffi.new("struct kept_round *")
+    kept.slices = ffi.cast("uint64_t *", ring)
+    kept.room, kept.told = room, told
+    last = ffi.new("struct last_slices *")
+    last.thread, last.state, last.mode_kind = THREAD, records.STATE_RUNNING, records.SLICE_PROGRAM
+    taken = ffi.new("struct taken_timeline *")
+    stop = START + 4 * told + 4
+    assert lib.round_timeline_show(kept, START, stop, last, taken) == 0
+    slices = ffi.gc(taken.slices, c_free(ffi))
+    shown = [
+        Told(slices[at].kind, slices[at].start_ns, slices[at].stop_ns) for at in range(taken.count)
+    ]
+    modes = [each for each in shown if each.kind != records.STATE_RUNNING]
+    if told <= room:
+        assert modes == calls
+        return
+    head, tail = calls[: room // 2], calls[-room // 2 :]
+    assert modes == [
+        *head,
+        Told(records.SLICE_LOST_MODES, head[-1].until, tail[0].since),
+        *tail,
+    ]
+    assert list(taken.lost) == [0, 0, 0, 0]

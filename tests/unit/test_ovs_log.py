@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kernel_delay.errors import NoInputError
-from kernel_delay.model import LogLine, Round, Sample
+from kernel_delay.model import LogLine, RelatedLine, Round, Sample
 from kernel_delay.ovs import log
-from kernel_delay.ovs.log import OvsLog, parse_line
-from tests.unit.samples import START_TIME, bare_sample, bare_thread, window
+from kernel_delay.ovs.log import OvsLog, parse_line, parse_related
+from kernel_delay.reporters.rounds import left_lines, round_lines
+from tests.unit.samples import START_TIME, bare_sample, bare_thread, timed_thread, window
 
 MAIN = "2026-11-21T21:12:20.312Z|00021|timeval|WARN|Unreasonably long 4112ms poll interval"
 HANDLER = (
@@ -92,9 +93,28 @@ def test_a_round_has_the_line_of_its_thread_length_and_time(path: Path) -> None:
     follower.close()
 
 
+def kept_sample(length_ms: float, ready_ms: int) -> Sample:
+    """A round whose thread waited so long for a CPU."""
+    sample = round_sample("handler4", 31, length_ms)
+    return replace(sample, threads=(timed_thread(31, "handler4", ready=ready_ms),))
+
+
+def test_a_round_is_longer_than_its_line_by_what_its_thread_waited_for_a_cpu_at_an_edge(
+    path: Path,
+) -> None:
+    follower = OvsLog(path)
+    append(path, line_at(1100))
+    paired = follower.with_line(kept_sample(1290, 150))
+    assert paired.round is not None
+    assert paired.round.log is not None
+    follower.close()
+
+
 @pytest.mark.parametrize(
     ("line", "sample"),
     [
+        (line_at(1100), kept_sample(1290, 100)),
+        (line_at(1290), kept_sample(1100, 150)),
         (line_at(1100), round_sample("handler5", 31, 1100)),
         (line_at(1100), round_sample("handler4", 31, 1200)),
         (line_at(1100, after_ms=3000), round_sample("handler4", 31, 1100)),
@@ -138,3 +158,56 @@ def test_a_log_that_is_rotated_goes_on(path: Path) -> None:
 def test_a_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NoInputError, match="can't read"):
         OvsLog(tmp_path / "none.log")
+
+
+QUIESCE = (
+    "2026-11-21T21:12:20.312Z|00007|ovs_rcu(urcu3)|WARN|blocked 1000 ms waiting for {} to quiesce"
+)
+DUMP = (
+    "2026-11-21T21:12:20.312Z|00003|ofproto_dpif_upcall(revalidator7)|{}|Spent an unreasonably long"
+    " 2345ms dumping flows"
+)
+
+
+def test_lines_of_slow_threads_and_of_dumps_say_whose_they_are() -> None:
+    assert parse_related(QUIESCE.format("handler4")) == RelatedLine(
+        TIME, "urcu3", "quiesce", 1000, "handler4"
+    )
+    assert parse_related(QUIESCE.format("main")) == RelatedLine(TIME, "urcu3", "quiesce", 1000, "")
+    # 3.1 has it as INFO, 3.7 as WARN.
+    for level in ("INFO", "WARN"):
+        assert parse_related(DUMP.format(level)) == RelatedLine(
+            TIME, "revalidator7", "dump", 2345, "revalidator7"
+        )
+    assert parse_related(HANDLER) is None
+    assert parse_line(QUIESCE.format("main")) is None
+
+
+def related_at(text: str, ms: int) -> str:
+    time = START_TIME + datetime.timedelta(milliseconds=ms)
+    return f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1000:03}{text[text.index('Z') :]}\n"
+
+
+def test_a_round_explains_what_was_written_in_it(path: Path) -> None:
+    follower = OvsLog(path)
+    append(
+        path,
+        related_at(QUIESCE.format("main"), 900)  # since before the round
+        + related_at(QUIESCE.format("main"), 1200)
+        + related_at(QUIESCE.format("handler4"), 1200)
+        + related_at(QUIESCE.replace("1000", "2000").format("main"), 2200)
+        + related_at(DUMP.format("WARN"), 2500)
+        + related_at(QUIESCE.format("main"), 2700),  # of the next
+    )
+    main = follower.with_line(round_sample("ovs-vswitchd", 27090, 2600))
+    leader = follower.with_line(round_sample("revalidator7", 40, 2600))
+    assert main.round is not None
+    assert leader.round is not None
+    assert [line.length_ms for line in main.round.related] == [1000, 2000]
+    assert [line.what for line in leader.round.related] == ["dump"]
+    assert [line.slow for line in follower.left_related()] == ["", "handler4", ""]
+    said = "\n".join(round_lines(main))
+    assert "It logged too: urcu3 was blocked for 2,000 ms, until" in said
+    left = list(left_lines((), follower.left_related()))
+    assert "logged that handler4 kept urcu3 for 1000 ms at" in left[1]
+    follower.close()

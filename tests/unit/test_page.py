@@ -37,6 +37,7 @@ from tests.unit.samples import (
     bare_sample,
     samples,
 )
+from tests.unit.timeline_samples import WITH_TIMELINE
 
 HEADER = RecordingHeader(
     format="kernel-delay-recording/1",
@@ -252,6 +253,22 @@ def test_of_too_many_events_the_longest_are_shown_and_all_are_in_the_flame_graph
     assert page["calls"]["paths"] == whole["calls"]["paths"]
 
 
+def test_a_timeline_has_the_threads_of_all_processes_of_a_window() -> None:
+    first = replace(WITH_TIMELINE, processes=2)
+    other = replace(
+        first,
+        target=replace(first.target, pid=9, comm="nginx"),
+        threads=tuple(replace(each, tid=each.tid + 10) for each in first.threads),
+        timeline=[replace(each, tid=each.tid + 10) for each in first.timeline or ()],
+    )
+    shown = data(first, other)
+    names = [f"{each.name} of {first.target.comm} ({first.target.pid})" for each in first.threads]
+    names += [f"{each.name} of nginx (9)" for each in other.threads]
+    assert sorted(name for _, name in shown["timeline"]["threads"]) == sorted(names)
+    slices = shown["timeline"]["slices"]
+    assert len(slices["threads"]) == 2 * len(first.timeline or ())
+
+
 def test_the_head_names_what_was_measured_where_and_by_what() -> None:
     assert dict(data(ACCOUNTED, header=HEADER)["about"]) == {
         "Process": "ovs-vswitchd (27090)",
@@ -330,7 +347,7 @@ def test_it_is_less_than_a_megabyte_without_data() -> None:
     assert len("".join(render(None, [bare_sample()])).encode()) < 1_000_000
 
 
-@pytest.mark.parametrize("main", ["page", "flamegraph", "comparison"])
+@pytest.mark.parametrize("main", ["page", "flamegraph", "comparison", "fleet", "events"])
 def test_the_modules_are_one_script_in_which_each_comes_after_what_it_imports(main: str) -> None:
     text = script(main)
     assert not re.search(r"^\s*(import|export)\b", text, re.MULTILINE)

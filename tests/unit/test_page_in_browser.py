@@ -23,14 +23,19 @@ from playwright.sync_api import (
 
 from kernel_delay.analysis.comparison import compare
 from kernel_delay.analysis.figures import Figures
-from kernel_delay.model import Sample
+from kernel_delay.cli import main
+from kernel_delay.model import MeasuringCommand, Sample
 from kernel_delay.reporters.comparison import Side
 from kernel_delay.reporters.page import render
 from kernel_delay.reporters.page.comparison import render as render_comparison
 from kernel_delay.reporters.page.flame_graph import FlameGraph
+from kernel_delay.reporters.page.fleet import MOST_NAMED
+from kernel_delay.reporters.page.fleet import render as render_fleet
 from kernel_delay.reporters.page.slices import SHOWN_SLICES, Timeline
 from tests.needs import needed
 from tests.recordings import header
+from tests.unit.fleet_samples import survey_of
+from tests.unit.monitor_recordings import LOST, record
 from tests.unit.page_samples import HOSTILE, hostile_sample, sample_with_events, series_of
 from tests.unit.test_comparison import sample
 from tests.unit.timeline_samples import WITH_TIMELINE, many_slices
@@ -532,3 +537,118 @@ def test_hostile_names_in_a_comparison_do_nothing(open_page: Open) -> None:
     assert page.title().startswith("</script><script>document.title='owned'</script>")
     names = page.locator("#figures .name").all_inner_texts()
     assert names[0].startswith("</script><script>document.title='owned'</script>\\u202egnp.exe")
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    [("light", WIDTH, "light"), ("dark", WIDTH, "dark"), ("phone", PHONE_WIDTH, "light")],
+)
+def test_a_fleet_says_first_who_differs(
+    open_page: Open, pictures: Path, name: str, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    page = open_page(render_fleet(survey_of(120)), width, scheme)
+    assert page.locator("main > *").first.get_attribute("id") == "named"
+    named = page.locator("#named li")
+    assert named.count() == MOST_NAMED
+    assert "node-0" in named.first.inner_text()
+    assert "90.0 %" in named.first.locator(".share").inner_text()
+    assert "since 03-14 14:00 UTC" in named.first.inner_text()
+    assert page.locator("#peers .found").inner_text() == "7 of 7; 2 more are left out"
+    assert overflow(page) <= 0
+    page.screenshot(path=pictures / f"fleet-{name}.png", full_page=True)
+
+
+def test_the_rows_of_a_fleet_are_filtered_and_sorted(open_page: Open) -> None:
+    page = open_page(render_fleet(survey_of(120)))
+    rows = page.locator("#outliers tr.figure")
+    assert rows.count() == 100
+    page.get_by_role("button", name="20 more").click()
+    assert rows.count() == 120
+    page.keyboard.press("/")
+    page.keyboard.type("node-11 wait_disk")
+    nodes = rows.locator("td:first-child").all_inner_texts()
+    assert nodes == ["node-111", "node-114", "node-117"]
+    page.locator("#outliers [data-place='4']").click()
+    page.locator("#outliers [data-place='4']").click()
+    assert rows.first.locator("td").first.inner_text() == "node-117"
+    assert page.locator("#outliers th[aria-sort=ascending]").inner_text() == "SHARE"
+
+
+def test_a_fleet_in_which_nobody_differs_says_so(open_page: Open) -> None:
+    page = open_page(render_fleet(survey_of(0)))
+    expected = "No node's threads lose much more than the fleet's median."
+    assert page.locator("#named .all-well").inner_text() == expected
+    assert page.locator("#outliers").count() == 0
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if "\ud800" not in name])
+def test_names_in_a_fleet_are_text(open_page: Open, name: str) -> None:
+    braces = name.replace("{", "{{").replace("}", "}}")
+    page = open_page(render_fleet(survey_of(2, f"{braces}{{}}", name)))
+    assert page.title().startswith("A fleet of 500 nodes")
+    assert page.locator("#outliers tr.figure").count() == 2
+
+
+COLOURS = """canvas => {
+  const all = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return new Set(new Uint32Array(all.data.buffer)).size;
+}"""
+
+
+Monitored = Callable[..., Iterator[str]]
+
+
+@pytest.fixture
+def monitor_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Monitored:
+    """The page of a recording of so many events, which `report` makes."""
+
+    def monitor_page(command: MeasuringCommand, count: int, name: str = "") -> Iterator[str]:
+        path, page = record(tmp_path / "a.kdr", command, count, name), tmp_path / "monitor.html"
+        assert main(["report", "-q", str(path), "--html", str(page)]) == 0
+        return iter([page.read_text()])
+
+    return monitor_page
+
+
+@pytest.mark.parametrize("command", LOST)
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    [("light", WIDTH, "light"), ("dark", WIDTH, "dark"), ("phone", PHONE_WIDTH, "light")],
+)
+def test_a_monitor_of_open_vswitch_has_charts_a_summary_and_tables(
+    open_page: Open,
+    pictures: Path,
+    monitor_page: Monitored,
+    command: MeasuringCommand,
+    name: str,
+    width: int,
+    scheme: Literal["light", "dark"],
+) -> None:
+    page = open_page(monitor_page(command, 300), width, scheme)
+    charts = page.locator("section:has(.plot)")
+    charts.locator("canvas").nth(1).wait_for()
+    assert charts.locator("canvas").count() == charts.count() == 2
+    # Something is drawn.
+    assert min(each.evaluate(COLOURS) for each in charts.locator("canvas").all()) > 3
+    assert page.locator("#summary pre").inner_text().strip()
+    assert page.locator("tr.figure").count() > 20
+    assert overflow(page) <= 0
+    page.screenshot(path=pictures / f"{command}-{name}.png", full_page=True)
+
+
+def test_the_rows_of_a_monitor_are_filtered(open_page: Open, monitor_page: Monitored) -> None:
+    page = open_page(monitor_page("flows", 300))
+    page.keyboard.press("/")
+    page.keyboard.type("00000007- delete")
+    rows = page.locator("#last tr.figure td:nth-child(2)").all_inner_texts()
+    assert [row[:8] for row in rows] == ["00000007"]
+
+
+@pytest.mark.parametrize("command", LOST)
+def test_hostile_names_in_a_monitor_do_nothing(
+    open_page: Open, monitor_page: Monitored, command: MeasuringCommand
+) -> None:
+    page = open_page(monitor_page(command, 10, HOSTILE[0] + HOSTILE[2]))
+    assert page.title().startswith("</script><script>document.title='owned'</script>")
+    assert page.evaluate("document.querySelectorAll('[onmouseover]').length") == 0
+    assert page.locator(".u-legend script").count() == 0

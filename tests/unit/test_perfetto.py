@@ -134,6 +134,26 @@ def test_a_timeline_is_nested_slices_states_interrupts_and_a_counter(traced: Tra
     ]
 
 
+@pytest.mark.parametrize("kind", ["throttled", "stopped", "frozen"])
+def test_what_else_keeps_a_thread_is_a_state_too_and_in_its_call(traced: Traced, kind: str) -> None:
+    slices = tuple(
+        structs.replace(each, kind=kind, name=None) if each.kind == "blocked" else each
+        for each in WITH_TIMELINE.timeline or ()
+    )
+    found, before = (
+        drawn_on(traced(structs.replace(WITH_TIMELINE, timeline=each)))
+        for each in (slices, WITH_TIMELINE.timeline)
+    )
+    (state,) = (each for each in found["7 state"] if each.name == kind)
+    (within,) = (each for each in found["7"] if each.name == kind)
+    (call,) = (each for each in found["7"] if each.name == "futex")
+    assert (state.start_ns, state.stop_ns) == (within.start_ns, within.stop_ns)
+    assert (within.depth, call.depth) == (1, 0)
+    assert call.start_ns < within.start_ns < within.stop_ns < call.stop_ns
+    # It could not run, so that it is not among those that had no CPU.
+    assert found["runnable threads"] == before["runnable threads"]
+
+
 def test_the_states_of_a_trace_add_up_to_the_account(traced: Traced) -> None:
     found = drawn_on(traced(WITH_TIMELINE))
     for thread in WITH_TIMELINE.threads:
@@ -149,6 +169,35 @@ def test_the_states_of_a_trace_add_up_to_the_account(traced: Traced) -> None:
             )
             if ns
         }
+
+
+def test_each_of_several_processes_has_its_own_tracks(traced: Traced) -> None:
+    """Those of the header, a child that it does not know, and the sum of what ended."""
+    target = WITH_TIMELINE.target
+    first = structs.replace(WITH_TIMELINE, processes=3)
+    tids = {thread.tid: thread.tid + 10 for thread in first.threads}
+    child = structs.replace(
+        first,
+        target=structs.replace(target, pid=4791, comm="php\x1b"),
+        threads=tuple(structs.replace(each, tid=tids[each.tid]) for each in first.threads),
+        timeline=[structs.replace(each, tid=tids[each.tid]) for each in first.timeline or ()],
+    )
+    ended = structs.replace(
+        first, target=structs.replace(target, pid=0, comm=""), threads=(), timeline=()
+    )
+    trace = traced(first, child, ended)
+    found = drawn_on(trace)
+    assert found["17 state"] == found["7 state"]
+    assert [each.name for each in found["threads that ended, of all processes"]] == ["sample 1"]
+    tracks = [p.track_descriptor for p in trace.packet if p.HasField("track_descriptor")]
+    processes = {track.uuid: track.process for track in tracks if track.HasField("process")}
+    names = {process.pid: process.process_name for process in processes.values()}
+    assert names == {target.pid: target.comm, 4791: "php\\x1b"}
+    of_threads = {t.thread.tid: t for t in tracks if t.HasField("thread")}
+    for tid, pid in ((7, target.pid), (8, target.pid), (17, 4791), (18, 4791)):
+        assert of_threads[tid].thread.pid == processes[of_threads[tid].parent_uuid].pid == pid
+    counters = [t for t in tracks if t.name == "runnable threads"]
+    assert [processes[counter.parent_uuid].pid for counter in counters] == [target.pid, 4791]
 
 
 def test_the_clocks_are_those_of_the_header(traced: Traced) -> None:

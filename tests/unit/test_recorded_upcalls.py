@@ -1,6 +1,7 @@
 """What is reported from a recording of upcalls is what was printed when they came."""
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
@@ -78,6 +79,18 @@ def test_upcall_monitor(run: Run, tmp_path: Path, options: tuple[str, ...]) -> N
         assert list(recording.read())
         assert recording.trailer is not None
         assert (recording.trailer.ended, recording.trailer.lost) == ("exit", MISSED)
+
+
+def test_with_keys_each_packet_of_a_file_has_its_own_as_a_comment(run: Run, tmp_path: Path) -> None:
+    path, pcap, plain = (tmp_path / name for name in ("a.kdr", "a.pcapng", "plain.pcapng"))
+    printed = run("upcall-monitor", "-o", path, "-w", pcap, "-k", "decode")[0]
+    keys = re.findall(r"^    (recirc_id\(.*)$", printed, re.MULTILINE)
+    assert keys
+    packets = pcap.read_bytes()
+    assert packets.count(b"recirc_id(") == len(keys)
+    assert all(key.encode() in packets for key in keys)
+    run("report", path, "-w", plain)
+    assert b"recirc_id(" not in plain.read_bytes()
 
 
 @pytest.mark.parametrize("options", [(), ("-q", "--sets", "-b", "3"), ("--handler-filter", "x")])

@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from kernel_delay.cli import main
 from kernel_delay.errors import InputError, NoInputError, OutputError
-from kernel_delay.model import Sample, SkippedWindow, SyscallEvent, ThreadTime
+from kernel_delay.model import RecordingTrailer, Sample, SkippedWindow, SyscallEvent, ThreadTime
 from kernel_delay.ovs.bridge_loop import LoopEvent
 from kernel_delay.ovs.revalidator import LeaderTime
 from kernel_delay.ovs.upcalls import DpUpcall
@@ -31,7 +32,9 @@ from kernel_delay.recording.records import (
     LoopEvents,
     LoopHit,
     Note,
+    OperationEvents,
     Read,
+    Record,
     RevalidatorRounds,
     UpcallEvents,
 )
@@ -55,10 +58,12 @@ from tests.unit.samples import (
     window,
 )
 from tests.unit.test_flows import DELETED
+from tests.unit.test_operations import EVENT as OPERATION
 from tests.unit.test_revalidator import ROUND
 from tests.unit.timeline_samples import HANDLER, WITH_TIMELINE
 from tests.unit.upcall_trips import World
 
+OLDER = Path(__file__).parent / "golden" / "recording-1.jsonl"
 SCHEMA = Path(__file__).parents[2] / "docs" / "recording.schema.json"
 
 ACCOUNTED = bare_sample(
@@ -145,16 +150,18 @@ def test_events_and_notes_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 def test_what_is_of_revalidators_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "events.kdr"
+    operations = OperationEvents((OPERATION,), 1_600_000_000)
     changes = FlowEvents((DELETED, structs.replace(DELETED, used_ns=None)), 1 << 40)
     with RecordingWriter(path, header("flows")) as writer:
         writer.revalidator_rounds([ROUND])
         writer.revalidator_rounds([])
         writer.flow_events(changes)
+        writer.operation_events(operations)
         writer.finish("done")
     with open_recording(path) as recording:
-        assert list(recording.read()) == [RevalidatorRounds((ROUND,)), changes]
+        assert list(recording.read()) == [RevalidatorRounds((ROUND,)), changes, operations]
         assert recording.trailer is not None
-        assert recording.trailer.events == 3
+        assert recording.trailer.events == 4
 
 
 @pytest.mark.parametrize(
@@ -269,6 +276,32 @@ assert sum(event.exit_ns - event.entry_ns for event in found.syscall_events) == 
         [sys.executable, "-c", script], cwd=project, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_million_events_are_reported_while_they_come() -> None:
+    """From a pipe, by a process that may have no more memory than so much."""
+    limited = ["prlimit", f"--as={300 << 20}", sys.executable, "-m", "kernel_delay", "report", "-"]
+    batch, behind = 10_000, 1000
+    with subprocess.Popen(limited, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(msgspec.json.encode(header("bridge-loop")) + b"\n")
+        lines = 0
+        for first in range(0, 10**6, batch):
+            hits = tuple(
+                LoopHit(LoopEvent("poll_block" if at % 2 else "run_start", at * 1000, 7, "ovs"))
+                for at in range(first, first + batch)
+            )
+            process.stdin.write(msgspec.json.encode(LoopEvents(hits)) + b"\n")
+            process.stdin.flush()
+            # All but what may be in its buffer, before the rest is written.
+            while lines < first + batch - behind:
+                assert process.stdout.readline()
+                lines += 1
+        process.stdin.write(msgspec.json.encode(RecordingTrailer("done", events=10**6)) + b"\n")
+        process.stdin.close()
+        assert b"500000 passes in " in process.stdout.read()
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("name", ["cut.kdr", "cut.jsonl"])
@@ -426,6 +459,12 @@ BOMB = zstandard.ZstdCompressor(19).compress(b" " * (frames.MOST_RECORD_BYTES + 
         (BOMB, "too large"),
         (zstandard.compress(b"no line"), "does not end with a record"),
         (HEADER_LINE.replace(b"recording/1", b"recording/9"), "kernel-delay-recording/9"),
+        (HEADER_LINE.replace(b'"cpus":8', b'"cpus":-8'), "cpus can't be -8"),
+        (HEADER_LINE.replace(b'"cpus":8', b'"cpus":"8"'), "Expected `int`, got `str`"),
+        (HEADER_LINE.replace(b'"cpus":8', b'"cpus":NaN'), "malformed"),
+        (HEADER_LINE.replace(b'"pid":27090', b'"pid":-1'), "pid can't be -1"),
+        (HEADER_LINE.replace(b'"pid":27090', b'"pid":' + b"9" * 5000), "out of range"),
+        (HEADER_LINE.replace(b'"realtime_ns":', b'"realtime_ns":9999'), "realtime_ns can't be"),
         (json.render(EVERYTHING).encode(), "samples of --json"),
     ],
 )
@@ -451,6 +490,38 @@ def test_what_is_behind_the_end_or_missing_before_it_is_said(tmp_path: Path) -> 
         assert reason in damage
 
 
+def test_two_recordings_in_one_file_are_not_one(tmp_path: Path) -> None:
+    data = record_samples(tmp_path / "a.kdr", ACCOUNTED).read_bytes()
+    path = tmp_path / "both.kdr"
+    path.write_bytes(data + data)
+    found, damage = until_damage(path)
+    assert found == [ACCOUNTED]
+    assert "record 4: it is behind the recording's end" in (damage or "")
+
+
+def test_counts_that_can_not_be_are_no_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.kdr"
+    with RecordingWriter(path, header("flows")) as writer:
+        writer.finish("done", {"flow_results": -1})
+    assert "flow_results can't be -1" in (until_damage(path)[1] or "")
+
+
+@pytest.mark.parametrize("option", [(), ("--json",), ("--perfetto", "trace"), ("--html", "page")])
+def test_a_recording_of_nothing_is_said_to_be_one(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    option: tuple[str, ...],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record_samples(Path("empty.kdr"))
+    assert main(["report", *option, "empty.kdr"]) == 66  # EX_NOINPUT
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "kernel-delay: 'empty.kdr' has no samples: it ended before the first\n"
+    assert main(["report", "--header", "empty.kdr"]) == 0
+
+
 def test_a_sample_of_which_records_are_missing_is_left_out(tmp_path: Path) -> None:
     path = record_samples(tmp_path / "a.jsonl", many_events(3 * EVENTS_AT_ONCE), ACCOUNTED)
     lines = path.read_bytes().splitlines(keepends=True)
@@ -469,6 +540,26 @@ def test_an_endless_sample_does_not_fill_the_memory(
     assert MOST_EVENTS > 1_000_000
     _, damage = until_damage(record_samples(tmp_path / "a.kdr", many_events(1600)))
     assert "a sample is too large" in (damage or "")
+
+
+def test_all_of_a_recording_of_an_older_version_is_read() -> None:
+    """Written before there were rounds and several processes: as of 6383a4d."""
+    assert len(read_samples(OLDER)) == 3
+    decoder = msgspec.json.Decoder(Record)
+    for line in OLDER.read_bytes().splitlines():
+        read = msgspec.json.decode(msgspec.json.encode(decoder.decode(line)))
+        assert left_out(msgspec.json.decode(line), read) == []
+
+
+def left_out(written: object, read: object, place: str = "") -> list[str]:
+    """What is not there any more, or another."""
+    if isinstance(written, dict) and isinstance(read, dict):
+        pairs = [(f"{place}.{name}", value, read.get(name)) for name, value in written.items()]
+    elif isinstance(written, list) and isinstance(read, list) and len(written) == len(read):
+        pairs = [(f"{place}[]", *pair) for pair in zip(written, read, strict=True)]
+    else:
+        return [] if written == read else [place]
+    return [found for at, old, new in pairs for found in left_out(old, new, at)]
 
 
 def test_lines_may_be_compressed_again_by_zstd(tmp_path: Path) -> None:
@@ -504,6 +595,27 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
         record_samples(Path("/dev/full"), EVERYTHING)
     with pytest.raises(OutputError, match="can't write"):
         record_samples(tmp_path / "missing" / "samples.kdr", EVERYTHING)
+
+
+@pytest.mark.parametrize("name", ["samples.kdr", "samples.jsonl"])
+def test_a_disk_that_gets_full_leaves_whole_samples(tmp_path: Path, name: str) -> None:
+    """As with a file that may get no larger: of the last record the beginning is taken."""
+    path = tmp_path / name
+    script = f"""
+from pathlib import Path
+from tests.recordings import record_samples
+from tests.unit.samples import EVERYTHING
+record_samples(Path({str(path)!r}), *[EVERYTHING] * 1000)
+"""
+    limited = ["prlimit", f"--fsize={100_001}", sys.executable, "-c", script]
+    done = subprocess.run(limited, cwd=SCHEMA.parents[1], capture_output=True, text=True)
+    assert "OutputError: can't write" in done.stderr
+    assert "is the disk full?" in done.stderr
+    assert path.stat().st_size == 100_001
+    found, damage = until_damage(path)
+    assert 0 < len(found) < 1000
+    assert all(sample == EVERYTHING for sample in found)
+    assert "was cut" in (damage or "")
 
 
 def test_an_error_on_the_way_is_the_recordings_end(tmp_path: Path) -> None:

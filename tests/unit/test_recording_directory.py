@@ -73,6 +73,17 @@ def test_what_is_too_old_goes(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [new]
 
 
+def test_what_is_of_a_clock_that_was_set_back_goes_first(tmp_path: Path) -> None:
+    recordings = opened(tmp_path, Limits(most_files=2))
+    later = [recordings.add(sample_at(second)) for second in (3600, 3601)]
+    for path in later:
+        os.utime(path, (2**33, 2**33))
+    new = recordings.add(sample_at(1))
+    assert sorted(tmp_path.iterdir()) == [new, later[1]]
+    newer = recordings.add(sample_at(2))
+    assert sorted(tmp_path.iterdir()) == [new, newer]
+
+
 def test_other_files_are_not_touched(tmp_path: Path) -> None:
     mine = [tmp_path / name for name in ("mine.kdr", "round-of-golf.kdr", "notes")]
     for path in mine:

@@ -19,10 +19,10 @@ from kernel_delay.ovs.revalidator import (
     UdpifState,
     limit_change,
 )
+from kernel_delay.reporters.missed import missed_lines
 from kernel_delay.reporters.revalidator import (
     HEADER,
     datapath_line,
-    missed_lines,
     remark_lines,
     render,
     round_line,

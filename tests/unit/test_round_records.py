@@ -6,6 +6,9 @@ import pytest
 
 from kernel_delay.capture.rounds import threads
 from kernel_delay.capture.rounds.threads import (
+    MOST_NAMES,
+    OTHER_NAMES,
+    EndedThreads,
     Reading,
     Readings,
     ToldThread,
@@ -109,3 +112,17 @@ def test_there_is_a_reading_from_before_a_round_and_there_are_never_many() -> No
     assert old is not None
     assert old.time_ns <= 9_900
     assert len(readings.names()) <= threads.MOST_READINGS
+
+
+def test_threads_that_ended_are_summed_up_by_name_and_take_no_more_room_for_more_names() -> None:
+    ended = EndedThreads()
+    count = 10 * MOST_NAMES
+    for number in range(count):
+        ended.add("pool", (1, 0, 2), number)
+        ended.add(f"job-{number}", (0, 1, 0), number)
+    sums = {each.name: each for each in ended.sums()}
+    assert len(sums) == MOST_NAMES + 1
+    assert sums["pool"] == ThreadRounds(0, "pool", (count, 0, 2 * count), count - 1)
+    assert sums["job-7"] == ThreadRounds(0, "job-7", (0, 1, 0), 7)
+    named = MOST_NAMES - 1
+    assert sums[OTHER_NAMES] == ThreadRounds(0, OTHER_NAMES, (0, count - named, 0), count - 1)

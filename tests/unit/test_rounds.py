@@ -26,6 +26,7 @@ from kernel_delay.reporters.layout import IN_A_PIPE
 from kernel_delay.reporters.rounds import (
     dump_lines,
     line,
+    open_lines,
     profile_lines,
     round_lines,
     summary_lines,
@@ -63,7 +64,7 @@ SLEEP = Sleep(
         (timed_thread(31, "handler4", user=499), "499.0 ms"),
         (
             replace(timed_thread(31, "handler4", user=20), sleeps=(SLEEP,)),
-            "it slept in clock_nanosleep for 480.0 ms, 96 % of the round",
+            "waited for a time to pass in clock_nanosleep for 480.0 ms, 96 % of the round",
         ),
         (
             replace(
@@ -72,12 +73,38 @@ SLEEP = Sleep(
                     replace(SLEEP, wakers=(Waker("thread", 77, 70, "friend", 1, 480 * 10**6),)),
                 ),
             ),
-            "it slept in clock_nanosleep, until friend (77) woke it, for 480.0 ms",
+            "for 480.0 ms, 96 % of the round; friend (77) of process 70 ended 100 % of that",
         ),
     ],
 )
 def test_why_a_round_was_long_is_one_sentence(thread: Thread, cause: str) -> None:
     assert cause in main_cause(sample_of(thread))
+
+
+PIPE = replace(SLEEP, reason="pipe", syscall="write", stack=("anon_pipe_write",))
+
+
+@pytest.mark.parametrize(
+    ("thread", "rule"),
+    [
+        (replace(timed_thread(31, "handler4", user=20), sleeps=(SLEEP,)), "wait_clock"),
+        (replace(timed_thread(31, "handler4", user=20), sleeps=(PIPE,)), "wait_pipe"),
+        (timed_thread(31, "handler4", user=499), "user_work"),
+    ],
+)
+def test_what_a_window_has_as_a_remark_if_at_all_is_a_finding_in_a_round(
+    thread: Thread, rule: str
+) -> None:
+    sample = sample_of(thread)
+    (finding,) = sample.verdict
+    assert (finding.rule, finding.remark) == (rule, False)
+    assert "% of the round" in finding.text
+    report = text.render(sample)
+    assert "window" not in report
+    assert f"# VERDICT: {finding.text}" in report
+    as_window = judge(replace(sample, round=None))
+    assert all(each.remark for each in as_window.verdict)
+    assert all("% of the window" in each.text for each in as_window.verdict)
 
 
 def test_a_line_has_who_how_long_and_what_ovs_logged() -> None:
@@ -142,8 +169,9 @@ def test_a_profile_names_the_function_of_the_program_that_ran() -> None:
 
 
 def test_the_sum_names_what_was_not_recorded() -> None:
-    said = "\n".join(summary_lines(totals(long=20, missed=2, missed_events=5), unwritten=1))
-    assert "9 of 20 long rounds were not recorded" in said
+    said = "\n".join(summary_lines(totals(long=27, missed=2, left=7, missed_events=5), unwritten=1))
+    assert "7 long rounds were not recorded any more" in said
+    assert "9 of 27 long rounds were not recorded" in said
     assert "no room for 2 long rounds" in said
     assert "1 recordings could not be written" in said
     assert "5 kernel events were missed" in said
@@ -152,6 +180,12 @@ def test_the_sum_names_what_was_not_recorded() -> None:
         ["pool", "ended", "1"],
         ["handler4", "31", "100"],
     ]
+
+
+def test_a_round_that_is_long_and_not_over_is_told_at_the_end() -> None:
+    (said,) = open_lines(totals(), 3_000_000)
+    assert said == "handler4 (31): a round is open for 3.0 ms, and has no record; now: futex"
+    assert not list(open_lines(totals(), 3_000_001))
 
 
 def test_a_dump_has_each_thread_and_its_open_round() -> None:

@@ -11,6 +11,7 @@ from kernel_delay import commands
 from kernel_delay.cli import parser_of
 from kernel_delay.commands import COMMANDS
 from tests.needs import needed
+from tests.unit.typed_lines import after_tab
 
 # It is not installed.
 SCRIPT = Path(__file__).parents[2] / "src" / "kernel_delay" / "shell_build.py"
@@ -75,18 +76,6 @@ def test_bash_completes_files_where_one_is_asked_for(files: Path, tmp_path: Path
     assert completed(files, "-o", f"{tmp_path}/o") == [f"{tmp_path}/one.kdr"]
 
 
-def test_fish_completes_commands_and_options(files: Path) -> None:
-    def of_fish(line: str) -> list[str]:
-        script = f"source {files}/kernel-delay.fish; complete --do-complete '{line}'"
-        done = subprocess.run(
-            [needed("fish"), "--no-config", "-c", script], capture_output=True, text=True
-        )
-        return [line.split("\t")[0] for line in done.stdout.splitlines()]
-
-    assert of_fish("kernel-delay upcall-") == ["upcall-cost", "upcall-monitor"]
-    assert of_fish("kernel-delay report --sum") == ["--summary"]
-
-
 def test_zsh_takes_its_file_for_the_command(files: Path) -> None:
     file = files / "_kernel-delay"
     script = f"fpath=({files} $fpath); autoload -U compinit; compinit -u -D"
@@ -95,6 +84,80 @@ def test_zsh_takes_its_file_for_the_command(files: Path) -> None:
     done = subprocess.run([*zsh, "-c", script], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("_kernel-delay\n", "")
     assert subprocess.run([*zsh, "-n", file]).returncode == 0
+
+
+# What is typed, and what stands there after TAB: with what is not clear yet, as far as it is.
+TYPED = {
+    "ca": "capture ",
+    "upcall-m": "upcall-monitor ",
+    "--sample-i": "--sample-interval ",
+    "capture --timel": "capture --timeline ",
+    "capture --sample-": "capture --sample-",
+    "capture --stack-mode d": "capture --stack-mode dwarf ",
+    "report --sum": "report --summary ",
+    # Behind options that are `kernel-delay`'s too, and such as need not have a value.
+    "revalidator -p 5 --no-uk": "revalidator -p 5 --no-ukey-count ",
+    "watch --json --ovs-l": "watch --json --ovs-log ",
+    "-s --timel": "-s --timeline ",
+    "capture --trigger-delta --timel": "capture --trigger-delta --timeline ",
+    # Files: each one, and where an option asks for one.
+    "report b": "report before.kdr ",
+    "report before.kdr a": "report before.kdr after.kdr ",
+    "report before.kdr --perc": "report before.kdr --percentiles ",
+    "compare before.kdr a": "compare before.kdr after.kdr ",
+    "-o b": "-o before.kdr ",
+    "watch --json b": "watch --json before.kdr ",
+    "report --html b": "report --html before.kdr ",
+    "fleet f": "fleet folder/",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where there are files to complete."""
+    (tmp_path / "folder").mkdir()
+    for name in ("before.kdr", "after.kdr"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def stands(shell: list[str | Path], environment: dict[str, str], folder: Path) -> dict[str, str]:
+    """What stands on the shell's line for each that is TYPED."""
+    kept = folder / ".kept"
+    lines = (f"kernel-delay {line}" for line in TYPED)
+    found = after_tab(shell, environment, folder, kept, lines)
+    return dict(zip(TYPED, (line.removeprefix("kernel-delay ") for line in found), strict=True))
+
+
+def test_fish_completes_what_is_typed(files: Path, folder: Path) -> None:
+    """By what it would offer, one word a line: what is not clear yet is not asked for."""
+    clear = {line: whole.split()[-1] for line, whole in TYPED.items() if whole[-1] in " /"}
+    asked = "\n".join(f"complete --do-complete 'kernel-delay {line}'; echo" for line in clear)
+    command = [needed("fish"), "--no-config", "-c", f"source {files}/kernel-delay.fish\n{asked}"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    offered = [word.split("\t")[0] for word in done.stdout.splitlines()]
+    assert offered == [each for whole in clear.values() for each in (whole, "")]
+
+
+def test_zsh_completes_what_is_typed(files: Path, folder: Path) -> None:
+    (folder / ".zshrc").write_text(
+        f"fpath=({files} $fpath); autoload -U compinit; compinit -u -D\n"
+        f"keep() {{ print -r -- $BUFFER >>{folder}/.kept; BUFFER= }}\n"
+        "zle -N keep; bindkey '^T' keep\n"
+    )
+    zsh: list[str | Path] = [needed("zsh"), "-d", "-i"]
+    assert stands(zsh, {"ZDOTDIR": str(folder)}, folder) == TYPED
+
+
+def test_bash_completes_what_is_typed(files: Path, folder: Path) -> None:
+    rc = folder / ".bashrc"
+    rc.write_text(
+        f"source {files}/kernel-delay.bash\n"
+        f"keep() {{ printf '%s\\n' \"$READLINE_LINE\" >>{folder}/.kept; READLINE_LINE=; }}\n"
+        "bind -x '\"\\C-t\": keep'\n"
+    )
+    bash: list[str | Path] = ["bash", "--noprofile", "--rcfile", rc, "-i"]
+    assert stands(bash, {}, folder) == TYPED
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.host import cgroups, surroundings
-from kernel_delay.host.cgroups import CgroupState, Hierarchy
+from kernel_delay.host.cgroups import CgroupState, Hierarchy, MemoryState
 from kernel_delay.host.surroundings import Snapshot, between, scheduling
-from kernel_delay.model import CpuUse
+from kernel_delay.model import CpuUse, MemoryLimit
 
 MS = 1_000_000
 
@@ -81,6 +81,73 @@ def test_v1_quota_and_freezer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert found.frozen
     assert found.levels[0] == CgroupState("/box", 50 * MS, 100 * MS, 4, 123_456_789)
     assert found.levels[1].quota_ns is None
+
+
+def test_limits_of_memory_that_were_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    v1, v2 = tmp_path / "memory", tmp_path / "unified"
+    cgroup(v1, memory__limit_in_bytes="9223372036854771712\n", memory__failcnt="0\n")
+    cgroup(v1 / "box", memory__limit_in_bytes="16777216\n", memory__failcnt="70\n")
+    events = "low 0\nhigh 5\nmax 3\noom 0\n"
+    cgroup(v2 / "high", memory__high="1000\n", memory__max="2000\n", memory__events=events)
+    cgroup(
+        v2 / "high" / "max",
+        memory__high="max\n",
+        memory__max="3000\n",
+        memory__events=events,
+        memory__events__local="high 0\nmax 4\n",
+    )
+    folder = proc(
+        tmp_path,
+        "3:memory:/box\n0::/high/max\n",
+        f"{v1}|cgroup cgroup rw,memory",
+        f"{v2}|cgroup2 cgroup2 rw",
+    )
+    monkeypatch.setattr(cgroups, "PROC", folder)
+    found = cgroups.read_hierarchy(7)
+    assert found is not None
+    assert found.memory == (
+        MemoryState("/box", 16 << 20, 70),
+        MemoryState("/high/max", 3000, 4),
+        MemoryState("/high", 1000, 5),
+    )
+
+
+def test_the_limit_of_memory_that_was_reached_most_is_told() -> None:
+    before = Hierarchy((), False, (MemoryState("/a", 9, 5), MemoryState("/b", 8, 100)))
+    after = Hierarchy((), False, (MemoryState("/a", 9, 65), MemoryState("/b", 8, 101)))
+    found = between(Snapshot({}, before), Snapshot({}, after), os.getpid())
+    assert found.memory == MemoryLimit("/a", 9, 60)
+    assert between(Snapshot({}, after), Snapshot({}, after), os.getpid()).memory is None
+
+
+def test_a_process_whose_core_is_dumped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    status = tmp_path / "7" / "status"
+    monkeypatch.setattr(surroundings, "PROC", tmp_path)
+    empty = Snapshot({}, None)
+    for line, dumping in (("CoreDumping:\t1\n", True), ("CoreDumping:\t0\n", False), ("", False)):
+        status.write_text(f"Name:\ttarget\nTracerPid:\t0\n{line}")
+        assert between(empty, empty, 7).dumping == dumping
+
+
+def test_a_container_that_has_its_own_cgroup_mounted_knows_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = "quota -1\n", "nr_throttled 5\nthrottled_time 6\n"
+    cgroup(tmp_path / "fs" / "cpu", cpu__cfs_quota_us=own[0], cpu__stat=own[1])
+    folder = proc(tmp_path, "2:cpu:/pods/a\n", f"{tmp_path / 'fs' / 'cpu'}|cgroup cgroup rw,cpu")
+    mountinfo = folder / "self" / "mountinfo"
+    monkeypatch.setattr(cgroups, "PROC", folder)
+    for root, known in (("/pods/b", []), ("/pods/a", ["/pods/a"])):
+        mountinfo.write_text(
+            f"31 23 0:28 {root} {tmp_path / 'fs' / 'cpu'} rw - cgroup cgroup rw,cpu\n"
+        )
+        assert not cgroups.are_mounted()
+        found = cgroups.read_hierarchy(7)
+        assert found is not None
+        assert [level.path for level in found.levels] == known
 
 
 def test_another_namespaces_cgroup_is_not_known(

@@ -11,10 +11,22 @@ import pytest
 from hypothesis import given
 from msgspec import structs
 
+from kernel_delay.cli import main
 from kernel_delay.host.waiting_calls import POLLS
-from kernel_delay.model import Lost, Sample, SkippedWindow, SyscallStats, Thread, TriggerHit
+from kernel_delay.model import (
+    Lost,
+    RecordedTarget,
+    Sample,
+    SkippedWindow,
+    SyscallStats,
+    Target,
+    Thread,
+    TriggerHit,
+)
+from kernel_delay.recording.writer import RecordingWriter
 from kernel_delay.reporters import text
 from kernel_delay.reporters.layout import Layout
+from tests.recordings import header
 from tests.unit.samples import (
     COUNTS,
     EVERYTHING,
@@ -287,3 +299,18 @@ def test_skipped_window_is_three_lines() -> None:
     report = text.render_skipped(SkippedWindow(window))
     assert len(report.splitlines()) == 3
     assert "# Sample dump skipped, delta 313,386 ns @" in report
+
+
+def test_what_is_left_of_several_processes_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All others have exited: the window is of one alone, and not of the first."""
+    nginx = RecordedTarget(4790, "nginx", None)
+    path = tmp_path / "a.kdr"
+    with RecordingWriter(path, header("capture", others=(nginx,))) as writer:
+        writer.sample(bare_sample(target=Target(4790, "nginx", None)))
+        writer.finish("done")
+    for form in ("--text", "--summary"):
+        assert main(["report", form, str(path)]) == 0
+        _, of_sample = capsys.readouterr().out.split("# Sample dump")
+        assert "\n# Process 4790 (nginx)\n" in of_sample

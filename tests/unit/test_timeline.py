@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from kernel_delay.analysis.timeline import account_of, by_thread
-from kernel_delay.model import Lost, Slice
+from kernel_delay.model import Lost, Round, Slice
 from kernel_delay.reporters import text
 from tests.unit.samples import EVERYTHING
 from tests.unit.timeline_samples import HANDLER, TIMES, WINDOW, WITH_TIMELINE
@@ -42,3 +42,20 @@ def test_the_text_says_how_much_there_is_and_what_is_not() -> None:
     said = text.render(structs.replace(WITH_TIMELINE, lost=lost))
     assert "# WARNING: the timeline had no room for 7 interrupts, 8,000 states: its" in said
     assert "timeline" not in text.render(EVERYTHING)
+
+
+def test_the_text_says_what_of_a_round_there_is() -> None:
+    assert WITH_TIMELINE.timeline is not None
+    whole = structs.replace(WITH_TIMELINE, round=Round(HANDLER[0].tid, "handler", number=7))
+    assert "# The timeline has 13 slices of time, of all of the round: " in text.render(whole)
+    at = WINDOW.start_ns
+    slices = (
+        Slice(9, "running", at, at + 100_000, "user", None, 0),
+        Slice(9, "lost_states", at + 100_000, at + 700_000, "unknown"),
+        Slice(9, "lost_modes", at + 90_000, at + 750_000, "unknown"),
+        Slice(9, "running", at + 700_000, at + 1_000_000, "user", None, 0),
+    )
+    parted = structs.replace(whole, timeline=slices, round=Round(9, "main", 7, slices_left_out=50))
+    said = text.render(parted)
+    assert "slices of time, of the first 90.0 µs of the round and its last 250.0 µs: 50 bet" in said
+    assert "WARNING: there was no room" in text.render(structs.replace(whole, timeline=()))

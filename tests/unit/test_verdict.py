@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import RULES, judge
-from kernel_delay.analysis.verdict.page import page
+from kernel_delay.analysis.verdict.docs_page import page
 from kernel_delay.analysis.verdict.program import USER_WORK
 from kernel_delay.analysis.verdict.rule import Rule, apply
 from kernel_delay.model import (
@@ -631,5 +631,5 @@ def test_the_worst_comes_first_and_remarks_last() -> None:
 
 def test_committed_page_is_current() -> None:
     assert PAGE.read_text() == page(), (
-        "make it anew: python -m kernel_delay.analysis.verdict.page >docs/verdict.md"
+        "make it anew: python -m kernel_delay.analysis.verdict.docs_page >docs/verdict.md"
     )

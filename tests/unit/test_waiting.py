@@ -138,6 +138,6 @@ def test_a_process_that_is_gone_is_no_process_to_measure() -> None:
 
 def test_a_waiter_closes_its_descriptors(process: "subprocess.Popen[bytes]") -> None:
     before = os.listdir("/proc/self/fd")
-    with Waiter(process.pid):
+    with Waiter([process.pid]):
         assert len(os.listdir("/proc/self/fd")) == len(before) + 3
     assert os.listdir("/proc/self/fd") == before

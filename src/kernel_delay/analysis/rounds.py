@@ -4,6 +4,9 @@ from collections import Counter
 
 from msgspec import Struct
 
+from kernel_delay.analysis.states import STATES, states
+from kernel_delay.analysis.verdict import RULES
+from kernel_delay.analysis.verdict.program import USER_WORK
 from kernel_delay.analysis.verdict.words import length, share
 from kernel_delay.model import Round, Sample, Sleep, StackFrame, Thread, ThreadTime
 
@@ -82,12 +85,24 @@ def main_cause(sample: Sample) -> str:
     return f"{cause.rstrip('.')}; mostly in {functions[0].name}"
 
 
+UNKNOWN_CAUSE = "unknown"
+
+CAUSES = (UNKNOWN_CAUSE, *(rule.name for rule in (*RULES, USER_WORK)), *STATES)
+"""All words that cause_name() may return."""
+
+
+def cause_name(sample: Sample) -> str:
+    """Return the same as one word, to count rounds by: a rule of the verdict, or a state."""
+    rules = [finding.rule for finding in sample.verdict if not finding.remark]
+    time = sample.threads[0].time
+    if rules or time is None:
+        return rules[0] if rules else UNKNOWN_CAUSE
+    parts_ns = states(time)
+    return max(parts_ns, key=lambda state: parts_ns[state])
+
+
 def _main_cause(sample: Sample) -> str:
-    thread = sample.threads[0]
-    findings = [finding for finding in sample.verdict if not finding.remark]
-    if findings:
-        return findings[0].text
-    part, ns = main_part(thread)
+    part, ns = main_part(sample.threads[0])
     told = [finding for finding in sample.verdict if 2 * finding.share >= ns / _whole(sample)]
     if told:
         return told[0].text

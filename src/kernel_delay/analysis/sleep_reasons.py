@@ -52,7 +52,9 @@ _FUNCTIONS: Mapping[SleepReason, str] = MappingProxyType(
         " filemap_fault filemap_read balance_dirty_pages balance_dirty_pages_ratelimited_flags"
         " folio_wait_locked __folio_lock __folio_lock_killable __folio_lock_or_retry",
         "swap": "do_swap_page swap_read_folio swap_readpage swapin_readahead"
-        " swap_cluster_readahead",
+        " swap_cluster_readahead swap_vma_readahead read_swap_cache_async"
+        # mm/shmem.c: of memory that is shared, and of files in a tmpfs
+        " shmem_swapin_folio shmem_swapin shmem_swapin_cluster shmem_swapin_page",
         # mm/vmscan.c, mm/page_alloc.c, mm/memcontrol.c
         "reclaim": "reclaim_throttle throttle_direct_reclaim try_to_free_pages"
         " __alloc_pages_slowpath try_to_free_mem_cgroup_pages mem_cgroup_handle_over_high"
@@ -87,6 +89,9 @@ _FUNCTIONS: Mapping[SleepReason, str] = MappingProxyType(
         "terminal": "n_tty_read n_tty_write tty_wait_until_sent tty_read",
         # io_uring/, fs/aio.c
         "io_uring": "io_cqring_wait io_cqring_wait_schedule io_wq_worker io_sq_thread read_events",
+        # fs/coredump.c, fs/binfmt_elf.c
+        "core_dump": "coredump_task_exit coredump_wait do_coredump vfs_coredump elf_core_dump"
+        " dump_emit dump_user_range wait_for_dump_helpers",
         # kernel/rcu/
         "rcu": "__wait_rcu_gp synchronize_rcu synchronize_rcu_normal synchronize_rcu_expedited"
         " synchronize_srcu __synchronize_srcu rcu_barrier wait_rcu_exp_gp",
@@ -127,6 +132,13 @@ _MMAP_LOCK_TAKERS = _names(
     " mmap_read_lock_maybe_expand"
 )
 
+# net/, fs/namei.c, fs/file.c: they take a mutex or a semaphore, and sleep for nothing else.
+_LOCK_TAKERS = _names(
+    "rtnetlink_rcv_msg rtnl_newlink rtnl_dellink rtnl_setlink rtnl_dumpit netlink_dump genl_rcv"
+    " genl_rcv_msg dev_ioctl devinet_ioctl fdget_pos __fdget_pos path_openat open_last_lookups"
+    " filename_create do_unlinkat do_rmdir lock_rename lookup_slow walk_component iterate_dir"
+)
+
 # fs/super.c: what they write to can be frozen (fsfreeze(8)).
 _FILE_SYSTEM_WRITERS = _names(
     "vfs_write vfs_writev do_writev do_iter_write vfs_iter_write mnt_want_write"
@@ -159,6 +171,8 @@ def sleep_reason(stack: Sequence[str]) -> SleepReason:
         return "mmap_lock"
     if names and names[0] in _FREEZE_LOCK_TAKERS:
         return "frozen_filesystem"
+    if names and names[0] in _LOCK_TAKERS:
+        return "kernel_lock"
     for name in names:
         if name in _LOCKS:
             return _lock_reason(names)
@@ -179,6 +193,8 @@ def _lock_reason(names: Sequence[str]) -> SleepReason:
 def _outer(reason: SleepReason, names: Sequence[str]) -> SleepReason:
     """What a function that serves several is asked to wait for, by who asks."""
     asked_by = {_REASONS[name] for name in names if name in _REASONS}
+    if "core_dump" in asked_by:
+        return "core_dump"
     if reason == "socket_send" and "socket_connect" in asked_by:
         return "socket_connect"
     if reason == "page_cache":

@@ -20,6 +20,9 @@ STATE_OF = {
 }
 """The state that each part is of, in the order of the report."""
 
+STATES = tuple(dict.fromkeys(STATE_OF.values()))
+"""All of them, of which states() has the times."""
+
 PART_NAMES = tuple(STATE_OF)
 
 WORKER_PART = "kernel, worker"

@@ -1,1 +1,1 @@
-"""Measuring: programs in the kernel, the windows they count, and what is read of them."""
+"""A session: plan, programs, processes, Samples; in folders: windows, threads, events, watch."""

@@ -1,30 +1,30 @@
-"""The programs that measure one process: set up, loaded, attached, and their memory.
+"""The programs that measure processes: loaded, attached, and their memory.
 
-The one place that knows which programs and maps capture.bpf.c has.
+It and program_options alone know which programs and maps capture.bpf.c has.
 """
 
 import mmap
-import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from kernel_delay.capture.hooks import Hook, need_stand_ins
+from kernel_delay.capture.hooks import Hook
 from kernel_delay.capture.plan import EventPlan, RoundPlan, WindowPlan
-from kernel_delay.capture.syscall_events.buffer_size import default_pages
+from kernel_delay.capture.program_options import (
+    FAULT_PROGRAMS,
+    GUEST_PROGRAMS,
+    RING_SIZES,
+    STAND_INS,
+    VECTOR_PROGRAMS,
+    ProgramOptions,
+)
 from kernel_delay.capture.syscall_events.large_frames import LargeFrames
-from kernel_delay.capture.windows.control import NEVER_NS
 from kernel_delay.capture.windows.trigger_programs import (
     attach_triggers,
     needed_program_names,
-    trigger_program_names,
 )
-from kernel_delay.host.cpus import cpu_numbers
 from kernel_delay.host.irq_vectors import TRACEPOINTS
-from kernel_delay.host.syscalls import X32_BIT, Syscall, syscall, syscalls
-from kernel_delay.host.target import has_virtual_machines, thread_count
-from kernel_delay.host.waiting_calls import FUTEXES, HANDLERS_ENDS, POLLS, RESTARTS, RING_ENTRY
 from kernel_delay.libbpf import (
     BpfError,
     BpfObject,
@@ -32,14 +32,12 @@ from kernel_delay.libbpf import (
     Notices,
     Program,
     Records,
-    per_cpu_distance,
 )
 from kernel_delay.loader._records import ffi, lib
-from kernel_delay.loader.namespace import find_process
-from kernel_delay.loader.objects import is_loadable, load_object, open_object, refusal
+from kernel_delay.loader.objects import load_object, open_object, refusal
 
 if TYPE_CHECKING:
-    from kernel_delay.loader._records import ControlPointer, OptionsPointer
+    from kernel_delay.loader._records import ControlPointer
 
 Counter = Literal[
     "clamped_lengths",
@@ -53,55 +51,9 @@ Counter = Literal[
     "missed_rounds",
     "missed_stacks",
     "missed_syscall_events",
+    "missed_totals",
 ]
 """Those of struct control that user space reads."""
-
-# Sizes of the record rings, powers of two. Two windows' worth is needed, as
-# one is read while the next is open: 5,000 threads with a handful of syscalls
-# each fit, in 23 + 16 + 0.4 + 1 MiB of the kernel's memory. A process of few
-# threads has half of that, as those that end make room for more.
-RING_SIZES = {
-    "thread_records": 1 << 14,
-    "syscall_records": 1 << 16,
-    "hard_irq_records": 1 << 12,
-    "owner_records": 1 << 14,
-    "sleep_records": 1 << 14,
-}
-FEW_THREADS = 1000
-
-# Slices of each CPU: a second of waiting with 2,000 switches in it, in 128 KiB.
-# Machines of many CPUs have fewer of each, so that all are 16 MiB at most.
-SLICES = 1 << 11
-ALL_SLICES = 1 << 18
-
-# From this length on it is noted where a thread slept and who woke it: that takes 0.8 us, 0.4 %.
-SLEEP_NS = 200_000
-
-# Of a timeline; of each CPU's ring at least so many, as some programs may be in it at once.
-SLICE_BYTES = ffi.sizeof("struct timeline_slice")
-LEAST_SLICES = 1024
-
-ITERATORS = frozenset(
-    {
-        "register_threads",
-        "dump_thread_states",
-        "dump_rounds",
-        "note_futex_owners",
-        "name_sleep_stacks",
-    }
-)
-
-# Of the buffer that says of rounds which were long: some 3,000 of them, a power of two.
-ROUND_NOTICES_BYTES = 1 << 20
-
-# Each of those that can be preempted, and its stand-in: see bpf/threads/stand_in.h.
-STAND_INS = {
-    "on_sys_enter": "on_sys_enter_stand_in",
-    "on_sys_exit": "on_sys_exit_stand_in",
-    "on_task_newtask": "on_task_newtask_stand_in",
-    "on_task_rename": "on_task_rename_stand_in",
-    "on_sched_process_exit": "on_sched_process_exit_stand_in",
-}
 
 # Where stand-ins count what they did.
 TAKEN_OVER: dict[str, Counter] = {
@@ -109,53 +61,9 @@ TAKEN_OVER: dict[str, Counter] = {
     "on_sys_exit": "exits_taken_over",
 }
 
-# The exit first: without it a fault that was entered would never end.
-FAULT_PROGRAMS = ("on_fault_exit", "on_fault_entry")
-
-# As above, of a virtual machine that was entered.
-GUEST_PROGRAMS = ("on_kvm_exit", "on_kvm_entry")
-
-# As above, of an interrupt; and the tracepoints of each.
-VECTOR_PROGRAMS = {"on_irq_vector_exit": "exit", "on_irq_vector_entry": "entry"}
-
-STACK_MODES = {
-    "dwarf": lib.STACK_COPY,
-    "fp": lib.STACK_FRAME_POINTERS,
-    "none": lib.STACK_NONE,
-}
-
-# Of an event with stacks, but for the copy of the user's.
-EVENT_BYTES = ffi.sizeof("struct syscall_event") + ffi.sizeof("struct event_stacks")
-
-
-def _flagged_syscalls() -> frozenset[Syscall]:
-    """Return what has a place for flags, but for what shares one."""
-    return frozenset(
-        syscall(number, compat=bool(table))
-        for table in range(lib.SYSCALL_TABLES)
-        for number in range(lib.FLAGGED_SYSCALLS)
-    )
-
-
-def _flags_place(call: Syscall) -> tuple[int, int]:
-    """Return which of the tables of flags, and which place in it, is the call's: see bpf/."""
-    return int(call.compat), call.number & ~X32_BIT
-
-
-def _contexts_distance() -> int:
-    """Return how far what counts a CPU's contexts is behind its run queue; 0 if that is not known.
-
-    See read_contexts() in bpf/threads/sleep.h.
-    """
-    for variable in ("__preempt_count", "pcpu_hot"):
-        distance = per_cpu_distance("runqueues", variable)
-        if distance is not None:
-            return distance
-    return 0
-
 
 class Programs:
-    """capture.bpf.c in the kernel for one process, from construction to close().
+    """capture.bpf.c in the kernel for one process or several, from construction to close().
 
     `control` is the shared struct control, `freed_slots` the lists of its rings,
     `run_queues` and `slices` are each CPU's struct run_queue and struct slices, read-only.
@@ -180,16 +88,23 @@ class Programs:
         plan: WindowPlan,
         events: EventPlan | None = None,
         *,
+        others: Sequence[int] = (),
+        children: bool = False,
         accounting: bool = True,
         timeline: bool = False,
         waker_stacks: bool = False,
         rounds: RoundPlan | None = None,
+        totals: bool = False,
     ) -> None:
         """Load and attach to what the tool sees as process `pid`, with the plan's triggers.
+
+        And to the `others`, and with `children` to what all of these have forked, or do from now
+        on, and so forth. Triggers in user code are those of the first process.
 
         `timeline` takes accounting, as `waker_stacks`: it is noted from where threads are woken.
         With `rounds` each thread's records are of its rounds, and there are no other windows: from
         poll to poll, or from the plan's start trigger to its stop trigger, both in user code.
+        `totals` are of each thread since it was there, in its rounds and out of them.
         Raises PermissionDeniedError or UnavailableError when the kernel refuses.
         """
         self.accounting = accounting
@@ -197,23 +112,25 @@ class Programs:
         self._plan = plan
         self._rounds = rounds
         self._hooks: list[Hook] = []
-        self._attached_apart = trigger_program_names() | ITERATORS | {"on_profile"}
         self._missed_by_hooks = 0
         with ExitStack() as failing:
             failing.callback(self.close)
             self._object = self._closing.enter_context(open_object("capture"))
-            self._set_process(pid)
-            self._set_accounting(pid)
-            self._set_waker_stacks(are_taken=accounting and waker_stacks)
-            self._set_stand_ins()
-            self._set_sizes(pid)
-            self._set_plan(plan)
-            self._set_rounds(rounds, events)
-            self._set_events(events)
-            self._set_timeline(timeline)
+            self._options = ProgramOptions(
+                self._object,
+                (pid, *others),
+                plan,
+                events,
+                children=children,
+                accounting=accounting,
+                timeline=timeline,
+                waker_stacks=waker_stacks,
+                rounds=rounds,
+                totals=totals,
+            )
             load_object(self._object)
             self._map_memory()
-            self._attach()
+            self._attach(children=children)
             for link in attach_triggers(self._object, pid, plan):
                 self._closing.callback(link.close)
             failing.pop_all()
@@ -246,10 +163,14 @@ class Programs:
         self.run_queues = self._object.map("run_queues").mmap()
         self.slices = self._object.map("slices").mmap()
         self.large_frames = LargeFrames(self._object.map("large_frames").mmap(writable=True))
+        self._targets = self._object.map(".bss").mmap(writable=True)
+        words = ffi.from_buffer("uint64_t[]", self._targets)
+        for tgid in self._options.tgids:
+            words[tgid // 64] |= 1 << tgid % 64
         self.notices = Notices(self._object.map("notices"))
         self._closing.callback(self.notices.close)
 
-    def _attach(self) -> None:
+    def _attach(self, *, children: bool) -> None:
         """Attach all programs, and then register the threads that are there already.
 
         They are registered twice, see capture.bpf.c.
@@ -257,12 +178,14 @@ class Programs:
         register_threads = self._object.program("register_threads")
         try:
             for program in self._object.programs():
-                if program.name not in self._attached_apart and program.autoload:
+                if program.name not in self._options.apart and program.autoload:
                     self._hooks.append(self._attach_hook(program))
             self.sees_faults = self.accounting and self._attach_all(FAULT_PROGRAMS)
             self._attach_all(GUEST_PROGRAMS)
             if self.accounting:
                 self._attach_to_vectors()
+            while children and self._object.program("find_children").iterate():
+                pass
             register_threads.iterate()
             register_threads.iterate()
             note_owners = self._object.program("note_futex_owners")
@@ -274,7 +197,7 @@ class Programs:
     def _attach_hook(self, program: Program) -> Hook:
         """Attach a program and, behind it, its stand-in if that is loaded."""
         self._attach_program(program)
-        if not self._has_stand_ins or program.name not in STAND_INS:
+        if not self._options.has_stand_ins or program.name not in STAND_INS:
             return Hook(program)
         stand_in = self._object.program(STAND_INS[program.name])
         self._attach_program(stand_in)
@@ -320,7 +243,18 @@ class Programs:
     @property
     def slices_per_cpu(self) -> int:
         """How many slices are kept of each CPU."""
-        return int(self._options().slices)
+        return int(self._options.struct().slices)
+
+    def targets(self) -> set[int]:
+        """Return the processes that are measured now, as the kernel numbers them, if several."""
+        words = ffi.from_buffer("uint64_t[]", self._targets)
+        return {
+            place * 64 + bit
+            for place, word in enumerate(words)
+            if word
+            for bit in range(64)
+            if word >> bit & 1
+        }
 
     def thread_states(self) -> bytes:
         """Return a struct dumped_thread of each thread of the process that is there."""
@@ -335,6 +269,27 @@ class Programs:
             return self._object.program("dump_rounds").iterate()
         except BpfError as error:
             raise refusal(error) from error
+
+    def totals(self) -> bytes:
+        """Return a struct told_totals of each thread of the process that is there."""
+        try:
+            return self._object.program("dump_totals").iterate()
+        except BpfError as error:
+            raise refusal(error) from error
+
+    def ended_totals(self) -> Records:
+        """Return what reads the struct told_totals of each thread that ended, once."""
+        records = Records(self._object.map("ended_totals"), ffi.sizeof("struct told_totals"))
+        self._closing.callback(records.close)
+        return records
+
+    def missed_totals(self) -> int:
+        """Return how many threads ended for whose totals there was no room in that buffer."""
+        return self._counter("missed_totals")
+
+    def syscall_totals(self) -> mmap.mmap:
+        """Return the memory, read-only, of each CPU's SYSCALL_TOTALS struct syscall_totals."""
+        return self._object.map("syscall_totals").mmap()
 
     def round_notices(self) -> Records:
         """Return what reads each struct round_notice, once."""
@@ -367,7 +322,7 @@ class Programs:
 
     def freed_slots_of(self, ring: int) -> tuple[int, int]:
         """Return where in `freed_slots` the list of the ring of that index is, and its size."""
-        size = int(self._options().freed_slots)
+        size = int(self._options.struct().freed_slots)
         return ring * size, size
 
     def sleep_stacks(self) -> bytes:
@@ -404,13 +359,14 @@ class Programs:
         misses = sum(program.recursion_misses() for program in self._trigger_programs())
         return misses + self._counter("missed_hits")
 
-    def stop_signal(self) -> tuple[int, int] | None:
-        """Return the signal that stopped the process last, and the PID that sent it, or 0.
+    def stop_signal(self) -> tuple[int, int, int] | None:
+        """Return the signal that stopped a process last, the PID that sent it, or 0, and its own.
 
-        That is in the process's own PID namespace. None: there was no signal yet.
+        The second is in the process's own PID namespace. None: there was no signal yet.
         """
-        signal, sender = int(self.control.stop_signal), int(self.control.stop_sender)
-        return (signal, sender) if signal else None
+        control = self.control
+        signal, sender = int(control.stop_signal), int(control.stop_sender)
+        return (signal, sender, int(control.stop_process)) if signal else None
 
     def clamped_lengths(self) -> int:
         """Return how many intervals ended before they began, and count as 0 ns long."""
@@ -420,139 +376,28 @@ class Programs:
         """Return a counter of struct control as the programs have it now."""
         return lib.load_counter(ffi.addressof(self.control, name))
 
-    def _options(self) -> "OptionsPointer":
-        """Return the struct options that the programs will have when they are loaded."""
-        initial = self._object.map(".rodata.options").initial_values()
-        return ffi.cast("struct options *", initial)
+    def round_timeline_memory(self) -> tuple[mmap.mmap, mmap.mmap, int]:
+        """Return the memory of all struct round_timeline, which is written too.
 
-    def _set_process(self, pid: int) -> None:
-        options = self._options()
-        process = find_process(pid)
-        options.tgid = process.tgid
-        options.pid_level = process.pid_level
-        for name in POLLS:
-            if self._rounds is None or name in self._rounds.polls:
-                self._set_flag(lib.SYSCALL_IS_POLL, syscalls(name))
-        for name in FUTEXES:
-            self._set_flag(lib.SYSCALL_IS_FUTEX, syscalls(name))
+        And that of their slices, and room for how many slices each has.
+        """
+        rounds = self._object.map("round_timelines").mmap(writable=True)
+        return rounds, self._object.map("timeline").mmap(), self._options.struct().timeline_slices
 
-    def _set_flag(self, flag: int, calls: Iterable[Syscall]) -> None:
-        flags = self._options().syscall_flags
-        for table, number in map(_flags_place, calls):
-            if number < lib.FLAGGED_SYSCALLS:
-                flags[table][number] |= flag
+    def round_timelines(self) -> int:
+        """Return how many threads may have a timeline of their rounds at once."""
+        return int(self._options.struct().round_timelines)
 
-    def _set_accounting(self, pid: int) -> None:
-        options = self._options()
-        options.accounting = self.accounting
-        self._object.program("dump_thread_states").autoload = self.accounting
-        for name in ("on_sched_migrate_task", "on_sched_waking", "name_sleep_stacks"):
-            self._object.program(name).autoload = self.accounting
-        options.sleep_ns = SLEEP_NS
-        options.contexts_distance = _contexts_distance() if self.accounting else 0
-        reads_owners = self.accounting and is_loadable("futex_owner")
-        self._object.program("note_futex_owners").autoload = reads_owners
-        sees_faults = self.accounting and is_loadable("fault")
-        self._set_apart(FAULT_PROGRAMS, sees_faults)
-        has_machines = self.accounting and has_virtual_machines(pid)
-        self._set_apart(GUEST_PROGRAMS, has_machines)
-        self._set_apart(VECTOR_PROGRAMS, self.accounting)
-
-    def _set_waker_stacks(self, *, are_taken: bool) -> None:
-        self._options().waker_stacks = are_taken
-        self._object.map("waker_stacks").max_entries = lib.WAKER_STACKS if are_taken else 1
-
-    def _set_apart(self, names: Iterable[str], are_loaded: bool) -> None:
-        """Say whether these are loaded; they are attached apart from the others."""
-        for name in names:
-            self._object.program(name).autoload = are_loaded
-            self._attached_apart |= {name}
-
-    def _set_stand_ins(self) -> None:
-        self._has_stand_ins = need_stand_ins(os.uname().release)
-        self._set_apart(STAND_INS.values(), self._has_stand_ins)
-
-    def _set_sizes(self, pid: int) -> None:
-        halved = thread_count(pid) <= FEW_THREADS
-        for ring, entries in RING_SIZES.items():
-            setattr(self._options(), ring, entries >> halved)
-            self._object.map(ring).max_entries = entries >> halved
-        most = max(RING_SIZES.values()) >> halved
-        self._options().freed_slots = most
-        self._object.map("freed_slots").max_entries = most * lib.RECORD_RINGS
-        cpus = cpu_numbers()
-        slices = min(SLICES, 1 << (ALL_SLICES // cpus).bit_length() - 1)
-        self._options().cpus = cpus
-        self._options().slices = slices
-        self._object.map("run_queues").max_entries = cpus
-        self._object.map("slices").max_entries = cpus * slices if self.accounting else 1
-
-    def _set_plan(self, plan: WindowPlan) -> None:
-        options = self._options()
-        options.window_ns = plan.sample_time_ns
-        options.interval_ns = plan.interval_ns
-        options.shortest_ns = plan.shortest_ns
-        options.window_count = plan.count
-        if plan.stop:
-            options.trigger_options |= lib.TRIGGER_STOP
-        if plan.same_thread:
-            options.trigger_options |= lib.TRIGGER_SAME_THREAD
-        for name in trigger_program_names() - needed_program_names(plan):
-            self._object.program(name).autoload = False
-
-    def _set_rounds(self, plan: RoundPlan | None, events: EventPlan | None) -> None:
-        self._object.program("dump_rounds").autoload = plan is not None
-        self._object.program("on_profile").autoload = plan is not None and events is not None
-        if plan is None:
-            return
-        options = self._options()
-        by_trigger = self._plan.start is not None
-        options.rounds = lib.ROUNDS_BY_TRIGGER if by_trigger else lib.ROUNDS_BY_POLL
-        options.round_ns = plan.threshold_ns
-        options.round_gap_ns = plan.gap_ns
-        self._object.map("round_notices").max_entries = ROUND_NOTICES_BYTES
-        flags: dict[int, Iterable[str]] = {
-            lib.SYSCALL_MAY_POLL: {RING_ENTRY}.intersection(plan.polls),
-            lib.SYSCALL_RESTARTS: RESTARTS,
-            lib.SYSCALL_ENDS_HANDLER: HANDLERS_ENDS,
-        }
-        for flag, names in flags.items():
-            for name in names:
-                self._set_flag(flag, syscalls(name))
-
-    def _set_events(self, plan: EventPlan | None) -> None:
-        options = self._options()
-        if plan is None:
-            options.event_ns = NEVER_NS
-            return
-        options.event_ns = plan.shortest_ns
-        options.other_events = plan.syscalls is None
-        asked = _flagged_syscalls() if plan.syscalls is None else plan.syscalls
-        self._set_flag(lib.SYSCALL_HAS_EVENTS, asked - plan.skipped)
-        options.stack_mode = STACK_MODES[plan.stack_mode]
-        options.stack_bytes = plan.stack_bytes if plan.stack_mode == "dwarf" else 0
-        options.event_bytes = (plan.buffer_pages or default_pages()) * mmap.PAGESIZE
-        self._object.map("events").max_entries = options.event_bytes
-        if plan.stack_mode == "dwarf":
-            deep = self._object.map("deep_events")
-            deep.value_size = EVENT_BYTES + plan.stack_bytes + lib.STACK_PAGE
-            deep.max_entries = options.cpus
-
-    def _set_timeline(self, is_told: bool) -> None:
-        if not is_told:
-            return
-        options = self._options()
-        room = default_pages() * mmap.PAGESIZE // SLICE_BYTES // options.cpus
-        options.timeline_slices = max(1 << room.bit_length() - 1, LEAST_SLICES)
-        self._object.map("timeline_rings").max_entries = options.cpus
-        self._object.map("timeline").max_entries = options.cpus * options.timeline_slices
+    def tell_no_timelines(self) -> None:
+        """Keep no timelines of rounds any more."""
+        lib.store_counter(ffi.addressof(self.control, "without_timeline"), 1)
 
     def timeline_memory(self) -> tuple[mmap.mmap, mmap.mmap, int, int]:
         """Return the rings' memory, which is written too, and their slices'.
 
         And how many rings there are, and room for how many slices in each.
         """
-        options = self._options()
+        options = self._options.struct()
         rings = self._object.map("timeline_rings").mmap(writable=True)
         slices = self._object.map("timeline").mmap()
         return rings, slices, options.cpus, options.timeline_slices

@@ -4,12 +4,16 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from kernel_delay.host.cpu_weights import cpu_weights
 from kernel_delay.host.surroundings import scheduling
-from kernel_delay.model import Thread
+from kernel_delay.model import CpuWeights, Thread
 
 # A thread that waited less for a CPU needs no explanation; more threads than that, nobody reads.
 ASKED_SHARE = 0.01
 MOST_ASKED = 64
+
+# No more processes than that are named as who had the CPU.
+MOST_TAKERS = 4
 
 
 def with_scheduling(threads: Iterable[Thread], window_ns: int) -> tuple[Thread, ...]:
@@ -25,3 +29,16 @@ def with_scheduling(threads: Iterable[Thread], window_ns: int) -> tuple[Thread, 
         replace(thread, scheduling=scheduling(thread.tid)) if place in asked else thread
         for place, thread in enumerate(known)
     )
+
+
+def weights_of_takers(
+    pid: int, threads: Iterable[Thread], window_ns: int
+) -> tuple[CpuWeights, ...]:
+    """Return how process `pid` shares CPUs with the processes that had its threads' most."""
+    taken: dict[int, int] = {}
+    for thread in threads:
+        for taker in thread.cpu_taken_by:
+            if taker.pid not in (0, pid) and not taker.kernel_thread:
+                taken[taker.pid] = taken.get(taker.pid, 0) + taker.ns
+    worst = [each for _, each in sorted((-ns, each) for each, ns in taken.items())][:MOST_TAKERS]
+    return cpu_weights(pid, (each for each in worst if taken[each] >= ASKED_SHARE * window_ns))

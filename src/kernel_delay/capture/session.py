@@ -2,24 +2,26 @@
 
 import datetime
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from msgspec import Struct, structs
 
-from kernel_delay.capture.plan import EventPlan, TriggerPoints, WindowPlan
+from kernel_delay.capture.plan import EXEC, EventPlan, TriggerPoints, WindowPlan
+from kernel_delay.capture.processes import Processes
 from kernel_delay.capture.programs import Programs
-from kernel_delay.capture.scheduling import with_scheduling
+from kernel_delay.capture.scheduling import weights_of_takers, with_scheduling
 from kernel_delay.capture.threads.collector import Collector
 from kernel_delay.capture.threads.task_times import has_uprobes, migrations, task_times
 from kernel_delay.capture.windows.boundaries import Boundaries
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.errors import KernelDelayError
+from kernel_delay.host.file_locks import lock_holder
 from kernel_delay.host.surroundings import Snapshot, between, stopper
-from kernel_delay.host.target import ProcessTarget
+from kernel_delay.host.target import ProcessTarget, Targets
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import TellLeft, watch
 from kernel_delay.model import (
@@ -27,8 +29,10 @@ from kernel_delay.model import (
     Lost,
     Sample,
     SkippedWindow,
+    Slice,
     Surroundings,
     Target,
+    Thread,
     TriggerHit,
     UpcallStats,
     Window,
@@ -38,6 +42,9 @@ if TYPE_CHECKING:
     from kernel_delay.capture.syscall_events.events import EventsOfWindow, EventStore, Progress
     from kernel_delay.capture.timeline.store import TimelineOfWindow, TimelineStore
     from kernel_delay.loader._records import TriggerHit as RecordOfHit
+
+
+_Snapshots = dict[int, Snapshot]
 
 
 class UpcallCounters(Protocol):
@@ -62,7 +69,8 @@ class SessionOptions(Struct, frozen=True):
     `accounting`: account for all of each thread's time, and not for what the tables
     hold alone. `waker_stacks`: and from where each thread was woken. `on_open` is called
     with the epoch of each window that is planned by the clock, or that only a stop trigger
-    ends, a moment before it begins.
+    ends, a moment before it begins; and, of one that a program's execution opens, when that can
+    be executed.
     `timeline`: how many slices of a timeline are kept of a window, which takes accounting; None:
     there is none.
     `tell_left` is called with how many ns a window still has that is as long as the plan says,
@@ -79,11 +87,11 @@ class SessionOptions(Struct, frozen=True):
 
 
 class Session:
-    """Measures one process. Used as a context manager, it detaches at the end."""
+    """Measures one process, or several. Used as a context manager, it detaches at the end."""
 
     def __init__(
         self,
-        target: ProcessTarget,
+        target: ProcessTarget | Targets,
         plan: WindowPlan,
         options: SessionOptions,
         tell: Callable[[str], None] = lambda text: None,
@@ -94,7 +102,9 @@ class Session:
         `tell` is called with what is waited for, when that takes a while, and
         `progress` while the stacks of events are named.
         """
-        self._target = target
+        self._targets = Targets((target,)) if isinstance(target, ProcessTarget) else target
+        self._target = self._targets.processes[0]
+        self._processes = Processes(self._targets)
         self._plan = plan
         self._options = options
         self._tell = tell
@@ -109,20 +119,23 @@ class Session:
         """
         with ExitStack() as failing:
             failing.callback(self._closing.close)
-            self._waiter = watch(self._target.pid)
+            others = self._targets.pids[1:]
+            self._waiter = watch(self._target.pid, *others)
             self._closing.callback(self._waiter.close)
             events, accounting = self._options.events, self._options.accounting
             self._programs = Programs(
                 self._target.pid,
                 self._plan,
                 events,
+                others=others,
+                children=self._targets.children,
                 accounting=accounting,
                 timeline=self._options.timeline is not None,
                 waker_stacks=self._options.waker_stacks,
             )
             self._closing.enter_context(self._programs)
-            self._snapshots = Boundaries(lambda: Snapshot.take(self._target.pid))
-            self._states = Boundaries(self._programs.thread_states)
+            self._snapshots = Boundaries(self._processes.snapshots)
+            self._states = Boundaries(self._read_states)
             self._windows = Windows(self._programs.control, self._forget, self._opened)
             self._collector = self._collect()
             self._waiter.act_at_notices(self._programs.notices, self._make_room)
@@ -134,12 +147,17 @@ class Session:
             failing.pop_all()
         return self
 
+    def _read_states(self) -> bytes:
+        states = self._programs.thread_states()
+        self._processes.note(states)
+        return states
+
     def _collect(self) -> Collector:
         has_timeline = self._options.timeline is not None
         if not self._options.waker_stacks:
             return Collector(self._programs, keeps_accounts=has_timeline)
         # As above, and for these.
-        from kernel_delay.capture.syscall_events.waker_stacks import WakerStacks
+        from kernel_delay.capture.waker_stacks import WakerStacks
 
         stacks = WakerStacks(self._programs.waker_stacks())
         self._closing.callback(stacks.close)
@@ -192,10 +210,11 @@ class Session:
     def windows(self) -> Iterator[Sample | SkippedWindow]:
         """Measure the plan's windows; yield the Sample of each when it is over.
 
-        A window that is too short to be one of the plan's is yielded as skipped.
-        SIGINT, SIGTERM and the process's exit end the open window: it is yielded, and
-        is the last one. A signal that comes while a Sample is made, or used, leaves less
-        than a second for that, unless there is a start trigger.
+        Of several processes there is one of each, in the order of their PIDs. A window that is
+        too short to be one of the plan's is yielded as skipped. SIGINT, SIGTERM and the exit of
+        all processes that were asked for end the open window: it is yielded, and is the last
+        one. A signal that comes while a Sample is made, or used, leaves less than a second for
+        that, unless there is a start trigger.
         """
         for epoch, ended in self._schedule():
             # With a start trigger others open meanwhile: a signal is to end the last of them.
@@ -203,7 +222,7 @@ class Session:
                 if self._is_skipped(epoch, ended):
                     yield self._skip(epoch)
                 else:
-                    yield self._sample(epoch, ended)
+                    yield from self._samples(epoch, ended)
                 self._windows.free(epoch)
 
     def _is_skipped(self, epoch: int, ended: EndedBy) -> bool:
@@ -229,6 +248,8 @@ class Session:
             self._timeline.forget()
 
     def _schedule(self) -> Iterable[Over]:
+        if self._plan.start is EXEC:
+            self._opened(self._windows.newest + 1)
         tell_left = self._options.tell_left
         if self._plan.start is None and self._plan.stop is None:
             return timed_windows(self._plan, self._windows, self._waiter, tell_left)
@@ -254,23 +275,22 @@ class Session:
             self._upcalls.take(epoch)
         return SkippedWindow(self._window(epoch, "trigger"))
 
-    def _sample(self, epoch: int, ended: EndedBy) -> Sample:
+    def _samples(self, epoch: int, ended: EndedBy) -> Iterator[Sample]:
         start_ns, stop_ns = self._windows.boundaries(epoch)
         states = self._states.close(epoch, start_ns, stop_ns)
         times = task_times(*states) if states else {}
         moved = migrations(*states) if states else {}
         snapshots = self._snapshots.close(epoch, start_ns, stop_ns)
-        surroundings = None
-        if states and snapshots:
-            surroundings = self._surroundings(snapshots, has_uprobes(states[1]))
-        threads = self._collector.collect(epoch, start_ns, stop_ns)
-        threads = tuple(
-            structs.replace(
-                thread, task_times=times.get(thread.tid), migrations=moved.get(thread.tid)
+        threads = self._collector.collect_each(epoch, start_ns, stop_ns)
+        threads = [
+            (
+                process,
+                structs.replace(
+                    thread, task_times=times.get(thread.tid), migrations=moved.get(thread.tid)
+                ),
             )
-            for thread in threads
-        )
-        threads = with_scheduling(threads, stop_ns - start_ns)
+            for process, thread in threads
+        ]
         taken = self._events.take(stop_ns) if self._events else None
         timeline = (
             self._timeline.take(start_ns, stop_ns, self._collector.take_accounts())
@@ -279,29 +299,62 @@ class Session:
         )
         upcalls = self._upcalls.take(epoch) if self._upcalls else None
         uname = os.uname()
-        return Sample(
+        of_all = Sample(
             schema="kernel-delay/2",
-            target=Target(pid=self._target.pid, comm=self._target.comm, exe=self._target.exe),
+            target=Target(0, "", None),
             kernel=uname.release,
             host=uname.nodename,
             window=self._window(epoch, ended),
-            threads=threads,
+            threads=(),
             syscall_events=taken.events if taken else None,
             stacks=taken.stacks if taken else (),
             upcalls=upcalls,
             lost=self._lost(taken, timeline),
-            timeline=timeline.slices if timeline else None,
-            surroundings=surroundings,
         )
+        processes = self._processes.sorted_out(threads)
+        slices = self._slices_of(timeline, processes)
+        for pid, own in processes.items():
+            surroundings = None
+            if states and snapshots and pid in snapshots[1]:
+                uprobed = has_uprobes(states[1], pid if len(processes) > 1 else None)
+                surroundings = structs.replace(
+                    self._surroundings(snapshots, pid, uprobed),
+                    weights=weights_of_takers(pid, own, stop_ns - start_ns),
+                    lock_holder=lock_holder(pid) if _waited_for_file_lock(own) else None,
+                )
+            yield structs.replace(
+                of_all,
+                target=self._processes.target(pid, own),
+                threads=with_scheduling(own, stop_ns - start_ns),
+                surroundings=surroundings,
+                timeline=slices[pid],
+                processes=len(processes),
+            )
+
+    def _slices_of(
+        self, timeline: "TimelineOfWindow | None", pids: Iterable[int]
+    ) -> Mapping[int, Sequence[Slice] | None]:
+        """Return the slices of each process; None for each where no timeline is kept."""
+        own: Mapping[int, Sequence[Slice]] = {}
+        others: Sequence[Slice] | None = timeline.slices if timeline else None
+        if timeline is not None and self._targets.are_several:
+            own, others = timeline.slices.by_process(), ()
+        return {pid: own.get(pid, others) for pid in pids}
 
     def _surroundings(
-        self, snapshots: tuple[Snapshot, Snapshot], uprobed: bool | None
+        self, snapshots: tuple[_Snapshots, _Snapshots], pid: int, uprobed: bool | None
     ) -> Surroundings:
-        around = between(*snapshots, self._target.pid, uprobed)
-        signal = self._programs.stop_signal()
-        if signal is None:
+        before, after = snapshots
+        # Of one that came since only the machine is known.
+        began = before.get(pid) or structs.replace(next(iter(before.values())), cgroups=None)
+        around = between(began, after[pid], pid, uprobed)
+        told = self._programs.stop_signal()
+        if told is None:
             return around
-        return structs.replace(around, stopper=stopper(self._target.pid, *signal))
+        signal, sender, stopped = told
+        if self._targets.are_several and stopped != pid:
+            return around
+        return structs.replace(around, stopper=stopper(pid, signal, sender))
 
     def _lost(self, events: "EventsOfWindow | None", timeline: "TimelineOfWindow | None") -> Lost:
         lost = self._collector.lost()
@@ -327,6 +380,10 @@ class Session:
             start_trigger=_hit(self._plan.start, start_hit),
             stop_trigger=_hit(self._plan.stop, stop_hit) if ended == "trigger" else None,
         )
+
+
+def _waited_for_file_lock(threads: Iterable[Thread]) -> bool:
+    return any(sleep.reason == "file_lock" for thread in threads for sleep in thread.sleeps)
 
 
 def _hit(trigger: TriggerPoints | None, hit: "RecordOfHit") -> TriggerHit | None:

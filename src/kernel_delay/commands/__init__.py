@@ -20,6 +20,9 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "compare": "say what changed from one recording to another, beyond chance",
         "probes": "list what can be a trigger: USDT probes, functions, tracepoints",
         "check": "say what this machine can do, and what is missing",
+        "datapath-ops": "show what ovs-vswitchd asks of the kernel's datapath, and the answers",
+        "export": "write recordings as Parquet files, for what reads those of many nodes",
+        "fleet": "say which nodes of a fleet lose most, to what, and since when",
         "flows": "say which flows ovs-vswitchd makes, modifies and deletes, and why",
         "report": "report from recordings what was measured, on any machine",
         "revalidator": "say what each round of ovs-vswitchd's revalidators does and takes",
@@ -32,7 +35,10 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 
 
 class Command(Protocol):
-    """What a command's module provides."""
+    """What a command's module provides.
+
+    One that has RUNS_A_PROGRAM has what follows `--` in `program` of its arguments.
+    """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own options; --debug, --help and --version are there."""

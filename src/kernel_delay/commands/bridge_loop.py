@@ -3,13 +3,14 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.reporters.messages import tell
@@ -17,6 +18,7 @@ from kernel_delay.reporters.messages import tell
 if TYPE_CHECKING:
     from kernel_delay.errors import InputError
     from kernel_delay.loader.waiting import Ended
+    from kernel_delay.model import RecordingHeader
     from kernel_delay.ovs.monitors.loop_events import LoopEvents
     from kernel_delay.recording.reader import RecordingReader
     from kernel_delay.recording.records import LoopHit
@@ -32,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="print the summary only")
     add_report_arguments(parser)
     output_options.add_json(parser, "pass and wait")
+    page_options.add_html(parser)
     recording_options.add_arguments(parser)
     arguments.add_time(parser)
     arguments.add_count(parser, "passes")
@@ -53,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
 
     target = target_options.find_to_measure(args)
     with ExitStack() as stack:
-        report = _Report(args, stack)
         header = partial(recording_options.header_of, "bridge-loop", target)
+        report = _Report(args, header, stack)
         recording = recording_options.open_writer(args, header, stack)
         events = stack.enter_context(LoopEvents(target.pid))
         tell(f"tracing the main loop of {target.comm} ({target.pid}); Ctrl-C ends it")
@@ -74,11 +77,13 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
 
     reading = UntilDamage(recording)
     with ExitStack() as stack:
-        report = _Report(args, stack)
+        report = _Report(args, lambda: recording.header, stack)
         for record in reading:
             if isinstance(record, LoopEvents):
                 for hit in record.hits:
                     report.take(hit)
+        if reading.damage is not None:
+            report.note(str(reading.damage))
         report.finish(recording.trailer.lost.get(LOST, 0) if recording.trailer else 0)
     return reading.damage
 
@@ -91,19 +96,16 @@ def _follow(
     args: argparse.Namespace,
 ) -> "Ended":
     """Take events until the end; returns what ended it."""
-    from kernel_delay.loader.follow import rounds
-    from kernel_delay.loader.waiting import watch
+    from kernel_delay.loader.follow import follow
 
-    with watch(pid) as waiter:
-        for ended in rounds(waiter, args.time_ns):
-            hits = list(_hits(events, report, args.count))
-            if recording is not None:
-                recording.loop_events(hits)
-            report.flush()
-            enough = args.count is not None and report.loop.passes >= args.count
-            if enough or ended is not None:
-                return ended or "time"
-    raise AssertionError("rounds() ends with what ended it")
+    def take() -> bool:
+        hits = list(_hits(events, report, args.count))
+        if recording is not None:
+            recording.loop_events(hits)
+        report.flush()
+        return args.count is not None and report.loop.passes >= args.count
+
+    return follow(pid, args.time_ns, take)
 
 
 def _hits(events: "LoopEvents", report: "_Report", count: int | None) -> "Iterator[LoopHit]":
@@ -121,13 +123,25 @@ def _hits(events: "LoopEvents", report: "_Report", count: int | None) -> "Iterat
 class _Report:
     """A line for each pass and wait as it ends, and at the end what they sum up to; or JSON."""
 
-    def __init__(self, args: argparse.Namespace, stack: ExitStack) -> None:
+    def __init__(
+        self, args: argparse.Namespace, header: "Callable[[], RecordingHeader]", stack: ExitStack
+    ) -> None:
         from kernel_delay.ovs.bridge_loop import BridgeLoop
 
         self.loop = BridgeLoop()
         self._args = args
         self._json = output_options.open_json(args.json_file, stack)
         self._text = args.json_file != output_options.STDOUT
+        self._page = None
+        if args.html is not None:
+            from kernel_delay.reporters.page.monitors import LoopPage
+
+            self._page = page_options.EventPage(args.html, "bridge-loop", header(), LoopPage())
+
+    def note(self, text: str) -> None:
+        """Take a remark on how it was measured, or read, that was told already."""
+        if self._page is not None:
+            self._page.note(text)
 
     def take(self, hit: "LoopHit") -> None:
         """Count and print."""
@@ -140,6 +154,8 @@ class _Report:
             return
         if self._json is not None:
             self._json(interval)
+        if self._page is not None:
+            self._page.contents.add(interval)
         if self._text and not self._args.quiet:
             print(interval_line(interval))
 
@@ -152,8 +168,10 @@ class _Report:
         """Sum up."""
         from kernel_delay.reporters.bridge_loop import render
 
-        if not self._text:
-            return
-        print(render(self.loop, log2=self._args.log2))
-        if lost:
-            print(f"{lost} events were lost: this process was kept from its CPU for too long")
+        summary = render(self.loop, log2=self._args.log2)
+        words = f"{lost} events were lost: this process was kept from its CPU for too long"
+        missed = [words] if lost else []
+        if self._text:
+            print("\n".join([summary, *missed]))
+        if self._page is not None:
+            self._page.finish(summary, missed)

@@ -15,20 +15,30 @@ from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import windows as window_options
-from kernel_delay.ending import noted
+from kernel_delay.ending import noted, noted_signal
+from kernel_delay.errors import UsageError
 from kernel_delay.reporters.progress import stack_progress, window_progress
 
 if TYPE_CHECKING:
+    from kernel_delay.capture.plan import WindowPlan
     from kernel_delay.capture.programs import Programs
     from kernel_delay.capture.session import UpcallCounters
-    from kernel_delay.host.target import ProcessTarget
+    from kernel_delay.host.program import StartedProgram
+    from kernel_delay.host.target import Targets
 
     OpenCounters = Callable[[int, Programs], UpcallCounters | None]
 
 
+RUNS_A_PROGRAM = True
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of a capture."""
-    target_options.add_arguments(parser)
+    parser.set_defaults(program=None)
+    target_options.add_arguments(parser, several=True)
+    parser.add_argument(
+        "--user", metavar="NAME", help="run the PROGRAM as this user (default: as this command)"
+    )
     window_options.add_arguments(parser)
     event_options.add_arguments(parser)
     accounting_options.add_arguments(parser)
@@ -44,24 +54,69 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Find the process, measure it, and report each window as it ends."""
+    """Find the processes, or run one, measure them, and report each window as it ends."""
     accounting_options.check(args)
     page_options.check(args)
     layout_options.check(args)
+    if args.program is not None:
+        return _run_program(args)
+    if args.user is not None:
+        raise UsageError("--user is whom a PROGRAM runs as: there is none")
+    targets = target_options.find_all_to_measure(args)
+    if targets.are_several:
+        _check_several(args)
+    target = targets.processes[0]
+    windows = window_options.window_plan(args, target.pid, several=targets.are_several)
+    _measure(args, targets, windows)
+    return os.EX_OK
 
-    target = target_options.find_to_measure(args)
-    windows = window_options.window_plan(args, target.pid)
+
+def _run_program(args: argparse.Namespace) -> int:
+    """Run and measure a program; return its exit status."""
+    from kernel_delay.host.program import StartedProgram
+    from kernel_delay.host.target import Targets
+
+    if not args.program:
+        raise UsageError("there is no PROGRAM after --")
+    if args.event_ns is not None:
+        raise UsageError(
+            "--syscall-events need a process that runs: what a PROGRAM's code is called is looked"
+            " up before; start it, and name it with --pid"
+        )
+    if args.children:
+        _check_several(args)
+    windows = window_options.program_plan(args)
+    target_options.prepare_to_run(args)
+    with StartedProgram(args.program, args.user) as program:
+        # Its output is its own: what is reported goes elsewhere.
+        os.dup2(2, 1)
+        _measure(args, Targets((program.target,), args.children), windows, program)
+        if number := noted_signal():
+            program.end_by(number)
+        return program.wait()
+
+
+def _measure(
+    args: argparse.Namespace,
+    targets: "Targets",
+    windows: "WindowPlan",
+    program: "StartedProgram | None" = None,
+) -> None:
+    """Measure, and report each window as it ends; `program` is to be executed."""
     events = event_options.event_plan(args)
 
     # Only a command that runs pays for what it imports.
     from kernel_delay.analysis.verdict import judge
+    from kernel_delay.capture.plan import MOST_SLICES
     from kernel_delay.capture.session import Session, SessionOptions
     from kernel_delay.host.run_delays import RunDelays
     from kernel_delay.model import SkippedWindow
 
     with ExitStack() as stack:
-        layout = layout_options.layout_of(args)
-        header = recording_options.header_of("capture", target)
+        layout = layout_options.layout_of(args, named=len(targets.processes) > 1)
+        header = recording_options.header_of("capture", *targets.processes)
+        # A program's own output is not to be drawn upon.
+        progress_file = sys.stderr if program is None else None
         outputs = (args.json_file, args.folded)
         reports = output_options.open_reports(*outputs, stack, layout, summary=args.summary)
         pages = page_options.open_pages(args, header)
@@ -72,16 +127,21 @@ def run(args: argparse.Namespace) -> int:
         tell = page_options.noting(pages, recording_options.noting(recording))
         options = SessionOptions(
             events=events,
-            open_upcall_counters=None if args.skip_upcall_stats else _upcall_counters(target),
+            open_upcall_counters=None if args.skip_upcall_stats else _upcall_counters(targets),
             accounting=args.accounting,
-            timeline=args.max_slices if args.timeline else None,
+            timeline=args.max_slices or MOST_SLICES if args.timeline else None,
             waker_stacks=args.wakers == "stacks",
             tell_left=stack.enter_context(
-                window_progress(sys.stderr, windows.sample_time_ns, RunDelays(target.pid))
+                window_progress(
+                    progress_file,
+                    windows.sample_time_ns,
+                    RunDelays(*targets.pids),
+                )
             ),
+            on_open=lambda epoch: None if program is None else program.go(),
         )
         progress = stack.enter_context(stack_progress(sys.stderr))
-        session = stack.enter_context(Session(target, windows, options, tell, progress))
+        session = stack.enter_context(Session(targets, windows, options, tell, progress))
         head = output_options.Head(*outputs, header)
         for window in session.windows():
             head.print()
@@ -97,14 +157,19 @@ def run(args: argparse.Namespace) -> int:
             recording.finish_samples(interrupted=noted())
         for page in pages:
             page.finish()
-    return os.EX_OK
 
 
-def _upcall_counters(target: "ProcessTarget") -> "OpenCounters | None":
+def _check_several(args: argparse.Namespace) -> None:
+    """Raise UsageError for what is of one process."""
+    if args.event_ns is not None:
+        raise UsageError("--syscall-events are of one process: name one, and no --children")
+
+
+def _upcall_counters(targets: "Targets") -> "OpenCounters | None":
     """Return what opens the counters of an ovs-vswitchd's upcalls; None for other processes."""
     from kernel_delay.host.target import DEFAULT_COMM
 
-    if target.comm != DEFAULT_COMM:
+    if targets.are_several or targets.processes[0].comm != DEFAULT_COMM:
         return None
     from kernel_delay.ovs.monitors.upcall_counters import open_counters
 

@@ -19,6 +19,6 @@ def run(args: argparse.Namespace) -> int:
     from kernel_delay.inspection.inspect import inspect
     from kernel_delay.reporters import inspection, json
 
-    found = inspect(args.pid)
+    found = inspect(target_options.selection(args))
     sys.stdout.write(json.render(found) if args.json else inspection.render(found))
     return os.EX_OK if found.can_capture else os.EX_UNAVAILABLE

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.errors import InputError, UsageError, naming
 from kernel_delay.reporters.messages import tell
 
@@ -55,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     from kernel_delay.analysis.conditions import parse_condition
 
     conditions = [parse_condition(text) for text in args.conditions]
+    sides = (args.before, args.after)
+    output_options.refuse_inputs((_part(side)[0] for side in sides), (args.html,))
     before, before_figures, damage_before = _read(args.before)
     after, after_figures, damage_after = _read(args.after)
     comparison = compare(before_figures, after_figures)
@@ -99,7 +102,7 @@ def _report(
 
 def _write_page(path: Path, before: "Side", after: "Side", comparison: "Comparison") -> None:
     from kernel_delay.commands.options.pages import write_page
-    from kernel_delay.recording.private_file import PrivateFile
+    from kernel_delay.private_file import PrivateFile
     from kernel_delay.reporters.page.comparison import render
 
     write_page(PrivateFile(path), render(before, after, comparison))
@@ -108,6 +111,7 @@ def _write_page(path: Path, before: "Side", after: "Side", comparison: "Comparis
 def _read(argument: str) -> "tuple[Side, Figures, InputError | None]":
     """One side; and why it is not all of it, None if it is."""
     from kernel_delay.analysis.figures import Figures
+    from kernel_delay.analysis.processes import merged
     from kernel_delay.model import Sample
     from kernel_delay.recording.reader import UntilDamage, open_recording
     from kernel_delay.reporters.comparison import Side
@@ -121,7 +125,8 @@ def _read(argument: str) -> "tuple[Side, Figures, InputError | None]":
                 " can be compared"
             )
         reading = UntilDamage(recording)
-        samples = (record for record in reading if isinstance(record, Sample))
+        # Of several processes those of one window are one: what is compared are windows.
+        samples = merged(record for record in reading if isinstance(record, Sample))
         for number, sample in enumerate(samples, start=1):
             if number >= first and (last is None or number <= last):
                 figures.add(sample)

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import UsageError
 from kernel_delay.reporters.messages import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kernel_delay.errors import InputError
     from kernel_delay.loader.waiting import Ended
+    from kernel_delay.model import RecordingHeader
     from kernel_delay.ovs.flows import FlowEvent
     from kernel_delay.ovs.monitors.flow_results import FlowResults
     from kernel_delay.recording.reader import RecordingReader
@@ -38,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_filter_arguments(parser)
     add_report_arguments(parser, "-k")
     output_options.add_json(parser, "event")
+    page_options.add_html(parser)
     recording_options.add_arguments(parser)
     parser.add_argument(
         "-a",
@@ -78,7 +81,7 @@ def add_report_arguments(
 
 
 def add_filter_arguments(parser: argparse._ActionsContainer) -> list[argparse.Action]:
-    """The options that say which flows."""
+    """The options that say which flows, which datapath-ops has too."""
     return [
         parser.add_argument(
             "-l",
@@ -107,12 +110,13 @@ def run(args: argparse.Namespace) -> int:
     ring_bytes = arguments.buffer_bytes(args.buffer_page_count)
     plan = FlowPlan(args.flow_key_size, ring_bytes, args.all_results)
     with ExitStack() as stack:
-        report = _Report(args, stack)
         header = partial(recording_options.header_of, "flows", target)
+        report = _Report(args, header, stack)
         recording = recording_options.open_writer(args, header, stack)
         source = stack.enter_context(FlowResults(target.pid, plan))
         for note in source.notes:
             recording_options.noting(recording)(note)
+            report.note(note)
         tell(f"tracing the flows of {target.comm} ({target.pid}); Ctrl-C ends it")
         ended = _follow(source, report, recording, target.pid, args.time_ns)
         missed = source.missed()
@@ -130,13 +134,16 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
 
     reading = UntilDamage(recording)
     with ExitStack() as stack:
-        report = _Report(args, stack)
+        report = _Report(args, lambda: recording.header, stack)
         for record in reading:
             match record:
                 case FlowEvents():
                     report.take(record.events, record.flows_before)
                 case Note():
                     tell(record.text)
+                    report.note(record.text)
+        if reading.damage is not None:
+            report.note(str(reading.damage))
         report.finish(recording.trailer.lost if recording.trailer else {})
     return reading.damage
 
@@ -149,18 +156,17 @@ def _follow(
     time_ns: int | None,
 ) -> "Ended":
     """Take events until the end; returns what ended it."""
-    from kernel_delay.loader.follow import rounds
-    from kernel_delay.loader.waiting import watch
+    from kernel_delay.loader.follow import follow
 
-    with watch(pid) as waiter:
-        for ended in rounds(waiter, time_ns):
-            remaining = iter(source.take())
-            while batch := tuple(islice(remaining, EVENTS_AT_ONCE)):
-                _take(batch, source.flows_before(), report, recording)
-            if ended is not None:
-                _take((), source.flows_before(), report, recording)
-                return ended
-    raise AssertionError("rounds() ends with what ended it")
+    def take() -> bool:
+        remaining = iter(source.take())
+        while batch := tuple(islice(remaining, EVENTS_AT_ONCE)):
+            _take(batch, source.flows_before(), report, recording)
+        return False
+
+    ended = follow(pid, time_ns, take)
+    _take((), source.flows_before(), report, recording)
+    return ended
 
 
 def _take(
@@ -179,7 +185,9 @@ def _take(
 class _Report:
     """Lines for each event that is asked for, and at the end what they come to; or JSON."""
 
-    def __init__(self, args: argparse.Namespace, stack: ExitStack) -> None:
+    def __init__(
+        self, args: argparse.Namespace, header: "Callable[[], RecordingHeader]", stack: ExitStack
+    ) -> None:
         from kernel_delay.ovs.flow_key import FlowFilter
         from kernel_delay.ovs.flows import FlowChurn
 
@@ -193,6 +201,16 @@ class _Report:
         self._lines = self._text and not args.quiet
         self._keys = args.flow_keys
         self._begun = False
+        self._page = None
+        if args.html is not None:
+            from kernel_delay.reporters.page.monitors import FlowsPage
+
+            self._page = page_options.EventPage(args.html, "flows", header(), FlowsPage())
+
+    def note(self, text: str) -> None:
+        """Take a remark on how it was measured, or read, that was told already."""
+        if self._page is not None:
+            self._page.note(text)
 
     def take(self, events: "Iterable[FlowEvent]", flows_before: int) -> None:
         """Count and print; so many of the flows from before have been seen by now."""
@@ -207,14 +225,15 @@ class _Report:
 
     def finish(self, missed: "Mapping[str, int]") -> None:
         """Sum up."""
-        from kernel_delay.reporters.flows import missed_lines, render
+        from kernel_delay.reporters.flows import render
+        from kernel_delay.reporters.missed import missed_lines
 
-        if not self._text:
-            return
         summary = render(self._churn, self._flows_before, self._passed_over)
-        print(f"\n{summary}" if self._begun else summary)
-        for line in missed_lines(missed):
-            print(line)
+        lines = missed_lines(missed)
+        if self._text:
+            print("\n".join([f"\n{summary}" if self._begun else summary, *lines]))
+        if self._page is not None:
+            self._page.finish(summary, lines)
 
     def _is_wanted(self, event: "FlowEvent") -> bool:
         if not event.ufid.startswith(self._ufid):
@@ -229,6 +248,8 @@ class _Report:
         came_back = self._churn.take(event)
         if self._json is not None:
             self._json(json_of(event, came_back=came_back))
+        if self._page is not None:
+            self._page.contents.add(event, came_back=came_back)
         if not self._lines:
             return
         if not self._begun:

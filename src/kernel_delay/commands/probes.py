@@ -60,8 +60,8 @@ def _objects(args: argparse.Namespace) -> "Sequence[ProbedObject]":
     from kernel_delay.probes.objects import file_object, process_objects
 
     if args.file is not None:
-        if args.pid is not None:
-            raise UsageError("give FILE or --pid, not both")
+        if target_options.is_given(args):
+            raise UsageError("give FILE or a process, as --pid does, not both")
         return (file_object(args.file),)
     return process_objects(target_options.find(args).pid)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.commands import (
     bridge_loop,
+    datapath_ops,
     flows,
     revalidator,
     upcall_cost,
@@ -44,17 +45,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="json_file",
         action="store_const",
         const=output_options.STDOUT,
-        help="a line of JSON per sample, pass, round or event, in place of the text",
+        help="a line of JSON per sample, pass, round, event or operation, in place of the text",
     )
     of_capture = [as_json, *_add_capture_arguments(parser)]
+    html = next(action for action in of_capture if action.dest == "html")
     loop = parser.add_argument_group("of recordings of bridge-loop")
     rounds = parser.add_argument_group("of recordings of revalidator")
     changes = parser.add_argument_group("of recordings of flows")
+    operations = parser.add_argument_group("of recordings of datapath-ops")
     monitor = parser.add_argument_group("of recordings of upcall-monitor")
     cost = parser.add_argument_group("of recordings of upcall-cost")
     which = flows.add_filter_arguments(
-        parser.add_argument_group("which flows, in recordings of flows")
+        parser.add_argument_group("of recordings of flows and of datapath-ops")
     )
+    of_monitor = upcall_monitor.add_report_arguments(monitor)
+    packets = [action for action in of_monitor if action.dest in ("pcap", "packet_decode")]
     quiet = parser.add_argument(
         "-q",
         "--quiet",
@@ -65,11 +70,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         actions_of={
             "capture": of_capture,
             "watch": of_capture,
-            "bridge-loop": [quiet, as_json, *bridge_loop.add_report_arguments(loop)],
-            "revalidator": [quiet, as_json, *revalidator.add_report_arguments(rounds)],
-            "flows": [quiet, as_json, *which, *flows.add_report_arguments(changes)],
-            "upcall-monitor": upcall_monitor.add_report_arguments(monitor),
-            "upcall-cost": [quiet, *upcall_cost.add_report_arguments(cost)],
+            "bridge-loop": [quiet, as_json, html, *bridge_loop.add_report_arguments(loop)],
+            "revalidator": [quiet, as_json, html, *revalidator.add_report_arguments(rounds)],
+            "flows": [quiet, as_json, html, *which, *flows.add_report_arguments(changes)],
+            "datapath-ops": [
+                *(quiet, as_json, html, *packets, *which),
+                *datapath_ops.add_report_arguments(operations),
+            ],
+            "upcall-monitor": of_monitor,
+            "upcall-cost": [quiet, html, *upcall_cost.add_report_arguments(cost)],
         }
     )
 
@@ -80,6 +89,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--html and --flamegraph are of one recording: give one FILE")
     if len(args.files) > 1 and args.perfetto is not None:
         raise UsageError("--perfetto makes a trace of one recording: give one FILE")
+    written = (args.folded, args.html, args.flamegraph, args.perfetto, args.pcap)
+    output_options.refuse_inputs(args.files, written)
     status = os.EX_OK
     with ExitStack() as stack:
         # With several, one that can't be read must not keep the others from being reported.
@@ -135,11 +146,12 @@ class _CaptureOutputs:
         """What takes a Sample to each of them; `recording` is the first that there are any of."""
         if self._reports is None:
             args = self._args
+            several = bool(recording.header.others)
             self._reports = output_options.open_reports(
                 args.json_file,
                 args.folded,
                 self._stack,
-                layout_options.layout_of(args),
+                layout_options.layout_of(args, named=len(args.files) > 1 or several),
                 summary=args.summary,
             )
             if args.perfetto is not None:
@@ -167,6 +179,8 @@ def _report_file(
                 return _report_samples(recording, args, outputs)
             case "bridge-loop":
                 return bridge_loop.report_recording(recording, args)
+            case "datapath-ops":
+                return datapath_ops.report_recording(recording, args)
             case "flows":
                 return flows.report_recording(recording, args)
             case "revalidator":
@@ -189,7 +203,9 @@ def _report_samples(
     note = page_options.noting(pages, tell)
     reports = [*outputs.reports(recording), *(page.contents.add for page in pages)]
     head = output_options.Head(args.json_file, args.folded, recording.header)
+    windows = 0
     for record in reading:
+        windows += not isinstance(record, Note)
         match record:
             case Sample():
                 head.print()
@@ -206,6 +222,8 @@ def _report_samples(
         if reading.damage is not None:
             page.contents.note(str(reading.damage))
         page.finish()
+    if reading.damage is None and not windows:
+        return NoInputError(f"{recording.name!r} has no samples: it ended before the first")
     return reading.damage
 
 
@@ -226,11 +244,14 @@ def _print_header(recording: "RecordingReader") -> "KernelDelayError | None":
 def _check_options(recording: "RecordingReader", args: argparse.Namespace) -> None:
     """Raise UsageError for an option that recordings of this one's command don't have."""
     own: Actions = args.actions_of[recording.header.command]
-    for command, actions in args.actions_of.items():
+    for actions in args.actions_of.values():
         for action in actions:
             given = getattr(args, action.dest) != action.default
             if given and action not in own:
+                takers = " and ".join(
+                    command for command, taken in args.actions_of.items() if action in taken
+                )
                 raise UsageError(
-                    f"{action.option_strings[-1]} is for recordings of {command};"
+                    f"{action.option_strings[-1]} is for recordings of {takers};"
                     f" {recording.name!r} is of {recording.header.command}"
                 )

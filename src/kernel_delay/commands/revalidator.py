@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.reporters.messages import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from kernel_delay.errors import InputError
     from kernel_delay.loader.waiting import Ended
+    from kernel_delay.model import RecordingHeader
     from kernel_delay.ovs.monitors.revalidator_rounds import RevalidatorRounds
     from kernel_delay.ovs.revalidator import RevalidatorRound
     from kernel_delay.recording.reader import RecordingReader
@@ -33,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="print the summary only")
     add_report_arguments(parser)
     output_options.add_json(parser, "round")
+    page_options.add_html(parser)
     recording_options.add_arguments(parser)
     parser.add_argument(
         "--no-ukey-count",
@@ -62,14 +65,15 @@ def run(args: argparse.Namespace) -> int:
 
     target = target_options.find_to_measure(args)
     with ExitStack() as stack:
-        report = _Report(args, stack)
         header = partial(recording_options.header_of, "revalidator", target)
+        report = _Report(args, header, stack)
         recording = recording_options.open_writer(args, header, stack)
         source = stack.enter_context(
             RevalidatorRounds(target.pid, count_flows=not args.no_ukey_count)
         )
         for note in source.notes:
             recording_options.noting(recording)(note)
+            report.note(note)
         tell(f"tracing the revalidators of {target.comm} ({target.pid}); Ctrl-C ends it")
         ended = _follow(source, report, recording, target.pid, args)
         missed = source.missed()
@@ -87,7 +91,7 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
 
     reading = UntilDamage(recording)
     with ExitStack() as stack:
-        report = _Report(args, stack)
+        report = _Report(args, lambda: recording.header, stack)
         for record in reading:
             match record:
                 case RevalidatorRounds():
@@ -95,6 +99,9 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
                         report.take(found)
                 case Note():
                     tell(record.text)
+                    report.note(record.text)
+        if reading.damage is not None:
+            report.note(str(reading.damage))
         report.finish(recording.trailer.lost if recording.trailer else {})
     return reading.damage
 
@@ -107,19 +114,16 @@ def _follow(
     args: argparse.Namespace,
 ) -> "Ended":
     """Take rounds until the end; returns what ended it."""
-    from kernel_delay.loader.follow import rounds
-    from kernel_delay.loader.waiting import watch
+    from kernel_delay.loader.follow import follow
 
-    with watch(pid) as waiter:
-        for ended in rounds(waiter, args.time_ns):
-            found = list(_found(source, report, args.count))
-            if recording is not None:
-                recording.revalidator_rounds(found)
-            report.flush()
-            enough = args.count is not None and report.rounds >= args.count
-            if enough or ended is not None:
-                return ended or "time"
-    raise AssertionError("rounds() ends with what ended it")
+    def take() -> bool:
+        found = list(_found(source, report, args.count))
+        if recording is not None:
+            recording.revalidator_rounds(found)
+        report.flush()
+        return args.count is not None and report.rounds >= args.count
+
+    return follow(pid, args.time_ns, take)
 
 
 def _found(
@@ -142,7 +146,9 @@ def _has_room_for_bars() -> bool:
 class _Report:
     """A line for each round as it ends, and at the end what they come to; or JSON."""
 
-    def __init__(self, args: argparse.Namespace, stack: ExitStack) -> None:
+    def __init__(
+        self, args: argparse.Namespace, header: "Callable[[], RecordingHeader]", stack: ExitStack
+    ) -> None:
         from kernel_delay.ovs.revalidator import Revalidation
 
         self._revalidation = Revalidation()
@@ -152,6 +158,16 @@ class _Report:
         self._only_changes = args.compress_output
         self._bars = self._lines and _has_room_for_bars()
         self._begun = False
+        self._page = None
+        if args.html is not None:
+            from kernel_delay.reporters.page.monitors import RoundsPage
+
+            self._page = page_options.EventPage(args.html, "revalidator", header(), RoundsPage())
+
+    def note(self, text: str) -> None:
+        """Take a remark on how it was measured, or read, that was told already."""
+        if self._page is not None:
+            self._page.note(text)
 
     @property
     def rounds(self) -> int:
@@ -165,16 +181,20 @@ class _Report:
         since = rounds.take(found)
         if self._json is not None:
             self._json(found)
-        if not self._lines:
+        if not self._lines and self._page is None:
             return
         from kernel_delay.reporters import revalidator as lines
 
+        remarks = lines.remark_lines(found, since)
+        if self._page is not None:
+            self._page.contents.add(rounds.datapath, found, remarks)
+        if not self._lines:
+            return
         if not self._begun:
             self._begun = True
             print(lines.HEADER)
         if before is None or before.tid != found.tid:
             print(lines.datapath_line(rounds, found))
-        remarks = lines.remark_lines(found, since)
         if self._only_changes and not remarks and before is not None and found.like(before):
             return
         bars = f" {lines.sparkline(rounds.recent)}" if self._bars else ""
@@ -189,10 +209,11 @@ class _Report:
 
     def finish(self, missed: "Mapping[str, int]") -> None:
         """Sum up."""
-        from kernel_delay.reporters.revalidator import missed_lines, render
+        from kernel_delay.reporters.missed import missed_lines
+        from kernel_delay.reporters.revalidator import render
 
-        if not self._text:
-            return
-        print("\n" + render(self._revalidation) if self._begun else render(self._revalidation))
-        for line in missed_lines(missed):
-            print(line)
+        summary, lines = render(self._revalidation), missed_lines(missed)
+        if self._text:
+            print("\n".join([f"\n{summary}" if self._begun else summary, *lines]))
+        if self._page is not None:
+            self._page.finish(summary, lines)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import InputError, UsageError
@@ -17,16 +18,22 @@ from kernel_delay.printable import printable
 from kernel_delay.reporters.messages import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from kernel_delay.model import RecordingHeader
     from kernel_delay.ovs.monitors.upcall_events import UpcallEvents
     from kernel_delay.ovs.upcalls import Event
     from kernel_delay.ovs.upcalls.port_names import PortName
     from kernel_delay.recording.reader import RecordingReader
     from kernel_delay.recording.writer import RecordingWriter
+    from kernel_delay.reporters.page.monitors import CostsPage
+
+    Page = page_options.EventPage[CostsPage]
 
 # The analysis needs all of them at once, in about a kilobyte each.
 MOST_EVENTS = 1_000_000
+# So that a record of a recording stays small.
+EVENTS_AT_ONCE = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,9 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--read-events",
         type=Path,
         metavar="FILE",
-        help="analyse the events of the recording FILE in place of a process's",
+        help="analyse the events of FILE in place of a process's: a recording, or what Open"
+        " vSwitch's upcall_cost.py wrote",
     )
     recording_options.add_arguments(parser, "-w", "--write-events")
+    page_options.add_html(parser)
     parser.add_argument(
         "-s",
         "--stop",
@@ -76,12 +85,16 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Ac
 def run(args: argparse.Namespace) -> int:
     """Collect events, from a process or a file, join them into sets, and report their costs."""
     if args.read_events is None:
-        _report(*_collect(args), args)
+        _report_collected(args)
         return os.EX_OK
+    from kernel_delay.ovs.upcalls.script_events import is_of_script
     from kernel_delay.recording.reader import open_recording
 
-    if args.pid is not None or args.recording_file is not None:
+    if target_options.is_given(args) or args.recording_file is not None:
         raise UsageError("--read-events takes neither --pid nor --write-events")
+    if is_of_script(args.read_events):
+        _report_script(args)
+        return os.EX_OK
     with open_recording(args.read_events) as recording:
         header = recording.header
         if header.command != "upcall-cost":
@@ -97,6 +110,28 @@ def run(args: argparse.Namespace) -> int:
     return os.EX_OK
 
 
+def _report_script(args: argparse.Namespace) -> None:
+    """Report what Open vSwitch's own script wrote; raise why that is not all, if it is not."""
+    from kernel_delay.ovs.upcalls.script_events import ScriptEvents
+
+    print(f"- Reading events of upcall_cost.py from {str(args.read_events)!r}...")
+    page = _open_page(args, lambda: None)
+    collection = _Collection(args.quiet, args.stop)
+    damage = None
+    with ScriptEvents(args.read_events) as events:
+        try:
+            collection.take(events)
+        except InputError as error:
+            damage = error
+    if page is not None and damage is not None:
+        page.note(str(damage))
+    _report(collection.events, events.missed, args, page)
+    if events.unknown_ports:
+        tell(f"of {events.unknown_ports} upcalls of the kernel the script did not know the port")
+    if damage is not None:
+        raise damage
+
+
 def report_recording(
     recording: "RecordingReader", args: argparse.Namespace, most: int | None = None
 ) -> "InputError | None":
@@ -108,6 +143,7 @@ def report_recording(
     from kernel_delay.recording.records import Note, UpcallEvents
 
     reading = UntilDamage(recording)
+    page = _open_page(args, lambda: recording.header)
     collection = _Collection(args.quiet, most)
     more = True
     for record in reading:
@@ -116,11 +152,15 @@ def report_recording(
                 more = more and collection.take(record.events)
             case Note():
                 tell(record.text)
-    _report(collection.events, recording.trailer.lost if recording.trailer else {}, args)
+                if page is not None:
+                    page.note(record.text)
+    if page is not None and reading.damage is not None:
+        page.note(str(reading.damage))
+    _report(collection.events, recording.trailer.lost if recording.trailer else {}, args, page)
     return reading.damage
 
 
-def _collect(args: argparse.Namespace) -> "tuple[Sequence[Event], Mapping[str, int]]":
+def _report_collected(args: argparse.Namespace) -> None:
     # Only a command that runs pays for what it imports.
     from kernel_delay.loader.follow import rounds
     from kernel_delay.loader.waiting import watch
@@ -136,10 +176,13 @@ def _collect(args: argparse.Namespace) -> "tuple[Sequence[Event], Mapping[str, i
     with ExitStack() as stack:
         header = partial(recording_options.header_of, "upcall-cost", target)
         recording = recording_options.open_writer(args, header, stack)
+        page = _open_page(args, header)
         source = stack.enter_context(UpcallEvents(target.pid, plan))
         waiter = stack.enter_context(watch(target.pid))
         for note in source.notes:
             recording_options.noting(recording)(note)
+            if page is not None:
+                page.note(note)
         collection = _Collection(args.quiet, args.stop)
         tell(f"collecting events of {target.comm} ({target.pid}); Ctrl-C ends it")
         last = None
@@ -152,7 +195,7 @@ def _collect(args: argparse.Namespace) -> "tuple[Sequence[Event], Mapping[str, i
         missed = source.missed()
         if recording is not None:
             recording.finish("done" if last is None or last == "time" else last, missed)
-    return collection.events, missed
+    _report(collection.events, missed, args, page)
 
 
 def _take(
@@ -165,8 +208,9 @@ def _take(
     more = collection.take(source.take())
     if recording is not None:
         since_epoch_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        events = tuple(collection.events[so_far:])
-        recording.upcall_events(RecordedEvents(events, since_epoch_ns))
+        for first in range(so_far, len(collection.events), EVENTS_AT_ONCE):
+            events = tuple(collection.events[first : first + EVENTS_AT_ONCE])
+            recording.upcall_events(RecordedEvents(events, since_epoch_ns))
     sys.stdout.flush()
     return more
 
@@ -201,8 +245,22 @@ class _Collection:
         return True
 
 
+def _open_page(
+    args: argparse.Namespace, header: "Callable[[], RecordingHeader | None]"
+) -> "Page | None":
+    """The page that is asked for; None if none is."""
+    if args.html is None:
+        return None
+    from kernel_delay.reporters.page.monitors import CostsPage
+
+    return page_options.EventPage(args.html, "upcall-cost", header(), CostsPage())
+
+
 def _report(
-    events: "Sequence[Event]", missed: "Mapping[str, int]", args: argparse.Namespace
+    events: "Sequence[Event]",
+    missed: "Mapping[str, int]",
+    args: argparse.Namespace,
+    page: "Page | None",
 ) -> None:
     from kernel_delay.ovs.upcalls import analyse, join, of_handlers
     from kernel_delay.reporters.upcall_cost import render, set_lines
@@ -216,4 +274,10 @@ def _report(
         for found in joined.sets:
             print("\n".join(set_lines(found)))
         print()
-    print(render(joined, analysis, missed, args.histogram_buckets))
+    summary = render(joined, analysis, missed, args.histogram_buckets)
+    print(summary)
+    if page is not None:
+        for found in analysis.sets:
+            page.contents.add(found)
+        # The summary's first table has what was missed.
+        page.finish(summary, ())

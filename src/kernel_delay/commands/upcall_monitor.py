@@ -187,9 +187,9 @@ class _Monitor:
         print(summary(self._received, self._dropped, missed))
 
     def _take(self, event: "Event | PortName", since_epoch_ns: int) -> None:
+        from kernel_delay.host.errnos import error_name
         from kernel_delay.ovs.upcalls import DpUpcall, RecvUpcall
         from kernel_delay.ovs.upcalls.port_names import PortName
-        from kernel_delay.reporters.upcall_monitor import error_name
 
         match event:
             case PortName():

@@ -8,19 +8,23 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from kernel_delay import ending
 from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import metrics as metrics_options
 from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import rounds as round_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.commands.options import windows as window_options
 from kernel_delay.errors import NoInputError, OutputError, UsageError
 from kernel_delay.reporters.messages import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kernel_delay.capture.plan import EventPlan, RoundPlan
-    from kernel_delay.capture.rounds.watch import Watch
+    from kernel_delay.capture.programs import Programs
+    from kernel_delay.capture.rounds.watch import UpcallCounters, Watch
     from kernel_delay.host.target import ProcessTarget
+    from kernel_delay.loader.requests import DumpRequests
+    from kernel_delay.metrics.exporter import Exporter
     from kernel_delay.model import RoundTotals, Sample
     from kernel_delay.ovs.log import OvsLog
     from kernel_delay.recording.directory import RecordingDirectory
@@ -34,53 +38,13 @@ FOLLOW_S = 0.5
 # To draw the page takes more than all else that is done ten times a second.
 DRAW_S = 0.5
 
-# A shorter call is none that makes a round long, however low the threshold.
-SHORTEST_CALL_NS = 1_000_000
-
-# Of all rounds that are open, as long as it is not known which of them are long.
-MOST_EVENTS = 10_000
-MOST_STACKS = 2_000
-BUFFER_PAGES = 2048
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: what is long, and where it goes."""
     target_options.add_arguments(parser)
-    parser.add_argument(
-        "--threshold",
-        dest="threshold_ns",
-        type=arguments.pause_ns,
-        default="1",
-        metavar="SECONDS",
-        help="a round of at least that length is recorded (default: %(default)s, as Open vSwitch"
-        " logs it)",
-    )
-    parser.add_argument(
-        "--min-gap",
-        dest="gap_ns",
-        type=arguments.pause_ns,
-        default="0.1",
-        metavar="SECONDS",
-        help="after a record, only longer rounds make others for so long; those that make none are"
-        " counted (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--start-trigger",
-        metavar="TRIGGER",
-        help="a round begins with a hit of TRIGGER, in place of a poll's return; in user code",
-    )
-    parser.add_argument(
-        "--stop-trigger", metavar="TRIGGER", help="and it ends with one of this, in the same thread"
-    )
+    round_options.add_arguments(parser)
     arguments.add_time(parser)
     arguments.add_count(parser, "records")
-    parser.add_argument(
-        "--no-stacks",
-        dest="stacks",
-        action="store_false",
-        help="don't take stacks: of calls that took a tenth of the threshold, and of what a thread"
-        " runs whose round is as old",
-    )
     parser.add_argument(
         "--ovs-log",
         type=Path,
@@ -91,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="when the process exits, wait for the next one of its name, or of --pid-file",
+        help="when the process exits, wait for the next one of its name, unit or --pid-file",
     )
     parser.add_argument(
         "--pid-file", type=Path, metavar="FILE", help="watch the process whose PID is in FILE"
@@ -101,8 +65,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.percentage,
         default=5,
         metavar="PERCENT",
-        help="of one CPU, for this command itself: over it, it does without stacks, and then looks"
-        " at the threads less often (default: %(default)s)",
+        help="of one CPU, for this command itself: over it, it does without timelines, then without"
+        " stacks, and then looks at the threads less often (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--memory-limit",
+        dest="memory_mib",
+        type=arguments.count,
+        default=512,
+        metavar="MIB",
+        help="for this command itself: with less there is less room for stacks and records; over"
+        " it, it does without stacks (default: %(default)s)",
     )
     files = parser.add_argument_group("recordings")
     files.add_argument(
@@ -136,6 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="remove the oldest when there are more than N (default: %(default)s)",
     )
     output_options.add_json(parser)
+    metrics_options.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -144,12 +118,14 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--start-trigger and --stop-trigger go together")
     target = _first_target(args)
     with ExitStack() as stack:
-        report = _Report(args, stack)
+        exporter = metrics_options.open_exporter(args, target.comm, stack)
+        report = _Report(args, stack, exporter)
         while True:
             ended = _watch(args, target, report)
             if ended == "exit":
                 tell(f"process {target.pid} exited")
-            if ended != "exit" or not args.follow:
+            # A signal that came just then was noted, and would be waited for in vain.
+            if ended != "exit" or not args.follow or ending.noted():
                 return os.EX_OK
             target = _next_target(args, target)
 
@@ -158,73 +134,66 @@ def _watch(args: argparse.Namespace, target: "ProcessTarget", report: "_Report")
     """Watch one process to its end; return what ended it."""
     # Only a command that runs pays for what it imports.
     from kernel_delay.capture.rounds.watch import Watch
+    from kernel_delay.loader.requests import DumpRequests
 
+    room = args.memory_mib * MIB
     with ExitStack() as stack:
         report.begin(target, _folder(args, target), _log(args, target, stack), stack)
-        watch = stack.enter_context(Watch(target, _plan(args, target), _events(args), tell))
+        watch = stack.enter_context(
+            Watch(
+                target,
+                round_options.plan(args, target, room),
+                round_options.events(args, room),
+                tell,
+                totals=report.exporter is not None,
+                open_upcall_counters=_upcall_counters(report),
+            )
+        )
+        # Who reads that it watches may ask at once.
+        requests = stack.enter_context(DumpRequests())
         report.attached()
-        ended = _follow(watch, report, args)
-        report.finish(watch.totals())
+        ended = _follow(watch, report, requests, args)
+        report.finish(watch)
     return ended
+
+
+def _upcall_counters(
+    report: "_Report",
+) -> "Callable[[int, Programs], UpcallCounters | None] | None":
+    """Return what counts upcalls where these are told."""
+    from kernel_delay.ovs.monitors.upcall_counters import open_counters
+
+    return open_counters if report.exporter is not None else None
 
 
 def _first_target(args: argparse.Namespace) -> "ProcessTarget":
     if args.pid_file is not None:
         from kernel_delay.host.target import find_in_file
 
+        if target_options.is_given(args):
+            raise UsageError("--pid-file says which process it is: leave the other options out")
         target = find_in_file(args.pid_file)
         if target is None:
             raise NoInputError(f"{args.pid_file} names no process that is there")
-        args.pid = target.pid
+        args.pid = [target.pid]
     return target_options.find_to_measure(args)
 
 
 def _next_target(args: argparse.Namespace, before: "ProcessTarget") -> "ProcessTarget":
     """Wait for the process that takes the place of one that exited; a signal ends the tool."""
-    from kernel_delay.host.target import find_in_file, find_named
+    from kernel_delay.host.selection import Selection, find_only
+    from kernel_delay.host.target import find_in_file
 
-    where = f"in {args.pid_file}" if args.pid_file else f"named {before.comm}"
+    asked = target_options.selection(args)
+    wanted = asked if asked.is_by_name else Selection(comm=before.comm)
+    named = f"of {wanted}" if asked.is_by_name else f"named {before.comm}"
+    where = f"in {args.pid_file}" if args.pid_file else named
     tell(f"waiting for a process {where}")
     while True:
         time.sleep(FOLLOW_S)
-        found = find_in_file(args.pid_file) if args.pid_file else find_named(before.comm)
+        found = find_in_file(args.pid_file) if args.pid_file else find_only(wanted)
         if found is not None and found.pid != before.pid:
             return found
-
-
-def _plan(args: argparse.Namespace, target: "ProcessTarget") -> "RoundPlan":
-    from kernel_delay.capture.plan import RoundPlan
-    from kernel_delay.ovs.log import ROUND_POLLS, is_open_vswitch
-
-    if args.start_trigger is not None:
-        start = window_options.trigger_points(args.start_trigger, target.pid)
-        stop = window_options.trigger_points(args.stop_trigger, target.pid)
-        plan = RoundPlan(args.threshold_ns, args.gap_ns, start=start, stop=stop)
-        _check_triggers(plan)
-        return plan
-    if is_open_vswitch(target.comm):
-        return RoundPlan(args.threshold_ns, args.gap_ns, ROUND_POLLS)
-    return RoundPlan(args.threshold_ns, args.gap_ns)
-
-
-def _check_triggers(plan: "RoundPlan") -> None:
-    """Raise UsageError for one in the kernel: it may be hit while a thread's time is noted."""
-    from kernel_delay.probes.attach_points import UserProbe
-
-    for trigger in (plan.start, plan.stop):
-        if trigger and not all(isinstance(point, UserProbe) for point in trigger.points):
-            raise UsageError(f"{trigger.text} is in the kernel: rounds are between user code")
-
-
-def _events(args: argparse.Namespace) -> "EventPlan | None":
-    from kernel_delay.capture.plan import EventPlan
-
-    if not args.stacks:
-        return None
-    shortest_ns = max(args.threshold_ns // 10, SHORTEST_CALL_NS)
-    return EventPlan(
-        shortest_ns, max_events=MOST_EVENTS, max_stacks=MOST_STACKS, buffer_pages=BUFFER_PAGES
-    )
 
 
 def _folder(args: argparse.Namespace, target: "ProcessTarget") -> "RecordingDirectory | None":
@@ -251,26 +220,29 @@ def _log(args: argparse.Namespace, target: "ProcessTarget", stack: ExitStack) ->
     return log
 
 
-def _follow(watch: "Watch", report: "_Report", args: argparse.Namespace) -> str:
+def _follow(
+    watch: "Watch", report: "_Report", requests: "DumpRequests", args: argparse.Namespace
+) -> str:
     """Take records until the end; return what ended it."""
-    from kernel_delay.capture.rounds.budget import CpuBudget
-    from kernel_delay.loader.requests import DumpRequests
+    from kernel_delay.capture.rounds.budget import CpuBudget, MemoryBudget
 
     budget = CpuBudget(args.max_cpu / 100)
-    with DumpRequests() as requests:
+    memory = MemoryBudget(args.memory_mib * MIB)
 
-        def tick() -> None:
-            if budget.is_exceeded():
-                _save_cpu(watch, args.max_cpu)
-                budget.restart()
-            report.tick(watch)
-            if requests.take():
-                report.dump(watch.totals())
+    def tick() -> None:
+        if budget.is_exceeded():
+            _save_cpu(watch, args.max_cpu)
+            budget.restart()
+        if (excess := memory.excess()) is not None and not _save_memory(watch, excess):
+            memory.give_up()
+        report.tick(watch)
+        if requests.take():
+            report.dump(watch.totals())
 
-        for records, sample in enumerate(watch.rounds(tick, args.time_ns), start=1):
-            report.add(sample)
-            if args.count is not None and records >= args.count:
-                return "count"
+    for records, sample in enumerate(watch.rounds(tick, args.time_ns), start=1):
+        report.add(sample)
+        if args.count is not None and records >= args.count:
+            return "count"
     return watch.ended
 
 
@@ -280,10 +252,23 @@ def _save_cpu(watch: "Watch", percent: int) -> None:
         tell(f"this took more than {percent} % of a CPU (--max-cpu): going on without {given_up}")
 
 
+def _save_memory(watch: "Watch", excess: int) -> bool:
+    """Give something up, as it has so many bytes; False if there is nothing more."""
+    said = f"this has {excess // MIB} MiB of memory, more than --memory-limit"
+    if watch.give_up_stacks():
+        tell(f"{said}: going on without stacks")
+        return True
+    tell(f"{said}, and nothing more to do without")
+    return False
+
+
 class _Report:
     """Where a record goes: its recording, and a line, a page or JSON."""
 
-    def __init__(self, args: argparse.Namespace, stack: ExitStack) -> None:
+    def __init__(
+        self, args: argparse.Namespace, stack: ExitStack, exporter: "Exporter | None"
+    ) -> None:
+        self.exporter = exporter
         self._threshold_ns: int = args.threshold_ns
         self._json = output_options.open_json(args.json_file, stack)
         self._shows_lines = args.json_file != output_options.STDOUT
@@ -310,6 +295,9 @@ class _Report:
 
     def attached(self) -> None:
         """Say what is watched."""
+        assert self._target is not None
+        if self.exporter is not None:
+            self.exporter.begin(self._target.pid)
         if self._page is None:
             tell(f"{self._title()}; Ctrl-C ends it")
 
@@ -322,6 +310,8 @@ class _Report:
 
     def tick(self, watch: "Watch") -> None:
         """Draw the page, now and then."""
+        if self.exporter is not None:
+            self.exporter.tick(watch)
         now = time.monotonic()
         if self._page is not None and now >= self._drawn + DRAW_S:
             self._drawn = now
@@ -334,6 +324,8 @@ class _Report:
 
         judged = judge(sample if self._log is None else self._log.with_line(sample))
         self._record(judged)
+        if self.exporter is not None:
+            self.exporter.add(judged)
         if self._json is not None:
             self._json(judged)
         if self._page is not None:
@@ -359,10 +351,13 @@ class _Report:
         for text in dump_lines(totals):
             tell(text)
 
-    def finish(self, totals: "RoundTotals") -> None:
+    def finish(self, watch: "Watch") -> None:
         """Say how all rounds went."""
-        from kernel_delay.reporters.rounds import summary_lines
+        from kernel_delay.reporters.rounds import left_lines, open_lines, summary_lines
 
+        if self.exporter is not None:
+            self.exporter.finish(watch)
+        totals = watch.totals()
         if self._page is not None:
             self._page.close()
         to_reader: Callable[[str], None] = output_options.print_line
@@ -370,12 +365,11 @@ class _Report:
             to_reader = tell
         for text in summary_lines(totals, self._unwritten):
             to_reader(text)
-        for left in self._log.left() if self._log is not None else ():
-            tell(
-                f"Open vSwitch logged a round of {left.length_ms} ms of"
-                f" {left.thread or 'its main thread'} at {left.time:%H:%M:%S} UTC: there is no"
-                " record of that"
-            )
+        for text in open_lines(totals, self._threshold_ns):
+            tell(text)
+        if self._log is not None:
+            for text in left_lines(self._log.left(), self._log.left_related()):
+                tell(text)
 
 
 def _live_page(file: TextIO, title: str) -> "LivePage":

@@ -1,1 +1,1 @@
-"""The machine: its processes, cgroups and tracefs, its names of calls, what it allows."""
+"""The machine: its processes and which is meant, cgroups, tracefs, names of calls, rights."""

@@ -1,10 +1,10 @@
-"""The cgroups of a process: their CPU quotas, what was throttled, their freezers; v1 and v2.
+"""The cgroups of a process: their CPU quotas, memory limits and freezers; v1 and v2.
 
-The files are those of Documentation/admin-guide/cgroup-v1/{cgroups,freezer-subsystem}.rst,
+The files are those of Documentation/admin-guide/cgroup-v1/{cgroups,freezer-subsystem,memory}.rst,
 cgroup-v2.rst and scheduler/sched-bwc.rst (6.18).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -30,27 +30,114 @@ class CgroupState(Struct, frozen=True):
     throttled_ns: int
 
 
+class MemoryState(Struct, frozen=True):
+    """One cgroup's limit of memory, and how often it was reached since it was made.
+
+    Of v2's limits that is memory.high, if it was reached at all, or else memory.max.
+    """
+
+    path: str
+    limit_bytes: int
+    hits: int
+
+
 class Hierarchy(Struct, frozen=True):
     """A process's cgroups that can limit it: from its own up to the root; and its freezer."""
 
     levels: tuple[CgroupState, ...]
     frozen: bool
+    memory: tuple[MemoryState, ...] = ()
+
+
+class _Mount(Struct, frozen=True):
+    """Where a hierarchy is mounted, and from which of its cgroups on: containers have their own."""
+
+    root: str
+    place: Path
+
+    def folder(self, path: str) -> Path | None:
+        """The folder of the cgroup of that path; None where it is not below the root."""
+        root = self.root.rstrip("/")
+        if path != self.root and not path.startswith(root + "/"):
+            return None
+        return self.place / path[len(root) :].strip("/")
 
 
 def read_hierarchy(pid: int) -> Hierarchy | None:
     """Return the cgroups of process `pid` as they are now; None where they can't be read."""
+    return read_hierarchies((pid,))[pid]
+
+
+def read_hierarchies(pids: Iterable[int]) -> dict[int, Hierarchy | None]:
+    """Return the same of several, which are in the same ones as a rule: those are read once."""
     try:
-        memberships = _memberships((PROC / str(pid) / "cgroup").read_text(errors="replace"))
         mounts = _mounts((PROC / "self" / "mountinfo").read_text(errors="replace"))
     except OSError:
-        return None
+        return dict.fromkeys(pids)
+    found: dict[int, Hierarchy | None] = {}
+    known: dict[str, Hierarchy] = {}
+    for pid in pids:
+        try:
+            text = (PROC / str(pid) / "cgroup").read_text(errors="replace")
+        except OSError:
+            found[pid] = None
+            continue
+        if text not in known:
+            known[text] = _hierarchy(_memberships(text), mounts)
+        found[pid] = known[text]
+    return found
+
+
+def _hierarchy(memberships: dict[str, str], mounts: dict[str, _Mount]) -> Hierarchy:
     levels = tuple(
         state
         for controller in ("cpu", "")
         for folder, path in _upwards(controller, memberships, mounts)
         if (state := _cpu_state(folder, path)) is not None
     )
-    return Hierarchy(levels, _frozen(memberships, mounts))
+    memory = tuple(
+        limit
+        for controller in ("memory", "")
+        for folder, path in _upwards(controller, memberships, mounts)
+        if (limit := _memory_state(folder, path)) is not None
+    )
+    return Hierarchy(levels, _frozen(memberships, mounts), memory)
+
+
+def cpu_cgroups(pid: int) -> tuple[tuple[Path, str], ...]:
+    """Return the folders and paths of a process's cgroups that CPUs are shared out by.
+
+    From its own up to the root, v1's or else v2's; none where they can't be read.
+    """
+    try:
+        mounts = _mounts((PROC / "self" / "mountinfo").read_text(errors="replace"))
+        memberships = _memberships((PROC / str(pid) / "cgroup").read_text(errors="replace"))
+    except OSError:
+        return ()
+    controller = "cpu" if "cpu" in memberships else ""
+    return tuple(
+        (folder, path)
+        for folder, path in _upwards(controller, memberships, mounts)
+        if path == "/" or any((folder / name).exists() for name in ("cpu.shares", "cpu.weight"))
+    )
+
+
+def mount_points() -> list[Path]:
+    """Return where hierarchies are mounted, those within others first."""
+    try:
+        mounts = _mounts((PROC / "self" / "mountinfo").read_text(errors="replace"))
+    except OSError:
+        return []
+    return sorted({mount.place for mount in mounts.values()}, key=lambda place: -len(place.parts))
+
+
+def are_mounted() -> bool:
+    """Whether any hierarchy of cgroups is mounted here, from its root on."""
+    try:
+        mounts = _mounts((PROC / "self" / "mountinfo").read_text(errors="replace"))
+    except OSError:
+        return False
+    return any(mount.root == "/" for mount in mounts.values())
 
 
 def _memberships(text: str) -> dict[str, str]:
@@ -64,33 +151,34 @@ def _memberships(text: str) -> dict[str, str]:
     return found
 
 
-def _mounts(text: str) -> dict[str, Path]:
+def _mounts(text: str) -> dict[str, _Mount]:
     """Where each v1 controller is mounted, and v2 by the name ""; see proc_pid_mountinfo(5)."""
-    found: dict[str, Path] = {}
+    found: dict[str, _Mount] = {}
     for line in text.splitlines():
         mounted, _, file_system = line.partition(" - ")
-        place = mounted.split(" ")[4]
+        root, place = mounted.split(" ")[3:5]
+        mount = _Mount(root, Path(place))
         kind, _, options = file_system.partition(" ")
         if kind == "cgroup2":
-            found.setdefault("", Path(place))
+            found.setdefault("", mount)
         elif kind == "cgroup":
             for controller in options.split(" ")[-1].split(","):
-                found.setdefault(controller, Path(place))
+                found.setdefault(controller, mount)
     return found
 
 
 def _upwards(
-    controller: str, memberships: dict[str, str], mounts: dict[str, Path]
+    controller: str, memberships: dict[str, str], mounts: dict[str, _Mount]
 ) -> Iterator[tuple[Path, str]]:
     """The folders of a process's cgroups from its own up to the root's, with their paths.
 
-    A path that leads out of this cgroup namespace is not to be had.
+    A path that leads out of this cgroup namespace, or of what is mounted, is not to be had.
     """
     path, mount = memberships.get(controller), mounts.get(controller)
     if path is None or mount is None or ".." in path.split("/"):
         return
-    while True:
-        yield mount / path.strip("/"), path
+    while (folder := mount.folder(path)) is not None:
+        yield folder, path
         if path in ("/", ""):
             return
         path = path.rpartition("/")[0] or "/"
@@ -118,7 +206,21 @@ def _quota(folder: Path) -> tuple[int | None, int]:
     return quota * NS_PER_US, period_ns
 
 
-def _frozen(memberships: dict[str, str], mounts: dict[str, Path]) -> bool:
+def _memory_state(folder: Path, path: str) -> MemoryState | None:
+    """How often a cgroup reached its limit of memory; None if it has none."""
+    limit_bytes = _number(_text(folder / "memory.limit_in_bytes") or "")
+    if limit_bytes is not None:
+        hits = _number(_text(folder / "memory.failcnt") or "")
+        return MemoryState(path, limit_bytes, hits) if hits else None
+    events = _pairs(folder / "memory.events.local") or _pairs(folder / "memory.events")
+    for name in ("high", "max"):
+        limit_bytes = _number((_text(folder / f"memory.{name}") or "").strip())
+        if limit_bytes is not None and events.get(name):
+            return MemoryState(path, limit_bytes, events[name])
+    return None
+
+
+def _frozen(memberships: dict[str, str], mounts: dict[str, _Mount]) -> bool:
     """Whether a freezer of the process's cgroups is on: v1's shows those above it too."""
     for folder, _ in _upwards("freezer", memberships, mounts):
         return (_text(folder / "freezer.state") or "").strip() in ("FROZEN", "FREEZING")

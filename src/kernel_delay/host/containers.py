@@ -12,6 +12,7 @@ A path tells nothing where the process's cgroup namespace is the tool's own.
 import re
 from pathlib import Path
 
+from kernel_delay.host.container_names import with_names
 from kernel_delay.model import Container
 
 PROC = Path("/proc")
@@ -42,6 +43,12 @@ def cgroup_of(pid: int) -> tuple[str | None, Container | None]:
     except OSError:
         return None, None
     return container_of(text)
+
+
+def named_cgroup_of(pid: int) -> tuple[str | None, Container | None]:
+    """Return the same, the container with its names."""
+    path, container = cgroup_of(pid)
+    return path, container and with_names(container)
 
 
 def container_of(memberships: str) -> tuple[str | None, Container | None]:

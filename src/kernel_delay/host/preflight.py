@@ -9,12 +9,16 @@ BTF = Path("/sys/kernel/btf/vmlinux")
 LOCKDOWN = Path("/sys/kernel/security/lockdown")
 
 # include/uapi/linux/capability.h (6.18)
+CAP_DAC_READ_SEARCH = 2
 CAP_SYS_PTRACE = 19
 CAP_SYS_ADMIN = 21
+CAP_SYSLOG = 34
 NEEDED_CAPABILITIES = (("CAP_PERFMON", 38), ("CAP_BPF", 39))
 
 # include/linux/proc_ns.h (6.18), PROC_USER_INIT_INO: the first user namespace's inode.
 PROC_USER_INIT_INO = 0xEFFF_FFFD
+# PROC_CGROUP_INIT_INO, the same of cgroup namespaces.
+PROC_CGROUP_INIT_INO = 0xEFFF_FFFB
 
 SECCOMP_MODE_FILTER = "2"
 
@@ -52,10 +56,14 @@ def missing_capabilities(cap_eff: str) -> tuple[str, ...]:
     `cap_eff` is the hexadecimal mask in /proc/self/status. CAP_SYS_ADMIN
     stands for the ones that were split off it in Linux 5.8; see capabilities(7).
     """
-    held = int(cap_eff, 16)
-    if held >> CAP_SYS_ADMIN & 1:
+    if holds(cap_eff, CAP_SYS_ADMIN):
         return ()
-    return tuple(name for name, bit in NEEDED_CAPABILITIES if not held >> bit & 1)
+    return tuple(name for name, bit in NEEDED_CAPABILITIES if not holds(cap_eff, bit))
+
+
+def holds(cap_eff: str, capability: int) -> bool:
+    """Whether the capability is in the mask of /proc/self/status."""
+    return bool(int(cap_eff, 16) >> capability & 1)
 
 
 def may_not_look_at(what: str) -> PermissionDeniedError:
@@ -65,7 +73,7 @@ def may_not_look_at(what: str) -> PermissionDeniedError:
     """
     if os.geteuid() != 0:
         remedy = "run as root or with CAP_SYS_PTRACE"
-    elif not int(process_status("CapEff"), 16) >> CAP_SYS_PTRACE & 1:
+    elif not holds(process_status("CapEff"), CAP_SYS_PTRACE):
         remedy = (
             "root has no CAP_SYS_PTRACE here, as in a container, and the process has more"
             f" capabilities: run as the machine's root, in a container with {CONTAINER_OPTIONS}"
@@ -76,15 +84,22 @@ def may_not_look_at(what: str) -> PermissionDeniedError:
 
 
 def why_refused() -> str:
-    """Why bpf(2) gave EPERM or EACCES to one with all capabilities, and what to do.
+    """Why bpf(2) gave EPERM or EACCES to one with CAP_BPF and CAP_PERFMON, and what to do.
 
-    It then comes from outside BPF: the kernel's lockdown, a seccomp filter
-    (Docker's and Podman's default blocks bpf(2)), or a security module.
+    Where a type that a program may do without is not the kernel's, libbpf (1.1) looks for it in
+    those of the modules, which takes CAP_SYS_ADMIN (kernel/bpf/syscall.c, bpf_obj_get_next_id(),
+    6.18). With that it comes from outside BPF: the kernel's lockdown, a seccomp filter (Docker's
+    and Podman's default blocks bpf(2)), or a security module.
     """
     if _locked_down():
         return (
             "it is locked down for confidentiality: boot with lockdown=integrity,"
             " or without Secure Boot"
+        )
+    if not holds(process_status("CapEff"), CAP_SYS_ADMIN):
+        return (
+            "CAP_SYS_ADMIN is missing, which the kernel asks for when a program looks for what"
+            " this kernel has not: add that capability"
         )
     if process_status("Seccomp") == SECCOMP_MODE_FILTER:
         return f"a seccomp filter is set, as in a container: start it with {CONTAINER_OPTIONS}"
@@ -107,6 +122,14 @@ def in_first_user_namespace() -> bool:
     try:
         return os.stat("/proc/self/ns/user").st_ino == PROC_USER_INIT_INO
     except FileNotFoundError:  # a kernel without user namespaces
+        return True
+
+
+def in_first_cgroup_namespace() -> bool:
+    """Whether the paths in /proc/PID/cgroup are the machine's; see cgroup_namespaces(7)."""
+    try:
+        return os.stat("/proc/self/ns/cgroup").st_ino == PROC_CGROUP_INIT_INO
+    except FileNotFoundError:  # a kernel without cgroups
         return True
 
 

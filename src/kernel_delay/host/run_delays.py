@@ -1,6 +1,7 @@
 """How long a process's threads have waited for a CPU, by /proc: a glance while it is measured."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -12,9 +13,10 @@ MOST_THREADS = 128
 class RunDelays:
     """What the kernel itself counts of each thread, since this was first looked at."""
 
-    def __init__(self, pid: int) -> None:
-        """Of process `pid`."""
-        self._tasks = PROC / str(pid) / "task"
+    def __init__(self, *pids: int) -> None:
+        """Of these processes."""
+        self._folders = [PROC / str(pid) / "task" for pid in pids]
+        self._tasks: dict[str, Path] = {}
         self._before: dict[str, int] = {}
 
     def __call__(self) -> str:
@@ -22,9 +24,12 @@ class RunDelays:
 
         The latter is left out where the kernel does not count it, and where they are many.
         """
-        try:
-            tids = os.listdir(self._tasks)
-        except OSError:
+        self._tasks = {}
+        for folder in self._folders:
+            with suppress(OSError):
+                self._tasks |= dict.fromkeys(os.listdir(folder), folder)
+        tids = list(self._tasks)
+        if not tids:
             return "no threads"
         found = "1 thread" if len(tids) == 1 else f"{len(tids):,} threads"
         if len(tids) > MOST_THREADS:
@@ -41,12 +46,13 @@ class RunDelays:
     def _delay_ns(self, tid: str) -> int | None:
         """The second field of schedstat (Documentation/scheduler/sched-stats.rst)."""
         try:
-            return int((self._tasks / tid / "schedstat").read_text().split()[1])
+            return int((self._tasks[tid] / tid / "schedstat").read_text().split()[1])
         except (OSError, ValueError, IndexError):
             return None
 
     def _name(self, tid: str) -> str:
         try:
-            return (self._tasks / tid / "comm").read_text(errors="backslashreplace").rstrip("\n")
+            comm = self._tasks[tid] / tid / "comm"
+            return comm.read_text(errors="backslashreplace").rstrip("\n")
         except OSError:
             return "a thread"

@@ -1,13 +1,22 @@
 """What of the machine and of other processes bears on a process within a window."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
 from msgspec import Struct
 
-from kernel_delay.host.cgroups import Hierarchy, read_hierarchy
-from kernel_delay.model import CgroupLimit, CpuUse, Scheduling, Stopper, Surroundings
+from kernel_delay.host.cgroups import Hierarchy, read_hierarchies, read_hierarchy
+from kernel_delay.host.target import read_comm
+from kernel_delay.model import (
+    CgroupLimit,
+    CpuUse,
+    MemoryLimit,
+    Scheduling,
+    Stopper,
+    Surroundings,
+)
 
 PROC = Path("/proc")
 
@@ -32,6 +41,12 @@ class Snapshot(Struct, frozen=True):
         """Read them now."""
         return cls(_cpu_times(), read_hierarchy(pid))
 
+    @classmethod
+    def take_all(cls, pids: Iterable[int]) -> dict[int, Self]:
+        """Read those of several processes now."""
+        cpus = _cpu_times()
+        return {pid: cls(cpus, cgroups) for pid, cgroups in read_hierarchies(pids).items()}
+
 
 def between(
     before: Snapshot, after: Snapshot, pid: int, uprobed: bool | None = None
@@ -45,7 +60,15 @@ def between(
         for cpu, (idle, steal) in sorted(after.cpus.items())
         if cpu in before.cpus
     )
-    return Surroundings(cpus, _limit(before.cgroups, after.cgroups), _tracer(pid), uprobed)
+    status = _status(pid)
+    return Surroundings(
+        cpus,
+        _limit(before.cgroups, after.cgroups),
+        _tracer(status),
+        uprobed,
+        memory=_memory(before.cgroups, after.cgroups),
+        dumping=status.get("CoreDumping", "").strip() == "1",
+    )
 
 
 def _cpu_times() -> dict[int, tuple[int, int]]:
@@ -89,16 +112,35 @@ def _limit(before: Hierarchy | None, after: Hierarchy | None) -> CgroupLimit | N
     return next((limit for limit in limits if limit.quota_ns is not None), limits[0])
 
 
-def _tracer(pid: int) -> tuple[str, int] | None:
-    """The process that traces process `pid`, if any: TracerPid of proc_pid_status(5)."""
+def _memory(before: Hierarchy | None, after: Hierarchy | None) -> MemoryLimit | None:
+    """The limit of memory that was reached most."""
+    if before is None or after is None:
+        return None
+    old = {level.path: level.hits for level in before.memory}
+    limits = [
+        MemoryLimit(level.path, level.limit_bytes, hits)
+        for level in after.memory
+        if (hits := level.hits - old.get(level.path, 0)) > 0
+    ]
+    return max(limits, key=lambda limit: limit.hits, default=None)
+
+
+def _status(pid: int) -> dict[str, str]:
+    """The lines of proc_pid_status(5); none if the process is gone."""
     try:
         status = (PROC / str(pid) / "status").read_text(errors="backslashreplace")
-        lines = dict(line.partition(":")[::2] for line in status.splitlines())
-        tracer = int(lines.get("TracerPid", "0"))
+    except OSError:
+        return {}
+    return dict(line.partition(":")[::2] for line in status.splitlines())
+
+
+def _tracer(status: dict[str, str]) -> tuple[str, int] | None:
+    """The process that traces the one of that status, if any."""
+    try:
+        tracer = int(status.get("TracerPid", "0"))
         if not tracer:
             return None
-        comm = (PROC / str(tracer) / "comm").read_bytes()
-        return comm.rstrip(b"\n").decode(errors="backslashreplace"), tracer
+        return read_comm(PROC / str(tracer)), tracer
     except (OSError, ValueError):
         return None
 
@@ -111,10 +153,9 @@ def stopper(pid: int, signal: int, sender: int) -> Stopper:
     if not sender or not _shares_namespace(pid):
         return Stopper(signal, 0)
     try:
-        comm = (PROC / str(sender) / "comm").read_bytes()
+        return Stopper(signal, sender, read_comm(PROC / str(sender)))
     except OSError:
         return Stopper(signal, sender)
-    return Stopper(signal, sender, comm.rstrip(b"\n").decode(errors="backslashreplace"))
 
 
 def _shares_namespace(pid: int) -> bool:

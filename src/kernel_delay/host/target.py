@@ -33,12 +33,31 @@ class ProcessTarget(Struct, frozen=True):
     `pid` and `comm` are the process's (the thread group leader's), `exe` the
     path of its program or None where that can't be read. `note` is what the
     user should know of how this process was chosen, one line, or None.
+    `command_line` is that of a process that has yet to be executed.
     """
 
     pid: int
     comm: str
     exe: str | None
     note: str | None = None
+    command_line: tuple[str, ...] | None = None
+
+
+class Targets(Struct, frozen=True):
+    """Processes that are measured together, one at least; with `children` all they fork too."""
+
+    processes: tuple[ProcessTarget, ...]
+    children: bool = False
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Theirs."""
+        return tuple(target.pid for target in self.processes)
+
+    @property
+    def are_several(self) -> bool:
+        """Whether they may be more than one."""
+        return self.children or len(self.processes) > 1
 
 
 class _Stat(Struct, frozen=True):
@@ -55,32 +74,36 @@ def find_target(pid: int | None) -> ProcessTarget:
     UsageError where several are named ovs-vswitchd, UnavailableError for a
     kernel thread, or where /proc is of another PID namespace.
     """
+    check_namespace()
+    if pid is None:
+        pid = _only_process_named(DEFAULT_COMM)
+    try:
+        return examine(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        raise NoInputError(f"there is no process {pid}{namespace_hint()}") from None
+
+
+def check_namespace() -> None:
+    """Raise UnavailableError where /proc is of another PID namespace: no PID means anything."""
     if pid_namespace() == "foreign":
         raise UnavailableError(
             "/proc is of another PID namespace than kernel-delay: mount its own,"
             " or start the container with --pid=host"
         )
-    if pid is None:
-        pid = _only_process_named(DEFAULT_COMM)
-    try:
-        return _examine(pid)
-    except (FileNotFoundError, ProcessLookupError):
-        raise NoInputError(f"there is no process {pid}{_namespace_hint()}") from None
 
 
-def find_named(comm: str) -> ProcessTarget | None:
-    """The only process of that name; None where there is none, or several."""
-    pids = list(_processes_named(comm))
+def find_child(pid: int) -> ProcessTarget | None:
+    """The process `pid`, if it is there: it may end at any time."""
     try:
-        return _examine(pids[0]) if len(pids) == 1 else None
-    except (FileNotFoundError, ProcessLookupError, NoInputError):
+        return examine(pid)
+    except (OSError, NoInputError, UnavailableError):
         return None
 
 
 def find_in_file(path: Path) -> ProcessTarget | None:
     """The process whose PID is in that file; None where there is no such file or process."""
     try:
-        return _examine(int(path.read_text()[:LONGEST_PID]))
+        return examine(int(path.read_text()[:LONGEST_PID]))
     except (OSError, ValueError, NoInputError):
         return None
 
@@ -148,10 +171,15 @@ def has_virtual_machines(pid: int) -> bool:
         return False
 
 
-def _examine(pid: int) -> ProcessTarget:
+def examine(pid: int) -> ProcessTarget:
+    """The process that `pid` is or belongs to.
+
+    Raises FileNotFoundError or ProcessLookupError where there is none, NoInputError for one that
+    has exited, UnavailableError for a kernel thread.
+    """
     stat = _stat(pid)
     if stat.flags & PF_KTHREAD:
-        name = _comm(PROC / str(pid))
+        name = read_comm(PROC / str(pid))
         raise UnavailableError(f"{pid} is the kernel thread {name}; only processes can be measured")
     process = _thread_group(pid)
     thread = living_thread(process)
@@ -160,14 +188,29 @@ def _examine(pid: int) -> ProcessTarget:
     note = None
     if process != pid:
         note = f"{pid} is a thread of process {process}: measuring process {process}"
-    return ProcessTarget(process, _comm(PROC / str(process)), _exe(thread), note)
+    return ProcessTarget(process, read_comm(PROC / str(process)), _exe(thread), note)
+
+
+def process_ids() -> Iterator[int]:
+    """The processes that live and have a program."""
+    for pid in _numbers_in(PROC):
+        try:
+            if not _stat(pid).flags & PF_KTHREAD and living_thread(pid) is not None:
+                yield pid
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+
+
+def name_of(pid: int) -> str:
+    """What process `pid` is called. Raises FileNotFoundError or ProcessLookupError."""
+    return read_comm(PROC / str(pid))
 
 
 def _only_process_named(comm: str) -> int:
     pids = sorted(_processes_named(comm))
     if not pids:
         raise NoInputError(
-            f"no process is named {comm}{_namespace_hint()}; say which to measure with --pid"
+            f"no process is named {comm}{namespace_hint()}; say which to measure with --pid"
         )
     if len(pids) > 1:
         listed = ", ".join(map(str, pids))
@@ -185,7 +228,7 @@ def _processes_named(comm: str) -> Iterator[int]:
     """
     for pid in _numbers_in(PROC):
         try:
-            if _comm(PROC / str(pid)) == comm and living_thread(pid) is not None:
+            if read_comm(PROC / str(pid)) == comm and living_thread(pid) is not None:
                 yield pid
         except (FileNotFoundError, ProcessLookupError):
             continue
@@ -204,7 +247,8 @@ def _stat(pid: int) -> _Stat:
     return _Stat(state=after_name[0].decode(), flags=int(after_name[6]))
 
 
-def _comm(directory: Path) -> str:
+def read_comm(directory: Path) -> str:
+    """Return the name of the process, or thread, of that directory of /proc; OSError if gone."""
     return _text((directory / "comm").read_bytes().removesuffix(b"\n"))
 
 
@@ -229,7 +273,7 @@ def _numbers_in(directory: Path) -> Iterator[int]:
         return
 
 
-def _namespace_hint() -> str:
+def namespace_hint() -> str:
     """What to add to "no such process" where only a part of the machine's are seen."""
     if pid_namespace() == "first":
         return ""

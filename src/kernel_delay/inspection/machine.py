@@ -1,13 +1,21 @@
 """The user's rights and the machine's limits: facts of /proc and /sys, and what they mean."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
+from kernel_delay.host import cgroups
 from kernel_delay.host.preflight import (
+    CAP_DAC_READ_SEARCH,
+    CAP_SYS_ADMIN,
+    CAP_SYS_PTRACE,
+    CAP_SYSLOG,
     CONTAINER_OPTIONS,
     LOCKDOWN,
     SECCOMP_MODE_FILTER,
+    holds,
+    in_first_cgroup_namespace,
     in_first_user_namespace,
     missing_capabilities,
     process_status,
@@ -17,13 +25,34 @@ from kernel_delay.inspection.findings import Finding
 
 AS_ROOT = f"run as root, in a container with {CONTAINER_OPTIONS}"
 
+# Beside CAP_BPF and CAP_PERFMON: what there is not without each.
+CAPABILITY_COSTS = (
+    (
+        "CAP_SYS_ADMIN",
+        CAP_SYS_ADMIN,
+        "programs do not load that look for what this kernel has not; tracefs must be mounted",
+    ),
+    (
+        "CAP_SYS_PTRACE",
+        CAP_SYS_PTRACE,
+        "only processes of this user that have no more capabilities can be measured",
+    ),
+    (
+        "CAP_DAC_READ_SEARCH",
+        CAP_DAC_READ_SEARCH,
+        "files of other users' processes can't be read: functions may have no names",
+    ),
+    ("CAP_SYSLOG", CAP_SYSLOG, "functions of the kernel have no names in stacks"),
+)
+
 
 class MachineFacts(Struct, frozen=True):
     """What /proc and /sys say of this process.
 
     `cap_eff` and `seccomp` are the fields of /proc/self/status; `lockdown`
     the text of its file, None where there is none. `pid_namespace` is
-    "foreign" where /proc is not of this process's own.
+    "foreign" where /proc is not of this process's own. `cgroups`: whether
+    any hierarchy is mounted, None where its paths are not the machine's.
     """
 
     cap_eff: str
@@ -31,6 +60,7 @@ class MachineFacts(Struct, frozen=True):
     seccomp: str
     lockdown: str | None
     pid_namespace: PidNamespace
+    cgroups: bool | None
 
 
 def read_machine_facts() -> MachineFacts:
@@ -41,6 +71,7 @@ def read_machine_facts() -> MachineFacts:
         seccomp=process_status("Seccomp"),
         lockdown=_read(LOCKDOWN),
         pid_namespace=pid_namespace(),
+        cgroups=cgroups.are_mounted() if in_first_cgroup_namespace() else None,
     )
 
 
@@ -48,8 +79,10 @@ def machine_findings(facts: MachineFacts) -> tuple[Finding, ...]:
     """Say what the facts mean to the user."""
     return (
         _capabilities(facts),
+        *_other_capabilities(facts),
         _user_namespace(facts),
         _pid_namespace_finding(facts),
+        _cgroups(facts),
         _lockdown(facts),
         _seccomp(facts),
     )
@@ -67,6 +100,15 @@ def _capabilities(facts: MachineFacts) -> Finding:
         cost="nothing can be measured",
         remedy=AS_ROOT,
     )
+
+
+def _other_capabilities(facts: MachineFacts) -> Iterator[Finding]:
+    for name, bit, cost in CAPABILITY_COSTS:
+        if holds(facts.cap_eff, bit):
+            yield Finding(name, "yes")
+        else:
+            remedy = "run as root, in a container with this capability added"
+            yield Finding(name, "no", "missing", cost=cost, remedy=remedy)
 
 
 def _user_namespace(facts: MachineFacts) -> Finding:
@@ -104,6 +146,26 @@ def _pid_namespace_finding(facts: MachineFacts) -> Finding:
                 cost="no PID means what it says, so nothing can be measured",
                 remedy="mount this namespace's /proc, or start the container with --pid=host",
             )
+
+
+def _cgroups(facts: MachineFacts) -> Finding:
+    if facts.cgroups:
+        return Finding("cgroups", "yes")
+    if facts.cgroups is None:
+        return Finding(
+            "cgroups",
+            "no",
+            "this cgroup namespace is not the machine's",
+            cost="a process's quotas and container can't be told",
+            remedy="start the container with --cgroupns=host",
+        )
+    return Finding(
+        "cgroups",
+        "no",
+        "none of the machine's is mounted",
+        cost="a process's quotas can't be told",
+        remedy="give the container the machine's /sys/fs/cgroup, read-only will do",
+    )
 
 
 def _lockdown(facts: MachineFacts) -> Finding:

@@ -69,16 +69,22 @@ class Map:
             current = ffi.new("char[]", found[-1])
         return found
 
-    def pop(self, key: bytes) -> int:
-        """Delete a key; return the number that was its value."""
+    def get(self, key: bytes) -> int:
+        """Return the number that is a key's value."""
         value = ffi.new("uint64_t *")
-        arguments = (self._handle, key, len(key))
-        result = lib.bpf_map__lookup_elem(*arguments, value, ffi.sizeof("uint64_t"), 0)
-        if not result:
-            result = lib.bpf_map__delete_elem(*arguments, 0)
+        size = ffi.sizeof("uint64_t")
+        result = lib.bpf_map__lookup_elem(self._handle, key, len(key), value, size, 0)
         if result:
             raise bpf_error(f"{self.name}: a value", -result)
         return value[0]
+
+    def pop(self, key: bytes) -> int:
+        """Delete a key; return the number that was its value."""
+        value = self.get(key)
+        result = lib.bpf_map__delete_elem(self._handle, key, len(key), 0)
+        if result:
+            raise bpf_error(f"{self.name}: a value", -result)
+        return value
 
     def initial_values(self) -> int:
         """Return where the initial values of a global data section are in this process.

@@ -1,4 +1,4 @@
-"""What all BPF programs share: objects, PID namespaces, and waiting while they run.
+"""What running BPF programs takes: objects, PID namespaces, waiting for events, exits and signals.
 
-Knows neither what is measured nor what is printed.
+And _records: the structs of bpf/core/records.h, with the C that works on them. Prints nothing.
 """

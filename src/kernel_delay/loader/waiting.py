@@ -3,8 +3,8 @@
 import os
 import select
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from types import TracebackType
 from typing import Literal, Protocol, Self
@@ -29,18 +29,26 @@ class Readable(Protocol):
 
 
 class Waiter:
-    """Waits on the clock, on SIGINT and SIGTERM, on a process's exit and on notices.
+    """Waits on the clock, on SIGINT and SIGTERM, on the exit of all processes and on notices.
 
     While it is entered the first of the two signals ends a wait instead of the tool.
     """
 
-    def __init__(self, pid: int) -> None:
-        """Watch process `pid`; ProcessLookupError if it is gone."""
-        self._closing = ExitStack()
-        self._process = os.pidfd_open(pid)
-        self._wakeup, self._signalled = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        for fd in (self._process, self._wakeup, self._signalled):
-            self._closing.callback(os.close, fd)
+    def __init__(self, pids: Iterable[int]) -> None:
+        """Watch those of these processes that are there; ProcessLookupError if none is."""
+        self._processes: set[int] = set()
+        with ExitStack() as failing:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    fd = os.pidfd_open(pid)
+                    self._processes.add(fd)
+                    failing.callback(os.close, fd)
+            if not self._processes:
+                raise ProcessLookupError
+            self._wakeup, self._signalled = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+            failing.callback(os.close, self._wakeup)
+            failing.callback(os.close, self._signalled)
+            self._closing = failing.pop_all()
         self._notices: Notices | None = None
         self._act: Callable[[], None] = lambda: None
 
@@ -99,7 +107,7 @@ class Waiter:
                 return "time"
             if self.interrupted:
                 return "interrupt"
-            if self._process in ready:
+            if self._have_exited(ready):
                 return "exit"
 
     def wait_for_notice(self, notices: Notices, deadline_ns: int | None) -> Ended | None:
@@ -115,7 +123,7 @@ class Waiter:
             if notices is self._notices:
                 self._act()
             return None
-        if self._process in ready:
+        if self._have_exited(ready):
             return "exit"
         return "time" if not ready else None
 
@@ -127,7 +135,12 @@ class Waiter:
             return "interrupt"
         if records.fileno() in ready:
             return None
-        return "exit" if self._process in ready else "time"
+        return "exit" if self._have_exited(ready) else "time"
+
+    def _have_exited(self, ready: list[int]) -> bool:
+        """Return whether all processes have, as the descriptors tell by now."""
+        self._processes.difference_update(ready)
+        return not self._processes
 
     def _poll_and_act(self, timeout_ms: int) -> list[int]:
         if self._notices is None:
@@ -139,8 +152,11 @@ class Waiter:
         return ready
 
     def _poll(self, timeout_ms: int | None, *more: int) -> list[int]:
+        # Once all have exited there is nothing left to wait for.
+        if not self._processes:
+            timeout_ms = 0
         poll = select.poll()
-        for fd in (self._process, self._wakeup, *more):
+        for fd in (*self._processes, self._wakeup, *more):
             poll.register(fd, select.POLLIN)
         return [fd for fd, _ in poll.poll(timeout_ms)]
 
@@ -157,9 +173,10 @@ def _tell_left(tell_left: TellLeft, moment_ns: int) -> None:
         tell_left(left_ns)
 
 
-def watch(pid: int) -> Waiter:
-    """Return a Waiter for process `pid`; NoInputError if it is gone."""
+def watch(pid: int, *others: int) -> Waiter:
+    """Return a Waiter for those of these processes that are there; NoInputError if none is."""
     try:
-        return Waiter(pid)
+        return Waiter((pid, *others))
     except ProcessLookupError:
-        raise NoInputError(f"process {pid} has exited: nothing to measure") from None
+        gone = f"all {len(others) + 1} processes have" if others else f"process {pid} has"
+        raise NoInputError(f"{gone} exited: nothing to measure") from None

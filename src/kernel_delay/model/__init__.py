@@ -1,4 +1,4 @@
-"""What is measured: a Sample and its parts, the one contract between measuring and reporting.
+"""What is measured: a Sample and its parts, and of a recording what is around them.
 
 Immutable, typed, and free of any way to get or to print it.
 """
@@ -6,6 +6,8 @@ Immutable, typed, and free of any way to get or to print it.
 from kernel_delay.model.causes import (
     CgroupLimit,
     CpuUse,
+    CpuWeights,
+    MemoryLimit,
     Scheduling,
     Sleep,
     SleepReason,
@@ -31,6 +33,7 @@ from kernel_delay.model.rounds import (
     LogLine,
     OtherThread,
     ProfiledStack,
+    RelatedLine,
     Round,
     RoundTotals,
     ThreadRounds,
@@ -46,17 +49,20 @@ from kernel_delay.model.thread import (
     ThreadTime,
 )
 from kernel_delay.model.timeline import Slice, SliceKind, SliceMode
+from kernel_delay.model.totals import CallTotals, Losses, ThreadTotals, Upcalls
 from kernel_delay.model.upcalls import UpcallCount, UpcallStats
 from kernel_delay.model.verdict import Finding, Who
 from kernel_delay.model.window import EndedBy, TriggerHit, WallClock, Window
 
 __all__ = [
     "Abi",
+    "CallTotals",
     "CgroupLimit",
     "ClockRelation",
     "Container",
     "CpuTaker",
     "CpuUse",
+    "CpuWeights",
     "EndedBy",
     "Finding",
     "HardIrqStats",
@@ -64,8 +70,10 @@ __all__ = [
     "Intervals",
     "LockWait",
     "LogLine",
+    "Losses",
     "Lost",
     "MeasuringCommand",
+    "MemoryLimit",
     "OtherThread",
     "OwnerDoings",
     "PageFaults",
@@ -75,6 +83,7 @@ __all__ = [
     "RecordingFormat",
     "RecordingHeader",
     "RecordingTrailer",
+    "RelatedLine",
     "Round",
     "RoundTotals",
     "Sample",
@@ -96,9 +105,11 @@ __all__ = [
     "Thread",
     "ThreadRounds",
     "ThreadTime",
+    "ThreadTotals",
     "TriggerHit",
     "UpcallCount",
     "UpcallStats",
+    "Upcalls",
     "Waker",
     "WakerKind",
     "WallClock",

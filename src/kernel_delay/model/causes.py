@@ -7,6 +7,7 @@ from msgspec import Struct
 SleepReason = Literal[
     "child",
     "clock",
+    "core_dump",
     "disk",
     "epoll",
     "eventfd",
@@ -146,6 +147,29 @@ class CgroupLimit(Struct, frozen=True):
     frozen: bool
 
 
+class CpuWeights(Struct, frozen=True):
+    """By what the scheduler shares a CPU out between the target and process `pid`.
+
+    `path` is the target's cgroup that is beside the other's `other_path` (None: the process is
+    beside that itself), and the weights are cpu.shares of v1 or cpu.weight of v2, 0 for idle
+    ones. Paths of "/autogroup-…" are the groups of sessions (sched_autogroup).
+    """
+
+    pid: int
+    path: str | None
+    weight: int
+    other_path: str | None
+    other_weight: int
+
+
+class MemoryLimit(Struct, frozen=True):
+    """A cgroup's limit of memory that was reached so often within the window."""
+
+    path: str
+    limit_bytes: int
+    hits: int
+
+
 class Stopper(Struct, frozen=True):
     """The last signal that stopped the target while it was measured, and the process it came from.
 
@@ -162,8 +186,11 @@ class Surroundings(Struct, frozen=True):
     """What of the machine and of other processes can keep a process from its work.
 
     `tracer` is the name and PID of the process that traces the target, `uprobed`: some tool has
-    probes in its code, if only this one; `stopper` who stopped it; each None where there is none,
-    or it is not known.
+    probes in its code, if only this one; `stopper` who stopped it; `memory` the limit of its
+    cgroups that it reached most; each None where there is none, or it is not known.
+    `weights` are of the processes that had its CPUs most and are in other cgroups or sessions.
+    `dumping`: its core was being dumped when the window ended, and `lock_holder` is the name
+    and PID of who had the file lock then that it waited for.
     """
 
     cpus: tuple[CpuUse, ...] = ()
@@ -171,3 +198,7 @@ class Surroundings(Struct, frozen=True):
     tracer: tuple[str, int] | None = None
     uprobed: bool | None = None
     stopper: Stopper | None = None
+    memory: MemoryLimit | None = None
+    weights: tuple[CpuWeights, ...] = ()
+    dumping: bool = False
+    lock_holder: tuple[str, int] | None = None

@@ -13,7 +13,14 @@ RecordingFormat = Literal["kernel-delay-recording/1"]
 """The form of the file. It gains fields without a new number; that is for what changes or goes."""
 
 MeasuringCommand = Literal[
-    "capture", "watch", "bridge-loop", "upcall-monitor", "upcall-cost", "revalidator", "flows"
+    "capture",
+    "watch",
+    "bridge-loop",
+    "upcall-monitor",
+    "upcall-cost",
+    "revalidator",
+    "flows",
+    "datapath-ops",
 ]
 """The commands that measure, and so can write a recording."""
 
@@ -27,12 +34,16 @@ class Container(Struct, frozen=True):
 
     `runtime` is that of the path's words: "docker", "libpod" (podman), "crio", "containerd" or
     "lxc". `id` is the container's, `pod` the UID of its Kubernetes pod. Each is None where the
-    path does not say.
+    path does not say. `name`, `pod_name` and `pod_namespace` are what the files of the runtime or
+    the kubelet call it, its pod, and that one's namespace; None where these are not there.
     """
 
     runtime: str | None
     id: str | None
     pod: str | None
+    name: str | None = None
+    pod_name: str | None = None
+    pod_namespace: str | None = None
 
 
 class RecordedTarget(Struct, frozen=True):
@@ -64,7 +75,9 @@ class RecordingHeader(Struct, frozen=True, tag="header", tag_field="record"):
     `tool` is the version of kernel-delay, `arguments` are those of its command line without its
     own name. `kernel` is the release, `machine` the architecture, both as uname(2) has them;
     `boot_id` tells one boot of a machine from all others, None where it can't be read. `clock`
-    is the moment at which the recording was begun, `cpus` how many are online then.
+    is the moment at which the recording was begun, `cpus` how many are online then. `node` is what
+    Kubernetes calls the machine, None where the tool was not told (NODE_NAME). `others` were
+    measured with the `target`; what any of them forked is in the Samples alone.
     """
 
     format: RecordingFormat
@@ -78,6 +91,8 @@ class RecordingHeader(Struct, frozen=True, tag="header", tag_field="record"):
     cpus: int
     clock: ClockRelation
     target: RecordedTarget
+    node: str | None = None
+    others: tuple[RecordedTarget, ...] = ()
 
 
 class RecordingTrailer(Struct, frozen=True, tag="trailer", tag_field="record"):

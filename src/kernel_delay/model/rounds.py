@@ -1,5 +1,7 @@
 """A thread's round: what it is, besides the window that it makes."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from kernel_delay.model.intervals import Histogram
@@ -35,6 +37,21 @@ class LogLine(Struct, frozen=True):
     system_ms: int | None = None
 
 
+class RelatedLine(Struct, frozen=True):
+    """A line of Open vSwitch's log that a thread's round explains, beside that of its length.
+
+    "quiesce": `thread` waited so long for `slow` to quiesce, as lib/ovs-rcu.c says. "dump": it took
+    that to dump flows, as ofproto/ofproto-dpif-upcall.c says; `slow` is `thread` itself. The main
+    thread is "", and `time` and `length_ms` are as in LogLine.
+    """
+
+    time: WallClock
+    thread: str
+    what: Literal["quiesce", "dump"]
+    length_ms: int
+    slow: str
+
+
 class ProfiledStack(Struct, frozen=True):
     """What a thread ran in `samples` of the samples that were taken of it.
 
@@ -67,8 +84,8 @@ class RoundTotals(Struct, frozen=True):
     """All rounds of a process by `time_ns`, and what of the long ones is not recorded.
 
     `threads` are those that were there then, and the sums of those that had ended. Of `long`
-    rounds `told` were yielded, and for `missed` there was no room. `missed_events` are kernel
-    events.
+    rounds `told` were yielded, and for `missed` there was no room; `left` were still to be told
+    when a signal ended it. `missed_events` are kernel events.
     """
 
     time_ns: int
@@ -77,23 +94,26 @@ class RoundTotals(Struct, frozen=True):
     told: int
     missed: int
     missed_events: int
+    left: int = 0
 
     @property
     def untold(self) -> int:
         """How many long rounds came too soon after a longer one."""
-        return max(0, self.long - self.told - self.missed)
+        return max(0, self.long - self.told - self.missed - self.left)
 
 
 class Round(Struct, frozen=True):
     """A thread's way from a poll's return to its next poll.
 
-    `number` is the how manieth of the thread since it was watched. `untold` counts the long
+    `number` counts the thread's rounds since it was watched. `untold` counts the long
     rounds of the process since the record before this one of which there is none: they were
     no longer than that, and came too soon after it. `others` are the process's other threads that
     did anything, those that ran longest first; the two times bound what they are of, which is
-    somewhat more than the round. `log` is the line of Open vSwitch's log for this round.
+    somewhat more than the round. `log` is the line of Open vSwitch's log for this round, and
+    `related` are others that it explains.
     `profile` is what the thread ran, `profile_hz` times in a second that it was on a CPU, since
     the round was long already: from `profile_start_ns` on. The most frequent is the first.
+    Of a timeline the round's first slices are kept, and its last: `slices_left_out` are between.
     """
 
     tid: int
@@ -104,6 +124,8 @@ class Round(Struct, frozen=True):
     others_stop_ns: int = 0
     others: tuple[OtherThread, ...] = ()
     log: LogLine | None = None
+    related: tuple[RelatedLine, ...] = ()
     profile: tuple[ProfiledStack, ...] = ()
     profile_hz: int | None = None
     profile_start_ns: int | None = None
+    slices_left_out: int = 0

@@ -13,6 +13,7 @@ from typing import Literal, Self
 from msgspec import Struct, field
 
 from kernel_delay.model.causes import Surroundings
+from kernel_delay.model.recording import Container
 from kernel_delay.model.rounds import Round
 from kernel_delay.model.syscalls import StackFrame, SyscallEvent
 from kernel_delay.model.thread import Thread
@@ -23,11 +24,16 @@ from kernel_delay.model.window import Window
 
 
 class Target(Struct, frozen=True):
-    """The process that was measured; `exe` is None when its file can't be read."""
+    """The process that was measured; `exe` is None when its file can't be read.
+
+    `container` is the one it is in, None where it is in none; only where processes were several.
+    A PID of 0 is none: of threads of any of them that ended, and were summed up by name.
+    """
 
     pid: int
     comm: str
     exe: str | None
+    container: Container | None = None
 
 
 class Lost(Struct, frozen=True):
@@ -77,6 +83,9 @@ class Lost(Struct, frozen=True):
 class Sample(Struct, frozen=True):
     """All that was measured in one window, of one process.
 
+    `processes` is how many were measured in this window: there is a Sample of each, one after the
+    other, and what was `lost` may be any one's, so that each has it.
+
     `syscall_events` are sorted by the time they began; None if they were not
     asked for. `stacks` are theirs, each once, the innermost function first.
     `upcalls` are those of the kernel's datapaths, by their error; None where
@@ -102,6 +111,7 @@ class Sample(Struct, frozen=True):
     verdict: tuple[Finding, ...] = ()
     timeline: Sequence[Slice] | None = None
     round: Round | None = None
+    processes: int = 1
 
 
 class SkippedWindow(Struct, frozen=True):

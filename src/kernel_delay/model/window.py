@@ -12,7 +12,7 @@ WallClock = Annotated[datetime.datetime, Meta(tz=True)]
 # What closed a window: the time asked for, a trigger, the user (Ctrl-C), the
 # process's exit, that its stop trigger did not come in the time allowed, or, where the window
 # is a round, the thread's next poll.
-EndedBy = Literal["time", "trigger", "interrupt", "exit", "timeout", "poll"]
+EndedBy = Literal["time", "trigger", "interrupt", "exit", "timeout", "poll", "switch"]
 
 
 class TriggerHit(Struct, frozen=True):

@@ -1,1 +1,1 @@
-"""Open vSwitch: its monitors, and what its upcalls, flow keys and packets say."""
+"""Open vSwitch: its main loop, revalidators, flows, log and version; the rest in folders."""

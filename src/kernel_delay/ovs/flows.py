@@ -108,6 +108,14 @@ def reason_text(event: FlowEvent) -> str:
     return f"unknown reason {event.reason_number}"
 
 
+# Each PMD thread of a userspace datapath has a flow of its own, with the same UFID.
+_Identity = tuple[str, int, str]
+
+
+def _identity(event: FlowEvent) -> _Identity:
+    return event.datapath, event.pmd_id, event.ufid
+
+
 class FlowChurn:
     """What all events come to, in bounded memory."""
 
@@ -118,7 +126,7 @@ class FlowChurn:
         self.lifetimes_ms = Log2Histogram()
         self.came_back = 0
         self.returned: dict[str, int] = {}
-        self._deleted = OrderedDict[tuple[str, str], int]()
+        self._deleted = OrderedDict[_Identity, int]()
 
     @property
     def remembered(self) -> int:
@@ -141,7 +149,7 @@ class FlowChurn:
         return False
 
     def _remember(self, event: FlowEvent) -> None:
-        identity = event.datapath, event.ufid
+        identity = _identity(event)
         self._deleted.pop(identity, None)
         self._deleted[identity] = event.time_ns
         while (
@@ -153,7 +161,7 @@ class FlowChurn:
         return next(iter(self._deleted.values()))
 
     def _is_back(self, event: FlowEvent) -> bool:
-        deleted_ns = self._deleted.get((event.datapath, event.ufid))
+        deleted_ns = self._deleted.get(_identity(event))
         if deleted_ns is None or event.created_ns - deleted_ns > THRASH_NS:
             return False
         self.came_back += 1

@@ -12,20 +12,35 @@ from typing import BinaryIO
 from msgspec.structs import replace
 
 from kernel_delay.errors import NoInputError
-from kernel_delay.model import LogLine, Sample
+from kernel_delay.model import LogLine, RelatedLine, Round, Sample
 
 PROC = Path("/proc")
 
-# lib/timeval.c:log_poll_interval(), in the form that vlog gives to a file
-# (lib/vlog.c, 2.17 to 3.7); a thread's name is missing for the main one.
+# The form that vlog gives to a line of a file (lib/vlog.c, 2.17 to 3.7); a thread's name is
+# missing for the main one.
+_HEAD = r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?)Z\|\d+\|%s(?:\(([^|)]*)\))?\|(?:WARN|INFO)\|"
+
+# lib/timeval.c:log_poll_interval()
 _LINE = re.compile(
-    r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?)Z\|\d+\|timeval(?:\(([^|)]*)\))?\|WARN\|"
-    r"Unreasonably long (\d{1,18})ms poll interval"
+    _HEAD.replace("|INFO", "") % "timeval" + r"Unreasonably long (\d{1,18})ms poll interval"
     r"(?: \((-?\d{1,18})ms user, (-?\d{1,18})ms system\))?"
+)
+
+# lib/ovs-rcu.c:ovsrcu_synchronize(); the main thread is called "main" there.
+_QUIESCE = re.compile(
+    _HEAD % "ovs_rcu" + r"blocked (\d{1,18}) ms waiting for (.{0,15}) to quiesce$"
+)
+
+# ofproto/ofproto-dpif-upcall.c:udpif_revalidator(), by the thread that leads the others.
+_DUMP = re.compile(
+    _HEAD % "ofproto_dpif_upcall" + r"Spent an unreasonably long (\d{1,18})ms dumping flows$"
 )
 
 ROUND_POLLS = ("poll", "ppoll")
 """What lib/timeval.c:time_poll() waits in. Handlers call epoll_wait(2) too, without waiting."""
+
+PMD_NAME = b"pmd-c"
+"""How the name of a PMD thread begins: lib/dpif-netdev.c:pmd_thread_main()."""
 
 _PROGRAMS = frozenset({"ovs-vswitchd", "ovsdb-server", "ovn-controller", "ovn-northd"})
 
@@ -37,7 +52,8 @@ SHORTEST_LOGGED_MS = 1000
 """Of a round that is logged: lib/timeval.c:log_poll_interval(), all versions."""
 
 # A round's length in the log is of two readings of a clock in ms, and from a little after the
-# poll's return to a little before the next one.
+# poll's return to a little before the next one. A thread that is kept from its CPU just there has a
+# longer round, by what it waited for that at most.
 LENGTH_TOLERANCE_MS = 50
 
 # How far the line's time is from the round's end: the line is written just before that.
@@ -65,12 +81,28 @@ def parse_line(line: str) -> LogLine | None:
         return None
     when, thread, length, user, system = match.groups()
     return LogLine(
-        time=datetime.datetime.fromisoformat(when).replace(tzinfo=datetime.UTC),
+        time=_time(when),
         thread=thread or "",
         length_ms=int(length),
         user_ms=None if user is None else int(user),
         system_ms=None if system is None else int(system),
     )
+
+
+def parse_related(line: str) -> RelatedLine | None:
+    """Return what a line says of a thread that others waited for, or of a dump of flows."""
+    if match := _QUIESCE.match(line):
+        when, thread, length, slow = match.groups()
+        slow = "" if slow == "main" else slow
+        return RelatedLine(_time(when), thread or "", "quiesce", int(length), slow)
+    if match := _DUMP.match(line):
+        when, thread, length = match.groups()
+        return RelatedLine(_time(when), thread or "", "dump", int(length), thread or "")
+    return None
+
+
+def _time(when: str) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(when).replace(tzinfo=datetime.UTC)
 
 
 def log_file_of(pid: int) -> Path | None:
@@ -86,6 +118,11 @@ def log_file_of(pid: int) -> Path | None:
     return None
 
 
+def _open(path: Path) -> BinaryIO:
+    """Open a log to read; never wait for one who writes to it, should it be a FIFO."""
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+
+
 class OvsLog:
     """A log file from its present end on, also after it was rotated."""
 
@@ -95,8 +132,9 @@ class OvsLog:
         self._rest = b""
         self._patience_s = LINE_DELAY_S
         self._lines: deque[LogLine] = deque(maxlen=MOST_LINES_KEPT)
+        self._related: deque[RelatedLine] = deque(maxlen=MOST_LINES_KEPT)
         try:
-            self._file = path.open("rb")
+            self._file = _open(path)
         except OSError as error:
             raise NoInputError(f"can't read {path}: {error.strerror}") from None
         self._file.seek(0, os.SEEK_END)
@@ -106,24 +144,48 @@ class OvsLog:
         self._file.close()
 
     def with_line(self, sample: Sample) -> Sample:
-        """Return the Sample of a round with the log's line of it, if there is to be one."""
+        """Return the Sample of a round with the log's line of it, if there is to be one.
+
+        And with those lines that it explains.
+        """
         round_ = sample.round
-        if round_ is None or sample.window.duration_ns < (SHORTEST_LOGGED_MS - 1) * 1_000_000:
+        if round_ is None:
             return sample
+        log = self._wait_for_line(sample)
+        related = self._related_to(sample, round_)
+        return replace(sample, round=replace(round_, log=log, related=related))
+
+    def _wait_for_line(self, sample: Sample) -> LogLine | None:
+        is_absence = sample.window.ended_by == "switch"
+        if is_absence or sample.window.duration_ns < (SHORTEST_LOGGED_MS - 1) * 1_000_000:
+            return None
         deadline = time.monotonic() + self._patience_s
         while (line := self._line_of(sample)) is None:
             if time.monotonic() > deadline:
                 self._patience_s = SHORT_DELAY_S
-                return sample
+                return None
             time.sleep(POLL_S)
         self._patience_s = LINE_DELAY_S
         self._lines.remove(line)
-        return replace(sample, round=replace(round_, log=line))
+        return line
+
+    def _related_to(self, sample: Sample, round_: Round) -> tuple[RelatedLine, ...]:
+        """Take those that were written in the round and say of a time in it."""
+        self._read()
+        found = [line for line in self._related if explains(sample, round_, line)]
+        for line in found:
+            self._related.remove(line)
+        return tuple(found)
 
     def left(self) -> tuple[LogLine, ...]:
         """Return the lines that no round was found for."""
         self._read()
         return tuple(self._lines)
+
+    def left_related(self) -> tuple[RelatedLine, ...]:
+        """Return those of threads that others waited for, and of dumps, that are left."""
+        self._read()
+        return tuple(self._related)
 
     def _line_of(self, sample: Sample) -> LogLine | None:
         self._read()
@@ -132,20 +194,27 @@ class OvsLog:
 
     def _read(self) -> None:
         for line in self._new_lines():
-            parsed = parse_line(line.decode(errors="replace"))
-            if parsed is not None:
+            text = line.decode(errors="replace")
+            if (parsed := parse_line(text)) is not None:
                 self._lines.append(parsed)
+            elif (related := parse_related(text)) is not None:
+                self._related.append(related)
 
     def _new_lines(self) -> Iterator[bytes]:
         yield from self._complete_lines(self._file)
         if self._was_rotated():
+            try:
+                newer = _open(self._path)
+            except OSError:
+                # It was moved away again: the next look finds what comes there.
+                return
             self._file.close()
-            self._file = self._path.open("rb")
-            self._rest = b""
+            self._file, self._rest = newer, b""
             yield from self._complete_lines(self._file)
 
     def _complete_lines(self, file: BinaryIO) -> Iterator[bytes]:
-        text = self._rest + file.read(MOST_READ_BYTES)
+        # None, and no bytes, of a FIFO that has nothing.
+        text = self._rest + (file.read(MOST_READ_BYTES) or b"")
         *lines, self._rest = text.split(b"\n")
         self._rest = self._rest[-LONGEST_LINE:]
         yield from lines
@@ -165,14 +234,41 @@ def is_of(line: LogLine, sample: Sample) -> bool:
     """Return whether the line can be of the Sample's round: its thread, length and time."""
     if sample.round is None:
         return False
-    is_main = sample.round.tid == sample.target.pid
-    if line.thread[:COMM_LENGTH] != ("" if is_main else sample.round.name):
+    if line.thread[:COMM_LENGTH] != _name_in_log(sample, sample.round):
         return False
-    if abs(_excess_ms(line, sample)) > LENGTH_TOLERANCE_MS:
+    longest_ms = LENGTH_TOLERANCE_MS + _waited_ms(sample)
+    if not -longest_ms <= _excess_ms(line, sample) <= LENGTH_TOLERANCE_MS:
         return False
+    return abs((line.time - _end_of(sample)).total_seconds()) <= TIME_TOLERANCE_S
+
+
+def explains(sample: Sample, round_: Round, line: RelatedLine) -> bool:
+    """Return whether the Sample's round is why the line was written.
+
+    What the line is about lies in the round: a thread quiesces when it polls, and a dump of flows
+    begins and ends between two polls.
+    """
+    if line.slow[:COMM_LENGTH] != _name_in_log(sample, round_):
+        return False
+    tolerance = datetime.timedelta(milliseconds=LENGTH_TOLERANCE_MS)
+    since = line.time - datetime.timedelta(milliseconds=line.length_ms)
+    return (
+        sample.window.start_time <= since + tolerance and line.time <= _end_of(sample) + tolerance
+    )
+
+
+def _name_in_log(sample: Sample, round_: Round) -> str:
+    return "" if round_.tid == sample.target.pid else round_.name
+
+
+def _end_of(sample: Sample) -> datetime.datetime:
     window = sample.window
-    end = window.start_time + datetime.timedelta(microseconds=window.duration_ns / 1000)
-    return abs((line.time - end).total_seconds()) <= TIME_TOLERANCE_S
+    return window.start_time + datetime.timedelta(microseconds=window.duration_ns / 1000)
+
+
+def _waited_ms(sample: Sample) -> float:
+    time = sample.threads[0].time
+    return time.ready_ns / 1e6 if time else 0.0
 
 
 def _excess_ms(line: LogLine, sample: Sample) -> float:

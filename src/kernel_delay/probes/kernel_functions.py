@@ -7,11 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from kernel_delay.closest import closest_names, hint
 from kernel_delay.errors import KernelDelayError, NoInputError, UnavailableError
 from kernel_delay.host.tracefs import detached, tracefs
 from kernel_delay.probes.attach_points import KernelProbe
-from kernel_delay.probes.hint import hint
-from kernel_delay.symbols.closest import closest_names
 
 KPROBE_PMU = Path("/sys/bus/event_source/devices/kprobe")
 KALLSYMS = Path("/proc/kallsyms")

@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from kernel_delay.closest import closest_names, hint
 from kernel_delay.errors import NoInputError, PermissionDeniedError
 from kernel_delay.probes.attach_points import Tracepoint
-from kernel_delay.probes.hint import hint
-from kernel_delay.symbols.closest import closest_names
 
 
 def find_tracepoint(tracefs: Path, system: str, event: str) -> Tracepoint:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from kernel_delay.probes.arguments import Argument, parse_arguments
-from kernel_delay.probes.elf import Elf, read_elf
+from kernel_delay.probes.object_layout import ObjectLayout, read_object_layout
 
 _OWNER = b"stapsdt\0"
 _TYPE = 3
@@ -47,19 +47,19 @@ class UsdtProbes(Struct, frozen=True):
 
 def read_usdt_probes(file: BinaryIO, name: str) -> UsdtProbes:
     """Read the probes of the open ELF `file`; InputError, with `name`, if it is none."""
-    return decode_notes(read_elf(file, name))
+    return decode_notes(read_object_layout(file, name))
 
 
-def decode_notes(elf: Elf) -> UsdtProbes:
-    """Decode the notes that are in `elf`, whatever bytes they are."""
-    probes = [_probe(descriptor, elf) for descriptor in _descriptors(elf)]
+def decode_notes(layout: ObjectLayout) -> UsdtProbes:
+    """Decode the notes that are in the object of that `layout`, whatever bytes they are."""
+    probes = [_probe(descriptor, layout) for descriptor in _descriptors(layout)]
     sound = tuple(probe for probe in probes if probe is not None)
     return UsdtProbes(sound, malformed_notes=len(probes) - len(sound))
 
 
-def _descriptors(elf: Elf) -> Iterator[bytes | None]:
+def _descriptors(layout: ObjectLayout) -> Iterator[bytes | None]:
     """Each stapsdt note's descriptor; None, once, where the section breaks off."""
-    notes, order, at = elf.notes, elf.byte_order, 0
+    notes, order, at = layout.notes, layout.byte_order, 0
     while at < len(notes):
         owner_size, size, kind = (
             int.from_bytes(notes[at + field : at + field + 4], order) for field in (0, 4, 8)
@@ -74,25 +74,25 @@ def _descriptors(elf: Elf) -> Iterator[bytes | None]:
         at = start + size + -size % 4
 
 
-def _probe(descriptor: bytes | None, elf: Elf) -> UsdtProbe | None:
+def _probe(descriptor: bytes | None, layout: ObjectLayout) -> UsdtProbe | None:
     """The probe that a note describes; None if it describes none in this file."""
-    width = elf.address_size
+    width = layout.address_size
     if descriptor is None or len(descriptor) < 3 * width:
         return None
     address, base, semaphore = (
-        int.from_bytes(descriptor[at : at + width], elf.byte_order)
+        int.from_bytes(descriptor[at : at + width], layout.byte_order)
         for at in range(0, 3 * width, width)
     )
     # prelink(8) moves the sections but leaves the notes: the base says how far.
-    moved = elf.notes_base - base if elf.notes_base and base else 0
+    moved = layout.notes_base - base if layout.notes_base and base else 0
     semaphore_address = semaphore + moved if semaphore else None
     strings = descriptor[3 * width :].split(b"\0")
-    file_offset = elf.file_offset(address + moved, executable=True)
+    file_offset = layout.file_offset(address + moved, executable=True)
     if file_offset is None or len(strings) < 3 or not strings[0] or not strings[1]:
         return None
     semaphore_offset = None
     if semaphore_address is not None:
-        semaphore_offset = elf.file_offset(semaphore_address, executable=False)
+        semaphore_offset = layout.file_offset(semaphore_address, executable=False)
         if semaphore_offset is None:
             return None
     provider, name, arguments = (text.decode(errors="backslashreplace") for text in strings[:3])
@@ -103,5 +103,5 @@ def _probe(descriptor: bytes | None, elf: Elf) -> UsdtProbe | None:
         file_offset=file_offset,
         semaphore_address=semaphore_address,
         semaphore_offset=semaphore_offset,
-        arguments=parse_arguments(arguments[:_MAX_ARGUMENTS_CHARACTERS], elf.machine),
+        arguments=parse_arguments(arguments[:_MAX_ARGUMENTS_CHARACTERS], layout.machine),
     )

@@ -8,15 +8,14 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
+from kernel_delay.closest import closest_names, hint
 from kernel_delay.elf.headers import Segment
 from kernel_delay.errors import InputError, NoInputError, UnavailableError
 from kernel_delay.probes.attach_points import UserProbe
-from kernel_delay.probes.elf import read_elf
-from kernel_delay.probes.hint import hint
+from kernel_delay.probes.object_layout import read_object_layout
 from kernel_delay.probes.objects import ProbedObject, find_library
 from kernel_delay.probes.triggers import UprobeTrigger, UsdtTrigger
 from kernel_delay.probes.usdt import UsdtProbes
-from kernel_delay.symbols.closest import closest_names
 from kernel_delay.symbols.functions import Functions
 
 UPROBE_PMU = Path("/sys/bus/event_source/devices/uprobe")
@@ -133,7 +132,7 @@ def _is_ovs(path: str) -> bool:
 def _segments(where: ProbedObject) -> tuple[Segment, ...]:
     try:
         with where.open() as file:
-            return read_elf(file, where.name).segments
+            return read_object_layout(file, where.name).segments
     except OSError as error:
         raise NoInputError(f"can't read {where.name}: {error.strerror}") from error
 

@@ -1,1 +1,1 @@
-"""Files that hold what was measured."""
+"""Recordings, to files and back; and Samples as tables, also in Parquet files."""

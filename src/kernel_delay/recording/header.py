@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from kernel_delay.host.containers import cgroup_of
+from kernel_delay.host.container_names import node_name
+from kernel_delay.host.containers import named_cgroup_of
 from kernel_delay.host.target import ProcessTarget, living_thread
 from kernel_delay.model import (
     ClockRelation,
@@ -21,11 +22,13 @@ MOST_COMMAND_LINE_BYTES = 4096
 
 
 def new_header(
-    command: MeasuringCommand, arguments: Sequence[str], target: ProcessTarget
+    command: MeasuringCommand,
+    arguments: Sequence[str],
+    target: ProcessTarget,
+    *others: ProcessTarget,
 ) -> RecordingHeader:
-    """Return the header of a recording that `command` begins now."""
+    """Return the header of a recording, of these processes, that `command` begins now."""
     uname = os.uname()
-    cgroup, container = cgroup_of(target.pid)
     return RecordingHeader(
         format="kernel-delay-recording/1",
         tool=_version(),
@@ -37,14 +40,21 @@ def new_header(
         boot_id=_boot_id(),
         cpus=os.cpu_count() or 0,
         clock=_clock_relation(),
-        target=RecordedTarget(
-            pid=target.pid,
-            comm=target.comm,
-            exe=target.exe,
-            command_line=_command_line(target.pid),
-            cgroup=cgroup,
-            container=container,
-        ),
+        target=_recorded(target),
+        node=node_name(),
+        others=tuple(map(_recorded, others)),
+    )
+
+
+def _recorded(target: ProcessTarget) -> RecordedTarget:
+    cgroup, container = named_cgroup_of(target.pid)
+    return RecordedTarget(
+        pid=target.pid,
+        comm=target.comm,
+        exe=target.exe,
+        command_line=target.command_line or _command_line(target.pid),
+        cgroup=cgroup,
+        container=container,
     )
 
 

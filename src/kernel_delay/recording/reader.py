@@ -4,18 +4,20 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, get_args
 
 import msgspec
 
 from kernel_delay.errors import InputError, NoInputError
-from kernel_delay.model import RecordingHeader, RecordingTrailer, Sample
+from kernel_delay.model import RecordingFormat, RecordingHeader, RecordingTrailer, Sample
 from kernel_delay.printable import printable
 from kernel_delay.recording.frames import CutError, lines
+from kernel_delay.recording.possible import check_header, check_trailer
 from kernel_delay.recording.records import (
     Content,
     FlowEvents,
     LoopEvents,
+    OperationEvents,
     Read,
     RevalidatorRounds,
     UpcallEvents,
@@ -23,6 +25,8 @@ from kernel_delay.recording.records import (
 from kernel_delay.recording.sample_assembly import SampleAssembly
 
 STDIN = "-"
+
+FORMATS: tuple[str, ...] = get_args(RecordingFormat)
 
 # msgspec leaves bytes that are not UTF-8, and nesting without end, to Python's own errors.
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -65,6 +69,7 @@ class RecordingReader:
                 record = decoder.decode(line)
                 if isinstance(record, RecordingTrailer):
                     assembly.end()
+                    check_trailer(record)
                     self._end(record)
                     return
                 found = assembly.take(record, len(line))
@@ -82,12 +87,13 @@ class RecordingReader:
             self._fail_as_foreign(str(error))
         if line is None:
             self._fail_as_foreign("it is empty")
+        self._records = 1
         try:
-            return msgspec.json.decode(line, type=RecordingHeader)
-        except _UNDECODABLE as error:
+            header = msgspec.json.decode(line, type=RecordingHeader)
+            check_header(header)
+        except (*_UNDECODABLE, InputError) as error:
             self._fail_as_foreign(_why_unknown(line) or str(error))
-        finally:
-            self._records = 1
+        return header
 
     def _following(self) -> Iterator[bytes]:
         while True:
@@ -119,7 +125,7 @@ class RecordingReader:
                 self._events += len(found.events)
             case RevalidatorRounds():
                 self._events += len(found.rounds)
-            case FlowEvents():
+            case FlowEvents() | OperationEvents():
                 self._events += len(found.events)
 
     def _end(self, trailer: RecordingTrailer) -> None:
@@ -199,10 +205,10 @@ def _why_unknown(line: bytes) -> str | None:
         unknown = msgspec.json.decode(line, type=_Unknown)
     except _UNDECODABLE:
         return None
-    if unknown.format is not None:
+    if unknown.format not in (None, *FORMATS):
         return (
             f"its format is {unknown.format!r}, and this version of kernel-delay reads"
-            " kernel-delay-recording/1"
+            f" {', '.join(FORMATS)}"
         )
     if unknown.schema is not None and unknown.schema.startswith("kernel-delay/"):
         return "it holds the samples of --json; write with -o what is to be reported from"

@@ -2,7 +2,8 @@
 
     header, (note | sample, more … | EVENTS) …, trailer
 
-EVENTS is loop_events, upcall_events, revalidator_rounds or flow_events, by the command.
+EVENTS is loop_events, upcall_events, revalidator_rounds, flow_events or operation_events, by
+the command.
 
 The model has the first and the last. A record is read whole or not at all, so none is large: a
 sample of many threads, stacks or events goes on in the `more` records that follow.
@@ -23,6 +24,7 @@ from kernel_delay.model import (
 )
 from kernel_delay.ovs.bridge_loop import LoopEvent
 from kernel_delay.ovs.flows import FlowEvent
+from kernel_delay.ovs.operations import OperationEvent
 from kernel_delay.ovs.revalidator import RevalidatorRound
 from kernel_delay.ovs.upcalls.events import Event
 from kernel_delay.ovs.upcalls.port_names import PortName
@@ -104,7 +106,17 @@ class FlowEvents(Struct, frozen=True, tag="flow_events", tag_field="record"):
     flows_before: int
 
 
-Events = LoopEvents | UpcallEvents | RevalidatorRounds | FlowEvents
+class OperationEvents(Struct, frozen=True, tag="operation_events", tag_field="record"):
+    """Operations of the kernel's datapath, as they ended.
+
+    `since_epoch_ns` is what CLOCK_REALTIME was ahead of CLOCK_MONOTONIC then.
+    """
+
+    events: tuple[OperationEvent, ...]
+    since_epoch_ns: int
+
+
+Events = LoopEvents | UpcallEvents | RevalidatorRounds | FlowEvents | OperationEvents
 """What is measured of Open vSwitch, in place of Samples."""
 
 Content = Note | Skipped | SampleRecord | More | Events

@@ -26,6 +26,7 @@ from kernel_delay.recording.records import (
     LoopHit,
     More,
     Note,
+    OperationEvents,
     Record,
     RevalidatorRounds,
     SampleRecord,
@@ -140,6 +141,11 @@ class RecordingWriter:
 
     def flow_events(self, events: FlowEvents) -> None:
         """Append what happened to flows, at most EVENTS_AT_ONCE."""
+        self._write(events)
+        self._events += len(events.events)
+
+    def operation_events(self, events: OperationEvents) -> None:
+        """Append operations of a datapath, as many as are far below the most that is read."""
         self._write(events)
         self._events += len(events.events)
 

@@ -1,1 +1,1 @@
-"""Samples to output, one module each: `render(sample)` gives the whole text of one."""
+"""What is reported, made a text, JSON or a picture: a module for each form; commands write it."""

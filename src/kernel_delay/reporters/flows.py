@@ -1,6 +1,6 @@
 """Changes of flows: a line each, the match and more below it; and what all came to."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
@@ -71,16 +71,6 @@ def render(churn: FlowChurn, flows_before: int, passed_over: int) -> str:
         )
         lines += list(_returned(churn))
     return "\n".join(lines)
-
-
-def missed_lines(missed: Mapping[str, int]) -> Sequence[str]:
-    """What was not seen, by what a recording's trailer calls it; a line each."""
-    words = {
-        "flow_events": "events were lost: a larger --buffer-page-count, or a filter by UFID, helps",
-        "untracked": "results of flows beyond those that are kept track of: new ones are not told",
-        "unknown_results": "results that are none of keep, delete and modify",
-    }
-    return [f"{count:,} {words[kind]}" for kind, count in missed.items() if count and kind in words]
 
 
 def _returned(churn: FlowChurn) -> Iterator[str]:

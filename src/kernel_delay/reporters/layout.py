@@ -32,7 +32,8 @@ class Layout(Struct, frozen=True):
     `width` are the columns of the terminal, None for a pipe or a file: there all is in
     kernel_delay.py's form, and each line one line. `style` may add colour. `all_rows`: a thread
     has all of its tables, though they fit no screen. `top` is how many stacks of system calls to
-    show, and `events` whether to list the calls one by one too.
+    show, and `events` whether to list the calls one by one too. `named`: it is said which process
+    a Sample is of, also where it is the only one in its window, as others may have been in others.
     """
 
     width: int | None = None
@@ -43,6 +44,7 @@ class Layout(Struct, frozen=True):
     percentiles: bool = False
     top: int = 10
     events: bool = False
+    named: bool = False
 
     def heading(self, text: str) -> str:
         """A heading."""

@@ -1,6 +1,7 @@
 """Single system calls, and timelines, as a Perfetto trace, to be looked at in ui.perfetto.dev.
 
-A track for each thread, with a slice for each call; and one of the samples, with their verdicts.
+A track for each thread, with a slice for each call; and for each process one of the samples, with
+their verdicts.
 Each packet is written as it is made, and none waits in memory.
 """
 
@@ -23,10 +24,12 @@ from kernel_delay.reporters.trace_packets import (
     thread_track,
 )
 
-_PROCESS_TRACK, _SAMPLES_TRACK, _RUNNABLE_TRACK, _FIRST_THREAD_TRACK = 1, 2, 3, 16
+_FIRST_THREAD_TRACK = 16
 
-# Behind the tracks of all threads there are those below them: tid's are below 2^22.
+# Behind the tracks of all threads there are those below them, and those of processes: the ids of
+# both are below 2^22.
 _EVENTS_TRACKS, _STATES_TRACKS, _INTERRUPTS_TRACKS = 1 << 32, 2 << 32, 3 << 32
+_PROCESS_TRACKS, _SAMPLES_TRACKS, _RUNNABLE_TRACKS = 4 << 32, 5 << 32, 6 << 32
 
 # What of a stack is with each call: the innermost functions tell it.
 _MOST_STACK_CHARACTERS = 1000
@@ -40,37 +43,65 @@ class Trace:
         self._header = header
         self._threads: dict[int, str] = {}
         self._made: set[int] = set()
+        self._windows = 0
+        self._newest_ns: int | None = None
 
-    def head(self) -> Iterator[bytes]:
-        """What comes before all samples: the clocks and the process."""
-        clock, target = self._header.clock, self._header.target
-        yield clocks(clock.monotonic_ns, clock.realtime_ns)
-        yield process_track(_PROCESS_TRACK, target.pid, target.comm, target.command_line)
-        samples = f"samples on {self._header.host}, Linux {self._header.kernel}"
-        yield named_track(_SAMPLES_TRACK, _PROCESS_TRACK, samples)
+    def sample(self, sample: Sample) -> Iterator[bytes]:
+        """A sample: its window, its threads, its calls and its timeline.
 
-    def sample(self, number: int, sample: Sample) -> Iterator[bytes]:
-        """A sample, `number` from 0 on: its window, its threads, its calls and its timeline."""
+        Before the first one come the clocks. Of several processes those of one window have one
+        number.
+        """
         window = sample.window
+        if not self._windows:
+            clock = self._header.clock
+            yield clocks(clock.monotonic_ns, clock.realtime_ns)
+        if sample.processes == 1 or window.start_ns != self._newest_ns:
+            self._windows += 1
+            self._newest_ns = window.start_ns
+        # Threads that may be of any process are with the first one's.
+        pid = sample.target.pid or self._header.target.pid
+        samples_track = _SAMPLES_TRACKS + sample.target.pid
+        yield from self._process(pid, sample.target.comm)
+        if samples_track not in self._made:
+            self._made.add(samples_track)
+            yield named_track(samples_track, _PROCESS_TRACKS + pid, self._samples_name(sample))
         findings: Annotations = {
             f"{place}: {finding.rule}": printable(finding.text)
             for place, finding in enumerate(sample.verdict, start=1)
         }
-        name = f"sample {number + 1}"
-        yield begin(_SAMPLES_TRACK, window.start_ns, name, findings)
-        yield end(_SAMPLES_TRACK, window.stop_ns)
+        yield begin(samples_track, window.start_ns, f"sample {self._windows}", findings)
+        yield end(samples_track, window.stop_ns)
         for thread in sample.threads:
             if thread.tid and self._threads.get(thread.tid) != thread.name:
-                yield self._thread(thread.tid, thread.name)
-        yield from self._timeline(sample)
-        yield from self._events(sample)
+                yield self._thread(pid, thread.tid, thread.name)
+        yield from self._timeline(pid, sample)
+        yield from self._events(pid, sample)
 
-    def _timeline(self, sample: Sample) -> Iterator[bytes]:
-        if sample.timeline is None:
+    def _samples_name(self, sample: Sample) -> str:
+        if not sample.target.pid:
+            return "threads that ended, of all processes"
+        return f"samples on {self._header.host}, Linux {self._header.kernel}"
+
+    def _process(self, pid: int, comm: str) -> Iterator[bytes]:
+        """A process's track, if there is none yet."""
+        track = _PROCESS_TRACKS + pid
+        if track in self._made:
             return
-        if _RUNNABLE_TRACK not in self._made:
-            yield counter_track(_RUNNABLE_TRACK, _PROCESS_TRACK, "runnable threads")
-            self._made.add(_RUNNABLE_TRACK)
+        self._made.add(track)
+        asked = {each.pid: each for each in (self._header.target, *self._header.others)}
+        if pid in asked:
+            yield process_track(track, pid, asked[pid].comm, asked[pid].command_line)
+        else:
+            yield process_track(track, pid, comm, ())
+
+    def _timeline(self, pid: int, sample: Sample) -> Iterator[bytes]:
+        if not sample.timeline:
+            return
+        runnable_track = _RUNNABLE_TRACKS + pid
+        if runnable_track not in self._made:
+            yield counter_track(runnable_track, _PROCESS_TRACKS + pid, "runnable threads")
+            self._made.add(runnable_track)
         for tid, slices in by_thread(sample.timeline):
             tracks = ThreadTracks(
                 _thread_track(tid), _STATES_TRACKS + tid, _INTERRUPTS_TRACKS + tid
@@ -78,14 +109,14 @@ class Trace:
             yield from self._below(tid, _STATES_TRACKS, "state")
             yield from self._below(tid, _INTERRUPTS_TRACKS, "interrupts")
             yield from thread_slices(slices, tracks)
-        yield from runnable(sample.timeline, sample.window, _RUNNABLE_TRACK)
+        yield from runnable(sample.timeline, sample.window, runnable_track)
 
-    def _events(self, sample: Sample) -> Iterator[bytes]:
+    def _events(self, pid: int, sample: Sample) -> Iterator[bytes]:
         """The single calls: in a track of their own where the timeline has the thread's."""
         stacks = [_stack_text(stack) for stack in sample.stacks]
         for event in sample.syscall_events or ():
             if event.tid not in self._threads:
-                yield self._thread(event.tid, f"thread {event.tid}")
+                yield self._thread(pid, event.tid, f"thread {event.tid}")
             track = _thread_track(event.tid)
             if sample.timeline is not None:
                 yield from self._below(event.tid, _EVENTS_TRACKS, "calls with stacks")
@@ -93,9 +124,9 @@ class Trace:
             yield begin(track, event.entry_ns, call_name(event), _annotations(event, stacks))
             yield end(track, event.exit_ns)
 
-    def _thread(self, tid: int, name: str) -> bytes:
+    def _thread(self, pid: int, tid: int, name: str) -> bytes:
         self._threads[tid] = name
-        return thread_track(_thread_track(tid), _PROCESS_TRACK, self._header.target.pid, tid, name)
+        return thread_track(_thread_track(tid), _PROCESS_TRACKS + pid, pid, tid, name)
 
     def _below(self, tid: int, tracks: int, name: str) -> Iterator[bytes]:
         """A track below the thread's, if there is none yet."""

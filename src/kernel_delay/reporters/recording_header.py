@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from kernel_delay.model import Container, RecordingHeader, RecordingTrailer
+from kernel_delay.model import Container, RecordedTarget, RecordingHeader, RecordingTrailer
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
 
 _LABEL_WIDTH = 13
 _SHOWN_COMMAND_LINE = 200
+_SHOWN_OTHERS = 9
 _HEX_ID = re.compile("[0-9a-f]{64}")
 
 _ENDS = {
@@ -31,11 +32,16 @@ def header_lines(header: RecordingHeader) -> Iterator[str]:
     command = shlex.join(["kernel-delay", *header.arguments])
     yield _line("recorded", f"{recorded:%Y-%m-%d %H:%M:%S} UTC")
     yield _line("host", f"{header.host}, {header.machine}, {header.cpus} CPUs")
+    if header.node is not None:
+        yield _line("node", header.node)
     yield _line("kernel", f"Linux {header.kernel}")
     if header.boot_id is not None:
         yield _line("boot", header.boot_id)
     yield _line("tool", f"kernel-delay {header.tool}: {command}")
     yield _line("process", f"{target.comm} ({target.pid})")
+    if header.others:
+        others = ", ".join(f"{other.comm} ({other.pid})" for other in header.others)
+        yield _line("with", others)
     if target.exe is not None:
         yield _line("program", target.exe)
     if target.command_line:
@@ -49,16 +55,32 @@ def header_lines(header: RecordingHeader) -> Iterator[str]:
 def head_lines(header: RecordingHeader, layout: Layout) -> Iterator[str]:
     """The same in short, at the head of a report; of a long command line its beginning."""
     target = header.target
-    machine = f"{header.host}, Linux {header.kernel} {header.machine}, {header.cpus} CPUs"
+    host = header.host if header.node in (None, header.host) else f"node {header.node}"
+    machine = f"{host}, Linux {header.kernel} {header.machine}, {header.cpus} CPUs"
     yield from layout.comment(printable(f"kernel-delay {header.tool} on {machine}"))
+    yield from _process_lines(target, layout)
+    for other in header.others[:_SHOWN_OTHERS]:
+        yield from _process_lines(other, layout)
+    if len(header.others) > _SHOWN_OTHERS:
+        yield from layout.comment(f"and {len(header.others) - _SHOWN_OTHERS} more processes")
+
+
+def _process_lines(target: RecordedTarget, layout: Layout) -> Iterator[str]:
     command_line = shlex.join(target.command_line)
     if len(command_line) > _SHOWN_COMMAND_LINE:
         command_line = command_line[:_SHOWN_COMMAND_LINE] + "…"
     process = f"Process {target.pid} ({target.comm})"
     yield from layout.comment(printable(f"{process}: {command_line}" if command_line else process))
     if target.container is not None:
-        container = structs.replace(target.container, id=_short(target.container.id))
-        yield from layout.comment(printable(f"Container {_container(container)}"))
+        yield from layout.comment(printable(f"Container {short_container(target.container)}"))
+
+
+def short_container(container: Container) -> str:
+    """What it is called, without what nobody can read; not printable() yet."""
+    container = structs.replace(container, id=_short(container.id))
+    if container.pod_name is not None:
+        container = structs.replace(container, pod=None)
+    return _container(container)
 
 
 def _short(container_id: str | None) -> str | None:
@@ -82,12 +104,21 @@ def trailer_line(trailer: RecordingTrailer) -> str:
 
 
 def _container(container: Container) -> str:
+    named = f"{container.name} ({container.id})" if container.name else container.id
+    # LXC's have no other ID.
     parts = [
-        container.id,
+        container.id if container.name == container.id else named,
         f"of {container.runtime}" if container.runtime else None,
-        f"in pod {container.pod}" if container.pod else None,
+        f"in pod {_pod(container)}" if container.pod or container.pod_name else None,
     ]
     return " ".join(part for part in parts if part)
+
+
+def _pod(container: Container) -> str | None:
+    if container.pod_name is None:
+        return container.pod
+    name = f"{container.pod_namespace}/{container.pod_name}"
+    return f"{name} ({container.pod})" if container.pod else name
 
 
 def _line(label: str, text: str) -> str:

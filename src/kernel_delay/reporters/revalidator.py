@@ -1,6 +1,6 @@
 """Rounds of revalidators: a line each, what is odd of one below it, and what all came to."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from fractions import Fraction
 
 from kernel_delay.analysis.histogram import Quantiles
@@ -84,15 +84,6 @@ def render(revalidation: Revalidation) -> str:
         return "no round was seen from its start to its end"
     blocks = [_summary(rounds) for rounds in revalidation.datapaths.values()]
     return "\n\n".join("\n".join(lines) for lines in blocks)
-
-
-def missed_lines(missed: Mapping[str, int]) -> list[str]:
-    """What was not seen, by what a recording's trailer calls it; a line each."""
-    words = {
-        "revalidator_rounds": "rounds were lost: this process was kept from its CPU for too long",
-        "flow_results": "flows were not counted: their probe was hit while its program ran",
-    }
-    return [f"{count:,} {words[kind]}" for kind, count in missed.items() if count and kind in words]
 
 
 def _summary(rounds: DatapathRounds) -> list[str]:

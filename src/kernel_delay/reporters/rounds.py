@@ -5,7 +5,14 @@ from collections.abc import Iterable, Iterator
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.rounds import main_cause, ran_functions, samples_of
 from kernel_delay.analysis.verdict.words import length
-from kernel_delay.model import Round, RoundTotals, Sample, ThreadRounds
+from kernel_delay.model import (
+    LogLine,
+    RelatedLine,
+    Round,
+    RoundTotals,
+    Sample,
+    ThreadRounds,
+)
 from kernel_delay.printable import printable
 from kernel_delay.reporters.events import frame_lines, frame_text
 from kernel_delay.reporters.grid import Column, Table, fitted
@@ -39,8 +46,11 @@ def round_lines(sample: Sample) -> Iterator[str]:
     way = "a poll's return to the next poll"
     if start and stop:
         way = f"{printable(start.trigger)} to {printable(stop.trigger)}"
+    what = "Round"
+    if sample.window.ended_by == "switch":
+        what, way = "Absence", "leaving its CPU to having one again"
     yield (
-        f"Round {round_.number:,} of {printable(round_.name)} ({round_.tid}), from {way}:"
+        f"{what} {round_.number:,} of {printable(round_.name)} ({round_.tid}), from {way}:"
         f" {sample.window.duration_ns:,} ns."
     )
     yield f"Why: {printable(main_cause(sample))}"
@@ -48,12 +58,41 @@ def round_lines(sample: Sample) -> Iterator[str]:
         log = round_.log
         user = "" if log.user_ms is None else f" ({log.user_ms} ms user, {log.system_ms} ms system)"
         yield f"Open vSwitch logged it: {log.length_ms} ms{user}."
+    for related in round_.related:
+        yield f"It logged too: {_related(related)}"
     if round_.untold:
         yield (
             f"{round_.untold:,} more rounds were long since the record before, none of them as"
             " long as that one: they came within --min-gap of it."
         )
     yield from _other_lines(round_)
+
+
+def _related(line: RelatedLine) -> str:
+    who = printable(line.thread) or "the main thread"
+    when = f"{line.time:%H:%M:%S.%f}"[:-3]
+    if line.what == "dump":
+        return f"{who} took {line.length_ms:,} ms to dump flows, until {when} UTC."
+    return f"{who} was blocked for {line.length_ms:,} ms, until {when} UTC, by this thread."
+
+
+def left_lines(lines: Iterable[LogLine], related: Iterable[RelatedLine]) -> Iterator[str]:
+    """What Open vSwitch logged and no record explains."""
+    for line in lines:
+        who = printable(line.thread) or "its main thread"
+        yield (
+            f"Open vSwitch logged a round of {line.length_ms} ms of {who} at {line.time:%H:%M:%S}"
+            " UTC: there is no record of that"
+        )
+    for other in related:
+        slow = printable(other.slow) or "the main thread"
+        what = f"took {other.length_ms} ms to dump flows"
+        if other.what == "quiesce":
+            what = f"kept {printable(other.thread) or 'the main thread'} for {other.length_ms} ms"
+        yield (
+            f"Open vSwitch logged that {slow} {what} at {other.time:%H:%M:%S} UTC: no record"
+            " explains that"
+        )
 
 
 def _other_lines(round_: Round) -> Iterator[str]:
@@ -108,6 +147,8 @@ def summary_lines(totals: RoundTotals, unwritten: int = 0) -> Iterator[str]:
         )
     if totals.missed:
         yield f"WARNING: no room for {totals.missed:,} long rounds: they are not recorded."
+    if totals.left:
+        yield f"{totals.left:,} long rounds were not recorded any more when it was ended."
     if unwritten:
         yield f"WARNING: {unwritten:,} recordings could not be written."
     if totals.missed_events:
@@ -115,6 +156,18 @@ def summary_lines(totals: RoundTotals, unwritten: int = 0) -> Iterator[str]:
             f"WARNING: {totals.missed_events:,} kernel events were missed: what is not known for"
             " it is unaccounted."
         )
+
+
+def open_lines(totals: RoundTotals, threshold_ns: int) -> Iterator[str]:
+    """Which rounds are long already and not over: of these there is no record."""
+    for each in totals.threads:
+        if each.open_since_ns is None:
+            continue
+        open_ns = totals.time_ns - each.open_since_ns
+        if open_ns >= max(threshold_ns, 1):
+            who = f"{printable(each.name)} ({each.tid})"
+            now = printable(each.doing)
+            yield f"{who}: a round is open for {length(open_ns)}, and has no record; now: {now}"
 
 
 def dump_lines(totals: RoundTotals) -> Iterator[str]:

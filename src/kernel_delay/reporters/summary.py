@@ -8,7 +8,7 @@ from kernel_delay.model import Sample, Thread, ThreadTime
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout
 from kernel_delay.reporters.sleepers import sleepers
-from kernel_delay.reporters.text import closing, timestamps, verdict
+from kernel_delay.reporters.text import closing, process_lines, timestamps, verdict
 
 # A line is 79 columns: on a terminal of 80 none goes on in the next.
 BAR_WIDTH = 17
@@ -50,7 +50,8 @@ def render(sample: Sample, layout: Layout = IN_A_PIPE) -> str:
 
 
 def _report(sample: Sample, layout: Layout) -> Iterator[str]:
-    yield from timestamps(sample.window, layout)
+    yield from timestamps(sample, layout)
+    yield from process_lines(sample, layout)
     yield from verdict(sample, layout)
     shares = "".join(f"{name:>6}" for name in SHARES.values())
     yield layout.heading(f"{'TID':>7} {'THREAD':{NAME_WIDTH}}{shares}")

@@ -11,11 +11,12 @@ from kernel_delay.reporters.block import block
 from kernel_delay.reporters.events import event_lines
 from kernel_delay.reporters.grid import as_upstream
 from kernel_delay.reporters.layout import IN_A_PIPE, SCREEN, Layout, Role
+from kernel_delay.reporters.recording_header import short_container
+from kernel_delay.reporters.remarks import remarks
 from kernel_delay.reporters.rounds import profile_lines, round_lines
 from kernel_delay.reporters.sleepers import sleepers
 from kernel_delay.reporters.stacks import stack_lines
 from kernel_delay.reporters.tables import name_of, tables
-from kernel_delay.reporters.timeline import timeline_remarks
 from kernel_delay.reporters.upcall_statistics import upcall_lines
 from kernel_delay.reporters.waker_stacks import waker_lines
 
@@ -43,7 +44,7 @@ def chunks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
 
 
 def _report(sample: Sample, layout: Layout) -> Iterator[str]:
-    head = [*timestamps(sample.window, layout)]
+    head = [*timestamps(sample, layout), *process_lines(sample, layout)]
     head += [comment for line in round_lines(sample) for comment in layout.comment(line)]
     head += verdict(sample, layout)
     lines = max(SCREEN - HEAD_LINES - len(head), LEAST_LINES)
@@ -70,11 +71,25 @@ def _report(sample: Sample, layout: Layout) -> Iterator[str]:
     yield from closing(sample, layout)
 
 
+def process_lines(sample: Sample, layout: Layout) -> Iterator[str]:
+    """Which process it is of, where several were measured, or could have been."""
+    if sample.processes == 1 and not layout.named:
+        return
+    target = sample.target
+    if target.pid:
+        text = f"Process {target.pid} ({printable(target.comm)})"
+        if target.container is not None:
+            text += f", container {printable(short_container(target.container))}"
+    else:
+        text = "Threads that ended, of all processes"
+    yield from layout.comment(text)
+
+
 def render_skipped(skipped: SkippedWindow) -> str:
     """The three lines of a window that was too short to be reported."""
     window = skipped.window
     read = f"Sample dump skipped, delta {window.duration_ns:,} ns"
-    return "".join(f"{line}\n" for line in _timestamps(window, read, IN_A_PIPE))
+    return "".join(f"{line}\n" for line in _timestamps(window, (*_SAMPLING, read), IN_A_PIPE))
 
 
 def closing(sample: Sample, layout: Layout) -> Iterator[str]:
@@ -85,20 +100,26 @@ def closing(sample: Sample, layout: Layout) -> Iterator[str]:
         yield from lines
 
 
-def timestamps(window: Window, layout: Layout) -> Iterator[str]:
-    """The lines that say when the window opened, closed and was read."""
-    read = "Sample dump"
+def timestamps(sample: Sample, layout: Layout) -> Iterator[str]:
+    """The lines that say when the window opened, closed and was read; or the round."""
+    window, read = sample.window, "Sample dump"
+    if sample.round is not None:
+        return _timestamps(window, ("Round began", "Round ended", "Recorded"), layout)
     if window.start_trigger and window.stop_trigger:
         read = f"Triggered sample dump, stop-start delta {window.duration_ns:,} ns"
-    return _timestamps(window, read, layout)
+    return _timestamps(window, (*_SAMPLING, read), layout)
 
 
-def _timestamps(window: Window, read: str, layout: Layout) -> Iterator[str]:
+_SAMPLING = ("Start sampling", "Stop sampling")
+
+
+def _timestamps(window: Window, what: tuple[str, str, str], layout: Layout) -> Iterator[str]:
+    began, ended, read = what
     duration = datetime.timedelta(microseconds=window.duration_ns // 1000)
     start = f" (trigger@{window.start_ns})" if window.start_trigger else ""
     stop = f" (trigger@{window.stop_ns})" if window.stop_trigger else ""
-    yield from layout.comment(_timestamp(f"Start sampling{start}", window.start_time))
-    yield from layout.comment(_timestamp(f"Stop sampling{stop}", window.start_time + duration))
+    yield from layout.comment(_timestamp(f"{began}{start}", window.start_time))
+    yield from layout.comment(_timestamp(f"{ended}{stop}", window.start_time + duration))
     yield from layout.comment(_timestamp(read, window.collected_time))
 
 
@@ -138,97 +159,3 @@ def verdict(sample: Sample, layout: Layout) -> Iterator[str]:
 
 
 _KINDS: dict[bool, tuple[str, Role]] = {False: ("VERDICT", "verdict"), True: ("REMARK", "remark")}
-
-
-def _without_entry(sample: Sample) -> int:
-    return sum(call.without_entry for thread in sample.threads for call in thread.syscalls)
-
-
-def remarks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
-    """What the reader must know of how the window went; nothing if it went as asked."""
-    duration = f"{sample.window.duration_ns:,} ns"
-    lost = sample.lost
-    found = []
-    if not sample.threads:
-        found.append("No thread began or ended anything: all slept, or ran, throughout.")
-    if sample.window.ended_by == "interrupt":
-        found.append(f"Interrupted: the window ended after {duration}.")
-    if sample.window.ended_by == "exit":
-        process = f"{sample.target.pid} ({printable(sample.target.comm)})"
-        found.append(f"Process {process} exited: the window ended after {duration}.")
-    if denied := _without_entry(sample):
-        found.append(
-            f"{denied:,} system calls had no entry: a seccomp filter or a tracer denied them, or it"
-            ' was missed. How long they took is not known; what of it was on a CPU is in "user".'
-        )
-    if lost.dropped_records:
-        found.append(
-            f"WARNING: no room for {lost.dropped_records} records of threads, system calls"
-            " or interrupts: they are missing."
-        )
-    if any(thread.threads > 1 for thread in sample.threads):
-        found.append(
-            "So many threads ended that those of one name are summed up;"
-            " the verdict is not about them."
-        )
-    if sample.window.ended_by == "timeout":
-        found.append(f"The stop trigger did not come: the window ended after {duration}.")
-    if lost.missed_triggers:
-        found.append(
-            f"WARNING: {lost.missed_triggers} hits of the start trigger were missed:"
-            " the windows before were not reported fast enough."
-        )
-    if lost.events:
-        found.append(
-            f"WARNING: no room for {lost.events} events in the buffer: they are missing"
-            " (but not in the tables). A larger --buffer-page-count or a DURATION_NS helps."
-        )
-    if lost.shorter_events:
-        found.append(
-            f"WARNING: the longest events are here; {lost.shorter_events} shorter ones are not"
-            " (--max-events)."
-        )
-    if lost.stacks:
-        found.append(
-            f"WARNING: no room for the stacks of {lost.stacks} events. A larger"
-            " --buffer-page-count or --stack-trace-size, or a DURATION_NS, helps."
-        )
-    if lost.cut_stacks:
-        found.append(
-            f"WARNING: the user stacks of {lost.cut_stacks} events are not whole: the copies"
-            " ended before. A larger --stack-bytes, of 1048576 at most, helps."
-        )
-    if lost.truncated_stacks > lost.cut_stacks:
-        found.append(
-            f"WARNING: the user stacks of {lost.truncated_stacks - lost.cut_stacks} events are not"
-            " whole: parts of them could not be read, or are more than 1 MiB away."
-        )
-    if lost.failed_unwinds:
-        found.append(
-            f"WARNING: the user stacks of {lost.failed_unwinds} events are not whole: there is code"
-            " on them that says nothing of its caller."
-        )
-    found += timeline_remarks(sample)
-    if lost.upcalls:
-        found.append(f"WARNING: no room to count {lost.upcalls} upcalls: they are missing.")
-    if lost.missed_events:
-        found.append(
-            f"WARNING: {_events_were(lost.missed_events)} missed: counts may be too low,"
-            " and what is not known for it is unaccounted."
-        )
-    if lost.clamped_lengths:
-        found.append(
-            f"WARNING: {_intervals_were(lost.clamped_lengths)} counted as 0 ns long: the clocks of"
-            " two CPUs differ by more than that."
-        )
-    for remark in found:
-        role: Role = "warning" if remark.startswith("WARNING") else "remark"
-        yield from layout.comment(remark, role)
-
-
-def _intervals_were(count: int) -> str:
-    return "1 interval was" if count == 1 else f"{count} intervals were"
-
-
-def _events_were(count: int) -> str:
-    return "1 kernel event was" if count == 1 else f"{count} kernel events were"

@@ -1,13 +1,12 @@
 """Upcalls, one by one, as text and as comments on packets."""
 
-import errno
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
+from kernel_delay.host.errnos import error_name, error_text
 from kernel_delay.ovs.flow_key import datapath_port, format_key, nlraw_lines
 from kernel_delay.ovs.packets.hexdump import hex_lines
 from kernel_delay.ovs.upcalls import DpUpcall, RecvUpcall
@@ -64,11 +63,6 @@ def result(upcall: Upcall) -> str:
     return error_name(upcall.error) if isinstance(upcall, DpUpcall) else "ok"
 
 
-def error_name(number: int) -> str:
-    """`ENOBUFS` for its number."""
-    return errno.errorcode.get(number, f"errno {number}")
-
-
 def summary(received: int, dropped: Counter[str], missed: int) -> str:
     """What it all came to; `dropped` by the error's name."""
     parts = [f"{received} upcalls received", f"{dropped.total()} dropped by the kernel"]
@@ -89,7 +83,7 @@ def _line(upcall: Upcall, port: str) -> str:
     seconds, rest_ns = divmod(upcall.time_ns, 10**9)
     outcome = result(upcall)
     if isinstance(upcall, DpUpcall):
-        outcome += f" ({os.strerror(upcall.error)})"
+        outcome += f" ({error_text(upcall.error)})"
     return (
         f"{f'{seconds}.{rest_ns:09}':<18} [{upcall.cpu:03}] {printable(upcall.comm):<16} "
         f"{upcall.tid:>10} {_datapath(upcall):<20} {printable(port):<16} {upcall.kind:<6} "

@@ -1,4 +1,4 @@
-"""User and kernel addresses to names, and unwinding.
+"""Addresses, and functions, of programs and of the kernel: to names; and unwinding.
 
 A `ProcessImage` notes a process's code while it lives; an `AddressSpace` on it
 unwinds copies of its stacks and names the frames, also after its exit.

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
+from kernel_delay.closest import closest_names
 from kernel_delay.elf.files import Elf, read_elf
 from kernel_delay.errors import InputError, NoInputError
 from kernel_delay.symbols._libdw import ffi, lib
 from kernel_delay.symbols.bounds import Bounds
-from kernel_delay.symbols.closest import closest_names
 from kernel_delay.symbols.debug_files import DebugFiles, find_debug_files
 from kernel_delay.symbols.stored_files import Root
 

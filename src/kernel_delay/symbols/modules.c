@@ -51,10 +51,19 @@ Dwfl *modules_begin(void)
 	return dwfl;
 }
 
+/*
+ * libdwfl has programs at a fixed address there, wherever they are mapped besides; and of two files
+ * of one name at one place it drops both (libdwfl/dwfl_report_elf.c, 0.188 to 0.193). So each
+ * module has another name; nothing else uses that.
+ */
 Dwfl_Module *modules_add(Dwfl *dwfl, const char *name, int fd, uint64_t bias)
 {
-	Dwfl_Module *mod = dwfl_report_elf(dwfl, name, name, fd, bias, true);
+	static unsigned long added;
+	char unique[32];
+	Dwfl_Module *mod;
 
+	snprintf(unique, sizeof(unique), "%lu", added++);
+	mod = dwfl_report_elf(dwfl, unique, name, fd, bias, true);
 	if (!mod)
 		close(fd);
 	return mod;

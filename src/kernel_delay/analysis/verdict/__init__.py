@@ -1,4 +1,4 @@
-"""Is the kernel to blame? Rules as data, each evaluated once on a Sample.
+"""Is the kernel to blame? Rules as data, each evaluated once on a Sample, and their words.
 
 A rule looks at every thread for one thing that keeps a thread from its work, and makes one
 sentence of the thread that it hit worst. Shares are of the window. Without accounting there
@@ -20,7 +20,7 @@ from kernel_delay.analysis.verdict.people import FROZEN, STOPPED
 from kernel_delay.analysis.verdict.program import USER_WORK
 from kernel_delay.analysis.verdict.rule import Rule, apply
 from kernel_delay.analysis.verdict.sleeps import KERNEL_SLEEP, WAIT_RULES
-from kernel_delay.model import Sample
+from kernel_delay.model import Finding, Sample
 
 RULES: tuple[Rule, ...] = (
     CPU_CONTENTION,
@@ -45,7 +45,12 @@ def judge(sample: Sample) -> Sample:
     found = [each for rule in RULES if (each := apply(rule, sample)) is not None]
     accused = any(not each.finding.remark for each in found)
     busy = apply(USER_WORK, sample, accused=accused)
-    told = frozenset[tuple[str, int]]().union(*(each.explains for each in found))
+    # A circle of locks leads back to where it began.
+    told = {other for each in found for other in each.explains if other != _key(each.finding)}
     findings = [each.finding for each in (*found, *([busy] if busy else []))]
-    left = [finding for finding in findings if (finding.rule, finding.tid) not in told]
+    left = [finding for finding in findings if _key(finding) not in told]
     return replace(sample, verdict=tuple(sorted(left, key=lambda f: (f.remark, -f.share))))
+
+
+def _key(finding: Finding) -> tuple[str, int]:
+    return finding.rule, finding.tid

@@ -10,22 +10,28 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from kernel_delay.analysis.verdict.sleeps import PHRASES
+from kernel_delay.analysis.verdict.cpu import cpu_advice, quota_advice
+from kernel_delay.analysis.verdict.takers import told_takers
+from kernel_delay.analysis.verdict.waits import ADVICE, PHRASES
 from kernel_delay.analysis.verdict.words import share
 from kernel_delay.model import LockWait, OwnerDoings, Sample, Sleep, SleepReason, Thread
 
 # Of a wait, what an owner's state must surely make up to be told.
 TOLD_SHARE = 0.5
 
+# So many of those who had an owner's CPU are named.
+MOST_TAKERS = 3
+
 # Locks of locks of locks: further than anyone reads.
 LONGEST_CHAIN = 4
 
 
 class Link(Struct, frozen=True):
-    """What an owner did while it was waited for: in words, and the findings that it is."""
+    """What an owner did while it was waited for: in words, the findings that it is, what helps."""
 
     text: str
     explains: frozenset[tuple[str, int]]
+    advice: str | None = None
 
 
 def owner_story(sample: Sample, wait: LockWait, depth: int = 1) -> Link | None:
@@ -36,17 +42,26 @@ def owner_story(sample: Sample, wait: LockWait, depth: int = 1) -> Link | None:
     return _seen(sample, owner, wait, depth) or _inferred(sample, owner, wait, depth)
 
 
+def waker_story(sample: Sample, tid: int, waited_ns: int) -> str | None:
+    """Say what the process's thread that ended waits of so long surely did for most of them."""
+    waker = next((thread for thread in sample.threads if tid and thread.tid == tid), None)
+    if waker is None or waker.time is None:
+        return None
+    link = _inferred(sample, waker, LockWait(0, tid, waker.name, 0, waited_ns), 1)
+    return link.text.removeprefix("which ") if link else None
+
+
 def _seen(sample: Sample, owner: Thread, wait: LockWait, depth: int) -> Link | None:
     """What the owner did in the waits that it ended, if these are most of the time."""
     doings = wait.owner
     if doings is None or doings.known_ns < TOLD_SHARE * wait.ns:
         return None
-    doing = max(_seen_doings(owner, doings, depth), key=lambda each: each.ns)
+    doing = max(_seen_doings(sample, owner, doings, depth), key=lambda each: each.ns)
     if doing.ns < TOLD_SHARE * doings.known_ns:
         return None
     told = f"which {doing.text} for {share(doing.ns, doings.known_ns)} of it"
     explains = frozenset((rule, owner.tid) for rule in doing.rules)
-    return _with_next(sample, owner, doing, Link(told, explains), depth)
+    return _with_next(sample, owner, doing, Link(told, explains, doing.advice), depth)
 
 
 def _with_next(sample: Sample, owner: Thread, doing: "Doing", link: Link, depth: int) -> Link:
@@ -56,41 +71,67 @@ def _with_next(sample: Sample, owner: Thread, doing: "Doing", link: Link, depth:
     further = owner_story(sample, owner.lock_waits[0], depth + 1)
     if further is None:
         return link
-    return Link(f"{link.text}, {further.text}", link.explains | further.explains)
+    return Link(f"{link.text}, {further.text}", link.explains | further.explains, further.advice)
 
 
 def _inferred(sample: Sample, owner: Thread, wait: LockWait, depth: int) -> Link | None:
     """What it surely did for most of the wait, by sums over the window."""
     doing = max(_doings(sample, owner, depth), key=lambda each: each.ns)
-    ns, text, rules = max(_doings(sample, owner, depth), key=lambda doing: doing.ns)
-    overlap_ns = wait.ns + ns - sample.window.duration_ns
+    overlap_ns = wait.ns + doing.ns - sample.window.duration_ns
     if overlap_ns < TOLD_SHARE * wait.ns:
         return None
-    explains = frozenset((rule, owner.tid) for rule in rules)
-    at_least = "" if ns >= sample.window.duration_ns else "at least "
-    told = f"which {text} for {at_least}{share(min(overlap_ns, wait.ns), wait.ns)} of it"
-    return _with_next(sample, owner, doing, Link(told, explains), depth)
+    explains = frozenset((rule, owner.tid) for rule in doing.rules)
+    at_least = "" if doing.ns >= sample.window.duration_ns else "at least "
+    told = f"which {doing.text} for {at_least}{share(min(overlap_ns, wait.ns), wait.ns)} of it"
+    return _with_next(sample, owner, doing, Link(told, explains, doing.advice), depth)
+
+
+def deadlock(sample: Sample, thread: Thread) -> str | None:
+    """Say that a thread waits for itself, as the owners of locks do; None if it does not.
+
+    Only where each waited for all of the window.
+    """
+    waits: list[LockWait] = []
+    waiter: Thread | None = thread
+    while waiter is not None and waiter.lock_waits and len(waits) < LONGEST_CHAIN:
+        wait = waiter.lock_waits[0]
+        if wait.ns < sample.window.duration_ns:
+            return None
+        waits.append(wait)
+        if wait.tid == thread.tid:
+            return _circle(waits)
+        waiter = next((each for each in sample.threads if each.tid == wait.tid), None)
+    return None
+
+
+def _circle(waits: list[LockWait]) -> str:
+    if len(waits) == 1:
+        return "which is itself: it will never have it"
+    owners = ", which waits for one of ".join(f"{wait.name} ({wait.tid})" for wait in waits[1:])
+    return f"which itself waits for a lock of {owners}: a deadlock, none will go on"
 
 
 class Doing(NamedTuple):
-    """What a thread did, for how long in all: in words, and the rules that find it."""
+    """What a thread did, for how long in all: in words, the rules that find it, what helps."""
 
     ns: int
     text: str
     rules: tuple[str, ...]
+    advice: str | None = None
 
 
-def _seen_doings(owner: Thread, doings: OwnerDoings, depth: int) -> Iterator[Doing]:
+def _seen_doings(sample: Sample, owner: Thread, doings: OwnerDoings, depth: int) -> Iterator[Doing]:
     time = owner.time
     assert time is not None
-    yield Doing(doings.ready_ns, "had no CPU itself", ("cpu_contention",))
+    yield _starved(sample, owner, doings.ready_ns)
     held = {
         "stopped": time.stopped_ns,
         "throttled": time.throttled_ns,
         "frozen": time.frozen_ns,
     }
     how = max(held, key=lambda each: held[each])
-    yield Doing(doings.held_ns, f"was {how} itself", (how,))
+    advice = quota_advice(sample) if how == "throttled" else None
+    yield Doing(doings.held_ns, f"was {how} itself", (how,), advice)
     ran_ns = doings.known_ns - doings.ready_ns - doings.held_ns - doings.blocked_ns
     if time.user_ns >= time.kernel_ns:
         yield Doing(ran_ns, "ran its own code", ("user_work",))
@@ -101,8 +142,25 @@ def _seen_doings(owner: Thread, doings: OwnerDoings, depth: int) -> Iterator[Doi
         return
     reasons = {sleep.reason for sleep in owner.sleeps if sleep.syscall == doings.syscall}
     yield Doing(
-        doings.blocked_ns, _slept_in(doings.syscall, doings.reason), _rules_of_sleep(reasons)
+        doings.blocked_ns,
+        _slept_in(doings.syscall, doings.reason),
+        _rules_of_sleep(reasons),
+        _advice(doings.reason),
     )
+
+
+def _starved(sample: Sample, owner: Thread, ready_ns: int) -> Doing:
+    """That it had no CPU for so long, and who had it for most of that, if that is sure."""
+    assert owner.time is not None
+    text, rules = "had no CPU itself", ("cpu_contention",)
+    all_takers = told_takers(sample, owner.cpu_taken_by, owner.time.ready_ns)
+    takers = [each for each in all_takers if each.worst.tid][:MOST_TAKERS]
+    others_ns = owner.time.ready_ns - ready_ns
+    if not takers or sum(each.ns for each in takers) - others_ns < TOLD_SHARE * ready_ns:
+        return Doing(ready_ns, text, rules)
+    ran = " and ".join(each.named() for each in takers)
+    advice = cpu_advice(sample, owner, takers[0].worst)
+    return Doing(ready_ns, f"{text}, as {ran} ran,", rules, advice)
 
 
 def _waited(wait: LockWait) -> str:
@@ -122,8 +180,9 @@ def _rules_of_sleep(reasons: Iterable[SleepReason]) -> tuple[str, ...]:
 def _doings(sample: Sample, owner: Thread, depth: int) -> Iterator[Doing]:
     time = owner.time
     assert time is not None
-    yield Doing(time.ready_ns, "had no CPU itself", ("cpu_contention",))
-    yield Doing(time.throttled_ns, "was throttled itself", ("throttled",))
+    yield _starved(sample, owner, time.ready_ns)
+    throttled = "was throttled itself"
+    yield Doing(time.throttled_ns, throttled, ("throttled",), quota_advice(sample))
     yield Doing(time.stopped_ns, "was stopped itself", ("stopped",))
     yield Doing(time.frozen_ns, "was frozen itself", ("frozen",))
     yield Doing(time.user_ns, "ran its own code", ("user_work",))
@@ -145,4 +204,8 @@ def _slept(syscall: str | None, blocked_ns: int, sleeps: list[Sleep]) -> Doing:
         ns_of[sleep.reason] = ns_of.get(sleep.reason, 0) + sleep.ns
     reason = max(ns_of, key=lambda each: ns_of[each], default=None)
     told = reason if reason is not None and 2 * ns_of[reason] > slept_ns else None
-    return Doing(slept_ns, _slept_in(syscall, told), _rules_of_sleep(ns_of))
+    return Doing(slept_ns, _slept_in(syscall, told), _rules_of_sleep(ns_of), _advice(told))
+
+
+def _advice(reason: SleepReason | None) -> str | None:
+    return ADVICE.get(reason) if reason else None

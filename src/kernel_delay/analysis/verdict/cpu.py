@@ -1,23 +1,21 @@
 """Rules on CPUs: waiting for one, quotas, the hypervisor."""
 
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
+from kernel_delay.analysis.verdict.takers import REAL_TIME, is_idle, told_takers
 from kernel_delay.analysis.verdict.words import also, length, name, share
-from kernel_delay.model import CpuTaker, Sample, Thread, Who
+from kernel_delay.model import CpuTaker, CpuWeights, Sample, Thread
 
 # A CPU counts as one that idled if it did so for at least this share of the window.
 IDLE_SHARE = 0.5
 
-# One who had the CPU for less than that of a wait is not named as having caused it.
-TAKER_SHARE = 0.1
-
 # Of a wait, what must have followed on its own sched_yield(2) to be its own doing.
 YIELDED_SHARE = 0.5
 
-REAL_TIME = frozenset(("FIFO", "RR", "DEADLINE"))
+# Of a real-time thread's wait, what tasks had that it goes before, for its own budget to be why.
+BUDGET_SHARE = 0.5
 
-
-def _is_idle(taker: CpuTaker) -> bool:
-    return taker.comm == "idle" and not taker.tid
+# An idle CPU wakes up, and a task that is in the kernel makes way, in less.
+SLOW_PREEMPTION_NS = 2_000_000
 
 
 def _is_quota(sample: Sample, taker: CpuTaker) -> bool:
@@ -27,7 +25,7 @@ def _is_quota(sample: Sample, taker: CpuTaker) -> bool:
     up is not seen to be throttled: it waits for the quota, on a CPU that idles.
     """
     cgroup = sample.surroundings.cgroup if sample.surroundings else None
-    return cgroup is not None and cgroup.throttled_periods > 0 and _is_idle(taker)
+    return cgroup is not None and cgroup.throttled_periods > 0 and is_idle(taker)
 
 
 def _ready_ns(sample: Sample, thread: Thread) -> int:
@@ -43,79 +41,112 @@ def _yielded_ns(thread: Thread) -> int:
 
 
 def _say_contention(case: Case) -> Statement | None:
-    sample, thread = case.sample, case.thread
-    takers = [
-        taker
-        for taker in thread.cpu_taken_by
-        if taker.ns >= TAKER_SHARE * case.lost_ns and not _is_quota(sample, taker)
-    ]
     text = (
-        f"{name(sample, thread)} could run but had no CPU for {case.of_window}"
-        f"{also(sample, case.others)}"
+        f"{name(case.sample, case.thread)} could run but had no CPU for {case.of_window}"
+        f"{also(case.sample, case.others)}"
     )
-    yielded_ns = _yielded_ns(thread)
-    if yielded_ns >= YIELDED_SHARE * case.lost_ns:
-        part = share(yielded_ns, case.lost_ns)
-        text += f", which it gave up itself (sched_yield) for {part} of that"
-        advice = "have it wait for what it waits for, in place of yielding"
-        return Statement(text, "program", {"yielded_ns": yielded_ns}, advice)
+    return _gave_up(case, text) or _out_of_budget(case, text) or _taken(case, text)
+
+
+def _gave_up(case: Case, text: str) -> Statement | None:
+    yielded_ns = _yielded_ns(case.thread)
+    if yielded_ns < YIELDED_SHARE * case.lost_ns:
+        return None
+    part = share(yielded_ns, case.lost_ns)
+    text += f", which it gave up itself (sched_yield) for {part} of that"
+    advice = "have it wait for what it waits for, in place of yielding"
+    return Statement(text, "program", {"yielded_ns": yielded_ns}, advice)
+
+
+def _out_of_budget(case: Case, text: str) -> Statement | None:
+    """A real-time thread waits for no other task, unless what it may use of the CPUs is used up."""
+    policy = case.thread.scheduling.policy if case.thread.scheduling else None
+    if policy not in REAL_TIME:
+        return None
+    before_it = ("DEADLINE",) if policy == "DEADLINE" else REAL_TIME
+    behind = [taker for taker in case.thread.cpu_taken_by if taker.policy not in before_it]
+    behind_ns = sum(taker.ns for taker in behind)
+    waits = max((taker.waits for taker in behind), default=0)
+    if behind_ns < max(BUDGET_SHARE * case.lost_ns, waits * SLOW_PREEMPTION_NS):
+        return None
+    part = share(behind_ns, case.lost_ns)
+    text += f"; it is SCHED_{policy}, and tasks that it goes before, or none, had that for {part}"
+    if policy == "DEADLINE":
+        text += " of that: it had used up its runtime"
+        advice = "give it more of each period (chrt --sched-runtime), or less to do"
+    else:
+        text += " of that: real-time tasks had used up what they may (sched_rt_runtime_us)"
+        advice = "have it sleep now and then, or see sched_rt_runtime_us and the fair server"
+    return Statement(text, "limit", {"behind_ns": behind_ns}, advice)
+
+
+def _taken(case: Case, text: str) -> Statement:
+    sample, thread = case.sample, case.thread
+    possible = [taker for taker in thread.cpu_taken_by if not _is_quota(sample, taker)]
+    takers = told_takers(sample, possible, case.lost_ns)
     if not takers:
         return Statement(f"{text}; who had it is not known, or many had a little", "other-process")
     worst = takers[0]
-    evidence = {"taker_tid": worst.tid, "taker_ns": worst.ns}
+    evidence = dict(worst.evidence)
     if thread.migrations is not None:
         evidence["migrations"] = thread.migrations
-    text += "; meanwhile " + ", ".join(_taker(sample, taker, case.lost_ns) for taker in takers[:3])
-    return Statement(
-        text,
-        _who(sample, worst),
-        evidence=evidence,
-        advice=_advice(sample, thread, worst),
+    text += "; meanwhile " + ", ".join(each.text(case.lost_ns) for each in takers[:3])
+    advice = cpu_advice(sample, thread, worst.worst)
+    return Statement(text, worst.who, evidence, advice)
+
+
+def cpu_advice(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
+    """What helps a thread to the CPU that `taker` had."""
+    found = (_precedence(sample, thread, taker), _affinity(sample, thread))
+    return "; ".join(each for each in found if each) or None
+
+
+def _affinity(sample: Sample, thread: Thread) -> str | None:
+    """What helps a thread to another CPU."""
+    idled = idle_cpus(sample)
+    allowed = thread.scheduling.cpus if thread.scheduling else None
+    if allowed is None or not idled or set(idled) & set(allowed):
+        return None
+    return (
+        f"CPU {_list(idled)} idled, but its affinity allows it CPU {_list(allowed)} alone:"
+        " taskset -p shows and sets that, within its cpuset"
     )
 
 
-def _taker(sample: Sample, taker: CpuTaker, ready_ns: int) -> str:
-    part = share(taker.ns, ready_ns)
-    if _is_idle(taker):
-        return f"the CPU idled or woke up for {part} of that"
-    if _is_own(sample, taker):
-        return f"a thread of the same process, {taker.comm} ({taker.tid}), ran for {part} of that"
-    how = f", SCHED_{taker.policy}," if taker.policy in REAL_TIME else ""
-    return f"{taker.comm} ({taker.tid}){how} ran for {part} of that"
-
-
-def _is_own(sample: Sample, taker: CpuTaker) -> bool:
-    """Whether it is a thread of the process, which may be gone by now."""
-    if taker.pid:
-        return taker.pid == sample.target.pid
-    return bool(taker.tid) and any(taker.tid == own.tid for own in sample.threads)
-
-
-def _who(sample: Sample, taker: CpuTaker) -> Who:
-    if _is_own(sample, taker):
-        return "program"
-    if taker.kernel_thread or _is_idle(taker):
-        return "kernel"
-    return "other-process"
-
-
-def _advice(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
-    idled = idle_cpus(sample)
-    allowed = thread.scheduling.cpus if thread.scheduling else None
-    if allowed is not None and idled and not set(idled) & set(allowed):
-        return (
-            f"CPU {_list(idled)} idled, but its affinity allows it CPU {_list(allowed)} alone:"
-            " taskset -p shows and sets that, within its cpuset"
-        )
+def _precedence(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
+    """Why the task went before it, where it is not by turns."""
     if taker.policy == "DEADLINE":
         return f"take {taker.comm} off its CPU, or give it less time (chrt --sched-runtime)"
     if taker.policy in REAL_TIME:
         return f"take {taker.comm} off its CPU, or lower its real-time priority (chrt)"
     if thread.scheduling and thread.scheduling.policy == "IDLE" and taker.policy != "IDLE":
         return "it is SCHED_IDLE, and has a CPU when no other task wants that: chrt --other -p 0"
-    if thread.scheduling and thread.scheduling.nice > taker.nice and not taker.kernel_thread:
-        return f"its nice value is {thread.scheduling.nice}, {taker.comm}'s {taker.nice}: renice"
-    return None
+    return _shares(sample, thread, taker)
+
+
+def _shares(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
+    """What helps a thread to a larger part of a CPU that tasks share."""
+    around = sample.surroundings
+    weights = next(
+        (each for each in (around.weights if around else ()) if each.pid == taker.pid), None
+    )
+    if weights and weights.weight < weights.other_weight:
+        return (
+            f"the CPU weight of {weights.path or 'the process'} is {weights.weight}, that of"
+            f" {weights.other_path or taker.comm} {weights.other_weight}: raise it (cpu.weight;"
+            " cpu.shares of cgroup v1)"
+        )
+    nice = thread.scheduling.nice if thread.scheduling else 0
+    if nice <= taker.nice or taker.kernel_thread:
+        return None
+    if weights is None:
+        return f"its nice value is {nice}, {taker.comm}'s {taker.nice}: renice"
+    within = "session (sched_autogroup)" if _by_sessions(weights) else "cgroup"
+    return f"its nice value is {nice}, {taker.comm}'s {taker.nice}, which counts within a {within}"
+
+
+def _by_sessions(weights: CpuWeights) -> bool:
+    return (weights.path or "").startswith("/autogroup-")
 
 
 def idle_cpus(sample: Sample) -> tuple[int, ...]:
@@ -143,7 +174,8 @@ CPU_CONTENTION = Rule(
     lost_ns=_ready_ns,
     say=_say_contention,
     looks_at="the time a thread could run and had no CPU, and which tasks ran on that CPU"
-    " meanwhile, each for how long; its affinity, and which CPUs idled",
+    " meanwhile, each for how long; its policy, nice value and affinity, what the cgroups weigh,"
+    " and which CPUs idled",
     silent_on="who had the CPU, where no task had a tenth of the wait; waits below 0.1 ms in all",
 )
 
@@ -153,16 +185,20 @@ def _throttled_ns(sample: Sample, thread: Thread) -> int:
 
 
 def _say_throttled(case: Case) -> Statement:
-    limit = case.sample.surroundings.cgroup if case.sample.surroundings else None
     text = (
         f"{name(case.sample, case.thread)} was throttled by its cgroup's CPU quota for"
         f" {case.of_window}{also(case.sample, case.others)}"
     )
-    advice = "raise the CPU quota (cpu.max) of its cgroup"
-    if limit is not None and limit.quota_ns is not None:
-        quota = f"{length(limit.quota_ns)} each {length(limit.period_ns)}"
-        advice = f"raise the CPU quota (cpu.max) of {limit.path}, which is {quota}"
-    return Statement(text, "limit", advice=advice)
+    return Statement(text, "limit", advice=quota_advice(case.sample))
+
+
+def quota_advice(sample: Sample) -> str:
+    """What helps against being throttled."""
+    limit = sample.surroundings.cgroup if sample.surroundings else None
+    if limit is None or limit.quota_ns is None:
+        return "raise the CPU quota (cpu.max) of its cgroup"
+    quota = f"{length(limit.quota_ns)} each {length(limit.period_ns)}"
+    return f"raise the CPU quota (cpu.max) of {limit.path}, which is {quota}"
 
 
 THROTTLED = Rule(

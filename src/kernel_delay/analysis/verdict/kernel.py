@@ -3,7 +3,8 @@
 import math
 
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
-from kernel_delay.analysis.verdict.words import also, call, length, name
+from kernel_delay.analysis.verdict.waits import ADVICE
+from kernel_delay.analysis.verdict.words import also, call, length, memory_limit, name
 from kernel_delay.host import irq_vectors
 from kernel_delay.model import Sample, Thread, ThreadTime
 
@@ -35,7 +36,8 @@ def _per_s(count: int, sample: Sample) -> float:
 def _kernel_ns(sample: Sample, thread: Thread) -> int:
     if thread.time is None or thread.kernel_worker:
         return 0
-    return thread.time.kernel_ns + call_edges_ns(thread)
+    faults_ns = thread.page_faults.on_cpu_ns if thread.page_faults else 0
+    return max(0, thread.time.kernel_ns - faults_ns) + call_edges_ns(thread)
 
 
 def _say_work(case: Case) -> Statement | None:
@@ -43,9 +45,12 @@ def _say_work(case: Case) -> Statement | None:
     calls = sorted(thread.syscalls, key=lambda stats: -(stats.on_cpu_ns or 0))
     text = f"the kernel worked for {name(sample, thread)}, on a CPU, for {case.of_window}"
     text += also(sample, case.others)
+    if _dumps_core(sample):
+        # What it was in when it crashed has no part in that.
+        return Statement(f"{text}, and {_DUMPS_CORE}", "program", advice=ADVICE["core_dump"])
     shown = [f"{call(each)} {length(each.on_cpu_ns)}" for each in calls[:3] if each.on_cpu_ns]
     if not shown:
-        return Statement(text, "kernel")
+        return Statement(text + memory_limit(sample), "kernel")
     worst = calls[0]
     rate = _per_s(worst.count, sample)
     evidence = {"calls": worst.count, "call_ns": worst.on_cpu_ns or 0}
@@ -55,7 +60,14 @@ def _say_work(case: Case) -> Statement | None:
         text += f"; it made {rate:,.0f} calls of {call(worst)} a second, of {mean_ns:,} ns each"
         advice = f"fewer calls of {call(worst)} help: the kernel takes little time for each"
         return Statement(text, "program", evidence, advice)
-    return Statement(text, "kernel", evidence)
+    return Statement(text + memory_limit(sample), "kernel", evidence)
+
+
+_DUMPS_CORE = "was about to write its core dump when the window ended"
+
+
+def _dumps_core(sample: Sample) -> bool:
+    return sample.surroundings is not None and sample.surroundings.dumping
 
 
 KERNEL_WORK = Rule(
@@ -63,7 +75,7 @@ KERNEL_WORK = Rule(
     least_share=KERNEL_SHARE,
     lost_ns=_kernel_ns,
     say=_say_work,
-    looks_at="the time on a CPU in system calls and page faults, by call, with how many a second",
+    looks_at="the time on a CPU in system calls, by call, with how many a second",
     silent_on="work in the kernel that no call or fault is known for: see doubtful_user",
 )
 
@@ -102,6 +114,7 @@ def _say_faults(case: Case) -> Statement:
     text += f" {case.of_window}{also(case.sample, case.others)}"
     if faults.blocked_ns:
         text += f", of which it slept {length(faults.blocked_ns)}"
+    text += memory_limit(case.sample)
     return Statement(text, "kernel", {"faults": faults.count})
 
 
@@ -171,10 +184,11 @@ def _say_doubtful(case: Case) -> Statement | None:
         causes.append(f"{_per_s(denied, sample):,.0f} system calls denied at their entry a second")
     if sample.surroundings is not None and sample.surroundings.uprobed:
         causes.append("uprobes that a tool has in its code")
+    if _dumps_core(sample):
+        causes.append("its core dump to write")
     evidence = {"faults": faults, "signals": thread.signals or 0, "system_ns": times.system_ns}
-    if not causes:
-        return Statement(f"{text}; why is not known", "kernel", evidence)
-    return Statement(f"{text}; it had {' and '.join(causes)}", "kernel", evidence)
+    text += f"; it had {' and '.join(causes)}" if causes else "; why is not known"
+    return Statement(text + memory_limit(sample), "kernel", evidence)
 
 
 DOUBTFUL_USER = Rule(
@@ -184,7 +198,7 @@ DOUBTFUL_USER = Rule(
     say=_say_doubtful,
     looks_at="the kernel's own count of a thread's system time (stime), where it is more than the"
     " calls and interrupts that were seen, with its page faults, its signals, calls denied at their"
-    " entry, and uprobes",
+    " entry, uprobes, and a core dump",
     silent_on="less than a few ticks",
 )
 

@@ -1,9 +1,9 @@
 """The rule on locks of the process itself, whose owner is known."""
 
-from kernel_delay.analysis.verdict.chain import owner_story
+from kernel_delay.analysis.verdict.chain import deadlock, owner_story
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.words import also, name, share
-from kernel_delay.model import Sample, Thread
+from kernel_delay.model import LockWait, Sample, Thread, Waker
 
 
 def _lock_ns(sample: Sample, thread: Thread) -> int:
@@ -13,17 +13,51 @@ def _lock_ns(sample: Sample, thread: Thread) -> int:
 def _say_lock(case: Case) -> Statement | None:
     sample, thread = case.sample, case.thread
     worst = thread.lock_waits[0]
-    which = f"the one at {worst.address:#x}" if worst.address else "several of them"
     text = (
         f"{name(sample, thread)} waited for a lock (futex) of its own process for"
-        f" {case.of_window}{also(sample, case.others)}; {worst.name} ({worst.tid}) held {which}"
-        f" for {share(worst.ns, case.lost_ns)} of that"
+        f" {case.of_window}{also(sample, case.others)}; {worst.name} ({worst.tid})"
     )
     evidence = {"owner_tid": worst.tid, "owner_ns": worst.ns, "address": worst.address}
+    which = f"the one at {worst.address:#x}" if worst.address else "several of them"
+    part = share(worst.ns, case.lost_ns)
+    last = _last_owner(thread, worst)
+    if last is not None:
+        text += f" had {which} when waits of {part} of that began, and {last.comm} ({last.tid})"
+        text += " when most of them ended: they may have gone from one to the other"
+        return Statement(text, "program", {**evidence, "last_tid": last.tid}, _WHERE_FROM)
+    text += f" held {which} for {part} of that"
+    circle = deadlock(sample, thread)
+    if circle is not None:
+        return Statement(f"{text}, {circle}", "program", evidence, _WHERE_FROM)
     story = owner_story(sample, worst)
     if story is None:
-        return Statement(text, "program", evidence)
-    return Statement(f"{text}, {story.text}", "program", evidence, explains=story.explains)
+        return Statement(text, "program", evidence, _WHERE_FROM)
+    return Statement(
+        f"{text}, {story.text}", "program", evidence, story.advice or _WHERE_FROM, story.explains
+    )
+
+
+def _last_owner(thread: Thread, wait: LockWait) -> Waker | None:
+    """Who ended most of the waits, if their owner did not: that has let go before, as it seems."""
+    ended_ns: dict[int, int] = {}
+    wakers = {
+        waker.tid: waker
+        for sleep in thread.sleeps
+        if sleep.reason == "futex"
+        for waker in sleep.wakers
+        if waker.kind == "thread" and waker.tid
+    }
+    for sleep in thread.sleeps:
+        for waker in sleep.wakers if sleep.reason == "futex" else ():
+            ended_ns[waker.tid] = ended_ns.get(waker.tid, 0) + waker.ns
+    known_ns = max(ended_ns.get(wait.tid, 0), wait.owner.known_ns if wait.owner else 0)
+    last = max(wakers, key=lambda tid: ended_ns[tid], default=None)
+    if last is None or 2 * known_ns >= wait.ns or 2 * ended_ns[last] < wait.ns:
+        return None
+    return wakers[last]
+
+
+_WHERE_FROM = "-s shows from where in the program it was waited for"
 
 
 LOCK = Rule(
@@ -34,5 +68,6 @@ LOCK = Rule(
     looks_at="waits for glibc's mutexes, whose futex has its owner's thread id beside it, and what"
     " the owner surely did meanwhile",
     silent_on="locks without an owner's id: rwlocks, condition variables, semaphores, those of"
-    " other languages; wait_futex says who woke from those",
+    " other languages; wait_futex says who woke from those; who had a lock after the one that had"
+    " it when the wait began, and before the one that ended the wait",
 )

@@ -1,6 +1,6 @@
 """The rule that acquits: a thread was busy with its own code, and nothing speaks against that."""
 
-from kernel_delay.analysis.verdict.kernel import call_edges_ns, doubtful_ns
+from kernel_delay.analysis.verdict.kernel import KERNEL_SHARE, call_edges_ns, doubtful_ns
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.words import also, name, spins_by_design
 from kernel_delay.model import Sample, Thread
@@ -57,4 +57,5 @@ USER_WORK = Rule(
     " whether anything was missed or denied at its entry, and steal time",
     silent_on="threads that are made to spin (PMDs); which of its functions it was in",
     remark=True,
+    round_share=KERNEL_SHARE,
 )

@@ -33,7 +33,7 @@ class Case(Struct, frozen=True):
     @property
     def of_window(self) -> str:
         """The same in words."""
-        return percent(self.lost_ns, self.sample.window.duration_ns)
+        return percent(self.lost_ns, self.sample)
 
 
 class Statement(Struct, frozen=True):
@@ -57,6 +57,9 @@ class Rule(Struct, frozen=True):
     counts. `say` makes the sentence; None: what was seen is not enough to say it. `looks_at`,
     and `silent_on`, are for the page that lists the rules. A thread that `tells_more` is told
     of before one that was hit worse.
+
+    A `remark` is of what a thread may well have wanted; of a round it is a finding as any other,
+    from `round_share` on if that is not None: who has nothing to do polls, and so ends the round.
     """
 
     name: str
@@ -66,6 +69,7 @@ class Rule(Struct, frozen=True):
     looks_at: str
     silent_on: str
     remark: bool = False
+    round_share: float | None = None
     tells_more: Callable[[Thread], bool] = lambda thread: False
 
 
@@ -78,7 +82,9 @@ class Found(Struct, frozen=True):
 
 def apply(rule: Rule, sample: Sample, *, accused: bool = False) -> Found | None:
     """Return what the rule finds in the sample, of the thread that was hit worst."""
-    least_ns = max(NEGLIGIBLE_NS, rule.least_share * sample.window.duration_ns)
+    in_round = sample.round is not None and rule.round_share is not None
+    least_share = (in_round and rule.round_share) or rule.least_share
+    least_ns = max(NEGLIGIBLE_NS, least_share * sample.window.duration_ns)
     hit = [
         (lost_ns, thread)
         for thread in sample.threads
@@ -106,7 +112,7 @@ def _finding(rule: Rule, case: Case, statement: Statement) -> Finding:
         share=case.share,
         tid=case.thread.tid,
         text=f"{text}.",
-        remark=rule.remark,
+        remark=rule.remark and case.sample.round is None,
         evidence={"lost_ns": case.lost_ns, **statement.evidence},
         advice=statement.advice,
     )

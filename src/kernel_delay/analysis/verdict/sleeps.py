@@ -2,8 +2,10 @@
 
 from msgspec import Struct
 
+from kernel_delay.analysis.verdict.chain import waker_story
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
-from kernel_delay.analysis.verdict.words import also, call, length, name, share
+from kernel_delay.analysis.verdict.waits import WAITS, WITHOUT_REASON, Wait
+from kernel_delay.analysis.verdict.words import also, call, length, memory_limit, name, share
 from kernel_delay.model import Sample, Sleep, SleepReason, SyscallStats, Thread, Waker, Who
 
 # One part in twenty is what a user notices as slower.
@@ -15,69 +17,29 @@ IDLE_SHARE = 0.5
 # Who ended so much of what a thread slept for is told: interrupts ended the rest, or timeouts.
 TOLD_SHARE = 0.25
 
-# Two threads that take turns, as by an interpreter's lock, wait for half of the time each, but
-# for what else keeps them.
-TURNS_SHARE = 0.3
-
-
-class Wait(Struct, frozen=True):
-    """What a reason to sleep means: in words, whose doing it is, and what helps.
-
-    A `remark`: it may be what the thread is there for.
-    """
-
-    reason: SleepReason
-    phrase: str
-    who: Who
-    advice: str | None = None
-    remark: bool = False
-    least_share: float | None = None
-
-
-WAITS = (
-    Wait("disk", "a disk", "kernel",
-         "see iostat -x for the device, who else uses it, and its cgroup's limit (io.max)"),
-    Wait("page_cache", "pages of a file to be read or written back", "kernel",
-         "see iostat -x, and vmstat for the page cache"),
-    Wait("network_filesystem", "a network file system's server", "kernel",
-         "see nfsiostat or the server"),
-    Wait("swap", "memory to be read back from swap", "limit",
-         "give the machine or the cgroup more memory"),
-    Wait("reclaim", "memory to be freed", "limit",
-         "give the machine or the cgroup (memory.high, memory.max) more memory"),
-    Wait("mmap_lock", "its process's lock of the address space", "program",
-         "fewer mmap, munmap and page faults from other threads at the same time help"),
-    Wait("kernel_lock", "a lock in the kernel", "kernel"),
-    Wait("frozen_filesystem", "a frozen file system", "person", "thaw it: fsfreeze --unfreeze"),
-    Wait("file_lock", "a file lock", "other-process", "see /proc/locks for who has it"),
-    Wait("fuse", "a FUSE file system's server", "other-process"),
-    Wait("userfaultfd", "a userfaultfd handler to fill a page", "other-process"),
-    Wait("seccomp", "a seccomp supervisor to answer", "other-process"),
-    Wait("fanotify", "a fanotify listener (as a virus scanner) to let it", "other-process",
-         "have it leave these files out"),
-    Wait("rcu", "an RCU grace period", "kernel"),
-    Wait("futex", "a futex", "program", remark=True, least_share=TURNS_SHARE),
-    Wait("pipe", "a pipe", "other-process", remark=True),
-    Wait("socket_connect", "a peer to accept its connection", "other-process", remark=True),
-    Wait("socket_receive", "data on a socket", "other-process", remark=True),
-    Wait("socket_send", "room in a socket's buffer", "other-process", remark=True),
-    Wait("eventfd", "an eventfd", "other-process", remark=True),
-    Wait("notification", "notice of changes of files", "other-process", remark=True),
-    Wait("child", "a child process", "other-process", remark=True),
-    Wait("vfork", "a child to run its program", "other-process", remark=True),
-    Wait("semaphore", "a System V semaphore or a message queue", "other-process", remark=True),
-    Wait("terminal", "a terminal", "person", remark=True),
-    Wait("ptrace", "the process that it traces", "other-process", remark=True),
-    Wait("io_uring", "requests of io_uring", "kernel", remark=True),
-)  # fmt: skip
-"""Every reason but those that are a thread's own wish or mere waiting for work: clock, poll,
-epoll, signal; and those that are states of their own: freeze; and unknown."""
-
-PHRASES = {wait.reason: wait.phrase for wait in WAITS}
+# Calls that have something to hand over. Who waits in one does not lack work.
+HANDING_OVER = frozenset(
+    (
+        *("write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg"),
+        *("sendfile", "sendfile64", "send", "connect", "msgsnd", "mq_timedsend"),
+        "mq_timedsend_time64",
+    )
+)
 
 
 def _slept(thread: Thread, reason: SleepReason) -> list[Sleep]:
-    return [sleep for sleep in thread.sleeps if sleep.reason == reason]
+    return [
+        sleep
+        for sleep in thread.sleeps
+        # Those that are told by their call alone are kernel_sleep's.
+        if sleep.reason == reason
+        and not (reason in WITHOUT_REASON and sleep.syscall in NOT_MADE_TO_WAIT)
+    ]
+
+
+def _is_wanted(sleep: Sleep) -> bool:
+    """Whether no thread waits so that has nothing to do."""
+    return sleep.syscall in HANDING_OVER or sleep.reason in ("socket_connect", "vfork")
 
 
 def wait_rule(wait: Wait) -> Rule:
@@ -85,8 +47,16 @@ def wait_rule(wait: Wait) -> Rule:
 
     def lost_ns(sample: Sample, thread: Thread) -> int:
         slept = _slept(thread, wait.reason)
-        is_main = thread.tid == sample.target.pid
-        if wait.remark and not is_main and not any(sleep.wakers for sleep in slept):
+        is_main = thread.tid == sample.target.pid or sample.round is not None
+        if wait.in_rounds and sample.round is None:
+            return 0
+        if wait.reason == "unknown" and sample.round is None:
+            slept = [sleep for sleep in slept if sleep.stack]
+        if (
+            wait.remark
+            and not is_main
+            and not any(sleep.wakers or _is_wanted(sleep) for sleep in slept)
+        ):
             # It was not woken within the window: idle, for all that is known.
             return 0
         if wait.remark and thread.kernel_worker:
@@ -103,9 +73,11 @@ def wait_rule(wait: Wait) -> Rule:
         least_share=wait.least_share or (IDLE_SHARE if wait.remark else WANTED_SHARE),
         lost_ns=lost_ns,
         say=say,
-        looks_at=f"where in the kernel it slept (waits for {wait.phrase}), and who woke it",
+        looks_at=f"where in the kernel it slept (waits for {wait.phrase}), and who woke it"
+        + (", in a round alone" if wait.in_rounds else ""),
         silent_on="waits too short to look at; who will end a wait that is still going on",
         remark=wait.remark,
+        round_share=WANTED_SHARE,
         tells_more=lambda thread: _main_waker(_slept(thread, wait.reason)) is not None,
     )
 
@@ -117,28 +89,55 @@ def _known_locks_ns(thread: Thread) -> int:
 def _say(case: Case, wait: Wait) -> Statement:
     sample, thread = case.sample, case.thread
     slept = _slept(thread, wait.reason)
-    calls = sorted({sleep.syscall for sleep in slept if sleep.syscall})
-    text = f"{name(sample, thread)} waited for {wait.phrase}"
-    text += f" in {', '.join(calls[:3])}" if calls else ""
-    text += f" for {case.of_window}{also(sample, case.others)}"
+    text = f"{name(sample, thread)} {_waited(wait, slept)} for {case.of_window}"
+    text += also(sample, case.others)
     evidence = {"waits": sum(sleep.count for sleep in slept)}
     who, advice = wait.who, wait.advice
     waker = _main_waker(slept)
     if waker is not None:
         text += f"; {waker.text(sample)}"
         evidence["waker_tid"] = waker.tid
-        if who == "other-process" and waker.pid == sample.target.pid:
-            who = "program"
+        who, advice = _of_waker(sample, wait, waker)
         if wait.reason == "futex" and waker.pid == sample.target.pid:
             text += _interpreters_lock(sample)
             advice = _WHERE_FROM
+        story = waker_story(sample, waker.tid, waker.ns)
+        text += f"; meanwhile it {story}" if story else ""
+    holder = sample.surroundings.lock_holder if sample.surroundings else None
+    if wait.reason == "file_lock" and holder is not None:
+        text += f"; {holder[0]} ({holder[1]}) had it at the end"
+        evidence["holder_pid"] = holder[1]
     longest = max((sleep.max_ns for sleep in slept), default=0)
     if longest and evidence["waits"] > 1:
         text += f"; the longest wait took {length(longest)}"
-    # In a round it had: whoever has nothing to do polls.
-    if wait.remark and sample.round is None:
+    if wait.reason in _OF_MEMORY:
+        text += memory_limit(sample)
+    wanted_ns = sum(sleep.ns for sleep in slept if _is_wanted(sleep))
+    if wait.remark and sample.round is None and 2 * wanted_ns < case.lost_ns:
         text += "; it may have had nothing else to do"
     return Statement(text, who, evidence, advice)
+
+
+# What takes longer where there is no memory for it.
+_OF_MEMORY = frozenset(("disk", "page_cache", "swap", "reclaim"))
+
+
+def _waited(wait: Wait, slept: list[Sleep]) -> str:
+    calls = sorted({sleep.syscall for sleep in slept if sleep.syscall})
+    where = f" in {', '.join(calls[:3])}" if calls else ""
+    stack = next((sleep.stack for sleep in slept if sleep.stack), ())
+    if wait.reason == "unknown" and stack:
+        return f"slept{where}, most in the kernel's {stack[0]},"
+    return f"waited for {wait.phrase}{where}"
+
+
+def _of_waker(sample: Sample, wait: Wait, waker: "_MainWaker") -> tuple[Who, str | None]:
+    """Whose doing a wait is, and what helps, where it is known who ended it."""
+    if wait.who == "other-process" and waker.pid == sample.target.pid:
+        return "program", wait.advice
+    if wait.who == "program" and waker.pid and waker.pid != sample.target.pid:
+        return "other-process", wait.by_others
+    return wait.who, wait.advice
 
 
 # Locks of no known owner: what is woken from where tells which.
@@ -161,6 +160,7 @@ class _MainWaker(Struct, frozen=True):
     pid: int
     threads: int
     ended: str
+    ns: int
 
     def text(self, sample: Sample) -> str:
         if self.threads > 1:
@@ -194,10 +194,11 @@ def _main_waker(slept: list[Sleep]) -> _MainWaker | None:
     tid = max(ns_of, key=lambda each: ns_of[each])
     if 2 * ns_of[tid] >= sum(ns_of.values()):
         pid = next(waker.pid for waker in of_name[comm] if waker.tid == tid)
-        return _MainWaker(comm, tid, pid, 1, share(ns_of[tid], all_ns))
+        return _MainWaker(comm, tid, pid, 1, share(ns_of[tid], all_ns), ns_of[tid])
     pids = {waker.pid for waker in of_name[comm]}
     pid = pids.pop() if len(pids) == 1 else 0
-    return _MainWaker(comm, 0, pid, len(ns_of), share(sum(ns_of.values()), all_ns))
+    ns = sum(ns_of.values())
+    return _MainWaker(comm, 0, pid, len(ns_of), share(ns, all_ns), ns)
 
 
 WAIT_RULES = tuple(wait_rule(wait) for wait in WAITS)
@@ -228,7 +229,7 @@ def _unexplained_ns(thread: Thread, stats: SyscallStats) -> int:
     explained = sum(
         sleep.ns
         for sleep in thread.sleeps
-        if sleep.syscall == stats.name and sleep.reason not in ("unknown", "short")
+        if sleep.syscall == stats.name and sleep.reason not in WITHOUT_REASON
     )
     return max(0, (stats.blocked_ns or 0) - explained)
 

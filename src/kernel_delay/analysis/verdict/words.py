@@ -16,9 +16,10 @@ def share(ns: int, whole_ns: int) -> str:
     return f"{min(value, 99) if ns < whole_ns else value:.0f} %"
 
 
-def percent(ns: int, window_ns: int) -> str:
-    """A time and its share of the window."""
-    return f"{length(ns)}, {share(ns, window_ns)} of the window"
+def percent(ns: int, sample: Sample) -> str:
+    """A time and its share of the window, or of the round that the window is."""
+    whole = "window" if sample.round is None else "round"
+    return f"{length(ns)}, {share(ns, sample.window.duration_ns)} of the {whole}"
 
 
 def name(sample: Sample, thread: Thread) -> str:
@@ -66,3 +67,18 @@ def also(sample: Sample, others: tuple[Thread, ...]) -> str:
 def call(stats: SyscallStats) -> str:
     """What a system call is called."""
     return stats.name or f"system call {stats.number}"
+
+
+# Less often a second, a limit of memory that is reached costs next to nothing.
+LIMIT_REACHED_PER_S = 100
+
+
+def memory_limit(sample: Sample) -> str:
+    """That memory had to be freed for a cgroup's limit, and how often; nothing if seldom."""
+    limit = sample.surroundings.memory if sample.surroundings else None
+    if limit is None or limit.hits * 1e9 < LIMIT_REACHED_PER_S * sample.window.duration_ns:
+        return ""
+    return (
+        f"; meanwhile its cgroup's limit of memory, {limit.limit_bytes / 2**20:,.1f} MiB of"
+        f" {limit.path}, was reached {limit.hits:,} times"
+    )

@@ -113,6 +113,7 @@ struct task_struct {
 	unsigned int policy;
 	int pid;
 	int tgid;
+	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct mm_struct *mm;

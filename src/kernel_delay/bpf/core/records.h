@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Everything that crosses the boundary between the programs and user space.
+ * What crosses the boundary between a session's programs and user space; ovs/ has its own.
  *
  * This file is compiled three times: into the programs, into the Python
  * extension loader/_records, and as that extension's declarations; so it is
@@ -38,7 +38,8 @@
 #define HARD_IRQ_RING 2
 #define OWNER_RING 3
 #define SLEEP_RING 4
-#define RECORD_RINGS 5
+#define TIMELINE_RING 5
+#define RECORD_RINGS 6
 
 /* As many as an index of a ring is bounded by; a power of two. */
 #define RING_SLOTS 8
@@ -199,9 +200,20 @@ struct timeline_ring {
 	__u64 unused_behind[7];
 };
 
+/*
+ * A thread's timeline of its newest round: in the first half of its slices the first that were
+ * told, and in the other the last, in a ring.
+ */
+struct round_timeline {
+	__u64 number; /* in its ring, 0: it is free */
+	__u64 thread; /* whose it is, by identity */
+	__u64 told; /* slices */
+	__u64 modes_before; /* that were told of the thread, when the round began */
+};
+
 /* Set before the programs are loaded, constant to the verifier. */
 struct options {
-	__u32 tgid; /* the target, as the initial PID namespace numbers it */
+	__u32 tgid; /* the target, as the initial PID namespace numbers it; 0: see thread.h */
 	__u32 pid_level; /* how deep the tool's PID namespace is; 0 is the initial one */
 	__u32 thread_records; /* sizes of the record rings, powers of two */
 	__u32 syscall_records;
@@ -211,12 +223,16 @@ struct options {
 	__u32 freed_slots; /* size of each ring's part of that map, a power of two */
 	__u32 slices; /* kept of each CPU, a power of two */
 	__u32 cpus; /* numbers that they may have */
-	__u32 timeline_slices; /* a CPU's ring has room for, a power of two; 0: no timeline */
+	__u32 timeline_slices; /* a CPU's ring, or with @rounds a round_timeline, has room for, a
+				  power of two; 0: no timeline */
 	__u32 trigger_options; /* enum trigger_option */
 	__u32 accounting; /* 1: account for all of a window; 0: the tables alone */
 	__u32 rounds; /* enum round_source; 0: epochs are windows */
 	__u64 round_ns; /* a round of at least that length is told */
 	__u64 round_gap_ns; /* after one that was told only longer ones are, for so long */
+	__u64 absence_ns; /* an absence from CPUs of at least that is told; 0: none is */
+	__u64 absent_name; /* of threads whose name begins so, in the first bytes of their comm */
+	__u64 absent_name_mask; /* that are not 0 here */
 	__u64 window_ns; /* length of a window that a trigger opens and none closes */
 	__u64 interval_ns; /* from a window's end to the first hit that may open the next */
 	__u64 shortest_ns; /* a shorter window is not one of the @window_count */
@@ -229,7 +245,9 @@ struct options {
 	__u32 stack_bytes; /* at most copied of a user stack, a multiple of STACK_PAGE */
 	__u32 event_bytes; /* size of the event buffer */
 	__u32 waker_stacks; /* 1: it is noted from where threads are woken */
-	__u32 unused;
+	__u32 totals; /* 1: there are struct thread_totals */
+	__u32 children; /* 1: what a target forks is one too */
+	__u32 round_timelines; /* how many there are, a power of two */
 	__u8 syscall_flags[SYSCALL_TABLES][FLAGGED_SYSCALLS]; /* the second is COMPAT_SYSCALL's */
 };
 
@@ -291,11 +309,15 @@ struct control {
 	__u64 exits_taken_over;
 	__u32 stop_signal; /* that stopped the target last, 0: none yet */
 	__u32 stop_sender; /* the process it came from, in the target's PID namespace; or 0 */
+	__u32 stop_process; /* which it stopped, in the tool's */
+	__u32 unused;
 	__u64 long_rounds; /* of at least options.round_ns, told or not */
 	__u64 missed_rounds; /* of those to be told, for which the buffer had no room */
 	__u64 missed_ends; /* of threads, for which it had none */
+	__u64 missed_totals; /* of threads that ended, for which their buffer had none */
 	__u64 round_told_ns; /* when the newest one ended that was told */
 	__u64 round_told_length_ns;
+	__u64 without_timeline; /* 1: user space wants none of rounds any more */
 	struct ring_position rings[RING_SLOTS];
 	struct window windows[WINDOWS]; /* of epoch e at e modulo WINDOWS */
 };
@@ -387,6 +409,9 @@ struct task_times {
 /* More than can be stolen. */
 #define NO_STEAL_CLOCK 4611686018427387904
 
+/* PID_MAX_LIMIT, include/linux/threads.h: as many bits, in words of 64. */
+#define TARGET_WORDS 65536
+
 /* Whether uprobes are in a process's code. */
 enum uprobes {
 	UPROBES_UNKNOWN, /* one was taken out, and others may be left */
@@ -394,7 +419,7 @@ enum uprobes {
 	UPROBES_SET,
 };
 
-/* What an iterator tells of each thread that is there. */
+/* What an iterator dumps of each thread that is there. */
 struct dumped_thread {
 	__u64 identity;
 	__u32 tid;
@@ -403,6 +428,8 @@ struct dumped_thread {
 	__u16 on_cpu;
 	__u32 uprobes; /* enum uprobes */
 	__u32 own_tid; /* as in struct thread_record */
+	__u32 process; /* the same */
+	__u32 unused;
 	struct task_times times;
 	struct thread_state now;
 	struct slice
@@ -451,7 +478,7 @@ struct thread_record {
 	__u16 kernel_worker; /* one of io_uring's or vhost's, that never leaves the kernel */
 	char comm[COMM_LENGTH];
 	__u32 own_tid; /* in its own PID namespace: what is in the futexes that it owns */
-	__u32 unused;
+	__u32 process; /* in the tool's PID namespace */
 	__u64 hard_irqs; /* number of the newest hard_irq_record, 0: none */
 	__u64 owners[OWNER_LISTS]; /* numbers of the newest owner_record, 0: none */
 	__u64 sleeps[SLEEP_LISTS]; /* numbers of the newest sleep_record, 0: none */
@@ -646,6 +673,7 @@ struct sleep_stack {
 enum round_notice_kind {
 	ROUND_IS_LONG,
 	ROUND_THREAD_ENDED, /* its records are of no use any more; the round is not over */
+	ROUND_IS_ABSENCE, /* as long; a time off the CPUs of a thread that does not poll */
 };
 
 /*
@@ -663,6 +691,8 @@ struct round_notice {
 	__u64 round;
 	__u64 start_ns;
 	__u64 stop_ns;
+	__u64 timeline; /* number of its round_timeline, 0: there is none */
+	__u64 running_since_ns; /* when it got on the CPU that it had at the round's end */
 	__u32 tid;
 	__u32 unused;
 	char comm[COMM_LENGTH];
@@ -670,7 +700,7 @@ struct round_notice {
 	__u64 lengths[HISTOGRAM_BUCKETS]; /* as in struct histogram, of all rounds of the thread */
 };
 
-/* What an iterator tells of each thread's rounds, and of what it does. */
+/* What an iterator dumps of each thread's rounds, and of what it does. */
 struct thread_rounds {
 	__u64 identity;
 	__u64 round; /* the number of the newest, 0: none yet */
@@ -685,6 +715,50 @@ struct thread_rounds {
 	__u64 longest_ns;
 	__u64 lengths[HISTOGRAM_BUCKETS];
 };
+
+/*
+ * Where all of a thread's time went since it was registered, in windows and out of them. As in
+ * struct account; what is going on is not in it.
+ */
+struct thread_totals {
+	__u64 since_ns; /* when it was registered, 0: there are none */
+	__u64 not_alive_ns; /* from then until it was woken first */
+	__u64 exit_ns;
+	__u64 mode_ns[MODE_SLOTS];
+	__u64 state_ns[MODE_SLOTS][STATE_SLOTS];
+	__u64 hard_irq_ns[MODE_SLOTS];
+	__u64 soft_irq_ns[MODE_SLOTS];
+	__u64 ready_ns; /* in whole waits for a CPU, and these by length: as in struct histogram */
+	__u64 ready_lengths[HISTOGRAM_BUCKETS];
+	__u64 round_ns; /* in whole rounds, and these by length */
+	__u64 round_lengths[HISTOGRAM_BUCKETS];
+};
+
+/* What is told of them: of those that are there by an iterator, at its end through a buffer. */
+struct told_totals_head {
+	__u64 identity;
+	__u64 now_ns;
+	__u32 tid;
+	__u32 kernel_worker; /* as in struct thread_record */
+	char comm[COMM_LENGTH];
+	struct thread_state now;
+};
+
+struct told_totals {
+	struct told_totals_head head;
+	struct thread_totals totals;
+	__u64 state_changes; /* of @now, when all the rest was read */
+};
+
+/* All calls of one number that have ended, on one CPU. */
+struct syscall_totals {
+	__u64 calls;
+	__u64 total_ns;
+};
+
+/* A CPU's struct syscall_totals: of both tables, and of numbers that these have no slot for. */
+#define SYSCALL_TOTALS 2049
+#define OTHER_SYSCALLS 2048
 
 /* MAX_PID_NS_LEVEL, include/linux/pid_namespace.h, and the initial level. */
 #define PID_LEVELS 33

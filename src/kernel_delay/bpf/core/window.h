@@ -6,6 +6,7 @@
 #define KERNEL_DELAY_WINDOW_H
 
 #include "kernel.h"
+#include "length.h"
 #include "records.h"
 
 #define NEVER_NS ((__u64)-1)
@@ -62,28 +63,22 @@ static __always_inline void count_up(__u64 *counter)
 	__sync_fetch_and_add(counter, 1);
 }
 
-/*
- * How long it is since @since_ns. On another CPU the clock may be a few nanoseconds
- * behind (kernel/time/timekeeping.c:ktime_get_mono_fast_ns()): then the length is 0.
- */
-static __always_inline __u64 length_since(__u64 now_ns, __u64 since_ns)
+static __always_inline void add_interval(struct intervals *intervals, __u64 length_ns)
 {
-	return now_ns > since_ns ? now_ns - since_ns : 0;
-}
-
-static __always_inline void count_interval(struct intervals *intervals,
-					   const struct timestamp *timestamp, __u64 since_ns)
-{
-	__u64 length_ns = length_since(timestamp->now_ns, since_ns);
-
-	if (timestamp->now_ns < since_ns)
-		count_up(&control.clamped_lengths);
 	if (!intervals->count || length_ns < intervals->min_ns)
 		intervals->min_ns = length_ns;
 	if (length_ns > intervals->max_ns)
 		intervals->max_ns = length_ns;
 	intervals->total_ns += length_ns;
 	intervals->count++;
+}
+
+static __always_inline void count_interval(struct intervals *intervals,
+					   const struct timestamp *timestamp, __u64 since_ns)
+{
+	if (timestamp->now_ns < since_ns)
+		count_up(&control.clamped_lengths);
+	add_interval(intervals, length_since(timestamp->now_ns, since_ns));
 }
 
 #endif

@@ -62,7 +62,14 @@ struct nlattr {
 	__u16 nla_type;
 };
 
+struct nlmsghdr {
+	__u32 nlmsg_len;
+};
+
 struct genl_info {
+	__u32 snd_seq;
+	__u32 snd_portid;
+	struct nlmsghdr *nlhdr;
 	struct nlattr **attrs;
 };
 

@@ -40,6 +40,8 @@ enum ovs_event_type {
 	EVENT_FLOW_EXECUTE, /* USDT dpif_netlink_operate__:op_flow_execute */
 	EVENT_PACKET_CMD_EXECUTE, /* ovs_packet_cmd_execute() */
 	EVENT_REVALIDATOR_ROUND, /* USDT udpif_revalidator:sweep_done */
+	EVENT_OPERATION, /* ovs_flow_cmd_new() and the like */
+	EVENT_REPLY, /* netlink_unicast(), within these */
 	EVENT_FLOW_RESULT, /* USDT revalidate:flow_result, revalidator_sweep__:flow_sweep_result */
 	OVS_EVENT_TYPES,
 };
@@ -150,5 +152,36 @@ struct flow_event {
 	__u32 mask_size;
 	__u32 reserved;
 };
+
+/* By the function that carries them out, of net/openvswitch/datapath.c. */
+enum operation {
+	OPERATION_FLOW_NEW,
+	OPERATION_FLOW_SET,
+	OPERATION_FLOW_DEL,
+	OPERATION_FLOW_GET,
+	OPERATION_PACKET_EXECUTE,
+};
+
+/* Followed by the captured part of the request. */
+struct operation_event {
+	struct ovs_event event; /* its time is the end */
+	__u64 entered_ns; /* 0: the begin was not seen */
+	__u32 operation; /* enum operation */
+	__s32 error; /* positive */
+	__u32 message_len;
+	__u32 message_size; /* captured */
+};
+
+/* What the kernel sends to who asks before the operation ends; followed by its captured part. */
+struct reply_event {
+	struct ovs_event event;
+	__u32 message_len;
+	__u32 message_size; /* captured */
+};
+
+/* Rooms for messages: one that does not fit in a small event gets a large one. */
+#define SMALL_MESSAGE 1024
+#define LARGE_MESSAGE 8192
+#define LARGEST_MESSAGE 65536
 
 #endif

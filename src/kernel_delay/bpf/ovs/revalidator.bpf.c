@@ -3,6 +3,7 @@
  * The rounds of Open vSwitch's revalidators: what each looked at, and where the
  * time of the leader went meanwhile. Flows are counted here, an event is a round.
  */
+#include "length.h"
 #include "ovs_event.h"
 #include "udpif.h"
 
@@ -232,7 +233,7 @@ int BPF_USDT(on_sweep_done, const struct udpif *udpif, __u64 n_flows, __u32 poll
 	return 0;
 }
 
-static __always_inline void leave_cpu(struct task_struct *task, __u64 now_ns)
+static __always_inline void switch_out(struct task_struct *task, __u64 now_ns)
 {
 	__u32 id = task->pid;
 	struct leader *leader = bpf_map_lookup_elem(&leaders, &id);
@@ -244,7 +245,7 @@ static __always_inline void leave_cpu(struct task_struct *task, __u64 now_ns)
 	leader->left_ns = now_ns;
 }
 
-static __always_inline void get_cpu(struct task_struct *task, __u64 now_ns)
+static __always_inline void switch_in(struct task_struct *task, __u64 now_ns)
 {
 	__u32 id = task->pid;
 	struct leader *leader = bpf_map_lookup_elem(&leaders, &id);
@@ -252,7 +253,7 @@ static __always_inline void get_cpu(struct task_struct *task, __u64 now_ns)
 	if (!leader)
 		return;
 	if (leader->left_ns)
-		leader->off_cpu_ns += now_ns - leader->left_ns;
+		leader->off_cpu_ns += length_since(now_ns, leader->left_ns);
 	else
 		leader->missed = true;
 	leader->left_ns = 0;
@@ -266,7 +267,7 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	if ((__u32)prev->tgid != options.tgid && (__u32)next->tgid != options.tgid)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
-	leave_cpu(prev, now_ns);
-	get_cpu(next, now_ns);
+	switch_out(prev, now_ns);
+	switch_in(next, now_ns);
 	return 0;
 }

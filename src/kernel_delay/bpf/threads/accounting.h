@@ -12,6 +12,7 @@
 #define KERNEL_DELAY_ACCOUNTING_H
 
 #include "timeline.h"
+#include "totals.h"
 
 /* How much of what began at @since_ns and ends now is in the window. */
 static __always_inline __u64 clip(const struct timestamp *timestamp, __u64 since_ns)
@@ -83,10 +84,13 @@ static __always_inline void enter_mode(struct thread *thread, struct thread_reco
 				       const struct timestamp *timestamp)
 {
 	charge_mode(thread, record, timestamp);
+	add_mode_total(thread, timestamp);
 	if (has_timeline())
 		tell_mode(thread, is_missed_between(thread->mode, mode), timestamp);
 	thread->mode = mode;
 	thread->ran_ns = 0;
+	if (options.totals)
+		thread->ran_total_ns = 0;
 	/* The clock of another CPU can be some ns behind (kernel/time/timekeeping.c). */
 	if (timestamp->now_ns > thread->mode_since_ns)
 		thread->mode_since_ns = timestamp->now_ns;

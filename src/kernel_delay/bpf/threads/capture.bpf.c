@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What the kernel does to each thread of one process: its syscalls, its time
+ * What the kernel does to each thread of one process, or of several: its syscalls, its time
  * on a CPU, waiting for one and stopped, and the interrupts it is charged.
  */
 #include "thread.h"
@@ -156,9 +156,17 @@ int BPF_PROG(on_sched_wakeup_new, struct task_struct *task)
 	return 0;
 }
 
+/* In the parent's context, before the child runs: nothing of it is missed. */
+static __always_inline void follow_child(struct task_struct *task)
+{
+	if (options.children && is_process(task) && is_target(bpf_get_current_task_btf()))
+		add_target(task->tgid);
+}
+
 SEC("tp_btf/task_newtask")
 int BPF_PROG(on_task_newtask, struct task_struct *task)
 {
+	follow_child(task);
 	if (is_target(task))
 		register_thread(task, STATE_NOT_ALIVE);
 	return 0;
@@ -168,6 +176,7 @@ int BPF_PROG(on_task_newtask, struct task_struct *task)
 SEC("tp_btf/task_newtask")
 int BPF_PROG(on_task_newtask_stand_in, struct task_struct *task)
 {
+	follow_child(task);
 	if (is_target(task))
 		register_thread(task, STATE_NOT_ALIVE);
 	return 0;
@@ -189,6 +198,7 @@ static __always_inline void note_name(struct task_struct *task, const char *comm
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
 	thread->tid = thread_id(task) ?: thread->tid;
+	note_absences(thread, comm);
 	record = find_record(thread, task, &timestamp);
 	if (record && timestamp.now_ns < timestamp.stop_ns) {
 		record->tid = thread->tid;
@@ -239,13 +249,15 @@ static __always_inline void note_signal(struct task_struct *task)
  * (include/uapi/asm-generic/signal.h): one of its threads takes it, and has all stop. From
  * 6.14 on a program may not follow @info as it may be no pointer (SEND_SIG_PRIV).
  */
-static __always_inline void note_stop(int signal, const struct kernel_siginfo *info)
+static __always_inline void note_stop(struct task_struct *task, int signal,
+				      const struct kernel_siginfo *info)
 {
 	int code = BPF_CORE_READ(info, si_code);
 
 	control.stop_sender = code == SI_USER || code == SI_QUEUE || code == SI_TKILL
 				      ? BPF_CORE_READ(info, _sifields._kill._pid)
 				      : 0;
+	control.stop_process = process_id(task);
 	control.stop_signal = signal;
 }
 
@@ -262,7 +274,7 @@ int BPF_PROG(on_signal_deliver, int signal, struct kernel_siginfo *info)
 		return 0;
 	note_signal(task);
 	if (signal >= SIGSTOP && signal <= SIGTTOU)
-		note_stop(signal, info);
+		note_stop(task, signal, info);
 	return 0;
 }
 
@@ -281,6 +293,18 @@ static __always_inline void note_end(struct task_struct *task)
 		record->exited = 1;
 }
 
+/*
+ * Only where this opens the window: the new program's first instruction is next. @task is
+ * what calls execve(2).
+ */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_sched_process_exec, struct task_struct *task)
+{
+	if (is_target(task))
+		hit_start(bpf_ktime_get_ns());
+	return 0;
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_sched_process_exit, struct task_struct *task)
 {
@@ -294,6 +318,19 @@ int BPF_PROG(on_sched_process_exit_stand_in, struct task_struct *task)
 {
 	if (is_target(task))
 		note_end(task);
+	return 0;
+}
+
+/*
+ * Only where targets are several. A process's first thread goes last, and after its last switch
+ * (kernel/exit.c:delayed_put_task_struct(), 5.14 to 6.18). One that lost its number to a thread
+ * that called execve(2) has another by then (fs/exec.c:de_thread()).
+ */
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(on_sched_process_free, struct task_struct *task)
+{
+	if (is_process(task) && is_target(task))
+		remove_target(task->tgid);
 	return 0;
 }
 
@@ -409,6 +446,24 @@ int on_kvm_exit(void *ctx)
 
 	if (is_target(task))
 		leave_guest(task);
+	return 0;
+}
+
+/*
+ * Makes targets of the children that targets have, but for the tool itself, and writes a byte for
+ * each: to be run until there is none. What any of them forks meanwhile on_task_newtask() sees.
+ */
+SEC("iter/task")
+int find_children(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	__u8 found = 1;
+
+	if (!task || !is_process(task) || is_target(task) ||
+	    task->tgid == bpf_get_current_task_btf()->tgid || !is_target(task->real_parent))
+		return 0;
+	add_target(task->tgid);
+	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
 	return 0;
 }
 
@@ -535,6 +590,7 @@ int dump_thread_states(struct bpf_iter__task *ctx)
 	dumped.identity = thread->identity;
 	dumped.tid = thread->tid;
 	dumped.own_tid = own_task_id(task);
+	dumped.process = thread->process;
 	dumped.kernel_worker = is_kernel_worker(task);
 	bpf_probe_read_kernel_str(dumped.comm, sizeof(dumped.comm), task->comm);
 	note_thread_state(&dumped.now, thread);
@@ -577,7 +633,7 @@ int on_profile(void *ctx)
 	return 0;
 }
 
-/* Tells of each thread that is there how its rounds went, and what it does. */
+/* Dumps of each thread that is there how its rounds went, and what it does. */
 SEC("iter/task")
 int dump_rounds(struct bpf_iter__task *ctx)
 {
@@ -606,6 +662,36 @@ int dump_rounds(struct bpf_iter__task *ctx)
 	if (rounds.now.mode == MODE_UNKNOWN)
 		settle_mode(task, &rounds.now.mode, &rounds.now.syscall);
 	bpf_seq_write(ctx->meta->seq, &rounds, sizeof(rounds));
+	return 0;
+}
+
+/* Dumps of each thread that is there where all its time went. Read while it goes on. */
+SEC("iter/task")
+int dump_totals(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct told_totals_head head = {};
+	struct thread *thread;
+	__u64 state_changes;
+
+	if (!task || !is_target(task))
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	if (!thread || !thread->totals.since_ns || thread->totals.exit_ns)
+		return 0;
+	head.identity = thread->identity;
+	head.tid = thread->tid;
+	head.kernel_worker = is_kernel_worker(task);
+	bpf_probe_read_kernel_str(head.comm, sizeof(head.comm), task->comm);
+	note_thread_state(&head.now, thread);
+	if (head.now.mode == MODE_UNKNOWN)
+		settle_mode(task, &head.now.mode, &head.now.syscall);
+	head.now_ns = bpf_ktime_get_ns();
+	bpf_seq_write(ctx->meta->seq, &head, sizeof(head));
+	bpf_seq_write(ctx->meta->seq, &thread->totals, sizeof(thread->totals));
+	barrier();
+	state_changes = *(volatile __u64 *)&thread->state_changes;
+	bpf_seq_write(ctx->meta->seq, &state_changes, sizeof(state_changes));
 	return 0;
 }
 

@@ -33,6 +33,9 @@ static __always_inline void leave_guest(struct task_struct *task)
 	use_round(&timestamp, thread);
 	since_ns = thread->guest_since_ns;
 	thread->guest_since_ns = 0;
+	if (options.totals && since_ns && thread->mode == MODE_SYSCALL)
+		thread->totals.state_ns[MODE_SYSCALL][STATE_GUEST] +=
+			total_since(thread, since_ns, timestamp.now_ns);
 	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
 	if (!length_ns)
 		return;

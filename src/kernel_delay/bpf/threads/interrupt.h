@@ -98,6 +98,7 @@ static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handl
 	struct thread_record *record;
 	struct timestamp timestamp;
 	__u64 since_ns, length_ns;
+	__u32 what = handler;
 
 	if (!thread)
 		return;
@@ -105,14 +106,22 @@ static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handl
 	use_round(&timestamp, thread);
 	since_ns = thread->hard_irq_since_ns;
 	thread->hard_irq_since_ns = 0;
+	add_hard_irq_total(thread, soft_irq_of(thread), since_ns, &timestamp);
 	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
 	if (!length_ns)
 		return;
+	/* Half of it is a number; the whole, which is in the same register, may be a pointer. */
+	barrier_var(what);
 	if (has_timeline())
-		tell_interrupt(thread, SLICE_HARD_IRQ, handler, since_ns, &timestamp);
+		tell_interrupt(thread, SLICE_HARD_IRQ, what, since_ns, &timestamp);
 	record = find_record(thread, task, &timestamp);
-	if (!record)
+	if (!record) {
+		if (options.rounds && thread->is_renewed) {
+			thread->late_hard_irq_ns += length_ns;
+			take_from_soft_irq(soft_irq_of(thread), &timestamp, length_ns);
+		}
 		return;
+	}
 	if (options.accounting) {
 		record->account.hard_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns;
 		take_from_soft_irq(soft_irq_of(thread), &timestamp, length_ns);
@@ -121,7 +130,7 @@ static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handl
 		return;
 	hard_irq = find_hard_irq_record(record, handler);
 	if (hard_irq)
-		count_interval(&hard_irq->runs, &timestamp, since_ns);
+		add_interval(&hard_irq->runs, length_ns);
 }
 
 /* Each step here is made for each packet that is sent through a veth: the fewest that do. */
@@ -133,17 +142,22 @@ static __always_inline void enter_soft_irq(struct task_struct *task)
 		return;
 	soft_irq->task = (__u64)task;
 	soft_irq->lost_ns = 0;
+	if (options.totals)
+		soft_irq->lost_total_ns = 0;
 	soft_irq->since_ns = bpf_ktime_get_ns();
 }
 
-static __always_inline void charge_soft_irq(const struct thread *thread,
-					    struct thread_record *record,
+static __always_inline void charge_soft_irq(struct thread *thread, struct thread_record *record,
 					    const struct soft_irq *soft_irq,
 					    const struct timestamp *timestamp, __u64 length_ns)
 {
 	__u64 lost_ns = soft_irq->epoch == timestamp->epoch ? soft_irq->lost_ns : 0;
 
-	if (options.accounting && lost_ns < length_ns)
+	if (!options.accounting || lost_ns >= length_ns)
+		return;
+	if (!record && options.rounds && thread->is_renewed)
+		thread->late_soft_irq_ns += length_ns - lost_ns;
+	else if (record)
 		record->account.soft_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns - lost_ns;
 }
 
@@ -166,16 +180,15 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 		return;
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
+	add_soft_irq_total(thread, soft_irq, since_ns, &timestamp);
 	length_ns = clip(&timestamp, since_ns);
 	if (!length_ns)
 		return;
 	if (has_timeline())
 		tell_interrupt(thread, SLICE_SOFT_IRQ, vector, since_ns, &timestamp);
 	record = find_record(thread, task, &timestamp);
-	if (!record)
-		return;
 	charge_soft_irq(thread, record, soft_irq, &timestamp, length_ns);
-	if (!is_within(&timestamp, since_ns))
+	if (!record || !is_within(&timestamp, since_ns))
 		return;
 	if (vector >= SOFT_IRQ_VECTORS) {
 		count_up(&control.missed_events);
@@ -184,7 +197,7 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	/* The verifier forgets the test above; the compiler must not leave out this one. */
 	barrier_var(vector);
 	vector &= SOFT_IRQ_VECTORS - 1;
-	count_interval(&record->soft_irqs[vector], &timestamp, since_ns);
+	add_interval(&record->soft_irqs[vector], length_ns);
 }
 
 #endif

@@ -14,6 +14,9 @@
 
 #include "accounting.h"
 
+/* To make a poll again is no work, however low the threshold. */
+#define SHORTEST_WORK_NS 1000000
+
 /* User space reads these, and sets the size. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -59,7 +62,7 @@ static __always_inline void note_lengths(struct round_notice *notice, const stru
 /* Half of the buffer is for rounds alone: whole crowds of threads may end at once. */
 static __always_inline bool is_room_for(__u64 kind)
 {
-	return kind == ROUND_IS_LONG ||
+	return kind != ROUND_THREAD_ENDED ||
 	       bpf_ringbuf_query(&round_notices, BPF_RB_AVAIL_DATA) <
 		       bpf_ringbuf_query(&round_notices, BPF_RB_RING_SIZE) / 2;
 }
@@ -77,7 +80,8 @@ __noinline bool tell_round(struct thread *thread, __u64 kind)
 	if (is_room_for(kind))
 		notice = bpf_ringbuf_reserve(&round_notices, sizeof(*notice), 0);
 	if (!notice) {
-		count_up(kind == ROUND_IS_LONG ? &control.missed_rounds : &control.missed_ends);
+		count_up(kind == ROUND_THREAD_ENDED ? &control.missed_ends
+						    : &control.missed_rounds);
 		return false;
 	}
 	notice->kind = kind;
@@ -86,11 +90,14 @@ __noinline bool tell_round(struct thread *thread, __u64 kind)
 	notice->round = thread->round;
 	notice->start_ns = thread->round_start_ns;
 	notice->stop_ns = thread->round_stop_ns;
+	notice->timeline = thread->timeline;
+	notice->running_since_ns = thread->since_ns;
 	notice->tid = thread->tid;
 	notice->unused = 0;
 	__builtin_memcpy(notice->comm, thread->round_comm, sizeof(notice->comm));
 	note_lengths(notice, thread);
 	thread->record = 0;
+	thread->timeline = 0;
 	bpf_ringbuf_submit(notice, 0);
 	return true;
 }
@@ -111,27 +118,51 @@ static __always_inline bool is_to_be_told(__u64 length_ns, __u64 now_ns)
 	return true;
 }
 
+/* Counts the thread's round, or @is_absence, which is over. Is it to be told? */
+static __always_inline bool count_round(struct thread *thread, const struct timestamp *timestamp,
+					bool is_absence)
+{
+	__u64 least_ns = is_absence ? options.absence_ns : options.round_ns;
+	__u64 length_ns = length_since(timestamp->now_ns, thread->round_start_ns);
+	__u32 bucket = log2_of(length_ns);
+
+	barrier_var(bucket);
+	thread->round_lengths[bucket & (HISTOGRAM_BUCKETS - 1)]++;
+	if (options.totals && !is_absence) {
+		thread->totals.round_lengths[bucket & (HISTOGRAM_BUCKETS - 1)]++;
+		thread->totals.round_ns += length_ns;
+	}
+	if (length_ns > thread->longest_round_ns)
+		thread->longest_round_ns = length_ns;
+	if (length_ns < least_ns)
+		return false;
+	count_up(&control.long_rounds);
+	return is_to_be_told(length_ns, timestamp->now_ns);
+}
+
+/* What the scheduler has counted of the current thread, as of its last tick or switch. */
+static __always_inline __u64 counted_ns(void)
+{
+	return bpf_get_current_task_btf()->se.sum_exec_runtime;
+}
+
+/* Did a signal's handler, which called nothing, keep the current thread from its poll? */
+static __always_inline bool has_worked(const struct thread *thread)
+{
+	__u64 ran_ns = counted_ns() - thread->retry_ran_ns;
+
+	return ran_ns >= options.round_ns && ran_ns >= SHORTEST_WORK_NS;
+}
+
 /* Ends the thread's round, if one is open. Not static, as above. */
 __noinline int end_round(struct thread *thread, const struct timestamp *timestamp)
 {
-	__u64 length_ns;
-	__u32 bucket;
-
 	if (!thread || !timestamp || thread->round_stop_ns != NEVER_NS)
 		return 0;
 	thread->round_stop_ns = timestamp->now_ns;
-	if (thread->round_is_retry)
+	if (thread->round_is_retry && !has_worked(thread))
 		return 0;
-	length_ns = length_since(timestamp->now_ns, thread->round_start_ns);
-	bucket = log2_of(length_ns);
-	barrier_var(bucket);
-	thread->round_lengths[bucket & (HISTOGRAM_BUCKETS - 1)]++;
-	if (length_ns > thread->longest_round_ns)
-		thread->longest_round_ns = length_ns;
-	if (length_ns < options.round_ns)
-		return 0;
-	count_up(&control.long_rounds);
-	if (is_to_be_told(length_ns, timestamp->now_ns)) {
+	if (count_round(thread, timestamp, false)) {
 		bpf_get_current_comm(thread->round_comm, sizeof(thread->round_comm));
 		tell_round(thread, ROUND_IS_LONG);
 	}
@@ -149,7 +180,11 @@ static __always_inline void begin_round(struct thread *thread, const struct time
 		return;
 	thread->round++;
 	thread->round_is_retry = is_retry;
+	if (is_retry)
+		thread->retry_ran_ns = counted_ns();
 	thread->round_start_ns = timestamp->now_ns;
+	if (has_timeline())
+		begin_timeline(thread);
 	barrier();
 	thread->round_stop_ns = NEVER_NS;
 }
@@ -159,7 +194,7 @@ static __always_inline void end_round_by_call(struct thread *thread, __u8 flags,
 					      struct pt_regs *regs,
 					      const struct timestamp *timestamp)
 {
-	if (options.rounds != ROUNDS_BY_POLL)
+	if (options.rounds != ROUNDS_BY_POLL || thread->tells_absences)
 		return;
 	if (flags & SYSCALL_IS_POLL || (flags & SYSCALL_MAY_POLL && ring_waits(regs)) ||
 	    (flags & SYSCALL_RESTARTS && thread->round_is_retry)) {
@@ -174,7 +209,8 @@ static __always_inline void end_round_by_call(struct thread *thread, __u8 flags,
 static __always_inline void begin_round_by_call(struct thread *thread, __u8 flags, long value,
 						const struct timestamp *timestamp)
 {
-	if (options.rounds != ROUNDS_BY_POLL || (!thread->polls && !(flags & SYSCALL_IS_POLL)))
+	if (options.rounds != ROUNDS_BY_POLL || thread->tells_absences ||
+	    (!thread->polls && !(flags & SYSCALL_IS_POLL)))
 		return;
 	thread->polls = 0;
 	begin_round(thread, timestamp, was_interrupted(value));

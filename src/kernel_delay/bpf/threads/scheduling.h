@@ -34,6 +34,7 @@ __noinline __u64 charge_state(struct thread *thread, struct thread_record *recor
 		return 0;
 	if (has_timeline())
 		tell_state(thread, state, thread->since_ns, timestamp);
+	add_state_total(thread, state, thread->since_ns, timestamp);
 	if (state == STATE_NOT_ALIVE) {
 		if (options.accounting && record)
 			record->account.not_alive_ns += clip(timestamp, thread->since_ns);
@@ -84,11 +85,8 @@ static __always_inline bool is_throttled(struct task_struct *task)
 	struct task_struct___throttled *own = (void *)task;
 
 	if (bpf_core_field_exists(own->throttled))
-		return BPF_CORE_READ(own, throttled);
-	if (!bpf_core_field_exists(task->se.cfs_rq) ||
-	    !bpf_core_field_exists(struct cfs_rq, throttle_count))
-		return false;
-	return BPF_CORE_READ(task, se.cfs_rq, throttle_count) > 0;
+		return own->throttled;
+	return group_is_throttled(task);
 }
 
 /*
@@ -144,6 +142,34 @@ __noinline int begin_switch_out(struct thread *thread, struct thread_record *rec
 	return 0;
 }
 
+/*
+ * @thread, which does not poll, is about to leave its CPU: until it is back is a round. One that
+ * polls all the same has nothing else to do.
+ */
+static __always_inline void begin_absence(struct thread *thread, const struct timestamp *timestamp)
+{
+	if (!options.absence_ns || !thread->tells_absences)
+		return;
+	if (thread->mode == MODE_SYSCALL && syscall_flags(thread->syscall) & SYSCALL_IS_POLL)
+		return;
+	begin_round(thread, timestamp, false);
+}
+
+/* @thread is back. Not static, see charge_state(). */
+__noinline int end_absence(struct thread *thread, struct thread_record *record,
+			   const struct timestamp *timestamp)
+{
+	if (!thread || !timestamp)
+		return 0;
+	if (record && thread->mode == MODE_SYSCALL && thread->syscall != NO_SYSCALL)
+		end_call_at_boundary(thread, timestamp);
+	enter_mode(thread, record, thread->mode, timestamp);
+	thread->round_stop_ns = timestamp->now_ns;
+	if (count_round(thread, timestamp, true))
+		tell_round(thread, ROUND_IS_ABSENCE);
+	return 0;
+}
+
 /* @prev leaves @cpu. Apart, as is the other half of a switch, for the verifier's sake. */
 static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preempt,
 				 struct timestamp *timestamp)
@@ -154,6 +180,7 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
 
 	if (!thread)
 		return 0;
+	begin_absence(thread, timestamp);
 	use_round(timestamp, thread);
 	end_steal(thread, prev);
 	record = find_record(thread, prev, timestamp);
@@ -165,6 +192,8 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
 	if (state == STATE_NOT_ALIVE) {
 		end_thread(thread, record, timestamp);
 		end_rounds(thread, prev);
+		if (options.totals)
+			end_totals(thread, timestamp);
 	}
 	enter_state(thread, state, timestamp);
 	if (state == STATE_READY_PREEMPTED) {
@@ -202,6 +231,11 @@ __noinline int move_throttled(struct thread *thread, struct thread_record *recor
 	slot = thread->state & (STATE_SLOTS - 1);
 	record->account.state_ns[thread->mode & (MODE_SLOTS - 1)][slot] -= length_ns;
 	record->account.state_ns[thread->mode & (MODE_SLOTS - 1)][STATE_THROTTLED] += length_ns;
+	if (options.totals) {
+		thread->totals.state_ns[thread->mode & (MODE_SLOTS - 1)][slot] -= length_ns;
+		thread->totals.state_ns[thread->mode & (MODE_SLOTS - 1)][STATE_THROTTLED] +=
+			length_ns;
+	}
 	if (thread->mode == MODE_SYSCALL && thread->syscall != NO_SYSCALL) {
 		syscall = find_syscall_record(thread, thread->syscall);
 		if (syscall) {
@@ -229,6 +263,20 @@ static __always_inline __u64 charge_cpu_wait(struct thread_record *record, struc
 	return thread->throttled_ns;
 }
 
+static __always_inline void count_ready_total(struct thread *thread, __u64 since_ns,
+					      const struct timestamp *timestamp)
+{
+	__u64 length_ns = length_since(timestamp->now_ns, since_ns);
+	__u32 bucket;
+
+	if (!options.totals || thread->ready_since_ns < thread->totals.since_ns)
+		return;
+	bucket = log2_of(length_ns);
+	barrier_var(bucket);
+	thread->totals.ready_lengths[bucket & (HISTOGRAM_BUCKETS - 1)]++;
+	thread->totals.ready_ns += length_ns;
+}
+
 /*
  * Counts @thread's wait for a CPU, without the @throttled_ns. Not static, see charge_state().
  */
@@ -237,10 +285,13 @@ __noinline int count_wait(struct thread *thread, struct thread_record *record,
 {
 	__u64 since_ns;
 
-	if (!thread || !record || !timestamp || !is_within(timestamp, thread->ready_since_ns))
+	if (!thread || !timestamp)
 		return 0;
 	/* Only the length counts. */
 	since_ns = thread->ready_since_ns + throttled_ns;
+	count_ready_total(thread, since_ns, timestamp);
+	if (!record || !is_within(timestamp, thread->ready_since_ns))
+		return 0;
 	count_interval(&record->ready, timestamp, since_ns);
 	count_length(&record->account.ready, timestamp, since_ns);
 	return 0;
@@ -275,6 +326,7 @@ static __noinline bool switch_in(struct task_struct *next, struct task_struct *p
 	struct thread *thread = find_thread(next);
 	struct thread_record *record;
 	__u64 throttled_ns = 0;
+	bool across;
 
 	if (!thread)
 		return false;
@@ -292,7 +344,13 @@ static __noinline bool switch_in(struct task_struct *next, struct task_struct *p
 	} else {
 		charge_unknown(thread, record, timestamp);
 	}
-	return end_switch_in(thread, cpu, timestamp);
+	across = end_switch_in(thread, cpu, timestamp);
+	if (options.absence_ns && thread->tells_absences && thread->round_stop_ns == NEVER_NS) {
+		bpf_probe_read_kernel_str(thread->round_comm, sizeof(thread->round_comm),
+					  next->comm);
+		end_absence(thread, record, timestamp);
+	}
+	return across;
 }
 
 /* Apart, so that what is called for every switch of the machine is short. */

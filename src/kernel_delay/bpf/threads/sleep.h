@@ -292,12 +292,14 @@ static __always_inline void note_waking(struct task_struct *task)
 	struct thread_record *record;
 	struct sleep_record *sleep;
 	struct timestamp timestamp;
+	bool is_in_window;
 
 	if (!thread || thread->state != STATE_BLOCKED)
 		return;
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
-	if (!timestamp.epoch || thread->since_ns >= timestamp.stop_ns)
+	is_in_window = timestamp.epoch && thread->since_ns < timestamp.stop_ns;
+	if (!is_in_window && !options.totals)
 		return;
 	thread->sleep_stack = 0;
 	thread->sleep_record = UNSEEN_SLEEP;
@@ -305,7 +307,7 @@ static __always_inline void note_waking(struct task_struct *task)
 	thread->owner.known_ns = 0;
 	thread->woken_ns = timestamp.now_ns;
 	thread->woken_on = bpf_get_smp_processor_id() + 1;
-	if (!is_worth_a_look(thread, timestamp.now_ns))
+	if (!is_in_window || !is_worth_a_look(thread, timestamp.now_ns))
 		return;
 	key.stack = sleep_stack(task, READ_BY_WAKER);
 	key.uninterruptible = !!(task->__state & TASK_UNINTERRUPTIBLE);

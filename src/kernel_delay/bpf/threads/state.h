@@ -101,6 +101,8 @@ __noinline int charge_unknown(struct thread *thread, struct thread_record *recor
 	if (thread->state != STATE_NOT_ALIVE)
 		charge_length(thread, record, STATE_UNKNOWN, timestamp,
 			      clip(timestamp, last_event_ns(thread)));
+	if (thread->state != STATE_NOT_ALIVE)
+		add_state_total(thread, STATE_UNKNOWN, last_event_ns(thread), timestamp);
 	if (has_timeline())
 		tell_unknown_state(thread, last_event_ns(thread), timestamp);
 	return 0;
@@ -113,6 +115,9 @@ static __always_inline void note_run(struct thread *thread, const struct timesta
 		thread->ran_ns = 0;
 	thread->ran_epoch = timestamp->epoch;
 	thread->ran_ns += clip(timestamp, last_event_ns(thread));
+	if (options.totals)
+		thread->ran_total_ns +=
+			total_since(thread, last_event_ns(thread), timestamp->now_ns);
 }
 
 /* Charges all that the thread ran since its mode began: it was over at some time since. */
@@ -123,6 +128,10 @@ static __noinline int charge_unknown_mode(struct thread *thread, struct thread_r
 
 	charge_length(thread, record, STATE_UNKNOWN, timestamp,
 		      ran_ns + clip(timestamp, last_event_ns(thread)));
+	add_state_total(thread, STATE_UNKNOWN, last_event_ns(thread), timestamp);
+	if (options.totals)
+		thread->totals.state_ns[thread->mode & (MODE_SLOTS - 1)][STATE_UNKNOWN] +=
+			thread->ran_total_ns;
 	return 0;
 }
 
@@ -134,8 +143,10 @@ static __noinline int find_running(struct thread *thread, struct task_struct *ta
 
 	check_order(thread, record, false);
 	begin_change(thread);
-	if (thread->state == STATE_NOT_ALIVE)
+	if (thread->state == STATE_NOT_ALIVE) {
+		add_state_total(thread, STATE_NOT_ALIVE, 0, timestamp);
 		thread->mode_since_ns = timestamp->now_ns;
+	}
 	charge_unknown(thread, record, timestamp);
 	end_wait(thread, -1);
 	thread->run_since_ns = 0;

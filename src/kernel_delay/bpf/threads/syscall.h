@@ -130,6 +130,8 @@ static __always_inline void leave_syscall(struct thread *thread, struct task_str
 	}
 	if (thread->syscall != NO_SYSCALL && record)
 		end_call(thread, timestamp);
+	if (thread->syscall != NO_SYSCALL)
+		add_call_total(thread, timestamp);
 	flags = syscall_flags(thread->syscall);
 	if (flags & SYSCALL_IS_POLL)
 		thread->poll_return_ns = timestamp->now_ns;

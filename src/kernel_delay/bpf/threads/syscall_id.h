@@ -60,6 +60,17 @@ static __always_inline __u8 syscall_flags(__u64 syscall)
 	return options.syscall_flags[compat][number & (FLAGGED_SYSCALLS - 1)];
 }
 
+/* Which of all slots of both tables is the call's, if it has one. */
+static __always_inline __u32 syscall_slot(__u64 syscall)
+{
+	bool compat = syscall & COMPAT_SYSCALL;
+	__u32 number = syscall;
+
+	if (!compat)
+		number &= ~X32_SYSCALL_BIT;
+	return compat * FLAGGED_SYSCALLS + (number & (FLAGGED_SYSCALLS - 1));
+}
+
 /* Has the call a slot for flags? */
 static __always_inline bool is_flagged(__u64 syscall)
 {

@@ -19,6 +19,7 @@ struct soft_irq {
 	__u64 since_ns; /* 0 outside of one */
 	__u64 epoch;
 	__u64 lost_ns;
+	__u64 lost_total_ns; /* the same, in windows and out of them */
 };
 
 /* A time that a thread was off its CPU. */
@@ -46,7 +47,10 @@ struct absence {
  * anywhere (from Linux 7.0 on).
  */
 struct thread {
-	__u64 identity; /* a sequence number, from 1 on */
+	/*
+	 * What is needed together is together, for the cache's sake: some 64 bytes each, of which
+	 * the first have 8 or 16 of the kernel's own before them. Of each event, and of a call:
+	 */
 	__u64 epoch; /* of @record */
 	__u64 record; /* number of its thread_record, 0 if there was no room */
 	__u32 state; /* enum scheduler_state */
@@ -54,18 +58,30 @@ struct thread {
 	__u64 since_ns; /* when @state began, or what is charged of it ends; 0 if not known */
 	__u64 state_changes; /* see struct thread_state */
 	__u64 mode_since_ns; /* when @mode began, 0 if not known */
+	__u64 syscall; /* that it is in, or NO_SYSCALL */
+
+	__u64 syscall_since_ns;
+	__u64 off_cpu_ns; /* of it, within the window; OFF_CPU_UNKNOWN */
+	__u64 poll_return_ns; /* 0 if it has not returned from one */
+	__u64 boundary; /* enum boundary: what its stand-in need not note, see stand_in.h */
 	__u64 ran_ns; /* on a CPU in @mode and in the window of @ran_epoch, until it last left it */
 	__u64 ran_epoch;
 	__u64 run_since_ns; /* when it got on the CPU; 0 if it is on none, or not known */
+	__u64 steal_since; /* of its CPU when it got there, and 1; 0: not known */
+
+	/* A wait for a CPU or a lock: */
 	__u64 ready_since_ns; /* when it began to wait for a CPU, wherever it waited since */
 	__u64 first_slice; /* since @since_ns, of the CPU it waits for */
 	__u64 throttled_ns; /* in the window, of the wait for a CPU that is charged */
-	__u32 wait_cpu; /* that it waits for, and 1; 0: it waits for none, or that is not known */
 	__u64 group; /* as in struct thread_state */
+	__u32 wait_cpu; /* that it waits for, and 1; 0: it waits for none, or that is not known */
 	__u32 throttled; /* that group is still, as far as slices tell that have ended */
-	__u32 tid;
+	__u64 steal_ns; /* of its time on CPUs, until it last left one */
+	__u64 lock; /* its address, while @futex_owner is not 0 */
 	__u32 futex_owner; /* of @lock, while the syscall is futex; 0: no lock is waited for */
-	__u64 lock; /* its address */
+	__u32 tid;
+
+	/* A sleep: */
 	__u64 sleep_since_ns; /* @since_ns of the sleep that the next four are of */
 	__u64 sleep_record; /* number of its sleep_record, UNSEEN_SLEEP, or 0: no room */
 	__u32 sleep_stack; /* as in struct sleep_record */
@@ -75,29 +91,35 @@ struct thread {
 	__u64 woken_on; /* by this CPU, and 1 */
 	__u64 unseen_ns; /* in short sleeps, of @unseen_record's, since one was looked at */
 	__u64 unseen_record; /* number of the thread_record */
-	__u64 syscall; /* that it is in, or NO_SYSCALL */
-	__u64 syscall_since_ns;
-	__u64 off_cpu_ns; /* of it, within the window; OFF_CPU_UNKNOWN */
-	__u64 poll_return_ns; /* 0 if it has not returned from one */
-	__u64 boundary; /* enum boundary: what its stand-in need not note, see stand_in.h */
-	__u64 hard_irq_since_ns; /* 0 outside of one */
-	__u64 guest_since_ns; /* 0 outside of one */
-	__u64 steal_ns; /* of its time on CPUs, until it last left one */
-	__u64 steal_since; /* of its CPU when it got there, and 1; 0: not known */
-	struct absence absences[ABSENCES]; /* the newest, at @absence_count modulo that */
-	__u64 absence_count;
 	struct owner_doings owner; /* of the owner of @lock, in the sleep of @sleep_since_ns */
-	struct soft_irq soft_irq; /* where it can be preempted, see soft_irq.h */
-	__u64 modes_told; /* of its timeline */
+
+	/* A round: */
 	__u64 round; /* the number of its newest, see round.h; 0: none yet */
 	__u64 round_start_ns;
 	__u64 round_stop_ns; /* NEVER_NS while it is open; before the first one 0, as the start */
-	__u64 longest_round_ns;
-	__u64 round_lengths[HISTOGRAM_BUCKETS]; /* as in struct histogram */
-	char round_comm[COMM_LENGTH];
+	__u64 retry_ran_ns; /* until it began, if it is a retry: the scheduler's count */
 	__u32 is_charged; /* more was in the round than calls and the program */
 	__u16 round_is_retry; /* as in begin_round() */
 	__u16 polls;
+	__u32 tells_absences; /* in place of rounds: it is not there to poll */
+	__u32 is_renewed; /* its record is being made one of its newest round */
+	__u64 late_hard_irq_ns; /* of interrupts meanwhile */
+	__u64 late_soft_irq_ns;
+	__u64 longest_round_ns;
+	__u64 round_lengths[HISTOGRAM_BUCKETS]; /* as in struct histogram */
+	char round_comm[COMM_LENGTH];
+
+	__u64 identity; /* a sequence number, from 1 on */
+	__u64 hard_irq_since_ns; /* 0 outside of one */
+	__u64 guest_since_ns; /* 0 outside of one */
+	struct soft_irq soft_irq; /* where it can be preempted, see soft_irq.h */
+	__u32 process; /* in the tool's PID namespace */
+	__u64 modes_told; /* of its timeline */
+	__u64 timeline; /* number of its round_timeline; 0: it has none */
+	__u64 ran_total_ns; /* as ran_ns, in windows and out of them */
+	struct thread_totals totals;
+	struct absence absences[ABSENCES]; /* the newest, at @absence_count modulo that */
+	__u64 absence_count;
 	__u16 syscall_records[DIRECT_SYSCALLS]; /* slots; valid if the record there agrees */
 };
 
@@ -117,15 +139,67 @@ struct {
 	__type(value, struct thread_record);
 } thread_records SEC(".maps");
 
+/*
+ * The targets where they are several, or come and go: a bit for each number that a process can
+ * have. To find one takes no search and no call, so that many cost no more than two. User space
+ * sets those that are there at first.
+ */
+__u64 targets[TARGET_WORDS];
+
+static __always_inline __u64 *target_word(__u32 tgid)
+{
+	return &targets[tgid / 64 & (TARGET_WORDS - 1)];
+}
+
 static __always_inline bool is_target(const struct task_struct *task)
 {
-	return (__u32)task->tgid == options.tgid;
+	__u32 tgid = task->tgid;
+
+	/* A constant to the verifier: with one target there is nothing below this. */
+	if (options.tgid)
+		return tgid == options.tgid;
+	return *target_word(tgid) >> (tgid % 64) & 1;
+}
+
+static __always_inline void add_target(__u32 tgid)
+{
+	__sync_fetch_and_or(target_word(tgid), 1ull << (tgid % 64));
+}
+
+/* The number may be another process's from now on. */
+static __always_inline void remove_target(__u32 tgid)
+{
+	__sync_fetch_and_and(target_word(tgid), ~(1ull << (tgid % 64)));
+}
+
+static __always_inline bool is_process(const struct task_struct *task)
+{
+	return task->pid == task->tgid;
 }
 
 /* The id of @task in the PID namespace that the tool is in, 0 if it is not there. */
 static __always_inline __u32 thread_id(struct task_struct *task)
 {
 	return task_id(task, options.pid_level);
+}
+
+/* The id of its process there. */
+static __always_inline __u32 process_id(struct task_struct *task)
+{
+	if (!options.pid_level)
+		return task->tgid;
+	return inner_task_id(BPF_CORE_READ(task, group_leader), options.pid_level);
+}
+
+/* Is @thread one whose rounds are its absences from CPUs, now that it is called @comm? */
+static __always_inline void note_absences(struct thread *thread, const char *comm)
+{
+	__u64 name = 0;
+
+	if (!options.absence_ns)
+		return;
+	bpf_probe_read_kernel(&name, sizeof(name), comm);
+	thread->tells_absences = (name & options.absent_name_mask) == options.absent_name;
 }
 
 /* Registers a thread the first time; not to be called under a run queue's lock. */
@@ -142,9 +216,13 @@ static __always_inline struct thread *register_thread(struct task_struct *task,
 	if (!thread->identity) {
 		thread->identity = __sync_fetch_and_add(&control.threads_registered, 1) + 1;
 		thread->tid = thread_id(task);
+		thread->process = process_id(task);
 		thread->syscall = NO_SYSCALL;
 		thread->epoch = -1;
 		thread->state = state;
+		if (options.totals)
+			thread->totals.since_ns = bpf_ktime_get_ns();
+		note_absences(thread, task->comm);
 	}
 	return thread;
 }
@@ -332,6 +410,7 @@ static __noinline struct thread_record *new_record(struct thread *thread, struct
 	record->identity = thread->identity;
 	record->tid = thread->tid;
 	record->own_tid = own_task_id(task);
+	record->process = thread->process;
 	record->kernel_worker = is_kernel_worker(task);
 	record->account.first = first;
 	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
@@ -376,6 +455,37 @@ static __always_inline void use_round(struct timestamp *timestamp, struct thread
 		thread->is_charged = 1;
 }
 
+/*
+ * As new_record(), of a round. An interrupt meanwhile has no record, as what it would charge would
+ * be cleared: its time is charged when that is done.
+ */
+static __noinline struct thread_record *record_of_round(struct thread *thread,
+							struct task_struct *task, __u64 epoch)
+{
+	__u32 mode = thread->mode & (MODE_SLOTS - 1);
+	struct thread_record *record;
+
+	if (thread->is_renewed)
+		return NULL;
+	thread->is_renewed = 1;
+	barrier();
+	record = new_record(thread, task, epoch);
+	barrier();
+	thread->is_renewed = 0;
+	barrier();
+	if (!thread->late_hard_irq_ns && !thread->late_soft_irq_ns)
+		return record;
+	if (record) {
+		/* The next interrupt may come at any time. */
+		__sync_fetch_and_add(&record->account.hard_irq_ns[mode], thread->late_hard_irq_ns);
+		__sync_fetch_and_add(&record->account.soft_irq_ns[mode], thread->late_soft_irq_ns);
+		thread->is_charged = 1;
+	}
+	thread->late_hard_irq_ns = 0;
+	thread->late_soft_irq_ns = 0;
+	return record;
+}
+
 /* The record of @thread in @timestamp's epoch, or NULL if there is no room, or no need. */
 static __always_inline struct thread_record *
 find_record(struct thread *thread, struct task_struct *task, const struct timestamp *timestamp)
@@ -383,6 +493,8 @@ find_record(struct thread *thread, struct task_struct *task, const struct timest
 	if (thread->epoch != timestamp->epoch) {
 		if (is_later(thread, timestamp))
 			return NULL;
+		if (options.rounds)
+			return record_of_round(thread, task, timestamp->epoch);
 		return new_record(thread, task, timestamp->epoch);
 	}
 	return newest_record(thread);

@@ -7,13 +7,19 @@
  *
  * Each CPU has a ring, and user space reads them. With little room left interrupts are given up
  * first, then states; what is charged never is.
+ *
+ * With rounds each thread has room of its own, for the first and the last slices of its newest
+ * round, and user space reads those of rounds that were long.
  */
 #ifndef KERNEL_DELAY_TIMELINE_H
 #define KERNEL_DELAY_TIMELINE_H
 
 #include "thread.h"
 
-/* User space sets the sizes of both: options.cpus, and that times options.timeline_slices. */
+/*
+ * User space sets the sizes: of the first options.cpus, or else of the second
+ * options.round_timelines, and of the third that times options.timeline_slices.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -21,6 +27,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct timeline_ring);
 } timeline_rings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct round_timeline);
+} round_timelines SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -57,16 +71,92 @@ static __always_inline void finish_slice(struct timeline_slice *slice, __u32 num
 #endif
 }
 
-/* Puts @told in this CPU's ring. Not static, so that it is verified once, by itself. */
-__noinline int tell_slice(const struct timeline_slice *told, __u32 class)
+static __always_inline void copy_slice(struct timeline_slice *slice,
+				       const struct timeline_slice *told)
+{
+	slice->since_ns = told->since_ns;
+	slice->until_ns = told->until_ns;
+	slice->thread = told->thread;
+	slice->what = told->what;
+	slice->order = told->order;
+	slice->kind = told->kind;
+	slice->mode = told->mode;
+}
+
+static __always_inline struct round_timeline *round_timeline_at(__u64 number)
+{
+	__u32 slot = number & (options.round_timelines - 1);
+
+	return number ? bpf_map_lookup_elem(&round_timelines, &slot) : NULL;
+}
+
+/* @thread is about to begin a round, of which nothing is told yet. */
+static __noinline int begin_timeline(struct thread *thread)
+{
+	struct round_timeline *own;
+
+	if (*(volatile __u64 *)&control.without_timeline)
+		return 0;
+	if (!thread->timeline)
+		thread->timeline = take_record(TIMELINE_RING, options.round_timelines, 0);
+	own = round_timeline_at(thread->timeline);
+	if (!own)
+		return 0;
+	own->number = thread->timeline;
+	own->thread = thread->identity;
+	own->told = 0;
+	own->modes_before = thread->modes_told;
+	return 0;
+}
+
+/* Where in a thread's part of the map its slice of that number is. */
+static __always_inline __u32 place_in_round(__u64 number)
+{
+	__u32 half = options.timeline_slices / 2;
+
+	return number < half ? number : half + ((__u32)(number - half) & (half - 1));
+}
+
+/* Puts @told in the thread's own ring, while its round is open; with its CPU for a number. */
+static __always_inline void tell_slice_of_round(const struct thread *thread,
+						const struct timeline_slice *told)
+{
+	struct timeline_slice *slice;
+	struct round_timeline *own;
+	__u32 place;
+
+	if (thread->round_stop_ns != NEVER_NS || *(volatile __u64 *)&control.without_timeline)
+		return;
+	own = round_timeline_at(thread->timeline);
+	if (!own)
+		return;
+	place = (thread->timeline & (options.round_timelines - 1)) * options.timeline_slices +
+		place_in_round(__sync_fetch_and_add(&own->told, 1));
+	slice = bpf_map_lookup_elem(&timeline, &place);
+	if (!slice)
+		return;
+	copy_slice(slice, told);
+	slice->number = bpf_get_smp_processor_id();
+}
+
+/*
+ * Puts @told, which is of @thread, in this CPU's ring. Not static, so that it is verified once, by
+ * itself.
+ */
+__noinline int tell_slice(const struct thread *thread, const struct timeline_slice *told,
+			  __u32 class)
 {
 	__u32 cpu = bpf_get_smp_processor_id(), place;
 	struct timeline_slice *slice;
 	struct timeline_ring *ring;
 	__u64 number;
 
-	if (!told)
+	if (!thread || !told)
 		return 0;
+	if (options.rounds) {
+		tell_slice_of_round(thread, told);
+		return 0;
+	}
 	ring = bpf_map_lookup_elem(&timeline_rings, &cpu);
 	if (!ring)
 		return 0;
@@ -81,13 +171,7 @@ __noinline int tell_slice(const struct timeline_slice *told, __u32 class)
 	slice = bpf_map_lookup_elem(&timeline, &place);
 	if (!slice)
 		return 0;
-	slice->since_ns = told->since_ns;
-	slice->until_ns = told->until_ns;
-	slice->thread = told->thread;
-	slice->what = told->what;
-	slice->order = told->order;
-	slice->kind = told->kind;
-	slice->mode = told->mode;
+	copy_slice(slice, told);
 	finish_slice(slice, number + 1);
 	return 0;
 }
@@ -119,7 +203,7 @@ static __always_inline void tell_between(const struct thread *thread, __u32 stat
 		slice.what = thread->wait_cpu;
 	else if (state == STATE_BLOCKED && thread->sleep_since_ns == thread->since_ns)
 		slice.what = thread->sleep_stack;
-	tell_slice(&slice, SLICE_OF_STATE);
+	tell_slice(thread, &slice, SLICE_OF_STATE);
 }
 
 /* @thread was in @state from @since_ns until now. Not static, as tell_slice(). */
@@ -201,7 +285,7 @@ __noinline int tell_mode(struct thread *thread, bool missed, const struct timest
 	slice.order = ++thread->modes_told;
 	slice.kind = kind_of_mode(thread, missed);
 	slice.mode = thread->mode;
-	tell_slice(&slice, SLICE_OF_MODE);
+	tell_slice(thread, &slice, SLICE_OF_MODE);
 	return 0;
 }
 
@@ -220,7 +304,7 @@ __noinline int tell_interrupt(const struct thread *thread, __u32 kind, __u32 wha
 	slice.until_ns = timestamp->now_ns;
 	slice.thread = thread->identity;
 	slice.mode = thread->mode;
-	tell_slice(&slice, SLICE_OF_INTERRUPT);
+	tell_slice(thread, &slice, SLICE_OF_INTERRUPT);
 	return 0;
 }
 

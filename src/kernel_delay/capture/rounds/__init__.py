@@ -1,1 +1,1 @@
-"""Rounds: each thread's own windows, and those of them that were long."""
+"""What `watch` does: long rounds, a Sample each, totals of all time, and what it may cost."""

@@ -1,13 +1,47 @@
-"""How much of a CPU this process takes itself."""
+"""How much of a CPU and of memory this process takes itself."""
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 
 NS_PER_S = 1_000_000_000
 
 # Over this time it is judged: a record or two may take more for a moment.
 SPAN_NS = 30 * NS_PER_S
+
+
+STATM = Path("/proc/self/statm")
+
+
+def resident_bytes() -> int:
+    """Return what this process has in memory, by proc_pid_statm(5).
+
+    The kernel counts what is shared with programs among that.
+    """
+    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class MemoryBudget:
+    """Whether this process has more memory than it may have."""
+
+    def __init__(self, limit_bytes: int, used: Callable[[], int] = resident_bytes) -> None:
+        """Allow `limit_bytes`."""
+        self._limit_bytes = limit_bytes
+        self._used = used
+        self._given_up = False
+
+    def excess(self) -> int | None:
+        """Return how many bytes it has, if that is too much and give_up() was not called."""
+        if self._given_up:
+            return None
+        used = self._used()
+        return used if used > self._limit_bytes else None
+
+    def give_up(self) -> None:
+        """Look no more: there is nothing left that could be given back."""
+        self._given_up = True
 
 
 class CpuBudget:

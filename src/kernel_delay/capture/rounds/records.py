@@ -26,7 +26,7 @@ class _Part(Protocol):
 Part = TypeVar("Part", bound=_Part)
 
 
-class _FreeList:
+class FreeList:
     """The slots of one ring that the programs can have for other records."""
 
     def __init__(self, programs: Programs, ring: int) -> None:
@@ -52,7 +52,7 @@ class _FreeList:
 class _Parts(Generic[Part]):
     """The records of one ring, each of which is of a thread's."""
 
-    def __init__(self, records: "Array[Part]", freed: _FreeList) -> None:
+    def __init__(self, records: "Array[Part]", freed: FreeList) -> None:
         self._records = records
         self.freed = freed
         self._slots = places_in(records)
@@ -91,11 +91,11 @@ class RoundRecords:
         memory = RingMemory.of(programs.ring_memory)
         self._threads = memory.threads
         self._thread_slots = places_in(memory.threads)
-        self._freed = _FreeList(programs, lib.THREAD_RING)
-        self._syscalls = _Parts(memory.syscalls, _FreeList(programs, lib.SYSCALL_RING))
-        self._hard_irqs = _Parts(memory.hard_irqs, _FreeList(programs, lib.HARD_IRQ_RING))
-        self._owners = _Parts(memory.owners, _FreeList(programs, lib.OWNER_RING))
-        self._sleeps = _Parts(memory.sleeps, _FreeList(programs, lib.SLEEP_RING))
+        self._freed = FreeList(programs, lib.THREAD_RING)
+        self._syscalls = _Parts(memory.syscalls, FreeList(programs, lib.SYSCALL_RING))
+        self._hard_irqs = _Parts(memory.hard_irqs, FreeList(programs, lib.HARD_IRQ_RING))
+        self._owners = _Parts(memory.owners, FreeList(programs, lib.OWNER_RING))
+        self._sleeps = _Parts(memory.sleeps, FreeList(programs, lib.SLEEP_RING))
 
     def of_round(self, number: int, round_: int) -> ThreadRecords:
         """Return copies of a thread's records of that round; empty if there was no room."""

@@ -1,4 +1,4 @@
-"""What the kernel tells of each thread's rounds now and then, and what can be said of that."""
+"""Each thread's rounds as the programs dump them now and then, and what follows from that."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 # Readings that are kept: as one is made each quarter of a threshold, the last of rounds that
 # are some times as long. Of longer ones every second of the older half is kept, and so on.
 MOST_READINGS = 32
+
+# Of threads that have ended. The rest has a name that no thread can have: it is too long.
+MOST_NAMES = 256
+OTHER_NAMES = "threads of other names"
 
 DOING: Mapping[int, str] = {
     lib.STATE_RUNNING: "on a CPU",
@@ -73,6 +77,31 @@ def _doing(now: "ThreadState") -> str:
         call = syscall_of(now.syscall)
         return call.name or f"system call {call.number}"
     return DOING.get(now.state, "not known")
+
+
+class EndedThreads:
+    """The rounds of threads that have ended, summed up by their names.
+
+    Names may be numbered, and there may be ever more of them: the rest is one sum.
+    """
+
+    def __init__(self) -> None:
+        """None has."""
+        self._by_name: dict[str, ThreadRounds] = {}
+
+    def add(self, name: str, lengths: Histogram, longest_ns: int) -> None:
+        """Add the rounds of one."""
+        if name not in self._by_name and len(self._by_name) >= MOST_NAMES:
+            name = OTHER_NAMES
+        known = self._by_name.get(name)
+        if known is not None:
+            lengths = tuple(one + more for one, more in zip(known.lengths, lengths, strict=True))
+            longest_ns = max(longest_ns, known.longest_ns)
+        self._by_name[name] = ThreadRounds(0, name, lengths, longest_ns)
+
+    def sums(self) -> tuple[ThreadRounds, ...]:
+        """Return them, one a name."""
+        return tuple(self._by_name.values())
 
 
 class Reading(Struct, frozen=True):

@@ -2,10 +2,11 @@
 
 import datetime
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from msgspec.structs import replace
 
@@ -14,6 +15,7 @@ from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rounds.profiles import FREQUENCY, Profiles
 from kernel_delay.capture.rounds.records import RoundRecords
 from kernel_delay.capture.rounds.threads import (
+    EndedThreads,
     Reading,
     Readings,
     lengths_of,
@@ -21,6 +23,7 @@ from kernel_delay.capture.rounds.threads import (
     others_between,
     told_threads,
 )
+from kernel_delay.capture.rounds.totals import TotalsReader
 from kernel_delay.capture.scheduling import with_scheduling
 from kernel_delay.capture.threads.accounts import account_of
 from kernel_delay.capture.threads.causes import with_causes
@@ -34,28 +37,49 @@ from kernel_delay.capture.threads.thread_stats import (
     text_of,
 )
 from kernel_delay.capture.windows.control import NEVER_NS, wait_for_programs
+from kernel_delay.errors import KernelDelayError
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import Ended, watch
 from kernel_delay.model import (
+    EndedBy,
+    Losses,
     Round,
     RoundTotals,
     Sample,
     Target,
     Thread,
-    ThreadRounds,
     TriggerHit,
+    Upcalls,
     Window,
 )
 
 if TYPE_CHECKING:
     from kernel_delay.capture.rounds.events import EventsOfRounds
+    from kernel_delay.capture.rounds.timelines import RoundTimelines, TimelineOfRound
     from kernel_delay.loader._records import RoundNotice
 
 # How often the threads are asked what they do, as a share of the threshold, and its bounds.
 READINGS_PER_THRESHOLD = 10
 SHORTEST_TICK_NS = 100_000_000
 LONGEST_TICK_NS = 1_000_000_000
+
+# For so long the last words of threads are waited for, and as often looked for.
+LAST_NS = 1_000_000_000
+LAST_LOOK_S = 0.005
+
+# Of a storm of long rounds so many are told at once.
+MOST_AT_ONCE = 64
+
+
+class UpcallCounters(Protocol):
+    """What counts the upcalls of the kernel's datapath."""
+
+    def so_far(self) -> Upcalls:
+        """Return all of them since it was opened."""
+
+    def close(self) -> None:
+        """Count no more."""
 
 
 class Watch:
@@ -67,20 +91,28 @@ class Watch:
         plan: RoundPlan,
         events: EventPlan | None = None,
         tell: Callable[[str], None] = lambda text: None,
+        *,
+        totals: bool = False,
+        open_upcall_counters: Callable[[int, Programs], UpcallCounters | None] | None = None,
     ) -> None:
         """Prepare; entering loads and attaches.
 
         With `events` a record has its long calls with their stacks, and what the thread ran.
-        `tell` is called with what the user should know of the process's files.
+        `tell` is called with what the user should know of the process's files. With `totals`
+        it is known where all time of the threads went, and `open_upcall_counters` counts upcalls.
         """
         self._target = target
         self._plan = plan
         self._event_plan = events
         self._tell = tell
+        self._keeps_totals = totals
+        self._open_upcall_counters = open_upcall_counters
         self._closing = ExitStack()
         self._readings = Readings()
-        self._ended: dict[str, ThreadRounds] = {}
-        self._told = 0
+        self._ended = EndedThreads()
+        self._untold_ends: set[int] = set()
+        self._told = self._left = 0
+        self._told_late = 0
         self._untold_before = 0
         self._missed_before = self._missed_ends = 0
         self.ended: Ended = "time"
@@ -99,15 +131,23 @@ class Watch:
             self._closing.callback(self._waiter.close)
             windows = WindowPlan(NEVER_NS, start=self._plan.start, stop=self._plan.stop)
             self._programs = Programs(
-                self._target.pid, windows, self._event_plan, rounds=self._plan
+                self._target.pid,
+                windows,
+                self._event_plan,
+                rounds=self._plan,
+                totals=self._keeps_totals,
             )
             self._closing.enter_context(self._programs)
             profiles = Profiles(self._programs, self._plan.suspect_ns)
             self._profiles = self._closing.enter_context(profiles)
             self._notices = self._programs.round_notices()
             self._records = RoundRecords(self._programs)
+            self._thread_totals = TotalsReader(self._programs) if self._keeps_totals else None
             self._sleep_stacks = SleepStacks(self._programs.sleep_stacks)
             self._events = self._keep_events(self._event_plan)
+            self._upcalls = self._count_upcalls()
+            self._timelines = self._keep_timelines()
+            self._has_timelines = self._timelines is not None
             self._read()
             # From now on rounds count: with the one window that there is.
             lib.publish_window(self._programs.control, 0, NEVER_NS)
@@ -119,17 +159,39 @@ class Watch:
     def give_up(self) -> str | None:
         """Do without what takes most time; return what that is, None if there is nothing left.
 
-        Stacks first, and then nine of ten looks at the threads.
+        The timelines first, then stacks, and then nine of ten looks at the threads.
         """
-        if self._events is not None:
-            self._profiles.close()
-            self._events.close()
-            self._events = None
+        if self._has_timelines:
+            self._programs.tell_no_timelines()
+            self._has_timelines = False
+            return "timelines"
+        if self.give_up_stacks():
             return "stacks"
         if self._tick_ns < LONGEST_TICK_NS:
             self._tick_ns = LONGEST_TICK_NS
             return "frequent looks at the threads"
         return None
+
+    def give_up_stacks(self) -> bool:
+        """Do without what takes most memory; return whether that was not done before."""
+        if self._events is None:
+            return False
+        self._profiles.close()
+        self._events.close()
+        self._events = None
+        return True
+
+    def _count_upcalls(self) -> "UpcallCounters | None":
+        if self._open_upcall_counters is None:
+            return None
+        try:
+            counters = self._open_upcall_counters(self._target.pid, self._programs)
+        except KernelDelayError as error:
+            self._tell(f"upcalls are not counted: {error}")
+            return None
+        if counters is not None:
+            self._closing.callback(counters.close)
+        return counters
 
     def _keep_events(self, plan: EventPlan | None) -> "EventsOfRounds | None":
         if plan is None:
@@ -140,6 +202,14 @@ class Watch:
         events = EventsOfRounds(self._programs, self._target.pid, plan, self._tell)
         self._closing.callback(events.close)
         return events
+
+    def _keep_timelines(self) -> "RoundTimelines | None":
+        if self._plan.max_slices is None:
+            return None
+        # As above, of an extension.
+        from kernel_delay.capture.rounds.timelines import RoundTimelines
+
+        return RoundTimelines(self._programs)
 
     def __exit__(
         self,
@@ -164,6 +234,8 @@ class Watch:
             until_ns = next_ns if time_ns is None else min(next_ns, begun_ns + time_ns)
             ended = self._waiter.wait_to_read(self._notices, until_ns)
             yield from self._long_rounds()
+            if ended == "exit":
+                yield from self._last_rounds()
             now_ns = lib.monotonic_ns()
             if now_ns >= next_ns or ended in ("interrupt", "exit"):
                 reading = self._read()
@@ -176,17 +248,53 @@ class Watch:
                 self.ended = ended or "time"
                 return
 
+    def _last_rounds(self) -> Iterator[Sample]:
+        """Wait a moment for what threads tell last.
+
+        The process is gone as soon as the last of them has no number any more
+        (kernel/exit.c:exit_notify()), which may be some time before that leaves its CPU.
+        """
+        until_ns = lib.monotonic_ns() + LAST_NS
+        while self._untold_ends and lib.monotonic_ns() < until_ns:
+            time.sleep(LAST_LOOK_S)
+            yield from self._long_rounds()
+
     def totals(self) -> RoundTotals:
         """Return how all rounds went until the threads were asked last."""
         newest = self._readings.newest
         living = newest.threads.values() if newest else ()
         return RoundTotals(
             time_ns=newest.time_ns if newest else 0,
-            threads=(*(told.rounds for told in living), *self._ended.values()),
+            threads=(*(told.rounds for told in living), *self._ended.sums()),
             long=self._programs.long_rounds(),
             told=self._told,
             missed=self._programs.missed_rounds(),
+            left=self._left,
             missed_events=self._programs.missed_events() - self._missed_before,
+        )
+
+    @property
+    def thread_totals(self) -> TotalsReader:
+        """What reads where all time of the threads went, if that is kept."""
+        assert self._thread_totals is not None
+        return self._thread_totals
+
+    def untold(self) -> int:
+        """Return how many long rounds came too soon after a longer one, or are yet to be told."""
+        programs = self._programs
+        return max(0, programs.long_rounds() - self._told - programs.missed_rounds())
+
+    def upcalls(self) -> Upcalls | None:
+        """Return what the kernel's datapath sent to user space; None if that is not counted."""
+        return None if self._upcalls is None else self._upcalls.so_far()
+
+    def losses(self) -> Losses:
+        """Return what is not known of the process since it was watched."""
+        return Losses(
+            missed_events=self._programs.missed_events() - self._missed_before,
+            dropped_records=self._records.dropped(),
+            missed_rounds=self._programs.missed_rounds(),
+            missed_ends=self._programs.missed_totals(),
         )
 
     def _look_closer(self, reading: Reading) -> None:
@@ -203,30 +311,53 @@ class Watch:
         missed_events, dropped = self._programs.missed_events(), self._records.dropped()
         reading = Reading(lib.monotonic_ns(), threads, missed_events, dropped)
         self._readings.add(reading)
+        self._untold_ends |= {
+            identity for identity, told in threads.items() if any(told.rounds.lengths)
+        }
         return reading
 
     def _long_rounds(self) -> Iterator[Sample]:
         """Yield those of which there are notices, and give back the records of all notices."""
-        told = list(self._notices.take())
+        told = [ffi.from_buffer("struct round_notice *", data) for data in self._notices.take()]
         if not told:
             return
         wait_for_programs()
         if self._events is not None:
             self._events.take(lib.monotonic_ns())
+        ended = [notice for notice in told if notice.kind == lib.ROUND_THREAD_ENDED]
+        for notice in ended:
+            self._ended.add(text_of(notice.comm), lengths_of(notice), notice.longest_ns)
+            self._untold_ends.discard(notice.identity)
+        self._free(ended)
+        long = [notice for notice in told if notice.kind != lib.ROUND_THREAD_ENDED]
+        for first in range(0, len(long), MOST_AT_ONCE):
+            yield from self._samples(long[first : first + MOST_AT_ONCE])
+
+    def _samples(self, notices: "Sequence[RoundNotice]") -> Iterator[Sample]:
         after: Reading | None = None
-        numbers: list[int] = []
         samples: list[Sample] = []
-        for data in told:
-            notice = ffi.from_buffer("struct round_notice *", data)
-            numbers.append(notice.record)
-            if notice.kind != lib.ROUND_IS_LONG:
-                self._note_end(notice)
+        for notice in notices:
+            if self._is_to_end():
+                self._left += 1
                 continue
             after = after or self._read()
             samples.append(self._sample(notice, after))
             self._told += 1
-        self._records.free(numbers)
+        self._free(notices)
         yield from samples
+
+    def _is_to_end(self) -> bool:
+        """Whether a signal came, and as many rounds were told since as are to be."""
+        if self._plan.most_late is None or not self._waiter.interrupted:
+            return False
+        self._told_late += 1
+        return self._told_late > self._plan.most_late
+
+    def _free(self, notices: "Sequence[RoundNotice]") -> None:
+        """Give back the records, and timelines, of these."""
+        self._records.free([notice.record for notice in notices])
+        if self._timelines is not None:
+            self._timelines.free([notice.timeline for notice in notices])
 
     def _free_left(self, reading: Reading) -> None:
         """Give back the records of threads that ended without a notice."""
@@ -234,19 +365,12 @@ class Watch:
         if missed_ends == self._missed_ends:
             return
         self._missed_ends = missed_ends
-        left = self._records.left_by(reading.threads.keys(), max(reading.threads, default=0))
+        living, newest = reading.threads.keys(), max(reading.threads, default=0)
+        self._untold_ends &= living
         wait_for_programs()
-        self._records.free(left)
-
-    def _note_end(self, notice: "RoundNotice") -> None:
-        """Add the rounds of a thread that ended to those of its name."""
-        name = text_of(notice.comm)
-        known = self._ended.get(name)
-        lengths = lengths_of(notice)
-        if known is not None:
-            lengths = tuple(one + more for one, more in zip(known.lengths, lengths, strict=True))
-        longest_ns = max(notice.longest_ns, known.longest_ns if known else 0)
-        self._ended[name] = ThreadRounds(0, name, lengths, longest_ns)
+        self._records.free(self._records.left_by(living, newest))
+        if self._timelines is not None:
+            self._timelines.free(self._timelines.left_by(living, newest))
 
     def _sample(self, notice: "RoundNotice", after: Reading) -> Sample:
         start_ns, stop_ns = notice.start_ns, notice.stop_ns
@@ -261,6 +385,7 @@ class Watch:
         events = self._events and self._events.of_round(notice.tid, start_ns, stop_ns)
         profiled_ns = self._profiles.began_ns(notice.tid, start_ns)
         untold = self._programs.long_rounds() - self._told - 1
+        timeline = self._timeline(notice, parts)
         newly_untold = max(0, untold - self._untold_before)
         self._untold_before = max(self._untold_before, untold)
         return Sample(
@@ -274,7 +399,7 @@ class Watch:
                 duration_ns=stop_ns - start_ns,
                 start_time=now - datetime.timedelta(microseconds=since_start_ns / 1000),
                 collected_time=now,
-                ended_by="trigger" if self._plan.start else "poll",
+                ended_by=self._ended_by(notice),
                 start_trigger=self._hit(self._plan.start, notice),
                 stop_trigger=self._hit(self._plan.stop, notice),
             ),
@@ -282,6 +407,7 @@ class Watch:
             syscall_events=events.events if events else None,
             stacks=events.stacks if events else (),
             lost=lost + events.lost if events else lost,
+            timeline=None if timeline is None else timeline.slices,
             round=Round(
                 tid=notice.tid,
                 name=thread.name,
@@ -293,8 +419,19 @@ class Watch:
                 profile=events.profile if events else (),
                 profile_hz=None if profiled_ns is None else FREQUENCY,
                 profile_start_ns=profiled_ns,
+                slices_left_out=timeline.left_out if timeline else 0,
             ),
         )
+
+    def _ended_by(self, notice: "RoundNotice") -> EndedBy:
+        if notice.kind == lib.ROUND_IS_ABSENCE:
+            return "switch"
+        return "trigger" if self._plan.start else "poll"
+
+    def _timeline(self, notice: "RoundNotice", parts: ThreadRecords) -> "TimelineOfRound | None":
+        if self._timelines is None or not self._has_timelines:
+            return None
+        return self._timelines.of_round(notice, parts)
 
     @staticmethod
     def _hit(trigger: TriggerPoints | None, notice: "RoundNotice") -> TriggerHit | None:

@@ -1,1 +1,1 @@
-"""System calls one by one: stored as they come, the longest kept, their stacks named."""
+"""System calls one by one, the longest first; and stacks: how they are copied, and named."""

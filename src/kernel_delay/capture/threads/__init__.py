@@ -1,1 +1,1 @@
-"""From the programs' rings of records to what a Sample says of each thread."""
+"""From the programs' rings, and the kernel's own counts, to what a Sample says of each thread."""

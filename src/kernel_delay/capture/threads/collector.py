@@ -30,6 +30,38 @@ from kernel_delay.model import Lost, Thread
 # and twice is enough unless a program was held up.
 READINGS = 5
 
+ThreadOf = tuple[int, Thread]
+"""A thread, and the process that it is of as the tool numbers it."""
+
+# That of threads that were summed up: they may be of any.
+NO_PROCESS = 0
+
+
+class _Names:
+    """The names of threads by their ids in their own PID namespaces, which futexes hold."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, dict[int, ThreadName]] = {}
+
+    def add(self, name: ThreadName) -> None:
+        self._names.setdefault(name.own_tid, {})[name.process] = name
+
+    def find(self, own_tid: int, process: int) -> ThreadName | None:
+        """Return the one of that process, or of another that shares memory with it.
+
+        None where it is none, or several have that id, each in a namespace of its own.
+        """
+        found = self._names.get(own_tid, {})
+        if process in found:
+            return found[process]
+        return next(iter(found.values())) if len(found) == 1 else None
+
+    def are_the_tools(self) -> bool:
+        """Return whether all have in the tool's namespace the same ids."""
+        return all(
+            name.tid == own_tid for own_tid, found in self._names.items() for name in found.values()
+        )
+
 
 class Collector:
     """Makes Threads of what the programs recorded, window after window."""
@@ -81,17 +113,21 @@ class Collector:
         which anything was counted. The epoch's records, and all older ones,
         are released. Where make_room() summed up some that ended, all are.
         """
+        return tuple(thread for _, thread in self.collect_each(epoch, start_ns, stop_ns))
+
+    def collect_each(self, epoch: int, start_ns: int, stop_ns: int) -> list[ThreadOf]:
+        """Do the same, and say of each thread what process it is of."""
         if self._ended:
             self._ended.finish(epoch, start_ns, stop_ns)
-        names: dict[int, ThreadName] = {}
+        names = _Names()
         if self._source.accounting:
             threads = self._accounted(epoch, start_ns, stop_ns, names)
         else:
             self._reader.read_after(stop_ns)
             threads = self._counted(epoch)
-        ended = tuple(self._summed_up(stop_ns - start_ns, names))
+        threads += ((NO_PROCESS, each) for each in self._summed_up(stop_ns - start_ns, names))
         self._release(epoch)
-        return threads + ended
+        return threads
 
     def discard(self, epoch: int, stop_ns: int) -> None:
         """Release the epoch's records, and all older ones, unread."""
@@ -105,25 +141,28 @@ class Collector:
         self._ended.forget()
         self._released = epoch
 
-    def _counted(self, epoch: int) -> tuple[Thread, ...]:
+    def _counted(self, epoch: int) -> list[ThreadOf]:
         parts = self._reader.epochs.threads(epoch).values()
-        threads = [counted_stats(name_of(part.threads[-1]), part) for part in parts]
-        return tuple(thread for thread in threads if anything_counted(thread))
+        names = [name_of(part.threads[-1]) for part in parts]
+        threads = [
+            (name.process, counted_stats(name, part))
+            for name, part in zip(names, parts, strict=True)
+        ]
+        return [(process, thread) for process, thread in threads if anything_counted(thread)]
 
-    def _accounted(
-        self, epoch: int, start_ns: int, stop_ns: int, names: dict[int, ThreadName]
-    ) -> tuple[Thread, ...]:
-        """Account for all threads that are not summed up, and add their names by their own ids."""
-        settled: dict[int, Thread] = {}
-        unsettled: list[Thread] = []
+    def _accounted(self, epoch: int, start_ns: int, stop_ns: int, names: _Names) -> list[ThreadOf]:
+        """Account for all threads that are not summed up, and add their names."""
+        settled: dict[int, ThreadOf] = {}
+        unsettled: list[ThreadOf] = []
         self._accounts = {}
         for reading in range(READINGS):
             snapshot = self._snapshot(epoch, start_ns, stop_ns, settled, is_first=not reading)
             accounts = thread_accounts(snapshot, settled)
-            names.update((each.name.own_tid, each.name) for each in accounts)
+            for each in accounts:
+                names.add(each.name)
             unsettled = []
             for account in accounts:
-                thread = self._thread(account, snapshot, names)
+                thread = account.name.process, self._thread(account, snapshot, names)
                 if self._keeps_accounts:
                     self._accounts[account.identity] = account
                 if account.settled(snapshot.after, stop_ns):
@@ -133,31 +172,30 @@ class Collector:
                     unsettled.append(thread)
             if not unsettled:
                 break
-        return *settled.values(), *unsettled
+        return [*settled.values(), *unsettled]
 
-    def _thread(
-        self, each: ThreadAccount, snapshot: ThreadSnapshot, names: Mapping[int, ThreadName]
-    ) -> Thread:
+    def _thread(self, each: ThreadAccount, snapshot: ThreadSnapshot, names: _Names) -> Thread:
         thread = accounted_stats(each.name, each.parts, each.account, self._source.sees_faults)
         window = snapshot.start_ns, snapshot.stop_ns
-        owner_of = self._owner_of(names)
+        owner_of = self._owner_of(names, each.name.process)
         stacks, waits = self._sleep_stacks, each.waits
         thread = with_causes(thread, each.parts, waits, snapshot.slices, owner_of, stacks, window)
         return with_sleeps(thread, each.parts, waits, stacks, window)
 
-    def _owner_of(self, names: Mapping[int, ThreadName]) -> Callable[[int], ThreadName | None]:
-        """Return what gives a thread by its id in its own PID namespace, which futexes hold.
+    def _owner_of(self, names: _Names, process: int) -> Callable[[int], ThreadName | None]:
+        """Return what gives the owner of a futex of that process, by the id that is in there.
 
         Also one that was summed up: the id in the tool's namespace is 0 if that is another.
         """
-        is_own = all(name.tid == own_tid for own_tid, name in names.items())
 
         def owner_of(own_tid: int) -> ThreadName | None:
-            known = names.get(own_tid)
+            known = names.find(own_tid, process)
             if known is not None:
                 return known
             name = self._ended.name_of(own_tid)
-            return None if name is None else ThreadName(own_tid if is_own else 0, name)
+            if name is None:
+                return None
+            return ThreadName(own_tid if names.are_the_tools() else 0, name)
 
         return owner_of
 
@@ -196,14 +234,14 @@ class Collector:
                 waits.append(open_waits(oldest.account.first, bool(oldest.kernel_worker)).cpu)
         return self._run_queues.copy(wait for wait in waits if wait is not None)
 
-    def _summed_up(self, window_ns: int, names: dict[int, ThreadName]) -> Iterator[Thread]:
+    def _summed_up(self, window_ns: int, names: _Names) -> Iterator[Thread]:
         """Yield the threads that ended and were summed up, one for all of a name."""
         for several in self._ended.by_name(window_ns):
             parts, name = several.parts, name_of(several.parts.threads[0])
             if self._source.accounting:
                 of_all = accounting.account(0, several.threads * window_ns, counted(parts), None)
                 thread = accounted_stats(name, parts, of_all, self._source.sees_faults)
-                owner_of, stacks = self._owner_of(names), self._sleep_stacks
+                owner_of, stacks = self._owner_of(names, NO_PROCESS), self._sleep_stacks
                 thread = with_causes(thread, parts, None, {}, owner_of, stacks, (0, 0))
                 thread = with_sleeps(thread, parts, None, stacks, (0, 0))
             else:

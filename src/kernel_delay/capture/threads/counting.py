@@ -22,9 +22,11 @@ from kernel_delay.loader._records import ffi, lib
 
 if TYPE_CHECKING:
     from kernel_delay.cdata import CData
+    from kernel_delay.loader._records import Account as AccountRecord
     from kernel_delay.loader._records import DumpedThread as DumpedThreadRecord
     from kernel_delay.loader._records import Slice, SyscallRecord
     from kernel_delay.loader._records import ThreadState as ThreadStateRecord
+    from kernel_delay.loader._records import ThreadTotals as ThreadTotalsRecord
 
 MODES: dict[int, Mode] = {
     lib.MODE_UNKNOWN: "unknown",
@@ -181,11 +183,7 @@ def counted(parts: ThreadRecords) -> Counted:
     away_ns: defaultdict[tuple[Mode, Away], int] = defaultdict(int)
     accounts = [record.account for record in parts.threads]
     for record in parts.threads:
-        places, account = WORKER_PLACES if record.kernel_worker else PLACES, record.account
-        _add(mode_ns, places.modes, account.mode_ns)
-        _add(away_ns, places.hard_irq, account.hard_irq_ns)
-        _add(away_ns, places.soft_irq, account.soft_irq_ns)
-        _add(away_ns, places.state, account.state_ns)
+        _add_time(mode_ns, away_ns, record.account, bool(record.kernel_worker))
     exit_ns = max((account.exit_ns for account in accounts), default=0)
     return Counted(
         mode_ns=mode_ns,
@@ -194,6 +192,29 @@ def counted(parts: ThreadRecords) -> Counted:
         exit_ns=exit_ns or None,
         syscalls=_calls(parts.syscalls),
     )
+
+
+def counted_time(
+    totals: "ThreadTotalsRecord", kernel_worker: bool
+) -> tuple[Mapping[Mode, int], Mapping[tuple[Mode, Away], int]]:
+    """Return all time of a thread by modes, and what of each it was kept from running."""
+    mode_ns: defaultdict[Mode, int] = defaultdict(int)
+    away_ns: defaultdict[tuple[Mode, Away], int] = defaultdict(int)
+    _add_time(mode_ns, away_ns, totals, kernel_worker)
+    return mode_ns, away_ns
+
+
+def _add_time(
+    mode_ns: defaultdict[Mode, int],
+    away_ns: defaultdict[tuple[Mode, Away], int],
+    charged: "AccountRecord | ThreadTotalsRecord",
+    kernel_worker: bool,
+) -> None:
+    places = WORKER_PLACES if kernel_worker else PLACES
+    _add(mode_ns, places.modes, charged.mode_ns)
+    _add(away_ns, places.hard_irq, charged.hard_irq_ns)
+    _add(away_ns, places.soft_irq, charged.soft_irq_ns)
+    _add(away_ns, places.state, charged.state_ns)
 
 
 def _add(total_ns: defaultdict[Kind, int], kinds: Mapping[int, Kind], array: "CData") -> None:

@@ -10,6 +10,9 @@
 /* PID_MAX_LIMIT, include/linux/threads.h, 5.14 to 6.18 */
 #define TIDS (4 << 20)
 
+/* The rings of what is summed up: all before that of timelines, which only rounds have. */
+#define SUMMED_RINGS TIMELINE_RING
+
 struct ring {
 	struct ring_position *position;
 	const char *records;
@@ -26,7 +29,7 @@ struct head {
 };
 
 struct ended_threads {
-	struct ring rings[RECORD_RINGS];
+	struct ring rings[SUMMED_RINGS];
 	uint32_t freed_slots;
 	uint64_t *marked; /* of each place of threads, the number of the record that is summed up */
 	uint16_t *name_of; /* of each place of threads that is marked */
@@ -79,8 +82,8 @@ ended_threads_open(struct control *control, const struct thread_record *threads,
 		   const struct owner_record *owners, const struct sleep_record *sleeps,
 		   const uint32_t places[5], uint64_t *freed, uint32_t freed_slots)
 {
-	const void *const records[RECORD_RINGS] = {threads, syscalls, hard_irqs, owners, sleeps};
-	static const size_t bytes[RECORD_RINGS] = {
+	const void *const records[SUMMED_RINGS] = {threads, syscalls, hard_irqs, owners, sleeps};
+	static const size_t bytes[SUMMED_RINGS] = {
 		sizeof(struct thread_record),	sizeof(struct syscall_record),
 		sizeof(struct hard_irq_record), sizeof(struct owner_record),
 		sizeof(struct sleep_record),
@@ -91,7 +94,7 @@ ended_threads_open(struct control *control, const struct thread_record *threads,
 	if (!ended)
 		return NULL;
 	ended->freed_slots = freed_slots;
-	for (int i = 0; i < RECORD_RINGS; i++) {
+	for (int i = 0; i < SUMMED_RINGS; i++) {
 		ended->rings[i] = (struct ring){
 			.position = &control->rings[i],
 			.records = records[i],
@@ -129,7 +132,7 @@ void ended_threads_close(struct ended_threads *ended)
 	if (!ended)
 		return;
 	free_names(ended);
-	for (int i = 0; i < RECORD_RINGS; i++)
+	for (int i = 0; i < SUMMED_RINGS; i++)
 		free(ended->rings[i].done);
 	free(ended->marked);
 	free(ended->name_of);
@@ -485,17 +488,17 @@ int64_t ended_threads_sum_up(struct ended_threads *ended, uint64_t epoch, uint64
 	if (found < 0 || !mark_further(ended, epoch))
 		return -1;
 	/* Their parts first: the thread's record tells whose they are. */
-	for (uint32_t ring = SYSCALL_RING; ring < RECORD_RINGS; ring++)
+	for (uint32_t ring = SYSCALL_RING; ring < SUMMED_RINGS; ring++)
 		add_parts(ended, ring, start_ns);
 	add_threads(ended, start_ns);
-	for (int i = 0; i < RECORD_RINGS && reuse; i++)
+	for (int i = 0; i < SUMMED_RINGS && reuse; i++)
 		store(&ended->rings[i].position->freed_epoch, epoch);
 	return found;
 }
 
 void ended_threads_stop(struct ended_threads *ended)
 {
-	for (int i = 0; i < RECORD_RINGS; i++)
+	for (int i = 0; i < SUMMED_RINGS; i++)
 		store(&ended->rings[i].position->freed_epoch, NO_FREED_EPOCH);
 }
 
@@ -504,7 +507,7 @@ void ended_threads_forget(struct ended_threads *ended)
 	free_names(ended);
 	free(ended->name_of_tid);
 	ended->name_of_tid = NULL;
-	for (int i = 0; i < RECORD_RINGS; i++) {
+	for (int i = 0; i < SUMMED_RINGS; i++) {
 		struct ring *ring = &ended->rings[i];
 
 		store(&ring->position->freed_taken, ring->position->freed);
@@ -548,7 +551,7 @@ size_t ended_threads_reused(const struct ended_threads *ended, uint32_t ring, ui
 
 void ended_threads_set_notices(struct ended_threads *ended)
 {
-	for (int i = 0; i < RECORD_RINGS; i++) {
+	for (int i = 0; i < SUMMED_RINGS; i++) {
 		struct ring_position *position = ended->rings[i].position;
 		uint64_t head = load(&position->head), taken = load(&position->freed_taken);
 		uint64_t left = ended->rings[i].places - (head - position->tail);
@@ -567,7 +570,7 @@ void ended_threads_set_notices(struct ended_threads *ended)
 
 int ended_threads_noticed(const struct ended_threads *ended)
 {
-	for (int i = 0; i < RECORD_RINGS; i++) {
+	for (int i = 0; i < SUMMED_RINGS; i++) {
 		const struct ring_position *position = ended->rings[i].position;
 
 		if (load(&position->head) >= position->notice_head ||

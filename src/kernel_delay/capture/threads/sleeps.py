@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kernel_delay.analysis.sleep_reasons import sleep_reason
-from kernel_delay.capture.programs import SLEEP_NS
+from kernel_delay.capture.program_options import SLEEP_NS
 from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import taker

@@ -41,13 +41,17 @@ def _pairs(before: bytes, after: bytes) -> Iterator[tuple[int, "Counted | None",
             yield state.tid, counted.get(state.identity), state.times
 
 
-def has_uprobes(states: bytes) -> bool | None:
+def has_uprobes(states: bytes, process: int | None = None) -> bool | None:
     """Return whether uprobes are in the code of the threads' process, by their mm's flags.
+
+    With `process` of its threads alone.
 
     None where that can't be told: one was taken out, and the kernel does not know yet
     whether others are left.
     """
     for state in ffi.from_buffer("struct dumped_thread[]", states):
+        if process is not None and state.process != process:
+            continue
         if state.uprobes != lib.UPROBES_UNKNOWN:
             return state.uprobes == lib.UPROBES_SET
     return None

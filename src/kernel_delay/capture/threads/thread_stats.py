@@ -38,13 +38,14 @@ if TYPE_CHECKING:
 class ThreadName(Struct, frozen=True):
     """What a thread is called: its id in the tool's PID namespace, its name, what it is.
 
-    `own_tid` is its id in its own namespace.
+    `own_tid` is its id in its own namespace, `process` the id of its process in the tool's.
     """
 
     tid: int
     name: str
     kernel_worker: bool = False
     own_tid: int = 0
+    process: int = 0
 
 
 def text_of(array: "Array[bytes]") -> str:
@@ -54,7 +55,13 @@ def text_of(array: "Array[bytes]") -> str:
 
 def name_of(record: "ThreadRecord | DumpedThread") -> ThreadName:
     """Return what the thread of a struct thread_record or dumped_thread is called."""
-    return ThreadName(record.tid, text_of(record.comm), bool(record.kernel_worker), record.own_tid)
+    return ThreadName(
+        tid=record.tid,
+        name=text_of(record.comm),
+        kernel_worker=bool(record.kernel_worker),
+        own_tid=record.own_tid,
+        process=record.process,
+    )
 
 
 def counted_stats(

@@ -1,6 +1,8 @@
 """A window's slices as they were kept: small, and made model.Slice when looked at."""
 
 import struct
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
@@ -38,11 +40,15 @@ Row = tuple[int, int, int, int, int, int, int, int]
 
 
 class ThreadNames(Struct, frozen=True):
-    """A thread's id, whether it is a kernel worker, and names of its interrupts' handlers."""
+    """A thread's id, whether it is a kernel worker, and names of its interrupts' handlers.
+
+    `process` is the id of its process, 0 where nobody asks for that.
+    """
 
     tid: int
     kernel_worker: bool
     interrupts: Mapping[int, str]
+    process: int = 0
 
 
 class Slices(Sequence[Slice]):
@@ -50,20 +56,19 @@ class Slices(Sequence[Slice]):
 
     def __init__(
         self,
-        slices: "ShownSlicePointer",
-        count: int,
+        slices: "Flat | bytes",
         threads: Sequence[ThreadNames],
         reasons: Mapping[int, SleepReason],
     ) -> None:
-        """Take over `count` struct shown_slice, of these threads by their places.
+        """Take over the memory of struct shown_slice, of these threads by their places.
 
         `reasons` are those to sleep, by the places of stacks.
         """
-        self._slices = ffi.buffer(slices, count * ffi.sizeof("struct shown_slice"))
-        self._count = count
+        self._slices = slices
         self._threads = threads
         self._reasons = reasons
         self._format = struct.Struct(_struct_format())
+        self._count = len(slices) // self._format.size
         self._names: dict[tuple[int, int, int], str | None] = {}
 
     def __len__(self) -> int:
@@ -86,6 +91,25 @@ class Slices(Sequence[Slice]):
     def __iter__(self) -> Iterator[Slice]:
         """Yield all slices."""
         return self._made(self._slices)
+
+    def by_process(self) -> dict[int, "Slices"]:
+        """Return those of each process that has any: they come thread by thread, in their order."""
+        size, memory = self._format.size, memoryview(self._slices)
+        parts: defaultdict[int, list[memoryview]] = defaultdict(list)
+        start = 0
+        for place, names in enumerate(self._threads):
+            stop = bisect_right(range(self._count), place, start, key=self._place_of_thread)
+            if stop > start:
+                parts[names.process].append(memory[start * size : stop * size])
+            start = stop
+        return {
+            process: Slices(b"".join(found), self._threads, self._reasons)
+            for process, found in parts.items()
+        }
+
+    def _place_of_thread(self, index: int) -> int:
+        at = index * self._format.size
+        return next(self._rows(self._slices[at : at + self._format.size]))[2]
 
     def _made(self, slices: "Flat | bytes") -> Iterator[Slice]:
         threads, no_cpu = self._threads, lib.NO_CPU
@@ -124,6 +148,11 @@ class Slices(Sequence[Slice]):
     def _rows(self, slices: "Flat | bytes") -> Iterator[Row]:
         # What a format stands for is not in the types of module struct.
         return self._format.iter_unpack(slices)  # type: ignore[misc]
+
+
+def memory_of(slices: "ShownSlicePointer", count: int) -> "Flat":
+    """Return the memory of so many struct shown_slice, for as long as somebody has it."""
+    return ffi.buffer(ffi.gc(slices, lib.free), count * ffi.sizeof("struct shown_slice"))
 
 
 def _call_name(number: int, *, compat: bool) -> str:

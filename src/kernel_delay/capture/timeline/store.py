@@ -1,6 +1,6 @@
 """A timeline: kept while a window is open, and named when it is over."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -12,11 +12,11 @@ from kernel_delay.capture.threads.counting import MODES, STATES
 from kernel_delay.capture.threads.sleep_stacks import stacks_in
 from kernel_delay.capture.threads.thread_stats import hard_irq_name
 from kernel_delay.capture.timeline._timeline import ffi, lib
-from kernel_delay.capture.timeline.slices import Slices, ThreadNames
+from kernel_delay.capture.timeline.slices import Slices, ThreadNames, memory_of
 from kernel_delay.capture.windows.control import NEVER_NS
 from kernel_delay.errors import UnavailableError
 from kernel_delay.loader._records import lib as records
-from kernel_delay.model import Lost, SleepReason, Slice
+from kernel_delay.model import Lost, SleepReason
 
 if TYPE_CHECKING:
     from kernel_delay.capture.timeline._timeline import LastSlices
@@ -28,12 +28,12 @@ MODE_NUMBERS = {name: number for number, name in MODES.items()}
 class TimelineOfWindow(Struct, frozen=True):
     """A window's slices, and how many were lost since the window before."""
 
-    slices: Sequence[Slice]
+    slices: Slices
     lost: Lost
 
 
 class TimelineStore:
-    """Keeps a process's slices from now until close(), at most `max_slices` of a window."""
+    """Keeps the slices of all threads from now until close(), at most `max_slices` of a window."""
 
     def __init__(self, programs: Programs, max_slices: int) -> None:
         """Keep what the programs tell."""
@@ -60,9 +60,8 @@ class TimelineStore:
         taken = ffi.new("struct taken_timeline *")
         if lib.timeline_store_take(self._store, start_ns, stop_ns, last, len(known), taken):
             raise MemoryError
-        slices = Slices(
-            ffi.gc(taken.slices, lib.free), taken.count, [*map(_names, known)], self._reasons()
-        )
+        memory = memory_of(taken.slices, taken.count)
+        slices = Slices(memory, [*map(_names, known)], self._reasons())
         return TimelineOfWindow(
             slices,
             Lost(
@@ -94,7 +93,8 @@ def _names(account: ThreadAccount) -> ThreadNames:
     interrupts = {
         record.action & 0xFFFFFFFF: hard_irq_name(record) for record in account.parts.hard_irqs
     }
-    return ThreadNames(account.name.tid, account.name.kernel_worker, interrupts)
+    name = account.name
+    return ThreadNames(name.tid, name.kernel_worker, interrupts, name.process)
 
 
 def _set_last(last: "LastSlices", account: ThreadAccount) -> None:

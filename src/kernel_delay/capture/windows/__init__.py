@@ -1,1 +1,1 @@
-"""When a window opens and closes: planned by the clock, or by triggers in the kernel."""
+"""When a window opens and closes, by the clock or by triggers, and what is read as it does."""

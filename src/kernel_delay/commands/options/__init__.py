@@ -1,1 +1,1 @@
-"""Groups of options, each defined once for all commands that take it."""
+"""Groups of options, each defined once, and what is made of them; cli.py has every command's."""

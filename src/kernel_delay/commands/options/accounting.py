@@ -41,10 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     accounting.add_argument(
         "--max-slices",
         type=arguments.count,
-        default=2_000_000,
         metavar="N",
         help="of a timeline: how many slices to keep of a window; with more, interrupts are left"
-        " out first, and then states (default: %(default)s)",
+        " out first, and then states (default: 2000000)",
     )
 
 
@@ -53,6 +52,8 @@ def check(args: argparse.Namespace) -> None:
     for option in ("summary", "percentiles", "timeline"):
         if getattr(args, option) and not args.accounting:
             raise UsageError(f"--{option} shows what --no-accounting turns off: leave one out")
+    if args.max_slices is not None and not args.timeline:
+        raise UsageError("--max-slices is of a timeline: add --timeline")
     if args.wakers == "stacks" and not args.accounting:
         raise UsageError("--wakers stacks shows what --no-accounting turns off: leave one out")
     if args.summary and args.percentiles:

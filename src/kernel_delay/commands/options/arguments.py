@@ -42,7 +42,15 @@ def process_id(text: str) -> int:
 
 
 def debug_level(text: str) -> int:
-    """How much of libbpf's log is wanted."""
+    """How much of libbpf's log is wanted.
+
+    Open vSwitch's scripts take a mask of BCC's debugging flags there, which are all of the log.
+    """
+    if text.startswith("0x"):
+        try:
+            return HIGHEST_DEBUG_LEVEL if int(text, 16) else 0
+        except ValueError:
+            raise ArgumentTypeError(f"must be a whole number, not {text!r}") from None
     return _integer(text, lowest=0, highest=HIGHEST_DEBUG_LEVEL)
 
 

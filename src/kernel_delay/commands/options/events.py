@@ -138,9 +138,8 @@ def _calls(names: tuple[str, ...], *, known: bool = True) -> "frozenset[Syscall]
 
 
 def _unknown(name: str) -> UsageError:
+    from kernel_delay.closest import closest_names, hint
     from kernel_delay.host.syscalls import syscall_names
-    from kernel_delay.probes.hint import hint
-    from kernel_delay.symbols.closest import closest_names
 
     likely = hint(closest_names(name, syscall_names()))
     return UsageError(f"there is no system call {name!r} on this machine{likely}")

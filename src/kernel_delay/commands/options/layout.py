@@ -55,8 +55,8 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError("--events needs --syscall-events")
 
 
-def layout_of(args: argparse.Namespace) -> "Layout":
-    """Return the layout that the options ask for, of a pipe or a file."""
+def layout_of(args: argparse.Namespace, *, named: bool) -> "Layout":
+    """Return the layout that the options ask for, of a pipe or a file; `named` as Layout's."""
     from kernel_delay.reporters.layout import Layout
 
     return Layout(
@@ -66,4 +66,5 @@ def layout_of(args: argparse.Namespace) -> "Layout":
         percentiles=args.percentiles,
         top=args.top,
         events=args.events,
+        named=named,
     )

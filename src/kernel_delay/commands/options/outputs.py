@@ -1,10 +1,10 @@
 """The options that say in which forms Samples are reported, and the outputs of these."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from itertools import count
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from kernel_delay.errors import KernelDelayError, OutputError, UsageError, naming
@@ -83,6 +83,17 @@ def open_json(json_file: str | None, stack: ExitStack) -> Callable[[object], Non
     return lambda what: _write(file, [json.ascii_json(what), "\n"])
 
 
+def refuse_inputs(inputs: Iterable[str], outputs: Iterable[str | os.PathLike[str] | None]) -> None:
+    """Raise UsageError where an output is a file that is read: it would be cut before that."""
+    read = [name for name in inputs if os.path.isfile(name)]
+    for output in outputs:
+        if output is None or not os.path.isfile(output):
+            continue
+        for name in read:
+            if os.path.samefile(name, output):
+                raise UsageError(f"{name} is read: write to another file")
+
+
 def print_line(text: str) -> None:
     """Print a line for whoever reads the standard output as it comes."""
     _write(_stdout(), [f"{text}\n"])
@@ -112,7 +123,7 @@ def perfetto_report(path: str, header: "RecordingHeader", stack: ExitStack) -> R
     from kernel_delay.reporters.perfetto import Trace
 
     file = _open(path, stack).buffer
-    trace, numbers = Trace(header), count()
+    trace = Trace(header)
 
     def report(sample: "Sample") -> None:
         if sample.syscall_events is None and sample.timeline is None:
@@ -120,11 +131,8 @@ def perfetto_report(path: str, header: "RecordingHeader", stack: ExitStack) -> R
                 "there are no single calls and no timeline for --perfetto: it was captured"
                 " without -s and without --timeline"
             )
-        number = next(numbers)
         with naming(path):
-            if number == 0:
-                file.writelines(trace.head())
-            file.writelines(trace.sample(number, sample))
+            file.writelines(trace.sample(sample))
             file.flush()
 
     return report
@@ -176,7 +184,7 @@ class Head:
         from kernel_delay.reporters.recording_header import head_lines
 
         file = _stdout()
-        lines = head_lines(self._header, _as_shown(IN_A_PIPE, file))
+        lines = head_lines(self._header, as_shown(IN_A_PIPE, file))
         _write(file, (f"{line}\n" for line in lines))
         self._header = None
 
@@ -184,7 +192,7 @@ class Head:
 def _text_report(file: TextIO, summary: bool, layout: "Layout") -> Report:
     from kernel_delay.reporters import text
 
-    shown = _as_shown(layout, file)
+    shown = as_shown(layout, file)
     if summary:
         from kernel_delay.reporters.summary import render
 
@@ -192,7 +200,8 @@ def _text_report(file: TextIO, summary: bool, layout: "Layout") -> Report:
     return lambda sample: _write(file, text.chunks(sample, shown))
 
 
-def _as_shown(layout: "Layout", file: TextIO) -> "Layout":
+def as_shown(layout: "Layout", file: TextIO) -> "Layout":
+    """The layout as the file can show it: a terminal has a width, and may have colours."""
     if not file.isatty():
         return layout
     from kernel_delay.reporters.terminal import on_terminal

@@ -3,29 +3,33 @@
 import argparse
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kernel_delay.errors import UsageError
 
 if TYPE_CHECKING:
-    from kernel_delay.model import RecordingHeader, Sample
-    from kernel_delay.recording.private_file import PrivateFile
+    from kernel_delay.model import MeasuringCommand, RecordingHeader, Sample
+    from kernel_delay.private_file import PrivateFile
+    from kernel_delay.reporters.page import events
 
 FLAME_GRAPHS = (".svg", ".html")
 
 CHUNK = 1 << 20
 """So much is written at once, about."""
 
+MOST_NOTES = 100
+
+
+_OfEvents = TypeVar("_OfEvents", bound="events.Contents")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:
     """Add the options."""
     pages = parser.add_argument_group("pages for a browser")
     return [
-        pages.add_argument(
-            "--html",
-            type=Path,
-            metavar="OUT",
-            help="write a page with the verdict, the threads, flame graphs and, of single system"
+        add_html(
+            pages,
+            "write a page with the verdict, the threads, flame graphs and, of single system"
             " calls, a timeline",
         ),
         pages.add_argument(
@@ -36,6 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:
             " .svg, a page to search and zoom if in .html",
         ),
     ]
+
+
+def add_html(
+    parser: argparse._ActionsContainer,
+    what: str = "write a page with charts over time, tables and the summary",
+) -> argparse.Action:
+    """Add the option for a page; `what` it shows."""
+    return parser.add_argument("--html", type=Path, metavar="OUT", help=what)
 
 
 def check(args: argparse.Namespace) -> None:
@@ -62,7 +74,7 @@ class Page:
 
     def __init__(self, path: Path, contents: Contents, render: Callable[[], Iterable[str]]) -> None:
         """Create the file; raises OutputError where that can't be."""
-        from kernel_delay.recording.private_file import PrivateFile
+        from kernel_delay.private_file import PrivateFile
 
         self._file = PrivateFile(path)
         self.contents = contents
@@ -71,6 +83,39 @@ class Page:
     def finish(self) -> None:
         """Write it. Raises OutputError where there is no room for it."""
         write_page(self._file, self._render())
+
+
+class EventPage(Generic[_OfEvents]):
+    """The page of a monitor of Open vSwitch, written at the end; `contents` take what it sees."""
+
+    def __init__(
+        self,
+        path: Path,
+        command: "MeasuringCommand",
+        header: "RecordingHeader | None",
+        contents: _OfEvents,
+    ) -> None:
+        """Create the file; raises OutputError where that can't be."""
+        from kernel_delay.private_file import PrivateFile
+
+        self._file = PrivateFile(path)
+        self._command = command
+        self._header = header
+        self._notes: list[str] = []
+        self.contents = contents
+
+    def note(self, text: str) -> None:
+        """Take a remark on how it was measured, or read."""
+        if len(self._notes) < MOST_NOTES:
+            self._notes.append(text)
+
+    def finish(self, summary: str, missed: Sequence[str]) -> None:
+        """Write it; `missed` says, a line each, what was not seen. Raises as Page.finish() does."""
+        from kernel_delay.reporters.page import events
+
+        notes = (*self._notes, *missed)
+        pieces = events.render(self._command, self._header, self.contents, summary, notes)
+        write_page(self._file, pieces)
 
 
 def write_page(file: "PrivateFile", pieces: Iterable[str]) -> None:

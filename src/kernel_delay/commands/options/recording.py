@@ -33,11 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser, *other_names: str) -> None:
     )
 
 
-def header_of(command: "MeasuringCommand", target: "ProcessTarget") -> "RecordingHeader":
+def header_of(
+    command: "MeasuringCommand", target: "ProcessTarget", *others: "ProcessTarget"
+) -> "RecordingHeader":
     """What a recording of this command, as it was called, says of itself."""
     from kernel_delay.recording.header import new_header
 
-    return new_header(command, sys.argv[1:], target)
+    return new_header(command, sys.argv[1:], target, *others)
 
 
 def open_writer(

@@ -19,15 +19,17 @@ TRIGGER_HELP = (
 )
 
 
+SAMPLE_TIME_NS = 500_000_000
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options; those with times leave nanoseconds in the namespace."""
     parser.add_argument(
         "--sample-time",
         dest="sample_time_ns",
         type=arguments.duration_ns,
-        default="0.5",
         metavar="SECONDS",
-        help="how long to measure (default: %(default)s)",
+        help="how long to measure (default: 0.5, or a PROGRAM until it ends)",
     )
     parser.add_argument(
         "--sample-count",
@@ -75,16 +77,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def window_plan(args: argparse.Namespace, pid: int) -> "WindowPlan":
+def window_plan(args: argparse.Namespace, pid: int, *, several: bool = False) -> "WindowPlan":
     """Return the plan that the options ask for, its triggers found in process `pid`.
 
-    Raises UsageError, or what resolve() raises, where a trigger is none.
+    Raises UsageError, or what resolve() raises, where a trigger is none; and for one in user code
+    where processes are `several`: each may be at another place there.
     """
     from kernel_delay.capture.plan import WindowPlan
 
     functions = functools.cache(_kernel_functions)
     start = _trigger(args.start_trigger, pid, functions)
     stop = _trigger(args.stop_trigger, pid, functions)
+    if several:
+        _check_in_kernel(start, stop)
     if not (start and stop):
         if args.trigger_delta_ns:
             raise UsageError("--trigger-delta needs --start-trigger and --stop-trigger")
@@ -93,7 +98,7 @@ def window_plan(args: argparse.Namespace, pid: int) -> "WindowPlan":
     if not (start or stop) and args.timeout_ns is not None:
         raise UsageError("--timeout needs --start-trigger or --stop-trigger")
     return WindowPlan(
-        sample_time_ns=args.sample_time_ns,
+        sample_time_ns=args.sample_time_ns or SAMPLE_TIME_NS,
         count=args.sample_count,
         interval_ns=args.sample_interval_ns,
         start=start,
@@ -102,6 +107,42 @@ def window_plan(args: argparse.Namespace, pid: int) -> "WindowPlan":
         same_thread=args.trigger_thread == "same",
         timeout_ns=args.timeout_ns,
     )
+
+
+def _check_in_kernel(*triggers: "TriggerPoints | None") -> None:
+    from kernel_delay.probes.attach_points import UserProbe
+
+    for trigger in filter(None, triggers):
+        if any(isinstance(point, UserProbe) for point in trigger.points):
+            raise UsageError(
+                f"{trigger.text} is in the code of one process: of several, triggers must be in the"
+                " kernel"
+            )
+
+
+def program_plan(args: argparse.Namespace) -> "WindowPlan":
+    """Return the plan for a program that is run: from its first instruction on, to its end.
+
+    Raises UsageError for options of several windows, and of those that events open and close.
+    """
+    from kernel_delay.capture.plan import EXEC, WindowPlan
+
+    others = {
+        "--sample-count": args.sample_count != 1,
+        "--sample-interval": args.sample_interval_ns != 0,
+        "--start-trigger": args.start_trigger is not None,
+        "--stop-trigger": args.stop_trigger is not None,
+        "--trigger-delta": args.trigger_delta_ns != 0,
+        "--trigger-thread": args.trigger_thread != "any",
+        "--timeout": args.timeout_ns is not None,
+    }
+    for option, is_given in others.items():
+        if is_given:
+            raise UsageError(
+                f"a PROGRAM is measured in one window, from its start: leave {option} out"
+            )
+    longest_ns = arguments.LONGEST_S * arguments.NS_PER_S
+    return WindowPlan(sample_time_ns=args.sample_time_ns or longest_ns, start=EXEC)
 
 
 def trigger_points(text: str, pid: int) -> "TriggerPoints":

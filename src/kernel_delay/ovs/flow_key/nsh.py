@@ -1,6 +1,7 @@
 """The network service header's attribute: a nest of OVS_NSH_KEY_ATTR_* (RFC 8300)."""
 
 import struct
+from types import MappingProxyType
 
 from kernel_delay.ovs.flow_key.netlink import walk
 from kernel_delay.ovs.flow_key.text import cut_short, spaced_hex, wrong_length
@@ -36,6 +37,53 @@ def nsh(payload: bytes) -> str:
     if row.problem:
         words.append(f"<{row.problem}>")
     return ",".join(words)
+
+
+def nsh_masked(payload: bytes) -> str:
+    """The same of a set action, in which each attribute is a value and its mask of one length."""
+    row = walk(payload)
+    words = []
+    for attribute in row.found:
+        parts = _PARTS.get(attribute.type)
+        length = {BASE: BASE_LEN, MD1: MD1_LEN}.get(attribute.type, 0)
+        if not attribute.complete:
+            words.append(cut_short(f"key{attribute.type}", attribute))
+        elif parts is None or len(attribute.payload) != 2 * length:
+            words.append(f"key{attribute.type}({spaced_hex(attribute.payload)})")
+        else:
+            value, mask = halves(attribute.payload)
+            words += [text for part in parts if (text := _masked(*part, value, mask))]
+    if row.problem:
+        words.append(f"<{row.problem}>")
+    return ",".join(words)
+
+
+def halves(payload: bytes) -> tuple[bytes, bytes]:
+    """A value and its mask, one behind the other."""
+    half = len(payload) // 2
+    return payload[:half], payload[half:]
+
+
+# Name, offset, length.
+_PARTS = MappingProxyType(
+    {
+        BASE: (
+            *(("flags", 0, 1), ("ttl", 1, 1), ("mdtype", 2, 1), ("np", 3, 1)),
+            *(("spi", 4, 3), ("si", 7, 1)),
+        ),
+        MD1: (("c1", 0, 4), ("c2", 4, 4), ("c3", 8, 4), ("c4", 12, 4)),
+    }
+)
+
+
+def _masked(name: str, offset: int, length: int, value: bytes, mask: bytes) -> str:
+    number, bits = (int.from_bytes(data[offset : offset + length]) for data in (value, mask))
+    if not bits:
+        return ""
+    is_whole = bits == (1 << 8 * length) - 1
+    if length > 1:
+        return f"{name}={number:#x}" + ("" if is_whole else f"/{bits:#010x}")
+    return f"{name}={number}" if is_whole else f"{name}={number:#04x}/{bits:#04x}"
 
 
 def _base(payload: bytes) -> str:

@@ -1,1 +1,1 @@
-"""Programs on Open vSwitch's probes, and their records decoded; one file a monitor."""
+"""Programs on Open vSwitch and on the kernel's datapath, and their records decoded."""

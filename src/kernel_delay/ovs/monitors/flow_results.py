@@ -16,6 +16,7 @@ from kernel_delay.ovs.flows import FlowChange, FlowEvent, reason_names
 from kernel_delay.ovs.monitors._ovs_records import ffi, lib
 from kernel_delay.ovs.monitors.programs import OvsPrograms, text
 from kernel_delay.ovs.monitors.upcall_records import room
+from kernel_delay.ovs.operations.message import ufid_text
 from kernel_delay.ovs.version import find_version
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
@@ -184,12 +185,4 @@ def _event(
         key_len=record.key_len,
         mask=mask,
         mask_len=record.mask_len,
-    )
-
-
-def ufid_text(first: int, second: int, third: int, fourth: int) -> str:
-    """A UFID as Open vSwitch writes it, the four words of 32 bits as a UUID."""
-    return (
-        f"{first:08x}-{second >> 16:04x}-{second & 0xFFFF:04x}"
-        f"-{third >> 16:04x}-{third & 0xFFFF:04x}{fourth:08x}"
     )

@@ -10,7 +10,7 @@ from kernel_delay.host.target import network_inode
 from kernel_delay.libbpf import BpfError
 from kernel_delay.loader._records import lib as shared
 from kernel_delay.loader.objects import load_object, open_object, refusal
-from kernel_delay.model import Lost, UpcallCount, UpcallStats
+from kernel_delay.model import Lost, UpcallCount, Upcalls, UpcallStats
 from kernel_delay.ovs.monitors._upcall_records import ffi
 from kernel_delay.ovs.monitors.datapath_module import MODULE, why_no_datapath
 
@@ -71,6 +71,17 @@ class UpcallCounters:
             if key.epoch == epoch:
                 counts[key.error][key.cpu] = count
         return tuple(_stats(error, cpus) for error, cpus in sorted(counts.items()))
+
+    def so_far(self) -> Upcalls:
+        """Return all that were counted in a window that is open and was not taken from yet."""
+        failed = sent = 0
+        for data in self._counters.keys():  # noqa: SIM118 (a map is no dict)
+            count = self._counters.get(data)
+            if ffi.from_buffer("struct upcall_counter_key *", data).error:
+                failed += count
+            else:
+                sent += count
+        return Upcalls(sent, failed)
 
     def lost(self) -> Lost:
         """Return the upcalls that were not counted since the last call."""

@@ -129,7 +129,7 @@ class UpcallEvents:
 
     def take(self) -> Iterator[Event | PortName]:
         """Take away and yield the events that are there, in the order they were reported."""
-        for data in self._programs.records():
+        for data in self._programs.all_records():
             yield decode(data, self._plan.packet_bytes, self._plan.key_bytes)
 
     def missed(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from kernel_delay.errors import OutputError
-from kernel_delay.recording.private_file import PrivateFile
+from kernel_delay.private_file import PrivateFile
 
 SECTION_HEADER = 0x0A0D0D0A
 INTERFACE_DESCRIPTION = 1

@@ -1,4 +1,4 @@
-"""What a packet's trip through ovs-vswitchd costs: events, joined into sets, measured.
+"""Upcalls: their events, their ports' names, and what a packet's trip costs.
 
 events (live or from a recording) → join() → Joined → analyse() → Analysis
 """

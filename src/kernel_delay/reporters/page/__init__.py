@@ -1,4 +1,4 @@
-"""Samples as one page of HTML that needs nothing else: no network, no other file.
+"""Pages of HTML, each whole in one file: of Samples, comparisons, fleets and monitors.
 
 `contents` and its neighbours make what the page shows, as data; `static/` shows it, in the
 browser; `document` pours the one into the other. `vendor/` is what others wrote.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec import Struct
 
+from kernel_delay.analysis.processes import Windows
 from kernel_delay.analysis.states import PART_NAMES
 from kernel_delay.analysis.totals import Totals
 from kernel_delay.model import Finding, RecordingHeader, Sample
@@ -14,7 +15,7 @@ from kernel_delay.reporters.json import ascii_json
 from kernel_delay.reporters.page.calls import Calls, PageCalls
 from kernel_delay.reporters.page.slices import PageTimeline, Timeline
 from kernel_delay.reporters.page.threads import PageThread, page_thread
-from kernel_delay.reporters.text import remarks
+from kernel_delay.reporters.remarks import remarks
 
 DETAIL_BYTES = 32 << 20
 """So much of single samples' threads; of what comes after, the totals and the account alone."""
@@ -23,6 +24,8 @@ ACCOUNT_BYTES = 8 << 20
 """So much of these accounts; the samples after them are in the totals and the verdict alone."""
 
 MOST_NOTES = 100
+
+_SHOWN_NAMES = 3
 
 
 class PageFinding(Struct, frozen=True):
@@ -107,9 +110,17 @@ class Contents:
         self._timeline = Timeline()
         self._skipped = 0
         self._notes: list[str] = []
+        self._windows = Windows(name_processes=True)
+        self._processes: dict[int, str] = {}
 
     def add(self, sample: Sample) -> None:
-        """Count a Sample in."""
+        """Count a Sample in; of several processes those of one window are one."""
+        if sample.target.pid:
+            self._processes[sample.target.pid] = sample.target.comm
+        for window in self._windows.take(sample):
+            self._add(window)
+
+    def _add(self, sample: Sample) -> None:
         if self._first is None:
             self._first = _without_details(sample)
         # Of the others there may be very many, with a million events each.
@@ -167,12 +178,18 @@ class Contents:
 
     @property
     def title(self) -> str:
-        """What is measured: the process's name and PID."""
+        """What is measured: the process's name and PID, or the names of several."""
+        if len(self._processes) > 1:
+            names = sorted(set(self._processes.values()))
+            shown = ", ".join(names[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")
+            return f"{len(self._processes)} processes: {printable(shown)}"
         target = self._header.target if self._header else self._first and self._first.target
         return "nothing was measured" if not target else f"{printable(target.comm)} ({target.pid})"
 
     def data(self) -> Iterator[str]:
         """A PageData, as JSON in pieces, and with its `samples`."""
+        for window in self._windows.rest():
+            self._add(window)
         findings = sorted(
             self._worst.values(), key=lambda each: (each.finding.remark, -each.finding.share)
         )
@@ -251,9 +268,13 @@ def about(header: RecordingHeader | None, first: Sample | None) -> Iterator[tupl
     if target is None:
         return
     said = [("Process", f"{target.comm} ({target.pid})"), ("Program", target.exe)]
+    if header is not None and header.others:
+        others = (f"{other.comm} ({other.pid})" for other in header.others)
+        said.append(("With", ", ".join(others)))
     if header is not None:
         said += [
             ("Command line", shlex.join(header.target.command_line)),
+            ("Node", header.node),
             ("Container", _container(header)),
             ("Cgroup", header.target.cgroup),
         ]
@@ -275,4 +296,6 @@ def _container(header: RecordingHeader) -> str | None:
     if container is None:
         return None
     pod = f"pod {container.pod}" if container.pod else None
-    return ", ".join(filter(None, (container.runtime, container.id, pod)))
+    if container.pod_name is not None:
+        pod = f"pod {container.pod_namespace}/{container.pod_name}"
+    return ", ".join(filter(None, (container.runtime, container.name, container.id, pod)))

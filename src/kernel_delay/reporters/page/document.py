@@ -18,7 +18,8 @@ _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:function\*?|class|const) (\w+))", re.MULTILINE)
 
 # Where the script needs it: a page of a flame graph alone draws nothing by time.
-_VENDORED = {"page": (("uPlot.iife.min.js",), ("uPlot.min.css",))}
+_UPLOT = (("uPlot.iife.min.js",), ("uPlot.min.css",))
+_VENDORED = {"page": _UPLOT, "events": _UPLOT}
 
 
 def document(kind: str, title: str, data: Iterator[str]) -> Iterator[str]:

@@ -20,7 +20,7 @@ export function top(data, controls) {
 }
 
 export function about(data) {
-  const windows = data.samples;
+  const windows = data.samples ?? [];
   const rows = data.about.filter(([name]) => name !== "Command line");
   if (windows.length) {
     const begin = windows[0].start_time.replace("T", " ").replace(/\+00:00$/, " UTC");

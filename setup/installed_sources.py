@@ -3,11 +3,11 @@
 import sys
 from pathlib import Path
 
-# What writes an extension's C source or the shells' files, and this file.
-BUILD_ONLY = ("*_build.py", "installed_sources.py")
+# What writes an extension's C source, or the shells' files.
+BUILD_ONLY = "*_build.py"
 
-# Modules and types, and what pages are made of.
-INSTALLED = ("*.py", "*.pyi", "py.typed", "page/static/*", "page/vendor/*")
+# Modules and types, what pages are made of, and queries.
+INSTALLED = ("*.py", "*.pyi", "py.typed", "page/static/*", "page/vendor/*", "fleet/sql/*")
 
 
 def main() -> None:
@@ -15,7 +15,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     for pattern in INSTALLED:
         for path in sorted(folder.rglob(pattern)):
-            if not any(path.match(build_only) for build_only in BUILD_ONLY):
+            if not path.match(BUILD_ONLY):
                 print(path.relative_to(folder).as_posix())
 
 

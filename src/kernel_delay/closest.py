@@ -17,3 +17,9 @@ def closest_names(name: str, names: Iterable[str], count: int = 3) -> tuple[str,
 
     candidates = heapq.nlargest(CANDIDATES, names, key=likeness)
     return tuple(difflib.get_close_matches(name, candidates, count))
+
+
+def hint(names: Iterable[str]) -> str:
+    """Say `names` at the end of an error's line; nothing if there are none."""
+    listed = ", ".join(names)
+    return f"; closest: {listed}" if listed else ""

@@ -1,4 +1,4 @@
-"""A file of captured packets: for its owner's eyes, and whole up to its last write."""
+"""An output file: for its owner's eyes, and whole up to its last write."""
 
 import os
 import stat

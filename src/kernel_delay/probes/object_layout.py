@@ -1,4 +1,4 @@
-"""The little of an ELF file that probes need: its segments and its USDT notes."""
+"""How an ELF object is laid out, as far as probes need it: its segments and its USDT notes."""
 
 from typing import BinaryIO, Literal
 
@@ -17,7 +17,7 @@ _MAX_NOTES_BYTES = 16 << 20
 _MACHINES = {62: "X86_64", 183: "AARCH64"}
 
 
-class Elf(Struct, frozen=True):
+class ObjectLayout(Struct, frozen=True):
     """What a probe's place is computed from.
 
     `machine` is `X86_64` or `AARCH64`, or the number of another; `address_size`
@@ -47,13 +47,13 @@ class Elf(Struct, frozen=True):
         return None
 
 
-def read_elf(file: BinaryIO, name: str) -> Elf:
-    """Read what probes need of the open `file`; InputError, with `name`, if it is no ELF file."""
+def read_object_layout(file: BinaryIO, name: str) -> ObjectLayout:
+    """Read it of the open `file`; InputError, with `name`, if that is no ELF file."""
     headers = read_headers(stream_reader(file))
     if headers is None:
         raise InputError(f"{name} is not an ELF file, or is a broken one")
     base = headers.section(_BASE)
-    return Elf(
+    return ObjectLayout(
         machine=_MACHINES.get(headers.machine, str(headers.machine)),
         address_size=headers.bits // 8,
         byte_order="little" if headers.order == "<" else "big",

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 try:
-    from kernel_delay._ending import lib
+    from kernel_delay.ending._ending import lib
 except ImportError:
-    from kernel_delay.python_ending import lib  # type: ignore[assignment]
+    from kernel_delay.ending.in_python import lib  # type: ignore[assignment]
 
 
 @contextmanager
@@ -48,6 +48,11 @@ def signals_end_soon() -> Iterator[None]:
         yield
     finally:
         lib.ending_set(so_far)
+
+
+def noted_signal() -> int:
+    """The number of that signal, 0 if there was none."""
+    return int(lib.ending_noted())
 
 
 def noted() -> bool:

@@ -16,7 +16,7 @@ def main() -> None:
     header, source = (here / "ending.h").read_text(), (here / "ending.c").read_text()
     ffi = FFI()
     ffi.cdef(re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL))
-    ffi.set_source("kernel_delay._ending", header + source)
+    ffi.set_source("kernel_delay.ending._ending", header + source)
     ffi.emit_c_code(sys.argv[1])
 
 

@@ -1,0 +1,84 @@
+"""What the reasons to sleep mean: in words, whose doing each is, and what helps."""
+
+from msgspec import Struct
+
+from kernel_delay.model import SleepReason, Who
+
+# Two threads that take turns, as by an interpreter's lock, wait for half of the time each, but
+# for what else keeps them.
+TURNS_SHARE = 0.3
+
+
+class Wait(Struct, frozen=True):
+    """What a reason to sleep means: in words, whose doing it is, and what helps.
+
+    A `remark`: it may be what the thread is there for. `in_rounds`: it is, unless in a round.
+    `by_others`: what helps where another process's threads end most of these waits.
+    """
+
+    reason: SleepReason
+    phrase: str
+    who: Who
+    advice: str | None = None
+    remark: bool = False
+    least_share: float | None = None
+    in_rounds: bool = False
+    by_others: str | None = None
+
+
+WAITS = (
+    Wait("disk", "a disk", "kernel",
+         "see iostat -x for the device, who else uses it, and its cgroup's limit (io.max)"),
+    Wait("page_cache", "pages of a file to be read or written back", "kernel",
+         "see iostat -x, and vmstat for the page cache"),
+    Wait("network_filesystem", "a network file system's server", "kernel",
+         "see nfsiostat or the server"),
+    Wait("swap", "memory to be read back from swap", "limit",
+         "give the machine or the cgroup more memory"),
+    Wait("reclaim", "memory to be freed", "limit",
+         "give the machine or the cgroup (memory.high, memory.max) more memory"),
+    Wait("mmap_lock", "its process's lock of the address space", "program",
+         "fewer mmap, munmap and page faults from other threads at the same time help",
+         by_others="see what that does to this process's memory, as to read its /proc/PID/smaps"),
+    Wait("kernel_lock", "a lock in the kernel", "kernel"),
+    Wait("frozen_filesystem", "a frozen file system", "person", "thaw it: fsfreeze --unfreeze"),
+    Wait("file_lock", "a file lock", "other-process", "see /proc/locks for who has it"),
+    Wait("fuse", "a FUSE file system's server", "other-process"),
+    Wait("userfaultfd", "a userfaultfd handler to fill a page", "other-process"),
+    Wait("seccomp", "a seccomp supervisor to answer", "other-process"),
+    Wait("fanotify", "a fanotify listener (as a virus scanner) to let it", "other-process",
+         "have it leave these files out"),
+    Wait("rcu", "an RCU grace period", "kernel"),
+    Wait("core_dump", "its core dump to be written", "program",
+         "it has crashed: core_pattern says where the dump goes (core(5))"),
+    Wait("futex", "a futex", "program", remark=True, least_share=TURNS_SHARE),
+    Wait("pipe", "a pipe", "other-process", remark=True),
+    Wait("socket_connect", "a peer to accept its connection", "other-process", remark=True),
+    Wait("socket_receive", "data on a socket", "other-process", remark=True),
+    Wait("socket_send", "room in a socket's buffer", "other-process", remark=True),
+    Wait("eventfd", "an eventfd", "other-process", remark=True),
+    Wait("notification", "notice of changes of files", "other-process", remark=True),
+    Wait("child", "a child process", "other-process", remark=True),
+    Wait("vfork", "a child to run its program", "other-process", remark=True),
+    Wait("semaphore", "a System V semaphore or a message queue", "other-process", remark=True),
+    Wait("terminal", "a terminal", "person", remark=True),
+    Wait("ptrace", "the process that it traces", "other-process", remark=True),
+    Wait("io_uring", "asynchronous requests (io_uring, AIO)", "kernel", remark=True),
+    Wait("unknown", "what is not known", "kernel", remark=True),
+    Wait("clock", "a time to pass", "program", in_rounds=True),
+    Wait("poll", "events of its files", "program", in_rounds=True),
+    Wait("epoll", "events of its files by epoll", "program", in_rounds=True),
+    Wait("signal", "a signal", "other-process", in_rounds=True),
+    Wait("short", "something shortly each time", "program", in_rounds=True),
+)  # fmt: skip
+"""Every reason but those that are states of their own: freeze."""
+
+WITHOUT_REASON: tuple[SleepReason, ...] = ("unknown", "short")
+
+PHRASES = {
+    wait.reason: wait.phrase
+    for wait in WAITS
+    if not wait.in_rounds and wait.reason not in WITHOUT_REASON
+}
+
+ADVICE = {wait.reason: wait.advice for wait in WAITS}

@@ -1,0 +1,349 @@
+"""What the programs are told before they are loaded: options, sizes of maps, and which are.
+
+Each is as it is for as long as the programs run, and a constant to the verifier.
+"""
+
+import mmap
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kernel_delay.capture.hooks import need_stand_ins
+from kernel_delay.capture.plan import EXEC, EventPlan, RoundPlan, WindowPlan
+from kernel_delay.capture.syscall_events.buffer_size import default_pages
+from kernel_delay.capture.windows.control import NEVER_NS
+from kernel_delay.capture.windows.trigger_programs import (
+    needed_program_names,
+    trigger_program_names,
+)
+from kernel_delay.host.cpus import cpu_numbers
+from kernel_delay.host.syscalls import X32_BIT, Syscall, syscall, syscalls
+from kernel_delay.host.target import has_virtual_machines, thread_count
+from kernel_delay.host.waiting_calls import FUTEXES, HANDLERS_ENDS, POLLS, RESTARTS, RING_ENTRY
+from kernel_delay.libbpf import BpfObject, per_cpu_distance
+from kernel_delay.loader._records import ffi, lib
+from kernel_delay.loader.namespace import find_process
+from kernel_delay.loader.objects import is_loadable
+
+if TYPE_CHECKING:
+    from kernel_delay.loader._records import OptionsPointer
+
+# Sizes of the record rings, powers of two. Two windows' worth is needed, as
+# one is read while the next is open: 5,000 threads with a handful of syscalls
+# each fit, in 23 + 16 + 0.4 + 1 MiB of the kernel's memory. A process of few
+# threads has half of that, as those that end make room for more.
+RING_SIZES = {
+    "thread_records": 1 << 14,
+    "syscall_records": 1 << 16,
+    "hard_irq_records": 1 << 12,
+    "owner_records": 1 << 14,
+    "sleep_records": 1 << 14,
+}
+FEW_THREADS = 1000
+
+# So often can all of them be halved: the fewest are of 64 interrupts' handlers then.
+MOST_HALVINGS = 6
+
+# Slices of each CPU: a second of waiting with 2,000 switches in it, in 128 KiB.
+# Machines of many CPUs have fewer of each, so that all are 16 MiB at most.
+SLICES = 1 << 11
+ALL_SLICES = 1 << 18
+
+# From this length on it is noted where a thread slept and who woke it: that takes 0.8 us, 0.4 %.
+SLEEP_NS = 200_000
+
+# Of a timeline; of each CPU's ring at least so many, as some programs may be in it at once.
+SLICE_BYTES = ffi.sizeof("struct timeline_slice")
+LEAST_SLICES = 1024
+
+# Of as many threads a timeline is kept, where rounds have timelines, or of twice as many as
+# there are; powers of two.
+LEAST_TIMELINES, MOST_TIMELINES = 64, 1024
+LEAST_OF_ROUND = 64
+
+ITERATORS = frozenset(
+    {
+        "register_threads",
+        "dump_thread_states",
+        "dump_rounds",
+        "dump_totals",
+        "note_futex_owners",
+        "name_sleep_stacks",
+        "find_children",
+    }
+)
+
+# Of the buffer that says of rounds which were long: some 3,000 of them, a power of two.
+ROUND_NOTICES_BYTES = 1 << 20
+
+# Of the buffer of totals of threads that ended: some 800 of them, a power of two.
+ENDED_TOTALS_BYTES = 1 << 20
+
+# Each of those that can be preempted, and its stand-in: see bpf/threads/stand_in.h.
+STAND_INS = {
+    "on_sys_enter": "on_sys_enter_stand_in",
+    "on_sys_exit": "on_sys_exit_stand_in",
+    "on_task_newtask": "on_task_newtask_stand_in",
+    "on_task_rename": "on_task_rename_stand_in",
+    "on_sched_process_exit": "on_sched_process_exit_stand_in",
+}
+
+# The exit first: without it a fault that was entered would never end.
+FAULT_PROGRAMS = ("on_fault_exit", "on_fault_entry")
+
+# As above, of a virtual machine that was entered.
+GUEST_PROGRAMS = ("on_kvm_exit", "on_kvm_entry")
+
+# As above, of an interrupt; and the tracepoints of each.
+VECTOR_PROGRAMS = {"on_irq_vector_exit": "exit", "on_irq_vector_entry": "entry"}
+
+STACK_MODES = {
+    "dwarf": lib.STACK_COPY,
+    "fp": lib.STACK_FRAME_POINTERS,
+    "none": lib.STACK_NONE,
+}
+
+# Of an event with stacks, but for the copy of the user's.
+EVENT_BYTES = ffi.sizeof("struct syscall_event") + ffi.sizeof("struct event_stacks")
+
+
+def ring_bytes(halved: int) -> int:
+    """Return what the record rings take when each is halved so often."""
+    return sum(
+        (entries >> halved) * ffi.sizeof(f"struct {ring.removesuffix('s')}")
+        for ring, entries in RING_SIZES.items()
+    )
+
+
+def _flagged_syscalls() -> frozenset[Syscall]:
+    """Return what has a place for flags, but for what shares one."""
+    return frozenset(
+        syscall(number, compat=bool(table))
+        for table in range(lib.SYSCALL_TABLES)
+        for number in range(lib.FLAGGED_SYSCALLS)
+    )
+
+
+def _flags_place(call: Syscall) -> tuple[int, int]:
+    """Return which of the tables of flags, and which place in it, is the call's: see bpf/."""
+    return int(call.compat), call.number & ~X32_BIT
+
+
+def _contexts_distance() -> int:
+    """Return how far what counts a CPU's contexts is behind its run queue; 0 if that is not known.
+
+    See read_contexts() in bpf/threads/sleep.h.
+    """
+    for variable in ("__preempt_count", "pcpu_hot"):
+        distance = per_cpu_distance("runqueues", variable)
+        if distance is not None:
+            return distance
+    return 0
+
+
+class ProgramOptions:
+    """capture.bpf.c as it is to be loaded, set in an object that is open.
+
+    `apart` are the programs that are not attached with all others, `has_stand_ins` says whether
+    some have stand-ins, and `tgids` are the targets' where these are several.
+    """
+
+    apart: frozenset[str]
+    has_stand_ins: bool
+    tgids: Sequence[int]
+
+    def __init__(
+        self,
+        bpf_object: BpfObject,
+        pids: Sequence[int],
+        plan: WindowPlan,
+        events: EventPlan | None,
+        *,
+        children: bool,
+        accounting: bool,
+        timeline: bool,
+        waker_stacks: bool,
+        rounds: RoundPlan | None,
+        totals: bool,
+    ) -> None:
+        """Set all; the arguments are those of capture.programs.Programs."""
+        self._object = bpf_object
+        self._plan = plan
+        self._rounds = rounds
+        self._accounting = accounting
+        self.apart = frozenset(trigger_program_names() | ITERATORS | {"on_profile"})
+        self._set_processes(pids, children=children)
+        self._set_accounting(pids)
+        self._set_waker_stacks(are_taken=accounting and waker_stacks)
+        self._set_stand_ins()
+        self._set_sizes(pids, to_come=children or plan.start is EXEC)
+        self._set_plan(plan)
+        self._set_rounds(rounds, events)
+        self._set_totals(are_kept=totals)
+        self._set_events(events)
+        self._set_timeline(timeline)
+        self._set_round_timelines(pids[0], rounds)
+
+    def struct(self) -> "OptionsPointer":
+        """Return the struct options that the programs will have when they are loaded."""
+        initial = self._object.map(".rodata.options").initial_values()
+        return ffi.cast("struct options *", initial)
+
+    def _set_processes(self, pids: Sequence[int], *, children: bool) -> None:
+        options = self.struct()
+        processes = [find_process(pid) for pid in pids]
+        options.pid_level = processes[0].pid_level
+        several = children or len(processes) > 1
+        # One alone is a constant to the programs: nothing is looked up.
+        self.tgids = [process.tgid for process in processes] if several else []
+        options.tgid = 0 if several else processes[0].tgid
+        options.children = children
+        self._object.program("on_sched_process_free").autoload = several
+        self._object.program("find_children").autoload = children
+        for name in POLLS:
+            if self._rounds is None or name in self._rounds.polls:
+                self._set_flag(lib.SYSCALL_IS_POLL, syscalls(name))
+        for name in FUTEXES:
+            self._set_flag(lib.SYSCALL_IS_FUTEX, syscalls(name))
+
+    def _set_flag(self, flag: int, calls: Iterable[Syscall]) -> None:
+        flags = self.struct().syscall_flags
+        for table, number in map(_flags_place, calls):
+            if number < lib.FLAGGED_SYSCALLS:
+                flags[table][number] |= flag
+
+    def _set_accounting(self, pids: Iterable[int]) -> None:
+        options = self.struct()
+        options.accounting = self._accounting
+        self._object.program("dump_thread_states").autoload = self._accounting
+        for name in ("on_sched_migrate_task", "on_sched_waking", "name_sleep_stacks"):
+            self._object.program(name).autoload = self._accounting
+        options.sleep_ns = SLEEP_NS
+        options.contexts_distance = _contexts_distance() if self._accounting else 0
+        reads_owners = self._accounting and is_loadable("futex_owner")
+        self._object.program("note_futex_owners").autoload = reads_owners
+        sees_faults = self._accounting and is_loadable("fault")
+        self._set_apart(FAULT_PROGRAMS, sees_faults)
+        # What is still to be executed, or forked, may get some.
+        to_come = self._plan.start is EXEC or bool(self.struct().children)
+        has_machines = self._accounting and (to_come or any(map(has_virtual_machines, pids)))
+        self._set_apart(GUEST_PROGRAMS, has_machines)
+        self._set_apart(VECTOR_PROGRAMS, self._accounting)
+
+    def _set_waker_stacks(self, *, are_taken: bool) -> None:
+        self.struct().waker_stacks = are_taken
+        self._object.map("waker_stacks").max_entries = lib.WAKER_STACKS if are_taken else 1
+
+    def _set_apart(self, names: Iterable[str], are_loaded: bool) -> None:
+        """Say whether these are loaded; they are attached apart from the others."""
+        for name in names:
+            self._object.program(name).autoload = are_loaded
+            self.apart |= {name}
+
+    def _set_stand_ins(self) -> None:
+        self.has_stand_ins = need_stand_ins(os.uname().release)
+        self._set_apart(STAND_INS.values(), self.has_stand_ins)
+
+    def _set_sizes(self, pids: Iterable[int], *, to_come: bool = False) -> None:
+        halved = int(not to_come and sum(map(thread_count, pids)) <= FEW_THREADS)
+        if self._rounds is not None and self._rounds.record_bytes is not None:
+            while ring_bytes(halved) > self._rounds.record_bytes and halved < MOST_HALVINGS:
+                halved += 1
+        for ring, entries in RING_SIZES.items():
+            setattr(self.struct(), ring, entries >> halved)
+            self._object.map(ring).max_entries = entries >> halved
+        most = max(RING_SIZES.values()) >> halved
+        self.struct().freed_slots = most
+        self._object.map("freed_slots").max_entries = most * lib.RECORD_RINGS
+        cpus = cpu_numbers()
+        slices = min(SLICES, 1 << (ALL_SLICES // cpus).bit_length() - 1)
+        self.struct().cpus = cpus
+        self.struct().slices = slices
+        self._object.map("run_queues").max_entries = cpus
+        self._object.map("slices").max_entries = cpus * slices if self._accounting else 1
+
+    def _set_plan(self, plan: WindowPlan) -> None:
+        options = self.struct()
+        options.window_ns = plan.sample_time_ns
+        options.interval_ns = plan.interval_ns
+        options.shortest_ns = plan.shortest_ns
+        options.window_count = plan.count
+        if plan.stop:
+            options.trigger_options |= lib.TRIGGER_STOP
+        if plan.same_thread:
+            options.trigger_options |= lib.TRIGGER_SAME_THREAD
+        self._object.program("on_sched_process_exec").autoload = plan.start is EXEC
+        for name in trigger_program_names() - needed_program_names(plan):
+            self._object.program(name).autoload = False
+
+    def _set_rounds(self, plan: RoundPlan | None, events: EventPlan | None) -> None:
+        self._object.program("dump_rounds").autoload = plan is not None
+        self._object.program("on_profile").autoload = plan is not None and events is not None
+        if plan is None:
+            return
+        options = self.struct()
+        by_trigger = self._plan.start is not None
+        options.rounds = lib.ROUNDS_BY_TRIGGER if by_trigger else lib.ROUNDS_BY_POLL
+        options.round_ns = plan.threshold_ns
+        options.round_gap_ns = plan.gap_ns
+        if plan.absence_ns is not None:
+            absent = plan.absent_name
+            options.absence_ns = plan.absence_ns
+            options.absent_name = int.from_bytes(absent, sys.byteorder)
+            options.absent_name_mask = int.from_bytes(b"\xff" * len(absent), sys.byteorder)
+        self._object.map("round_notices").max_entries = ROUND_NOTICES_BYTES
+        flags: dict[int, Iterable[str]] = {
+            lib.SYSCALL_MAY_POLL: {RING_ENTRY}.intersection(plan.polls),
+            lib.SYSCALL_RESTARTS: RESTARTS,
+            lib.SYSCALL_ENDS_HANDLER: HANDLERS_ENDS,
+        }
+        for flag, names in flags.items():
+            for name in names:
+                self._set_flag(flag, syscalls(name))
+
+    def _set_totals(self, *, are_kept: bool) -> None:
+        self._object.program("dump_totals").autoload = are_kept
+        if are_kept:
+            options = self.struct()
+            options.totals = 1
+            self._object.map("ended_totals").max_entries = ENDED_TOTALS_BYTES
+            self._object.map("syscall_totals").max_entries = options.cpus * lib.SYSCALL_TOTALS
+
+    def _set_events(self, plan: EventPlan | None) -> None:
+        options = self.struct()
+        if plan is None:
+            options.event_ns = NEVER_NS
+            return
+        options.event_ns = plan.shortest_ns
+        options.other_events = plan.syscalls is None
+        asked = _flagged_syscalls() if plan.syscalls is None else plan.syscalls
+        self._set_flag(lib.SYSCALL_HAS_EVENTS, asked - plan.skipped)
+        options.stack_mode = STACK_MODES[plan.stack_mode]
+        options.stack_bytes = plan.stack_bytes if plan.stack_mode == "dwarf" else 0
+        options.event_bytes = (plan.buffer_pages or default_pages()) * mmap.PAGESIZE
+        self._object.map("events").max_entries = options.event_bytes
+        if plan.stack_mode == "dwarf":
+            deep = self._object.map("deep_events")
+            deep.value_size = EVENT_BYTES + plan.stack_bytes + lib.STACK_PAGE
+            deep.max_entries = options.cpus
+
+    def _set_timeline(self, is_told: bool) -> None:
+        if not is_told:
+            return
+        options = self.struct()
+        room = default_pages() * mmap.PAGESIZE // SLICE_BYTES // options.cpus
+        options.timeline_slices = max(1 << room.bit_length() - 1, LEAST_SLICES)
+        self._object.map("timeline_rings").max_entries = options.cpus
+        self._object.map("timeline").max_entries = options.cpus * options.timeline_slices
+
+    def _set_round_timelines(self, pid: int, plan: RoundPlan | None) -> None:
+        if plan is None or plan.max_slices is None:
+            return
+        options = self.struct()
+        options.timeline_slices = 1 << (max(plan.max_slices, LEAST_OF_ROUND) - 1).bit_length()
+        wanted = 1 << (2 * thread_count(pid)).bit_length()
+        options.round_timelines = min(max(wanted, LEAST_TIMELINES), MOST_TIMELINES)
+        self._object.map("round_timelines").max_entries = options.round_timelines
+        entries = options.round_timelines * options.timeline_slices
+        self._object.map("timeline").max_entries = entries

@@ -1,0 +1,97 @@
+"""The timelines of long rounds, from the memory in which the programs keep each thread's.
+
+The other side is bpf/threads/timeline.h.
+"""
+
+from collections.abc import Collection, Container, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from kernel_delay.analysis.sleep_reasons import sleep_reason
+from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.rounds.records import FreeList
+from kernel_delay.capture.threads.epochs import ThreadRecords
+from kernel_delay.capture.threads.sleep_stacks import stacks_in
+from kernel_delay.capture.threads.thread_stats import hard_irq_name
+from kernel_delay.capture.timeline._timeline import ffi, lib
+from kernel_delay.capture.timeline.slices import Slices, ThreadNames, memory_of
+from kernel_delay.loader._records import ffi as records_ffi
+from kernel_delay.loader._records import lib as records
+from kernel_delay.model import SleepReason, Slice
+
+if TYPE_CHECKING:
+    from kernel_delay.loader._records import RoundNotice
+
+SLICE_WORDS = records_ffi.sizeof("struct timeline_slice") // 8
+
+
+class TimelineOfRound(Struct, frozen=True):
+    """A round's slices, and how many between its first and its last are not kept."""
+
+    slices: Sequence[Slice]
+    left_out: int
+
+
+NO_ROOM = TimelineOfRound((), 0)
+
+
+class RoundTimelines:
+    """The timelines of all threads, of which those of long rounds are read and given back."""
+
+    def __init__(self, programs: Programs) -> None:
+        """Read those of programs that were loaded with timelines of rounds."""
+        rounds, slices, self._room = programs.round_timeline_memory()
+        self._rounds = records_ffi.from_buffer("struct round_timeline[]", rounds)
+        # The C side reads this.
+        self._slices = ffi.from_buffer("uint64_t[]", slices)
+        self._freed = FreeList(programs, records.TIMELINE_RING)
+        self._count = programs.round_timelines()
+        self._sleep_stacks = programs.sleep_stacks
+
+    def of_round(self, notice: "RoundNotice", parts: ThreadRecords) -> TimelineOfRound:
+        """Return what is kept of the round of that notice, whose records are `parts`."""
+        if not notice.timeline:
+            return NO_ROOM
+        slot = notice.timeline % self._count
+        own = self._rounds[slot]
+        kept = ffi.new("struct kept_round *")
+        kept.slices = ffi.addressof(self._slices, slot * self._room * SLICE_WORDS)
+        kept.room = self._room
+        kept.told, kept.modes_before = own.told, own.modes_before
+        last = ffi.new("struct last_slices *")
+        last.thread = notice.identity
+        # It calls the next poll, or comes by the stop trigger.
+        last.state, last.mode = records.STATE_RUNNING, records.MODE_USER
+        last.mode_kind = records.SLICE_PROGRAM
+        last.state_since_ns = notice.running_since_ns
+        taken = ffi.new("struct taken_timeline *")
+        if lib.round_timeline_show(kept, notice.start_ns, notice.stop_ns, last, taken):
+            raise MemoryError
+        names = ThreadNames(notice.tid, False, _interrupts(parts))
+        slices = Slices(memory_of(taken.slices, taken.count), [names], self._reasons())
+        return TimelineOfRound(slices, max(0, own.told - self._room))
+
+    def _reasons(self) -> dict[int, SleepReason]:
+        """What was slept for in each place where a thread did."""
+        told = self._sleep_stacks().decode(errors="backslashreplace")
+        return {place: sleep_reason(names) for place, names in stacks_in(told)}
+
+    def free(self, numbers: Collection[int]) -> None:
+        """Let the programs have these for other threads."""
+        for number in numbers:
+            slot = number % self._count
+            # Of a thread that was found to have ended the notice may come later.
+            if number and self._rounds[slot].number == number:
+                self._rounds[slot].number = 0
+                self._freed.add(slot)
+
+    def left_by(self, living: Container[int], newest: int) -> list[int]:
+        """Return those of threads that have ended, as RoundRecords.left_by()."""
+        used = range(min(self._freed.head() + 1, self._count))
+        taken = (self._rounds[slot] for slot in used if self._rounds[slot].number)
+        return [own.number for own in taken if own.thread <= newest and own.thread not in living]
+
+
+def _interrupts(parts: ThreadRecords) -> Mapping[int, str]:
+    return {record.action & 0xFFFFFFFF: hard_irq_name(record) for record in parts.hard_irqs}

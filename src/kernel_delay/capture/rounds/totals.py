@@ -1,0 +1,135 @@
+"""Where all of the time of each thread went: the programs' totals, and what is going on.
+
+The other side is bpf/threads/totals.h. What is charged there is what is charged to a window's
+account, and here an account is made of it as of a window: from when a thread was registered
+until it was read.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kernel_delay.analysis.accounting import Account, Away, Counted, account
+from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.threads.counting import counted_time, thread_state
+from kernel_delay.capture.threads.thread_stats import text_of
+from kernel_delay.host.syscalls import syscall
+from kernel_delay.loader._records import ffi, lib
+from kernel_delay.model import CallTotals, Histogram, ThreadTotals
+
+if TYPE_CHECKING:
+    from kernel_delay.cdata import Array
+    from kernel_delay.loader._records import ToldTotals
+
+# A thread that does something just then is read again; one that always does is told of later.
+READINGS = 4
+
+ASLEEP: tuple[Away, ...] = ("blocked", "ready_woken")
+"""That, and waiting for a CPU behind it."""
+
+CALL_WORDS = 2
+OTHER_NAME = "other"
+
+
+class TotalsReader:
+    """Reads them from programs that were loaded with totals."""
+
+    def __init__(self, programs: Programs) -> None:
+        """Read those of these."""
+        self._programs = programs
+        self._ended = programs.ended_totals()
+        self._calls = memoryview(programs.syscall_totals()).cast("Q")
+
+    def living(self) -> dict[int, ThreadTotals | None]:
+        """Return those of each thread that is there, by its identity.
+
+        None for one that could not be read, as it went on meanwhile.
+        """
+        found: dict[int, ThreadTotals | None] = {}
+        for _ in range(READINGS):
+            data = self._programs.totals()
+            for told in ffi.from_buffer("struct told_totals[]", data):
+                # What has ended just now tells so itself.
+                if not told.totals.exit_ns and found.get(told.head.identity) is None:
+                    found[told.head.identity] = _living(told)
+            if None not in found.values():
+                break
+        return found
+
+    def ended(self) -> Iterator[ThreadTotals]:
+        """Return those of each thread that has ended since it was asked last."""
+        for data in self._ended.take():
+            yield _ended(ffi.from_buffer("struct told_totals *", data)[0])
+
+    def calls(self) -> list[CallTotals]:
+        """Return all calls that have ended by their names; those that have none are one."""
+        counts: Counter[str] = Counter()
+        total_ns: Counter[str] = Counter()
+        for slot in range(lib.SYSCALL_TOTALS):
+            count, ns = self._sum_of(slot)
+            if count:
+                name = _call_name(slot)
+                counts[name] += count
+                total_ns[name] += ns
+        return [CallTotals(name, count, total_ns[name]) for name, count in counts.items()]
+
+    def _sum_of(self, slot: int) -> tuple[int, int]:
+        """Return the calls of a slot on all CPUs, and their time."""
+        step = lib.SYSCALL_TOTALS * CALL_WORDS
+        counts = self._calls[slot * CALL_WORDS :: step]
+        times = self._calls[slot * CALL_WORDS + 1 :: step]
+        return sum(counts), sum(times)
+
+
+def _call_name(slot: int) -> str:
+    """Return how the calls of a slot are called: see syscall_slot() in bpf/."""
+    if slot >= lib.OTHER_SYSCALLS:
+        return OTHER_NAME
+    table, number = divmod(slot, lib.FLAGGED_SYSCALLS)
+    return syscall(number, compat=bool(table)).name or OTHER_NAME
+
+
+def _living(told: "ToldTotals") -> ThreadTotals | None:
+    """Return what is told of a thread; None if it went on while it was read."""
+    now = told.head.now
+    if now.state_changes % 2 or now.state_changes != told.state_changes:
+        return None
+    state = thread_state(now, bool(told.head.kernel_worker))
+    found = account(told.totals.since_ns, told.head.now_ns, _counted(told), state)
+    return None if found.missing_ns < 0 else _totals(told, found)
+
+
+def _ended(told: "ToldTotals") -> ThreadTotals:
+    found = account(told.totals.since_ns, told.head.now_ns, _counted(told), None)
+    return _totals(told, found, has_ended=True)
+
+
+def _counted(told: "ToldTotals") -> Counted:
+    totals = told.totals
+    mode_ns, away_ns = counted_time(totals, bool(told.head.kernel_worker))
+    away_ns = dict(away_ns)
+    # What a thread was in when it was registered its first event tells. One that slept was in a
+    # call, to which all of that time is charged when it leaves it.
+    for away in ASLEEP:
+        known_ns, unknown_ns = away_ns.get(("syscall", away), 0), away_ns.pop(("unknown", away), 0)
+        away_ns["syscall", away] = known_ns + unknown_ns
+    return Counted(mode_ns, away_ns, totals.not_alive_ns, totals.exit_ns or None, {})
+
+
+def _totals(told: "ToldTotals", found: Account, *, has_ended: bool = False) -> ThreadTotals:
+    totals = told.totals
+    return ThreadTotals(
+        identity=told.head.identity,
+        tid=told.head.tid,
+        name=text_of(told.head.comm),
+        time=found.time,
+        waits=_lengths(totals.ready_lengths),
+        waits_ns=totals.ready_ns,
+        rounds=_lengths(totals.round_lengths),
+        rounds_ns=totals.round_ns,
+        has_ended=has_ended,
+    )
+
+
+def _lengths(array: "Array[int]") -> Histogram:
+    return tuple(ffi.unpack(array, lib.HISTOGRAM_BUCKETS))

@@ -1,0 +1,73 @@
+"""`kernel-delay export`: recordings as Parquet files, for what reads those of many nodes."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernel_delay.errors import InputError, NoInputError
+from kernel_delay.reporters.messages import tell
+
+if TYPE_CHECKING:
+    from kernel_delay.errors import KernelDelayError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The recordings, and where to."""
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="RECORDING",
+        help="a recording of capture or watch; - is the standard input",
+    )
+    parser.add_argument(
+        "--parquet",
+        dest="folder",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="write Parquet files below DIR, by table, day and node; a recording that is there"
+        " already is written anew, unless there is more of it",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Export each recording; EX_DATAERR if one is not whole, after what could be read of it."""
+    status = os.EX_OK
+    for name in args.files:
+        try:
+            damage = _export(name, args.folder)
+        except (InputError, NoInputError) as error:
+            damage = error
+        if damage is not None:
+            tell(str(damage))
+            status = status or damage.exit_code
+    return status
+
+
+def _export(name: str, folder: Path) -> "KernelDelayError | None":
+    """Export one recording; return why that is not all of it, None if it is."""
+    from kernel_delay.model import Sample
+    from kernel_delay.recording.parquet import ParquetFiles
+    from kernel_delay.recording.reader import UntilDamage, open_recording
+
+    with open_recording(name) as recording:
+        command = recording.header.command
+        if command not in ("capture", "watch"):
+            raise InputError(
+                f"{recording.name!r} is of {command}: only recordings of capture and watch"
+                " can be exported"
+            )
+        reading = UntilDamage(recording)
+        with ParquetFiles(folder, recording.header) as files:
+            for record in reading:
+                if isinstance(record, Sample):
+                    files.add(record)
+            samples = files.finish()
+        if files.kept_longer:
+            tell(
+                f"{recording.name!r} is shorter than the copy that was exported before: that stays"
+            )
+        elif not samples and reading.damage is None:
+            tell(f"{recording.name!r} has no samples: there is nothing of it to export")
+        return reading.damage

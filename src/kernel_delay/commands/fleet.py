@@ -1,0 +1,78 @@
+"""`kernel-delay fleet`: which nodes lose most, to what, and since when: from what was exported."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.errors import naming
+from kernel_delay.reporters.messages import tell
+
+if TYPE_CHECKING:
+    from kernel_delay.fleet.survey import Survey
+
+MOST_TOLD = 3
+"""What can't be read, by name; of the others their number alone is told."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to read, and what is told of it."""
+    parser.add_argument(
+        "folders",
+        nargs="+",
+        type=Path,
+        metavar="DIR",
+        help="a folder that kernel-delay export --parquet wrote to",
+    )
+    parser.add_argument(
+        "--top",
+        type=arguments.count,
+        metavar="N",
+        help="how many rows to show of each table, the worst (default: 20, in JSON and pages"
+        " 10,000)",
+    )
+    parser.add_argument("--json", action="store_true", help="write JSON in place of the text")
+    parser.add_argument("--html", type=Path, metavar="OUT", help="write a page for a browser too")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask, and report; EX_DATAERR where not all could be read, after what could."""
+    from kernel_delay.fleet.database import survey
+    from kernel_delay.fleet.parquet_files import find
+    from kernel_delay.reporters.fleet import MOST_ROWS
+
+    found = find(args.folders)
+    for line in found.left_out[:MOST_TOLD]:
+        tell(f"{line}: it is left out")
+    if found.left_out[MOST_TOLD:]:
+        tell(f"so are {len(found.left_out) - MOST_TOLD:,} others")
+    result = survey(found, args.top or MOST_ROWS)
+    _report(args, result)
+    if args.html is not None:
+        _write_page(args.html, result)
+    return os.EX_DATAERR if found.left_out else os.EX_OK
+
+
+def _report(args: argparse.Namespace, result: "Survey") -> None:
+    from kernel_delay.reporters import fleet, json
+    from kernel_delay.reporters.layout import IN_A_PIPE
+
+    most = args.top or fleet.FIRST_ROWS
+    with naming("standard output"):
+        if args.json:
+            sys.stdout.writelines(json.chunks(fleet.document(result)))
+        else:
+            layout = output_options.as_shown(IN_A_PIPE, sys.stdout)
+            sys.stdout.writelines(fleet.lines(result, layout, most))
+        sys.stdout.flush()
+
+
+def _write_page(path: Path, result: "Survey") -> None:
+    from kernel_delay.commands.options.pages import write_page
+    from kernel_delay.private_file import PrivateFile
+    from kernel_delay.reporters.page.fleet import render
+
+    write_page(PrivateFile(path), render(result))

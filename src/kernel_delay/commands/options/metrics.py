@@ -1,0 +1,122 @@
+"""The options of what `watch` tells a monitoring system, and what serves it."""
+
+import argparse
+from contextlib import ExitStack
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from kernel_delay.errors import UnavailableError, UsageError
+from kernel_delay.reporters.messages import tell
+
+if TYPE_CHECKING:
+    from kernel_delay.metrics.exporter import Exporter
+
+LOOPBACK = "127.0.0.1"
+HIGHEST_PORT = 65535
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where metrics are told, and who may read them."""
+    group = parser.add_argument_group("metrics")
+    group.add_argument(
+        "--metrics",
+        type=address,
+        metavar="[ADDR:]PORT",
+        help="serve metrics for Prometheus at /metrics; ADDR is 127.0.0.1 if not given, PORT 0"
+        " any that is free",
+    )
+    group.add_argument(
+        "--metrics-cert", type=Path, metavar="FILE", help="by TLS, with this certificate (PEM)"
+    )
+    group.add_argument("--metrics-key", type=Path, metavar="FILE", help="and its private key (PEM)")
+    group.add_argument(
+        "--metrics-token",
+        type=Path,
+        metavar="FILE",
+        help="to those alone that have the token in FILE, as `Authorization: Bearer`",
+    )
+    group.add_argument(
+        "--otlp",
+        type=endpoint,
+        metavar="URL",
+        help="send the metrics, and a span of each long round, by OTLP over HTTP to this receiver",
+    )
+
+
+def address(text: str) -> tuple[IPv4Address | IPv6Address, int]:
+    """An address, in brackets if it is of IPv6, and a port; or a port alone."""
+    host, _, port = text.rpartition(":")
+    host = host or LOOPBACK
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    try:
+        number = int(port)
+        found = ip_address(LOOPBACK if host == "localhost" else host)
+    except ValueError:
+        found, number = None, -1
+    if found is None or not 0 <= number <= HIGHEST_PORT:
+        raise argparse.ArgumentTypeError(
+            f"must be [ADDR:]PORT with a numeric address, not {text!r}"
+        )
+    return found, number
+
+
+def endpoint(text: str) -> str:
+    """The URL of a receiver of OTLP, without the path of what is sent."""
+    url = urlsplit(text)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise argparse.ArgumentTypeError(f"must be http://HOST:PORT or https://..., not {text!r}")
+    return text
+
+
+def open_exporter(args: argparse.Namespace, comm: str, stack: ExitStack) -> "Exporter | None":
+    """Return what is to be handed the watch's state, None if nothing was asked for.
+
+    Raises UsageError, InputError or UnavailableError where that can't be; `stack` ends it.
+    """
+    if args.metrics is None:
+        _refuse_alone(args)
+    if args.metrics is None and args.otlp is None:
+        return None
+    from kernel_delay.metrics.exporter import Exporter
+    from kernel_delay.ovs.log import is_open_vswitch
+
+    exporter = Exporter(comm, is_open_vswitch=is_open_vswitch(comm))
+    if args.metrics is not None:
+        _serve(args, exporter, stack)
+    if args.otlp is not None:
+        _send(args, exporter, stack)
+    return exporter
+
+
+def _serve(args: argparse.Namespace, exporter: "Exporter", stack: ExitStack) -> None:
+    try:
+        from kernel_delay.metrics.prometheus import Access, Address, MetricsServer
+    except ImportError as error:
+        raise UnavailableError(
+            f"--metrics needs Python's package {error.name}: pip install 'kernel-delay[metrics]'"
+        ) from error
+    where = Address(*args.metrics)
+    access = Access(args.metrics_cert, args.metrics_key, args.metrics_token)
+    access.check(where)
+    server = stack.enter_context(MetricsServer(where, access, exporter.snapshot))
+    tell(f"metrics are at {server.url}")
+
+
+def _send(args: argparse.Namespace, exporter: "Exporter", stack: ExitStack) -> None:
+    try:
+        from kernel_delay.metrics.otlp import OtlpExporter
+    except ImportError as error:
+        raise UnavailableError(
+            f"--otlp needs Python's package {error.name}: pip install 'kernel-delay[otlp]'"
+        ) from error
+    sender = stack.enter_context(OtlpExporter(args.otlp, exporter.snapshot, tell))
+    exporter.also_tell(sender.add)
+
+
+def _refuse_alone(args: argparse.Namespace) -> None:
+    for name in ("cert", "key", "token"):
+        if getattr(args, f"metrics_{name}") is not None:
+            raise UsageError(f"--metrics-{name} goes with --metrics")

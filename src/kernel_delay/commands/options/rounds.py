@@ -1,0 +1,144 @@
+"""The options that say which rounds are long, and what is kept of one."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import windows as window_options
+from kernel_delay.errors import UsageError
+
+if TYPE_CHECKING:
+    from kernel_delay.capture.plan import EventPlan, RoundPlan
+    from kernel_delay.host.target import ProcessTarget
+
+# A shorter call is none that makes a round long, however low the threshold.
+SHORTEST_CALL_NS = 1_000_000
+
+# Of all rounds that are open, as long as it is not known which of them are long.
+MOST_EVENTS = 10_000
+MOST_STACKS = 2_000
+BUFFER_PAGES = 2048
+
+# Of a round's timeline.
+SLICES = 1024
+
+# Of a storm of long rounds, when a signal came: it takes a second or so to write them down.
+MOST_LATE = 64
+
+# Of the room that there is, what the programs' records may take, and copies of stacks, each of
+# a few pages mostly.
+RECORDS_SHARE = 4
+STACKS_SHARE = 8
+STACK_BYTES = 32 << 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "--threshold",
+        dest="threshold_ns",
+        type=arguments.pause_ns,
+        default="1",
+        metavar="SECONDS",
+        help="a round of at least that length is recorded (default: %(default)s, as Open vSwitch"
+        " logs it)",
+    )
+    parser.add_argument(
+        "--min-gap",
+        dest="gap_ns",
+        type=arguments.pause_ns,
+        default="0.1",
+        metavar="SECONDS",
+        help="after a record, only longer rounds make others for so long; those that make none are"
+        " counted (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--pmd-gap",
+        dest="pmd_gap_ns",
+        type=arguments.pause_ns,
+        default="0.001",
+        metavar="SECONDS",
+        help="Open vSwitch's PMD threads do not poll: a time of at least that length for which one"
+        " is off its CPU is recorded (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--start-trigger",
+        metavar="TRIGGER",
+        help="a round begins with a hit of TRIGGER, in place of a poll's return; in user code",
+    )
+    parser.add_argument(
+        "--stop-trigger", metavar="TRIGGER", help="and it ends with one of this, in the same thread"
+    )
+    parser.add_argument(
+        "--no-stacks",
+        dest="stacks",
+        action="store_false",
+        help="don't take stacks: of calls that took a tenth of the threshold, and of what a thread"
+        " runs whose round is as old",
+    )
+    parser.add_argument(
+        "--timeline",
+        action="store_true",
+        help="keep each state, system call, page fault and interrupt of a long round in order: its"
+        " first and its last",
+    )
+    parser.add_argument(
+        "--max-slices",
+        type=arguments.count,
+        metavar="N",
+        help="of a timeline: how many slices to keep of a round, half of them its first and half"
+        f" its last; a power of two (default: {SLICES})",
+    )
+
+
+def plan(args: argparse.Namespace, target: "ProcessTarget", room: int) -> "RoundPlan":
+    """What is recorded of this process, by the options, in `room` bytes of memory and no more."""
+    from msgspec.structs import replace
+
+    from kernel_delay.capture.plan import RoundPlan
+    from kernel_delay.ovs.log import PMD_NAME, ROUND_POLLS, is_open_vswitch
+
+    if args.max_slices is not None and not args.timeline:
+        raise UsageError("--max-slices is of a timeline: add --timeline")
+    max_slices = args.max_slices or SLICES if args.timeline else None
+    rounds = RoundPlan(
+        args.threshold_ns,
+        args.gap_ns,
+        max_slices=max_slices,
+        record_bytes=room // RECORDS_SHARE,
+        most_late=MOST_LATE,
+    )
+    if args.start_trigger is not None:
+        start = window_options.trigger_points(args.start_trigger, target.pid)
+        stop = window_options.trigger_points(args.stop_trigger, target.pid)
+        rounds = replace(rounds, start=start, stop=stop)
+        _check_triggers(rounds)
+        return rounds
+    if not is_open_vswitch(target.comm):
+        return rounds
+    gap_ns = max(args.pmd_gap_ns, 1)
+    return replace(rounds, polls=ROUND_POLLS, absence_ns=gap_ns, absent_name=PMD_NAME)
+
+
+def _check_triggers(rounds: "RoundPlan") -> None:
+    """Raise UsageError for one in the kernel: it may be hit while a thread's time is noted."""
+    from kernel_delay.probes.attach_points import UserProbe
+
+    for trigger in (rounds.start, rounds.stop):
+        if trigger and not all(isinstance(point, UserProbe) for point in trigger.points):
+            raise UsageError(f"{trigger.text} is in the kernel: rounds are between user code")
+
+
+def events(args: argparse.Namespace, room: int) -> "EventPlan | None":
+    """Which single calls are kept, with their stacks; None: none."""
+    from kernel_delay.capture.plan import EventPlan
+
+    if not args.stacks:
+        return None
+    shortest_ns = max(args.threshold_ns // 10, SHORTEST_CALL_NS)
+    return EventPlan(
+        shortest_ns,
+        max_events=MOST_EVENTS,
+        max_stacks=min(MOST_STACKS, room // STACKS_SHARE // STACK_BYTES),
+        buffer_pages=BUFFER_PAGES,
+    )

@@ -1,0 +1,1 @@
+"""Many nodes' recordings, as recording/fleet_tables.py exports them: who loses most."""

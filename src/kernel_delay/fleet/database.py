@@ -1,0 +1,200 @@
+"""DuckDB on the files of `export`: within this process, in memory, and off the net."""
+
+import re
+import tempfile
+from collections.abc import Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from kernel_delay.errors import InputError, UnavailableError
+from kernel_delay.fleet.parquet_files import Found
+from kernel_delay.fleet.queries import query
+from kernel_delay.fleet.survey import Extent, LongRounds, Outlier, Peers, Survey
+from kernel_delay.recording.fleet_tables import (
+    FLEET_TABLES,
+    PARTITIONS,
+    SCHEMA,
+    SCHEMA_KEY,
+    FleetKind,
+    FleetTable,
+    columns,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import duckdb
+
+_TYPES: dict[FleetKind, str] = {
+    "int": "BIGINT",
+    "str": "VARCHAR",
+    "bool": "BOOLEAN",
+    "time": "TIMESTAMPTZ",
+    "share": "DOUBLE",
+    "counts": "MAP(VARCHAR, BIGINT)",
+}
+
+# What nobody loses anything to is not worth a row.
+_LOST = "(SELECT * FROM peers WHERE most_share > 0)"
+
+_PARTITIONED = re.compile("".join(f"/{name}=([^/]*)" for name in PARTITIONS) + "/[^/]*$")
+
+_Row = TypeVar("_Row", bound=msgspec.Struct)
+
+
+def survey(found: Found, most: int) -> Survey:
+    """Run the queries, and return at most `most` of each kind.
+
+    Raises UnavailableError where DuckDB is not installed, and InputError for files that are not
+    of `export`, or of a version whose tables this one does not know.
+    """
+    with tables_of(found) as connection:
+        for name in ("losses", "shares", "peers", "outliers", "evidence"):
+            connection.execute(f"CREATE TEMP TABLE {name} AS {query(name)}")
+        (extent,) = _rows(connection, query("fleet"), Extent)
+        return Survey(
+            extent=extent,
+            outliers=_outliers(connection, most),
+            all_outliers=_count(connection, "outliers"),
+            peers=_peers(connection, most),
+            all_peers=_count(connection, _LOST),
+            long_rounds=_long_rounds(connection, most),
+            all_long_rounds=_count(connection, f"({query('long_rounds')})"),
+        )
+
+
+@contextmanager
+def tables_of(found: Found) -> "Iterator[duckdb.DuckDBPyConnection]":
+    """A database with the tables of the files; raises what survey() does."""
+    with _connected() as connection, _telling_damage():
+        for table in FLEET_TABLES:
+            _check_schema(connection, table, found.files[table])
+            _make_view(connection, table, found.files[table])
+        yield connection
+
+
+@contextmanager
+def _connected() -> "Iterator[duckdb.DuckDBPyConnection]":
+    try:
+        import duckdb
+    except ImportError:
+        raise UnavailableError(
+            "fleet needs duckdb, which is not installed: pip install 'kernel-delay[fleet]'"
+        ) from None
+    with (
+        tempfile.TemporaryDirectory(prefix="kernel-delay-fleet-") as folder,
+        duckdb.connect(
+            ":memory:",
+            config={
+                "temp_directory": folder,
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+            },
+        ) as connection,
+    ):
+        yield connection
+
+
+@contextmanager
+def _telling_damage() -> "Iterator[None]":
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise InputError(f"the Parquet files can't be read: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _check_schema(
+    connection: "duckdb.DuckDBPyConnection", table: FleetTable, files: Sequence[str]
+) -> None:
+    """Raise InputError for files that are something else by what they say of themselves."""
+    if not files:
+        return
+    known = (
+        f"SELECT file_name FROM parquet_kv_metadata({_list(files)})"
+        f" WHERE key = {_text(SCHEMA_KEY)} AND value = {_text(SCHEMA)}"
+    )
+    ours = {name for (name,) in connection.execute(known).fetchall()}
+    foreign = [name for name in files if name not in ours]
+    if foreign:
+        raise InputError(
+            f"{foreign[0]!r} is no file of {SCHEMA} that kernel-delay export wrote"
+            f"{f', and neither are {len(foreign) - 1} others' if foreign[1:] else ''}"
+        )
+
+
+def _make_view(
+    connection: "duckdb.DuckDBPyConnection", table: FleetTable, files: Sequence[str]
+) -> None:
+    """Have a table be there with all columns: those that older files lack are NULL.
+
+    PARTITIONS are those of the last folders alone: DuckDB's own hive_partitioning takes any
+    NAME=VALUE above them for a column too, and for one of the file's own if it has that name.
+    Where there is none it is as good, and costs nothing for each row.
+    """
+    nothing = (f"CAST(NULL AS {_TYPES[kind]}) AS {name}" for name, kind in columns(table).items())
+    select = f"SELECT {', '.join(nothing)} WHERE false"
+    if files:
+        by_path = any("=" in _PARTITIONED.sub("", name) for name in files)
+        select += (
+            f" UNION ALL BY NAME SELECT * {_by_path() if by_path else ''}"
+            f" FROM read_parquet({_list(files)}, union_by_name = true, filename = {by_path},"
+            f" hive_partitioning = {not by_path}, hive_types_autocast = false)"
+        )
+    connection.execute(f"CREATE TEMP VIEW {table} AS {select}")
+
+
+def _by_path() -> str:
+    values = (
+        f"url_decode(regexp_extract(filename, {_text(_PARTITIONED.pattern)}, {group})) AS {name}"
+        for group, name in enumerate(PARTITIONS, 1)
+    )
+    return f"EXCLUDE (filename), {', '.join(values)}"
+
+
+def _outliers(connection: "duckdb.DuckDBPyConnection", most: int) -> tuple[Outlier, ...]:
+    places = "node, pod, comm, thread_class, cause"
+    found = (
+        "SELECT outliers.*, evidence.text AS evidence, evidence.recording, evidence.sample"
+        f" FROM outliers LEFT JOIN evidence USING ({places})"
+        f" ORDER BY share - median_share DESC, {places} LIMIT {most}"
+    )
+    return _rows(connection, found, Outlier)
+
+
+def _peers(connection: "duckdb.DuckDBPyConnection", most: int) -> tuple[Peers, ...]:
+    order = "ORDER BY median_share DESC, most_share DESC, comm, thread_class, cause"
+    return _rows(connection, f"SELECT * FROM {_LOST} {order} LIMIT {most}", Peers)
+
+
+def _long_rounds(connection: "duckdb.DuckDBPyConnection", most: int) -> tuple[LongRounds, ...]:
+    return _rows(connection, f"{query('long_rounds')} LIMIT {most}", LongRounds)
+
+
+def _count(connection: "duckdb.DuckDBPyConnection", table: str) -> int:
+    row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _rows(connection: "duckdb.DuckDBPyConnection", text: str, kind: type[_Row]) -> tuple[_Row, ...]:
+    """What a query returns, each row as a `kind`: its fields are the query's columns by name."""
+    found = connection.execute(text)
+    names = [column[0] for column in found.description or ()]
+    rows: list[tuple[Any, ...]] = found.fetchall()
+    return tuple(msgspec.convert(dict(zip(names, row, strict=True)), kind) for row in rows)
+
+
+def _list(files: Sequence[str]) -> str:
+    return f"[{', '.join(map(_text, files))}]"
+
+
+def _text(text: str) -> str:
+    """Text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"

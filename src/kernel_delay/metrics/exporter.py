@@ -1,0 +1,200 @@
+"""What is handed the watch's state, and has a snapshot of it for whoever asks."""
+
+import resource
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from kernel_delay.analysis.rounds import CAUSES, UNKNOWN_CAUSE, cause_name
+from kernel_delay.metrics.ledger import Ledger
+from kernel_delay.metrics.snapshot import OwnCost, Snapshot
+from kernel_delay.metrics.thread_classes import ThreadClasses
+from kernel_delay.model import CallTotals, Losses, Sample, ThreadTotals, Upcalls
+
+NOT_TOLD = "not_recorded"
+"""The cause of long rounds of which there is no record: they came soon after a longer one."""
+
+LONGEST_WAIT_S = 3.0
+"""A scrape has older figures if there are none within that; Prometheus waits for 10 s."""
+
+LAST_THREADS_S = 0.2
+"""How long it is waited for threads to tell of their ends when their process has exited."""
+
+STATM = Path("/proc/self/statm")
+NS_PER_S = 1_000_000_000
+
+
+class Totals(Protocol):
+    """Where all time of a process's threads went: what a watch reads in the kernel."""
+
+    def living(self) -> Mapping[int, ThreadTotals | None]:
+        """Return those of each thread that is there, by its identity; None if it was not read."""
+
+    def ended(self) -> Iterator[ThreadTotals]:
+        """Return those of each thread that has ended since it was asked last."""
+
+    def calls(self) -> list[CallTotals]:
+        """Return all calls that have ended, by name."""
+
+
+class Watching(Protocol):
+    """A watch of one process."""
+
+    @property
+    def ended(self) -> str:
+        """What ended it: "exit", if the process did."""
+
+    @property
+    def thread_totals(self) -> Totals:
+        """What reads where the time went."""
+
+    def losses(self) -> Losses:
+        """Return what is not known."""
+
+    def untold(self) -> int:
+        """Return how many long rounds came too soon after a longer one."""
+
+    def upcalls(self) -> Upcalls | None:
+        """Return what the kernel's datapath sent to user space; None if that is not known."""
+
+
+class Exporter:
+    """The figures of a watch, from one process to the next.
+
+    Its own thread hands over the state; others ask for a snapshot. Threads are read when one is
+    asked for, so that what nobody looks at costs nothing.
+    """
+
+    def __init__(self, comm: str, *, is_open_vswitch: bool) -> None:
+        """Have figures of a program of that name."""
+        self._comm = comm
+        self._ledger = Ledger(ThreadClasses(is_open_vswitch=is_open_vswitch))
+        self._causes = dict.fromkeys((NOT_TOLD, *CAUSES), 0)
+        self._untold = self._untold_before = 0
+        self._changed = threading.Condition()
+        self._is_asked = False
+        self._is_watching = False
+        self._pid = 0
+        self._upcalls = _GrowingUpcalls()
+        self._others: list[Callable[[Sample], None]] = []
+        self._snapshot = self._take()
+
+    def begin(self, pid: int) -> None:
+        """Have figures of this process from now on."""
+        self._pid = pid
+        self._untold = self._untold_before = 0
+        with self._changed:
+            self._is_watching = True
+            # Classes are of those that there are, before threads come and go.
+            self._is_asked = True
+
+    def tick(self, watch: Watching) -> None:
+        """Take what must not wait, and all if it was asked for: a few times in a second."""
+        self._ledger.add_ended(self._pid, watch.thread_totals.ended())
+        with self._changed:
+            is_asked = self._is_asked
+        if is_asked:
+            self._read(watch)
+            self._publish()
+
+    def add(self, sample: Sample) -> None:
+        """Count a long round, which is judged."""
+        cause = cause_name(sample)
+        self._causes[cause if cause in self._causes else UNKNOWN_CAUSE] += 1
+        for tell in self._others:
+            tell(sample)
+
+    def also_tell(self, tell: Callable[[Sample], None]) -> None:
+        """Hand each long round on."""
+        self._others.append(tell)
+
+    def finish(self, watch: Watching) -> None:
+        """Take what is left of a process: it is watched no more."""
+        until = time.monotonic() + LAST_THREADS_S
+        has_exited = watch.ended == "exit"
+        self._read(watch)
+        while has_exited and self._ledger.unfinished and time.monotonic() < until:
+            time.sleep(LAST_THREADS_S / 20)
+            self._ledger.add_ended(self._pid, watch.thread_totals.ended())
+        self._count_untold(watch.untold())
+        self._ledger.end_process(has_exited=has_exited)
+        self._upcalls.end_process()
+        with self._changed:
+            self._is_watching = False
+        self._publish()
+
+    def _read(self, watch: Watching) -> None:
+        totals = watch.thread_totals
+        # First those that are there: one that ends meanwhile has told of more by then.
+        living = totals.living()
+        self._ledger.add_living(self._pid, living)
+        self._ledger.add_ended(self._pid, totals.ended())
+        self._ledger.forget_all_but(living)
+        self._ledger.add_calls(totals.calls())
+        self._ledger.set_losses(watch.losses())
+        self._upcalls.set(watch.upcalls())
+        self._count_untold(watch.untold())
+
+    def _count_untold(self, untold: int) -> None:
+        """Count long rounds without a record; one may yet be told that ended just now."""
+        sure = min(untold, self._untold_before)
+        self._untold_before = untold
+        if sure > self._untold:
+            self._causes[NOT_TOLD] += sure - self._untold
+            self._untold = sure
+
+    def _publish(self) -> None:
+        snapshot = self._take()
+        with self._changed:
+            self._snapshot = snapshot
+            self._is_asked = False
+            self._changed.notify_all()
+
+    def _take(self) -> Snapshot:
+        return Snapshot(
+            comm=self._comm,
+            read_time=time.time(),
+            is_watching=self._is_watching,
+            classes=self._ledger.classes,
+            calls=self._ledger.calls,
+            causes=dict(self._causes),
+            losses=self._ledger.losses,
+            own=own_cost(),
+            upcalls=self._upcalls.sum,
+        )
+
+    def snapshot(self) -> Snapshot:
+        """Return a new one, or the last after some seconds, in any thread."""
+        with self._changed:
+            if self._is_watching:
+                self._is_asked = True
+                self._changed.wait_for(lambda: not self._is_asked, LONGEST_WAIT_S)
+            return self._snapshot
+
+
+class _GrowingUpcalls:
+    """Upcalls, summed up over the processes that were watched."""
+
+    def __init__(self) -> None:
+        self._before: Upcalls | None = None
+        self.sum: Upcalls | None = None
+
+    def set(self, now: Upcalls | None) -> None:
+        if now is not None:
+            before = self._before or Upcalls()
+            self.sum = Upcalls(before.sent + now.sent, before.failed + now.failed)
+
+    def end_process(self) -> None:
+        self._before = self.sum
+
+
+def own_cost() -> OwnCost:
+    """Return what this process took."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    pages = int(STATM.read_text().split()[1])
+    return OwnCost(
+        cpu_ns=int((used.ru_utime + used.ru_stime) * NS_PER_S),
+        resident_bytes=pages * resource.getpagesize(),
+    )

@@ -1,0 +1,208 @@
+"""The metrics: their names, units and labels, and a snapshot as values of these.
+
+Names and units are those of Prometheus (prometheus.io/docs/practices/naming) and OpenMetrics: base
+units, `_total` at a counter. docs/metrics.md has this table.
+"""
+
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Literal
+
+from msgspec import Struct
+
+from kernel_delay.metrics.snapshot import Lengths, Snapshot
+
+NS_PER_S = 1_000_000_000
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+class Family(Struct, frozen=True):
+    """A metric: `name` has its unit, and a counter's lacks the `_total` that it is exported with.
+
+    `help` is what it means, `labels` are the names of its labels. `bounds` are a histogram's,
+    as powers of two in ns: the lengths that are shorter than that.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    bounds: tuple[int, ...] = ()
+    unit: str = ""
+
+    @property
+    def exported(self) -> str:
+        """The name in an exposition; a histogram's without what is behind it in each of its."""
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
+
+class Buckets(Struct, frozen=True):
+    """A histogram's value: how many lengths are at most each bound, in seconds; and their sum.
+
+    The last bound is infinite.
+    """
+
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+    sum: float
+
+
+class Value(Struct, frozen=True):
+    """A value of a metric, of these labels in its order."""
+
+    family: Family
+    labels: tuple[str, ...]
+    value: float | Buckets
+
+
+THREAD_SECONDS = Family(
+    "kernel_delay_thread_seconds",
+    "counter",
+    "Time of the threads of a class by what they did or what kept them: all of it.",
+    ("thread_class", "state"),
+    unit="seconds",
+)
+THREADS = Family(
+    "kernel_delay_threads", "gauge", "Threads of a class that there are.", ("thread_class",)
+)
+ROUND_SECONDS = Family(
+    "kernel_delay_round_seconds",
+    "histogram",
+    "Lengths of rounds, from a poll's return to the next poll of the same thread.",
+    ("thread_class",),
+    bounds=(12, 15, 18, 20, 22, 24, 27, 30),
+    unit="seconds",
+)
+LONG_ROUNDS = Family(
+    "kernel_delay_long_rounds",
+    "counter",
+    "Rounds of at least the threshold, by what the verdict says of them.",
+    ("cause",),
+)
+RUN_QUEUE_LATENCY = Family(
+    "kernel_delay_run_queue_latency_seconds",
+    "histogram",
+    "How long threads of a class waited for a CPU each time.",
+    ("thread_class",),
+    bounds=(12, 15, 18, 20, 22, 24, 27),
+    unit="seconds",
+)
+SYSCALL_SECONDS = Family(
+    "kernel_delay_syscall_seconds",
+    "counter",
+    "Time in system calls that have ended, on a CPU and off it.",
+    ("syscall",),
+    unit="seconds",
+)
+SYSCALLS = Family("kernel_delay_syscalls", "counter", "System calls that have ended.", ("syscall",))
+UPCALLS = Family(
+    "kernel_delay_upcalls",
+    "counter",
+    "Packets that the kernel's datapath sent to user space.",
+)
+FAILED_UPCALLS = Family(
+    "kernel_delay_failed_upcalls",
+    "counter",
+    "Packets that the kernel's datapath failed to send to user space.",
+)
+LOSSES = Family(
+    "kernel_delay_losses",
+    "counter",
+    "What could not be known, and is missing in the others: kernel events that were missed,"
+    " records that had no room, long rounds without a record, threads whose end was not told.",
+    ("kind",),
+)
+OWN_CPU = Family(
+    "kernel_delay_own_cpu_seconds",
+    "counter",
+    "CPU time of kernel-delay itself, without that of its programs in the kernel.",
+    unit="seconds",
+)
+OWN_MEMORY = Family(
+    "kernel_delay_own_resident_memory_bytes",
+    "gauge",
+    "Memory of kernel-delay itself, without its maps in the kernel.",
+    unit="bytes",
+)
+WATCHING = Family(
+    "kernel_delay_watching", "gauge", "1 while the process is watched, 0 while it is not there.",
+    ("comm",),
+)  # fmt: skip
+READ_TIME = Family(
+    "kernel_delay_last_read_timestamp_seconds",
+    "gauge",
+    "When the threads were read last, in seconds since 1970.",
+    unit="seconds",
+)
+
+FAMILIES = (
+    THREAD_SECONDS,
+    THREADS,
+    ROUND_SECONDS,
+    LONG_ROUNDS,
+    RUN_QUEUE_LATENCY,
+    SYSCALL_SECONDS,
+    SYSCALLS,
+    UPCALLS,
+    FAILED_UPCALLS,
+    LOSSES,
+    OWN_CPU,
+    OWN_MEMORY,
+    WATCHING,
+    READ_TIME,
+)
+"""All that there are, in the order of the page."""
+
+
+def values(snapshot: Snapshot) -> Iterator[Value]:
+    """Return all values of a snapshot, those of a family one after the other."""
+    yield from _of_threads(snapshot)
+    for cause, count in snapshot.causes.items():
+        yield Value(LONG_ROUNDS, (cause,), count)
+    for name, call in snapshot.calls.items():
+        yield Value(SYSCALL_SECONDS, (name,), call.total_ns / NS_PER_S)
+    for name, call in snapshot.calls.items():
+        yield Value(SYSCALLS, (name,), call.count)
+    if snapshot.upcalls is not None:
+        yield Value(UPCALLS, (), snapshot.upcalls.sent)
+        yield Value(FAILED_UPCALLS, (), snapshot.upcalls.failed)
+    losses = snapshot.losses
+    yield Value(LOSSES, ("missed_events",), losses.missed_events)
+    yield Value(LOSSES, ("dropped_records",), losses.dropped_records)
+    yield Value(LOSSES, ("missed_rounds",), losses.missed_rounds)
+    yield Value(LOSSES, ("missed_ends",), losses.missed_ends)
+    yield Value(OWN_CPU, (), snapshot.own.cpu_ns / NS_PER_S)
+    yield Value(OWN_MEMORY, (), snapshot.own.resident_bytes)
+    yield Value(WATCHING, (snapshot.comm,), snapshot.is_watching)
+    yield Value(READ_TIME, (), snapshot.read_time)
+
+
+def _of_threads(snapshot: Snapshot) -> Iterator[Value]:
+    classes = snapshot.classes.items()
+    for name, figures in classes:
+        for state, ns in figures.state_ns.items():
+            yield Value(THREAD_SECONDS, (name, state), ns / NS_PER_S)
+    for name, figures in classes:
+        yield Value(THREADS, (name,), figures.threads)
+    for name, figures in classes:
+        if any(figures.rounds.counts):
+            yield Value(ROUND_SECONDS, (name,), buckets(ROUND_SECONDS, figures.rounds))
+    for name, figures in classes:
+        if any(figures.waits.counts):
+            yield Value(RUN_QUEUE_LATENCY, (name,), buckets(RUN_QUEUE_LATENCY, figures.waits))
+
+
+def buckets(family: Family, lengths: Lengths) -> Buckets:
+    """Return lengths as a histogram's value.
+
+    A bound is the longest length of whole ns that counts as at most that: a power of two
+    itself is in the next.
+    """
+    below = [0, *accumulate(lengths.counts)]
+    counts = [below[min(power, len(below) - 1)] for power in family.bounds]
+    return Buckets(
+        bounds=(*(((1 << power) - 1) / NS_PER_S for power in family.bounds), float("inf")),
+        counts=(*counts, below[-1]),
+        sum=lengths.total_ns / NS_PER_S,
+    )

@@ -1,0 +1,226 @@
+"""The figures by OTLP: metrics each few seconds, and a span of each long round."""
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricExportResult,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from kernel_delay.analysis.rounds import cause_name, main_cause
+from kernel_delay.analysis.states import states
+from kernel_delay.metrics.families import Buckets, Family, Value, values
+from kernel_delay.metrics.snapshot import Snapshot
+from kernel_delay.model import Sample
+
+SERVICE = "kernel-delay"
+INTERVAL_S = 15.0
+TIMEOUT_S = 5.0
+MOST_SPANS = 2048
+"""That wait to be sent; more are lost, and counted."""
+
+CUMULATIVE = AggregationTemporality.CUMULATIVE
+UNITS = {"seconds": "s", "bytes": "By", "": "1"}
+NS_PER_S = 1_000_000_000
+
+
+class OtlpExporter:
+    """Sends what there is to a receiver, until it is closed.
+
+    `tell` is called with a line when the receiver is out of reach first, and at the end.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        snapshot: Callable[[], Snapshot],
+        tell: Callable[[str], None],
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        """Send to http(s)://HOST:PORT, from now on."""
+        _quiet()
+        endpoint = endpoint.rstrip("/")
+        self._endpoint, self._snapshot, self._tell = endpoint, snapshot, tell
+        self._interval_s = interval_s
+        self._began_ns = time.time_ns()
+        self._failures = 0
+        self._resource = Resource.create({"service.name": SERVICE})
+        self._metrics = OTLPMetricExporter(f"{endpoint}/v1/metrics", timeout=TIMEOUT_S)
+        spans = _CountedSpans(
+            OTLPSpanExporter(f"{endpoint}/v1/traces", timeout=TIMEOUT_S), self._note_failure
+        )
+        self._closed = threading.Event()
+        self._sending = threading.Thread(target=self._send_each, daemon=True)
+        # Signals are the main thread's; those of a thread are its children's too.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self._provider = TracerProvider(resource=self._resource, shutdown_on_exit=False)
+            self._provider.add_span_processor(BatchSpanProcessor(spans, MOST_SPANS))
+            self._sending.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self._tracer = self._provider.get_tracer(SERVICE)
+
+    def __enter__(self) -> Self:
+        """Return what sends."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Send what is left, and no more."""
+        self.close()
+
+    def close(self) -> None:
+        """Send what is left, and no more."""
+        self._closed.set()
+        self._sending.join()
+        self._send()
+        self._provider.shutdown()
+        self._metrics.shutdown()
+        if self._failures:
+            self._tell(f"--otlp {self._endpoint}: {self._failures} messages could not be sent")
+
+    def add(self, sample: Sample) -> None:
+        """Have a span of a long round, which is judged."""
+        round_, window = sample.round, sample.window
+        if round_ is None:
+            return
+        start_ns = int(window.start_time.timestamp() * 1_000_000) * 1000
+        span = self._tracer.start_span(
+            "long round",
+            start_time=start_ns,
+            attributes={
+                "process.pid": sample.target.pid,
+                "process.executable.name": sample.target.comm,
+                "thread.id": round_.tid,
+                "thread.name": round_.name,
+                "kernel_delay.cause": cause_name(sample),
+                "kernel_delay.verdict": main_cause(sample),
+                **_state_attributes(sample),
+            },
+        )
+        span.end(start_ns + window.duration_ns)
+
+    def _send_each(self) -> None:
+        while not self._closed.wait(self._interval_s):
+            self._send()
+
+    def _send(self) -> None:
+        data = metrics_data(self._snapshot(), self._resource, self._began_ns)
+        if self._metrics.export(data) is not MetricExportResult.SUCCESS:
+            self._note_failure()
+
+    def _note_failure(self) -> None:
+        self._failures += 1
+        if self._failures == 1:
+            self._tell(f"--otlp {self._endpoint} can't be reached; going on, and trying again")
+
+
+def _state_attributes(sample: Sample) -> dict[str, int]:
+    time_ = sample.threads[0].time
+    if time_ is None:
+        return {}
+    return {f"kernel_delay.{state}_ns": ns for state, ns in states(time_).items() if ns}
+
+
+def _quiet() -> None:
+    """Have what the SDK logs, of each message that fails, not be written among our lines."""
+    logger = logging.getLogger("opentelemetry")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+
+
+class _CountedSpans(SpanExporter):
+    """Sends spans, and reports those that could not be sent."""
+
+    def __init__(self, to: SpanExporter, failed: Callable[[], None]) -> None:
+        self._to, self._failed = to, failed
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send them."""
+        result = self._to.export(spans)
+        if result is not SpanExportResult.SUCCESS:
+            self._failed()
+        return result
+
+    def shutdown(self) -> None:
+        """Send no more."""
+        self._to.shutdown()
+
+
+def metrics_data(snapshot: Snapshot, resource: Resource, began_ns: int) -> MetricsData:
+    """Return a snapshot as OTLP has it, all of it since `began_ns`, in ns since 1970."""
+    now_ns = int(snapshot.read_time * NS_PER_S)
+    by_family: dict[Family, list[Value]] = {}
+    for value in values(snapshot):
+        by_family.setdefault(value.family, []).append(value)
+    metrics = [
+        Metric(family.name, family.help, UNITS[family.unit], _data(family, of, began_ns, now_ns))
+        for family, of in by_family.items()
+    ]
+    scope = ScopeMetrics(InstrumentationScope(SERVICE), metrics, "")
+    return MetricsData([ResourceMetrics(resource, [scope], "")])
+
+
+def _data(
+    family: Family, found: Sequence[Value], began_ns: int, now_ns: int
+) -> Sum | Gauge | Histogram:
+    if family.kind == "histogram":
+        return Histogram([_lengths(value, began_ns, now_ns) for value in found], CUMULATIVE)
+    numbers = [
+        NumberDataPoint(_attributes(value), began_ns, now_ns, float(value.value))
+        for value in found
+        if not isinstance(value.value, Buckets)
+    ]
+    if family.kind == "gauge":
+        return Gauge(numbers)
+    return Sum(numbers, CUMULATIVE, is_monotonic=True)
+
+
+def _lengths(value: Value, began_ns: int, now_ns: int) -> HistogramDataPoint:
+    found = value.value
+    assert isinstance(found, Buckets)
+    below = (0, *found.counts)
+    # Of what is in each bucket alone; the infinite bound is not told.
+    counts = [now - before for before, now in zip(below, found.counts, strict=False)]
+    return HistogramDataPoint(
+        attributes=_attributes(value),
+        start_time_unix_nano=began_ns,
+        time_unix_nano=now_ns,
+        count=found.counts[-1],
+        sum=found.sum,
+        bucket_counts=counts,
+        explicit_bounds=found.bounds[:-1],
+        # Neither is known; the message leaves out what is None.
+        min=None,  # type: ignore[arg-type]
+        max=None,  # type: ignore[arg-type]
+    )
+
+
+def _attributes(value: Value) -> dict[str, str]:
+    return dict(zip(value.family.labels, value.labels, strict=True))

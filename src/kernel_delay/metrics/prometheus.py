@@ -1,0 +1,240 @@
+"""The figures for Prometheus: a collector that has a snapshot at each scrape, and its server."""
+
+import hmac
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from http.server import ThreadingHTTPServer
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, MetricsHandler
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from kernel_delay.errors import InputError, UnavailableError, UsageError
+from kernel_delay.metrics.families import FAMILIES, Buckets, Family, values
+from kernel_delay.metrics.snapshot import Snapshot
+
+MOST_CLIENTS = 8
+"""At once: others are hung up on. There is one Prometheus, or two, each 15 s or so."""
+
+CLIENT_S = 10.0
+"""A client that takes longer to say what it wants is hung up on."""
+
+
+class Address(Struct, frozen=True):
+    """Where the server listens."""
+
+    host: IPv4Address | IPv6Address
+    port: int
+
+    def __str__(self) -> str:
+        """Return it as in a URL."""
+        host = f"[{self.host}]" if self.host.version == 6 else str(self.host)
+        return f"{host}:{self.port}"
+
+
+class Access(Struct, frozen=True):
+    """Who may read, and how: a certificate and its key, and a token, each a file or None."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    token: Path | None = None
+
+    def check(self, address: Address) -> None:
+        """Raise UsageError where others can reach the address and not all are given."""
+        if (self.certificate is None) != (self.key is None):
+            raise UsageError("--metrics-cert and --metrics-key go together")
+        if address.host.is_loopback or (self.certificate and self.token):
+            return
+        raise UsageError(
+            f"--metrics {address} can be reached from elsewhere: that takes --metrics-cert,"
+            " --metrics-key and --metrics-token"
+        )
+
+    def read_token(self) -> bytes | None:
+        """Return the token; InputError if the file has none."""
+        if self.token is None:
+            return None
+        token = self.token.read_bytes().strip()
+        if not token:
+            raise InputError(f"{self.token} has no token: it is empty")
+        return token
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return what TLS takes; InputError if the files are not that."""
+        if self.certificate is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+        except ssl.SSLError as error:
+            raise InputError(
+                f"{self.certificate} and {self.key} are no certificate and its key: {error.reason}"
+            ) from error
+        return context
+
+
+class SnapshotCollector(Collector):
+    """What prometheus_client asks at each scrape."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+        """Have a snapshot from that each time."""
+        self._snapshot = snapshot
+
+    def describe(self) -> list[Metric]:
+        """Return nothing: there are no other collectors to have the same names."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Return all that a snapshot has."""
+        found: dict[Family, Metric] = {family: _metric(family) for family in FAMILIES}
+        for value in values(self._snapshot()):
+            _add(found[value.family], list(value.labels), value.value)
+        return (metric for metric in found.values() if metric.samples)
+
+
+def _metric(family: Family) -> Metric:
+    kinds: dict[str, Callable[..., Metric]] = {
+        "counter": CounterMetricFamily,
+        "gauge": GaugeMetricFamily,
+        "histogram": HistogramMetricFamily,
+    }
+    return kinds[family.kind](family.name, family.help, labels=family.labels)
+
+
+def _add(metric: Metric, labels: list[str], value: float | Buckets) -> None:
+    if isinstance(value, Buckets):
+        assert isinstance(metric, HistogramMetricFamily)
+        texts = ["+Inf" if bound == float("inf") else repr(bound) for bound in value.bounds]
+        counts = list(zip(texts, map(float, value.counts), strict=True))
+        metric.add_metric(labels, counts, value.sum)
+    else:
+        assert isinstance(metric, CounterMetricFamily | GaugeMetricFamily)
+        metric.add_metric(labels, value)
+
+
+class MetricsServer:
+    """Serves /metrics from construction to close()."""
+
+    def __init__(self, address: Address, access: Access, snapshot: Callable[[], Snapshot]) -> None:
+        """Listen; UnavailableError where that can't be.
+
+        `snapshot` is called in threads of the server's own.
+        """
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(SnapshotCollector(snapshot))
+        try:
+            self._server = _Server(address, access, registry)
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            raise UnavailableError(
+                f"--metrics {address}: {(error.strerror or str(error)).lower()}"
+            ) from error
+        port = int(self._server.server_address[1])
+        scheme = "http" if access.certificate is None else "https"
+        self.url = f"{scheme}://{Address(address.host, port)}/metrics"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        # Signals are the main thread's; those of a thread are its children's too.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self._thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def __enter__(self) -> Self:
+        """Return the server itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Serve no more."""
+        self.close()
+
+    def close(self) -> None:
+        """Serve no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    """A thread a client, of a few."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, address: Address, access: Access, registry: CollectorRegistry) -> None:
+        version = address.host.version
+        self.address_family = socket.AF_INET6 if version == 6 else socket.AF_INET
+        self._context = access.context()
+        self._clients = threading.BoundedSemaphore(MOST_CLIENTS)
+        settings = {"registry": registry, "token": access.read_token(), "timeout": CLIENT_S}
+        handler = type("Handler", (_Handler,), settings)
+        super().__init__((str(address.host), address.port), handler)
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        """Accept; the handshake is the client's thread's, so that none waits for another's."""
+        client, address = super().get_request()
+        client.settimeout(CLIENT_S)
+        if self._context is not None:
+            client = self._context.wrap_socket(
+                client, server_side=True, do_handshake_on_connect=False
+            )
+        return client, address
+
+    def process_request(self, request: object, client_address: object) -> None:
+        """Serve a client in a thread, or hang up if there are too many."""
+        if not self._clients.acquire(blocking=False):
+            self.shutdown_request(request)  # type: ignore[arg-type]
+            return
+        super().process_request(request, client_address)  # type: ignore[arg-type]
+
+    def process_request_thread(self, request: object, client_address: object) -> None:
+        """Serve it, and let the next one come."""
+        try:
+            self.finish_request(request, client_address)  # type: ignore[arg-type]
+        except OSError:
+            pass  # Whoever hangs up, or speaks no TLS, is not worth a word: anyone may.
+        finally:
+            self._clients.release()
+            self.shutdown_request(request)  # type: ignore[arg-type]
+
+
+class _Handler(MetricsHandler):
+    """Answers those that have the token."""
+
+    token: bytes | None = None
+
+    def do_GET(self) -> None:  # noqa: N802 (http.server's name)
+        """Answer /metrics."""
+        if not self._may_read():
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", "Bearer")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        elif self.path.partition("?")[0] != "/metrics":
+            self.send_error(404)
+        else:
+            super().do_GET()
+
+    def _may_read(self) -> bool:
+        if self.token is None:
+            return True
+        scheme, _, given = self.headers.get("Authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(
+            given.strip().encode("latin-1", "replace"), self.token
+        )

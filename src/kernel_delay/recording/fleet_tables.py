@@ -1,0 +1,270 @@
+"""Samples of many nodes as rows: what tables they make up, and what is in these.
+
+docs/fleet.md describes them. They gain columns and none changes or goes away, which would
+take another SCHEMA.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from msgspec.structs import replace
+
+from kernel_delay.analysis.figures import class_of
+from kernel_delay.analysis.losses import lost_ns
+from kernel_delay.analysis.rounds import cause_name, main_cause
+from kernel_delay.model import (
+    Finding,
+    Lost,
+    RecordedTarget,
+    RecordingHeader,
+    Sample,
+    Thread,
+    ThreadTime,
+)
+from kernel_delay.recording import tables
+from kernel_delay.recording.tables import Row
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+SCHEMA = "kernel-delay-parquet/1"
+"""The form of the tables, in each file's metadata by the name of SCHEMA_KEY."""
+
+SCHEMA_KEY = "kernel_delay.schema"
+
+FleetTable = Literal["samples", "threads", "syscalls", "rounds", "findings"]
+FLEET_TABLES: tuple[FleetTable, ...] = get_args(FleetTable)
+
+FleetKind = tables.Kind | Literal["share", "counts"]
+"""What is in a column; "share" is a part of 1, and "counts" are integers by name."""
+
+PARTITIONS = ("day", "node")
+"""What tells folders apart: the day in UTC on which a window began, and the node by uname(2)."""
+
+_KEYS: dict[str, FleetKind] = {
+    "recording": "str",
+    "sample": "int",
+    "unix_ns": "int",
+    "start_time": "time",
+    "duration_ns": "int",
+    "command": "str",
+    "pid": "int",
+    "comm": "str",
+    "pod": "str",
+    "container": "str",
+}
+
+_THREAD: dict[str, FleetKind] = {"tid": "int", "name": "str", "thread_class": "str"}
+
+_TIMES: dict[str, FleetKind] = dict.fromkeys(ThreadTime.__struct_fields__, "int")
+
+COLUMNS: Mapping[FleetTable, Mapping[str, FleetKind]] = MappingProxyType(
+    {
+        "samples": {
+            **_KEYS,
+            "start_ns": "int",
+            "ended_by": "str",
+            "tool": "str",
+            "kernel": "str",
+            "machine": "str",
+            "cpus": "int",
+            "boot_id": "str",
+            "exe": "str",
+            "cgroup": "str",
+            "runtime": "str",
+            "threads": "int",
+            "cpu_idle_ns": "int",
+            "cpu_steal_ns": "int",
+            "quota_ns": "int",
+            "period_ns": "int",
+            "throttled_periods": "int",
+            "upcalls": "int",
+            "failed_upcalls": "int",
+            "lost": "counts",
+        },
+        "threads": {
+            **_KEYS,
+            **_THREAD,
+            **tables.COLUMNS["threads"],
+            "kernel_worker": "bool",
+            "lost_ns": "int",
+            "lock_ns": "int",
+            "own_soft_irq_ns": "int",
+            "cpu_taker": "str",
+            "cpu_taker_ns": "int",
+            "policy": "str",
+            "nice": "int",
+            "rt_priority": "int",
+        },
+        "syscalls": {
+            **_KEYS,
+            **_THREAD,
+            "call": "str",
+            **{
+                column: kind
+                for column, kind in tables.COLUMNS["syscalls"].items()
+                if column not in ("thread", "name")
+            },
+        },
+        "rounds": {
+            **_KEYS,
+            **_THREAD,
+            "number": "int",
+            "untold": "int",
+            "cause": "str",
+            "why": "str",
+            "logged_ms": "int",
+            **_TIMES,
+        },
+        "findings": {
+            **_KEYS,
+            **_THREAD,
+            "rule": "str",
+            "who": "str",
+            "remark": "bool",
+            "share": "share",
+            "lost_ns": "int",
+            "text": "str",
+            "advice": "str",
+            "evidence": "counts",
+        },
+    }
+)
+"""The columns of each table, without PARTITIONS, which are in no file."""
+
+
+def columns(table: FleetTable) -> dict[str, FleetKind]:
+    """The columns of a table with PARTITIONS, as one who reads it has them."""
+    of_folders: dict[str, FleetKind] = dict.fromkeys(PARTITIONS, "str")
+    return {**COLUMNS[table], **of_folders}
+
+
+def recording_id(header: RecordingHeader) -> str:
+    """What tells a recording from all others: the boot, when it was begun, and the process."""
+    return f"{header.boot_id or header.host}-{header.clock.realtime_ns}-{header.target.pid}"
+
+
+def rows(header: RecordingHeader, number: int, sample: Sample) -> Iterator[tuple[FleetTable, Row]]:
+    """The rows of a recording's Sample, which is judged, and what table each is of."""
+    keys = _keys(header, number, sample)
+    yield "samples", {**keys, **_sample(header, sample)}
+    names = {thread.tid: thread.name for thread in sample.threads}
+    own_rows = tables.rows((sample,), "threads")
+    for thread, row in zip(sample.threads, own_rows, strict=True):
+        yield "threads", {**row, **keys, **_thread(thread)}
+    for row in tables.rows((sample,), "syscalls"):
+        yield "syscalls", {**row, **keys, **_names(row["tid"], row["thread"]), "call": row["name"]}
+    if sample.round is not None:
+        yield "rounds", {**keys, **_round(sample)}
+    for finding in sample.verdict:
+        yield "findings", {**keys, **_finding(finding, names.get(finding.tid, ""))}
+
+
+def _target(header: RecordingHeader, sample: Sample) -> RecordedTarget:
+    """The process that a Sample is of, with what is known of it.
+
+    Of several the header has those that were asked for, by the names that they had then; a child
+    is in its Samples alone.
+    """
+    own = sample.target
+    for known in (header.target, *header.others):
+        if known.pid == own.pid:
+            return replace(known, comm=own.comm, exe=own.exe)
+    return RecordedTarget(own.pid, own.comm, own.exe, container=own.container)
+
+
+def _keys(header: RecordingHeader, number: int, sample: Sample) -> Row:
+    target, window = _target(header, sample), sample.window
+    since = window.start_time - EPOCH
+    return {
+        "recording": recording_id(header),
+        "sample": number,
+        "unix_ns": since // timedelta(microseconds=1) * 1000,
+        "start_time": window.start_time,
+        "duration_ns": window.duration_ns,
+        "command": header.command,
+        "pid": target.pid,
+        "comm": target.comm,
+        "pod": target.container.pod if target.container else None,
+        "container": target.container.id if target.container else None,
+    }
+
+
+def _names(tid: int, name: str) -> Row:
+    return {"tid": tid, "name": name, "thread_class": class_of(name)}
+
+
+def _sample(header: RecordingHeader, sample: Sample) -> Row:
+    target, around = _target(header, sample), sample.surroundings
+    cgroup = around.cgroup if around else None
+    cpus = around.cpus if around else ()
+    lost = sample.lost
+    upcalls = sample.upcalls
+    return {
+        "start_ns": sample.window.start_ns,
+        "ended_by": sample.window.ended_by,
+        "tool": header.tool,
+        "kernel": header.kernel,
+        "machine": header.machine,
+        "cpus": header.cpus,
+        "boot_id": header.boot_id,
+        "exe": target.exe,
+        "cgroup": target.cgroup,
+        "runtime": target.container.runtime if target.container else None,
+        "threads": sum(thread.threads for thread in sample.threads),
+        "cpu_idle_ns": sum(cpu.idle_ns for cpu in cpus) if cpus else None,
+        "cpu_steal_ns": sum(cpu.steal_ns for cpu in cpus) if cpus else None,
+        "quota_ns": cgroup.quota_ns if cgroup else None,
+        "period_ns": cgroup.period_ns if cgroup else None,
+        "throttled_periods": cgroup.throttled_periods if cgroup else None,
+        "upcalls": None if upcalls is None else sum(u.count for u in upcalls),
+        "failed_upcalls": None if upcalls is None else sum(u.count for u in upcalls if u.error),
+        "lost": {name: count for name in Lost.__struct_fields__ if (count := getattr(lost, name))},
+    }
+
+
+def _thread(thread: Thread) -> Row:
+    taker = thread.cpu_taken_by[0] if thread.cpu_taken_by else None
+    scheduling = thread.scheduling
+    return {
+        **_names(thread.tid, thread.name),
+        "kernel_worker": thread.kernel_worker,
+        "lost_ns": lost_ns(thread),
+        "lock_ns": sum(wait.ns for wait in thread.lock_waits) + thread.lock_waits_others_ns,
+        "own_soft_irq_ns": thread.own_soft_irq_ns,
+        "cpu_taker": taker.comm if taker else None,
+        "cpu_taker_ns": taker.ns if taker else None,
+        "policy": scheduling.policy if scheduling else None,
+        "nice": scheduling.nice if scheduling else None,
+        "rt_priority": scheduling.rt_priority if scheduling else None,
+    }
+
+
+def _round(sample: Sample) -> Row:
+    round_ = sample.round
+    assert round_ is not None
+    time = sample.threads[0].time
+    return {
+        **_names(round_.tid, round_.name),
+        "number": round_.number,
+        "untold": round_.untold,
+        "cause": cause_name(sample),
+        "why": main_cause(sample),
+        "logged_ms": round_.log.length_ms if round_.log else None,
+        **{name: getattr(time, name) if time else None for name in _TIMES},
+    }
+
+
+def _finding(finding: Finding, name: str) -> Row:
+    return {
+        **_names(finding.tid, name),
+        "rule": finding.rule,
+        "who": finding.who,
+        "remark": finding.remark,
+        "share": finding.share,
+        "lost_ns": finding.evidence.get("lost_ns"),
+        "text": finding.text,
+        "advice": finding.advice,
+        "evidence": dict(finding.evidence),
+    }

@@ -1,0 +1,224 @@
+"""Recordings as Parquet files, for what reads those of many nodes: docs/fleet.md.
+
+    FOLDER/TABLE/day=2026-11-21/node=NAME/RECORDING.parquet
+
+A recording's files are called the same whenever it is exported, so that doing so twice
+changes nothing. Each appears whole or not at all. Of two copies of a recording the longer one
+stays, whichever is exported last: one that was cut has the other's beginning.
+"""
+
+import os
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+from urllib.parse import quote
+
+from kernel_delay.errors import OutputError, UnavailableError
+from kernel_delay.model import RecordingHeader, Sample
+from kernel_delay.recording.fleet_tables import (
+    COLUMNS,
+    SCHEMA,
+    SCHEMA_KEY,
+    FleetKind,
+    FleetTable,
+    recording_id,
+    rows,
+)
+from kernel_delay.recording.tables import ROWS_AT_ONCE, Row
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class ParquetFiles:
+    """One recording's files, in all tables and of all days; they appear at finish()."""
+
+    def __init__(self, folder: Path, header: RecordingHeader) -> None:
+        """Write nothing yet. Raises UnavailableError where pyarrow is not installed."""
+        _check_installed()
+        self._folder = folder
+        self._header = header
+        self._samples = 0
+        self._day: str | None = None
+        self._days: Counter[str] = Counter()
+        self._open: dict[FleetTable, _PartFile] = {}
+        self._written: list[_PartFile] = []
+        self.kept_longer = False
+
+    def __enter__(self) -> Self:
+        """The files themselves."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Remove what did not come to finish()."""
+        for file in (*self._written, *self._open.values()):
+            file.discard()
+
+    def add(self, sample: Sample) -> None:
+        """Write a Sample's rows. Raises OutputError."""
+        for table, row in rows(self._header, self._samples, sample):
+            if table == "samples":
+                self._enter_day(f"{sample.window.start_time.astimezone(UTC):%Y-%m-%d}")
+            file = self._open.get(table)
+            if file is None:
+                file = self._open[table] = _PartFile(table, self._path(table))
+            file.add(row)
+        self._samples += 1
+
+    def finish(self) -> int:
+        """Have all files appear; return how many Samples were added. Raises OutputError.
+
+        Those of a day don't of which more Samples are there: `kept_longer` says if that was so.
+        """
+        self._close()
+        # A day's samples were begun first and appear last: where they are, all are.
+        for samples in [file for file in self._written if file.table == "samples"]:
+            if samples.rows_there() > samples.rows:
+                self.kept_longer = True
+                self._discard_beside(samples)
+        while self._written:
+            self._written.pop().appear()
+        return self._samples
+
+    def _discard_beside(self, samples: "_PartFile") -> None:
+        for file in [file for file in self._written if file.stands_beside(samples)]:
+            self._written.remove(file)
+            file.discard()
+
+    def _enter_day(self, day: str) -> None:
+        """Have what comes next go to this day's files: those of one day alone are open."""
+        if day != self._day:
+            self._close()
+            self._days[day] += 1
+            self._day = day
+
+    def _path(self, table: FleetTable) -> Path:
+        # The clock may have been set back to a day whose files are closed.
+        turn = self._days[self._day or ""]
+        name = quote(recording_id(self._header), safe="") + (f".{turn}" if turn > 1 else "")
+        node = f"node={quote(self._header.host, safe='')}"
+        return self._folder / table / f"day={self._day}" / node / f"{name}.parquet"
+
+    def _close(self) -> None:
+        for table in tuple(self._open):
+            file = self._open[table]
+            file.close()
+            self._written.append(file)
+            del self._open[table]
+
+
+class _PartFile:
+    """A file that is not to be seen until it is whole."""
+
+    def __init__(self, table: FleetTable, path: Path) -> None:
+        from pyarrow.parquet import ParquetWriter
+
+        self.table = table
+        self.rows = 0
+        self._path = path
+        self._rows: list[Row] = []
+        self._schema = schema_of(table)
+        with _failing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # What begins with a dot neither DuckDB nor Spark reads.
+            self._part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+            self._file = open(self._part, "xb")  # noqa: SIM115 (close() and discard() do)
+        try:
+            with _failing(path):
+                self._writer = ParquetWriter(self._file, self._schema, compression="zstd")
+        except OutputError:
+            self._part.unlink()
+            raise
+
+    def rows_there(self) -> int:
+        """How many rows there are where this one is to appear; none in what can't be read."""
+        from pyarrow import ArrowException
+        from pyarrow.parquet import read_metadata
+
+        try:
+            return int(read_metadata(self._path).num_rows)
+        except (OSError, ArrowException):
+            return 0
+
+    def stands_beside(self, other: "_PartFile") -> bool:
+        """Whether both are of the same Samples: those of one day, in different tables."""
+        return self._path.parts[-3:] == other._path.parts[-3:]
+
+    def add(self, row: Row) -> None:
+        self.rows += 1
+        self._rows.append(row)
+        if len(self._rows) >= ROWS_AT_ONCE:
+            self._write()
+
+    def close(self) -> None:
+        self._write()
+        with _failing(self._path):
+            self._writer.close()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+    def appear(self) -> None:
+        with _failing(self._path):
+            self._part.replace(self._path)
+
+    def discard(self) -> None:
+        # What the writer still holds goes nowhere.
+        with suppress(OSError):
+            self._writer.close()
+        with suppress(OSError):
+            self._file.close()
+        self._part.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        import pyarrow
+
+        if self._rows:
+            batch = pyarrow.RecordBatch.from_pylist(self._rows, schema=self._schema)
+            with _failing(self._path):
+                self._writer.write_batch(batch)
+            self._rows.clear()
+
+
+def schema_of(table: FleetTable) -> "pyarrow.Schema":
+    """The schema of a table's files, for pyarrow."""
+    import pyarrow
+
+    types: dict[FleetKind, pyarrow.DataType] = {
+        "int": pyarrow.int64(),
+        "str": pyarrow.string(),
+        "bool": pyarrow.bool_(),
+        "time": pyarrow.timestamp("us", tz="UTC"),
+        "share": pyarrow.float64(),
+        "counts": pyarrow.map_(pyarrow.string(), pyarrow.int64()),
+    }
+    fields = [(name, types[kind]) for name, kind in COLUMNS[table].items()]
+    return pyarrow.schema(fields, metadata={SCHEMA_KEY: SCHEMA})
+
+
+@contextmanager
+def _failing(path: Path) -> Iterator[None]:
+    """Have an error of writing within be told as that of the file."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"can't write {os.fspath(path)!r}: {error.strerror or error}") from None
+
+
+def _check_installed() -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise UnavailableError(
+            "Parquet needs pyarrow, which is not installed: pip install 'kernel-delay[fleet]'"
+        ) from None

@@ -1,0 +1,194 @@
+"""Operations of the kernel's datapath: a line each, what was asked below it, and a summary."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+from msgspec import structs
+
+from kernel_delay.analysis.histogram import Quantiles
+from kernel_delay.host.errnos import ERRORS, error_name
+from kernel_delay.ovs.flow_key import format_key, format_match
+from kernel_delay.ovs.operations import (
+    OPERATIONS,
+    Operation,
+    OperationEvent,
+    Reply,
+    Request,
+    format_actions,
+    read_reply,
+)
+from kernel_delay.ovs.operations.message import packet_headers
+from kernel_delay.printable import printable
+
+NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
+INDENT = " " * 4
+
+HEADER = f"{'TIME':>15} {'COMM':<15} {'PID':>7} {'OPERATION':<14} {'ANSWER':<10} {'KERNEL us':>9}"
+
+
+def answer(event: OperationEvent) -> str:
+    """What it was answered with: `ok` or the error's name."""
+    if not event.error:
+        return "ok"
+    return error_name(event.error)
+
+
+def event_lines(event: OperationEvent, request: Request) -> list[str]:
+    """One operation, under HEADER, and what it asked for; TIME is that of the answer."""
+    seconds, rest_ns = divmod(event.time_ns, NS_PER_S)
+    took = "-" if event.duration_ns is None else f"{event.duration_ns / 1000:,.1f}"
+    return [
+        f"{f'{seconds}.{rest_ns // 1000:06}':>15} {printable(event.comm):<15} {event.tid:>7} "
+        f"{event.operation:<14} {answer(event):<10} {took:>9}",
+        *(f"{INDENT}{line}" for line in request_lines(event, request)),
+    ]
+
+
+def request_lines(event: OperationEvent, request: Request) -> Iterator[str]:
+    """What was asked: of which datapath, which flow, what it matches, and what is to be done."""
+    words = [f"datapath {request.dp_ifindex}"]
+    words += [request.flags] if request.flags != "0" else []
+    words += [f"ufid {request.ufid}"] if request.ufid is not None else []
+    yield printable(", ".join([*words, *request.others]))
+    if (match := flow_match(request)) is not None:
+        yield f"match: {match}"
+    if request.actions is not None:
+        yield f"actions: {printable(format_actions(request.actions))}"
+    if request.packet is not None:
+        headers = packet_text(request)
+        yield f"packet of {len(request.packet):,} bytes: {headers}"
+    if request.problem is not None:
+        yield f"<{request.problem}>"
+    reply = read_reply(event.reply, event.reply_len)
+    if reply is not None:
+        yield from _reply_lines(reply, event.time_ns)
+
+
+def _reply_lines(reply: Reply, time_ns: int) -> Iterator[str]:
+    """What came back beside the answer: first the counts, as dpctl/dump-flows writes them."""
+    words = [f"ufid {reply.ufid}"] if reply.ufid is not None else []
+    yield printable(", ".join(["sent back", *words, counts_text(reply, time_ns), *reply.others]))
+    if (match := flow_match(reply)) is not None:
+        yield f"{INDENT}match: {match}"
+    if reply.actions is not None:
+        yield f"{INDENT}actions: {printable(format_actions(reply.actions))}"
+    if reply.problem is not None:
+        yield f"{INDENT}<{reply.problem}>"
+
+
+def counts_text(reply: Reply, time_ns: int) -> str:
+    """`packets:2, bytes:120, used:0.100s, flags:S.`, of what had hit the flow at `time_ns`.
+
+    As dpif_flow_stats_format() of Open vSwitch 3.5 writes it: a flow without counts has none.
+    """
+    packets, size = reply.counts or (0, 0)
+    used = "never"
+    if reply.used_ms is not None:
+        used = f"{max(time_ns // NS_PER_MS - reply.used_ms, 0) / 1000:.3f}s"
+    seen = "".join(letter for bit, letter in _TCP_FLAGS if (reply.tcp_flags or 0) & bit)
+    return f"packets:{packets}, bytes:{size}, used:{used}" + (f", flags:{seen}" if seen else "")
+
+
+# In the order of Open vSwitch's packet_format_tcp_flags().
+_TCP_FLAGS = ((2, "S"), (1, "F"), (8, "P"), (4, "R"), (32, "U"), (16, "."), (64, "E"), (128, "C"))
+
+
+def flow_match(flow: Request | Reply) -> str | None:
+    """What the flow matches; None where the message does not say."""
+    if flow.key is None:
+        return None
+    if flow.mask is None:
+        return printable(format_key(flow.key))
+    return printable(format_match(flow.key, flow.mask))
+
+
+def packet_text(request: Request) -> str:
+    """The headers of an execution's packet, as a flow key."""
+    return printable(format_key(packet_headers(request)))
+
+
+def json_of(event: OperationEvent, request: Request) -> Mapping[str, object]:
+    """The operation for JSON: what was asked as text, and not in bytes."""
+    left_out = ("message", "reply", "reply_len")
+    fields = {name: value for name, value in structs.asdict(event).items() if name not in left_out}
+    actions = None if request.actions is None else format_actions(request.actions)
+    return {
+        **fields,
+        "answer": answer(event),
+        "dp_ifindex": request.dp_ifindex,
+        "flags": request.flags,
+        "sequence": request.sequence,
+        "ufid": request.ufid,
+        "match": flow_match(request),
+        "actions": actions,
+        "packet_len": None if request.packet is None else len(request.packet),
+        "packet": None if request.packet is None else packet_text(request),
+        "others": list(request.others),
+        "problem": request.problem,
+        "reply": _json_of_reply(read_reply(event.reply, event.reply_len), event.time_ns),
+    }
+
+
+def _json_of_reply(reply: Reply | None, time_ns: int) -> Mapping[str, object] | None:
+    if reply is None:
+        return None
+    packets, size = reply.counts or (0, 0)
+    used_ms = reply.used_ms
+    return {
+        "ufid": reply.ufid,
+        "match": flow_match(reply),
+        "actions": None if reply.actions is None else format_actions(reply.actions),
+        "packets": packets,
+        "bytes": size,
+        "idle_ms": None if used_ms is None else max(time_ns // NS_PER_MS - used_ms, 0),
+        "tcp_flags": reply.tcp_flags or 0,
+        "others": list(reply.others),
+        "problem": reply.problem,
+    }
+
+
+class Summary:
+    """How many operations there were, how they were answered, and what they took."""
+
+    def __init__(self) -> None:
+        """Start before the first."""
+        self._answers: dict[Operation, Counter[str]] = defaultdict(Counter)
+        self._durations: dict[Operation, Quantiles] = defaultdict(Quantiles)
+
+    def take(self, event: OperationEvent) -> None:
+        """Count one."""
+        self._answers[event.operation][answer(event)] += 1
+        if event.duration_ns is not None:
+            self._durations[event.operation].add(event.duration_ns)
+
+    def render(self, passed_over: int) -> str:
+        """A line for each kind of operation, and one for the errors of each."""
+        lines = [f"{'':<14}{'count':>9}{'failed':>9}{'p50 us':>10}{'p99 us':>10}{'max us':>10}"]
+        for operation in OPERATIONS:
+            if operation in self._answers:
+                lines += self._lines(operation)
+        if len(lines) == 1:
+            lines = ["no operation was seen"]
+        if passed_over:
+            lines.append(f"{passed_over:,} operations that were not asked for are not among them")
+        return "\n".join(lines)
+
+    def _lines(self, operation: Operation) -> list[str]:
+        answers, took = self._answers[operation], self._durations[operation]
+        failed = answers.total() - answers["ok"]
+        quantiles = [took.quantile(Fraction(part, 100)) for part in (50, 99)]
+        cells = "".join(f"{_us(value):>10}" for value in (*quantiles, took.max))
+        lines = [f"{operation:<14}{answers.total():>9,}{failed:>9,}{cells}"]
+        errors = [(name, count) for name, count in answers.most_common() if name != "ok"]
+        lines += [f"  {name} {count:,} ({_words(name)})" for name, count in errors if count]
+        return lines
+
+
+def _us(duration_ns: int | None) -> str:
+    return "-" if duration_ns is None else f"{duration_ns / 1000:,.1f}"
+
+
+def _words(name: str) -> str:
+    return dict(ERRORS.values()).get(name, "unknown")

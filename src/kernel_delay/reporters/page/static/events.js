@@ -1,0 +1,59 @@
+// What Open vSwitch's monitors saw: what must be known of it, charts over time, the summary, and
+// what was longest or last.
+
+import { about, capital } from "./head.js";
+import { Chart } from "./chart.js";
+import { h } from "./dom.js";
+import { Rows } from "./rows.js";
+import { themeChoice } from "./theme.js";
+
+function main() {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const print = h("button", { type: "button", onclick: () => window.print() }, "Print");
+  document.body.append(
+    h(
+      "header",
+      { class: "top" },
+      h("div", {}, h("p", { class: "brand" }, "kernel-delay"), h("h1", {}, data.title), h("p", { class: "note" }, data.subject)),
+      h("div", { class: "controls" }, themeChoice(), print),
+    ),
+    h(
+      "main",
+      { class: "events" },
+      notes(data.notes),
+      data.charts.map((chart) => new Chart(chart).element),
+      summary(data.summary),
+      data.tables.map((table) => new Rows(table).element),
+      data.about.length ? about(data) : null,
+    ),
+    h("footer", {}, h("span", {}, h("kbd", {}, "/"), " filter")),
+  );
+  addEventListener("keydown", (event) => {
+    if (event.key !== "/" || /^(INPUT|SELECT)$/.test(event.target.tagName)) return;
+    document.querySelector("[data-search]")?.focus();
+    event.preventDefault();
+  });
+  document.documentElement.dataset.ready = "yes";
+}
+
+function notes(lines) {
+  if (!lines.length) return null;
+  const title = "What to know of this measurement";
+  return h(
+    "aside",
+    { class: "losses", "aria-label": title },
+    h("h3", {}, title),
+    h("ul", {}, lines.map((line) => h("li", {}, capital(line)))),
+  );
+}
+
+function summary(text) {
+  return h(
+    "section",
+    { id: "summary", "aria-labelledby": "summary-title" },
+    h("div", { class: "heading" }, h("h2", { id: "summary-title" }, "Summary")),
+    h("div", { class: "scroll" }, h("pre", { class: "summary" }, text)),
+  );
+}
+
+main();

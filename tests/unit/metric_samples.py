@@ -1,0 +1,58 @@
+"""Snapshots, and totals of threads, for tests."""
+
+from kernel_delay.analysis.rounds import CAUSES
+from kernel_delay.metrics.exporter import NOT_TOLD
+from kernel_delay.metrics.ledger import MOST_CALLS, STATES
+from kernel_delay.metrics.snapshot import CallFigures, ClassFigures, Lengths, OwnCost, Snapshot
+from kernel_delay.metrics.thread_classes import MAIN, MOST_CLASSES, OTHER
+from kernel_delay.model import Losses, ThreadTime, ThreadTotals, Upcalls
+
+NOTHING = dict.fromkeys(ThreadTime.__struct_fields__, 0)
+
+
+def thread(
+    identity: int,
+    name: str,
+    *,
+    tid: int | None = None,
+    waits: Lengths = Lengths(),  # noqa: B008 (immutable)
+    rounds: Lengths = Lengths(),  # noqa: B008
+    **parts_ns: int,
+) -> ThreadTotals:
+    """Totals of one thread, whose parts are 0 but for those that are given."""
+    return ThreadTotals(
+        identity=identity,
+        tid=1000 + identity if tid is None else tid,
+        name=name,
+        time=ThreadTime(**{**NOTHING, **parts_ns}),
+        waits=waits.counts,
+        waits_ns=waits.total_ns,
+        rounds=rounds.counts,
+        rounds_ns=rounds.total_ns,
+    )
+
+
+def full_snapshot() -> Snapshot:
+    """One with as much of everything as there can be."""
+    lengths = Lengths((0, 1) * 16, 10**10)
+    named = [f"call{number}" for number in range(MOST_CALLS)]
+    classes = [MAIN, OTHER, *(f"class{number}" for number in range(MOST_CLASSES - 2))]
+    return Snapshot(
+        comm="ovs-vswitchd",
+        read_time=1_750_000_000.25,
+        is_watching=True,
+        classes={
+            name: ClassFigures(
+                threads=3,
+                state_ns=dict.fromkeys(STATES, 1500000000),
+                rounds=lengths,
+                waits=lengths,
+            )
+            for name in classes
+        },
+        calls={name: CallFigures(7, 2_000_000_000) for name in (*named, OTHER)},
+        causes=dict.fromkeys((NOT_TOLD, *CAUSES), 1),
+        losses=Losses(1, 2, 3, 4),
+        own=OwnCost(cpu_ns=250_000_000, resident_bytes=1 << 27),
+        upcalls=Upcalls(100, 2),
+    )

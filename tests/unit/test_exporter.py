@@ -1,0 +1,194 @@
+"""What takes the state of a watch, and hands out snapshots of it, in another thread."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kernel_delay.analysis.verdict.program import USER_WORK
+from kernel_delay.metrics import exporter as exporter_module
+from kernel_delay.metrics.exporter import NOT_TOLD, Exporter
+from kernel_delay.metrics.snapshot import Snapshot
+from kernel_delay.model import CallTotals, Finding, Losses, ThreadTotals, Upcalls
+from tests.unit.metric_samples import thread
+from tests.unit.samples import bare_sample, timed_thread
+
+PID = 1000
+
+
+class FakeWatch:
+    """A watch that has what a test says."""
+
+    def __init__(self) -> None:
+        self.threads: dict[int, ThreadTotals | None] = {}
+        self.gone: list[ThreadTotals] = []
+        self.lost = Losses()
+        self.untold_rounds = 0
+        self.sent: Upcalls | None = None
+        self.reads = 0
+        self.ended = "exit"
+
+    @property
+    def thread_totals(self) -> "FakeTotals":
+        return FakeTotals(self)
+
+    def losses(self) -> Losses:
+        return self.lost
+
+    def untold(self) -> int:
+        return self.untold_rounds
+
+    def upcalls(self) -> Upcalls | None:
+        return self.sent
+
+
+class FakeTotals:
+    """What reads the threads of that watch."""
+
+    def __init__(self, watch: FakeWatch) -> None:
+        self._watch = watch
+
+    def living(self) -> dict[int, ThreadTotals | None]:
+        self._watch.reads += 1
+        return self._watch.threads
+
+    def ended(self) -> Iterator[ThreadTotals]:
+        gone, self._watch.gone = self._watch.gone, []
+        yield from gone
+
+    def calls(self) -> list[CallTotals]:
+        return [CallTotals("poll", 2, 200)]
+
+
+@pytest.fixture
+def watch() -> FakeWatch:
+    return FakeWatch()
+
+
+@pytest.fixture
+def exporter() -> Exporter:
+    found = Exporter("prog", is_open_vswitch=False)
+    found.begin(PID)
+    return found
+
+
+def asked(exporter: Exporter, watch: FakeWatch) -> Snapshot:
+    """A snapshot that another thread asked for while the watch went on."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(exporter.snapshot)
+        while not future.done():
+            exporter.tick(watch)
+        return future.result()
+
+
+def test_threads_are_read_when_a_snapshot_is_asked_for(
+    exporter: Exporter, watch: FakeWatch
+) -> None:
+    watch.threads = {1: thread(1, "prog", tid=PID, user_ns=5), 2: thread(2, "work1", user_ns=7)}
+    for _ in range(3):
+        exporter.tick(watch)
+    assert watch.reads == 1
+
+    found = asked(exporter, watch)
+
+    assert watch.reads == 2
+    assert found.is_watching
+    assert found.comm == "prog"
+    assert found.classes["main"].state_ns["user"] == 5
+    assert found.classes["work"].state_ns["user"] == 7
+    assert found.calls["poll"].count == 2
+    assert found.upcalls is None
+    assert found.own.cpu_ns > 0
+
+
+def test_what_threads_say_at_their_ends_is_taken_at_once(
+    exporter: Exporter, watch: FakeWatch
+) -> None:
+    """Their buffer is bounded, and a snapshot may not be asked for in an hour."""
+    watch.gone = [thread(2, "work1", user_ns=7)]
+    exporter.tick(watch)
+    assert not watch.gone
+    assert asked(exporter, watch).classes["work"].state_ns["user"] == 7
+
+
+def test_who_asks_while_nothing_is_watched_gets_what_was(
+    exporter: Exporter, watch: FakeWatch
+) -> None:
+    watch.threads = {1: thread(1, "prog", tid=PID, user_ns=5)}
+    watch.sent = Upcalls(3, 1)
+    watch.gone = [thread(1, "prog", tid=PID, user_ns=6)]
+    exporter.finish(watch)
+
+    found = exporter.snapshot()
+
+    assert not found.is_watching
+    assert found.classes["main"].state_ns["user"] == 6
+    assert found.classes["main"].threads == 0
+    assert found.losses.missed_ends == 0
+    watch.threads, watch.sent = {1: thread(1, "prog", tid=PID, user_ns=2)}, Upcalls(2, 0)
+    exporter.begin(PID)
+    found = asked(exporter, watch)
+    assert found.classes["main"].state_ns["user"] == 8
+    assert found.upcalls == Upcalls(5, 1)
+
+
+def test_a_watch_that_does_not_go_on_keeps_nobody_waiting(
+    exporter: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporter_module, "LONGEST_WAIT_S", 0.01)
+    assert not exporter.snapshot().classes
+
+
+def test_all_who_ask_at_once_get_an_answer(exporter: Exporter, watch: FakeWatch) -> None:
+    stop = threading.Event()
+
+    def go_on() -> None:
+        while not stop.is_set():
+            exporter.tick(watch)
+
+    ticking = threading.Thread(target=go_on)
+    ticking.start()
+    ask: Callable[[int], Snapshot] = lambda _: exporter.snapshot()  # noqa: E731
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(ask, range(12)))
+    stop.set()
+    ticking.join()
+    assert all(each.calls for each in found)
+
+
+def test_long_rounds_are_counted_by_what_the_verdict_says(
+    exporter: Exporter, watch: FakeWatch
+) -> None:
+    finding = Finding("lock", "program", 0.9, PID, "it waited for a lock")
+    slept = timed_thread(PID, "prog", user_ns=2, blocked_ns=3)
+    exporter.add(bare_sample(slept, verdict=(finding,)))
+    exporter.add(bare_sample(slept))
+
+    causes = asked(exporter, watch).causes
+    assert causes["lock"] == causes["blocked"] == 1
+    assert sum(causes.values()) == 2
+
+
+def test_a_long_round_that_is_yet_to_be_told_is_none_without_a_record(
+    exporter: Exporter, watch: FakeWatch
+) -> None:
+    watch.untold_rounds = 1
+    assert asked(exporter, watch).causes[NOT_TOLD] == 0
+    watch.untold_rounds = 0
+    assert asked(exporter, watch).causes[NOT_TOLD] == 0
+    watch.untold_rounds = 2
+    asked(exporter, watch)
+    assert asked(exporter, watch).causes[NOT_TOLD] == 2
+
+
+def test_a_round_that_its_own_program_made_long_has_a_cause_too(
+    exporter: Exporter, watch: FakeWatch
+) -> None:
+    """Of a round that is a finding as any other. A rule that is not listed ends no watch."""
+    slept = timed_thread(PID, "prog", user_ns=2, blocked_ns=3)
+    for rule in (USER_WORK.name, "not_listed"):
+        exporter.add(bare_sample(slept, verdict=(Finding(rule, "program", 0.9, PID, "busy"),)))
+
+    causes = asked(exporter, watch).causes
+    assert causes["user_work"] == causes["unknown"] == 1

@@ -1,0 +1,50 @@
+"""Who has the file lock that a process waits for."""
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernel_delay.host import file_locks
+from kernel_delay.host.file_locks import lock_holder
+from tests.workload import wait_until
+
+LOCKS = """\
+1: POSIX  ADVISORY  WRITE 70 fe:00:12 0 EOF
+1: -> POSIX  ADVISORY  WRITE 71 fe:00:12 0 EOF
+2: FLOCK  ADVISORY  WRITE 80 fe:00:13 0 EOF
+2: -> FLOCK  ADVISORY  WRITE 81 fe:00:13 0 EOF
+2:  -> FLOCK  ADVISORY  WRITE 82 fe:00:13 0 EOF
+3: OFDLCK ADVISORY  WRITE -1 fe:00:14 0 EOF
+3: -> OFDLCK ADVISORY  WRITE -1 fe:00:14 0 EOF
+3: -> POSIX ADVISORY  WRITE 91 fe:00:14 0 EOF
+"""
+
+
+@pytest.mark.parametrize(
+    ("waiter", "holder"), [(71, 70), (81, 80), (82, 80), (70, None), (91, None), (5, None)]
+)
+def test_lines_of_proc(
+    waiter: int, holder: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "locks").write_text(LOCKS)
+    for pid in (70, 80):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "comm").write_text(f"task{pid}\n")
+    monkeypatch.setattr(file_locks, "PROC", tmp_path)
+    assert lock_holder(waiter) == (None if holder is None else (f"task{holder}", holder))
+
+
+def test_this_kernels(tmp_path: Path) -> None:
+    wants = "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX)"
+    with (tmp_path / "file").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with subprocess.Popen([sys.executable, "-c", wants, file.name]) as waiter:
+            wait_until(lambda: lock_holder(waiter.pid) is not None)
+            found = lock_holder(waiter.pid)
+            fcntl.flock(file, fcntl.LOCK_UN)
+    assert found is not None
+    assert found[1] == os.getpid()

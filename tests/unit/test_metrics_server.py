@@ -1,0 +1,180 @@
+"""The server of metrics: what it says, to whom, and over what."""
+
+import socket
+import ssl
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
+from msgspec.structs import replace
+from prometheus_client.parser import text_string_to_metric_families
+
+from kernel_delay.errors import InputError, UnavailableError, UsageError
+from kernel_delay.metrics import prometheus
+from kernel_delay.metrics.families import FAMILIES
+from kernel_delay.metrics.prometheus import Access, Address, MetricsServer
+from kernel_delay.metrics.snapshot import ClassFigures
+from tests.unit.metric_samples import full_snapshot
+
+LOOPBACK = Address(ip_address("127.0.0.1"), 0)
+ANYWHERE = Address(ip_address("0.0.0.0"), 0)
+TOKEN = "open-sesame"
+
+
+class Certificate:
+    """A certificate for 127.0.0.1 that is its own authority."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path, self.key = folder / "cert.pem", folder / "key.pem"
+        command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt"]
+        command += ["ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=test"]
+        command += ["-addext", "subjectAltName=IP:127.0.0.1"]
+        command += ["-keyout", str(self.key), "-out", str(self.path)]
+        subprocess.run(command, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return Certificate(tmp_path_factory.mktemp("certificate"))
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text(f"{TOKEN}\n")
+    return path
+
+
+@pytest.fixture
+def plain() -> Iterator[MetricsServer]:
+    with MetricsServer(LOOPBACK, Access(), full_snapshot) as server:
+        yield server
+
+
+def get(url: str, token: str | None = None, context: ssl.SSLContext | None = None) -> str:
+    request = urllib.request.Request(url)
+    if token is not None:
+        request.add_header("Authorization", f"Bearer {token}")
+    with urllib.request.urlopen(request, timeout=20, context=context) as answer:
+        return bytes(answer.read()).decode()
+
+
+def test_a_scrape_has_each_metric_and_nothing_else(plain: MetricsServer) -> None:
+    found = {each.name: each for each in text_string_to_metric_families(get(plain.url))}
+
+    assert set(found) == {family.name for family in FAMILIES}
+    for family in FAMILIES:
+        metric = found[family.name]
+        assert metric.type == family.kind
+        assert metric.documentation == family.help
+        assert all(set(family.labels) <= set(sample.labels) for sample in metric.samples)
+    seconds = {
+        (sample.labels["thread_class"], sample.labels["state"]): sample.value
+        for sample in found["kernel_delay_thread_seconds"].samples
+    }
+    assert seconds["main", "runnable"] == 1.5
+
+
+def test_openmetrics_is_spoken_with_those_who_ask_for_it(plain: MetricsServer) -> None:
+    request = urllib.request.Request(plain.url)
+    request.add_header("Accept", "application/openmetrics-text; version=1.0.0")
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        text = bytes(answer.read()).decode()
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert text.endswith("# EOF\n")
+
+
+def test_there_is_nothing_else_to_be_read(plain: MetricsServer) -> None:
+    with pytest.raises(HTTPError, match="404"):
+        get(plain.url.replace("/metrics", "/"))
+
+
+def test_who_can_be_reached_from_elsewhere_needs_a_certificate_and_a_token(
+    certificate: Certificate, token: Path
+) -> None:
+    for access in (
+        Access(),
+        Access(token=token),
+        Access(certificate.path, certificate.key),
+        Access(certificate.path, token=token),
+    ):
+        with pytest.raises(UsageError):
+            access.check(ANYWHERE)
+    Access(certificate.path, certificate.key, token).check(ANYWHERE)
+    Access().check(LOOPBACK)
+    Access().check(Address(ip_address("::1"), 0))
+
+
+def test_only_who_has_the_token_gets_an_answer(certificate: Certificate, token: Path) -> None:
+    trusting = ssl.create_default_context(cafile=certificate.path)
+    access = Access(certificate.path, certificate.key, token)
+    with MetricsServer(LOOPBACK, access, full_snapshot) as server:
+        assert server.url.startswith("https://")
+        assert "kernel_delay_threads" in get(server.url, TOKEN, trusting)
+        for wrong in (None, "", "open", f"{TOKEN}x"):
+            with pytest.raises(HTTPError, match="401"):
+                get(server.url, wrong, trusting)
+        with pytest.raises((OSError, HTTPError)):
+            get(server.url.replace("https", "http"), TOKEN)
+
+
+def test_files_that_are_none_of_that_are_one_line(tmp_path: Path, certificate: Certificate) -> None:
+    empty = tmp_path / "empty"
+    empty.write_text("\n")
+    with pytest.raises(InputError, match="no token"):
+        MetricsServer(LOOPBACK, Access(token=empty), full_snapshot)
+    with pytest.raises(InputError, match="no certificate"):
+        MetricsServer(LOOPBACK, Access(empty, certificate.key), full_snapshot)
+    missing = tmp_path / "missing"
+    with pytest.raises(FileNotFoundError):
+        MetricsServer(LOOPBACK, Access(token=missing), full_snapshot)
+
+
+def test_a_port_that_is_taken_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = Address(ip_address("127.0.0.1"), taken.getsockname()[1])
+        with pytest.raises(UnavailableError, match="address already in use"):
+            MetricsServer(address, Access(), full_snapshot)
+
+
+def test_clients_that_say_nothing_keep_nobody_out_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There are as many of them as there is room for; each is hung up on when its time is over."""
+    monkeypatch.setattr(prometheus, "CLIENT_S", 0.2)
+    with MetricsServer(LOOPBACK, Access(), full_snapshot) as server:
+        port = int(server.url.rpartition(":")[2].partition("/")[0])
+        silent = [
+            socket.create_connection(("127.0.0.1", port)) for _ in range(prometheus.MOST_CLIENTS)
+        ]
+        for client in silent:
+            client.settimeout(20)
+            assert client.recv(1) == b""
+            client.close()
+        assert "kernel_delay_threads" in get(server.url)
+
+
+def test_its_threads_take_no_signals(plain: MetricsServer) -> None:
+    """They are the main thread's: one that is blocked in poll(2) must be woken by them."""
+    server = plain._thread
+    assert server in threading.enumerate()
+    status = Path(f"/proc/self/task/{server.native_id}/status").read_text()
+    blocked = next(line for line in status.splitlines() if line.startswith("SigBlk"))
+    sigint, sigterm = 1 << (2 - 1), 1 << (15 - 1)
+    assert int(blocked.split()[1], 16) & (sigint | sigterm) == sigint | sigterm
+
+
+def test_a_thread_may_call_itself_what_it_likes() -> None:
+    """Its name is one label's value, whatever is in it."""
+    name = 'x"} 1\nkernel_delay_threads{thread_class="\\'
+    snapshot = replace(full_snapshot(), classes={name: ClassFigures(threads=1)})
+    with MetricsServer(LOOPBACK, Access(), lambda: snapshot) as server:
+        found = {each.name: each for each in text_string_to_metric_families(get(server.url))}
+
+    (sample,) = found["kernel_delay_threads"].samples
+    assert sample.labels == {"thread_class": name}

@@ -1,0 +1,79 @@
+"""The same figures by OTLP, as a receiver reads them, and spans of long rounds."""
+
+import socket
+
+from kernel_delay.metrics.families import FAMILIES, Buckets, values
+from kernel_delay.metrics.otlp import OtlpExporter
+from kernel_delay.model import Finding, Round
+from tests.otlp_receiver import Receiver, attributes
+from tests.unit.metric_samples import full_snapshot
+from tests.unit.samples import bare_sample, timed_thread
+
+TID = 4711
+MS = 1_000_000
+
+
+def test_a_receiver_has_every_figure() -> None:
+    with Receiver() as receiver:
+        lines: list[str] = []
+        OtlpExporter(receiver.url, full_snapshot, lines.append, interval_s=60).close()
+        found = receiver.newest()
+
+    assert not lines
+    assert set(found) == {family.name for family in FAMILIES}
+    for value in values(full_snapshot()):
+        metric = found[value.family.name]
+        assert metric.description == value.family.help
+        kind = {"counter": "sum", "gauge": "gauge", "histogram": "histogram"}[value.family.kind]
+        assert metric.WhichOneof("data") == kind
+        labels = dict(zip(value.family.labels, value.labels, strict=True))
+        (point,) = (
+            point for point in getattr(metric, kind).data_points if attributes(point) == labels
+        )
+        if isinstance(value.value, Buckets):
+            assert point.count == value.value.counts[-1] == sum(point.bucket_counts)
+            assert point.sum == value.value.sum
+            assert len(point.bucket_counts) == len(point.explicit_bounds) + 1
+            assert tuple(point.explicit_bounds) == value.value.bounds[:-1]
+            assert not point.HasField("min")
+        else:
+            assert point.as_double == value.value
+        if kind == "sum":
+            assert metric.sum.is_monotonic
+
+
+def test_a_long_round_is_a_span() -> None:
+    finding = Finding("lock", "program", 0.9, TID, "it waited for a lock")
+    thread = timed_thread(TID, "handler7", blocked_ns=900 * MS, user_ns=100 * MS)
+    sample = bare_sample(thread, verdict=(finding,), round=Round(TID, "handler7", 3))
+    with Receiver() as receiver:
+        exporter = OtlpExporter(receiver.url, full_snapshot, lambda line: None, interval_s=60)
+        exporter.add(sample)
+        exporter.add(bare_sample(thread))
+        exporter.close()
+        (span,) = receiver.spans()
+
+    assert span.name == "long round"
+    assert span.end_time_unix_nano - span.start_time_unix_nano == sample.window.duration_ns
+    start_us = sample.window.start_time.timestamp() * 1e6
+    assert abs(span.start_time_unix_nano / 1000 - start_us) <= 1
+    said = attributes(span)
+    assert said["thread.name"] == "handler7"
+    assert said["thread.id"] == TID
+    assert said["kernel_delay.cause"] == "lock"
+    assert said["kernel_delay.verdict"] == "it waited for a lock"
+    assert thread.time is not None
+    assert said["kernel_delay.blocked_ns"] == thread.time.blocked_ns
+
+
+def test_a_receiver_that_is_not_there_is_two_lines_and_no_more() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        lines: list[str] = []
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        exporter = OtlpExporter(url, full_snapshot, lines.append, interval_s=0.05)
+        exporter.close()
+
+    assert len(lines) == 2
+    assert "can't be reached" in lines[0]
+    assert "could not be sent" in lines[1]

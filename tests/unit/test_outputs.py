@@ -1,0 +1,37 @@
+"""Outputs of what is read from files."""
+
+from pathlib import Path
+
+import pytest
+
+from kernel_delay.cli import main
+from tests.recordings import record_samples
+from tests.unit.event_samples import WITH_EVENTS
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["report", "--html", "a.kdr", "a.kdr"],
+        ["report", "--html", "link", "a.kdr"],
+        ["report", "--folded", "./a.kdr", "a.kdr"],
+        ["report", "--perfetto", "a.kdr", "a.kdr"],
+        ["report", "--flamegraph", "a.svg", "a.svg"],
+        ["report", "-w", "a.kdr", "a.kdr"],
+        ["compare", "--html", "a.kdr", "a.svg", "a.kdr@1-1"],
+    ],
+)
+def test_what_is_read_is_not_written_over(
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recording = record_samples(tmp_path / "a.kdr", WITH_EVENTS)
+    before = recording.read_bytes()
+    (tmp_path / "a.svg").write_bytes(before)
+    (tmp_path / "link").symlink_to(recording)
+    assert main(command) == 64
+    assert "is read: write to another file" in capsys.readouterr().err
+    assert recording.read_bytes() == (tmp_path / "a.svg").read_bytes() == before

@@ -1,0 +1,259 @@
+"""The verdict: who is behind who is behind a wait, and what is said of limits and crowds."""
+
+import pytest
+from msgspec.structs import replace
+
+from kernel_delay.model import (
+    CpuTaker,
+    CpuUse,
+    CpuWeights,
+    LockWait,
+    MemoryLimit,
+    OwnerDoings,
+    PageFaults,
+    Scheduling,
+    Sleep,
+    Surroundings,
+    Waker,
+)
+from tests.unit.samples import timed_thread
+from tests.unit.test_verdict import (
+    AGREED,
+    BUSY,
+    MS,
+    STARVED,
+    call,
+    found,
+    held_by,
+    rules_found,
+    sample,
+    sleep,
+)
+
+PID = 27090
+
+
+def test_a_crowd_that_has_the_cpu_is_told_together() -> None:
+    crowd = tuple(CpuTaker(100 + i, "hog", 1, 20 * MS, 100 + i) for i in range(14))
+    finding = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=crowd)))
+    assert "meanwhile 14 tasks called hog ran for 93 % of that" in finding.text
+    assert finding.evidence["takers"] == 14
+    # So few are told one by one; what is left of their name may still be much.
+    few = tuple(replace(taker, ns=100 * MS) for taker in crowd[:2])
+    text = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=few))).text
+    assert "hog (100) ran for 33 % of that, hog (101) ran for 33 % of that" in text
+
+
+def test_threads_of_the_process_are_told_together_whatever_they_are_called() -> None:
+    own = tuple(CpuTaker(100 + i, f"worker{i}", 1, 10 * MS, PID) for i in range(28))
+    finding = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=own)))
+    assert "28 threads of the same process ran for 93 % of that" in finding.text
+    assert finding.who == "program"
+
+
+def test_a_deadline_threads_own_budget_is_a_limit() -> None:
+    waits = replace(
+        STARVED,
+        scheduling=Scheduling("DEADLINE", 0, 0, (0, 1)),
+        cpu_taken_by=(CpuTaker(7, "hog", 5, 200 * MS, 7), CpuTaker(0, "idle", 5, 100 * MS)),
+    )
+    finding = found("cpu_contention", sample(waits))
+    assert finding.who == "limit"
+    assert "had used up its runtime" in finding.text
+    assert "hog" not in finding.text
+    other = CpuTaker(8, "other", 5, 290 * MS, 8, policy="DEADLINE")
+    text = found("cpu_contention", sample(replace(waits, cpu_taken_by=(other,)))).text
+    assert "other (8), SCHED_DEADLINE, ran for" in text
+
+
+def test_a_real_time_thread_that_an_ordinary_one_goes_before_is_throttled() -> None:
+    waits = replace(
+        STARVED,
+        scheduling=Scheduling("FIFO", 0, 5, (0, 1)),
+        cpu_taken_by=(CpuTaker(7, "hog", 6, 290 * MS, 7),),
+    )
+    finding = found("cpu_contention", sample(waits))
+    assert finding.who == "limit"
+    assert "real-time tasks had used up what they may (sched_rt_runtime_us)" in finding.text
+    # Each time for less than an idle CPU may take to wake up: nothing was used up.
+    woken = replace(waits, cpu_taken_by=(CpuTaker(0, "idle", 3000, 290 * MS),))
+    assert "idled or woke up" in found("cpu_contention", sample(woken)).text
+
+
+def test_who_weighs_more_is_told() -> None:
+    weights = CpuWeights(77, "/pods/a", 64, "/pods/b", 1024)
+    finding = found(
+        "cpu_contention", sample(STARVED, surroundings=Surroundings(weights=(weights,)))
+    )
+    assert finding.advice is not None
+    assert finding.advice.startswith("the CPU weight of /pods/a is 64, that of /pods/b 1024")
+    alone = replace(weights, other_path=None)
+    finding = found("cpu_contention", sample(STARVED, surroundings=Surroundings(weights=(alone,))))
+    assert finding.advice is not None
+    assert "that of stress 1024" in finding.advice
+    even = replace(weights, weight=1024)
+    finding = found("cpu_contention", sample(STARVED, surroundings=Surroundings(weights=(even,))))
+    assert finding.advice is None
+
+
+def test_nice_counts_within_a_group_alone() -> None:
+    nice = replace(STARVED, scheduling=Scheduling("OTHER", 19, 0, (0, 1)))
+    for path, told in (("/autogroup-7", "session (sched_autogroup)"), ("/a", "cgroup")):
+        even = CpuWeights(77, path, 1024, "/b", 1024)
+        judged = sample(nice, surroundings=Surroundings(weights=(even,)))
+        advice = found("cpu_contention", judged).advice
+        assert advice == f"its nice value is 19, stress's 0, which counts within a {told}"
+
+
+def test_who_is_nice_and_kept_from_an_idle_cpu_is_told_both() -> None:
+    machine = Surroundings(cpus=(CpuUse(0, 490 * MS, 0), CpuUse(1, 0, 0)))
+    nice = replace(STARVED, scheduling=Scheduling("OTHER", 19, 0, (1,)))
+    advice = found("cpu_contention", sample(nice, surroundings=machine)).advice
+    assert advice is not None
+    assert advice.startswith("its nice value is 19, stress's 0: renice; CPU 0 idled, but")
+
+
+HELD = OwnerDoings(known_ns=200 * MS, blocked_ns=0, ready_ns=160 * MS, held_ns=0)
+
+
+def test_who_had_an_owners_cpu_is_told_with_the_lock() -> None:
+    owner = replace(
+        timed_thread(9, "b", ready=200), cpu_taken_by=(CpuTaker(7, "hog", 9, 190 * MS, 7),)
+    )
+    waiting = held_by(owner, 200)
+    waiting = replace(waiting, lock_waits=(replace(waiting.lock_waits[0], owner=HELD),))
+    text = found("lock", sample(waiting, owner)).text
+    assert "which had no CPU itself, as hog (7) ran, for 80 % of it" in text
+    # What it had of the owner's waits may all have been at other times.
+    owner = replace(owner, cpu_taken_by=(CpuTaker(7, "hog", 9, 100 * MS, 7),))
+    text = found("lock", sample(waiting, owner)).text
+    assert "which had no CPU itself for 80 % of it" in text
+
+
+def test_a_lock_that_went_from_one_to_the_other_has_no_one_owner() -> None:
+    quick = replace(timed_thread(9, "quick"), sleeps=(sleep("clock", 490, "nanosleep"),))
+    slow = Waker("thread", 10, PID, "slow", 20, 460 * MS)
+    waits = replace(held_by(quick, 490), sleeps=(sleep("futex", 490, "futex", slow),))
+    text = found("lock", sample(waits, quick)).text
+    assert "quick (9) had the one at 0xabc0 when waits of 100 % of that began" in text
+    assert "and slow (10) when most of them ended" in text
+    # What that one did has no part in the other's having it.
+    assert "nanosleep" not in text
+    itself = replace(slow, tid=9, comm="quick")
+    waits = replace(waits, sleeps=(sleep("futex", 490, "futex", itself),))
+    text = found("lock", sample(waits, quick)).text
+    assert "quick (9) held the one at 0xabc0 for 100 % of that, which slept in" in text
+
+
+def test_what_helps_the_owner_of_a_lock_helps_who_waits_for_it() -> None:
+    owner = replace(timed_thread(9, "b", user=10), sleeps=(sleep("disk", 480, "fsync"),))
+    advice = found("lock", sample(held_by(owner, 490), owner)).advice
+    assert advice is not None
+    assert "iostat" in advice
+    spins = timed_thread(9, "b", user=500)
+    advice = found("lock", sample(held_by(spins, 490), spins)).advice
+    assert advice == "-s shows from where in the program it was waited for"
+
+
+def test_a_deadlock_is_told() -> None:
+    one = replace(timed_thread(5, "a"), lock_waits=(LockWait(0xA0, 6, "b", 1, 500 * MS),))
+    two = replace(timed_thread(6, "b"), lock_waits=(LockWait(0xB0, 5, "a", 1, 500 * MS),))
+    text = found("lock", sample(one, two)).text
+    assert "b (6) held the one at 0xa0" in text
+    assert "which itself waits for a lock of a (5): a deadlock, none will go on" in text
+    # One of them went on within the window.
+    went_on = replace(two, lock_waits=(LockWait(0xB0, 5, "a", 1, 490 * MS),))
+    assert "deadlock" not in found("lock", sample(one, went_on)).text
+    itself = replace(one, lock_waits=(LockWait(0xA0, 5, "a", 1, 500 * MS),))
+    assert "which is itself: it will never have it" in found("lock", sample(itself)).text
+
+
+def test_what_who_ended_a_wait_surely_did_is_told() -> None:
+    owner = replace(timed_thread(9, "owner"), sleeps=(sleep("clock", 480, "nanosleep"),))
+    waker = Waker("thread", 9, PID, "owner", 20, 470 * MS)
+    waits = replace(timed_thread(5, "a"), sleeps=(sleep("futex", 470, "futex", waker),))
+    text = found("wait_futex", sample(waits, owner)).text
+    assert "ended 100 % of that; meanwhile it slept in nanosleep for at least 96 % of it" in text
+    seldom = replace(owner, sleeps=(sleep("clock", 100, "nanosleep"),))
+    assert "nanosleep" not in found("wait_futex", sample(waits, seldom)).text
+
+
+def test_another_process_is_told_of_what_is_the_processs_own_as_a_rule() -> None:
+    monitor = Waker("thread", 70, 70, "monitor", 20, 90 * MS)
+    waits = replace(timed_thread(5, "a"), sleeps=(sleep("mmap_lock", 90, "mmap", monitor),))
+    finding = found("wait_mmap_lock", sample(waits))
+    assert finding.who == "other-process"
+    assert finding.advice is not None
+    assert "smaps" in finding.advice
+    own = replace(monitor, pid=PID)
+    waits = replace(waits, sleeps=(sleep("mmap_lock", 90, "mmap", own),))
+    assert found("wait_mmap_lock", sample(waits)).who == "program"
+
+
+@pytest.mark.parametrize(
+    ("reason", "syscall"),
+    [("pipe", "write"), ("socket_send", "sendto"), ("socket_connect", "connect")],
+)
+def test_who_has_something_to_hand_over_is_not_idle(reason: str, syscall: str) -> None:
+    worker = replace(timed_thread(5, "worker"), sleeps=(sleep(reason, 500, syscall),))
+    text = found(f"wait_{reason}", sample(timed_thread(PID, "main"), worker)).text
+    assert f"in {syscall} for 500.0 ms" in text
+    assert "nothing else to do" not in text
+
+
+def test_a_place_in_the_kernel_that_is_not_known_is_named() -> None:
+    slept = Sleep("unknown", "ioctl", ("new_wait", "new_ioctl"), False, 4, 400 * MS, 100 * MS)
+    main = replace(timed_thread(PID, "main"), sleeps=(slept,))
+    finding = found("wait_unknown", sample(main))
+    assert finding.remark
+    assert "slept in ioctl, most in the kernel's new_wait, for 400.0 ms" in finding.text
+    # What was not looked at says nothing.
+    unseen = replace(main, sleeps=(replace(slept, stack=()),))
+    assert rules_found(sample(unseen)) == []
+
+
+def test_who_has_a_file_lock_at_the_end_is_told() -> None:
+    slept = Sleep("file_lock", "flock", (), False, 1, 500 * MS, 500 * MS)
+    main = replace(timed_thread(PID, "main"), sleeps=(slept,))
+    judged = sample(main, surroundings=Surroundings(lock_holder=("holder", 70)))
+    assert "; holder (70) had it at the end" in found("wait_file_lock", judged).text
+
+
+def test_page_faults_are_no_system_calls() -> None:
+    thread = replace(
+        timed_thread(5, "a", user=100, kernel=400),
+        syscalls=(call("madvise", 20),),
+        page_faults=PageFaults(100_000, 380 * MS, 0),
+    )
+    assert rules_found(sample(thread)) == ["page_faults"]
+
+
+LIMITED = Surroundings(memory=MemoryLimit("/small", 16 << 20, 5000))
+
+
+def test_a_limit_of_memory_that_is_reached_often_is_told() -> None:
+    thread = replace(timed_thread(5, "a", user=100, kernel=300), syscalls=(call("read", 300),))
+    told = "limit of memory, 16.0 MiB of /small, was reached 5,000 times"
+    assert told in found("kernel_work", sample(thread, surroundings=LIMITED)).text
+    waits = replace(timed_thread(5, "a"), sleeps=(sleep("page_cache", 300, "read"),))
+    assert told in found("wait_page_cache", sample(waits, surroundings=LIMITED)).text
+    seldom = Surroundings(memory=MemoryLimit("/small", 16 << 20, 49))
+    text = found("kernel_work", sample(thread, surroundings=seldom)).text
+    assert "limit of memory" not in text
+    tiny = replace(thread, syscalls=(call("getppid", 300, count=2_500_000),))
+    assert "limit of memory" not in found("kernel_work", sample(tiny, surroundings=LIMITED)).text
+
+
+def test_a_core_dump_is_what_the_kernel_worked_for() -> None:
+    times = replace(AGREED, user_ns=0, system_ns=480 * MS)
+    dumping = Surroundings(cpus=(CpuUse(0, 0, 0),), dumping=True)
+    judged = sample(replace(BUSY, task_times=times), surroundings=dumping)
+    assert "it had its core dump to write" in found("doubtful_user", judged).text
+    # The call that it crashed in is the last that was seen of it.
+    in_call = replace(timed_thread(5, "a", kernel=300), syscalls=(call("pause", 300),))
+    finding = found("kernel_work", sample(in_call, surroundings=dumping))
+    assert finding.who == "program"
+    assert "was about to write its core dump" in finding.text
+    assert "pause" not in finding.text
+    waits = replace(timed_thread(5, "a"), sleeps=(sleep("core_dump", 400),))
+    assert found("wait_core_dump", sample(waits)).who == "program"
