@@ -28,16 +28,16 @@ def unified() -> Path:
 
 
 @contextmanager
-def cgroup(parent: Path, **settings: object) -> Iterator[Path]:
+def cgroup(parent: Path, *name: str, **settings: object) -> Iterator[Path]:
     """A cgroup of a stage's own, empty again when it ends. `cpu__max` sets cpu.max."""
-    path = parent / f"verdict-{os.getpid()}"
+    path = parent.joinpath(*(name or (f"verdict-{os.getpid()}",)))
     try:
         path.mkdir()
     except OSError as error:
         raise NotHereError(f"no new cgroup in {parent}: {error.strerror}") from error
     try:
-        for name, value in settings.items():
-            (path / name.replace("__", ".", 1)).write_text(str(value))
+        for file, value in settings.items():
+            (path / file.replace("__", ".", 1)).write_text(str(value))
         yield path
     finally:
         deadline = time.monotonic() + 10

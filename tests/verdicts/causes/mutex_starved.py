@@ -18,7 +18,7 @@ def stage() -> Iterator[Staged]:
             victim.pid,
             cause(
                 "lock",
-                names=("owner", owner, "had no CPU"),
+                names=("owner", owner, "had no CPU", "hog"),
                 also=("user_work",),
             ),
         )

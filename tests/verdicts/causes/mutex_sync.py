@@ -21,6 +21,6 @@ def stage() -> Iterator[Staged]:
                 "lock",
                 names=("owner", owner, "fsync"),
                 # The owner's are true too, but no more than half of the story.
-                also=("wait_disk", "wait_page_cache", "kernel_sleep"),
+                also=("wait_disk", "wait_page_cache", "kernel_sleep", "kernel_work"),
             ),
         )

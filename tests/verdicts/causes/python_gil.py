@@ -24,4 +24,5 @@ def victim() -> None:
 def stage() -> Iterator[Staged]:
     with running(victim) as process:
         # Each of the two waits for the other.
-        yield Staged(process.pid, cause("lock", "wait_futex", also=("user_work",)))
+        truth = cause("lock", "wait_futex", names=("(GIL)",), also=("user_work",))
+        yield Staged(process.pid, truth)
