@@ -1,1 +1,1 @@
-"""What the tool says of real processes and of a real Open vSwitch, beside what others say."""
+"""What the tool does on a real kernel, with real processes and files, beside what others say."""

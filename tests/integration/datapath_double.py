@@ -55,11 +55,18 @@ def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 class DatapathDouble:
     """Answers ovs-dpctl; `added` collects the keys of flows it was given."""
 
-    def __init__(self, path: Path, flows: Sequence[tuple[bytes, bytes]]) -> None:
-        """Listen on `path`; `flows` are the (key, mask) pairs a dump yields; b"" is no mask."""
+    def __init__(
+        self, path: Path, flows: Sequence[tuple[bytes, bytes]], actions: bytes = b""
+    ) -> None:
+        """Listen on `path`; `flows` are the (key, mask) pairs a dump yields; b"" is no mask.
+
+        Each of them has these `actions`. `requests` are the messages by which flows are added.
+        """
+        self.actions = actions
         self.path = path
         self.flows = flows
         self.added: list[bytes] = []
+        self.requests: list[bytes] = []
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(os.fspath(path))
         self._listener.listen()
@@ -126,7 +133,7 @@ class DatapathDouble:
                 body = header + attribute(OVS_FLOW_ATTR_KEY, key)
                 if mask:
                     body += attribute(OVS_FLOW_ATTR_MASK, mask)
-                body += attribute(OVS_FLOW_ATTR_ACTIONS, b"")
+                body += attribute(OVS_FLOW_ATTR_ACTIONS, self.actions)
                 yield message(kind, body, NLM_F_MULTI)
             yield message(NLMSG_DONE, struct.pack("=i", 0), NLM_F_MULTI)
         elif family == "ovs_datapath":
@@ -136,6 +143,7 @@ class DatapathDouble:
         else:
             if family == "ovs_flow" and command == OVS_FLOW_CMD_NEW:
                 self.added.append(dict(attributes(request[24:]))[OVS_FLOW_ATTR_KEY])
+                self.requests.append(request)
             yield error(0)
 
 

@@ -2,7 +2,8 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -230,6 +231,80 @@ def test_insertions_and_deletions_are_those_of_the_kernels_datapath(
     assert {(line.ufid, line.reason) for line in of(gone, "delete")} == {
         (ufid, "flow_idle") for ufid in there
     }
+
+
+def idle(ovs: Instance) -> None:
+    ovs.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=500")
+
+
+def hard_timeout(ovs: Instance) -> None:
+    """What other_actions() added has a second left."""
+    ovs.ofctl("add-flow", BRIDGE, f"{DROPPED},hard_timeout=1,actions=drop")
+
+
+def deleted_rules(ovs: Instance) -> None:
+    ovs.ofctl("del-flows", BRIDGE)
+
+
+def other_actions(ovs: Instance) -> None:
+    ovs.ofctl("add-flow", BRIDGE, f"{DROPPED},actions=drop")
+
+
+def small_limit(ovs: Instance) -> None:
+    # At the end of a round Open vSwitch puts a limit of its own in the place of ours.
+    ovs.appctl("upcall/set-flow-limit", "5")
+
+
+MANY = 300
+
+
+@pytest.mark.parametrize(
+    ("causes", "change", "reason"),
+    [
+        ((idle,), "delete", "flow_idle"),
+        ((small_limit,), "delete", "flow_limit"),
+        ((deleted_rules,), "modify", None),
+        ((other_actions, hard_timeout), "modify", None),
+    ],
+    ids=("idle", "flow limit", "del-flows", "hard timeout"),
+)
+def test_what_changes_is_what_the_kernels_dump_says(
+    datapath: Instance,
+    tmp_path: Path,
+    causes: tuple[Callable[[Instance], None], ...],
+    change: FlowChange,
+    reason: str | None,
+) -> None:
+    """OpenFlow's own changes leave the flows of a datapath there, with other actions."""
+    datapath.vsctl("set", "Open_vSwitch", ".", NO_TIME)
+    datapath.appctl("revalidator/purge")
+    until_there(datapath, 0)
+    try:
+        with following(datapath, tmp_path) as follower:
+            send(datapath, packets(MANY))
+            until_there(datapath, MANY)
+            before = follower.until(lambda lines: len(of(lines, "insert")) >= MANY)
+            there = dumped(datapath).keys()
+            assert {line.ufid for line in before} == there
+            for number, cause in enumerate(causes, start=1):
+                cause(datapath)
+                deadline = time.monotonic() + HANGS_S
+                while len(of(follower.seen(), change)) < number * MANY:
+                    assert time.monotonic() < deadline
+                    if cause is small_limit:
+                        cause(datapath)
+                    time.sleep(0.1)
+            seen = follower.seen()[len(before) :]
+            left = dumped(datapath).keys()
+    finally:
+        datapath.vsctl("remove", "Open_vSwitch", ".", "other_config", "max-idle")
+        datapath.appctl("upcall/set-flow-limit", "200000")
+        datapath.ofctl("del-flows", BRIDGE)
+        datapath.ofctl("add-flow", BRIDGE, kernel_datapath.EVERY_FLOW_ANEW)
+    changed = of(seen, change)
+    assert Counter(line.ufid for line in changed) == dict.fromkeys(there, len(causes))
+    assert {line.reason for line in changed} == {reason}
+    assert there - {line.ufid for line in of(seen, "delete")} == left
 
 
 def test_an_open_vswitch_without_the_probes_says_what_it_takes(

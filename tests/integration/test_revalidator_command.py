@@ -1,6 +1,8 @@
 """`kernel-delay revalidator`, on the revalidators of a real Open vSwitch."""
 
+import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ import msgspec
 import pytest
 
 from kernel_delay.ovs.revalidator import RevalidatorRound
+from kernel_delay.recording.reader import open_recording
 from lab.binaries import Binaries
 from lab.instance import Instance
 from tests import commands
@@ -181,6 +184,33 @@ def test_each_datapath_has_rounds_of_its_own(datapath: Instance, tmp_path: Path)
     assert last.keys() == {"system@ovs-system", "netdev@ovs-netdev"}
     assert last["system@ovs-system"].n_flows == int(flows[1]) >= PACKETS
     assert last["netdev@ovs-netdev"].n_flows == 0
+
+
+@pytest.mark.parametrize("command", ["bridge-loop", "flows", "revalidator"])
+def test_it_ends_with_its_open_vswitch_and_begins_with_the_next(
+    root_user: None, usdt_binaries: Binaries, tmp_path: Path, command: str
+) -> None:
+    path = tmp_path / "rounds.kdr"
+    for _ in range(2):
+        with Instance(usdt_binaries) as dying:
+            dying.add_bridge("br0")
+            options = (command, "-p", dying.pid, "-o", path, "--json")
+            out, err = tmp_path / "out", tmp_path / "err"
+            with out.open("w") as stdout, err.open("w") as stderr:
+                tool = commands.start(*options, stdout=stdout.fileno(), stderr=stderr.fileno())
+            deadline = time.monotonic() + HANGS_S
+            # What flows says needs flows.
+            while not (out.read_text() or (command == "flows" and "Ctrl-C" in err.read_text())):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            os.kill(dying.pid, signal.SIGKILL)
+            assert tool.wait(HANGS_S) == 0
+            assert err.read_text().endswith(f"process {dying.pid} exited\n")
+        with open_recording(path) as recording:
+            assert list(recording.read()) or command == "flows"
+            assert recording.trailer is not None
+            assert recording.trailer.ended == "exit"
+        assert commands.run("report", path, "--json").stdout == out.read_text()
 
 
 def test_an_open_vswitch_without_the_probes_says_what_it_takes(

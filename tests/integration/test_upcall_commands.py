@@ -26,11 +26,14 @@ from lab.traffic import Traffic
 from tests import commands
 from tests.integration import kernel_datapath
 from tests.integration.netlink_sockets import tiny_receive_buffers
+from tests.integration.test_flows_command import until_there
 from tests.needs import needed
 from tests.recordings import UpcallRecording, read_upcalls
 from tests.workload import LASTS_S
 
 PACKETS = 100
+# With all that is captured of each, more than a mebibyte.
+MANY = 600
 LIMIT_S = 200.0
 # Columns of upcall-monitor: the port, the type and the packet's length, then the result.
 UPCALL = re.compile(r"\d+\.\d{9} +\[\d+\] .* (\S+) +(miss|action) +(\d+) +(\d+|-) (\w+)")
@@ -126,6 +129,30 @@ def test_tshark_reads_the_packets_back_byte_for_byte(monitored: Monitored) -> No
     read = re.findall(r'"frame_raw": \[\s*"([0-9a-f]+)"', done.stdout)
     assert sorted(read) == sorted(map(bytes.hex, monitored.sent))
     assert stat.S_IMODE(monitored.pcap.stat().st_mode) == 0o600
+
+
+def test_all_that_came_before_its_end_is_shown(datapath: Instance) -> None:
+    """More than is read at a time, which is a mebibyte."""
+    datapath.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=3600000")
+    datapath.appctl("revalidator/purge")
+    until_there(datapath, 0)
+    whole = ("--packet-size", "2048", "--flow-key-size", "2048", "--buffer-page-count", "4096")
+    tool = Tool("upcall-monitor", datapath.pid, *whole)
+    before = kernel_datapath.lost(datapath)
+    tool.process.send_signal(signal.SIGSTOP)
+    received = 0
+    try:
+        for first in range(0, MANY, PACKETS):
+            kernel_datapath.send(datapath, kernel_datapath.packets(PACKETS, 2000 + first))
+            received = first + PACKETS - (kernel_datapath.lost(datapath) - before)
+            until_there(datapath, received)  # each has a flow of its own
+    finally:
+        datapath.vsctl("remove", "Open_vSwitch", ".", "other_config", "max-idle")
+        tool.process.send_signal(signal.SIGINT)
+        tool.process.send_signal(signal.SIGCONT)
+    summary = tool.rest(interrupt=False).splitlines()[-1]
+    assert summary.startswith(f"{received} upcalls received")
+    assert received > MANY / 2
 
 
 def test_a_report_from_a_recording_is_the_same(monitored: Monitored, tmp_path: Path) -> None:

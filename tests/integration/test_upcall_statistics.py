@@ -17,6 +17,7 @@ from kernel_delay.reporters import text
 from lab.instance import Instance
 from tests.integration import kernel_datapath
 from tests.integration.capture.in_process import interrupting
+from tests.integration.capture.test_watch_metrics import watching
 from tests.integration.netlink_sockets import tiny_receive_buffers
 
 PACKETS = 50
@@ -43,6 +44,16 @@ def samples_while(
     return taken
 
 
+def send_too_much(ovs: Instance, packets: list[bytes]) -> None:
+    """More than its sockets have room for, while it takes none."""
+    os.kill(ovs.pid, signal.SIGSTOP)
+    try:
+        with tiny_receive_buffers(ovs.pid):
+            kernel_datapath.send(ovs, packets)
+    finally:
+        os.kill(ovs.pid, signal.SIGCONT)
+
+
 def test_upcalls_that_are_sent_are_counted(datapath: Instance) -> None:
     packets = kernel_datapath.packets(PACKETS, first=40_000)
     (sample,) = samples_while(datapath, lambda: kernel_datapath.send(datapath, packets))
@@ -60,16 +71,7 @@ def test_upcalls_that_are_sent_are_counted(datapath: Instance) -> None:
 def test_those_that_fail_are_counted_by_their_error(datapath: Instance) -> None:
     before = kernel_datapath.lost(datapath)
     packets = kernel_datapath.packets(PACKETS, first=41_000)
-
-    def send_too_much() -> None:
-        os.kill(datapath.pid, signal.SIGSTOP)
-        try:
-            with tiny_receive_buffers(datapath.pid):
-                kernel_datapath.send(datapath, packets)
-        finally:
-            os.kill(datapath.pid, signal.SIGCONT)
-
-    (sample,) = samples_while(datapath, send_too_much)
+    (sample,) = samples_while(datapath, lambda: send_too_much(datapath, packets))
     failed = kernel_datapath.lost(datapath) - before
     assert failed > 0
     assert sample.upcalls is not None
@@ -77,6 +79,22 @@ def test_those_that_fail_are_counted_by_their_error(datapath: Instance) -> None:
     assert counts.pop((EAGAIN, "EAGAIN")) == failed
     assert sum(counts.values()) == PACKETS - failed
     assert f"  Failed upcalls      : {failed} [" in text.render(sample)
+
+
+def test_metrics_have_both(datapath: Instance) -> None:
+    sent = kernel_datapath.packets(PACKETS, first=44_000)
+    too_many = kernel_datapath.packets(PACKETS, first=45_000)
+    with watching(datapath.pid, "--no-stacks") as watch:
+        before, lost_before = watch.scrape(), kernel_datapath.lost(datapath)
+        kernel_datapath.send(datapath, sent)
+        after_sent = watch.scrape()
+        send_too_much(datapath, too_many)
+        after, lost = watch.scrape(), kernel_datapath.lost(datapath) - lost_before
+    all_sent, all_failed = "kernel_delay_upcalls_total", "kernel_delay_failed_upcalls_total"
+    assert after_sent.value(all_sent) - before.value(all_sent) == PACKETS
+    assert lost > 0
+    assert after.value(all_failed) - before.value(all_failed) == lost
+    assert after.value(all_sent) - after_sent.value(all_sent) == PACKETS - lost
 
 
 def test_each_upcall_is_in_one_of_the_windows_that_follow_each_other(datapath: Instance) -> None:

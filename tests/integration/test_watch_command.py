@@ -1,6 +1,8 @@
 """`kernel-delay watch` beside what Open vSwitch itself says of its long rounds."""
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -8,51 +10,26 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
 
 import pytest
+from msgspec.structs import astuple
 
 from kernel_delay.analysis.rounds import ran_functions
+from kernel_delay.host.cgroups import mount_points
 from kernel_delay.model import Sample
 from kernel_delay.ovs.log import parse_line
-from kernel_delay.recording.reader import UntilDamage, open_recording
 from lab.binaries import Binaries
+from lab.instance import Instance
 from tests.commands import KERNEL_DELAY
-from tests.integration.long_rounds import LongRounds, ovs_with_long_rounds
+from tests.integration.long_rounds import MAIN, LongRounds, ovs_with_long_rounds
+from tests.watching.watch import Watching, samples_in, watch_of
 from tests.workload import Workload, compile_workload, wait_until
 
-MAIN = "ovs-vswitchd"
 MS = 1_000_000
 LONG_MS = 1050
 
 # How far the lengths may be apart: OVS has its own of two clocks in ms.
 TOLERANCE_MS = 2
-
-
-class Watching(NamedTuple):
-    """A running `kernel-delay watch`, and what it writes."""
-
-    process: "subprocess.Popen[bytes]"
-    folder: Path
-    output: IO[bytes]
-
-    def recordings(self) -> list[Path]:
-        return sorted(self.folder.glob("*.kdr"))
-
-    def end(self) -> str:
-        """End it as Ctrl-C does; what it printed."""
-        self.process.send_signal(signal.SIGINT)
-        assert self.process.wait(60) == 0
-        self.output.seek(0)
-        return self.output.read().decode()
-
-
-def samples_in(path: Path) -> list[Sample]:
-    with open_recording(os.fspath(path)) as recording:
-        reading: Any = UntilDamage(recording)
-        found = [record for record in reading if isinstance(record, Sample)]
-        assert reading.damage is None
-        return found
 
 
 @pytest.fixture(scope="module")
@@ -67,21 +44,8 @@ def slow_ovs(root_user: None, ovs_binaries: Binaries) -> Iterator[LongRounds]:
 
 @pytest.fixture
 def watching(slow_ovs: LongRounds, tmp_path: Path) -> Iterator[Watching]:
-    command = [*KERNEL_DELAY, "watch", "--pid", str(slow_ovs.ovs.pid), "--min-gap", "0"]
-    folder = tmp_path / "recordings"
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen([*command, "-o", folder], stdout=output, stderr=errors)
-
-        def is_attached() -> bool:
-            assert process.poll() is None
-            errors.seek(0)
-            return b"watching" in errors.read()
-
-        wait_until(is_attached, "the watch")
-        yield Watching(process, folder, output)
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+    with watch_of(slow_ovs.ovs.pid, tmp_path / "recordings") as found:
+        yield found
 
 
 def continue_when_stopped(pid: int) -> None:
@@ -178,6 +142,20 @@ def test_a_report_of_a_record_says_whose_round_it_was(
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_json_of_the_recordings_is_what_was_printed(slow_ovs: LongRounds, tmp_path: Path) -> None:
+    with watch_of(slow_ovs.ovs.pid, tmp_path / "recordings", "--json") as watching:
+        for _ in range(2):
+            slow_ovs.make(MAIN, "sleep", LONG_MS)
+        wait_until(lambda: len(watching.recordings()) >= 2, "the recordings")
+        live = watching.end()
+
+    command = [*KERNEL_DELAY, "report", "--json", *map(os.fspath, watching.recordings())]
+    reported = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    # They are named by when they began, and printed when they ended.
+    assert sorted(reported.splitlines()) == sorted(live.splitlines())
+    assert live.count('"round"') >= 2
+
+
 def test_sigusr1_tells_what_each_thread_does(slow_ovs: LongRounds, tmp_path: Path) -> None:
     errors = tmp_path / "errors"
     command = [*KERNEL_DELAY, "watch", "--pid", str(slow_ovs.ovs.pid)]
@@ -186,30 +164,126 @@ def test_sigusr1_tells_what_each_thread_does(slow_ovs: LongRounds, tmp_path: Pat
         try:
             wait_until(lambda: "watching" in errors.read_text(), "the watch")
             process.send_signal(signal.SIGUSR1)
-            wait_until(lambda: f"{MAIN} ({slow_ovs.ovs.pid}): poll" in errors.read_text())
+            # On a busy machine it may be waiting for a CPU just then.
+            told = re.compile(rf"{MAIN} \({slow_ovs.ovs.pid}\): [a-zA-Z_ ]+; [\d,]+ rounds")
+            wait_until(lambda: bool(told.search(errors.read_text())), "what it does")
             assert process.poll() is None
         finally:
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 0
 
 
-def test_it_follows_the_process_that_takes_the_place_of_one(tmp_path: Path) -> None:
-    pid_file, errors = tmp_path / "pid", tmp_path / "errors"
-    program = compile_workload("long_work")
-    command = [*KERNEL_DELAY, "watch", "--follow", "--no-stacks", "--pid-file", os.fspath(pid_file)]
-    first = Workload([program, 1])
-    second = Workload([program, 1])
-    pid_file.write_text(f"{first.pid}\n")
+def is_pmd(sample: Sample) -> bool:
+    return sample.round is not None and sample.round.name.startswith("pmd-c")
+
+
+def test_a_time_that_a_pmd_thread_is_off_its_cpu_is_a_record(
+    root_user: None, ovs_binaries: Binaries, tmp_path: Path
+) -> None:
+    """It is stopped for a while, as it spins and never polls."""
+    stopped_ms = 200
+    with Instance(ovs_binaries, options=("--enable-dummy", "--dummy-numa", "0,0")) as ovs:
+        ovs.vsctl("set", "Open_vSwitch", ".", "other_config:pmd-cpu-mask=0x1")
+        ovs.add_bridge("brpmd")
+        ovs.vsctl("add-port", "brpmd", "p1", "--", "set", "Interface", "p1", "type=dummy-pmd")
+        with watch_of(ovs.pid, tmp_path / "recordings", "--pmd-gap", "0.15") as watching:
+            os.kill(ovs.pid, signal.SIGSTOP)
+            time.sleep(stopped_ms / 1000)
+            os.kill(ovs.pid, signal.SIGCONT)
+            wait_until(lambda: bool(watching.recordings()), "the recording")
+            text = watching.end()
+
+    samples = [sample for path in watching.recordings() for sample in samples_in(path)]
+    # On a busy machine others may be as long.
+    (sample,) = (
+        each for each in samples if each.threads[0].time and each.threads[0].time.stopped_ns
+    )
+    (thread,) = sample.threads
+    assert is_pmd(sample)
+    assert sample.window.ended_by == "switch"
+    assert thread.time is not None
+    assert sum(astuple(thread.time)) == sample.window.duration_ns
+    assert thread.time.stopped_ns >= (stopped_ms - 10) * MS
+    assert sample.verdict[0].rule == "stopped"
+    assert "was stopped for" in text
+    assert all(is_pmd(each) and not each.threads[0].long_poll for each in samples)
+
+
+def test_open_vswitch_has_the_lines_that_are_looked_for(ovs_binaries: Binaries) -> None:
+    program = ovs_binaries.ovs_vswitchd.read_bytes()
+    for text in (
+        b"Unreasonably long %lldms poll interval",
+        b"blocked %u ms waiting for %s to quiesce",
+        b"Spent an unreasonably long %lldms dumping flows",
+    ):
+        assert text in program
+
+
+def test_with_little_memory_it_goes_on_without_stacks(tmp_path: Path) -> None:
+    workload = Workload([compile_workload("long_work"), 1])
+    try:
+        with watch_of(
+            workload.pid, tmp_path / "recordings", "--memory-limit", "1", "--threshold", "0.005"
+        ) as watching:
+            wait_until(lambda: "without stacks" in watching.said(), "what it gives up")
+            wait_until(lambda: "nothing more to do without" in watching.said(), "that this is all")
+            workload.send()
+            wait_until(lambda: bool(watching.recordings()), "the recording")
+            watching.end()
+    finally:
+        workload.kill()
+    (sample, *_) = samples_in(watching.recordings()[0])
+    (thread,) = sample.threads
+    assert thread.time is not None
+    assert sum(astuple(thread.time)) == sample.window.duration_ns
+    assert sample.syscall_events is None
+
+
+@pytest.fixture
+def unit(root_user: None) -> Iterator[Path]:
+    """The cgroup of a unit of systemd, as that makes it."""
+    places = [place for place in mount_points() if os.access(place / "cgroup.procs", os.W_OK)]
+    if not places:
+        pytest.skip("no cgroup can be made here")
+    folder = places[0] / "kd-followed.service"
+    folder.mkdir()
+    yield folder
+    # A process that was killed leaves it a moment later.
+    wait_until(lambda: not (folder / "cgroup.procs").read_text())
+    folder.rmdir()
+
+
+@pytest.mark.parametrize("by", ["pid", "name", "unit", "pid file"])
+def test_it_follows_the_process_that_takes_the_place_of_one(
+    unit: Path, tmp_path: Path, by: str
+) -> None:
+    pid_file, errors, program = tmp_path / "pid", tmp_path / "errors", tmp_path / "kd-followed"
+    shutil.copy(compile_workload("long_work"), program)
+
+    def start() -> Workload:
+        workload = Workload([program, 1])
+        pid_file.write_text(f"{workload.pid}\n")
+        (unit / "cgroup.procs").write_text(str(workload.pid))
+        return workload
+
+    first = start()
+    meant = {
+        "pid": ("--pid", str(first.pid)),
+        "name": ("--comm", program.name),
+        "unit": ("--unit", unit.name),
+        "pid file": ("--pid-file", os.fspath(pid_file)),
+    }
+    command = [*KERNEL_DELAY, "watch", "--follow", "--no-stacks", *meant[by]]
     with errors.open("wb") as stderr:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr)
         try:
-            wait_until(lambda: f"watching long_work ({first.pid})" in errors.read_text())
+            wait_until(lambda: f"watching kd-followed ({first.pid})" in errors.read_text())
             first.kill()
-            wait_until(lambda: "waiting for a process in" in errors.read_text())
-            pid_file.write_text(f"{second.pid}\n")
-            wait_until(lambda: f"watching long_work ({second.pid})" in errors.read_text())
+            wait_until(lambda: "waiting for a process" in errors.read_text())
+            first = start()
+            wait_until(lambda: f"watching kd-followed ({first.pid})" in errors.read_text())
         finally:
             process.send_signal(signal.SIGINT)
             status = process.wait(60)
-            second.kill()
+            first.kill()
     assert status == 0

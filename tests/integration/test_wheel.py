@@ -96,7 +96,7 @@ def test_it_holds_what_runs_and_nothing_else(project: Path, wheel: Path) -> None
         str(path.relative_to(source))
         for pattern in ("*.py", "*.pyi", "py.typed")
         for path in source.rglob(pattern)
-        if not path.name.endswith("_build.py") and path.name != "installed_sources.py"
+        if not path.name.endswith("_build.py")
     }
     programs = {
         f"kernel_delay/bpf/{path.with_suffix('.o').name}" for path in source.rglob("*.bpf.c")
@@ -112,6 +112,7 @@ def test_it_holds_what_runs_and_nothing_else(project: Path, wheel: Path) -> None
         for folder in ("static", "vendor")
         for path in (source / "kernel_delay/reporters/page" / folder).iterdir()
     }
+    queries = {str(path.relative_to(source)) for path in source.glob("kernel_delay/fleet/sql/*")}
     apart = {name for name in files if re.match(r"kernel_delay(\.libs|-[\w.+]+\.dist-info)/", name)}
     launchers = {name for name in files if re.match(r"kernel_delay-[\w.+]+\.data/scripts/", name)}
     assert {os.path.basename(name) for name in launchers} == {"kernel-delay", "kernel_delay"}
@@ -123,7 +124,7 @@ def test_it_holds_what_runs_and_nothing_else(project: Path, wheel: Path) -> None
         "man/man1/kernel-delay.1",
         *(f"man/man1/kernel-delay-{name}.1" for name in COMMANDS),
     }
-    assert files - apart - launchers - shared == modules | programs | extensions | pages
+    assert files - apart - launchers - shared == modules | programs | extensions | pages | queries
     libraries = {name for name in apart if name.startswith("kernel_delay.libs/")}
     assert all(re.search(r"/lib[\w.-]+\.so[\d.]*$", name) for name in libraries), libraries
 

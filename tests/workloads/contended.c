@@ -5,7 +5,8 @@
  *
  * LOCK: mutex, inherit (a mutex with priority inheritance), rwlock, condition, semaphore, raw (a
  * futex without an owner's id in it, as Rust's), chain (a mutex that "middle" holds, which waits
- * for the owner's).
+ * for the owner's), deadlock (of two mutexes each takes one, and then wants the other's), queue (a
+ * mutex that "quick" has shortly when the victim comes, and the owner after that, who came first).
  * HOLD, what the owner does meanwhile: spin, sleep, sync (fsync PATH), pipe (reads what "feeder"
  * writes every HOLD_US), cpu (has HOLD_US of CPU time, on CPU alone).
  */
@@ -23,6 +24,12 @@
 #define GAP_NS 1000000
 #define BREATH_NS 200000
 
+/* Of a queue: the owner is back before the victim, and both while the other one has it. */
+#define QUICK_NS 1500000
+#define QUICK_GAP_NS 5000000
+#define OWNER_GAP_NS 100000
+#define VICTIM_GAP_NS 700000
+
 static const char *lock, *hold;
 static int64_t hold_ns;
 static const char *where;
@@ -35,6 +42,7 @@ static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static sem_t semaphore;
 static int turn;
 static atomic_uint word;
+static atomic_int deadlocked;
 
 static bool is(const char *what, const char *name)
 {
@@ -60,6 +68,15 @@ static void raw_unlock(void)
 {
 	if (atomic_exchange(&word, 0) == 2)
 		syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* Has @first, and wants @second as soon as another thread has that. */
+static void take_both(pthread_mutex_t *first, pthread_mutex_t *second)
+{
+	pthread_mutex_lock(first);
+	for (deadlocked++; deadlocked < 2;)
+		sleep_ns(GAP_NS);
+	pthread_mutex_lock(second);
 }
 
 static int64_t cpu_ns(void)
@@ -128,6 +145,8 @@ static void own(void)
 		raw_lock();
 		do_hold();
 		raw_unlock();
+	} else if (is(lock, "deadlock")) {
+		take_both(&inner, &mutex);
 	} else if (is(lock, "chain")) {
 		pthread_mutex_lock(&inner);
 		do_hold();
@@ -155,6 +174,8 @@ static void want(void)
 	} else if (is(lock, "raw")) {
 		raw_lock();
 		raw_unlock();
+	} else if (is(lock, "deadlock")) {
+		take_both(&mutex, &inner);
 	} else {
 		pthread_mutex_lock(&mutex);
 		pthread_mutex_unlock(&mutex);
@@ -169,7 +190,19 @@ static void *owner(void *unused)
 	owner_tid = gettid();
 	for (;;) {
 		own();
-		sleep_ns(GAP_NS);
+		sleep_ns(is(lock, "queue") ? OWNER_GAP_NS : GAP_NS);
+	}
+	return unused;
+}
+
+static void *quick(void *unused)
+{
+	pthread_setname_np(pthread_self(), "quick");
+	for (;;) {
+		pthread_mutex_lock(&mutex);
+		spin_ns(QUICK_NS);
+		pthread_mutex_unlock(&mutex);
+		sleep_ns(QUICK_GAP_NS);
 	}
 	return unused;
 }
@@ -209,11 +242,13 @@ int main(int argc, char **argv)
 	start_thread(owner, NULL);
 	if (is(lock, "chain"))
 		start_thread(middle, NULL);
+	if (is(lock, "queue"))
+		start_thread(quick, NULL);
 	while (!owner_tid || (is(lock, "chain") && !middle_tid))
 		sleep_ns(GAP_NS);
 	answer("{\"owner\": %d, \"middle\": %d}", owner_tid, middle_tid);
 	for (;;) {
 		want();
-		sleep_ns(BREATH_NS);
+		sleep_ns(is(lock, "queue") ? VICTIM_GAP_NS : BREATH_NS);
 	}
 }

@@ -1,13 +1,15 @@
 /*
  * A library to be preloaded into ovs-vswitchd: what it is asked for it does within a round of
  * OVS's own main loop, where refresh_rusage() of lib/timeval.c:time_poll() calls getrusage(2),
- * just after OVS has noted when poll returned.
+ * just after OVS has noted when poll returned. For its log's line of a round OVS calls it too, when
+ * the round's length is taken already: there nothing is done.
  *
  * LONG_ROUNDS names a file with a struct request, which the test maps and writes.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -31,6 +33,9 @@ static struct request *request;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int locked;
 
+/* Of each thread: whether it has done nothing here since its last poll. */
+static __thread int has_polled;
+
 static void sleep_ms(unsigned int ms)
 {
 	struct timespec left = {ms / 1000, ms % 1000 * 1000000L};
@@ -53,6 +58,16 @@ __attribute__((noinline)) void kd_compute(unsigned int ms)
 
 	while (cpu_ms() < until)
 		;
+}
+
+/* Until it is told by another request, which it takes; for so long at most. */
+__attribute__((noinline)) void kd_spin(unsigned int ms)
+{
+	long long until = cpu_ms() + ms;
+	unsigned int pending = 1;
+
+	while (!atomic_compare_exchange_strong(&request->pending, &pending, 0) && cpu_ms() < until)
+		pending = 1;
 }
 
 static void *hold_lock(void *ms)
@@ -112,6 +127,8 @@ static void do_as_asked(const char *what, unsigned int ms)
 {
 	if (!strcmp(what, "compute"))
 		kd_compute(ms);
+	else if (!strcmp(what, "spin"))
+		kd_spin(ms);
 	else if (!strcmp(what, "sleep"))
 		sleep_ms(ms);
 	else if (!strcmp(what, "lock"))
@@ -120,6 +137,16 @@ static void do_as_asked(const char *what, unsigned int ms)
 		write_and_block(ms);
 	else if (!strcmp(what, "stop"))
 		kill(getpid(), SIGSTOP);
+}
+
+int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+	static int (*real)(struct pollfd *, nfds_t, int);
+
+	if (!real)
+		real = (int (*)(struct pollfd *, nfds_t, int))dlsym(RTLD_NEXT, "poll");
+	has_polled = 1;
+	return real(fds, count, timeout_ms);
 }
 
 int getrusage(__rusage_who_t who, struct rusage *usage)
@@ -132,6 +159,9 @@ int getrusage(__rusage_who_t who, struct rusage *usage)
 	if (!real)
 		real = (int (*)(__rusage_who_t, struct rusage *))dlsym(RTLD_NEXT, "getrusage");
 	result = real(who, usage);
+	if (!has_polled)
+		return result;
+	has_polled = 0;
 	if (!request || !atomic_load(&request->pending))
 		return result;
 	prctl(PR_GET_NAME, name);

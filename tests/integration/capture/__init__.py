@@ -1,1 +1,1 @@
-"""What is counted of threads in a window, beside what the threads did."""
+"""Captures and watches of workloads, and what is made of them, beside what the threads did."""

@@ -84,8 +84,8 @@ class Capture:
 
 
 def _content(file: IO[bytes]) -> bytes:
-    file.seek(0)
-    return file.read()
+    # To seek would move where a process writes that has the same open file.
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
 
 
 StartCapture = Callable[..., Capture]

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import time
 from array import array
 from contextlib import ExitStack
 
@@ -28,14 +29,15 @@ def bpf(command: int, map_fd: int, pidfd: int, value: "array[int]") -> None:
     assert result == 0, os.strerror(ctypes.get_errno())
 
 
-def enter_later(programs: Programs, pid: int, later_ns: int) -> None:
-    """Have the call that a thread sleeps in begin later, as by a clock that is ahead."""
+def enter_later(programs: Programs, pid: int, after_ns: int, later_ns: int) -> None:
+    """Have the call that a thread sleeps in, since after_ns, begin later, as by a clock ahead."""
     threads = programs._object.map("threads")
     pidfd = os.pidfd_open(pid)
     state = array("Q", bytes(threads.value_size))
     bpf(BPF_MAP_LOOKUP_ELEM, threads.fd, pidfd, state)
     # What began last together is the call and its execution context.
-    entry_ns = max(time_ns for time_ns in state if state.count(time_ns) == 2)
+    times = [value for value in state if after_ns < value < time.monotonic_ns()]
+    entry_ns = max(time_ns for time_ns in times if times.count(time_ns) == 2)
     last = max(index for index, time_ns in enumerate(state) if time_ns == entry_ns)
     state[last] += later_ns
     bpf(BPF_MAP_UPDATE_ELEM, threads.fd, pidfd, state)
@@ -49,9 +51,10 @@ def test_an_interval_that_ends_before_it_began_is_counted(
     workload = start_workload("sleeps", "nanosleep", 1, 1)
     measured = Measured(workload.pid, closing)
     # From here on its calls are seen to begin.
+    asked_ns = time.monotonic_ns()
     workload.ask()
     workload.parked()
-    enter_later(measured.programs, workload.pid, 3_600_000 * MS)
+    enter_later(measured.programs, workload.pid, asked_ns, 3_600_000 * MS)
     workload.finish()
     sample = measured.end()
     assert sample.lost == Lost(clamped_lengths=1)

@@ -3,13 +3,15 @@
 import os
 import signal
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from msgspec.structs import astuple
 
 from kernel_delay.analysis.rounds import ran_functions
+from kernel_delay.analysis.timeline import LOST, account_of, whole_parts
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.capture.plan import EventPlan, RoundPlan
 from kernel_delay.capture.rounds.watch import Watch
@@ -61,6 +63,10 @@ def assert_accounted(sample: Sample) -> Thread:
     assert found.time is not None
     assert sum(astuple(found.time)) == sample.window.duration_ns
     return found
+
+
+def first_that_began_after(time_ns: int, samples: Iterator[Sample]) -> Sample:
+    return next(sample for sample in samples if sample.window.start_ns > time_ns)
 
 
 def of_work(samples: list[Sample]) -> list[Sample]:
@@ -129,6 +135,70 @@ def test_a_round_that_gets_old_is_sampled_and_its_long_calls_are_kept(
     assert ran_functions(sample)[0].name in ("spin_ns", "now_ns", "main")
 
 
+def test_the_timeline_of_a_round_adds_up_to_its_account(start_workload: StartWorkload) -> None:
+    workload = start_workload("long_work", 8)
+
+    plan = RoundPlan(threshold_ns=5 * NS_PER_MS, max_slices=1 << 14)
+    samples, _, _ = asked(workload, plan)
+
+    assert of_work(samples)
+    for sample in samples:
+        found = assert_accounted(sample)
+        assert sample.timeline is not None
+        assert sample.round is not None
+        assert sample.round.slices_left_out == 0
+        assert whole_parts(sample.timeline, sample.window) is None
+        assert {each.tid for each in sample.timeline} == {sample.round.tid}
+        if found.time is not None and not sample.lost.missed_events:
+            assert account_of(sample.timeline, sample.window) == found.time
+
+
+def test_of_a_long_timeline_the_first_and_the_last_are_kept(start_workload: StartWorkload) -> None:
+    room = 64
+    workload = start_workload("long_work", room)
+
+    plan = RoundPlan(threshold_ns=5 * NS_PER_MS, max_slices=room)
+    samples, _, _ = asked(workload, plan)
+
+    # As it reads once more than before there is no room for all calls of the last rounds.
+    sample = of_work(samples)[-1]
+    made = sum(calls(assert_accounted(sample)).values())
+    assert sample.timeline is not None
+    assert sample.round is not None
+    assert made > room
+    assert sample.round.slices_left_out >= made - room
+    kept = [each for each in sample.timeline if each.kind not in LOST]
+    assert len(kept) <= room + 2  # what went on behind the first, and at the end, is in none
+    assert kept[0].start_ns == sample.window.start_ns
+    assert max(each.stop_ns for each in kept) == sample.window.stop_ns
+    parts = whole_parts(sample.timeline, sample.window)
+    assert parts is not None
+    first_ns, last_ns = parts
+    assert 0 < first_ns < sample.window.duration_ns - last_ns < sample.window.duration_ns
+
+
+def test_what_takes_too_much_is_given_up_timelines_first_and_then_stacks(
+    start_workload: StartWorkload,
+) -> None:
+    """What is not needed for the account: that is there to the last."""
+    workload = start_workload("polls", "ppoll", 1_000_000, 5 * NS_PER_MS)
+    plan = RoundPlan(threshold_ns=4 * NS_PER_MS, max_slices=1024)
+    events = EventPlan(shortest_ns=NS_PER_MS, max_events=1000, max_stacks=100)
+
+    with Watch(find_target(workload.pid), plan, events) as watch:
+        samples = watch.rounds()
+        workload.send()
+        sample = next(samples)
+        assert sample.timeline is not None
+        assert sample.syscall_events is not None
+        for given_up in ("timelines", "stacks", "frequent looks at the threads", None):
+            assert watch.give_up() == given_up
+            sample = first_that_began_after(time.monotonic_ns(), samples)
+            assert_accounted(sample)
+            assert sample.timeline is None
+            assert (sample.syscall_events is None) == (given_up != "timelines")
+
+
 def test_short_rounds_leave_nothing_but_their_lengths(start_workload: StartWorkload) -> None:
     count, work_ns = 200, 100_000
     workload = start_workload("polls", "ppoll", count, work_ns)
@@ -165,7 +235,8 @@ def test_everything_is_long(start_workload: StartWorkload) -> None:
 
     samples, totals, _ = asked(workload, RoundPlan(threshold_ns=0))
 
-    assert len(samples) + totals.missed == totals.long >= count - 1
+    assert len(samples) + totals.missed + totals.left == totals.long >= count - 1
+    assert samples
     for sample in samples:
         assert_accounted(sample)
 
@@ -205,3 +276,59 @@ def test_threads_that_end_leave_room_for_others(start_workload: StartWorkload) -
     # A round or two of each: from poll to poll, and none of those that were missed.
     rounds = sum(sum(each.lengths) for each in ended)
     assert count <= rounds <= 2 * count
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"],
+)
+def test_each_kind_of_poll_makes_rounds(start_workload: StartWorkload, name: str) -> None:
+    count, work_ns = 10, 10 * NS_PER_MS
+    workload = start_workload("polls", name, count, work_ns)
+    if not workload.ready["there"]:
+        pytest.skip(f"{name} is none of this architecture's calls")
+
+    samples, totals, seen = asked(workload, RoundPlan(threshold_ns=work_ns))
+
+    assert totals.long == len(samples)
+    lengths = [sample.window.duration_ns for sample in samples if assert_accounted(sample)]
+    # From the last poll on it works, answers and waits for a line, and polls no more.
+    assert len(lengths) == count - 1
+    assert seen["inside"]["total_ns"] <= sum(lengths) <= seen["outside"]["total_ns"]
+
+
+@pytest.mark.parametrize("what", ["fork", "exec", "ring", "alarm", "end"])
+def test_one_round_is_one_record_whatever_is_done_in_it(
+    start_workload: StartWorkload, what: str
+) -> None:
+    """Of what it forks, and of a thread that ends before it polls again, there is none."""
+    work_ns = 30 * NS_PER_MS
+    workload = start_workload("odd_rounds", what, work_ns)
+    if not workload.ready["there"]:
+        pytest.skip("this kernel lets no process have a ring of io_uring(7)")
+
+    samples, totals, seen = asked(workload, RoundPlan(threshold_ns=work_ns))
+
+    (sample,) = samples
+    found = assert_accounted(sample)
+    assert totals.long == 1
+    assert found.tid == workload.pid
+    assert seen["inside_ns"] <= sample.window.duration_ns <= seen["outside_ns"]
+
+
+def test_what_a_signals_handler_does_in_a_poll_that_is_made_again_is_a_round(
+    start_workload: StartWorkload,
+) -> None:
+    """As long as it takes nothing else is answered."""
+    threshold_ns = 10 * NS_PER_MS
+    workload = start_workload("odd_rounds", "handler", threshold_ns)
+
+    samples, _, _ = asked(workload, RoundPlan(threshold_ns=threshold_ns))
+
+    in_handler, after = samples
+    for sample in samples:
+        assert assert_accounted(sample).tid == workload.pid
+    found = in_handler.threads[0].time
+    assert found is not None
+    assert found.user_ns + found.unaccounted_ns >= threshold_ns
+    assert in_handler.window.stop_ns < after.window.start_ns

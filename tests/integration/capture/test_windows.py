@@ -123,5 +123,5 @@ def test_the_window_opens_soon(
         others_ns = waited_ns(capture.pid)
         took_ns.append(capture.end().window.start_ns - start_ns - others_ns)
 
-    # 20 times as long as a bare interpreter, whatever the CPU.
-    assert statistics.median(took_ns) < 35e9 * python_start_s
+    # 35 to 40 times as long as a bare interpreter, most of it the kernel's verifier.
+    assert statistics.median(took_ns) < 80e9 * python_start_s

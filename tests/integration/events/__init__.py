@@ -1,1 +1,1 @@
-"""Syscall events: each is there, and a storm of them stays bounded."""
+"""Syscall events: each is there, whole and timed, and a storm of them stays bounded."""

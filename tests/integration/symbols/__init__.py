@@ -1,1 +1,1 @@
-"""Stacks and names of real programs, beside what gdb and perf say."""
+"""Stacks and names of real programs, also hostile ones, beside what gdb and perf say."""

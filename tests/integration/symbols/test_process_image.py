@@ -16,7 +16,7 @@ from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.symbols import Frame, ProcessImage, process_image
 from tests.integration.symbols.call_chains import build, gcc, gcc_library, running
 from tests.needs import needed
-from tests.workload import SOURCES
+from tests.workload import SOURCES, compile_workload
 
 EXPECTED = ["stop_here", "library_inner", "library_enter", "library", "main"]
 
@@ -43,6 +43,13 @@ def frames_of(command: list[object], rights: list[str], spoil: Callable[[], None
         tool = [*rights, *FRAMES_OF, run.process.pid, run.tid]
         out = subprocess.run([str(word) for word in tool], check=True, stdout=subprocess.PIPE)
     return msgspec.json.decode(out.stdout, type=list[Frame])
+
+
+def test_a_program_at_a_fixed_address_that_maps_its_code_again() -> None:
+    """As node does. Of its code where it is at first the functions have their names."""
+    program = compile_workload("twice_mapped", "-no-pie")
+    frames = frames_of([program], [], lambda: None)
+    assert "main" in [frame.name for frame in frames]
 
 
 @RIGHTS

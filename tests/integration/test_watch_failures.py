@@ -1,0 +1,149 @@
+"""`kernel-delay watch` where it is killed, has no disk, or has everything to record."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.watching.watch import Watching, samples_in, watch_of
+from tests.workload import Workload, compile_workload, wait_until
+
+LONG_MS = 30
+THRESHOLD = ("--threshold", "0.02")
+
+
+@pytest.fixture
+def looping(root_user: None) -> Iterator[Workload]:
+    """Two threads that poll without a pause, and are slow once in a second each."""
+    workload = Workload([compile_workload("round_loop", "-lpthread"), 2, LONG_MS])
+    yield workload
+    workload.kill()
+
+
+def are_whole(watching: Watching) -> bool:
+    """Whether each recording can be read to its end."""
+    return all(len(samples_in(path)) == 1 for path in watching.recordings())
+
+
+def test_a_kill_leaves_nothing_torn(looping: Workload, tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    with watch_of(looping.pid, folder, "--threshold", "0") as watching:
+        wait_until(lambda: len(watching.recordings()) >= 10, "recordings")
+        watching.process.kill()
+        watching.process.wait()
+    before = watching.recordings()
+    assert are_whole(watching)
+    (folder / "round-20260101T000000.000000Z-left-1.kdr.part").write_bytes(b"half")
+    with watch_of(looping.pid, folder, *THRESHOLD) as watching:
+        wait_until(lambda: len(watching.recordings()) > len(before), "one more")
+        watching.end()
+    assert not list(folder.glob("*.part"))
+    assert are_whole(watching)
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_is_said_and_leaves_nothing_torn(looping: Workload, tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk") as folder,
+        watch_of(looping.pid, folder, *THRESHOLD) as watching,
+    ):
+        wait_until(lambda: "without, until there is room" in watching.said(), "the full disk")
+        full = watching.recordings()
+        assert are_whole(watching)
+        for path in full:
+            path.unlink()
+        wait_until(lambda: bool(set(watching.recordings()) - set(full)), "one with room again")
+        text = watching.end()
+        assert are_whole(watching)
+        assert not list(folder.glob("*.part"))
+    assert "recordings could not be written" in text
+
+
+def test_where_everything_is_slow_what_is_not_recorded_is_counted(
+    looping: Workload, tmp_path: Path
+) -> None:
+    most = 20
+    options = ("--threshold", "0", "--max-files", str(most))
+    with watch_of(looping.pid, tmp_path / "recordings", *options) as watching:
+        seen = 0
+
+        def has_seen_enough() -> bool:
+            nonlocal seen
+            seen = max(seen, len(watching.recordings()))
+            return seen >= most and len(watching.lines()) > 100
+
+        wait_until(has_seen_enough, "more records than are kept")
+        assert seen <= most + 1
+        text = watching.end()
+    assert "no room for" in text or "were not recorded any more" in text
+    assert len(watching.recordings()) == most
+    assert are_whole(watching)
+
+
+# It has a round that lasts.
+HANGING = """
+import select, time
+print("ready", flush=True)
+input()
+select.poll().poll(1)
+print("hangs", flush=True)
+time.sleep(3600)
+"""
+
+
+def test_a_round_that_is_not_over_at_the_end_is_said(root_user: None, tmp_path: Path) -> None:
+    workload = Workload([sys.executable, "-c", HANGING])
+    try:
+        with watch_of(workload.pid, tmp_path / "recordings", *THRESHOLD) as watching:
+            workload.send()
+            workload.line()
+            time.sleep(LONG_MS / 1000)
+            watching.end()
+            said = watching.said()
+    finally:
+        workload.kill()
+    assert re.search(rf" \({workload.pid}\): a round is open for .* no record", said)
+
+
+def test_what_the_last_thread_did_is_in_the_sum_of_a_process_that_exited(
+    root_user: None, tmp_path: Path
+) -> None:
+    """The process is gone a moment before its last thread leaves its CPU."""
+    workload = Workload([compile_workload("round_loop", "-lpthread"), 1, LONG_MS])
+    try:
+        with watch_of(workload.pid, tmp_path / "recordings", *THRESHOLD) as watching:
+            wait_until(lambda: bool(watching.recordings()), "a recording")
+            workload.send()
+            workload.line()
+            # So that it is collected, and gone.
+            workload.process.wait()
+            assert watching.process.wait(60) == 0
+            lines = watching.lines()
+    finally:
+        workload.kill()
+    assert any(line.split()[:2] == ["round_loop", "ended"] for line in lines)
+
+
+def test_a_target_that_is_killed_ends_it(looping: Workload, tmp_path: Path) -> None:
+    with watch_of(looping.pid, tmp_path / "recordings", *THRESHOLD) as watching:
+        wait_until(lambda: bool(watching.recordings()), "a recording")
+        os.kill(looping.pid, signal.SIGKILL)
+        assert watching.process.wait(60) == 0
+        assert f"process {looping.pid} exited" in watching.said()
+    assert are_whole(watching)
