@@ -1,8 +1,9 @@
 """A real Open vSwitch with USDT probes, built once: python -m tests.ovs_with_usdt prints where.
 
 Debian's own ovs-vswitchd has no probes and no symbols. This one is built from
-the source package of Debian 13 (Debian 12's lacks the revalidator's probes), as
-a distribution would build it: -O2, no frame pointers, with debug information.
+the source package of Debian 13 (Debian 12's lacks the revalidator's probes), or of
+the suite given, as a distribution would build it: -O2, no frame pointers, with debug
+information.
 """
 
 import os
@@ -37,14 +38,14 @@ PRODUCTS = {
 }
 
 
-def build(*, probes: bool = True) -> Path:
+def build(suite_name: str = SUITE, *, probes: bool = True) -> Path:
     """The prefix (sbin, bin, share) it is installed below, built if the cache has none.
 
     Without `probes` it is the same in all else, to compare with. Raises
     DebianError where the source can't be had or does not build.
     """
     with locked("ovs"):
-        suite = Suite(SUITE)
+        suite = Suite(suite_name)
         name = suite.version(PACKAGE) + ("" if probes else "-without-probes")
         prefix = cache_dir() / "ovs" / name
         if not prefix.exists():
@@ -86,4 +87,4 @@ def _commands(options: tuple[str, ...]) -> list[list[str]]:
 
 
 if __name__ == "__main__":
-    print(build())
+    print(build(*sys.argv[1:]))

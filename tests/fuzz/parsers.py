@@ -14,8 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, cast
 
-from kernel_delay.elf.files import DebugLink, read_alt_link, read_elf, read_elf_image
-from kernel_delay.elf.files import Elf as LinkedElf
+from kernel_delay.elf.files import DebugLink, Elf, read_alt_link, read_elf, read_elf_image
 from kernel_delay.elf.headers import Segment
 from kernel_delay.errors import InputError
 from kernel_delay.host.target import find_target
@@ -23,19 +22,34 @@ from kernel_delay.model import Sample
 from kernel_delay.ovs.bridge_loop import BridgeLoop
 from kernel_delay.ovs.flow_key import FlowFilter, format_key, format_match, nlraw_lines
 from kernel_delay.ovs.flows import FlowChurn
+from kernel_delay.ovs.operations import read_request
 from kernel_delay.ovs.packets.pcapng import PcapngWriter
 from kernel_delay.ovs.revalidator import Revalidation
 from kernel_delay.ovs.upcalls import Event, join
 from kernel_delay.ovs.upcalls.port_names import PortName
 from kernel_delay.printable import printable
 from kernel_delay.probes.arguments import parse_arguments
-from kernel_delay.probes.elf import Elf
+from kernel_delay.probes.object_layout import ObjectLayout
 from kernel_delay.probes.usdt import decode_notes, read_usdt_probes
 from kernel_delay.recording.frames import CutError
 from kernel_delay.recording.frames import lines as recorded_lines
 from kernel_delay.recording.reader import RecordingReader
-from kernel_delay.recording.records import FlowEvents, LoopEvents, RevalidatorRounds, UpcallEvents
-from kernel_delay.reporters import bridge_loop, folded, json, revalidator, summary, text
+from kernel_delay.recording.records import (
+    FlowEvents,
+    LoopEvents,
+    OperationEvents,
+    RevalidatorRounds,
+    UpcallEvents,
+)
+from kernel_delay.reporters import (
+    bridge_loop,
+    datapath_ops,
+    folded,
+    json,
+    revalidator,
+    summary,
+    text,
+)
 from kernel_delay.reporters import flows as flow_lines
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import find_debug_files
@@ -79,7 +93,7 @@ def debug_link(data: bytes) -> None:
     """A debug file's name, as its program gives it."""
     name, _, rest = data.partition(b"\0")
     link = DebugLink(os.fsdecode(name), 0)
-    linked = LinkedElf(62, (), rest[:64] or None, link)
+    linked = Elf(62, (), rest[:64] or None, link)
     root = Root(Path("/proc/self/fdinfo"))  # where nothing is that could be read
     try:
         assert find_debug_files(linked, "/usr/lib/libc.so.6", [root], Bounds()) is None
@@ -130,7 +144,7 @@ DATA = Segment(address=0x403000, offset=0x2800, size=0x100, executable=False, wr
 
 def usdt_notes(data: bytes) -> None:
     """A section of USDT notes."""
-    found = decode_notes(Elf("X86_64", 8, "little", (TEXT, DATA), data, 0x403000))
+    found = decode_notes(ObjectLayout("X86_64", 8, "little", (TEXT, DATA), data, 0x403000))
     assert len(found.probes) + found.malformed_notes <= 1 + len(data) // 12
     assert all(0x1000 <= probe.file_offset < 0x2000 for probe in found.probes)
 
@@ -169,6 +183,7 @@ def recording(data: bytes) -> None:
     """A recording as plain lines, and what is made of each thing that is in it."""
     events: list[Event] = []
     loop, revalidation, churn = BridgeLoop(), Revalidation(), FlowChurn()
+    operations = datapath_ops.Summary()
     with suppress(InputError):
         for record in RecordingReader(io.BytesIO(data), "recording").read():
             match record:
@@ -192,6 +207,14 @@ def recording(data: bytes) -> None:
                             *revalidator.remark_lines(found, since),
                         ]
                         assert all(line.isprintable() for line in lines)
+                case OperationEvents():
+                    for operation in record.events:
+                        request = read_request(
+                            operation.operation, operation.message, operation.message_len
+                        )
+                        operations.take(operation)
+                        lines = datapath_ops.event_lines(operation, request)
+                        assert all(line.isprintable() for line in lines)
                 case FlowEvents():
                     for event in record.events:
                         came_back = churn.take(event)
@@ -201,6 +224,7 @@ def recording(data: bytes) -> None:
     assert len(joined.sets) <= sum(joined.total.values())
     assert "passes in" in bridge_loop.render(loop)
     assert "round" in revalidator.render(revalidation)
+    assert operations.render(0)
     assert "flows made" in flow_lines.render(churn, 0, 0)
 
 

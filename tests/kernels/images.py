@@ -15,11 +15,15 @@ LIST = Path(__file__).with_name("kernels.toml")
 
 @dataclass(frozen=True)
 class Kernel:
-    """An entry of kernels.toml; `package` is the meta package that follows the newest kernel."""
+    """An entry of kernels.toml; `package` is the meta package that follows the newest kernel.
+
+    `open_vswitch` is the suite that the Open vSwitch with probes is of.
+    """
 
     name: str
     suite: str
     package: str
+    open_vswitch: str
 
 
 @dataclass(frozen=True)

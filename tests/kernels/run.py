@@ -40,7 +40,12 @@ def main() -> int:
     console = Console(stderr=True)
     try:
         images = [fetch(kernel) for kernel in _chosen(options.kernel)]
-        binaries = _open_vswitches()
+        binaries = {
+            image.kernel: open_vswitches(
+                ovs_with_usdt.SUITE if options.brief else image.kernel.open_vswitch
+            )
+            for image in images
+        }
     except (DebianError, subprocess.CalledProcessError) as error:
         console.print(f"test-kernels: {error}", markup=False)
         return 1
@@ -57,7 +62,7 @@ def main() -> int:
 
     def test(guest: Guest) -> KernelRun:
         start = time.monotonic()
-        run = _test(guest, binaries, options)
+        run = _test(guest, binaries[guest.image.kernel], options)
         verdict = "passed" if run.passed else f"FAILED: {run.failure or 'see the table'}"
         console.print(
             f"{run.name} ({run.release}): {verdict}, "
@@ -106,11 +111,11 @@ def _chosen(names: list[str] | None) -> list[Kernel]:
     return chosen
 
 
-def _open_vswitches() -> list[str]:
-    """Where the tests find them, as variables: Debian's own one, and one with USDT probes."""
+def open_vswitches(suite: str) -> list[str]:
+    """Where the tests find them, as variables: Debian's own one, and a suite's with USDT probes."""
     script = REPOSITORY / "setup" / "openvswitch.sh"
     debian = subprocess.run([script], check=True, stdout=subprocess.PIPE, text=True).stdout
-    probes = ovs_with_usdt.build()
+    probes = ovs_with_usdt.build(suite)
     return [f"KERNEL_DELAY_OVS={debian.strip()}", f"KERNEL_DELAY_USDT_OVS={probes}"]
 
 
