@@ -25,10 +25,12 @@ struct pt_regs {
 #define MOST_TURNS 2000
 
 struct {
-	__u64 delay_ns;
 	__u32 tgid;
 	__u32 number;
 } const volatile options SEC(".rodata.options");
+
+/* User space sets it, from window to window. */
+volatile __u64 delay_ns SEC(".bss.delay");
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -36,13 +38,14 @@ SEC("raw_tp/sys_exit")
 int delay(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct pt_regs *regs = (struct pt_regs *)ctx->args[0];
-	__u64 since_ns = bpf_ktime_get_ns();
+	__u64 since_ns;
 
 	if (bpf_get_current_pid_tgid() >> 32 != options.tgid ||
 	    (__u32)BPF_CORE_READ(regs, NUMBER) != options.number)
 		return 0;
+	since_ns = bpf_ktime_get_ns();
 	for (int i = 0; i < MOST_TURNS; i++)
-		if (bpf_ktime_get_ns() - since_ns >= options.delay_ns)
+		if (bpf_ktime_get_ns() - since_ns >= delay_ns)
 			break;
 	return 0;
 }

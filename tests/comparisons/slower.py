@@ -1,6 +1,7 @@
 """A system call of one process made slower, within the kernel, by a known time."""
 
 import ctypes
+import mmap
 import os
 import struct
 import subprocess
@@ -26,15 +27,28 @@ def compile_delay(folder: Path) -> Path:
     return compiled
 
 
+class Delay:
+    """By how much each call is longer from now on; at first by what it takes to look alone."""
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        """Take the memory that the program reads it from."""
+        self._memory = memory
+
+    def set(self, delay_ns: int) -> None:
+        """Set it."""
+        self._memory[:8] = struct.pack("Q", delay_ns)
+
+
 @contextmanager
-def slower(compiled: Path, pid: int, number: int, delay_ns: int) -> Iterator[None]:
-    """Within the `with` each call of that number takes so much longer; 0: as looking takes."""
+def delayed(compiled: Path, pid: int, number: int) -> Iterator[Delay]:
+    """Within the `with` each call of that number of the process's can be made longer."""
     with BpfObject(compiled) as delay:
-        values = struct.pack("QII", delay_ns, find_process(pid).tgid, number)
+        values = struct.pack("II", find_process(pid).tgid, number)
         ctypes.memmove(delay.map(".rodata.options").initial_values(), values, len(values))
         delay.load()
         link = delay.program("delay").attach()
         try:
-            yield
+            with delay.map(".bss.delay").mmap(writable=True) as memory:
+                yield Delay(memory)
         finally:
             link.close()

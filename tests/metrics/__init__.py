@@ -1,0 +1,1 @@
+"""The metrics with a real Prometheus, and a receiver of OTLP: `make test-metrics`."""

@@ -1,0 +1,117 @@
+"""A script of Open vSwitch, running beside our command."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.peers.scripts import PYTHON, kernel_headers, scripts
+
+# BCC compiles at each start.
+START_S = 120.0
+ENDS_S = 20.0
+# From its first line to the last probe.
+ATTACHES_S = 3.0
+
+# The scripts' Python is Debian's, and this is what its packages would be.
+_BORROWED = ("scapy",)
+
+# What the scripts draw with, which is not asked for here and would be a hundred packages.
+_STAND_INS: Mapping[str, str] = {
+    "matplotlib/__init__.py": "",
+    "matplotlib/pyplot.py": "",
+}
+
+
+# What BCC of Debian 12 does not know.
+_PATCHES: Mapping[str, tuple[str, str]] = {
+    "flow_reval_monitor.py": ("unsigned char key[MAX_KEY];", "char key[MAX_KEY];"),
+}
+
+
+class Upstream:
+    """While it is open the script runs; `output` is what it printed by the end."""
+
+    def __init__(self, folder: Path, script: str, pid: int, *options: str) -> None:
+        """Takes note; __enter__ starts it."""
+        path = _patched(scripts() / script, folder)
+        self.script = script
+        self.ended = True
+        self._output = folder / f"{script}.output"
+        interpreter = ["bpftrace"] if path.suffix == ".bt" else [PYTHON, "-u"]
+        self._command = [*interpreter, "-p", str(pid), str(path)]
+        if path.suffix == ".py":
+            self._command = [*interpreter, str(path), "--pid", str(pid), *options]
+        modules = folder / "modules"
+        for name, text in _STAND_INS.items():
+            (modules / name).parent.mkdir(parents=True, exist_ok=True)
+            (modules / name).write_text(text)
+        for name in _BORROWED:
+            found = find_spec(name)
+            if found is not None and found.origin is not None and not (modules / name).exists():
+                (modules / name).symlink_to(Path(found.origin).parent)
+        headers = str(kernel_headers())
+        self._environment = {
+            **os.environ,
+            "BCC_KERNEL_SOURCE": headers,
+            "PYTHONPATH": str(modules),
+        }
+
+    def __enter__(self) -> Self:
+        """Returns when it says that it has begun."""
+        with self._output.open("w") as output:
+            self._process = subprocess.Popen(
+                self._command, stdout=output, stderr=output, env=self._environment
+            )
+        deadline = time.monotonic() + START_S
+        while not any(word in self.output for word in _BEGUN):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{self.script} did not start: {self.output[-2000:]}")
+            time.sleep(0.2)
+        time.sleep(ATTACHES_S)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Ends it by Ctrl-C; `ended` is False where it was too busy to end by that."""
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(ENDS_S)
+        except subprocess.TimeoutExpired:
+            self.ended = False
+            self._process.kill()
+            self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        """Its process, while it runs."""
+        return self._process.pid
+
+    @property
+    def output(self) -> str:
+        """What it has printed."""
+        return self._output.read_text(errors="replace")
+
+
+_BEGUN = ("Ctrl-C to end", "ts_start, ts_complete", "EVENT/REASON", "DPIF_OPERATION", "RESULT")
+
+
+def _patched(script: Path, folder: Path) -> Path:
+    """The script itself, or a copy that differs in its patch."""
+    if script.name not in _PATCHES:
+        return script
+    before, after = _PATCHES[script.name]
+    text = script.read_text()
+    assert text.count(before) == 1, script
+    copy = folder / script.name
+    copy.write_text(text.replace(before, after))
+    return copy

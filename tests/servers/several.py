@@ -1,0 +1,218 @@
+"""PostgreSQL by --children, nginx by --comm: an account each, and who is kept is named.
+
+/proc/PID/schedstat is the oracle, read around the window; the worker that is kept shares its CPU
+with a hog.
+"""
+
+import http.client
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from kernel_delay.model import Sample, ThreadTime
+from tests import commands
+from tests.workload import wait_until
+
+HOG = "import time; end = time.monotonic() + 120\nwhile time.monotonic() < end: pass"
+FIRST_CPU, *_, LAST_CPU = sorted(os.sched_getaffinity(0)) * 2
+
+# A switch is seen a moment after the scheduler's clock was read.
+SLACK_NS = 5_000_000
+
+
+class SchedStat(NamedTuple):
+    """What a thread ran and waited, and when that was read."""
+
+    run_ns: int
+    ready_ns: int
+    read_ns: int
+
+
+def schedstat(tid: int) -> SchedStat:
+    """Of a process's first thread (Documentation/scheduler/sched-stats.rst)."""
+    run_ns, ready_ns, _ = Path(f"/proc/{tid}/schedstat").read_text().split()
+    return SchedStat(int(run_ns), int(ready_ns), time.monotonic_ns())
+
+
+@pytest.fixture
+def closing() -> Iterator[ExitStack]:
+    """What a test starts, ended with the test."""
+    with ExitStack() as stack:
+        yield stack
+
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start(closing: ExitStack) -> Start:
+    """Start a program that ends with the test."""
+
+    def start_one(*command: object, user: str | None = None) -> "subprocess.Popen[bytes]":
+        process = subprocess.Popen(
+            [*map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=user
+        )
+        closing.callback(process.wait)
+        closing.callback(process.terminate)
+        return process
+
+    return start_one
+
+
+@pytest.fixture
+def folder(closing: ExitStack) -> Path:
+    """A folder that any user may look into."""
+    path = Path(closing.enter_context(tempfile.TemporaryDirectory()))
+    path.chmod(0o755)
+    return path
+
+
+def children(pid: int) -> list[int]:
+    """Of a process without other threads."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def cmdline(pid: int) -> str:
+    """Its command line, or the title it gave itself."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+def kept_by_a_hog(start: Start, worker: int, others: Iterable[int]) -> int:
+    """Have the worker share its CPU with a hog, and the others another one; the hog's PID."""
+    for other in others:
+        os.sched_setaffinity(other, {FIRST_CPU})
+    hogs = [start("taskset", "-c", LAST_CPU, sys.executable, "-c", HOG) for _ in range(3)]
+    os.sched_setaffinity(worker, {LAST_CPU})
+    return hogs[0].pid
+
+
+def measured(file: Path, *options: object) -> dict[int, Sample]:
+    """Capture a second; the Sample of each process by its PID."""
+    done = commands.run("--sample-time", "1", "--json", file, *options)
+    assert done.returncode == 0, done.stderr
+    samples = [msgspec.json.decode(line, type=Sample) for line in file.read_bytes().splitlines()]
+    assert {sample.processes for sample in samples} == {len(samples)}
+    return {sample.target.pid: sample for sample in samples}
+
+
+def check_accounts(
+    samples: dict[int, Sample], before: dict[int, SchedStat], after: dict[int, SchedStat]
+) -> None:
+    """Each thread's time is the window; what it ran and waited is what the kernel counted."""
+    for pid, sample in samples.items():
+        for thread in sample.threads:
+            assert thread.time is not None
+            parts = [getattr(thread.time, part) for part in ThreadTime.__struct_fields__]
+            assert sum(parts) == sample.window.duration_ns
+        if pid not in before or pid not in after:
+            continue
+        (thread,) = sample.threads
+        assert thread.time is not None
+        its = thread.time
+        running_ns = its.user_ns + its.kernel_ns + its.hard_irq_ns + its.soft_irq_ns
+        window = sample.window
+        beside_ns = window.start_ns - before[pid].read_ns + after[pid].read_ns - window.stop_ns
+        unknown_ns = its.unaccounted_ns + SLACK_NS
+        for found_ns, counted_ns in (
+            (running_ns, after[pid].run_ns - before[pid].run_ns),
+            (its.ready_ns, after[pid].ready_ns - before[pid].ready_ns),
+        ):
+            assert counted_ns - beside_ns - unknown_ns <= found_ns <= counted_ns + SLACK_NS
+
+
+def check_verdict(samples: dict[int, Sample], worker: int) -> None:
+    """The worker is the one that is said to have been kept, by its name and PID."""
+    sample = samples[worker]
+    findings = [finding for finding in sample.verdict if finding.rule == "cpu_contention"]
+    assert findings, sample.verdict
+    assert findings[0].tid == worker
+    assert f"{sample.target.comm} ({worker})" in findings[0].text
+    kept = {pid: ready_share(each) for pid, each in samples.items()}
+    assert max(kept, key=kept.__getitem__) == worker, kept
+
+
+def ready_share(sample: Sample) -> float:
+    """How much of the window the worst of its threads waited for a CPU."""
+    times = [thread.time for thread in sample.threads if thread.time is not None]
+    return max((time.ready_ns / sample.window.duration_ns for time in times), default=0)
+
+
+def test_postgres_by_its_children(start: Start, folder: Path, tmp_path: Path) -> None:
+    binaries = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    assert binaries, "setup/packages-servers.txt is not installed: make packages-servers"
+    data = folder / "data"
+    data.mkdir()
+    shutil.chown(data, "postgres")
+    shutil.chown(folder, "postgres")
+    initialise = (binaries[-1] / "initdb", "--no-sync", "--auth=trust", data)
+    subprocess.run(initialise, check=True, user="postgres", cwd="/", stdout=subprocess.DEVNULL)
+    server = start(binaries[-1] / "postgres", "-D", data, "-k", folder, "-h", "", user="postgres")
+    wait_until((folder / ".s.PGSQL.5432").exists, "the server")
+    bench = (binaries[-1] / "pgbench", "-h", folder, "-U", "postgres", "postgres")
+    # Until it takes connections.
+    wait_until(lambda: not subprocess.run([*bench, "-i", "-q"], capture_output=True).returncode)
+    start(*bench, "-S", "-c", 3, "-T", 60)
+
+    def backends() -> list[int]:
+        return [pid for pid in children(server.pid) if "postgres postgres" in cmdline(pid)]
+
+    wait_until(lambda: len(backends()) == 3, "the clients")
+    worker, *others = backends()
+    kept_by_a_hog(start, worker, others)
+    before = {pid: schedstat(pid) for pid in (server.pid, *children(server.pid))}
+
+    samples = measured(tmp_path / "json", "--pid", server.pid, "--children")
+
+    after = {pid: schedstat(pid) for pid in before}
+    assert set(samples) >= set(before)
+    assert {sample.target.comm for sample in samples.values()} == {"postgres"}
+    check_accounts(samples, before, after)
+    check_verdict(samples, worker)
+
+
+def test_nginx_by_its_name(start: Start, folder: Path, tmp_path: Path) -> None:
+    port = 18_080
+    assert shutil.which("nginx"), "setup/packages-servers.txt is not installed"
+    (folder / "nginx.conf").write_text(
+        f"daemon off; worker_processes 2; pid {folder}/pid; error_log stderr;"
+        "events {} http { access_log off; server {"
+        f" listen 127.0.0.1:{port} reuseport; return 200 'here'; }} }}"
+    )
+    server = start("nginx", "-p", folder, "-c", folder / "nginx.conf")
+    wait_until(lambda: len(children(server.pid)) == 2, "the workers")
+    worker, other = children(server.pid)
+    done = threading.Event()
+
+    def ask() -> None:
+        while not done.is_set():
+            connection = http.client.HTTPConnection("127.0.0.1", port)
+            connection.request("GET", "/")
+            assert connection.getresponse().read() == b"here"
+            connection.close()
+
+    clients = [threading.Thread(target=ask) for _ in range(4)]
+    kept_by_a_hog(start, worker, [other])
+    try:
+        for client in clients:
+            client.start()
+        before = {pid: schedstat(pid) for pid in (server.pid, worker, other)}
+        samples = measured(tmp_path / "json", "--comm", "nginx")
+        after = {pid: schedstat(pid) for pid in before}
+    finally:
+        done.set()
+        for client in clients:
+            client.join()
+    assert set(samples) >= set(before)
+    check_accounts({pid: samples[pid] for pid in before}, before, after)
+    check_verdict({pid: samples[pid] for pid in before}, worker)

@@ -1,0 +1,1 @@
+"""What `watch` says of provoked long rounds; and whether it, or the monitors, grow."""
