@@ -1,0 +1,1 @@
+"""The container image, and the manifests of deploy/: `make test-image`."""
