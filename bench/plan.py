@@ -5,6 +5,7 @@ from bench.measures.measure import Measure
 from bench.measures.own_cost import OwnCost
 from bench.measures.packets import Packets
 from bench.measures.reporting import Reporting
+from bench.measures.several import Several
 from bench.measures.soft_irqs import SoftIrqs
 from bench.measures.stacks import Stacks
 from bench.measures.storm import Storm
@@ -12,6 +13,7 @@ from bench.measures.timelines import Timelines
 
 MEASURES: tuple[Measure, ...] = (
     Acts(),
+    Several(),
     Timelines(),
     SoftIrqs(),
     Stacks(),

@@ -1,4 +1,4 @@
-"""A private Open vSwitch with real traffic: for the demo, the bench and the tests.
+"""A private Open vSwitch with traffic, and what disturbs it: for the demo, bench and tests.
 
 Nothing here is in the wheel.
 """

@@ -1,1 +1,1 @@
-"""What is measured: one module each, listed in bench/plan.py."""
+"""What is measured: a `Measure` in each module, listed in bench/plan.py."""

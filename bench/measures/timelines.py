@@ -1,13 +1,15 @@
 """What it takes to keep everything in order."""
 
+from collections.abc import Iterator
+
 from bench import compiled
 from bench.acting import Acting
-from bench.figures import Absence, Figure
+from bench.figures import Absence, Figure, Measured
 from bench.measures.acts import compare
 from bench.measures.measure import Measure, Setting
 from bench.peers.ours import Ours
 from bench.peers.peer import Peer
-from bench.peers.tracers import PerfSched, PerfTrace, TraceCmd, Wprof
+from bench.peers.tracers import Ftrace, PerfSched, PerfTrace, TraceCmd, Wprof
 
 
 class Timelines(Measure):
@@ -19,7 +21,8 @@ class Timelines(Measure):
         "The same loads, of the process that is measured, beside tools that keep each event:"
         " `--timeline` has calls, states and interrupts, `perf trace` calls alone, `perf sched"
         " record` the scheduler's events alone, and `trace-cmd` those of calls, of the scheduler"
-        " and of interrupts."
+        " and of interrupts; so has `ftrace`, an instance of tracefs with the same events of the"
+        " threads, whose buffers are read and thrown away."
     )
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:
@@ -29,9 +32,30 @@ class Timelines(Measure):
             Ours(),
             Ours("--timeline"),
             TraceCmd(setting.folder),
+            Ftrace(),
             PerfSched(),
             PerfTrace(),
             Wprof(),
         ]
         with Acting(program, setting.folder / "traced") as traced:
             return compare(peers, setting.rounds, {"traced": traced})
+
+    def remarks(self, measured: Measured) -> Iterator[str]:
+        """What was tried for who is absent."""
+        absent = {absence.peer for absence in measured.absent}
+        if TraceCmd.name in absent:
+            remark = (
+                "trace-cmd (3.1.6) writes to `kernel.ftrace_enabled` and `set_ftrace_filter` also"
+                " where only events are asked for. Where function tracing is denied, as on this"
+                " machine (EPERM), it ends by that; with a plain file in place of the first it ends"
+                " at the second, and has recorded nothing. Virtual machines have no KVM here: what"
+                " an emulated call costs tells nothing."
+            )
+            if any(figure.peer == Ftrace.name for figure in measured.figures):
+                remark += f" What the kernel does for trace-cmd is in the row of {Ftrace.name}."
+            yield remark
+        if Wprof.name in absent:
+            yield (
+                "wprof is in no distribution. Its source (228b169) takes the crates of blazesym,"
+                " prost and cpp_demangle, which no machine without crates.io can build it with."
+            )

@@ -1,7 +1,9 @@
 """kernel-delay itself, as installed next to this Python."""
 
+import contextlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.peers.peer import CommandPeer, ReportingPeer, in_system_call
@@ -30,12 +32,42 @@ class Ours(ReportingPeer):
         return _polls(process.pid)
 
 
+class OursAmong(Ours):
+    """A capture of so many processes, of which all but one sleep."""
+
+    def __init__(self, processes: int) -> None:
+        """Take note of how many."""
+        super().__init__()
+        self.name = f"kernel-delay, {processes} processes"
+        self._others = processes - 1
+        self._pids: list[int] = []
+
+    @contextlib.contextmanager
+    def attached(self, pid: int) -> Iterator[None]:
+        """Run the others too until the end of the `with`."""
+        sleepers = [subprocess.Popen(["sleep", "infinity"]) for _ in range(self._others)]
+        self._pids = [sleeper.pid for sleeper in sleepers]
+        try:
+            with super().attached(pid):
+                yield
+        finally:
+            for sleeper in sleepers:
+                sleeper.kill()
+                sleeper.wait()
+
+    def window(self, pid: int, seconds: float) -> list[str]:
+        """See `kernel-delay capture --help`."""
+        others = [word for other in self._pids for word in ("--pid", str(other))]
+        return [*super().window(pid, seconds), *others]
+
+
 class OurCommand(CommandPeer):
     """Another of its commands, until it is ended."""
 
     def __init__(self, command: str, *options: str) -> None:
         """Take note."""
-        self.name = f"kernel-delay {command}"
+        # To be quiet measures nothing else.
+        self.name = " ".join(["kernel-delay", command, *(o for o in options if o != "-q")])
         self._arguments = (command, *options)
 
     def lacking(self) -> str | None:

@@ -5,7 +5,31 @@ import signal
 import subprocess
 from pathlib import Path
 
+from bench.peers.peer import CommandPeer
 from bench.peers.tools import PerfTool, Tool
+
+TRACEFS = Path("/sys/kernel/tracing")
+
+EVENTS = ("raw_syscalls", "sched", "irq")
+
+# The instance goes when nobody reads it any more.
+_FTRACE = f"""
+set -e
+folder=$1
+shift
+mkdir "$folder"
+trap 'echo 0 >"$folder/events/enable"; kill $readers; wait; rmdir "$folder"' EXIT
+trap 'exit 0' INT TERM
+readers=
+echo "$@" >"$folder/set_event_pid"
+for event in {" ".join(EVENTS)}; do echo 1 >"$folder/events/$event/enable"; done
+for cpu in "$folder"/per_cpu/cpu*; do
+  cat "$cpu/trace_pipe_raw" >/dev/null &
+  readers="$readers $!"
+done
+echo recording
+wait
+"""
 
 
 class PerfTrace(PerfTool):
@@ -42,12 +66,32 @@ class TraceCmd(Tool):
 
     def command(self, pid: int) -> list[str]:
         """See trace-cmd-record(1)."""
-        events = [f"-e{name}" for name in ("raw_syscalls", "sched", "irq")]
+        events = [f"-e{name}" for name in EVENTS]
         return [self.program, "record", "-o", str(self._file), *events, "-P", str(pid)]
 
     def ready(self, process: subprocess.Popen[bytes], said: bytes) -> bool:
         """It says so."""
         return b"Hit Ctrl^C" in said
+
+
+class Ftrace(CommandPeer):
+    """The same events in the same buffers, without trace-cmd: it needs function tracing too."""
+
+    name = "ftrace, as trace-cmd records"
+    stop_signal = signal.SIGTERM
+
+    def lacking(self) -> str | None:
+        """tracefs is needed."""
+        return None if (TRACEFS / "instances").is_dir() else "tracefs is not mounted"
+
+    def command(self, pid: int) -> list[str]:
+        """An instance of its own (Documentation/trace/ftrace.rst), whose buffers are read."""
+        tids = sorted(os.listdir(f"/proc/{pid}/task"), key=int)
+        return ["sh", "-c", _FTRACE, "sh", os.fspath(TRACEFS / "instances/bench"), *tids]
+
+    def ready(self, process: subprocess.Popen[bytes], said: bytes) -> bool:
+        """It says so."""
+        return b"recording" in said
 
 
 class Wprof(Tool):
