@@ -13,13 +13,17 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 SOURCES := $(shell find src meson.build pyproject.toml README.md LICENSE \
 	-name __pycache__ -prune -o -print)
 DIST := dist
+IMAGE_ARCHITECTURE ?= $(shell dpkg --print-architecture 2>/dev/null)
+IMAGE_MACHINE = $(patsubst arm64,aarch64,$(patsubst amd64,x86_64,$(IMAGE_ARCHITECTURE)))
 C_SOURCES := $(shell find src tests bench -name '*.[ch]')
 
 FUZZ_SECONDS ?= 600
+SOAK_MINUTES ?= 30
+CHURN_MINUTES ?= 10
 
-.PHONY: build dev stubs demo test test-host test-compare test-verdicts bench fuzz lint wheel clean \
-	packages-build packages-test packages-wheel packages-compare packages-verdicts packages-bench \
-	packages-fuzz
+# Those that a line beginning with ## is about, and the lists of packages.
+.PHONY: $(shell sed -n 's/^\#\# \([a-z-]*\):.*/\1/p' Makefile) \
+	$(patsubst setup/%.txt,%,$(wildcard setup/packages-*.txt))
 
 ## build: .venv/bin/kernel-delay
 build: .venv/.built
@@ -48,13 +52,63 @@ test-host: build packages-test packages-wheel .venv/.extra-test .venv/.extra-whe
 	@ovs=$$(setup/openvswitch.sh); \
 	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(PYTEST_ARGS)
 
+## test-newcomer: CONTRIBUTING.md's first steps in a fresh Debian 12: the build, an edit, a test
+test-newcomer: build packages-wheel .venv/.extra-test
+	@exec $(BIN)/python -m tests.newcomer
+
+## test-speedscope: does speedscope, brought by npm, read the folded stacks as what they are?
+test-speedscope: build packages-test .venv/.extra-test .venv/.speedscope
+	@SPEEDSCOPE=$(CURDIR)/.venv/package exec $(BIN)/python -m pytest $(PYTEST_ARGS) \
+		tests/speedscope/importer.py
+
+.venv/.speedscope: .venv/.python
+	@command -v npm >/dev/null || { echo 'setup: npm is missing: install Node.js' >&2; exit 69; }
+	@cd .venv && tar -xzf "$$(npm pack --silent speedscope)"
+	@touch $@
+
 ## test-compare: does `compare` tell change from chance? Two servers, 20 runs; COMPARE_ARGS="--runs 5"
 test-compare: build packages-test packages-compare .venv/.extra-test
 	@exec $(BIN)/python -m tests.comparisons.run $(COMPARE_ARGS)
 
+## test-servers: PostgreSQL and nginx, all their processes at once: accounts, and who is kept
+test-servers: build packages-test packages-servers .venv/.extra-test
+	@exec $(BIN)/python -m pytest -q tests/servers/several.py
+
+## test-peers: do we count what Open vSwitch's own scripts count? On the same traffic
+test-peers: build packages-test packages-peers .venv/.extra-test
+	@exec $(BIN)/python -m tests.peers.run
+
 ## test-verdicts: is the verdict true? Staged causes and healthy programs; VERDICT_ARGS="--only quota"
 test-verdicts: build packages-test packages-verdicts .venv/.extra-test
 	@exec $(BIN)/python -m tests.verdicts.run $(VERDICT_ARGS)
+
+## test-fleet: up to 5,000 nodes simulated, and the queries on Spark too; FLEET_ARGS=--no-spark
+test-fleet: build packages-test packages-fleet .venv/.extra-test .venv/.extra-spark
+	@ovs=$$(setup/openvswitch.sh); exec $(BIN)/python -m tests.fleet.run --ovs "$$ovs" $(FLEET_ARGS)
+
+## test-metrics: do metrics agree with a recording, and alerts fire? METRICS_ARGS="--seconds 120"
+test-metrics: build packages-test packages-metrics .venv/.extra-test
+	@$(BIN)/python -m pytest -q tests/metrics/promtool.py
+	@ovs=$$(setup/openvswitch.sh); \
+	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m tests.metrics.run $(METRICS_ARGS)
+
+## test-watch: 100 slow rounds of a real Open vSwitch, of five causes; WATCH_ARGS="--lines 10"
+test-watch: build packages-test packages-watch .venv/.extra-test
+	@exec $(BIN)/python -m tests.watching.run $(WATCH_ARGS)
+
+## soak-watch: does `watch` grow? SOAK_MINUTES=30 beside 10^5 rounds a second
+soak-watch: build packages-test .venv/.extra-test
+	@exec $(BIN)/python -m tests.watching.soak --minutes $(SOAK_MINUTES)
+
+## soak-monitors: do Open vSwitch's monitors grow, or lose what they don't tell? CHURN_MINUTES=10
+soak-monitors: build packages-test .venv/.extra-test
+	@exec $(BIN)/python -m tests.watching.churn --minutes $(CHURN_MINUTES)
+
+## test-image: the image, what it measures from a container, and the manifests in deploy/kubernetes
+test-image: image packages-test .venv/.extra-test
+	@ovs=$$(setup/openvswitch.sh); KERNEL_DELAY_OVS="$$ovs" KERNEL_DELAY_DIST=$(CURDIR)/$(DIST) \
+	exec $(BIN)/python -m pytest $(PYTEST_ARGS) \
+		tests/image/container.py tests/image/manifests.py
 
 ## bench: what measuring costs, beside other tools, into docs/performance.md; BENCH_ARGS="--only own"
 bench: build packages-bench
@@ -75,16 +129,33 @@ lint: packages-test .venv/.extra-test
 wheel: build .venv/.extra-wheel
 	@setup/wheel.sh $(DIST)
 
+## image: a container image of the wheel in $(DIST); IMAGE_ARCHITECTURE=arm64, if that wheel is there
+image: packages-image .venv/.extra-image $(if $(filter $(shell uname -m),$(IMAGE_MACHINE)),wheel)
+	@setup/image.sh "$$(ls -t $(DIST)/*_$(IMAGE_MACHINE).whl | head -1)" $(DIST) $(IMAGE_ARCHITECTURE)
+
 ## clean: as from a fresh clone; caches outside the tree remain
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-packages-build packages-test packages-wheel packages-fuzz: packages-%:
+packages-build packages-wheel packages-fleet packages-fuzz packages-peers packages-image \
+packages-watch: packages-%:
 	@setup/debian-packages.sh setup/packages-$*.txt
 
 # Servers that apt would start stay off.
+packages-test:
+	@RUNLEVEL=1 setup/debian-packages.sh setup/packages-test.txt
+
+# As above.
 packages-compare:
 	@RUNLEVEL=1 setup/debian-packages.sh setup/packages-compare.txt
+
+# As above.
+packages-metrics:
+	@RUNLEVEL=1 setup/debian-packages.sh setup/packages-metrics.txt
+
+# As above.
+packages-servers:
+	@RUNLEVEL=1 setup/debian-packages.sh setup/packages-servers.txt
 
 # A stage whose program is not there says so.
 packages-verdicts:
