@@ -245,7 +245,8 @@ def unit(root_user: None) -> Iterator[Path]:
     places = [place for place in mount_points() if os.access(place / "cgroup.procs", os.W_OK)]
     if not places:
         pytest.skip("no cgroup can be made here")
-    folder = places[0] / "kd-followed.service"
+    # Of its own name: a run that was killed leaves its folder.
+    folder = places[0] / f"kd-followed-{os.getpid()}.service"
     folder.mkdir()
     yield folder
     # A process that was killed leaves it a moment later.

