@@ -17,6 +17,14 @@ IMAGE_ARCHITECTURE ?= $(shell dpkg --print-architecture 2>/dev/null)
 IMAGE_MACHINE = $(patsubst arm64,aarch64,$(patsubst amd64,x86_64,$(IMAGE_ARCHITECTURE)))
 C_SOURCES := $(shell find src tests bench -name '*.[ch]')
 
+# Unit tests on all CPUs, a file's one after the other; what measures, alone.
+define ALL_HOST_TESTS
+status=0; \
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile tests/unit || status=$$?; \
+	$(BIN)/python -m pytest --ignore=tests/unit || status=$$?; \
+	exit $$status
+endef
+
 FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 30
 CHURN_MINUTES ?= 10
@@ -50,7 +58,8 @@ test: test-host
 ## test-host: the tests on this machine's kernel; PYTEST_ARGS narrows it down
 test-host: build packages-test packages-wheel .venv/.extra-test .venv/.extra-wheel
 	@ovs=$$(setup/openvswitch.sh); \
-	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(PYTEST_ARGS)
+	export KERNEL_DELAY_OVS="$$ovs"; \
+	$(if $(PYTEST_ARGS),exec $(BIN)/python -m pytest $(PYTEST_ARGS),$(ALL_HOST_TESTS))
 
 ## test-newcomer: CONTRIBUTING.md's first steps in a fresh Debian 12: the build, an edit, a test
 test-newcomer: build packages-wheel .venv/.extra-test

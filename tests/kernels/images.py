@@ -6,6 +6,7 @@ import subprocess
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tests.cache import cache_dir, locked
 from tests.debian import DebianError, Suite
@@ -54,9 +55,9 @@ def guest_tests() -> list[str]:
     return ["tests/integration", *left_out]
 
 
-def brief_tests() -> list[str]:
-    """The choice of them that `make test` runs on each kernel."""
-    tests: list[str] = tomllib.loads(LIST.read_text())["brief"]
+def chosen_tests(choice: Literal["least", "brief"]) -> list[str]:
+    """A choice of them, for guests that are emulated; kernels.toml says what for."""
+    tests: list[str] = tomllib.loads(LIST.read_text())[choice]
     return tests
 
 

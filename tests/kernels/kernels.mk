@@ -1,6 +1,6 @@
 # The tests in virtual machines; included by the project's Makefile.
 
-.PHONY: test-kernels test-kernels-brief test-verdicts-kernels compatibility packages-kernels
+.PHONY: test-kernels test-kernels-least test-kernels-brief test-verdicts-kernels compatibility packages-kernels
 
 ## test-kernels: the integration tests on real kernels; KERNELS_ARGS narrows it down
 test-kernels: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
@@ -14,11 +14,15 @@ test-verdicts-kernels: build packages-test packages-kernels .venv/.extra-test .v
 compatibility: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
 	@exec $(BIN)/python -m tests.kernels.run --write-docs $(KERNELS_ARGS)
 
-## test-kernels-brief: as part of test: where guests are emulated, a choice of them
+## test-kernels-brief: where guests are emulated, a choice of them
 test-kernels-brief: KERNELS_ARGS := --brief
 test-kernels-brief: test-kernels
 
-test: test-kernels-brief
+## test-kernels-least: as part of test: where guests are emulated, whether all works there at all
+test-kernels-least: KERNELS_ARGS := --least
+test-kernels-least: test-kernels
+
+test: test-kernels-least
 
 packages-kernels:
 	@setup/debian-packages.sh setup/packages-kernels.txt

@@ -17,7 +17,7 @@ from tests import ovs_with_usdt
 from tests.debian import DebianError
 from tests.kernels import compatibility
 from tests.kernels.guest import Guest, GuestError, kvm_boots
-from tests.kernels.images import Image, Kernel, brief_tests, fetch, guest_tests, listed_kernels
+from tests.kernels.images import Image, Kernel, chosen_tests, fetch, guest_tests, listed_kernels
 from tests.kernels.results import (
     KernelRun,
     Outcome,
@@ -42,7 +42,7 @@ def main() -> int:
         images = [fetch(kernel) for kernel in _chosen(options.kernel)]
         binaries = {
             image.kernel: open_vswitches(
-                ovs_with_usdt.SUITE if options.brief else image.kernel.open_vswitch
+                ovs_with_usdt.SUITE if options.choice else image.kernel.open_vswitch
             )
             for image in images
         }
@@ -91,9 +91,14 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.kernels.run", description=__doc__)
     parser.add_argument("--kernel", action="append", help="only this kernel of the list")
     parser.add_argument("--limit", type=float, default=1800, help="a guest's time-out, in seconds")
-    parser.add_argument(
-        "--brief", action="store_true", help="where emulated, only the tests that `brief` lists"
-    )
+    for choice in ("least", "brief"):
+        parser.add_argument(
+            f"--{choice}",
+            dest="choice",
+            action="store_const",
+            const=choice,
+            help=f"where emulated, only the tests that `{choice}` lists",
+        )
     parser.add_argument(
         "--write-docs",
         action="store_true",
@@ -133,12 +138,12 @@ def _results_of(image: Image) -> Path:
 def _test(guest: Guest, open_vswitches: list[str], options: argparse.Namespace) -> KernelRun:
     name, release = guest.image.kernel.name, guest.image.release
     junit = guest.results / "junit.xml"
-    brief = options.brief and not guest.kvm
+    chosen = [] if options.choice is None or guest.kvm else chosen_tests(options.choice)
     command = [
         *("env", *open_vswitches, sys.executable),
         *("-m", "pytest", "-p", "no:cacheprovider", "-v", "--color=no", "--durations=10"),
         f"--junit-xml={junit}",
-        *(options.pytest or (brief_tests() if brief else guest_tests())),
+        *(options.pytest or chosen or guest_tests()),
     ]
     try:
         status = guest.run(command, options.limit)

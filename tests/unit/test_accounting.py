@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_delay.analysis.accounting import (
-    AWAY,
+    NOT_RUNNING,
     NOTHING_COUNTED,
     Account,
-    Away,
     Counted,
     CountedCalls,
     Mode,
+    NotRunning,
     State,
     ThreadState,
     account,
@@ -28,7 +28,7 @@ class Tick(NamedTuple):
 
     mode: Mode
     state: State
-    interrupt: Away | None = None
+    interrupt: NotRunning | None = None
     syscall: int | None = None
     calls: int = 0
 
@@ -56,7 +56,7 @@ def lives(draw: st.DrawFn) -> Life:
                     ["running", "ready_woken", "ready_preempted", "blocked", "stopped", "unknown"]
                 )
             )
-            interrupt: Away | None = None
+            interrupt: NotRunning | None = None
             if state == "running":
                 interrupt = draw(st.sampled_from([None, None, "hard_irq", "soft_irq"]))
             length = draw(st.integers(1, 15))
@@ -84,8 +84,8 @@ def as_counted(life: Life) -> tuple[Counted, ThreadState]:
     mode_since = since(ticks, in_call, until)
     state_since = since(ticks, lambda tick: (in_call(tick), tick.state), until)
     mode_ns: Counter[Mode] = Counter()
-    away_ns: Counter[tuple[Mode, Away]] = Counter()
-    calls: dict[int, tuple[Counter[str], Counter[Away]]] = {}
+    not_running_ns: Counter[tuple[Mode, NotRunning]] = Counter()
+    calls: dict[int, tuple[Counter[str], Counter[NotRunning]]] = {}
     absent_ns = 0
     gone = None
     for now in range(START_NS, STOP_NS):
@@ -98,9 +98,9 @@ def as_counted(life: Life) -> tuple[Counted, ThreadState]:
             if tick.syscall is not None:
                 calls.setdefault(tick.syscall, (Counter(), Counter()))[0]["total"] += 1
         if tick.interrupt:
-            away_ns[tick.mode, tick.interrupt] += 1
-        if tick.state in AWAY and now < state_since:
-            away_ns[tick.mode, tick.state] += 1
+            not_running_ns[tick.mode, tick.interrupt] += 1
+        if tick.state in NOT_RUNNING and now < state_since:
+            not_running_ns[tick.mode, tick.state] += 1
             if tick.syscall is not None:
                 calls.setdefault(tick.syscall, (Counter(), Counter()))[1][tick.state] += 1
     last = ticks[until]
@@ -108,11 +108,11 @@ def as_counted(life: Life) -> tuple[Counted, ThreadState]:
         gone = mode_since
     counted = Counted(
         mode_ns=mode_ns,
-        away_ns=away_ns,
+        not_running_ns=not_running_ns,
         absent_ns=absent_ns,
         exit_ns=gone,
         syscalls={
-            number: CountedCalls(total["total"], away) for number, (total, away) in calls.items()
+            number: CountedCalls(total["total"], its) for number, (total, its) in calls.items()
         },
     )
     return counted, ThreadState(last.mode, mode_since, last.state, state_since, last.syscall)
@@ -161,23 +161,23 @@ def test_account_is_what_a_look_at_every_nanosecond_finds(life: Life) -> None:
 
 
 MODES = st.sampled_from(["unknown", "user", "syscall", "fault"])
-AWAYS = st.sampled_from(["ready_woken", "blocked", "stopped", "hard_irq", "soft_irq"])
+KINDS = st.sampled_from(["ready_woken", "blocked", "stopped", "hard_irq", "soft_irq"])
 TIMES = st.integers(0, 1 << 62)
 
 
 @given(
     mode_ns=st.dictionaries(MODES, TIMES),
-    away_ns=st.dictionaries(st.tuples(MODES, AWAYS), TIMES),
+    not_running_ns=st.dictionaries(st.tuples(MODES, KINDS), TIMES),
     absent_ns=TIMES,
     window_ns=TIMES,
 )
 def test_whatever_was_read_the_parts_and_what_is_missing_make_the_window(
     mode_ns: dict[Mode, int],
-    away_ns: dict[tuple[Mode, Away], int],
+    not_running_ns: dict[tuple[Mode, NotRunning], int],
     absent_ns: int,
     window_ns: int,
 ) -> None:
-    counted = Counted(mode_ns, away_ns, absent_ns, None, {})
+    counted = Counted(mode_ns, not_running_ns, absent_ns, None, {})
     found = account(7, 7 + window_ns, counted, None)
     assert total(found) - max(0, found.missing_ns) + found.missing_ns == window_ns
     assert found.time.unaccounted_ns == max(0, found.missing_ns)
@@ -204,7 +204,7 @@ def test_calls_that_were_not_all_read_do_not_fit() -> None:
     for total_ns, blocked_ns, fit in ((60, 50, True), (59, 50, False), (60, 49, False)):
         counted = Counted(
             mode_ns={"user": 40, "syscall": 60},
-            away_ns={("syscall", "blocked"): 50},
+            not_running_ns={("syscall", "blocked"): 50},
             absent_ns=0,
             exit_ns=None,
             syscalls={7: CountedCalls(total_ns, {"blocked": blocked_ns})},
@@ -216,7 +216,7 @@ def test_calls_that_were_not_all_read_do_not_fit() -> None:
 def test_interrupt_charged_to_the_wrong_mode_leaves_no_time_below_zero() -> None:
     counted = Counted(
         mode_ns={"user": 5, "syscall": 95},
-        away_ns={("user", "hard_irq"): 15},
+        not_running_ns={("user", "hard_irq"): 15},
         absent_ns=0,
         exit_ns=None,
         syscalls={},
@@ -226,9 +226,14 @@ def test_interrupt_charged_to_the_wrong_mode_leaves_no_time_below_zero() -> None
 
 
 def test_guest_time_is_no_time_of_the_call_it_is_in() -> None:
-    calls = {16: CountedCalls(total_ns=30, away_ns={"guest": 20, "ready_woken": 4})}
-    away: dict[tuple[Mode, Away], int] = {("syscall", "guest"): 20, ("syscall", "ready_woken"): 4}
-    counted = Counted({"syscall": 30, "user": 10}, away, absent_ns=0, exit_ns=None, syscalls=calls)
+    calls = {16: CountedCalls(total_ns=30, not_running_ns={"guest": 20, "ready_woken": 4})}
+    counted_ns: dict[tuple[Mode, NotRunning], int] = {
+        ("syscall", "guest"): 20,
+        ("syscall", "ready_woken"): 4,
+    }
+    counted = Counted(
+        {"syscall": 30, "user": 10}, counted_ns, absent_ns=0, exit_ns=None, syscalls=calls
+    )
     found = account(START_NS, STOP_NS, counted, None)
     assert (found.time.guest_ns, found.time.kernel_ns, found.time.user_ns) == (20, 6, 10)
     assert (found.syscalls[16].guest_ns, found.syscalls[16].on_cpu_ns) == (20, 6)
@@ -236,8 +241,11 @@ def test_guest_time_is_no_time_of_the_call_it_is_in() -> None:
 
 
 def test_a_kernel_workers_time_is_the_kernels() -> None:
-    away: dict[tuple[Mode, Away], int] = {("worker", "blocked"): 15, ("worker", "soft_irq"): 2}
-    counted = Counted({"worker": 25}, away, absent_ns=0, exit_ns=None, syscalls={})
+    counted_ns: dict[tuple[Mode, NotRunning], int] = {
+        ("worker", "blocked"): 15,
+        ("worker", "soft_irq"): 2,
+    }
+    counted = Counted({"worker": 25}, counted_ns, absent_ns=0, exit_ns=None, syscalls={})
     last = ThreadState("worker", 55, "running", 55, None)
     found = account(START_NS, STOP_NS, counted, last)
     assert (found.time.kernel_ns, found.time.user_ns) == (23, 0)

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kernel_delay.commands.options import arguments
+from kernel_delay.loader._records import lib
 
 
 @pytest.mark.parametrize(
@@ -82,3 +83,9 @@ def test_any_text_is_a_value_in_range_or_an_argument_error(
 @pytest.mark.parametrize(("text", "level"), [("0x0", 0), ("0x3f", 2), ("0x4000000", 2), ("1", 1)])
 def test_a_mask_of_the_scripts_is_all_of_the_log(text: str, level: int) -> None:
     assert arguments.debug_level(text) == level
+
+
+def test_a_stack_is_copied_by_the_pages_and_up_to_the_size_that_the_programs_have() -> None:
+    assert arguments.STACK_PAGE == lib.STACK_PAGE
+    assert arguments.STACK_BYTES_MAX == lib.STACK_BYTES_MAX
+    assert arguments.stack_bytes("1") == lib.STACK_PAGE

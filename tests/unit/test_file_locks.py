@@ -13,26 +13,32 @@ from kernel_delay.host.file_locks import lock_holder
 from tests.workload import wait_until
 
 LOCKS = """\
-1: POSIX  ADVISORY  WRITE 70 fe:00:12 0 EOF
-1: -> POSIX  ADVISORY  WRITE 71 fe:00:12 0 EOF
-2: FLOCK  ADVISORY  WRITE 80 fe:00:13 0 EOF
-2: -> FLOCK  ADVISORY  WRITE 81 fe:00:13 0 EOF
-2:  -> FLOCK  ADVISORY  WRITE 82 fe:00:13 0 EOF
+1: POSIX  ADVISORY  WRITE 70 fe:00:{inode} 0 EOF
+1: -> POSIX  ADVISORY  WRITE 71 fe:00:{inode} 0 EOF
+2: FLOCK  ADVISORY  WRITE 80 fe:00:{inode} 0 EOF
+2: -> FLOCK  ADVISORY  WRITE 81 fe:00:{inode} 0 EOF
+2:  -> FLOCK  ADVISORY  WRITE 82 fe:00:{inode} 0 EOF
 3: OFDLCK ADVISORY  WRITE -1 fe:00:14 0 EOF
 3: -> OFDLCK ADVISORY  WRITE -1 fe:00:14 0 EOF
 3: -> POSIX ADVISORY  WRITE 91 fe:00:14 0 EOF
+4: FLOCK  ADVISORY  WRITE 70 fe:00:1 0 EOF
+4: -> FLOCK  ADVISORY  WRITE 92 fe:00:1 0 EOF
 """
 
 
 @pytest.mark.parametrize(
-    ("waiter", "holder"), [(71, 70), (81, 80), (82, 80), (70, None), (91, None), (5, None)]
+    ("waiter", "holder"),
+    [(71, 70), (81, 80), (82, 80), (70, None), (91, None), (92, None), (5, None)],
 )
 def test_lines_of_proc(
     waiter: int, holder: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "locks").write_text(LOCKS)
+    locked = tmp_path / "locked"
+    locked.touch()
+    (tmp_path / "locks").write_text(LOCKS.format(inode=locked.stat().st_ino))
     for pid in (70, 80):
-        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "fd").mkdir(parents=True)
+        (tmp_path / str(pid) / "fd" / "3").symlink_to(locked)
         (tmp_path / str(pid) / "comm").write_text(f"task{pid}\n")
     monkeypatch.setattr(file_locks, "PROC", tmp_path)
     assert lock_holder(waiter) == (None if holder is None else (f"task{holder}", holder))

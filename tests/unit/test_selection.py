@@ -12,10 +12,10 @@ import pytest
 
 from kernel_delay.errors import NoInputError, UsageError
 from kernel_delay.host import selection as selection_module
-from kernel_delay.host.cgroups import mount_points
 from kernel_delay.host.container_names import with_names
 from kernel_delay.host.selection import Selection, find_all, find_one
 from kernel_delay.model import Container
+from tests.cgroups import writable_hierarchy
 from tests.workload import wait_until
 
 ID = "0123456789abcdef" * 4
@@ -49,13 +49,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
 @pytest.fixture
 def cgroup() -> Iterator[Callable[[str], Path]]:
     """What makes a cgroup of that path below a hierarchy that can be written."""
-    roots = [place for place in mount_points() if os.access(place / "cgroup.procs", os.W_OK)]
-    if not roots:
-        pytest.skip("no cgroup can be made here")
+    root = writable_hierarchy()
     made: list[Path] = []
 
     def make(path: str) -> Path:
-        folder = roots[0]
+        folder = root
         for part in path.strip("/").split("/"):
             folder /= part
             if not folder.exists():
@@ -66,7 +64,7 @@ def cgroup() -> Iterator[Callable[[str], Path]]:
     yield make
     for folder in reversed(made):
         for pid in (folder / "cgroup.procs").read_text().split():
-            (roots[0] / "cgroup.procs").write_text(pid)
+            (root / "cgroup.procs").write_text(pid)
         folder.rmdir()
 
 

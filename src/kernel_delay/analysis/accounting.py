@@ -20,21 +20,21 @@ State = Literal[
     "unknown", "running", "ready_woken", "ready_preempted", "blocked", "stopped", "absent",
     "throttled", "frozen",
 ]  # fmt: skip
-Away = Literal[
+NotRunning = Literal[
     "ready_woken", "ready_preempted", "blocked", "stopped", "throttled", "frozen", "unknown",
     "guest", "hard_irq", "soft_irq",
 ]  # fmt: skip
 
-AWAY: tuple[Away, ...] = (
+NOT_RUNNING: tuple[NotRunning, ...] = (
     "ready_woken", "ready_preempted", "blocked", "stopped", "throttled", "frozen", "unknown",
     "guest", "hard_irq", "soft_irq",
 )  # fmt: skip
 
 # Those that are charged to a call as well.
-OF_CALLS = AWAY[:8]
+OF_CALLS = NOT_RUNNING[:8]
 
 # Somebody or some limit has it stand still. Of a single call these are not told apart.
-HELD: tuple[Away, ...] = ("stopped", "throttled", "frozen")
+HELD: tuple[NotRunning, ...] = ("stopped", "throttled", "frozen")
 
 # Before its first event a thread that runs is most likely in its program.
 USER_MODES: tuple[Mode, ...] = ("user", "unknown")
@@ -68,7 +68,7 @@ class CountedCalls(Struct, frozen=True):
     """All time in calls of one system call within a window, and what of it was off a CPU."""
 
     total_ns: int
-    away_ns: Mapping[Away, int]
+    not_running_ns: Mapping[NotRunning, int]
 
 
 class Counted(Struct, frozen=True):
@@ -78,7 +78,7 @@ class Counted(Struct, frozen=True):
     """
 
     mode_ns: Mapping[Mode, int]
-    away_ns: Mapping[tuple[Mode, Away], int]
+    not_running_ns: Mapping[tuple[Mode, NotRunning], int]
     absent_ns: int
     exit_ns: int | None
     syscalls: Mapping[int, CountedCalls]
@@ -117,7 +117,7 @@ class Account(Struct, frozen=True):
     calls_fit: bool
 
 
-NOTHING_COUNTED = Counted(mode_ns={}, away_ns={}, absent_ns=0, exit_ns=None, syscalls={})
+NOTHING_COUNTED = Counted(mode_ns={}, not_running_ns={}, absent_ns=0, exit_ns=None, syscalls={})
 
 
 def account(start_ns: int, stop_ns: int, counted: Counted, last: ThreadState | None) -> Account:
@@ -127,12 +127,17 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: ThreadState | N
     or after any event since; None if that is not known, or it has ended.
     """
     # Not Counters: to make those takes a tenth of the time of a report of thousands of threads.
-    mode_ns, away_ns = defaultdict(int, counted.mode_ns), defaultdict(int, counted.away_ns)
+    mode_ns, not_running_ns = (
+        defaultdict(int, counted.mode_ns),
+        defaultdict(int, counted.not_running_ns),
+    )
     call_ns: defaultdict[int, int] = defaultdict(int)
-    call_away_ns: defaultdict[int, defaultdict[Away, int]] = defaultdict(lambda: defaultdict(int))
+    call_not_running_ns: defaultdict[int, defaultdict[NotRunning, int]] = defaultdict(
+        lambda: defaultdict(int)
+    )
     for number, calls in counted.syscalls.items():
         call_ns[number] = calls.total_ns
-        call_away_ns[number].update(calls.away_ns)
+        call_not_running_ns[number].update(calls.not_running_ns)
     absent_ns = counted.absent_ns
 
     def rest_ns(since_ns: int) -> int:
@@ -146,34 +151,35 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: ThreadState | N
         mode_ns[last.mode] += rest_ns(last.mode_since_ns)
         if last.syscall is not None:
             call_ns[last.syscall] += rest_ns(last.mode_since_ns)
-        if last.state in AWAY:
+        if last.state in NOT_RUNNING:
             off_ns = rest_ns(last.known_until_ns())
-            states: tuple[tuple[Away, int], ...] = (
+            states: tuple[tuple[NotRunning, int], ...] = (
                 (last.state, off_ns - last.throttled_ns),
                 ("throttled", last.throttled_ns),
             )
-            for away, ns in states:
-                away_ns[last.mode, away] += ns
+            for kind, ns in states:
+                not_running_ns[last.mode, kind] += ns
                 if last.syscall is not None:
-                    call_away_ns[last.syscall][away] += ns
+                    call_not_running_ns[last.syscall][kind] += ns
 
     missing_ns = stop_ns - start_ns - absent_ns - sum(mode_ns.values())
-    time = _time(mode_ns, away_ns, absent_ns, max(0, missing_ns))
+    time = _time(mode_ns, not_running_ns, absent_ns, max(0, missing_ns))
     return Account(
         time=time,
-        preempted_ns=_total("ready_preempted", away_ns),
-        fault_on_cpu_ns=min(max(0, _running_ns("fault", mode_ns, away_ns)), time.kernel_ns),
-        fault_blocked_ns=away_ns["fault", "blocked"],
-        call_soft_irq_ns=away_ns["syscall", "soft_irq"],
+        preempted_ns=_total("ready_preempted", not_running_ns),
+        fault_on_cpu_ns=min(max(0, _running_ns("fault", mode_ns, not_running_ns)), time.kernel_ns),
+        fault_blocked_ns=not_running_ns["fault", "blocked"],
+        call_soft_irq_ns=not_running_ns["syscall", "soft_irq"],
         syscalls={
-            number: _call_time(total_ns, call_away_ns[number])
+            number: _call_time(total_ns, call_not_running_ns[number])
             for number, total_ns in call_ns.items()
             if total_ns
         },
         missing_ns=missing_ns,
         calls_fit=sum(call_ns.values()) == mode_ns["syscall"]
         and all(
-            sum(away[kind] for away in call_away_ns.values()) == away_ns["syscall", kind]
+            sum(its[kind] for its in call_not_running_ns.values())
+            == not_running_ns["syscall", kind]
             for kind in OF_CALLS
         ),
     )
@@ -186,14 +192,14 @@ def unaccounted(start_ns: int, stop_ns: int) -> ThreadTime:
 
 def _time(
     mode_ns: Mapping[Mode, int],
-    away_ns: Mapping[tuple[Mode, Away], int],
+    not_running_ns: Mapping[tuple[Mode, NotRunning], int],
     absent_ns: int,
     missing_ns: int,
 ) -> ThreadTime:
-    total_ns: defaultdict[Away, int] = defaultdict(int)
+    total_ns: defaultdict[NotRunning, int] = defaultdict(int)
     running_ns = defaultdict(int, mode_ns)
-    for (mode, away), ns in away_ns.items():
-        total_ns[away] += ns
+    for (mode, kind), ns in not_running_ns.items():
+        total_ns[kind] += ns
         running_ns[mode] -= ns
     user_ns = sum(running_ns[mode] for mode in USER_MODES)
     kernel_ns = sum(running_ns[mode] for mode in KERNEL_MODES)
@@ -224,23 +230,23 @@ def _time(
     )
 
 
-def _total(kind: Away, away_ns: Mapping[tuple[Mode, Away], int]) -> int:
-    """Time away of one kind, whatever the mode."""
-    return sum(ns for (_, away), ns in away_ns.items() if away == kind)
+def _total(kind: NotRunning, not_running_ns: Mapping[tuple[Mode, NotRunning], int]) -> int:
+    """Time not running of one kind, whatever the mode."""
+    return sum(ns for (_, its), ns in not_running_ns.items() if its == kind)
 
 
 def _running_ns(
-    mode: Mode, mode_ns: Mapping[Mode, int], away_ns: Mapping[tuple[Mode, Away], int]
+    mode: Mode, mode_ns: Mapping[Mode, int], not_running_ns: Mapping[tuple[Mode, NotRunning], int]
 ) -> int:
     """Time on a CPU in `mode`, without interrupts."""
-    return mode_ns.get(mode, 0) - sum(away_ns.get((mode, away), 0) for away in AWAY)
+    return mode_ns.get(mode, 0) - sum(not_running_ns.get((mode, kind), 0) for kind in NOT_RUNNING)
 
 
-def _call_time(total_ns: int, away_ns: Mapping[Away, int]) -> CallTime:
-    ready_ns = away_ns.get("ready_woken", 0) + away_ns.get("ready_preempted", 0)
-    blocked_ns = away_ns.get("blocked", 0)
-    stopped_ns = sum(away_ns.get(kind, 0) for kind in HELD)
-    guest_ns, unknown_ns = away_ns.get("guest", 0), away_ns.get("unknown", 0)
+def _call_time(total_ns: int, not_running_ns: Mapping[NotRunning, int]) -> CallTime:
+    ready_ns = not_running_ns.get("ready_woken", 0) + not_running_ns.get("ready_preempted", 0)
+    blocked_ns = not_running_ns.get("blocked", 0)
+    stopped_ns = sum(not_running_ns.get(kind, 0) for kind in HELD)
+    guest_ns, unknown_ns = not_running_ns.get("guest", 0), not_running_ns.get("unknown", 0)
     off_ns = ready_ns + blocked_ns + stopped_ns + guest_ns + unknown_ns
     return CallTime(
         on_cpu_ns=max(0, total_ns - off_ns),

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from kernel_delay.analysis.accounting import AWAY, Away, Counted, Mode, account
+from kernel_delay.analysis.accounting import NOT_RUNNING, Counted, Mode, NotRunning, account
 from kernel_delay.model import Slice, SliceKind, ThreadTime, Window
 
 MODES: frozenset[SliceKind] = frozenset({"call", "fault", "unknown_mode", "lost_modes"})
@@ -40,7 +40,7 @@ def account_of(slices: Iterable[Slice], window: Window) -> ThreadTime:
     nanosecond.
     """
     mode_ns: defaultdict[Mode, int] = defaultdict(int)
-    away_ns: defaultdict[tuple[Mode, Away], int] = defaultdict(int)
+    not_running_ns: defaultdict[tuple[Mode, NotRunning], int] = defaultdict(int)
     absent_ns = lost_ns = 0
     worker = False
     # An interrupt that is served within another is none of that one's.
@@ -55,15 +55,15 @@ def account_of(slices: Iterable[Slice], window: Window) -> ThreadTime:
             lost_ns += length_ns
         elif each.kind in MODES:
             mode_ns[each.mode] += length_ns
-        elif each.kind in AWAY:
-            away_ns[each.mode, each.kind] += length_ns
+        elif each.kind in NOT_RUNNING:
+            not_running_ns[each.mode, each.kind] += length_ns
         if each.kind == "soft_irq":
             soft_irq_until_ns, soft_irq_mode = each.stop_ns, each.mode
         elif each.kind == "hard_irq" and each.start_ns < soft_irq_until_ns:
-            away_ns[soft_irq_mode, "soft_irq"] -= length_ns
+            not_running_ns[soft_irq_mode, "soft_irq"] -= length_ns
     rest_ns = window.duration_ns - absent_ns - sum(mode_ns.values())
     mode_ns["worker" if worker else "user"] += rest_ns
     mode: Mode = "worker" if worker else "user"
-    away_ns[mode, "unknown"] += lost_ns
-    counted = Counted(mode_ns, away_ns, absent_ns, None, {})
+    not_running_ns[mode, "unknown"] += lost_ns
+    counted = Counted(mode_ns, not_running_ns, absent_ns, None, {})
     return account(window.start_ns, window.stop_ns, counted, None).time

@@ -52,7 +52,7 @@ class RoundPlan(Struct, frozen=True):
     with triggers, which are in user code, from a hit of `start` to one of `stop` in a thread.
     Threads whose name begins with `absent_name`, of at most 8 bytes, are there to run and not to
     poll: their times off the CPUs of at least `absence_ns` are told as rounds, but for what they
-    sleep in one of `polls`. With `max_slices` each round has a timeline, of so many slices at most:
+    sleep in one of `polls`. With `max_slices` each round has a timeline of no more slices:
     its first and its last; the number is made a power of two. The records of all threads together
     have `record_bytes` at most, but for as many as a few threads need. Of a storm of long rounds so
     many as `most_late` are still told when a signal ends it; None: all.

@@ -53,7 +53,7 @@ ALL_SLICES = 1 << 18
 # From this length on it is noted where a thread slept and who woke it: that takes 0.8 us, 0.4 %.
 SLEEP_NS = 200_000
 
-# Of a timeline; of each CPU's ring at least so many, as some programs may be in it at once.
+# Of a timeline. Each CPU's ring has at least this number: several programs may be in it at once.
 SLICE_BYTES = ffi.sizeof("struct timeline_slice")
 LEAST_SLICES = 1024
 

@@ -227,11 +227,11 @@ class Programs:
 
     def _attach_to_vectors(self) -> None:
         """Attach to those of x86's own interrupts that this kernel has tracepoints of."""
-        programs = [(self._object.program(name), edge) for name, edge in VECTOR_PROGRAMS.items()]
+        programs = [(self._object.program(name), end) for name, end in VECTOR_PROGRAMS.items()]
         for interrupt in TRACEPOINTS:
             with ExitStack() as links, suppress(BpfError):
-                for program, edge in programs:
-                    link = program.attach_raw_tracepoint(f"{interrupt}_{edge}")
+                for program, end in programs:
+                    link = program.attach_raw_tracepoint(f"{interrupt}_{end}")
                     links.callback(link.close)
                 self._closing.push(links.pop_all())
         self._hooks.extend(Hook(program) for program, _ in programs)

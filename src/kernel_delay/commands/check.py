@@ -4,13 +4,14 @@ import argparse
 import os
 import sys
 
+from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import target as target_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of a check."""
     target_options.add_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="write JSON in place of the text")
+    output_options.add_json_alone(parser)
 
 
 def run(args: argparse.Namespace) -> int:

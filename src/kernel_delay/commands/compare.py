@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all", action="store_true", help="print all figures, not only those that changed"
     )
-    parser.add_argument("--json", action="store_true", help="write JSON in place of the text")
+    output_options.add_json_alone(parser)
     parser.add_argument(
         "--html",
         type=Path,

@@ -7,7 +7,6 @@ import time
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands import flows
@@ -39,7 +38,7 @@ PACKET_INDENT = " " * 8
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: which operations, how much to print, and how long."""
     target_options.add_arguments(parser)
-    parser.add_argument("-q", "--quiet", action="store_true", help="print the summary only")
+    output_options.add_quiet(parser)
     flows.add_filter_arguments(parser)
     add_report_arguments(parser)
     output_options.add_json(parser, "operation")
@@ -52,13 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="none",
         help="show packets: as bytes, or by layers, with scapy (default: %(default)s)",
     )
-    parser.add_argument(
-        "-w",
-        "--pcap",
-        type=Path,
-        metavar="FILE",
-        help="write the packets of executions to FILE too, in the pcapng format",
-    )
+    output_options.add_pcap(parser, "packets of executions")
     arguments.add_buffer_pages(parser)
     arguments.add_time(parser)
 

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how many rows to show of each table, the worst (default: 20, in JSON and pages"
         " 10,000)",
     )
-    parser.add_argument("--json", action="store_true", help="write JSON in place of the text")
+    output_options.add_json_alone(parser)
     parser.add_argument("--html", type=Path, metavar="OUT", help="write a page for a browser too")
 
 

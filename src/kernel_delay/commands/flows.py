@@ -36,7 +36,7 @@ BUFFER_PAGES = 4096
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: which flows, how much of each, and how much to print."""
     target_options.add_arguments(parser)
-    parser.add_argument("-q", "--quiet", action="store_true", help="print the summary only")
+    output_options.add_quiet(parser)
     add_filter_arguments(parser)
     add_report_arguments(parser, "-k")
     output_options.add_json(parser, "event")
@@ -213,7 +213,7 @@ class _Report:
             self._page.note(text)
 
     def take(self, events: "Iterable[FlowEvent]", flows_before: int) -> None:
-        """Count and print; so many of the flows from before have been seen by now."""
+        """Count and print; of the flows from before the start, `flows_before` are known by now."""
         self._flows_before = flows_before
         for event in events:
             if self._is_wanted(event):

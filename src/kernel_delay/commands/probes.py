@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import UsageError
 
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tracepoints", metavar="GLOB", help="list tracepoints by SYSTEM:EVENT, or by EVENT"
     )
-    parser.add_argument("--json", action="store_true", help="write JSON in place of the text")
+    output_options.add_json_alone(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -60,12 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     of_monitor = upcall_monitor.add_report_arguments(monitor)
     packets = [action for action in of_monitor if action.dest in ("pcap", "packet_decode")]
-    quiet = parser.add_argument(
-        "-q",
-        "--quiet",
-        action="store_true",
-        help="of Open vSwitch's events, print the summary only",
-    )
+    quiet = output_options.add_quiet(parser, "of Open vSwitch's events, print the summary only")
     parser.set_defaults(
         actions_of={
             "capture": of_capture,

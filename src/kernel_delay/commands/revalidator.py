@@ -32,7 +32,7 @@ BARS_FROM = 100
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: how long, what is counted, and how much to print."""
     target_options.add_arguments(parser)
-    parser.add_argument("-q", "--quiet", action="store_true", help="print the summary only")
+    output_options.add_quiet(parser)
     add_report_arguments(parser)
     output_options.add_json(parser, "round")
     page_options.add_html(parser)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="stop after N events (default: at Ctrl-C)",
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="don't print the events")
+    output_options.add_quiet(parser, "don't print the events")
     add_report_arguments(parser)
     arguments.add_capture_sizes(parser, "-P", 256)
     arguments.add_buffer_pages(parser)

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.reporters.messages import tell
@@ -55,13 +55,7 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Ac
             help="show flow keys: as bytes, as netlink attributes, or as ovs-dpctl writes them"
             " (default: %(default)s)",
         ),
-        parser.add_argument(
-            "-w",
-            "--pcap",
-            type=Path,
-            metavar="FILE",
-            help="write the packets to FILE too, in the pcapng format",
-        ),
+        output_options.add_pcap(parser),
         parser.add_argument(
             "-r",
             "--result",

@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.count,
         default=1024,
         metavar="MIB",
-        help="remove the oldest when there are more than so many MiB (default: %(default)s)",
+        help="remove the oldest when all together have more MiB (default: %(default)s)",
     )
     files.add_argument(
         "--max-age",
@@ -253,7 +253,7 @@ def _save_cpu(watch: "Watch", percent: int) -> None:
 
 
 def _save_memory(watch: "Watch", excess: int) -> bool:
-    """Give something up, as it has so many bytes; False if there is nothing more."""
+    """Give something up, as it has `excess` bytes; False if there is nothing more."""
     said = f"this has {excess // MIB} MiB of memory, more than --memory-limit"
     if watch.give_up_stacks():
         tell(f"{said}: going on without stacks")

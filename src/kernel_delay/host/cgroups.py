@@ -123,12 +123,13 @@ def cpu_cgroups(pid: int) -> tuple[tuple[Path, str], ...]:
 
 
 def mount_points() -> list[Path]:
-    """Return where hierarchies are mounted, those within others first."""
+    """Return where hierarchies are mounted, those within others first, else as they are listed."""
     try:
         mounts = _mounts((PROC / "self" / "mountinfo").read_text(errors="replace"))
     except OSError:
         return []
-    return sorted({mount.place for mount in mounts.values()}, key=lambda place: -len(place.parts))
+    places = dict.fromkeys(mount.place for mount in mounts.values())
+    return sorted(places, key=lambda place: -len(place.parts))
 
 
 def are_mounted() -> bool:

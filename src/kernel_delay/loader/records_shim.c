@@ -67,7 +67,7 @@ static int end_window(struct control *control, uint64_t epoch, uint64_t stop_ns)
 }
 
 /*
- * Of @slots records of so many @bytes, each of which begins with its number and that of its
+ * Of @slots records of @bytes each, each of which begins with its number and that of its
  * thread_record: puts the slots of those that are of the thread_record of slot @owner, in
  * whatever round, to @found. Returns how many there are.
  */

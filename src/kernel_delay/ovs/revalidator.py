@@ -18,8 +18,8 @@ from kernel_delay.analysis.histogram import Quantiles
 
 NS_PER_MS = 1_000_000
 
-# udpif_revalidator(): a dump of more than so many ms has the flow limit divided, of more than
-# so many cut to three quarters, and of less than so many raised, to no less than the lowest.
+# udpif_revalidator(): a dump longer than the first divides the flow limit, one longer than the
+# second cuts it to three quarters, and one shorter than the third raises it, all in ms.
 SCALED_MS, REDUCED_MS, GROWN_MS = 2000, 1300, 1000
 GROWTH, LOWEST_LIMIT = 1000, 1000
 

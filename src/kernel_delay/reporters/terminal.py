@@ -19,7 +19,7 @@ STYLES: dict[Role, str] = {
 
 
 def has_room_for_bars(file: TextIO, columns: int) -> bool:
-    """Whether `file` is a terminal of so many columns or more that has characters for bars."""
+    """Whether `file` is a terminal at least that wide that has characters for bars."""
     if not file.isatty() or not file.encoding.lower().startswith("utf"):
         return False
     return Console(file=file).width >= columns

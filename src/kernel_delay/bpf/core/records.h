@@ -51,7 +51,7 @@
 #define HARD_IRQS_PER_THREAD 32
 
 /*
- * A thread's owners are in so many lists. A full one takes only sums of an
+ * The number of lists that a thread's owners are in. A full one takes only sums of an
  * owner's other locks, and is searched as far as both together go.
  */
 #define OWNER_LISTS 16
@@ -59,7 +59,7 @@
 #define OWNERS_SEARCHED 16
 
 /*
- * A thread's sleeps, by where it slept and who woke it, are in so many lists. A full one
+ * The number of lists of a thread's sleeps, by where it slept and who woke it. A full one
  * takes only where, and is searched as far as both together go.
  */
 #define SLEEP_LISTS 8

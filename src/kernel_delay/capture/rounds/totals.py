@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kernel_delay.analysis.accounting import Account, Away, Counted, account
+from kernel_delay.analysis.accounting import Account, Counted, NotRunning, account
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.threads.counting import counted_time, thread_state
 from kernel_delay.capture.threads.thread_stats import text_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # A thread that does something just then is read again; one that always does is told of later.
 READINGS = 4
 
-ASLEEP: tuple[Away, ...] = ("blocked", "ready_woken")
+ASLEEP: tuple[NotRunning, ...] = ("blocked", "ready_woken")
 """That, and waiting for a CPU behind it."""
 
 CALL_WORDS = 2
@@ -106,14 +106,17 @@ def _ended(told: "ToldTotals") -> ThreadTotals:
 
 def _counted(told: "ToldTotals") -> Counted:
     totals = told.totals
-    mode_ns, away_ns = counted_time(totals, bool(told.head.kernel_worker))
-    away_ns = dict(away_ns)
+    mode_ns, not_running_ns = counted_time(totals, bool(told.head.kernel_worker))
+    not_running_ns = dict(not_running_ns)
     # What a thread was in when it was registered its first event tells. One that slept was in a
     # call, to which all of that time is charged when it leaves it.
-    for away in ASLEEP:
-        known_ns, unknown_ns = away_ns.get(("syscall", away), 0), away_ns.pop(("unknown", away), 0)
-        away_ns["syscall", away] = known_ns + unknown_ns
-    return Counted(mode_ns, away_ns, totals.not_alive_ns, totals.exit_ns or None, {})
+    for kind in ASLEEP:
+        known_ns, unknown_ns = (
+            not_running_ns.get(("syscall", kind), 0),
+            not_running_ns.pop(("unknown", kind), 0),
+        )
+        not_running_ns["syscall", kind] = known_ns + unknown_ns
+    return Counted(mode_ns, not_running_ns, totals.not_alive_ns, totals.exit_ns or None, {})
 
 
 def _totals(told: "ToldTotals", found: Account, *, has_ended: bool = False) -> ThreadTotals:

@@ -68,7 +68,7 @@ LONGEST_TICK_NS = 1_000_000_000
 LAST_NS = 1_000_000_000
 LAST_LOOK_S = 0.005
 
-# Of a storm of long rounds so many are told at once.
+# Of a storm of long rounds, how many are told at once.
 MOST_AT_ONCE = 64
 
 

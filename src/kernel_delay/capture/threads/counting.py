@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kernel_delay.analysis.accounting import Away, Counted, CountedCalls, Mode, State, ThreadState
+from kernel_delay.analysis.accounting import (
+    Counted,
+    CountedCalls,
+    Mode,
+    NotRunning,
+    State,
+    ThreadState,
+)
 from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import CpuWait, Running, taker
@@ -50,7 +57,7 @@ STATES: dict[int, State] = {
     lib.STATE_FROZEN: "frozen",
 }
 
-AWAY_STATES: dict[int, Away] = {
+NOT_RUNNING_STATES: dict[int, NotRunning] = {
     lib.STATE_READY_WOKEN: "ready_woken",
     lib.STATE_READY_PREEMPTED: "ready_preempted",
     lib.STATE_BLOCKED: "blocked",
@@ -64,26 +71,26 @@ AWAY_STATES: dict[int, Away] = {
 Kind = TypeVar("Kind")
 
 
-class _Places:
-    """What the places of the arrays of struct account are for, where these are the modes."""
+class _Slots:
+    """What the slots of the arrays of struct account are for, where these are the modes."""
 
     def __init__(self, modes: Mapping[int, Mode]) -> None:
         self.modes = modes
-        self.hard_irq: dict[int, tuple[Mode, Away]] = {
-            place: (mode, "hard_irq") for place, mode in modes.items()
+        self.hard_irq: dict[int, tuple[Mode, NotRunning]] = {
+            slot: (mode, "hard_irq") for slot, mode in modes.items()
         }
-        self.soft_irq: dict[int, tuple[Mode, Away]] = {
-            place: (mode, "soft_irq") for place, mode in modes.items()
+        self.soft_irq: dict[int, tuple[Mode, NotRunning]] = {
+            slot: (mode, "soft_irq") for slot, mode in modes.items()
         }
-        self.state: dict[int, tuple[Mode, Away]] = {
-            lib.STATE_SLOTS * place + state: (mode, away)
-            for place, mode in modes.items()
-            for state, away in AWAY_STATES.items()
+        self.state: dict[int, tuple[Mode, NotRunning]] = {
+            lib.STATE_SLOTS * slot + state: (mode, kind)
+            for slot, mode in modes.items()
+            for state, kind in NOT_RUNNING_STATES.items()
         }
 
 
-PLACES = _Places(MODES)
-WORKER_PLACES = _Places(WORKER_MODES)
+SLOTS = _Slots(MODES)
+WORKER_SLOTS = _Slots(WORKER_MODES)
 
 # The epoch of a thread that has had no event yet.
 NO_EPOCH = (1 << 64) - 1
@@ -180,14 +187,14 @@ def thread_state(struct: "ThreadStateRecord", kernel_worker: bool) -> ThreadStat
 def counted(parts: ThreadRecords) -> Counted:
     """Return what all records of a thread in one epoch add up to."""
     mode_ns: defaultdict[Mode, int] = defaultdict(int)
-    away_ns: defaultdict[tuple[Mode, Away], int] = defaultdict(int)
+    not_running_ns: defaultdict[tuple[Mode, NotRunning], int] = defaultdict(int)
     accounts = [record.account for record in parts.threads]
     for record in parts.threads:
-        _add_time(mode_ns, away_ns, record.account, bool(record.kernel_worker))
+        _add_time(mode_ns, not_running_ns, record.account, bool(record.kernel_worker))
     exit_ns = max((account.exit_ns for account in accounts), default=0)
     return Counted(
         mode_ns=mode_ns,
-        away_ns=away_ns,
+        not_running_ns=not_running_ns,
         absent_ns=sum(account.not_alive_ns for account in accounts),
         exit_ns=exit_ns or None,
         syscalls=_calls(parts.syscalls),
@@ -196,43 +203,45 @@ def counted(parts: ThreadRecords) -> Counted:
 
 def counted_time(
     totals: "ThreadTotalsRecord", kernel_worker: bool
-) -> tuple[Mapping[Mode, int], Mapping[tuple[Mode, Away], int]]:
+) -> tuple[Mapping[Mode, int], Mapping[tuple[Mode, NotRunning], int]]:
     """Return all time of a thread by modes, and what of each it was kept from running."""
     mode_ns: defaultdict[Mode, int] = defaultdict(int)
-    away_ns: defaultdict[tuple[Mode, Away], int] = defaultdict(int)
-    _add_time(mode_ns, away_ns, totals, kernel_worker)
-    return mode_ns, away_ns
+    not_running_ns: defaultdict[tuple[Mode, NotRunning], int] = defaultdict(int)
+    _add_time(mode_ns, not_running_ns, totals, kernel_worker)
+    return mode_ns, not_running_ns
 
 
 def _add_time(
     mode_ns: defaultdict[Mode, int],
-    away_ns: defaultdict[tuple[Mode, Away], int],
+    not_running_ns: defaultdict[tuple[Mode, NotRunning], int],
     charged: "AccountRecord | ThreadTotalsRecord",
     kernel_worker: bool,
 ) -> None:
-    places = WORKER_PLACES if kernel_worker else PLACES
-    _add(mode_ns, places.modes, charged.mode_ns)
-    _add(away_ns, places.hard_irq, charged.hard_irq_ns)
-    _add(away_ns, places.soft_irq, charged.soft_irq_ns)
-    _add(away_ns, places.state, charged.state_ns)
+    slots = WORKER_SLOTS if kernel_worker else SLOTS
+    _add(mode_ns, slots.modes, charged.mode_ns)
+    _add(not_running_ns, slots.hard_irq, charged.hard_irq_ns)
+    _add(not_running_ns, slots.soft_irq, charged.soft_irq_ns)
+    _add(not_running_ns, slots.state, charged.state_ns)
 
 
 def _add(total_ns: defaultdict[Kind, int], kinds: Mapping[int, Kind], array: "CData") -> None:
-    """Add what is counted, of whatever the places of an array are for.
+    """Add what is counted, of whatever the slots of an array are for.
 
-    The array is read at once: place by place takes most of the time of a report.
+    The array is read at once: slot by slot takes most of the time of a report.
     """
     words = ffi.cast("uint64_t *", array)
-    for place, ns in enumerate(ffi.unpack(words, ffi.sizeof(array) // ffi.sizeof("uint64_t"))):
-        if ns and place in kinds:
-            total_ns[kinds[place]] += ns
+    for slot, ns in enumerate(ffi.unpack(words, ffi.sizeof(array) // ffi.sizeof("uint64_t"))):
+        if ns and slot in kinds:
+            total_ns[kinds[slot]] += ns
 
 
 def _calls(records: "list[SyscallRecord]") -> dict[int, CountedCalls]:
     total_ns: defaultdict[int, int] = defaultdict(int)
-    away_ns: defaultdict[int, defaultdict[Away, int]] = defaultdict(lambda: defaultdict(int))
+    not_running_ns: defaultdict[int, defaultdict[NotRunning, int]] = defaultdict(
+        lambda: defaultdict(int)
+    )
     for record in records:
         id_ = syscall_id(record)
         total_ns[id_] += record.calls.total_ns + record.boundary_ns
-        _add(away_ns[id_], AWAY_STATES, record.state_ns)
-    return {id_: CountedCalls(total_ns[id_], away_ns[id_]) for id_ in away_ns}
+        _add(not_running_ns[id_], NOT_RUNNING_STATES, record.state_ns)
+    return {id_: CountedCalls(total_ns[id_], not_running_ns[id_]) for id_ in not_running_ns}

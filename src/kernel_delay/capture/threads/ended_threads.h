@@ -43,7 +43,7 @@ struct ended_name {
 struct ended_threads;
 
 /*
- * Of the rings in @control and their records, with so many @places each, in the
+ * Of the rings in @control and their records, with @places each, in the
  * order of the rings. @freed are the lists, of @freed_slots each. NULL where
  * there is no memory.
  */

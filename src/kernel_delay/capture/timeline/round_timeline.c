@@ -77,7 +77,7 @@ static struct timeline_slice *first_mode(const struct copied *copied, uint64_t f
 }
 
 /*
- * Modes follow each other by their order, of 16 bits: of so many that were dropped it could say
+ * Modes follow each other by their order, of 16 bits: where 65,536 were dropped it could say
  * that none was. Then those before have another.
  */
 static void part_orders(struct copied *copied)

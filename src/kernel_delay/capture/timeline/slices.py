@@ -151,7 +151,7 @@ class Slices(Sequence[Slice]):
 
 
 def memory_of(slices: "ShownSlicePointer", count: int) -> "Flat":
-    """Return the memory of so many struct shown_slice, for as long as somebody has it."""
+    """Return the memory of `count` struct shown_slice, for as long as somebody has it."""
     return ffi.buffer(ffi.gc(slices, lib.free), count * ffi.sizeof("struct shown_slice"))
 
 

@@ -156,7 +156,7 @@ def add_buffer_pages(parser: ArgumentParser, default: int = 4096) -> None:
 
 
 def buffer_bytes(pages: int) -> int:
-    """The bytes of so many pages."""
+    """The bytes of that number of pages."""
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from kernel_delay.errors import KernelDelayError, OutputError, UsageError, naming
@@ -28,6 +29,31 @@ def add_json(parser: argparse._ActionsContainer, each: str = "sample") -> argpar
         metavar="FILE",
         help=f"write a line of JSON per {each}; without FILE, or with -, to stdout"
         " in place of the text",
+    )
+
+
+def add_json_alone(parser: argparse._ActionsContainer) -> argparse.Action:
+    """Add the option for one JSON in place of the text, of commands that measure nothing."""
+    return parser.add_argument(
+        "--json", action="store_true", help="write JSON in place of the text"
+    )
+
+
+def add_quiet(
+    parser: argparse._ActionsContainer, effect: str = "print the summary only"
+) -> argparse.Action:
+    """Add the option that leaves single events out of the text."""
+    return parser.add_argument("-q", "--quiet", action="store_true", help=effect)
+
+
+def add_pcap(parser: argparse._ActionsContainer, packets: str = "packets") -> argparse.Action:
+    """Add the option for a file of packets."""
+    return parser.add_argument(
+        "-w",
+        "--pcap",
+        type=Path,
+        metavar="FILE",
+        help=f"write the {packets} to FILE too, in the pcapng format",
     )
 
 

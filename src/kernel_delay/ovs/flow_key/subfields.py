@@ -30,7 +30,7 @@ class Kind(Struct, frozen=True):
 
 
 class Subfield(Struct, frozen=True):
-    """A part of an attribute: so many bytes from an offset on, of which `bits` are its own.
+    """A part of an attribute: `bits` of the bytes from an offset on.
 
     `name` is empty where the attribute is the value itself, as in `in_port(2)`.
     """

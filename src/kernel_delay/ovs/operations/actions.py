@@ -89,7 +89,7 @@ def _others(payload: bytes, known: Mapping[int, int | None]) -> list[str]:
 
 
 def _number(nested: Nested, kind: int, length: int) -> int | None:
-    """A number of so many bytes within an action; None where there is none of that length."""
+    """A number of that length within an action; None where there is none."""
     attribute = nested.get(kind)
     if attribute is None or len(attribute.payload) != length:
         return None

@@ -109,7 +109,7 @@ class Rates:
         self._slots = _Slots(NS_PER_S, lambda a, b: a + b)
 
     def add(self, line: str, time_ns: int, count: int = 1) -> None:
-        """Count so many of that line."""
+        """Add to the count of that line."""
         self._slots.add(line, time_ns, count)
 
     def chart(self, name: str, title: str) -> PageChart:
