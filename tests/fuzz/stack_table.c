@@ -6,7 +6,7 @@
 
 #include <linux/types.h>
 
-#include "records.h"
+#include "event_records.h"
 #include "stack_table.h"
 
 static const struct mapped_range mappings[] = {

@@ -12,7 +12,17 @@ from tests.needs import needed
 SOURCES = Path(__file__).parents[2] / "src" / "kernel_delay"
 EVENT_HEADERS = ("event_store", "longest_events", "entry_order", "stack_table")
 TIMELINE_HEADERS = ("timeline_store", "kept_slices", "lanes", "round_timeline")
-FLAGS = ("-O1", "-g", "-shared", "-fPIC", "-Wall", "-Werror", f"-I{SOURCES / 'bpf' / 'core'}")
+BPF = SOURCES / "bpf"
+RECORDS = (
+    "core/records.h",
+    "threads/thread_records.h",
+    "threads/event_records.h",
+    "threads/timeline_records.h",
+)
+FLAGS = (
+    *("-O1", "-g", "-shared", "-fPIC", "-Wall", "-Werror"),
+    *(f"-I{BPF / room}" for room in ("core", "threads")),
+)
 
 
 def build(directory: Path) -> tuple[FFI, Any]:
@@ -32,7 +42,8 @@ def _build(directory: Path, capture: Path, headers: tuple[str, ...]) -> tuple[FF
     library = directory / "store.so"
     subprocess.run([compiler, *FLAGS, *files, "-o", library], check=True)
     ffi = FFI()
-    ffi.cdef(declarations(SOURCES / "bpf" / "core" / "records.h"))
+    for name in RECORDS:
+        ffi.cdef(declarations(BPF / name))
     for name in headers:
         ffi.cdef(declarations(capture / f"{name}.h"))
     return ffi, ffi.dlopen(str(library))

@@ -12,8 +12,8 @@
 #ifndef KERNEL_DELAY_STACK_H
 #define KERNEL_DELAY_STACK_H
 
+#include "event_records.h"
 #include "kernel.h"
-#include "records.h"
 
 #define WORDS_PER_PAGE (STACK_PAGE / sizeof(__u64))
 

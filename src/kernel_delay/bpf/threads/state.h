@@ -7,6 +7,7 @@
 #ifndef KERNEL_DELAY_STATE_H
 #define KERNEL_DELAY_STATE_H
 
+#include "event_records.h"
 #include "accounting.h"
 #include "run_queue.h"
 #include "soft_irq.h"

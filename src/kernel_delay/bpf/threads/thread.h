@@ -6,8 +6,11 @@
 #define KERNEL_DELAY_THREAD_H
 
 #include "record_ring.h"
+#include "round_records.h"
 #include "syscall_id.h"
 #include "task_id.h"
+#include "thread_records.h"
+#include "timeline_records.h"
 
 /*
  * A soft IRQ that is served on the time of @task. @lost_ns is what lies in it

@@ -16,9 +16,10 @@
 #include <bpf/libbpf.h>
 
 #include "entry_order.h"
+#include "event_records.h"
 #include "longest_events.h"
-#include "records.h"
 #include "stack_table.h"
+#include "thread_records.h"
 
 /*
  * The buffer is looked at this often: at 100 MB/s, 4 MiB of it last 40 ms. It

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "records.h"
+#include "event_records.h"
 
 #if defined(__x86_64__)
 #define INSTRUCTION_POINTER 16

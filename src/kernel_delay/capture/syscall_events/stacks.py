@@ -34,7 +34,7 @@ DWARF_REGISTERS: dict[Machine, tuple[int, ...]] = {
 # Of the registers in DWARF's order, the stack pointer.
 STACK_POINTER: dict[Machine, int] = {"x86_64": 7, "i386": 4, "aarch64": 31, "arm": 13}
 
-# Of bpf/core/records.h.
+# Of bpf/threads/event_records.h.
 PAGE = int(lib.STACK_PAGE)
 
 # How a tracepoint's program is called, kernel/trace/bpf_trace.c (5.14 to 6.18).

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "records.h"
+#include "thread_records.h"
 
 /* Names that are told apart; the threads of all others have OTHER_NAMES. */
 #define ENDED_NAMES 256

@@ -204,7 +204,7 @@ def _syscalls(
 
 
 def syscall_id(record: "SyscallRecord | ThreadStateRecord") -> int:
-    """Return the syscall of a struct syscall_record or thread_state: see bpf/core/records.h."""
+    """Return the syscall of a record: see COMPAT_SYSCALL in bpf/threads/thread_records.h."""
     return record.syscall
 
 
