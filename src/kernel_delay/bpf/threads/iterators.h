@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * What user space runs when it wants to know: programs that go through all threads, or through a
+ * map, and write what they find.
+ */
+#ifndef KERNEL_DELAY_ITERATORS_H
+#define KERNEL_DELAY_ITERATORS_H
+
+#include "scheduling.h"
+#include "thread.h"
+
+/*
+ * Makes targets of the children that targets have, but for the tool itself, and writes a byte for
+ * each: to be run until there is none. What any of them forks meanwhile on_task_newtask() sees.
+ */
+SEC("iter/task")
+int find_children(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	__u8 found = 1;
+
+	if (!task || !is_process(task) || is_target(task) ||
+	    task->tgid == bpf_get_current_task_btf()->tgid || !is_target(task->real_parent))
+		return 0;
+	add_target(task->tgid);
+	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	return 0;
+}
+
+/*
+ * Registers the threads that were there before the programs. A thread's own first
+ * event may come at any time; it sets a state, and then the one seen here,
+ * which may be older, must not overwrite it. To be run twice: what is seen
+ * just while a thread switches may be wrong, and is corrected then.
+ */
+SEC("iter/task")
+int register_threads(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	enum scheduler_state state = STATE_BLOCKED;
+	struct thread *thread;
+	__u32 known;
+
+	if (!task || !is_target(task))
+		return 0;
+	thread = register_thread(task, STATE_UNKNOWN);
+	if (!thread || thread->since_ns || task->__state & TASK_NEW)
+		return 0;
+	known = thread->state;
+	if (task->__state & TASK_DEAD)
+		state = STATE_NOT_ALIVE;
+	else if (task->on_cpu)
+		state = STATE_RUNNING;
+	else if (task->__state == TASK_RUNNING)
+		state = is_throttled(task) ? STATE_THROTTLED : STATE_READY_WOKEN;
+	else if (task->__state & (__TASK_STOPPED | __TASK_TRACED))
+		state = STATE_STOPPED;
+	else if (is_frozen(task, task->__state))
+		state = STATE_FROZEN;
+	if (state == STATE_RUNNING)
+		__sync_val_compare_and_swap(&thread->run_since_ns, 0, BEFORE_ALL_WINDOWS);
+	else
+		__sync_val_compare_and_swap(&thread->run_since_ns, BEFORE_ALL_WINDOWS, 0);
+	if (__sync_val_compare_and_swap(&thread->state, known, state) == known &&
+	    state == STATE_READY_WOKEN && !thread->wait_cpu) {
+		thread->ready_since_ns = BEFORE_ALL_WINDOWS;
+		begin_wait_unlocked(thread, task_cpu(task), group_of(task));
+	}
+	return 0;
+}
+
+/*
+ * Notes what lock is waited for by threads that were in futex(2) before the
+ * programs. Optional: an iterator that may sleep takes Linux 5.18.
+ */
+SEC("iter.s/task")
+int note_futex_owners(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	__u32 mode = MODE_UNKNOWN, owner = 0;
+	__u64 lock, number = NO_SYSCALL;
+	struct thread *thread;
+
+	if (!task || !is_target(task))
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	if (!thread || thread->since_ns || thread->state != STATE_BLOCKED)
+		return 0;
+	settle_mode(task, &mode, &number);
+	if (mode != MODE_SYSCALL || !(syscall_flags(number) & SYSCALL_IS_FUTEX))
+		return 0;
+	lock = lock_of(number, (struct pt_regs *)bpf_task_pt_regs(task));
+	if (!lock ||
+	    bpf_copy_from_user_task(&owner, sizeof(owner), (void *)(lock + OWNER_OFFSET), task, 0))
+		return 0;
+	/* The thread may be off to its next call by now. */
+	if (!__sync_val_compare_and_swap(&thread->lock, 0, lock))
+		__sync_val_compare_and_swap(&thread->futex_owner, 0, owner);
+	return 0;
+}
+
+/*
+ * Who has the CPU that @task waits for, unless a switch was missed, or is under
+ * way. The number is read first: if a slice of that number is ended meanwhile,
+ * that one holds.
+ */
+static __always_inline void note_running(struct slice *slice, struct task_struct *task, __u32 cpu)
+{
+	struct rq *rq = kernel_run_queue(task);
+	struct run_queue *run_queue = run_queue_of(cpu);
+	struct task_struct *running;
+	__u64 number, seen;
+
+	if (!rq || !run_queue)
+		return;
+	number = *(volatile __u64 *)&run_queue->slices + 1;
+	seen = *(volatile __u64 *)&run_queue->switches;
+	barrier();
+	running = rq->curr;
+	if (!running || (__u32)rq->cpu != cpu || (seen && seen != rq->nr_switches))
+		return;
+	note_task(&slice->prev, running);
+	slice->group = (__u64)group_of(running);
+	slice->number = number;
+}
+
+/* Where @task sleeps, if that is not noted and it may be told by the window's end. */
+static __always_inline void note_sleep(struct thread_state *dumped, struct task_struct *task)
+{
+	if (dumped->state != STATE_BLOCKED || dumped->sleep_stack ||
+	    !is_long_sleep(dumped->state_since_ns, bpf_ktime_get_ns()))
+		return;
+	dumped->uninterruptible = !!(task->__state & TASK_UNINTERRUPTIBLE);
+	dumped->sleep_stack = sleep_stack(task, READ_BY_ITERATOR);
+}
+
+/* Dumps the state of each thread that is there: user space accounts for the time since. */
+SEC("iter/task")
+int dump_thread_states(struct bpf_iter__task *ctx)
+{
+	struct dumped_thread dumped = {};
+	struct task_struct *task = ctx->task;
+	struct thread *thread;
+
+	if (!task || !is_target(task))
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	if (!thread)
+		return 0;
+	dumped.identity = thread->identity;
+	dumped.tid = thread->tid;
+	dumped.own_tid = own_task_id(task);
+	dumped.process = thread->process;
+	dumped.kernel_worker = is_kernel_worker(task);
+	bpf_probe_read_kernel_str(dumped.comm, sizeof(dumped.comm), task->comm);
+	note_thread_state(&dumped.now, thread);
+	note_sleep(&dumped.now, task);
+	if (dumped.now.wait_cpu)
+		note_running(&dumped.running, task, dumped.now.wait_cpu - 1);
+	dumped.on_cpu = task->on_cpu;
+	dumped.uprobes = uprobes_of(task);
+	dumped.times.user_ns = task->utime;
+	dumped.times.system_ns = task->stime;
+	dumped.times.minor_faults = task->min_flt;
+	dumped.times.major_faults = task->maj_flt;
+	dumped.times.migrations = task->se.nr_migrations;
+	dumped.times.steal_ns = steal_until_now(thread, task);
+	barrier();
+	if (*(volatile __u64 *)&thread->state_changes != dumped.now.state_changes)
+		dumped.now.state_changes |= 1;
+	if (dumped.now.mode == MODE_UNKNOWN)
+		settle_mode(task, &dumped.now.mode, &dumped.now.syscall);
+	bpf_seq_write(ctx->meta->seq, &dumped, sizeof(dumped));
+	return 0;
+}
+
+/* Dumps of each thread that is there how its rounds went, and what it does. */
+SEC("iter/task")
+int dump_rounds(struct bpf_iter__task *ctx)
+{
+	struct thread_rounds rounds = {};
+	struct task_struct *task = ctx->task;
+	struct thread *thread;
+
+	if (!task || !is_target(task))
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	if (!thread)
+		return 0;
+	rounds.identity = thread->identity;
+	rounds.tid = thread->tid;
+	rounds.own_tid = own_task_id(task);
+	bpf_probe_read_kernel_str(rounds.comm, sizeof(rounds.comm), task->comm);
+	rounds.ran_ns = task->se.sum_exec_runtime;
+	if (bpf_core_field_exists(task->sched_info.run_delay))
+		rounds.runnable_ns = task->sched_info.run_delay;
+	rounds.round = thread->round;
+	rounds.start_ns = thread->round_start_ns;
+	rounds.stop_ns = thread->round_stop_ns;
+	rounds.longest_ns = thread->longest_round_ns;
+	bpf_probe_read_kernel(rounds.lengths, sizeof(rounds.lengths), thread->round_lengths);
+	note_thread_state(&rounds.now, thread);
+	if (rounds.now.mode == MODE_UNKNOWN)
+		settle_mode(task, &rounds.now.mode, &rounds.now.syscall);
+	bpf_seq_write(ctx->meta->seq, &rounds, sizeof(rounds));
+	return 0;
+}
+
+/* Dumps of each thread that is there where all its time went. Read while it goes on. */
+SEC("iter/task")
+int dump_totals(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct told_totals_head head = {};
+	struct thread *thread;
+	__u64 state_changes;
+
+	if (!task || !is_target(task))
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	if (!thread || !thread->totals.since_ns || thread->totals.exit_ns)
+		return 0;
+	head.identity = thread->identity;
+	head.tid = thread->tid;
+	head.kernel_worker = is_kernel_worker(task);
+	bpf_probe_read_kernel_str(head.comm, sizeof(head.comm), task->comm);
+	note_thread_state(&head.now, thread);
+	if (head.now.mode == MODE_UNKNOWN)
+		settle_mode(task, &head.now.mode, &head.now.syscall);
+	head.now_ns = bpf_ktime_get_ns();
+	bpf_seq_write(ctx->meta->seq, &head, sizeof(head));
+	bpf_seq_write(ctx->meta->seq, &thread->totals, sizeof(thread->totals));
+	barrier();
+	state_changes = *(volatile __u64 *)&thread->state_changes;
+	bpf_seq_write(ctx->meta->seq, &state_changes, sizeof(state_changes));
+	return 0;
+}
+
+/*
+ * Names the functions on each stack in sleep_stacks: a line with its slot and 1, and the
+ * names, of those in modules with the module's behind. They are return addresses, which may
+ * be behind the end of a function that does not return.
+ */
+SEC("iter/bpf_map_elem")
+int name_sleep_stacks(struct bpf_iter__bpf_map_elem *ctx)
+{
+	struct seq_file *seq = ctx->meta->seq;
+	struct sleep_stack *stack = ctx->value;
+	__u32 *slot = ctx->key;
+
+	if (!stack || !slot || !stack->written)
+		return 0;
+	BPF_SEQ_PRINTF(seq, "%u", *slot + 1);
+	for (int i = 0; i < SLEEP_FRAMES; i++) {
+		if (!stack->frames[i])
+			break;
+		BPF_SEQ_PRINTF(seq, "\t%ps", (void *)stack->frames[i] - 1);
+	}
+	BPF_SEQ_PRINTF(seq, "\n");
+	return 0;
+}
+
+#endif
