@@ -134,7 +134,7 @@ def in_first_cgroup_namespace() -> bool:
 
 
 def process_status(field: str) -> str:
-    """A field of /proc/self/status; see proc_pidprocess_status(5)."""
+    """A field of /proc/self/status; see proc_pid_status(5)."""
     for line in Path("/proc/self/status").read_text(errors="replace").splitlines():
         name, _, value = line.partition(":")
         if name == field:
