@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from kernel_delay.capture.limits import LONGEST_S
 from kernel_delay.errors import NoInputError, compiled_parts
 from kernel_delay.model import RecordingHeader, RecordingTrailer, Sample
 from kernel_delay.recording.reader import open_recording
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     OvsEvent = LoopEvent | Event | PortName | RevalidatorRound | FlowEvent | OperationEvent
 
 NS_PER_S = 1_000_000_000
-LONGEST_S = 7 * 24 * 3600
 
 
 class Plan(Struct, frozen=True):

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from kernel_delay.capture.limits import MAX_EVENTS, MAX_STACKS, STACK_BYTES
 from kernel_delay.host.syscalls import Syscall
 from kernel_delay.host.waiting_calls import POLLS, RING_ENTRY
 from kernel_delay.probes.attach_points import AttachPoint
@@ -97,8 +98,8 @@ class EventPlan(Struct, frozen=True):
     syscalls: frozenset[Syscall] | None = None
     skipped: frozenset[Syscall] = frozenset()
     stack_mode: StackMode = "dwarf"
-    stack_bytes: int = 98304
-    max_stacks: int = 4096
-    max_events: int = 1_000_000
+    stack_bytes: int = STACK_BYTES
+    max_stacks: int = MAX_STACKS
+    max_events: int = MAX_EVENTS
     buffer_pages: int | None = None
     source: bool = False

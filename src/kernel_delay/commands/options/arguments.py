@@ -8,13 +8,12 @@ import os
 from argparse import ArgumentParser, ArgumentTypeError
 from decimal import Decimal, InvalidOperation
 
+from kernel_delay.capture.limits import LONGEST_S
+
 NS_PER_S = 1_000_000_000
 
 HIGHEST_COUNT = 1_000_000_000
 """More of anything is never reached: a billion samples, of a millisecond each, take eleven days."""
-
-LONGEST_S = 7 * 24 * 3600
-"""A week. Longer is taken for a slip, as of nanoseconds given for seconds."""
 
 PID_MAX_LIMIT = 4 * 1024 * 1024
 """No PID reaches this on a 64-bit kernel (include/linux/threads.h, 6.18)."""

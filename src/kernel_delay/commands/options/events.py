@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from kernel_delay.capture.limits import MAX_EVENTS, MAX_STACKS, STACK_BYTES
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options.outputs import add_folded
 from kernel_delay.errors import UsageError
@@ -10,8 +11,6 @@ from kernel_delay.errors import UsageError
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import EventPlan
     from kernel_delay.host.syscalls import Syscall
-
-DEFAULT_MAX_STACKS = 4096
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     events.add_argument(
         "--max-events",
         type=arguments.count,
-        default=1_000_000,
+        default=MAX_EVENTS,
         metavar="N",
         help="how many to keep, the longest (default: %(default)s)",
     )
@@ -50,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--stack-trace-size",
         dest="max_stacks",
         type=arguments.stack_count,
-        default=DEFAULT_MAX_STACKS,
+        default=MAX_STACKS,
         metavar="N",
         help="how many different stacks to keep, 0 for none (default: %(default)s)",
     )
@@ -64,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     events.add_argument(
         "--stack-bytes",
         type=arguments.stack_bytes,
-        default=98304,
+        default=STACK_BYTES,
         metavar="N",
         help="how much of a stack to copy (default: %(default)s)",
     )

@@ -5,6 +5,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kernel_delay.capture.limits import LONGEST_S
 from kernel_delay.commands.options import arguments
 from kernel_delay.errors import UsageError
 
@@ -141,7 +142,7 @@ def program_plan(args: argparse.Namespace) -> "WindowPlan":
             raise UsageError(
                 f"a PROGRAM is measured in one window, from its start: leave {option} out"
             )
-    longest_ns = arguments.LONGEST_S * arguments.NS_PER_S
+    longest_ns = LONGEST_S * arguments.NS_PER_S
     return WindowPlan(sample_time_ns=args.sample_time_ns or longest_ns, start=EXEC)
 
 
