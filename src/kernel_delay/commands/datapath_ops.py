@@ -44,13 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output_options.add_json(parser, "operation")
     page_options.add_html(parser)
     recording_options.add_arguments(parser)
-    parser.add_argument(
-        "-d",
-        "--packet-decode",
-        choices=("none", "hex", "decode"),
-        default="none",
-        help="show packets: as bytes, or by layers, with scapy (default: %(default)s)",
-    )
+    output_options.add_packet_decode(parser)
     output_options.add_pcap(parser, "packets of executions")
     arguments.add_buffer_pages(parser)
     arguments.add_time(parser)

@@ -40,13 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Action]:
     """The options that a report from a recording has too."""
     return [
-        parser.add_argument(
-            "-d",
-            "--packet-decode",
-            choices=("none", "hex", "decode"),
-            default="none",
-            help="show packets: as bytes, or by layers, with scapy (default: %(default)s)",
-        ),
+        output_options.add_packet_decode(parser),
         parser.add_argument(
             "-k",
             "--flow-key-decode",

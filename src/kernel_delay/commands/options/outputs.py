@@ -57,6 +57,17 @@ def add_pcap(parser: argparse._ActionsContainer, packets: str = "packets") -> ar
     )
 
 
+def add_packet_decode(parser: argparse._ActionsContainer) -> argparse.Action:
+    """Add the option that shows packets in the text."""
+    return parser.add_argument(
+        "-d",
+        "--packet-decode",
+        choices=("none", "hex", "decode"),
+        default="none",
+        help="show packets: as bytes, or by layers, with scapy (default: %(default)s)",
+    )
+
+
 def add_folded(parser: argparse._ActionsContainer) -> argparse.Action:
     """Add the option for folded stacks."""
     return parser.add_argument(
