@@ -13,7 +13,7 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.reporters.messages import tell
+from kernel_delay.reporters.messages import tell, tell_exit
 
 if TYPE_CHECKING:
     from kernel_delay.errors import InputError
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         recording_options.finish(recording, ended, {LOST: lost})
         report.finish(lost)
     if ended == "exit":
-        tell(f"process {target.pid} exited")
+        tell_exit(target.pid)
     return os.EX_OK
 
 

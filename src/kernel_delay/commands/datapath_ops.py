@@ -16,7 +16,7 @@ from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import UsageError
-from kernel_delay.reporters.messages import tell
+from kernel_delay.reporters.messages import tell, tell_exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         recording_options.finish(recording, ended, missed)
         report.finish(missed)
     if ended == "exit":
-        tell(f"process {target.pid} exited")
+        tell_exit(target.pid)
     return os.EX_OK
 
 

@@ -16,7 +16,7 @@ from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import InputError, UsageError
 from kernel_delay.printable import printable
-from kernel_delay.reporters.messages import tell
+from kernel_delay.reporters.messages import tell, tell_exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -189,7 +189,7 @@ def _report_collected(args: argparse.Namespace) -> None:
         last = None
         for last in rounds(waiter, None):
             if last == "exit":
-                tell(f"process {target.pid} exited")
+                tell_exit(target.pid)
             if not _take(source, collection, recording):
                 last = "time"
                 break

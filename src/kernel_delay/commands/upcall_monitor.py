@@ -15,7 +15,7 @@ from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.reporters.messages import tell
+from kernel_delay.reporters.messages import tell, tell_exit
 
 if TYPE_CHECKING:
     from kernel_delay.errors import InputError
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
                 monitor.take(batch)
             sys.stdout.flush()
             if last == "exit":
-                tell(f"process {target.pid} exited")
+                tell_exit(target.pid)
         missed = events.missed()
         if recording is not None:
             recording.finish("interrupt" if last is None or last == "time" else last, missed)

@@ -15,7 +15,7 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import rounds as round_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import NoInputError, OutputError, UsageError
-from kernel_delay.reporters.messages import tell
+from kernel_delay.reporters.messages import tell, tell_exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
         while True:
             ended = _watch(args, target, report)
             if ended == "exit":
-                tell(f"process {target.pid} exited")
+                tell_exit(target.pid)
             # A signal that came just then was noted, and would be waited for in vain.
             if ended != "exit" or not args.follow or ending.noted():
                 return os.EX_OK
