@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct, structs
 
@@ -15,10 +15,10 @@ from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.scheduling import weights_of_takers, with_scheduling
 from kernel_delay.capture.threads.collector import Collector
 from kernel_delay.capture.threads.task_times import has_uprobes, migrations, task_times
+from kernel_delay.capture.upcalls import WindowUpcalls, count_upcalls
 from kernel_delay.capture.windows.boundaries import Boundaries
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
-from kernel_delay.errors import KernelDelayError
 from kernel_delay.host.file_locks import lock_holder
 from kernel_delay.host.surroundings import Snapshot, between, stopper
 from kernel_delay.host.target import ProcessTarget, Targets
@@ -34,7 +34,6 @@ from kernel_delay.model import (
     Target,
     Thread,
     TriggerHit,
-    UpcallStats,
     Window,
 )
 
@@ -45,19 +44,6 @@ if TYPE_CHECKING:
 
 
 _Snapshots = dict[int, Snapshot]
-
-
-class UpcallCounters(Protocol):
-    """What counts the upcalls of a kernel's datapath in each window, until it is closed."""
-
-    def take(self, epoch: int) -> tuple[UpcallStats, ...]:
-        """Return what was counted in the epoch's window, which must be over."""
-
-    def lost(self) -> Lost:
-        """Return the upcalls that were not counted since the last call."""
-
-    def close(self) -> None:
-        """Detach and unload."""
 
 
 class SessionOptions(Struct, frozen=True):
@@ -78,7 +64,7 @@ class SessionOptions(Struct, frozen=True):
     """
 
     events: EventPlan | None = None
-    open_upcall_counters: Callable[[int, Programs], UpcallCounters | None] | None = None
+    open_upcall_counters: Callable[[int, Programs], WindowUpcalls | None] | None = None
     accounting: bool = True
     timeline: int | None = None
     waker_stacks: bool = False
@@ -141,7 +127,13 @@ class Session:
             self._waiter.act_at_notices(self._programs.notices, self._make_room)
             self._events = self._store_events(events) if events else None
             self._timeline = self._store_timeline(self._options.timeline)
-            self._upcalls = self._count_upcalls()
+            self._upcalls = count_upcalls(
+                self._options.open_upcall_counters,
+                self._target.pid,
+                self._programs,
+                self._closing,
+                self._tell,
+            )
             # Until now a signal ends the tool, and from now on a window.
             self._closing.enter_context(self._waiter)
             failing.pop_all()
@@ -181,18 +173,6 @@ class Session:
         store = TimelineStore(self._programs, max_slices)
         self._closing.callback(store.close)
         return store
-
-    def _count_upcalls(self) -> UpcallCounters | None:
-        if self._options.open_upcall_counters is None:
-            return None
-        try:
-            counters = self._options.open_upcall_counters(self._target.pid, self._programs)
-        except KernelDelayError as error:
-            self._tell(f"upcalls are not counted: {error}")
-            return None
-        if counters is not None:
-            self._closing.callback(counters.close)
-        return counters
 
     def __exit__(
         self,

@@ -22,11 +22,11 @@ from kernel_delay.reporters.progress import stack_progress, window_progress
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import WindowPlan
     from kernel_delay.capture.programs import Programs
-    from kernel_delay.capture.session import UpcallCounters
+    from kernel_delay.capture.upcalls import WindowUpcalls
     from kernel_delay.host.program import StartedProgram
     from kernel_delay.host.target import Targets
 
-    OpenCounters = Callable[[int, Programs], UpcallCounters | None]
+    OpenCounters = Callable[[int, Programs], WindowUpcalls | None]
 
 
 RUNS_A_PROGRAM = True

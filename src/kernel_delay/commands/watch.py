@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kernel_delay.capture.programs import Programs
-    from kernel_delay.capture.rounds.watch import UpcallCounters, Watch
+    from kernel_delay.capture.rounds.watch import Watch
+    from kernel_delay.capture.upcalls import UpcallsSoFar
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.loader.requests import DumpRequests
     from kernel_delay.metrics.exporter import Exporter
@@ -159,7 +160,7 @@ def _watch(args: argparse.Namespace, target: "ProcessTarget", report: "_Report")
 
 def _upcall_counters(
     report: "_Report",
-) -> "Callable[[int, Programs], UpcallCounters | None] | None":
+) -> "Callable[[int, Programs], UpcallsSoFar | None] | None":
     """Return what counts upcalls where these are told."""
     from kernel_delay.ovs.monitors.upcall_counters import open_counters
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
@@ -36,8 +36,8 @@ from kernel_delay.capture.threads.thread_stats import (
     name_of,
     text_of,
 )
+from kernel_delay.capture.upcalls import UpcallsSoFar, count_upcalls
 from kernel_delay.capture.windows.control import NEVER_NS, wait_for_programs
-from kernel_delay.errors import KernelDelayError
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import Ended, watch
@@ -72,16 +72,6 @@ LAST_LOOK_S = 0.005
 MOST_AT_ONCE = 64
 
 
-class UpcallCounters(Protocol):
-    """What counts the upcalls of the kernel's datapath."""
-
-    def so_far(self) -> Upcalls:
-        """Return all of them since it was opened."""
-
-    def close(self) -> None:
-        """Count no more."""
-
-
 class Watch:
     """Watches one process. Used as a context manager, it detaches at the end."""
 
@@ -93,7 +83,7 @@ class Watch:
         tell: Callable[[str], None] = lambda text: None,
         *,
         totals: bool = False,
-        open_upcall_counters: Callable[[int, Programs], UpcallCounters | None] | None = None,
+        open_upcall_counters: Callable[[int, Programs], UpcallsSoFar | None] | None = None,
     ) -> None:
         """Prepare; entering loads and attaches.
 
@@ -145,7 +135,13 @@ class Watch:
             self._thread_totals = TotalsReader(self._programs) if self._keeps_totals else None
             self._sleep_stacks = SleepStacks(self._programs.sleep_stacks)
             self._events = self._keep_events(self._event_plan)
-            self._upcalls = self._count_upcalls()
+            self._upcalls = count_upcalls(
+                self._open_upcall_counters,
+                self._target.pid,
+                self._programs,
+                self._closing,
+                self._tell,
+            )
             self._timelines = self._keep_timelines()
             self._has_timelines = self._timelines is not None
             self._read()
@@ -180,18 +176,6 @@ class Watch:
         self._events.close()
         self._events = None
         return True
-
-    def _count_upcalls(self) -> "UpcallCounters | None":
-        if self._open_upcall_counters is None:
-            return None
-        try:
-            counters = self._open_upcall_counters(self._target.pid, self._programs)
-        except KernelDelayError as error:
-            self._tell(f"upcalls are not counted: {error}")
-            return None
-        if counters is not None:
-            self._closing.callback(counters.close)
-        return counters
 
     def _keep_events(self, plan: EventPlan | None) -> "EventsOfRounds | None":
         if plan is None:
