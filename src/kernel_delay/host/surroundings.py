@@ -20,7 +20,7 @@ from kernel_delay.model import (
 
 PROC = Path("/proc")
 
-# include/uapi/linux/sched.h (6.18)
+# include/uapi/linux/sched.h, 5.14 to 6.18.
 POLICIES = {0: "OTHER", 1: "FIFO", 2: "RR", 3: "BATCH", 5: "IDLE", 6: "DEADLINE", 7: "EXT"}
 
 # Set beside the policy in what sched_getscheduler(2) returns.

@@ -16,23 +16,13 @@ from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import CpuSlices, CpuWait, Taker, taker, waited
 from kernel_delay.capture.threads.sleep_stacks import SleepStacks
 from kernel_delay.capture.threads.thread_stats import ThreadName, syscall_of
+from kernel_delay.host.surroundings import POLICIES
 from kernel_delay.loader._records import lib
 from kernel_delay.model import CpuTaker, LockWait, OwnerDoings, Thread
 
 if TYPE_CHECKING:
     from kernel_delay.loader._records import OwnerDoings as OwnerDoingsRecord
     from kernel_delay.loader._records import OwnerRecord
-
-# include/uapi/linux/sched.h, 5.14 to 6.18.
-POLICIES = {
-    0: "OTHER",
-    1: "FIFO",
-    2: "RR",
-    3: "BATCH",
-    5: "IDLE",
-    6: "DEADLINE",
-    7: "EXT",
-}
 
 
 class OpenWaits(Struct, frozen=True):
