@@ -4,10 +4,10 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Protocol
 
 from kernel_delay.analysis.rounds import CAUSES, UNKNOWN_CAUSE, cause_name
+from kernel_delay.capture.rounds.budget import resident_bytes
 from kernel_delay.metrics.ledger import Ledger
 from kernel_delay.metrics.snapshot import OwnCost, Snapshot
 from kernel_delay.metrics.thread_classes import ThreadClasses
@@ -22,7 +22,6 @@ LONGEST_WAIT_S = 3.0
 LAST_THREADS_S = 0.2
 """How long it is waited for threads to tell of their ends when their process has exited."""
 
-STATM = Path("/proc/self/statm")
 NS_PER_S = 1_000_000_000
 
 
@@ -193,8 +192,7 @@ class _GrowingUpcalls:
 def own_cost() -> OwnCost:
     """Return what this process took."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    pages = int(STATM.read_text().split()[1])
     return OwnCost(
         cpu_ns=int((used.ru_utime + used.ru_stime) * NS_PER_S),
-        resident_bytes=pages * resource.getpagesize(),
+        resident_bytes=resident_bytes(),
     )
