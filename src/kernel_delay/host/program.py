@@ -9,9 +9,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from kernel_delay.errors import NotExecutedError, UsageError
-from kernel_delay.host.target import ProcessTarget
-
-LONGEST_COMM = 15
+from kernel_delay.host.target import LONGEST_COMM, ProcessTarget
 
 # Of what a child of Python does for a program that it has not executed yet.
 NOT_EXECUTED = 127

@@ -10,6 +10,7 @@ from kernel_delay.host.cgroups import mount_points
 from kernel_delay.host.container_names import with_names
 from kernel_delay.host.containers import cgroup_of
 from kernel_delay.host.target import (
+    LONGEST_COMM,
     PROC,
     ProcessTarget,
     check_namespace,
@@ -20,9 +21,6 @@ from kernel_delay.host.target import (
     process_ids,
 )
 from kernel_delay.model import Container
-
-# TASK_COMM_LEN without the zero (include/linux/sched.h): the kernel keeps no more of a name.
-LONGEST_COMM = 15
 
 # As `docker ps` and `podman ps` have it: less of an ID names no container.
 SHORTEST_ID = 12

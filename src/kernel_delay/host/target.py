@@ -22,6 +22,9 @@ PROC_PID_INIT_INO = 0xEFFF_FFFC
 
 KVM_MACHINE = "anon_inode:kvm-vm"
 
+# TASK_COMM_LEN without the zero (include/linux/sched.h): the kernel keeps no more of a name.
+LONGEST_COMM = 15
+
 LONGEST_PID = 32
 
 PidNamespace = Literal["first", "inner", "foreign"]

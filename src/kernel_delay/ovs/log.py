@@ -12,6 +12,7 @@ from typing import BinaryIO
 from msgspec.structs import replace
 
 from kernel_delay.errors import NoInputError
+from kernel_delay.host.target import LONGEST_COMM
 from kernel_delay.model import LogLine, RelatedLine, Round, Sample
 
 PROC = Path("/proc")
@@ -64,9 +65,6 @@ TIME_TOLERANCE_S = 2.0
 LINE_DELAY_S = 3.0
 SHORT_DELAY_S = 0.3
 POLL_S = 0.01
-
-# TASK_COMM_LEN: what a thread is called has no more.
-COMM_LENGTH = 15
 
 
 def is_open_vswitch(comm: str) -> bool:
@@ -234,7 +232,7 @@ def is_of(line: LogLine, sample: Sample) -> bool:
     """Return whether the line can be of the Sample's round: its thread, length and time."""
     if sample.round is None:
         return False
-    if line.thread[:COMM_LENGTH] != _name_in_log(sample, sample.round):
+    if line.thread[:LONGEST_COMM] != _name_in_log(sample, sample.round):
         return False
     longest_ms = LENGTH_TOLERANCE_MS + _waited_ms(sample)
     if not -longest_ms <= _excess_ms(line, sample) <= LENGTH_TOLERANCE_MS:
@@ -248,7 +246,7 @@ def explains(sample: Sample, round_: Round, line: RelatedLine) -> bool:
     What the line is about lies in the round: a thread quiesces when it polls, and a dump of flows
     begins and ends between two polls.
     """
-    if line.slow[:COMM_LENGTH] != _name_in_log(sample, round_):
+    if line.slow[:LONGEST_COMM] != _name_in_log(sample, round_):
         return False
     tolerance = datetime.timedelta(milliseconds=LENGTH_TOLERANCE_MS)
     since = line.time - datetime.timedelta(milliseconds=line.length_ms)
