@@ -5,6 +5,7 @@ From Ethernet to the transport's ports, without MPLS and NSH; headers that are c
 
 import struct
 
+from kernel_delay.ovs.flow_key.fields import VLAN_CFI
 from kernel_delay.ovs.flow_key.names import NAMES
 from kernel_delay.ovs.flow_key.netlink import NLA_HDRLEN
 
@@ -12,7 +13,6 @@ ETHER, TAG = 12, 2
 NLA_ALIGNTO = 4
 ETH_P_IP, ETH_P_ARP, ETH_P_IPV6 = 0x0800, 0x0806, 0x86DD
 VLANS = (0x8100, 0x88A8)
-VLAN_CFI = 0x1000
 
 TCP, UDP, ICMP, ICMPV6, SCTP = 6, 17, 1, 58, 132
 HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION = 0, 43, 44, 51, 60

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from kernel_delay.ovs.flow_key.decode import format_key
+from kernel_delay.ovs.flow_key.fields import VLAN_CFI
 from kernel_delay.ovs.flow_key.match import format_match
 from kernel_delay.ovs.flow_key.names import NAMES
 from kernel_delay.ovs.flow_key.netlink import NLA_HDRLEN, Attribute, walk
@@ -22,7 +23,6 @@ MAX_DEPTH = 16
 """The kernel nests 16 clones at most (net/openvswitch/flow_netlink.c, 6.18)."""
 
 ETH_P_8021Q = 0x8100
-VLAN_CFI = 0x1000
 UINT32_MAX = 0xFFFFFFFF
 NSH = NAMES.index("OVS_KEY_ATTR_NSH")
 
