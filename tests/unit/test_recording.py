@@ -28,6 +28,7 @@ from kernel_delay.ovs.upcalls.port_names import PortName
 from kernel_delay.recording import frames
 from kernel_delay.recording.reader import UntilDamage, open_recording
 from kernel_delay.recording.records import (
+    EVENTS_AT_ONCE,
     FlowEvents,
     LoopEvents,
     LoopHit,
@@ -40,7 +41,7 @@ from kernel_delay.recording.records import (
 )
 from kernel_delay.recording.sample_assembly import MOST_EVENTS
 from kernel_delay.recording.schema import recording_schema
-from kernel_delay.recording.writer import BATCH_BYTES, EVENTS_AT_ONCE, RecordingWriter
+from kernel_delay.recording.writer import BATCH_BYTES, RecordingWriter
 from kernel_delay.reporters import folded, json, summary, text
 from kernel_delay.reporters.layout import Layout
 from tests.recordings import HEADER, header, read_all, record_samples

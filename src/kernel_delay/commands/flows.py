@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from kernel_delay.recording.reader import RecordingReader
     from kernel_delay.recording.writer import RecordingWriter
 
-EVENTS_AT_ONCE = 1000
-
 BUFFER_PAGES = 4096
 """16 MiB, where a page is of 4 KiB: 20,000 flows that are made or deleted at once."""
 
@@ -157,6 +155,7 @@ def _follow(
 ) -> "Ended":
     """Take events until the end; returns what ended it."""
     from kernel_delay.loader.follow import follow
+    from kernel_delay.recording.records import EVENTS_AT_ONCE
 
     def take() -> bool:
         remaining = iter(source.take())

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 # The analysis needs all of them at once, in about a kilobyte each.
 MOST_EVENTS = 1_000_000
-# So that a record of a recording stays small.
-EVENTS_AT_ONCE = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -203,6 +201,7 @@ def _take(
     source: "UpcallEvents", collection: "_Collection", recording: "RecordingWriter | None"
 ) -> bool:
     """Take what has come; False when there is as much as was asked for."""
+    from kernel_delay.recording.records import EVENTS_AT_ONCE
     from kernel_delay.recording.records import UpcallEvents as RecordedEvents
 
     so_far = len(collection.events)

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from kernel_delay.recording.records import UpcallEvents as Batch
     from kernel_delay.reporters.upcall_monitor import Show, Upcall
 
-EVENTS_AT_ONCE = 1000
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: which upcalls, how much of each, and how to show it."""
@@ -121,7 +119,7 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
 
 def _batches(events: "Iterable[Event | PortName]") -> "Iterator[Batch]":
     """What has come of a round, some at a time, with how its clock stands to that of the day."""
-    from kernel_delay.recording.records import UpcallEvents
+    from kernel_delay.recording.records import EVENTS_AT_ONCE, UpcallEvents
 
     since_epoch_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     remaining = iter(events)

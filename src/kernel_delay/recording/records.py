@@ -29,6 +29,9 @@ from kernel_delay.ovs.revalidator import RevalidatorRound
 from kernel_delay.ovs.upcalls.events import Event
 from kernel_delay.ovs.upcalls.port_names import PortName
 
+EVENTS_AT_ONCE = 1000
+"""In one record at most: so it stays small."""
+
 
 class Note(Struct, frozen=True, tag="note", tag_field="record"):
     """What the user was told while it was recorded: as of what can't be seen."""

@@ -21,6 +21,7 @@ from kernel_delay.model import (
 from kernel_delay.ovs.revalidator import RevalidatorRound
 from kernel_delay.recording import frames
 from kernel_delay.recording.records import (
+    EVENTS_AT_ONCE,
     FlowEvents,
     LoopEvents,
     LoopHit,
@@ -37,8 +38,6 @@ from kernel_delay.recording.records import (
 
 BATCH_BYTES = 1 << 20
 """Of threads or of stacks in one record: far below the most that is read of one."""
-
-EVENTS_AT_ONCE = 1000
 
 _T = TypeVar("_T")
 
