@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import pages as page_options
 from kernel_delay.errors import InputError, UsageError, naming
 from kernel_delay.reporters.messages import tell
 
@@ -33,11 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--all", action="store_true", help="print all figures, not only those that changed"
     )
     output_options.add_json_alone(parser)
-    parser.add_argument(
-        "--html",
-        type=Path,
-        metavar="OUT",
-        help="write a page for a browser too, with what changed and all figures",
+    page_options.add_html(
+        parser, "write a page for a browser too, with what changed and all figures"
     )
     parser.add_argument(
         "--fail-if",
@@ -101,11 +99,10 @@ def _report(
 
 
 def _write_page(path: Path, before: "Side", after: "Side", comparison: "Comparison") -> None:
-    from kernel_delay.commands.options.pages import write_page
     from kernel_delay.private_file import PrivateFile
     from kernel_delay.reporters.page.comparison import render
 
-    write_page(PrivateFile(path), render(before, after, comparison))
+    page_options.write_page(PrivateFile(path), render(before, after, comparison))
 
 
 def _read(argument: str) -> "tuple[Side, Figures, InputError | None]":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import pages as page_options
 from kernel_delay.errors import naming
 from kernel_delay.reporters.messages import tell
 
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " 10,000)",
     )
     output_options.add_json_alone(parser)
-    parser.add_argument("--html", type=Path, metavar="OUT", help="write a page for a browser too")
+    page_options.add_html(parser, "write a page for a browser too")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,8 +72,7 @@ def _report(args: argparse.Namespace, result: "Survey") -> None:
 
 
 def _write_page(path: Path, result: "Survey") -> None:
-    from kernel_delay.commands.options.pages import write_page
     from kernel_delay.private_file import PrivateFile
     from kernel_delay.reporters.page.fleet import render
 
-    write_page(PrivateFile(path), render(result))
+    page_options.write_page(PrivateFile(path), render(result))
