@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.host import file_locks
-from kernel_delay.host.file_locks import lock_holder
+from kernel_delay.host.file_locks import lock_owner
 from tests.workload import wait_until
 
 LOCKS = """\
@@ -27,11 +27,11 @@ LOCKS = """\
 
 
 @pytest.mark.parametrize(
-    ("waiter", "holder"),
+    ("waiter", "owner"),
     [(71, 70), (81, 80), (82, 80), (70, None), (91, None), (92, None), (5, None)],
 )
 def test_lines_of_proc(
-    waiter: int, holder: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    waiter: int, owner: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locked = tmp_path / "locked"
     locked.touch()
@@ -41,7 +41,7 @@ def test_lines_of_proc(
         (tmp_path / str(pid) / "fd" / "3").symlink_to(locked)
         (tmp_path / str(pid) / "comm").write_text(f"task{pid}\n")
     monkeypatch.setattr(file_locks, "PROC", tmp_path)
-    assert lock_holder(waiter) == (None if holder is None else (f"task{holder}", holder))
+    assert lock_owner(waiter) == (None if owner is None else (f"task{owner}", owner))
 
 
 def test_this_kernels(tmp_path: Path) -> None:
@@ -49,8 +49,8 @@ def test_this_kernels(tmp_path: Path) -> None:
     with (tmp_path / "file").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with subprocess.Popen([sys.executable, "-c", wants, file.name]) as waiter:
-            wait_until(lambda: lock_holder(waiter.pid) is not None)
-            found = lock_holder(waiter.pid)
+            wait_until(lambda: lock_owner(waiter.pid) is not None)
+            found = lock_owner(waiter.pid)
             fcntl.flock(file, fcntl.LOCK_UN)
     assert found is not None
     assert found[1] == os.getpid()

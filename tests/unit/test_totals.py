@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from kernel_delay.analysis import totals
-from kernel_delay.analysis.totals import MOST_HOLDERS, Totals, together
+from kernel_delay.analysis.totals import MOST_TASKS, Totals, together
 from kernel_delay.model import CpuTaker, Lost, Sample, Sleep, Thread, Waker
 from tests.unit.samples import ACCOUNTED, EVERYTHING, bare_thread, timed_thread
 
@@ -52,11 +52,11 @@ def test_interrupts_are_added_by_handler_and_vector() -> None:
 
 
 def test_takers_beyond_the_bound_are_in_the_sum_of_others() -> None:
-    first = tuple(CpuTaker(tid, "a", 1, 1000 + tid) for tid in range(1, MOST_HOLDERS + 1))
+    first = tuple(CpuTaker(tid, "a", 1, 1000 + tid) for tid in range(1, MOST_TASKS + 1))
     later = tuple(CpuTaker(tid, "b", 1, tid) for tid in range(5001, 5011))
     one = replace(timed_thread(1, "x"), cpu_taken_by=first, cpu_taken_by_others_ns=7)
     both = together(one, replace(one, cpu_taken_by=later, cpu_taken_by_others_ns=5))
-    assert len(both.cpu_taken_by) == MOST_HOLDERS
+    assert len(both.cpu_taken_by) == MOST_TASKS
     told_ns = sum(taker.ns for taker in both.cpu_taken_by) + both.cpu_taken_by_others_ns
     assert told_ns == sum(taker.ns for taker in (*first, *later)) + 12
 

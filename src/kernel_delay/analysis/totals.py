@@ -29,11 +29,11 @@ from kernel_delay.model import (
 )
 
 Row = TypeVar("Row")
-Holder = TypeVar("Holder", CpuTaker, LockWait)
+OfTask = TypeVar("OfTask", CpuTaker, LockWait)
 Runs = TypeVar("Runs", HardIrqStats, SoftIrqStats)
 Times = TypeVar("Times", ThreadTime, PageFaults)
 
-MOST_HOLDERS = 256
+MOST_TASKS = 256
 """Tasks that had a thread's CPU or lock, or woke it, kept one by one; there are as many in a
 window at most."""
 
@@ -129,13 +129,13 @@ def _merged(
 
 
 def _largest(
-    rows: Iterable[Holder],
-    key: Callable[[Holder], Hashable],
-    add: Callable[[Holder, Holder], Holder],
-) -> tuple[list[Holder], int]:
+    rows: Iterable[OfTask],
+    key: Callable[[OfTask], Hashable],
+    add: Callable[[OfTask, OfTask], OfTask],
+) -> tuple[list[OfTask], int]:
     """The merged rows, longest first, as many as are kept; and the time of all others."""
     merged = sorted(_merged(rows, key, add), key=lambda row: -row.ns)
-    return merged[:MOST_HOLDERS], sum(row.ns for row in merged[MOST_HOLDERS:])
+    return merged[:MOST_TASKS], sum(row.ns for row in merged[MOST_TASKS:])
 
 
 def _taker(taker: CpuTaker) -> Hashable:
@@ -185,7 +185,7 @@ def _add_sleeps(one: Sleep, other: Sleep) -> Sleep:
         ns=one.ns + other.ns,
         max_ns=max(one.max_ns, other.max_ns),
         short_ns=one.short_ns + other.short_ns,
-        wakers=tuple(sorted(wakers, key=lambda waker: -waker.ns)[:MOST_HOLDERS]),
+        wakers=tuple(sorted(wakers, key=lambda waker: -waker.ns)[:MOST_TASKS]),
     )
 
 

@@ -19,7 +19,7 @@ from kernel_delay.capture.upcalls import WindowUpcalls, count_upcalls
 from kernel_delay.capture.windows.boundaries import Boundaries
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
-from kernel_delay.host.file_locks import lock_holder
+from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.surroundings import Snapshot, between, stopper
 from kernel_delay.host.target import ProcessTarget, Targets
 from kernel_delay.loader._records import ffi, lib
@@ -300,7 +300,7 @@ class Session:
                 surroundings = structs.replace(
                     self._surroundings(snapshots, pid, uprobed),
                     weights=weights_of_takers(pid, own, stop_ns - start_ns),
-                    lock_holder=lock_holder(pid) if _waited_for_file_lock(own) else None,
+                    lock_holder=lock_owner(pid) if _waited_for_file_lock(own) else None,
                 )
             yield structs.replace(
                 of_all,

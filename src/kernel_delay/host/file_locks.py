@@ -8,7 +8,7 @@ from kernel_delay.host.target import read_comm
 PROC = Path("/proc")
 
 
-def lock_holder(pid: int) -> tuple[str, int] | None:
+def lock_owner(pid: int) -> tuple[str, int] | None:
     """Return the name and PID of who has the lock that process `pid` waits for now.
 
     None if it waits for none, or the kernel does not tell who has it, as with locks of open
@@ -19,7 +19,7 @@ def lock_holder(pid: int) -> tuple[str, int] | None:
         lines = (PROC / "locks").read_text().splitlines()
     except OSError:
         return None
-    holder = 0
+    owner = 0
     for line in lines:
         # NUMBER: [->] KIND MODE ACCESS PID DEVICE:INODE FROM TO; who waits is below who has it.
         words = line.split()
@@ -28,9 +28,9 @@ def lock_holder(pid: int) -> tuple[str, int] | None:
         if len(words) < 6 or not words[4].lstrip("-").isdecimal():
             continue
         if not waits:
-            holder = int(words[4])
-        elif int(words[4]) == pid and holder > 0:
-            return _named(holder, inode=words[5].rpartition(":")[2])
+            owner = int(words[4])
+        elif int(words[4]) == pid and owner > 0:
+            return _named(owner, inode=words[5].rpartition(":")[2])
     return None
 
 
