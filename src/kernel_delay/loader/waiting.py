@@ -84,7 +84,7 @@ class Waiter:
         return ending.signals_end_soon()
 
     def wait_until(self, until_ns: int, tell_left: TellLeft | None = None) -> Ended:
-        """Wait for the CLOCK_MONOTONIC moment, and return what ended the wait.
+        """Wait until that time of CLOCK_MONOTONIC, and return what ended the wait.
 
         `tell_left` is called with how many ns are left, twice a second, and with 0 at the end.
         """
@@ -167,8 +167,8 @@ class Waiter:
             time.sleep(left_ns / 1e9)
 
 
-def _tell_left(tell_left: TellLeft, moment_ns: int) -> None:
-    left_ns = moment_ns - int(lib.monotonic_ns())
+def _tell_left(tell_left: TellLeft, until_ns: int) -> None:
+    left_ns = until_ns - int(lib.monotonic_ns())
     if left_ns > 0:
         tell_left(left_ns)
 

@@ -63,7 +63,7 @@ class RecordedTarget(Struct, frozen=True):
 
 
 class ClockRelation(Struct, frozen=True):
-    """One moment on both clocks: CLOCK_MONOTONIC and CLOCK_REALTIME, in ns."""
+    """One time by both clocks: CLOCK_MONOTONIC and CLOCK_REALTIME, in ns."""
 
     monotonic_ns: int
     realtime_ns: int
@@ -75,7 +75,7 @@ class RecordingHeader(Struct, frozen=True, tag="header", tag_field="record"):
     `tool` is the version of kernel-delay, `arguments` are those of its command line without its
     own name. `kernel` is the release, `machine` the architecture, both as uname(2) has them;
     `boot_id` tells one boot of a machine from all others, None where it can't be read. `clock`
-    is the moment at which the recording was begun, `cpus` how many are online then. `node` is what
+    is the time at which the recording was begun, `cpus` how many are online then. `node` is what
     Kubernetes calls the machine, None where the tool was not told (NODE_NAME). `others` were
     measured with the `target`; what any of them forked is in the Samples alone.
     """

@@ -24,7 +24,7 @@ class OtherThread(Struct, frozen=True):
 
 
 class LogLine(Struct, frozen=True):
-    """What Open vSwitch's log says of a round: its own figures, and its own edges.
+    """What Open vSwitch's log says of a round: its own figures, and its own boundaries.
 
     `time` is the line's, of ms. The lengths are in ms, as lib/timeval.c:log_poll_interval()
     writes them: of the round, and what getrusage(2) has of the thread; None where it has not.

@@ -30,7 +30,7 @@ a kernel worker's is always "worker"."""
 class Slice(Struct, frozen=True, gc=False, array_like=True):
     """One thing that a thread did, or was kept by, in [start_ns, stop_ns) of CLOCK_MONOTONIC.
 
-    In JSON it is an array of its fields. What goes on across an edge of the window is cut off
+    In JSON it is an array of its fields. What goes on across a boundary of the window is cut off
     there. `mode` is the one that the time is charged to. `name` is the call's, with its ABI in
     front of it unless that is the machine's own; the interrupt's; or of a block what the thread
     slept for, as in SleepReason: None where that is not known, as it is of short ones. `cpu` is

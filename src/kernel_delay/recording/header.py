@@ -73,7 +73,7 @@ def _boot_id() -> str | None:
 
 
 def _clock_relation() -> ClockRelation:
-    """Read both clocks at one moment: that in the middle of two readings of one of them."""
+    """Read both clocks at one time: that in the middle of two readings of one of them."""
     before_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     realtime_ns = time.time_ns()
     after_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)

@@ -11,7 +11,7 @@ struct frame_rows {
 };
 
 /* The module's frames of at least smallest bytes, by its .eh_frame; as many as there is room for
- * and are found by the CLOCK_MONOTONIC moment deadline_ns. None for another architecture than
+ * and are found by deadline_ns of CLOCK_MONOTONIC. None for another architecture than
  * x86-64, where a frame begins right above a return address.
  */
 size_t module_large_frames(Dwfl_Module *mod, uint64_t smallest, struct frame_rows *rows,
