@@ -104,10 +104,10 @@ static size_t room_for(size_t size)
 static int copy_record(void *context, void *data, size_t size)
 {
 	struct record_reader *reader = context;
-	uint64_t *place = reader->batch + reader->used / sizeof(uint64_t);
+	uint64_t *slot = reader->batch + reader->used / sizeof(uint64_t);
 
-	place[0] = size;
-	memcpy(place + 1, data, size);
+	slot[0] = size;
+	memcpy(slot + 1, data, size);
 	reader->used += room_for(size);
 	return reader->used + room_for(reader->largest) > sizeof(reader->batch) ? -ENOSPC : 0;
 }

@@ -96,10 +96,10 @@ enum reval_result {
 	UKEY_KEEP,
 	UKEY_DELETE,
 	UKEY_MODIFY,
-	REVAL_RESULTS, /* and one place for what is none of them */
+	REVAL_RESULTS, /* and one slot for what is none of them */
 };
 
-#define REVAL_RESULT_PLACES 4
+#define REVAL_RESULT_SLOTS 4
 
 /* A round of the revalidators of one struct udpif, from start_dump to sweep_done. */
 struct revalidator_round {
@@ -109,8 +109,8 @@ struct revalidator_round {
 	__u64 start_ns;
 	__u64 previous_stop_ns; /* 0: the first one that was seen */
 	__u64 n_flows; /* in the datapath, at the start */
-	__u64 dumped[REVAL_RESULT_PLACES]; /* flows that were dumped, by their enum reval_result */
-	__u64 swept[REVAL_RESULT_PLACES]; /* those that the sweep then looked at */
+	__u64 dumped[REVAL_RESULT_SLOTS]; /* flows that were dumped, by their enum reval_result */
+	__u64 swept[REVAL_RESULT_SLOTS]; /* those that the sweep then looked at */
 	__u64 revalidated; /* flows that were translated anew */
 	__u64 off_cpu_ns; /* the leader's */
 	__u64 runnable_ns; /* of that */

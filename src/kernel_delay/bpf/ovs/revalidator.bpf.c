@@ -30,8 +30,8 @@ struct round {
 	__u64 start_ns;
 	__u64 stop_ns;
 	__u64 n_flows;
-	__u64 dumped[REVAL_RESULT_PLACES];
-	__u64 swept[REVAL_RESULT_PLACES];
+	__u64 dumped[REVAL_RESULT_SLOTS];
+	__u64 swept[REVAL_RESULT_SLOTS];
 	__u64 revalidated;
 	__u32 flow_limit;
 	__u64 run_delay_ns; /* the leader's, at the start */
@@ -115,7 +115,7 @@ static __always_inline void count(__u64 *counts, __u32 result)
 	if (result > REVAL_RESULTS)
 		result = REVAL_RESULTS;
 	barrier_var(result);
-	__sync_fetch_and_add(&counts[result & (REVAL_RESULT_PLACES - 1)], 1);
+	__sync_fetch_and_add(&counts[result & (REVAL_RESULT_SLOTS - 1)], 1);
 }
 
 /* The round that is under way with @udpif; NULL if none was seen to start. */

@@ -345,7 +345,7 @@ class _Lib:
     OPERATION_PACKET_EXECUTE: Final[int]
     OVS_EVENT_TYPES: Final[int]
     REVAL_RESULTS: Final[int]
-    REVAL_RESULT_PLACES: Final[int]
+    REVAL_RESULT_SLOTS: Final[int]
     SMALL_MESSAGE: Final[int]
     TASK_COMM_LEN: Final[int]
     UKEY_DELETE: Final[int]

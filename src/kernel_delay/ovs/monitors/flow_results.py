@@ -121,7 +121,7 @@ class FlowResults:
         return self._programs.control.flows_before
 
     def missed(self) -> dict[str, int]:
-        """What was not seen, by kind: events without room, hits missed, flows without a place."""
+        """What was not seen, by kind: events without room, hits missed, flows without a slot."""
         programs = map(self._programs.object.program, PROBES)
         return {
             "flow_events": self._programs.lost(lib.EVENT_FLOW_RESULT)
