@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.captured_bytes,
         default=256,
         metavar="BYTES",
-        help=f"capture so much of each flow's key and mask, {arguments.CAPTURED_MIN} to"
+        help=f"how much of each flow's key and mask to capture, {arguments.CAPTURED_MIN} to"
         f" {arguments.CAPTURED_MAX} (default: %(default)s)",
     )
     arguments.add_buffer_pages(parser, BUFFER_PAGES)

@@ -20,7 +20,7 @@ LONGEST_WAIT_S = 3.0
 """A scrape has older figures if there are none within that; Prometheus waits for 10 s."""
 
 LAST_THREADS_S = 0.2
-"""How long it is waited for threads to tell of their ends when their process has exited."""
+"""How long threads are waited for to report their ends when their process has exited."""
 
 NS_PER_S = 1_000_000_000
 

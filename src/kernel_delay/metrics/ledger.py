@@ -145,7 +145,7 @@ class Ledger:
         self._losses = losses
 
     def end_process(self, *, has_exited: bool) -> None:
-        """Have done with a process; if it is gone, threads that did not tell of that are lost."""
+        """Have done with a process; if it is gone, threads that did not report that are lost."""
         if has_exited:
             self._lost_threads += len(self._threads)
         self._threads.clear()
@@ -157,7 +157,7 @@ class Ledger:
 
     @property
     def unfinished(self) -> int:
-        """How many threads there are that have not told of their ends."""
+        """How many threads there are that have not reported their ends."""
         return len(self._threads)
 
     @property

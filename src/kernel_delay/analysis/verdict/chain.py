@@ -19,7 +19,7 @@ from kernel_delay.model import LockWait, OwnerDoings, Sample, Sleep, SleepReason
 # Of a wait, what an owner's state must surely make up to be told.
 TOLD_SHARE = 0.5
 
-# So many of those who had an owner's CPU are named.
+# How many of those who had an owner's CPU are named.
 MOST_TAKERS = 3
 
 # Locks of locks of locks: further than anyone reads.

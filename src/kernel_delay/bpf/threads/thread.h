@@ -34,7 +34,7 @@ struct absence {
 	__u32 stack; /* where it slept, as in struct sleep_record */
 };
 
-/* So many are kept of each thread, a power of two, of those that are so long. */
+/* How many are kept of each thread, a power of two, and from which length on. */
 #define ABSENCES 16
 #define ABSENCE_NS 50000
 

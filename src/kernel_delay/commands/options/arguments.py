@@ -169,7 +169,7 @@ def add_capture_sizes(
         type=captured_bytes,
         default=packet_bytes,
         metavar="BYTES",
-        help=f"capture so much of each packet, {CAPTURED_MIN} to {CAPTURED_MAX}"
+        help=f"how much of each packet to capture, {CAPTURED_MIN} to {CAPTURED_MAX}"
         " (default: %(default)s)",
     )
     parser.add_argument(
@@ -178,7 +178,7 @@ def add_capture_sizes(
         type=captured_bytes,
         default=64,
         metavar="BYTES",
-        help=f"capture so much of each flow key, {CAPTURED_MIN} to {CAPTURED_MAX}"
+        help=f"how much of each flow key to capture, {CAPTURED_MIN} to {CAPTURED_MAX}"
         " (default: %(default)s)",
     )
 
