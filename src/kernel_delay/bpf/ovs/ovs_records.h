@@ -3,8 +3,8 @@
  * What the programs that follow Open vSwitch share with user space: their
  * options, and the events that come through their ring buffer.
  *
- * Like records.h it is compiled three times, so it is kept to plain structs,
- * enums and integer constants. Times are CLOCK_MONOTONIC nanoseconds.
+ * cffi reads it too, so it is as plain as records.h. Times are CLOCK_MONOTONIC
+ * nanoseconds.
  */
 #ifndef KERNEL_DELAY_OVS_RECORDS_H
 #define KERNEL_DELAY_OVS_RECORDS_H

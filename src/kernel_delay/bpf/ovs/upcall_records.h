@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * What the program that counts upcalls shares with user space; compiled three
- * times, like records.h.
+ * What the program that counts upcalls shares with user space; as plain as
+ * records.h, as cffi reads it too.
  */
 #ifndef KERNEL_DELAY_UPCALL_RECORDS_H
 #define KERNEL_DELAY_UPCALL_RECORDS_H
