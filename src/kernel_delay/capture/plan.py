@@ -51,12 +51,12 @@ class RoundPlan(Struct, frozen=True):
     After one that was, only longer ones are for `gap_ns`. A round goes from the return of one
     of the system calls `polls` to the next; of io_uring_enter(2) only those count that wait. Or,
     with triggers, which are in user code, from a hit of `start` to one of `stop` in a thread.
-    Threads whose name begins with `absent_name`, of at most 8 bytes, are there to run and not to
-    poll: their times off the CPUs of at least `absence_ns` are told as rounds, but for what they
-    sleep in one of `polls`. With `max_slices` each round has a timeline of no more slices:
+    Threads whose name begins with `off_cpu_name`, of at most 8 bytes, are there to run and not to
+    poll: their times off the CPUs of at least `off_cpu_round_ns` are told as rounds, but for what
+    they sleep in one of `polls`. With `max_slices` each round has a timeline of no more slices:
     its first and its last; the number is made a power of two. The records of all threads together
-    have `record_bytes` at most, but for as many as a few threads need. Of a storm of long rounds so
-    many as `most_late` are still told when a signal ends it; None: all.
+    have `record_bytes` at most, but for as many as a few threads need. Of a storm of long rounds
+    `most_late` are still told when a signal ends it; None: all.
     """
 
     threshold_ns: int
@@ -64,8 +64,8 @@ class RoundPlan(Struct, frozen=True):
     polls: tuple[str, ...] = (*POLLS, RING_ENTRY)
     start: TriggerPoints | None = None
     stop: TriggerPoints | None = None
-    absence_ns: int | None = None
-    absent_name: bytes = b""
+    off_cpu_round_ns: int | None = None
+    off_cpu_name: bytes = b""
     max_slices: int | None = None
     record_bytes: int | None = None
     most_late: int | None = None

@@ -287,11 +287,11 @@ class ProgramOptions:
         options.rounds = lib.ROUNDS_BY_TRIGGER if by_trigger else lib.ROUNDS_BY_POLL
         options.round_ns = plan.threshold_ns
         options.round_gap_ns = plan.gap_ns
-        if plan.absence_ns is not None:
-            absent = plan.absent_name
-            options.absence_ns = plan.absence_ns
-            options.absent_name = int.from_bytes(absent, sys.byteorder)
-            options.absent_name_mask = int.from_bytes(b"\xff" * len(absent), sys.byteorder)
+        if plan.off_cpu_round_ns is not None:
+            beginning = plan.off_cpu_name
+            options.off_cpu_round_ns = plan.off_cpu_round_ns
+            options.off_cpu_name = int.from_bytes(beginning, sys.byteorder)
+            options.off_cpu_name_mask = int.from_bytes(b"\xff" * len(beginning), sys.byteorder)
         self._object.map("round_notices").max_entries = ROUND_NOTICES_BYTES
         flags: dict[int, Iterable[str]] = {
             lib.SYSCALL_MAY_POLL: {RING_ENTRY}.intersection(plan.polls),

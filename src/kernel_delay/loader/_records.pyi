@@ -175,9 +175,9 @@ class Options(CData):
     rounds: int
     round_ns: int
     round_gap_ns: int
-    absence_ns: int
-    absent_name: int
-    absent_name_mask: int
+    off_cpu_round_ns: int
+    off_cpu_name: int
+    off_cpu_name_mask: int
     window_ns: int
     interval_ns: int
     shortest_ns: int
@@ -1085,7 +1085,7 @@ class _FFI:
     @overload
     def addressof(self, struct: NamespaceQuery, /) -> NamespaceQueryPointer: ...
     @overload
-    def addressof(self, struct: Options, field: Literal['tgid', 'pid_level', 'thread_records', 'syscall_records', 'hard_irq_records', 'owner_records', 'sleep_records', 'freed_slots', 'slices', 'cpus', 'timeline_slices', 'trigger_options', 'accounting', 'rounds', 'round_ns', 'round_gap_ns', 'absence_ns', 'absent_name', 'absent_name_mask', 'window_ns', 'interval_ns', 'shortest_ns', 'window_count', 'sleep_ns', 'contexts_distance', 'event_ns', 'other_events', 'stack_mode', 'stack_bytes', 'event_bytes', 'waker_stacks', 'totals', 'children', 'round_timelines'], /) -> Pointer[int]: ...
+    def addressof(self, struct: Options, field: Literal['tgid', 'pid_level', 'thread_records', 'syscall_records', 'hard_irq_records', 'owner_records', 'sleep_records', 'freed_slots', 'slices', 'cpus', 'timeline_slices', 'trigger_options', 'accounting', 'rounds', 'round_ns', 'round_gap_ns', 'off_cpu_round_ns', 'off_cpu_name', 'off_cpu_name_mask', 'window_ns', 'interval_ns', 'shortest_ns', 'window_count', 'sleep_ns', 'contexts_distance', 'event_ns', 'other_events', 'stack_mode', 'stack_bytes', 'event_bytes', 'waker_stacks', 'totals', 'children', 'round_timelines'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[Options], index: int, /) -> OptionsPointer: ...
     @overload
@@ -1310,8 +1310,8 @@ class _Lib:
     RING_SLOTS: Final[int]
     ROUNDS_BY_POLL: Final[int]
     ROUNDS_BY_TRIGGER: Final[int]
-    ROUND_IS_ABSENCE: Final[int]
     ROUND_IS_LONG: Final[int]
+    ROUND_IS_OFF_CPU: Final[int]
     ROUND_SLOTS: Final[int]
     ROUND_THREAD_ENDED: Final[int]
     SEVERAL_LOCKS: Final[int]

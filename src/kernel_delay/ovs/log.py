@@ -154,8 +154,8 @@ class OvsLog:
         return replace(sample, round=replace(round_, log=log, related=related))
 
     def _wait_for_line(self, sample: Sample) -> LogLine | None:
-        is_absence = sample.window.ended_by == "switch"
-        if is_absence or sample.window.duration_ns < (SHORTEST_LOGGED_MS - 1) * 1_000_000:
+        is_off_cpu = sample.window.ended_by == "switch"
+        if is_off_cpu or sample.window.duration_ns < (SHORTEST_LOGGED_MS - 1) * 1_000_000:
             return None
         deadline = time.monotonic() + self._patience_s
         while (line := self._line_of(sample)) is None:

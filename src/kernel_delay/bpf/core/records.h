@@ -80,9 +80,9 @@ struct options {
 	__u32 rounds; /* enum round_source; 0: epochs are windows */
 	__u64 round_ns; /* a round of at least that length is told */
 	__u64 round_gap_ns; /* after one that was told only longer ones are, for so long */
-	__u64 absence_ns; /* an absence from CPUs of at least that is told; 0: none is */
-	__u64 absent_name; /* of threads whose name begins so, in the first bytes of their comm */
-	__u64 absent_name_mask; /* that are not 0 here */
+	__u64 off_cpu_round_ns; /* a time off the CPUs of at least that is a round; 0: none is */
+	__u64 off_cpu_name; /* of threads whose name begins so, in the first bytes of their comm */
+	__u64 off_cpu_name_mask; /* that are not 0 here */
 	__u64 window_ns; /* length of a window that a trigger opens and none closes */
 	__u64 interval_ns; /* from a window's end to the first hit that may open the next */
 	__u64 shortest_ns; /* a shorter window is not one of the @window_count */

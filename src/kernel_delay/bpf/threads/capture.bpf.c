@@ -199,7 +199,7 @@ static __always_inline void note_name(struct task_struct *task, const char *comm
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
 	thread->tid = thread_id(task) ?: thread->tid;
-	note_absences(thread, comm);
+	note_off_cpu_rounds(thread, comm);
 	record = find_record(thread, task, &timestamp);
 	if (record && timestamp.now_ns < timestamp.stop_ns) {
 		record->tid = thread->tid;

@@ -9,18 +9,19 @@
 #include "accounting.h"
 
 /* Keeps in mind that @thread was in its state until now, if that is off the CPU. */
-static __always_inline void keep_absence(struct thread *thread, const struct timestamp *timestamp)
+static __always_inline void keep_off_cpu_time(struct thread *thread,
+					      const struct timestamp *timestamp)
 {
-	struct absence *absence;
+	struct off_cpu_time *time;
 
-	if (length_since(timestamp->now_ns, thread->since_ns) < ABSENCE_NS)
+	if (length_since(timestamp->now_ns, thread->since_ns) < OFF_CPU_TIME_NS)
 		return;
-	absence = &thread->absences[thread->absence_count++ & (ABSENCES - 1)];
-	absence->from_ns = thread->since_ns;
-	absence->to_ns = timestamp->now_ns;
-	absence->state = thread->state;
-	absence->syscall = thread->mode == MODE_SYSCALL ? thread->syscall : NO_SYSCALL;
-	absence->stack = thread->sleep_since_ns == thread->since_ns ? thread->sleep_stack : 0;
+	time = &thread->off_cpu_times[thread->off_cpu_count++ & (OFF_CPU_TIMES - 1)];
+	time->from_ns = thread->since_ns;
+	time->to_ns = timestamp->now_ns;
+	time->state = thread->state;
+	time->syscall = thread->mode == MODE_SYSCALL ? thread->syscall : NO_SYSCALL;
+	time->stack = thread->sleep_since_ns == thread->since_ns ? thread->sleep_stack : 0;
 }
 
 /*
@@ -41,20 +42,21 @@ static __always_inline void vote(struct owner_doings *doings, __u64 syscall, __u
 	}
 }
 
-static __always_inline void add_absence(struct owner_doings *doings, const struct absence *absence,
-					const struct timestamp *timestamp, __u64 since_ns)
+static __always_inline void add_off_cpu_time(struct owner_doings *doings,
+					     const struct off_cpu_time *time,
+					     const struct timestamp *timestamp, __u64 since_ns)
 {
-	__u64 from_ns = absence->from_ns > since_ns ? absence->from_ns : since_ns;
-	__u64 to_ns = absence->to_ns < timestamp->stop_ns ? absence->to_ns : timestamp->stop_ns;
+	__u64 from_ns = time->from_ns > since_ns ? time->from_ns : since_ns;
+	__u64 to_ns = time->to_ns < timestamp->stop_ns ? time->to_ns : timestamp->stop_ns;
 	__u64 length_ns;
 
 	if (to_ns <= from_ns)
 		return;
 	length_ns = to_ns - from_ns;
-	switch (absence->state) {
+	switch (time->state) {
 	case STATE_BLOCKED:
 		doings->blocked_ns += length_ns;
-		vote(doings, absence->syscall, absence->stack, length_ns);
+		vote(doings, time->syscall, time->stack, length_ns);
 		break;
 	case STATE_READY_WOKEN:
 	case STATE_READY_PREEMPTED:
@@ -71,9 +73,9 @@ static __always_inline void add_absence(struct owner_doings *doings, const struc
 /* Since when all that @thread was off its CPU is in mind. */
 static __always_inline __u64 remembers_since_ns(const struct thread *thread)
 {
-	if (thread->absence_count < ABSENCES)
+	if (thread->off_cpu_count < OFF_CPU_TIMES)
 		return 0;
-	return thread->absences[thread->absence_count & (ABSENCES - 1)].from_ns;
+	return thread->off_cpu_times[thread->off_cpu_count & (OFF_CPU_TIMES - 1)].from_ns;
 }
 
 /*
@@ -93,8 +95,8 @@ __noinline int sum_up_owner(struct thread *thread, const struct thread *owner,
 		since_ns = from_ns;
 	__builtin_memset(&thread->owner, 0, sizeof(thread->owner));
 	thread->owner.syscall = NO_SYSCALL;
-	for (int i = 0; i < ABSENCES; i++)
-		add_absence(&thread->owner, &owner->absences[i], timestamp, since_ns);
+	for (int i = 0; i < OFF_CPU_TIMES; i++)
+		add_off_cpu_time(&thread->owner, &owner->off_cpu_times[i], timestamp, since_ns);
 	thread->owner.known_ns = clip(timestamp, since_ns);
 	return 0;
 }

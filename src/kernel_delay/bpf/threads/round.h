@@ -118,17 +118,17 @@ static __always_inline bool is_to_be_told(__u64 length_ns, __u64 now_ns)
 	return true;
 }
 
-/* Counts the thread's round, or @is_absence, which is over. Is it to be told? */
+/* Counts the thread's round, or @is_off_cpu, which is over. Is it to be told? */
 static __always_inline bool count_round(struct thread *thread, const struct timestamp *timestamp,
-					bool is_absence)
+					bool is_off_cpu)
 {
-	__u64 least_ns = is_absence ? options.absence_ns : options.round_ns;
+	__u64 least_ns = is_off_cpu ? options.off_cpu_round_ns : options.round_ns;
 	__u64 length_ns = length_since(timestamp->now_ns, thread->round_start_ns);
 	__u32 bucket = log2_of(length_ns);
 
 	barrier_var(bucket);
 	thread->round_lengths[bucket & (HISTOGRAM_BUCKETS - 1)]++;
-	if (options.totals && !is_absence) {
+	if (options.totals && !is_off_cpu) {
 		thread->totals.round_lengths[bucket & (HISTOGRAM_BUCKETS - 1)]++;
 		thread->totals.round_ns += length_ns;
 	}
@@ -194,7 +194,7 @@ static __always_inline void end_round_by_call(struct thread *thread, __u8 flags,
 					      struct pt_regs *regs,
 					      const struct timestamp *timestamp)
 {
-	if (options.rounds != ROUNDS_BY_POLL || thread->tells_absences)
+	if (options.rounds != ROUNDS_BY_POLL || thread->tells_off_cpu_rounds)
 		return;
 	if (flags & SYSCALL_IS_POLL || (flags & SYSCALL_MAY_POLL && ring_waits(regs)) ||
 	    (flags & SYSCALL_RESTARTS && thread->round_is_retry)) {
@@ -209,7 +209,7 @@ static __always_inline void end_round_by_call(struct thread *thread, __u8 flags,
 static __always_inline void begin_round_by_call(struct thread *thread, __u8 flags, long value,
 						const struct timestamp *timestamp)
 {
-	if (options.rounds != ROUNDS_BY_POLL || thread->tells_absences ||
+	if (options.rounds != ROUNDS_BY_POLL || thread->tells_off_cpu_rounds ||
 	    (!thread->polls && !(flags & SYSCALL_IS_POLL)))
 		return;
 	thread->polls = 0;

@@ -11,7 +11,7 @@
 enum round_notice_kind {
 	ROUND_IS_LONG,
 	ROUND_THREAD_ENDED, /* its records are of no use any more; the round is not over */
-	ROUND_IS_ABSENCE, /* as long; a time off the CPUs of a thread that does not poll */
+	ROUND_IS_OFF_CPU, /* as long; a time off the CPUs of a thread that does not poll */
 };
 
 /*

@@ -146,9 +146,10 @@ __noinline int begin_switch_out(struct thread *thread, struct thread_record *rec
  * @thread, which does not poll, is about to leave its CPU: until it is back is a round. One that
  * polls all the same has nothing else to do.
  */
-static __always_inline void begin_absence(struct thread *thread, const struct timestamp *timestamp)
+static __always_inline void begin_off_cpu_round(struct thread *thread,
+						const struct timestamp *timestamp)
 {
-	if (!options.absence_ns || !thread->tells_absences)
+	if (!options.off_cpu_round_ns || !thread->tells_off_cpu_rounds)
 		return;
 	if (thread->mode == MODE_SYSCALL && syscall_flags(thread->syscall) & SYSCALL_IS_POLL)
 		return;
@@ -156,8 +157,8 @@ static __always_inline void begin_absence(struct thread *thread, const struct ti
 }
 
 /* @thread is back. Not static, see charge_state(). */
-__noinline int end_absence(struct thread *thread, struct thread_record *record,
-			   const struct timestamp *timestamp)
+__noinline int end_off_cpu_round(struct thread *thread, struct thread_record *record,
+				 const struct timestamp *timestamp)
 {
 	if (!thread || !timestamp)
 		return 0;
@@ -166,7 +167,7 @@ __noinline int end_absence(struct thread *thread, struct thread_record *record,
 	enter_mode(thread, record, thread->mode, timestamp);
 	thread->round_stop_ns = timestamp->now_ns;
 	if (count_round(thread, timestamp, true))
-		tell_round(thread, ROUND_IS_ABSENCE);
+		tell_round(thread, ROUND_IS_OFF_CPU);
 	return 0;
 }
 
@@ -180,7 +181,7 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
 
 	if (!thread)
 		return 0;
-	begin_absence(thread, timestamp);
+	begin_off_cpu_round(thread, timestamp);
 	use_round(timestamp, thread);
 	end_steal(thread, prev);
 	record = find_record(thread, prev, timestamp);
@@ -334,7 +335,7 @@ static __noinline bool switch_in(struct task_struct *next, struct task_struct *p
 	begin_steal(thread, next);
 	record = find_record(thread, next, timestamp);
 	begin_switch_in(thread, record);
-	keep_absence(thread, timestamp);
+	keep_off_cpu_time(thread, timestamp);
 	if (is_ready(thread->state)) {
 		if (charge_state(thread, record, timestamp) && record)
 			throttled_ns = charge_cpu_wait(record, thread, cpu, prev, known, timestamp);
@@ -345,10 +346,11 @@ static __noinline bool switch_in(struct task_struct *next, struct task_struct *p
 		charge_unknown(thread, record, timestamp);
 	}
 	across = end_switch_in(thread, cpu, timestamp);
-	if (options.absence_ns && thread->tells_absences && thread->round_stop_ns == NEVER_NS) {
+	if (options.off_cpu_round_ns && thread->tells_off_cpu_rounds &&
+	    thread->round_stop_ns == NEVER_NS) {
 		bpf_probe_read_kernel_str(thread->round_comm, sizeof(thread->round_comm),
 					  next->comm);
-		end_absence(thread, record, timestamp);
+		end_off_cpu_round(thread, record, timestamp);
 	}
 	return across;
 }
@@ -400,7 +402,7 @@ static __always_inline void wake(struct task_struct *task)
 	begin_change(thread);
 	if (record && thread->state == STATE_STOPPED && is_within(&timestamp, thread->since_ns))
 		count_interval(&record->stopped, &timestamp, thread->since_ns);
-	keep_absence(thread, &timestamp);
+	keep_off_cpu_time(thread, &timestamp);
 	length_ns = charge_state(thread, record, &timestamp);
 	if (thread->state == STATE_BLOCKED)
 		charge_sleep(thread, record, length_ns);

@@ -26,7 +26,7 @@ struct soft_irq {
 };
 
 /* A time that a thread was off its CPU. */
-struct absence {
+struct off_cpu_time {
 	__u64 from_ns;
 	__u64 to_ns;
 	__u64 syscall; /* that it was in, or NO_SYSCALL */
@@ -35,8 +35,8 @@ struct absence {
 };
 
 /* How many are kept of each thread, a power of two, and from which length on. */
-#define ABSENCES 16
-#define ABSENCE_NS 50000
+#define OFF_CPU_TIMES 16
+#define OFF_CPU_TIME_NS 50000
 
 /* Since when a thread runs that the programs found running. */
 #define BEFORE_ALL_WINDOWS 1
@@ -104,7 +104,7 @@ struct thread {
 	__u32 is_charged; /* more was in the round than calls and the program */
 	__u16 round_is_retry; /* as in begin_round() */
 	__u16 polls;
-	__u32 tells_absences; /* in place of rounds: it is not there to poll */
+	__u32 tells_off_cpu_rounds; /* in place of rounds: it is not there to poll */
 	__u32 is_renewed; /* its record is being made one of its newest round */
 	__u64 late_hard_irq_ns; /* of interrupts meanwhile */
 	__u64 late_soft_irq_ns;
@@ -121,8 +121,8 @@ struct thread {
 	__u64 timeline; /* number of its round_timeline; 0: it has none */
 	__u64 ran_total_ns; /* as ran_ns, in windows and out of them */
 	struct thread_totals totals;
-	struct absence absences[ABSENCES]; /* the newest, at @absence_count modulo that */
-	__u64 absence_count;
+	struct off_cpu_time off_cpu_times[OFF_CPU_TIMES]; /* at @off_cpu_count modulo that */
+	__u64 off_cpu_count;
 	__u16 syscall_records[DIRECT_SYSCALLS]; /* slots; valid if the record there agrees */
 };
 
@@ -194,15 +194,15 @@ static __always_inline __u32 process_id(struct task_struct *task)
 	return inner_task_id(BPF_CORE_READ(task, group_leader), options.pid_level);
 }
 
-/* Is @thread one whose rounds are its absences from CPUs, now that it is called @comm? */
-static __always_inline void note_absences(struct thread *thread, const char *comm)
+/* Is @thread one whose rounds are its times off the CPUs, now that it is called @comm? */
+static __always_inline void note_off_cpu_rounds(struct thread *thread, const char *comm)
 {
 	__u64 name = 0;
 
-	if (!options.absence_ns)
+	if (!options.off_cpu_round_ns)
 		return;
 	bpf_probe_read_kernel(&name, sizeof(name), comm);
-	thread->tells_absences = (name & options.absent_name_mask) == options.absent_name;
+	thread->tells_off_cpu_rounds = (name & options.off_cpu_name_mask) == options.off_cpu_name;
 }
 
 /* Registers a thread the first time; not to be called under a run queue's lock. */
@@ -225,7 +225,7 @@ static __always_inline struct thread *register_thread(struct task_struct *task,
 		thread->state = state;
 		if (options.totals)
 			thread->totals.since_ns = bpf_ktime_get_ns();
-		note_absences(thread, task->comm);
+		note_off_cpu_rounds(thread, task->comm);
 	}
 	return thread;
 }

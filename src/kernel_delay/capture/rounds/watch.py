@@ -408,7 +408,7 @@ class Watch:
         )
 
     def _ended_by(self, notice: "RoundNotice") -> EndedBy:
-        if notice.kind == lib.ROUND_IS_ABSENCE:
+        if notice.kind == lib.ROUND_IS_OFF_CPU:
             return "switch"
         return "trigger" if self._plan.start else "poll"
 

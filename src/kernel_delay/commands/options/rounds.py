@@ -117,7 +117,7 @@ def plan(args: argparse.Namespace, target: "ProcessTarget", room: int) -> "Round
     if not is_open_vswitch(target.comm):
         return rounds
     gap_ns = max(args.pmd_gap_ns, 1)
-    return replace(rounds, polls=ROUND_POLLS, absence_ns=gap_ns, absent_name=PMD_NAME)
+    return replace(rounds, polls=ROUND_POLLS, off_cpu_round_ns=gap_ns, off_cpu_name=PMD_NAME)
 
 
 def _check_triggers(rounds: "RoundPlan") -> None:
