@@ -10,16 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from kernel_delay.capture.syscall_events import _events as events
+from kernel_delay.capture.syscall_events.kept_events import KeptEvents
 from kernel_delay.host.syscalls import syscall, syscall_number
 from kernel_delay.model import Sample, SyscallEvent
 from kernel_delay.reporters import json as json_reporter
 from kernel_delay.reporters import text
 from kernel_delay.reporters.layout import Layout
 from tests.unit.event_samples import STACKS, WITH_EVENTS
-
-events = pytest.importorskip(
-    "kernel_delay.capture.syscall_events._events", reason="the extension is not built"
-)
 
 NO_STACK = (1 << 32) - 1
 OFF_CPU_UNKNOWN = (1 << 63) - 1
@@ -50,8 +48,6 @@ def in_c(fields: dict[str, int]) -> dict[str, int]:
 
 
 def kept(fields: Sequence[dict[str, int]]) -> Any:
-    from kernel_delay.capture.syscall_events.kept_events import KeptEvents
-
     memory = events.ffi.new("struct kept_event[]", [in_c(each) for each in fields])
     return KeptEvents(memory, len(fields), KERNEL_PLACES, USER_PLACES)
 

@@ -16,7 +16,6 @@ UDP = bytes.fromhex(
 
 
 def test_a_packet_is_shown_by_its_layers() -> None:
-    pytest.importorskip("scapy", reason="scapy is an optional extra")
     lines = [line.strip() for line in packet_decoder()(UDP)]
     assert [line for line in lines if line.startswith("###")] == [
         "###[ Ethernet ]###",
@@ -30,7 +29,6 @@ def test_a_packet_is_shown_by_its_layers() -> None:
 
 @given(st.binary(max_size=200) | st.binary(max_size=100).map(lambda tail: UDP[:23] + tail))
 def test_any_bytes_are_shown_in_printable_lines(packet: bytes) -> None:
-    pytest.importorskip("scapy", reason="scapy is an optional extra")
     lines = packet_decoder()(packet)
     assert lines
     assert all(line.isprintable() for line in lines)
