@@ -1,4 +1,4 @@
-"""A private Open vSwitch under real traffic, shared by a session's tests."""
+"""What a session's tests share: an Open vSwitch under real traffic, and who else measures."""
 
 import os
 import subprocess
@@ -11,8 +11,20 @@ from lab.binaries import Binaries
 from lab.instance import Instance
 from lab.traffic import Traffic
 from tests import ovs_with_usdt
-from tests.integration import kernel_datapath
+from tests.integration import kernel_datapath, oracles
 from tests.workload import LASTS_S
+
+
+@pytest.fixture(scope="session")
+def bpftrace_works() -> None:
+    """Skips where bpftrace can trace nothing."""
+    oracles.skip_without_bpftrace()
+
+
+@pytest.fixture(scope="session")
+def perf_works() -> None:
+    """Skips where perf can count nothing."""
+    oracles.skip_without_perf()
 
 
 @pytest.fixture(scope="session")

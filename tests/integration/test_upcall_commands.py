@@ -245,10 +245,13 @@ BEGIN { printf("ready\\n"); }
 """
 
 
-def test_the_times_are_those_that_bpftrace_sees(datapath: Instance, tmp_path: Path) -> None:
-    needed("bpftrace")
+def test_the_times_are_those_that_bpftrace_sees(
+    datapath: Instance, bpftrace_works: None, tmp_path: Path
+) -> None:
     program = BPFTRACE.replace("TARGET", str(datapath.pid))
-    bpftrace = subprocess.Popen(["bpftrace", "-e", program], stdout=subprocess.PIPE, text=True)
+    bpftrace = subprocess.Popen(
+        ["bpftrace", "-e", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     limit = threading.Timer(LIMIT_S, bpftrace.kill)
     limit.start()
     assert bpftrace.stdout is not None
@@ -256,7 +259,8 @@ def test_the_times_are_those_that_bpftrace_sees(datapath: Instance, tmp_path: Pa
         if line == "ready\n":
             break
     else:
-        pytest.skip("bpftrace can't run here")
+        limit.cancel()
+        pytest.fail(f"bpftrace ended: {bpftrace.communicate()[1]}\n{program}")
     path = tmp_path / "upcalls.cost"
     events = str(PACKETS * len(EVENT_TYPES))
     tool = Tool("upcall-cost", datapath.pid, "-w", str(path), "-s", events)

@@ -13,8 +13,8 @@ from kernel_delay.errors import KernelDelayError
 from kernel_delay.host import preflight
 from kernel_delay.model import Sample
 from tests.integration.capture.captures import UNTIL_ENDED_S, Capture, Measure, StartCapture
-from tests.integration.capture.oracles import Bpftrace, PerfStat, StartBpftrace, StartPerfStat
 from tests.integration.capture.workload import StartWorkload, Workload
+from tests.integration.oracles import Bpftrace, PerfStat, StartBpftrace, StartPerfStat
 from tests.workload import compile_workload
 
 # A bare interpreter starts in 10 to 20 ms on a CPU of today, emulated in 300 or more.
@@ -90,7 +90,7 @@ def start_capture(measurable: None, closing: ExitStack) -> StartCapture:
 
 
 @pytest.fixture
-def start_bpftrace(measurable: None, closing: ExitStack) -> StartBpftrace:
+def start_bpftrace(measurable: None, bpftrace_works: None, closing: ExitStack) -> StartBpftrace:
     """Start a bpftrace program."""
 
     def start(program: str) -> Bpftrace:
@@ -102,7 +102,7 @@ def start_bpftrace(measurable: None, closing: ExitStack) -> StartBpftrace:
 
 
 @pytest.fixture
-def start_perf_stat(measurable: None, closing: ExitStack) -> StartPerfStat:
+def start_perf_stat(measurable: None, perf_works: None, closing: ExitStack) -> StartPerfStat:
     """Start perf-stat(1) on a thread: its id and the tracepoints."""
 
     def start(tid: int, *events: str) -> PerfStat:

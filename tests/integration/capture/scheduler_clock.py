@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.integration.capture.oracles import StartBpftrace
 from tests.integration.capture.workload import Workload
+from tests.integration.oracles import StartBpftrace
 
 # The clock of a run queue is not read again for the switch that a waking thread asks for
 # (kernel/sched/core.c:wakeup_preempt(), RQCF_REQ_SKIP, 5.14 to 6.18): to schedstat that thread

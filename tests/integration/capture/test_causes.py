@@ -9,9 +9,9 @@ import pytest
 
 from kernel_delay.model import Sample, Thread
 from tests.integration.capture.captures import StartCapture, thread
-from tests.integration.capture.oracles import StartBpftrace
 from tests.integration.capture.test_thread_times import check, time_of
 from tests.integration.capture.workload import StartWorkload, Workload
+from tests.integration.oracles import StartBpftrace
 from tests.workload import wait_until
 
 CPUS = sorted(os.sched_getaffinity(0))

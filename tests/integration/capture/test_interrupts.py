@@ -12,8 +12,8 @@ import pytest
 from kernel_delay.host.irq_vectors import NAMES
 from kernel_delay.model import HardIrqStats
 from tests.integration.capture.captures import StartCapture, thread
-from tests.integration.capture.oracles import StartBpftrace, StartPerfStat
 from tests.integration.capture.workload import StartWorkload
+from tests.integration.oracles import StartBpftrace, StartPerfStat
 
 # Soft ones that ended on the thread's time, and hard ones that came within one.
 SOFT_AND_NESTED = """

@@ -4,7 +4,6 @@ import pytest
 
 from kernel_delay.reporters import text
 from tests.integration.capture.captures import Measure
-from tests.integration.capture.oracles import StartBpftrace
 from tests.integration.capture.scheduler_clock import (
     SWITCH_NS,
     SchedulerClock,
@@ -12,6 +11,7 @@ from tests.integration.capture.scheduler_clock import (
     stolen_ns,
 )
 from tests.integration.capture.workload import SchedStat, StartWorkload
+from tests.integration.oracles import StartBpftrace
 
 WORK_NS = 300_000_000
 

@@ -1,5 +1,6 @@
 """Where a thread slept and who woke it: waits of known kinds, and as bpftrace has them."""
 
+import os
 import threading
 from collections import Counter
 from pathlib import Path
@@ -9,8 +10,8 @@ import pytest
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.model import Sleep, Thread, Waker
 from tests.integration.capture.captures import Measure, StartCapture, thread
-from tests.integration.capture.oracles import StartBpftrace, StartPerfStat
 from tests.integration.capture.workload import StartWorkload
+from tests.integration.oracles import StartBpftrace, StartPerfStat
 
 MS = 1_000_000
 
@@ -244,6 +245,8 @@ def test_a_wait_across_an_edge_is_in_both_windows(
 def test_interrupts_of_the_kernels_own_are_counted(
     start_workload: StartWorkload, start_perf_stat: StartPerfStat, start_capture: StartCapture
 ) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("the tracepoints of irq_vectors are x86-64's")
     workload = start_workload("spin", 0, 1000 * MS)
     perf = start_perf_stat(workload.pid, "irq_vectors:local_timer_exit")
     capture = start_capture(workload.pid)

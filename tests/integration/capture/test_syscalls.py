@@ -3,8 +3,8 @@
 import pytest
 
 from tests.integration.capture.captures import Measure, StartCapture, calls, thread
-from tests.integration.capture.oracles import StartBpftrace
 from tests.integration.capture.workload import I386_RUNS, StartWorkload, known_syscall
+from tests.integration.oracles import StartBpftrace
 
 GETPPID = known_syscall("getppid")
 READ = known_syscall("read")

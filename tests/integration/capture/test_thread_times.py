@@ -10,7 +10,6 @@ import pytest
 from kernel_delay.model import Sample, SyscallStats, Thread, ThreadTime
 from lab.instance import Instance
 from tests.integration.capture.captures import Measure, StartCapture, thread
-from tests.integration.capture.oracles import StartBpftrace
 from tests.integration.capture.scheduler_clock import (
     SWITCH_NS,
     Lag,
@@ -19,6 +18,7 @@ from tests.integration.capture.scheduler_clock import (
     stolen_ns,
 )
 from tests.integration.capture.workload import StartWorkload, known_syscall, undisturbed
+from tests.integration.oracles import StartBpftrace
 from tests.workload import wait_until
 
 CPU = max(os.sched_getaffinity(0))

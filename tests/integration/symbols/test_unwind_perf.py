@@ -11,7 +11,6 @@ import pytest
 
 from kernel_delay.symbols import AddressSpace, ProcessImage
 from tests.integration.symbols.call_chains import running
-from tests.needs import needed
 
 # perf's names for x86-64's registers, in DWARF's order.
 REGISTERS = ["AX", "DX", "CX", "BX", "SI", "DI", "BP", "SP", *[f"R{i}" for i in range(8, 16)], "IP"]
@@ -19,8 +18,9 @@ MASK = ",".join(REGISTERS).lower()
 STACK_SIZE = 8192
 
 
-def test_perf_unwinds_its_samples_to_the_same_frames(call_chain: Path, tmp_path: Path) -> None:
-    needed("perf")
+def test_perf_unwinds_its_samples_to_the_same_frames(
+    call_chain: Path, perf_works: None, tmp_path: Path
+) -> None:
     if os.uname().machine != "x86_64":
         pytest.skip("perf's register names are those of x86-64 here")
     data = tmp_path / "perf.data"
@@ -60,7 +60,7 @@ def record(pid: int, data: Path, go_on: Callable[[], None]) -> None:
             os.write(control, b"enable\n")
             while not select.select([answer], [], [], 0.1)[0]:
                 if perf.poll() is not None:
-                    pytest.skip(f"perf can't record here: {perf.communicate()[1].decode()}")
+                    pytest.fail(f"perf ended: {perf.communicate()[1].decode()}")
             go_on()
             perf.wait(timeout=60)
         finally:

@@ -21,6 +21,28 @@ exec "$@"
 """
 WITH_TRACEFS = ("unshare", "--mount", "sh", "-c", MOUNT_AND_RUN, "sh")
 
+# Each in one line, of what all programs here are made: whoever can't do this can't do them.
+BPFTRACE_AT_ALL = "interval:ms:50 { exit(); } tracepoint:sched:sched_switch { @ = count(); }"
+PERF_AT_ALL = ("stat", "-e", "sched:sched_switch", "true")
+
+
+def skip_without_bpftrace() -> None:
+    """Skips where bpftrace can trace nothing; what it says of a longer program is a failure."""
+    _skip_unless_it_runs("bpftrace", "-e", BPFTRACE_AT_ALL)
+
+
+def skip_without_perf() -> None:
+    """Skips where perf can count nothing."""
+    _skip_unless_it_runs("perf", *PERF_AT_ALL)
+
+
+def _skip_unless_it_runs(*command: str) -> None:
+    needed(command[0])
+    done = subprocess.run([*WITH_TRACEFS, *command], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"{command[0]} does not work here: {done.stderr or done.stdout}")
+
+
 # bpftrace prints what its programs print only when all of them are attached.
 TICK = 'interval:ms:50 { printf("attached"); }\n'
 
@@ -29,8 +51,7 @@ class Bpftrace:
     """A running bpftrace program, all of whose probes are attached."""
 
     def __init__(self, program: str) -> None:
-        """Start it; skips the test if there is no bpftrace that works."""
-        needed("bpftrace")
+        """Start it; the test fails if it is not taken."""
         self._process = subprocess.Popen(
             [*WITH_TRACEFS, "bpftrace", "-f", "json", "-e", TICK + program],
             stdout=subprocess.PIPE,
@@ -39,12 +60,12 @@ class Bpftrace:
         while line := self._line():
             if b'"attached"' in line:
                 return
-        pytest.skip(f"bpftrace does not work here: {self._process.communicate()[1].decode()}")
+        pytest.fail(f"bpftrace ended: {self._process.communicate()[1].decode()}\n{program}")
 
     def _line(self) -> bytes:
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], HANGS_S)[0]:
-            self.kill()
+            self._process.kill()
         return self._process.stdout.readline()
 
     def end(self) -> dict[str, Any]:
@@ -73,8 +94,7 @@ class PerfStat:
     """A running perf-stat(1) that counts a thread's tracepoints."""
 
     def __init__(self, tid: int, *events: str) -> None:
-        """Start it; skips the test if there is no perf that works."""
-        needed("perf")
+        """Start it; the test fails if it does not count."""
         # perf says on one pipe that it counts, when it has read on the other that it is to.
         (self._orders, order), (said, says) = os.pipe(), os.pipe()
         self._order = order
@@ -90,7 +110,7 @@ class PerfStat:
         acknowledged = os.read(said, 16)
         os.close(said)
         if b"ack" not in acknowledged:
-            pytest.skip(f"perf does not work here: {self._process.communicate()[1].decode()}")
+            pytest.fail(f"perf ended: {self._process.communicate()[1].decode()}\n{events}")
 
     def end(self) -> dict[str, int]:
         """End it, and return the count of each event."""
