@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kernel_delay.errors import KernelDelayError
+from kernel_delay.host import preflight
+
 
 def pytest_configure() -> None:
     """Have the programs that tests start take Ctrl-C, also where this one runs in the background.
@@ -39,3 +42,12 @@ def root_user() -> None:
     """Skips where the test can't be root."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
+
+
+@pytest.fixture(scope="session")
+def measurable() -> None:
+    """Skips where this user on this kernel can measure nothing."""
+    try:
+        preflight.check()
+    except KernelDelayError as error:
+        pytest.skip(str(error))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kernel_delay.errors import KernelDelayError
-from kernel_delay.host import preflight
 from tests.verdicts.run import run_case
+
+pytestmark = pytest.mark.usefixtures("root_user", "measurable")
 
 # A second each, and what starting takes: make test-verdicts has the others.
 CASES = (
@@ -21,16 +21,6 @@ CASES = (
 WINDOW_S = 1.0
 
 
-@pytest.fixture(scope="module")
-def measurable(root_user: None) -> None:
-    """Skips where nothing can be measured."""
-    try:
-        preflight.check()
-    except KernelDelayError as error:
-        pytest.skip(str(error))
-
-
-@pytest.mark.usefixtures("measurable")
 @pytest.mark.parametrize("name", CASES)
 def test_no_innocent_is_blamed(name: str) -> None:
     result = run_case(name, 1, WINDOW_S)

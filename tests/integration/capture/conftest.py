@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from kernel_delay.errors import KernelDelayError
-from kernel_delay.host import preflight
 from kernel_delay.model import Sample
 from tests.integration.capture.captures import UNTIL_ENDED_S, Capture, Measure, StartCapture
 from tests.integration.capture.workload import StartWorkload, Workload
@@ -19,15 +17,6 @@ from tests.workload import compile_workload
 
 # A bare interpreter starts in 10 to 20 ms on a CPU of today, emulated in 300 or more.
 SLOW_S = 0.1
-
-
-@pytest.fixture(scope="session")
-def measurable() -> None:
-    """Skips where this user on this kernel can measure nothing."""
-    try:
-        preflight.check()
-    except KernelDelayError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

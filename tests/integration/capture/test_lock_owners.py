@@ -4,23 +4,14 @@ import pytest
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
-from kernel_delay.errors import KernelDelayError
-from kernel_delay.host import preflight
 from kernel_delay.host.target import find_target
 from kernel_delay.model import LockWait
 from tests.verdicts.staging import Process, workload
 
+pytestmark = pytest.mark.usefixtures("root_user", "measurable")
+
 MS = 1_000_000
 HOLD_US = 20_000
-
-
-@pytest.fixture(autouse=True)
-def measurable(root_user: None) -> None:
-    """Skips where nothing can be measured."""
-    try:
-        preflight.check()
-    except KernelDelayError as error:
-        pytest.skip(str(error))
 
 
 def lock_wait(victim: Process) -> LockWait:

@@ -25,6 +25,8 @@ from tests.integration.capture.test_thread_times import (
 from tests.integration.capture.workload import StartWorkload
 from tests.workload import wait_until
 
+pytestmark = pytest.mark.usefixtures("measurable")
+
 MS = 1_000_000
 
 
@@ -94,7 +96,6 @@ SWITCHES = ("on_sched_wakeup", "on_sched_switch")
 CALLS = ("on_sys_enter", "on_sys_exit")
 
 
-@pytest.mark.usefixtures("measurable")
 def test_a_thread_that_was_not_seen_to_get_on_its_cpu(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
@@ -113,7 +114,6 @@ def test_a_thread_that_was_not_seen_to_get_on_its_cpu(
     assert running_ns(spinner) + time_of(spinner).ready_ns > 20 * MS
 
 
-@pytest.mark.usefixtures("measurable")
 def test_a_thread_that_runs_and_of_which_nothing_was_seen(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
@@ -138,7 +138,6 @@ def test_a_thread_that_runs_and_of_which_nothing_was_seen(
     assert not any(finding.who == "kernel" for finding in judge(sample).verdict)
 
 
-@pytest.mark.usefixtures("measurable")
 def test_a_thread_that_was_not_seen_to_leave_its_cpu(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
@@ -156,7 +155,6 @@ def test_a_thread_that_was_not_seen_to_leave_its_cpu(
     assert call.unaccounted_ns > 290 * MS
 
 
-@pytest.mark.usefixtures("measurable")
 def test_a_thread_that_was_not_seen_to_leave_its_cpu_and_is_still_off_it(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
@@ -175,7 +173,6 @@ def test_a_thread_that_was_not_seen_to_leave_its_cpu_and_is_still_off_it(
     assert_accounted_for(sample, 190 * MS)
 
 
-@pytest.mark.usefixtures("measurable")
 def test_a_thread_that_was_not_seen_to_leave_its_cpu_until_the_next_window(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
@@ -200,7 +197,6 @@ def test_a_thread_that_was_not_seen_to_leave_its_cpu_until_the_next_window(
     assert_accounted_for(measured.end(go_on), 190 * MS)
 
 
-@pytest.mark.usefixtures("measurable")
 def test_a_call_that_was_not_seen_to_return(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:

@@ -11,23 +11,14 @@ import pytest
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
-from kernel_delay.errors import KernelDelayError
-from kernel_delay.host import preflight
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample, Waker
 from tests import commands
 from tests.verdicts.staging import workload
 
+pytestmark = pytest.mark.usefixtures("root_user", "measurable")
+
 READER = "import os\nwhile os.read(0, 1): pass"
-
-
-@pytest.fixture(autouse=True)
-def measurable(root_user: None) -> None:
-    """Skips where nothing can be measured."""
-    try:
-        preflight.check()
-    except KernelDelayError as error:
-        pytest.skip(str(error))
 
 
 def captured(pid: int, *, waker_stacks: bool = True) -> Sample:

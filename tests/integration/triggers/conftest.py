@@ -6,21 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.errors import KernelDelayError
-from kernel_delay.host import preflight
 from kernel_delay.probes.user import UPROBE_PMU
 from tests.integration.triggers.sessions import Command, StartCommand
 from tests.integration.triggers.targets import StartTarget, Target
 from tests.workload import compile_workload
-
-
-@pytest.fixture(scope="session")
-def measurable() -> None:
-    """Skips where this user on this kernel can't measure at all."""
-    try:
-        preflight.check()
-    except KernelDelayError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
