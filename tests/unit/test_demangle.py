@@ -31,11 +31,17 @@ def test_names_are_as_written() -> None:
     assert found == CXX | RUST
 
 
-def test_each_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    demangler = Demangler()
+def test_each_is_asked_for_once() -> None:
+    asked: list[str] = []
+
+    def note(names: Sequence[str]) -> list[str]:
+        asked.extend(names)
+        return demangle.demangle_apart(names)
+
+    demangler = Demangler(note)
     assert demangler.names(CXX) == CXX
-    monkeypatch.setattr(demangle, "_run", None)
     assert demangler.names([*CXX, *PLAIN[:1]]) == CXX
+    assert asked == sorted(CXX)
 
 
 def test_a_name_that_doubles_with_each_letter_stays_as_it_is() -> None:
@@ -46,21 +52,18 @@ def test_a_name_that_doubles_with_each_letter_stays_as_it_is() -> None:
     assert Demangler().names([bomb, nested, deep, *CXX]).items() >= CXX.items()
 
 
-def test_one_that_ends_the_demangler_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = demangle._run
-
+def test_one_that_ends_the_demangler_is_passed_over() -> None:
     def dies_at(names: Sequence[str]) -> list[str]:
         fatal = [place for place, name in enumerate(names) if name == "_Zfatal"]
-        return real(names[: fatal[0]] if fatal else names)
+        return demangle.demangle_apart(names[: fatal[0]] if fatal else names)
 
-    monkeypatch.setattr(demangle, "_run", dies_at)
     # They are taken in order: there are names before it and after it.
-    assert Demangler().names(["_Zfatal", *CXX, *RUST, "_ZZ"]) == CXX | RUST
+    assert Demangler(dies_at).names(["_Zfatal", *CXX, *RUST, "_ZZ"]) == CXX | RUST
 
 
 def test_without_the_libraries_names_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     for library in ("cxxfilt", "rust_demangler"):
         monkeypatch.setitem(sys.modules, library, None)
-    cxx, rust = demangle._cxx(), demangle._rust()
+    cxx, rust = demangle.cxx_demangler(), demangle.rust_demangler()
     for name in (*CXX, *RUST):
         assert demangle.demangle(name, cxx, rust) == name

@@ -30,35 +30,8 @@ RUST_LEGACY = re.compile(r"_ZN.*17h[0-9a-f]{16}E(?=\.|$)")
 RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
 
 
-class Demangler:
-    """Demangles names, each once."""
-
-    def __init__(self) -> None:
-        """Know none yet."""
-        self._known: dict[str, str] = {}
-
-    def names(self, names: Iterable[str]) -> dict[str, str]:
-        """Return what the mangled ones of `names` stand for, where that can be told."""
-        mangled = {name for name in names if MANGLED.match(name) and len(name) <= LONGEST}
-        new = sorted(mangled - self._known.keys())[: MOST_NAMES - len(self._known)]
-        self._known |= dict.fromkeys(new, "") | _demangled(new)
-        return {name: found for name in mangled if (found := self._known.get(name))}
-
-
-def _demangled(names: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for _ in range(MOST_STARTS):
-        if not names:
-            break
-        lines = _run(names)
-        plain = [json.loads(line) for line in lines[: len(names)]]
-        found |= {name: text for name, text in zip(names, plain, strict=False) if text != name}
-        names = names[len(plain) + 1 :]
-    return found
-
-
-def _run(names: Sequence[str]) -> list[str]:
-    """Let the process demangle; return its whole lines, fewer than names if it failed."""
+def demangle_apart(names: Sequence[str]) -> list[str]:
+    """Have a process demangle; return its whole lines, fewer than names if it failed."""
     command = [sys.executable, "-I", "-m", "kernel_delay.symbols.demangle"]
     try:
         output = subprocess.run(
@@ -74,6 +47,33 @@ def _run(names: Sequence[str]) -> list[str]:
     except OSError:
         return []
     return output.decode().split("\n")[:-1]
+
+
+class Demangler:
+    """Demangles names, each once."""
+
+    def __init__(self, run: Callable[[Sequence[str]], list[str]] = demangle_apart) -> None:
+        """Know none yet. `run` is what demangles, and may fail as demangle_apart() does."""
+        self._run = run
+        self._known: dict[str, str] = {}
+
+    def names(self, names: Iterable[str]) -> dict[str, str]:
+        """Return what the mangled ones of `names` stand for, where that can be told."""
+        mangled = {name for name in names if MANGLED.match(name) and len(name) <= LONGEST}
+        new = sorted(mangled - self._known.keys())[: MOST_NAMES - len(self._known)]
+        self._known |= dict.fromkeys(new, "") | self._demangled(new)
+        return {name: found for name in mangled if (found := self._known.get(name))}
+
+    def _demangled(self, names: Sequence[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for _ in range(MOST_STARTS):
+            if not names:
+                break
+            lines = self._run(names)
+            plain = [json.loads(line) for line in lines[: len(names)]]
+            found |= {name: text for name, text in zip(names, plain, strict=False) if text != name}
+            names = names[len(plain) + 1 :]
+        return found
 
 
 def demangle(name: str, cxx: Callable[[str], str], rust: Callable[[str], str]) -> str:
@@ -96,13 +96,13 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (TIMEOUT_S, TIMEOUT_S))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    cxx, rust = _cxx(), _rust()
+    cxx, rust = cxx_demangler(), rust_demangler()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     for line in sys.stdin:
         print(json.dumps(demangle(json.loads(line), cxx, rust)), flush=True)
 
 
-def _cxx() -> Callable[[str], str]:
+def cxx_demangler() -> Callable[[str], str]:
     """The C++ library's own __cxa_demangle(); a name as it is where there is no such library."""
     try:
         found: Callable[[str], str] = import_module("cxxfilt").demangle
@@ -111,7 +111,8 @@ def _cxx() -> Callable[[str], str]:
     return found
 
 
-def _rust() -> Callable[[str], str]:
+def rust_demangler() -> Callable[[str], str]:
+    """The Rust library's own; a name as it is where there is no such library."""
     try:
         found: Callable[[str], str] = import_module("rust_demangler").demangle
     except (ImportError, AttributeError):
