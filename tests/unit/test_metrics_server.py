@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kernel_delay.errors import InputError, UnavailableError, UsageError
 from kernel_delay.metrics import prometheus
 from kernel_delay.metrics.families import FAMILIES
-from kernel_delay.metrics.prometheus import Access, Address, MetricsServer
+from kernel_delay.metrics.prometheus import SERVER_THREAD, Access, Address, MetricsServer
 from kernel_delay.metrics.snapshot import ClassFigures
 from tests.unit.metric_samples import full_snapshot
 
@@ -161,8 +161,8 @@ def test_clients_that_say_nothing_keep_nobody_out_for_long(
 
 def test_its_threads_take_no_signals(plain: MetricsServer) -> None:
     """They are the main thread's: one that is blocked in poll(2) must be woken by them."""
-    server = plain._thread
-    assert server in threading.enumerate()
+    assert "kernel_delay_threads" in get(plain.url)
+    (server,) = (each for each in threading.enumerate() if each.name == SERVER_THREAD)
     status = Path(f"/proc/self/task/{server.native_id}/status").read_text()
     blocked = next(line for line in status.splitlines() if line.startswith("SigBlk"))
     sigint, sigterm = 1 << (2 - 1), 1 << (15 - 1)

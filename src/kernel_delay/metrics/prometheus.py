@@ -28,6 +28,9 @@ MOST_CLIENTS = 8
 CLIENT_S = 10.0
 """A client that takes longer to say what it wants is hung up on."""
 
+SERVER_THREAD = "metrics"
+"""The name of the thread that listens."""
+
 
 class Address(Struct, frozen=True):
     """Where the server listens."""
@@ -143,7 +146,9 @@ class MetricsServer:
         port = int(self._server.server_address[1])
         scheme = "http" if access.certificate is None else "https"
         self.url = f"{scheme}://{Address(address.host, port)}/metrics"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name=SERVER_THREAD, daemon=True
+        )
         # Signals are the main thread's; those of a thread are its children's too.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
