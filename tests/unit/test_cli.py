@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -216,6 +216,15 @@ def raise_from_command(monkeypatch: pytest.MonkeyPatch, error: BaseException) ->
     monkeypatch.setattr(capture, "run", run)
 
 
+@pytest.fixture
+def own_stdout() -> Iterator[None]:
+    """Gives pytest its stdout back, which a command that fails sends nowhere."""
+    stdout = os.dup(1)
+    yield
+    os.dup2(stdout, 1)
+    os.close(stdout)
+
+
 @pytest.mark.parametrize(
     ("error", "status", "line"),
     [
@@ -225,13 +234,13 @@ def raise_from_command(monkeypatch: pytest.MonkeyPatch, error: BaseException) ->
     ],
 )
 def test_every_error_is_a_line_and_with_debug_a_traceback_too(
+    own_stdout: None,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     error: Exception,
     status: int,
     line: str,
 ) -> None:
-    monkeypatch.setattr(cli, "_discard_output", lambda: None)  # pytest's own stdout
     raise_from_command(monkeypatch, error)
     assert cli.main([]) == status
     assert capsys.readouterr() == ("", f"kernel-delay: {line}\n")

@@ -1,16 +1,19 @@
 """CPUs' numbers: those of a machine that leaves some out, too, each have a place."""
 
+import os
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from kernel_delay.capture.plan import EventPlan
-from kernel_delay.capture.program_options import ProgramOptions
+from kernel_delay.capture import program_options
+from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.host import cpus
 from kernel_delay.host.cpus import cpu_numbers
 from kernel_delay.loader._records import ffi
+from kernel_delay.loader.namespace import KernelProcess
 
 
 @pytest.mark.parametrize(("possible", "numbers"), [("0\n", 1), ("0-3\n", 4), ("0-1,8-9\n", 10)])
@@ -27,15 +30,27 @@ def test_what_has_a_place_for_each_cpu_has_one_for_the_highest(
 ) -> None:
     (tmp_path / "possible").write_text("0-1,8-9\n")
     monkeypatch.setattr(cpus, "POSSIBLE", tmp_path / "possible")
+    # What the kernel would be asked.
+    monkeypatch.setattr(program_options, "find_process", lambda pid: KernelProcess(pid, 0))
+    monkeypatch.setattr(program_options, "is_loadable", lambda name: False)
     options = ffi.new("struct options *")
-    maps: defaultdict[str, SimpleNamespace] = defaultdict(
-        lambda: SimpleNamespace(initial_values=lambda: options)
+    maps, programs = (
+        defaultdict[str, SimpleNamespace](lambda: SimpleNamespace(initial_values=lambda: options))
+        for _ in range(2)
     )
-    set_up = ProgramOptions.__new__(ProgramOptions)
-    parts = {"_object": SimpleNamespace(map=maps.__getitem__), "_accounting": True, "_rounds": None}
-    set_up.__dict__ |= parts
-    set_up._set_sizes([1])
-    set_up._set_events(EventPlan())
+    bpf_object: Any = SimpleNamespace(map=maps.__getitem__, program=programs.__getitem__)
+    program_options.ProgramOptions(
+        bpf_object,
+        [os.getpid()],
+        WindowPlan(sample_time_ns=1),
+        EventPlan(),
+        children=False,
+        accounting=True,
+        timeline=False,
+        waker_stacks=False,
+        rounds=None,
+        totals=False,
+    )
     assert maps["run_queues"].max_entries == 10
     assert maps["slices"].max_entries == 10 * options.slices
     assert maps["deep_events"].max_entries == 10

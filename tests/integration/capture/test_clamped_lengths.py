@@ -8,9 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from kernel_delay.capture.programs import Programs
 from kernel_delay.model import Lost
-from tests.integration.capture.test_missed_events import MS, Measured
+from tests.integration.capture.test_missed_events import MS, Holed, Measured
 from tests.integration.capture.workload import StartWorkload
 
 # include/uapi/linux/bpf.h
@@ -29,9 +28,9 @@ def bpf(command: int, map_fd: int, pidfd: int, value: "array[int]") -> None:
     assert result == 0, os.strerror(ctypes.get_errno())
 
 
-def enter_later(programs: Programs, pid: int, after_ns: int, later_ns: int) -> None:
+def enter_later(programs: Holed, pid: int, after_ns: int, later_ns: int) -> None:
     """Have the call that a thread sleeps in, since after_ns, begin later, as by a clock ahead."""
-    threads = programs._object.map("threads")
+    threads = programs.threads
     pidfd = os.pidfd_open(pid)
     state = array("Q", bytes(threads.value_size))
     bpf(BPF_MAP_LOOKUP_ELEM, threads.fd, pidfd, state)

@@ -14,7 +14,7 @@ from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.threads.collector import Collector
 from kernel_delay.capture.windows.control import Windows
-from kernel_delay.libbpf import Program
+from kernel_delay.libbpf import Map, Program
 from kernel_delay.model import Sample, Target, Window
 from tests.integration.capture.test_thread_times import (
     cpu_time_ns,
@@ -37,6 +37,11 @@ class Holed(Programs):
         link = program.attach()
         self.__dict__.setdefault("links", {})[program.name] = link
         self._closing.callback(link.close)
+
+    @property
+    def threads(self) -> Map:
+        """What they know of each thread."""
+        return self._object.map("threads")
 
     @contextmanager
     def blind(self, *names: str) -> Iterator[None]:
