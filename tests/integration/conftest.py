@@ -3,16 +3,32 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from kernel_delay.probes.user import UPROBE_PMU
 from lab.binaries import Binaries
 from lab.instance import Instance
 from lab.traffic import Traffic
 from tests import ovs_with_usdt
 from tests.integration import kernel_datapath, oracles
 from tests.workload import LASTS_S
+
+
+@pytest.fixture
+def closing() -> Iterator[ExitStack]:
+    """What a test starts, ended with the test, whatever becomes of it."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def uprobes(measurable: None) -> None:
+    """Skips where the kernel has no uprobes."""
+    if not UPROBE_PMU.exists():
+        pytest.skip("this kernel has no uprobes")
 
 
 @pytest.fixture(scope="session")

@@ -5,11 +5,8 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-
-import pytest
 
 from kernel_delay.analysis.rounds import ran_functions
 from kernel_delay.model import Sample
@@ -84,12 +81,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-@pytest.fixture
-def closing() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 def started(

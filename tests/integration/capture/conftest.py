@@ -3,7 +3,6 @@
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -37,13 +36,6 @@ def start_of_python_s() -> float:
     subprocess.run([sys.executable, "-c", ""], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-
-
-@pytest.fixture
-def closing() -> Iterator[ExitStack]:
-    """What a test starts, ended with the test."""
-    with ExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture

@@ -1,29 +1,13 @@
 """Workloads with triggers, and captures of them."""
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from kernel_delay.probes.user import UPROBE_PMU
 from tests.integration.triggers.sessions import Command, StartCommand
 from tests.integration.triggers.targets import StartTarget, Target
 from tests.workload import compile_workload
-
-
-@pytest.fixture(scope="session")
-def uprobes(measurable: None) -> None:
-    """Skips where the kernel has no uprobes."""
-    if not UPROBE_PMU.exists():
-        pytest.skip("this kernel has no uprobes")
-
-
-@pytest.fixture
-def closing() -> Iterator[ExitStack]:
-    """What to end with the test, whatever becomes of it."""
-    with ExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture(scope="session")

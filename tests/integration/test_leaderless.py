@@ -3,6 +3,8 @@
 import os
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,7 @@ from kernel_delay.ovs.monitors.upcall_events import UpcallEvents, UpcallPlan
 from kernel_delay.ovs.upcalls import RecvUpcall
 from kernel_delay.symbols import ProcessImage
 from tests import commands
-from tests.integration.triggers.sessions import HANGS_NS, StartCommand, session, trigger
+from tests.integration.triggers.sessions import HANGS_NS, Command, session, trigger
 from tests.integration.triggers.targets import Target
 from tests.workload import compile_workload, wait_until
 
@@ -62,8 +64,9 @@ def test_its_code_can_be_triggers(leaderless: Target, start: str, stop: str) -> 
     assert all(sample.window.duration_ns >= 1_000_000 for sample in samples)
 
 
-def test_its_main_loop_is_followed(leaderless: Target, start_command: StartCommand) -> None:
-    command = start_command("bridge-loop", "--pid", leaderless.pid, "--count", ROUNDS)
+def test_its_main_loop_is_followed(leaderless: Target, closing: ExitStack, tmp_path: Path) -> None:
+    command = Command(tmp_path, "bridge-loop", "--pid", leaderless.pid, "--count", ROUNDS)
+    closing.callback(command.kill)
     command.wait_until_waiting()
     leaderless.go(ROUNDS)
     assert command.end() == os.EX_OK, command.stderr
