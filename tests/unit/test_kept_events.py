@@ -48,7 +48,8 @@ def in_c(fields: dict[str, int]) -> dict[str, int]:
 
 
 def kept(fields: Sequence[dict[str, int]]) -> Any:
-    memory = events.ffi.new("struct kept_event[]", [in_c(each) for each in fields])
+    made: list[Any] = [in_c(each) for each in fields]
+    memory: Any = events.ffi.new("struct kept_event[]", made)
     return KeptEvents(memory, len(fields), KERNEL_PLACES, USER_PLACES)
 
 
