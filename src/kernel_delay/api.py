@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from kernel_delay.capture.limits import LONGEST_S
 from kernel_delay.errors import NoInputError, compiled_parts
+from kernel_delay.limits import LONGEST_S
 from kernel_delay.model import RecordingHeader, RecordingTrailer, Sample
 from kernel_delay.recording.reader import open_recording
 from kernel_delay.recording.records import (

@@ -4,9 +4,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kernel_delay.capture.limits import MAX_EVENTS, MAX_STACKS, STACK_BYTES
 from kernel_delay.host.syscalls import Syscall
 from kernel_delay.host.waiting_calls import POLLS, RING_ENTRY
+from kernel_delay.limits import MAX_EVENTS, MAX_STACKS, STACK_BYTES
 from kernel_delay.probes.attach_points import AttachPoint
 
 

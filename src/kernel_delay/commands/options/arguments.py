@@ -8,7 +8,7 @@ import os
 from argparse import ArgumentParser, ArgumentTypeError
 from decimal import Decimal, InvalidOperation
 
-from kernel_delay.capture.limits import LONGEST_S
+from kernel_delay.limits import LONGEST_S
 
 NS_PER_S = 1_000_000_000
 

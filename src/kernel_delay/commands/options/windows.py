@@ -5,9 +5,9 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kernel_delay.capture.limits import LONGEST_S
 from kernel_delay.commands.options import arguments
 from kernel_delay.errors import UsageError
+from kernel_delay.limits import LONGEST_S
 
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import TriggerPoints, WindowPlan
