@@ -2,7 +2,7 @@
 
 import { count, percent, time } from "./format.js";
 import { h, svg } from "./dom.js";
-import { themeChoice } from "./theme.js";
+import { showPage } from "./frame.js";
 
 const CHANGED = ["more", "less"];
 const MOST_NAMED = 10;
@@ -30,24 +30,8 @@ const COLUMNS = [
 
 function main() {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const print = h("button", { type: "button", onclick: () => window.print() }, "Print");
   const title = h("h1", {}, "What changed from ", h("span", {}, data.before.file), " to ", h("span", {}, data.after.file));
-  document.body.append(
-    h(
-      "header",
-      { class: "top" },
-      h("div", {}, h("p", { class: "brand" }, "kernel-delay"), title),
-      h("div", { class: "controls" }, themeChoice(), print),
-    ),
-    h("main", {}, changes(data), sides(data), new Figures(data).element),
-    h("footer", {}, h("span", {}, h("kbd", {}, "/"), " filter figures")),
-  );
-  addEventListener("keydown", (event) => {
-    if (event.key !== "/" || /^(INPUT|SELECT)$/.test(event.target.tagName)) return;
-    document.querySelector("[data-search]").focus();
-    event.preventDefault();
-  });
-  document.documentElement.dataset.ready = "yes";
+  showPage(title, h("main", {}, changes(data), sides(data), new Figures(data).element), "filter figures");
 }
 
 function changes(data) {

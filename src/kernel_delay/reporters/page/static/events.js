@@ -4,36 +4,22 @@
 import { about, capital } from "./head.js";
 import { Chart } from "./chart.js";
 import { h } from "./dom.js";
+import { showPage } from "./frame.js";
 import { Rows } from "./rows.js";
-import { themeChoice } from "./theme.js";
 
 function main() {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const print = h("button", { type: "button", onclick: () => window.print() }, "Print");
-  document.body.append(
-    h(
-      "header",
-      { class: "top" },
-      h("div", {}, h("p", { class: "brand" }, "kernel-delay"), h("h1", {}, data.title), h("p", { class: "note" }, data.subject)),
-      h("div", { class: "controls" }, themeChoice(), print),
-    ),
-    h(
-      "main",
-      { class: "events" },
-      notes(data.notes),
-      data.charts.map((chart) => new Chart(chart).element),
-      summary(data.summary),
-      data.tables.map((table) => new Rows(table).element),
-      data.about.length ? about(data) : null,
-    ),
-    h("footer", {}, h("span", {}, h("kbd", {}, "/"), " filter")),
+  const head = [h("h1", {}, data.title), h("p", { class: "note" }, data.subject)];
+  const main = h(
+    "main",
+    { class: "events" },
+    notes(data.notes),
+    data.charts.map((chart) => new Chart(chart).element),
+    summary(data.summary),
+    data.tables.map((table) => new Rows(table).element),
+    data.about.length ? about(data) : null,
   );
-  addEventListener("keydown", (event) => {
-    if (event.key !== "/" || /^(INPUT|SELECT)$/.test(event.target.tagName)) return;
-    document.querySelector("[data-search]")?.focus();
-    event.preventDefault();
-  });
-  document.documentElement.dataset.ready = "yes";
+  showPage(head, main, "filter");
 }
 
 function notes(lines) {

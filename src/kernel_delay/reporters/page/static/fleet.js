@@ -1,28 +1,14 @@
 // A fleet: who loses more than the others, to what and since when, then what all lose.
 
 import { h } from "./dom.js";
+import { showPage } from "./frame.js";
 import { Rows } from "./rows.js";
-import { themeChoice } from "./theme.js";
 
 function main() {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const print = h("button", { type: "button", onclick: () => window.print() }, "Print");
-  document.body.append(
-    h(
-      "header",
-      { class: "top" },
-      h("div", {}, h("p", { class: "brand" }, "kernel-delay"), h("h1", {}, data.title), h("p", { class: "note" }, data.extent)),
-      h("div", { class: "controls" }, themeChoice(), print),
-    ),
-    h("main", {}, outliers(data), data.tables.filter(({ rows }) => rows.length).map((table) => new Rows(table).element)),
-    h("footer", {}, h("span", {}, h("kbd", {}, "/"), " filter")),
-  );
-  addEventListener("keydown", (event) => {
-    if (event.key !== "/" || /^(INPUT|SELECT)$/.test(event.target.tagName)) return;
-    document.querySelector("[data-search]")?.focus();
-    event.preventDefault();
-  });
-  document.documentElement.dataset.ready = "yes";
+  const tables = data.tables.filter(({ rows }) => rows.length).map((table) => new Rows(table).element);
+  const about = [h("h1", {}, data.title), h("p", { class: "note" }, data.extent)];
+  showPage(about, h("main", {}, outliers(data), tables), "filter");
 }
 
 function outliers(data) {
