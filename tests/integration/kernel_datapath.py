@@ -23,6 +23,21 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
         sender.send(bytes.fromhex(line))
 """
 
+# A packet of each pair of ports, for that many seconds; then it prints how many.
+_FLOOD = """
+import itertools, socket, struct, sys, time
+packet = bytearray.fromhex(sys.argv[2])
+ends = time.monotonic() + float(sys.argv[3])
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+    sender.bind((sys.argv[1], 0))
+    for number in itertools.count():
+        packet[34:38] = struct.pack("!HH", 1024 + number % 60000, 9 + number // 60000 % 60000)
+        sender.send(packet)
+        if number % 100 == 0 and time.monotonic() > ends:
+            print(number + 1)
+            break
+"""
+
 
 @contextlib.contextmanager
 def bridge(ovs: Instance) -> Iterator[None]:
@@ -52,6 +67,12 @@ def packets(count: int, first: int = 0, size: int = 60) -> list[bytes]:
 def send(ovs: Instance, frames: list[bytes]) -> None:
     """Send the packets to the bridge's port, one after the other."""
     ovs.in_network([sys.executable, "-c", _SEND, SENDER], "\n".join(map(bytes.hex, frames)))
+
+
+def flood(seconds: float) -> list[str]:
+    """Return the command that sends packets of new flows all the time, and prints how many."""
+    (packet,) = packets(1)
+    return [sys.executable, "-c", _FLOOD, SENDER, packet.hex(), str(seconds)]
 
 
 def lost(ovs: Instance) -> int:

@@ -112,10 +112,8 @@ def _upcall_table(ovs: Instance, monitors: list[Monitor]) -> Table:
 
 def _upcall_rate(ovs: Instance) -> float:
     """How many upcalls a second were answered while all that could be sent was."""
-    (packet,) = kernel_datapath.packets(1)
     before, begun = _missed(ovs), time.monotonic()
-    sender = (sys.executable, "-c", _FLOOD, kernel_datapath.SENDER, packet.hex(), str(MEASURED_S))
-    ovs.in_network([*sender])
+    ovs.in_network(kernel_datapath.flood(MEASURED_S))
     return (_missed(ovs) - before) / (time.monotonic() - begun)
 
 
@@ -129,19 +127,6 @@ def _missed(ovs: Instance) -> int:
     shown = ovs.appctl("dpif-netdev/pmd-stats-show")
     return sum(map(int, re.findall(r"miss with success upcall: (\d+)", shown)))
 
-
-_FLOOD = """
-import itertools, socket, struct, sys, time
-packet = bytearray.fromhex(sys.argv[2])
-ends = time.monotonic() + float(sys.argv[3])
-with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
-    sender.bind((sys.argv[1], 0))
-    for number in itertools.count():
-        packet[34:38] = struct.pack("!HH", 1024 + number % 60000, 9 + number // 60000 % 60000)
-        sender.send(packet)
-        if number % 100 == 0 and time.monotonic() > ends:
-            break
-"""
 
 # A packet of each pair of ports, a few at a time, so that few are lost on the way to the bridge.
 _SEND = """

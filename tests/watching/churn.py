@@ -34,21 +34,6 @@ WARM_S = 30.0
 COUNTED_S = 5.0
 LOOKS_S = 0.5
 
-# A packet of each pair of ports, for so many seconds.
-_SEND = """
-import itertools, socket, struct, sys, time
-packet = bytearray.fromhex(sys.argv[2])
-ends = time.monotonic() + float(sys.argv[3])
-with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
-    sender.bind((sys.argv[1], 0))
-    for number in itertools.count():
-        packet[34:38] = struct.pack("!HH", 1024 + number % 60000, 9 + number // 60000 % 60000)
-        sender.send(packet)
-        if number % 1000 == 0 and time.monotonic() > ends:
-            print(number + 1)
-            break
-"""
-
 
 class Monitor:
     """A command that runs, and what it printed."""
@@ -121,8 +106,7 @@ def main() -> int:
 
 def _churn(ovs: Instance, monitors: list[Monitor], seconds: float) -> int:
     """Send, and read what the monitors have meanwhile; how many packets were sent."""
-    (packet,) = kernel_datapath.packets(1)
-    send = (sys.executable, "-c", _SEND, kernel_datapath.SENDER, packet.hex(), str(seconds))
+    send = kernel_datapath.flood(seconds)
     network = f"--net=/proc/{ovs.pid}/ns/net"
     began = time.monotonic()
     with subprocess.Popen(["nsenter", network, *send], stdout=subprocess.PIPE, text=True) as sender:
