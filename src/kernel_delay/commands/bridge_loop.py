@@ -1,31 +1,28 @@
 """`kernel-delay bridge-loop`: how long each pass of ovs-vswitchd's main loop runs and waits."""
 
 import argparse
-import os
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kernel_delay.commands import monitoring
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.reporters.messages import tell, tell_exit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
     from kernel_delay.errors import InputError
     from kernel_delay.loader.waiting import Ended
     from kernel_delay.model import RecordingHeader
     from kernel_delay.ovs.monitors.loop_events import LoopEvents
     from kernel_delay.recording.reader import RecordingReader
-    from kernel_delay.recording.records import LoopHit
+    from kernel_delay.recording.records import LoopHit, Read
     from kernel_delay.recording.writer import RecordingWriter
-
-LOST = "loop_events"
-"""What a recording's trailer calls those that found no room."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,32 +57,24 @@ def run(args: argparse.Namespace) -> int:
         report = _Report(args, header, stack)
         recording = recording_options.open_writer(args, header, stack)
         events = stack.enter_context(LoopEvents(target.pid))
-        tell(f"tracing the main loop of {target.comm} ({target.pid}); Ctrl-C ends it")
-        ended = _follow(events, report, recording, target.pid, args)
-        lost = events.lost()
-        recording_options.finish(recording, ended, {LOST: lost})
-        report.finish(lost)
-    if ended == "exit":
-        tell_exit(target.pid)
-    return os.EX_OK
+        follow = partial(_follow, events, report, recording, target.pid, args)
+        ended = monitoring.monitor("main loop", target, events, report, recording, follow)
+    return monitoring.tell_end(ended, target)
 
 
 def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> "InputError | None":
     """Print what run() printed when it was recorded; return why it is not all, None if it is."""
-    from kernel_delay.recording.reader import UntilDamage
     from kernel_delay.recording.records import LoopEvents
 
-    reading = UntilDamage(recording)
     with ExitStack() as stack:
         report = _Report(args, lambda: recording.header, stack)
-        for record in reading:
+
+        def take(record: "Read") -> None:
             if isinstance(record, LoopEvents):
                 for hit in record.hits:
                     report.take(hit)
-        if reading.damage is not None:
-            report.note(str(reading.damage))
-        report.finish(recording.trailer.lost.get(LOST, 0) if recording.trailer else 0)
-    return reading.damage
+
+        return monitoring.replay(recording, report, take)
 
 
 def _follow(
@@ -164,14 +153,14 @@ class _Report:
         if self._text:
             sys.stdout.flush()
 
-    def finish(self, lost: int) -> None:
+    def finish(self, missed: "Mapping[str, int]") -> None:
         """Sum up."""
         from kernel_delay.reporters.bridge_loop import render
+        from kernel_delay.reporters.missed import missed_lines
 
         summary = render(self.loop, log2=self._args.log2)
-        words = f"{lost} events were lost: this process was kept from its CPU for too long"
-        missed = [words] if lost else []
+        lines = missed_lines(missed)
         if self._text:
-            print("\n".join([summary, *missed]))
+            print("\n".join([summary, *lines]))
         if self._page is not None:
-            self._page.finish(summary, missed)
+            self._page.finish(summary, lines)

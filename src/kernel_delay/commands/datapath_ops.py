@@ -1,7 +1,6 @@
 """`kernel-delay datapath-ops`: what ovs-vswitchd asks of the kernel's datapath, and the answers."""
 
 import argparse
-import os
 import sys
 import time
 from contextlib import ExitStack
@@ -9,14 +8,13 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kernel_delay.commands import flows
+from kernel_delay.commands import flows, monitoring
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import UsageError
-from kernel_delay.reporters.messages import tell, tell_exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from kernel_delay.ovs.monitors.datapath_operations import DatapathOperations
     from kernel_delay.ovs.operations import OperationEvent, Request
     from kernel_delay.recording.reader import RecordingReader
-    from kernel_delay.recording.records import OperationEvents
+    from kernel_delay.recording.records import OperationEvents, Read
     from kernel_delay.recording.writer import RecordingWriter
 
 # Of 64 KiB at most each, so that a record of a recording stays small.
@@ -80,38 +78,23 @@ def run(args: argparse.Namespace) -> int:
         operations = DatapathOperations(target.pid, ring_bytes)
         recording = recording_options.open_writer(args, header, stack)
         source = stack.enter_context(operations)
-        for note in source.notes:
-            recording_options.noting(recording)(note)
-            report.note(note)
-        tell(f"tracing the datapath operations of {target.comm} ({target.pid}); Ctrl-C ends it")
-        ended = _follow(source, report, recording, target.pid, args.time_ns)
-        missed = source.missed()
-        recording_options.finish(recording, ended, missed)
-        report.finish(missed)
-    if ended == "exit":
-        tell_exit(target.pid)
-    return os.EX_OK
+        follow = partial(_follow, source, report, recording, target.pid, args.time_ns)
+        ended = monitoring.monitor("datapath operations", target, source, report, recording, follow)
+    return monitoring.tell_end(ended, target)
 
 
 def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> "InputError | None":
     """Print what run() printed when it was recorded; return why it is not all, None if it is."""
-    from kernel_delay.recording.reader import UntilDamage
-    from kernel_delay.recording.records import Note, OperationEvents
+    from kernel_delay.recording.records import OperationEvents
 
-    reading = UntilDamage(recording)
     with ExitStack() as stack:
         report = _Report(args, lambda: recording.header, stack)
-        for record in reading:
-            match record:
-                case OperationEvents():
-                    report.take(record)
-                case Note():
-                    tell(record.text)
-                    report.note(record.text)
-        if reading.damage is not None:
-            report.note(str(reading.damage))
-        report.finish(recording.trailer.lost if recording.trailer else {})
-    return reading.damage
+
+        def take(record: "Read") -> None:
+            if isinstance(record, OperationEvents):
+                report.take(record)
+
+        return monitoring.replay(recording, report, take)
 
 
 def _follow(

@@ -1,20 +1,19 @@
 """`kernel-delay flows`: which flows ovs-vswitchd makes, modifies and deletes, and why."""
 
 import argparse
-import os
 import sys
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kernel_delay.commands import monitoring
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import UsageError
-from kernel_delay.reporters.messages import tell, tell_exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from kernel_delay.ovs.flows import FlowEvent
     from kernel_delay.ovs.monitors.flow_results import FlowResults
     from kernel_delay.recording.reader import RecordingReader
+    from kernel_delay.recording.records import Read
     from kernel_delay.recording.writer import RecordingWriter
 
 BUFFER_PAGES = 4096
@@ -112,38 +112,23 @@ def run(args: argparse.Namespace) -> int:
         report = _Report(args, header, stack)
         recording = recording_options.open_writer(args, header, stack)
         source = stack.enter_context(FlowResults(target.pid, plan))
-        for note in source.notes:
-            recording_options.noting(recording)(note)
-            report.note(note)
-        tell(f"tracing the flows of {target.comm} ({target.pid}); Ctrl-C ends it")
-        ended = _follow(source, report, recording, target.pid, args.time_ns)
-        missed = source.missed()
-        recording_options.finish(recording, ended, missed)
-        report.finish(missed)
-    if ended == "exit":
-        tell_exit(target.pid)
-    return os.EX_OK
+        follow = partial(_follow, source, report, recording, target.pid, args.time_ns)
+        ended = monitoring.monitor("flows", target, source, report, recording, follow)
+    return monitoring.tell_end(ended, target)
 
 
 def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> "InputError | None":
     """Print what run() printed when it was recorded; return why it is not all, None if it is."""
-    from kernel_delay.recording.reader import UntilDamage
-    from kernel_delay.recording.records import FlowEvents, Note
+    from kernel_delay.recording.records import FlowEvents
 
-    reading = UntilDamage(recording)
     with ExitStack() as stack:
         report = _Report(args, lambda: recording.header, stack)
-        for record in reading:
-            match record:
-                case FlowEvents():
-                    report.take(record.events, record.flows_before)
-                case Note():
-                    tell(record.text)
-                    report.note(record.text)
-        if reading.damage is not None:
-            report.note(str(reading.damage))
-        report.finish(recording.trailer.lost if recording.trailer else {})
-    return reading.damage
+
+        def take(record: "Read") -> None:
+            if isinstance(record, FlowEvents):
+                report.take(record.events, record.flows_before)
+
+        return monitoring.replay(recording, report, take)
 
 
 def _follow(

@@ -1,18 +1,17 @@
 """`kernel-delay revalidator`: what each round of Open vSwitch's revalidators does and takes."""
 
 import argparse
-import os
 import sys
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kernel_delay.commands import monitoring
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.reporters.messages import tell, tell_exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from kernel_delay.ovs.monitors.revalidator_rounds import RevalidatorRounds
     from kernel_delay.ovs.revalidator import RevalidatorRound
     from kernel_delay.recording.reader import RecordingReader
+    from kernel_delay.recording.records import Read
     from kernel_delay.recording.writer import RecordingWriter
 
 BARS_FROM = 100
@@ -71,39 +71,24 @@ def run(args: argparse.Namespace) -> int:
         source = stack.enter_context(
             RevalidatorRounds(target.pid, count_flows=not args.no_ukey_count)
         )
-        for note in source.notes:
-            recording_options.noting(recording)(note)
-            report.note(note)
-        tell(f"tracing the revalidators of {target.comm} ({target.pid}); Ctrl-C ends it")
-        ended = _follow(source, report, recording, target.pid, args)
-        missed = source.missed()
-        recording_options.finish(recording, ended, missed)
-        report.finish(missed)
-    if ended == "exit":
-        tell_exit(target.pid)
-    return os.EX_OK
+        follow = partial(_follow, source, report, recording, target.pid, args)
+        ended = monitoring.monitor("revalidators", target, source, report, recording, follow)
+    return monitoring.tell_end(ended, target)
 
 
 def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> "InputError | None":
     """Print what run() printed when it was recorded; return why it is not all, None if it is."""
-    from kernel_delay.recording.reader import UntilDamage
-    from kernel_delay.recording.records import Note, RevalidatorRounds
+    from kernel_delay.recording.records import RevalidatorRounds
 
-    reading = UntilDamage(recording)
     with ExitStack() as stack:
         report = _Report(args, lambda: recording.header, stack)
-        for record in reading:
-            match record:
-                case RevalidatorRounds():
-                    for found in record.rounds:
-                        report.take(found)
-                case Note():
-                    tell(record.text)
-                    report.note(record.text)
-        if reading.damage is not None:
-            report.note(str(reading.damage))
-        report.finish(recording.trailer.lost if recording.trailer else {})
-    return reading.damage
+
+        def take(record: "Read") -> None:
+            if isinstance(record, RevalidatorRounds):
+                for found in record.rounds:
+                    report.take(found)
+
+        return monitoring.replay(recording, report, take)
 
 
 def _follow(

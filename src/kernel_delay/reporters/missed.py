@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 _WORDS = {
+    "loop_events": "events were lost: this process was kept from its CPU for too long",
     "revalidator_rounds": "rounds were lost: this process was kept from its CPU for too long",
     "flow_results": "flows were not counted: their probe was hit while its program ran",
     "flow_events": "events were lost: a larger --buffer-page-count, or a filter by UFID, helps",

@@ -30,6 +30,7 @@ class LoopEvents:
     def __init__(self, pid: int) -> None:
         """Find the probes of process `pid`; NoInputError if it has none."""
         objects = process_objects(pid)
+        self.notes: list[str] = []
         self._pid = pid
         self._places = {
             probe: resolve_usdt(UsdtTrigger("main", probe), objects) for probe in PROBES.values()
@@ -82,6 +83,6 @@ class LoopEvents:
             yield event, record.lost != self._lost_before
             self._lost_before = record.lost
 
-    def lost(self) -> int:
+    def missed(self) -> dict[str, int]:
         """Return how many events found no room."""
-        return sum(map(self._programs.lost, PROBES))
+        return {"loop_events": sum(map(self._programs.lost, PROBES))}
