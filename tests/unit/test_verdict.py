@@ -478,7 +478,8 @@ def test_what_an_owner_was_seen_to_do_in_the_wait_is_told() -> None:
     assert "which slept in fsync, waiting for a disk, for 93 % of it" in seen(owner, blocked=186)
     assert "which had no CPU itself for 60 % of it" in seen(owner, ready=120, blocked=80)
     assert "which was frozen itself for 75 % of it" in seen(owner, held=150)
-    assert "which ran its own code for 100 % of it" in seen(owner)
+    busy = timed_thread(9, "b", user=200)
+    assert "which ran its own code for 100 % of it" in seen(busy)
     # No one thing was most of it, or most of the waits were ended by others.
     assert "which" not in seen(owner, ready=70, blocked=70)
     assert "which" not in seen(owner, known=90, blocked=90)

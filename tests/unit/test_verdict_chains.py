@@ -33,6 +33,28 @@ from tests.unit.test_verdict import (
 PID = 27090
 
 
+def test_waits_too_short_to_look_at_are_no_work_of_the_owner() -> None:
+    # Of what it was seen to do, all but 20 ms is left: it was on a CPU for 60 ms.
+    owner = replace(timed_thread(9, "b", kernel=60), sleeps=(sleep("disk", 440, "fsync"),))
+    waiting = held_by(owner, 490)
+    (wait,) = waiting.lock_waits
+    doings = OwnerDoings(490 * MS, 20 * MS, 0, 0, "fsync", "disk")
+    waiting = replace(waiting, lock_waits=(replace(wait, owner=doings),))
+    text = found("lock", sample(waiting, owner)).text
+    assert "work in the kernel" not in text
+    assert "which slept in fsync, waiting for a disk, for at least 88 % of it" in text
+
+
+def test_a_call_of_short_waits_and_work_is_told_as_what_the_owner_was_in() -> None:
+    fsync = replace(call("fsync", 170, 180), ready_ns=110 * MS)
+    owner = timed_thread(9, "b", kernel=170, ready_woken=110)
+    text = found("lock", sample(held_by(owner, 490), replace(owner, syscalls=(fsync,)))).text
+    assert "which was in fsync for at least 92 % of it" in text
+    # It may have been in it before and after a short wait.
+    text = found("lock", sample(held_by(owner, 70), replace(owner, syscalls=(fsync,)))).text
+    assert "fsync" not in text
+
+
 def test_a_crowd_that_has_the_cpu_is_told_together() -> None:
     crowd = tuple(CpuTaker(100 + i, "hog", 1, 20 * MS, 100 + i) for i in range(14))
     finding = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=crowd)))

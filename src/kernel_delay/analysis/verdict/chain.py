@@ -39,7 +39,11 @@ def owner_story(sample: Sample, wait: LockWait, depth: int = 1) -> Link | None:
     owner = next((thread for thread in sample.threads if thread.tid == wait.tid), None)
     if owner is None or owner.time is None:
         return None
-    return _seen(sample, owner, wait, depth) or _inferred(sample, owner, wait, depth)
+    return (
+        _seen(sample, owner, wait, depth)
+        or _inferred(sample, owner, wait, depth, _doings(sample, owner, depth))
+        or _inferred(sample, owner, wait, depth, _calls(owner))
+    )
 
 
 def waker_story(sample: Sample, tid: int, waited_ns: int) -> str | None:
@@ -47,7 +51,8 @@ def waker_story(sample: Sample, tid: int, waited_ns: int) -> str | None:
     waker = next((thread for thread in sample.threads if tid and thread.tid == tid), None)
     if waker is None or waker.time is None:
         return None
-    link = _inferred(sample, waker, LockWait(0, tid, waker.name, 0, waited_ns), 1)
+    wait = LockWait(0, tid, waker.name, 0, waited_ns)
+    link = _inferred(sample, waker, wait, 1, _doings(sample, waker, 1))
     return link.text.removeprefix("which ") if link else None
 
 
@@ -74,9 +79,13 @@ def _with_next(sample: Sample, owner: Thread, doing: "Doing", link: Link, depth:
     return Link(f"{link.text}, {further.text}", link.explains | further.explains, further.advice)
 
 
-def _inferred(sample: Sample, owner: Thread, wait: LockWait, depth: int) -> Link | None:
-    """What it surely did for most of the wait, by sums over the window."""
-    doing = max(_doings(sample, owner, depth), key=lambda each: each.ns)
+def _inferred(
+    sample: Sample, owner: Thread, wait: LockWait, depth: int, doings: Iterable["Doing"]
+) -> Link | None:
+    """What of these the owner surely did for most of the wait, by sums over the window."""
+    doing = max(doings, key=lambda each: each.ns, default=None)
+    if doing is None:
+        return None
     overlap_ns = wait.ns + doing.ns - sample.window.duration_ns
     if overlap_ns < TOLD_SHARE * wait.ns:
         return None
@@ -132,7 +141,9 @@ def _seen_doings(sample: Sample, owner: Thread, doings: OwnerDoings, depth: int)
     how = max(held, key=lambda each: held[each])
     advice = quota_advice(sample) if how == "throttled" else None
     yield Doing(doings.held_ns, f"was {how} itself", (how,), advice)
-    ran_ns = doings.known_ns - doings.ready_ns - doings.held_ns - doings.blocked_ns
+    # What is left has waits in it that were too short to look at.
+    left_ns = doings.known_ns - doings.ready_ns - doings.held_ns - doings.blocked_ns
+    ran_ns = min(left_ns, time.user_ns + time.kernel_ns)
     if time.user_ns >= time.kernel_ns:
         yield Doing(ran_ns, "ran its own code", ("user_work",))
     else:
@@ -194,6 +205,18 @@ def _doings(sample: Sample, owner: Thread, depth: int) -> Iterator[Doing]:
         if syscall != "futex" or not owner.lock_waits:
             slept = [sleep for sleep in owner.sleeps if sleep.syscall == syscall]
             yield _slept(syscall, blocked.get(syscall, 0), slept)
+
+
+def _calls(owner: Thread) -> Iterator[Doing]:
+    """The calls it was in, on a CPU or not: of short waits among work neither is most of it."""
+    for call in owner.syscalls:
+        if call.name is None:
+            continue
+        parts = (call.on_cpu_ns, call.ready_ns, call.blocked_ns)
+        reasons = {sleep.reason for sleep in owner.sleeps if sleep.syscall == call.name}
+        yield Doing(
+            sum(part or 0 for part in parts), f"was in {call.name}", _rules_of_sleep(reasons)
+        )
 
 
 def _slept(syscall: str | None, blocked_ns: int, sleeps: list[Sleep]) -> Doing:
