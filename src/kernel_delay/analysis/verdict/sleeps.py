@@ -99,10 +99,12 @@ def _say(case: Case, wait: Wait) -> Statement:
         evidence["waker_tid"] = waker.tid
         who, advice = _of_waker(sample, wait, waker)
         if wait.reason == "futex" and waker.pid == sample.target.pid:
-            text += _interpreters_lock(sample)
+            text += _AS_WITH_GIL if _is_python(sample) else ""
             advice = _WHERE_FROM
         story = waker_story(sample, waker.tid, waker.ns)
         text += f"; meanwhile it {story}" if story else ""
+    elif wait.reason == "futex" and _is_python(sample):
+        text += _switches(sample, slept)
     holder = sample.surroundings.lock_holder if sample.surroundings else None
     if wait.reason == "file_lock" and holder is not None:
         text += f"; {holder[0]} ({holder[1]}) had it at the end"
@@ -144,12 +146,32 @@ def _of_waker(sample: Sample, wait: Wait, waker: "_MainWaker") -> tuple[Who, str
 _WHERE_FROM = "--wakers stacks shows from where in the program"
 
 
-def _interpreters_lock(sample: Sample) -> str:
-    """What a Python program's threads most often wait for: Python/ceval_gil.c, 3.2 to 3.14."""
-    program = (sample.target.exe or "").rpartition("/")[2]
-    return (
-        ", as with Python's lock of the interpreter (GIL)" if program.startswith("python") else ""
-    )
+# What a Python program's threads most often wait for: Python/ceval_gil.c, 3.2 to 3.14.
+_AS_WITH_GIL = ", as with Python's lock of the interpreter (GIL)"
+
+
+def _is_python(sample: Sample) -> bool:
+    return (sample.target.exe or "").rpartition("/")[2].startswith("python")
+
+
+# sys.getswitchinterval(), if not set, and by how much a timer or a window's boundary is off.
+_SWITCH_NS = 5_000_000
+_SWITCH_SPREAD = 0.1
+
+
+def _switches(sample: Sample, slept: list[Sleep]) -> str:
+    """Say that it waited as long as Python has a thread wait before it asks for the lock.
+
+    A timer ends that wait, and who has the lock gives it away at once, which ends the next
+    (Python/ceval_gil.c:take_gil(), 3.2 to 3.14).
+    """
+    wakers = [waker for sleep in slept for waker in sleep.wakers]
+    timed = [waker for waker in wakers if waker.kind == "hard_irq"]
+    ns, count = sum(waker.ns for waker in timed), sum(waker.count for waker in timed)
+    others = [waker for waker in wakers if waker.pid == sample.target.pid]
+    if not others or not count or abs(ns / count - _SWITCH_NS) > _SWITCH_SPREAD * _SWITCH_NS:
+        return ""
+    return f"; a timer ended {count:,} waits, after {length(ns // count)} each{_AS_WITH_GIL}"
 
 
 class _MainWaker(Struct, frozen=True):
