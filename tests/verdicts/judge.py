@@ -125,7 +125,7 @@ def _false(sample: Sample, finding: Finding, truth: Truth, seen: Witness) -> str
         return None if seen.stole_ns >= finding.evidence["lost_ns"] else f"[none] {said}"
     if finding.remark and finding.rule != "user_work":
         return None
-    return f"[not the cause] {said}"
+    return f"[not the cause; the hypervisor took {seen.stole_ns / 1e6:.0f} ms] {said}"
 
 
 def _not_contended(sample: Sample, finding: Finding, seen: Witness) -> str | None:
@@ -135,7 +135,8 @@ def _not_contended(sample: Sample, finding: Finding, seen: Witness) -> str | Non
         return f"it waited for {seen.waited_too_little[thread.tid]}"
     ready_ns = thread.time.ready_ns if thread.time else 0
     idle_ns, wakes = _idle(thread)
-    if idle_ns >= IDLE_SHARE * ready_ns and idle_ns > SLOW_WAKE_NS * wakes:
+    names_idle = "the CPU idled" in finding.text
+    if names_idle and idle_ns >= IDLE_SHARE * ready_ns and idle_ns > SLOW_WAKE_NS * wakes:
         return "blames an idle CPU"
     for taker in thread.cpu_taken_by:
         if taker.tid in seen.ran_too_little and f"({taker.tid})" in finding.text:

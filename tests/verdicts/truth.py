@@ -36,13 +36,18 @@ def cause(
     also: tuple[str, ...] = (),
     innocent: tuple[object, ...] = (),
     pinned: bool = False,
+    acquits: bool = False,
 ) -> Truth:
-    """The truth of a cause. A number among the names is a PID or thread id, as "(123)"."""
+    """The truth of a cause. A number among the names is a PID or thread id, as "(123)".
+
+    `acquits`: the program keeps itself waiting, so the kernel is not to blame.
+    """
     return Truth(
         right=frozenset(right),
         names=tuple(map(_name, names)),
         also=frozenset(also),
         innocent=tuple(map(_name, innocent)),
+        acquits=acquits,
         pinned=pinned,
     )
 

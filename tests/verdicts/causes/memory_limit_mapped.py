@@ -4,6 +4,7 @@ import mmap
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tests.verdicts.cgroups import cgroup, controller, join
 from tests.verdicts.files import BIG_FILE, big_file
@@ -13,8 +14,11 @@ from tests.verdicts.truth import Staged, cause
 LIMIT = BIG_FILE // 4
 
 
-def victim(path: str) -> None:
+def victim(path: str, group: str) -> None:
+    # Pages are paid for by who reads them first: it joins before, and none is there.
+    join(Path(group), os.getpid())
     file = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     pages = mmap.mmap(file, BIG_FILE, prot=mmap.PROT_READ)
     tell()
     while True:
@@ -28,12 +32,8 @@ def stage() -> Iterator[Staged]:
     with (
         cgroup(controller("memory"), **limit) as group,
         big_file() as path,
-        running(victim, path) as process,
+        running(victim, path, group) as process,
     ):
-        join(group, process.pid)
-        file = os.open(path, os.O_RDONLY)
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(file)
         yield Staged(
             process.pid,
             cause(

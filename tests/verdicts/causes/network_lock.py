@@ -15,7 +15,13 @@ from tests.verdicts.truth import NotHereError, Staged, cause
 # ioctl(2) of netdevice(7): it takes the kernel's one lock of all interfaces.
 SIOCSIFMTU = 0x8922
 
-LOOP = "while :; do ip link add verdict0 type veth; ip link delete verdict0; done"
+# One process adds many and removes them at once, so that it has the lock for long.
+LOOP = """
+while :; do
+    for i in $(seq 50); do echo link add verdict$i group 7 type veth; done
+    echo link delete group 7
+done | ip -batch -
+"""
 
 
 def victim() -> None:

@@ -18,5 +18,6 @@ def stage() -> Iterator[Staged]:
                 "wait_futex",
                 names=("owner", owner),
                 also=("user_work",),
+                acquits=True,
             ),
         )
