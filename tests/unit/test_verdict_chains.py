@@ -55,6 +55,21 @@ def test_a_call_of_short_waits_and_work_is_told_as_what_the_owner_was_in() -> No
     assert "fsync" not in text
 
 
+def test_who_is_made_to_sleep_for_memory_high_is_told_of_it() -> None:
+    slept = replace(
+        sleep("reclaim", 480), stack=("schedule_timeout", "__mem_cgroup_handle_over_high")
+    )
+    waits = replace(timed_thread(5, "a"), sleeps=(slept,))
+    assert "more than memory.high allows;" in found("wait_reclaim", sample(waits)).text + ";"
+    limit = MemoryLimit("/kubepods/a", 24 << 20, 1)
+    judged = sample(waits, surroundings=Surroundings(memory=limit))
+    assert "memory.high allows (24.0 MiB of /kubepods/a)" in found("wait_reclaim", judged).text
+    # Of others that are reached so seldom nothing is said.
+    waits = replace(waits, sleeps=(sleep("reclaim", 480),))
+    judged = sample(waits, surroundings=Surroundings(memory=limit))
+    assert "/kubepods/a" not in found("wait_reclaim", judged).text
+
+
 def test_a_crowd_that_has_the_cpu_is_told_together() -> None:
     crowd = tuple(CpuTaker(100 + i, "hog", 1, 20 * MS, 100 + i) for i in range(14))
     finding = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=crowd)))

@@ -22,6 +22,7 @@ CASES = (
     "causes/fuse",
     "causes/futex_raw",
     "causes/membarrier",
+    "causes/memory_high",
     "causes/mqueue",
     "causes/mutex_chain",
     "causes/mutex_sleep",

@@ -113,7 +113,7 @@ def _say(case: Case, wait: Wait) -> Statement:
     if longest and evidence["waits"] > 1:
         text += f"; the longest wait took {length(longest)}"
     if wait.reason in _OF_MEMORY:
-        text += memory_limit(sample)
+        text += _over_high(sample, slept) or memory_limit(sample)
     wanted_ns = sum(sleep.ns for sleep in slept if _is_wanted(sleep))
     if wait.remark and sample.round is None and 2 * wanted_ns < case.lost_ns:
         text += "; it may have had nothing else to do"
@@ -122,6 +122,20 @@ def _say(case: Case, wait: Wait) -> Statement:
 
 # What takes longer where there is no memory for it.
 _OF_MEMORY = frozenset(("disk", "page_cache", "swap", "reclaim"))
+
+
+# What makes a thread sleep whose cgroup has more: mm/memcontrol.c, 5.14 to 7.2.
+_HANDLE_OVER_HIGH = "mem_cgroup_handle_over_high"
+
+
+def _over_high(sample: Sample, slept: list[Sleep]) -> str:
+    """Say that memory.high is why, where the kernel's stack has it, however seldom it slept."""
+    stacks = (sleep.stack for sleep in slept)
+    if not any(function.endswith(_HANDLE_OVER_HIGH) for stack in stacks for function in stack):
+        return ""
+    limit = sample.surroundings.memory if sample.surroundings else None
+    which = f" ({limit.limit_bytes / 2**20:,.1f} MiB of {limit.path})" if limit else ""
+    return f"; the kernel made it sleep as its cgroup had more than memory.high allows{which}"
 
 
 def _waited(wait: Wait, slept: list[Sleep]) -> str:
