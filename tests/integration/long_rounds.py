@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernel_delay.ovs.log import SHORTEST_LOGGED_MS
 from lab.binaries import Binaries
-from lab.instance import Instance, OvsCommandError
+from lab.instance import Datapath, Instance, OvsCommandError
 from tests.workload import compile_workload, wait_until
 
 # struct request of tests/workloads/long_rounds.c: pending, ms, thread, what, done.
@@ -88,12 +88,14 @@ class LongRounds:
 
 
 @contextmanager
-def ovs_with_long_rounds(binaries: Binaries, folder: Path) -> Iterator[LongRounds]:
+def ovs_with_long_rounds(
+    binaries: Binaries, folder: Path, datapath: Datapath = "netdev"
+) -> Iterator[LongRounds]:
     """Start an ovs-vswitchd that makes long rounds when it is asked to."""
     library = compile_workload("long_rounds", "-shared", "-fPIC", "-ldl")
     path = folder / "request"
     path.write_bytes(bytes(REQUEST.size))
     with path.open("r+b") as file, mmap.mmap(file.fileno(), REQUEST.size) as memory:
         preloaded = {"LD_PRELOAD": os.fspath(library), "LONG_ROUNDS": os.fspath(path)}
-        with Instance(binaries, environment=preloaded) as ovs:
+        with Instance(binaries, datapath=datapath, environment=preloaded) as ovs:
             yield LongRounds(ovs, memory)

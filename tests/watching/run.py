@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import get_args
 
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.ovs.log import parse_line
 from lab.binaries import Binaries
+from lab.instance import Datapath
 from tests import ovs_with_usdt
 from tests.integration.long_rounds import MAIN, LongRounds, ovs_with_long_rounds
 from tests.watching.causes import Cause, Causes, prepared
@@ -50,7 +52,7 @@ def main() -> int:
     binaries = Binaries.under(options.ovs or ovs_with_usdt.build())
     with (
         tempfile.TemporaryDirectory() as folder,
-        ovs_with_long_rounds(binaries, Path(folder)) as rounds,
+        ovs_with_long_rounds(binaries, Path(folder), options.datapath) as rounds,
     ):
         rounds.ovs.add_bridge("brlong")
         result = _run(rounds, Path(folder) / "records", options.lines)
@@ -66,6 +68,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--lines", type=int, default=LINES, metavar="N")
     parser.add_argument(
         "--ovs", type=Path, metavar="ROOT", help="have the Open vSwitch below that folder"
+    )
+    parser.add_argument(
+        "--datapath", choices=get_args(Datapath), default="netdev", help="system: the kernel's"
     )
     return parser.parse_args()
 
