@@ -14,6 +14,7 @@ SOURCES := $(shell find src meson.build pyproject.toml README.md LICENSE \
 	-name __pycache__ -prune -o -print)
 DIST := dist
 IMAGE_ARCHITECTURE ?= $(shell dpkg --print-architecture 2>/dev/null)
+WHEEL_ARCHITECTURE ?= $(IMAGE_ARCHITECTURE)
 IMAGE_MACHINE = $(patsubst arm64,aarch64,$(patsubst amd64,x86_64,$(IMAGE_ARCHITECTURE)))
 C_SOURCES := $(shell find src tests bench -name '*.[ch]')
 
@@ -30,7 +31,7 @@ SOAK_MINUTES ?= 30
 CHURN_MINUTES ?= 10
 
 # Those that a line beginning with ## is about, and the lists of packages.
-.PHONY: $(shell sed -n 's/^\#\# \([a-z-]*\):.*/\1/p' Makefile) \
+.PHONY: $(shell sed -n 's/^\#\# \([a-z0-9-]*\):.*/\1/p' Makefile) \
 	$(patsubst setup/%.txt,%,$(wildcard setup/packages-*.txt))
 
 ## build: .venv/bin/kernel-delay
@@ -134,20 +135,20 @@ lint: packages-test .venv/.extra-test
 	$(BIN)/mypy
 	$(if $(C_SOURCES),clang-format --dry-run --Werror $(C_SOURCES))
 
-## wheel: a wheel in $(DIST), with the libraries it needs inside
+## wheel: a wheel in $(DIST), with the libraries it needs inside; WHEEL_ARCHITECTURE=arm64
 wheel: build .venv/.extra-wheel
-	@setup/wheel.sh $(DIST)
+	@setup/wheel.sh $(DIST) $(WHEEL_ARCHITECTURE)
 
-## image: a container image of the wheel in $(DIST); IMAGE_ARCHITECTURE=arm64, if that wheel is there
-image: packages-image .venv/.extra-image $(if $(filter $(shell uname -m),$(IMAGE_MACHINE)),wheel)
+## image: a container image of that wheel, in $(DIST); IMAGE_ARCHITECTURE=arm64
+image: packages-image .venv/.extra-image wheel
 	@setup/image.sh "$$(ls -t $(DIST)/*_$(IMAGE_MACHINE).whl | head -1)" $(DIST) $(IMAGE_ARCHITECTURE)
 
 ## clean: as from a fresh clone; caches outside the tree remain
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-packages-build packages-wheel packages-fleet packages-fuzz packages-peers packages-image \
-packages-watch: packages-%:
+packages-arm64 packages-build packages-wheel packages-fleet packages-fuzz packages-peers \
+packages-image packages-watch: packages-%:
 	@setup/debian-packages.sh setup/packages-$*.txt
 
 # Servers that apt would start stay off.
