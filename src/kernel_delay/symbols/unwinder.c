@@ -9,7 +9,9 @@
 #define X86_64_RIP 16
 #define X86_64_NREGS 17
 #define I386_NREGS 9 /* eax..edi, eip */
+#define ARM64_LR 30
 #define ARM64_SP 31
+#define ARM64_PC 32
 #define ARM64_NREGS 33 /* x0..x30, sp, pc */
 
 /* What a copy of a stack has or lacks as a whole, whatever the kernel's page size. */
@@ -22,6 +24,14 @@
  * hides a return address (Documentation/arch/arm64/pointer-authentication.rst, 6.18).
  */
 #define ARM64_ADDRESS_BITS ((1ULL << 48) - 1)
+
+/* arch/arm64/kernel/vdso/sigreturn.S, 5.14 to 6.18: mov x8, #__NR_rt_sigreturn; svc #0 */
+#define ARM64_SIGRETURN 0xd4000001d2801168ULL
+
+/* Of struct rt_sigframe (arch/arm64/kernel/signal.c, 5.14 to 6.18), at its stack pointer: where
+ * uc.uc_mcontext.regs are, which sp and pc follow (include/uapi/asm/ucontext.h, sigcontext.h).
+ */
+#define ARM64_SIGNAL_REGS (128 + 176 + 8)
 
 struct unwinder {
 	Dwfl *dwfl;
@@ -40,13 +50,15 @@ struct unwinder {
 	int failed_read; /* since the last frame: STACK_WHOLE for none, or what it means */
 	struct unwound *out;
 
-	/* x86-64: the last frame, to go on from when libdwfl has lost rbx, or a trampoline's caller
+	/* The last frame, to go on from when libdwfl has lost rbx, or one that it can't find from
+	 * that.
 	 */
-	uint64_t frame_regs[X86_64_NREGS];
+	uint64_t frame_regs[ARM64_NREGS];
 	uint64_t rbx;
 	bool rbx_lost;
-	bool resumed;
-	bool stepped;
+	bool resumed; /* the first frame is noted already */
+	bool stepped; /* to the caller, which is noted */
+	bool returned; /* to what a signal interrupted */
 };
 
 static bool is_in(uint64_t addr, const uint64_t *ranges, size_t n)
@@ -150,7 +162,7 @@ static bool set_initial_registers(Dwfl_Thread *thread, void *arg)
 		return dwfl_thread_state_registers(thread, 0, unwinder->nregs, unwinder->regs);
 	for (i = 0; i <= ARM64_SP; i++)
 		regs[i] = without_authentication(unwinder, unwinder->regs[i]);
-	dwfl_thread_state_register_pc(thread, unwinder->regs[ARM64_SP + 1]);
+	dwfl_thread_state_register_pc(thread, unwinder->regs[ARM64_PC]);
 	return dwfl_thread_state_registers(thread, 0, ARM64_SP + 1, regs);
 }
 
@@ -207,6 +219,72 @@ static bool step_over(struct unwinder *unwinder, Dwfl_Frame *frame)
 	return true;
 }
 
+/* arm64's vDSO has no unwind information, and libdwfl's guess leaves out the caller's frame. */
+static bool is_bare_vdso(const struct unwinder *unwinder, uint64_t pc)
+{
+	const char *file = NULL;
+	Dwfl_Module *mod;
+	Dwarf_Addr bias;
+
+	if (unwinder->nregs != ARM64_NREGS)
+		return false;
+	mod = dwfl_addrmodule(unwinder->dwfl, pc);
+	if (mod)
+		dwfl_module_info(mod, NULL, NULL, NULL, NULL, NULL, &file, NULL);
+	return file && !strcmp(file, "[vdso]") && !dwfl_module_eh_cfi(mod, &bias);
+}
+
+/* Goes to what a signal interrupted: its registers are on the stack. */
+static bool return_from_signal(struct unwinder *unwinder, uint64_t sp)
+{
+	uint64_t *regs = unwinder->frame_regs;
+	int i;
+
+	for (i = 0; i < ARM64_NREGS; i++)
+		if (!memory_read(unwinder->dwfl, sp + ARM64_SIGNAL_REGS + i * sizeof(*regs),
+				 &regs[i], unwinder))
+			return false;
+	return is_executable(unwinder, regs[ARM64_PC]);
+}
+
+/* Goes to the caller of a function that calls no other and has nothing on the stack. */
+static bool leave_leaf(struct unwinder *unwinder, Dwfl_Frame *frame)
+{
+	uint64_t *regs = unwinder->frame_regs, caller;
+	struct unwound *out = unwinder->out;
+	int i;
+
+	for (i = 0; i <= ARM64_SP; i++)
+		if (dwfl_frame_reg(frame, i, &regs[i]))
+			return false;
+	caller = regs[ARM64_LR];
+	if (out->n == MAX_FRAMES || !is_executable(unwinder, caller - 1))
+		return false;
+	regs[ARM64_PC] = caller - 1;
+	out->pcs[out->n] = caller;
+	out->exact[out->n++] = false;
+	return true;
+}
+
+/* The last frame is one of the vDSO. Of its functions the signals' trampoline alone is returned to.
+ */
+static int leave_vdso(struct unwinder *unwinder, Dwfl_Frame *frame, uint64_t pc, bool exact)
+{
+	struct unwound *out = unwinder->out;
+	uint64_t code, sp;
+
+	if (read_file_section(unwinder->dwfl, pc, &code, sizeof(code)) && code == ARM64_SIGRETURN) {
+		out->exact[out->n - 1] = true;
+		if (!dwfl_frame_reg(frame, ARM64_SP, &sp))
+			unwinder->returned = return_from_signal(unwinder, sp);
+		if (unwinder->failed_read != STACK_WHOLE)
+			out->end = unwinder->failed_read;
+		return DWARF_CB_ABORT;
+	}
+	unwinder->stepped = exact && leave_leaf(unwinder, frame);
+	return unwinder->stepped ? DWARF_CB_ABORT : DWARF_CB_OK;
+}
+
 static int note_frame(Dwfl_Frame *frame, void *arg)
 {
 	struct unwinder *unwinder = arg;
@@ -236,6 +314,8 @@ static int note_frame(Dwfl_Frame *frame, void *arg)
 		unwinder->stepped = step_over(unwinder, frame);
 		return unwinder->stepped ? DWARF_CB_ABORT : DWARF_CB_OK;
 	}
+	if (is_bare_vdso(unwinder, pc))
+		return leave_vdso(unwinder, frame, pc, exact);
 	return DWARF_CB_OK;
 }
 
@@ -287,13 +367,14 @@ void unwinder_unwind(struct unwinder *unwinder, const uint64_t *regs, unsigned i
 	unwinder->out = out;
 	out->n = 0;
 	out->end = STACK_LOST;
-	unwinder->resumed = unwinder->rbx_lost = unwinder->stepped = false;
+	unwinder->resumed = unwinder->rbx_lost = unwinder->stepped = unwinder->returned = false;
 	result = dwfl_getthread_frames(unwinder->dwfl, dwfl_pid(unwinder->dwfl), note_frame,
 				       unwinder);
-	while (unwinder->stepped || (result != DWARF_CB_ABORT && unwinder->rbx_lost)) {
+	while (unwinder->stepped || unwinder->returned ||
+	       (result != DWARF_CB_ABORT && unwinder->rbx_lost)) {
 		unwinder->regs = unwinder->frame_regs;
-		unwinder->resumed = true;
-		unwinder->stepped = false;
+		unwinder->resumed = !unwinder->returned;
+		unwinder->stepped = unwinder->returned = false;
 		result = dwfl_getthread_frames(unwinder->dwfl, dwfl_pid(unwinder->dwfl), note_frame,
 					       unwinder);
 	}

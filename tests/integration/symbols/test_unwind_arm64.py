@@ -1,7 +1,10 @@
 """arm64's registers and signed return addresses, on any machine that can build for arm64."""
 
+import contextlib
+import os
 import struct
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,76 +20,126 @@ from tests.needs import needed
 from tests.workload import SOURCES
 
 BIAS = 0xAAAA_0000_0000
+VDSO_BIAS = 0xFFFF_9000_0000
 SP = 0xFFFF_F000_1000
 SIGNATURE = 0x002A << 48
+# struct rt_sigframe with what else the kernel keeps of the registers, roughly.
+SIGNAL_FRAME = 4688
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return assembled("arm64_chain.S", tmp_path_factory.mktemp("arm64") / "chain", "-Wl,-e,_start")
+
+
+@pytest.fixture(scope="module")
+def vdso(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return assembled("arm64_vdso.S", tmp_path_factory.mktemp("arm64") / "vdso")
+
+
+def assembled(source: str, program: Path, *flags: str) -> Path:
     compiler = needed("aarch64-linux-gnu-gcc")
-    program = tmp_path_factory.mktemp("arm64") / "chain"
-    source = SOURCES / "arm64_chain.S"
-    command = [
-        compiler,
-        "-nostdlib",
-        "-shared",
-        "-Wl,-e,_start",
-        str(source),
-        "-o",
-        str(program),
-    ]
+    command = [compiler, "-nostdlib", "-shared", *flags, str(SOURCES / source), "-o", str(program)]
     subprocess.run(command, check=True)
     return program
 
 
-def image_of(program: Path) -> Any:
-    """What ProcessImage would note of a process that had the program's code mapped at BIAS."""
-    file = program.open("rb")
-    elf = read_elf(file.fileno())
+def object_of(program: Path, bias: int, name: str) -> ObjectFile:
+    """What ProcessImage would note of the program's code if that were mapped there."""
+    fd = os.open(program, os.O_RDONLY)
+    elf = read_elf(fd)
     assert elf
     code = next(segment for segment in elf.segments if segment.executable)
-    start = BIAS + code.address
+    start = bias + code.address
     end = start + code.size
-    mapping = Mapping(start, end, True, False, code.offset, "fe:00", 1, str(program), False)
-    found = ObjectFile(mapping, BIAS, elf.machine, elf.build_id, "", 0, file.fileno(), None)
-    return SimpleNamespace(
+    mapping = Mapping(start, end, True, False, code.offset, "fe:00", 1, name, False)
+    return ObjectFile(mapping, bias, elf.machine, elf.build_id, "", 0, fd, None)
+
+
+@contextlib.contextmanager
+def space_of(program: Path, vdso: Path) -> Iterator[AddressSpace]:
+    """A process's that had both mapped."""
+    objects = (object_of(program, BIAS, str(program)), object_of(vdso, VDSO_BIAS, "[vdso]"))
+    image: Any = SimpleNamespace(
         pid=1,
-        mappings=(mapping,),
-        objects=(found,),
+        mappings=tuple(found.code for found in objects),
+        objects=objects,
         generation=1,
         bounds=Bounds(),
         perf_map=None,
-        file=file,
     )
+    space = AddressSpace(image)
+    try:
+        yield space
+    finally:
+        space.close()
+        for found in objects:
+            os.close(found.fd)
 
 
-def labels(program: Path) -> dict[str, int]:
+def labels(program: Path, bias: int = BIAS) -> dict[str, int]:
     out = subprocess.run(["nm", program], check=True, capture_output=True, text=True).stdout
     lines = [line.split() for line in out.splitlines()]
-    return {words[2]: BIAS + int(words[0], 16) for words in lines if len(words) == 3}
+    return {words[2]: bias + int(words[0], 16) for words in lines if len(words) == 3}
 
 
 @pytest.mark.parametrize("signature", [0, SIGNATURE], ids=["plain", "signed"])
-def test_registers_and_signed_return_addresses(program: Path, signature: int) -> None:
+def test_registers_and_signed_return_addresses(program: Path, vdso: Path, signature: int) -> None:
     at = labels(program)
-    image = image_of(program)
     registers = [0] * 33
     registers[30] = at["after_leaf"]
     registers[31] = SP
     registers[32] = at["leaf"] + 4
     # plain's frame of 16 bytes, then signs's of 32.
     stack = struct.pack("<6Q", at["after_plain"], 0, 0x29, signature | at["after_signs"], 0, 0)
-    space = AddressSpace(image)
-    unwound = space.unwind(tuple(registers), stack, SP)
-    assert unwound.pcs == (
-        at["leaf"] + 4,
-        at["after_leaf"],
-        at["after_plain"],
-        at["after_signs"],
-    )
-    assert unwound.end == "whole"
-    names = [frame.name for frame in space.frames(unwound)]
+    with space_of(program, vdso) as space:
+        unwound = space.unwind(tuple(registers), stack, SP)
+        assert unwound.pcs == (
+            at["leaf"] + 4,
+            at["after_leaf"],
+            at["after_plain"],
+            at["after_signs"],
+        )
+        assert unwound.end == "whole"
+        names = [frame.name for frame in space.frames(unwound)]
+        assert names == ["leaf", "plain", "signs", "_start"]
+        assert space.unwind(tuple(registers), stack[:16], SP).end == "short"
+
+
+def test_the_vdso_is_left_without_unwind_information(program: Path, vdso: Path) -> None:
+    """Its function has called the kernel for plain, and plain's frame is none of its own."""
+    at, bare = labels(program), labels(vdso, VDSO_BIAS)
+    registers = [0] * 33
+    registers[29] = SP + 16
+    registers[30] = SIGNATURE | at["after_leaf"]
+    registers[31] = SP
+    registers[32] = bare["after_call"]
+    stack = struct.pack("<6Q", at["after_plain"], 0, 0x29, at["after_signs"], 0, 0)
+    with space_of(program, vdso) as space:
+        unwound = space.unwind(tuple(registers), stack, SP)
+        names = [frame.name for frame in space.frames(unwound)]
     assert names == ["leaf", "plain", "signs", "_start"]
-    assert space.unwind(tuple(registers), stack[:16], SP).end == "short"
-    space.close()
-    image.file.close()
+    assert unwound.end == "whole"
+
+
+def test_a_signals_frame_leads_to_what_it_interrupted(program: Path, vdso: Path) -> None:
+    """That is leaf; the handler is plain, which the signal's frame is above of."""
+    at, bare = labels(program), labels(vdso, VDSO_BIAS)
+    handler = [0] * 33
+    handler[31] = SP
+    handler[32] = at["after_leaf"]
+    interrupted = [0] * 33
+    interrupted[30] = at["after_leaf"]
+    interrupted[31] = SP + 16 + SIGNAL_FRAME
+    interrupted[32] = at["leaf"] + 4
+    plain = struct.pack("<2Q", bare["__kernel_rt_sigreturn"], 0)
+    signal = struct.pack("<33Q", *interrupted).rjust(312 + 33 * 8, b"\0").ljust(SIGNAL_FRAME, b"\0")
+    rest = struct.pack("<6Q", at["after_plain"], 0, 0x29, at["after_signs"], 0, 0)
+    with space_of(program, vdso) as space:
+        unwound = space.unwind(tuple(handler), plain + signal + rest, SP)
+        names = [frame.name for frame in space.frames(unwound)]
+        assert names == ["plain", "__kernel_rt_sigreturn", "leaf", "plain", "signs", "_start"]
+        assert unwound.end == "whole"
+        short = space.unwind(tuple(handler), plain + signal[:400], SP)
+    assert [pc in bare.values() for pc in short.pcs] == [False, True]
+    assert short.end == "short"
