@@ -120,6 +120,12 @@ test-image: image packages-test .venv/.extra-test
 	exec $(BIN)/python -m pytest $(PYTEST_ARGS) \
 		tests/image/container.py tests/image/manifests.py
 
+## test-arm64: the image for arm64, and what it measures in an emulated machine of that
+test-arm64: IMAGE_ARCHITECTURE := arm64
+test-arm64: image packages-test packages-arm64 .venv/.extra-test
+	@KERNEL_DELAY_DIST=$(CURDIR)/$(DIST) \
+	exec $(BIN)/python -m pytest $(PYTEST_ARGS) tests/arm64/measured.py
+
 ## bench: what measuring costs, beside other tools, into docs/performance.md; BENCH_ARGS="--only own"
 bench: build packages-bench
 	@PYTHONPATH=$(CURDIR) exec $(BIN)/python -m bench $(BENCH_ARGS)

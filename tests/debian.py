@@ -24,9 +24,13 @@ class DebianError(Exception):
 
 @dataclass(frozen=True)
 class Suite:
-    """One suite of the archive, by its name below `dists/` ("bookworm", "unstable")."""
+    """One suite of the archive, by its name below `dists/` ("bookworm", "unstable").
+
+    Its packages are those for `architecture`, which is this machine's if empty.
+    """
 
     name: str
+    architecture: str = ""
 
     def closure(self, package: str) -> list[str]:
         """The names of the package and all it depends on, as on an empty machine."""
@@ -55,7 +59,7 @@ class Suite:
 
     @property
     def _directory(self) -> Path:
-        return cache_dir() / "apt" / self.name
+        return cache_dir() / "apt" / "-".join(filter(None, (self.name, self.architecture)))
 
     def _refresh_lists(self) -> None:
         """Bring the package lists up to date, at most once a day; old ones do without a network."""
@@ -89,9 +93,16 @@ class Suite:
             f'Dir::Cache "{directory}";\n'
             'APT::Default-Release "";\n'
             'APT::Install-Recommends "false";\n'
+            f"{self._architectures()}"
             # The cache is root's own; the user _apt can't write to it.
             'APT::Sandbox::User "root";\n'
         )
+
+    def _architectures(self) -> str:
+        if not self.architecture:
+            return ""
+        only = f'"{self.architecture}";'
+        return f"APT::Architecture {only}\nAPT::Architectures {{ {only} }};\n"
 
     def _apt(self, *command: str, cwd: Path | None = None) -> str:
         environment = {**os.environ, "APT_CONFIG": str(self._directory / "apt.conf")}

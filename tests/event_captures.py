@@ -4,6 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -13,9 +14,11 @@ from kernel_delay.capture.windows.control import LONGEST_LEAD_NS
 from kernel_delay.host.syscalls import syscalls
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample, StackFrame, SyscallEvent
-from tests.workload import Workload
 
-Start = Callable[..., Workload]
+if TYPE_CHECKING:
+    from tests.workload import Workload
+
+Start = Callable[..., "Workload"]
 """Starts a workload by its name, with arguments."""
 
 LONG_ENOUGH_S = 60.0

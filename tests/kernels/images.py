@@ -18,13 +18,15 @@ LIST = Path(__file__).with_name("kernels.toml")
 class Kernel:
     """An entry of kernels.toml; `package` is the meta package that follows the newest kernel.
 
-    `open_vswitch` is the suite that the Open vSwitch with probes is of.
+    `open_vswitch` is the suite that the Open vSwitch with probes is of; `architecture` is
+    Debian's name of it, this machine's if empty.
     """
 
     name: str
     suite: str
     package: str
     open_vswitch: str
+    architecture: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def chosen_tests(choice: Literal["least", "brief"]) -> list[str]:
 def fetch(kernel: Kernel) -> Image:
     """The kernel's image and modules from the cache, downloaded and unpacked if need be."""
     with locked("kernels"):
-        suite = Suite(kernel.suite)
+        suite = Suite(kernel.suite, kernel.architecture)
         names = suite.closure(kernel.package)
         release = _release(kernel, names)
         directory = cache_dir() / "kernels" / release

@@ -202,6 +202,7 @@ static AS_WRITTEN void vdso(void)
 	stop_here();
 }
 
+#if defined(__x86_64__)
 static AS_WRITTEN void run_generated(const char *code, size_t size)
 {
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE | PROT_EXEC,
@@ -212,7 +213,6 @@ static AS_WRITTEN void run_generated(const char *code, size_t size)
 	munmap(memory, size);
 }
 
-#if defined(__x86_64__)
 /* push %rbp; mov %rsp,%rbp; call *%rdi; pop %rbp; ret */
 static const char with_frame_pointer[] = "\x55\x48\x89\xe5\xff\xd7\x5d\xc3";
 /* push %rbp; xor %ebp,%ebp; call *%rdi; pop %rbp; ret */
