@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * As arm64's vDSO: without unwind information. leaf signs its return address and keeps it.
+ * As arm64's vDSO: without unwind information. leaf signs its return address and keeps it;
+ * framed puts it on the stack.
  */
 	.arch armv8.3-a
 	.text
@@ -14,6 +15,18 @@ after_call:
 	autiasp
 	ret
 	.size leaf, . - leaf
+
+	.globl framed
+	.type framed, %function
+framed:
+	paciasp
+	stp x29, x30, [sp, #-32]!
+	mov x29, sp
+after_prologue:
+	ldp x29, x30, [sp], #32
+	autiasp
+	ret
+	.size framed, . - framed
 
 	nop
 	.globl __kernel_rt_sigreturn

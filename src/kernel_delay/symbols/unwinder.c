@@ -9,6 +9,7 @@
 #define X86_64_RIP 16
 #define X86_64_NREGS 17
 #define I386_NREGS 9 /* eax..edi, eip */
+#define ARM64_FP 29
 #define ARM64_LR 30
 #define ARM64_SP 31
 #define ARM64_PC 32
@@ -247,10 +248,13 @@ static bool return_from_signal(struct unwinder *unwinder, uint64_t sp)
 	return is_executable(unwinder, regs[ARM64_PC]);
 }
 
-/* Goes to the caller of a function that calls no other and has nothing on the stack. */
+/* Goes to the caller of a function that calls no other and has nothing on the stack. getrandom's,
+ * from 6.12 on, has: its frame begins with its caller's frame pointer and address, and nothing says
+ * where it ends.
+ */
 static bool leave_leaf(struct unwinder *unwinder, Dwfl_Frame *frame)
 {
-	uint64_t *regs = unwinder->frame_regs, caller;
+	uint64_t *regs = unwinder->frame_regs, caller, saved;
 	struct unwound *out = unwinder->out;
 	int i;
 
@@ -259,6 +263,10 @@ static bool leave_leaf(struct unwinder *unwinder, Dwfl_Frame *frame)
 			return false;
 	caller = regs[ARM64_LR];
 	if (out->n == MAX_FRAMES || !is_executable(unwinder, caller - 1))
+		return false;
+	if (regs[ARM64_FP] == regs[ARM64_SP] &&
+	    memory_read(unwinder->dwfl, regs[ARM64_FP] + sizeof(saved), &saved, unwinder) &&
+	    saved == caller)
 		return false;
 	regs[ARM64_PC] = caller - 1;
 	out->pcs[out->n] = caller;
@@ -282,7 +290,7 @@ static int leave_vdso(struct unwinder *unwinder, Dwfl_Frame *frame, uint64_t pc,
 		return DWARF_CB_ABORT;
 	}
 	unwinder->stepped = exact && leave_leaf(unwinder, frame);
-	return unwinder->stepped ? DWARF_CB_ABORT : DWARF_CB_OK;
+	return DWARF_CB_ABORT;
 }
 
 static int note_frame(Dwfl_Frame *frame, void *arg)

@@ -122,6 +122,21 @@ def test_the_vdso_is_left_without_unwind_information(program: Path, vdso: Path) 
     assert unwound.end == "whole"
 
 
+def test_a_frame_of_the_vdso_whose_size_nothing_says_ends_the_stack(
+    program: Path, vdso: Path
+) -> None:
+    at, bare = labels(program), labels(vdso, VDSO_BIAS)
+    registers = [0] * 33
+    registers[29] = registers[31] = SP
+    registers[30] = SIGNATURE | at["after_leaf"]
+    registers[32] = bare["after_prologue"]
+    stack = struct.pack("<6Q", 0, SIGNATURE | at["after_leaf"], 0, 0, at["after_plain"], 0)
+    with space_of(program, vdso) as space:
+        unwound = space.unwind(tuple(registers), stack, SP)
+        assert [frame.name for frame in space.frames(unwound)] == ["framed"]
+    assert unwound.end == "lost"
+
+
 def test_a_signals_frame_leads_to_what_it_interrupted(program: Path, vdso: Path) -> None:
     """That is leaf; the handler is plain, which the signal's frame is above of."""
     at, bare = labels(program), labels(vdso, VDSO_BIAS)
