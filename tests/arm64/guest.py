@@ -8,8 +8,10 @@ from typing import Any
 from tests.kernels.guest import ONE_THREAD
 from tests.kernels.images import Kernel, fetch
 
-ARCHITECTURE = "arm64"
-KERNEL = Kernel("Debian 12", "bookworm", "linux-image-arm64", "bookworm", ARCHITECTURE)
+KERNELS = {
+    suite: Kernel(f"Debian {number}", suite, "linux-image-arm64", suite, "arm64")
+    for number, suite in ((12, "bookworm"), (13, "trixie"))
+}
 
 # What it says with this in front is a result: a name, and what there is to say.
 RESULT = "RESULT "
@@ -21,8 +23,10 @@ NOTHING_ELSE = ["-nodefaults", "-display", "none", "-no-reboot"]
 SILENT = "console=ttyAMA0 quiet loglevel=0 panic=-1"
 
 
-def run(root: Path, first_process: list[str], console: Path, limit_s: float) -> dict[str, Any]:
-    """Boot with these files and this first process; the results by their names.
+def run(
+    kernel: Kernel, root: Path, first_process: list[str], console: Path, limit_s: float
+) -> dict[str, Any]:
+    """Boot it with these files and this first process; the results by their names.
 
     `console` has all that was printed.
     """
@@ -30,7 +34,7 @@ def run(root: Path, first_process: list[str], console: Path, limit_s: float) -> 
     _pack(root, files)
     program, *arguments = first_process
     command = ["qemu-system-aarch64", *MACHINE, *NOTHING_ELSE, *ONE_THREAD.split()]
-    command += ["-kernel", str(fetch(KERNEL).vmlinuz), "-initrd", str(files)]
+    command += ["-kernel", str(fetch(kernel).vmlinuz), "-initrd", str(files)]
     command += ["-append", f"{SILENT} rdinit={program} -- {' '.join(arguments)}"]
     command += ["-serial", f"file:{console}"]
     subprocess.run(command, stdin=subprocess.DEVNULL, check=True, timeout=limit_s)

@@ -61,8 +61,17 @@ def recording(root_user: None, tmp_path_factory: pytest.TempPathFactory) -> Path
     return file
 
 
+@pytest.fixture(scope="module", params=guest.KERNELS)
+def suite(request: pytest.FixtureRequest) -> str:
+    """The suite that the guest's kernel is of."""
+    name: str = request.param
+    return name
+
+
 @pytest.fixture(scope="module")
-def results(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def results(
+    suite: str, recording: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """What the guest told, by name."""
     folder = tmp_path_factory.mktemp("arm64")
     root = folder / "root"
@@ -79,7 +88,8 @@ def results(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     cross_compile(own / "call_chain", "call_chain.c", "call_chain_library.c", flags=CHAIN_FLAGS)
     try:
         first_process = ["/usr/bin/python3", f"/guest/{WITHIN.name}"]
-        return guest.run(root, first_process, folder / "console", LIMIT_S)
+        kernel = guest.KERNELS[suite]
+        return guest.run(kernel, root, first_process, folder / "console", LIMIT_S)
     finally:
         shutil.rmtree(root)
 
@@ -163,6 +173,18 @@ def test_the_kernels_frames_end_at_the_systems_entry(results: dict[str, Any]) ->
     kernel = sample["stacks"][event["kernel_stack"]]
     assert {frame["object"] for frame in kernel} == {"kernel"}
     assert kernel[-1]["name"].startswith("el0t_64_sync")
+
+
+def test_page_faults_are_seen_where_the_kernel_has_fentry(
+    suite: str, results: dict[str, Any]
+) -> None:
+    """Which takes direct calls from ftrace: on arm64 from 6.4 on."""
+    sample = only_sample(results, "counted")
+    faults = [thread["page_faults"] for thread in sample["threads"]]
+    if suite == "bookworm":
+        assert set(faults) == {None}
+    else:
+        assert sum(each["count"] for each in faults) > 0
 
 
 def test_a_running_python_is_measured(results: dict[str, Any]) -> None:

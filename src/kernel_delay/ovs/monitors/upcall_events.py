@@ -203,8 +203,8 @@ class UpcallEvents:
         try:
             self._programs.attach(lambda program: program.attach(), program)
         except BpfError as error:
-            # Trampolines, which programs at a function's begin and end need, came to
-            # arm64 with Linux 6.0; the tracepoint does without.
+            # Direct calls from ftrace, which programs at a function's begin and end need, came
+            # to arm64 with Linux 6.4; the tracepoint does without.
             if program == "on_dp_upcall":
                 raise
             self.notes.append(
