@@ -3,6 +3,7 @@
 import contextlib
 import re
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,22 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
     for line in sys.stdin:
         sender.send(bytes.fromhex(line))
 """
+
+# A packet of each pair of ports, a few at a time, so that few are lost on the way to the bridge.
+_FILL = """
+import socket, struct, sys, time
+packet = bytearray.fromhex(sys.argv[2])
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+    sender.bind((sys.argv[1], 0))
+    for number in range(int(sys.argv[3]), int(sys.argv[4])):
+        packet[34:38] = struct.pack("!HH", 1024 + number % 60000, 9 + number // 60000)
+        sender.send(packet)
+        if number % 20 == 0:
+            time.sleep(0.004)
+"""
+_SETTLES_S = 0.5
+# What other_config:flow-limit is if not set (vswitchd/vswitch.xml, Open vSwitch 3.5).
+FLOW_LIMIT = "200000"
 
 # A packet of each pair of ports, for that many seconds; then it prints how many.
 _FLOOD = """
@@ -67,6 +84,35 @@ def packets(count: int, first: int = 0, size: int = 60) -> list[bytes]:
 def send(ovs: Instance, frames: list[bytes]) -> None:
     """Send the packets to the bridge's port, one after the other."""
     ovs.in_network([sys.executable, "-c", _SEND, SENDER], "\n".join(map(bytes.hex, frames)))
+
+
+def fill(ovs: Instance, flows: int, limit: str = FLOW_LIMIT) -> None:
+    """Send a packet of each flow, and of others for those that got lost, until there are enough."""
+    (packet,) = packets(1)
+    first = 0
+    while (there := _settled(ovs)) < flows:
+        # By itself it begins low, and falls where rounds are slow.
+        ovs.appctl("upcall/set-flow-limit", limit)
+        numbers = (str(first), str(first + flows - there))
+        sender = (sys.executable, "-c", _FILL, SENDER, packet.hex())
+        ovs.in_network([*sender, *numbers])
+        first += flows - there
+
+
+def current_flows(ovs: Instance) -> int:
+    """How many flows Open vSwitch has in the datapath by its own count."""
+    match = re.search(r"current (\d+)", ovs.appctl("upcall/show"))
+    assert match is not None
+    return int(match[1])
+
+
+def _settled(ovs: Instance) -> int:
+    """The same, once no more are made of packets that were sent."""
+    before, now = -1, current_flows(ovs)
+    while before != now:
+        time.sleep(_SETTLES_S)
+        before, now = now, current_flows(ovs)
+    return now
 
 
 def flood(seconds: float) -> list[str]:

@@ -64,6 +64,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.peers.cost")
     parser.add_argument("--flows", type=int, default=FLOWS)
     parser.add_argument("--only", choices=("rounds", "upcalls"))
+    parser.add_argument("--seconds", type=float, default=MEASURED_S, help="how long each")
     parser.add_argument("--without-scripts", action="store_true", help="ours alone")
     options = parser.parse_args()
     console = Console(width=100)
@@ -77,43 +78,43 @@ def main() -> int:
         if not options.without_scripts:
             monitors += _theirs(ovs, Path(name), binaries)
         if options.only != "rounds":
-            console.print(_upcall_table(ovs, monitors))
+            console.print(_upcall_table(ovs, monitors, options.seconds))
         if options.only != "upcalls":
-            console.print(_round_table(ovs, monitors, options.flows))
+            console.print(_round_table(ovs, monitors, options.flows, options.seconds))
     return 0
 
 
-def _round_table(ovs: Instance, monitors: list[Monitor], flows: int) -> Table:
+def _round_table(ovs: Instance, monitors: list[Monitor], flows: int, seconds: float) -> Table:
     """Rounds of so many flows that stay."""
     table = Table("monitor", "round ms", "revalidators' CPU %", "monitor's RSS MiB", "it lost")
     ovs.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=3600000")
-    _fill(ovs, flows)
+    kernel_datapath.fill(ovs, flows)
     for monitor in monitors:
-        table.add_row(*_rounds("none", ovs, None), "-")
+        table.add_row(*_rounds("none", ovs, None, seconds), "-")
         with monitor.attach() as pid:
-            cells = _rounds(monitor.name, ovs, pid)
+            cells = _rounds(monitor.name, ovs, pid, seconds)
         table.add_row(*cells, monitor.lost())
     return table
 
 
-def _upcall_table(ovs: Instance, monitors: list[Monitor]) -> Table:
+def _upcall_table(ovs: Instance, monitors: list[Monitor], seconds: float) -> Table:
     """Upcalls of as many new flows as this machine makes; idle ones go after half a second."""
     table = Table("monitor", "upcalls a second", "of none just before", "it lost")
     ovs.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=500")
     for monitor in monitors:
         print(f"{monitor.name} …", file=sys.stderr)
-        none = _upcall_rate(ovs)
+        none = _upcall_rate(ovs, seconds)
         with monitor.attach():
-            found = _upcall_rate(ovs)
+            found = _upcall_rate(ovs, seconds)
         table.add_row("none", f"{none:,.0f}", "", "")
         table.add_row(monitor.name, f"{found:,.0f}", f"{100 * found / none:.0f} %", monitor.lost())
     return table
 
 
-def _upcall_rate(ovs: Instance) -> float:
+def _upcall_rate(ovs: Instance, seconds: float) -> float:
     """How many upcalls a second were answered while all that could be sent was."""
     before, begun = _missed(ovs), time.monotonic()
-    ovs.in_network(kernel_datapath.flood(MEASURED_S))
+    ovs.in_network(kernel_datapath.flood(seconds))
     return (_missed(ovs) - before) / (time.monotonic() - begun)
 
 
@@ -126,32 +127,6 @@ def _missed(ovs: Instance) -> int:
         return int(missed) - int(lost)
     shown = ovs.appctl("dpif-netdev/pmd-stats-show")
     return sum(map(int, re.findall(r"miss with success upcall: (\d+)", shown)))
-
-
-# A packet of each pair of ports, a few at a time, so that few are lost on the way to the bridge.
-_SEND = """
-import socket, struct, sys, time
-packet = bytearray.fromhex(sys.argv[2])
-with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
-    sender.bind((sys.argv[1], 0))
-    for number in range(int(sys.argv[3]), int(sys.argv[4])):
-        packet[34:38] = struct.pack("!HH", 1024 + number % 60000, 9 + number // 60000)
-        sender.send(packet)
-        if number % 20 == 0:
-            time.sleep(0.004)
-"""
-
-
-def _fill(ovs: Instance, flows: int) -> None:
-    """Send a packet of each flow, and of others for those that got lost."""
-    (packet,) = kernel_datapath.packets(1)
-    first = 0
-    while (there := _upcalls(ovs)[0]) < flows:
-        number = (str(first), str(first + flows - there))
-        sender = (sys.executable, "-c", _SEND, kernel_datapath.SENDER, packet.hex())
-        ovs.in_network([*sender, *number])
-        first += flows - there
-        print(f"{_upcalls(ovs)[0]:,} flows …", file=sys.stderr)
 
 
 def _ours(ovs: Instance, folder: Path) -> Iterator[Monitor]:
@@ -207,13 +182,13 @@ def _lost_by_it(upstream: Upstream) -> str:
     return by_itself if upstream.ended else "(does not end)"
 
 
-def _rounds(name: str, ovs: Instance, pid: int | None) -> tuple[str, ...]:
+def _rounds(name: str, ovs: Instance, pid: int | None, seconds: float) -> tuple[str, ...]:
     print(f"{name} …", file=sys.stderr)
     time.sleep(STARTS_S)
     begun_ns, begun = time.monotonic_ns(), _revalidators_ns(ovs.pid)
     rounds_ms = []
-    while time.monotonic_ns() - begun_ns < MEASURED_S * 1e9:
-        rounds_ms.append(_upcalls(ovs)[1])
+    while time.monotonic_ns() - begun_ns < seconds * 1e9:
+        rounds_ms.append(_round_ms(ovs))
         time.sleep(LOOKS_S)
     took = time.monotonic_ns() - begun_ns
     share = (_revalidators_ns(ovs.pid) - begun) / took
@@ -225,15 +200,11 @@ def _rounds(name: str, ovs: Instance, pid: int | None) -> tuple[str, ...]:
     )
 
 
-def _upcalls(ovs: Instance) -> tuple[int, int]:
-    """How many flows there are, and how many milliseconds the last round took."""
-    text = ovs.appctl("upcall/show")
-    flows, duration = (
-        re.search(pattern, text) for pattern in (r"current (\d+)", r"dump duration *: *(\d+)ms")
-    )
-    assert flows is not None
+def _round_ms(ovs: Instance) -> int:
+    """How many milliseconds the last round took, by Open vSwitch's own measure."""
+    duration = re.search(r"dump duration *: *(\d+)ms", ovs.appctl("upcall/show"))
     assert duration is not None
-    return int(flows[1]), int(duration[1])
+    return int(duration[1])
 
 
 def _revalidators_ns(pid: int) -> int:
