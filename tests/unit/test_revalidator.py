@@ -9,7 +9,7 @@ from msgspec import structs
 
 from kernel_delay.ovs import revalidator
 from kernel_delay.ovs.monitors._ovs_records import ffi
-from kernel_delay.ovs.monitors.revalidator_rounds import FLOW_PROBES, decode
+from kernel_delay.ovs.monitors.revalidator_rounds import FLOW_PROBES, Decoding
 from kernel_delay.ovs.revalidator import (
     FlowResults,
     LeaderTime,
@@ -234,7 +234,9 @@ def test_rounds_that_differ_in_their_times_alone_are_alike() -> None:
     assert SinceLast() == SinceLast(None, None)
 
 
-def record(*, datapath: str = "netdev@ovs-netdev", **fields: int) -> RevalidatorRound:
+def record(
+    *, datapath: str = "netdev@ovs-netdev", decoding: Decoding | None = None, **fields: int
+) -> RevalidatorRound:
     """A round as the programs report it, decoded."""
     found = ffi.new("struct revalidator_round *")
     found.event.time_ns = START_NS + 10 * NS_PER_MS
@@ -246,7 +248,7 @@ def record(*, datapath: str = "netdev@ovs-netdev", **fields: int) -> Revalidator
     found.dump_duration_ms = 10
     for field, value in fields.items():
         setattr(found, field, value)
-    return decode(found, FLOW_PROBES)
+    return (decoding or Decoding(FLOW_PROBES)).round(found)
 
 
 def test_the_leaders_time_adds_up() -> None:
@@ -274,10 +276,23 @@ def test_a_struct_of_another_layout_is_not_believed(fields: dict[str, Any]) -> N
     assert record(**fields).state is None
 
 
+def test_of_a_layout_that_is_known_a_late_leader_is_believed() -> None:
+    """What it logs of a long round, or a CPU it loses, is between Open vSwitch's clock and ours."""
+    decoding = Decoding(FLOW_PROBES)
+    assert record(decoding=decoding, dump_duration_ms=7).state is None
+    assert record(decoding=decoding).state is not None
+    state = record(decoding=decoding, dump_duration_ms=7).state
+    assert state is not None
+    assert state.dump_duration_ms == 7
+    assert record(decoding=decoding, is_udpif=0).state is None
+    assert record(decoding=decoding, max_n_flows=9).state is None
+    assert record(decoding=decoding, dump_duration_ms=0).state is None
+
+
 def test_a_datapath_without_a_name_is_told_by_its_address() -> None:
     assert record(datapath="", udpif=0x55AA).datapath == "0x55aa"
 
 
 def test_what_was_not_counted_is_not_none_at_all() -> None:
-    found = decode(ffi.new("struct revalidator_round *"), {"on_revalidate_ukey"})
+    found = Decoding({"on_revalidate_ukey"}).round(ffi.new("struct revalidator_round *"))
     assert (found.dumped, found.swept, found.revalidated) == (None, None, 0)

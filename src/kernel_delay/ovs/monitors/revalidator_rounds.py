@@ -71,6 +71,7 @@ class RevalidatorRounds:
                 raise NoInputError(f"{error}{_since(program)}") from None
         if count_flows:
             self._find_flow_probes(objects)
+        self._decoding = Decoding(self._probes.keys())
         self._closing = ExitStack()
 
     def __enter__(self) -> Self:
@@ -103,7 +104,7 @@ class RevalidatorRounds:
     def take(self) -> Iterator[RevalidatorRound]:
         """Take away and yield the rounds that have ended."""
         for data in self._programs.records():
-            yield decode(ffi.from_buffer("struct revalidator_round *", data), self._probes.keys())
+            yield self._decoding.round(ffi.from_buffer("struct revalidator_round *", data))
 
     def missed(self) -> dict[str, int]:
         """How many rounds were lost, and hits of probes missed, since they were attached."""
@@ -141,24 +142,35 @@ def _since(program: str) -> str:
     return f" (Open vSwitch has it from {SINCE[program]} on)"
 
 
-def decode(record: "RevalidatorRoundPointer", counted: Collection[str]) -> RevalidatorRound:
-    """The round that a record says; `counted` are the programs that counted something in it."""
-    datapath = text(record.datapath)
-    return RevalidatorRound(
-        datapath=datapath or f"{record.udpif:#x}",
-        tid=record.event.tid,
-        comm=text(record.event.comm),
-        start_ns=record.start_ns,
-        stop_ns=record.event.time_ns,
-        previous_stop_ns=record.previous_stop_ns or None,
-        n_flows=record.n_flows,
-        dumped=_results(record.dumped) if "on_flow_result" in counted else None,
-        swept=_results(record.swept) if "on_flow_sweep_result" in counted else None,
-        revalidated=record.revalidated if "on_revalidate_ukey" in counted else None,
-        poll_wait_ms=record.poll_wait_ms,
-        state=_state(record),
-        leader_time=_leader_time(record),
-    )
+class Decoding:
+    """Makes rounds of the records of a process, one after the other."""
+
+    def __init__(self, counted: Collection[str]) -> None:
+        """`counted` are the programs that counted something in them."""
+        self._counted = counted
+        self._layout_known = False
+
+    def round(self, record: "RevalidatorRoundPointer") -> RevalidatorRound:
+        """The round that a record says."""
+        datapath = text(record.datapath)
+        state = _state(record, self._layout_known)
+        self._layout_known |= state is not None
+        counted = self._counted
+        return RevalidatorRound(
+            datapath=datapath or f"{record.udpif:#x}",
+            tid=record.event.tid,
+            comm=text(record.event.comm),
+            start_ns=record.start_ns,
+            stop_ns=record.event.time_ns,
+            previous_stop_ns=record.previous_stop_ns or None,
+            n_flows=record.n_flows,
+            dumped=_results(record.dumped) if "on_flow_result" in counted else None,
+            swept=_results(record.swept) if "on_flow_sweep_result" in counted else None,
+            revalidated=record.revalidated if "on_revalidate_ukey" in counted else None,
+            poll_wait_ms=record.poll_wait_ms,
+            state=state,
+            leader_time=_leader_time(record),
+        )
 
 
 def _results(places: "Array[int]") -> FlowResults:
@@ -170,14 +182,17 @@ def _results(places: "Array[int]") -> FlowResults:
     )
 
 
-def _state(record: "RevalidatorRoundPointer") -> UdpifState | None:
+def _state(record: "RevalidatorRoundPointer", layout_known: bool) -> UdpifState | None:
     # Of another layout, chance would have to make all of this hold: the maximum is of what was
-    # ever counted, the average of the same, and OVS's own clock starts before the probe.
+    # ever counted, the average of the same, and OVS's own clock starts before the probe. It stops
+    # before the probe as well, by more than that if its leader loses the CPU there, or writes to
+    # the log that the round was long: so this is asked until it was so once.
     measured_ms = (record.event.time_ns - record.start_ns) // 1_000_000
+    least_ms = 1 if layout_known else max(measured_ms - 2, 1)
     plausible = (
         record.is_udpif
         and record.avg_n_flows <= record.max_n_flows >= record.n_flows
-        and record.dump_duration_ms >= max(measured_ms - 2, 1)
+        and record.dump_duration_ms >= least_ms
     )
     if not plausible:
         return None
