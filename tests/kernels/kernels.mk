@@ -1,6 +1,7 @@
 # The tests in virtual machines; included by the project's Makefile.
 
-.PHONY: test-kernels test-kernels-least test-kernels-brief test-verdicts-kernels compatibility packages-kernels
+.PHONY: test-kernels test-kernels-least test-kernels-brief test-verdicts-kernels test-flows \
+	compatibility packages-kernels
 
 ## test-kernels: the integration tests on real kernels; KERNELS_ARGS narrows it down
 test-kernels: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
@@ -9,6 +10,10 @@ test-kernels: build packages-test packages-kernels .venv/.extra-test .venv/.extr
 ## test-verdicts-kernels: is the verdict true on these kernels too? A choice of test-verdicts
 test-verdicts-kernels: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
 	@exec $(BIN)/python -m tests.kernels.run $(KERNELS_ARGS) tests/verdicts/in_guests.py
+
+## test-flows: 10,000 flows of the kernel's datapath on these kernels; FLOWS_ARGS narrows it down
+test-flows: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
+	@exec $(BIN)/python -m tests.flows.run $(FLOWS_ARGS)
 
 ## compatibility: the same, and docs/compatibility.md written from the results
 compatibility: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
