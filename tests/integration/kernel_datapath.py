@@ -36,6 +36,7 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
         if number % 20 == 0:
             time.sleep(0.004)
 """
+_AT_ONCE = 2500
 _SETTLES_S = 0.5
 # What other_config:flow-limit is if not set (vswitchd/vswitch.xml, Open vSwitch 3.5).
 FLOW_LIMIT = "200000"
@@ -91,12 +92,12 @@ def fill(ovs: Instance, flows: int, limit: str = FLOW_LIMIT) -> None:
     (packet,) = packets(1)
     first = 0
     while (there := _settled(ovs)) < flows:
-        # By itself it begins low, and falls where rounds are slow.
+        count = min(flows - there, _AT_ONCE)
+        # By itself it begins low, and falls with each round that is slow.
         ovs.appctl("upcall/set-flow-limit", limit)
-        numbers = (str(first), str(first + flows - there))
         sender = (sys.executable, "-c", _FILL, SENDER, packet.hex())
-        ovs.in_network([*sender, *numbers])
-        first += flows - there
+        ovs.in_network([*sender, str(first), str(first + count)])
+        first += count
 
 
 def current_flows(ovs: Instance) -> int:
