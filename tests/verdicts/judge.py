@@ -14,6 +14,10 @@ Outcome = Literal["right", "vague", "nothing", "FALSE"]
 # The windows end a little before and after the counts are taken.
 EDGE_NS = 20_000_000
 
+# The kernel counts a wait from when its thread is in the run queue, we from when it is woken, with
+# our own programs in between: 2 us a wait were measured.
+WAKE_NS = 3_000
+
 # A virtual CPU that idled takes so long to wake up, at the worst, that it can be for that.
 SLOW_WAKE_NS = 2_000_000
 
@@ -57,6 +61,7 @@ def witness(samples: list[Sample], span: Span) -> Witness:
             if thread.time is not None:
                 # The kernel counts from when the CPU woke up (sched_info_enqueue()).
                 waited_ns = thread.time.ready_ns - _idle(thread)[0]
+                waited_ns -= WAKE_NS * (thread.ready.count if thread.ready else 0)
                 said_waited[thread.tid] = said_waited.get(thread.tid, 0) + waited_ns
             if thread.scheduling is not None:
                 allowed.update(thread.scheduling.cpus)

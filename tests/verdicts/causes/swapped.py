@@ -5,6 +5,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from tests.verdicts.cgroups import cgroup, controller, join
@@ -14,8 +15,10 @@ from tests.verdicts.truth import NotHereError, Staged, cause
 MEMORY, LIMIT, SWAP = 96 << 20, 48 << 20, 256 << 20
 
 
-def victim(flags: int) -> None:
-    memory = mmap.mmap(-1, MEMORY, flags)
+def victim(flags: str, group: str) -> None:
+    # Pages are paid for by the cgroup that it is in when it touches them.
+    join(Path(group), os.getpid())
+    memory = mmap.mmap(-1, MEMORY, int(flags))
     memory.madvise(mmap.MADV_NOHUGEPAGE)
     tell()
     while True:
@@ -50,9 +53,8 @@ def swapped(flags: int) -> Iterator[Staged]:
     with (
         swap(),
         cgroup(controller("memory"), **limit) as group,
-        running(victim, flags) as process,
+        running(victim, flags, group) as process,
     ):
-        join(group, process.pid)
         yield Staged(
             process.pid,
             cause(
