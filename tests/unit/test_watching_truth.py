@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from kernel_delay.model import Finding, LogLine, Round, Sample
+from kernel_delay.model import Finding, LogLine, Round, Sample, Slice
 from tests.unit.samples import START_TIME, bare_sample, timed_thread, window
 from tests.watching.causes import Cause, rule
 from tests.watching.comparison import Provoked, compared, table
@@ -88,7 +88,24 @@ def test_each_line_has_one_record_of_its_length_and_none_is_without() -> None:
     assert problems(record(1400))[0] == "a record is +200.0 ms longer than its line of 1200 ms"
     assert problems()[0] == "0 records of the line of 1200 ms"
     assert problems(record(), record())[0] == "2 records of the line of 1200 ms"
-    assert problems(record(), record(1100, None))[0].startswith("no line of a round of 1100.0 ms")
+    without = problems(record(), record(1100, None))[0]
+    assert without == "no line of a round of ovs-vswitchd of 1100.0 ms: lock"
+
+
+@pytest.mark.parametrize(
+    ("after_us", "stopped_ms", "unseen"), [(20, 1099, 1), (20, 50, 0), (80, 1099, 0)]
+)
+def test_a_thread_that_is_stopped_as_its_poll_returns_has_no_line(
+    after_us: int, stopped_ms: int, unseen: int
+) -> None:
+    long = record(1100, None)
+    start_ns = long.window.start_ns + after_us * 1000
+    stopped = Slice(
+        long.threads[0].tid, "stopped", start_ns, start_ns + stopped_ms * 1_000_000, "user"
+    )
+    cause = provoked("off", "lock", 10, 20)
+    found = compared([cause], [LINE], [record(), replace(long, timeline=(stopped,))])
+    assert (found.unseen, len(found.problems)) == (unseen, 1 - unseen)
 
 
 def test_what_waited_for_a_cpu_at_an_edge_and_what_a_poll_ended_is_counted() -> None:
