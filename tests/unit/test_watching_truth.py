@@ -85,7 +85,8 @@ def problems(*samples: Sample) -> list[str]:
 
 def test_each_line_has_one_record_of_its_length_and_none_is_without() -> None:
     assert problems(record()) == []
-    assert problems(record(1400))[0] == "a record is +200.0 ms longer than its line of 1200 ms"
+    longer = "a record is +200.0 ms longer than its line of 1200 ms: 1400 ms: lock 90 %"
+    assert problems(record(1400))[0] == longer
     assert problems()[0] == "0 records of the line of 1200 ms"
     assert problems(record(), record())[0] == "2 records of the line of 1200 ms"
     without = problems(record(), record(1100, None))[0]

@@ -130,9 +130,8 @@ def _record_of(line: LogLine, samples: list[Sample], result: Result) -> Sample |
     elif TOLERANCE_MS < excess_ms <= TOLERANCE_MS + _waited_ms(sample):
         result.waited += 1
     elif abs(excess_ms) > TOLERANCE_MS:
-        result.problems.append(
-            f"a record is {excess_ms:+.1f} ms longer than its line of {line.length_ms} ms"
-        )
+        what = f"a record is {excess_ms:+.1f} ms longer than its line of {line.length_ms} ms"
+        result.problems.append(f"{what}: {_said(sample)}")
     return sample
 
 
