@@ -132,20 +132,15 @@ def check_accounts(
 
 
 def check_verdict(samples: dict[int, Sample], worker: int) -> None:
-    """The worker is the one that is said to have been kept, by its name and PID."""
+    """The worker is said to have been kept, by its name and PID.
+
+    On a busy machine the others may be kept as well: check_accounts() tells whether that is so.
+    """
     sample = samples[worker]
     findings = [finding for finding in sample.verdict if finding.rule == "cpu_contention"]
     assert findings, sample.verdict
     assert findings[0].tid == worker
     assert f"{sample.target.comm} ({worker})" in findings[0].text
-    kept = {pid: ready_share(each) for pid, each in samples.items()}
-    assert max(kept, key=kept.__getitem__) == worker, kept
-
-
-def ready_share(sample: Sample) -> float:
-    """How much of the window the worst of its threads waited for a CPU."""
-    times = [thread.time for thread in sample.threads if thread.time is not None]
-    return max((time.ready_ns / sample.window.duration_ns for time in times), default=0)
 
 
 def test_postgres_by_its_children(start: Start, folder: Path, tmp_path: Path) -> None:
