@@ -84,8 +84,11 @@ def children(pid: int) -> list[int]:
 
 
 def cmdline(pid: int) -> str:
-    """Its command line, or the title it gave itself."""
-    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    """Its command line, or the title it gave itself; empty if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def kept_by_a_hog(start: Start, worker: int, others: Iterable[int]) -> int:
