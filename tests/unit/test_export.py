@@ -350,3 +350,11 @@ def test_pyarrow_reads_the_whole_folder(tmp_path: Path) -> None:
     whole = pq.read_table(tmp_path / "out" / "threads")
     assert isinstance(whole, pa.Table)
     assert set(whole["node"].to_pylist()) == {"compute-1"}
+
+
+@pytest.mark.parametrize("command", [("export", "a.kdr", "--parquet", ""), ("fleet", "")])
+def test_no_folder_is_not_the_current_one(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command]) == os.EX_USAGE
+    assert "must not be empty" in capsys.readouterr().err

@@ -188,6 +188,12 @@ def test_cgroup_means_what_is_in_it_or_below(start: Start, cgroup: Callable[[str
         assert [target.pid for target in find_all(Selection(cgroup=path))] == wanted
 
 
+@pytest.mark.parametrize("path", ["/", "..", "../..", "kd-a/..", "a/../.."])
+def test_all_processes_are_no_cgroup(path: str) -> None:
+    with pytest.raises(UsageError, match="every process is in the root"):
+        find_all(Selection(cgroup=path))
+
+
 def test_unit_means_what_is_in_it_as_systemctl_names_it(
     start: Start, cgroup: Callable[[str], Path]
 ) -> None:

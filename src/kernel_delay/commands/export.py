@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel_delay.commands.options import arguments
 from kernel_delay.errors import InputError, NoInputError
 from kernel_delay.reporters.messages import tell
 
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--parquet",
         dest="folder",
-        type=Path,
+        type=arguments.folder,
         required=True,
         metavar="DIR",
         help="write Parquet files below DIR, by table, day and node; a recording that is there"

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folders",
         nargs="+",
-        type=Path,
+        type=arguments.folder,
         metavar="DIR",
         help="a folder that kernel-delay export --parquet wrote to",
     )

@@ -196,16 +196,14 @@ def _cgroup_paths(pid: int) -> Iterator[str]:
 
 def _cgroup_path(text: str) -> str:
     """The path of a cgroup as /proc/PID/cgroup has it. Raises UsageError for none, and for all."""
-    path = text.rstrip("/")
-    if path and not path.startswith("/"):
-        path = f"/{path}"
+    path = os.path.normpath("/" + text.lstrip("/"))
     for place in mount_points():
         if path == str(place) or path.startswith(f"{place}/"):
             path = path.removeprefix(str(place))
             break
-    if not path:
+    if path in ("", "/"):
         raise UsageError(f"--cgroup {text}: every process is in the root; name one below it")
-    return os.path.normpath(path)
+    return path
 
 
 def _nothing_found(selection: Selection) -> str:

@@ -80,9 +80,8 @@ class Access(Struct, frozen=True):
         try:
             context.load_cert_chain(self.certificate, self.key)
         except ssl.SSLError as error:
-            raise InputError(
-                f"{self.certificate} and {self.key} are no certificate and its key: {error.reason}"
-            ) from error
+            what = f"{self.certificate} and {self.key} are no certificate and its key"
+            raise InputError(f"{what}: {error.reason or error}") from error
         return context
 
 

@@ -7,6 +7,7 @@ line turns into a usage error that names the option.
 import os
 from argparse import ArgumentParser, ArgumentTypeError
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 
 from kernel_delay.limits import LONGEST_S
 
@@ -33,6 +34,13 @@ MOST_BUCKETS = 1000
 
 CAPTURED_MIN, CAPTURED_MAX = 64, 2048
 """Of a packet or flow key, in bytes. Less would not hold the fields that upcalls are told by."""
+
+
+def folder(text: str) -> Path:
+    """A folder's path. Nothing, as of a variable that is not set, would be the current one."""
+    if not text:
+        raise ArgumentTypeError("must not be empty")
+    return Path(text)
 
 
 def process_id(text: str) -> int:
