@@ -15,10 +15,10 @@ from tests.verdicts.truth import NotHereError, Staged, cause
 MEMORY, LIMIT, SWAP = 96 << 20, 48 << 20, 256 << 20
 
 
-def victim(flags: str, group: str) -> None:
+def victim(flags: int, group: str) -> None:
     # Pages are paid for by the cgroup that it is in when it touches them.
     join(Path(group), os.getpid())
-    memory = mmap.mmap(-1, MEMORY, int(flags))
+    memory = mmap.mmap(-1, MEMORY, flags)
     memory.madvise(mmap.MADV_NOHUGEPAGE)
     tell()
     while True:
