@@ -376,11 +376,16 @@ def test_pythons_lock_of_the_interpreter_is_thought_of() -> None:
     timer = Waker("hard_irq", 0, 0, "", 80, 402 * MS)
     given = replace(waker, count=9, ns=3 * MS)
     timed = replace(timed_thread(27090, "a"), sleeps=(sleep("futex", 405, "futex", timer, given),))
-    text = found("wait_futex", replace(sample(timed), target=target)).text
+    busy = timed_thread(9, "computer", user=410)
+    text = found("wait_futex", replace(sample(timed, busy), target=target)).text
     assert "a timer ended 80 waits, after 5.0 ms each, as with Python's lock of" in text
     for wakers in ((timer,), (replace(timer, count=40), given)):
         other = replace(timed, sleeps=(sleep("futex", 405, "futex", *wakers),))
-        assert "Python" not in found("wait_futex", replace(sample(other), target=target)).text
+        text = found("wait_futex", replace(sample(other, busy), target=target)).text
+        assert "Python" not in text
+    # Who polls a queue waits as long, while nobody has the lock.
+    idle = timed_thread(9, "puts", user=10)
+    assert "Python" not in found("wait_futex", replace(sample(timed, idle), target=target)).text
     # Another process's is no lock of an interpreter.
     other = replace(waits, sleeps=(sleep("futex", 400, "futex", replace(waker, pid=7)),))
     assert "Python" not in found("wait_futex", replace(sample(other), target=target)).text

@@ -1,5 +1,7 @@
 """Rules on where a thread slept: what nobody wants to wait for, and what may be idleness."""
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from kernel_delay.analysis.verdict.chain import waker_story
@@ -104,7 +106,7 @@ def _say(case: Case, wait: Wait) -> Statement:
         story = waker_story(sample, waker.tid, waker.ns)
         text += f"; meanwhile it {story}" if story else ""
     elif wait.reason == "futex" and _is_python(sample):
-        text += _switches(sample, slept)
+        text += _switches(case, slept)
     holder = sample.surroundings.lock_holder if sample.surroundings else None
     if wait.reason == "file_lock" and holder is not None:
         text += f"; {holder[0]} ({holder[1]}) had it at the end"
@@ -113,7 +115,9 @@ def _say(case: Case, wait: Wait) -> Statement:
     if longest and evidence["waits"] > 1:
         text += f"; the longest wait took {length(longest)}"
     if wait.reason in _OF_MEMORY:
-        text += _over_high(sample, slept) or memory_limit(sample)
+        over_high = _is_over_high(slept)
+        text += _OVER_HIGH if over_high else ""
+        text += memory_limit(sample, seldom_too=over_high)
     wanted_ns = sum(sleep.ns for sleep in slept if _is_wanted(sleep))
     if wait.remark and sample.round is None and 2 * wanted_ns < case.lost_ns:
         text += "; it may have had nothing else to do"
@@ -126,16 +130,17 @@ _OF_MEMORY = frozenset(("disk", "page_cache", "swap", "reclaim"))
 
 # What makes a thread sleep whose cgroup has more: mm/memcontrol.c, 5.14 to 7.2.
 _HANDLE_OVER_HIGH = "mem_cgroup_handle_over_high"
+_OVER_HIGH = "; the kernel made it sleep as its cgroup had more than memory.high allows"
 
 
-def _over_high(sample: Sample, slept: list[Sleep]) -> str:
-    """Say that memory.high is why, where the kernel's stack has it, however seldom it slept."""
-    stacks = (sleep.stack for sleep in slept)
-    if not any(function.endswith(_HANDLE_OVER_HIGH) for stack in stacks for function in stack):
-        return ""
-    limit = sample.surroundings.memory if sample.surroundings else None
-    which = f" ({limit.limit_bytes / 2**20:,.1f} MiB of {limit.path})" if limit else ""
-    return f"; the kernel made it sleep as its cgroup had more than memory.high allows{which}"
+def _is_over_high(slept: list[Sleep]) -> bool:
+    """Whether memory.high is why for most of it, by the kernel's stacks."""
+    ns = sum(
+        sleep.ns
+        for sleep in slept
+        if any(function.endswith(_HANDLE_OVER_HIGH) for function in sleep.stack)
+    )
+    return ns > 0 and 2 * ns >= sum(sleep.ns for sleep in slept)
 
 
 def _waited(wait: Wait, slept: list[Sleep]) -> str:
@@ -173,19 +178,29 @@ _SWITCH_NS = 5_000_000
 _SWITCH_SPREAD = 0.1
 
 
-def _switches(sample: Sample, slept: list[Sleep]) -> str:
+def _switches(case: Case, slept: list[Sleep]) -> str:
     """Say that it waited as long as Python has a thread wait before it asks for the lock.
 
     A timer ends that wait, and who has the lock gives it away at once, which ends the next
-    (Python/ceval_gil.c:take_gil(), 3.2 to 3.14).
+    (Python/ceval_gil.c:take_gil(), 3.2 to 3.14). Meanwhile others ran, or wanted to: who polls a
+    queue as often has no part in that.
     """
+    sample = case.sample
     wakers = [waker for sleep in slept for waker in sleep.wakers]
     timed = [waker for waker in wakers if waker.kind == "hard_irq"]
     ns, count = sum(waker.ns for waker in timed), sum(waker.count for waker in timed)
     others = [waker for waker in wakers if waker.pid == sample.target.pid]
     if not others or not count or abs(ns / count - _SWITCH_NS) > _SWITCH_SPREAD * _SWITCH_NS:
         return ""
+    if _ran_ns(other for other in sample.threads if other.tid != case.thread.tid) < ns:
+        return ""
     return f"; a timer ended {count:,} waits, after {length(ns // count)} each{_AS_WITH_GIL}"
+
+
+def _ran_ns(threads: Iterable[Thread]) -> int:
+    """How long these were on a CPU, or could have been."""
+    times = [thread.time for thread in threads if thread.time is not None]
+    return sum(time.user_ns + time.kernel_ns + time.ready_ns for time in times)
 
 
 class _MainWaker(Struct, frozen=True):

@@ -73,10 +73,12 @@ def call(stats: SyscallStats) -> str:
 LIMIT_REACHED_PER_S = 100
 
 
-def memory_limit(sample: Sample) -> str:
-    """That memory had to be freed for a cgroup's limit, and how often; nothing if seldom."""
+def memory_limit(sample: Sample, *, seldom_too: bool = False) -> str:
+    """That memory had to be freed for a cgroup's limit, and how often; else nothing if seldom."""
     limit = sample.surroundings.memory if sample.surroundings else None
-    if limit is None or limit.hits * 1e9 < LIMIT_REACHED_PER_S * sample.window.duration_ns:
+    if limit is None:
+        return ""
+    if not seldom_too and limit.hits * 1e9 < LIMIT_REACHED_PER_S * sample.window.duration_ns:
         return ""
     return (
         f"; meanwhile its cgroup's limit of memory, {limit.limit_bytes / 2**20:,.1f} MiB of"
