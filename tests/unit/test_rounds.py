@@ -136,6 +136,13 @@ def test_a_report_says_whose_round_it_was_and_what_others_did() -> None:
     assert all(f"# {said}" in report for said in lines)
 
 
+def test_a_report_says_from_when_on_soft_irqs_are_told() -> None:
+    thread, late_ns = timed_thread(31, "handler4", user=499), window().start_ns + 150_000_000
+    said = "\n".join(round_lines(sample_of(thread, soft_irqs_start_ns=late_ns)))
+    assert "Soft IRQs are told from 150.0 ms of the round on" in said
+    assert "Soft IRQs" not in "\n".join(round_lines(sample_of(thread)))
+
+
 def frame(name: str | None, object_: str) -> StackFrame:
     return StackFrame(0x1000, name, 4, f"/usr/lib/{object_}")
 

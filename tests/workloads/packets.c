@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * packets CPU LENGTH_NS: sends itself packets over the loopback device for
- * that long. Each is received by a soft interrupt on the sender's time, so
- * hard ones that come to this CPU often come within a soft one.
+ * that long, from one poll to another. Each is received by a soft interrupt on the sender's
+ * time, so hard ones that come to this CPU often come within a soft one.
  */
 #include "workload.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 int main(int argc, char **argv)
@@ -24,6 +25,7 @@ int main(int argc, char **argv)
 	require(!getsockname(receiver, (struct sockaddr *)&to, &length), "getsockname");
 	answer("{}");
 	wait_for_line();
+	poll(NULL, 0, 0);
 	end_ns = now_ns() + atoll(argv[2]);
 	while (now_ns() < end_ns) {
 		require(sendto(sender, packet, sizeof(packet), 0, (struct sockaddr *)&to,
@@ -31,6 +33,7 @@ int main(int argc, char **argv)
 			"sendto");
 		sent++;
 	}
+	poll(NULL, 0, 0);
 	answer("{\"sent\": %d}", sent);
 	wait_for_line();
 	return 0;

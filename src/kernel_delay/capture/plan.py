@@ -45,6 +45,10 @@ class WindowPlan(Struct, frozen=True):
     timeout_ns: int | None = None
 
 
+SHORTEST_LOOK_NS = 100_000_000
+"""Not more often than that is it looked how long rounds are open."""
+
+
 class RoundPlan(Struct, frozen=True):
     """Which rounds of each thread are told: those of at least `threshold_ns`.
 
@@ -74,6 +78,14 @@ class RoundPlan(Struct, frozen=True):
     def suspect_ns(self) -> int:
         """From this length on a round may become long: it is looked at closer then."""
         return self.threshold_ns // 10
+
+    @property
+    def soft_irqs_are_late(self) -> bool:
+        """Whether soft IRQs of a long round are told from about that length on.
+
+        Of rounds that may be over before anybody looks they are told all the time.
+        """
+        return self.suspect_ns >= SHORTEST_LOOK_NS
 
 
 MOST_SLICES = 2_000_000

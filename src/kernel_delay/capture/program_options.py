@@ -98,6 +98,9 @@ GUEST_PROGRAMS = ("on_kvm_exit", "on_kvm_entry")
 # As above, of an interrupt; and the tracepoints of each.
 VECTOR_PROGRAMS = {"on_irq_vector_exit": "exit", "on_irq_vector_entry": "entry"}
 
+# As above, of a soft IRQ.
+SOFT_IRQ_PROGRAMS = {"entry": "on_softirq_entry", "exit": "on_softirq_exit"}
+
 STACK_MODES = {
     "dwarf": lib.STACK_COPY,
     "fp": lib.STACK_FRAME_POINTERS,
@@ -146,11 +149,13 @@ class ProgramOptions:
     """capture.bpf.c as it is to be loaded, set in an object that is open.
 
     `apart` are the programs that are not attached with all others, `has_stand_ins` says whether
-    some have stand-ins, and `tgids` are the targets' where these are several.
+    some have stand-ins, `soft_irqs_attached` whether soft IRQs are told all the time, and `tgids`
+    are the targets' where these are several.
     """
 
     apart: frozenset[str]
     has_stand_ins: bool
+    soft_irqs_attached: bool
     tgids: Sequence[int]
 
     def __init__(
@@ -181,6 +186,8 @@ class ProgramOptions:
         self._set_plan(plan)
         self._set_rounds(rounds, events)
         self._set_totals(are_kept=totals)
+        are_late = rounds is not None and rounds.soft_irqs_are_late
+        self._set_soft_irqs(are_late=are_late and not totals)
         self._set_events(events)
         self._set_timeline(timeline)
         self._set_round_timelines(pids[0], rounds)
@@ -309,6 +316,11 @@ class ProgramOptions:
             options.totals = 1
             self._object.map("ended_totals").max_entries = ENDED_TOTALS_BYTES
             self._object.map("syscall_totals").max_entries = options.cpus * lib.SYSCALL_TOTALS
+
+    def _set_soft_irqs(self, *, are_late: bool) -> None:
+        self.soft_irqs_attached = not are_late
+        if are_late:
+            self._set_apart(SOFT_IRQ_PROGRAMS.values(), are_loaded=True)
 
     def _set_events(self, plan: EventPlan | None) -> None:
         options = self.struct()

@@ -15,6 +15,7 @@ from kernel_delay.capture.program_options import (
     FAULT_PROGRAMS,
     GUEST_PROGRAMS,
     RING_SIZES,
+    SOFT_IRQ_PROGRAMS,
     STAND_INS,
     VECTOR_PROGRAMS,
     ProgramOptions,
@@ -235,6 +236,15 @@ class Programs:
                     links.callback(link.close)
                 self._closing.push(links.pop_all())
         self._hooks.extend(Hook(program) for program, _ in programs)
+
+    @property
+    def soft_irqs_attached(self) -> bool:
+        """Whether all soft IRQs are told; if not, attach_soft_irq() is to be called."""
+        return self._options.soft_irqs_attached
+
+    def attach_soft_irq(self, end: Literal["entry", "exit"]) -> Link:
+        """Have one end of soft IRQs told from now on. Raises a BpfError where it is refused."""
+        return self._object.program(SOFT_IRQ_PROGRAMS[end]).attach()
 
     def ring_memory(self, kind: str) -> mmap.mmap:
         """Return the memory of the ring of `struct kind`: read-only, unless there are rounds."""

@@ -114,6 +114,8 @@ class Round(Struct, frozen=True):
     `profile` is what the thread ran, `profile_hz` times in a second that it was on a CPU, since
     the round was long already: from `profile_start_ns` on. The most frequent is the first.
     Of a timeline the round's first slices are kept, and its last: `slices_left_out` are between.
+    Soft IRQs are told from `soft_irqs_start_ns` on, None: from the round's start on; until then
+    they are in the thread's own time.
     """
 
     tid: int
@@ -129,3 +131,4 @@ class Round(Struct, frozen=True):
     profile_hz: int | None = None
     profile_start_ns: int | None = None
     slices_left_out: int = 0
+    soft_irqs_start_ns: int | None = None

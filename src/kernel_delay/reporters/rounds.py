@@ -65,6 +65,12 @@ def round_lines(sample: Sample) -> Iterator[str]:
             f"{round_.untold:,} more rounds were long since the record before, none of them as"
             " long as that one: they came within --min-gap of it."
         )
+    if round_.soft_irqs_start_ns is not None:
+        late_ns = max(0, round_.soft_irqs_start_ns - sample.window.start_ns)
+        yield (
+            f"Soft IRQs are told from {late_ns / 1e6:,.1f} ms of the round on; before that they are"
+            " in user and kernel."
+        )
     yield from _other_lines(round_)
 
 

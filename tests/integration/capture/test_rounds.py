@@ -135,6 +135,40 @@ def test_a_round_that_gets_old_is_sampled_and_its_long_calls_are_kept(
     assert ran_functions(sample)[0].name in ("spin_ns", "now_ns", "main")
 
 
+def packets_round(workload: Workload, plan: RoundPlan) -> tuple[Sample, int, int]:
+    """The round in which it sent itself packets, how many, and how many were received in it."""
+    samples, _, seen = asked(workload, plan)
+    sample = max(samples, key=lambda each: each.window.duration_ns)
+    received = sum(irq.count for irq in assert_accounted(sample).soft_irqs if irq.name == "net_rx")
+    return sample, int(seen["sent"]), received
+
+
+def test_soft_irqs_of_a_round_that_gets_old_are_told_from_then_on(
+    start_workload: StartWorkload,
+) -> None:
+    workload = start_workload("packets", max(os.sched_getaffinity(0)), 1500 * NS_PER_MS)
+    plan = RoundPlan(threshold_ns=1000 * NS_PER_MS)
+
+    sample, sent, received = packets_round(workload, plan)
+
+    assert sample.round is not None
+    assert sample.round.soft_irqs_start_ns is not None
+    late_ns = sample.round.soft_irqs_start_ns - sample.window.start_ns
+    assert plan.suspect_ns <= late_ns < sample.window.duration_ns
+    assert 0 < received < sent
+
+
+def test_where_rounds_may_be_short_all_soft_irqs_are_told(start_workload: StartWorkload) -> None:
+    workload = start_workload("packets", max(os.sched_getaffinity(0)), 500 * NS_PER_MS)
+
+    sample, sent, received = packets_round(workload, RoundPlan(threshold_ns=300 * NS_PER_MS))
+
+    assert sample.round is not None
+    assert sample.round.soft_irqs_start_ns is None
+    # ksoftirqd may take some, and one of them may receive several.
+    assert received + sample.lost.missed_events > sent / 2
+
+
 def test_the_timeline_of_a_round_adds_up_to_its_account(start_workload: StartWorkload) -> None:
     workload = start_workload("long_work", 8)
 

@@ -246,6 +246,7 @@ INTERRUPTS = Rule(
     lost_ns=foreign_interrupt_ns,
     say=_say_interrupts,
     looks_at="hard and soft IRQs in the thread's time on a CPU",
-    silent_on="soft IRQs that the thread's own sending raised; vectors without an irq_handler, as"
+    silent_on="soft IRQs that the thread's own sending raised; those of a round before that was"
+    " open for a tenth of watch's threshold; vectors without an irq_handler, as"
     " the timer's, which are in user and kernel time",
 )

@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
-from kernel_delay.capture.plan import EventPlan, RoundPlan, TriggerPoints, WindowPlan
+from kernel_delay.capture.plan import (
+    SHORTEST_LOOK_NS,
+    EventPlan,
+    RoundPlan,
+    TriggerPoints,
+    WindowPlan,
+)
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rounds.profiles import FREQUENCY, Profiles
 from kernel_delay.capture.rounds.records import RoundRecords
+from kernel_delay.capture.rounds.soft_irqs import SoftIrqs
 from kernel_delay.capture.rounds.threads import (
     EndedThreads,
     Reading,
@@ -61,7 +68,6 @@ if TYPE_CHECKING:
 
 # How often the threads are asked what they do, as a share of the threshold, and its bounds.
 READINGS_PER_THRESHOLD = 10
-SHORTEST_TICK_NS = 100_000_000
 LONGEST_TICK_NS = 1_000_000_000
 
 # For so long the last words of threads are waited for, and as often looked for.
@@ -107,7 +113,7 @@ class Watch:
         self._missed_before = self._missed_ends = 0
         self.ended: Ended = "time"
         tick_ns = plan.threshold_ns // READINGS_PER_THRESHOLD
-        self._tick_ns = min(max(tick_ns, SHORTEST_TICK_NS), LONGEST_TICK_NS)
+        self._tick_ns = min(max(tick_ns, SHORTEST_LOOK_NS), LONGEST_TICK_NS)
 
     def __enter__(self) -> Self:
         """Load and attach the programs.
@@ -130,6 +136,8 @@ class Watch:
             self._closing.enter_context(self._programs)
             profiles = Profiles(self._programs, self._plan.suspect_ns)
             self._profiles = self._closing.enter_context(profiles)
+            soft_irqs = SoftIrqs(self._programs, self._plan.suspect_ns)
+            self._soft_irqs = self._closing.enter_context(soft_irqs)
             self._notices = self._programs.round_notices()
             self._records = RoundRecords(self._programs)
             self._thread_totals = TotalsReader(self._programs) if self._keeps_totals else None
@@ -283,6 +291,7 @@ class Watch:
 
     def _look_closer(self, reading: Reading) -> None:
         """Sample the threads whose rounds may become long; forget what is of no open round."""
+        self._soft_irqs.update(reading)
         if self._events is None:
             return
         self._profiles.update(reading)
@@ -404,8 +413,15 @@ class Watch:
                 profile_hz=None if profiled_ns is None else FREQUENCY,
                 profile_start_ns=profiled_ns,
                 slices_left_out=timeline.left_out if timeline else 0,
+                soft_irqs_start_ns=self._soft_irqs_start_ns(notice),
             ),
         )
+
+    def _soft_irqs_start_ns(self, notice: "RoundNotice") -> int | None:
+        # While a thread has no CPU no soft IRQ is on its time.
+        if notice.kind == lib.ROUND_IS_OFF_CPU:
+            return None
+        return self._soft_irqs.told_from_ns(notice.start_ns, notice.stop_ns)
 
     def _ended_by(self, notice: "RoundNotice") -> EndedBy:
         if notice.kind == lib.ROUND_IS_OFF_CPU:

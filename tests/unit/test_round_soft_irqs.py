@@ -1,0 +1,99 @@
+"""Soft IRQs of rounds: told while one is open for long, and for a while after it."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.rounds.soft_irqs import REST_NS, SoftIrqs
+from kernel_delay.capture.rounds.threads import Reading, ToldThread
+from kernel_delay.libbpf import BpfError
+from kernel_delay.model import ThreadRounds
+
+SUSPECT_NS = 100_000_000
+BEGUN_NS = 7_000_000_000
+
+
+class FakePrograms:
+    """Notes which ends are attached, in which order they came and went."""
+
+    def __init__(self, *, always: bool = False) -> None:
+        self.soft_irqs_attached = always
+        self.refuses = False
+        self.noted: list[str] = []
+
+    def attach_soft_irq(self, end: str) -> Any:
+        if self.refuses:
+            raise BpfError(1, "attaching")
+        self.noted.append(f"+{end}")
+        return FakeLink(self.noted, end)
+
+
+class FakeLink:
+    def __init__(self, noted: list[str], end: str) -> None:
+        self._noted, self._end = noted, end
+
+    def close(self) -> None:
+        self._noted.append(f"-{self._end}")
+
+
+def reading(time_ns: int, open_since_ns: int | None) -> Reading:
+    rounds = ThreadRounds(31, "handler4", (), 0, open_since_ns)
+    return Reading(time_ns, {31: ToldThread(31, rounds, 0, 0)})
+
+
+def soft_irqs_of(programs: FakePrograms, clock: Iterator[int]) -> SoftIrqs:
+    return SoftIrqs(cast(Programs, programs), SUSPECT_NS, lambda: next(clock))
+
+
+def test_they_are_told_from_when_a_round_is_old_until_a_while_after() -> None:
+    programs = FakePrograms()
+    attached_ns = BEGUN_NS + SUSPECT_NS + 5
+    with soft_irqs_of(programs, iter([attached_ns])) as soft_irqs:
+        soft_irqs.update(reading(BEGUN_NS + SUSPECT_NS - 1, BEGUN_NS))
+        assert programs.noted == []
+        assert soft_irqs.told_from_ns(BEGUN_NS, BEGUN_NS + SUSPECT_NS) == BEGUN_NS + SUSPECT_NS
+        last_ns = BEGUN_NS + SUSPECT_NS
+        soft_irqs.update(reading(last_ns, BEGUN_NS))
+        assert programs.noted == ["+exit", "+entry"]
+        assert soft_irqs.told_from_ns(BEGUN_NS, attached_ns + 9) == attached_ns
+        # A round that was over before the programs were there; and one that began since.
+        assert soft_irqs.told_from_ns(BEGUN_NS, attached_ns - 1) == attached_ns - 1
+        assert soft_irqs.told_from_ns(attached_ns, attached_ns + 9) is None
+        soft_irqs.update(reading(last_ns + REST_NS - 1, None))
+        assert programs.noted == ["+exit", "+entry"]
+        soft_irqs.update(reading(last_ns + REST_NS, None))
+        assert programs.noted[2:] == ["-entry"]
+        soft_irqs.update(reading(last_ns + REST_NS + 1, None))
+        assert programs.noted[3:] == ["-exit"]
+        soft_irqs.update(reading(last_ns + REST_NS + 2, None))
+        assert len(programs.noted) == 4
+
+
+def test_an_exit_that_is_still_attached_stays_for_the_next_round() -> None:
+    programs = FakePrograms()
+    with soft_irqs_of(programs, iter([1, 2])) as soft_irqs:
+        now_ns = BEGUN_NS + SUSPECT_NS
+        soft_irqs.update(reading(now_ns, BEGUN_NS))
+        soft_irqs.update(reading(now_ns + REST_NS, None))
+        soft_irqs.update(reading(now_ns + REST_NS + 1, now_ns))
+        assert programs.noted == ["+exit", "+entry", "-entry", "+entry"]
+    assert sorted(programs.noted[4:]) == ["-entry", "-exit"]
+
+
+def test_where_all_are_told_nothing_is_attached() -> None:
+    programs = FakePrograms(always=True)
+    with soft_irqs_of(programs, iter(())) as soft_irqs:
+        soft_irqs.update(reading(BEGUN_NS + REST_NS, BEGUN_NS))
+        assert soft_irqs.told_from_ns(BEGUN_NS, BEGUN_NS + 1) is None
+    assert programs.noted == []
+
+
+@pytest.mark.parametrize("stop_ns", [BEGUN_NS + 1, BEGUN_NS + REST_NS])
+def test_where_the_kernel_refuses_none_is_said_to_be_told(stop_ns: int) -> None:
+    programs = FakePrograms()
+    programs.refuses = True
+    with soft_irqs_of(programs, iter(())) as soft_irqs:
+        soft_irqs.update(reading(BEGUN_NS + SUSPECT_NS, BEGUN_NS))
+        assert soft_irqs.told_from_ns(BEGUN_NS, stop_ns) == stop_ns
