@@ -303,3 +303,20 @@ def test_many_locks_of_one_owner_are_summed_up(
     # All that it slept in futex(2) was for these; a barrier may have cost one sleep before.
     assert 0.9 * in_futex_ns(waiter) <= locks_ns(waiter) <= in_futex_ns(waiter)
     assert locks_ns(waiter) > count * MS * 0.9
+
+
+def test_a_futex_without_users_is_no_mutex(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    # The first wait has begun when the programs come, the second has not.
+    wait_ns = 3000 * MS
+    workload = start_workload("no_mutex", wait_ns)
+    capture = start_capture(workload.pid)
+    capture.wait_until_open()
+    assert workload.line() == "{}"
+    workload.ask()
+    sample = capture.end()
+    check(sample)
+    waiter = thread(sample, workload.pid)
+    assert in_futex_ns(waiter) > wait_ns
+    assert not waiter.lock_waits

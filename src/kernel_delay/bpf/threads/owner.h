@@ -346,13 +346,21 @@ static __always_inline void charge_futex_owner(struct thread_record *record,
  * Is the futex call a wait for a lock, and who owns it? glibc's mutexes wait
  * by FUTEX_WAIT while the futex is 2, locked and waited for, and have the
  * owner's thread id 8 bytes after it, 32-bit ones too (nptl/lowlevellock.c and
- * sysdeps/nptl/bits/struct_mutex.h, glibc 2.26 to 2.42). Whatever else looks
- * like this has no thread's id there, which user space sees to.
+ * sysdeps/nptl/bits/struct_mutex.h, glibc 2.26 to 2.42). Those of 64 bits have
+ * the number of users behind it, which is not 0 while one owns it: the lock of
+ * malloc()'s arena, where a 1 may be in the owner's place, has a 0 there
+ * (malloc/malloc.c:struct malloc_state). Whatever else looks like this has no
+ * thread's id there, which user space sees to.
  */
 #define FUTEX_CMD_MASK 0x7f
 #define FUTEX_WAIT 0
 #define LOCKED_AND_WAITED_FOR 2
 #define OWNER_OFFSET 8
+
+struct mutex_owner {
+	__u32 task;
+	__u32 users;
+};
 
 /* The address of the lock that the futex call is to wait for, 0 if it is none. */
 static __always_inline __u64 lock_of(__u64 syscall, struct pt_regs *regs)
@@ -379,15 +387,20 @@ static __always_inline __u64 lock_of(__u64 syscall, struct pt_regs *regs)
 	return 0;
 }
 
+static __always_inline __u32 owner_in(const struct mutex_owner *found, __u64 syscall)
+{
+	return found->users || syscall & COMPAT_SYSCALL ? found->task : 0;
+}
+
 static __always_inline void note_lock(struct thread *thread, __u64 syscall, struct pt_regs *regs)
 {
 	__u64 lock = lock_of(syscall, regs);
-	__u32 owner = 0;
+	struct mutex_owner found = {};
 
 	if (lock)
-		bpf_probe_read_user(&owner, sizeof(owner), (void *)(lock + OWNER_OFFSET));
+		bpf_probe_read_user(&found, sizeof(found), (void *)(lock + OWNER_OFFSET));
 	thread->lock = lock;
-	thread->futex_owner = owner;
+	thread->futex_owner = owner_in(&found, syscall);
 }
 
 #endif
