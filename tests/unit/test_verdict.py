@@ -329,6 +329,39 @@ def test_who_woke_a_waiter_is_told() -> None:
     assert found("wait_pipe", sample(waits)).who == "program"
 
 
+def in_turn(*ms: int) -> Sample:
+    """Threads that each waited so long for a pipe, woken by another process."""
+    return sample(
+        *(
+            replace(
+                timed_thread(5 + place, "m"),
+                sleeps=(
+                    sleep("pipe", each, "read", Waker("thread", 77, 76, "writer", 10, each * MS)),
+                    sleep("futex", 500 - each, "futex"),
+                ),
+            )
+            for place, each in enumerate(ms)
+        )
+    )
+
+
+def test_what_threads_wait_for_in_turn_is_told_of_them_together() -> None:
+    finding = found("wait_pipe", in_turn(200, 180, 100))
+    assert finding.text.startswith(
+        "m (5) and 2 other threads, in turn, waited for a pipe in read for 480.0 ms, 96 % of the"
+        " window; writer (77) of process 76 ended 100 % of that"
+    )
+    assert finding.remark
+    assert found("wait_pipe", in_turn(200, 180)).text.startswith(
+        "m (5) and 1 other thread, in turn"
+    )
+
+
+@pytest.mark.parametrize("ms", [(100, 100), (240, 240, 240)])
+def test_what_is_too_little_or_no_turn_is_not_told(ms: tuple[int, ...]) -> None:
+    assert "wait_pipe" not in rules_found(in_turn(*ms))
+
+
 def test_a_kernel_worker_that_waits_for_work_is_no_remark() -> None:
     waker = Waker("thread", 7, 7, "main", 20, 300 * MS)
     idle = replace(timed_thread(5, "iou-wrk-7"), sleeps=(sleep("io_uring", 400, None, waker),))

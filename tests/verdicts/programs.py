@@ -27,7 +27,7 @@ def java(source: Path) -> Iterator[Process]:
 
 
 @contextmanager
-def go(source: Path) -> Iterator[Process]:
+def go(source: Path, *arguments: object) -> Iterator[Process]:
     """Compile and run a Go program; it tells when it is ready."""
 
     def make(folder: Path) -> None:
@@ -35,7 +35,7 @@ def go(source: Path) -> Iterator[Process]:
         command = (installed("go"), "build", "-o", str(folder / source.stem), str(source))
         subprocess.run(command, check=True, env=environment)
 
-    with program(built(source.stem, make, source) / source.stem) as process:
+    with program(built(source.stem, make, source) / source.stem, *arguments) as process:
         yield process
 
 

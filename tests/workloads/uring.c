@@ -3,6 +3,7 @@
  * uring worker|poller WORK_NS: io_uring's threads work for that long: a worker
  * (iou-wrk-) reads zeros, a megabyte at a time, or the ring's own thread (iou-sqp-)
  * looks for requests again and again before it sleeps.
+ * uring reader FILE: reads that through a ring, and waits for it, until it is killed.
  *
  * "there" is whether the kernel lets it have a ring. Answers with the time it had.
  */
@@ -48,12 +49,12 @@ static void take_completions(void)
 	atomic_store(head, *(_Atomic unsigned int *)(completed + params.cq_off.tail));
 }
 
-static void read_zeros(int zeros, void *buffer)
+static void read_some(int file, void *buffer, unsigned char flags)
 {
 	struct io_uring_sqe request = {
 		.opcode = IORING_OP_READ,
-		.flags = IOSQE_ASYNC,
-		.fd = zeros,
+		.flags = flags,
+		.fd = file,
 		.addr = (uintptr_t)buffer,
 		.len = READ_BYTES,
 	};
@@ -66,10 +67,10 @@ static void read_zeros(int zeros, void *buffer)
 
 int main(int argc, char **argv)
 {
-	bool poller = !strcmp(argv[1], "poller");
+	bool poller = !strcmp(argv[1], "poller"), reader = !strcmp(argv[1], "reader");
 	int64_t work_ns = atoll(argv[2]), start_ns;
 	void *buffer = malloc(READ_BYTES);
-	int zeros = open("/dev/zero", O_RDONLY);
+	int file = open(reader ? argv[2] : "/dev/zero", O_RDONLY);
 
 	if (poller) {
 		params.flags = IORING_SETUP_SQPOLL;
@@ -84,6 +85,8 @@ int main(int argc, char **argv)
 			IORING_OFF_CQ_RING);
 	requests = map(params.sq_entries * sizeof(*requests), IORING_OFF_SQES);
 
+	while (reader)
+		read_some(file, buffer, 0);
 	wait_for_line();
 	start_ns = now_ns();
 	if (poller) {
@@ -94,7 +97,7 @@ int main(int argc, char **argv)
 		sleep_ns(work_ns);
 	} else {
 		while (now_ns() - start_ns < work_ns)
-			read_zeros(zeros, buffer);
+			read_some(file, buffer, IOSQE_ASYNC);
 	}
 	answer("{\"took_ns\": %lld}", (long long)(now_ns() - start_ns));
 	wait_for_line();

@@ -52,9 +52,10 @@ def page() -> str:
 
 def _section(rule: Rule) -> str:
     kind = "Remark" if rule.remark else "Finding"
+    in_turn = ", of one thread or of several in turn" if rule.in_turn else ""
     return (
-        f"\n## {rule.name}\n\n{kind}, from {100 * rule.least_share:g} % of the window on. Looks at"
-        f" {rule.looks_at}. Silent on {rule.silent_on}.\n"
+        f"\n## {rule.name}\n\n{kind}, from {100 * rule.least_share:g} % of the window on{in_turn}."
+        f" Looks at {rule.looks_at}. Silent on {rule.silent_on}.\n"
     )
 
 

@@ -1,6 +1,6 @@
 """What a rule is: data that says what to look at, from when on it counts, and what to say."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -16,7 +16,7 @@ class Case(Struct, frozen=True):
     """The thread that a rule found to be hit worst, and what it lost.
 
     `others` are the other threads that lost enough to be found. `accused`: another rule found
-    something that a thread wanted.
+    something that a thread wanted. `in_turn`: with these it lost it, one after the other.
     """
 
     sample: Sample
@@ -24,6 +24,7 @@ class Case(Struct, frozen=True):
     lost_ns: int
     others: tuple[Thread, ...]
     accused: bool
+    in_turn: tuple[Thread, ...] = ()
 
     @property
     def share(self) -> float:
@@ -60,6 +61,7 @@ class Rule(Struct, frozen=True):
 
     A `remark` is of what a thread may well have wanted; of a round it is a finding as any other,
     from `round_share` on if that is not None: who has nothing to do polls, and so ends the round.
+    What no thread loses enough of, several may `in_turn`, as those that run goroutines do.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Rule(Struct, frozen=True):
     silent_on: str
     remark: bool = False
     round_share: float | None = None
+    in_turn: bool = False
     tells_more: Callable[[Thread], bool] = lambda thread: False
 
 
@@ -85,14 +88,17 @@ def apply(rule: Rule, sample: Sample, *, accused: bool = False) -> Found | None:
     in_round = sample.round is not None and rule.round_share is not None
     least_share = (in_round and rule.round_share) or rule.least_share
     least_ns = max(NEGLIGIBLE_NS, least_share * sample.window.duration_ns)
-    hit = [
+    losses = [
         (lost_ns, thread)
         for thread in sample.threads
         # A sum of many threads is not to be held against one window.
         if thread.time is not None
         and thread.threads == 1
-        and (lost_ns := rule.lost_ns(sample, thread)) >= least_ns
+        and (lost_ns := rule.lost_ns(sample, thread)) > 0
     ]
+    hit = [(lost_ns, thread) for lost_ns, thread in losses if lost_ns >= least_ns]
+    if rule.in_turn and not hit:
+        return _apply_in_turn(rule, sample, losses, least_ns, accused=accused)
     # One that can't be told is no reason to be silent on the next.
     hit.sort(key=lambda pair: (not rule.tells_more(pair[1]), -pair[0], pair[1].tid))
     for lost_ns, thread in hit:
@@ -102,6 +108,25 @@ def apply(rule: Rule, sample: Sample, *, accused: bool = False) -> Found | None:
         if statement is not None:
             return Found(_finding(rule, case, statement), statement.explains)
     return None
+
+
+def _apply_in_turn(
+    rule: Rule,
+    sample: Sample,
+    losses: Sequence[tuple[int, Thread]],
+    least_ns: float,
+    *,
+    accused: bool,
+) -> Found | None:
+    """The same of threads that did not lose more than one could have."""
+    lost_ns = sum(each for each, _ in losses)
+    if not least_ns <= lost_ns <= sample.window.duration_ns:
+        return None
+    losses = sorted(losses, key=lambda pair: (-pair[0], pair[1].tid))
+    worst, *others = (thread for _, thread in losses)
+    case = Case(sample, worst, lost_ns, (), accused, tuple(others))
+    statement = rule.say(case)
+    return Found(_finding(rule, case, statement), statement.explains) if statement else None
 
 
 def _finding(rule: Rule, case: Case, statement: Statement) -> Finding:

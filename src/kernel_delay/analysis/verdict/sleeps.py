@@ -7,7 +7,15 @@ from msgspec import Struct
 from kernel_delay.analysis.verdict.chain import waker_story
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.waits import WAITS, WITHOUT_REASON, Wait
-from kernel_delay.analysis.verdict.words import also, call, length, memory_limit, name, share
+from kernel_delay.analysis.verdict.words import (
+    also,
+    call,
+    in_turn,
+    length,
+    memory_limit,
+    name,
+    share,
+)
 from kernel_delay.model import Sample, Sleep, SleepReason, SyscallStats, Thread, Waker, Who
 
 # One part in twenty is what a user notices as slower.
@@ -80,6 +88,7 @@ def wait_rule(wait: Wait) -> Rule:
         silent_on="waits too short to look at; who will end a wait that is still going on",
         remark=wait.remark,
         round_share=WANTED_SHARE,
+        in_turn=wait.remark and wait.reason != "futex",
         tells_more=lambda thread: _main_waker(_slept(thread, wait.reason)) is not None,
     )
 
@@ -90,8 +99,9 @@ def _known_locks_ns(thread: Thread) -> int:
 
 def _say(case: Case, wait: Wait) -> Statement:
     sample, thread = case.sample, case.thread
-    slept = _slept(thread, wait.reason)
-    text = f"{name(sample, thread)} {_waited(wait, slept)} for {case.of_window}"
+    slept = [sleep for each in (thread, *case.in_turn) for sleep in _slept(each, wait.reason)]
+    who_waited = name(sample, thread) + in_turn(case.in_turn)
+    text = f"{who_waited} {_waited(wait, slept)} for {case.of_window}"
     text += also(sample, case.others)
     evidence = {"waits": sum(sleep.count for sleep in slept)}
     who, advice = wait.who, wait.advice

@@ -64,6 +64,13 @@ def also(sample: Sample, others: tuple[Thread, ...]) -> str:
     return f" ({len(others)} other thread{'s' if len(others) > 1 else ''} too)"
 
 
+def in_turn(others: tuple[Thread, ...]) -> str:
+    """How many more threads did the same one after the other; nothing if none."""
+    if not others:
+        return ""
+    return f" and {len(others)} other thread{'s' if len(others) > 1 else ''}, in turn,"
+
+
 def call(stats: SyscallStats) -> str:
     """What a system call is called."""
     return stats.name or f"system call {stats.number}"
