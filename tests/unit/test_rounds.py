@@ -141,6 +141,9 @@ def test_a_report_says_from_when_on_soft_irqs_are_told() -> None:
     said = "\n".join(round_lines(sample_of(thread, soft_irqs_start_ns=late_ns)))
     assert "Soft IRQs are told from 150.0 ms of the round on" in said
     assert "Soft IRQs" not in "\n".join(round_lines(sample_of(thread)))
+    # Of one that slept there is nothing to tell.
+    slept = sample_of(timed_thread(31, "handler4", user=4), soft_irqs_start_ns=late_ns)
+    assert "Soft IRQs" not in "\n".join(round_lines(slept))
 
 
 def frame(name: str | None, object_: str) -> StackFrame:

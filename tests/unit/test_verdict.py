@@ -271,6 +271,16 @@ def test_kernel_work_names_the_calls() -> None:
     assert "read" not in finding.text
 
 
+def test_a_call_that_took_longer_than_the_kernel_worked_had_interrupts_in_it() -> None:
+    thread = replace(
+        timed_thread(5, "a", kernel=200, soft_irq=100), syscalls=(call("sendto", 300),)
+    )
+    text = found("kernel_work", sample(*IDLE, thread)).text
+    assert "sendto 300.0 ms, with the interrupts and page faults in it" in text
+    thread = replace(thread, syscalls=(call("sendto", 200),))
+    assert "with the interrupts" not in found("kernel_work", sample(*IDLE, thread)).text
+
+
 def test_millions_of_tiny_calls_are_the_programs() -> None:
     thread = replace(
         timed_thread(5, "a", user=250, kernel=250),

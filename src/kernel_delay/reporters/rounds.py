@@ -65,13 +65,26 @@ def round_lines(sample: Sample) -> Iterator[str]:
             f"{round_.untold:,} more rounds were long since the record before, none of them as"
             " long as that one: they came within --min-gap of it."
         )
-    if round_.soft_irqs_start_ns is not None:
-        late_ns = max(0, round_.soft_irqs_start_ns - sample.window.start_ns)
-        yield (
-            f"Soft IRQs are told from {late_ns / 1e6:,.1f} ms of the round on; before that they are"
-            " in user and kernel."
-        )
+    yield from _soft_irq_lines(sample, round_)
     yield from _other_lines(round_)
+
+
+# A thread that ran for less has next to nothing that could be of soft IRQs.
+RAN_SHARE = 0.01
+
+
+def _soft_irq_lines(sample: Sample, round_: Round) -> Iterator[str]:
+    """From when on they are told, where that matters."""
+    if round_.soft_irqs_start_ns is None:
+        return
+    times = (thread.time for thread in sample.threads if thread.time is not None)
+    if sum(time.user_ns + time.kernel_ns for time in times) < RAN_SHARE * sample.window.duration_ns:
+        return
+    late_ns = max(0, round_.soft_irqs_start_ns - sample.window.start_ns)
+    yield (
+        f"Soft IRQs are told from {late_ns / 1e6:,.1f} ms of the round on; before that they are"
+        " in user and kernel."
+    )
 
 
 def _related(line: RelatedLine) -> str:

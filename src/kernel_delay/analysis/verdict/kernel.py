@@ -55,6 +55,8 @@ def _say_work(case: Case) -> Statement | None:
     rate = _per_s(worst.count, sample)
     evidence = {"calls": worst.count, "call_ns": worst.on_cpu_ns or 0}
     text += f"; most of it in {', '.join(shown)}"
+    if (worst.on_cpu_ns or 0) > case.lost_ns:
+        text += ", with the interrupts and page faults in it"
     mean_ns = (worst.on_cpu_ns or 0) // worst.count if worst.count else 0
     if worst.count and mean_ns < TINY_CALL_NS:
         text += f"; it made {rate:,.0f} calls of {call(worst)} a second, of {mean_ns:,} ns each"
