@@ -36,6 +36,15 @@ WRITTEN = (
     "userspace(pid=77,userdata(0102030405))",
     "userspace(pid=77,userdata(0102030405),tunnel_out_port=10)",
     "userspace(pid=77,actions)",
+    "userspace(pid=77,sFlow(vid=9,pcp=7,output=10))",
+    "userspace(pid=77,slow_path(cfm),tunnel_out_port=10)",
+    "userspace(pid=77,flow_sample(probability=123,collector_set_id=1234,obs_domain_id=2345,"
+    "obs_point_id=3456,output_port=10,egress))",
+    "userspace(pid=77,ipfix(output_port=10))",
+    "userspace(pid=77,controller(reason=7,dont_send=1,continuation=0,recirc_id=4444,"
+    "rule_cookie=0x5555,controller_id=0,max_len=65535))",
+    "userspace(pid=77,controller(reason=1,dont_send=0,continuation=1,recirc_id=0,"
+    "rule_cookie=0,controller_id=2,max_len=1))",
     "set(eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02))",
     "set(ipv4(src=1.2.3.4/255.255.255.0,ttl=3))",
     "set(skb_mark(0x5/0xff))",
@@ -70,6 +79,14 @@ NSH = 28
 # Value and mask of each: TTL, a part of the path, all of the index; a part of the flags.
 BASE = bytes([0, 62, 0, 0, 0, 0, 0x20, 7]) + bytes([0, 255, 0, 0, 0, 0xFF, 0xF0, 255])
 FLAGS = bytes([1, *bytes(7)]) + bytes([3, *bytes(7)])
+
+
+def cookie(kind: int, of_kind: bytes) -> bytes:
+    """An action that sends packets to Open vSwitch, with its struct user_action_cookie."""
+    userdata = struct.pack("=HxxI", kind, 65535) + bytes(16) + of_kind.ljust(24, b"\0")
+    return attribute(2, attribute(1, struct.pack("=I", 77)) + attribute(2, userdata))
+
+
 CONTEXT = struct.pack("!4I", 0, 5, 0, 0x50) + struct.pack("!4I", 0, 0xFFFFFFFF, 0, 0xF0)
 ENCODED = {
     "set of nsh": attribute(11, attribute(NSH, attribute(1, BASE) + attribute(2, CONTEXT))),
@@ -83,6 +100,10 @@ ENCODED = {
     "pop_eth": attribute(15, b""),
     "pop_nsh": attribute(18, b""),
     "add_mpls": attribute(22, LSE),
+    "no reason for a slow path": cookie(2, struct.pack("=II", 0, 0)),
+    "reasons for a slow path": cookie(2, struct.pack("=II", 0, 0x61)),
+    "reasons that are not known": cookie(2, struct.pack("=II", 0, 0x181)),
+    "a cookie that is not known": cookie(6, b"\x01"),
     "several": attribute(1, struct.pack("=I", 4)) + attribute(16, b""),
 }
 

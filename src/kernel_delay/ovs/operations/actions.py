@@ -17,6 +17,7 @@ from kernel_delay.ovs.flow_key.names import NAMES
 from kernel_delay.ovs.flow_key.netlink import NLA_HDRLEN, Attribute, walk
 from kernel_delay.ovs.flow_key.nsh import halves, nsh, nsh_masked
 from kernel_delay.ovs.flow_key.text import hex_number, ip, mac, spaced_hex, wrong_length
+from kernel_delay.ovs.operations.cookie import format_cookie
 from kernel_delay.printable import printable
 
 MAX_DEPTH = 16
@@ -124,7 +125,8 @@ def _userspace(payload: bytes, depth: int) -> str:
         return _malformed("userspace", payload)
     words = [f"pid={pid}"]
     if 2 in nested:
-        words.append(f"userdata({_payload(nested, 2).hex()})")
+        userdata = _payload(nested, 2)
+        words.append(format_cookie(userdata) or f"userdata({userdata.hex()})")
     if 4 in nested:
         words.append("actions")
     if (port := _number(nested, 3, 4)) is not None:
