@@ -7,18 +7,13 @@ With the module openvswitch loaded it is the kernel's datapath, and there are mo
 
 import argparse
 import os
-import re
 import signal
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
@@ -30,145 +25,17 @@ from tests.integration.json_follower import JsonFollower
 from tests.integration.test_flows_command import until_there
 from tests.peers.options import options_in, read_scripts
 from tests.peers.pahole import stand_in
+from tests.peers.pairs import OF_THE_KERNEL, PACKETS, PAIRS, Counts, Pair
+from tests.peers.printed import Printed
 from tests.peers.scripts import scripts
 from tests.peers.upstream import Upstream
 
-PACKETS = 200
 # So many that none is lost on the way to the bridge.
 AT_ONCE = 40
 # Until all have read what is in their buffers.
 SETTLES_S = 2.0
 # A round is half a second and more.
 STEADY_S = 5.0
-
-Counts = Counter[tuple[object, ...]]
-
-
-class Interval(Struct):
-    """A line of bridge-loop."""
-
-    kind: str
-
-
-class Round(Struct):
-    """A line of revalidator."""
-
-    n_flows: int
-    revalidated: int
-    poll_wait_ms: int
-
-
-class Change(Struct):
-    """A line of flows."""
-
-    change: str
-    ufid: str
-    reason: str | None
-
-
-class Operation(Struct):
-    """A line of datapath-ops."""
-
-    operation: str
-
-
-class Pair(Struct, frozen=True):
-    """A script with its options, our command, and how to count what each of them printed.
-
-    One that `reads_structs` of Open vSwitch asks pahole for them. Only what attaches to the probes
-    with their semaphores, as we do, can be attached `together` with us: the kernel refuses a second
-    uprobe at a place without (kernel/events/uprobes.c, 6.18), as BCC's are.
-    """
-
-    script: str
-    options: tuple[str, ...]
-    command: str
-    line: type[Struct]
-    theirs: Callable[[str], Counts]
-    ours: Callable[[list[Any]], Counts]
-    together: bool
-    reads_structs: bool
-
-
-def _intervals(output: str) -> Counts:
-    kinds = {"bridge run loop time": "run", "poll_block() wait time": "wait"}
-    found = re.findall(r"\] (bridge run loop time|poll_block\(\) wait time)", output)
-    return Counter((kinds[words],) for words in found)
-
-
-def _rounds(output: str) -> Counts:
-    rows = [line.split(", ") for line in output.splitlines() if re.match(r"\d+, \d+, ", line)]
-    return _steady((int(row[2]), int(row[3]), int(row[8])) for row in rows)
-
-
-def _our_rounds(lines: list[Round]) -> Counts:
-    return _steady((line.n_flows, line.revalidated, line.poll_wait_ms) for line in lines)
-
-
-def _steady(rows: Iterable[tuple[object, ...]]) -> Counts:
-    """What most rounds were while all flows were there and stayed."""
-    there = Counter(row for row in rows if row[0] == PACKETS)
-    return Counter(row for row, _ in there.most_common(1))
-
-
-# What flow_reval_monitor.py calls the reasons that this traffic has.
-_REASONS = {"Flow idle timeout": "flow_idle", "User requested flow deletion": "purge"}
-
-
-def _deletions(output: str) -> Counts:
-    # With the kernel's datapath it has a row of each flow that is made, too.
-    rows = re.findall(r"^\d+ +[\d.]+ +([0-9a-f-]{36}) +(?!Insert )(.*?) *$", output, re.MULTILINE)
-    return Counter((ufid, _REASONS.get(words, words)) for ufid, words in rows)
-
-
-def _our_deletions(lines: list[Change]) -> Counts:
-    # The script writes zeros for 16 bits of each UFID (format_ufid() of 3.5).
-    return Counter(
-        (f"{line.ufid[:24]}0000{line.ufid[28:]}", line.reason)
-        for line in lines
-        if line.change == "delete"
-    )
-
-
-# What dpif_op_nl_monitor.py calls them; a modification is a FLOW_GET there, by its number.
-_OPERATIONS = {"PUT": "flow_new", "DEL": "flow_del", "EXECUTE": "packet_execute"}
-
-
-def _operations(output: str) -> Counts:
-    found = re.findall(r" DPIF_OP_(?:FLOW_)?(PUT|DEL|EXECUTE)\b", output)
-    return Counter((_OPERATIONS[name],) for name in found)
-
-
-def _our_operations(lines: list[Operation]) -> Counts:
-    return Counter((line.operation,) for line in lines if line.operation in _OPERATIONS.values())
-
-
-PAIRS = (
-    Pair(
-        "bridge_loop.bt",
-        (),
-        "bridge-loop",
-        Interval,
-        _intervals,
-        lambda lines: Counter((line.kind,) for line in lines),
-        together=True,
-        reads_structs=False,
-    ),
-    Pair("reval_monitor.py", ("-g",), "revalidator", Round, _rounds, _our_rounds, False, True),
-    Pair("flow_reval_monitor.py", (), "flows", Change, _deletions, _our_deletions, False, True),
-)
-OF_THE_KERNEL = (
-    Pair(
-        "dpif_op_nl_monitor.py",
-        ("--trace-put-op", "--trace-del-op", "--trace-exec-op", "--nlmsg-decode", "none"),
-        "datapath-ops",
-        Operation,
-        _operations,
-        _our_operations,
-        together=True,
-        reads_structs=False,
-    ),
-)
 
 
 def main() -> int:
@@ -220,13 +87,24 @@ def _measure(ovs: Instance, pair: Pair, pahole: Path, folder: Path) -> tuple[Cou
     """What each counted; where both can't be attached at once, of the same traffic twice."""
     with_pahole = ("--pahole", str(pahole)) if pair.reads_structs else ()
     script = Upstream(folder, pair.script, ovs.pid, *pair.options, *with_pahole)
-    ours = JsonFollower(folder, pair.line, pair.command, "-p", ovs.pid)
+    command = (pair.command, "-p", ovs.pid, *pair.our_options)
+    if pair.line is None:
+        printed = Printed(folder, *command)
+        _attach(ovs, pair, printed, script)
+        return pair.theirs(script.output), pair.ours(printed.output)
+    lines = JsonFollower(folder, pair.line, *command)
+    _attach(ovs, pair, lines, script)
+    return pair.theirs(script.output), pair.ours(lines.seen())
+
+
+def _attach(
+    ovs: Instance, pair: Pair, ours: AbstractContextManager[object], script: Upstream
+) -> None:
     if pair.together:
         _attached(ovs, ours, script)
     else:
         _attached(ovs, ours)
         _attached(ovs, script)
-    return pair.theirs(script.output), pair.ours(ours.seen())
 
 
 def _attached(ovs: Instance, *tools: AbstractContextManager[object]) -> None:

@@ -102,7 +102,16 @@ class Upstream:
         return self._output.read_text(errors="replace")
 
 
-_BEGUN = ("Ctrl-C to end", "ts_start, ts_complete", "EVENT/REASON", "DPIF_OPERATION", "RESULT")
+_BEGUN = (
+    "Ctrl-C to end",
+    "Press ^C to stop",
+    "# Start sampling",
+    "PKT_LEN",
+    "ts_start, ts_complete",
+    "EVENT/REASON",
+    "DPIF_OPERATION",
+    "RESULT",
+)
 
 
 def _patched(script: Path, folder: Path) -> Path:
