@@ -33,6 +33,8 @@ WARM_S = 30.0
 # Open vSwitch's threads add up what they counted every second or so.
 COUNTED_S = 5.0
 LOOKS_S = 0.5
+# What monitors say when they have begun: the first words of one are its table's heading.
+BEGUN = ("Ctrl-C ends it", "KEY_LEN")
 
 
 class Monitor:
@@ -48,7 +50,7 @@ class Monitor:
                 command, "-p", pid, *options, stdout=output.fileno(), stderr=output.fileno()
             )
         deadline = time.monotonic() + STARTS_S
-        while "Ctrl-C ends it" not in self.output:
+        while not any(words in self.output for words in BEGUN):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{command} did not start: {self.output}")
             time.sleep(LOOKS_S)

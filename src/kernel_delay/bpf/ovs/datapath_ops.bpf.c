@@ -2,6 +2,12 @@
 /*
  * What ovs-vswitchd asks of the kernel's datapath by netlink, and the answers:
  * the functions that carry it out run in the thread that asks.
+ *
+ * A program at a function can be preempted, and is not run for any other thread
+ * on that CPU until it is back (kernel/bpf/trampoline.c:__bpf_prog_enter_recur(),
+ * 5.14 to 7.2; all the time where kernels are preemptible, as from 7.0 on). So
+ * each has a stand-in at the same function, with a count of its own. Whichever
+ * of the two is run first does the work, and notes it for the other.
  */
 #include "ovs_event.h"
 #include "openvswitch.h"
@@ -16,22 +22,38 @@ struct begun {
 	__u64 entered_ns;
 	__u32 portid; /* of the socket that asks */
 	__u32 sequence; /* of its message */
+	__u32 replied; /* the answer's echo was told */
+	__u32 ended; /* the end was told */
 };
 
-/* The operation that a thread is in, by the thread's id. */
+enum teller { PROGRAM, STAND_IN };
+
+/* The operation that a thread is in, or was in last, by the thread's id. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_THREADS);
 	__type(key, __u32);
 	__type(value, struct begun);
 } under_way SEC(".maps");
+
+/* What was noted at the operation's begin, NULL where that was missed. */
+static __always_inline struct begun *begun_by(const struct genl_info *info)
+{
+	__u32 id = bpf_get_current_task_btf()->pid;
+	struct begun *begun = bpf_map_lookup_elem(&under_way, &id);
+
+	if (!begun || begun->portid != BPF_CORE_READ(info, snd_portid) ||
+	    begun->sequence != BPF_CORE_READ(info, snd_seq))
+		return NULL;
+	return begun;
+}
 
 static __always_inline int enter(const struct genl_info *info)
 {
 	__u32 id = bpf_get_current_task_btf()->pid;
 	struct begun begun = {};
 
-	if (!in_target())
+	if (!in_target() || begun_by(info))
 		return 0;
 	begun.entered_ns = bpf_ktime_get_ns();
 	begun.portid = BPF_CORE_READ(info, snd_portid);
@@ -40,23 +62,11 @@ static __always_inline int enter(const struct genl_info *info)
 	return 0;
 }
 
-/*
- * When the thread entered, 0 where that was not seen: what is there then is of
- * an operation before, whose end was missed.
- */
-static __always_inline __u64 leave(const struct genl_info *info)
+static __always_inline void count_told(__u32 type, enum teller teller)
 {
-	__u32 id = bpf_get_current_task_btf()->pid;
-	struct begun *begun = bpf_map_lookup_elem(&under_way, &id);
-	__u64 entered_ns = 0;
+	__u64 *counts = teller == PROGRAM ? control.by_program : control.by_stand_in;
 
-	if (!begun)
-		return 0;
-	if (begun->portid == BPF_CORE_READ(info, snd_portid) &&
-	    begun->sequence == BPF_CORE_READ(info, snd_seq))
-		entered_ns = begun->entered_ns;
-	bpf_map_delete_elem(&under_way, &id);
-	return entered_ns;
+	__sync_fetch_and_add(&counts[type], 1);
 }
 
 /* Copies a message, as far as there is room; returns how much of it. */
@@ -70,19 +80,17 @@ static __always_inline __u32 copy_message(void *to, __u32 room, const void *mess
 	return bpf_probe_read_kernel(to, size, message) ? 0 : size;
 }
 
-static __always_inline int report_in(const struct genl_info *info, const void *message,
-				     __u32 length, __u32 room, __u32 operation, int result)
+static __always_inline int report_in(__u64 entered_ns, const void *message, __u32 length,
+				     __u32 room, __u32 operation, int result)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct operation_event *event;
 
 	event = bpf_ringbuf_reserve(&events, sizeof(*event) + room, 0);
-	if (!event) {
-		leave(info);
+	if (!event)
 		return count_lost(EVENT_OPERATION);
-	}
 	begin_event(&event->event, EVENT_OPERATION, now_ns);
-	event->entered_ns = leave(info);
+	event->entered_ns = entered_ns;
 	event->operation = operation;
 	event->error = -result;
 	event->message_len = length;
@@ -91,20 +99,32 @@ static __always_inline int report_in(const struct genl_info *info, const void *m
 	return 0;
 }
 
-static __always_inline int report(const struct genl_info *info, __u32 operation, int result)
+/* Of an operation whose begin was missed nothing is noted: the program alone tells its end. */
+static __always_inline int report(const struct genl_info *info, __u32 operation, int result,
+				  enum teller teller)
 {
 	const struct nlmsghdr *message;
+	struct begun *begun;
+	__u64 entered_ns = 0;
 	__u32 length;
 
 	if (!in_target())
 		return 0;
+	begun = begun_by(info);
+	if (begun ? begun->ended : teller == STAND_IN)
+		return 0;
+	if (begun) {
+		begun->ended = 1;
+		entered_ns = begun->entered_ns;
+	}
+	count_told(EVENT_OPERATION, teller);
 	message = BPF_CORE_READ(info, nlhdr);
 	length = BPF_CORE_READ(message, nlmsg_len);
 	if (length <= SMALL_MESSAGE)
-		return report_in(info, message, length, SMALL_MESSAGE, operation, result);
+		return report_in(entered_ns, message, length, SMALL_MESSAGE, operation, result);
 	if (length <= LARGE_MESSAGE)
-		return report_in(info, message, length, LARGE_MESSAGE, operation, result);
-	return report_in(info, message, length, LARGEST_MESSAGE, operation, result);
+		return report_in(entered_ns, message, length, LARGE_MESSAGE, operation, result);
+	return report_in(entered_ns, message, length, LARGEST_MESSAGE, operation, result);
 }
 
 SEC("fentry/ovs_flow_cmd_new")
@@ -113,10 +133,22 @@ int BPF_PROG(on_flow_new, struct sk_buff *skb, struct genl_info *info)
 	return enter(info);
 }
 
+SEC("fentry/ovs_flow_cmd_new")
+int BPF_PROG(on_flow_new_stand_in, struct sk_buff *skb, struct genl_info *info)
+{
+	return enter(info);
+}
+
 SEC("fexit/ovs_flow_cmd_new")
 int BPF_PROG(on_flow_new_exit, struct sk_buff *skb, struct genl_info *info, int result)
 {
-	return report(info, OPERATION_FLOW_NEW, result);
+	return report(info, OPERATION_FLOW_NEW, result, PROGRAM);
+}
+
+SEC("fexit/ovs_flow_cmd_new")
+int BPF_PROG(on_flow_new_exit_stand_in, struct sk_buff *skb, struct genl_info *info, int result)
+{
+	return report(info, OPERATION_FLOW_NEW, result, STAND_IN);
 }
 
 SEC("fentry/ovs_flow_cmd_set")
@@ -125,10 +157,22 @@ int BPF_PROG(on_flow_set, struct sk_buff *skb, struct genl_info *info)
 	return enter(info);
 }
 
+SEC("fentry/ovs_flow_cmd_set")
+int BPF_PROG(on_flow_set_stand_in, struct sk_buff *skb, struct genl_info *info)
+{
+	return enter(info);
+}
+
 SEC("fexit/ovs_flow_cmd_set")
 int BPF_PROG(on_flow_set_exit, struct sk_buff *skb, struct genl_info *info, int result)
 {
-	return report(info, OPERATION_FLOW_SET, result);
+	return report(info, OPERATION_FLOW_SET, result, PROGRAM);
+}
+
+SEC("fexit/ovs_flow_cmd_set")
+int BPF_PROG(on_flow_set_exit_stand_in, struct sk_buff *skb, struct genl_info *info, int result)
+{
+	return report(info, OPERATION_FLOW_SET, result, STAND_IN);
 }
 
 SEC("fentry/ovs_flow_cmd_del")
@@ -137,10 +181,22 @@ int BPF_PROG(on_flow_del, struct sk_buff *skb, struct genl_info *info)
 	return enter(info);
 }
 
+SEC("fentry/ovs_flow_cmd_del")
+int BPF_PROG(on_flow_del_stand_in, struct sk_buff *skb, struct genl_info *info)
+{
+	return enter(info);
+}
+
 SEC("fexit/ovs_flow_cmd_del")
 int BPF_PROG(on_flow_del_exit, struct sk_buff *skb, struct genl_info *info, int result)
 {
-	return report(info, OPERATION_FLOW_DEL, result);
+	return report(info, OPERATION_FLOW_DEL, result, PROGRAM);
+}
+
+SEC("fexit/ovs_flow_cmd_del")
+int BPF_PROG(on_flow_del_exit_stand_in, struct sk_buff *skb, struct genl_info *info, int result)
+{
+	return report(info, OPERATION_FLOW_DEL, result, STAND_IN);
 }
 
 SEC("fentry/ovs_flow_cmd_get")
@@ -149,10 +205,22 @@ int BPF_PROG(on_flow_get, struct sk_buff *skb, struct genl_info *info)
 	return enter(info);
 }
 
+SEC("fentry/ovs_flow_cmd_get")
+int BPF_PROG(on_flow_get_stand_in, struct sk_buff *skb, struct genl_info *info)
+{
+	return enter(info);
+}
+
 SEC("fexit/ovs_flow_cmd_get")
 int BPF_PROG(on_flow_get_exit, struct sk_buff *skb, struct genl_info *info, int result)
 {
-	return report(info, OPERATION_FLOW_GET, result);
+	return report(info, OPERATION_FLOW_GET, result, PROGRAM);
+}
+
+SEC("fexit/ovs_flow_cmd_get")
+int BPF_PROG(on_flow_get_exit_stand_in, struct sk_buff *skb, struct genl_info *info, int result)
+{
+	return report(info, OPERATION_FLOW_GET, result, STAND_IN);
 }
 
 SEC("fentry/ovs_packet_cmd_execute")
@@ -161,10 +229,23 @@ int BPF_PROG(on_packet_execute, struct sk_buff *skb, struct genl_info *info)
 	return enter(info);
 }
 
+SEC("fentry/ovs_packet_cmd_execute")
+int BPF_PROG(on_packet_execute_stand_in, struct sk_buff *skb, struct genl_info *info)
+{
+	return enter(info);
+}
+
 SEC("fexit/ovs_packet_cmd_execute")
 int BPF_PROG(on_packet_execute_exit, struct sk_buff *skb, struct genl_info *info, int result)
 {
-	return report(info, OPERATION_PACKET_EXECUTE, result);
+	return report(info, OPERATION_PACKET_EXECUTE, result, PROGRAM);
+}
+
+SEC("fexit/ovs_packet_cmd_execute")
+int BPF_PROG(on_packet_execute_exit_stand_in, struct sk_buff *skb, struct genl_info *info,
+	     int result)
+{
+	return report(info, OPERATION_PACKET_EXECUTE, result, STAND_IN);
 }
 
 static __always_inline int report_reply_in(const void *message, __u32 length, __u32 room)
@@ -186,8 +267,7 @@ static __always_inline int report_reply_in(const void *message, __u32 length, __
  * A flow as the answer to NLM_F_ECHO, or to a get. Upcalls of an executed
  * packet are sent from here too, but to other sockets.
  */
-SEC("fentry/netlink_unicast")
-int BPF_PROG(on_unicast, struct sock *sender, struct sk_buff *skb, __u32 portid)
+static __always_inline int report_reply(struct sk_buff *skb, __u32 portid, enum teller teller)
 {
 	__u32 id = bpf_get_current_task_btf()->pid;
 	struct begun *begun;
@@ -197,8 +277,10 @@ int BPF_PROG(on_unicast, struct sock *sender, struct sk_buff *skb, __u32 portid)
 	if (!in_target())
 		return 0;
 	begun = bpf_map_lookup_elem(&under_way, &id);
-	if (!begun || begun->portid != portid)
+	if (!begun || begun->portid != portid || begun->replied || begun->ended)
 		return 0;
+	begun->replied = 1;
+	count_told(EVENT_REPLY, teller);
 	message = BPF_CORE_READ(skb, data);
 	length = BPF_CORE_READ(skb, len);
 	if (length <= SMALL_MESSAGE)
@@ -206,4 +288,16 @@ int BPF_PROG(on_unicast, struct sock *sender, struct sk_buff *skb, __u32 portid)
 	if (length <= LARGE_MESSAGE)
 		return report_reply_in(message, length, LARGE_MESSAGE);
 	return report_reply_in(message, length, LARGEST_MESSAGE);
+}
+
+SEC("fentry/netlink_unicast")
+int BPF_PROG(on_unicast, struct sock *sender, struct sk_buff *skb, __u32 portid)
+{
+	return report_reply(skb, portid, PROGRAM);
+}
+
+SEC("fentry/netlink_unicast")
+int BPF_PROG(on_unicast_stand_in, struct sock *sender, struct sk_buff *skb, __u32 portid)
+{
+	return report_reply(skb, portid, STAND_IN);
 }

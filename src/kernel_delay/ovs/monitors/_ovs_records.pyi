@@ -52,6 +52,8 @@ class OperationEventPointer(OperationEvent, Pointer[OperationEvent]): ...
 class OvsControl(CData):
     lost: int
     lost_of_type: Array[int]
+    by_program: Array[int]
+    by_stand_in: Array[int]
     results_unknown: int
     flows_before: int
     flows_untracked: int

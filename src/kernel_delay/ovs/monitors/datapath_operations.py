@@ -1,6 +1,7 @@
 """Netlink operations of the kernel's datapath, as datapath_ops.bpf.c sees them."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
@@ -8,7 +9,7 @@ from typing import Self
 from msgspec import Struct
 
 from kernel_delay.errors import UnavailableError
-from kernel_delay.libbpf import BpfError
+from kernel_delay.libbpf import BpfError, Program
 from kernel_delay.loader.objects import refusal
 from kernel_delay.ovs.monitors._ovs_records import ffi, lib
 from kernel_delay.ovs.monitors.datapath_module import has_kernel_datapath, why_no_datapath
@@ -19,6 +20,9 @@ LARGEST_EVENT = 1 << 17
 
 REPLIES = "on_unicast"
 """The program that sees what the kernel sends back."""
+
+_STAND_IN = "_stand_in"
+_ENDS = re.compile(rf".*_exit({_STAND_IN})?$|{REPLIES}")
 
 NETDEV = (
     "operations of a userspace datapath (netdev) are calls within ovs-vswitchd, not netlink's:"
@@ -56,8 +60,7 @@ class DatapathOperations:
             try:
                 # Of an operation whose begin is seen, so are its reply and the end.
                 names = [program.name for program in programs.object.programs()]
-                ends = [name for name in names if name.endswith("_exit")]
-                ends.append(REPLIES)
+                ends = [name for name in names if _ENDS.match(name)]
                 for name in [*ends, *(name for name in names if name not in ends)]:
                     programs.attach(lambda program: program.attach(), name)
             except BpfError as error:
@@ -80,16 +83,30 @@ class DatapathOperations:
 
     def missed(self) -> dict[str, int]:
         """How many operations were not seen since the programs were attached."""
-        misses = sum(
-            program.recursion_misses()
-            for program in self._programs.object.programs()
-            if program.name.endswith("_exit")
-        )
-        replies = self._programs.object.program(REPLIES).recursion_misses()
+        programs = self._programs
+        exits = [each for each in programs.object.programs() if "_exit" in each.name]
+        replies = [each for each in programs.object.programs() if REPLIES in each.name]
         return {
-            "operations": self._programs.lost(lib.EVENT_OPERATION) + misses,
-            "replies": self._programs.lost(lib.EVENT_REPLY) + replies,
+            "operations": programs.lost(lib.EVENT_OPERATION)
+            + self._passed_over(lib.EVENT_OPERATION, exits),
+            "replies": programs.lost(lib.EVENT_REPLY) + self._passed_over(lib.EVENT_REPLY, replies),
         }
+
+    def _passed_over(self, event_type: int, programs: Sequence[Program]) -> int:
+        """How many events neither their program nor its stand-in was run for, at most.
+
+        Which of the two is run first is the kernel's to say; it tells of nearly all. The second
+        tells of what the first was kept from, but for these.
+        """
+        kept_from = {False: 0, True: 0}
+        for program in programs:
+            kept_from[program.name.endswith(_STAND_IN)] += program.recursion_misses()
+        told = {
+            False: self._programs.told_by_programs(event_type),
+            True: self._programs.told_by_stand_ins(event_type),
+        }
+        first = told[True] > told[False]
+        return max(0, min(kept_from[first] - told[not first], kept_from[not first]))
 
 
 class _Reply(Struct, frozen=True):

@@ -95,8 +95,19 @@ class OvsPrograms:
 
     def lost(self, event_type: int) -> int:
         """Return how many events of that type found no room since the programs were attached."""
-        counter = ffi.addressof(self._control.lost_of_type, event_type)
-        return shared.load_counter(counter)
+        return _counter(self._control.lost_of_type, event_type)
+
+    def told_by_programs(self, event_type: int) -> int:
+        """Return how many events of that type programs told that have stand-ins."""
+        return _counter(self._control.by_program, event_type)
+
+    def told_by_stand_ins(self, event_type: int) -> int:
+        """Return how many events of that type stand-ins told in their programs' place."""
+        return _counter(self._control.by_stand_in, event_type)
+
+
+def _counter(counters: "Array[int]", event_type: int) -> int:
+    return shared.load_counter(ffi.addressof(counters, event_type))
 
 
 def text(array: "Array[bytes]") -> str:
