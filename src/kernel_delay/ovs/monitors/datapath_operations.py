@@ -83,30 +83,31 @@ class DatapathOperations:
 
     def missed(self) -> dict[str, int]:
         """How many operations were not seen since the programs were attached."""
-        programs = self._programs
-        exits = [each for each in programs.object.programs() if "_exit" in each.name]
-        replies = [each for each in programs.object.programs() if REPLIES in each.name]
         return {
-            "operations": programs.lost(lib.EVENT_OPERATION)
-            + self._passed_over(lib.EVENT_OPERATION, exits),
-            "replies": programs.lost(lib.EVENT_REPLY) + self._passed_over(lib.EVENT_REPLY, replies),
+            "operations": self._missed(lib.EVENT_OPERATION, "_exit"),
+            "replies": self._missed(lib.EVENT_REPLY, REPLIES),
         }
 
-    def _passed_over(self, event_type: int, programs: Sequence[Program]) -> int:
-        """How many events neither their program nor its stand-in was run for, at most.
+    def _missed(self, event_type: int, part: str) -> int:
+        programs = self._programs
+        hooks = [each for each in programs.object.programs() if part in each.name]
+        told = programs.told_by_programs(event_type), programs.told_by_stand_ins(event_type)
+        return programs.lost(event_type) + passed_over(hooks, *told)
 
-        Which of the two is run first is the kernel's to say; it tells of nearly all. The second
-        tells of what the first was kept from, but for these.
-        """
-        kept_from = {False: 0, True: 0}
-        for program in programs:
-            kept_from[program.name.endswith(_STAND_IN)] += program.recursion_misses()
-        told = {
-            False: self._programs.told_by_programs(event_type),
-            True: self._programs.told_by_stand_ins(event_type),
-        }
-        first = told[True] > told[False]
-        return max(0, min(kept_from[first] - told[not first], kept_from[not first]))
+
+def passed_over(programs: Sequence[Program], by_programs: int, by_stand_ins: int) -> int:
+    """Return how many events neither a program nor its stand-in was run for, at most.
+
+    Those that were told, by whom, are given. Which of the two is run first is the kernel's to say,
+    and it tells of nearly all; the second tells of what the first was kept from, but for these.
+    """
+    misses = [0, 0]
+    for program in programs:
+        misses[program.name.endswith(_STAND_IN)] += program.recursion_misses()
+    if by_stand_ins > by_programs:
+        misses.reverse()
+    of_first, of_second = misses
+    return max(0, min(of_first - min(by_programs, by_stand_ins), of_second))
 
 
 class _Reply(Struct, frozen=True):

@@ -1,0 +1,44 @@
+"""Operations that neither a program nor its stand-in was run for."""
+
+from typing import NamedTuple, cast
+
+import pytest
+
+from kernel_delay.libbpf import Program
+from kernel_delay.ovs.monitors.datapath_operations import passed_over
+
+
+class Hooked(NamedTuple):
+    name: str
+    misses: int
+
+    def recursion_misses(self) -> int:
+        return self.misses
+
+
+def missed(program: int, stand_in: int, by_programs: int, by_stand_ins: int) -> int:
+    hooks = (Hooked("on_flow_new_exit", program), Hooked("on_flow_new_exit_stand_in", stand_in))
+    return passed_over([cast(Program, hook) for hook in hooks], by_programs, by_stand_ins)
+
+
+@pytest.mark.parametrize(
+    ("program", "stand_in", "by_programs", "by_stand_ins", "lost"),
+    [
+        (0, 0, 1000, 0, 0),
+        # What the first was kept from the second told, ...
+        (50, 0, 950, 50, 0),
+        # ... and was itself kept from some that the first told, ...
+        (50, 7, 950, 50, 0),
+        # ... or that nobody told.
+        (50, 7, 950, 47, 3),
+        # Of another process's, which are none of ours, at most what the second was kept from.
+        (50, 2, 950, 0, 2),
+        # The kernel runs the stand-in first.
+        (7, 50, 50, 950, 0),
+        (7, 50, 47, 950, 3),
+    ],
+)
+def test_what_both_were_kept_from_is_lost(
+    program: int, stand_in: int, by_programs: int, by_stand_ins: int, lost: int
+) -> None:
+    assert missed(program, stand_in, by_programs, by_stand_ins) == lost
