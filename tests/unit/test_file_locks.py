@@ -13,11 +13,11 @@ from kernel_delay.host.file_locks import lock_owner
 from tests.workload import wait_until
 
 LOCKS = """\
-1: POSIX  ADVISORY  WRITE 70 fe:00:{inode} 0 EOF
-1: -> POSIX  ADVISORY  WRITE 71 fe:00:{inode} 0 EOF
-2: FLOCK  ADVISORY  WRITE 80 fe:00:{inode} 0 EOF
-2: -> FLOCK  ADVISORY  WRITE 81 fe:00:{inode} 0 EOF
-2:  -> FLOCK  ADVISORY  WRITE 82 fe:00:{inode} 0 EOF
+1: POSIX  ADVISORY  WRITE 70 fe:00:7 0 EOF
+1: -> POSIX  ADVISORY  WRITE 71 fe:00:7 0 EOF
+2: FLOCK  ADVISORY  WRITE 80 fe:00:7 0 EOF
+2: -> FLOCK  ADVISORY  WRITE 81 fe:00:7 0 EOF
+2:  -> FLOCK  ADVISORY  WRITE 82 fe:00:7 0 EOF
 3: OFDLCK ADVISORY  WRITE -1 fe:00:14 0 EOF
 3: -> OFDLCK ADVISORY  WRITE -1 fe:00:14 0 EOF
 3: -> POSIX ADVISORY  WRITE 91 fe:00:14 0 EOF
@@ -33,12 +33,14 @@ LOCKS = """\
 def test_lines_of_proc(
     waiter: int, owner: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locked = tmp_path / "locked"
-    locked.touch()
-    (tmp_path / "locks").write_text(LOCKS.format(inode=locked.stat().st_ino))
-    for pid in (70, 80):
-        (tmp_path / str(pid) / "fd").mkdir(parents=True)
-        (tmp_path / str(pid) / "fd" / "3").symlink_to(locked)
+    (tmp_path / "locks").write_text(LOCKS)
+    # Task 70 has the file of the last lock open too, but no lock on it any more.
+    for pid, kind in ((70, "POSIX"), (80, "FLOCK")):
+        (tmp_path / str(pid) / "fdinfo").mkdir(parents=True)
+        (tmp_path / str(pid) / "fdinfo" / "3").write_text(
+            f"pos:\t0\nino:\t7\nlock:\t1: {kind}  ADVISORY  WRITE {pid} fe:00:7 0 EOF\n"
+        )
+        (tmp_path / str(pid) / "fdinfo" / "4").write_text("pos:\t0\nino:\t1\n")
         (tmp_path / str(pid) / "comm").write_text(f"task{pid}\n")
     monkeypatch.setattr(file_locks, "PROC", tmp_path)
     assert lock_owner(waiter) == (None if owner is None else (f"task{owner}", owner))

@@ -13,7 +13,7 @@ def lock_owner(pid: int) -> tuple[str, int] | None:
 
     None if it waits for none, or the kernel does not tell who has it, as with locks of open
     files (F_OFD_SETLK), those of other PID namespaces, and those that whoever took them left
-    to a child: a PID is named only while its process has the file open.
+    to a child: a PID is named only while one of its process's files has the lock.
     """
     try:
         lines = (PROC / "locks").read_text().splitlines()
@@ -30,22 +30,26 @@ def lock_owner(pid: int) -> tuple[str, int] | None:
         if not waits:
             owner = int(words[4])
         elif int(words[4]) == pid and owner > 0:
-            return _named(owner, inode=words[5].rpartition(":")[2])
+            return _named(owner, file=words[5])
     return None
 
 
-def _named(pid: int, inode: str) -> tuple[str, int] | None:
+def _named(pid: int, file: str) -> tuple[str, int] | None:
     process = PROC / str(pid)
     try:
-        return (read_comm(process), pid) if inode in _open_inodes(process) else None
+        return (read_comm(process), pid) if file in _locked_files(process) else None
     except OSError:
         return None
 
 
-def _open_inodes(process: Path) -> set[str]:
-    """Of all files that it has open: without their devices, which stat(2) may number anew."""
-    inodes = set()
-    for file in (process / "fd").iterdir():
+def _locked_files(process: Path) -> set[str]:
+    """DEVICE:INODE of all files that it has open with a lock of its own.
+
+    A line of fdinfo is "lock:", and then what /proc/locks has (fs/proc/fd.c, 5.14 to 6.18).
+    """
+    files = set()
+    for file in (process / "fdinfo").iterdir():
         with suppress(FileNotFoundError):
-            inodes.add(str(file.stat().st_ino))
-    return inodes
+            lines = (line.split() for line in file.read_text().splitlines())
+            files |= {words[6] for words in lines if words[:1] == ["lock:"] and len(words) > 6}
+    return files
