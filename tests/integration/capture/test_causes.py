@@ -305,12 +305,13 @@ def test_many_locks_of_one_owner_are_summed_up(
     assert locks_ns(waiter) > count * MS * 0.9
 
 
-def test_a_futex_without_users_is_no_mutex(
-    start_workload: StartWorkload, start_capture: StartCapture
+@pytest.mark.parametrize("kind", ["arena", "glib", "shared"])
+def test_what_looks_like_a_mutex_has_no_owner(
+    start_workload: StartWorkload, start_capture: StartCapture, kind: str
 ) -> None:
     # The first wait has begun when the programs come, the second has not.
     wait_ns = 3000 * MS
-    workload = start_workload("no_mutex", wait_ns)
+    workload = start_workload("no_mutex", kind, wait_ns)
     capture = start_capture(workload.pid)
     capture.wait_until_open()
     assert workload.line() == "{}"

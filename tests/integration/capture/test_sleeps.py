@@ -1,7 +1,11 @@
 """Where a thread slept and who woke it: waits of known kinds, and as bpftrace has them."""
 
 import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -258,3 +262,30 @@ def test_interrupts_of_the_kernels_own_are_counted(
     ours = sum(irq.count for irq in measured.hard_irqs if irq.name == "local timer")
     assert ours > 0
     assert abs(ours - counted) <= max(2, counted // 50)
+
+
+READS = """
+import os, signal
+signal.signal(signal.SIGUSR1, lambda number, frame: None)
+pipe, other = os.pipe()
+print(flush=True)
+os.read(pipe, 1)
+"""
+
+
+def test_who_sends_a_signal_has_no_part_in_what_is_waited_for(start_capture: StartCapture) -> None:
+    count = 50
+    with subprocess.Popen([sys.executable, "-c", READS], stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        capture = start_capture(reader.pid)
+        capture.wait_until_open()
+        for _ in range(count):
+            time.sleep(0.005)
+            os.kill(reader.pid, signal.SIGUSR1)
+        sample = capture.end()
+        reader.kill()
+    slept = of_reason(thread(sample, reader.pid), "pipe")
+    assert sum(sleep.ns for sleep in slept) > count * 4 * MS
+    assert sum(sleep.count for sleep in slept) > 1
+    assert not any(waker.tid for sleep in slept for waker in sleep.wakers)

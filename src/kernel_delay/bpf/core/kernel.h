@@ -100,6 +100,18 @@ struct sched_info {
 	unsigned long long run_delay;
 };
 
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
+struct sigpending {
+	sigset_t signal;
+};
+
+struct signal_struct {
+	struct sigpending shared_pending;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
@@ -117,6 +129,9 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct mm_struct *mm;
+	struct signal_struct *signal;
+	sigset_t blocked;
+	struct sigpending pending;
 	struct seccomp seccomp;
 	struct sched_info sched_info;
 	__u64 utime;

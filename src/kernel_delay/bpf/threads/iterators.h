@@ -77,7 +77,7 @@ SEC("iter.s/task")
 int note_futex_owners(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct mutex_owner found = {};
+	union mutex mutex = {};
 	__u32 mode = MODE_UNKNOWN;
 	__u64 lock, number = NO_SYSCALL;
 	struct thread *thread;
@@ -91,12 +91,11 @@ int note_futex_owners(struct bpf_iter__task *ctx)
 	if (mode != MODE_SYSCALL || !(syscall_flags(number) & SYSCALL_IS_FUTEX))
 		return 0;
 	lock = lock_of(number, (struct pt_regs *)bpf_task_pt_regs(task));
-	if (!lock ||
-	    bpf_copy_from_user_task(&found, sizeof(found), (void *)(lock + OWNER_OFFSET), task, 0))
+	if (!lock || bpf_copy_from_user_task(&mutex, sizeof(mutex), (void *)lock, task, 0))
 		return 0;
 	/* The thread may be off to its next call by now. */
 	if (!__sync_val_compare_and_swap(&thread->lock, 0, lock))
-		__sync_val_compare_and_swap(&thread->futex_owner, 0, owner_in(&found, number));
+		__sync_val_compare_and_swap(&thread->futex_owner, 0, owner_of(&mutex, number));
 	return 0;
 }
 

@@ -71,11 +71,24 @@ static __always_inline bool read_contexts(struct task_struct *current, __u32 *co
 }
 #endif
 
-static __always_inline enum waker_kind waker_kind(struct task_struct *current)
+/*
+ * Is there a signal for @task? Who sends one wakes it, and has no part in what it waits for;
+ * kernel/signal.c:complete_signal().
+ */
+static __always_inline bool has_signal(struct task_struct *task)
+{
+	__u64 pending = task->pending.signal.sig[0];
+
+	pending |= BPF_CORE_READ(task, signal, shared_pending.signal.sig[0]);
+	return pending & ~task->blocked.sig[0];
+}
+
+static __always_inline enum waker_kind waker_kind(struct task_struct *task,
+						  struct task_struct *current)
 {
 	__u32 contexts = 0;
 
-	if (!read_contexts(current, &contexts))
+	if (has_signal(task) || !read_contexts(current, &contexts))
 		return WAKER_UNKNOWN;
 	if (contexts & HARD_IRQS_AND_NMI)
 		return WAKER_HARD_IRQ;
@@ -311,7 +324,7 @@ static __always_inline void note_waking(struct task_struct *task)
 		return;
 	key.stack = sleep_stack(task, READ_BY_WAKER);
 	key.uninterruptible = !!(task->__state & TASK_UNINTERRUPTIBLE);
-	key.waker_kind = waker_kind(current);
+	key.waker_kind = waker_kind(task, current);
 	if (key.waker_kind == WAKER_THREAD) {
 		key.waker = current->pid;
 		if (options.waker_stacks)
