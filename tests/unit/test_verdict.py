@@ -197,7 +197,8 @@ def test_real_time_and_nice_are_advice() -> None:
     assert "chrt --sched-runtime" in finding.advice
     nice = replace(STARVED, scheduling=Scheduling("OTHER", 19, 0, (0, 1)))
     finding = found("cpu_contention", sample(nice))
-    assert finding.advice == "its nice value is 19, stress's 0: renice"
+    assert finding.advice is not None
+    assert finding.advice.startswith("its nice value is 19, stress's 0: renice")
     idle = replace(STARVED, scheduling=Scheduling("IDLE", 0, 0, (0, 1)))
     finding = found("cpu_contention", sample(idle))
     assert finding.advice is not None
@@ -463,8 +464,8 @@ def test_several_locks_of_one_owner_have_no_address() -> None:
     assert "revalidator9 (9) held several of them for" in found("lock", sample(thread)).text
 
 
-def held_by(owner: Thread, ms: int, tid: int = 5) -> Thread:
-    wait = LockWait(0xABC0, owner.tid, owner.name, 1, ms * MS)
+def held_by(owner: Thread, ms: int, tid: int = 5, address: int = 0xABC0) -> Thread:
+    wait = LockWait(address, owner.tid, owner.name, 1, ms * MS)
     return replace(timed_thread(tid, f"waiter{tid}"), lock_waits=(wait,))
 
 
@@ -494,10 +495,64 @@ def test_a_chain_ends_in_an_owners_own_wish() -> None:
 
 def test_a_chain_goes_through_locks() -> None:
     last = replace(timed_thread(9, "c"), sleeps=(sleep("disk", 500, "fsync"),))
-    middle = held_by(last, 490, tid=7)
+    middle = held_by(last, 490, tid=7, address=0xDEF0)
     finding = found("lock", sample(held_by(middle, 495), middle, last))
     assert "held by c (9)," in finding.text
     assert "slept in fsync" in finding.text
+
+
+def test_a_chain_of_one_lock_is_none() -> None:
+    # They have it in turn: who has it does not wait for it.
+    one, other = timed_thread(7, "one"), timed_thread(9, "other")
+    one, other = held_by(other, 490, tid=7), held_by(one, 495, tid=9)
+    text = found("lock", sample(one, other)).text
+    assert "which itself waited" not in text
+    assert "deadlock" not in text
+
+
+def test_an_owner_that_waits_for_other_futexes_too_is_in_no_chain() -> None:
+    last = replace(timed_thread(9, "c"), sleeps=(sleep("disk", 500, "fsync"),))
+    middle = held_by(last, 300, tid=7, address=0xDEF0)
+    middle = replace(middle, syscalls=(call("futex", blocked=490),))
+    text = found("lock", sample(held_by(middle, 495), middle, last)).text
+    assert "held by c (9)" not in text
+    assert "which slept in futex" in text
+
+
+def test_of_a_lock_that_others_had_too_it_is_not_known_who_had_it_when() -> None:
+    caster, herd = timed_thread(7, "caster"), timed_thread(8, "herd")
+    waiter, second = held_by(caster, 400), held_by(herd, 300, tid=6)
+    text = found("lock", sample(waiter, second, caster, herd)).text
+    assert (
+        "caster (7) had the one at 0xabc0 when waits of 100 % of that began; others had it" in text
+    )
+    # Unless it ended the waits itself.
+    doings = OwnerDoings(390 * MS, 0, 0, 0, None, "unknown")
+    (wait,) = waiter.lock_waits
+    seen_to_end = replace(waiter, lock_waits=(replace(wait, owner=doings),))
+    assert "caster (7) held" in found("lock", sample(seen_to_end, second, caster, herd)).text
+    # And did not wait for it meanwhile.
+    waits_too = held_by(herd, 200, tid=7)
+    text = found("lock", sample(seen_to_end, waits_too, herd)).text
+    assert "when waits of 100 % of that began; others had it too" in text
+
+
+def test_who_ends_other_waits_is_no_owner_of_a_lock() -> None:
+    owner, feeder = timed_thread(7, "owner"), Waker("thread", 8, 27090, "feeder", 9, 300 * MS)
+    waiter = held_by(owner, 190)
+    waiter = replace(waiter, sleeps=(sleep("futex", 490, "futex", feeder),))
+    lock, futex = found("lock", sample(waiter, owner)), found("wait_futex", sample(waiter, owner))
+    assert "feeder" not in lock.text
+    # Its sleeps for the lock are among those of which it is known who ended them.
+    assert "feeder" not in futex.text
+    assert "longest" not in futex.text
+
+
+def test_what_an_owner_ran_is_told_where_it_ran_nothing_else() -> None:
+    both = timed_thread(9, "b", user=150, kernel=100)
+    assert "which was on a CPU for 100 % of it" in seen(both)
+    kernel = timed_thread(9, "b", user=5, kernel=200)
+    assert "which was at work in the kernel for 100 % of it" in seen(kernel)
 
 
 def test_an_owner_is_not_blamed_for_what_it_may_have_done_at_another_time() -> None:

@@ -14,16 +14,31 @@ from kernel_delay.analysis.verdict.cpu import cpu_advice, quota_advice
 from kernel_delay.analysis.verdict.takers import told_takers
 from kernel_delay.analysis.verdict.waits import ADVICE, PHRASES
 from kernel_delay.analysis.verdict.words import share
-from kernel_delay.model import LockWait, OwnerDoings, Sample, Sleep, SleepReason, Thread
+from kernel_delay.model import (
+    LockWait,
+    OwnerDoings,
+    Sample,
+    Sleep,
+    SleepReason,
+    Thread,
+    ThreadTime,
+)
 
 # Of a wait, what an owner's state must surely make up to be told.
 TOLD_SHARE = 0.5
+
+# Of a sum over the window, what a part must make up to be taken for all of it.
+SURE_SHARE = 0.9
 
 # How many of those who had an owner's CPU are named.
 MOST_TAKERS = 3
 
 # Locks of locks of locks: further than anyone reads.
 LONGEST_CHAIN = 4
+
+
+# Addresses, each of one that the owner of the one before waited for; 0 is of several.
+Locks = tuple[int, ...]
 
 
 class Link(Struct, frozen=True):
@@ -34,15 +49,19 @@ class Link(Struct, frozen=True):
     advice: str | None = None
 
 
-def owner_story(sample: Sample, wait: LockWait, depth: int = 1) -> Link | None:
-    """Say what the owner surely did for most of the wait; None if that isn't sure."""
+def owner_story(sample: Sample, wait: LockWait, before: Locks = ()) -> Link | None:
+    """Say what the owner surely did for most of the wait; None if that isn't sure.
+
+    `before` are the locks that led to this one.
+    """
     owner = next((thread for thread in sample.threads if thread.tid == wait.tid), None)
     if owner is None or owner.time is None:
         return None
+    locks = (*before, wait.address)
     return (
-        _seen(sample, owner, wait, depth)
-        or _inferred(sample, owner, wait, depth, _doings(sample, owner, depth))
-        or _inferred(sample, owner, wait, depth, _calls(owner))
+        _seen(sample, owner, wait, locks)
+        or _inferred(sample, owner, wait, locks, _doings(sample, owner, locks))
+        or _inferred(sample, owner, wait, locks, _calls(owner))
     )
 
 
@@ -52,35 +71,48 @@ def waker_story(sample: Sample, tid: int, waited_ns: int) -> str | None:
     if waker is None or waker.time is None:
         return None
     wait = LockWait(0, tid, waker.name, 0, waited_ns)
-    link = _inferred(sample, waker, wait, 1, _doings(sample, waker, 1))
+    link = _inferred(sample, waker, wait, (0,), _doings(sample, waker, (0,)))
     return link.text.removeprefix("which ") if link else None
 
 
-def _seen(sample: Sample, owner: Thread, wait: LockWait, depth: int) -> Link | None:
+def _seen(sample: Sample, owner: Thread, wait: LockWait, locks: Locks) -> Link | None:
     """What the owner did in the waits that it ended, if these are most of the time."""
     doings = wait.owner
     if doings is None or doings.known_ns < TOLD_SHARE * wait.ns:
         return None
-    doing = max(_seen_doings(sample, owner, doings, depth), key=lambda each: each.ns)
+    doing = max(_seen_doings(sample, owner, doings, locks), key=lambda each: each.ns)
     if doing.ns < TOLD_SHARE * doings.known_ns:
         return None
     told = f"which {doing.text} for {share(doing.ns, doings.known_ns)} of it"
     explains = frozenset((rule, owner.tid) for rule in doing.rules)
-    return _with_next(sample, owner, doing, Link(told, explains, doing.advice), depth)
+    return _with_next(sample, owner, doing, Link(told, explains, doing.advice), locks)
 
 
-def _with_next(sample: Sample, owner: Thread, doing: "Doing", link: Link, depth: int) -> Link:
+def _next_lock(owner: Thread, locks: Locks) -> LockWait | None:
+    """The lock that an owner of these waited for itself; None if that is not sure.
+
+    Who has a lock does not wait for it: where one seems to, it had it at other times. All that it
+    slept in futex(2) is known together: that must be for this lock, or nearly.
+    """
+    wait = owner.lock_waits[0] if owner.lock_waits else None
+    if wait is None or len(locks) >= LONGEST_CHAIN or (wait.address and wait.address in locks):
+        return None
+    futex_ns = sum(call.blocked_ns or 0 for call in owner.syscalls if call.name == "futex")
+    return wait if wait.ns >= SURE_SHARE * futex_ns else None
+
+
+def _with_next(sample: Sample, owner: Thread, doing: "Doing", link: Link, locks: Locks) -> Link:
     """The link, and what the owner of the lock did that this owner itself waited for, if it did."""
-    if "lock" not in doing.rules or depth >= LONGEST_CHAIN:
+    if "lock" not in doing.rules:
         return link
-    further = owner_story(sample, owner.lock_waits[0], depth + 1)
+    further = owner_story(sample, owner.lock_waits[0], locks)
     if further is None:
         return link
     return Link(f"{link.text}, {further.text}", link.explains | further.explains, further.advice)
 
 
 def _inferred(
-    sample: Sample, owner: Thread, wait: LockWait, depth: int, doings: Iterable["Doing"]
+    sample: Sample, owner: Thread, wait: LockWait, locks: Locks, doings: Iterable["Doing"]
 ) -> Link | None:
     """What of these the owner surely did for most of the wait, by sums over the window."""
     doing = max(doings, key=lambda each: each.ns, default=None)
@@ -92,7 +124,7 @@ def _inferred(
     explains = frozenset((rule, owner.tid) for rule in doing.rules)
     at_least = "" if doing.ns >= sample.window.duration_ns else "at least "
     told = f"which {doing.text} for {at_least}{share(min(overlap_ns, wait.ns), wait.ns)} of it"
-    return _with_next(sample, owner, doing, Link(told, explains, doing.advice), depth)
+    return _with_next(sample, owner, doing, Link(told, explains, doing.advice), locks)
 
 
 def deadlock(sample: Sample, thread: Thread) -> str | None:
@@ -129,7 +161,9 @@ class Doing(NamedTuple):
     advice: str | None = None
 
 
-def _seen_doings(sample: Sample, owner: Thread, doings: OwnerDoings, depth: int) -> Iterator[Doing]:
+def _seen_doings(
+    sample: Sample, owner: Thread, doings: OwnerDoings, locks: Locks
+) -> Iterator[Doing]:
     time = owner.time
     assert time is not None
     yield _starved(sample, owner, doings.ready_ns)
@@ -144,12 +178,10 @@ def _seen_doings(sample: Sample, owner: Thread, doings: OwnerDoings, depth: int)
     # What is left has waits in it that were too short to look at.
     left_ns = doings.known_ns - doings.ready_ns - doings.held_ns - doings.blocked_ns
     ran_ns = min(left_ns, time.user_ns + time.kernel_ns)
-    if time.user_ns >= time.kernel_ns:
-        yield Doing(ran_ns, "ran its own code", ("user_work",))
-    else:
-        yield Doing(ran_ns, "was at work in the kernel", ("kernel_work",))
-    if doings.syscall == "futex" and owner.lock_waits and depth < LONGEST_CHAIN:
-        yield Doing(doings.blocked_ns, _waited(owner.lock_waits[0]), ("lock",))
+    yield _ran(time, ran_ns)
+    wait = _next_lock(owner, locks) if doings.syscall == "futex" else None
+    if wait is not None:
+        yield Doing(doings.blocked_ns, _waited(wait), ("lock",))
         return
     reasons = {sleep.reason for sleep in owner.sleeps if sleep.syscall == doings.syscall}
     yield Doing(
@@ -158,6 +190,16 @@ def _seen_doings(sample: Sample, owner: Thread, doings: OwnerDoings, depth: int)
         _rules_of_sleep(reasons),
         _advice(doings.reason),
     )
+
+
+def _ran(time: ThreadTime, ran_ns: int) -> Doing:
+    """That it was on a CPU for so long: where, if it was hardly anywhere else in the window."""
+    in_window_ns = time.user_ns + time.kernel_ns
+    if time.user_ns >= SURE_SHARE * in_window_ns:
+        return Doing(ran_ns, "ran its own code", ("user_work",))
+    if time.kernel_ns >= SURE_SHARE * in_window_ns:
+        return Doing(ran_ns, "was at work in the kernel", ("kernel_work",))
+    return Doing(ran_ns, "was on a CPU", ("user_work", "kernel_work"))
 
 
 def _starved(sample: Sample, owner: Thread, ready_ns: int) -> Doing:
@@ -188,7 +230,7 @@ def _rules_of_sleep(reasons: Iterable[SleepReason]) -> tuple[str, ...]:
     return ("kernel_sleep", *(f"wait_{each}" for each in reasons))
 
 
-def _doings(sample: Sample, owner: Thread, depth: int) -> Iterator[Doing]:
+def _doings(sample: Sample, owner: Thread, locks: Locks) -> Iterator[Doing]:
     time = owner.time
     assert time is not None
     yield _starved(sample, owner, time.ready_ns)
@@ -198,11 +240,12 @@ def _doings(sample: Sample, owner: Thread, depth: int) -> Iterator[Doing]:
     yield Doing(time.frozen_ns, "was frozen itself", ("frozen",))
     yield Doing(time.user_ns, "ran its own code", ("user_work",))
     yield Doing(time.kernel_ns, "was at work in the kernel", ("kernel_work",))
-    if owner.lock_waits and depth < LONGEST_CHAIN:
-        yield Doing(owner.lock_waits[0].ns, _waited(owner.lock_waits[0]), ("lock",))
+    wait = _next_lock(owner, locks)
+    if wait is not None:
+        yield Doing(wait.ns, _waited(wait), ("lock",))
     blocked = {call.name: call.blocked_ns or 0 for call in owner.syscalls}
     for syscall in dict.fromkeys([*blocked, *(sleep.syscall for sleep in owner.sleeps)]):
-        if syscall != "futex" or not owner.lock_waits:
+        if syscall != "futex" or wait is None:
             slept = [sleep for sleep in owner.sleeps if sleep.syscall == syscall]
             yield _slept(syscall, blocked.get(syscall, 0), slept)
 

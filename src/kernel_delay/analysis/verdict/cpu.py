@@ -139,10 +139,12 @@ def _shares(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
     nice = thread.scheduling.nice if thread.scheduling else 0
     if nice <= taker.nice or taker.kernel_thread:
         return None
+    values = f"its nice value is {nice}, {taker.comm}'s {taker.nice}"
     if weights is None:
-        return f"its nice value is {nice}, {taker.comm}'s {taker.nice}: renice"
+        # Whether a task that has ended was in the same ones is not known.
+        return f"{values}: renice, which counts within a cgroup and a session"
     within = "session (sched_autogroup)" if _by_sessions(weights) else "cgroup"
-    return f"its nice value is {nice}, {taker.comm}'s {taker.nice}, which counts within a {within}"
+    return f"{values}, which counts within a {within}, and theirs differ"
 
 
 def _by_sessions(weights: CpuWeights) -> bool:

@@ -1,6 +1,6 @@
 """The rule on locks of the process itself, whose owner is known."""
 
-from kernel_delay.analysis.verdict.chain import deadlock, owner_story
+from kernel_delay.analysis.verdict.chain import SURE_SHARE, deadlock, owner_story
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.words import also, name, share
 from kernel_delay.model import LockWait, Sample, Thread, Waker
@@ -25,6 +25,9 @@ def _say_lock(case: Case) -> Statement | None:
         text += f" had {which} when waits of {part} of that began, and {last.comm} ({last.tid})"
         text += " when most of them ended: they may have gone from one to the other"
         return Statement(text, "program", {**evidence, "last_tid": last.tid}, _WHERE_FROM)
+    if _goes_round(sample, worst):
+        text += f" had {which} when waits of {part} of that began; others had it too"
+        return Statement(text, "program", evidence, _WHERE_FROM)
     text += f" held {which} for {part} of that"
     circle = deadlock(sample, thread)
     if circle is not None:
@@ -37,8 +40,35 @@ def _say_lock(case: Case) -> Statement | None:
     )
 
 
+def _goes_round(sample: Sample, wait: LockWait) -> bool:
+    """Whether others had the lock too, so that it is not known who had it when.
+
+    Who has one is known as of a wait's begin; of waits that it ended itself it had it then, too.
+    In between it had it not, where it waited for it.
+    """
+    if not wait.address:
+        return False
+    little_ns = (1 - SURE_SHARE) * wait.ns
+    others = [
+        (thread, other)
+        for thread in sample.threads
+        for other in thread.lock_waits
+        if other.address == wait.address and other.tid not in (wait.tid, thread.tid)
+    ]
+    if sum(other.ns for thread, other in others if thread.tid == wait.tid) > little_ns:
+        return True
+    seen_ns = wait.owner.known_ns if wait.owner else 0
+    return seen_ns < SURE_SHARE * wait.ns and sum(other.ns for _, other in others) > little_ns
+
+
 def _last_owner(thread: Thread, wait: LockWait) -> Waker | None:
-    """Who ended most of the waits, if their owner did not: that has let go before, as it seems."""
+    """Who ended most of the waits, if their owner did not: that has let go before, as it seems.
+
+    None where it also slept for other futexes than locks: those were ended by others.
+    """
+    slept_ns = sum(sleep.ns for sleep in thread.sleeps if sleep.reason == "futex")
+    if sum(each.ns for each in thread.lock_waits) < SURE_SHARE * slept_ns:
+        return None
     ended_ns: dict[int, int] = {}
     wakers = {
         waker.tid: waker

@@ -25,7 +25,7 @@ def _say_stopped(case: Case) -> Statement:
         )
     stopper = case.sample.surroundings.stopper if case.sample.surroundings else None
     if stopper is None:
-        by = "a signal (SIGSTOP, SIGTSTP) or by a tracer that has gone"
+        by = "a signal (as SIGSTOP or SIGTTIN) or by a tracer that has gone"
         return Statement(f"{text}, by {by}", "person")
     signal = _SIGNALS.get(stopper.signal, f"signal {stopper.signal}")
     if stopper.comm is not None:

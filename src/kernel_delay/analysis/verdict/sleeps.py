@@ -89,7 +89,10 @@ def wait_rule(wait: Wait) -> Rule:
         remark=wait.remark,
         round_share=WANTED_SHARE,
         in_turn=wait.remark and wait.reason != "futex",
-        tells_more=lambda thread: _main_waker(_slept(thread, wait.reason)) is not None,
+        tells_more=lambda thread: (
+            _main_waker(_slept(thread, wait.reason)) is not None
+            and not (wait.reason == "futex" and thread.lock_waits)
+        ),
     )
 
 
@@ -105,7 +108,11 @@ def _say(case: Case, wait: Wait) -> Statement:
     text += also(sample, case.others)
     evidence = {"waits": sum(sleep.count for sleep in slept)}
     who, advice = wait.who, wait.advice
-    waker = _main_waker(slept)
+    # Sleeps for locks of known owners are among those in futex(2), and so are who ended them.
+    among_locks = wait.reason == "futex" and any(
+        each.lock_waits for each in (thread, *case.in_turn)
+    )
+    waker = None if among_locks else _main_waker(slept)
     if waker is not None:
         text += f"; {waker.text(sample)}"
         evidence["waker_tid"] = waker.tid
@@ -115,14 +122,14 @@ def _say(case: Case, wait: Wait) -> Statement:
             advice = _WHERE_FROM
         story = waker_story(sample, waker.tid, waker.ns)
         text += f"; meanwhile it {story}" if story else ""
-    elif wait.reason == "futex" and _is_python(sample):
+    elif wait.reason == "futex" and not among_locks and _is_python(sample):
         text += _switches(case, slept)
     holder = sample.surroundings.lock_holder if sample.surroundings else None
     if wait.reason == "file_lock" and holder is not None:
         text += f"; {holder[0]} ({holder[1]}) had it at the end"
         evidence["holder_pid"] = holder[1]
     longest = max((sleep.max_ns for sleep in slept), default=0)
-    if longest and evidence["waits"] > 1:
+    if longest and evidence["waits"] > 1 and not among_locks:
         text += f"; the longest wait took {length(longest)}"
     if wait.reason in _OF_MEMORY:
         over_high = _is_over_high(slept)
