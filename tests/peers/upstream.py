@@ -23,6 +23,8 @@ _BORROWED = ("scapy",)
 
 # What the scripts draw with, which is not asked for here and would be a hundred packages.
 _STAND_INS: Mapping[str, str] = {
+    "alive_progress/__init__.py": "from contextlib import contextmanager\n\n\n"
+    "@contextmanager\ndef alive_bar(*arguments, **options):\n    yield lambda *done: None\n",
     "matplotlib/__init__.py": "",
     "matplotlib/pyplot.py": "",
 }

@@ -91,13 +91,23 @@ def wait_rule(wait: Wait) -> Rule:
         in_turn=wait.remark and wait.reason != "futex",
         tells_more=lambda thread: (
             _main_waker(_slept(thread, wait.reason)) is not None
-            and not (wait.reason == "futex" and thread.lock_waits)
+            and not (wait.reason == "futex" and _waits_for_locks(thread))
         ),
     )
 
 
 def _known_locks_ns(thread: Thread) -> int:
     return sum(wait.ns for wait in thread.lock_waits)
+
+
+# So much of what a thread slept in futex(2) may be for locks before it matters to the rest.
+LOCKS_SHARE = 0.1
+
+
+def _waits_for_locks(thread: Thread) -> bool:
+    """Whether locks of known owners are a part of its sleeps in futex(2), and of who ended them."""
+    futex_ns = sum(sleep.ns for sleep in _slept(thread, "futex"))
+    return _known_locks_ns(thread) > LOCKS_SHARE * futex_ns
 
 
 def _say(case: Case, wait: Wait) -> Statement:
@@ -108,10 +118,7 @@ def _say(case: Case, wait: Wait) -> Statement:
     text += also(sample, case.others)
     evidence = {"waits": sum(sleep.count for sleep in slept)}
     who, advice = wait.who, wait.advice
-    # Sleeps for locks of known owners are among those in futex(2), and so are who ended them.
-    among_locks = wait.reason == "futex" and any(
-        each.lock_waits for each in (thread, *case.in_turn)
-    )
+    among_locks = wait.reason == "futex" and any(map(_waits_for_locks, (thread, *case.in_turn)))
     waker = None if among_locks else _main_waker(slept)
     if waker is not None:
         text += f"; {waker.text(sample)}"
