@@ -25,14 +25,20 @@ _BORROWED = ("scapy",)
 _STAND_INS: Mapping[str, str] = {
     "alive_progress/__init__.py": "from contextlib import contextmanager\n\n\n"
     "@contextmanager\ndef alive_bar(*arguments, **options):\n    yield lambda *done: None\n",
+    "halo/__init__.py": "class Halo:\n    pass\n",
+    "strenum/__init__.py": "from enum import StrEnum\n",
+    "text_histogram3/__init__.py": "def histogram(*arguments, **options):\n    pass\n",
     "matplotlib/__init__.py": "",
     "matplotlib/pyplot.py": "",
 }
 
 
 # What BCC of Debian 12 does not know.
-_PATCHES: Mapping[str, tuple[str, str]] = {
-    "flow_reval_monitor.py": ("unsigned char key[MAX_KEY];", "char key[MAX_KEY];"),
+_BYTES = (("unsigned char pkt[", "u8 pkt["), ("unsigned char key[", "u8 key["))
+_PATCHES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "flow_reval_monitor.py": (("unsigned char key[", "char key["),),
+    "upcall_monitor.py": _BYTES,
+    "upcall_cost.py": _BYTES,
 }
 
 
@@ -120,9 +126,10 @@ def _patched(script: Path, folder: Path) -> Path:
     """The script itself, or a copy that differs in its patch."""
     if script.name not in _PATCHES:
         return script
-    before, after = _PATCHES[script.name]
     text = script.read_text()
-    assert text.count(before) == 1, script
+    for before, after in _PATCHES[script.name]:
+        assert text.count(before) == 1, script
+        text = text.replace(before, after)
     copy = folder / script.name
-    copy.write_text(text.replace(before, after))
+    copy.write_text(text)
     return copy
