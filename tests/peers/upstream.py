@@ -66,6 +66,7 @@ class Upstream:
         headers = str(kernel_headers())
         self._environment = {
             **os.environ,
+            "PATH": f"{folder}:{os.environ['PATH']}",
             "BCC_KERNEL_SOURCE": headers,
             "PYTHONPATH": str(modules),
         }

@@ -237,6 +237,24 @@ def test_a_record_is_an_operation() -> None:
     assert event.duration_ns is None
 
 
+def echoing(error: int, entered_ns: int, end_ns: int) -> bytes:
+    """The record of an operation that asks for an echo."""
+    data = bytearray(record_of(lib.OPERATION_FLOW_NEW, error, entered_ns, end_ns))
+    at = ffi.sizeof("struct operation_event") + 6
+    (flags,) = struct.unpack_from("=H", data, at)
+    struct.pack_into("=H", data, at, flags | 0x8)
+    return bytes(data)
+
+
+def test_an_operation_that_was_done_and_has_no_echo_lacks_it() -> None:
+    joining = Joining()
+    records = [reply_of(1100), echoing(0, 1000, 1500), echoing(errno.EEXIST, 1600, 1700)]
+    assert [bool(event.reply) for event in joining.operations(records)] == [True, False]
+    assert joining.without_reply == 0
+    list(joining.operations([echoing(0, 2000, 2500)]))
+    assert joining.without_reply == 1
+
+
 def test_what_was_sent_back_belongs_to_the_operation_of_its_thread() -> None:
     new = partial(record_of, lib.OPERATION_FLOW_NEW, 0)
     joining = Joining()

@@ -1,6 +1,7 @@
 """Netlink operations of the kernel's datapath, as datapath_ops.bpf.c sees them."""
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -83,16 +84,20 @@ class DatapathOperations:
 
     def missed(self) -> dict[str, int]:
         """How many operations were not seen since the programs were attached."""
+        programs = self._programs
+        operations = self._passed_over(lib.EVENT_OPERATION, "_exit")
+        # Of what is sent back the programs see that of all processes.
+        replies = min(self._passed_over(lib.EVENT_REPLY, REPLIES), self._joining.without_reply)
         return {
-            "operations": self._missed(lib.EVENT_OPERATION, "_exit"),
-            "replies": self._missed(lib.EVENT_REPLY, REPLIES),
+            "operations": programs.lost(lib.EVENT_OPERATION) + operations,
+            "replies": programs.lost(lib.EVENT_REPLY) + replies,
         }
 
-    def _missed(self, event_type: int, part: str) -> int:
+    def _passed_over(self, event_type: int, part: str) -> int:
         programs = self._programs
         hooks = [each for each in programs.object.programs() if part in each.name]
         told = programs.told_by_programs(event_type), programs.told_by_stand_ins(event_type)
-        return programs.lost(event_type) + passed_over(hooks, *told)
+        return passed_over(hooks, *told)
 
 
 def passed_over(programs: Sequence[Program], by_programs: int, by_stand_ins: int) -> int:
@@ -117,11 +122,15 @@ class _Reply(Struct, frozen=True):
 
 
 class Joining:
-    """Puts each operation together with what the kernel sent back before it ended."""
+    """Puts each operation together with what the kernel sent back before it ended.
+
+    `without_reply` are those that were done and asked for an echo, of which there is none.
+    """
 
     def __init__(self) -> None:
         """Start before the first; what was sent and not ended yet waits, one of each thread."""
         self._replies: dict[int, _Reply] = {}
+        self.without_reply = 0
 
     def operations(self, records: Iterable[bytes]) -> Iterator[OperationEvent]:
         """Yield the operations that the records say, of each thread in their order."""
@@ -132,7 +141,9 @@ class Joining:
                 message = _message(data, "struct reply_event", record.message_size)
                 self._replies[head.tid] = _Reply(head.time_ns, message, record.message_len)
             else:
-                yield _decode(data, self._replies.pop(head.tid, None))
+                operation = _decode(data, self._replies.pop(head.tid, None))
+                self.without_reply += _lacks_reply(operation)
+                yield operation
 
 
 def _decode(data: bytes, reply: _Reply | None) -> OperationEvent:
@@ -158,6 +169,17 @@ def _decode(data: bytes, reply: _Reply | None) -> OperationEvent:
         reply=reply.message if reply else b"",
         reply_len=reply.message_len if reply else 0,
     )
+
+
+# include/uapi/linux/netlink.h: of struct nlmsghdr, and of its flags.
+_NLMSG_FLAGS = 6
+_NLM_F_ECHO = 0x8
+
+
+def _lacks_reply(operation: OperationEvent) -> bool:
+    head = operation.message[: _NLMSG_FLAGS + 2]
+    flags = int.from_bytes(head[_NLMSG_FLAGS:], sys.byteorder)
+    return bool(flags & _NLM_F_ECHO) and not operation.error and not operation.reply_len
 
 
 def _sequence(message: bytes) -> bytes:
