@@ -99,7 +99,7 @@ def _measure(ovs: Instance, pair: Pair, pahole: Path, folder: Path) -> tuple[Cou
 
 
 def _answer_for(ovs: Instance, folder: Path) -> None:
-    """A stand-in for ovs-appctl, by which upcall_cost.py asks for ports: Open vSwitch is stopped."""
+    """A stand-in for ovs-appctl, for upcall_cost.py to ask for ports while all is stopped."""
     (folder / "ports").write_text(ovs.appctl("dpctl/show"))
     program = folder / "ovs-appctl"
     program.write_text(f"#!/bin/sh\nexec cat {folder}/ports\n")
