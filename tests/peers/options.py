@@ -25,14 +25,15 @@ Python's packages that these take. `make test-peers` holds the options on this p
 the scripts; don't edit it, but `tests/peers/options.toml`.
 
 It holds counts against theirs too, of the userspace datapath on this machine: `kernel_delay.py`'s
-of each thread's system calls (but for those that wait: one may have begun before), `bridge_loop.bt`'s
-passes and waits, `reval_monitor.py`'s rounds in which nothing changes, and
+of each thread's system calls (but for those that wait: one may have begun before),
+`bridge_loop.bt`'s passes and waits, `reval_monitor.py`'s rounds in which nothing changes, and
 `flow_reval_monitor.py`'s deletions with their reasons, by UFID. (The latter writes zeros for a part
 of each UFID.) Where the module `openvswitch` is loaded, it does so with the kernel's datapath, and
-`dpif_op_nl_monitor.py`'s operations, `upcall_monitor.py`'s upcalls with the lengths of their packets
-and keys, and `upcall_cost.py`'s events of each kind are among them. All agreed: the first on the
-host; the next three and the operations in guests with Linux 6.1, 6.12 and 7.2, and those of upcalls
-with 6.12 (`python -m tests.kernels.within "Debian 13" .venv/bin/python -m tests.peers.run`).
+`dpif_op_nl_monitor.py`'s operations, `upcall_monitor.py`'s upcalls with the lengths of their
+packets and keys, and `upcall_cost.py`'s events of each kind are among them. All agreed: the first
+on the host; the next three and the operations in guests with Linux 6.1, 6.12 and 7.2, and those of
+upcalls with 6.12 (`python -m tests.kernels.within "Debian 13" .venv/bin/python -m
+tests.peers.run`).
 """
 
 
