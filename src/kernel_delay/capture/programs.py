@@ -185,6 +185,9 @@ class Programs:
             self._attach_all(GUEST_PROGRAMS)
             if self.accounting:
                 self._attach_to_vectors()
+            if not self.soft_irqs_attached:
+                programs = map(self._object.program, SOFT_IRQ_PROGRAMS.values())
+                self._hooks.extend(Hook(program) for program in programs)
             while children and self._object.program("find_children").iterate():
                 pass
             register_threads.iterate()
