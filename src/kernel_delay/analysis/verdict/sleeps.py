@@ -91,7 +91,7 @@ def wait_rule(wait: Wait) -> Rule:
         in_turn=wait.remark and wait.reason != "futex",
         tells_more=lambda thread: (
             _main_waker(_slept(thread, wait.reason)) is not None
-            and not (wait.reason == "futex" and _waits_for_locks(thread))
+            and not _is_among_locks(wait, thread)
         ),
     )
 
@@ -104,8 +104,10 @@ def _known_locks_ns(thread: Thread) -> int:
 LOCKS_SHARE = 0.1
 
 
-def _waits_for_locks(thread: Thread) -> bool:
-    """Whether locks of known owners are a part of its sleeps in futex(2), and of who ended them."""
+def _is_among_locks(wait: Wait, thread: Thread) -> bool:
+    """Whether waits for locks of known owners are a part of these, and of who ended them."""
+    if wait.reason != "futex":
+        return False
     futex_ns = sum(sleep.ns for sleep in _slept(thread, "futex"))
     return _known_locks_ns(thread) > LOCKS_SHARE * futex_ns
 
@@ -118,7 +120,7 @@ def _say(case: Case, wait: Wait) -> Statement:
     text += also(sample, case.others)
     evidence = {"waits": sum(sleep.count for sleep in slept)}
     who, advice = wait.who, wait.advice
-    among_locks = wait.reason == "futex" and any(map(_waits_for_locks, (thread, *case.in_turn)))
+    among_locks = _is_among_locks(wait, thread)
     waker = None if among_locks else _main_waker(slept)
     if waker is not None:
         text += f"; {waker.text(sample)}"

@@ -61,14 +61,18 @@ def also(sample: Sample, others: tuple[Thread, ...]) -> str:
         return ""
     if len(others) + 1 == len(sample.threads):
         return " (and all other threads of the process)"
-    return f" ({len(others)} other thread{'s' if len(others) > 1 else ''} too)"
+    return f" ({_other_threads(others)} too)"
 
 
 def in_turn(others: tuple[Thread, ...]) -> str:
     """How many more threads did the same one after the other; nothing if none."""
     if not others:
         return ""
-    return f" and {len(others)} other thread{'s' if len(others) > 1 else ''}, in turn,"
+    return f" and {_other_threads(others)}, in turn,"
+
+
+def _other_threads(others: tuple[Thread, ...]) -> str:
+    return f"{len(others)} other thread{'s' if len(others) > 1 else ''}"
 
 
 def call(stats: SyscallStats) -> str:
