@@ -243,7 +243,7 @@ def test_a_quota_is_a_limit_with_its_path() -> None:
     finding = found("throttled", sample(thread, surroundings=Surroundings(cgroup=limit)))
     assert finding.who == "limit"
     assert finding.advice is not None
-    assert "(cpu.max) of /kubepods/pod1, which is 20.0 ms each 100.0 ms" in finding.advice
+    assert "cpu.cfs_quota_us) of /kubepods/pod1, which is 20.0 ms each 100.0 ms" in finding.advice
     assert "cpu_contention" not in rules_found(sample(thread))
 
 

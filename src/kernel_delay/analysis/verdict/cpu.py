@@ -14,6 +14,9 @@ YIELDED_SHARE = 0.5
 # Of a real-time thread's wait, what tasks had that it goes before, for its own budget to be why.
 BUDGET_SHARE = 0.5
 
+# Where a cgroup's quota is set.
+QUOTA_FILES = "cpu.max, or cgroup v1's cpu.cfs_quota_us"
+
 # An idle CPU wakes up, and a task that is in the kernel makes way, in less.
 SLOW_PREEMPTION_NS = 2_000_000
 
@@ -198,9 +201,9 @@ def quota_advice(sample: Sample) -> str:
     """What helps against being throttled."""
     limit = sample.surroundings.cgroup if sample.surroundings else None
     if limit is None or limit.quota_ns is None:
-        return "raise the CPU quota (cpu.max) of its cgroup"
+        return f"raise the CPU quota ({QUOTA_FILES}) of its cgroup"
     quota = f"{length(limit.quota_ns)} each {length(limit.period_ns)}"
-    return f"raise the CPU quota (cpu.max) of {limit.path}, which is {quota}"
+    return f"raise the CPU quota ({QUOTA_FILES}) of {limit.path}, which is {quota}"
 
 
 THROTTLED = Rule(
