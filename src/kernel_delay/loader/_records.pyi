@@ -239,6 +239,7 @@ class RoundNotice(CData):
     stop_ns: int
     timeline: int
     running_since_ns: int
+    steal_ns: int
     tid: int
     unused: int
     comm: Array[bytes]
@@ -1113,7 +1114,7 @@ class _FFI:
     @overload
     def addressof(self, struct: RingPosition, /) -> RingPositionPointer: ...
     @overload
-    def addressof(self, struct: RoundNotice, field: Literal['kind', 'identity', 'record', 'round', 'start_ns', 'stop_ns', 'timeline', 'running_since_ns', 'tid', 'unused', 'longest_ns'], /) -> Pointer[int]: ...
+    def addressof(self, struct: RoundNotice, field: Literal['kind', 'identity', 'record', 'round', 'start_ns', 'stop_ns', 'timeline', 'running_since_ns', 'steal_ns', 'tid', 'unused', 'longest_ns'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[RoundNotice], index: int, /) -> RoundNoticePointer: ...
     @overload

@@ -1,10 +1,12 @@
-"""What the hypervisor takes of a thread's time is what /proc/stat says of its CPU."""
+"""What the hypervisor takes of a thread's time, or a round, is what /proc/stat says of its CPU."""
 
 import os
 import time
 from pathlib import Path
 
+from kernel_delay.capture.plan import RoundPlan
 from tests.integration.capture.in_process import timed
+from tests.integration.capture.test_rounds import asked
 from tests.integration.capture.workload import StartWorkload, undisturbed
 
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -43,3 +45,21 @@ def test_a_thread_that_has_a_cpu_is_stolen_what_its_cpu_is(start_workload: Start
     assert (within[1] - within[0]) * RT_SHARE - SLACK_NS <= steal_ns
     assert steal_ns <= around + SLACK_NS
     print(f"{steal_ns} ns, /proc/stat {within[1] - within[0]} to {around} ns")
+
+
+def test_a_round_is_stolen_what_its_cpu_is_meanwhile(start_workload: StartWorkload) -> None:
+    cpu = max(os.sched_getaffinity(0))
+    workload = start_workload("poll_threads", 1, 2_000_000_000, within=undisturbed())
+    os.sched_setaffinity(workload.pid, {cpu})
+
+    began_ns, before = time.monotonic_ns(), stolen_ns(cpu)
+    samples, _, _ = asked(workload, RoundPlan(threshold_ns=1_000_000_000))
+    around, took_ns = stolen_ns(cpu) - before, time.monotonic_ns() - began_ns
+
+    (sample,) = (each for each in samples if each.round and each.round.tid == workload.pid)
+    assert sample.round is not None
+    steal_ns = sample.round.steal_ns
+    assert steal_ns is not None
+    outside_ns = took_ns - sample.window.duration_ns
+    assert around * RT_SHARE - SLACK_NS - outside_ns <= steal_ns <= around + SLACK_NS
+    print(f"{steal_ns} ns of the round, /proc/stat {around} ns, {outside_ns} ns before or after it")

@@ -220,7 +220,7 @@ THROTTLED = Rule(
 
 
 def _steal_ns(sample: Sample, thread: Thread) -> int:
-    return (thread.task_times.steal_ns or 0) if thread.task_times else 0
+    return sample.steal_ns(thread) or 0
 
 
 def _say_stolen(case: Case) -> Statement:

@@ -51,7 +51,7 @@ static __always_inline __u64 steal_until_now(struct thread *thread, struct task_
 {
 	__u64 before, since, now;
 
-	if (!has_steal_clock())
+	if (!options.accounting || !has_steal_clock())
 		return NO_STEAL_CLOCK;
 	before = *(volatile __u64 *)&thread->steal_ns;
 	if (!task->on_cpu)

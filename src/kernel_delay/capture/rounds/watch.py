@@ -414,6 +414,7 @@ class Watch:
                 profile_start_ns=profiled_ns,
                 slices_left_out=timeline.left_out if timeline else 0,
                 soft_irqs_start_ns=self._soft_irqs_start_ns(notice),
+                steal_ns=None if notice.steal_ns == lib.NO_STEAL_CLOCK else notice.steal_ns,
             ),
         )
 
