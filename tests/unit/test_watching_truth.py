@@ -16,12 +16,15 @@ MS = 1_000_000
 LINE = LogLine(time=START_TIME + datetime.timedelta(seconds=1.2), thread="", length_ms=1200)
 
 
-def record(length_ms: float = 1200, log: LogLine | None = LINE, named: str = "lock") -> Sample:
+def record(
+    length_ms: float = 1200, log: LogLine | None = LINE, named: str = "lock", stolen_ms: int = 0
+) -> Sample:
     finding = Finding(rule=named, who="program", share=0.9, tid=1, text=named)
     sample = bare_sample(
         timed_thread(1, "ovs-vswitchd", ready=100), window=window("poll", int(length_ms * MS))
     )
-    return replace(sample, round=Round(1, "ovs-vswitchd", number=7, log=log), verdict=(finding,))
+    round_ = Round(1, "ovs-vswitchd", number=7, log=log, steal_ns=stolen_ms * MS)
+    return replace(sample, round=round_, verdict=(finding,))
 
 
 def provoked(share: Share, named: str, ran_ms: int, waited_ms: int, hog_ms: int = 0) -> Provoked:
@@ -85,7 +88,10 @@ def problems(*samples: Sample) -> list[str]:
 
 def test_each_line_has_one_record_of_its_length_and_none_is_without() -> None:
     assert problems(record()) == []
-    longer = "a record is +200.0 ms longer than its line of 1200 ms: 1400 ms: lock 90 %"
+    longer = (
+        "a record is +200.0 ms longer than its line of 1200 ms: 1400 ms: lock 90 %;"
+        " kept from its CPU for 100.0 ms"
+    )
     assert problems(record(1400))[0] == longer
     assert problems()[0] == "0 records of the line of 1200 ms"
     assert problems(record(), record())[0] == "2 records of the line of 1200 ms"
@@ -109,12 +115,14 @@ def test_a_thread_that_is_stopped_as_its_poll_returns_has_no_line(
     assert (found.unseen, len(found.problems)) == (unseen, 1 - unseen)
 
 
-def test_what_waited_for_a_cpu_at_an_edge_and_what_a_poll_ended_is_counted() -> None:
+def test_who_was_kept_from_its_cpu_at_an_edge_and_what_a_poll_ended_is_counted() -> None:
     cause = provoked("off", "lock", 10, 20)
     found = compared([cause], [LINE], [record(1250)])
-    assert (found.waited, found.split, found.problems) == (1, 0, [])
+    assert (found.kept, found.split, found.problems) == (1, 0, [])
+    assert compared([cause], [LINE], [record(1350)]).kept == 0
+    assert compared([cause], [LINE], [record(1350, stolen_ms=200)]).kept == 1
     found = compared([cause], [LINE], [record(1160)])
-    assert (found.waited, found.split, found.problems) == (0, 1, [])
+    assert (found.kept, found.split, found.problems) == (0, 1, [])
     assert list(table(found))[-1].startswith("1 lines, 1 records: 0 are as long within 2 ms")
 
 

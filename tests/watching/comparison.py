@@ -64,7 +64,7 @@ class Result(Struct):
     causes: dict[str, OfCause] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     excess_ms: list[float] = field(default_factory=list)
-    waited: int = 0
+    kept: int = 0
     split: int = 0
     unseen: int = 0
 
@@ -127,11 +127,12 @@ def _record_of(line: LogLine, samples: list[Sample], result: Result) -> Sample |
     result.excess_ms.append(excess_ms)
     if -SPLIT_MS <= excess_ms < -TOLERANCE_MS:
         result.split += 1
-    elif TOLERANCE_MS < excess_ms <= TOLERANCE_MS + _waited_ms(sample):
-        result.waited += 1
+    elif TOLERANCE_MS < excess_ms <= TOLERANCE_MS + _kept_ms(sample):
+        result.kept += 1
     elif abs(excess_ms) > TOLERANCE_MS:
         what = f"a record is {excess_ms:+.1f} ms longer than its line of {line.length_ms} ms"
-        result.problems.append(f"{what}: {_said(sample)}")
+        kept = f"kept from its CPU for {_kept_ms(sample):.1f} ms"
+        result.problems.append(f"{what}: {_said(sample)}; {kept}")
     return sample
 
 
@@ -156,10 +157,11 @@ def _check(result: Result, samples: list[Sample]) -> None:
             result.problems.append(f"no round was long of it: {name}")
 
 
-def _waited_ms(sample: Sample) -> float:
-    """For how long its thread had no CPU in the round."""
+def _kept_ms(sample: Sample) -> float:
+    """For how long its thread had no CPU in the round, or the hypervisor had that."""
     time = sample.threads[0].time
-    return time.ready_ns / 1e6 if time else 0.0
+    steal_ns = sample.round.steal_ns if sample.round else None
+    return ((time.ready_ns if time else 0) + (steal_ns or 0)) / 1e6
 
 
 def _stopped_first_ms(sample: Sample) -> float:
@@ -189,8 +191,8 @@ def table(result: Result) -> Iterator[str]:
     worst = max(result.excess_ms, key=abs, default=0.0)
     yield (
         f"{result.logged} lines, {result.records} records: {counts[True]} are as long within"
-        f" {TOLERANCE_MS:.0f} ms, {result.waited} longer by what the thread waited for a CPU at an"
-        f" edge, {result.split} shorter as a poll elsewhere ended them; {worst:+.1f} ms at most;"
+        f" {TOLERANCE_MS:.0f} ms, {result.kept} longer by what the thread was kept from its CPU at"
+        f" an edge, {result.split} shorter as a poll elsewhere ended them; {worst:+.1f} ms at most;"
         f" {result.unseen} without a line, of threads that were stopped as their poll returned"
     )
 

@@ -55,7 +55,7 @@ def main() -> int:
         ovs_with_long_rounds(binaries, Path(folder), options.datapath) as rounds,
     ):
         rounds.ovs.add_bridge("brlong")
-        result = _run(rounds, Path(folder) / "records", options.lines)
+        result = _run(rounds, options.records or Path(folder) / "records", options.lines)
     for line in table(result):
         print(line)
     for problem in result.problems:
@@ -72,6 +72,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--datapath", choices=get_args(Datapath), default="netdev", help="system: the kernel's"
     )
+    parser.add_argument("--records", type=Path, metavar="DIR", help="keep the records there")
     return parser.parse_args()
 
 
