@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench import machine, tables
@@ -29,11 +30,11 @@ def main() -> int:
     machine.mount_tracing()
     wanted = [measure for measure in MEASURES if not args.only or measure.name in args.only]
     try:
-        taken = {measure.name: _take(measure, args.rounds) for measure in wanted}
+        taken = {measure.name: _take(measure, args.rounds, args.peer) for measure in wanted}
     except (KernelDelayError, DebianError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return os.EX_UNAVAILABLE
-    if not args.print_only:
+    if not (args.print_only or args.peer):
         results = _merged(taken)
         write_results(results)
         PAGE.write_text(render(results))
@@ -48,17 +49,26 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=5, help="(default: 5)")
     parser.add_argument("--print-only", action="store_true", help="don't write the results")
+    parser.add_argument(
+        "--peer",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="of packets: this one alone, as 'kernel-delay watch'; may be given again, and writes"
+        " no results",
+    )
     return parser.parse_args()
 
 
-def _take(measure: Measure, rounds: int) -> Measured:
+def _take(measure: Measure, rounds: int, peers: Sequence[str]) -> Measured:
     print(f"bench: {measure.title}", file=sys.stderr, flush=True)
     # Not below the current folder: that may be on 9p.
     with tempfile.TemporaryDirectory(prefix="kernel-delay-bench-") as folder:
-        figures, absent = measure.take(Setting(rounds, Path(folder)))
+        figures, absent = measure.take(Setting(rounds, Path(folder), tuple(peers)))
     when = datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes")
     measured = Measured(when, machine.version(), tuple(figures), tuple(absent))
-    print("\n".join([f"\n## {measure.title}\n", *tables.of(measured)]), flush=True)
+    lines = [f"\n## {measure.title}\n", *tables.of(measured), "", *measure.remarks(measured)]
+    print("\n".join(lines), flush=True)
     return measured
 
 

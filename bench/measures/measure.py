@@ -10,10 +10,14 @@ from bench.figures import Absence, Figure, Measured
 
 
 class Setting(Struct, frozen=True):
-    """`rounds`: how often each thing is measured; `folder`: for files, gone afterwards."""
+    """`rounds`: how often each thing is measured; `folder`: for files, gone afterwards.
+
+    `peers`: the names of those that packets are measured with, all if there are none.
+    """
 
     rounds: int
     folder: Path
+    peers: tuple[str, ...] = ()
 
 
 class Measure(ABC):

@@ -76,7 +76,7 @@ class Packets(Measure):
                     rate = _rate(measured)
                 rates[peer.name].append(rate)
 
-            absent = in_turn(_peers(setting.folder), setting.rounds, attached, unmeasured)
+            absent = in_turn(_wanted(setting), setting.rounds, attached, unmeasured)
         return list(figures(rates)), absent
 
     def remarks(self, measured: Measured) -> Iterator[str]:
@@ -105,6 +105,11 @@ class Packets(Measure):
             f" each packet runs one, the first is {soft_called:.0f} ns and the second"
             f" {soft_clock - soft_called:.0f} ns; the rest is at system calls and context switches."
         )
+
+
+def _wanted(setting: Setting) -> Sequence[Peer]:
+    peers = _peers(setting.folder)
+    return [peer for peer in peers if not setting.peers or peer.name in setting.peers]
 
 
 def _peers(folder: Path) -> Sequence[Peer]:
