@@ -4,7 +4,8 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -37,6 +38,9 @@ from kernel_delay.model import Sample
 SERVICE = "kernel-delay"
 INTERVAL_S = 15.0
 TIMEOUT_S = 5.0
+ENDS_S = 0.7
+"""For so long the receiver may take what is left when it ends: who ends it waits for that."""
+
 MOST_SPANS = 2048
 """That wait to be sent; more are lost, and counted."""
 
@@ -72,14 +76,10 @@ class OtlpExporter:
         )
         self._closed = threading.Event()
         self._sending = threading.Thread(target=self._send_each, daemon=True)
-        # Signals are the main thread's; those of a thread are its children's too.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
+        with _signals_blocked():
             self._provider = TracerProvider(resource=self._resource, shutdown_on_exit=False)
             self._provider.add_span_processor(BatchSpanProcessor(spans, MOST_SPANS))
             self._sending.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._tracer = self._provider.get_tracer(SERVICE)
 
     def __enter__(self) -> Self:
@@ -96,14 +96,22 @@ class OtlpExporter:
         self.close()
 
     def close(self) -> None:
-        """Send what is left, and no more."""
+        """Send what is left, if the receiver takes it soon, and no more."""
         self._closed.set()
+        rest = threading.Thread(target=self._send_rest, daemon=True)
+        with _signals_blocked():
+            rest.start()
+        rest.join(ENDS_S)
+        if rest.is_alive():
+            self._tell(f"--otlp {self._endpoint} did not take the last messages: they are lost")
+        if self._failures:
+            self._tell(f"--otlp {self._endpoint}: {self._failures} messages could not be sent")
+
+    def _send_rest(self) -> None:
         self._sending.join()
         self._send()
         self._provider.shutdown()
         self._metrics.shutdown()
-        if self._failures:
-            self._tell(f"--otlp {self._endpoint}: {self._failures} messages could not be sent")
 
     def add(self, sample: Sample) -> None:
         """Have a span of a long round, which is judged."""
@@ -139,6 +147,16 @@ class OtlpExporter:
         self._failures += 1
         if self._failures == 1:
             self._tell(f"--otlp {self._endpoint} can't be reached; going on, and trying again")
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Have threads that begin here leave signals to the main one: theirs are their children's."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _state_attributes(sample: Sample) -> dict[str, int]:
