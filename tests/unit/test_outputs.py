@@ -35,3 +35,16 @@ def test_what_is_read_is_not_written_over(
     assert main(command) == 64
     assert "is read: write to another file" in capsys.readouterr().err
     assert recording.read_bytes() == (tmp_path / "a.svg").read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [["report", "a.kdr"], ["fleet", "out"], ["compare", "a", "b"]])
+def test_a_page_is_a_file(
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*command, "--html", "-"]) == 64
+    assert "--html: must be a file: stdout has the report" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

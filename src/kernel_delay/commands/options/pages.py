@@ -47,7 +47,7 @@ def add_html(
     what: str = "write a page with charts over time, tables and the summary",
 ) -> argparse.Action:
     """Add the option for a page; `what` it shows."""
-    return parser.add_argument("--html", type=Path, metavar="OUT", help=what)
+    return parser.add_argument("--html", type=_page, metavar="OUT", help=what)
 
 
 def check(args: argparse.Namespace) -> None:
@@ -159,6 +159,12 @@ def noting(pages: Sequence[Page], tell: Callable[[str], None]) -> Callable[[str]
             page.contents.note(text)
 
     return tell_all
+
+
+def _page(text: str) -> Path:
+    if text == "-":
+        raise argparse.ArgumentTypeError("must be a file: stdout has the report")
+    return Path(text)
 
 
 def _flame_graph(text: str) -> Path:
