@@ -6,7 +6,7 @@ import time
 import pytest
 
 from kernel_delay.capture.scheduling import with_scheduling
-from kernel_delay.capture.windows.boundaries import SHORTEST_NS, Boundaries
+from kernel_delay.capture.windows.boundaries import SHORTEST_NS, Boundaries, Readings
 from kernel_delay.host.surroundings import Snapshot, between
 from tests.unit.samples import bare_thread, timed_thread
 
@@ -17,12 +17,14 @@ def snapshots() -> Boundaries[Snapshot]:
     return Boundaries(lambda: Snapshot.take(os.getpid()))
 
 
-def observed(late_ns: int) -> bool:
-    """Whether anything is given of a window that was read so late."""
+def read(late_share: float) -> Readings[Snapshot] | None:
+    """What is given of a window that was seen to open so late, as a share of what was seen."""
     boundaries = snapshots()
-    start_ns = time.monotonic_ns() - late_ns
     boundaries.open(1, WINDOW_NS)
-    return boundaries.close(1, start_ns, start_ns + WINDOW_NS) is not None
+    opened_ns = time.monotonic_ns()
+    time.sleep(0.1)
+    now_ns = time.monotonic_ns()
+    return boundaries.close(1, int(opened_ns - late_share * (now_ns - opened_ns)), now_ns)
 
 
 def test_a_window_is_told_of_as_it_was_seen() -> None:
@@ -34,13 +36,23 @@ def test_a_window_is_told_of_as_it_was_seen() -> None:
     stop_ns = time.monotonic_ns()
     seen = boundaries.close(7, start_ns, stop_ns)
     assert seen is not None
-    found = between(*seen, os.getpid())
+    assert not seen.is_late
+    found = between(seen.before, seen.after, os.getpid())
     assert {use.cpu for use in found.cpus} >= os.sched_getaffinity(0)
     assert all(use.idle_ns <= (stop_ns - start_ns) * 1.1 for use in found.cpus)
 
 
-def test_nothing_is_told_of_a_window_that_was_read_too_late() -> None:
-    assert not observed(WINDOW_NS // 10)
+def test_what_was_counted_is_not_told_of_a_window_that_was_read_too_late() -> None:
+    seen = read(0.25)
+    assert seen is not None
+    assert seen.is_late
+
+
+def test_nothing_is_told_of_a_window_that_was_read_long_after_it() -> None:
+    boundaries = snapshots()
+    boundaries.open(1, WINDOW_NS)
+    start_ns = time.monotonic_ns() - 3 * WINDOW_NS
+    assert boundaries.close(1, start_ns, start_ns + WINDOW_NS) is None
 
 
 def test_short_windows_are_not_looked_at() -> None:

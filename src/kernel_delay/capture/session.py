@@ -16,7 +16,7 @@ from kernel_delay.capture.scheduling import weights_of_takers, with_scheduling
 from kernel_delay.capture.threads.collector import Collector
 from kernel_delay.capture.threads.task_times import has_uprobes, migrations, task_times
 from kernel_delay.capture.upcalls import WindowUpcalls, count_upcalls
-from kernel_delay.capture.windows.boundaries import Boundaries
+from kernel_delay.capture.windows.boundaries import Boundaries, Readings
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.host.file_locks import lock_owner
@@ -258,8 +258,9 @@ class Session:
     def _samples(self, epoch: int, ended: EndedBy) -> Iterator[Sample]:
         start_ns, stop_ns = self._windows.boundaries(epoch)
         states = self._states.close(epoch, start_ns, stop_ns)
-        times = task_times(*states) if states else {}
-        moved = migrations(*states) if states else {}
+        counted = states if states and not states.is_late else None
+        times = task_times(counted.before, counted.after) if counted else {}
+        moved = migrations(counted.before, counted.after) if counted else {}
         snapshots = self._snapshots.close(epoch, start_ns, stop_ns)
         threads = self._collector.collect_each(epoch, start_ns, stop_ns)
         threads = [
@@ -295,8 +296,8 @@ class Session:
         slices = self._slices_of(timeline, processes)
         for pid, own in processes.items():
             surroundings = None
-            if states and snapshots and pid in snapshots[1]:
-                uprobed = has_uprobes(states[1], pid if len(processes) > 1 else None)
+            if states and snapshots and pid in snapshots.after:
+                uprobed = has_uprobes(states.after, pid if len(processes) > 1 else None)
                 surroundings = structs.replace(
                     self._surroundings(snapshots, pid, uprobed),
                     weights=weights_of_takers(pid, own, stop_ns - start_ns),
@@ -322,12 +323,14 @@ class Session:
         return {pid: own.get(pid, others) for pid in pids}
 
     def _surroundings(
-        self, snapshots: tuple[_Snapshots, _Snapshots], pid: int, uprobed: bool | None
+        self, snapshots: Readings[_Snapshots], pid: int, uprobed: bool | None
     ) -> Surroundings:
-        before, after = snapshots
+        before, after = snapshots.before, snapshots.after
         # Of one that came since only the machine is known.
         began = before.get(pid) or structs.replace(next(iter(before.values())), cgroups=None)
         around = between(began, after[pid], pid, uprobed)
+        if snapshots.is_late:
+            around = structs.replace(around, cpus=(), memory=None, is_late=True)
         told = self._programs.stop_signal()
         if told is None:
             return around

@@ -191,6 +191,8 @@ class Surroundings(Struct, frozen=True):
     `weights` are of the processes that had its CPUs most and are in other cgroups or sessions.
     `dumping`: its core was being dumped when the window ended, and `lock_holder` is the name
     and PID of who had the file lock then that it waited for.
+    `is_late`: the machine was too busy to have them read at the window's boundaries. Of what is
+    counted there is none then, but for the cgroup's: that is of somewhat more than the window.
     """
 
     cpus: tuple[CpuUse, ...] = ()
@@ -202,3 +204,4 @@ class Surroundings(Struct, frozen=True):
     weights: tuple[CpuWeights, ...] = ()
     dumping: bool = False
     lock_holder: tuple[str, int] | None = None
+    is_late: bool = False

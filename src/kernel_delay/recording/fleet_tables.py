@@ -198,7 +198,7 @@ def _names(tid: int, name: str) -> Row:
 def _sample(header: RecordingHeader, sample: Sample) -> Row:
     target, around = _target(header, sample), sample.surroundings
     cgroup = around.cgroup if around else None
-    cpus = around.cpus if around else ()
+    cpus, is_late = (around.cpus, around.is_late) if around else ((), True)
     lost = sample.lost
     upcalls = sample.upcalls
     return {
@@ -217,7 +217,7 @@ def _sample(header: RecordingHeader, sample: Sample) -> Row:
         "cpu_steal_ns": sum(cpu.steal_ns for cpu in cpus) if cpus else None,
         "quota_ns": cgroup.quota_ns if cgroup else None,
         "period_ns": cgroup.period_ns if cgroup else None,
-        "throttled_periods": cgroup.throttled_periods if cgroup else None,
+        "throttled_periods": cgroup.throttled_periods if cgroup and not is_late else None,
         "upcalls": None if upcalls is None else sum(u.count for u in upcalls),
         "failed_upcalls": None if upcalls is None else sum(u.count for u in upcalls if u.error),
         "lost": {name: count for name in Lost.__struct_fields__ if (count := getattr(lost, name))},

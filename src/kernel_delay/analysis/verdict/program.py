@@ -44,8 +44,12 @@ def not_refuted(sample: Sample, thread: Thread) -> bool:
         and not time.unaccounted_ns
         and not (lost.dropped_records or lost.missed_events)
         and not any(stats.without_entry for each in sample.threads for stats in each.syscalls)
-        and (times.steal_ns is not None or sample.surroundings is not None)
+        and (times.steal_ns is not None or _sees_steal_of_cpus(sample))
     )
+
+
+def _sees_steal_of_cpus(sample: Sample) -> bool:
+    return sample.surroundings is not None and bool(sample.surroundings.cpus)
 
 
 USER_WORK = Rule(

@@ -1,7 +1,9 @@
-"""What is read as a window opens and again when it is over, and is said of no other time."""
+"""What is read as a window opens and again when it is over: what was counted in between."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from kernel_delay.loader._records import lib
 
@@ -11,8 +13,20 @@ Reading = TypeVar("Reading")
 # and to read them for half a millisecond would keep the next from being opened in time.
 SHORTEST_NS = 100_000_000
 
-# How far from a window's boundaries, as a share of it, they may be read and still be its own.
+# How far from a window's boundaries, as a share of it, counters may be read and still be its own.
 TOLERANCE = 0.05
+
+
+class Readings(Struct, Generic[Reading], frozen=True):
+    """What was read at a window's boundaries.
+
+    `is_late`: not there, but a while before or after. What was counted from one to the other is
+    not the window's then.
+    """
+
+    before: Reading
+    after: Reading
+    is_late: bool
 
 
 class Boundaries(Generic[Reading]):
@@ -28,17 +42,18 @@ class Boundaries(Generic[Reading]):
         if duration_ns >= SHORTEST_NS:
             self._opened[epoch] = lib.monotonic_ns(), self._read()
 
-    def close(self, epoch: int, start_ns: int, stop_ns: int) -> tuple[Reading, Reading] | None:
+    def close(self, epoch: int, start_ns: int, stop_ns: int) -> Readings[Reading] | None:
         """Read as the epoch's window is over; return what was read then and now.
 
-        None if the window was not seen to open, or either was too early or too late.
+        None if the window was not seen to open, or that is further from it than it was long.
         """
         opened = self._opened.pop(epoch, None)
         if opened is None:
             return None
         read_ns, before = opened
         after = self._read()
-        tolerance_ns = TOLERANCE * (stop_ns - start_ns)
-        if abs(read_ns - start_ns) + abs(lib.monotonic_ns() - stop_ns) > tolerance_ns:
+        apart_ns = abs(read_ns - start_ns) + abs(lib.monotonic_ns() - stop_ns)
+        length_ns = stop_ns - start_ns
+        if apart_ns > length_ns:
             return None
-        return before, after
+        return Readings(before, after, apart_ns > TOLERANCE * length_ns)
