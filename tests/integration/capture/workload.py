@@ -69,7 +69,7 @@ class Workload(workload.Workload):
         def all_sleep_and_none_ran() -> bool:
             tids = self.tids()
             try:
-                found.append({tid: self._schedstat(tid) for tid in tids})
+                found.append({tid: self.schedstat(tid) for tid in tids})
                 sleep = all(self.state(tid) == "S" for tid in tids)
             except (FileNotFoundError, ProcessLookupError):
                 # A thread can be joined before it is gone (kernel/fork.c:mm_release(), 7.2),
@@ -85,7 +85,8 @@ class Workload(workload.Workload):
         text = Path(f"/proc/{self.pid}/task/{tid}/stat").read_text()
         return text.rpartition(")")[2].split()[0]
 
-    def _schedstat(self, tid: int) -> SchedStat:
+    def schedstat(self, tid: int) -> SchedStat:
+        """One thread's, since it began."""
         text = Path(f"/proc/{self.pid}/task/{tid}/schedstat").read_text()
         return SchedStat(*map(int, text.split()))
 
