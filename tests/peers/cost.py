@@ -51,6 +51,10 @@ THEIRS_OF_THE_KERNEL = {
 }
 
 
+# What ours say when they are; upcall-monitor has a head alone, as upstream's.
+_ATTACHED = re.compile(r"Ctrl-C ends it|^TIME ", re.MULTILINE)
+
+
 class Monitor(NamedTuple):
     """What is attached by `attach`, which yields its PID; then `lost` says what that lost."""
 
@@ -147,7 +151,9 @@ def _our_command(ovs: Instance, path: Path, command: str, *options: str) -> Iter
         process = commands.start(
             command, "-p", ovs.pid, *options, stdout=output.fileno(), stderr=output.fileno()
         )
-        while "Ctrl-C ends it" not in path.read_text():
+        while not _ATTACHED.search(path.read_text()):
+            if process.poll() is not None:
+                raise SystemExit(f"{command}: {path.read_text()}")
             time.sleep(LOOKS_S)
         yield process.pid
         process.send_signal(signal.SIGINT)
