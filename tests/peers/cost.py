@@ -29,7 +29,7 @@ from lab.instance import Datapath, Instance
 from tests import commands, ovs_with_usdt
 from tests.integration import kernel_datapath
 from tests.peers.pahole import stand_in
-from tests.peers.upstream import Upstream
+from tests.peers.upstream import Upstream, answer_for
 
 FLOWS = 100_000
 MEASURED_S = 10.0
@@ -98,6 +98,7 @@ def _round_table(ovs: Instance, monitors: list[Monitor], flows: int, seconds: fl
         with monitor.attach() as pid:
             cells = _rounds(monitor.name, ovs, pid, seconds)
         table.add_row(*cells, monitor.lost())
+        print(*cells, file=sys.stderr)
     return table
 
 
@@ -112,6 +113,7 @@ def _upcall_table(ovs: Instance, monitors: list[Monitor], seconds: float) -> Tab
             found = _upcall_rate(ovs, seconds)
         table.add_row("none", f"{none:,.0f}", "", "")
         table.add_row(monitor.name, f"{found:,.0f}", f"{100 * found / none:.0f} %", monitor.lost())
+        print(f"{none:,.0f} upcalls a second without, {found:,.0f} with it", file=sys.stderr)
     return table
 
 
@@ -168,6 +170,7 @@ def _lost_by_us(output: Path) -> str:
 
 def _theirs(ovs: Instance, folder: Path, binaries: Binaries) -> Iterator[Monitor]:
     pahole = ("--pahole", str(stand_in(binaries.ovs_vswitchd, folder)))
+    answer_for(ovs, folder)
     of_the_kernel = THEIRS_OF_THE_KERNEL if ovs.datapath == "system" else {}
     for script, options in {**THEIRS, **of_the_kernel}.items():
         reads = pahole if script in READS_STRUCTS else ()

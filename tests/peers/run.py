@@ -28,7 +28,7 @@ from tests.peers.pahole import stand_in
 from tests.peers.pairs import OF_THE_KERNEL, PACKETS, PAIRS, Counts, Pair
 from tests.peers.printed import Printed
 from tests.peers.scripts import scripts
-from tests.peers.upstream import Upstream
+from tests.peers.upstream import Upstream, answer_for
 
 # So many that none is lost on the way to the bridge.
 AT_ONCE = 40
@@ -86,7 +86,7 @@ def _options(console: Console) -> int:
 def _measure(ovs: Instance, pair: Pair, pahole: Path, folder: Path) -> tuple[Counts, Counts]:
     """What each counted; where both can't be attached at once, of the same traffic twice."""
     with_pahole = ("--pahole", str(pahole)) if pair.reads_structs else ()
-    _answer_for(ovs, folder)
+    answer_for(ovs, folder)
     script = Upstream(folder, pair.script, ovs.pid, *pair.options, *with_pahole)
     command = (pair.command, "-p", ovs.pid, *pair.our_options)
     if pair.line is None:
@@ -96,14 +96,6 @@ def _measure(ovs: Instance, pair: Pair, pahole: Path, folder: Path) -> tuple[Cou
     lines = JsonFollower(folder, pair.line, *command)
     _attach(ovs, pair, lines, script)
     return pair.theirs(script.output), pair.ours(lines.seen())
-
-
-def _answer_for(ovs: Instance, folder: Path) -> None:
-    """A stand-in for ovs-appctl, for upcall_cost.py to ask for ports while all is stopped."""
-    (folder / "ports").write_text(ovs.appctl("dpctl/show"))
-    program = folder / "ovs-appctl"
-    program.write_text(f"#!/bin/sh\nexec cat {folder}/ports\n")
-    program.chmod(0o755)
 
 
 def _attach(

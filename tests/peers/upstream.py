@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from lab.instance import Instance
 from tests.peers.scripts import PYTHON, kernel_headers, scripts
 
 # BCC compiles at each start.
@@ -40,6 +41,14 @@ _PATCHES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "upcall_monitor.py": _BYTES,
     "upcall_cost.py": _BYTES,
 }
+
+
+def answer_for(ovs: Instance, folder: Path) -> None:
+    """A stand-in for ovs-appctl, for upcall_cost.py to ask for ports while all is stopped."""
+    (folder / "ports").write_text(ovs.appctl("dpctl/show"))
+    program = folder / "ovs-appctl"
+    program.write_text(f"#!/bin/sh\nexec cat {folder}/ports\n")
+    program.chmod(0o755)
 
 
 class Upstream:
