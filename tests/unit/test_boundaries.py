@@ -74,6 +74,12 @@ def test_threads_that_waited_for_a_cpu_are_asked_about(ready_ms: int, asked: boo
     assert (found.scheduling is not None) == asked
 
 
+def test_threads_that_were_scheduled_in_another_way_before_are_not_asked_about() -> None:
+    waited = timed_thread(os.getpid(), "waited", ready=400)
+    (found,) = with_scheduling([waited], WINDOW_NS, {waited.tid})
+    assert found.scheduling is None
+
+
 def test_sums_of_threads_that_ended_are_not_asked_about() -> None:
     (ended, unknown) = with_scheduling(
         [timed_thread(0, "ended", ready=400), bare_thread(5, "a")], WINDOW_NS

@@ -17,6 +17,7 @@ from kernel_delay.model import (
     Sample,
     Sleep,
     StackFrame,
+    TaskTimes,
     Thread,
     ThreadRounds,
     Waker,
@@ -147,14 +148,17 @@ def test_a_report_says_from_when_on_soft_irqs_are_told() -> None:
 
 
 def test_what_the_hypervisor_took_of_a_round_is_told_and_accused() -> None:
-    thread = timed_thread(31, "handler4", user=499)
-    stolen = sample_of(thread, steal_ns=100_000_000)
+    def taken(steal_ns: int | None) -> Sample:
+        times = TaskTimes(499_000_000, 0, 0, 0, steal_ns)
+        return sample_of(replace(timed_thread(31, "handler4", user=499), task_times=times))
+
+    stolen = taken(100_000_000)
     said = "\n".join(round_lines(stolen))
     assert "The hypervisor took 100.0 ms of its time on CPUs, in user and kernel." in said
     (finding,) = (each for each in stolen.verdict if each.rule == "steal")
     assert "for 100.0 ms, 20 % of the round" in finding.text
     for steal_ns in (4_000_000, None):
-        assert "hypervisor" not in "\n".join(round_lines(sample_of(thread, steal_ns=steal_ns)))
+        assert "hypervisor" not in "\n".join(round_lines(taken(steal_ns)))
 
 
 def frame(name: str | None, object_: str) -> StackFrame:

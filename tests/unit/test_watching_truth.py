@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from kernel_delay.model import Finding, LogLine, Round, Sample, Slice
+from kernel_delay.model import Finding, LogLine, Round, Sample, Slice, TaskTimes
 from tests.unit.samples import START_TIME, bare_sample, timed_thread, window
 from tests.watching.causes import Cause, rule
 from tests.watching.comparison import Provoked, compared, table
@@ -20,11 +20,10 @@ def record(
     length_ms: float = 1200, log: LogLine | None = LINE, named: str = "lock", stolen_ms: int = 0
 ) -> Sample:
     finding = Finding(rule=named, who="program", share=0.9, tid=1, text=named)
-    sample = bare_sample(
-        timed_thread(1, "ovs-vswitchd", ready=100), window=window("poll", int(length_ms * MS))
-    )
-    round_ = Round(1, "ovs-vswitchd", number=7, log=log, steal_ns=stolen_ms * MS)
-    return replace(sample, round=round_, verdict=(finding,))
+    times = TaskTimes(0, 0, 0, 0, steal_ns=stolen_ms * MS)
+    thread = replace(timed_thread(1, "ovs-vswitchd", ready=100), task_times=times)
+    sample = bare_sample(thread, window=window("poll", int(length_ms * MS)))
+    return replace(sample, round=Round(1, "ovs-vswitchd", number=7, log=log), verdict=(finding,))
 
 
 def provoked(share: Share, named: str, ran_ms: int, waited_ms: int, hog_ms: int = 0) -> Provoked:

@@ -160,8 +160,9 @@ def _check(result: Result, samples: list[Sample]) -> None:
 def _kept_ms(sample: Sample) -> float:
     """For how long its thread had no CPU in the round, or the hypervisor had that."""
     time = sample.threads[0].time
-    steal_ns = sample.round.steal_ns if sample.round else None
-    return ((time.ready_ns if time else 0) + (steal_ns or 0)) / 1e6
+    times = sample.threads[0].task_times
+    steal_ns = (times.steal_ns if times else None) or 0
+    return ((time.ready_ns if time else 0) + steal_ns) / 1e6
 
 
 def _stopped_first_ms(sample: Sample) -> float:

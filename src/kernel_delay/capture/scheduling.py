@@ -1,6 +1,6 @@
 """How the threads are scheduled that waited for CPUs: asked of the kernel, not of programs."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from msgspec.structs import replace
 
@@ -16,8 +16,13 @@ MOST_ASKED = 64
 MOST_TAKERS = 4
 
 
-def with_scheduling(threads: Iterable[Thread], window_ns: int) -> tuple[Thread, ...]:
-    """Return the threads; those that waited most for a CPU with how they are scheduled."""
+def with_scheduling(
+    threads: Iterable[Thread], window_ns: int, changed: Container[int] = ()
+) -> tuple[Thread, ...]:
+    """Return the threads; those that waited most for a CPU with how they are scheduled.
+
+    But for those of the ids `changed`, which were not scheduled so when they waited.
+    """
     known = tuple(threads)
     waited = [
         (thread.time.ready_ns, place)
@@ -26,7 +31,9 @@ def with_scheduling(threads: Iterable[Thread], window_ns: int) -> tuple[Thread, 
     ]
     asked = {place for _, place in sorted(waited, reverse=True)[:MOST_ASKED]}
     return tuple(
-        replace(thread, scheduling=scheduling(thread.tid)) if place in asked else thread
+        replace(thread, scheduling=scheduling(thread.tid))
+        if place in asked and thread.tid not in changed
+        else thread
         for place, thread in enumerate(known)
     )
 

@@ -14,7 +14,12 @@ from kernel_delay.capture.processes import Processes
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.scheduling import weights_of_takers, with_scheduling
 from kernel_delay.capture.threads.collector import Collector
-from kernel_delay.capture.threads.task_times import has_uprobes, migrations, task_times
+from kernel_delay.capture.threads.task_times import (
+    has_uprobes,
+    migrations,
+    rescheduled,
+    task_times,
+)
 from kernel_delay.capture.upcalls import WindowUpcalls, count_upcalls
 from kernel_delay.capture.windows.boundaries import Boundaries, Readings
 from kernel_delay.capture.windows.control import Windows
@@ -261,6 +266,7 @@ class Session:
         counted = states if states and not states.is_late else None
         times = task_times(counted.before, counted.after) if counted else {}
         moved = migrations(counted.before, counted.after) if counted else {}
+        changed = rescheduled(states.before, states.after) if states else frozenset()
         snapshots = self._snapshots.close(epoch, start_ns, stop_ns)
         threads = self._collector.collect_each(epoch, start_ns, stop_ns)
         threads = [
@@ -306,7 +312,7 @@ class Session:
             yield structs.replace(
                 of_all,
                 target=self._processes.target(pid, own),
-                threads=with_scheduling(own, stop_ns - start_ns),
+                threads=with_scheduling(own, stop_ns - start_ns, changed),
                 surroundings=surroundings,
                 timeline=slices[pid],
                 processes=len(processes),

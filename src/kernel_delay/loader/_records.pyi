@@ -81,7 +81,9 @@ class DumpedThread(CData):
     uprobes: int
     own_tid: int
     process: int
-    unused: int
+    policy: int
+    static_prio: int
+    rt_priority: int
     times: TaskTimes
     now: ThreadState
     running: Slice
@@ -239,7 +241,8 @@ class RoundNotice(CData):
     stop_ns: int
     timeline: int
     running_since_ns: int
-    steal_ns: int
+    begun: TaskTimes
+    ended: TaskTimes
     tid: int
     unused: int
     comm: Array[bytes]
@@ -1006,7 +1009,7 @@ class _FFI:
     @overload
     def addressof(self, struct: Control, /) -> ControlPointer: ...
     @overload
-    def addressof(self, struct: DumpedThread, field: Literal['identity', 'tid', 'kernel_worker', 'on_cpu', 'uprobes', 'own_tid', 'process', 'unused'], /) -> Pointer[int]: ...
+    def addressof(self, struct: DumpedThread, field: Literal['identity', 'tid', 'kernel_worker', 'on_cpu', 'uprobes', 'own_tid', 'process', 'policy', 'static_prio', 'rt_priority'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: DumpedThread, field: Literal['times'], /) -> TaskTimesPointer: ...
     @overload
@@ -1114,7 +1117,9 @@ class _FFI:
     @overload
     def addressof(self, struct: RingPosition, /) -> RingPositionPointer: ...
     @overload
-    def addressof(self, struct: RoundNotice, field: Literal['kind', 'identity', 'record', 'round', 'start_ns', 'stop_ns', 'timeline', 'running_since_ns', 'steal_ns', 'tid', 'unused', 'longest_ns'], /) -> Pointer[int]: ...
+    def addressof(self, struct: RoundNotice, field: Literal['kind', 'identity', 'record', 'round', 'start_ns', 'stop_ns', 'timeline', 'running_since_ns', 'tid', 'unused', 'longest_ns'], /) -> Pointer[int]: ...
+    @overload
+    def addressof(self, struct: RoundNotice, field: Literal['begun', 'ended'], /) -> TaskTimesPointer: ...
     @overload
     def addressof(self, array: Array[RoundNotice], index: int, /) -> RoundNoticePointer: ...
     @overload

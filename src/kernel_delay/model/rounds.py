@@ -116,8 +116,6 @@ class Round(Struct, frozen=True):
     Of a timeline the round's first slices are kept, and its last: `slices_left_out` are between.
     Soft IRQs are told from `soft_irqs_start_ns` on, None: from the round's start on; until then
     they are in the thread's own time.
-    `steal_ns` is what the hypervisor took of the thread's time on CPUs, within a tick; None where
-    the kernel does not tell.
     """
 
     tid: int
@@ -134,4 +132,3 @@ class Round(Struct, frozen=True):
     profile_start_ns: int | None = None
     slices_left_out: int = 0
     soft_irqs_start_ns: int | None = None
-    steal_ns: int | None = None

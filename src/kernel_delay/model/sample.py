@@ -113,12 +113,6 @@ class Sample(Struct, frozen=True):
     round: Round | None = None
     processes: int = 1
 
-    def steal_ns(self, thread: Thread) -> int | None:
-        """Return what the hypervisor took of a thread's time on CPUs; None if that is not known."""
-        if self.round is not None:
-            return self.round.steal_ns
-        return thread.task_times.steal_ns if thread.task_times else None
-
 
 class SkippedWindow(Struct, frozen=True):
     """A window between two triggers that is shorter than asked for: only when it was."""

@@ -159,7 +159,7 @@ def _thread(number: int, sample: Sample, thread: Thread) -> Row:
         "start_time": window.start_time,
         "start_ns": window.start_ns,
         "duration_ns": window.duration_ns,
-        "steal_ns": sample.steal_ns(thread),
+        "steal_ns": thread.task_times.steal_ns if thread.task_times else None,
     }
     for name in _INTERVALS:
         intervals: Intervals | None = getattr(thread, name)

@@ -65,7 +65,7 @@ def round_lines(sample: Sample) -> Iterator[str]:
             f"{round_.untold:,} more rounds were long since the record before, none of them as"
             " long as that one: they came within --min-gap of it."
         )
-    yield from _steal_lines(sample, round_)
+    yield from _steal_lines(sample)
     yield from _soft_irq_lines(sample, round_)
     yield from _other_lines(round_)
 
@@ -74,8 +74,9 @@ def round_lines(sample: Sample) -> Iterator[str]:
 STOLEN_SHARE = 0.01
 
 
-def _steal_lines(sample: Sample, round_: Round) -> Iterator[str]:
-    stolen_ns = round_.steal_ns or 0
+def _steal_lines(sample: Sample) -> Iterator[str]:
+    (thread, *_) = sample.threads
+    stolen_ns = (thread.task_times.steal_ns or 0) if thread.task_times else 0
     if stolen_ns >= STOLEN_SHARE * sample.window.duration_ns:
         yield f"The hypervisor took {length(stolen_ns)} of its time on CPUs, in user and kernel."
 

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -133,6 +135,48 @@ def test_a_round_that_gets_old_is_sampled_and_its_long_calls_are_kept(
         for each in sample.syscall_events or ()
     )
     assert ran_functions(sample)[0].name in ("spin_ns", "now_ns", "main")
+
+
+# Each line has it touch fresh memory for a while, between two polls.
+TOUCHES = """
+import mmap, select, sys, time
+for line in sys.stdin:
+    select.poll().poll(1)
+    until = time.monotonic() + float(line)
+    while time.monotonic() < until:
+        with mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+            for at in range(0, len(memory), mmap.PAGESIZE):
+                memory[at] = 1
+    select.poll().poll(1)
+    print("done", flush=True)
+"""
+
+
+def test_page_faults_of_a_round_are_not_its_own_code() -> None:
+    command = [sys.executable, "-c", TOUCHES]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as target:
+        assert target.stdin is not None
+        assert target.stdout is not None
+        stdin, stdout = target.stdin, target.stdout
+
+        def work() -> None:
+            print("1.0", file=stdin, flush=True)
+            assert stdout.readline() == "done\n"
+
+        samples, _ = watched(target.pid, work, RoundPlan(threshold_ns=500 * NS_PER_MS))
+        stdin.close()
+    sample = max(samples, key=lambda each: each.window.duration_ns)
+    (found,) = sample.threads
+    assert found.time is not None
+    assert found.task_times is not None
+    assert found.task_times.minor_faults > 10_000
+    ran_ns = found.time.user_ns + found.time.kernel_ns
+    assert found.task_times.user_ns + found.task_times.system_ns > ran_ns / 2
+    rules = {finding.rule: finding for finding in sample.verdict}
+    assert rules.keys() & {"doubtful_user", "page_faults"}
+    assert rules.get("user_work") is None or rules["user_work"].share < 0.8
 
 
 def packets_round(workload: Workload, plan: RoundPlan) -> tuple[Sample, int, int]:

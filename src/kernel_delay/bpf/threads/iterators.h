@@ -7,6 +7,7 @@
 #define KERNEL_DELAY_ITERATORS_H
 
 #include "scheduling.h"
+#include "task_times.h"
 #include "thread.h"
 
 /*
@@ -159,12 +160,10 @@ int dump_thread_states(struct bpf_iter__task *ctx)
 		note_running(&dumped.running, task, dumped.now.wait_cpu - 1);
 	dumped.on_cpu = task->on_cpu;
 	dumped.uprobes = uprobes_of(task);
-	dumped.times.user_ns = task->utime;
-	dumped.times.system_ns = task->stime;
-	dumped.times.minor_faults = task->min_flt;
-	dumped.times.major_faults = task->maj_flt;
-	dumped.times.migrations = task->se.nr_migrations;
-	dumped.times.steal_ns = steal_until_now(thread, task);
+	dumped.policy = task->policy;
+	dumped.static_prio = task->static_prio;
+	dumped.rt_priority = task->rt_priority;
+	note_task_times(&dumped.times, thread, task);
 	barrier();
 	if (*(volatile __u64 *)&thread->state_changes != dumped.now.state_changes)
 		dumped.now.state_changes |= 1;

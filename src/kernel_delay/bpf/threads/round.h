@@ -13,7 +13,7 @@
 #define KERNEL_DELAY_ROUND_H
 
 #include "accounting.h"
-#include "steal.h"
+#include "task_times.h"
 
 /* To make a poll again is no work, however low the threshold. */
 #define SHORTEST_WORK_NS 1000000
@@ -60,17 +60,6 @@ static __always_inline void note_lengths(struct round_notice *notice, const stru
 		notice->lengths[i] = thread->round_lengths[i];
 }
 
-/* What the hypervisor took of the current thread's round, which ends. */
-static __always_inline __u64 stolen_in_round(struct thread *thread, __u64 kind)
-{
-	__u64 before = thread->round_steal_ns, now;
-
-	if (kind != ROUND_IS_LONG || before == NO_STEAL_CLOCK)
-		return NO_STEAL_CLOCK;
-	now = steal_until_now(thread, bpf_get_current_task_btf());
-	return now > before ? now - before : 0;
-}
-
 /* Half of the buffer is for rounds alone: whole crowds of threads may end at once. */
 static __always_inline bool is_room_for(__u64 kind)
 {
@@ -104,7 +93,10 @@ __noinline bool tell_round(struct thread *thread, __u64 kind)
 	notice->stop_ns = thread->round_stop_ns;
 	notice->timeline = thread->timeline;
 	notice->running_since_ns = thread->since_ns;
-	notice->steal_ns = stolen_in_round(thread, kind);
+	notice->begun = thread->round_times;
+	__builtin_memset(&notice->ended, 0, sizeof(notice->ended));
+	if (kind == ROUND_IS_LONG)
+		note_task_times(&notice->ended, thread, bpf_get_current_task_btf());
 	notice->tid = thread->tid;
 	notice->unused = 0;
 	__builtin_memcpy(notice->comm, thread->round_comm, sizeof(notice->comm));
@@ -197,7 +189,7 @@ static __always_inline void begin_round(struct thread *thread, const struct time
 		thread->retry_ran_ns = counted_ns();
 	thread->round_start_ns = timestamp->now_ns;
 	if (!thread->tells_off_cpu_rounds)
-		thread->round_steal_ns = steal_until_now(thread, bpf_get_current_task_btf());
+		note_task_times(&thread->round_times, thread, bpf_get_current_task_btf());
 	if (has_timeline())
 		begin_timeline(thread);
 	barrier();

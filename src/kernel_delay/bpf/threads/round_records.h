@@ -31,7 +31,8 @@ struct round_notice {
 	__u64 stop_ns;
 	__u64 timeline; /* number of its round_timeline, 0: there is none */
 	__u64 running_since_ns; /* when it got on the CPU that it had at the round's end */
-	__u64 steal_ns; /* what was stolen of the round, NO_STEAL_CLOCK */
+	struct task_times begun; /* as it was then; of a round that is ROUND_IS_LONG alone */
+	struct task_times ended;
 	__u32 tid;
 	__u32 unused;
 	char comm[COMM_LENGTH];

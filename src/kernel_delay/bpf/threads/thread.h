@@ -108,7 +108,7 @@ struct thread {
 	__u32 is_renewed; /* its record is being made one of its newest round */
 	__u64 late_hard_irq_ns; /* of interrupts meanwhile */
 	__u64 late_soft_irq_ns;
-	__u64 round_steal_ns; /* @steal_ns when it began, NO_STEAL_CLOCK */
+	struct task_times round_times; /* when it began */
 	__u64 longest_round_ns;
 	__u64 round_lengths[HISTOGRAM_BUCKETS]; /* as in struct histogram */
 	char round_comm[COMM_LENGTH];

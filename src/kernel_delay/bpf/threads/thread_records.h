@@ -195,7 +195,9 @@ struct dumped_thread {
 	__u32 uprobes; /* enum uprobes */
 	__u32 own_tid; /* as in struct thread_record */
 	__u32 process; /* the same */
-	__u32 unused;
+	__u32 policy; /* as in struct task_struct, as the next two */
+	__u32 static_prio;
+	__u32 rt_priority;
 	struct task_times times;
 	struct thread_state now;
 	struct slice

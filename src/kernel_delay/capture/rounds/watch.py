@@ -37,6 +37,7 @@ from kernel_delay.capture.threads.causes import with_causes
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.sleep_stacks import SleepStacks
 from kernel_delay.capture.threads.sleeps import with_sleeps
+from kernel_delay.capture.threads.task_times import counted_since
 from kernel_delay.capture.threads.thread_stats import (
     ThreadName,
     accounted_stats,
@@ -414,7 +415,6 @@ class Watch:
                 profile_start_ns=profiled_ns,
                 slices_left_out=timeline.left_out if timeline else 0,
                 soft_irqs_start_ns=self._soft_irqs_start_ns(notice),
-                steal_ns=None if notice.steal_ns == lib.NO_STEAL_CLOCK else notice.steal_ns,
             ),
         )
 
@@ -449,6 +449,12 @@ class Watch:
         stacks = self._sleep_stacks
         thread = with_causes(thread, parts, None, {}, names.get, stacks, window)
         thread = with_sleeps(thread, parts, None, stacks, window)
+        if notice.kind == lib.ROUND_IS_LONG:
+            thread = replace(
+                thread,
+                task_times=counted_since(notice.begun, notice.ended),
+                migrations=notice.ended.migrations - notice.begun.migrations,
+            )
         return replace(thread, tid=notice.tid)
 
 

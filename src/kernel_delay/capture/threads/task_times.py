@@ -10,6 +10,7 @@ from kernel_delay.loader._records import ffi, lib
 from kernel_delay.model import TaskTimes
 
 if TYPE_CHECKING:
+    from kernel_delay.loader._records import DumpedThread
     from kernel_delay.loader._records import TaskTimes as Counted
 
 
@@ -18,7 +19,7 @@ def task_times(before: bytes, after: bytes) -> Mapping[int, TaskTimes]:
 
     By thread id. Threads that ended are not among them.
     """
-    return {tid: _since(then, now) for tid, then, now in _pairs(before, after)}
+    return {tid: counted_since(then, now) for tid, then, now in _pairs(before, after)}
 
 
 def migrations(before: bytes, after: bytes) -> Mapping[int, int]:
@@ -27,6 +28,23 @@ def migrations(before: bytes, after: bytes) -> Mapping[int, int]:
         tid: now.migrations - (0 if then is None else then.migrations)
         for tid, then, now in _pairs(before, after)
     }
+
+
+def rescheduled(before: bytes, after: bytes) -> frozenset[int]:
+    """Return the ids of threads whose policy or priority is not what it was; as task_times()."""
+    had = {
+        state.identity: _scheduling(state)
+        for state in ffi.from_buffer("struct dumped_thread[]", before)
+    }
+    return frozenset(
+        state.tid
+        for state in ffi.from_buffer("struct dumped_thread[]", after)
+        if had.get(state.identity, _scheduling(state)) != _scheduling(state)
+    )
+
+
+def _scheduling(state: "DumpedThread") -> tuple[int, int, int]:
+    return state.policy, state.static_prio, state.rt_priority
 
 
 def _pairs(before: bytes, after: bytes) -> Iterator[tuple[int, "Counted | None", "Counted"]]:
@@ -57,7 +75,8 @@ def has_uprobes(states: bytes, process: int | None = None) -> bool | None:
     return None
 
 
-def _since(before: "Counted | None", now: "Counted") -> TaskTimes:
+def counted_since(before: "Counted | None", now: "Counted") -> TaskTimes:
+    """Return what was counted of a thread from one struct task_times, or its start, to another."""
     has_steal = now.steal_ns != lib.NO_STEAL_CLOCK
     if before is None:
         return TaskTimes(
