@@ -43,7 +43,15 @@ def _yielded_ns(thread: Thread) -> int:
     return sum(call.ready_ns or 0 for call in thread.syscalls if call.name == "sched_yield")
 
 
+def _ended_its_period(case: Case) -> bool:
+    """Whether it did not want the CPU: SCHED_DEADLINE yields until its next period (sched(7))."""
+    policy = case.thread.scheduling.policy if case.thread.scheduling else None
+    return policy == "DEADLINE" and _yielded_ns(case.thread) >= YIELDED_SHARE * case.lost_ns
+
+
 def _say_contention(case: Case) -> Statement | None:
+    if _ended_its_period(case):
+        return None
     text = (
         f"{name(case.sample, case.thread)} could run but had no CPU for {case.of_window}"
         f"{also(case.sample, case.others)}"
@@ -220,7 +228,7 @@ THROTTLED = Rule(
 
 
 def _steal_ns(sample: Sample, thread: Thread) -> int:
-    return sample.steal_ns(thread) or 0
+    return (thread.task_times.steal_ns or 0) if thread.task_times else 0
 
 
 def _say_stolen(case: Case) -> Statement:

@@ -6,7 +6,7 @@ from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.waits import ADVICE
 from kernel_delay.analysis.verdict.words import also, call, length, memory_limit, name
 from kernel_delay.host import irq_vectors
-from kernel_delay.model import Sample, Thread, ThreadTime
+from kernel_delay.model import Sample, TaskTimes, Thread, ThreadTime
 
 # A thread that does I/O is there for making system calls; from a quarter of
 # its time on, what the kernel does for it bounds what it gets done.
@@ -24,9 +24,11 @@ MANY_PER_S = 1_000
 
 # utime and stime are samples, one a tick: CONFIG_HZ is 100 to 1000, and 100 the worst case.
 TICK_NS = 10_000_000
+SHORTEST_TICK_NS = 1_000_000
 
-# Standard deviations: what is beyond them is no chance.
+# Standard deviations: what is beyond them is no chance, and what is beyond fewer most likely none.
 DEVIATIONS = 4
+LIKELY_DEVIATIONS = 2
 
 
 def _per_s(count: int, sample: Sample) -> float:
@@ -147,7 +149,7 @@ def _seen_ns(time: ThreadTime) -> int:
 
 
 def doubtful_ns(thread: Thread) -> int:
-    """How much of the time counted as the program's own the kernel counts as its own.
+    """How much of the time counted as the program's own the kernel surely counts as its own.
 
     Without what is at the edges of calls.
 
@@ -155,12 +157,40 @@ def doubtful_ns(thread: Thread) -> int:
     there they count K / tick on average, with a deviation of at most the square root of that:
     what is beyond it, and two ticks for the boundaries, is doubtful. 0 where stime is not known.
     """
+    return max(0, _more_ns(thread) - _chance_ns(thread, DEVIATIONS))
+
+
+def likely_ns(thread: Thread) -> int:
+    """The same, of what is more likely than not: 0 where it may well be chance, or is not known."""
+    more_ns = _more_ns(thread)
+    return more_ns if more_ns > _chance_ns(thread, LIKELY_DEVIATIONS) else 0
+
+
+def possible_ns(thread: Thread) -> int:
+    """The same, of what may well be."""
+    return _more_ns(thread) + _chance_ns(thread, LIKELY_DEVIATIONS)
+
+
+def _more_ns(thread: Thread) -> int:
+    """By how much stime is more than what was seen, up to the program's own time."""
     if thread.time is None or thread.task_times is None:
         return 0
     known_ns = _seen_ns(thread.time) + call_edges_ns(thread)
-    chance_ns = 2 * TICK_NS + DEVIATIONS * math.isqrt(known_ns * TICK_NS)
-    more_ns = thread.task_times.system_ns - known_ns - chance_ns
-    return max(0, min(more_ns, thread.time.user_ns))
+    return max(0, min(thread.task_times.system_ns - known_ns, thread.time.user_ns))
+
+
+def _chance_ns(thread: Thread, deviations: int) -> int:
+    if thread.time is None or thread.task_times is None:
+        return 0
+    known_ns = _seen_ns(thread.time) + call_edges_ns(thread)
+    tick_ns = _tick_ns(thread.task_times)
+    return 2 * tick_ns + deviations * math.isqrt(known_ns * tick_ns)
+
+
+def _tick_ns(times: TaskTimes) -> int:
+    """The kernel's tick, of which both times are multiples; where they are not, the longest."""
+    tick_ns = math.gcd(times.user_ns, times.system_ns)
+    return tick_ns if SHORTEST_TICK_NS <= tick_ns < TICK_NS else TICK_NS
 
 
 def _doubtful_ns(sample: Sample, thread: Thread) -> int:
@@ -184,6 +214,9 @@ def _say_doubtful(case: Case) -> Statement | None:
     denied = sum(stats.without_entry for stats in thread.syscalls)
     if _per_s(denied, sample) >= MANY_PER_S:
         causes.append(f"{_per_s(denied, sample):,.0f} system calls denied at their entry a second")
+    compat = sum(stats.count for stats in thread.syscalls if stats.abi)
+    if _per_s(compat, sample) >= MANY_PER_S:
+        causes.append(f"{_per_s(compat, sample):,.0f} system calls of another ABI a second")
     if sample.surroundings is not None and sample.surroundings.uprobed:
         causes.append("uprobes that a tool has in its code")
     if _dumps_core(sample):

@@ -1,6 +1,11 @@
 """The rule that acquits: a thread was busy with its own code, and nothing speaks against that."""
 
-from kernel_delay.analysis.verdict.kernel import KERNEL_SHARE, call_edges_ns, doubtful_ns
+from kernel_delay.analysis.verdict.kernel import (
+    KERNEL_SHARE,
+    call_edges_ns,
+    likely_ns,
+    possible_ns,
+)
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.words import also, name, spins_by_design
 from kernel_delay.model import Sample, Thread
@@ -8,11 +13,14 @@ from kernel_delay.model import Sample, Thread
 # From half of its time on, a thread's own work is what it is busy with.
 USER_SHARE = 0.5
 
+# If more of a thread's own time than that may be the kernel's, it is not acquitted.
+POSSIBLE_SHARE = 0.25
+
 
 def _user_ns(sample: Sample, thread: Thread) -> int:
     if thread.time is None or spins_by_design(sample, thread):
         return 0
-    return thread.time.user_ns - doubtful_ns(thread) - call_edges_ns(thread)
+    return thread.time.user_ns - likely_ns(thread) - call_edges_ns(thread)
 
 
 def _say_user(case: Case) -> Statement:
@@ -24,6 +32,8 @@ def _say_user(case: Case) -> Statement:
             f"; that includes what the kernel took for {denied:,} system calls that had no"
             " entry, which is not known"
         )
+    if thread.task_times is None and thread.page_faults is None:
+        text += ", with its page faults, which are not known"
     if not case.accused and not_refuted(sample, thread):
         text = f"the kernel is not to blame: {text}"
     return Statement(text, "program")
@@ -40,7 +50,7 @@ def not_refuted(sample: Sample, thread: Thread) -> bool:
     return (
         time is not None
         and times is not None
-        and not doubtful_ns(thread)
+        and possible_ns(thread) < POSSIBLE_SHARE * time.user_ns
         and not time.unaccounted_ns
         and not (lost.dropped_records or lost.missed_events)
         and not any(stats.without_entry for each in sample.threads for stats in each.syscalls)

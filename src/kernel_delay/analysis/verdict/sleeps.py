@@ -127,7 +127,7 @@ def _say(case: Case, wait: Wait) -> Statement:
         evidence["waker_tid"] = waker.tid
         who, advice = _of_waker(sample, wait, waker)
         if wait.reason == "futex" and waker.pid == sample.target.pid:
-            text += _AS_WITH_GIL if _is_python(sample) else ""
+            text += _AS_WITH_GIL if _is_python(sample) and _may_be_switches(slept) else ""
             advice = _WHERE_FROM
         story = waker_story(sample, waker.tid, waker.ns)
         text += f"; meanwhile it {story}" if story else ""
@@ -204,6 +204,12 @@ _SWITCH_NS = 5_000_000
 _SWITCH_SPREAD = 0.1
 
 
+def _may_be_switches(slept: list[Sleep]) -> bool:
+    """Whether the waits are no longer on average than one for the interpreter's lock can be."""
+    ns, count = sum(sleep.ns for sleep in slept), sum(sleep.count for sleep in slept)
+    return count > 0 and ns / count < (1 + _SWITCH_SPREAD) * _SWITCH_NS
+
+
 def _switches(case: Case, slept: list[Sleep]) -> str:
     """Say that it waited as long as Python has a thread wait before it asks for the lock.
 
@@ -254,10 +260,11 @@ class _MainWaker(Struct, frozen=True):
 def _main_waker(slept: list[Sleep]) -> _MainWaker | None:
     """Who ended most, of threads; None where that is too little to be told.
 
-    Of many that have one name, as each request's process, none matters by itself.
+    Of many that have one name, as each request's process, none matters by itself. A wait that is
+    still going on, nobody has ended.
     """
     wakers = [waker for sleep in slept for waker in sleep.wakers]
-    all_ns = sum(waker.ns for waker in wakers)
+    all_ns = max(sum(waker.ns for waker in wakers), sum(sleep.ns for sleep in slept))
     of_name: dict[str, list[Waker]] = {}
     for waker in wakers:
         if waker.kind == "thread" and waker.tid:

@@ -1,0 +1,99 @@
+"""What a verdict does not say, as it is not sure: whose time it was, and who ended a wait."""
+
+import pytest
+from msgspec.structs import replace
+
+from kernel_delay.analysis.verdict import judge
+from kernel_delay.model import (
+    Finding,
+    PageFaults,
+    Scheduling,
+    Sleep,
+    SyscallStats,
+    Target,
+    TaskTimes,
+    Thread,
+    Waker,
+)
+from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
+
+MS = 1_000_000
+PID = 27090
+
+
+def verdict(thread: Thread, exe: str = "/usr/sbin/ovs-vswitchd") -> dict[str, Finding]:
+    sample = bare_sample(
+        thread, window=window(duration_ns=TIMED_WINDOW_NS), target=Target(PID, "app", exe)
+    )
+    return {finding.rule: finding for finding in judge(sample).verdict}
+
+
+def busy(user: int, kernel: int, counted_user: int, counted_system: int) -> Thread:
+    """A thread with times that were seen, and those that the kernel counted, in ms."""
+    times = TaskTimes(counted_user * MS, counted_system * MS, 0, 0, steal_ns=0)
+    return replace(timed_thread(PID, "app", user=user, kernel=kernel), task_times=times)
+
+
+def test_time_that_is_most_likely_the_kernels_is_not_the_programs_own() -> None:
+    # Page faults took 145 ms of the 385, and calls 115: by chance stime can be so much more.
+    assert "user_work" not in verdict(busy(385, 115, 240, 260))
+    # Where stime has little more, some of the own code may be the kernel's.
+    some = verdict(busy(385, 115, 300, 200))["user_work"].text
+    assert "was in its own code for 385.0 ms" in some
+    assert "not to blame" not in some
+
+
+@pytest.mark.parametrize(("counted_user", "acquits"), [(300, False), (304, True)])
+def test_the_shorter_the_tick_the_more_is_known(counted_user: int, acquits: bool) -> None:
+    # With 304 ms it can be no longer than 4 ms.
+    text = verdict(busy(300, 100, counted_user, 100))["user_work"].text
+    assert ("not to blame" in text) == acquits
+
+
+def test_page_faults_that_are_not_known_are_told_with_the_own_code() -> None:
+    unchecked = timed_thread(PID, "app", user=430)
+    text = verdict(unchecked)["user_work"].text
+    assert "was in its own code for 430.0 ms, 86 % of the window, with its page faults" in text
+    seen = replace(unchecked, page_faults=PageFaults(10, MS, 0))
+    assert "page faults" not in verdict(seen)["user_work"].text
+
+
+def test_calls_by_another_table_may_be_what_takes_the_kernels_time() -> None:
+    calls = SyscallStats(20, "getpid", 40_000, 8 * MS, 1000, abi="i386")
+    text = verdict(replace(busy(490, 8, 160, 340), syscalls=(calls,)))["doubtful_user"].text
+    assert "it had 80,000 system calls of another ABI a second" in text
+
+
+def futex_waits(ms: int, count: int, *wakers: Waker) -> Thread:
+    slept = Sleep("futex", "futex", (), False, count, ms * MS, 300 * MS, wakers)
+    return replace(timed_thread(PID, "app"), sleeps=(slept,))
+
+
+def test_who_ended_a_little_of_what_still_goes_on_is_not_told_to_have_ended_it() -> None:
+    early = Waker("thread", 9, PID, "early", 3, 15 * MS)
+    assert "early" not in verdict(futex_waits(500, 4, early))["wait_futex"].text
+    half = replace(early, ns=250 * MS)
+    assert "early (9) of the same process ended 50 % of that" in (
+        verdict(futex_waits(500, 4, half))["wait_futex"].text
+    )
+
+
+def test_waits_too_long_for_pythons_lock_of_the_interpreter_are_not_told_so() -> None:
+    peer = Waker("thread", 9, PID, "python3", 100, 500 * MS)
+    python = "/usr/bin/python3.11"
+    assert "GIL" in verdict(futex_waits(500, 100, peer), python)["wait_futex"].text
+    assert "GIL" not in verdict(futex_waits(500, 2, peer), python)["wait_futex"].text
+
+
+def test_a_deadline_thread_that_yields_has_done_its_work() -> None:
+    yields = replace(
+        SyscallStats(24, "sched_yield", 5, 400 * MS, 90 * MS), ready_ns=400 * MS, on_cpu_ns=0
+    )
+    waits = replace(
+        timed_thread(PID, "app", ready=400),
+        syscalls=(yields,),
+        scheduling=Scheduling("DEADLINE", 0, 0, (0, 1)),
+    )
+    assert "cpu_contention" not in verdict(waits)
+    other = replace(waits, scheduling=Scheduling("OTHER", 0, 0, (0, 1)))
+    assert "gave up itself (sched_yield)" in verdict(other)["cpu_contention"].text
