@@ -90,7 +90,13 @@ PIPE = replace(SLEEP, reason="pipe", syscall="write", stack=("anon_pipe_write",)
     [
         (replace(timed_thread(31, "handler4", user=20), sleeps=(SLEEP,)), "wait_clock"),
         (replace(timed_thread(31, "handler4", user=20), sleeps=(PIPE,)), "wait_pipe"),
-        (timed_thread(31, "handler4", user=499), "user_work"),
+        (
+            replace(
+                timed_thread(31, "handler4", user=499),
+                task_times=TaskTimes(499_000_000, 0, 0, 0),
+            ),
+            "user_work",
+        ),
     ],
 )
 def test_what_a_window_has_as_a_remark_if_at_all_is_a_finding_in_a_round(

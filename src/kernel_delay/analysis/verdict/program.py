@@ -18,7 +18,8 @@ POSSIBLE_SHARE = 0.25
 
 
 def _user_ns(sample: Sample, thread: Thread) -> int:
-    if thread.time is None or spins_by_design(sample, thread):
+    # What no hook sees of the kernel's work for a thread, its own count alone tells.
+    if thread.time is None or thread.task_times is None or spins_by_design(sample, thread):
         return 0
     return thread.time.user_ns - likely_ns(thread) - call_edges_ns(thread)
 
@@ -32,8 +33,6 @@ def _say_user(case: Case) -> Statement:
             f"; that includes what the kernel took for {denied:,} system calls that had no"
             " entry, which is not known"
         )
-    if thread.task_times is None and thread.page_faults is None:
-        text += ", with its page faults, which are not known"
     if not case.accused and not_refuted(sample, thread):
         text = f"the kernel is not to blame: {text}"
     return Statement(text, "program")
@@ -69,7 +68,8 @@ USER_WORK = Rule(
     say=_say_user,
     looks_at="the time in the program's own code; whether the kernel's count of it agrees,"
     " whether anything was missed or denied at its entry, and steal time",
-    silent_on="threads that are made to spin (PMDs); which of its functions it was in",
+    silent_on="threads that are made to spin (PMDs); which of its functions it was in; windows"
+    " below a tenth of a second and threads that ended, whose times the kernel is not asked for",
     remark=True,
     round_share=KERNEL_SHARE,
 )
