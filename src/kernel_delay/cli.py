@@ -11,7 +11,7 @@ from typing import Any, NoReturn, cast
 
 from kernel_delay import commands
 from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND, Command
-from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import arguments, outputs
 from kernel_delay.ending import signals_end
 from kernel_delay.errors import (
     KernelDelayError,
@@ -75,6 +75,7 @@ def _run(argv: Sequence[str], args: argparse.Namespace) -> int:
         place = rest.index("--")
         args.program, rest = list(rest[place + 1 :]), rest[:place]
     parser_of(name, command).parse_args(rest, namespace=args)
+    outputs.refuse_same_outputs(args)
     return command.run(args)
 
 

@@ -42,6 +42,19 @@ def line(chart: Any, name: str) -> list[float]:
     return found
 
 
+@pytest.mark.parametrize("command", [each for each in LOST if each != "upcall-cost"])
+def test_what_was_lost_is_told_beside_json_too(
+    command: MeasuringCommand, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = record(tmp_path / "a.kdr", command, 40)
+    assert main(["report", "-q", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert main(["report", "--json", str(path)]) == 0
+    told = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert any("lost" in line or "not counted" in line for line in told)
+    assert all(line in said or line == NOTE for line in told)
+
+
 @pytest.mark.parametrize("command", LOST)
 def test_it_says_what_the_text_does(
     command: MeasuringCommand, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -1,5 +1,6 @@
 """Outputs of what is read from files."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,34 @@ def test_a_page_is_a_file(
     assert main([*command, "--html", "-"]) == 64
     assert "--html: must be a file: stdout has the report" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        ["--json", "x", "-o", "x"],
+        ["--html", "x", "-o", "./x"],
+        ["--json", "x", "--html", "link"],
+    ],
+)
+def test_no_file_has_two_outputs(
+    outputs: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to("x")
+    assert main(["revalidator", "-p", "1", *outputs]) == 64
+    assert "is given for two outputs: name a file for each" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_device_may_have_two_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recording = record_samples(tmp_path / "a.kdr", WITH_EVENTS)
+    null = "/dev/null"
+    assert main(["report", os.fspath(recording), "--json", null, "--folded", null]) == 0
+    assert not capsys.readouterr().err

@@ -160,7 +160,6 @@ class _Report:
 
         summary = render(self.loop, log2=self._args.log2)
         lines = missed_lines(missed)
-        if self._text:
-            print("\n".join([summary, *lines]))
+        monitoring.sum_up(summary, lines, as_text=self._text)
         if self._page is not None:
             self._page.finish(summary, lines)

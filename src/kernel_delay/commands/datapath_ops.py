@@ -176,8 +176,8 @@ class _Report:
         from kernel_delay.reporters.missed import missed_lines
 
         summary, lines = self._summary.render(self._passed_over), missed_lines(missed)
-        if self._text:
-            print("\n".join([f"\n{summary}" if self._begun else summary, *lines]))
+        apart = f"\n{summary}" if self._begun else summary
+        monitoring.sum_up(apart, lines, as_text=self._text)
         if self._page is not None:
             self._page.finish(summary, lines)
 

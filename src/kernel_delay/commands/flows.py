@@ -214,8 +214,8 @@ class _Report:
 
         summary = render(self._churn, self._flows_before, self._passed_over)
         lines = missed_lines(missed)
-        if self._text:
-            print("\n".join([f"\n{summary}" if self._begun else summary, *lines]))
+        apart = f"\n{summary}" if self._begun else summary
+        monitoring.sum_up(apart, lines, as_text=self._text)
         if self._page is not None:
             self._page.finish(summary, lines)
 

@@ -58,6 +58,15 @@ def monitor(
     return ended
 
 
+def sum_up(summary: str, missed: "Sequence[str]", *, as_text: bool) -> None:
+    """Print the summary with what was not seen; that is told where stdout has no text, too."""
+    if as_text:
+        print("\n".join([summary, *missed]))
+        return
+    for line in missed:
+        tell(line)
+
+
 def tell_end(ended: "Ended", target: "ProcessTarget") -> int:
     """Say that the process exited, if it did; returns the command's exit code."""
     if ended == "exit":

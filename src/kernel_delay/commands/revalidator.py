@@ -198,7 +198,7 @@ class _Report:
         from kernel_delay.reporters.revalidator import render
 
         summary, lines = render(self._revalidation), missed_lines(missed)
-        if self._text:
-            print("\n".join([f"\n{summary}" if self._begun else summary, *lines]))
+        apart = f"\n{summary}" if self._begun else summary
+        monitoring.sum_up(apart, lines, as_text=self._text)
         if self._page is not None:
             self._page.finish(summary, lines)

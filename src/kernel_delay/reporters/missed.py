@@ -6,7 +6,7 @@ _WORDS = {
     "loop_events": "events were lost: this process was kept from its CPU for too long",
     "revalidator_rounds": "rounds were lost: this process was kept from its CPU for too long",
     "flow_results": "flows were not counted: their probe was hit while its program ran",
-    "flow_events": "events were lost: a larger --buffer-page-count, or a filter by UFID, helps",
+    "flow_events": "events were lost: a larger --buffer-page-count helps",
     "untracked": "results of flows beyond those that are kept track of: new ones are not told",
     "unknown_results": "results that are none of keep, delete and modify",
     "operations": "operations were lost: a larger --buffer-page-count helps",

@@ -131,6 +131,25 @@ def refuse_inputs(inputs: Iterable[str], outputs: Iterable[str | os.PathLike[str
                 raise UsageError(f"{name} is read: write to another file")
 
 
+# What each command calls its outputs.
+_OUTPUTS = ("json_file", "recording_file", "html", "flamegraph", "folded", "pcap", "perfetto")
+
+
+def refuse_same_outputs(args: argparse.Namespace) -> None:
+    """Raise UsageError where two outputs are one file: each would be written over the other."""
+    seen: set[str] = set()
+    for name in _OUTPUTS:
+        output = getattr(args, name, None)
+        if output is None or output == STDOUT or not isinstance(output, str | Path):
+            continue
+        path = os.path.realpath(output)
+        if os.path.exists(path) and not os.path.isfile(path):
+            continue
+        if path in seen:
+            raise UsageError(f"{output} is given for two outputs: name a file for each")
+        seen.add(path)
+
+
 def print_line(text: str) -> None:
     """Print a line for whoever reads the standard output as it comes."""
     _write(_stdout(), [f"{text}\n"])
