@@ -90,6 +90,63 @@ def test_a_part_of_the_key_is_told_as_such() -> None:
     )
 
 
+def test_what_the_mask_leaves_out_is_wildcarded() -> None:
+    key = KEY + attribute("tcp_flags", b"\x00\x02")
+    assert format_match(key, MASK) == WRITTEN
+    assert FlowFilter("tcp_flags(fin/fin)").covers(key, MASK)
+    # Without a mask at all, it is exact.
+    assert format_match(key, b"").endswith(",tcp_flags(syn)")
+    assert not FlowFilter("tcp_flags(fin/fin)").covers(key, b"")
+
+
+def test_a_frame_with_a_length_in_place_of_a_type_is_told() -> None:
+    key, mask = attribute("in_port", u32(2)), attribute("in_port", b"\xff" * 4)
+    mask += attribute("eth_type", b"\xff\xff")
+    assert format_match(key, mask) == "in_port(2),eth_type(0/0xffff)"
+
+
+@pytest.mark.parametrize(
+    ("value", "mask", "written"),
+    [
+        (0x30, 0x21, "ct_state(-new+trk)"),
+        (0x21, 0x20, "ct_state(+trk)"),
+        (0x20, 0xFFFFFFFF, "ct_state(trk)"),
+    ],
+)
+def test_flags_are_written_as_far_as_they_count(value: int, mask: int, written: str) -> None:
+    key, masked = attribute("ct_state", u32(value)), attribute("ct_state", u32(mask))
+    assert format_match(key, masked) == written
+    assert FlowFilter(written).covers(key, masked)
+    assert not FlowFilter("ct_state(-trk)").covers(key, masked)
+
+
+def test_each_of_nested_tags_is_found() -> None:
+    inner = attribute("eth_type", b"\x08\x00")
+    key = attribute("eth_type", b"\x81\x00") + attribute("vlan", b"\x70\x64")
+    mask = attribute("eth_type", b"\xff\xff") + attribute("vlan", b"\xff\xff")
+    tagged = key + attribute("encap", inner)
+    masked = mask + attribute("encap", attribute("eth_type", b"\xff\xff"))
+    for text in ("eth_type(0x8100),vlan(vid=100)", "eth_type(0x8100)", "eth_type(0x0800)"):
+        assert FlowFilter(text).covers(tagged, masked)
+    assert not FlowFilter("eth_type(0x86dd)").covers(tagged, masked)
+
+
+def test_a_flow_of_any_protocol_is_hit_by_packets_of_each() -> None:
+    any_protocol = attribute("ipv4", ipv4("0.0.0.0", "0.0.0.0", bytes([0, 0, 0, 255])))
+    mask = attribute("eth_type", b"\xff\xff") + any_protocol
+    assert FlowFilter("tcp(dst=53)").covers(KEY, mask)
+    assert not FlowFilter("tcp(dst=53)").covers(KEY, MASK)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["vlan(vid=4196)", "vlan(pcp=8)", "ipv6(label=0x112345)", "tcp_flags(0x1000)", "in_port(2,3)"],
+)
+def test_a_value_that_does_not_fit_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        FlowFilter(text)
+
+
 def test_what_has_no_parts_here_is_shown_whole() -> None:
     found = format_match(packet_type(bytes(4)), packet_type(b"\xff" * 4))
     assert found == "packet_type(ns=0,id=0)"
@@ -178,7 +235,7 @@ def test_a_flow_is_covered_where_one_packet_hits_both(
         ("ipv4(src=10.0.0.0/33)", "more than the address's 32 bits"),
         ("ipv4(src=::1)", "another version of IP"),
         ("eth(src=2:0)", "no Ethernet address"),
-        ("vlan(pcp=9)", "no number of 1 bytes"),
+        ("vlan(pcp=9)", "9 is more than fits"),
     ],
 )
 def test_a_malformed_filter_is_one_line(text: str, complaint: str) -> None:

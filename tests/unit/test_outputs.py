@@ -1,11 +1,12 @@
 """Outputs of what is read from files."""
 
-import os
+import argparse
 from pathlib import Path
 
 import pytest
 
 from kernel_delay.cli import main
+from kernel_delay.commands.options.outputs import refuse_same_outputs
 from tests.recordings import record_samples
 from tests.unit.event_samples import WITH_EVENTS
 
@@ -72,11 +73,5 @@ def test_no_file_has_two_outputs(
     assert not (tmp_path / "x").exists()
 
 
-def test_a_device_may_have_two_outputs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    recording = record_samples(tmp_path / "a.kdr", WITH_EVENTS)
-    null = "/dev/null"
-    assert main(["report", os.fspath(recording), "--json", null, "--folded", null]) == 0
-    assert not capsys.readouterr().err
+def test_a_device_may_have_two_outputs() -> None:
+    refuse_same_outputs(argparse.Namespace(json_file="/dev/null", html=Path("/dev/null")))

@@ -1,6 +1,6 @@
 """What a flow matches, of its key and its mask; and whether it can be hit by given packets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -13,6 +13,7 @@ from kernel_delay.ovs.flow_key.text import cut_short, spaced_hex
 
 ENCAP = NAMES.index("OVS_KEY_ATTR_ENCAP")
 
+ETHERTYPE = NAMES.index("OVS_KEY_ATTR_ETHERTYPE")
 PACKET_TYPE = NAMES.index("OVS_KEY_ATTR_PACKET_TYPE")
 
 # What is shown even if it is wildcarded: what the packet is looked up by and, where nothing else
@@ -34,16 +35,31 @@ def format_match(key: bytes, mask: bytes, key_len: int | None = None) -> str:
 def _words(key: bytes, mask: bytes, size: int | None, depth: int) -> list[str]:
     row = walk(key, size)
     masks = {attribute.type: attribute.payload for attribute in walk(mask).found}
-    words = [_word(attribute, masks.get(attribute.type), depth) for attribute in row.found]
+    words = [_word(attribute, _looked_at(attribute, masks, mask), depth) for attribute in row.found]
     if not any(attribute.type == PACKET_TYPE for attribute in row.found):
         words = [
             f"{_ETHERNET}()" if _is_any_ethernet(attribute, word) else word
             for attribute, word in zip(row.found, words, strict=True)
         ]
+    has_type = any(attribute.type == ETHERTYPE for attribute in row.found)
+    if ETHERTYPE in masks and not has_type and not row.problem:
+        # A frame with a length in its place: no key has one of that.
+        words.append(f"eth_type(0/0x{masks[ETHERTYPE].hex()})")
     if row.problem:
         rest = f": {spaced_hex(row.rest)}" if row.rest else ""
         words.append(f"<{row.problem}{rest}>")
     return [word for word in words if word is not None]
+
+
+def _looked_at(attribute: Attribute, masks: Mapping[int, bytes], mask: bytes) -> bytes | None:
+    """The mask of an attribute; None: none, as the key has none at all or this is always exact.
+
+    What a mask leaves out is wildcarded (net/openvswitch/flow_netlink.c, 6.18, and lib/odp-util.c).
+    """
+    found = masks.get(attribute.type)
+    if found is not None or not mask or attribute_term(attribute.type) in _ALWAYS_SHOWN:
+        return found
+    return bytes(len(attribute.payload))
 
 
 def _is_any_ethernet(attribute: Attribute, word: str | None) -> bool:
@@ -83,6 +99,8 @@ def _part(part: Subfield, payload: bytes, mask: bytes) -> str:
     own = part.of(mask)
     if not any(own):
         return ""
+    if own != part.whole and part.kind.masked_text is not None:
+        return part.kind.masked_text(part.of(payload), own)
     text = part.kind.text(part.of(payload))
     partly = "" if own == part.whole else f"/{part.kind.mask_text(own)}"
     return f"{part.name}={text}{partly}" if part.name else f"{text}{partly}"
@@ -122,27 +140,50 @@ class FlowFilter:
         """Whether such a packet can hit the flow: no bit that both look at is another.
 
         A flow that has no attribute of the kind is one of other packets, as one of TCP where UDP
-        is asked for; where it only wildcards the part, it is hit. Of a key or mask that is `cut`
-        short, what is not there does not count against it.
+        is asked for and the flow looks at the protocol; where it only wildcards the part, it is
+        hit. What is within VLAN tags counts as what is around them. Of a key or mask that is
+        `cut` short, what is not there does not count against it.
         """
-        masks = dict(_all_attributes(mask))
-        found = dict(_all_attributes(key))
-        for term in self._terms:
-            payload, looked_at = found.get(term.attribute), masks.get(term.attribute)
-            if cut and (payload is None or looked_at is None):
-                continue
-            if payload is None or not term.allows(payload, looked_at):
-                return False
-        return True
+        found: dict[str, list[tuple[bytes, bytes | None]]] = {}
+        for name, payload, looked_at in _all_attributes(key, mask):
+            found.setdefault(name, []).append((payload, looked_at))
+        return all(self._is_hit(term, found, cut) for term in self._terms)
+
+    @staticmethod
+    def _is_hit(term: _Term, found: "_Found", cut: bool) -> bool:
+        attributes = found.get(term.attribute)
+        if attributes is None:
+            return cut or (term.attribute in _OF_PROTOCOLS and _wildcards_protocol(found))
+        return any(term.allows(payload, looked_at) for payload, looked_at in attributes)
 
 
-def _all_attributes(data: bytes, depth: int = 0) -> Iterator[tuple[str, bytes]]:
-    """The attributes and those within VLAN tags, by their terms; the innermost come last."""
-    for attribute in walk(data).found:
+_Found = Mapping[str, Sequence[tuple[bytes, bytes | None]]]
+
+# What only a packet of one IP protocol has.
+_OF_PROTOCOLS = frozenset({"tcp", "tcp_flags", "udp", "sctp", "icmp", "icmpv6"})
+
+
+def _wildcards_protocol(found: _Found) -> bool:
+    """Whether the flow is one of IP, of any protocol: the first packet's says nothing of others."""
+    for name in ("ipv4", "ipv6"):
+        (protocol,) = (part for part in LAYOUTS[name].parts if part.name == "proto")
+        for _, looked_at in found.get(name, ()):
+            if looked_at is not None and not any(protocol.of(looked_at)):
+                return True
+    return False
+
+
+def _all_attributes(
+    key: bytes, mask: bytes, depth: int = 0
+) -> Iterator[tuple[str, bytes, bytes | None]]:
+    """The attributes and those within VLAN tags, by their terms, each with its mask."""
+    masks = {attribute.type: attribute.payload for attribute in walk(mask).found}
+    for attribute in walk(key).found:
+        looked_at = _looked_at(attribute, masks, mask)
         if attribute.type == ENCAP and depth < MAX_ENCAP_DEPTH:
-            yield from _all_attributes(attribute.payload, depth + 1)
+            yield from _all_attributes(attribute.payload, looked_at or b"", depth + 1)
         else:
-            yield attribute_term(attribute.type), attribute.payload
+            yield attribute_term(attribute.type), attribute.payload, looked_at
 
 
 def _parse(text: str) -> Iterator[_Term]:
@@ -159,8 +200,13 @@ def _parse(text: str) -> Iterator[_Term]:
         if not inside.strip():
             # Of that kind, whatever it is.
             yield _Term(name, layout, layout.parts[0], *(bytes(layout.parts[0].length),) * 2)
-        for word in filter(None, map(str.strip, inside.split(","))):
-            yield _term(text, name, layout, word)
+        terms = [
+            _term(text, name, layout, word)
+            for word in filter(None, map(str.strip, inside.split(",")))
+        ]
+        if len({term.part.name for term in terms}) < len(terms):
+            raise UsageError(f"filter {text!r}: {name} has a part twice")
+        yield from terms
 
 
 def _term(text: str, name: str, layout: Layout, word: str) -> _Term:
@@ -172,11 +218,20 @@ def _term(text: str, name: str, layout: Layout, word: str) -> _Term:
     part = found[0]
     value, slash, mask = written.partition("/")
     try:
-        wanted = part.kind.parse(value, part.length)
-        bits = _mask(mask, part) if slash else part.whole
+        signed = part.kind.parse_masked(written, part.length)
+        wanted = signed[0] if signed else _value(value, part)
+        bits = signed[1] if signed else _mask(mask, part) if slash else part.whole
     except ValueError as error:
         raise UsageError(f"filter {text!r}: {error}") from None
     return _Term(name, layout, part, wanted, bits)
+
+
+def _value(text: str, part: Subfield) -> bytes:
+    """A value as it is written, which has no bit that is not the part's own."""
+    value = part.kind.parse(text, part.length)
+    if any(a & ~b for a, b in zip(value, part.whole, strict=True)):
+        raise ValueError(f"{text} is more than fits")
+    return value
 
 
 def _mask(text: str, part: Subfield) -> bytes:

@@ -21,12 +21,16 @@ _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
 class Kind(Struct, frozen=True):
     """How a value is written, how a mask is, and how both are read.
 
-    `parse` takes the text and the value's length; it raises ValueError.
+    `parse` takes the text and the value's length; it raises ValueError. `masked_text` writes a
+    value and the mask of a part of its bits together, and `parse_masked` reads that, where there
+    is such a way; it returns None for what is written in another.
     """
 
     text: Callable[[bytes], str]
     mask_text: Callable[[bytes], str]
     parse: Callable[[str, int], bytes]
+    masked_text: Callable[[bytes, bytes], str] | None = None
+    parse_masked: Callable[[str, int], tuple[bytes, bytes] | None] = lambda text, length: None
 
 
 class Subfield(Struct, frozen=True):
@@ -106,7 +110,29 @@ def _parse_fragment(text: str, length: int) -> bytes:
 
 
 def _bits(order: Order, names: tuple[str, ...]) -> Kind:
-    """Flags, by their names with a bar between, or as a number."""
+    """Flags, by their names with a bar between, or as a number; some of them as `-new+trk`.
+
+    As lib/dynamic-string.c:format_flags_masked() of Open vSwitch 3.5 writes them.
+    """
+
+    def masked(data: bytes, mask: bytes) -> str:
+        value, looked_at = int.from_bytes(data, order), int.from_bytes(mask, order)
+        return "".join(
+            f"{'+' if value >> bit & 1 else '-'}{_flag_name(bit, names)}"
+            for bit in range(8 * len(mask))
+            if looked_at >> bit & 1
+        )
+
+    def parse_masked(text: str, length: int) -> tuple[bytes, bytes] | None:
+        if not _SIGNED.fullmatch(text):
+            return None
+        value = mask = 0
+        for sign, name in _SIGNED_FLAG.findall(text):
+            if name not in names:
+                raise ValueError(f"{name!r} is none of {', '.join(names)}")
+            mask |= 1 << names.index(name)
+            value |= (sign == "+") << names.index(name)
+        return value.to_bytes(length, order), mask.to_bytes(length, order)
 
     def parse(text: str, length: int) -> bytes:
         words = text.split("|")
@@ -118,7 +144,15 @@ def _bits(order: Order, names: tuple[str, ...]) -> Kind:
     def value(data: bytes) -> str:
         return flags(int.from_bytes(data, order), names)
 
-    return Kind(value, value, parse)
+    return Kind(value, value, parse, masked, parse_masked)
+
+
+_SIGNED = re.compile(r"([+-][^+-]+)+")
+_SIGNED_FLAG = re.compile(r"([+-])([^+-]+)")
+
+
+def _flag_name(bit: int, names: tuple[str, ...]) -> str:
+    return names[bit] if bit < len(names) else "[Unknown]"
 
 
 DEC, HEX = _integers("big", str), _integers("big", hex_number)
@@ -138,7 +172,10 @@ def _priority(data: bytes) -> str:
 
 
 def _parse_priority(text: str, length: int) -> bytes:
-    return _number(str(int(text, 0) << 5), length, "big")
+    value = int(text, 0) << 5
+    if value >> 8 * length:
+        raise ValueError(f"{text} is more than fits")
+    return value.to_bytes(length, "big")
 
 
 PRIORITY = Kind(_priority, lambda data: hex_number(data[0] >> 5), _parse_priority)
