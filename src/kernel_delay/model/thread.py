@@ -91,8 +91,9 @@ class LockWait(Struct, frozen=True):
 
     `address` is the lock's in the process, 0 for several of them for which
     there was no room one by one. `tid` and `name` are those of the thread
-    that owned it when the wait began. `owner` is what that one did meanwhile,
-    None where it is not known of any of the waits.
+    that owned it when the wait began, or, of one that had begun before the
+    measurement, when that did. `owner` is what that one did meanwhile, None
+    where it is not known of any of the waits.
     """
 
     address: int

@@ -130,7 +130,9 @@ def _inferred(
 def deadlock(sample: Sample, thread: Thread) -> str | None:
     """Say that a thread waits for itself, as the owners of locks do; None if it does not.
 
-    Only where each waited for all of the window.
+    Only where each waited for all of the window. Any thread may unlock what another one has
+    locked, and what was unlocked need not have woken who is told to wait: whether it lasts is not
+    known.
     """
     waits: list[LockWait] = []
     waiter: Thread | None = thread
@@ -147,9 +149,9 @@ def deadlock(sample: Sample, thread: Thread) -> str | None:
 
 def _circle(waits: list[LockWait]) -> str:
     if len(waits) == 1:
-        return "which is itself: it will never have it"
+        return "which is itself: it will not have it unless another thread unlocks it"
     owners = ", which waits for one of ".join(f"{wait.name} ({wait.tid})" for wait in waits[1:])
-    return f"which itself waits for a lock of {owners}: a deadlock, none will go on"
+    return f"which itself waits for a lock of {owners}: a deadlock, if each still has its lock"
 
 
 class Doing(NamedTuple):

@@ -22,11 +22,13 @@ def _say_lock(case: Case) -> Statement | None:
     part = share(worst.ns, case.lost_ns)
     last = _last_owner(thread, worst)
     if last is not None:
-        text += f" had {which} when waits of {part} of that began, and {last.comm} ({last.tid})"
-        text += " when most of them ended: they may have gone from one to the other"
+        text += f" had {which} when waits of {part} of that began or were first seen,"
+        text += f" and {last.comm} ({last.tid}) when most of them ended: they may have gone from"
+        text += " one to the other"
         return Statement(text, "program", {**evidence, "last_tid": last.tid}, _WHERE_FROM)
     if _goes_round(sample, worst):
-        text += f" had {which} when waits of {part} of that began; others had it too"
+        text += f" had {which} when waits of {part} of that began or were first seen; others had"
+        text += " it too"
         return Statement(text, "program", evidence, _WHERE_FROM)
     text += f" held {which} for {part} of that"
     circle = deadlock(sample, thread)
@@ -99,5 +101,5 @@ LOCK = Rule(
     " the owner surely did meanwhile",
     silent_on="locks without an owner's id: rwlocks, condition variables, semaphores, those of"
     " other languages; wait_futex says who woke from those; who had a lock after the one that had"
-    " it when the wait began, and before the one that ended the wait",
+    " it when the wait began or was first seen, and before the one that ended the wait",
 )
