@@ -23,27 +23,48 @@ LOCKS = """\
 3: -> POSIX ADVISORY  WRITE 91 fe:00:14 0 EOF
 4: FLOCK  ADVISORY  WRITE 70 fe:00:1 0 EOF
 4: -> FLOCK  ADVISORY  WRITE 92 fe:00:1 0 EOF
+5: POSIX  ADVISORY  READ 100 fe:00:9 0 9
+5: -> POSIX  ADVISORY  WRITE 93 fe:00:9 0 4
+6: POSIX  ADVISORY  READ 101 fe:00:9 3 9
+7: POSIX  ADVISORY  READ 102 fe:00:9 20 29
+7: -> POSIX  ADVISORY  WRITE 94 fe:00:9 21 EOF
 """
 
 
 @pytest.mark.parametrize(
     ("waiter", "owner"),
-    [(71, 70), (81, 80), (82, 80), (70, None), (91, None), (92, None), (5, None)],
+    [
+        (71, 70),
+        (81, 80),
+        (82, 80),
+        (70, None),
+        (91, None),
+        (92, None),
+        (93, 100),
+        (94, 102),
+        (5, None),
+    ],
 )
 def test_lines_of_proc(
     waiter: int, owner: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "locks").write_text(LOCKS)
     # Task 70 has the file of the last lock open too, but no lock on it any more.
-    for pid, kind in ((70, "POSIX"), (80, "FLOCK")):
+    for pid, kind, inode in (
+        (70, "POSIX", 7),
+        (80, "FLOCK", 7),
+        (100, "POSIX", 9),
+        (102, "POSIX", 9),
+    ):
         (tmp_path / str(pid) / "fdinfo").mkdir(parents=True)
         (tmp_path / str(pid) / "fdinfo" / "3").write_text(
-            f"pos:\t0\nino:\t7\nlock:\t1: {kind}  ADVISORY  WRITE {pid} fe:00:7 0 EOF\n"
+            f"pos:\t0\nino:\t{inode}\nlock:\t1: {kind}  ADVISORY  WRITE {pid} fe:00:{inode} 0 EOF\n"
         )
         (tmp_path / str(pid) / "fdinfo" / "4").write_text("pos:\t0\nino:\t1\n")
         (tmp_path / str(pid) / "comm").write_text(f"task{pid}\n")
     monkeypatch.setattr(file_locks, "PROC", tmp_path)
-    assert lock_owner(waiter) == (None if owner is None else (f"task{owner}", owner))
+    shared = owner == 100
+    assert lock_owner(waiter) == (None if owner is None else (f"task{owner}", owner, shared))
 
 
 def test_this_kernels(tmp_path: Path) -> None:

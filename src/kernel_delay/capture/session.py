@@ -304,10 +304,12 @@ class Session:
             surroundings = None
             if states and snapshots and pid in snapshots.after:
                 uprobed = has_uprobes(states.after, pid if len(processes) > 1 else None)
+                holder = lock_owner(pid) if _waited_for_file_lock(own) else None
                 surroundings = structs.replace(
                     self._surroundings(snapshots, pid, uprobed),
                     weights=weights_of_takers(pid, own, stop_ns - start_ns),
-                    lock_holder=lock_owner(pid) if _waited_for_file_lock(own) else None,
+                    lock_holder=(holder.comm, holder.pid) if holder else None,
+                    lock_shared=holder is not None and holder.shared,
                 )
             yield structs.replace(
                 of_all,

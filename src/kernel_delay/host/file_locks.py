@@ -1,43 +1,85 @@
 """Who has the file lock that a process waits for: /proc/locks of proc(5)."""
 
+import math
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from kernel_delay.host.target import read_comm
 
 PROC = Path("/proc")
 
 
-def lock_owner(pid: int) -> tuple[str, int] | None:
-    """Return the name and PID of who has the lock that process `pid` waits for now.
+class LockOwner(NamedTuple):
+    """Who has a file lock. `shared`: others have it too."""
+
+    comm: str
+    pid: int
+    shared: bool
+
+
+class _Line(NamedTuple):
+    """A lock that somebody has or waits for; `span` is from which byte to which."""
+
+    waits: bool
+    kind: str
+    pid: int
+    file: str
+    span: tuple[float, float]
+
+
+def lock_owner(pid: int) -> LockOwner | None:
+    """Return who has the lock that process `pid` waits for now.
 
     None if it waits for none, or the kernel does not tell who has it, as with locks of open
     files (F_OFD_SETLK), those of other PID namespaces, and those that whoever took them left
     to a child: a PID is named only while one of its process's files has the lock.
     """
     try:
-        lines = (PROC / "locks").read_text().splitlines()
+        text = (PROC / "locks").read_text()
     except OSError:
         return None
-    owner = 0
+    lines = [found for line in text.splitlines() if (found := _parsed(line)) is not None]
+    owner = None
     for line in lines:
-        # NUMBER: [->] KIND MODE ACCESS PID DEVICE:INODE FROM TO; who waits is below who has it.
-        words = line.split()
-        waits = "->" in words
-        words = [word for word in words if word != "->"]
-        if len(words) < 6 or not words[4].lstrip("-").isdecimal():
-            continue
-        if not waits:
-            owner = int(words[4])
-        elif int(words[4]) == pid and owner > 0:
-            return _named(owner, file=words[5])
+        # Who waits is below who has it.
+        if not line.waits:
+            owner = line
+        elif line.pid == pid and owner is not None and owner.pid > 0:
+            comm = _name(owner.pid, line.file)
+            return None if comm is None else LockOwner(comm, owner.pid, _shared(owner, line, lines))
     return None
 
 
-def _named(pid: int, file: str) -> tuple[str, int] | None:
+def _parsed(line: str) -> _Line | None:
+    """A line of /proc/locks: NUMBER: [->] KIND MODE ACCESS PID DEVICE:INODE FROM TO."""
+    words = line.split()
+    waits = "->" in words
+    words = [word for word in words if word != "->"]
+    if len(words) < 8 or not words[4].lstrip("-").isdecimal():
+        return None
+    first, last = (math.inf if word == "EOF" else float(word) for word in words[6:8])
+    return _Line(waits, words[1], int(words[4]), words[5], (first, last))
+
+
+def _shared(owner: _Line, waiter: _Line, lines: Iterable[_Line]) -> bool:
+    """Whether others have what is waited for: only a lock for reading has several owners."""
+    return any(
+        not line.waits
+        and (line.kind, line.file) == (owner.kind, owner.file)
+        and line.pid != owner.pid
+        and line.span[0] <= waiter.span[1]
+        and waiter.span[0] <= line.span[1]
+        for line in lines
+    )
+
+
+def _name(pid: int, file: str) -> str | None:
+    """The name of the process, None unless it has the file open with a lock of its own."""
     process = PROC / str(pid)
     try:
-        return (read_comm(process), pid) if file in _locked_files(process) else None
+        return read_comm(process) if file in _locked_files(process) else None
     except OSError:
         return None
 

@@ -190,7 +190,7 @@ class Surroundings(Struct, frozen=True):
     cgroups that it reached most; each None where there is none, or it is not known.
     `weights` are of the processes that had its CPUs most and are in other cgroups or sessions.
     `dumping`: its core was being dumped when the window ended, and `lock_holder` is the name
-    and PID of who had the file lock then that it waited for.
+    and PID of who had the file lock then that it waited for; `lock_shared`: others had it too.
     `is_late`: the machine was too busy to have them read at the window's boundaries. Of what is
     counted there is none then, but for the cgroup's: that is of somewhat more than the window.
     """
@@ -204,4 +204,5 @@ class Surroundings(Struct, frozen=True):
     weights: tuple[CpuWeights, ...] = ()
     dumping: bool = False
     lock_holder: tuple[str, int] | None = None
+    lock_shared: bool = False
     is_late: bool = False

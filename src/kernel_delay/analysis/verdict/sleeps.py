@@ -133,10 +133,12 @@ def _say(case: Case, wait: Wait) -> Statement:
         text += f"; meanwhile it {story}" if story else ""
     elif wait.reason == "futex" and not among_locks and _is_python(sample):
         text += _switches(case, slept)
-    holder = sample.surroundings.lock_holder if sample.surroundings else None
-    if wait.reason == "file_lock" and holder is not None:
-        text += f"; {holder[0]} ({holder[1]}) had it at the end"
-        evidence["holder_pid"] = holder[1]
+    around = sample.surroundings
+    if wait.reason == "file_lock" and around is not None and around.lock_holder is not None:
+        holder, pid = around.lock_holder
+        among = ", among others," if around.lock_shared else ""
+        text += f"; {holder} ({pid}){among} had it at the end"
+        evidence["holder_pid"] = pid
     longest = max((sleep.max_ns for sleep in slept), default=0)
     if longest and evidence["waits"] > 1 and not among_locks:
         text += f"; the longest wait took {length(longest)}"
