@@ -13,6 +13,7 @@ from kernel_delay.model import (
     PageFaults,
     Scheduling,
     Sleep,
+    SleepReason,
     Surroundings,
     Waker,
 )
@@ -271,6 +272,19 @@ def test_who_has_a_file_lock_at_the_end_is_told() -> None:
     shared = Surroundings(lock_holder=("holder", 70), lock_shared=True)
     text = found("wait_file_lock", sample(main, surroundings=shared)).text
     assert "; holder (70), among others, had it at the end" in text
+
+
+@pytest.mark.parametrize("syscall", ["splice", "vmsplice", "tee"])
+def test_who_waits_for_room_in_a_pipe_does_not_lack_work(syscall: str) -> None:
+    def text(*stack: str, reason: SleepReason = "pipe") -> str:
+        slept = Sleep(reason, syscall, stack, False, 9, 400 * MS, 50 * MS)
+        main = replace(timed_thread(PID, "main"), sleeps=(slept,))
+        return found(f"wait_{reason}", sample(main)).text
+
+    idle = "it may have had nothing else to do"
+    assert idle not in text("pipe_wait_writable", "wait_for_space.part.0", "do_splice")
+    assert idle not in text("sk_stream_wait_memory", reason="socket_send")
+    assert idle in text("pipe_wait_readable", "splice_from_pipe_next")
 
 
 def test_page_faults_are_no_system_calls() -> None:

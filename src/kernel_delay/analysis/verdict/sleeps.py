@@ -36,6 +36,11 @@ HANDING_OVER = frozenset(
     )
 )
 
+# Calls that move what is in a pipe into another or elsewhere, and what is elsewhere into a pipe:
+# the kernel's functions tell which of both is waited for (fs/splice.c, fs/pipe.c, 5.14 to 6.18).
+BOTH_WAYS = frozenset(("splice", "vmsplice", "tee"))
+WAITS_FOR_ROOM = frozenset(("pipe_wait_writable", "wait_for_space", "opipe_prep"))
+
 
 def _slept(thread: Thread, reason: SleepReason) -> list[Sleep]:
     return [
@@ -49,6 +54,10 @@ def _slept(thread: Thread, reason: SleepReason) -> list[Sleep]:
 
 def _is_wanted(sleep: Sleep) -> bool:
     """Whether no thread waits so that has nothing to do."""
+    if sleep.syscall in BOTH_WAYS:
+        return sleep.reason == "socket_send" or any(
+            function.partition(".")[0] in WAITS_FOR_ROOM for function in sleep.stack
+        )
     return sleep.syscall in HANDING_OVER or sleep.reason in ("socket_connect", "vfork")
 
 
