@@ -206,3 +206,15 @@ def test_who_traces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(surroundings, "PROC", tmp_path)
     empty = Snapshot({}, None)
     assert between(empty, empty, 7).tracer == ("strace", 9)
+
+
+def test_a_thread_has_a_tracer_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for tid, tracer in ((7, 0), (8, 70)):
+        folder = tmp_path / "7" / "task" / str(tid)
+        folder.mkdir(parents=True)
+        (folder / "status").write_text(f"TracerPid:\t{tracer}\n")
+    (tmp_path / "70").mkdir()
+    (tmp_path / "70" / "comm").write_text("seizer\n")
+    monkeypatch.setattr(surroundings, "PROC", tmp_path)
+    assert surroundings.tracer(7, [7, 8]) == ("seizer", 70)
+    assert surroundings.tracer(7, [7, 9]) is None

@@ -17,6 +17,7 @@ from kernel_delay.model import (
     CpuUse,
     Finding,
     HardIrqStats,
+    Intervals,
     LockWait,
     Lost,
     OwnerDoings,
@@ -631,12 +632,39 @@ def test_stopped_is_found_and_the_tracer_named() -> None:
     traced = sample(thread, surroundings=Surroundings(tracer=("strace", 99)))
     assert "while strace (99) traced it" in found("stopped", traced).text
     for stopper, told in (
-        (Stopper(19, 7, "bash"), "by the signal SIGSTOP, which bash (7) sent"),
-        (Stopper(19, 7), "by the signal SIGSTOP of process 7, which is gone"),
-        (Stopper(20, 0), "by the signal SIGTSTP;"),
+        (Stopper(19, 7, "bash", alone=True), "by the signal SIGSTOP, which bash (7) sent"),
+        (Stopper(19, 7, alone=True), "by the signal SIGSTOP of process 7, which is gone"),
+        (Stopper(20, 0, alone=True), "by the signal SIGTSTP;"),
     ):
         signalled = sample(thread, surroundings=Surroundings(stopper=stopper))
         assert told in found("stopped", signalled).text
+    # The tracer of a thread that has ended is not known.
+    assert "gone" not in found("stopped", sample(thread)).text
+
+
+def test_who_stopped_it_last_did_not_stop_it_all_the_time() -> None:
+    around = Surroundings(stopper=Stopper(19, 7, "blip"))
+    text = found("stopped", sample(timed_thread(5, "a", stopped=200), surroundings=around)).text
+    assert "by the signal" not in text
+    assert "; the last signal to stop it was SIGSTOP, which blip (7) sent" in text
+
+
+def test_a_tracer_is_not_blamed_for_a_stop_that_may_be_a_signals() -> None:
+    stopped = timed_thread(5, "a", stopped=400)
+    traced = Surroundings(tracer=("strace", 99))
+    finding = found("stopped", sample(stopped, surroundings=traced))
+    assert "while strace (99) traced it: by that, or by a signal (as SIGSTOP)" in finding.text
+    assert finding.advice is None
+    # Also where it stopped it shortly besides.
+    short = replace(stopped, stopped=Intervals(300, 30 * MS, 9_000, 900_000))
+    assert found("stopped", sample(short, surroundings=traced)).advice is None
+    often = replace(stopped, stopped=Intervals(300, 399 * MS, 9_000, 9 * MS))
+    advice = found("stopped", sample(often, surroundings=traced)).advice
+    assert advice == "end strace if it is not needed"
+    signalled = replace(traced, stopper=Stopper(19, 7, "bash"))
+    finding = found("stopped", sample(often, surroundings=signalled))
+    assert "traced it; the last signal to stop it was SIGSTOP, which bash (7) sent" in finding.text
+    assert "end strace" not in (finding.advice or "")
 
 
 def test_frozen_is_found() -> None:

@@ -25,7 +25,7 @@ from kernel_delay.capture.windows.boundaries import Boundaries, Readings
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.host.file_locks import lock_owner
-from kernel_delay.host.surroundings import Snapshot, between, stopper
+from kernel_delay.host.surroundings import Snapshot, between, stopper, tracer
 from kernel_delay.host.target import ProcessTarget, Targets
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import TellLeft, watch
@@ -304,9 +304,11 @@ class Session:
             surroundings = None
             if states and snapshots and pid in snapshots.after:
                 uprobed = has_uprobes(states.after, pid if len(processes) > 1 else None)
+                around = self._surroundings(snapshots, pid, uprobed, start_ns)
                 holder = lock_owner(pid) if _waited_for_file_lock(own) else None
                 surroundings = structs.replace(
-                    self._surroundings(snapshots, pid, uprobed),
+                    around,
+                    tracer=tracer(pid, _stopped(own)) or around.tracer,
                     weights=weights_of_takers(pid, own, stop_ns - start_ns),
                     lock_holder=(holder.comm, holder.pid) if holder else None,
                     lock_shared=holder is not None and holder.shared,
@@ -331,7 +333,7 @@ class Session:
         return {pid: own.get(pid, others) for pid in pids}
 
     def _surroundings(
-        self, snapshots: Readings[_Snapshots], pid: int, uprobed: bool | None
+        self, snapshots: Readings[_Snapshots], pid: int, uprobed: bool | None, start_ns: int
     ) -> Surroundings:
         before, after = snapshots.before, snapshots.after
         # Of one that came since only the machine is known.
@@ -342,10 +344,12 @@ class Session:
         told = self._programs.stop_signal()
         if told is None:
             return around
-        signal, sender, stopped = told
+        signal, sender, stopped, others_ns = told
         if self._targets.are_several and stopped != pid:
             return around
-        return structs.replace(around, stopper=stopper(pid, signal, sender))
+        # Of several it is not known which of them others stopped.
+        alone = not self._targets.are_several and others_ns is not None and others_ns < start_ns
+        return structs.replace(around, stopper=stopper(pid, signal, sender, alone=alone))
 
     def _lost(self, events: "EventsOfWindow | None", timeline: "TimelineOfWindow | None") -> Lost:
         lost = self._collector.lost()
@@ -371,6 +375,12 @@ class Session:
             start_trigger=_hit(self._plan.start, start_hit),
             stop_trigger=_hit(self._plan.stop, stop_hit) if ended == "trigger" else None,
         )
+
+
+def _stopped(threads: Iterable[Thread]) -> list[int]:
+    """The ids of those that were stopped, the longest first."""
+    times = [(thread.time.stopped_ns, thread.tid) for thread in threads if thread.time is not None]
+    return [tid for ns, tid in sorted(times, reverse=True) if ns]
 
 
 def _waited_for_file_lock(threads: Iterable[Thread]) -> bool:

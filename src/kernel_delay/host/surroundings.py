@@ -125,10 +125,10 @@ def _memory(before: Hierarchy | None, after: Hierarchy | None) -> MemoryLimit | 
     return max(limits, key=lambda limit: limit.hits, default=None)
 
 
-def _status(pid: int) -> dict[str, str]:
-    """The lines of proc_pid_status(5); none if the process is gone."""
+def _status(pid: int, file: str = "status") -> dict[str, str]:
+    """The lines of proc_pid_status(5); none if the process or the thread is gone."""
     try:
-        status = (PROC / str(pid) / "status").read_text(errors="backslashreplace")
+        status = (PROC / str(pid) / file).read_text(errors="backslashreplace")
     except OSError:
         return {}
     return dict(line.partition(":")[::2] for line in status.splitlines())
@@ -145,17 +145,29 @@ def _tracer(status: dict[str, str]) -> tuple[str, int] | None:
         return None
 
 
-def stopper(pid: int, signal: int, sender: int) -> Stopper:
+def tracer(pid: int, tids: Iterable[int]) -> tuple[str, int] | None:
+    """Return the process that traces the first of these threads of process `pid` that is traced.
+
+    Each thread has a tracer of its own: that of the main one need not be the others'.
+    """
+    for tid in tids:
+        found = _tracer(_status(pid, f"task/{tid}/status"))
+        if found is not None:
+            return found
+    return None
+
+
+def stopper(pid: int, signal: int, sender: int, *, alone: bool) -> Stopper:
     """Return who sent process `pid` the signal: `sender` is of its PID namespace, 0 if no process.
 
-    Whoever is in another namespace than the tool, or gone, has no name.
+    Whoever is in another namespace than the tool, or gone, has no name. `alone` is as in Stopper.
     """
     if not sender or not _shares_namespace(pid):
-        return Stopper(signal, 0)
+        return Stopper(signal, 0, alone=alone)
     try:
-        return Stopper(signal, sender, read_comm(PROC / str(sender)))
+        return Stopper(signal, sender, read_comm(PROC / str(sender)), alone)
     except OSError:
-        return Stopper(signal, sender)
+        return Stopper(signal, sender, alone=alone)
 
 
 def _shares_namespace(pid: int) -> bool:

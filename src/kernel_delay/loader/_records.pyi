@@ -60,7 +60,8 @@ class Control(CData):
     stop_signal: int
     stop_sender: int
     stop_process: int
-    unused: int
+    traced: int
+    other_stops_ns: int
     long_rounds: int
     missed_rounds: int
     missed_ends: int
@@ -1003,7 +1004,7 @@ class _FFI:
     @overload
     def addressof(self, struct: CodeRange, /) -> CodeRangePointer: ...
     @overload
-    def addressof(self, struct: Control, field: Literal['epoch', 'threads_registered', 'windows_kept', 'windows_done', 'missed_hits', 'missed_stacks', 'missed_syscall_events', 'missed_events', 'clamped_lengths', 'entries_taken_over', 'exits_taken_over', 'stop_signal', 'stop_sender', 'stop_process', 'unused', 'long_rounds', 'missed_rounds', 'missed_ends', 'missed_totals', 'round_told_ns', 'round_told_length_ns', 'without_timeline'], /) -> Pointer[int]: ...
+    def addressof(self, struct: Control, field: Literal['epoch', 'threads_registered', 'windows_kept', 'windows_done', 'missed_hits', 'missed_stacks', 'missed_syscall_events', 'missed_events', 'clamped_lengths', 'entries_taken_over', 'exits_taken_over', 'stop_signal', 'stop_sender', 'stop_process', 'traced', 'other_stops_ns', 'long_rounds', 'missed_rounds', 'missed_ends', 'missed_totals', 'round_told_ns', 'round_told_length_ns', 'without_timeline'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[Control], index: int, /) -> ControlPointer: ...
     @overload

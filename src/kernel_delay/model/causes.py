@@ -174,20 +174,23 @@ class Stopper(Struct, frozen=True):
     """The last signal that stopped the target while it was measured, and the process it came from.
 
     `pid` is 0 for the kernel, as of a terminal, and where it is in another PID namespace than
-    the tool; `comm` is None where the process is gone.
+    the tool; `comm` is None where the process is gone. `alone`: for sure nothing else stopped the
+    target in the window; else it is not known who did for how long.
     """
 
     signal: int
     pid: int
     comm: str | None = None
+    alone: bool = False
 
 
 class Surroundings(Struct, frozen=True):
     """What of the machine and of other processes can keep a process from its work.
 
-    `tracer` is the name and PID of the process that traces the target, `uprobed`: some tool has
-    probes in its code, if only this one; `stopper` who stopped it; `memory` the limit of its
-    cgroups that it reached most; each None where there is none, or it is not known.
+    `tracer` is the name and PID of the process that traces the target, or one of its threads
+    that were stopped; `uprobed`: some tool has probes in its code, if only this one; `stopper`
+    who stopped it; `memory` the limit of its cgroups that it reached most; each None where there
+    is none, or it is not known.
     `weights` are of the processes that had its CPUs most and are in other cgroups or sessions.
     `dumping`: its core was being dumped when the window ended, and `lock_holder` is the name
     and PID of who had the file lock then that it waited for; `lock_shared`: others had it too.

@@ -21,5 +21,5 @@ def stage() -> Iterator[Staged]:
             os.kill(victim.pid, signal.SIGCONT)
 
         with by_turns(stop, go_on, 0.1):
-            names = ("signal SIGSTOP", os.getpid())
+            names = ("SIGSTOP", os.getpid())
             yield Staged(victim.pid, cause("stopped", names=names, also=("user_work",)))

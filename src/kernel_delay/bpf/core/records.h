@@ -160,7 +160,8 @@ struct control {
 	__u32 stop_signal; /* that stopped the target last, 0: none yet */
 	__u32 stop_sender; /* the process it came from, in the target's PID namespace; or 0 */
 	__u32 stop_process; /* which it stopped, in the tool's */
-	__u32 unused;
+	__u32 traced; /* 1: a tracer stopped a thread, which goes on when that likes */
+	__u64 other_stops_ns; /* up to when there may have been others than that sender's */
 	__u64 long_rounds; /* of at least options.round_ns, told or not */
 	__u64 missed_rounds; /* of those to be told, for which the buffer had no room */
 	__u64 missed_ends; /* of threads, for which it had none */

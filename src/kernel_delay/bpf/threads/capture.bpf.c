@@ -250,14 +250,17 @@ static __always_inline void note_signal(struct task_struct *task)
  * (include/uapi/asm-generic/signal.h): one of its threads takes it, and has all stop. From
  * 6.14 on a program may not follow @info as it may be no pointer (SEND_SIG_PRIV).
  */
-static __always_inline void note_stop(struct task_struct *task, int signal,
+static __always_inline void note_stop(struct task_struct *task, __u32 signal,
 				      const struct kernel_siginfo *info)
 {
 	int code = BPF_CORE_READ(info, si_code);
+	__u32 sender = 0;
 
-	control.stop_sender = code == SI_USER || code == SI_QUEUE || code == SI_TKILL
-				      ? BPF_CORE_READ(info, _sifields._kill._pid)
-				      : 0;
+	if (code == SI_USER || code == SI_QUEUE || code == SI_TKILL)
+		sender = BPF_CORE_READ(info, _sifields._kill._pid);
+	if (control.stop_signal && (control.stop_signal != signal || control.stop_sender != sender))
+		control.other_stops_ns = bpf_ktime_get_ns();
+	control.stop_sender = sender;
 	control.stop_process = process_id(task);
 	control.stop_signal = signal;
 }

@@ -181,6 +181,8 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
 
 	if (!thread)
 		return 0;
+	if (prev->__state & __TASK_TRACED)
+		control.traced = 1;
 	begin_off_cpu_round(thread, timestamp);
 	use_round(timestamp, thread);
 	end_steal(thread, prev);
@@ -400,6 +402,9 @@ static __always_inline void wake(struct task_struct *task)
 	cpu = task_cpu(task);
 	record = find_record(thread, task, &timestamp);
 	begin_change(thread);
+	/* It was stopped before anyone looked. */
+	if (record && thread->state == STATE_STOPPED && !control.stop_signal)
+		control.other_stops_ns = timestamp.now_ns;
 	if (record && thread->state == STATE_STOPPED && is_within(&timestamp, thread->since_ns))
 		count_interval(&record->stopped, &timestamp, thread->since_ns);
 	keep_off_cpu_time(thread, &timestamp);

@@ -1,0 +1,128 @@
+"""Who stopped a process is told where that is sure, and nobody is accused else."""
+
+import ctypes
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kernel_delay.analysis.verdict.people import STOPPED
+from kernel_delay.analysis.verdict.rule import apply
+from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.host.target import find_target
+from kernel_delay.model import Finding
+from tests.verdicts.staging import (
+    hog,
+    program,
+    running,
+    tell,
+    wait_until_traced,
+    workload,
+)
+from tests.verdicts.turns import by_turns
+from tests.workload import wait_until
+
+pytestmark = pytest.mark.usefixtures("root_user", "measurable")
+
+# include/uapi/linux/ptrace.h
+PTRACE_SEIZE = 0x4206
+PTRACE_INTERRUPT = 0x4207
+
+
+def session_of(pid: int, ms: int = 200) -> Session:
+    plan = WindowPlan(sample_time_ns=ms * 1_000_000)
+    return Session(find_target(pid), plan, SessionOptions())
+
+
+def found(session: Session) -> Finding:
+    (sample,) = session.samples()
+    told = apply(STOPPED, sample)
+    assert told is not None
+    return told.finding
+
+
+def wait_until_stopped(pid: int, tid: int, *, stopped: bool = True) -> None:
+    stat = Path(f"/proc/{pid}/task/{tid}/stat")
+    wait_until(lambda: (stat.read_text().rpartition(")")[2].split()[0] in "tT") == stopped)
+
+
+def stop(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    wait_until_stopped(pid, pid)
+
+
+def go_on(pid: int) -> None:
+    os.kill(pid, signal.SIGCONT)
+    wait_until_stopped(pid, pid, stopped=False)
+
+
+def test_who_sent_all_stops_is_told() -> None:
+    with running(hog) as victim, session_of(victim.pid) as session:
+        stop(victim.pid)
+        go_on(victim.pid)
+        stop(victim.pid)
+        text = found(session).text
+    assert "by the signal SIGSTOP, which " in text
+    assert f"({os.getpid()}) sent" in text
+
+
+def test_who_sent_the_last_of_several_stops_did_not_send_the_others() -> None:
+    with running(hog) as victim, session_of(victim.pid, ms=1000) as session:
+
+        def another_stops() -> None:
+            subprocess.run(["kill", "-STOP", str(victim.pid)], check=True)
+
+        with by_turns(another_stops, lambda: go_on(victim.pid), 0.05):
+            text = found(session).text
+    assert "; the last signal to stop it was SIGSTOP" in text
+
+
+def test_who_stopped_it_before_the_window_has_no_part_in_it() -> None:
+    with running(hog) as victim, session_of(victim.pid) as session:
+        subprocess.run(["kill", "-STOP", str(victim.pid)], check=True)
+        wait_until_stopped(victim.pid, victim.pid)
+        go_on(victim.pid)
+        stop(victim.pid)
+        text = found(session).text
+    assert "by the signal SIGSTOP, which " in text
+    assert f"({os.getpid()}) sent" in text
+
+
+def test_a_tracer_is_not_blamed_for_a_signals_stop() -> None:
+    with running(hog) as victim:
+        command = ("strace", "-f", "-q", "-o", "/dev/null", "-p", victim.pid)
+        with program(*command, tells=False) as strace:
+            wait_until_traced(victim.pid)
+            stop(victim.pid)
+            with session_of(victim.pid) as session:
+                unseen = found(session)
+            go_on(victim.pid)
+            with session_of(victim.pid) as session:
+                stop(victim.pid)
+                seen = found(session)
+    assert f"strace ({strace.pid}) traced it: by that, or by a signal" in unseen.text
+    assert unseen.advice is None
+    assert "the last signal to stop it was SIGSTOP, which " in seen.text
+    assert "strace" not in (seen.advice or "")
+
+
+def seizer(tid: str) -> None:
+    libc = ctypes.CDLL(None)
+    for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
+        libc.ptrace(request, int(tid), 0, 0)
+    tell()
+    signal.pause()
+
+
+def test_a_thread_has_a_tracer_that_the_main_one_has_not() -> None:
+    with workload("contended", "mutex", "spin", 20_000) as victim:
+        owner = victim.told["owner"]
+        with running(seizer, owner, name="seizer") as tracer:
+            wait_until_stopped(victim.pid, owner)
+            with session_of(victim.pid) as session:
+                finding = found(session)
+    assert finding.tid == owner
+    assert f"while seizer ({tracer.pid}) traced it" in finding.text
