@@ -319,6 +319,17 @@ def test_everything_is_long(start_workload: StartWorkload) -> None:
         assert_accounted(sample)
 
 
+def test_an_interrupt_just_as_a_round_ends_is_none_of_its(start_workload: StartWorkload) -> None:
+    """These rounds are shorter than an interrupt, and it comes as often in what ends one."""
+    workload = start_workload("interrupted_polls", 40, 200)
+
+    samples, _, _ = asked(workload, RoundPlan(threshold_ns=0))
+
+    times = [found.time for sample in samples if (found := assert_accounted(sample)).time]
+    assert any(time.hard_irq_ns for time in times)
+    assert min(min(astuple(time)) for time in times) >= 0
+
+
 def test_a_poll_that_a_signal_interrupted_and_is_made_again_is_one(
     start_workload: StartWorkload,
 ) -> None:

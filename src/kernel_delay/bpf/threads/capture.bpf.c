@@ -20,11 +20,12 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 static __always_inline void note_entry(struct thread *thread, struct task_struct *task,
 				       struct pt_regs *regs, long number)
 {
+	__u64 syscall = syscall_id(task, number);
 	struct timestamp timestamp;
 
-	take_timestamp(&timestamp);
+	take_timestamp_at(&timestamp, entry_ns(thread, syscall_flags(syscall), regs));
 	see_round(&timestamp, thread);
-	enter_syscall(thread, task, syscall_id(task, number), regs, &timestamp);
+	enter_syscall(thread, task, syscall, regs, &timestamp);
 }
 
 SEC("tp_btf/sys_enter")

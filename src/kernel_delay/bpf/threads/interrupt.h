@@ -110,6 +110,7 @@ static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handl
 	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
 	if (!length_ns)
 		return;
+	thread->is_interrupted = 1;
 	/* Half of it is a number; the whole, which is in the same register, may be a pointer. */
 	barrier_var(what);
 	if (has_timeline())
@@ -184,6 +185,7 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	length_ns = clip(&timestamp, since_ns);
 	if (!length_ns)
 		return;
+	thread->is_interrupted = 1;
 	if (has_timeline())
 		tell_interrupt(thread, SLICE_SOFT_IRQ, vector, since_ns, &timestamp);
 	record = find_record(thread, task, &timestamp);

@@ -159,6 +159,29 @@ static __always_inline bool has_worked(const struct thread *thread)
 	return ran_ns >= options.round_ns && ran_ns >= SHORTEST_WORK_NS;
 }
 
+/* An interrupt just then has the clock read again: that often, as the verifier wants an end. */
+#define MOST_READS 4
+
+/*
+ * When the current thread's round ends, if one is open: now. What ends it takes as long as a short
+ * interrupt. One that comes meanwhile is not of the round, which it does not know to be over; one
+ * that was charged to the round lies before its end.
+ */
+static __always_inline __u64 round_end_ns(struct thread *thread)
+{
+	__u64 now_ns = 0;
+
+	for (int i = 0; i < MOST_READS; i++) {
+		*(volatile __u64 *)&thread->round_ends_ns = NEVER_NS;
+		*(volatile __u32 *)&thread->is_interrupted = 0;
+		now_ns = bpf_ktime_get_ns();
+		*(volatile __u64 *)&thread->round_ends_ns = now_ns;
+		if (!*(volatile __u32 *)&thread->is_interrupted)
+			break;
+	}
+	return now_ns;
+}
+
 /* Ends the thread's round, if one is open. Not static, as above. */
 __noinline int end_round(struct thread *thread, const struct timestamp *timestamp)
 {
@@ -192,8 +215,29 @@ static __always_inline void begin_round(struct thread *thread, const struct time
 		note_task_times(&thread->round_times, thread, bpf_get_current_task_btf());
 	if (has_timeline())
 		begin_timeline(thread);
+	thread->round_ends_ns = NEVER_NS;
 	barrier();
 	thread->round_stop_ns = NEVER_NS;
+}
+
+/* @thread enters a call. Is that a poll? */
+static __always_inline bool is_poll(const struct thread *thread, __u8 flags, struct pt_regs *regs)
+{
+	return flags & SYSCALL_IS_POLL || (flags & SYSCALL_MAY_POLL && ring_waits(regs)) ||
+	       (flags & SYSCALL_RESTARTS && thread->round_is_retry);
+}
+
+static __always_inline bool has_rounds_by_poll(const struct thread *thread)
+{
+	return options.rounds == ROUNDS_BY_POLL && !thread->tells_off_cpu_rounds;
+}
+
+/* When @thread enters a call, which is now; with that its round may end. */
+static __always_inline __u64 entry_ns(struct thread *thread, __u8 flags, struct pt_regs *regs)
+{
+	if (has_rounds_by_poll(thread) && is_poll(thread, flags, regs))
+		return round_end_ns(thread);
+	return bpf_ktime_get_ns();
 }
 
 /* @thread enters a call. Does a round end with it? */
@@ -201,10 +245,9 @@ static __always_inline void end_round_by_call(struct thread *thread, __u8 flags,
 					      struct pt_regs *regs,
 					      const struct timestamp *timestamp)
 {
-	if (options.rounds != ROUNDS_BY_POLL || thread->tells_off_cpu_rounds)
+	if (!has_rounds_by_poll(thread))
 		return;
-	if (flags & SYSCALL_IS_POLL || (flags & SYSCALL_MAY_POLL && ring_waits(regs)) ||
-	    (flags & SYSCALL_RESTARTS && thread->round_is_retry)) {
+	if (is_poll(thread, flags, regs)) {
 		thread->polls = 1;
 		end_round(thread, timestamp);
 	} else if (!(flags & (SYSCALL_ENDS_HANDLER | SYSCALL_IS_FUTEX))) {
@@ -216,8 +259,7 @@ static __always_inline void end_round_by_call(struct thread *thread, __u8 flags,
 static __always_inline void begin_round_by_call(struct thread *thread, __u8 flags, long value,
 						const struct timestamp *timestamp)
 {
-	if (options.rounds != ROUNDS_BY_POLL || thread->tells_off_cpu_rounds ||
-	    (!thread->polls && !(flags & SYSCALL_IS_POLL)))
+	if (!has_rounds_by_poll(thread) || (!thread->polls && !(flags & SYSCALL_IS_POLL)))
 		return;
 	thread->polls = 0;
 	begin_round(thread, timestamp, was_interrupted(value));
@@ -238,6 +280,7 @@ static __noinline void pass_round(__u64 now_ns, bool ends, bool begins)
 	stay_on_cpu(BY_TRACEPOINT);
 	see_round(&timestamp, thread);
 	if (ends && thread->round_stop_ns == NEVER_NS) {
+		timestamp.now_ns = round_end_ns(thread);
 		enter_mode(thread, find_record(thread, task, &timestamp), thread->mode, &timestamp);
 		end_round(thread, &timestamp);
 	}

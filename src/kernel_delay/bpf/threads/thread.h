@@ -100,12 +100,14 @@ struct thread {
 	__u64 round; /* the number of its newest, see round.h; 0: none yet */
 	__u64 round_start_ns;
 	__u64 round_stop_ns; /* NEVER_NS while it is open; before the first one 0, as the start */
+	__u64 round_ends_ns; /* from when on no interrupt is in it, NEVER_NS */
 	__u64 retry_ran_ns; /* until it began, if it is a retry: the scheduler's count */
 	__u32 is_charged; /* more was in the round than calls and the program */
 	__u16 round_is_retry; /* as in begin_round() */
 	__u16 polls;
 	__u32 tells_off_cpu_rounds; /* in place of rounds: it is not there to poll */
 	__u32 is_renewed; /* its record is being made one of its newest round */
+	__u32 is_interrupted; /* one was charged to it, see round_end_ns() */
 	__u64 late_hard_irq_ns; /* of interrupts meanwhile */
 	__u64 late_soft_irq_ns;
 	struct task_times round_times; /* when it began */
@@ -455,8 +457,10 @@ static __always_inline void see_round(struct timestamp *timestamp, const struct 
 static __always_inline void use_round(struct timestamp *timestamp, struct thread *thread)
 {
 	see_round(timestamp, thread);
-	if (options.rounds && thread->round_stop_ns == NEVER_NS)
-		thread->is_charged = 1;
+	if (!options.rounds || thread->round_stop_ns != NEVER_NS)
+		return;
+	thread->is_charged = 1;
+	timestamp->stop_ns = *(volatile __u64 *)&thread->round_ends_ns;
 }
 
 /*
