@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import astuple
 
 from tests.watching.watch import Watching, samples_in, watch_of
 from tests.workload import Workload, compile_workload, wait_until
@@ -72,7 +73,7 @@ def test_a_full_disk_is_said_and_leaves_nothing_torn(looping: Workload, tmp_path
         text = watching.end()
         assert are_whole(watching)
         assert not list(folder.glob("*.part"))
-    assert "recordings could not be written" in text
+    assert " could not be written" in text
 
 
 def test_where_everything_is_slow_what_is_not_recorded_is_counted(
@@ -119,6 +120,30 @@ def test_a_round_that_is_not_over_at_the_end_is_said(root_user: None, tmp_path: 
     finally:
         workload.kill()
     assert re.search(rf" \({workload.pid}\): a round is open for .* no record", said)
+
+
+def test_a_round_that_a_kill_cuts_short_has_a_record(root_user: None, tmp_path: Path) -> None:
+    """Of a program that hangs, that is what it ends with."""
+    workload = Workload([sys.executable, "-c", HANGING])
+    try:
+        with watch_of(workload.pid, tmp_path / "recordings", *THRESHOLD) as watching:
+            workload.send()
+            workload.line()
+            time.sleep(LONG_MS / 1000)
+            workload.process.kill()
+            workload.process.wait()
+            assert watching.process.wait(60) == 0
+            assert " has no record" not in watching.said()
+    finally:
+        workload.kill()
+    (sample,) = samples_in(watching.recordings()[-1])
+    (thread,) = sample.threads
+    assert sample.window.ended_by == "exit"
+    assert sample.window.duration_ns >= LONG_MS * 1_000_000
+    assert thread.tid == workload.pid
+    assert thread.time is not None
+    assert sum(astuple(thread.time)) == sample.window.duration_ns
+    assert any(sleep.syscall == "clock_nanosleep" for sleep in thread.sleeps)
 
 
 def test_what_the_last_thread_did_is_in_the_sum_of_a_process_that_exited(

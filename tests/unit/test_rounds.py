@@ -200,12 +200,17 @@ def test_a_profile_names_the_function_of_the_program_that_ran() -> None:
 
 
 def test_the_sum_names_what_was_not_recorded() -> None:
-    said = "\n".join(summary_lines(totals(long=27, missed=2, left=7, missed_events=5), unwritten=1))
+    said = "\n".join(summary_lines(totals(long=27, missed=2, untold=9, missed_events=5), 1))
     assert "7 long rounds were not recorded any more" in said
     assert "9 of 27 long rounds were not recorded" in said
     assert "no room for 2 long rounds" in said
-    assert "1 recordings could not be written" in said
+    assert "1 recording could not be written" in said
     assert "5 kernel events were missed" in said
+    said = "\n".join(summary_lines(totals(long=3, told=1, missed=1, untold=1, missed_events=1)))
+    assert "1 of 3 long rounds was not recorded" in said
+    assert "no room for 1 long round:" in said
+    assert "1 kernel event was missed" in said
+    assert "any more" not in said
     whole = list(summary_lines(totals()))
     assert [row.split()[:3] for row in whole[1:]] == [
         ["pool", "ended", "1"],
@@ -220,7 +225,8 @@ def test_a_round_that_is_long_and_not_over_is_told_at_the_end() -> None:
 
 
 def test_a_dump_has_each_thread_and_its_open_round() -> None:
-    said = list(dump_lines(totals()))
+    said = list(dump_lines(totals(long=1)))
+    assert said[0] == "2 threads, 1 long round"
     assert "handler4 (31): futex; 100 rounds, one open for 3.0 ms" in said
     assert "urcu\\x1b2 (32): poll; 0 rounds" in said
 

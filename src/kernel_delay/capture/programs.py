@@ -53,6 +53,7 @@ Counter = Literal[
     "missed_stacks",
     "missed_syscall_events",
     "missed_totals",
+    "untold_rounds",
 ]
 """Those of struct control that user space reads."""
 
@@ -324,6 +325,10 @@ class Programs:
     def long_rounds(self) -> int:
         """Return how many rounds were long, told or not."""
         return self._counter("long_rounds")
+
+    def untold_rounds(self) -> int:
+        """Return how many of them came too soon after a longer one."""
+        return self._counter("untold_rounds")
 
     def missed_rounds(self) -> int:
         """Return how many found no room in the buffer of notices."""

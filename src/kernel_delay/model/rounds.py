@@ -84,8 +84,8 @@ class RoundTotals(Struct, frozen=True):
     """All rounds of a process by `time_ns`, and what of the long ones is not recorded.
 
     `threads` are those that were there then, and the sums of those that had ended. Of `long`
-    rounds `told` were yielded, and for `missed` there was no room; `left` were still to be told
-    when a signal ended it. `missed_events` are kernel events.
+    rounds `told` were yielded, for `missed` there was no room, and `untold` came too soon after a
+    longer one. `missed_events` are kernel events.
     """
 
     time_ns: int
@@ -94,12 +94,12 @@ class RoundTotals(Struct, frozen=True):
     told: int
     missed: int
     missed_events: int
-    left: int = 0
+    untold: int = 0
 
     @property
-    def untold(self) -> int:
-        """How many long rounds came too soon after a longer one."""
-        return max(0, self.long - self.told - self.missed - self.left)
+    def left(self) -> int:
+        """How many long rounds are still to be told."""
+        return max(0, self.long - self.told - self.missed - self.untold)
 
 
 class Round(Struct, frozen=True):

@@ -23,6 +23,14 @@ MOST_OTHERS = 8
 COLUMNS = tuple(Column(name) for name in ("NAME", "TID", "ROUNDS", "P50", "P99", "LONGEST"))
 
 
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
 def line(sample: Sample) -> str:
     """One long round: when it began, whose it was, how long, and why; a line without its end."""
     round_, window = sample.round, sample.window
@@ -46,6 +54,8 @@ def round_lines(sample: Sample) -> Iterator[str]:
     way = "a poll's return to the next poll"
     if start and stop:
         way = f"{printable(start.trigger)} to {printable(stop.trigger)}"
+    if sample.window.ended_by == "exit":
+        way = f"{way.partition(' to ')[0]} to its end by a signal"
     what = "Round"
     if sample.window.ended_by == "switch":
         what, way = "Absence", "leaving its CPU to having one again"
@@ -62,8 +72,8 @@ def round_lines(sample: Sample) -> Iterator[str]:
         yield f"It logged too: {_related(related)}"
     if round_.untold:
         yield (
-            f"{round_.untold:,} more rounds were long since the record before, none of them as"
-            " long as that one: they came within --min-gap of it."
+            f"{_many(round_.untold, 'more round')} {_were(round_.untold)} long since the record"
+            " before, and within --min-gap of one that was no shorter: there is no record of it."
         )
     yield from _steal_lines(sample)
     yield from _soft_irq_lines(sample, round_)
@@ -173,19 +183,22 @@ def summary_lines(totals: RoundTotals, unwritten: int = 0) -> Iterator[str]:
     yield from lines if len(lines) > 1 else ["No thread had a round."]
     if totals.untold:
         yield (
-            f"{totals.untold:,} of {totals.long:,} long rounds were not recorded: they came within"
-            " --min-gap of a longer one."
+            f"{totals.untold:,} of {_many(totals.long, 'long round')} {_were(totals.untold)} not"
+            " recorded: within --min-gap of one that was no shorter."
         )
     if totals.missed:
-        yield f"WARNING: no room for {totals.missed:,} long rounds: they are not recorded."
+        yield f"WARNING: no room for {_many(totals.missed, 'long round')}: not recorded."
     if totals.left:
-        yield f"{totals.left:,} long rounds were not recorded any more when it was ended."
+        yield (
+            f"{_many(totals.left, 'long round')} {_were(totals.left)} not recorded any more when it"
+            " was ended."
+        )
     if unwritten:
-        yield f"WARNING: {unwritten:,} recordings could not be written."
+        yield f"WARNING: {_many(unwritten, 'recording')} could not be written."
     if totals.missed_events:
         yield (
-            f"WARNING: {totals.missed_events:,} kernel events were missed: what is not known for"
-            " it is unaccounted."
+            f"WARNING: {_many(totals.missed_events, 'kernel event')}"
+            f" {_were(totals.missed_events)} missed: what is not known for it is unaccounted."
         )
 
 
@@ -203,14 +216,15 @@ def open_lines(totals: RoundTotals, threshold_ns: int) -> Iterator[str]:
 
 def dump_lines(totals: RoundTotals) -> Iterator[str]:
     """What each thread does now, and since when its round is open."""
-    yield f"{len(totals.threads)} threads, {totals.long:,} long rounds"
+    living = sum(each.tid != 0 for each in totals.threads)
+    yield f"{_many(living, 'thread')}, {_many(totals.long, 'long round')}"
     for each in totals.threads:
         if each.tid:
             yield f"{printable(each.name)} ({each.tid}): {_now(each, totals.time_ns)}"
 
 
 def _now(thread: ThreadRounds, time_ns: int) -> str:
-    rounds = f"{printable(thread.doing)}; {sum(thread.lengths):,} rounds"
+    rounds = f"{printable(thread.doing)}; {_many(sum(thread.lengths), 'round')}"
     if thread.open_since_ns is None:
         return rounds
     return f"{rounds}, one open for {length(max(0, time_ns - thread.open_since_ns))}"

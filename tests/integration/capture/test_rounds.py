@@ -71,6 +71,12 @@ def first_that_began_after(time_ns: int, samples: Iterator[Sample]) -> Sample:
     return next(sample for sample in samples if sample.window.start_ns > time_ns)
 
 
+def without_waits_for_a_cpu(samples: list[Sample], threshold_ns: int) -> list[Sample]:
+    """Those that were no retries of a poll which other tasks on a busy machine kept from it."""
+    times = ((sample, assert_accounted(sample).time) for sample in samples)
+    return [sample for sample, time in times if time is None or time.ready_ns < threshold_ns]
+
+
 def of_work(samples: list[Sample]) -> list[Sample]:
     """The rounds in which long_work read; on a slow machine others are long too."""
     read = known_syscall("read")
@@ -319,6 +325,26 @@ def test_everything_is_long(start_workload: StartWorkload) -> None:
         assert_accounted(sample)
 
 
+def test_who_waits_to_be_told_does_not_count_as_untold(start_workload: StartWorkload) -> None:
+    workload = start_workload("polls", "ppoll", 2000, 0)
+
+    samples, totals, _ = asked(workload, RoundPlan(threshold_ns=0))
+
+    assert totals.untold == 0
+    assert all(sample.round and not sample.round.untold for sample in samples)
+    assert totals.long <= sum(sum(each.lengths) for each in totals.threads)
+
+
+def test_the_records_tell_of_the_rounds_between_them(start_workload: StartWorkload) -> None:
+    workload = start_workload("polls", "ppoll", 500, 0)
+
+    samples, totals, _ = asked(workload, RoundPlan(threshold_ns=0, gap_ns=20 * NS_PER_MS))
+
+    told = sum(sample.round.untold for sample in samples if sample.round)
+    assert 0 < told <= totals.untold
+    assert len(samples) + totals.untold + totals.missed + totals.left == totals.long
+
+
 def test_an_interrupt_just_as_a_round_ends_is_none_of_its(start_workload: StartWorkload) -> None:
     """These rounds are shorter than an interrupt, and it comes as often in what ends one."""
     workload = start_workload("interrupted_polls", 40, 200)
@@ -334,17 +360,30 @@ def test_a_poll_that_a_signal_interrupted_and_is_made_again_is_one(
     start_workload: StartWorkload,
 ) -> None:
     """A program that is stopped in its poll, and goes on, has waited all the time."""
-    workload = start_workload("polls", "poll", 2, 0)
+    threshold_ns = 10 * NS_PER_MS
+    workload = start_workload("kept_polls", "wait", 3 * threshold_ns)
 
-    def stop_and_go_on() -> None:
-        for _ in range(3):
-            os.kill(workload.pid, signal.SIGSTOP)
-            os.kill(workload.pid, signal.SIGCONT)
+    samples, _, seen = asked(workload, RoundPlan(threshold_ns=threshold_ns))
 
-    samples, totals = watched(workload.pid, stop_and_go_on, RoundPlan(threshold_ns=0))
+    assert seen["outside_ns"] >= 3 * threshold_ns
+    assert not without_waits_for_a_cpu(samples, threshold_ns)
 
-    assert not samples
-    assert totals.long == 0
+
+@pytest.mark.parametrize("what", ["stopped", "preempted"])
+def test_what_keeps_a_program_from_making_an_interrupted_poll_again_is_a_round(
+    start_workload: StartWorkload, what: str
+) -> None:
+    """As it called nothing, and does not run, there is nothing but time to tell it by."""
+    work_ns = 60 * NS_PER_MS
+    workload = start_workload("kept_polls", what, work_ns)
+
+    samples, _, seen = asked(workload, RoundPlan(threshold_ns=work_ns // 2))
+
+    sample = max(samples, key=lambda each: each.window.duration_ns)
+    time = assert_accounted(sample).time
+    assert time is not None
+    assert seen["inside_ns"] <= sample.window.duration_ns <= seen["outside_ns"]
+    assert (time.stopped_ns if what == "stopped" else time.ready_ns) > work_ns / 2
 
 
 @pytest.mark.skipif(is_emulated(), reason="so many threads take minutes on an emulated CPU")
@@ -398,9 +437,13 @@ def test_one_round_is_one_record_whatever_is_done_in_it(
 
     samples, totals, seen = asked(workload, RoundPlan(threshold_ns=work_ns))
 
-    (sample,) = samples
+    (sample,) = (
+        without_waits_for_a_cpu(samples[:-1], work_ns) + samples[-1:]
+        if what == "alarm"
+        else samples
+    )
     found = assert_accounted(sample)
-    assert totals.long == 1
+    assert totals.long == len(samples)
     assert found.tid == workload.pid
     assert seen["inside_ns"] <= sample.window.duration_ns <= seen["outside_ns"]
 

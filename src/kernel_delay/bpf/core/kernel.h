@@ -240,6 +240,9 @@ struct bpf_iter__bpf_map_elem {
 #define PF_IO_WORKER 0x00000010
 #define PF_USER_WORKER 0x00004000
 
+/* The same, 5.14 to 6.18: a signal ended it, its own or one of its process. */
+#define PF_SIGNALED 0x00000400
+
 extern int LINUX_KERNEL_VERSION __kconfig;
 
 /* kernel/bpf/helpers.c, from 6.10 on, and from 6.14 on. */

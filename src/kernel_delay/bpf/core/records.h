@@ -163,6 +163,7 @@ struct control {
 	__u32 traced; /* 1: a tracer stopped a thread, which goes on when that likes */
 	__u64 other_stops_ns; /* up to when there may have been others than that sender's */
 	__u64 long_rounds; /* of at least options.round_ns, told or not */
+	__u64 untold_rounds; /* of those, that are not to be told: see is_to_be_told() */
 	__u64 missed_rounds; /* of those to be told, for which the buffer had no room */
 	__u64 missed_ends; /* of threads, for which it had none */
 	__u64 missed_totals; /* of threads that ended, for which their buffer had none */

@@ -97,6 +97,7 @@ __noinline bool tell_round(struct thread *thread, __u64 kind)
 	__builtin_memset(&notice->ended, 0, sizeof(notice->ended));
 	if (kind == ROUND_IS_LONG)
 		note_task_times(&notice->ended, thread, bpf_get_current_task_btf());
+	notice->untold = *(volatile __u64 *)&control.untold_rounds;
 	notice->tid = thread->tid;
 	notice->unused = 0;
 	__builtin_memcpy(notice->comm, thread->round_comm, sizeof(notice->comm));
@@ -116,8 +117,10 @@ static __always_inline bool is_to_be_told(__u64 length_ns, __u64 now_ns)
 	__u64 told_ns = *(volatile __u64 *)&control.round_told_ns;
 
 	if (told_ns && length_since(now_ns, told_ns) < options.round_gap_ns &&
-	    length_ns <= *(volatile __u64 *)&control.round_told_length_ns)
+	    length_ns <= *(volatile __u64 *)&control.round_told_length_ns) {
+		count_up(&control.untold_rounds);
 		return false;
+	}
 	control.round_told_length_ns = length_ns;
 	control.round_told_ns = now_ns;
 	return true;
@@ -145,18 +148,34 @@ static __always_inline bool count_round(struct thread *thread, const struct time
 	return is_to_be_told(length_ns, timestamp->now_ns);
 }
 
-/* What the scheduler has counted of the current thread, as of its last tick or switch. */
+/*
+ * How long the current thread ran, as of its last tick or switch, or waited for a CPU, by the
+ * scheduler's count. Who waits for one is kept from its poll as much.
+ */
 static __always_inline __u64 counted_ns(void)
 {
-	return bpf_get_current_task_btf()->se.sum_exec_runtime;
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 ns = task->se.sum_exec_runtime;
+
+	if (bpf_core_field_exists(task->sched_info.run_delay))
+		ns += task->sched_info.run_delay;
+	return ns;
 }
 
-/* Did a signal's handler, which called nothing, keep the current thread from its poll? */
-static __always_inline bool has_worked(const struct thread *thread)
+/*
+ * Was the current thread, which called nothing since, kept from making its poll again? Where it
+ * was stopped before a handler ran that was within its poll, which the kernel makes again. The
+ * end of a handler is in the program: from then on all time counts.
+ */
+static __always_inline bool has_worked(const struct thread *thread, __u64 now_ns)
 {
-	__u64 ran_ns = counted_ns() - thread->retry_ran_ns;
+	__u64 least_ns = options.round_ns;
 
-	return ran_ns >= options.round_ns && ran_ns >= SHORTEST_WORK_NS;
+	if (least_ns < SHORTEST_WORK_NS)
+		least_ns = SHORTEST_WORK_NS;
+	if (counted_ns() - thread->retry_ran_ns >= least_ns)
+		return true;
+	return thread->handler_end_ns && length_since(now_ns, thread->handler_end_ns) >= least_ns;
 }
 
 /* An interrupt just then has the clock read again: that often, as the verifier wants an end. */
@@ -188,7 +207,7 @@ __noinline int end_round(struct thread *thread, const struct timestamp *timestam
 	if (!thread || !timestamp || thread->round_stop_ns != NEVER_NS)
 		return 0;
 	thread->round_stop_ns = timestamp->now_ns;
-	if (thread->round_is_retry && !has_worked(thread))
+	if (thread->round_is_retry && !has_worked(thread, timestamp->now_ns))
 		return 0;
 	if (count_round(thread, timestamp, false)) {
 		bpf_get_current_comm(thread->round_comm, sizeof(thread->round_comm));
@@ -208,6 +227,7 @@ static __always_inline void begin_round(struct thread *thread, const struct time
 		return;
 	thread->round++;
 	thread->round_is_retry = is_retry;
+	thread->handler_end_ns = 0;
 	if (is_retry)
 		thread->retry_ran_ns = counted_ns();
 	thread->round_start_ns = timestamp->now_ns;
@@ -250,7 +270,10 @@ static __always_inline void end_round_by_call(struct thread *thread, __u8 flags,
 	if (is_poll(thread, flags, regs)) {
 		thread->polls = 1;
 		end_round(thread, timestamp);
-	} else if (!(flags & (SYSCALL_ENDS_HANDLER | SYSCALL_IS_FUTEX))) {
+	} else if (flags & SYSCALL_ENDS_HANDLER) {
+		if (!thread->handler_end_ns)
+			thread->handler_end_ns = timestamp->now_ns;
+	} else if (!(flags & SYSCALL_IS_FUTEX)) {
 		thread->round_is_retry = 0;
 	}
 }
@@ -289,12 +312,32 @@ static __noinline void pass_round(__u64 now_ns, bool ends, bool begins)
 	end_stay_on_cpu(BY_TRACEPOINT);
 }
 
+/*
+ * A signal ended @thread, its own or one of its process, and so its round, if one is open. Not
+ * static, as above.
+ */
+__noinline int cut_round_short(struct thread *thread, const struct timestamp *timestamp)
+{
+	if (!thread || !timestamp || thread->round_stop_ns != NEVER_NS ||
+	    length_since(timestamp->now_ns, thread->round_start_ns) < options.round_ns)
+		return 0;
+	thread->round_stop_ns = timestamp->now_ns;
+	if (thread->round_is_retry && !has_worked(thread, timestamp->now_ns))
+		return 0;
+	if (count_round(thread, timestamp, false))
+		tell_round(thread, ROUND_IS_CUT_SHORT);
+	return 0;
+}
+
 /* @thread is gone: its records are of no use any more. */
-static __always_inline void end_rounds(struct thread *thread, struct task_struct *task)
+static __always_inline void end_rounds(struct thread *thread, struct task_struct *task,
+				       const struct timestamp *timestamp)
 {
 	if (!options.rounds || !thread->round)
 		return;
 	bpf_probe_read_kernel_str(thread->round_comm, sizeof(thread->round_comm), task->comm);
+	if (task->flags & PF_SIGNALED && !thread->tells_off_cpu_rounds)
+		cut_round_short(thread, timestamp);
 	tell_round(thread, ROUND_THREAD_ENDED);
 }
 

@@ -11,6 +11,7 @@
 enum round_notice_kind {
 	ROUND_IS_LONG,
 	ROUND_THREAD_ENDED, /* its records are of no use any more; the round is not over */
+	ROUND_IS_CUT_SHORT, /* as long, and not over: a signal ended its thread */
 	ROUND_IS_OFF_CPU, /* as long; a time off the CPUs of a thread that does not poll */
 };
 
@@ -33,6 +34,7 @@ struct round_notice {
 	__u64 running_since_ns; /* when it got on the CPU that it had at the round's end */
 	struct task_times begun; /* as it was then; of a round that is ROUND_IS_LONG alone */
 	struct task_times ended;
+	__u64 untold; /* control.untold_rounds by then */
 	__u32 tid;
 	__u32 unused;
 	char comm[COMM_LENGTH];

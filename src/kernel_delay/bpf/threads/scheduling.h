@@ -194,7 +194,7 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
 	}
 	if (state == STATE_NOT_ALIVE) {
 		end_thread(thread, record, timestamp);
-		end_rounds(thread, prev);
+		end_rounds(thread, prev, timestamp);
 		if (options.totals)
 			end_totals(thread, timestamp);
 	}

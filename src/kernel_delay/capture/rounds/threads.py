@@ -108,12 +108,18 @@ class Reading(Struct, frozen=True):
     """What was told of all threads at one time.
 
     And what was lost until then: tracepoints missed, and records for which there was no room.
+    Of `long` rounds by then `told` were told, for `missed` there was no room, and `untold` were
+    not to be told.
     """
 
     time_ns: int
     threads: Mapping[int, ToldThread]
     missed_events: int = 0
     dropped_records: int = 0
+    long: int = 0
+    missed: int = 0
+    untold: int = 0
+    told: int = 0
 
 
 class Readings:

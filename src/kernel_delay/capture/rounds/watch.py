@@ -108,8 +108,7 @@ class Watch:
         self._readings = Readings()
         self._ended = EndedThreads()
         self._untold_ends: set[int] = set()
-        self._told = self._left = 0
-        self._told_late = 0
+        self._told = self._told_late = 0
         self._untold_before = 0
         self._missed_before = self._missed_ends = 0
         self.ended: Ended = "time"
@@ -253,16 +252,18 @@ class Watch:
             yield from self._long_rounds()
 
     def totals(self) -> RoundTotals:
-        """Return how all rounds went until the threads were asked last."""
+        """Return how all rounds went until the threads were asked last, or by the newest record."""
         newest = self._readings.newest
-        living = newest.threads.values() if newest else ()
+        if newest is None or self._told > newest.told:
+            newest = self._read()
+        living = newest.threads.values()
         return RoundTotals(
-            time_ns=newest.time_ns if newest else 0,
+            time_ns=newest.time_ns,
             threads=(*(told.rounds for told in living), *self._ended.sums()),
-            long=self._programs.long_rounds(),
+            long=newest.long,
             told=self._told,
-            missed=self._programs.missed_rounds(),
-            left=self._left,
+            missed=newest.missed,
+            untold=newest.untold,
             missed_events=self._programs.missed_events() - self._missed_before,
         )
 
@@ -301,9 +302,22 @@ class Watch:
         self._events.forget(min(oldest_ns, reading.time_ns - self._tick_ns))
 
     def _read(self) -> Reading:
-        threads = told_threads(self._programs.thread_rounds())
-        missed_events, dropped = self._programs.missed_events(), self._records.dropped()
-        reading = Reading(lib.monotonic_ns(), threads, missed_events, dropped)
+        programs = self._programs
+        # What a thread counts first is read last: there are no more long rounds than rounds.
+        missed, untold = programs.missed_rounds(), programs.untold_rounds()
+        long = programs.long_rounds()
+        threads = told_threads(programs.thread_rounds())
+        missed_events, dropped = programs.missed_events(), self._records.dropped()
+        reading = Reading(
+            lib.monotonic_ns(),
+            threads,
+            missed_events,
+            dropped,
+            long=long,
+            missed=missed,
+            untold=untold,
+            told=self._told,
+        )
         self._readings.add(reading)
         self._untold_ends |= {
             identity for identity, told in threads.items() if any(told.rounds.lengths)
@@ -332,7 +346,6 @@ class Watch:
         samples: list[Sample] = []
         for notice in notices:
             if self._is_to_end():
-                self._left += 1
                 continue
             after = after or self._read()
             samples.append(self._sample(notice, after))
@@ -378,10 +391,10 @@ class Watch:
         lost = lost_between(before, after)
         events = self._events and self._events.of_round(notice.tid, start_ns, stop_ns)
         profiled_ns = self._profiles.began_ns(notice.tid, start_ns)
-        untold = self._programs.long_rounds() - self._told - 1
         timeline = self._timeline(notice, parts)
-        newly_untold = max(0, untold - self._untold_before)
-        self._untold_before = max(self._untold_before, untold)
+        # Notices of two CPUs may come in another order than their counts.
+        newly_untold = max(0, notice.untold - self._untold_before)
+        self._untold_before += newly_untold
         return Sample(
             schema="kernel-delay/2",
             target=Target(pid=self._target.pid, comm=self._target.comm, exe=self._target.exe),
@@ -427,6 +440,8 @@ class Watch:
     def _ended_by(self, notice: "RoundNotice") -> EndedBy:
         if notice.kind == lib.ROUND_IS_OFF_CPU:
             return "switch"
+        if notice.kind == lib.ROUND_IS_CUT_SHORT:
+            return "exit"
         return "trigger" if self._plan.start else "poll"
 
     def _timeline(self, notice: "RoundNotice", parts: ThreadRecords) -> "TimelineOfRound | None":

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * kept_polls WHAT LENGTH_NS: a child of it keeps it for so long
+ *
+ *   wait       stopped, in a poll
+ *   stopped    stopped, after a poll that a signal interrupted; it makes that again
+ *   preempted  without its CPU there
+ *
+ * Answers with how long it was from that poll to the next, from inside and from outside.
+ */
+#include "workload.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#define ALARM_US 3000
+
+static volatile struct shared {
+	int parent_is_there; /* in its poll, or after it */
+	int child_is_done;
+} * shared;
+
+static void ignore(int number)
+{
+}
+
+/* Until the parent sleeps: in its poll. */
+static void wait_for_sleep(pid_t parent)
+{
+	char path[64], stat[512], *state;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)parent);
+	do {
+		FILE *file = fopen(path, "r");
+		size_t length = fread(stat, 1, sizeof(stat) - 1, file);
+
+		fclose(file);
+		stat[length] = '\0';
+		state = strrchr(stat, ')');
+		sleep_ns(1000000);
+	} while (!state || state[2] != 'S');
+}
+
+static void stop(pid_t parent, int64_t length_ns)
+{
+	kill(parent, SIGSTOP);
+	sleep_ns(length_ns);
+	kill(parent, SIGCONT);
+}
+
+static void keep(pid_t parent, const char *what, int64_t length_ns)
+{
+	struct sched_param priority = {.sched_priority = 1};
+
+	if (!strcmp(what, "preempted"))
+		require(!sched_setscheduler(0, SCHED_FIFO, &priority), "sched_setscheduler");
+	while (!shared->parent_is_there)
+		sleep_ns(1000000);
+	if (!strcmp(what, "wait"))
+		wait_for_sleep(parent);
+	if (!strcmp(what, "preempted"))
+		spin_ns(length_ns);
+	else
+		stop(parent, length_ns);
+	shared->child_is_done = 1;
+	_exit(0);
+}
+
+/* A CPU that it may have, and its child too. */
+static void run_on_one(void)
+{
+	cpu_set_t cpus;
+	int cpu = 0;
+
+	require(!sched_getaffinity(0, sizeof(cpus), &cpus), "sched_getaffinity");
+	while (!CPU_ISSET(cpu, &cpus))
+		cpu++;
+	run_on(cpu);
+}
+
+static void poll_until_interrupted(void)
+{
+	struct itimerval once = {{0, 0}, {0, ALARM_US}};
+
+	signal(SIGALRM, ignore);
+	setitimer(ITIMER_REAL, &once, NULL);
+	poll(NULL, 0, -1);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argv[1];
+	int64_t length_ns = atoll(argv[2]), before_ns, after_ns, inside_ns;
+	bool waits = !strcmp(what, "wait");
+	pid_t parent = getpid();
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	require(shared != MAP_FAILED, "mmap");
+	run_on_one();
+	answer("{}");
+	wait_for_line();
+	if (!fork())
+		keep(parent, what, length_ns);
+	before_ns = now_ns();
+	if (waits)
+		poll(NULL, 0, 1);
+	else
+		poll_until_interrupted();
+	after_ns = now_ns();
+	shared->parent_is_there = 1;
+	if (waits)
+		poll(NULL, 0, 4 * length_ns / 1000000);
+	while (!shared->child_is_done)
+		;
+	inside_ns = now_ns() - after_ns;
+	poll(NULL, 0, 1);
+	answer("{\"inside_ns\": %lld, \"outside_ns\": %lld}", (long long)inside_ns,
+	       (long long)(now_ns() - before_ns));
+	wait_for_line();
+	return 0;
+}
