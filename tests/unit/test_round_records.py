@@ -76,9 +76,23 @@ def told(tid: int, ran_ns: int, runnable_ns: int = 0) -> ToldThread:
 def test_what_others_did_is_what_their_counts_grew_by() -> None:
     before = Reading(100, {1: told(11, 500), 2: told(12, 70, 5), 3: told(13, 9)})
     after = Reading(900, {1: told(11, 900), 2: told(12, 80, 25), 3: told(13, 9), 4: told(14, 50)})
-    assert others_between(before, after, identity=1) == (
+    assert others_between(before, after, after.threads, identity=1) == (
         OtherThread(14, "t14", 50, 0, "futex"),
         OtherThread(12, "t12", 10, 20, "futex"),
+    )
+
+
+def test_others_that_ended_meanwhile_did_what_they_did_when_they_were_seen_last() -> None:
+    before = Reading(100, {1: told(11, 500), 2: told(12, 70)})
+    between = Reading(500, {1: told(11, 600), 2: told(12, 90), 3: told(13, 40)})
+    after = Reading(900, {1: told(11, 900)})
+    readings = Readings()
+    for reading in (Reading(50, {9: told(19, 7)}), before, between, after):
+        readings.add(reading)
+    seen = readings.last_seen(before, after)
+    assert others_between(before, after, seen, identity=1) == (
+        OtherThread(13, "t13", 40, 0, "ended"),
+        OtherThread(12, "t12", 20, 0, "ended"),
     )
 
 

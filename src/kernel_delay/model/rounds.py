@@ -13,7 +13,8 @@ class OtherThread(Struct, frozen=True):
 
     `ran_ns` it was on a CPU, and `runnable_ns` it waited for one; the rest it slept. They are of
     the time from `Round.others_start_ns` to `Round.others_stop_ns`. `doing` says what it did at
-    that time's end: "on a CPU", "waiting for a CPU", or the system call that it slept in.
+    that time's end: "on a CPU", "waiting for a CPU", or the system call that it slept in. One that
+    had "ended" by then did so much at least: its counts are of when it was seen last.
     """
 
     tid: int

@@ -23,6 +23,9 @@ MOST_READINGS = 32
 MOST_NAMES = 256
 OTHER_NAMES = "threads of other names"
 
+# What a thread does that is not there any more.
+ENDED = "ended"
+
 DOING: Mapping[int, str] = {
     lib.STATE_RUNNING: "on a CPU",
     lib.STATE_READY_WOKEN: "waiting for a CPU",
@@ -150,6 +153,15 @@ class Readings:
             for told in reading.threads.values()
         }
 
+    def last_seen(self, before: Reading, after: Reading) -> dict[int, ToldThread]:
+        """Return the threads that were there from one reading to the other, as seen last."""
+        seen: dict[int, ToldThread] = {}
+        for reading in self._readings:
+            if before.time_ns <= reading.time_ns <= after.time_ns:
+                seen.update(reading.threads)
+        seen.update(after.threads)
+        return seen
+
     def before(self, time_ns: int) -> Reading | None:
         """Return the last one from before that time; else the first of all."""
         found = None
@@ -167,17 +179,23 @@ def lost_between(before: Reading, after: Reading) -> Lost:
     )
 
 
-def others_between(before: Reading, after: Reading, identity: int) -> tuple[OtherThread, ...]:
-    """Return what the threads but that one did from one reading to the other, if anything."""
+def others_between(
+    before: Reading, after: Reading, seen: Mapping[int, ToldThread], identity: int
+) -> tuple[OtherThread, ...]:
+    """Return what the threads but that one did from one reading to the other, if anything.
+
+    `seen` is as of Readings.last_seen(): one that has ended is told as it was seen last.
+    """
     found = []
-    for other, now in after.threads.items():
+    for other, last in seen.items():
         if other == identity:
             continue
         then = before.threads.get(other)
-        ran_ns = now.ran_ns - (then.ran_ns if then else 0)
-        runnable_ns = now.runnable_ns - (then.runnable_ns if then else 0)
+        ran_ns = last.ran_ns - (then.ran_ns if then else 0)
+        runnable_ns = last.runnable_ns - (then.runnable_ns if then else 0)
         if ran_ns or runnable_ns:
-            rounds = now.rounds
-            found.append(OtherThread(rounds.tid, rounds.name, ran_ns, runnable_ns, rounds.doing))
+            rounds = last.rounds
+            doing = rounds.doing if other in after.threads else ENDED
+            found.append(OtherThread(rounds.tid, rounds.name, ran_ns, runnable_ns, doing))
     found.sort(key=lambda each: (-each.ran_ns, -each.runnable_ns, each.tid))
     return tuple(found)

@@ -384,6 +384,7 @@ class Watch:
         parts = self._records.of_round(notice.record, notice.round)
         thread = self._thread(notice, parts)
         before = self._readings.before(start_ns) or after
+        seen = self._readings.last_seen(before, after)
         uname = os.uname()
         now = datetime.datetime.now(datetime.UTC)
         since_start_ns = int(lib.monotonic_ns()) - start_ns
@@ -422,7 +423,7 @@ class Watch:
                 untold=newly_untold,
                 others_start_ns=before.time_ns,
                 others_stop_ns=after.time_ns,
-                others=others_between(before, after, notice.identity),
+                others=others_between(before, after, seen, notice.identity),
                 profile=events.profile if events else (),
                 profile_hz=None if profiled_ns is None else FREQUENCY,
                 profile_start_ns=profiled_ns,
