@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from kernel_delay.analysis.rounds import main_cause, ran_functions
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.model import (
+    LockWait,
     LogLine,
     OtherThread,
     ProfiledStack,
@@ -17,6 +18,7 @@ from kernel_delay.model import (
     Sample,
     Sleep,
     StackFrame,
+    SyscallEvent,
     TaskTimes,
     Thread,
     ThreadRounds,
@@ -80,6 +82,22 @@ SLEEP = Sleep(
 )
 def test_why_a_round_was_long_is_one_sentence(thread: Thread, cause: str) -> None:
     assert cause in main_cause(sample_of(thread))
+
+
+def test_a_round_is_given_no_option_that_watch_has_not() -> None:
+    lock = LockWait(0x1000, 32, "urcu2", 3, 480 * 10**6)
+    futex = replace(SLEEP, reason="futex", syscall="futex")
+    sample = sample_of(
+        replace(timed_thread(31, "handler4", user=20), sleeps=(futex,), lock_waits=(lock,))
+    )
+    (finding,) = (each for each in sample.verdict if each.rule == "lock")
+    assert finding.advice is None
+    event = SyscallEvent(31, 202, "futex", 0, 480 * 10**6, 0, None, None)
+    (finding, *_) = judge(replace(sample, syscall_events=(event,))).verdict
+    assert finding.advice == "the report of its recording (-o) shows from where in the program"
+    (finding, *_) = judge(replace(sample, round=None)).verdict
+    assert finding.advice is not None
+    assert finding.advice.startswith("-s ")
 
 
 PIPE = replace(SLEEP, reason="pipe", syscall="write", stack=("anon_pipe_write",))

@@ -2,7 +2,7 @@
 
 from kernel_delay.analysis.verdict.chain import SURE_SHARE, deadlock, owner_story
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
-from kernel_delay.analysis.verdict.words import also, name, share
+from kernel_delay.analysis.verdict.words import also, name, share, where_from
 from kernel_delay.model import LockWait, Sample, Thread, Waker
 
 
@@ -20,25 +20,26 @@ def _say_lock(case: Case) -> Statement | None:
     evidence = {"owner_tid": worst.tid, "owner_ns": worst.ns, "address": worst.address}
     which = f"the one at {worst.address:#x}" if worst.address else "several of them"
     part = share(worst.ns, case.lost_ns)
+    where = where_from(sample, _WHERE_FROM)
     last = _last_owner(thread, worst)
     if last is not None:
         text += f" had {which} when waits of {part} of that began or were first seen,"
         text += f" and {last.comm} ({last.tid}) when most of them ended: they may have gone from"
         text += " one to the other"
-        return Statement(text, "program", {**evidence, "last_tid": last.tid}, _WHERE_FROM)
+        return Statement(text, "program", {**evidence, "last_tid": last.tid}, where)
     if _goes_round(sample, worst):
         text += f" had {which} when waits of {part} of that began or were first seen; others had"
         text += " it too"
-        return Statement(text, "program", evidence, _WHERE_FROM)
+        return Statement(text, "program", evidence, where)
     text += f" held {which} for {part} of that"
     circle = deadlock(sample, thread)
     if circle is not None:
-        return Statement(f"{text}, {circle}", "program", evidence, _WHERE_FROM)
+        return Statement(f"{text}, {circle}", "program", evidence, where)
     story = owner_story(sample, worst)
     if story is None:
-        return Statement(text, "program", evidence, _WHERE_FROM)
+        return Statement(text, "program", evidence, where)
     return Statement(
-        f"{text}, {story.text}", "program", evidence, story.advice or _WHERE_FROM, story.explains
+        f"{text}, {story.text}", "program", evidence, story.advice or where, story.explains
     )
 
 

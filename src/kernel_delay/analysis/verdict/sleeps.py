@@ -15,6 +15,7 @@ from kernel_delay.analysis.verdict.words import (
     memory_limit,
     name,
     share,
+    where_from,
 )
 from kernel_delay.model import Sample, Sleep, SleepReason, SyscallStats, Thread, Waker, Who
 
@@ -137,7 +138,7 @@ def _say(case: Case, wait: Wait) -> Statement:
         who, advice = _of_waker(sample, wait, waker)
         if wait.reason == "futex" and waker.pid == sample.target.pid:
             text += _AS_WITH_GIL if _is_python(sample) and _may_be_switches(slept) else ""
-            advice = _WHERE_FROM
+            advice = where_from(sample, _WHERE_FROM)
         story = waker_story(sample, waker.tid, waker.ns)
         text += f"; meanwhile it {story}" if story else ""
     elif wait.reason == "futex" and not among_locks and _is_python(sample):

@@ -10,6 +10,15 @@ def length(ns: int) -> str:
     return f"{ns / 1e6:,.1f} ms" if ns >= 1_000_000 else f"{ns / 1e3:,.1f} µs"
 
 
+def where_from(sample: Sample, option: str) -> str | None:
+    """What shows from where in the program: that option, but of `watch`, which has none."""
+    if sample.round is None:
+        return option
+    if not sample.syscall_events:
+        return None
+    return "the report of its recording (-o) shows from where in the program"
+
+
 def share(ns: int, whole_ns: int) -> str:
     """A share in percent; one that is not all is never rounded up to that."""
     value = 100 * ns / whole_ns if whole_ns else 0.0
