@@ -64,7 +64,7 @@ def test_a_full_disk_is_said_and_leaves_nothing_torn(looping: Workload, tmp_path
         small_disk(tmp_path / "disk") as folder,
         watch_of(looping.pid, folder, *THRESHOLD) as watching,
     ):
-        wait_until(lambda: "without, until there is room" in watching.said(), "the full disk")
+        wait_until(lambda: "without, until it can be written" in watching.said(), "the full disk")
         full = watching.recordings()
         assert are_whole(watching)
         for path in full:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kernel_delay.capture.programs import Programs
     from kernel_delay.capture.rounds.watch import Watch
     from kernel_delay.capture.upcalls import UpcallsSoFar
+    from kernel_delay.host.selection import Selection
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.loader.requests import DumpRequests
     from kernel_delay.metrics.exporter import Exporter
@@ -117,25 +118,62 @@ def run(args: argparse.Namespace) -> int:
     """Watch until the end, one process after the other, and say how all rounds of each went."""
     if (args.start_trigger is None) != (args.stop_trigger is None):
         raise UsageError("--start-trigger and --stop-trigger go together")
-    target = _first_target(args)
-    with ExitStack() as stack:
+    from kernel_delay.loader.requests import DumpRequests
+
+    # Who asks while it starts, or waits for a process, is answered later, and ends nothing.
+    with DumpRequests() as requests, ExitStack() as stack:
+        target = _first_target(args)
+        left = _Left(args.time_ns, args.count)
         exporter = metrics_options.open_exporter(args, target.comm, stack)
         report = _Report(args, stack, exporter)
         while True:
-            ended = _watch(args, target, report)
+            ended = _watch(args, target, report, requests, left)
             if ended == "exit":
                 tell_exit(target.pid)
             # A signal that came just then was noted, and would be waited for in vain.
             if ended != "exit" or not args.follow or ending.noted():
                 return os.EX_OK
-            target = _next_target(args, target)
+            following = _next_target(args, target, requests, left)
+            if following is None:
+                return os.EX_OK
+            target = following
 
 
-def _watch(args: argparse.Namespace, target: "ProcessTarget", report: "_Report") -> str:
+class _Left:
+    """What is left of --time and --count, of all processes together."""
+
+    def __init__(self, time_ns: int | None, count: int | None) -> None:
+        self._time_ns = time_ns
+        self._count = count
+        self._until_ns: int | None = None
+
+    def time_ns(self) -> int | None:
+        """Return how much time there is; None: no end. It begins with the first call."""
+        if self._time_ns is None:
+            return None
+        now_ns = time.monotonic_ns()
+        if self._until_ns is None:
+            self._until_ns = now_ns + self._time_ns
+        return max(0, self._until_ns - now_ns)
+
+    def take_record(self) -> bool:
+        """Count one record; return whether it was the last."""
+        if self._count is None:
+            return False
+        self._count -= 1
+        return self._count <= 0
+
+
+def _watch(
+    args: argparse.Namespace,
+    target: "ProcessTarget",
+    report: "_Report",
+    requests: "DumpRequests",
+    left: _Left,
+) -> str:
     """Watch one process to its end; return what ended it."""
     # Only a command that runs pays for what it imports.
     from kernel_delay.capture.rounds.watch import Watch
-    from kernel_delay.loader.requests import DumpRequests
 
     room = args.memory_mib * MIB
     with ExitStack() as stack:
@@ -150,10 +188,8 @@ def _watch(args: argparse.Namespace, target: "ProcessTarget", report: "_Report")
                 open_upcall_counters=_upcall_counters(report),
             )
         )
-        # Who reads that it watches may ask at once.
-        requests = stack.enter_context(DumpRequests())
         report.attached()
-        ended = _follow(watch, report, requests, args)
+        ended = _follow(watch, report, requests, args, left)
         report.finish(watch)
     return ended
 
@@ -180,9 +216,14 @@ def _first_target(args: argparse.Namespace) -> "ProcessTarget":
     return target_options.find_to_measure(args)
 
 
-def _next_target(args: argparse.Namespace, before: "ProcessTarget") -> "ProcessTarget":
-    """Wait for the process that takes the place of one that exited; a signal ends the tool."""
-    from kernel_delay.host.selection import Selection, find_only
+def _next_target(
+    args: argparse.Namespace, before: "ProcessTarget", requests: "DumpRequests", left: _Left
+) -> "ProcessTarget | None":
+    """Wait for the process that takes the place of one that exited; a signal ends the tool.
+
+    None if the time is over before there is one.
+    """
+    from kernel_delay.host.selection import Selection, list_of
     from kernel_delay.host.target import find_in_file
 
     asked = target_options.selection(args)
@@ -190,11 +231,32 @@ def _next_target(args: argparse.Namespace, before: "ProcessTarget") -> "ProcessT
     named = f"of {wanted}" if asked.is_by_name else f"named {before.comm}"
     where = f"in {args.pid_file}" if args.pid_file else named
     tell(f"waiting for a process {where}")
-    while True:
-        time.sleep(FOLLOW_S)
-        found = find_in_file(args.pid_file) if args.pid_file else find_only(wanted)
-        if found is not None and found.pid != before.pid:
-            return found
+    told_of_many = False
+    while (left_ns := left.time_ns()) != 0:
+        time.sleep(FOLLOW_S if left_ns is None else min(FOLLOW_S, left_ns / 1e9))
+        if requests.take():
+            tell(f"still waiting for a process {where}")
+        if args.pid_file:
+            there = find_in_file(args.pid_file)
+            found = [] if there is None else [there]
+        else:
+            found = _there(wanted)
+        found = [target for target in found if target.pid != before.pid]
+        if len(found) == 1:
+            return found[0]
+        if found and not told_of_many:
+            told_of_many = True
+            tell(f"{len(found)} processes are there: {list_of(found)}; waiting until one is left")
+    return None
+
+
+def _there(wanted: "Selection") -> "list[ProcessTarget]":
+    from kernel_delay.host.selection import find_all
+
+    try:
+        return list(find_all(wanted))
+    except (NoInputError, UsageError):
+        return []
 
 
 def _folder(args: argparse.Namespace, target: "ProcessTarget") -> "RecordingDirectory | None":
@@ -222,7 +284,11 @@ def _log(args: argparse.Namespace, target: "ProcessTarget", stack: ExitStack) ->
 
 
 def _follow(
-    watch: "Watch", report: "_Report", requests: "DumpRequests", args: argparse.Namespace
+    watch: "Watch",
+    report: "_Report",
+    requests: "DumpRequests",
+    args: argparse.Namespace,
+    left: _Left,
 ) -> str:
     """Take records until the end; return what ended it."""
     from kernel_delay.capture.rounds.budget import CpuBudget, MemoryBudget
@@ -240,9 +306,9 @@ def _follow(
         if requests.take():
             report.dump(watch.totals())
 
-    for records, sample in enumerate(watch.rounds(tick, args.time_ns), start=1):
+    for sample in watch.rounds(tick, left.time_ns()):
         report.add(sample)
-        if args.count is not None and records >= args.count:
+        if left.take_record():
             return "count"
     return watch.ended
 
@@ -343,7 +409,7 @@ class _Report:
         except OutputError as error:
             self._unwritten += 1
             if self._unwritten == 1:
-                tell(f"{error}; going on without, until there is room")
+                tell(f"{error}; going on without, until it can be written again")
 
     def dump(self, totals: "RoundTotals") -> None:
         """Write what each thread does now to stderr: asked for by SIGUSR1."""

@@ -1,7 +1,7 @@
 """Which processes are meant by a name: their own, their cgroup's, their container's or pod's."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -70,21 +70,16 @@ def find_one(selection: Selection) -> ProcessTarget:
     found = find_all(selection)
     if len(found) == 1:
         return found[0]
-    listed = ", ".join(f"{target.pid} ({target.comm})" for target in found[:MOST_LISTED])
-    if len(found) > MOST_LISTED:
-        listed += ", …"
     raise UsageError(
-        f"{len(found)} processes are meant by {selection}: {listed}; this takes one:"
+        f"{len(found)} processes are meant by {selection}: {list_of(found)}; this takes one:"
         " say which with --pid"
     )
 
 
-def find_only(selection: Selection) -> ProcessTarget | None:
-    """Return the only process that is asked for; None where there is none, or several."""
-    try:
-        return find_one(selection)
-    except (NoInputError, UsageError):
-        return None
+def list_of(found: Sequence[ProcessTarget]) -> str:
+    """Name the first of these."""
+    listed = ", ".join(f"{target.pid} ({target.comm})" for target in found[:MOST_LISTED])
+    return f"{listed}, …" if len(found) > MOST_LISTED else listed
 
 
 def find_all(

@@ -1,0 +1,80 @@
+"""`kernel-delay watch --follow`: what holds for one process after the other."""
+
+import re
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.watching.watch import Watching, watch_of
+from tests.workload import Workload, compile_workload, wait_until
+
+LONG_MS = 30
+OPTIONS = ("--follow", "--no-stacks", "--threshold", "0.02")
+
+Start = Callable[[], Workload]
+
+
+@pytest.fixture
+def start(root_user: None, tmp_path: Path) -> Iterator[Start]:
+    """What starts a process of one name, which is slow once in a second."""
+    program = tmp_path / "kd-followed-on"
+    shutil.copy(compile_workload("round_loop", "-lpthread"), program)
+    started: list[Workload] = []
+
+    def start_one() -> Workload:
+        started.append(Workload([program, 1, LONG_MS]))
+        return started[-1]
+
+    yield start_one
+    for workload in started:
+        workload.kill()
+
+
+def wait_until_it_waits(watching: Watching) -> None:
+    wait_until(lambda: "waiting for a process" in watching.said(), "that it waits")
+
+
+def test_a_request_while_it_waits_is_answered(start: Start, tmp_path: Path) -> None:
+    first = start()
+    with watch_of(first.pid, tmp_path / "recordings", *OPTIONS) as watching:
+        first.kill()
+        wait_until_it_waits(watching)
+        watching.process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: "still waiting for a process" in watching.said(), "the answer")
+        assert watching.process.poll() is None
+
+
+def test_the_time_is_of_all_processes(start: Start, tmp_path: Path) -> None:
+    first = start()
+    with watch_of(first.pid, tmp_path / "recordings", *OPTIONS, "--time", "3") as watching:
+        first.kill()
+        wait_until_it_waits(watching)
+        assert watching.process.wait(60) == 0
+
+
+def test_the_count_is_of_all_processes(start: Start, tmp_path: Path) -> None:
+    count = 4
+    first = start()
+    with watch_of(first.pid, tmp_path / "recordings", *OPTIONS, "--count", str(count)) as watching:
+        wait_until(lambda: len(watching.recordings()) >= 2, "some records")
+        first.kill()
+        wait_until_it_waits(watching)
+        before = len(watching.recordings())
+        start()
+        assert watching.process.wait(60) == 0
+        assert before < count == len(watching.recordings())
+
+
+def test_that_there_are_several_is_said_once(start: Start, tmp_path: Path) -> None:
+    first = start()
+    with watch_of(first.pid, tmp_path / "recordings", *OPTIONS) as watching:
+        second, third = start(), start()
+        first.kill()
+        several = re.compile(rf"2 processes are there: {second.pid} .*{third.pid} ")
+        wait_until(lambda: bool(several.search(watching.said())), "what it says")
+        third.kill()
+        wait_until(lambda: f"watching kd-followed-on ({second.pid})" in watching.said())
+        assert watching.said().count("processes are there") == 1
