@@ -63,6 +63,7 @@ class Control(CData):
     traced: int
     other_stops_ns: int
     long_rounds: int
+    untold_rounds: int
     missed_rounds: int
     missed_ends: int
     missed_totals: int
@@ -244,6 +245,7 @@ class RoundNotice(CData):
     running_since_ns: int
     begun: TaskTimes
     ended: TaskTimes
+    untold: int
     tid: int
     unused: int
     comm: Array[bytes]
@@ -1004,7 +1006,7 @@ class _FFI:
     @overload
     def addressof(self, struct: CodeRange, /) -> CodeRangePointer: ...
     @overload
-    def addressof(self, struct: Control, field: Literal['epoch', 'threads_registered', 'windows_kept', 'windows_done', 'missed_hits', 'missed_stacks', 'missed_syscall_events', 'missed_events', 'clamped_lengths', 'entries_taken_over', 'exits_taken_over', 'stop_signal', 'stop_sender', 'stop_process', 'traced', 'other_stops_ns', 'long_rounds', 'missed_rounds', 'missed_ends', 'missed_totals', 'round_told_ns', 'round_told_length_ns', 'without_timeline'], /) -> Pointer[int]: ...
+    def addressof(self, struct: Control, field: Literal['epoch', 'threads_registered', 'windows_kept', 'windows_done', 'missed_hits', 'missed_stacks', 'missed_syscall_events', 'missed_events', 'clamped_lengths', 'entries_taken_over', 'exits_taken_over', 'stop_signal', 'stop_sender', 'stop_process', 'traced', 'other_stops_ns', 'long_rounds', 'untold_rounds', 'missed_rounds', 'missed_ends', 'missed_totals', 'round_told_ns', 'round_told_length_ns', 'without_timeline'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[Control], index: int, /) -> ControlPointer: ...
     @overload
@@ -1118,7 +1120,7 @@ class _FFI:
     @overload
     def addressof(self, struct: RingPosition, /) -> RingPositionPointer: ...
     @overload
-    def addressof(self, struct: RoundNotice, field: Literal['kind', 'identity', 'record', 'round', 'start_ns', 'stop_ns', 'timeline', 'running_since_ns', 'tid', 'unused', 'longest_ns'], /) -> Pointer[int]: ...
+    def addressof(self, struct: RoundNotice, field: Literal['kind', 'identity', 'record', 'round', 'start_ns', 'stop_ns', 'timeline', 'running_since_ns', 'untold', 'tid', 'unused', 'longest_ns'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: RoundNotice, field: Literal['begun', 'ended'], /) -> TaskTimesPointer: ...
     @overload
@@ -1317,6 +1319,7 @@ class _Lib:
     RING_SLOTS: Final[int]
     ROUNDS_BY_POLL: Final[int]
     ROUNDS_BY_TRIGGER: Final[int]
+    ROUND_IS_CUT_SHORT: Final[int]
     ROUND_IS_LONG: Final[int]
     ROUND_IS_OFF_CPU: Final[int]
     ROUND_SLOTS: Final[int]
