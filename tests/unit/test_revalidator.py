@@ -146,7 +146,7 @@ def test_what_is_not_known_is_a_dash() -> None:
         ),
         (
             {"n_flows": 400_001},
-            "400,001 flows, limit 200,000: over twice as many, so all go",
+            "400,001 flows, limit 200,000: over twice as many, any goes until it is not",
         ),
         (
             {"state": state(flow_limit=7)},

@@ -1,5 +1,6 @@
 """Rounds of revalidators: a line each, what is odd of one below it, and what all came to."""
 
+import textwrap
 from collections.abc import Iterable
 from fractions import Fraction
 
@@ -22,6 +23,7 @@ HEADER = (
     f"{'TIME':>11} {'DP':>2} {'FLOWS':>7} {'REVALID':>7} {'DELETED':>7} {'LIMIT':>7} "
     f"{'ROUND ms':>8} {'RUN':>4} {'READY':>5} {'BLOCK':>5} {'WAIT ms':>7}"
 )
+_WIDTH = 80
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -57,7 +59,8 @@ def remark_lines(found: RevalidatorRound, since: SinceLast) -> list[str]:
         limit = found.state.flow_limit_before
         if found.n_flows > 2 * limit:
             remarks.append(
-                f"{found.n_flows:,} flows, limit {limit:,}: over twice as many, so all go"
+                f"{found.n_flows:,} flows, limit {limit:,}:"
+                " over twice as many, any goes until it is not"
             )
         elif found.n_flows > limit:
             remarks.append(
@@ -140,9 +143,9 @@ def _limit(rounds: DatapathRounds, last: RevalidatorRound) -> list[str]:
     changes = [
         f"{words[change]} {_times(count)}" for change, count in sorted(rounds.changes.items())
     ]
-    told = ", ".join(changes) or "unchanged"
+    told = f"  flow limit: {last.state.flow_limit:,}, {', '.join(changes) or 'unchanged'}"
     return [
-        f"  flow limit: {last.state.flow_limit:,}, {told}",
+        *textwrap.wrap(told, _WIDTH, subsequent_indent="    "),
         f"  flows since its start: on average {last.state.avg_n_flows:,},"
         f" at most {last.state.max_n_flows:,}",
     ]
