@@ -144,6 +144,7 @@ def test_a_round_that_a_kill_cuts_short_has_a_record(root_user: None, tmp_path: 
     assert thread.time is not None
     assert sum(astuple(thread.time)) == sample.window.duration_ns
     assert any(sleep.syscall == "clock_nanosleep" for sleep in thread.sleeps)
+    assert thread.task_times is not None
 
 
 def test_what_the_last_thread_did_is_in_the_sum_of_a_process_that_exited(

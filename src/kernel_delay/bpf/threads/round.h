@@ -95,7 +95,7 @@ __noinline bool tell_round(struct thread *thread, __u64 kind)
 	notice->running_since_ns = thread->since_ns;
 	notice->begun = thread->round_times;
 	__builtin_memset(&notice->ended, 0, sizeof(notice->ended));
-	if (kind == ROUND_IS_LONG)
+	if (kind != ROUND_IS_OFF_CPU)
 		note_task_times(&notice->ended, thread, bpf_get_current_task_btf());
 	notice->untold = *(volatile __u64 *)&control.untold_rounds;
 	notice->tid = thread->tid;

@@ -32,7 +32,7 @@ struct round_notice {
 	__u64 stop_ns;
 	__u64 timeline; /* number of its round_timeline, 0: there is none */
 	__u64 running_since_ns; /* when it got on the CPU that it had at the round's end */
-	struct task_times begun; /* as it was then; of a round that is ROUND_IS_LONG alone */
+	struct task_times begun; /* as it was then; but of ROUND_IS_OFF_CPU */
 	struct task_times ended;
 	__u64 untold; /* control.untold_rounds by then */
 	__u32 tid;

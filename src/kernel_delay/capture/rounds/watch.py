@@ -465,7 +465,7 @@ class Watch:
         stacks = self._sleep_stacks
         thread = with_causes(thread, parts, None, {}, names.get, stacks, window)
         thread = with_sleeps(thread, parts, None, stacks, window)
-        if notice.kind == lib.ROUND_IS_LONG:
+        if notice.kind != lib.ROUND_IS_OFF_CPU:
             thread = replace(
                 thread,
                 task_times=counted_since(notice.begun, notice.ended),
