@@ -143,6 +143,32 @@ def test_a_thread_that_runs_and_of_which_nothing_was_seen(
     assert not any(finding.who == "kernel" for finding in judge(sample).verdict)
 
 
+def test_a_thread_that_was_seen_again_as_it_left_its_cpu(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    workload = start_workload("spin", CPU, 60_000 * MS)
+    taker = start_workload("spin", CPU, 5 * MS)
+    os.sched_setscheduler(taker.pid, os.SCHED_FIFO, os.sched_param(2))
+    measured = Measured(workload.pid, closing)
+    time.sleep(0.1)
+    with measured.programs.blind(*SWITCHES, *CALLS):
+        workload.send()
+        wait_until(lambda: cpu_time_ns(workload.pid) > 10 * MS)
+    # It leaves its CPU in its program, and was known to be in read(2).
+    taker.ask()
+    taker.parked()
+    time.sleep(0.1)
+    sample = measured.end()
+    (spinner,) = sample.threads
+    its = time_of(spinner)
+    assert its.kernel_ns < 20 * MS, its
+    assert its.user_ns + its.ready_ns + its.hard_irq_ns + its.soft_irq_ns > 80 * MS, its
+    (read,) = spinner.syscalls
+    assert read.count == 0
+    assert sample.lost.missed_events
+    assert not any(finding.who == "kernel" for finding in judge(sample).verdict)
+
+
 def test_a_thread_that_was_not_seen_to_leave_its_cpu(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
@@ -214,10 +240,11 @@ def test_a_call_that_was_not_seen_to_return(
         wait_until(lambda: cpu_time_ns(workload.pid) > before_ns + 10 * MS)
     workload.parked()
     sample = measured.end()
-    # Without the returns all until the next call seems to be in the one before.
+    # Without the returns all until the next call seems to be in the one before; or until it is
+    # seen to leave a CPU that it was not seen to get on, as this machine's kernel may have it.
     (spinner,) = sample.threads
     its = time_of(spinner)
-    assert its.kernel_ns < its.unaccounted_ns // 10, its
-    assert its.user_ns < its.unaccounted_ns, its
-    assert its.unaccounted_ns + its.ready_ns > 100 * MS
+    assert its.kernel_ns < (its.unaccounted_ns + its.user_ns) // 10, its
+    assert its.unaccounted_ns > 9 * MS, its
+    assert its.unaccounted_ns + its.user_ns + its.ready_ns > 100 * MS
     assert not any(finding.who == "kernel" for finding in judge(sample).verdict)

@@ -79,14 +79,15 @@ static __always_inline void charge_mode(const struct thread *thread, struct thre
 			clip(timestamp, thread->mode_since_ns);
 }
 
-static __always_inline void enter_mode(struct thread *thread, struct thread_record *record,
-				       enum execution_context mode,
-				       const struct timestamp *timestamp)
+/* @thread enters @mode; an end of the one before may have been @missed. */
+static __always_inline void change_mode(struct thread *thread, struct thread_record *record,
+					enum execution_context mode, bool missed,
+					const struct timestamp *timestamp)
 {
 	charge_mode(thread, record, timestamp);
 	add_mode_total(thread, timestamp);
 	if (has_timeline())
-		tell_mode(thread, is_missed_between(thread->mode, mode), timestamp);
+		tell_mode(thread, missed, timestamp);
 	thread->mode = mode;
 	thread->ran_ns = 0;
 	if (options.totals)
@@ -94,6 +95,13 @@ static __always_inline void enter_mode(struct thread *thread, struct thread_reco
 	/* The clock of another CPU can be some ns behind (kernel/time/timekeeping.c). */
 	if (timestamp->now_ns > thread->mode_since_ns)
 		thread->mode_since_ns = timestamp->now_ns;
+}
+
+static __always_inline void enter_mode(struct thread *thread, struct thread_record *record,
+				       enum execution_context mode,
+				       const struct timestamp *timestamp)
+{
+	change_mode(thread, record, mode, is_missed_between(thread->mode, mode), timestamp);
 }
 
 #endif

@@ -36,6 +36,27 @@ static __always_inline void check_mode(struct thread *thread, struct thread_reco
 		end_call_at_boundary(thread, timestamp);
 }
 
+/*
+ * @thread, @task, leaves a CPU that it was not seen to get on. Its return from its call may not
+ * have been seen either: it came into the kernel for something else then.
+ */
+static __noinline int find_returned(struct thread *thread, struct thread_record *record,
+				    struct task_struct *task, const struct timestamp *timestamp)
+{
+	__u32 mode = MODE_SYSCALL;
+	__u64 number = NO_SYSCALL;
+
+	if (thread->mode != MODE_SYSCALL)
+		return 0;
+	settle_mode(task, &mode, &number);
+	if (mode != MODE_USER)
+		return 0;
+	check_mode(thread, record, timestamp);
+	change_mode(thread, record, MODE_USER, true, timestamp);
+	thread->syscall = NO_SYSCALL;
+	return 0;
+}
+
 static __always_inline void enter_syscall(struct thread *thread, struct task_struct *task,
 					  __u64 syscall, struct pt_regs *regs,
 					  const struct timestamp *timestamp)
