@@ -83,6 +83,7 @@ def as_counted(life: Life) -> tuple[Counted, ThreadState]:
     ticks, until = life
     mode_since = since(ticks, in_call, until)
     state_since = since(ticks, lambda tick: (in_call(tick), tick.state), until)
+    irq_since = since(ticks, lambda tick: (in_call(tick), tick.interrupt), until)
     mode_ns: Counter[Mode] = Counter()
     not_running_ns: Counter[tuple[Mode, NotRunning]] = Counter()
     calls: dict[int, tuple[Counter[str], Counter[NotRunning]]] = {}
@@ -97,7 +98,7 @@ def as_counted(life: Life) -> tuple[Counted, ThreadState]:
             mode_ns[tick.mode] += 1
             if tick.syscall is not None:
                 calls.setdefault(tick.syscall, (Counter(), Counter()))[0]["total"] += 1
-        if tick.interrupt:
+        if tick.interrupt and now < irq_since:
             not_running_ns[tick.mode, tick.interrupt] += 1
         if tick.state in NOT_RUNNING and now < state_since:
             not_running_ns[tick.mode, tick.state] += 1
@@ -115,7 +116,15 @@ def as_counted(life: Life) -> tuple[Counted, ThreadState]:
             number: CountedCalls(total["total"], its) for number, (total, its) in calls.items()
         },
     )
-    return counted, ThreadState(last.mode, mode_since, last.state, state_since, last.syscall)
+    return counted, ThreadState(
+        last.mode,
+        mode_since,
+        last.state,
+        state_since,
+        last.syscall,
+        hard_irq_since_ns=irq_since if last.interrupt == "hard_irq" else 0,
+        soft_irq_since_ns=irq_since if last.interrupt == "soft_irq" else 0,
+    )
 
 
 def total(found: Account) -> int:
@@ -189,6 +198,17 @@ def test_thread_without_any_event_is_accounted_for() -> None:
     assert found.time.blocked_ns == found.syscalls[7].blocked_ns == 400
     busy = ThreadState("unknown", 0, "running", 0, None)
     assert account(100, 500, NOTHING_COUNTED, busy).time.user_ns == 400
+
+
+def test_a_hard_interrupt_within_a_soft_one_at_the_edge_is_none_of_that_ones() -> None:
+    last = ThreadState(
+        "user", 100, "running", 100, None,
+        hard_irq_since_ns=480, soft_irq_since_ns=300, soft_irq_lost_ns=30,
+    )  # fmt: skip
+    time = account(100, 500, NOTHING_COUNTED, last).time
+    assert (time.hard_irq_ns, time.soft_irq_ns, time.user_ns) == (20, 150, 230)
+    assert last.is_interrupted_at(301)
+    assert not last.is_interrupted_at(300)
 
 
 def test_what_is_not_known_is_unaccounted() -> None:

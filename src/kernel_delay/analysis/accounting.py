@@ -8,7 +8,7 @@ are time taken off the mode in which they came. bpf/threads/accounting.h is the 
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -46,8 +46,9 @@ class ThreadState(Struct, frozen=True):
 
     `syscall` is the number of the call it is in, None if it is in none.
     `throttled_ns`, in the window, it did not wait for the CPU that it waits for.
-    A thread whose state is unknown has done something else since `state_since_ns`
-    that was not seen.
+    Interrupts are served on its time since `hard_irq_since_ns` and `soft_irq_since_ns`, 0 if
+    none is; `soft_irq_lost_ns`, in the window, was not the soft one's own. A thread whose
+    state is unknown has done something else since `state_since_ns` that was not seen.
     """
 
     mode: Mode
@@ -56,6 +57,16 @@ class ThreadState(Struct, frozen=True):
     state_since_ns: int
     syscall: int | None
     throttled_ns: int = 0
+    hard_irq_since_ns: int = 0
+    soft_irq_since_ns: int = 0
+    soft_irq_lost_ns: int = 0
+
+    def is_interrupted_at(self, stop_ns: int) -> bool:
+        """Return whether it was in an interrupt then, as far as is known."""
+        return any(
+            since_ns and since_ns < stop_ns
+            for since_ns in (self.hard_irq_since_ns, self.soft_irq_since_ns)
+        )
 
     def known_until_ns(self) -> int:
         """Return when what is said of the state was known to begin, or to end if it is unknown."""
@@ -161,6 +172,8 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: ThreadState | N
                 not_running_ns[last.mode, kind] += ns
                 if last.syscall is not None:
                     call_not_running_ns[last.syscall][kind] += ns
+        for irq, ns in _interrupts(last, rest_ns):
+            not_running_ns[last.mode, irq] += ns
 
     missing_ns = stop_ns - start_ns - absent_ns - sum(mode_ns.values())
     time = _time(mode_ns, not_running_ns, absent_ns, max(0, missing_ns))
@@ -183,6 +196,18 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: ThreadState | N
             for kind in OF_CALLS
         ),
     )
+
+
+def _interrupts(
+    last: ThreadState, rest_ns: Callable[[int], int]
+) -> Iterator[tuple[NotRunning, int]]:
+    """Yield how long the interrupts that the window's end is in took until then."""
+    hard_irq_ns = rest_ns(last.hard_irq_since_ns) if last.hard_irq_since_ns else 0
+    yield "hard_irq", hard_irq_ns
+    if last.soft_irq_since_ns:
+        within_ns = hard_irq_ns if last.hard_irq_since_ns >= last.soft_irq_since_ns else 0
+        soft_irq_ns = rest_ns(last.soft_irq_since_ns) - last.soft_irq_lost_ns - within_ns
+        yield "soft_irq", max(0, soft_irq_ns)
 
 
 def unaccounted(start_ns: int, stop_ns: int) -> ThreadTime:

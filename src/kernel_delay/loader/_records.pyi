@@ -399,6 +399,9 @@ class ThreadState(CData):
     sleep_stack: int
     uninterruptible: int
     group: int
+    hard_irq_since_ns: int
+    soft_irq_since_ns: int
+    soft_irq_lost_ns: int
 class ThreadStatePointer(ThreadState, Pointer[ThreadState]): ...
 
 class ThreadTotals(CData):
@@ -1214,7 +1217,7 @@ class _FFI:
     @overload
     def addressof(self, struct: ThreadRounds, /) -> ThreadRoundsPointer: ...
     @overload
-    def addressof(self, struct: ThreadState, field: Literal['epoch', 'syscall', 'mode_since_ns', 'state_since_ns', 'state_changes', 'ready_since_ns', 'first_slice', 'lock', 'futex_owner', 'wait_cpu', 'mode', 'state', 'sleep_stack', 'uninterruptible', 'group'], /) -> Pointer[int]: ...
+    def addressof(self, struct: ThreadState, field: Literal['epoch', 'syscall', 'mode_since_ns', 'state_since_ns', 'state_changes', 'ready_since_ns', 'first_slice', 'lock', 'futex_owner', 'wait_cpu', 'mode', 'state', 'sleep_stack', 'uninterruptible', 'group', 'hard_irq_since_ns', 'soft_irq_since_ns', 'soft_irq_lost_ns'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[ThreadState], index: int, /) -> ThreadStatePointer: ...
     @overload

@@ -136,6 +136,27 @@ def test_so_do_those_of_windows_that_follow_each_other(
         check(sample)
 
 
+def test_an_interrupt_across_the_edge_of_a_window_is_in_both(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    """Its part of the first is charged by what is told when it ends, in the second."""
+    workload = start_workload("filtered", CPU, 60_000_000_000, 60)
+    workload.send()
+    options = ("--sample-count", "40", "--sample-interval", "0", *TIMELINE)
+    samples = start_capture(workload.pid, "0.01", options).samples()
+    for sample in samples:
+        check(sample)
+    across = [
+        each
+        for sample in samples
+        for each in slices_of(sample, workload.pid)
+        if each.kind == "soft_irq" and each.stop_ns == sample.window.stop_ns
+    ]
+    # Of one packet's time most is that; most windows end in one.
+    assert len(across) > 10
+    assert sum(each.stop_ns - each.start_ns for each in across) > 1_000_000
+
+
 def test_each_call_is_a_slice(start_workload: StartWorkload, start_capture: StartCapture) -> None:
     number = known_syscall("getppid")
     workload = start_workload("calls", f"{number}=1000")

@@ -83,6 +83,16 @@ static __always_inline struct hard_irq_record *find_hard_irq_record(struct threa
 	return new_hard_irq_record(thread, handler);
 }
 
+/*
+ * @thread was in an interrupt when @timestamp's window began, and so when the one before ended,
+ * as user space is told: what of it lies there is charged nowhere else.
+ */
+static __always_inline bool is_across(const struct thread_record *record, __u64 since_ns,
+				      const struct timestamp *timestamp)
+{
+	return options.accounting && !options.rounds && record && since_ns < timestamp->start_ns;
+}
+
 static __always_inline void enter_hard_irq(struct task_struct *task)
 {
 	struct thread *thread = find_thread(task);
@@ -123,6 +133,8 @@ static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handl
 		}
 		return;
 	}
+	if (is_across(record, since_ns, &timestamp))
+		record->account.first.hard_irq_since_ns = since_ns;
 	if (options.accounting) {
 		record->account.hard_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns;
 		take_from_soft_irq(soft_irq_of(thread), &timestamp, length_ns);
@@ -189,6 +201,10 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	if (has_timeline())
 		tell_interrupt(thread, SLICE_SOFT_IRQ, vector, since_ns, &timestamp);
 	record = find_record(thread, task, &timestamp);
+	if (is_across(record, since_ns, &timestamp)) {
+		record->account.first.soft_irq_since_ns = since_ns;
+		record->account.first.soft_irq_lost_ns = lost_before(soft_irq, timestamp.epoch);
+	}
 	charge_soft_irq(thread, record, soft_irq, &timestamp, length_ns);
 	if (!record || !is_within(&timestamp, since_ns))
 		return;

@@ -135,6 +135,35 @@ static __always_inline void note_sleep(struct thread_state *dumped, struct task_
 	dumped->sleep_stack = sleep_stack(task, READ_BY_ITERATOR);
 }
 
+/* The soft IRQ that the CPU of @task is at, which has it. NULL before Linux 5.19. */
+static __always_inline struct soft_irq *soft_irq_where(struct task_struct *task,
+						       struct thread *thread)
+{
+	__u32 only = 0;
+
+	if (SOFT_IRQS_ARE_PREEMPTED)
+		return &thread->soft_irq;
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_map_lookup_percpu_elem))
+		return NULL;
+	return bpf_map_lookup_percpu_elem(&soft_irqs, &only, task_cpu(task));
+}
+
+/* Which interrupts are served on the time of @task now. */
+static __always_inline void note_interrupts(struct thread_state *dumped, struct thread *thread,
+					    struct task_struct *task)
+{
+	struct soft_irq *soft_irq;
+
+	if (!task->on_cpu)
+		return;
+	dumped->hard_irq_since_ns = *(volatile __u64 *)&thread->hard_irq_since_ns;
+	soft_irq = soft_irq_where(task, thread);
+	if (!soft_irq || soft_irq->task != (__u64)task)
+		return;
+	dumped->soft_irq_since_ns = *(volatile __u64 *)&soft_irq->since_ns;
+	dumped->soft_irq_lost_ns = soft_irq->lost_ns;
+}
+
 /* Dumps the state of each thread that is there: user space accounts for the time since. */
 SEC("iter/task")
 int dump_thread_states(struct bpf_iter__task *ctx)
@@ -155,6 +184,7 @@ int dump_thread_states(struct bpf_iter__task *ctx)
 	dumped.kernel_worker = is_kernel_worker(task);
 	bpf_probe_read_kernel_str(dumped.comm, sizeof(dumped.comm), task->comm);
 	note_thread_state(&dumped.now, thread);
+	note_interrupts(&dumped.now, thread, task);
 	note_sleep(&dumped.now, task);
 	if (dumped.now.wait_cpu)
 		note_running(&dumped.running, task, dumped.now.wait_cpu - 1);

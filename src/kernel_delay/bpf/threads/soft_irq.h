@@ -51,10 +51,18 @@ static __always_inline void take_from_soft_irq(struct soft_irq *soft_irq,
 {
 	if (!soft_irq || !soft_irq->since_ns)
 		return;
-	if (soft_irq->epoch != timestamp->epoch)
+	if (soft_irq->epoch != timestamp->epoch) {
+		soft_irq->lost_before_ns = soft_irq->lost_ns;
 		soft_irq->lost_ns = 0;
+	}
 	soft_irq->epoch = timestamp->epoch;
 	soft_irq->lost_ns += length_ns;
+}
+
+/* What lies in @soft_irq and in the window before @epoch's, and is not its own. */
+static __always_inline __u64 lost_before(const struct soft_irq *soft_irq, __u64 epoch)
+{
+	return soft_irq->epoch == epoch ? soft_irq->lost_before_ns : soft_irq->lost_ns;
 }
 
 /* The same of time off the CPU that @thread spent; its soft IRQ is elsewhere noted by the CPU. */

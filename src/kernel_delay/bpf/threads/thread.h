@@ -23,6 +23,7 @@ struct soft_irq {
 	__u64 epoch;
 	__u64 lost_ns;
 	__u64 lost_total_ns; /* the same, in windows and out of them */
+	__u64 lost_before_ns; /* as @lost_ns was when @epoch came */
 };
 
 /* A time that a thread was off its CPU. */
@@ -328,6 +329,10 @@ static __always_inline void note_thread_state(struct thread_state *dumped,
 		dumped->sleep_stack = 0;
 		dumped->uninterruptible = 0;
 	}
+	/* Those that notice an interrupt tell of it. */
+	dumped->hard_irq_since_ns = 0;
+	dumped->soft_irq_since_ns = 0;
+	dumped->soft_irq_lost_ns = 0;
 }
 
 /* What a new record is before anything is counted; too large for memset() in a program. */

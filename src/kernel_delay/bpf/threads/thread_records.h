@@ -125,6 +125,10 @@ struct thread_state {
 	 * is not known, and where tasks are throttled one by one: their own states show it.
 	 */
 	__u64 group;
+	/* Interrupts that are served on its time since, 0: none; and what is not the soft one's. */
+	__u64 hard_irq_since_ns;
+	__u64 soft_irq_since_ns;
+	__u64 soft_irq_lost_ns;
 };
 
 /* A task that has a CPU. */

@@ -45,12 +45,12 @@ class ThreadAccount(Struct, frozen=True):
         """Return whether all fits, with the threads as they were dumped `after` it was read.
 
         What a thread does after a window is not charged to it, but for what
-        then ends and began within.
+        then ends and began within: an interrupt is told by its end.
         """
         if self.last is None or not self.fits:
             return self.fits
         changes = self.last.state_changes
-        if changes % 2:
+        if changes % 2 or self.last.thread_state.is_interrupted_at(stop_ns):
             return False
         if self.last.thread_state.state_since_ns >= stop_ns:
             return True

@@ -181,6 +181,9 @@ def thread_state(struct: "ThreadStateRecord", kernel_worker: bool) -> ThreadStat
         state=STATES[struct.state],
         state_since_ns=struct.state_since_ns,
         syscall=syscall_id(struct) if in_syscall else None,
+        hard_irq_since_ns=struct.hard_irq_since_ns,
+        soft_irq_since_ns=struct.soft_irq_since_ns,
+        soft_irq_lost_ns=struct.soft_irq_lost_ns,
     )
 
 
