@@ -213,6 +213,8 @@ class ProgramOptions:
                 self._set_flag(lib.SYSCALL_IS_POLL, syscalls(name))
         for name in FUTEXES:
             self._set_flag(lib.SYSCALL_IS_FUTEX, syscalls(name))
+        for name in HANDLERS_ENDS:
+            self._set_flag(lib.SYSCALL_ENDS_HANDLER, syscalls(name))
 
     def _set_flag(self, flag: int, calls: Iterable[Syscall]) -> None:
         flags = self.struct().syscall_flags
@@ -303,7 +305,6 @@ class ProgramOptions:
         flags: dict[int, Iterable[str]] = {
             lib.SYSCALL_MAY_POLL: {RING_ENTRY}.intersection(plan.polls),
             lib.SYSCALL_RESTARTS: RESTARTS,
-            lib.SYSCALL_ENDS_HANDLER: HANDLERS_ENDS,
         }
         for flag, names in flags.items():
             for name in names:

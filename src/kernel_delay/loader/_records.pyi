@@ -80,6 +80,8 @@ class DumpedThread(CData):
     comm: Array[bytes]
     kernel_worker: int
     on_cpu: int
+    returned: int
+    unused: int
     uprobes: int
     own_tid: int
     process: int
@@ -1015,7 +1017,7 @@ class _FFI:
     @overload
     def addressof(self, struct: Control, /) -> ControlPointer: ...
     @overload
-    def addressof(self, struct: DumpedThread, field: Literal['identity', 'tid', 'kernel_worker', 'on_cpu', 'uprobes', 'own_tid', 'process', 'policy', 'static_prio', 'rt_priority'], /) -> Pointer[int]: ...
+    def addressof(self, struct: DumpedThread, field: Literal['identity', 'tid', 'kernel_worker', 'on_cpu', 'returned', 'unused', 'uprobes', 'own_tid', 'process', 'policy', 'static_prio', 'rt_priority'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: DumpedThread, field: Literal['times'], /) -> TaskTimesPointer: ...
     @overload

@@ -164,6 +164,20 @@ static __always_inline void note_interrupts(struct thread_state *dumped, struct 
 	dumped->soft_irq_lost_ns = soft_irq->lost_ns;
 }
 
+/*
+ * Does @task, which runs, go on in its program since its call, the return of which was missed?
+ * Where that is still its mode after it was looked at, none was seen meanwhile.
+ */
+static __always_inline bool runs_on(struct task_struct *task, const struct thread *thread,
+				    const struct thread_state *dumped)
+{
+	if (dumped->mode != MODE_SYSCALL || !task->on_cpu || !has_returned(task, dumped->syscall))
+		return false;
+	barrier();
+	return *(volatile __u32 *)&thread->mode == MODE_SYSCALL &&
+	       *(volatile __u64 *)&thread->mode_since_ns == dumped->mode_since_ns;
+}
+
 /* Dumps the state of each thread that is there: user space accounts for the time since. */
 SEC("iter/task")
 int dump_thread_states(struct bpf_iter__task *ctx)
@@ -189,6 +203,7 @@ int dump_thread_states(struct bpf_iter__task *ctx)
 	if (dumped.now.wait_cpu)
 		note_running(&dumped.running, task, dumped.now.wait_cpu - 1);
 	dumped.on_cpu = task->on_cpu;
+	dumped.returned = runs_on(task, thread, &dumped.now);
 	dumped.uprobes = uprobes_of(task);
 	dumped.policy = task->policy;
 	dumped.static_prio = task->static_prio;

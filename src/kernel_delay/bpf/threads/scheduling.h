@@ -192,8 +192,9 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
 		charge_unknown(thread, record, timestamp);
 		end_wait(thread, cpu);
 		enter_state(thread, STATE_RUNNING, timestamp);
-		find_returned(thread, record, prev, timestamp);
 	}
+	if (state == STATE_READY_PREEMPTED || state == STATE_THROTTLED)
+		find_returned(thread, record, prev, timestamp);
 	if (state == STATE_NOT_ALIVE) {
 		end_thread(thread, record, timestamp);
 		end_rounds(thread, prev, timestamp);

@@ -37,19 +37,23 @@ static __always_inline void check_mode(struct thread *thread, struct thread_reco
 }
 
 /*
- * @thread, @task, leaves a CPU that it was not seen to get on. Its return from its call may not
- * have been seen either: it came into the kernel for something else then.
+ * Was @task, which is to be in that call, not seen to return from it? Then it came into the kernel
+ * last for something else. sigreturn(2) has no number left at its end: arch/x86/kernel/signal_64.c,
+ * arch/arm64/kernel/signal.c.
  */
+static __always_inline bool has_returned(struct task_struct *task, __u64 syscall)
+{
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return false;
+	return syscall_number((struct pt_regs___syscall *)bpf_task_pt_regs(task)) < 0 &&
+	       !(syscall_flags(syscall) & SYSCALL_ENDS_HANDLER);
+}
+
+/* @thread, @task, leaves its CPU and could go on: in its call, or was its return missed? */
 static __noinline int find_returned(struct thread *thread, struct thread_record *record,
 				    struct task_struct *task, const struct timestamp *timestamp)
 {
-	__u32 mode = MODE_SYSCALL;
-	__u64 number = NO_SYSCALL;
-
-	if (thread->mode != MODE_SYSCALL)
-		return 0;
-	settle_mode(task, &mode, &number);
-	if (mode != MODE_USER)
+	if (thread->mode != MODE_SYSCALL || !has_returned(task, thread->syscall))
 		return 0;
 	check_mode(thread, record, timestamp);
 	change_mode(thread, record, MODE_USER, true, timestamp);

@@ -126,7 +126,8 @@ def dumped_threads(data: bytes) -> dict[int, DumpedThread]:
 def _dumped_waits(dumped: "DumpedThreadRecord") -> OpenWaits:
     """Return what a thread waits for, and its state as unknown if an event of it was missed."""
     waits = open_waits(dumped.now, bool(dumped.kernel_worker), dumped.running)
-    if bool(dumped.on_cpu) == (waits.thread_state.state == "running"):
+    fits = bool(dumped.on_cpu) == (waits.thread_state.state == "running")
+    if fits and not dumped.returned:
         return waits
     return OpenWaits(replace(waits.thread_state, state="unknown"))
 
