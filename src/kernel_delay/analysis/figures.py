@@ -16,15 +16,13 @@ from typing import Literal
 
 from msgspec import Struct
 
+from kernel_delay.analysis.blocks import Blocks
 from kernel_delay.analysis.spread import Estimate, percentile_of, rate, ratio
 from kernel_delay.analysis.states import states
 from kernel_delay.host.waiting_calls import POLLS
 from kernel_delay.model import Histogram, Sample, Thread
 
 NS_PER_S = 1_000_000_000
-
-MOST_BLOCKS = 1024
-"""More samples than this are taken together, two by two: the memory is bounded."""
 
 LEAST_COUNT = 20
 """Of fewer a mean or a rate is chance."""
@@ -115,20 +113,12 @@ class Figures:
         """Start before the first sample."""
         self.samples = 0
         self.window_ns = 0
-        self._blocks: list[Block] = []
-        self._samples_per_block = 1
-        self._in_last = 0
+        self._blocks = Blocks(Block)
         self._threads: dict[str, set[int]] = {}
 
     def add(self, sample: Sample) -> None:
         """Count a sample."""
-        if len(self._blocks) == MOST_BLOCKS and self._in_last == self._samples_per_block:
-            self._halve()
-        if not self._blocks or self._in_last == self._samples_per_block:
-            self._blocks.append(Block())
-            self._in_last = 0
-        self._blocks[-1].add(sample)
-        self._in_last += 1
+        self._blocks.following().add(sample)
         self.samples += 1
         self.window_ns += sample.window.duration_ns
         for thread in sample.threads:
@@ -141,32 +131,25 @@ class Figures:
     def figures(self) -> dict[Key, Figure]:
         """All figures that there are, by their keys."""
         found = {}
-        for key in sorted({key for block in self._blocks for key in block.states_ns}):
+        for key in sorted({key for block in self._blocks.all for key in block.states_ns}):
             if figure := self._share(key):
                 found[key] = figure
-        for key in sorted({key for block in self._blocks for key in block.lengths}):
+        for key in sorted({key for block in self._blocks.all for key in block.lengths}):
             found |= self._of_lengths(key)
         return found
 
-    def _halve(self) -> None:
-        for at in range(0, len(self._blocks) - 1, 2):
-            self._blocks[at].merge(self._blocks[at + 1])
-        self._blocks = self._blocks[::2]
-        self._samples_per_block *= 2
-        self._in_last = self._samples_per_block
-
     def _share(self, key: Key) -> Figure | None:
-        states = [block.states_ns[key] for block in self._blocks]
-        present = [block.present_ns[key.threads] for block in self._blocks]
+        states = [block.states_ns[key] for block in self._blocks.all]
+        present = [block.present_ns[key.threads] for block in self._blocks.all]
         estimate = ratio(states, present)
         if estimate is None:
             return None
         return Figure("share", estimate, 1.0, idle=key.name == "blocked")
 
     def _of_lengths(self, key: Key) -> dict[Key, Figure]:
-        all_lengths = [block.lengths[key] for block in self._blocks]
+        all_lengths = [block.lengths[key] for block in self._blocks.all]
         counts = [lengths.count for lengths in all_lengths]
-        often = rate(counts, [block.window_ns / NS_PER_S for block in self._blocks])
+        often = rate(counts, [block.window_ns / NS_PER_S for block in self._blocks.all])
         if often is None or not sum(counts):
             return {}
         mean = ratio([lengths.total_ns for lengths in all_lengths], counts)
