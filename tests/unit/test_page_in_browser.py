@@ -25,7 +25,7 @@ from kernel_delay.analysis.comparison import compare
 from kernel_delay.analysis.figures import Figures
 from kernel_delay.cli import main
 from kernel_delay.model import MeasuringCommand, Sample
-from kernel_delay.reporters.comparison import Side
+from kernel_delay.reporters.comparison_sides import Side
 from kernel_delay.reporters.page import render
 from kernel_delay.reporters.page.comparison import render as render_comparison
 from kernel_delay.reporters.page.flame_graph import FlameGraph

@@ -44,7 +44,8 @@ ChangeKind = Literal["more", "less", "minor", "same", "unclear"]
 class Change(Struct, frozen=True):
     """A figure before and after.
 
-    `unit` says of what both are: shares of 1, lengths in ns, or counts a second. `change`, and
+    `unit` says of what both are: shares of 1, lengths in ns, counts a second (per_s), or counts of
+    a round (count). `change`, and
     the interval from `low` to `high` it is in, are a difference of shares, or of others the
     part by which `after` is more than `before`; None where that has no end. `matters` is
     what share of the threads' time the change is of.
@@ -68,12 +69,18 @@ class Comparison(Struct, frozen=True):
     `before_samples` and `after_samples` are how many there are. Below two of each nothing can
     be claimed, and there are no changes. `threads` has how many threads of each class there
     were, before and after.
+
+    Of `rounds` that is how many rounds of each class: `few` are the classes of which these are too
+    few, so that nothing is claimed of their changes; `enough` of each side were not.
     """
 
     before_samples: int
     after_samples: int
     threads: Mapping[str, tuple[int, int]]
     changes: tuple[Change, ...] = ()
+    of: Literal["windows", "rounds"] = "windows"
+    few: tuple[str, ...] = ()
+    enough: int = LEAST_SAMPLES
 
 
 def compare(before: Figures, after: Figures) -> Comparison:
@@ -86,9 +93,7 @@ def compare(before: Figures, after: Figures) -> Comparison:
     if min(before.samples, after.samples) < LEAST_SAMPLES:
         return comparison
     pairs = _pairs(before.figures(), after.figures(), threads)
-    changes = [
-        _without_minor(_change(key, *pair, MISTAKES / len(pairs))) for key, pair in pairs.items()
-    ]
+    changes = [change_of(key, *pair, MISTAKES / len(pairs)) for key, pair in pairs.items()]
     idle = {key for key, pair in pairs.items() if pair[1].idle}
     changes.sort(key=lambda change: (Key(change.threads, change.name) in idle, -change.matters))
     return structs.replace(comparison, changes=tuple(changes))
@@ -133,40 +138,50 @@ def _none(known: Figure, side: Mapping[Key, Figure]) -> Figure:
     return structs.replace(known, estimate=Estimate(0.0, known.estimate.variance, samples))
 
 
-def _change(key: Key, before: Figure, after: Figure, chance: float) -> Change:
-    one, other = before.estimate, after.estimate
-    known = Change(
+def change_of(key: Key, before: Figure, after: Figure, chance: float) -> Change:
+    """What became of a figure; its interval is wrong with a probability of `chance`."""
+    return _without_minor(_change(key, before, after, chance))
+
+
+def unknown_change(key: Key, before: Figure, after: Figure) -> Change:
+    """The same where nothing is known of chance: the interval is all that there can be."""
+    one, other = before.estimate.value, after.estimate.value
+    share = before.unit == "share"
+    change = other - one if share else other / one - 1 if one else None
+    return Change(
         threads=key.threads,
         name=key.name,
         unit=before.unit,
         kind="unclear",
-        before=one.value,
-        after=other.value,
-        change=None,
-        low=0.0,
-        high=None,
-        matters=abs(other.value - one.value) * max(before.weight, after.weight),
+        before=one,
+        after=other,
+        change=change,
+        low=-1.0,
+        high=1.0 if share else None,
+        matters=abs(other - one) * max(before.weight, after.weight),
     )
+
+
+def _change(key: Key, before: Figure, after: Figure, chance: float) -> Change:
+    one, other = before.estimate, after.estimate
+    known = unknown_change(key, before, after)
     if before.unit == "share":
         low, high = difference(one, other, chance)
         kind = _kind(low, high, -tolerance(known), tolerance(known))
-        change = other.value - one.value
-        return structs.replace(known, kind=kind, change=change, low=low, high=high)
+        return structs.replace(known, kind=kind, low=low, high=high)
     if not one.value or not other.value:
         return _from_or_to_nothing(known, one, other, chance)
     low, high = (bound - 1 for bound in quotient(one, other, chance))
     kind = _kind(low, high, 1 / (1 + tolerance(known)) - 1, tolerance(known))
-    return structs.replace(known, kind=kind, change=other.value / one.value - 1, low=low, high=high)
+    return structs.replace(known, kind=kind, low=low, high=high)
 
 
 def _from_or_to_nothing(known: Change, one: Estimate, other: Estimate, chance: float) -> Change:
     """A change that has no quotient: of what was not there before, or is not any more."""
     low, high = difference(one, other, chance)
     if other.value:
-        return structs.replace(known, kind="more" if low > 0 else "unclear", low=-1.0)
-    return structs.replace(
-        known, kind="less" if high < 0 else "unclear", change=-1.0, low=-1.0, high=None
-    )
+        return structs.replace(known, kind="more" if low > 0 else "unclear")
+    return structs.replace(known, kind="less" if high < 0 else "unclear")
 
 
 def _without_minor(change: Change) -> Change:

@@ -4,8 +4,8 @@ import re
 
 from msgspec import Struct
 
-from kernel_delay.analysis.comparison import Change, Comparison
-from kernel_delay.errors import UsageError
+from kernel_delay.analysis.comparison import LEAST_SAMPLES, Change, Comparison
+from kernel_delay.errors import InputError, UsageError
 
 FORM = "[THREADS:]FIGURE>+N% or [THREADS:]FIGURE<-N%"
 
@@ -52,16 +52,33 @@ def parse_condition(text: str) -> Condition:
     )
 
 
+def check_samples(comparison: Comparison) -> None:
+    """Raise InputError where there are too few samples to judge any condition."""
+    if comparison.of == "rounds":
+        return
+    if min(comparison.before_samples, comparison.after_samples) < LEAST_SAMPLES:
+        raise InputError(
+            "--fail-if needs two samples of each side or more, to tell change from chance"
+        )
+
+
 def met(conditions: list[Condition], comparison: Comparison) -> list[tuple[Condition, Change]]:
     """Which conditions are met, and by which changes.
 
-    Raises UsageError for a condition on a figure that there is not: it could never be met.
+    Raises UsageError for a condition on a figure that there is not, and InputError for one of which
+    there are too few rounds: these could never be met.
     """
     for condition in conditions:
-        if not any(condition.concerns(change) for change in comparison.changes):
+        concerned = [change for change in comparison.changes if condition.concerns(change)]
+        if not concerned:
             raise UsageError(
                 f"{condition.text!r} is about no figure that both recordings have;"
                 " --all shows those that there are"
+            )
+        if all(change.threads in comparison.few for change in concerned):
+            raise InputError(
+                f"{condition.text!r} is about too few rounds to tell change from chance: it takes"
+                f" {comparison.enough} of each side"
             )
     return [
         (condition, change)

@@ -27,7 +27,7 @@ NS_PER_S = 1_000_000_000
 LEAST_COUNT = 20
 """Of fewer a mean or a rate is chance."""
 
-Unit = Literal["share", "ns", "per_s"]
+Unit = Literal["share", "ns", "per_s", "count"]
 
 _NUMBERS = re.compile(r"\d+")
 

@@ -14,6 +14,9 @@ from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.student import critical
 from kernel_delay.model import Histogram
 
+# Of more samples the ways to deal them out are too many to be worth counting.
+_MANY = 1000
+
 
 class Estimate(Struct, frozen=True):
     """A figure, the variance of it, and of how many samples both are."""
@@ -72,6 +75,26 @@ def rate(counts: Sequence[float], seconds: Sequence[float]) -> Estimate | None:
         return estimate
     least = max(1.0, math.fsum(counts)) / math.fsum(seconds) ** 2
     return Estimate(estimate.value, max(estimate.variance, least), estimate.samples)
+
+
+def proportion(having: int, count: int) -> Estimate:
+    """What part of `count` samples has something, each of which has it or not.
+
+    All or none of a few is not all or none for sure: the variance is of one more with, and one more
+    without it (Agresti and Coull 1998).
+    """
+    likely = (having + 1) / (count + 2)
+    return Estimate(having / count, likely * (1 - likely) / count, count)
+
+
+def separable(before: int, after: int, chance: float) -> bool:
+    """Whether so many samples of each side can tell change from a chance of `chance`.
+
+    If nothing had changed, each way to deal the samples out to the two sides were as likely. So
+    even where all of the one are above all of the other, that is chance in 2 of all those ways.
+    """
+    before, after = min(before, _MANY), min(after, _MANY)
+    return min(before, after) >= 2 and math.comb(before + after, before) >= 2 / chance
 
 
 def percentile_of(

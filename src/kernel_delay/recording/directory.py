@@ -8,7 +8,7 @@ from time import time_ns
 
 from msgspec import Struct
 
-from kernel_delay.errors import OutputError
+from kernel_delay.errors import NoInputError, OutputError
 from kernel_delay.model import RecordingHeader, Sample
 from kernel_delay.recording.writer import RecordingWriter
 
@@ -90,6 +90,17 @@ class RecordingDirectory:
                 if _OURS.fullmatch(entry.name):
                     stat = entry.stat(follow_symlinks=False)
                     yield entry.name, stat.st_size, stat.st_mtime_ns
+
+
+def recordings_in(folder: Path) -> list[Path]:
+    """Return the recordings of rounds in a folder, by when these began.
+
+    Raises NoInputError if it can't be read.
+    """
+    try:
+        return sorted(path for path in folder.iterdir() if _OURS.fullmatch(path.name))
+    except OSError as error:
+        raise NoInputError(f"can't read {str(folder)!r}: {error.strerror}") from None
 
 
 def _name(sample: Sample) -> str:

@@ -12,21 +12,20 @@ from kernel_delay.analysis.comparison import (
     ChangeKind,
     Comparison,
 )
-from kernel_delay.model import RecordingHeader
 from kernel_delay.printable import printable
+from kernel_delay.reporters import round_comparison
+from kernel_delay.reporters.changes import (
+    difference_text,
+    interval_text,
+    name_text,
+    threads_cell,
+    value_text,
+)
+from kernel_delay.reporters.comparison_sides import Side, side_lines
 
 HEADING = f"{'THREADS':12} {'FIGURE':20} {'BEFORE':>9} {'AFTER':>9} {'CHANGE':>8} {'INTERVAL':>15}"
 
 _MARKS: dict[ChangeKind, str] = {"more": "", "less": "", "minor": "~", "same": "=", "unclear": "?"}
-
-
-class Side(Struct, frozen=True):
-    """One of the two recordings: what the user called it, and what was read of it."""
-
-    file: str
-    header: RecordingHeader
-    samples: int
-    window_ns: int
 
 
 class Document(Struct, frozen=True):
@@ -47,8 +46,17 @@ def lines(
     before: Side, after: Side, comparison: Comparison, *, all_of_them: bool = False
 ) -> Iterator[str]:
     """The text, line by line: what changed, what matters most first."""
-    yield from _side("BEFORE", before)
-    yield from _side("AFTER", after)
+    yield from side_lines("BEFORE", before)
+    yield from side_lines("AFTER", after)
+    if round_comparison.are_too_few(comparison):
+        yield from round_comparison.table(comparison, all_of_them=all_of_them)
+    else:
+        yield from _table(comparison, all_of_them=all_of_them)
+    yield "\n"
+    yield from (f"# {remark}\n" for remark in remarks(comparison))
+
+
+def _table(comparison: Comparison, *, all_of_them: bool) -> Iterator[str]:
     shown = [
         change for change in comparison.changes if all_of_them or change.kind in ("more", "less")
     ]
@@ -56,55 +64,33 @@ def lines(
         yield f"\n{HEADING}\n"
     for change in shown:
         yield f"{_line(change, comparison)}\n"
-    yield "\n"
-    yield from (f"# {remark}\n" for remark in remarks(comparison))
-
-
-def change_text(change: Change) -> str:
-    """One change as a sentence without an end: `main write.mean 4.12 µs, was 3.37 µs (+22 %)`."""
-    return (
-        f"{change.name} of {change.threads} is {value_text(change, change.after)},"
-        f" was {value_text(change, change.before)} ({difference_text(change)},"
-        f" {interval_text(change)})"
-    )
-
-
-def _side(title: str, side: Side) -> Iterator[str]:
-    header, target = side.header, side.header.target
-    samples = f"{side.samples:,} sample{'' if side.samples == 1 else 's'}"
-    yield f"{title:7} {printable(side.file)}: {samples}, {side.window_ns / 1e9:.1f} s\n"
-    where = f"{target.comm} ({target.pid}) on {header.host}, Linux {header.kernel}"
-    yield f"{'':7} {printable(where)}\n"
 
 
 def _line(change: Change, comparison: Comparison) -> str:
     before, after = (value_text(change, value) for value in (change.before, change.after))
     return (
-        f"{threads_text(change, comparison):12.12} {_figure(change.name):20}"
+        f"{threads_cell(change, comparison)} {name_text(change.name):20}"
         f" {before:>9} {after:>9} {difference_text(change):>8}"
         f" {interval_text(change):>15}{_MARKS[change.kind]:>2}"
     ).rstrip()
 
 
-def threads_text(change: Change, comparison: Comparison) -> str:
-    """Whose figure it is, and how many threads these were, unless it is one."""
-    before, after = comparison.threads[change.threads]
-    count = f" ({before})" if before == after else f" ({before}→{after})"
-    return printable(change.threads) + ("" if before == after == 1 else count)
-
-
-def _figure(name: str) -> str:
-    """A figure's name in its column: what is cut is the call's, not which figure it is."""
-    call, dot, which = printable(name).rpartition(".")
-    return f"{call:.{20 - len(dot + which)}}{dot}{which}"
-
-
 def remarks(comparison: Comparison) -> Iterator[str]:
     """What must be known of all figures, as lines."""
-    if min(comparison.before_samples, comparison.after_samples) < LEAST_SAMPLES:
+    if round_comparison.are_too_few(comparison):
+        yield from round_comparison.remarks(comparison)
+        yield from _one_sided(comparison)
+    elif min(comparison.before_samples, comparison.after_samples) < LEAST_SAMPLES:
         yield "Nothing is claimed: one sample can't tell change from chance. Take two or more of"
         yield "each side, as with --sample-count 10."
-        return
+    else:
+        yield from _counted(comparison)
+        yield from round_comparison.few_remark(comparison)
+        yield from _one_sided(comparison)
+
+
+def _counted(comparison: Comparison) -> Iterator[str]:
+    """How many figures changed, and how many did not."""
     kinds = Counter(change.kind for change in comparison.changes)
     changed, same, unclear = kinds["more"] + kinds["less"], kinds["same"], kinds["unclear"]
     yield f"{changed} of {kinds.total()} figures changed beyond chance, and by more than 5 %"
@@ -114,47 +100,12 @@ def remarks(comparison: Comparison) -> Iterator[str]:
     if same:
         yield f"{same} changed by less than that, if at all."
     if unclear:
-        yield f"Of {unclear} there is no telling: they stray too much. More samples tell more."
+        samples = "rounds" if comparison.of == "rounds" else "samples"
+        yield f"Of {unclear} there is no telling: they stray too much. More {samples} tell more."
+
+
+def _one_sided(comparison: Comparison) -> Iterator[str]:
     for side, place in (("before", 0), ("after", 1)):
         only = [name for name, counts in comparison.threads.items() if not counts[1 - place]]
         if only:
             yield f"Only {side}: {printable(', '.join(only))}."
-
-
-def value_text(change: Change, value: float) -> str:
-    """One side of a figure, with its unit."""
-    match change.unit:
-        case "share":
-            return f"{100 * value:.2f} %"
-        case "ns":
-            return _length(value)
-        case "per_s":
-            return f"{value:,.0f}/s" if value >= 100 else f"{value:.3g}/s"
-
-
-def _length(ns: float) -> str:
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if ns >= size:
-            return f"{ns / size:.4g} {unit}"
-    return f"{ns:.4g} ns"
-
-
-def difference_text(change: Change) -> str:
-    """By how much a figure changed, in percent or points."""
-    value = change.change
-    if value is None:
-        return "new"
-    return f"{_percent(value)} {'pt' if change.unit == 'share' else '%'}"
-
-
-def interval_text(change: Change) -> str:
-    """Between what its change is, in the same unit."""
-    high = change.high
-    # Beyond ten times it is no bound to speak of.
-    upper = "…" if high is None or high > 9 else _percent(high)
-    return f"{_percent(change.low)} to {upper}"
-
-
-def _percent(value: float) -> str:
-    digits = 0 if abs(value) >= 1 else 1
-    return f"{100 * value:+.{digits}f}"

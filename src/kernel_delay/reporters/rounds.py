@@ -50,10 +50,7 @@ def round_lines(sample: Sample) -> Iterator[str]:
     round_ = sample.round
     if round_ is None:
         return
-    start, stop = sample.window.start_trigger, sample.window.stop_trigger
-    way = "a poll's return to the next poll"
-    if start and stop:
-        way = f"{printable(start.trigger)} to {printable(stop.trigger)}"
+    way = way_of(sample)
     if sample.window.ended_by == "exit":
         way = f"{way.partition(' to ')[0]} to its end by a signal"
     what = "Round"
@@ -78,6 +75,14 @@ def round_lines(sample: Sample) -> Iterator[str]:
     yield from _steal_lines(sample)
     yield from _soft_irq_lines(sample, round_)
     yield from _other_lines(round_)
+
+
+def way_of(sample: Sample) -> str:
+    """Say from where to where rounds like a Sample's go."""
+    start, stop = sample.window.start_trigger, sample.window.stop_trigger
+    if start and stop:
+        return f"{printable(start.trigger)} to {printable(stop.trigger)}"
+    return "a poll's return to the next poll"
 
 
 # Less of a round that the hypervisor took is next to nothing.

@@ -1,20 +1,21 @@
 """A comparison of two recordings as a page: what changed first, then what was compared."""
 
 from collections.abc import Iterator
+from typing import Literal
 
 from msgspec import Struct
 
 from kernel_delay.analysis.comparison import ChangeKind, Comparison, tolerance
 from kernel_delay.analysis.figures import Unit
 from kernel_delay.printable import printable
-from kernel_delay.reporters.comparison import (
-    Side,
+from kernel_delay.reporters.changes import (
     difference_text,
     interval_text,
-    remarks,
     threads_text,
     value_text,
 )
+from kernel_delay.reporters.comparison import remarks
+from kernel_delay.reporters.comparison_sides import Side
 from kernel_delay.reporters.json import ascii_json
 from kernel_delay.reporters.page.contents import about
 from kernel_delay.reporters.page.document import document
@@ -24,9 +25,10 @@ MOST_CHANGES = 20_000
 
 
 class PageSide(Struct, frozen=True):
-    """One of the two: how the user called it, and what it is of."""
+    """One of the two: how the user called it, what was read of it, and what it is of."""
 
     file: str
+    what: Literal["Samples", "Rounds"]
     samples: int
     window_ns: int
     about: tuple[tuple[str, str], ...]
@@ -81,7 +83,8 @@ def render(before: Side, after: Side, comparison: Comparison) -> Iterator[str]:
 
 def _side(side: Side) -> PageSide:
     known = tuple(about(side.header, None))
-    return PageSide(printable(side.file), side.samples, side.window_ns, known)
+    what: Literal["Samples", "Rounds"] = "Samples" if side.rounds is None else "Rounds"
+    return PageSide(printable(side.file), what, side.samples, side.window_ns, known)
 
 
 def _changes(comparison: Comparison) -> Iterator[PageChange]:

@@ -66,7 +66,7 @@ function named(change) {
 // What the two are of, side by side; what differs is marked.
 function sides({ before, after }) {
   const of = (side) =>
-    new Map([["Recording", side.file], ["Samples", `${count(side.samples)}, ${time(side.window_ns)} in all`], ...side.about]);
+    new Map([["Recording", side.file], [side.what, `${count(side.samples)}, ${time(side.window_ns)} in all`], ...side.about]);
   const [one, other] = [of(before), of(after)];
   const names = [...new Set([...one.keys(), ...other.keys()])];
   return h(

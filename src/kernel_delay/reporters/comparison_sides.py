@@ -1,0 +1,66 @@
+"""The two sides of a comparison: of what they are, as text and for JSON."""
+
+import textwrap
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from kernel_delay.analysis.verdict.words import length
+from kernel_delay.model import RecordingHeader
+from kernel_delay.printable import printable
+
+_INDENT = 8
+_WIDTH = 80
+
+
+class RecordedRounds(Struct, frozen=True):
+    """What rounds were read: their lengths, of how many processes, and why the only one was long.
+
+    `untold` are long rounds of which there is no record (--min-gap), as the records say; `way` is
+    what a round goes from and to, `cause` None where there are several.
+    """
+
+    shortest_ns: int
+    longest_ns: int
+    untold: int
+    processes: int
+    way: str
+    cause: str | None = None
+
+
+class Side(Struct, frozen=True):
+    """One of the two recordings: what the user called it, and what was read of it.
+
+    `rounds` is None where it is of windows. Of several recordings `header` is the first's.
+    """
+
+    file: str
+    header: RecordingHeader
+    samples: int
+    window_ns: int
+    rounds: RecordedRounds | None = None
+
+
+def side_lines(title: str, side: Side) -> Iterator[str]:
+    """What a side is of, line by line."""
+    header, target = side.header, side.header.target
+    if side.rounds is None:
+        samples = f"{side.samples:,} sample{'' if side.samples == 1 else 's'}"
+        yield f"{title:7} {printable(side.file)}: {samples}, {side.window_ns / 1e9:.1f} s\n"
+    else:
+        yield f"{title:7} {printable(side.file)}\n"
+        yield f"{'':7} {_rounds(side.samples, side.rounds)}\n"
+    where = f"{target.comm} ({target.pid})"
+    if side.rounds is not None and side.rounds.processes > 1:
+        where = f"{where} and {side.rounds.processes - 1} more, the first"
+    yield f"{'':7} {printable(f'{where} on {header.host}, Linux {header.kernel}')}\n"
+    if side.rounds is not None and side.rounds.cause is not None:
+        why = textwrap.wrap(printable(side.rounds.cause), _WIDTH - _INDENT)
+        yield from (f"{'':{_INDENT}}{line}\n" for line in why)
+
+
+def _rounds(count: int, rounds: RecordedRounds) -> str:
+    shortest, longest = length(rounds.shortest_ns), length(rounds.longest_ns)
+    of = longest if shortest == longest else f"{shortest} to {longest}"
+    untold = f"; {rounds.untold:,} more have no record" if rounds.untold else ""
+    return f"{count:,} round{'' if count == 1 else 's'} of {of}{untold}"

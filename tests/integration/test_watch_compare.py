@@ -1,0 +1,76 @@
+"""`kernel-delay compare` of records that `watch` wrote of rounds which knew what they did."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.commands import KERNEL_DELAY
+from tests.watching.watch import watch_of
+from tests.workload import wait_until
+
+MS = 1_000_000
+ROUNDS = 12
+CPU_MS = 20
+SLEPT_MS = (60, 120)
+
+# A round a line: so much CPU time, and such a sleep.
+LOOP = """
+import select, sys, time
+poll = select.poll()
+poll.register(sys.stdin)
+while poll.poll():
+    line = sys.stdin.readline()
+    if not line:
+        break
+    cpu_ms, slept_ms = map(int, line.split())
+    end_ns = time.thread_time_ns() + cpu_ms * 1_000_000
+    while time.thread_time_ns() < end_ns:
+        pass
+    time.sleep(slept_ms / 1000)
+    print("done", flush=True)
+"""
+
+
+def compared(*sides: str) -> dict[str, dict[str, Any]]:
+    """The figures by their names."""
+    command = [*KERNEL_DELAY, "compare", "--json", *sides]
+    output = subprocess.run(command, capture_output=True, check=True).stdout
+    changes = msgspec.json.decode(output)["comparison"]["changes"]
+    return {change["name"]: change for change in changes}
+
+
+def test_what_rounds_have_more_of_is_named(root_user: None, tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    command, pipe = [sys.executable, "-u", "-c", LOOP], subprocess.PIPE
+    with subprocess.Popen(command, text=True, bufsize=1, stdin=pipe, stdout=pipe) as loop:
+        assert loop.stdin is not None
+        assert loop.stdout is not None
+        with watch_of(loop.pid, folder, "--threshold", "0.05") as watching:
+            for slept_ms in SLEPT_MS:
+                for _ in range(ROUNDS):
+                    print(CPU_MS, slept_ms, file=loop.stdin)
+                    assert loop.stdout.readline() == "done\n"
+            wait_until(lambda: len(watching.recordings()) >= 2 * ROUNDS, "the recordings")
+            watching.end()
+        loop.stdin.close()
+    records = watching.recordings()
+    assert len(records) == 2 * ROUNDS
+
+    changes = compared(f"{folder}@1-{ROUNDS}", f"{folder}@{ROUNDS + 1}-{2 * ROUNDS}")
+    for name in ("blocked.round", "blocked/clock.round", "clock_nanosleep.round"):
+        change = changes[name]
+        assert change["kind"] == "more", name
+        for side, slept_ms in zip(("before", "after"), SLEPT_MS, strict=True):
+            # Whoever is kept from its CPU just before it sleeps has less of the sleep.
+            assert change[side] >= 0.8 * slept_ms * MS
+    assert changes["user.round"]["kind"] in ("same", "unclear")
+    assert changes["clock_nanosleep.count"]["before"] == 1
+
+    # Of two rounds the same is seen, and not claimed.
+    one = compared(str(records[0]), str(records[-1]))
+    more_ns = one["blocked.round"]["after"] - one["blocked.round"]["before"]
+    assert more_ns > 0
+    assert {change["kind"] for change in one.values()} == {"unclear"}
