@@ -249,6 +249,32 @@ def test_a_dump_has_each_thread_and_its_open_round() -> None:
     assert "urcu\\x1b2 (32): poll; 0 rounds" in said
 
 
+def shown_on(page: live.Contents, width: int, height: int) -> str:
+    """What is on a terminal of that size."""
+    file = io.StringIO()
+    Console(file=file, width=width).print(Group(*page.parts(width, height)))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("height", [10, 24, 50])
+def test_a_verdict_is_whole_on_a_terminal_of_80_columns(height: int) -> None:
+    page = live.Contents("watching")
+    many = tuple(ThreadRounds(n, f"t{n}", (1,), 1) for n in range(1, 31))
+    page.update(replace(totals(), threads=many))
+    waker = Waker("thread", 77, 70, "friend", 1, 480 * 10**6)
+    sleeps = (replace(SLEEP, wakers=(waker,)),)
+    thread = replace(timed_thread(31, "handler4", user=20), sleeps=sleeps)
+    for _ in range(9):
+        page.add(sample_of(thread))
+    lines = shown_on(page, 80, height).splitlines()
+    assert len(lines) <= height
+    assert max(map(len, lines)) <= 80
+    said = " ".join(" ".join(lines).split())
+    assert said.endswith("ended 100 % of that.")
+    assert " ".join(line(sample_of(thread)).split()) in said
+    assert (said.count("ended 100 %") == live.MOST_RECORDS) == (height == 50)
+
+
 def test_the_page_shows_rates_and_the_last_records() -> None:
     page = live.Contents("watching \x1b")
     page.update(totals())
@@ -256,9 +282,7 @@ def test_the_page_shows_rates_and_the_last_records() -> None:
     page.update(replace(totals(time_ns=1_004_000_000), threads=(more, *THREADS[1:])))
     for _ in range(20):
         page.add(sample_of(timed_thread(31, "handler4", ready=400)))
-    console = Console(file=io.StringIO(), width=120)
-    console.print(Group(*page.parts()))
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    shown = shown_on(page, 120, 50)
     (row,) = (row for row in shown.splitlines() if row.startswith("handler4"))
     assert row.split()[:3] == ["handler4", "31", "100"]
     assert "9 records of 9 long rounds" in shown

@@ -1,6 +1,7 @@
 """A page on the terminal that shows how the rounds of a process go, while it is watched."""
 
 from collections import deque
+from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self, TextIO
@@ -15,11 +16,17 @@ from kernel_delay.analysis.verdict.words import length
 from kernel_delay.ending import farewell
 from kernel_delay.model import RoundTotals, Sample, ThreadRounds
 from kernel_delay.printable import printable
+from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.progress import WITHOUT_BAR
 from kernel_delay.reporters.rounds import line
 
 MOST_RECORDS = 8
 MOST_THREADS = 20
+
+_CONTINUED = "    "
+
+# Of the terminal's lines; what is below is the records'.
+_PART_OF_THREADS = 3
 
 
 class LivePage:
@@ -63,7 +70,8 @@ class LivePage:
         self._draw()
 
     def _draw(self) -> None:
-        self._live.update(Group(*self.contents.parts()), refresh=True)
+        width, height = self._live.console.size
+        self._live.update(Group(*self.contents.parts(width, height)), refresh=True)
 
 
 class Contents:
@@ -85,27 +93,42 @@ class Contents:
         self._rows = _with_rates(self._totals, totals)
         self._totals = totals
 
-    def parts(self) -> list[Text | Table]:
-        """Return it from the top to the bottom."""
+    def parts(self, width: int, height: int) -> list[Text | Table]:
+        """Return it from the top to the bottom, for a terminal of that size.
+
+        A record has as many lines as it takes; the oldest go where there is no room.
+        """
         parts: list[Text | Table] = [Text(printable(self._title), "bold")]
-        if self._rows:
-            parts.append(self._threads())
+        rows = self._rows[: max(1, min(MOST_THREADS, height // _PART_OF_THREADS))]
+        if rows:
+            parts.append(self._threads(rows))
         if self._totals is not None:
             told = f"{self._totals.told:,} records of {self._totals.long:,} long rounds"
             parts.append(Text(told))
-        parts += [Text(record, no_wrap=True, overflow="ellipsis") for record in self._records]
-        return parts
+        # The heading of the threads, the line of those left out, and each other's one line.
+        used = len(parts) + len(rows) + (len(self._rows) > len(rows))
+        return parts + [Text(line) for line in self._lines(width, max(1, height - used))]
 
-    def _threads(self) -> Table:
+    def _lines(self, width: int, most: int) -> list[str]:
+        """The newest records that fit so many lines, and of one at least its beginning."""
+        lines: list[str] = []
+        for record in reversed(self._records):
+            wrapped = Layout(width).wrapped(record, further=_CONTINUED)
+            if lines and len(lines) + len(wrapped) > most:
+                break
+            lines = wrapped + lines
+        return lines[:most]
+
+    def _threads(self, rows: Sequence[tuple[ThreadRounds, float]]) -> Table:
         table = Table(box=None, pad_edge=False)
         table.add_column("THREAD")
         for heading in ("TID", "ROUNDS/s", "P50", "P99", "LONGEST", "OPEN FOR"):
             table.add_column(heading, justify="right")
         time_ns = self._totals.time_ns if self._totals else 0
-        for thread, rate in self._rows[:MOST_THREADS]:
+        for thread, rate in rows:
             table.add_row(*_cells(thread, rate, time_ns))
-        if len(self._rows) > MOST_THREADS:
-            table.add_row(f"and {len(self._rows) - MOST_THREADS} more")
+        if len(self._rows) > len(rows):
+            table.add_row(f"and {len(self._rows) - len(rows)} more")
         return table
 
 
