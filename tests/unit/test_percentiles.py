@@ -2,10 +2,11 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.analysis.percentiles import percentile
+from kernel_delay.analysis.percentiles import interpolated, is_longest, percentile
 
 
 def histogram(lengths: list[int]) -> tuple[int, ...]:
@@ -33,6 +34,25 @@ def test_percentiles_rise_up_to_the_longest(lengths: list[int]) -> None:
     found = [percentile(counts, n / 100, max(lengths)) for n in range(1, 101)]
     assert found == sorted(found)
     assert found[-1] == max(lengths)
+
+
+@given(st.lists(st.integers(0, 1 << 40), min_size=1), st.sampled_from([0.5, 0.9, 0.99]))
+def test_of_few_lengths_the_longest_is_exact(lengths: list[int], fraction: float) -> None:
+    exact = sorted(lengths)[math.ceil(fraction * len(lengths)) - 1]
+    counts = histogram(lengths)
+    if is_longest(counts, fraction):
+        assert percentile(counts, fraction, max(lengths)) == exact
+    else:
+        found = percentile(counts, fraction, max(lengths))
+        assert found == interpolated(counts, fraction, max(lengths))
+
+
+@pytest.mark.parametrize(
+    ("count", "fraction", "longest"),
+    [(1, 0.5, True), (2, 0.5, False), (9, 0.9, True), (99, 0.99, True), (100, 0.99, False)],
+)
+def test_which_percentile_is_the_longest(count: int, fraction: float, longest: bool) -> None:
+    assert is_longest((0,) * 10 + (count,), fraction) == longest
 
 
 def test_lengths_are_taken_to_lie_evenly_in_a_bucket() -> None:

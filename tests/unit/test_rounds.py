@@ -242,6 +242,18 @@ def test_a_round_that_is_long_and_not_over_is_told_at_the_end() -> None:
     assert not list(open_lines(totals(), 3_000_001))
 
 
+def test_a_percentile_that_is_estimated_says_so() -> None:
+    """Of few rounds the 99th is the longest; that of the middle is known by a power of two."""
+    few = ThreadRounds(31, "handler4", (0,) * 10 + (5, 1), 3000)
+    one = ThreadRounds(32, "urcu2", (0,) * 10 + (1,), 1900)
+    many = ThreadRounds(33, "main", (0,) * 10 + (150,), 1500)
+    rows = summary_lines(replace(totals(), threads=(few, one, many)))
+    cells = {row.split()[0]: row.split()[3:] for row in list(rows)[1:]}
+    assert cells["handler4"] == ["~1.6", "µs", "3.0", "µs", "3.0", "µs"]
+    assert cells["urcu2"] == ["1.9", "µs"] * 3
+    assert cells["main"] == ["~1.3", "µs", "~1.5", "µs", "1.5", "µs"]
+
+
 def test_a_dump_has_each_thread_and_its_open_round() -> None:
     said = list(dump_lines(totals(long=1)))
     assert said[0] == "2 threads, 1 long round"

@@ -6,6 +6,23 @@ from kernel_delay.model import Histogram
 def percentile(histogram: Histogram, fraction: float, max_ns: int) -> int:
     """Return the length that `fraction` (above 0, at most 1) of the intervals don't exceed.
 
+    Of so few intervals that it is the longest of them (is_longest()) that is `max_ns`, exactly.
+    Else it is what interpolated() returns: an estimate. The histogram must not be empty.
+    """
+    if is_longest(histogram, fraction):
+        return max_ns
+    return interpolated(histogram, fraction, max_ns)
+
+
+def is_longest(histogram: Histogram, fraction: float) -> bool:
+    """Whether only the longest interval of all reaches the percentile, as the 99th of below 100."""
+    count = sum(histogram)
+    return fraction * count > count - 1
+
+
+def interpolated(histogram: Histogram, fraction: float, max_ns: int) -> int:
+    """Return about the length that `fraction` of the intervals don't exceed.
+
     The interval in question is the one of rank r = fraction · count. It is in
     the first bucket i with which the counts reach r; of those in a bucket the
     lengths are taken to lie evenly between its bounds, so the result is

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kernel_delay.analysis.percentiles import percentile
+from kernel_delay.analysis.percentiles import interpolated
 from kernel_delay.analysis.student import critical
 from kernel_delay.model import Histogram
 
@@ -44,7 +44,7 @@ class PercentileEstimate(Estimate, frozen=True):
         far = critical(chance, self.samples - 1) * self.stray
         least = 1 / sum(self.histogram)
         ends = (max(self.fraction - far, least), min(self.fraction + far, 1.0))
-        low, high = (percentile(self.histogram, end, self.longest_ns) for end in ends)
+        low, high = (interpolated(self.histogram, end, self.longest_ns) for end in ends)
         return low, high
 
 
@@ -110,7 +110,7 @@ def percentile_of(
     if not count:
         return None
     most = max(longest_ns)
-    value = percentile(whole, fraction, most)
+    value = interpolated(whole, fraction, most)
     counts = [sum(histogram) for histogram in histograms]
     below = ratio([_below(histogram, value, most) for histogram in histograms], counts)
     assert below is not None

@@ -11,14 +11,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.verdict.words import length
 from kernel_delay.ending import farewell
 from kernel_delay.model import RoundTotals, Sample, ThreadRounds
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.progress import WITHOUT_BAR
-from kernel_delay.reporters.rounds import line
+from kernel_delay.reporters.rounds import line, percentile_text
 
 MOST_RECORDS = 8
 MOST_THREADS = 20
@@ -155,8 +154,8 @@ def _cells(thread: ThreadRounds, rate: float, time_ns: int) -> tuple[str, ...]:
         printable(thread.name),
         str(thread.tid),
         f"{rate:,.0f}",
-        length(percentile(thread.lengths, 0.5, thread.longest_ns)),
-        length(percentile(thread.lengths, 0.99, thread.longest_ns)),
+        percentile_text(thread, 0.5),
+        percentile_text(thread, 0.99),
         length(thread.longest_ns),
         open_for,
     )

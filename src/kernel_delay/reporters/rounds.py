@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from kernel_delay.analysis.percentiles import percentile
+from kernel_delay.analysis.percentiles import is_longest, percentile
 from kernel_delay.analysis.rounds import main_cause, ran_functions, samples_of
 from kernel_delay.analysis.verdict.words import length
 from kernel_delay.model import (
@@ -243,8 +243,8 @@ def table(threads: Iterable[ThreadRounds], width: int = 100) -> Iterator[str]:
             printable(each.name),
             str(each.tid) if each.tid else "ended",
             f"{sum(each.lengths):,}",
-            length(percentile(each.lengths, 0.5, each.longest_ns)),
-            length(percentile(each.lengths, 0.99, each.longest_ns)),
+            percentile_text(each, 0.5),
+            percentile_text(each, 0.99),
             length(each.longest_ns),
         )
         for each in listed
@@ -252,3 +252,9 @@ def table(threads: Iterable[ThreadRounds], width: int = 100) -> Iterator[str]:
     ]
     for part in fitted(Table("THREAD", COLUMNS, rows), width):
         yield from part
+
+
+def percentile_text(thread: ThreadRounds, fraction: float) -> str:
+    """A percentile of a thread's rounds, of which there are some: with ~ where it is estimated."""
+    about = "" if is_longest(thread.lengths, fraction) else "~"
+    return f"{about}{length(percentile(thread.lengths, fraction, thread.longest_ns))}"
