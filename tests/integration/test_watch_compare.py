@@ -14,7 +14,7 @@ from tests.workload import wait_until
 MS = 1_000_000
 ROUNDS = 12
 CPU_MS = 20
-SLEPT_MS = (60, 120)
+SIDES, SLEPT_MS = ("before", "after"), (60, 120)
 
 # A round a line: so much CPU time, and such a sleep.
 LOOP = """
@@ -60,17 +60,15 @@ def test_what_rounds_have_more_of_is_named(root_user: None, tmp_path: Path) -> N
     assert len(records) == 2 * ROUNDS
 
     changes = compared(f"{folder}@1-{ROUNDS}", f"{folder}@{ROUNDS + 1}-{2 * ROUNDS}")
-    for name in ("blocked.round", "blocked/clock.round", "clock_nanosleep.round"):
-        change = changes[name]
-        assert change["kind"] == "more", name
-        for side, slept_ms in zip(("before", "after"), SLEPT_MS, strict=True):
-            # Whoever is kept from its CPU just before it sleeps has less of the sleep.
-            assert change[side] >= 0.8 * slept_ms * MS
+    for name in ("blocked.round", "blocked/clock.round"):
+        assert changes[name]["kind"] == "more", name
     assert changes["user.round"]["kind"] in ("same", "unclear")
     assert changes["clock_nanosleep.count"]["before"] == 1
-
     # Of two rounds the same is seen, and not claimed.
-    one = compared(str(records[0]), str(records[-1]))
-    more_ns = one["blocked.round"]["after"] - one["blocked.round"]["before"]
-    assert more_ns > 0
-    assert {change["kind"] for change in one.values()} == {"unclear"}
+    single = compared(str(records[0]), str(records[-1]))
+    assert {change["kind"] for change in single.values()} == {"unclear"}
+    for found in (changes, single):
+        call = found["clock_nanosleep.round"]
+        assert [call[side] >= ms * MS for side, ms in zip(SIDES, SLEPT_MS, strict=True)] == [
+            True
+        ] * 2

@@ -23,21 +23,26 @@ from playwright.sync_api import (
 
 from kernel_delay.analysis.comparison import compare
 from kernel_delay.analysis.figures import Figures
+from kernel_delay.analysis.round_comparison import compare_rounds
+from kernel_delay.analysis.round_figures import RoundFigures
+from kernel_delay.analysis.rounds import main_cause
 from kernel_delay.cli import main
 from kernel_delay.model import MeasuringCommand, Sample
-from kernel_delay.reporters.comparison_sides import Side
+from kernel_delay.reporters.comparison_sides import RecordedRounds, Side
 from kernel_delay.reporters.page import render
 from kernel_delay.reporters.page.comparison import render as render_comparison
 from kernel_delay.reporters.page.flame_graph import FlameGraph
 from kernel_delay.reporters.page.fleet import MOST_NAMED
 from kernel_delay.reporters.page.fleet import render as render_fleet
 from kernel_delay.reporters.page.slices import SHOWN_SLICES, Timeline
+from kernel_delay.reporters.rounds import way_of
 from tests.needs import needed
 from tests.recordings import header
 from tests.unit.fleet_samples import survey_of
 from tests.unit.monitor_recordings import LOST, record
 from tests.unit.page_samples import HOSTILE, hostile_sample, sample_with_events, series_of
 from tests.unit.test_comparison import sample
+from tests.unit.test_round_comparison import round_of
 from tests.unit.timeline_samples import WITH_TIMELINE, many_slices
 
 WIDTH, HEIGHT = 1280, 900
@@ -530,6 +535,23 @@ def test_a_comparison_without_a_change_says_so_on_paper(open_page: Open, picture
     page.set_viewport_size({"width": 720, "height": 1000})
     assert overflow(page) <= 0
     page.screenshot(path=pictures / "comparison-paper.png", full_page=True)
+
+
+def test_of_few_rounds_a_page_claims_neither_a_change_nor_none(open_page: Open) -> None:
+    sides = []
+    for name, ms in (("before", 60), ("after", 120)):
+        made, figures = round_of(user=40, blocked=ms), RoundFigures()
+        figures.add(made)
+        ns = made.window.duration_ns
+        known = RecordedRounds(ns, ns, 0, 1, way_of(made), main_cause(made))
+        sides.append((Side(name, header("watch"), 1, ns, known), figures))
+    (before, before_figures), (after, after_figures) = sides
+    comparison = compare_rounds(before_figures, after_figures)
+    page = open_page(render_comparison(before, after, comparison))
+    assert page.locator("#changes .all-well").count() == 0
+    assert "Nothing is claimed" in page.locator("#changes").inner_text()
+    assert page.locator("#sides th").all_inner_texts()[4] == "Rounds"
+    assert page.locator("#figures tr.figure .c-name").first.inner_text() == "round.mean"
 
 
 def test_hostile_names_in_a_comparison_do_nothing(open_page: Open) -> None:

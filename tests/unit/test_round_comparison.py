@@ -285,6 +285,9 @@ def test_json_and_a_page_have_rounds_too(
     assert '"what":"Rounds"' in page.read_text().replace(" ", "")
     record = next(iter(folders[0].iterdir()))
     assert run(*folders, "--html", record)[0] == 64
+    assert '"too_few":false' in page.read_text().replace(" ", "")
+    run(*(f"{folder}@1-1" for folder in folders), "--html", page)
+    assert '"too_few":true' in page.read_text().replace(" ", "")
 
 
 def test_a_condition_on_rounds(folders: tuple[Path, Path], run: Run) -> None:

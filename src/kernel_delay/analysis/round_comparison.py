@@ -17,7 +17,7 @@ from kernel_delay.analysis.comparison import (
     unknown_change,
 )
 from kernel_delay.analysis.figures import Figure, Key
-from kernel_delay.analysis.round_figures import RoundFigures
+from kernel_delay.analysis.round_figures import LENGTH, RoundFigures
 from kernel_delay.analysis.spread import separable
 
 
@@ -34,7 +34,7 @@ def compare_rounds(before: RoundFigures, after: RoundFigures) -> Comparison:
         unknown_change(key, *pair) if key.threads in few else change_of(key, *pair, chance)
         for key, pair in pairs.items()
     ]
-    changes.sort(key=lambda change: -change.matters)
+    changes.sort(key=lambda change: (-change.matters, change.name != LENGTH))
     return Comparison(
         before.samples, after.samples, rounds, tuple(changes), "rounds", few, _enough(chance)
     )

@@ -52,7 +52,6 @@ def lines(
         yield from round_comparison.table(comparison, all_of_them=all_of_them)
     else:
         yield from _table(comparison, all_of_them=all_of_them)
-    yield "\n"
     yield from (f"# {remark}\n" for remark in remarks(comparison))
 
 
@@ -64,6 +63,7 @@ def _table(comparison: Comparison, *, all_of_them: bool) -> Iterator[str]:
         yield f"\n{HEADING}\n"
     for change in shown:
         yield f"{_line(change, comparison)}\n"
+    yield "\n"
 
 
 def _line(change: Change, comparison: Comparison) -> str:
@@ -94,7 +94,8 @@ def _counted(comparison: Comparison) -> Iterator[str]:
     kinds = Counter(change.kind for change in comparison.changes)
     changed, same, unclear = kinds["more"] + kinds["less"], kinds["same"], kinds["unclear"]
     yield f"{changed} of {kinds.total()} figures changed beyond chance, and by more than 5 %"
-    yield "(shares: 1 point; p99: twice). The intervals hold all together with 95 %."
+    other = "shares: 1 point" if comparison.of == "rounds" else "shares: 1 point; p99: twice"
+    yield f"({other}). The intervals hold all together with 95 %."
     if kinds["minor"]:
         yield f"{kinds['minor']} more did, but by less than 0.1 % of the threads' time."
     if same:

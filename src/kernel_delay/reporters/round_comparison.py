@@ -33,14 +33,15 @@ def table(comparison: Comparison, *, all_of_them: bool) -> Iterator[str]:
         yield f"\n{HEADING}\n"
     for change in shown:
         yield f"{_line(change, comparison)}\n"
+    yield "\n"
+    if not any(map(_is_told, comparison.changes)):
+        yield "# The rounds' means differ by less than 1 % of a round.\n"
+    elif not all_of_them:
+        yield "# These are differences of the rounds' means, by 1 % of a round or more.\n"
 
 
 def remarks(comparison: Comparison) -> Iterator[str]:
-    """What must be known of it, as lines."""
-    if any(map(_is_told, comparison.changes)):
-        yield "These are differences of the rounds' means, by 1 % of a round or more."
-    else:
-        yield "The rounds' means differ by less than 1 % of a round."
+    """What must be known of any figure, as lines."""
     yield "Nothing is claimed: so few rounds can't tell change from chance. It takes"
     yield f"{comparison.enough} of each side, or more of one."
 

@@ -19,6 +19,7 @@ from kernel_delay.reporters.comparison_sides import Side
 from kernel_delay.reporters.json import ascii_json
 from kernel_delay.reporters.page.contents import about
 from kernel_delay.reporters.page.document import document
+from kernel_delay.reporters.round_comparison import are_too_few
 
 MOST_CHANGES = 20_000
 """Rows of the page. Those beyond, which matter least, are counted."""
@@ -57,7 +58,10 @@ class PageChange(Struct, frozen=True):
 
 
 class PageComparison(Struct, frozen=True):
-    """All that the page shows. `left_out` are changes that found no room."""
+    """All that the page shows. `left_out` are changes that found no room.
+
+    `too_few`: there are too few samples to claim that anything changed, or that nothing did.
+    """
 
     title: str
     before: PageSide
@@ -65,6 +69,7 @@ class PageComparison(Struct, frozen=True):
     remarks: str
     changes: tuple[PageChange, ...]
     left_out: int
+    too_few: bool
 
 
 def render(before: Side, after: Side, comparison: Comparison) -> Iterator[str]:
@@ -77,6 +82,7 @@ def render(before: Side, after: Side, comparison: Comparison) -> Iterator[str]:
         remarks=" ".join(remarks(comparison)),
         changes=tuple(_changes(comparison)),
         left_out=max(0, len(comparison.changes) - MOST_CHANGES),
+        too_few=are_too_few(comparison),
     )
     return document("comparison", title, iter([ascii_json(page)]))
 

@@ -41,7 +41,7 @@ function changes(data) {
     "section",
     { id: "changes", "aria-labelledby": "changes-title" },
     h("h2", { id: "changes-title" }, "What changed"),
-    changed.length || !data.changes.length ? null : h("p", { class: "all-well" }, "Nothing, beyond chance."),
+    changed.length || !data.changes.length || data.too_few ? null : h("p", { class: "all-well" }, "Nothing, beyond chance."),
     h("ol", { class: "findings" }, changed.slice(0, MOST_NAMED).map(named)),
     more > 0 ? h("p", { class: "note" }, `And ${count(more)} more, below.`) : null,
     h("p", { class: "note" }, data.remarks),
