@@ -413,16 +413,16 @@ def test_pythons_lock_of_the_interpreter_is_thought_of() -> None:
     switches = replace(sleep("futex", 400, "futex", waker), count=100)
     waits = replace(timed_thread(5, "a"), sleeps=(switches,))
     target = Target(27090, "app", "/usr/bin/python3.11")
-    finding = found("wait_futex", replace(sample(waits), target=target))
+    busy = timed_thread(9, "computer", user=410)
+    finding = found("wait_futex", replace(sample(waits, busy), target=target))
     assert "computer (9) of the same process ended 100 % of that, as with Python's" in finding.text
     assert finding.advice is not None
     assert "--wakers stacks" in finding.advice
-    assert "Python" not in found("wait_futex", sample(waits)).text
+    assert "Python" not in found("wait_futex", sample(waits, busy)).text
     # Its waits time out, and then it asks for the lock.
     timer = Waker("hard_irq", 0, 0, "", 80, 402 * MS)
     given = replace(waker, count=9, ns=3 * MS)
     timed = replace(timed_thread(27090, "a"), sleeps=(sleep("futex", 405, "futex", timer, given),))
-    busy = timed_thread(9, "computer", user=410)
     text = found("wait_futex", replace(sample(timed, busy), target=target)).text
     assert "a timer ended 80 waits, after 5.0 ms each, as with Python's lock of" in text
     for wakers in ((timer,), (replace(timer, count=40), given)):
@@ -434,7 +434,7 @@ def test_pythons_lock_of_the_interpreter_is_thought_of() -> None:
     assert "Python" not in found("wait_futex", replace(sample(timed, idle), target=target)).text
     # Another process's is no lock of an interpreter.
     other = replace(waits, sleeps=(sleep("futex", 400, "futex", replace(waker, pid=7)),))
-    assert "Python" not in found("wait_futex", replace(sample(other), target=target)).text
+    assert "Python" not in found("wait_futex", replace(sample(other, busy), target=target)).text
 
 
 def test_a_wait_for_a_known_lock_is_told_once() -> None:

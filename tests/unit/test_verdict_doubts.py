@@ -75,10 +75,28 @@ def test_who_ended_a_little_of_what_still_goes_on_is_not_told_to_have_ended_it()
 
 
 def test_waits_too_long_for_pythons_lock_of_the_interpreter_are_not_told_so() -> None:
-    peer = Waker("thread", 9, PID, "python3", 100, 500 * MS)
-    python = "/usr/bin/python3.11"
-    assert "GIL" in verdict(futex_waits(500, 100, peer), python)["wait_futex"].text
-    assert "GIL" not in verdict(futex_waits(500, 2, peer), python)["wait_futex"].text
+    assert "GIL" in of_python(100, timed_thread(9, "python3", user=500))
+    assert "GIL" not in of_python(2, timed_thread(9, "python3", user=500))
+
+
+def test_waits_for_a_python_thread_that_is_in_calls_are_not_for_the_interpreter() -> None:
+    sleeps = timed_thread(9, "python3", user=10, ready=80)
+    assert "GIL" not in of_python(100, sleeps)
+    # It wants a CPU to leave its call, and takes the lock after that.
+    call = SyscallStats(18, "pwrite64", 100, 490 * MS, 5 * MS, (), 20 * MS, 450 * MS, 20 * MS)
+    writes = replace(timed_thread(9, "python3", user=10, kernel=20, ready=450), syscalls=(call,))
+    assert "GIL" not in of_python(100, writes)
+    preempted = timed_thread(9, "python3", user=100, ready=400)
+    assert "GIL" in of_python(100, preempted)
+
+
+def of_python(waits: int, other: Thread) -> str:
+    """What is told of waits for futexes which the other thread of the program ended."""
+    peer = Waker("thread", other.tid, PID, other.name, waits, 500 * MS)
+    target = Target(PID, "app", "/usr/bin/python3.11")
+    duration = window(duration_ns=TIMED_WINDOW_NS)
+    sample = bare_sample(futex_waits(500, waits, peer), other, window=duration, target=target)
+    return next(each.text for each in judge(sample).verdict if each.rule == "wait_futex")
 
 
 def test_a_deadline_thread_that_yields_has_done_its_work() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from kernel_delay.analysis.verdict.chain import waker_story
+from kernel_delay.analysis.verdict.chain import SURE_SHARE, waker_story
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.waits import WAITS, WITHOUT_REASON, Wait
 from kernel_delay.analysis.verdict.words import (
@@ -137,7 +137,7 @@ def _say(case: Case, wait: Wait) -> Statement:
         evidence["waker_tid"] = waker.tid
         who, advice = _of_waker(sample, wait, waker)
         if wait.reason == "futex" and waker.pid == sample.target.pid:
-            text += _AS_WITH_GIL if _is_python(sample) and _may_be_switches(slept) else ""
+            text += _AS_WITH_GIL if _is_python(sample) and _may_be_turns(case, slept, waker) else ""
             advice = where_from(sample, _WHERE_FROM)
         story = waker_story(sample, waker.tid, waker.ns)
         text += f"; meanwhile it {story}" if story else ""
@@ -216,10 +216,18 @@ _SWITCH_NS = 5_000_000
 _SWITCH_SPREAD = 0.1
 
 
-def _may_be_switches(slept: list[Sleep]) -> bool:
-    """Whether the waits are no longer on average than one for the interpreter's lock can be."""
+def _may_be_turns(case: Case, slept: list[Sleep], waker: "_MainWaker") -> bool:
+    """Whether these can be waits for the interpreter's lock, which others had meanwhile.
+
+    On average they are no longer than one for that can be, and others were in the program's own
+    code for as long: a call that sleeps gives the lock away, so who waits for what another one
+    gets from there, as by a queue, does not wait for the interpreter.
+    """
     ns, count = sum(sleep.ns for sleep in slept), sum(sleep.count for sleep in slept)
-    return count > 0 and ns / count < (1 + _SWITCH_SPREAD) * _SWITCH_NS
+    if not count or ns / count >= (1 + _SWITCH_SPREAD) * _SWITCH_NS:
+        return False
+    others = [other for other in case.sample.threads if other.tid != case.thread.tid]
+    return _outside_calls_ns(others) >= SURE_SHARE * waker.ns
 
 
 def _switches(case: Case, slept: list[Sleep]) -> str:
@@ -245,6 +253,18 @@ def _ran_ns(threads: Iterable[Thread]) -> int:
     """How long these were on a CPU, or could have been."""
     times = [thread.time for thread in threads if thread.time is not None]
     return sum(time.user_ns + time.kernel_ns + time.ready_ns for time in times)
+
+
+def _outside_calls_ns(threads: Iterable[Thread]) -> int:
+    """How much of that was not in system calls."""
+    return sum(
+        max(0, _ran_ns((thread,)) - sum(_in_call_ns(stats) for stats in thread.syscalls))
+        for thread in threads
+    )
+
+
+def _in_call_ns(stats: SyscallStats) -> int:
+    return (stats.on_cpu_ns or 0) + (stats.ready_ns or 0)
 
 
 class _MainWaker(Struct, frozen=True):
