@@ -17,6 +17,10 @@ BUDGET_SHARE = 0.5
 # Where a cgroup's quota is set.
 QUOTA_FILES = "cpu.max, or cgroup v1's cpu.cfs_quota_us"
 
+# What real-time tasks may have: of all, and of a cgroup, which is mostly far less
+# (CONFIG_RT_GROUP_SCHED, kernel/sched/rt.c, 5.14 to 6.18).
+_RT_LIMITS = "sched_rt_runtime_us, or cpu.rt_runtime_us of its cgroups (v1)"
+
 # An idle CPU wakes up, and a task that is in the kernel makes way, in less.
 SLOW_PREEMPTION_NS = 2_000_000
 
@@ -86,8 +90,8 @@ def _out_of_budget(case: Case, text: str) -> Statement | None:
         text += " of that: it had used up its runtime"
         advice = "give it more of each period (chrt --sched-runtime), or less to do"
     else:
-        text += " of that: real-time tasks had used up what they may (sched_rt_runtime_us)"
-        advice = "have it sleep now and then, or see sched_rt_runtime_us and the fair server"
+        text += f" of that: real-time tasks had used up what they may ({_RT_LIMITS})"
+        advice = "have it sleep now and then, or see these and the fair server"
     return Statement(text, "limit", {"behind_ns": behind_ns}, advice)
 
 
