@@ -135,6 +135,12 @@ def test_who_weighs_more_is_told() -> None:
     finding = found("cpu_contention", sample(STARVED, surroundings=Surroundings(weights=(alone,))))
     assert finding.advice is not None
     assert "that of stress 1024" in finding.advice
+    idle = replace(weights, weight=0)
+    finding = found("cpu_contention", sample(STARVED, surroundings=Surroundings(weights=(idle,))))
+    assert finding.advice is not None
+    # Its weight can't be raised.
+    assert "/pods/a is idle (cpu.idle), and has a CPU when /pods/b wants none" in finding.advice
+    assert "raise" not in finding.advice
     even = replace(weights, weight=1024)
     finding = found("cpu_contention", sample(STARVED, surroundings=Surroundings(weights=(even,))))
     assert finding.advice is None

@@ -145,6 +145,12 @@ def _shares(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
     weights = next(
         (each for each in (around.weights if around else ()) if each.pid == taker.pid), None
     )
+    if weights and weights.path and weights.weight == 0 < weights.other_weight:
+        # The kernel lets nobody set the weight of one that is idle: sched_group_set_shares().
+        return (
+            f"{weights.path} is idle (cpu.idle), and has a CPU when"
+            f" {weights.other_path or taker.comm} wants none: set its cpu.idle to 0"
+        )
     if weights and weights.weight < weights.other_weight:
         return (
             f"the CPU weight of {weights.path or 'the process'} is {weights.weight}, that of"
