@@ -124,6 +124,15 @@ def test_a_real_time_thread_that_an_ordinary_one_goes_before_is_throttled() -> N
     assert "idled or woke up" in found("cpu_contention", sample(woken)).text
 
 
+def test_who_waits_for_memory_as_nothing_is_killed_is_told_so() -> None:
+    stack = ("mem_cgroup_oom_synchronize", "pagefault_out_of_memory")
+    waits = replace(timed_thread(5, "a"), sleeps=(replace(sleep("reclaim", 480), stack=stack),))
+    text = found("wait_reclaim", sample(waits)).text
+    assert "nothing is killed to make room (memory.oom_control)" in text
+    freed = replace(waits, sleeps=(sleep("reclaim", 480),))
+    assert "oom_control" not in found("wait_reclaim", sample(freed)).text
+
+
 def test_who_weighs_more_is_told() -> None:
     weights = CpuWeights(77, "/pods/a", 64, "/pods/b", 1024)
     finding = found(

@@ -153,9 +153,11 @@ def _say(case: Case, wait: Wait) -> Statement:
     if longest and evidence["waits"] > 1 and not among_locks:
         text += f"; the longest wait took {length(longest)}"
     if wait.reason in _OF_MEMORY:
-        over_high = _is_over_high(slept)
+        over_high = _is_mostly_in(slept, _HANDLE_OVER_HIGH)
+        out_of_memory = _is_mostly_in(slept, _OOM_SYNCHRONIZE)
         text += _OVER_HIGH if over_high else ""
-        text += memory_limit(sample, seldom_too=over_high)
+        text += _OUT_OF_MEMORY if out_of_memory else ""
+        text += memory_limit(sample, seldom_too=over_high or out_of_memory)
     wanted_ns = sum(sleep.ns for sleep in slept if _is_wanted(sleep))
     if wait.remark and sample.round is None and 2 * wanted_ns < case.lost_ns:
         text += "; it may have had nothing else to do"
@@ -170,13 +172,18 @@ _OF_MEMORY = frozenset(("disk", "page_cache", "swap", "reclaim"))
 _HANDLE_OVER_HIGH = "mem_cgroup_handle_over_high"
 _OVER_HIGH = "; the kernel made it sleep as its cgroup had more than memory.high allows"
 
+# Where it sleeps until its cgroup has room, as nothing is killed for that: mm/memcontrol-v1.c.
+_OOM_SYNCHRONIZE = "mem_cgroup_oom_synchronize"
+_OUT_OF_MEMORY = (
+    "; its cgroup's limit of memory was reached, and nothing is killed to make room"
+    " (memory.oom_control)"
+)
 
-def _is_over_high(slept: list[Sleep]) -> bool:
-    """Whether memory.high is why for most of it, by the kernel's stacks."""
+
+def _is_mostly_in(slept: list[Sleep], name: str) -> bool:
+    """Whether that function of the kernel is why for most of it, by the kernel's stacks."""
     ns = sum(
-        sleep.ns
-        for sleep in slept
-        if any(function.endswith(_HANDLE_OVER_HIGH) for function in sleep.stack)
+        sleep.ns for sleep in slept if any(function.endswith(name) for function in sleep.stack)
     )
     return ns > 0 and 2 * ns >= sum(sleep.ns for sleep in slept)
 

@@ -28,7 +28,8 @@ class Wait(Struct, frozen=True):
 
 WAITS = (
     Wait("disk", "a disk", "kernel",
-         "see iostat -x for the device, who else uses it, and its cgroup's limit (io.max)"),
+         "see iostat -x for the device, who else uses it, and its cgroup's limit (io.max;"
+         " blkio.throttle.* of cgroup v1)"),
     Wait("page_cache", "pages of a file to be read or written back", "kernel",
          "see iostat -x, and vmstat for the page cache"),
     Wait("network_filesystem", "a network file system's server", "kernel",
@@ -36,7 +37,8 @@ WAITS = (
     Wait("swap", "memory to be read back from swap", "limit",
          "give the machine or the cgroup more memory"),
     Wait("reclaim", "memory to be freed", "limit",
-         "give the machine or the cgroup (memory.high, memory.max) more memory"),
+         "give the machine or the cgroup (memory.high, memory.max; memory.limit_in_bytes of v1)"
+         " more memory"),
     Wait("mmap_lock", "its process's lock of the address space", "program",
          "fewer mmap, munmap and page faults from other threads at the same time help",
          by_others="see what that does to this process's memory, as to read its /proc/PID/smaps"),
