@@ -316,6 +316,20 @@ def test_kernel_sleep_is_of_calls_that_are_not_made_to_wait() -> None:
     assert "kernel_sleep" not in rules_found(sample(waits))
 
 
+def test_who_ended_sleep_of_no_known_reason_is_told() -> None:
+    other = Waker("thread", 9, 9, "other", 10, 90 * MS)
+    slept = sleep("unknown", 140, "pwrite64", other)
+    write = replace(timed_thread(5, "a"), syscalls=(call("pwrite64", 1, 150),), sleeps=(slept,))
+    finding = found("kernel_sleep", sample(write))
+    assert "pwrite64, 150.0 ms; other (9) of process 9 ended 60 % of that." in finding.text
+    assert finding.evidence["waker_tid"] == 9
+    # Most of it was too short to look at: who ended that is not known.
+    more = replace(write, syscalls=(call("pwrite64", 900, 480),))
+    assert "other" not in found("kernel_sleep", sample(more)).text
+    by_another = replace(write, sleeps=(sleep("unknown", 140, "rename", other),))
+    assert "other" not in found("kernel_sleep", sample(by_another)).text
+
+
 def test_a_known_reason_takes_the_place_of_the_calls_name() -> None:
     thread = replace(
         timed_thread(5, "a"),

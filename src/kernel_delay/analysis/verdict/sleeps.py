@@ -296,14 +296,14 @@ class _MainWaker(Struct, frozen=True):
         return f"{who} ended {self.ended} of that"
 
 
-def _main_waker(slept: list[Sleep]) -> _MainWaker | None:
+def _main_waker(slept: list[Sleep], told_ns: int = 0) -> _MainWaker | None:
     """Who ended most, of threads; None where that is too little to be told.
 
     Of many that have one name, as each request's process, none matters by itself. A wait that is
-    still going on, nobody has ended.
+    still going on, nobody has ended. `told_ns` is what was told of, if more.
     """
     wakers = [waker for sleep in slept for waker in sleep.wakers]
-    all_ns = max(sum(waker.ns for waker in wakers), sum(sleep.ns for sleep in slept))
+    all_ns = max(sum(waker.ns for waker in wakers), sum(sleep.ns for sleep in slept), told_ns)
     of_name: dict[str, list[Waker]] = {}
     for waker in wakers:
         if waker.kind == "thread" and waker.tid:
@@ -377,7 +377,15 @@ def _say_kernel_sleep(case: Case) -> Statement:
         f" lock in the kernel, a full buffer) for {case.of_window}{also(case.sample, case.others)};"
         f" most of it in {call(stats)}, {length(most_ns)}"
     )
-    return Statement(text, "kernel")
+    unexplained = [
+        sleep
+        for sleep in case.thread.sleeps
+        if sleep.syscall == stats.name and sleep.reason in WITHOUT_REASON
+    ]
+    waker = _main_waker(unexplained, most_ns)
+    if waker is None:
+        return Statement(text, "kernel")
+    return Statement(f"{text}; {waker.text(case.sample)}", "kernel", {"waker_tid": waker.tid})
 
 
 KERNEL_SLEEP = Rule(
@@ -385,6 +393,8 @@ KERNEL_SLEEP = Rule(
     least_share=WANTED_SHARE,
     lost_ns=_kernel_sleep_ns,
     say=_say_kernel_sleep,
-    looks_at="sleep in calls that are not made to wait, where the kernel's stack gives no reason",
-    silent_on="what the thread waited for: the call's name is all that is known",
+    looks_at="sleep in calls that are not made to wait, where the kernel's stack gives no reason,"
+    " and who woke it",
+    silent_on="what the thread waited for: the call's name, and who ended that, is all that is"
+    " known",
 )
