@@ -92,10 +92,13 @@ def test_waits_for_a_python_thread_that_is_in_calls_are_not_for_the_interpreter(
 
 def of_python(waits: int, other: Thread) -> str:
     """What is told of waits for futexes which the other thread of the program ended."""
-    peer = Waker("thread", other.tid, PID, other.name, waits, 500 * MS)
+    peer = Waker("thread", other.tid, PID, other.name, waits, 400 * MS)
+    timer = Waker("hard_irq", 0, 0, "", 20, 100 * MS)
     target = Target(PID, "app", "/usr/bin/python3.11")
     duration = window(duration_ns=TIMED_WINDOW_NS)
-    sample = bare_sample(futex_waits(500, waits, peer), other, window=duration, target=target)
+    sample = bare_sample(
+        futex_waits(500, waits, peer, timer), other, window=duration, target=target
+    )
     return next(each.text for each in judge(sample).verdict if each.rule == "wait_futex")
 
 

@@ -223,18 +223,35 @@ _SWITCH_NS = 5_000_000
 _SWITCH_SPREAD = 0.1
 
 
+# Of waits for it that others end before they ask, some last until they ask: Python computes.
+_ASKED_SHARE = 0.1
+
+
 def _may_be_turns(case: Case, slept: list[Sleep], waker: "_MainWaker") -> bool:
     """Whether these can be waits for the interpreter's lock, which others had meanwhile.
 
-    On average they are no longer than one for that can be, and others were in the program's own
-    code for as long: a call that sleeps gives the lock away, so who waits for what another one
-    gets from there, as by a queue, does not wait for the interpreter.
+    Others were in the program's own code for as long: a call that sleeps gives the lock away, so
+    who waits for what another one gets from there, as by a queue, does not wait for the
+    interpreter. Some waits lasted until it asks for the lock: code in C that has given it away
+    keeps nobody waiting so.
     """
     ns, count = sum(sleep.ns for sleep in slept), sum(sleep.count for sleep in slept)
     if not count or ns / count >= (1 + _SWITCH_SPREAD) * _SWITCH_NS:
         return False
+    asked_ns, _ = _timed_out(slept)
+    if asked_ns < _ASKED_SHARE * waker.ns:
+        return False
     others = [other for other in case.sample.threads if other.tid != case.thread.tid]
     return _outside_calls_ns(others) >= SURE_SHARE * waker.ns
+
+
+def _timed_out(slept: list[Sleep]) -> tuple[int, int]:
+    """How long waits took, and how many, that timers ended; 0 if not after that interval each."""
+    timed = [waker for sleep in slept for waker in sleep.wakers if waker.kind == "hard_irq"]
+    ns, count = sum(waker.ns for waker in timed), sum(waker.count for waker in timed)
+    if not count or abs(ns / count - _SWITCH_NS) > _SWITCH_SPREAD * _SWITCH_NS:
+        return 0, 0
+    return ns, count
 
 
 def _switches(case: Case, slept: list[Sleep]) -> str:
@@ -246,10 +263,9 @@ def _switches(case: Case, slept: list[Sleep]) -> str:
     """
     sample = case.sample
     wakers = [waker for sleep in slept for waker in sleep.wakers]
-    timed = [waker for waker in wakers if waker.kind == "hard_irq"]
-    ns, count = sum(waker.ns for waker in timed), sum(waker.count for waker in timed)
+    ns, count = _timed_out(slept)
     others = [waker for waker in wakers if waker.pid == sample.target.pid]
-    if not others or not count or abs(ns / count - _SWITCH_NS) > _SWITCH_SPREAD * _SWITCH_NS:
+    if not others or not count:
         return ""
     if _ran_ns(other for other in sample.threads if other.tid != case.thread.tid) < ns:
         return ""
