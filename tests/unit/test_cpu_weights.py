@@ -95,3 +95,11 @@ def test_sessions_share_a_cpu_out_among_them(machine: Path) -> None:
     ):
         setting.write_text(enabled)
         assert cpu_weights.cpu_weights(TARGET, [OTHER]) == found
+    setting.write_text("1\n")
+    (machine / "proc" / str(TARGET) / "autogroup").write_text("/autogroup-4 nice 15\n")
+    (machine / "proc" / str(OTHER) / "autogroup").write_text("/autogroup-5 nice -20\n")
+    assert cpu_weights.cpu_weights(TARGET, [OTHER]) == (
+        CpuWeights(OTHER, "/autogroup-4", 36, "/autogroup-5", 88761),
+    )
+    (machine / "proc" / str(OTHER) / "autogroup").write_text("something else\n")
+    assert cpu_weights.cpu_weights(TARGET, [OTHER]) == ()

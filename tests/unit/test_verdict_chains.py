@@ -155,6 +155,15 @@ def test_who_weighs_more_is_told() -> None:
     assert finding.advice is None
 
 
+def test_a_session_that_is_nice_as_a_whole_is_told() -> None:
+    weights = CpuWeights(77, "/autogroup-7", 36, "/autogroup-8", 1024)
+    judged = sample(STARVED, surroundings=Surroundings(weights=(weights,)))
+    advice = found("cpu_contention", judged).advice
+    assert advice is not None
+    assert advice.startswith("its session (sched_autogroup) weighs 36, stress's 1024: a lower nice")
+    assert "cpu.shares" not in advice
+
+
 def test_nice_counts_within_a_group_alone() -> None:
     nice = replace(STARVED, scheduling=Scheduling("OTHER", 19, 0, (0, 1)))
     for path, told in (("/autogroup-7", "session (sched_autogroup)"), ("/a", "cgroup")):

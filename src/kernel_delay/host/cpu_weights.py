@@ -12,6 +12,14 @@ PROC = Path("/proc")
 # cpu.shares of v1 has it, and cpu.weight of v2.
 TASK_SHARES, TASK_WEIGHT = 1024, 100
 
+# What a session weighs beside others, by its nice value from -20 on: as a task, by the same.
+SESSION_SHARES = (
+    *(88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916),
+    *(9548, 7620, 6100, 4904, 3906, 3121, 2501, 1991, 1586, 1277),
+    *(1024, 820, 655, 526, 423, 335, 272, 215, 172, 137),
+    *(110, 87, 70, 56, 45, 36, 29, 23, 18, 15),
+)
+
 
 def cpu_weights(pid: int, others: Iterable[int]) -> tuple[CpuWeights, ...]:
     """Return how process `pid` shares CPUs with each of others that is not in its own cgroup."""
@@ -36,9 +44,9 @@ def _between(pid: int, own: tuple[tuple[Path, str], ...], other: int) -> CpuWeig
             others[1] if others else None,
             _weight(others[0]) if others else alone,
         )
-    sessions = _autogroup(pid), _autogroup(other)
-    if common == "/" and None not in sessions and sessions[0] != sessions[1]:
-        return CpuWeights(other, sessions[0], TASK_SHARES, sessions[1], TASK_SHARES)
+    session, others_session = _autogroup(pid), _autogroup(other)
+    if common == "/" and session and others_session and session[0] != others_session[0]:
+        return CpuWeights(other, *session, *others_session)
     return None
 
 
@@ -58,11 +66,15 @@ def _weight(folder: Path) -> int:
         return TASK_WEIGHT
 
 
-def _autogroup(pid: int) -> str | None:
-    """The group of the process's session, /proc/PID/autogroup of sched(7); None if it has none."""
+def _autogroup(pid: int) -> tuple[str, int] | None:
+    """The group of the process's session and what it weighs; None if it has none.
+
+    /proc/PID/autogroup of sched(7), which is `/autogroup-NUMBER nice NICE`.
+    """
     try:
         if (PROC / "sys/kernel/sched_autogroup_enabled").read_text().strip() != "1":
             return None
-        return (PROC / str(pid) / "autogroup").read_text().split()[0]
-    except (OSError, IndexError):
+        path, _, nice = (PROC / str(pid) / "autogroup").read_text().split()
+        return path, SESSION_SHARES[int(nice) + 20]
+    except (OSError, ValueError, IndexError):
         return None

@@ -151,6 +151,12 @@ def _shares(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
             f"{weights.path} is idle (cpu.idle), and has a CPU when"
             f" {weights.other_path or taker.comm} wants none: set its cpu.idle to 0"
         )
+    if weights and weights.weight < weights.other_weight and _by_sessions(weights):
+        return (
+            f"its session (sched_autogroup) weighs {weights.weight}, {taker.comm}'s"
+            f" {weights.other_weight}: a lower nice value in /proc/{sample.target.pid}/autogroup"
+            " raises it"
+        )
     if weights and weights.weight < weights.other_weight:
         return (
             f"the CPU weight of {weights.path or 'the process'} is {weights.weight}, that of"
