@@ -406,6 +406,16 @@ def test_many_wakers_of_one_name_are_told_together() -> None:
     assert "sh (100) of process 100 ended 58 % of that" in text
 
 
+def test_who_accepts_connections_waits_for_no_data() -> None:
+    accepts = replace(
+        timed_thread(27090, "main"), sleeps=(sleep("socket_receive", 480, "accept4"),)
+    )
+    text = found("wait_socket_receive", sample(accepts)).text
+    assert "waited for somebody to connect to it in accept4 for" in text
+    reads = replace(accepts, sleeps=(*accepts.sleeps, sleep("socket_receive", 10, "recvfrom")))
+    assert "for data on a socket" in found("wait_socket_receive", sample(reads)).text
+
+
 def test_interrupts_are_nobodys_doing() -> None:
     irq = Waker("soft_irq", 0, 0, "", 10, 300 * MS)
     worker = Waker("thread", 7, 7, "kworker", 1, 90 * MS)

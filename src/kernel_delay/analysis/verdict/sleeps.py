@@ -188,12 +188,17 @@ def _is_mostly_in(slept: list[Sleep], name: str) -> bool:
     return ns > 0 and 2 * ns >= sum(sleep.ns for sleep in slept)
 
 
+_ACCEPTS = frozenset(("accept", "accept4"))
+
+
 def _waited(wait: Wait, slept: list[Sleep]) -> str:
     calls = sorted({sleep.syscall for sleep in slept if sleep.syscall})
     where = f" in {', '.join(calls[:3])}" if calls else ""
     stack = next((sleep.stack for sleep in slept if sleep.stack), ())
     if wait.reason == "unknown" and stack:
         return f"slept{where}, most in the kernel's {stack[0]},"
+    if wait.reason == "socket_receive" and calls and _ACCEPTS.issuperset(calls):
+        return f"waited for somebody to connect to it{where}"
     return f"waited for {wait.phrase}{where}"
 
 
