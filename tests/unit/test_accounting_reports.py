@@ -148,6 +148,11 @@ def test_verdict_stands_before_and_after_the_tables_and_is_escaped() -> None:
     ]
     healthy = bare_sample(timed_thread(1, "a"), window=WINDOW)
     assert text.render(healthy).splitlines()[-1].startswith("# VERDICT: nothing kept")
+    # A writer to a full pipe has work, and is kept from it.
+    wait = replace(ACCOUNTED.verdict[0], rule="wait_pipe", text="waited.", remark=True)
+    lines = text.render(replace(ACCOUNTED, verdict=(wait,))).splitlines()
+    assert lines[-2].endswith("for long, but for the waits below, if it had any.")
+    assert lines[-1] == "# REMARK: waited."
     assert "VERDICT" not in text.render(EVERYTHING)
 
 

@@ -151,7 +151,10 @@ def verdict(sample: Sample, layout: Layout) -> Iterator[str]:
         return
     # In a round there was time lost, whoever is to blame.
     if sample.round is None and all(finding.remark for finding in sample.verdict):
-        acquittal = "VERDICT: nothing kept a thread from its work for long."
+        # Whether who waited had work is not known, or known: what is told of it says which.
+        waited = any(finding.rule.startswith("wait_") for finding in sample.verdict)
+        unless = ", but for the waits below, if it had any." if waited else "."
+        acquittal = f"VERDICT: nothing kept a thread from its work for long{unless}"
         yield from layout.comment(acquittal, "acquittal")
     for finding in sample.verdict:
         kind, role = _KINDS[finding.remark]

@@ -55,7 +55,11 @@ export function verdict(data, select) {
   let said = null;
   if (!data.samples.length) said = "No window was measured.";
   else if (!judged) said = "Not judged: there is no account of the time (--no-accounting).";
-  else if (!accused) said = "Nothing kept a thread from its work for long.";
+  else if (!accused) {
+    const waited = findings.some(({ finding }) => finding.rule.startsWith("wait_"));
+    const unless = waited ? ", but for the waits below, if it had any." : ".";
+    said = `Nothing kept a thread from its work for long${unless}`;
+  }
   return h(
     "section",
     { id: "verdict", "aria-labelledby": "verdict-title" },
