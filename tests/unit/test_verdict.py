@@ -355,6 +355,24 @@ def test_who_woke_a_waiter_is_told() -> None:
     assert found("wait_pipe", sample(waits)).who == "program"
 
 
+def test_who_polls_for_another_process_is_told_of_it() -> None:
+    server = Waker("thread", 4242, 4240, "slowly", 10, 380 * MS)
+    waits = replace(timed_thread(5, "a"), sleeps=(sleep("epoll", 400, "epoll_wait", server),))
+    finding = found("wait_epoll", sample(waits))
+    assert finding.remark
+    assert finding.who == "other-process"
+    assert "slowly (4242) of process 4240 ended 95 % of that" in finding.text
+    assert finding.text.endswith("; it may have had nothing else to do.")
+    # Its own threads, a timeout, and nobody in particular are what an idle thread waits for.
+    for waker in (
+        replace(server, pid=27090),
+        replace(server, kind="hard_irq", tid=0, pid=0),
+        replace(server, ns=190 * MS),
+    ):
+        idle = replace(waits, sleeps=(sleep("epoll", 400, "epoll_wait", waker),))
+        assert "wait_epoll" not in rules_found(sample(idle))
+
+
 def in_turn(*ms: int) -> Sample:
     """Threads that each waited so long for a pipe, woken by another process."""
     return sample(

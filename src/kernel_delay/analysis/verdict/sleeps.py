@@ -62,6 +62,13 @@ def _is_wanted(sleep: Sleep) -> bool:
     return sleep.syscall in HANDING_OVER or sleep.reason in ("socket_connect", "vfork")
 
 
+_WHEN_ALONE = {
+    (False, False): "",
+    (True, False): ", in a round alone",
+    (False, True): ", in a round, or where a thread of another process ended most",
+}
+
+
 def wait_rule(wait: Wait) -> Rule:
     """The rule that finds waits of one kind."""
 
@@ -69,6 +76,8 @@ def wait_rule(wait: Wait) -> Rule:
         slept = _slept(thread, wait.reason)
         is_main = thread.tid == sample.target.pid or sample.round is not None
         if wait.in_rounds and sample.round is None:
+            return 0
+        if wait.by_peers and sample.round is None and not _are_ended_by_a_peer(sample, slept):
             return 0
         if wait.reason == "unknown" and sample.round is None:
             slept = [sleep for sleep in slept if sleep.stack]
@@ -94,7 +103,7 @@ def wait_rule(wait: Wait) -> Rule:
         lost_ns=lost_ns,
         say=say,
         looks_at=f"where in the kernel it slept (waits for {wait.phrase}), and who woke it"
-        + (", in a round alone" if wait.in_rounds else ""),
+        + _WHEN_ALONE[wait.in_rounds, wait.by_peers],
         silent_on="waits too short to look at; who will end a wait that is still going on",
         remark=wait.remark,
         round_share=WANTED_SHARE,
@@ -104,6 +113,14 @@ def wait_rule(wait: Wait) -> Rule:
             and not _is_among_locks(wait, thread)
         ),
     )
+
+
+def _are_ended_by_a_peer(sample: Sample, slept: list[Sleep]) -> bool:
+    """Whether one other process ended most: a server, or a client, that it waits for."""
+    waker = _main_waker(slept)
+    if waker is None or waker.pid in (0, sample.target.pid):
+        return False
+    return 2 * waker.ns >= sum(sleep.ns for sleep in slept)
 
 
 def _known_locks_ns(thread: Thread) -> int:

@@ -13,6 +13,7 @@ class Wait(Struct, frozen=True):
     """What a reason to sleep means: in words, whose doing it is, and what helps.
 
     A `remark`: it may be what the thread is there for. `in_rounds`: it is, unless in a round.
+    `by_peers`: so it is, unless a thread of another process ends most of these waits.
     `by_others`: what helps where another process's threads end most of these waits.
     """
 
@@ -23,6 +24,7 @@ class Wait(Struct, frozen=True):
     remark: bool = False
     least_share: float | None = None
     in_rounds: bool = False
+    by_peers: bool = False
     by_others: str | None = None
 
 
@@ -69,8 +71,8 @@ WAITS = (
     Wait("io_uring", "asynchronous requests (io_uring, AIO)", "kernel", remark=True),
     Wait("unknown", "what is not known", "kernel", remark=True),
     Wait("clock", "a time to pass", "program", in_rounds=True),
-    Wait("poll", "events of its files", "program", in_rounds=True),
-    Wait("epoll", "events of its files by epoll", "program", in_rounds=True),
+    Wait("poll", "events of its files", "program", remark=True, by_peers=True),
+    Wait("epoll", "events of its files by epoll", "program", remark=True, by_peers=True),
     Wait("signal", "a signal", "other-process", in_rounds=True),
     Wait("short", "something shortly each time", "program", in_rounds=True),
 )  # fmt: skip
@@ -81,7 +83,7 @@ WITHOUT_REASON: tuple[SleepReason, ...] = ("unknown", "short")
 PHRASES = {
     wait.reason: wait.phrase
     for wait in WAITS
-    if not wait.in_rounds and wait.reason not in WITHOUT_REASON
+    if not (wait.in_rounds or wait.by_peers) and wait.reason not in WITHOUT_REASON
 }
 
 ADVICE = {wait.reason: wait.advice for wait in WAITS}
