@@ -162,6 +162,7 @@ def test_a_process_without_the_probes_is_one_line(root_user: None) -> None:
     assert done.returncode == 66  # EX_NOINPUT
     assert done.stderr.count("\n") == 1
     assert "no USDT probe u:main:run_start" in done.stderr
+    assert "from 2.17 on, built with --enable-usdt-probes" in done.stderr
 
 
 def test_open_vswitch_passes_under_traffic(root_user: None, usdt_binaries: Binaries) -> None:

@@ -323,3 +323,4 @@ def test_without_usdt_probes_a_line_says_what_it_takes(ovs: Instance, command: s
     assert done.stderr.count("\n") == 1
     assert "no USDT probe u:dpif_recv:recv_upcall" in done.stderr
     assert "it takes an OVS built with --enable-usdt-probes" in done.stderr
+    assert "from 2.17 on" in done.stderr

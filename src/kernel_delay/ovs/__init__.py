@@ -1,1 +1,1 @@
-"""Open vSwitch: its main loop, revalidators, flows, log and version; the rest in folders."""
+"""Open vSwitch: its main loop, revalidators, flows, log, probes, version; the rest in folders."""

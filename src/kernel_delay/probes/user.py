@@ -20,6 +20,9 @@ from kernel_delay.symbols.functions import Functions
 
 UPROBE_PMU = Path("/sys/bus/event_source/devices/uprobe")
 
+BUILD_OPTION = "--enable-usdt-probes"
+"""What Open vSwitch's configure takes."""
+
 
 def resolve_usdt(trigger: UsdtTrigger, objects: Sequence[ProbedObject]) -> tuple[UserProbe, ...]:
     """Find every place of a USDT probe in `objects`, the executable and libraries.
@@ -64,7 +67,7 @@ def why_no_usdt(objects: Sequence[ProbedObject], found: Iterable[ObjectProbes]) 
     executable = objects[0].name
     having = [where.name for where, usdt in found if usdt.probes]
     if _is_ovs(executable) and not any(map(_is_ovs, having)):
-        return f"{executable} has none: it takes an OVS built with --enable-usdt-probes"
+        return f"{executable} has none: it takes an OVS built with {BUILD_OPTION}"
     if not having:
         return f"{executable} and its libraries have none at all"
     return f"{executable} and its libraries have none of that name"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
-from kernel_delay.errors import NoInputError
 from kernel_delay.host.target import living_thread
 from kernel_delay.libbpf import EVERY_PROCESS, BpfError
 from kernel_delay.loader.objects import refusal
@@ -17,10 +16,10 @@ from kernel_delay.ovs.monitors._ovs_records import ffi, lib
 from kernel_delay.ovs.monitors.programs import OvsPrograms, text
 from kernel_delay.ovs.monitors.upcall_records import room
 from kernel_delay.ovs.operations.message import ufid_text
+from kernel_delay.ovs.probes import files_with
 from kernel_delay.ovs.version import find_version
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
-from kernel_delay.probes.user import resolve_usdt
 
 if TYPE_CHECKING:
     from kernel_delay.ovs.monitors._ovs_records import FlowEventPointer
@@ -33,7 +32,6 @@ PROBES: Mapping[str, UsdtTrigger] = MappingProxyType(
         "on_flow_sweep_result": UsdtTrigger("revalidator_sweep__", "flow_sweep_result"),
     }
 )
-SINCE = "Open vSwitch has it from 3.4 on"
 
 CHANGES: Mapping[int, FlowChange] = MappingProxyType(
     {lib.UKEY_KEEP: "keep", lib.UKEY_DELETE: "delete", lib.UKEY_MODIFY: "modify"}
@@ -67,10 +65,7 @@ class FlowResults:
         objects = process_objects(pid)
         self._files: dict[str, set[str]] = {}
         for program, trigger in PROBES.items():
-            try:
-                self._files[program] = {place.path for place in resolve_usdt(trigger, objects)}
-            except NoInputError as error:
-                raise NoInputError(f"{error} ({SINCE})") from None
+            self._files[program] = files_with(trigger, objects)
         version = find_version(objects)
         self._reasons = reason_names(version)
         if not self._reasons:

@@ -11,10 +11,10 @@ from kernel_delay.loader.objects import refusal
 from kernel_delay.ovs.bridge_loop import LoopEvent, Probe
 from kernel_delay.ovs.monitors._ovs_records import ffi, lib
 from kernel_delay.ovs.monitors.programs import OvsPrograms, text
+from kernel_delay.ovs.probes import find_probe
 from kernel_delay.probes.attach_points import UserProbe
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
-from kernel_delay.probes.user import resolve_usdt
 
 # 16,000 passes: more than a loop that never waits makes between two looks.
 RING_BYTES = 1 << 21
@@ -33,7 +33,7 @@ class LoopEvents:
         self.notes: list[str] = []
         self._pid = pid
         self._places = {
-            probe: resolve_usdt(UsdtTrigger("main", probe), objects) for probe in PROBES.values()
+            probe: find_probe(UsdtTrigger("main", probe), objects) for probe in PROBES.values()
         }
         self._lost_before = 0
         self._closing = ExitStack()

@@ -11,10 +11,10 @@ from kernel_delay.libbpf import EVERY_PROCESS, BpfError
 from kernel_delay.loader.objects import refusal
 from kernel_delay.ovs.monitors._ovs_records import ffi, lib
 from kernel_delay.ovs.monitors.programs import OvsPrograms, text
+from kernel_delay.ovs.probes import files_with
 from kernel_delay.ovs.revalidator import FlowResults, LeaderTime, RevalidatorRound, UdpifState
 from kernel_delay.probes.objects import ProbedObject, process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
-from kernel_delay.probes.user import resolve_usdt
 
 if TYPE_CHECKING:
     from kernel_delay.cdata import Array
@@ -37,16 +37,6 @@ FLOW_PROBES: Mapping[str, UsdtTrigger] = MappingProxyType(
         "on_flow_sweep_result": UsdtTrigger("revalidator_sweep__", "flow_sweep_result"),
     }
 )
-# By the first release of Open vSwitch that has them, built with --enable-usdt-probes.
-SINCE: Mapping[str, str] = MappingProxyType(
-    {
-        "on_start_dump": "3.2",
-        "on_sweep_done": "3.2",
-        "on_revalidate_ukey": "3.2",
-        "on_flow_result": "3.4",
-        "on_flow_sweep_result": "3.4",
-    }
-)
 
 
 class RevalidatorRounds:
@@ -65,10 +55,7 @@ class RevalidatorRounds:
         objects = process_objects(pid)
         self._probes: dict[str, set[str]] = {}
         for program, trigger in ROUND_PROBES.items():
-            try:
-                self._probes[program] = _files(trigger, objects)
-            except NoInputError as error:
-                raise NoInputError(f"{error}{_since(program)}") from None
+            self._probes[program] = files_with(trigger, objects)
         if count_flows:
             self._find_flow_probes(objects)
         self._decoding = Decoding(self._probes.keys())
@@ -121,9 +108,9 @@ class RevalidatorRounds:
     def _find_flow_probes(self, objects: tuple[ProbedObject, ...]) -> None:
         for program, trigger in FLOW_PROBES.items():
             try:
-                self._probes[program] = _files(trigger, objects)
+                self._probes[program] = files_with(trigger, objects)
             except NoInputError as error:
-                self.notes.append(f"{error}{_since(program)}: what it counts is not known")
+                self.notes.append(f"{error}: what it counts is not known")
 
     def _attach(self, name: str, path: str) -> None:
         probe = {**ROUND_PROBES, **FLOW_PROBES}[name]
@@ -132,14 +119,6 @@ class RevalidatorRounds:
         self._programs.attach(
             lambda program: program.attach_usdt(pid, path, probe.provider, probe.probe), name
         )
-
-
-def _files(trigger: UsdtTrigger, objects: tuple[ProbedObject, ...]) -> set[str]:
-    return {place.path for place in resolve_usdt(trigger, objects)}
-
-
-def _since(program: str) -> str:
-    return f" (Open vSwitch has it from {SINCE[program]} on)"
 
 
 class Decoding:

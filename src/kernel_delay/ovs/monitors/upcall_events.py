@@ -15,6 +15,7 @@ from kernel_delay.ovs.monitors._ovs_records import lib
 from kernel_delay.ovs.monitors.datapath_module import has_kernel_datapath, why_no_datapath
 from kernel_delay.ovs.monitors.programs import OvsPrograms
 from kernel_delay.ovs.monitors.upcall_records import decode, room
+from kernel_delay.ovs.probes import files_with
 from kernel_delay.ovs.upcalls import (
     DpUpcall,
     Event,
@@ -26,7 +27,6 @@ from kernel_delay.ovs.upcalls import (
 from kernel_delay.ovs.upcalls.port_names import PortName
 from kernel_delay.probes.objects import ProbedObject, process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
-from kernel_delay.probes.user import resolve_usdt
 
 RING_BYTES = 1 << 24
 
@@ -151,7 +151,7 @@ class UpcallEvents:
             if program != RECEIPT and not self._plan.whole_trip:
                 continue
             try:
-                files[program] = {place.path for place in resolve_usdt(trigger, objects)}
+                files[program] = files_with(trigger, objects)
             except NoInputError as error:
                 if program == RECEIPT:
                     raise
