@@ -1,10 +1,11 @@
 """What is reported from a recording of upcalls is what was printed when they came."""
 
 import contextlib
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -102,6 +103,58 @@ def test_upcall_cost(run: Run, tmp_path: Path, options: tuple[str, ...], name: s
     read = run("upcall-cost", "-r", path, *options)[0]
     assert read.partition("\n")[2] == live
     assert f"[{MISSED['recv_upcall']:>10}]" in live
+
+
+def lines_of(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("options", "received", "dropped"),
+    [((), 48, 48), (("-r", "ok"), 48, 0), (("-r", "error"), 0, 48)],
+)
+def test_upcall_monitor_in_json(
+    run: Run, tmp_path: Path, options: tuple[str, ...], received: int, dropped: int
+) -> None:
+    path, file = tmp_path / "a.kdr", tmp_path / "a.json"
+    live, told = run("upcall-monitor", "-o", path, "--json", *options)
+    assert "2 events missed" in told
+    upcalls = lines_of(live)
+    keys = [upcall["key"] for upcall in upcalls]
+    assert (len(keys), keys.count(None)) == (received + dropped, dropped)
+    assert run("report", path, "--json", *options)[0] == live
+    text = run("upcall-monitor", "--json", file, *options)[0]
+    assert file.read_text() == live
+    assert text == run("report", path, *options)[0]
+
+
+def test_upcall_cost_in_json(run: Run, tmp_path: Path) -> None:
+    path, file = tmp_path / "a.kdr", tmp_path / "a.json"
+    live, told = run("upcall-cost", "-o", path, "--json")
+    assert "2 events were missed" in told
+    upcalls = lines_of(live)
+    assert len(upcalls) == 48
+    for upcall in upcalls:
+        times = upcall["times_ns"]
+        assert upcall["kernel_to_vswitchd_ns"] == times["recv_upcall"] - times["dp_upcall"]
+        complete = None not in times.values()
+        assert (upcall["overhead_ns"] is not None) == complete
+    assert run("report", path, "--json")[0] == live
+    assert run("upcall-cost", "-r", path, "--json")[0] == live
+    text = run("upcall-cost", "-q", "--json", file)[0]
+    assert file.read_text() == live
+    assert text == run("report", path, "-q")[0]
+
+
+def test_json_never_goes_over_the_file_that_is_read(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.kdr"
+    run("upcall-cost", "-o", path)
+    before = path.read_bytes()
+    assert main(["upcall-cost", "-r", str(path), "--json", str(path)]) == 64  # EX_USAGE
+    assert "is read: write to another file" in capsys.readouterr().err
+    assert path.read_bytes() == before
 
 
 def test_upcall_cost_stops_after_so_many(run: Run, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from kernel_delay.reporters.upcall_monitor import (
     HEADER,
     Show,
     comment,
+    json_of,
     key_comments,
     port_number,
     summary,
@@ -70,6 +71,16 @@ def test_keys_and_packets_are_below_their_upcall() -> None:
     assert lines[5] == "7: Receive dp_port 2, packet size 98 bytes, size captured 60 bytes."
     assert lines[6].startswith("0000  00 01 02 03")
     assert "in_port(2)" in upcall_lines(RECEIVED, "eth1", 1, Show(key="decode"))[2]
+
+
+def test_json_has_the_key_as_text_and_the_packet_in_digits() -> None:
+    received = json_of(RECEIVED, "eth1")
+    assert (received["result"], received["port"], received["in_port"]) == ("ok", "eth1", 2)
+    assert received["key"] == "recirc_id(0),in_port(2),<16 of 132 bytes captured>"
+    assert (received["packet_len"], received["packet"]) == (98, bytes(range(60)).hex())
+    dropped = json_of(DROPPED, "eth0")
+    assert (dropped["datapath"], dropped["result"]) == ("system@ovs-system", "EAGAIN")
+    assert (dropped["key"], dropped["key_len"]) == (None, None)
 
 
 def test_the_key_is_a_comment_of_its_own_where_keys_are_shown() -> None:

@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="json_file",
         action="store_const",
         const=output_options.STDOUT,
-        help="a line of JSON per sample, pass, round, event or operation, in place of the text",
+        help="a line of JSON per sample, pass, round, event, operation or upcall, in place of the"
+        " text",
     )
     of_capture = [as_json, *_add_capture_arguments(parser)]
     html = next(action for action in of_capture if action.dest == "html")
@@ -72,8 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 *(quiet, as_json, html, *packets, *which),
                 *datapath_ops.add_report_arguments(operations),
             ],
-            "upcall-monitor": of_monitor,
-            "upcall-cost": [quiet, html, *upcall_cost.add_report_arguments(cost)],
+            "upcall-monitor": [as_json, *of_monitor],
+            "upcall-cost": [quiet, as_json, html, *upcall_cost.add_report_arguments(cost)],
         }
     )
 

@@ -21,15 +21,13 @@ from kernel_delay.reporters.messages import tell, tell_exit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from kernel_delay.host.target import ProcessTarget
     from kernel_delay.model import RecordingHeader
     from kernel_delay.ovs.monitors.upcall_events import UpcallEvents
-    from kernel_delay.ovs.upcalls import Event
+    from kernel_delay.ovs.upcalls import Event, Joined
     from kernel_delay.ovs.upcalls.port_names import PortName
     from kernel_delay.recording.reader import RecordingReader
     from kernel_delay.recording.writer import RecordingWriter
-    from kernel_delay.reporters.page.monitors import CostsPage
-
-    Page = page_options.EventPage[CostsPage]
 
 # The analysis needs all of them at once, in about a kilobyte each.
 MOST_EVENTS = 1_000_000
@@ -48,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     recording_options.add_arguments(parser, "-w", "--write-events")
     page_options.add_html(parser)
+    output_options.add_json(parser, "upcall, at the end")
     parser.add_argument(
         "-s",
         "--stop",
@@ -87,145 +86,187 @@ def run(args: argparse.Namespace) -> int:
         _report_collected(args)
         return os.EX_OK
     from kernel_delay.ovs.upcalls.script_events import is_of_script
-    from kernel_delay.recording.reader import open_recording
 
     if target_options.is_given(args) or args.recording_file is not None:
         raise UsageError("--read-events takes neither --pid nor --write-events")
-    if is_of_script(args.read_events):
-        _report_script(args)
-        return os.EX_OK
-    with open_recording(args.read_events) as recording:
+    output_options.refuse_inputs([str(args.read_events)], [args.json_file, args.html])
+    report = _report_script if is_of_script(args.read_events) else _report_recorded
+    damage = report(args)
+    if damage is not None:
+        raise damage
+    return os.EX_OK
+
+
+def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> "InputError | None":
+    """Print what run() printed when it was recorded; return why it is not all, None if it is."""
+    with ExitStack() as stack:
+        return _replay(recording, _Report(args, lambda: recording.header, stack))
+
+
+def _report_script(args: argparse.Namespace) -> InputError | None:
+    """Report what Open vSwitch's own script wrote; return why that is not all, None if it is."""
+    from kernel_delay.ovs.upcalls.script_events import ScriptEvents
+
+    with ExitStack() as stack:
+        report = _Report(args, lambda: None, stack)
+        report.say(f"- Reading events of upcall_cost.py from {str(args.read_events)!r}...")
+        report.begin(args.stop)
+        damage = None
+        with ScriptEvents(args.read_events) as events:
+            try:
+                report.take(events)
+            except InputError as error:
+                damage = error
+        if damage is not None:
+            report.note(str(damage))
+        report.finish(events.missed)
+        if events.unknown_ports:
+            tell(
+                f"of {events.unknown_ports} upcalls of the kernel the script did not know the port"
+            )
+    return damage
+
+
+def _report_recorded(args: argparse.Namespace) -> InputError | None:
+    """Report from a recording of this command; return why it is not all, None if it is."""
+    from kernel_delay.recording.reader import open_recording
+
+    with open_recording(args.read_events) as recording, ExitStack() as stack:
         header = recording.header
         if header.command != "upcall-cost":
             raise InputError(
                 f"{recording.name!r} is of {header.command}, not of upcall-cost:"
                 " kernel-delay report reads it"
             )
+        report = _Report(args, lambda: header, stack)
         where = f"{printable(header.host)}, Linux {printable(header.kernel)}"
-        print(f"- Reading events from {str(args.read_events)!r} ({where})...")
-        damage = report_recording(recording, args, args.stop)
-    if damage is not None:
-        raise damage
-    return os.EX_OK
+        report.say(f"- Reading events from {str(args.read_events)!r} ({where})...")
+        return _replay(recording, report, args.stop)
 
 
-def _report_script(args: argparse.Namespace) -> None:
-    """Report what Open vSwitch's own script wrote; raise why that is not all, if it is not."""
-    from kernel_delay.ovs.upcalls.script_events import ScriptEvents
-
-    print(f"- Reading events of upcall_cost.py from {str(args.read_events)!r}...")
-    page = _open_page(args, lambda: None)
-    collection = _Collection(args.quiet, args.stop)
-    damage = None
-    with ScriptEvents(args.read_events) as events:
-        try:
-            collection.take(events)
-        except InputError as error:
-            damage = error
-    if page is not None and damage is not None:
-        page.note(str(damage))
-    _report(collection.events, events.missed, args, page)
-    if events.unknown_ports:
-        tell(f"of {events.unknown_ports} upcalls of the kernel the script did not know the port")
-    if damage is not None:
-        raise damage
-
-
-def report_recording(
-    recording: "RecordingReader", args: argparse.Namespace, most: int | None = None
+def _replay(
+    recording: "RecordingReader", report: "_Report", most: int | None = None
 ) -> "InputError | None":
-    """Print what run() printed when it was recorded; return why it is not all, None if it is.
-
-    Of its events the first `most` are taken.
-    """
+    """Report what was recorded, of its events the first `most`; return why it is not all."""
     from kernel_delay.recording.reader import UntilDamage
     from kernel_delay.recording.records import Note, UpcallEvents
 
     reading = UntilDamage(recording)
-    page = _open_page(args, lambda: recording.header)
-    collection = _Collection(args.quiet, most)
+    report.begin(most)
     more = True
     for record in reading:
         match record:
             case UpcallEvents():
-                more = more and collection.take(record.events)
+                more = more and report.take(record.events)
             case Note():
                 tell(record.text)
-                if page is not None:
-                    page.note(record.text)
-    if page is not None and reading.damage is not None:
-        page.note(str(reading.damage))
-    _report(collection.events, recording.trailer.lost if recording.trailer else {}, args, page)
+                report.note(record.text)
+    if reading.damage is not None:
+        report.note(str(reading.damage))
+    report.finish(recording.trailer.lost if recording.trailer else {})
     return reading.damage
 
 
 def _report_collected(args: argparse.Namespace) -> None:
+    target = target_options.find_to_measure(args)
+    with ExitStack() as stack:
+        header = partial(recording_options.header_of, "upcall-cost", target)
+        report = _Report(args, header, stack)
+        # Nothing of it runs in the kernel any more while the events are analysed.
+        with ExitStack() as collecting:
+            recording = recording_options.open_writer(args, header, collecting)
+            missed = _collect(args, target, report, recording, collecting)
+        report.finish(missed)
+
+
+def _collect(
+    args: argparse.Namespace,
+    target: "ProcessTarget",
+    report: "_Report",
+    recording: "RecordingWriter | None",
+    stack: ExitStack,
+) -> "Mapping[str, int]":
+    """Take events until the end; returns what was missed."""
     # Only a command that runs pays for what it imports.
     from kernel_delay.loader.follow import rounds
     from kernel_delay.loader.waiting import watch
     from kernel_delay.ovs.monitors.upcall_events import UpcallEvents, UpcallPlan
 
-    target = target_options.find_to_measure(args)
-    plan = UpcallPlan(
-        args.packet_size,
-        args.flow_key_size,
-        whole_trip=True,
-        ring_bytes=arguments.buffer_bytes(args.buffer_page_count),
-    )
-    with ExitStack() as stack:
-        header = partial(recording_options.header_of, "upcall-cost", target)
-        recording = recording_options.open_writer(args, header, stack)
-        page = _open_page(args, header)
-        source = stack.enter_context(UpcallEvents(target.pid, plan))
-        waiter = stack.enter_context(watch(target.pid))
-        for note in source.notes:
-            recording_options.noting(recording)(note)
-            if page is not None:
-                page.note(note)
-        collection = _Collection(args.quiet, args.stop)
-        tell(f"collecting events of {target.comm} ({target.pid}); Ctrl-C ends it")
-        last = None
-        for last in rounds(waiter, None):
-            if last == "exit":
-                tell_exit(target.pid)
-            if not _take(source, collection, recording):
-                last = "time"
-                break
-        missed = source.missed()
-        if recording is not None:
-            recording.finish("done" if last is None or last == "time" else last, missed)
-    _report(collection.events, missed, args, page)
+    ring_bytes = arguments.buffer_bytes(args.buffer_page_count)
+    plan = UpcallPlan(args.packet_size, args.flow_key_size, whole_trip=True, ring_bytes=ring_bytes)
+    source = stack.enter_context(UpcallEvents(target.pid, plan))
+    waiter = stack.enter_context(watch(target.pid))
+    for note in source.notes:
+        recording_options.noting(recording)(note)
+        report.note(note)
+    report.begin(args.stop)
+    tell(f"collecting events of {target.comm} ({target.pid}); Ctrl-C ends it")
+    last = None
+    for last in rounds(waiter, None):
+        if last == "exit":
+            tell_exit(target.pid)
+        if not _take(source, report, recording):
+            last = "time"
+            break
+    missed = source.missed()
+    if recording is not None:
+        recording.finish("done" if last is None or last == "time" else last, missed)
+    return missed
 
 
-def _take(
-    source: "UpcallEvents", collection: "_Collection", recording: "RecordingWriter | None"
-) -> bool:
+def _take(source: "UpcallEvents", report: "_Report", recording: "RecordingWriter | None") -> bool:
     """Take what has come; False when there is as much as was asked for."""
     from kernel_delay.recording.records import EVENTS_AT_ONCE
     from kernel_delay.recording.records import UpcallEvents as RecordedEvents
 
-    so_far = len(collection.events)
-    more = collection.take(source.take())
+    so_far = len(report.events)
+    more = report.take(source.take())
     if recording is not None:
         since_epoch_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        for first in range(so_far, len(collection.events), EVENTS_AT_ONCE):
-            events = tuple(collection.events[first : first + EVENTS_AT_ONCE])
+        for first in range(so_far, len(report.events), EVENTS_AT_ONCE):
+            events = tuple(report.events[first : first + EVENTS_AT_ONCE])
             recording.upcall_events(RecordedEvents(events, since_epoch_ns))
-    sys.stdout.flush()
     return more
 
 
-class _Collection:
-    """Keeps the events for the analysis; prints each as it comes."""
+class _Report:
+    """Keeps the events for the analysis, and prints each as it comes; then their costs, or JSON."""
 
-    def __init__(self, quiet: bool, most: int | None) -> None:
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        header: "Callable[[], RecordingHeader | None]",
+        stack: ExitStack,
+    ) -> None:
+        self.events: list[Event] = []
+        self._args = args
+        self._most = MOST_EVENTS
+        self._json = output_options.open_json(args.json_file, stack)
+        self._text = args.json_file != output_options.STDOUT
+        self._lines = self._text and not args.quiet
+        self._page = None
+        if args.html is not None:
+            from kernel_delay.reporters.page.monitors import CostsPage
+
+            self._page = page_options.EventPage(args.html, "upcall-cost", header(), CostsPage())
+
+    def say(self, line: str) -> None:
+        """Print a line, where there is text."""
+        if self._text:
+            print(line, flush=True)
+
+    def note(self, text: str) -> None:
+        """Take a remark on how it was measured, or read, that was told already."""
+        if self._page is not None:
+            self._page.note(text)
+
+    def begin(self, most: int | None) -> None:
+        """Print what is above all events; of these `most` are taken."""
         from kernel_delay.reporters.upcall_cost import EVENT_HEADER
 
-        self.events: list[Event] = []
-        self._quiet = quiet
         self._most = min(most or MOST_EVENTS, MOST_EVENTS)
-        if not self._quiet:
-            print(EVENT_HEADER, flush=True)
+        if self._lines:
+            self.say(EVENT_HEADER)
 
     def take(self, events: "Iterable[Event | PortName]") -> bool:
         """Take some; False when there are as many as were asked for."""
@@ -236,48 +277,47 @@ class _Collection:
             if isinstance(event, PortName):
                 continue
             self.events.append(event)
-            if not self._quiet:
+            if self._lines:
                 print(event_line(event))
             if len(self.events) == self._most:
                 if self._most == MOST_EVENTS:
                     tell(f"stopped after {MOST_EVENTS:,} events, the most that are analysed")
                 return False
+        if self._lines:
+            sys.stdout.flush()
         return True
 
+    def finish(self, missed: "Mapping[str, int]") -> None:
+        """Join the events, and report what they cost."""
+        from kernel_delay.ovs.upcalls import analyse, join, of_handlers
+        from kernel_delay.reporters.upcall_cost import json_of, render
 
-def _open_page(
-    args: argparse.Namespace, header: "Callable[[], RecordingHeader | None]"
-) -> "Page | None":
-    """The page that is asked for; None if none is."""
-    if args.html is None:
-        return None
-    from kernel_delay.reporters.page.monitors import CostsPage
+        self.say(f"- Analyzing results ({len(self.events)} events)...\n")
+        events: Sequence[Event] = self.events
+        if self._args.handler_filter is not None:
+            events = of_handlers(events, self._args.handler_filter.split(","))
+        joined = join(events)
+        analysis = analyse(joined)
+        if self._json is not None:
+            for found in joined.sets:
+                self._json(json_of(found))
+        summary = render(joined, analysis, missed, self._args.histogram_buckets)
+        self._print(joined, summary, missed)
+        if self._page is not None:
+            for found in analysis.sets:
+                self._page.contents.add(found)
+            # The summary's first table has what was missed.
+            self._page.finish(summary, ())
 
-    return page_options.EventPage(args.html, "upcall-cost", header(), CostsPage())
+    def _print(self, joined: "Joined", summary: str, missed: "Mapping[str, int]") -> None:
+        from kernel_delay.reporters.upcall_cost import set_lines
 
-
-def _report(
-    events: "Sequence[Event]",
-    missed: "Mapping[str, int]",
-    args: argparse.Namespace,
-    page: "Page | None",
-) -> None:
-    from kernel_delay.ovs.upcalls import analyse, join, of_handlers
-    from kernel_delay.reporters.upcall_cost import render, set_lines
-
-    print(f"- Analyzing results ({len(events)} events)...\n")
-    if args.handler_filter is not None:
-        events = of_handlers(events, args.handler_filter.split(","))
-    joined = join(events)
-    analysis = analyse(joined)
-    if args.sets:
-        for found in joined.sets:
-            print("\n".join(set_lines(found)))
-        print()
-    summary = render(joined, analysis, missed, args.histogram_buckets)
-    print(summary)
-    if page is not None:
-        for found in analysis.sets:
-            page.contents.add(found)
-        # The summary's first table has what was missed.
-        page.finish(summary, ())
+        if not self._text:
+            if lost := sum(missed.values()):
+                tell(f"{lost:,} events were missed: upcalls lack events, or are not there")
+            return
+        if self._args.sets:
+            for found in joined.sets:
+                print("\n".join(set_lines(found)))
+            print()
+        print(summary)

@@ -30,13 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: which upcalls, how much of each, and how to show it."""
     target_options.add_arguments(parser)
     add_report_arguments(parser)
+    output_options.add_json(parser, "upcall")
     arguments.add_capture_sizes(parser, "-s")
     arguments.add_buffer_pages(parser)
     recording_options.add_arguments(parser)
 
 
 def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Action]:
-    """The options that a report from a recording has too."""
+    """The options that a report from a recording has too; --json is every command's."""
     return [
         output_options.add_packet_decode(parser),
         parser.add_argument(
@@ -88,7 +89,6 @@ def run(args: argparse.Namespace) -> int:
                 if recording is not None:
                     recording.upcall_events(batch)
                 monitor.take(batch)
-            sys.stdout.flush()
             if last == "exit":
                 tell_exit(target.pid)
         missed = events.missed()
@@ -151,6 +151,8 @@ class _Monitor:
         self._dropped: Counter[str] = Counter()
         self._shown = 0
         self._result = args.result
+        self._json = output_options.open_json(args.json_file, stack)
+        self._text = args.json_file != output_options.STDOUT
         self._show = _show(args)
         self._file = stack.enter_context(PcapngWriter(args.pcap)) if args.pcap else None
         self._ports = PortNames()
@@ -159,18 +161,24 @@ class _Monitor:
         """Print what is above all upcalls."""
         from kernel_delay.reporters.upcall_monitor import HEADER
 
-        print(HEADER, flush=True)
+        if self._text:
+            print(HEADER, flush=True)
 
     def take(self, batch: "Batch") -> None:
         """Take the next events."""
         for event in batch.events:
             self._take(event, batch.since_epoch_ns)
+        if self._text:
+            sys.stdout.flush()
 
     def finish(self, missed: int) -> None:
         """Print what it all came to; `missed` events were missed."""
-        from kernel_delay.reporters.upcall_monitor import summary
+        from kernel_delay.reporters.upcall_monitor import missed_text, summary
 
-        print(summary(self._received, self._dropped, missed))
+        if self._text:
+            print(summary(self._received, self._dropped, missed))
+        elif missed:
+            tell(missed_text(missed))
 
     def _take(self, event: "Event | PortName", since_epoch_ns: int) -> None:
         from kernel_delay.host.errnos import error_name
@@ -192,6 +200,7 @@ class _Monitor:
     def _put_out(self, upcall: "Upcall", since_epoch_ns: int) -> None:
         from kernel_delay.reporters.upcall_monitor import (
             comment,
+            json_of,
             key_comments,
             port_number,
             upcall_lines,
@@ -199,7 +208,10 @@ class _Monitor:
 
         self._shown += 1
         port = self._ports.name(upcall.datapath, port_number(upcall))
-        print("\n".join(upcall_lines(upcall, port, self._shown, self._show)))
+        if self._json is not None:
+            self._json(json_of(upcall, port))
+        if self._text:
+            print("\n".join(upcall_lines(upcall, port, self._shown, self._show)))
         if self._file is not None:
             time_ns = upcall.time_ns + since_epoch_ns
             comments = [comment(upcall, port), *key_comments(upcall, self._show.key)]

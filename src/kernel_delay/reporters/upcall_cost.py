@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping
 
+from msgspec import structs
+
 from kernel_delay.analysis.histogram import equal_width
 from kernel_delay.ovs.flow_key import datapath_port
 from kernel_delay.ovs.upcalls import (
@@ -65,6 +67,30 @@ def set_lines(found: UpcallSet) -> list[str]:
         f"{present} batch {found.batch}: {_costs(costs_of(found))}",
         *(f"  {event_line(event)}" for event in found.events),
     ]
+
+
+def json_of(found: UpcallSet) -> Mapping[str, object]:
+    """One set for JSON: which upcall it is, when its events were, and its intervals."""
+    received = found.recv_upcall
+    trip = {
+        "dp_upcall": found.dp_upcall,
+        "recv_upcall": received,
+        "op_flow_put": found.flow_put,
+        "op_flow_execute": found.flow_execute,
+        "packet_cmd_execute": found.packet_cmd_execute,
+    }
+    return {
+        "tid": received.tid,
+        "comm": received.comm,
+        "cpu": received.cpu,
+        "datapath": received.datapath,
+        "in_port": datapath_port(received.key),
+        "kind": received.kind,
+        "packet_len": received.packet_len,
+        "batch": found.batch,
+        "times_ns": {name: event and event.time_ns for name, event in trip.items()},
+        **structs.asdict(costs_of(found)),
+    }
 
 
 def render(

@@ -1,7 +1,7 @@
 """Upcalls, one by one, as text and as comments on packets."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -69,8 +69,33 @@ def summary(received: int, dropped: Counter[str], missed: int) -> str:
     if dropped:
         parts[-1] += f" ({', '.join(f'{name} {n}' for name, n in sorted(dropped.items()))})"
     if missed:
-        parts.append(f"{missed} events missed: there were more upcalls than could be shown")
+        parts.append(missed_text(missed))
     return ", ".join(parts)
+
+
+def missed_text(missed: int) -> str:
+    """How many events were missed, and what that means."""
+    return f"{missed} events missed: there were more upcalls than could be shown"
+
+
+def json_of(upcall: Upcall, port: str) -> Mapping[str, object]:
+    """The upcall for JSON: its key as text, its packet as hexadecimal digits."""
+    received = upcall if isinstance(upcall, RecvUpcall) else None
+    return {
+        "time_ns": upcall.time_ns,
+        "cpu": upcall.cpu,
+        "tid": upcall.tid,
+        "comm": upcall.comm,
+        "datapath": _dpif_name(upcall),
+        "port": port,
+        "in_port": port_number(upcall),
+        "kind": upcall.kind,
+        "result": result(upcall),
+        "packet_len": upcall.packet_len,
+        "packet": upcall.packet.hex(),
+        "key_len": received and received.key_len,
+        "key": received and format_key(received.key, received.key_len),
+    }
 
 
 def port_number(upcall: Upcall) -> int | None:
@@ -92,8 +117,12 @@ def _line(upcall: Upcall, port: str) -> str:
 
 
 def _datapath(upcall: Upcall) -> str:
+    return printable(_dpif_name(upcall))
+
+
+def _dpif_name(upcall: Upcall) -> str:
     system = SYSTEM if isinstance(upcall, DpUpcall) else ""
-    return printable(f"{system}{upcall.datapath}")
+    return f"{system}{upcall.datapath}"
 
 
 def key_comments(upcall: Upcall, how: KeyDecode) -> list[str]:
