@@ -1,6 +1,7 @@
 """`kernel-delay flows`: which flows ovs-vswitchd makes, modifies and deletes, and why."""
 
 import argparse
+import string
 import sys
 from contextlib import ExitStack
 from functools import partial
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 
 BUFFER_PAGES = 4096
 """16 MiB, where a page is of 4 KiB: 20,000 flows that are made or deleted at once."""
+
+
+UFID_ZERO = "00000000-0000-0000-0000-000000000000"
+
+LONGEST_REASON_NUMBER = 10
+"""It has 32 bits."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +80,7 @@ def add_report_arguments(
         parser.add_argument(
             "--reason",
             metavar="NAME[,NAME...]",
-            help="only deletions for these reasons, as the column has them",
+            help="only deletions for these reasons, as the column has them, or by their numbers",
         ),
     ]
 
@@ -89,14 +96,17 @@ def add_filter_arguments(parser: argparse._ActionsContainer) -> list[argparse.Ac
             " 'in_port(2),ipv4(src=10.0.0.0/8)'",
         ),
         parser.add_argument(
-            "--ufid", metavar="UFID", help="only the flow of this UFID, or of those that begin so"
+            "--ufid",
+            type=_ufid,
+            metavar="UFID",
+            help="only the flow of this UFID, or of those that begin so",
         ),
     ]
 
 
 def ufid_of(args: argparse.Namespace) -> str:
     """How the UFIDs begin that are asked for; empty for all."""
-    return (args.ufid or "").lower().removeprefix("ufid:")
+    return args.ufid or ""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -222,7 +232,7 @@ class _Report:
     def _is_wanted(self, event: "FlowEvent") -> bool:
         if not event.ufid.startswith(self._ufid):
             return False
-        if self._reasons is not None and _reason(event) not in self._reasons:
+        if self._reasons is not None and not _is_deletion_for(self._reasons, event):
             return False
         return self._filter is None or self._filter.covers(event.key, event.mask, cut=event.is_cut)
 
@@ -243,23 +253,35 @@ class _Report:
             print(line)
 
 
-def _reason(event: "FlowEvent") -> str | None:
-    """What --reason knows a deletion by; None for what is none."""
-    if event.change != "delete":
-        return None
-    return event.reason or str(event.reason_number)
+def _ufid(text: str) -> str:
+    """How UFIDs begin that are asked for, as events have them."""
+    ufid = text.lower().removeprefix("ufid:")
+    begins = "".join("0" if sign in string.hexdigits else sign for sign in ufid)
+    if not ufid or not UFID_ZERO.startswith(begins):
+        raise argparse.ArgumentTypeError(f"must be a UFID or its beginning, not {text!r}")
+    return ufid
 
 
-def _reasons(names: str | None) -> frozenset[str] | None:
-    """Those that are asked for, None for all; UsageError for one that there is not."""
-    from kernel_delay.ovs.flows import REASONS
+_Reasons = frozenset[str | int]
 
+
+def _is_deletion_for(reasons: _Reasons, event: "FlowEvent") -> bool:
+    return event.change == "delete" and not reasons.isdisjoint((event.reason, event.reason_number))
+
+
+def _reasons(names: str | None) -> _Reasons | None:
+    """Those that are asked for by name or number, None for all; UsageError for what is neither."""
     if names is None:
         return None
-    wanted = frozenset(name.strip().lower() for name in names.split(","))
-    unknown = sorted(name for name in wanted if name not in REASONS and not name.isdecimal())
-    if unknown:
-        raise UsageError(
-            f"there is no reason {unknown[0]!r}; there are: {', '.join(REASONS)}, and numbers"
-        )
-    return wanted
+    return frozenset(map(_reason, names.split(",")))
+
+
+def _reason(text: str) -> str | int:
+    from kernel_delay.ovs.flows import REASONS
+
+    name = text.strip().lower()
+    if name in REASONS:
+        return name
+    if name.isdecimal() and len(name) <= LONGEST_REASON_NUMBER:
+        return int(name)
+    raise UsageError(f"there is no reason {name!r}; there are: {', '.join(REASONS)}, and numbers")

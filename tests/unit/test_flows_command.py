@@ -1,0 +1,74 @@
+"""Which flows are asked for, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from kernel_delay.cli import main
+from kernel_delay.ovs.flows import FlowEvent
+from kernel_delay.recording.records import FlowEvents
+from kernel_delay.recording.writer import RecordingWriter
+from tests.recordings import header
+from tests.unit.test_flows import DELETED
+
+UFID = "2d438e70-1d12-472d-a0cc-a7c89487a0fa"
+EVENTS = (
+    structs.replace(DELETED, reason="purge", reason_number=7, ufid=UFID),
+    structs.replace(DELETED, reason="flow_idle", reason_number=3),
+    structs.replace(DELETED, reason=None, reason_number=7),
+    structs.replace(DELETED, reason=None, reason_number=13),
+    structs.replace(DELETED, change="modify", reason=None, reason_number=0),
+)
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    path = tmp_path / "flows.kdr"
+    with RecordingWriter(path, header("flows")) as writer:
+        writer.flow_events(FlowEvents(EVENTS, 0))
+        writer.finish("interrupt", {})
+    return path
+
+
+@pytest.mark.parametrize(
+    ("option", "shown"),
+    [
+        ("--reason=7", (EVENTS[0], EVENTS[2])),
+        ("--reason=purge", (EVENTS[0],)),
+        ("--reason=PURGE, 13", (EVENTS[0], EVENTS[3])),
+        ("--reason=3,13", (EVENTS[1], EVENTS[3])),
+        ("--reason=0", ()),
+        ("--ufid=2D438e70-1d", (EVENTS[0],)),
+        (f"--ufid=ufid:{UFID}", (EVENTS[0],)),
+    ],
+)
+def test_events_that_are_asked_for_are_shown(
+    recording: Path, option: str, shown: tuple[FlowEvent, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(recording), "--json", option]) == 0
+    lines = map(json.loads, capsys.readouterr().out.splitlines())
+    found = [(line["ufid"], line["reason"], line["reason_number"]) for line in lines]
+    assert found == [(event.ufid, event.reason, event.reason_number) for event in shown]
+
+
+@pytest.mark.parametrize("ufid", ["", "zzz", "ufid:", "2d438e701", "2d438e70-1d12x", f"{UFID}0"])
+@pytest.mark.parametrize("command", ["flows", "datapath-ops"])
+def test_what_no_ufid_begins_with_is_refused(
+    command: str, ufid: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--ufid", ufid]) == 64  # EX_USAGE
+    told = capsys.readouterr().err
+    assert f"argument --ufid: must be a UFID or its beginning, not {ufid!r}" in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("reason", ["sloth", "", "-1", "purge,", "9" * 5000])
+def test_what_is_no_reason_is_refused(
+    recording: Path, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(recording), f"--reason={reason}"]) == 64
+    told = capsys.readouterr().err
+    assert "there is no reason" in told
+    assert told.count("\n") == 1
