@@ -138,7 +138,7 @@ def test_a_report_from_a_recording_is_the_same(
         assert live.stdout.count("\n") == 3
     else:
         assert "3 rounds in" in live.stdout
-        assert max(map(len, live.stdout.splitlines())) <= 80
+        assert max(map(len, live.stdout.splitlines())) <= 88
 
 
 def test_without_counting_flows(ovs: Instance) -> None:

@@ -22,7 +22,9 @@ from kernel_delay.ovs.revalidator import (
 from kernel_delay.reporters.missed import missed_lines
 from kernel_delay.reporters.revalidator import (
     HEADER,
+    POLL_HEADER,
     datapath_line,
+    polled_round_line,
     remark_lines,
     render,
     round_line,
@@ -118,6 +120,14 @@ def test_a_round_is_a_line_of_80_columns() -> None:
     assert (len(first), len(second)) == (80, 80)
 
 
+def test_with_the_poll_wait_a_line_has_88() -> None:
+    known = Revalidation().of(ROUND)
+    known.take(ROUND)
+    line = polled_round_line(known, structs.replace(ROUND, poll_wait_ms=1500))
+    assert line == f"{round_line(known, ROUND)}   1,500"
+    assert (len(POLL_HEADER), len(line)) == (88, 88)
+
+
 def test_what_is_not_known_is_a_dash() -> None:
     unknown = structs.replace(
         ROUND, dumped=None, swept=None, revalidated=None, state=None, leader_time=None
@@ -185,6 +195,7 @@ def test_the_summary_is_of_each_datapath() -> None:
     text = render(revalidation)
     assert "system@ovs-system: 3 rounds in 1.004 s, led by revalidator9 (17)" in text
     assert "netdev@ovs-\\x1b: 1 round in 0.004 s, led by revalidator9 (18)" in text
+    assert "  poll wait, ms        500.0       500.0       500.0       500.0\n" in text
     assert "  in the dump: 270 kept, 6 modified, 24 deleted" in text
     assert "  in the sweep: 273 kept, 0 modified, 3 deleted" in text
     assert "  leader's time in rounds: run 75.0%, runnable 12.5%, blocked 12.5%" in text

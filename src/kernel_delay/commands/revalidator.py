@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from kernel_delay.loader.waiting import Ended
     from kernel_delay.model import RecordingHeader
     from kernel_delay.ovs.monitors.revalidator_rounds import RevalidatorRounds
-    from kernel_delay.ovs.revalidator import RevalidatorRound
+    from kernel_delay.ovs.revalidator import DatapathRounds, RevalidatorRound
     from kernel_delay.recording.reader import RecordingReader
     from kernel_delay.recording.records import Read
     from kernel_delay.recording.writer import RecordingWriter
 
-BARS_FROM = 100
+BARS_FROM = 105
 """Columns that a terminal must have for bars of the rounds' lengths beside the table."""
 
 
@@ -122,10 +122,23 @@ def _found(
             return
 
 
-def _has_room_for_bars() -> bool:
-    from kernel_delay.reporters.terminal import has_room_for_bars
+class _Table:
+    """The rounds' lines, with what stdout has columns for beside the first 80."""
 
-    return sys.stdout is not None and has_room_for_bars(sys.stdout, BARS_FROM)
+    def __init__(self) -> None:
+        from kernel_delay.reporters import revalidator as lines
+        from kernel_delay.reporters.terminal import has_columns, has_room_for_bars
+
+        polled = sys.stdout is None or has_columns(sys.stdout, len(lines.POLL_HEADER))
+        self.header = lines.POLL_HEADER if polled else lines.HEADER
+        self._line = lines.polled_round_line if polled else lines.round_line
+        self._sparkline = lines.sparkline
+        self._bars = sys.stdout is not None and has_room_for_bars(sys.stdout, BARS_FROM)
+
+    def line(self, rounds: "DatapathRounds", found: "RevalidatorRound") -> str:
+        """A round that was taken."""
+        bars = f" {self._sparkline(rounds.recent)}" if self._bars else ""
+        return self._line(rounds, found) + bars
 
 
 class _Report:
@@ -141,7 +154,7 @@ class _Report:
         self._text = args.json_file != output_options.STDOUT
         self._lines = self._text and not args.quiet
         self._only_changes = args.compress_output
-        self._bars = self._lines and _has_room_for_bars()
+        self._table = _Table() if self._lines else None
         self._begun = False
         self._page = None
         if args.html is not None:
@@ -173,17 +186,16 @@ class _Report:
         remarks = lines.remark_lines(found, since)
         if self._page is not None:
             self._page.contents.add(rounds.datapath, found, remarks)
-        if not self._lines:
+        if self._table is None:
             return
         if not self._begun:
             self._begun = True
-            print(lines.HEADER)
+            print(self._table.header)
         if before is None or before.tid != found.tid:
             print(lines.datapath_line(rounds, found))
         if self._only_changes and not remarks and before is not None and found.like(before):
             return
-        bars = f" {lines.sparkline(rounds.recent)}" if self._bars else ""
-        print(lines.round_line(rounds, found) + bars)
+        print(self._table.line(rounds, found))
         for remark in remarks:
             print(remark)
 

@@ -167,7 +167,7 @@ class DatapathRounds:
         self.datapath = datapath
         self.first_ns = first_ns
         self.last: RevalidatorRound | None = None
-        self.durations, self.waits = Quantiles(), Quantiles()
+        self.durations, self.waits, self.poll_waits = Quantiles(), Quantiles(), Quantiles()
         self.flows, self.revalidated = Quantiles(), Quantiles()
         self.dumped, self.swept = Counter[str](), Counter[str]()
         self.counted_dumped = self.counted_swept = 0
@@ -188,6 +188,7 @@ class DatapathRounds:
         self.last = found
         self.durations.add(found.duration_ns)
         self.recent.append(found.duration_ns)
+        self.poll_waits.add(found.poll_wait_ms * NS_PER_MS)
         self.flows.add(found.n_flows)
         if found.waited_ns is not None:
             self.waits.add(found.waited_ns)

@@ -23,6 +23,7 @@ HEADER = (
     f"{'TIME':>11} {'DP':>2} {'FLOWS':>7} {'REVALID':>7} {'DELETED':>7} {'LIMIT':>7} "
     f"{'ROUND ms':>8} {'RUN':>4} {'READY':>5} {'BLOCK':>5} {'WAIT ms':>7}"
 )
+POLL_HEADER = f"{HEADER} {'POLL ms':>7}"
 _WIDTH = 80
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -30,6 +31,11 @@ BARS = "▁▂▃▄▅▆▇█"
 def datapath_line(rounds: DatapathRounds, found: RevalidatorRound) -> str:
     """Which datapath a number in the column DP means, and who leads its revalidators."""
     return f"datapath {rounds.number}: {_datapath(rounds.datapath)}, led by {_leader(found)}"
+
+
+def polled_round_line(rounds: DatapathRounds, found: RevalidatorRound) -> str:
+    """One round, under POLL_HEADER."""
+    return f"{round_line(rounds, found)} {found.poll_wait_ms:>7,}"
 
 
 def round_line(rounds: DatapathRounds, found: RevalidatorRound) -> str:
@@ -102,6 +108,7 @@ def _summary(rounds: DatapathRounds) -> list[str]:
     rows = (
         ("round, ms", rounds.durations, True),
         ("wait, ms", rounds.waits, True),
+        ("poll wait, ms", rounds.poll_waits, True),
         ("flows", rounds.flows, False),
         ("revalidated", rounds.revalidated, False),
     )

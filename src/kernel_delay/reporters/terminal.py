@@ -18,6 +18,11 @@ STYLES: dict[Role, str] = {
 }
 
 
+def has_columns(file: TextIO, columns: int) -> bool:
+    """Whether lines so long stay lines: anywhere but on a terminal that is narrower."""
+    return not file.isatty() or Console(file=file).width >= columns
+
+
 def has_room_for_bars(file: TextIO, columns: int) -> bool:
     """Whether `file` is a terminal at least that wide that has characters for bars."""
     if not file.isatty() or not file.encoding.lower().startswith("utf"):
