@@ -176,7 +176,8 @@ def flow_key(data: bytes) -> None:
         assert printable(format_key(data, size)) == format_key(data, size)
         assert all(line.isprintable() for line in nlraw_lines(data, size))
     assert format_match(data, data[size:], size).isprintable()
-    assert FlowFilter("ipv4(src=10.0.0.0/8),udp(dst=53)").covers(data, data[size:]) in (True, False)
+    for asked in ("ipv4(src=10.0.0.0/8),udp(dst=53)", "tunnel(src=1.1.1.1)", "mpls(tc=1,tc=2)"):
+        assert FlowFilter(asked).covers(data, data[size:]) in (True, False)
 
 
 def recording(data: bytes) -> None:

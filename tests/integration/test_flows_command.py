@@ -209,6 +209,59 @@ def test_a_report_from_a_recording_is_the_same(ovs: Instance, tmp_path: Path) ->
     assert commands.run("report", path, "--reason", "sloth").returncode == 64
 
 
+# What flows of a bridge rarely match.
+TUNNELS = (
+    "tun_id=0x1/0xff,src=10.0.0.1/255.255.255.0,dst=10.1.2.3,tos=0x10/0xf0,ttl=64/0x40,"
+    "tp_src=1/0x1,tp_dst=4789,flags(-df+csum)",
+    "tun_id=0x0,src=10.0.0.1,dst=10.1.2.3,ttl=0/0,flags(key)",
+    "tun_id=0x7,ipv6_src=fd00::1/ffff::,ipv6_dst=fd00::2,tos=0/0,ttl=64,flags(+df-csum+key)",
+    "tun_id=0x7,src=1.1.1.1,dst=2.2.2.2,ttl=64,geneve({class=0x102,type=0x80,len=4,0x30003/0xff}"
+    "{class=0xffff,type=0,len=8,0x1122334455667788}),flags(key)",
+    "tun_id=0x7,src=1.1.1.1,dst=2.2.2.2,ttl=64,vxlan(gbp(id=5/0xff,flags=0x8)),flags(key)",
+    "tun_id=0x7,src=1.1.1.1,dst=2.2.2.2,ttl=64,erspan(ver=1,idx=0x12),flags(key)",
+    "tun_id=0x7,src=1.1.1.1,dst=2.2.2.2,ttl=64,gtpu(flags=0x30/0xf0,msgtype=255),flags(key)",
+)
+LABELS = (
+    "label=100/0xff,tc=3/7,ttl=64/0x0,bos=1/1",
+    "label=100,tc=3,ttl=64,bos=1",
+    "label=100,tc=3,ttl=64,bos=0,label=200/0xfff00,tc=0/0,ttl=0/0,bos=1/1",
+)
+# Of IPv6 Open vSwitch writes src_port, and reads tp_src.
+CONNECTION = "ct_tuple4(src=10.0.0.0/255.0.0.0,proto=6,tp_src=80/0xfff0)"
+CONNECTION6 = "ct_tuple6(src=fd00::5/ffff::,proto=17,tp_src=80/0xfff0)"
+IPV4, IPV6 = "eth_type(0x0800),ipv4(frag=no)", "eth_type(0x86dd),ipv6(frag=no)"
+
+
+def rare_flows() -> list[str]:
+    """A flow of each, on a port of its own that is not there."""
+    flows = [
+        *(f"tunnel({tunnel}),in_port(PORT),eth(),{IPV4}" for tunnel in TUNNELS),
+        *(f"in_port(PORT),eth(),eth_type(0x8847),mpls({labels})" for labels in LABELS),
+        f"in_port(PORT),ct_state(+trk),{CONNECTION},eth(),{IPV4}",
+        f"in_port(PORT),ct_state(+trk),{CONNECTION6},eth(),{IPV6}",
+    ]
+    return [
+        "recirc_id(0)," + flow.replace("PORT", str(port)) for port, flow in enumerate(flows, 1000)
+    ]
+
+
+def test_tunnels_labels_and_connections_are_written_as_open_vswitch_does(
+    ovs: Instance, tmp_path: Path
+) -> None:
+    # Until it looks at them the flows stay, though their ports are none.
+    ovs.appctl("revalidator/pause")
+    flows = rare_flows()
+    for flow in flows:
+        ovs.appctl("dpctl/add-flow", flow, "drop")
+    written = short_matches(ovs)
+    with following(ovs, tmp_path, "-f", "1024") as follower:
+        ovs.appctl("revalidator/resume")
+        made = follower.until(lambda lines: len(of(lines, "delete")) >= len(flows))
+    matches = {line.match for line in made}
+    assert len(written) == len(flows)
+    assert matches == set(written)
+
+
 def test_insertions_and_deletions_are_those_of_the_kernels_datapath(
     datapath: Instance, tmp_path: Path
 ) -> None:

@@ -5,8 +5,9 @@ wrong: every function here takes any bytes, and says what it can't decode.
 """
 
 from kernel_delay.ovs.flow_key.decode import format_key, nlraw_lines
+from kernel_delay.ovs.flow_key.filter import FlowFilter
 from kernel_delay.ovs.flow_key.lookup import datapath_port, recirculation_id
-from kernel_delay.ovs.flow_key.match import FlowFilter, format_match
+from kernel_delay.ovs.flow_key.match import format_match
 from kernel_delay.ovs.flow_key.packet import packet_key
 
 __all__ = [

@@ -1,18 +1,18 @@
-"""What a flow matches, of its key and its mask; and whether it can be hit by given packets."""
+"""What a flow matches, of its key and its mask, as text."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
-
-from kernel_delay.errors import UsageError
 from kernel_delay.ovs.flow_key.decode import MAX_ENCAP_DEPTH, format_key
+from kernel_delay.ovs.flow_key.mpls import mpls_match
 from kernel_delay.ovs.flow_key.names import NAMES, attribute_term
 from kernel_delay.ovs.flow_key.netlink import Attribute, walk
-from kernel_delay.ovs.flow_key.subfields import LAYOUTS, Layout, Subfield
+from kernel_delay.ovs.flow_key.subfields import LAYOUTS
 from kernel_delay.ovs.flow_key.text import cut_short, spaced_hex
+from kernel_delay.ovs.flow_key.tunnel_match import tunnel_match
 
 ENCAP = NAMES.index("OVS_KEY_ATTR_ENCAP")
-
+MPLS = NAMES.index("OVS_KEY_ATTR_MPLS")
+TUNNEL = NAMES.index("OVS_KEY_ATTR_TUNNEL")
 ETHERTYPE = NAMES.index("OVS_KEY_ATTR_ETHERTYPE")
 PACKET_TYPE = NAMES.index("OVS_KEY_ATTR_PACKET_TYPE")
 
@@ -35,8 +35,8 @@ def format_match(key: bytes, mask: bytes, key_len: int | None = None) -> str:
 def _words(key: bytes, mask: bytes, size: int | None, depth: int) -> list[str]:
     row = walk(key, size)
     masks = {attribute.type: attribute.payload for attribute in walk(mask).found}
-    words = [_word(attribute, _looked_at(attribute, masks, mask), depth) for attribute in row.found]
-    if not any(attribute.type == PACKET_TYPE for attribute in row.found):
+    words = [_word(attribute, mask_of(attribute, masks, mask), depth) for attribute in row.found]
+    if not _has_packet_type(row.found, words):
         words = [
             f"{_ETHERNET}()" if _is_any_ethernet(attribute, word) else word
             for attribute, word in zip(row.found, words, strict=True)
@@ -51,7 +51,7 @@ def _words(key: bytes, mask: bytes, size: int | None, depth: int) -> list[str]:
     return [word for word in words if word is not None]
 
 
-def _looked_at(attribute: Attribute, masks: Mapping[int, bytes], mask: bytes) -> bytes | None:
+def mask_of(attribute: Attribute, masks: Mapping[int, bytes], mask: bytes) -> bytes | None:
     """The mask of an attribute; None: none, as the key has none at all or this is always exact.
 
     What a mask leaves out is wildcarded (net/openvswitch/flow_netlink.c, 6.18, and lib/odp-util.c).
@@ -60,6 +60,12 @@ def _looked_at(attribute: Attribute, masks: Mapping[int, bytes], mask: bytes) ->
     if found is not None or not mask or attribute_term(attribute.type) in _ALWAYS_SHOWN:
         return found
     return bytes(len(attribute.payload))
+
+
+def _has_packet_type(found: Sequence[Attribute], words: Sequence[str | None]) -> bool:
+    """Whether the flow looks at the packet's type: one of Ethernet is told by that then."""
+    pairs = zip(found, words, strict=True)
+    return any(attribute.type == PACKET_TYPE and word is not None for attribute, word in pairs)
 
 
 def _is_any_ethernet(attribute: Attribute, word: str | None) -> bool:
@@ -75,13 +81,25 @@ def _word(attribute: Attribute, mask: bytes | None, depth: int) -> str | None:
         return f"encap({','.join(_words(payload, mask or b'', None, depth + 1))})"
     if mask is None:
         mask = b"\xff" * len(payload)
+    elif attribute.type == TUNNEL:
+        return f"{term}({tunnel_match(payload, mask)})"
+    if attribute.type == MPLS:
+        return _mpls(attribute, mask)
     layout = LAYOUTS.get(term)
     if layout is None or not len(payload) == len(mask) == layout.length:
         return _whole(attribute, mask)
-    parts = [text for part in layout.parts if (text := _part(part, payload, mask))]
+    parts = [text for part in layout.parts if (text := part.match_text(payload, mask))]
     if not parts and term in _ALWAYS_SHOWN:
         parts = [f"{part.kind.text(part.of(payload))}/0" for part in layout.parts]
     return f"{term}({','.join(parts)})" if parts else None
+
+
+def _mpls(attribute: Attribute, mask: bytes) -> str | None:
+    """A stack of labels; as a whole where all of it counts, as Open vSwitch has it then."""
+    payload = attribute.payload
+    if not any(mask) or len(mask) != len(payload) or all(byte == 0xFF for byte in mask):
+        return _whole(attribute, mask)
+    return mpls_match(payload, mask)
 
 
 def _whole(attribute: Attribute, mask: bytes) -> str | None:
@@ -93,157 +111,3 @@ def _whole(attribute: Attribute, mask: bytes) -> str | None:
     if all(byte == 0xFF for byte in mask):
         return text
     return f"{text}/{spaced_hex(mask)}"
-
-
-def _part(part: Subfield, payload: bytes, mask: bytes) -> str:
-    own = part.of(mask)
-    if not any(own):
-        return ""
-    if own != part.whole and part.kind.masked_text is not None:
-        return part.kind.masked_text(part.of(payload), own)
-    text = part.kind.text(part.of(payload))
-    partly = "" if own == part.whole else f"/{part.kind.mask_text(own)}"
-    return f"{part.name}={text}{partly}" if part.name else f"{text}{partly}"
-
-
-class _Term(Struct, frozen=True):
-    """What a filter asks of one part of an attribute."""
-
-    attribute: str
-    layout: Layout
-    part: Subfield
-    value: bytes
-    mask: bytes
-
-    def allows(self, payload: bytes, mask: bytes | None) -> bool:
-        """Whether the flow's value goes with it, in the bits that both look at."""
-        if len(payload) != self.layout.length:
-            return True  # not decoded: it can't be told
-        mask = b"\xff" * len(payload) if mask is None or len(mask) != len(payload) else mask
-        found, looked_at = self.part.of(payload), self.part.of(mask)
-        both = zip(found, self.value, looked_at, self.mask, strict=True)
-        return not any((a ^ b) & c & d for a, b, c, d in both)
-
-
-class FlowFilter:
-    """The packets that are asked about, written as ovs-dpctl(8) writes a flow, with masks.
-
-    `in_port(2),ipv4(src=10.0.0.0/8),udp(dst=53)`: a mask is one of the same kind of value, or of
-    an IP address a length too.
-    """
-
-    def __init__(self, text: str) -> None:
-        """Read it; UsageError where it is malformed."""
-        self._terms = tuple(_parse(text))
-
-    def covers(self, key: bytes, mask: bytes, *, cut: bool = False) -> bool:
-        """Whether such a packet can hit the flow: no bit that both look at is another.
-
-        A flow that has no attribute of the kind is one of other packets, as one of TCP where UDP
-        is asked for and the flow looks at the protocol; where it only wildcards the part, it is
-        hit. What is within VLAN tags counts as what is around them. Of a key or mask that is
-        `cut` short, what is not there does not count against it.
-        """
-        found: dict[str, list[tuple[bytes, bytes | None]]] = {}
-        for name, payload, looked_at in _all_attributes(key, mask):
-            found.setdefault(name, []).append((payload, looked_at))
-        return all(self._is_hit(term, found, cut) for term in self._terms)
-
-    @staticmethod
-    def _is_hit(term: _Term, found: "_Found", cut: bool) -> bool:
-        attributes = found.get(term.attribute)
-        if attributes is None:
-            return cut or (term.attribute in _OF_PROTOCOLS and _wildcards_protocol(found))
-        return any(term.allows(payload, looked_at) for payload, looked_at in attributes)
-
-
-_Found = Mapping[str, Sequence[tuple[bytes, bytes | None]]]
-
-# What only a packet of one IP protocol has.
-_OF_PROTOCOLS = frozenset({"tcp", "tcp_flags", "udp", "sctp", "icmp", "icmpv6"})
-
-
-def _wildcards_protocol(found: _Found) -> bool:
-    """Whether the flow is one of IP, of any protocol: the first packet's says nothing of others."""
-    for name in ("ipv4", "ipv6"):
-        (protocol,) = (part for part in LAYOUTS[name].parts if part.name == "proto")
-        for _, looked_at in found.get(name, ()):
-            if looked_at is not None and not any(protocol.of(looked_at)):
-                return True
-    return False
-
-
-def _all_attributes(
-    key: bytes, mask: bytes, depth: int = 0
-) -> Iterator[tuple[str, bytes, bytes | None]]:
-    """The attributes and those within VLAN tags, by their terms, each with its mask."""
-    masks = {attribute.type: attribute.payload for attribute in walk(mask).found}
-    for attribute in walk(key).found:
-        looked_at = _looked_at(attribute, masks, mask)
-        if attribute.type == ENCAP and depth < MAX_ENCAP_DEPTH:
-            yield from _all_attributes(attribute.payload, looked_at or b"", depth + 1)
-        else:
-            yield attribute_term(attribute.type), attribute.payload, looked_at
-
-
-def _parse(text: str) -> Iterator[_Term]:
-    rest = text.strip()
-    while rest:
-        name, bracket, rest = rest.partition("(")
-        inside, closed, rest = rest.partition(")")
-        name = name.strip(" ,")
-        layout = LAYOUTS.get(name)
-        if not bracket or not closed:
-            raise UsageError(f"filter {text!r} is malformed: write NAME(VALUE), NAME(PART=VALUE)")
-        if layout is None:
-            raise UsageError(f"filter {text!r}: {name!r} is none of {', '.join(LAYOUTS)}")
-        if not inside.strip():
-            # Of that kind, whatever it is.
-            yield _Term(name, layout, layout.parts[0], *(bytes(layout.parts[0].length),) * 2)
-        terms = [
-            _term(text, name, layout, word)
-            for word in filter(None, map(str.strip, inside.split(",")))
-        ]
-        if len({term.part.name for term in terms}) < len(terms):
-            raise UsageError(f"filter {text!r}: {name} has a part twice")
-        yield from terms
-
-
-def _term(text: str, name: str, layout: Layout, word: str) -> _Term:
-    left, equals, right = word.partition("=")
-    part_name, written = (left.strip(), right.strip()) if equals else ("", word)
-    found = [part for part in layout.parts if part.name == part_name]
-    if not found:
-        raise UsageError(f"filter {text!r}: {name} has {_names(layout.parts)}, not {word!r}")
-    part = found[0]
-    value, slash, mask = written.partition("/")
-    try:
-        signed = part.kind.parse_masked(written, part.length)
-        wanted = signed[0] if signed else _value(value, part)
-        bits = signed[1] if signed else _mask(mask, part) if slash else part.whole
-    except ValueError as error:
-        raise UsageError(f"filter {text!r}: {error}") from None
-    return _Term(name, layout, part, wanted, bits)
-
-
-def _value(text: str, part: Subfield) -> bytes:
-    """A value as it is written, which has no bit that is not the part's own."""
-    value = part.kind.parse(text, part.length)
-    if any(a & ~b for a, b in zip(value, part.whole, strict=True)):
-        raise ValueError(f"{text} is more than fits")
-    return value
-
-
-def _mask(text: str, part: Subfield) -> bytes:
-    """A mask as it is written; of an IP address also how many bits of it count."""
-    if text.isdecimal() and part.length in (4, 16) and part.kind is LAYOUTS["ipv4"].parts[0].kind:
-        bits = part.length * 8
-        if int(text) > bits:
-            raise ValueError(f"/{text} is more than the address's {bits} bits")
-        return ((1 << bits) - (1 << bits - int(text))).to_bytes(part.length, "big")
-    return part.kind.parse(text, part.length)
-
-
-def _names(parts: Sequence[Subfield]) -> str:
-    names = [part.name for part in parts if part.name]
-    return f"the parts {', '.join(names)}" if names else "a value alone"

@@ -1,8 +1,8 @@
-"""The MPLS attribute: an array of label stack entries."""
+"""The MPLS attribute: an array of label stack entries, and what a flow matches of them."""
 
 import struct
 
-from kernel_delay.ovs.flow_key.text import wrong_length
+from kernel_delay.ovs.flow_key.text import spaced_hex, wrong_length
 
 LSE_LEN = 4
 
@@ -18,4 +18,24 @@ def mpls(payload: bytes) -> str:
             for (lse,) in struct.iter_unpack("!I", payload)
         )
         + ")"
+    )
+
+
+def mpls_match(payload: bytes, mask: bytes) -> str:
+    """The same with masks, of the same length, as format_mpls() of lib/odp-util.c writes them."""
+    if not payload or len(payload) % LSE_LEN:
+        return f"{mpls(payload)}/{spaced_hex(mask)}"
+    pairs = zip(entries(payload), entries(mask), strict=True)
+    return f"mpls({','.join(_masked(*map(int.from_bytes, pair)) for pair in pairs)})"
+
+
+def entries(payload: bytes) -> list[bytes]:
+    """The label stack's entries, the outermost first; the last may be cut."""
+    return [payload[at : at + LSE_LEN] for at in range(0, len(payload), LSE_LEN)]
+
+
+def _masked(lse: int, mask: int) -> str:
+    return (
+        f"label={lse >> 12}/0x{mask >> 12:x},tc={lse >> 9 & 7}/{mask >> 9 & 7:x},"
+        f"ttl={lse & 0xFF}/0x{mask & 0xFF:x},bos={lse >> 8 & 1}/{mask >> 8 & 1:x}"
     )

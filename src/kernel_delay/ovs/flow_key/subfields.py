@@ -58,6 +58,17 @@ class Subfield(Struct, frozen=True):
         """The mask of all its bits."""
         return self.of(b"\xff" * (self.offset + self.length))
 
+    def match_text(self, payload: bytes, mask: bytes) -> str:
+        """What a flow matches of it, as ovs-dpctl(8) writes it; empty where that is nothing."""
+        own = self.of(mask)
+        if not any(own):
+            return ""
+        if own != self.whole and self.kind.masked_text is not None:
+            return self.kind.masked_text(self.of(payload), own)
+        text = self.kind.text(self.of(payload))
+        partly = "" if own == self.whole else f"/{self.kind.mask_text(own)}"
+        return f"{self.name}={text}{partly}" if self.name else f"{text}{partly}"
+
 
 class Layout(Struct, frozen=True):
     """An attribute's length, and its parts in the order in which they are written."""
@@ -109,7 +120,7 @@ def _parse_fragment(text: str, length: int) -> bytes:
     return _number(text, length, "big")
 
 
-def _bits(order: Order, names: tuple[str, ...]) -> Kind:
+def bits(order: Order, names: tuple[str, ...]) -> Kind:
     """Flags, by their names with a bar between, or as a number; some of them as `-new+trk`.
 
     As lib/dynamic-string.c:format_flags_masked() of Open vSwitch 3.5 writes them.
@@ -167,18 +178,23 @@ def _type_text(data: bytes) -> str:
     return f"0x{data.hex()}"
 
 
-def _priority(data: bytes) -> str:
-    return str(data[0] >> 5)
+def _shifted(shift: int) -> Kind:
+    """A number whose lowest bit is not its bytes' lowest."""
+
+    def parse(text: str, length: int) -> bytes:
+        value = int(text, 0) << shift
+        if value >> 8 * length:
+            raise ValueError(f"{text} is more than fits")
+        return value.to_bytes(length, "big")
+
+    def number(data: bytes) -> int:
+        return int.from_bytes(data, "big") >> shift
+
+    return Kind(lambda data: str(number(data)), lambda data: hex_number(number(data)), parse)
 
 
-def _parse_priority(text: str, length: int) -> bytes:
-    value = int(text, 0) << 5
-    if value >> 8 * length:
-        raise ValueError(f"{text} is more than fits")
-    return value.to_bytes(length, "big")
-
-
-PRIORITY = Kind(_priority, lambda data: hex_number(data[0] >> 5), _parse_priority)
+# lib/odp-util.c, format_be64(): a prefix also of zero.
+TUN_ID = Kind(lambda data: f"0x{int.from_bytes(data):x}", HEX.mask_text, HEX.parse)
 ETHERTYPE = Kind(_type_text, _type_text, HEX.parse)
 
 _PORTS = Layout(4, (Subfield("src", 0, 2, DEC), Subfield("dst", 2, 2, DEC)))
@@ -191,7 +207,7 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
         "skb_priority": Layout(4, (Subfield("", 0, 4, HOST_HEX),)),
         "in_port": Layout(4, (Subfield("", 0, 4, HOST),)),
         "skb_mark": Layout(4, (Subfield("", 0, 4, HOST_HEX),)),
-        "ct_state": Layout(4, (Subfield("", 0, 4, _bits("little", CT_STATE)),)),
+        "ct_state": Layout(4, (Subfield("", 0, 4, bits("little", CT_STATE)),)),
         "ct_zone": Layout(2, (Subfield("", 0, 2, HOST_HEX),)),
         "ct_mark": Layout(4, (Subfield("", 0, 4, HOST_HEX),)),
         "ct_label": Layout(16, (Subfield("", 0, 16, HOST_HEX),)),
@@ -201,7 +217,7 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
             2,
             (
                 Subfield("vid", 0, 2, DEC, bits=0x0FFF),
-                Subfield("pcp", 0, 1, PRIORITY, bits=0xE0),
+                Subfield("pcp", 0, 1, _shifted(5), bits=0xE0),
             ),
         ),
         "ipv4": Layout(
@@ -227,10 +243,40 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
                 Subfield("frag", 39, 1, FRAG),
             ),
         ),
+        # The entry of a label; a stack has several.
+        "mpls": Layout(
+            4,
+            (
+                Subfield("label", 0, 3, _shifted(4), bits=0xFFFFF0),
+                Subfield("tc", 2, 1, _shifted(1), bits=0x0E),
+                Subfield("ttl", 3, 1, DEC),
+                Subfield("bos", 2, 1, DEC, bits=0x01),
+            ),
+        ),
+        "ct_tuple4": Layout(
+            16,
+            (
+                Subfield("src", 0, 4, IP),
+                Subfield("dst", 4, 4, IP),
+                Subfield("proto", 12, 1, DEC),
+                Subfield("tp_src", 8, 2, DEC),
+                Subfield("tp_dst", 10, 2, DEC),
+            ),
+        ),
+        "ct_tuple6": Layout(
+            40,
+            (
+                Subfield("src", 0, 16, IP),
+                Subfield("dst", 16, 16, IP),
+                Subfield("proto", 36, 1, DEC),
+                Subfield("src_port", 32, 2, DEC),
+                Subfield("dst_port", 34, 2, DEC),
+            ),
+        ),
         "tcp": _PORTS,
         "udp": _PORTS,
         "sctp": _PORTS,
-        "tcp_flags": Layout(2, (Subfield("", 0, 2, _bits("big", TCP_FLAGS), bits=0x0FFF),)),
+        "tcp_flags": Layout(2, (Subfield("", 0, 2, bits("big", TCP_FLAGS), bits=0x0FFF),)),
         "icmp": _ICMP,
         "icmpv6": _ICMP,
         "arp": Layout(

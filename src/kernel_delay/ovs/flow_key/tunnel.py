@@ -50,7 +50,7 @@ def tunnel(payload: bytes) -> str:
         if attribute.type in FLAGS:
             seen.add(attribute.type)
         if attribute.type not in (OAM, DONT_FRAGMENT, CSUM, PAD):
-            words.append(_word(attribute.type, attribute.payload))
+            words.append(word(attribute.type, attribute.payload))
     if row.problem:
         words.append(f"<{row.problem}>")
     bits = sum(1 << bit for bit, kind in enumerate(FLAGS) if kind in seen)
@@ -58,7 +58,8 @@ def tunnel(payload: bytes) -> str:
     return ",".join(words)
 
 
-def _word(kind: int, payload: bytes) -> str:
+def word(kind: int, payload: bytes) -> str:
+    """One attribute that is no flag."""
     if kind in OPTIONS:
         return OPTIONS[kind](payload)
     field = FIELDS.get(kind)
