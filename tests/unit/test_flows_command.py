@@ -53,6 +53,27 @@ def test_events_that_are_asked_for_are_shown(
     assert found == [(event.ufid, event.reason, event.reason_number) for event in shown]
 
 
+def test_what_was_cut_is_told_with_what_it_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "flows.kdr"
+    whole, long, longer = (structs.replace(DELETED, key_len=n) for n in (len(DELETED.key), 300, 9))
+    longer = structs.replace(longer, mask=DELETED.mask[:8], mask_len=388)
+    with RecordingWriter(path, header("flows")) as writer:
+        writer.flow_events(FlowEvents((whole, long, longer), 0))
+        writer.finish("interrupt", {})
+    told = (
+        "2 events have a part of the key or mask only, and of the rest no filter knows:"
+        " -f 388 takes all\n"
+    )
+    assert main(["report", str(path)]) == 0
+    assert capsys.readouterr().out.endswith(told)
+    assert main(["report", str(path), "--json"]) == 0
+    assert capsys.readouterr().err == f"kernel-delay: {told}"
+    assert main(["report", str(path), "-l", "in_port(77)"]) == 0
+    assert "takes all" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("ufid", ["", "zzz", "ufid:", "2d438e701", "2d438e70-1d12x", f"{UFID}0"])
 @pytest.mark.parametrize("command", ["flows", "datapath-ops"])
 def test_what_no_ufid_begins_with_is_refused(

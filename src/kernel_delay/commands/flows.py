@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=256,
         metavar="BYTES",
         help=f"how much of each flow's key and mask to capture, {arguments.CAPTURED_MIN} to"
-        f" {arguments.CAPTURED_MAX} (default: %(default)s)",
+        f" {arguments.CAPTURED_MAX}; {arguments.WHOLE_KEY} takes any (default: %(default)s)",
     )
     arguments.add_buffer_pages(parser, BUFFER_PAGES)
     arguments.add_time(parser)
@@ -184,11 +184,13 @@ class _Report:
     ) -> None:
         from kernel_delay.ovs.flow_key import FlowFilter
         from kernel_delay.ovs.flows import FlowChurn
+        from kernel_delay.reporters.flows import CutEvents
 
         self._filter = FlowFilter(args.filter_flows) if args.filter_flows else None
         self._reasons = _reasons(args.reason)
         self._ufid = ufid_of(args)
         self._churn = FlowChurn()
+        self._cut = CutEvents()
         self._flows_before = self._passed_over = 0
         self._json = output_options.open_json(args.json_file, stack)
         self._text = args.json_file != output_options.STDOUT
@@ -223,7 +225,7 @@ class _Report:
         from kernel_delay.reporters.missed import missed_lines
 
         summary = render(self._churn, self._flows_before, self._passed_over)
-        lines = missed_lines(missed)
+        lines = [*self._cut.lines(), *missed_lines(missed)]
         apart = f"\n{summary}" if self._begun else summary
         monitoring.sum_up(apart, lines, as_text=self._text)
         if self._page is not None:
@@ -240,6 +242,7 @@ class _Report:
         from kernel_delay.reporters.flows import HEADER, event_lines, json_of
 
         came_back = self._churn.take(event)
+        self._cut.take(event)
         if self._json is not None:
             self._json(json_of(event, came_back=came_back))
         if self._page is not None:

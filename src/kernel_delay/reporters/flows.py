@@ -73,6 +73,30 @@ def render(churn: FlowChurn, flows_before: int, passed_over: int) -> str:
     return "\n".join(lines)
 
 
+class CutEvents:
+    """Events of which the key or the mask was captured in part."""
+
+    def __init__(self) -> None:
+        """Start before the first."""
+        self._count = self._longest = 0
+
+    def take(self, event: FlowEvent) -> None:
+        """Count it if it is one."""
+        if event.is_cut:
+            self._count += 1
+            self._longest = max(self._longest, event.key_len, event.mask_len)
+
+    def lines(self) -> list[str]:
+        """How many there were, and how they are not cut."""
+        if not self._count:
+            return []
+        events = "1 event has" if self._count == 1 else f"{self._count:,} events have"
+        return [
+            f"{events} a part of the key or mask only, and of the rest no filter knows:"
+            f" -f {self._longest} takes all"
+        ]
+
+
 def _returned(churn: FlowChurn) -> Iterator[str]:
     ranked = sorted(churn.returned.items(), key=lambda item: (-item[1], item[0]))
     for ufid, times in ranked[:MOST_SHOWN]:

@@ -36,6 +36,10 @@ CAPTURED_MIN, CAPTURED_MAX = 64, 2048
 """Of a packet or flow key, in bytes. Less would not hold the fields that upcalls are told by."""
 
 
+# ODPUTIL_FLOW_KEY_BYTES of lib/odp-util.h, Open vSwitch 3.7: no key that it makes is longer.
+WHOLE_KEY = 640
+
+
 def folder(text: str) -> Path:
     """A folder's path. Nothing, as of a variable that is not set, would be the current one."""
     if not text:
@@ -186,8 +190,8 @@ def add_capture_sizes(
         type=captured_bytes,
         default=64,
         metavar="BYTES",
-        help=f"how much of each flow key to capture, {CAPTURED_MIN} to {CAPTURED_MAX}"
-        " (default: %(default)s)",
+        help=f"how much of each flow key to capture, {CAPTURED_MIN} to {CAPTURED_MAX}; 130"
+        f" takes one of IPv4, {WHOLE_KEY} any (default: %(default)s)",
     )
 
 
