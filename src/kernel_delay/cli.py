@@ -60,8 +60,8 @@ def _main(argv: Sequence[str]) -> int:
     except OSError as error:
         if too_few_descriptors(error):
             return _fail(raise_descriptors(), os.EX_UNAVAILABLE, args)
+        where = error.filename or ("standard output" if _stdout_fails() else "input or output")
         _discard_output()
-        where = error.filename or "input or output"
         return _fail(f"{where}: {error.strerror or error}", os.EX_IOERR, args)
     except Exception as error:
         line = f"internal error: {type(error).__name__}: {error}; --debug shows where"
@@ -216,6 +216,15 @@ def _flush() -> None:
     if sys.stdout is not None:  # None if the descriptor was closed from the start
         with naming("standard output"):
             sys.stdout.flush()
+
+
+def _stdout_fails() -> bool:
+    """Whether what stdout still holds can't be written, as what was before it could not be."""
+    try:
+        _flush()
+    except OSError:
+        return True
+    return False
 
 
 def _discard_output() -> None:

@@ -120,7 +120,7 @@ class _Report:
         self.loop = BridgeLoop()
         self._args = args
         self._json = output_options.open_json(args.json_file, stack)
-        self._text = args.json_file != output_options.STDOUT
+        self._text = output_options.has_text(args.json_file)
         self._page = None
         if args.html is not None:
             from kernel_delay.reporters.page.monitors import LoopPage

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import target as target_options
@@ -21,5 +20,5 @@ def run(args: argparse.Namespace) -> int:
     from kernel_delay.reporters import inspection, json
 
     found = inspect(target_options.selection(args))
-    sys.stdout.write(json.render(found) if args.json else inspection.render(found))
+    output_options.stdout().write(json.render(found) if args.json else inspection.render(found))
     return os.EX_OK if found.can_capture else os.EX_UNAVAILABLE

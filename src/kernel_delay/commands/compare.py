@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,10 +114,14 @@ def _report(
 
     with naming("standard output"):
         if args.json:
-            sys.stdout.writelines(json.chunks(reporter.document(before, after, comparison)))
+            output_options.stdout().writelines(
+                json.chunks(reporter.document(before, after, comparison))
+            )
         else:
-            sys.stdout.writelines(reporter.lines(before, after, comparison, all_of_them=args.all))
-        sys.stdout.flush()
+            output_options.stdout().writelines(
+                reporter.lines(before, after, comparison, all_of_them=args.all)
+            )
+        output_options.stdout().flush()
 
 
 def _write_page(path: Path, before: "Side", after: "Side", comparison: "Comparison") -> None:

@@ -138,7 +138,7 @@ class _Report:
         self._summary = Summary()
         self._passed_over = 0
         self._json = output_options.open_json(args.json_file, stack)
-        self._text = args.json_file != output_options.STDOUT
+        self._text = output_options.has_text(args.json_file)
         self._lines = self._text and not args.quiet
         self._file = stack.enter_context(PcapngWriter(args.pcap)) if args.pcap else None
         self._begun = False

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,11 +63,11 @@ def _report(args: argparse.Namespace, result: "Survey") -> None:
     most = args.top or fleet.FIRST_ROWS
     with naming("standard output"):
         if args.json:
-            sys.stdout.writelines(json.chunks(fleet.document(result)))
+            output_options.stdout().writelines(json.chunks(fleet.document(result)))
         else:
-            layout = output_options.as_shown(IN_A_PIPE, sys.stdout)
-            sys.stdout.writelines(fleet.lines(result, layout, most))
-        sys.stdout.flush()
+            layout = output_options.as_shown(IN_A_PIPE, output_options.stdout())
+            output_options.stdout().writelines(fleet.lines(result, layout, most))
+        output_options.stdout().flush()
 
 
 def _write_page(path: Path, result: "Survey") -> None:

@@ -193,7 +193,7 @@ class _Report:
         self._cut = CutEvents()
         self._flows_before = self._passed_over = 0
         self._json = output_options.open_json(args.json_file, stack)
-        self._text = args.json_file != output_options.STDOUT
+        self._text = output_options.has_text(args.json_file)
         self._lines = self._text and not args.quiet
         self._keys = args.flow_keys
         self._begun = False

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         kernel=args.kernel,
         tracepoints=args.tracepoints,
     )
-    sys.stdout.write(_rendered(found, as_json=args.json))
+    output_options.stdout().write(_rendered(found, as_json=args.json))
     return os.EX_OK
 
 

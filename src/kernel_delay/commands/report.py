@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -169,7 +168,7 @@ def _report_file(
             print(f"==> {printable(recording.name)} <==")
         if args.header:
             return _print_header(recording)
-        sys.stdout.flush()
+        output_options.stdout().flush()
         match recording.header.command:
             case "capture" | "watch":
                 return _report_samples(recording, args, outputs)
@@ -227,13 +226,14 @@ def _print_header(recording: "RecordingReader") -> "KernelDelayError | None":
     from kernel_delay.recording.reader import UntilDamage
     from kernel_delay.reporters.recording_header import header_lines, trailer_line
 
+    file = output_options.stdout()
     with naming("standard output"):
-        sys.stdout.writelines(header_lines(recording.header))
+        file.writelines(header_lines(recording.header))
         reading = UntilDamage(recording)
         for _ in reading:
             pass
         if recording.trailer is not None:
-            sys.stdout.write(trailer_line(recording.trailer))
+            file.write(trailer_line(recording.trailer))
     return reading.damage
 
 

@@ -129,11 +129,12 @@ class _Table:
         from kernel_delay.reporters import revalidator as lines
         from kernel_delay.reporters.terminal import has_columns, has_room_for_bars
 
-        polled = sys.stdout is None or has_columns(sys.stdout, len(lines.POLL_HEADER))
+        file = output_options.stdout()
+        polled = has_columns(file, len(lines.POLL_HEADER))
         self.header = lines.POLL_HEADER if polled else lines.HEADER
         self._line = lines.polled_round_line if polled else lines.round_line
         self._sparkline = lines.sparkline
-        self._bars = sys.stdout is not None and has_room_for_bars(sys.stdout, BARS_FROM)
+        self._bars = has_room_for_bars(file, BARS_FROM)
 
     def line(self, rounds: "DatapathRounds", found: "RevalidatorRound") -> str:
         """A round that was taken."""
@@ -151,7 +152,7 @@ class _Report:
 
         self._revalidation = Revalidation()
         self._json = output_options.open_json(args.json_file, stack)
-        self._text = args.json_file != output_options.STDOUT
+        self._text = output_options.has_text(args.json_file)
         self._lines = self._text and not args.quiet
         self._only_changes = args.compress_output
         self._table = _Table() if self._lines else None

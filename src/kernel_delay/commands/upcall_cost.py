@@ -242,7 +242,7 @@ class _Report:
         self._args = args
         self._most = MOST_EVENTS
         self._json = output_options.open_json(args.json_file, stack)
-        self._text = args.json_file != output_options.STDOUT
+        self._text = output_options.has_text(args.json_file)
         self._lines = self._text and not args.quiet
         self._page = None
         if args.html is not None:

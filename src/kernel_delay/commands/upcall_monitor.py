@@ -152,7 +152,7 @@ class _Monitor:
         self._shown = 0
         self._result = args.result
         self._json = output_options.open_json(args.json_file, stack)
-        self._text = args.json_file != output_options.STDOUT
+        self._text = output_options.has_text(args.json_file)
         self._show = _show(args)
         self._file = stack.enter_context(PcapngWriter(args.pcap)) if args.pcap else None
         self._ports = PortNames()

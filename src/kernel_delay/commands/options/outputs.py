@@ -95,11 +95,11 @@ def open_reports(
     if json_file == folded_file == STDOUT:
         raise UsageError("--json and --folded can't both go to the standard output")
     if json_file == STDOUT:
-        reports.append(_json_report(_stdout()))
+        reports.append(_json_report(stdout()))
     elif folded_file == STDOUT:
-        reports.append(_folded_report(_stdout()))
+        reports.append(_folded_report(stdout()))
     else:
-        reports.append(_text_report(_stdout(), summary, layout))
+        reports.append(_text_report(stdout(), summary, layout))
     if json_file is not None and json_file != STDOUT:
         reports.append(_json_report(_open(json_file, stack)))
     if folded_file is not None and folded_file != STDOUT:
@@ -116,8 +116,14 @@ def open_json(json_file: str | None, stack: ExitStack) -> Callable[[object], Non
         return None
     from kernel_delay.reporters import json
 
-    file = _stdout() if json_file == STDOUT else _open(json_file, stack)
+    file = stdout() if json_file == STDOUT else _open(json_file, stack)
     return lambda what: _write(file, [json.ascii_json(what), "\n"])
+
+
+def has_text(json_file: str | None) -> bool:
+    """Whether the text goes to stdout, or JSON in its place; OutputError where that is closed."""
+    stdout()
+    return json_file != STDOUT
 
 
 def refuse_inputs(inputs: Iterable[str], outputs: Iterable[str | os.PathLike[str] | None]) -> None:
@@ -152,7 +158,7 @@ def refuse_same_outputs(args: argparse.Namespace) -> None:
 
 def print_line(text: str) -> None:
     """Print a line for whoever reads the standard output as it comes."""
-    _write(_stdout(), [f"{text}\n"])
+    _write(stdout(), [f"{text}\n"])
 
 
 def report_to_all(reports: Iterable[Report], sample: "Sample") -> None:
@@ -199,7 +205,7 @@ def report_skipped(window: "SkippedWindow", json_file: str | None, folded_file: 
     from kernel_delay.reporters import text
 
     if STDOUT not in (json_file, folded_file):
-        _write(_stdout(), [text.render_skipped(window)])
+        _write(stdout(), [text.render_skipped(window)])
 
 
 def _open(path: str, stack: ExitStack) -> TextIO:
@@ -216,7 +222,8 @@ def _close(file: IO[Any], path: str) -> None:
         file.close()
 
 
-def _stdout() -> TextIO:
+def stdout() -> TextIO:
+    """The standard output; OutputError where there is none: nobody would read the report."""
     # Python's stdout is None where the shell closed it (>&-).
     if sys.stdout is None:
         raise OutputError("standard output is closed: nothing could be reported")
@@ -239,7 +246,7 @@ class Head:
         from kernel_delay.reporters.layout import IN_A_PIPE
         from kernel_delay.reporters.recording_header import head_lines
 
-        file = _stdout()
+        file = stdout()
         lines = head_lines(self._header, as_shown(IN_A_PIPE, file))
         _write(file, (f"{line}\n" for line in lines))
         self._header = None
