@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.cli import main
+from kernel_delay.commands import upcall_cost
 from kernel_delay.recording.records import UpcallEvents
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import header
@@ -78,6 +79,31 @@ def test_a_file_takes_the_place_of_a_process(
 ) -> None:
     assert run("-r", recording, *option) == 64  # EX_USAGE
     assert "--read-events takes neither" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [("-r", "/nowhere"), ()])
+def test_more_events_than_are_analysed_are_refused(
+    option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*option, "-s", 1_000_001) == 64
+    told = capsys.readouterr().err
+    assert "argument -s/--stop: must be at most 1,000,000, not '1000001'" in told
+    assert told.count("\n") == 1
+
+
+def test_that_there_are_more_is_told_unless_it_was_asked_for(
+    recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(upcall_cost, "MOST_EVENTS", 4)
+    for options, told in (
+        ((), "stopped after 4 events, the most that are analysed"),
+        (("-s", 4), ""),
+    ):
+        assert run("-r", recording, "-q", *options) == 0
+        captured = capsys.readouterr()
+        assert "(4 events)" in captured.out
+        assert told in captured.err
+        assert bool(captured.err) == bool(told)
 
 
 @pytest.mark.parametrize("size", ["63", "2049", "x"])

@@ -50,9 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-s",
         "--stop",
-        type=arguments.count,
+        type=_event_count,
         metavar="N",
-        help="stop after N events (default: at Ctrl-C)",
+        help=f"stop after N events, {MOST_EVENTS:,} at most (default: at Ctrl-C, or after so many)",
     )
     output_options.add_quiet(parser, "don't print the events")
     add_report_arguments(parser)
@@ -78,6 +78,14 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Ac
         ),
         parser.add_argument("--sets", action="store_true", help="print the events of each upcall"),
     ]
+
+
+def _event_count(text: str) -> int:
+    """How many events to take: no more than are analysed."""
+    number = arguments.count(text)
+    if number > MOST_EVENTS:
+        raise argparse.ArgumentTypeError(f"must be at most {MOST_EVENTS:,}, not {text!r}")
+    return number
 
 
 def run(args: argparse.Namespace) -> int:
@@ -240,7 +248,7 @@ class _Report:
     ) -> None:
         self.events: list[Event] = []
         self._args = args
-        self._most = MOST_EVENTS
+        self._most, self._asked = MOST_EVENTS, False
         self._json = output_options.open_json(args.json_file, stack)
         self._text = output_options.has_text(args.json_file)
         self._lines = self._text and not args.quiet
@@ -264,7 +272,7 @@ class _Report:
         """Print what is above all events; of these `most` are taken."""
         from kernel_delay.reporters.upcall_cost import EVENT_HEADER
 
-        self._most = min(most or MOST_EVENTS, MOST_EVENTS)
+        self._most, self._asked = most or MOST_EVENTS, most is not None
         if self._lines:
             self.say(EVENT_HEADER)
 
@@ -280,7 +288,7 @@ class _Report:
             if self._lines:
                 print(event_line(event))
             if len(self.events) == self._most:
-                if self._most == MOST_EVENTS:
+                if not self._asked:
                     tell(f"stopped after {MOST_EVENTS:,} events, the most that are analysed")
                 return False
         if self._lines:
