@@ -169,6 +169,13 @@ def test_what_takes_one_lists_those_that_are_meant(start: Start) -> None:
     )
 
 
+def test_what_takes_one_takes_no_second_pid(start: Start) -> None:
+    first, second = sorted([start("kd-selected"), start("kd-selected")])
+    with pytest.raises(UsageError, match=f"2 processes are meant by --pid {second} --pid {first}"):
+        find_one(Selection((second, first)))
+    assert find_one(Selection((first, first))).pid == first
+
+
 def test_name_is_cut_as_the_kernel_cuts_it(start: Start) -> None:
     pid = start("kd-a-name-of-more-than-15")
     assert find_one(Selection(comm="kd-a-name-of-more-than-15")).pid == pid
