@@ -4,6 +4,7 @@ import os
 import pty
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TextIO
 
 import pytest
@@ -26,7 +27,7 @@ from kernel_delay.model import (
 from kernel_delay.reporters import summary, text
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.recording_header import head_lines
-from kernel_delay.reporters.terminal import on_terminal
+from kernel_delay.reporters.terminal import has_columns, on_terminal
 from tests.recordings import HEADER
 from tests.unit.event_samples import WITH_EVENTS
 from tests.unit.samples import ACCOUNTED, EVERYTHING, bare_sample, timed_thread, window
@@ -138,6 +139,16 @@ def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("columns", [80, 88, 100])
+def test_a_line_fits_a_terminal_that_is_as_wide_and_any_file(
+    terminal: TextIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert has_columns(terminal, 88) == (columns >= 88)
+    with (tmp_path / "report").open("w") as file:
+        assert has_columns(file, 88)
 
 
 def of_width(columns: int, **changes: object) -> Layout:
