@@ -23,4 +23,6 @@ def victim() -> None:
 @contextmanager
 def stage() -> Iterator[Staged]:
     with running(victim) as process:
-        yield Staged(process.pid, cause("wait_child", also=("kernel_work",)))
+        # To fork takes time, and so does each page that is written after it: a good part of it on
+        # an emulated CPU.
+        yield Staged(process.pid, cause("wait_child", also=("kernel_work", "page_faults")))
