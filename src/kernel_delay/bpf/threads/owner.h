@@ -249,7 +249,7 @@ static __always_inline void charge_slices(struct slice_walk *walk, __u64 newest)
 static __always_inline void charge_task(struct thread_record *record, struct task_struct *task,
 					__u64 wait_ns, __u64 length_ns)
 {
-	struct owner_record *owner = find_owner_record(record, 0, BPF_CORE_READ(task, pid));
+	struct owner_record *owner = find_owner_record(record, 0, task->pid);
 
 	if (!owner) {
 		record->account.other_tasks_ns += length_ns;
@@ -389,17 +389,17 @@ static __always_inline __u64 lock_of(__u64 syscall, struct pt_regs *regs)
 
 #if defined(__TARGET_ARCH_x86)
 	if (syscall & COMPAT_SYSCALL) {
-		lock = BPF_CORE_READ(call, bx);
-		operation = BPF_CORE_READ(call, cx);
+		lock = call->bx;
+		operation = call->cx;
 	} else {
-		lock = BPF_CORE_READ(call, di);
-		operation = BPF_CORE_READ(call, si);
+		lock = call->di;
+		operation = call->si;
 	}
-	value = BPF_CORE_READ(call, dx);
+	value = call->dx;
 #elif defined(__TARGET_ARCH_arm64)
-	lock = BPF_CORE_READ(call, regs[0]);
-	operation = BPF_CORE_READ(call, regs[1]);
-	value = BPF_CORE_READ(call, regs[2]);
+	lock = call->regs[0];
+	operation = call->regs[1];
+	value = call->regs[2];
 #endif
 	if ((operation & (FUTEX_CMD_MASK | FUTEX_PRIVATE_FLAG)) ==
 		    (FUTEX_WAIT | FUTEX_PRIVATE_FLAG) &&

@@ -44,11 +44,11 @@ static __always_inline bool ring_waits(struct pt_regs *regs)
 	__u64 least, flags;
 
 #if defined(__TARGET_ARCH_x86)
-	least = BPF_CORE_READ(call, dx);
-	flags = BPF_CORE_READ(call, r10);
+	least = call->dx;
+	flags = call->r10;
 #elif defined(__TARGET_ARCH_arm64)
-	least = BPF_CORE_READ(call, regs[2]);
-	flags = BPF_CORE_READ(call, regs[3]);
+	least = call->regs[2];
+	flags = call->regs[3];
 #endif
 	return least && flags & IORING_ENTER_GETEVENTS;
 }

@@ -97,22 +97,22 @@ static __always_inline __u32 task_cpu(struct task_struct *task)
 /* Of a task that may be gone by now; then it says anything. */
 static __always_inline void note_task(struct task_info *info, struct task_struct *task)
 {
-	info->task = BPF_CORE_READ(task, pid);
+	info->task = task->pid;
 	info->tid = 0;
 	info->process = 0;
-	info->policy = BPF_CORE_READ(task, policy);
-	info->rt_priority = BPF_CORE_READ(task, rt_priority);
-	info->nice = (__s32)BPF_CORE_READ(task, static_prio) - DEFAULT_PRIO;
-	info->kernel_thread = !!(BPF_CORE_READ(task, flags) & PF_KTHREAD);
+	info->policy = task->policy;
+	info->rt_priority = task->rt_priority;
+	info->nice = task->static_prio - DEFAULT_PRIO;
+	info->kernel_thread = !!(task->flags & PF_KTHREAD);
 	BPF_CORE_READ_INTO(&info->comm, task, comm);
 	if (!info->task)
 		return;
 	if (options.pid_level) {
 		info->tid = inner_task_id(task, options.pid_level);
-		info->process = inner_task_id(BPF_CORE_READ(task, group_leader), options.pid_level);
+		info->process = inner_task_id(task->group_leader, options.pid_level);
 	} else {
 		info->tid = info->task;
-		info->process = BPF_CORE_READ(task, tgid);
+		info->process = task->tgid;
 	}
 }
 

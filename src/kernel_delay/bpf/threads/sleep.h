@@ -79,7 +79,7 @@ static __always_inline bool has_signal(struct task_struct *task)
 {
 	__u64 pending = task->pending.signal.sig[0];
 
-	pending |= BPF_CORE_READ(task, signal, shared_pending.signal.sig[0]);
+	pending |= task->signal->shared_pending.signal.sig[0];
 	return pending & ~task->blocked.sig[0];
 }
 

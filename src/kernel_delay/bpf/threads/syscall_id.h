@@ -41,9 +41,9 @@ static __always_inline __u64 syscall_id(struct task_struct *task, __u32 number)
 static __always_inline __s32 syscall_number(struct pt_regs___syscall *regs)
 {
 #if defined(__TARGET_ARCH_x86)
-	return BPF_CORE_READ(regs, orig_ax);
+	return regs->orig_ax;
 #elif defined(__TARGET_ARCH_arm64)
-	return BPF_CORE_READ(regs, syscallno);
+	return regs->syscallno;
 #endif
 }
 
