@@ -262,48 +262,42 @@ static __always_inline void charge_task(struct thread_record *record, struct tas
 
 /*
  * Charges the slices that ended in @thread's wait for @cpu, and sums up what it was throttled.
- * Returns up to when that is.
+ * Returns up to when that is. Not static, so that it is verified once, by itself.
  */
-static __always_inline __u64 charge_ended_slices(struct thread_record *record,
-						 struct thread *thread, __u32 cpu, __u64 newest,
-						 const struct timestamp *timestamp)
+__noinline __u64 charge_ended_slices(struct thread_record *record, struct thread *thread, __u32 cpu,
+				     const struct timestamp *timestamp)
 {
-	struct slice_walk walk = {
-		.record = record->number,
-		.wait_ns = thread->ready_since_ns,
-		.charged_ns = thread->since_ns,
-		.start_ns = timestamp->start_ns,
-		.stop_ns = timestamp->now_ns < timestamp->stop_ns ? timestamp->now_ns
-								  : timestamp->stop_ns,
-		.number = thread->first_slice,
-		.cpu = cpu,
-		.known = true,
-		.group = thread->group,
-	};
+	struct run_queue *run_queue = run_queue_of(cpu);
+	struct slice_walk walk = {.cpu = cpu, .known = true};
 
-	charge_slices(&walk, newest);
+	if (!record || !thread || !timestamp || !run_queue)
+		return 0;
+	walk.record = record->number;
+	walk.wait_ns = thread->ready_since_ns;
+	walk.charged_ns = thread->since_ns;
+	walk.start_ns = timestamp->start_ns;
+	walk.stop_ns =
+		timestamp->now_ns < timestamp->stop_ns ? timestamp->now_ns : timestamp->stop_ns;
+	walk.number = thread->first_slice;
+	walk.group = thread->group;
+	charge_slices(&walk, run_queue->slices);
 	thread->throttled_ns = walk.throttled_ns;
 	thread->throttled = walk.throttled;
 	return walk.charged_ns;
 }
 
-/*
- * Charges what ended slices had of @thread's wait for @cpu. Returns how much is left.
- * Not static, so that it is verified once, by itself.
- */
-__noinline __u64 charge_waited_slices(struct thread_record *record, struct thread *thread,
-				      __u32 cpu, const struct timestamp *timestamp)
+/* Charges what ended slices had of @thread's wait for @cpu. Returns how much is left. */
+static __always_inline __u64 charge_waited_slices(struct thread_record *record,
+						  struct thread *thread, __u32 cpu,
+						  const struct timestamp *timestamp)
 {
 	struct run_queue *run_queue = run_queue_of(cpu);
-	__u64 since_ns;
+	__u64 since_ns = thread->since_ns;
 
-	if (!record || !thread || !timestamp)
-		return 0;
-	since_ns = thread->since_ns;
 	thread->throttled_ns = 0;
 	thread->throttled = 0;
 	if (run_queue && thread->wait_cpu == cpu + 1 && run_queue->slices >= thread->first_slice)
-		since_ns = charge_ended_slices(record, thread, cpu, run_queue->slices, timestamp);
+		since_ns = charge_ended_slices(record, thread, cpu, timestamp);
 	return clip(timestamp, since_ns);
 }
 

@@ -66,8 +66,7 @@ static __always_inline struct rq *kernel_run_queue(struct task_struct *task)
 	return bpf_core_field_exists(task->se.cfs_rq) ? task->se.cfs_rq->rq : NULL;
 }
 
-/* Not static: what it returns is one value to the verifier, and not a way for each. */
-__noinline bool were_all_seen(__u64 before, __u64 now, __u64 most)
+static __always_inline bool were_all_seen(__u64 before, __u64 now, __u64 most)
 {
 	return !before || now - before <= most;
 }
@@ -174,22 +173,20 @@ static __always_inline void begin_wait(struct thread *thread, struct task_struct
 
 /*
  * @thread waits no more. Only of the run queue of @cpu the lock is held: of
- * another it may still be said to wait for if a migration was missed. Not static,
- * so that it is verified once, by itself.
+ * another it may still be said to wait for if a migration was missed.
  */
-__noinline int end_wait(struct thread *thread, __u32 cpu)
+static __always_inline void end_wait(struct thread *thread, __u32 cpu)
 {
 	struct run_queue *run_queue;
 
-	if (!thread || !options.accounting || !thread->wait_cpu)
-		return 0;
+	if (!options.accounting || !thread->wait_cpu)
+		return;
 	run_queue = run_queue_of(thread->wait_cpu - 1);
 	if (run_queue && thread->wait_cpu == cpu + 1)
 		run_queue->waiting--;
 	else if (run_queue)
 		__sync_fetch_and_add(&run_queue->moved, -1);
 	thread->wait_cpu = 0;
-	return 0;
 }
 
 /*

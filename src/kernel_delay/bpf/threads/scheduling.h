@@ -17,19 +17,13 @@ static __always_inline bool is_ready(enum scheduler_state state)
 	return state == STATE_READY_WOKEN || state == STATE_READY_PREEMPTED;
 }
 
-/*
- * Charges the time in a state off the CPU. Returns how much. As others here that a switch
- * calls it is not static: the verifier would follow each way through it to the program's end.
- */
-__noinline __u64 charge_state(struct thread *thread, struct thread_record *record,
-			      const struct timestamp *timestamp)
+/* Charges the time in a state off the CPU. Returns how much. */
+static __always_inline __u64 charge_state(struct thread *thread, struct thread_record *record,
+					  const struct timestamp *timestamp)
 {
+	__u32 state = thread->state;
 	__u64 length_ns;
-	__u32 state;
 
-	if (!thread || !timestamp)
-		return 0;
-	state = thread->state;
 	if (state == STATE_RUNNING)
 		return 0;
 	if (has_timeline())
@@ -56,8 +50,9 @@ __noinline __u64 charge_state(struct thread *thread, struct thread_record *recor
 }
 
 /*
- * @thread leaves its CPU for the last time, still in whatever it does. Not static, see
- * charge_state().
+ * @thread leaves its CPU for the last time, still in whatever it does. As others here that few
+ * switches call it is not static: the verifier would follow each way through it to the program's
+ * end. What all call is inline, as calls make up half of what a switch costs.
  */
 __noinline int end_thread(struct thread *thread, struct thread_record *record,
 			  const struct timestamp *timestamp)
@@ -121,12 +116,10 @@ static __always_inline enum scheduler_state state_after(struct task_struct *prev
 	return is_frozen(prev, task_state) ? STATE_FROZEN : STATE_BLOCKED;
 }
 
-/* Begins the change of @thread, which leaves its CPU. Not static, see charge_state(). */
-__noinline int begin_switch_out(struct thread *thread, struct thread_record *record,
-				const struct timestamp *timestamp)
+/* Begins the change of @thread, which leaves its CPU. */
+static __always_inline void begin_switch_out(struct thread *thread, struct thread_record *record,
+					     const struct timestamp *timestamp)
 {
-	if (!thread || !timestamp)
-		return 0;
 	check_order(thread, record, thread->state == STATE_RUNNING);
 	if (record && is_within(timestamp, thread->run_since_ns)) {
 		count_interval(&record->run, timestamp, thread->run_since_ns);
@@ -135,11 +128,10 @@ __noinline int begin_switch_out(struct thread *thread, struct thread_record *rec
 	thread->run_since_ns = 0;
 	begin_change(thread);
 	if (thread->state != STATE_RUNNING)
-		return 0;
+		return;
 	note_run(thread, timestamp);
 	if (has_timeline())
 		tell_state(thread, STATE_RUNNING, thread->since_ns, timestamp);
-	return 0;
 }
 
 /*
@@ -156,7 +148,7 @@ static __always_inline void begin_off_cpu_round(struct thread *thread,
 	begin_round(thread, timestamp, false);
 }
 
-/* @thread is back. Not static, see charge_state(). */
+/* @thread is back. Not static, see end_thread(). */
 __noinline int end_off_cpu_round(struct thread *thread, struct thread_record *record,
 				 const struct timestamp *timestamp)
 {
@@ -171,16 +163,16 @@ __noinline int end_off_cpu_round(struct thread *thread, struct thread_record *re
 	return 0;
 }
 
-/* @prev leaves @cpu. Apart, as is the other half of a switch, for the verifier's sake. */
-static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preempt,
-				 struct timestamp *timestamp)
+/* @prev leaves @cpu. */
+static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, bool preempt,
+				       struct timestamp *timestamp)
 {
 	struct thread *thread = find_thread(prev);
 	enum scheduler_state state = state_after(prev, preempt);
 	struct thread_record *record;
 
 	if (!thread)
-		return 0;
+		return;
 	if (prev->__state & __TASK_TRACED)
 		control.traced = 1;
 	begin_off_cpu_round(thread, timestamp);
@@ -207,23 +199,19 @@ static __noinline int switch_out(struct task_struct *prev, __u32 cpu, bool preem
 		begin_wait(thread, prev, cpu);
 	}
 	end_change(thread);
-	return 0;
 }
 
-/* Begins the change of @thread to running: all but the charges. Not static, see charge_state(). */
-__noinline int begin_switch_in(struct thread *thread, struct thread_record *record)
+/* Begins the change of @thread to running: all but the charges. */
+static __always_inline void begin_switch_in(struct thread *thread, struct thread_record *record)
 {
-	if (!thread)
-		return 0;
 	/* Nothing wakes one that was throttled. */
 	check_order(thread, record, is_ready(thread->state) || thread->state == STATE_THROTTLED);
 	begin_change(thread);
-	return 0;
 }
 
 /*
  * Moves what @thread was throttled in its wait, which is charged, to that state. Not static,
- * see charge_state().
+ * see end_thread().
  */
 __noinline int move_throttled(struct thread *thread, struct thread_record *record)
 {
@@ -283,37 +271,29 @@ static __always_inline void count_ready_total(struct thread *thread, __u64 since
 	thread->totals.ready_ns += length_ns;
 }
 
-/*
- * Counts @thread's wait for a CPU, without the @throttled_ns. Not static, see charge_state().
- */
-__noinline int count_wait(struct thread *thread, struct thread_record *record,
-			  const struct timestamp *timestamp, __u64 throttled_ns)
+/* Counts @thread's wait for a CPU, without the @throttled_ns. */
+static __always_inline void count_wait(struct thread *thread, struct thread_record *record,
+				       const struct timestamp *timestamp, __u64 throttled_ns)
 {
-	__u64 since_ns;
-
-	if (!thread || !timestamp)
-		return 0;
 	/* Only the length counts. */
-	since_ns = thread->ready_since_ns + throttled_ns;
+	__u64 since_ns = thread->ready_since_ns + throttled_ns;
+
 	count_ready_total(thread, since_ns, timestamp);
 	if (!record || !is_within(timestamp, thread->ready_since_ns))
-		return 0;
+		return;
 	count_interval(&record->ready, timestamp, since_ns);
 	count_length(&record->account.ready, timestamp, since_ns);
-	return 0;
 }
 
 /*
  * Ends the change of @thread to running on @cpu. Returns whether its wait began before
- * the window. Not static, see charge_state().
+ * the window.
  */
-__noinline bool end_switch_in(struct thread *thread, __u32 cpu, const struct timestamp *timestamp)
+static __always_inline bool end_switch_in(struct thread *thread, __u32 cpu,
+					  const struct timestamp *timestamp)
 {
-	bool across;
+	bool across = thread->wait_cpu && thread->since_ns < timestamp->start_ns;
 
-	if (!thread || !timestamp)
-		return false;
-	across = thread->wait_cpu && thread->since_ns < timestamp->start_ns;
 	end_wait(thread, cpu);
 	thread->run_since_ns = timestamp->now_ns;
 	enter_state(thread, STATE_RUNNING, timestamp);
@@ -326,8 +306,8 @@ __noinline bool end_switch_in(struct thread *thread, __u32 cpu, const struct tim
  * its wait began before the window: then user space, which accounts for the end of the window
  * before, needs the slices up to now.
  */
-static __noinline bool switch_in(struct task_struct *next, struct task_struct *prev, __u32 cpu,
-				 bool known, struct timestamp *timestamp)
+static __always_inline bool switch_in(struct task_struct *next, struct task_struct *prev, __u32 cpu,
+				      bool known, struct timestamp *timestamp)
 {
 	struct thread *thread = find_thread(next);
 	struct thread_record *record;
