@@ -63,7 +63,7 @@ enum stack_mode {
 
 /* Set before the programs are loaded, constant to the verifier. */
 struct options {
-	__u32 tgid; /* the target, as the initial PID namespace numbers it; 0: see thread.h */
+	__u32 tgid; /* the target, as the initial PID namespace numbers it; 0: see target.h */
 	__u32 pid_level; /* how deep the tool's PID namespace is; 0 is the initial one */
 	__u32 thread_records; /* sizes of the record rings, powers of two */
 	__u32 syscall_records;

@@ -10,6 +10,7 @@
 
 #include "accounting.h"
 #include "soft_irq.h"
+#include "thread_record.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

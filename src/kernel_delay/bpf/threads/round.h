@@ -14,6 +14,7 @@
 
 #include "accounting.h"
 #include "task_times.h"
+#include "thread_record.h"
 
 /* To make a poll again is no work, however low the threshold. */
 #define SHORTEST_WORK_NS 1000000

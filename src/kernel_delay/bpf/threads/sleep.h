@@ -11,32 +11,9 @@
 #include "accounting.h"
 #include "owner.h"
 #include "run_queue.h"
+#include "sleep_record.h"
+#include "sleep_stack.h"
 #include "waker_stack.h"
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct sleep_record);
-} sleep_records SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SLEEP_STACKS);
-	__type(key, __u32);
-	__type(value, struct sleep_stack);
-} sleep_stacks SEC(".maps");
-
-/* Where a stack is taken to: a waker can interrupt the iterator, and none another. */
-enum stack_reader { READ_BY_WAKER, READ_BY_ITERATOR, STACK_READERS };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, STACK_READERS);
-	__type(key, __u32);
-	__type(value, struct sleep_stack);
-} taken_stacks SEC(".maps");
 
 /* include/linux/preempt.h, the same from 5.14 to 6.18: what of it counts which context. */
 #define SERVING_SOFT_IRQ 0x00000100
@@ -98,61 +75,6 @@ static __always_inline enum waker_kind waker_kind(struct task_struct *task,
 	return current->pid ? WAKER_THREAD : WAKER_HARD_IRQ;
 }
 
-static __always_inline struct sleep_record *sleep_record_at(__u64 number)
-{
-	__u32 slot = number & (options.sleep_records - 1);
-
-	return bpf_map_lookup_elem(&sleep_records, &slot);
-}
-
-/*
- * The slot of a stack, and 1; 0 if there is none left. Not static, so that it is
- * verified once, by itself.
- */
-__noinline __u32 keep_stack(struct sleep_stack *taken)
-{
-	__u64 hash = 14695981039346656037ULL, found; /* FNV-1a, by words */
-	struct sleep_stack *kept;
-	__u32 slot;
-
-	if (!taken)
-		return 0;
-	for (int i = 0; i < SLEEP_FRAMES; i++)
-		hash = (hash ^ taken->frames[i]) * 1099511628211ULL;
-	hash |= 1;
-	for (int i = 0; i < SLEEP_STACKS_TRIED; i++) {
-		slot = ((hash >> 32) + i) & (SLEEP_STACKS - 1);
-		kept = bpf_map_lookup_elem(&sleep_stacks, &slot);
-		if (!kept)
-			return 0;
-		found = *(volatile __u64 *)&kept->hash;
-		if (!found)
-			found = __sync_val_compare_and_swap(&kept->hash, 0, hash);
-		if (!found) {
-			__builtin_memcpy(kept->frames, taken->frames, sizeof(kept->frames));
-			barrier();
-			kept->written = 1;
-			return slot + 1;
-		}
-		if (found == hash)
-			return slot + 1;
-	}
-	return 0;
-}
-
-/* Where @task sleeps: as keep_stack() has it; 0 if the kernel does not tell. */
-static __noinline __u32 sleep_stack(struct task_struct *task, __u32 reader)
-{
-	struct sleep_stack *taken = bpf_map_lookup_elem(&taken_stacks, &reader);
-
-	if (!taken)
-		return 0;
-	__builtin_memset(taken->frames, 0, sizeof(taken->frames));
-	if (bpf_get_task_stack(task, taken->frames, sizeof(taken->frames), 0) <= 0)
-		return 0;
-	return keep_stack(taken);
-}
-
 static __always_inline bool is_long_sleep(__u64 since_ns, __u64 now_ns)
 {
 	return length_since(now_ns, since_ns) >= options.sleep_ns;
@@ -160,123 +82,6 @@ static __always_inline bool is_long_sleep(__u64 since_ns, __u64 now_ns)
 
 /* thread.sleep_record of one that was not worth a look. */
 #define UNSEEN_SLEEP ((__u64)-1)
-
-struct sleep_key {
-	__u64 syscall;
-	__u32 stack;
-	__u32 waker; /* its id in the initial PID namespace, 0 for an interrupt */
-	__u16 waker_kind;
-	__u16 uninterruptible;
-	__u32 waker_stack;
-};
-
-static __always_inline __u64 *sleeps_of(struct thread_record *thread, const struct sleep_key *key)
-{
-	__u32 list = key->stack ^ key->waker ^ key->waker_stack;
-
-	barrier_var(list);
-	return &thread->sleeps[list & (SLEEP_LISTS - 1)];
-}
-
-static __always_inline void begin_sleep_record(struct sleep_record *record,
-					       const struct thread_record *thread,
-					       const struct sleep_key *key)
-{
-	__builtin_memset(record, 0, sizeof(*record));
-	record->thread = thread->number;
-	record->syscall = key->syscall;
-	record->stack = key->stack;
-	record->uninterruptible = key->uninterruptible;
-	record->waker_kind = key->waker_kind;
-	record->waker_stack = key->waker_stack;
-	record->waker.task = key->waker;
-}
-
-static __always_inline __u64 new_sleep_record(struct thread_record *thread,
-					      const struct sleep_key *key)
-{
-	struct sleep_record *record;
-	__u64 number;
-
-	/* None is no loss: there is a sum for those without a record. */
-	number = take_record(SLEEP_RING, options.sleep_records, thread->epoch);
-	if (!number)
-		return 0;
-	record = sleep_record_at(number);
-	if (!record)
-		return 0;
-	begin_sleep_record(record, thread, key);
-	record->next = *sleeps_of(thread, key);
-	record->number = number;
-	*sleeps_of(thread, key) = number;
-	return number;
-}
-
-/* Has for @key the record of that @number, which is of an earlier round. */
-static __always_inline __u64 renew_sleep_record(struct thread_record *thread,
-						const struct sleep_key *key, __u64 number)
-{
-	struct sleep_record *record = sleep_record_at(number);
-	__u64 next;
-
-	if (!record)
-		return 0;
-	next = record->next;
-	begin_sleep_record(record, thread, key);
-	record->next = next;
-	record->number = number;
-	return number;
-}
-
-/*
- * The number of a sleep's record, 0 if there is no room; verified by itself, as above. A list
- * is full of single wakers before it is of where the thread slept.
- */
-__noinline __u64 find_sleep(struct thread_record *thread, struct sleep_key *key)
-{
-	struct sleep_record *record;
-	__u64 number, earlier = 0;
-	__u32 found;
-
-	if (!thread || !key)
-		return 0;
-	number = *sleeps_of(thread, key);
-	for (found = 0; found < SLEEPS_SEARCHED; found++) {
-		if (!number)
-			break;
-		record = sleep_record_at(number);
-		if (!record)
-			return 0;
-		if (is_of_earlier_round(record->thread, thread->number))
-			earlier = number;
-		else if (record->stack == key->stack && record->syscall == key->syscall &&
-			 record->waker_stack == key->waker_stack &&
-			 record->waker.task == key->waker &&
-			 record->waker_kind == key->waker_kind &&
-			 record->uninterruptible == key->uninterruptible)
-			return number;
-		number = record->next;
-	}
-	if (earlier)
-		return renew_sleep_record(thread, key, earlier);
-	if (number || (found >= SLEEPS_PER_LIST && key->waker))
-		return 0;
-	return new_sleep_record(thread, key);
-}
-
-/* The same for @key; of a waker for whom there is no room, that of those who are not told apart. */
-static __always_inline __u64 find_sleep_of_waker(struct thread_record *thread,
-						 struct sleep_key *key)
-{
-	__u64 number = find_sleep(thread, key);
-
-	if (number || !key->waker)
-		return number;
-	key->waker = 0;
-	key->waker_stack = 0;
-	key->waker_kind = WAKER_UNKNOWN;
-	return find_sleep(thread, key);
-}
 
 /* The time in short sleeps of @thread's for which no other was looked at yet, in @record. */
 static __always_inline __u64 unseen_ns(const struct thread *thread,

@@ -5,7 +5,7 @@
 #ifndef KERNEL_DELAY_SYSCALL_RECORD_H
 #define KERNEL_DELAY_SYSCALL_RECORD_H
 
-#include "thread.h"
+#include "thread_record.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

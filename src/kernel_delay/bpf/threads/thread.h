@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * A live thread of the target, and its record in the current epoch.
+ * A live thread of the target.
  */
 #ifndef KERNEL_DELAY_THREAD_H
 #define KERNEL_DELAY_THREAD_H
 
-#include "record_ring.h"
+#include "kernel.h"
 #include "round_records.h"
 #include "syscall_id.h"
+#include "target.h"
 #include "task_id.h"
 #include "thread_records.h"
 #include "timeline_records.h"
@@ -138,53 +139,6 @@ struct {
 	__type(value, struct thread);
 } threads SEC(".maps");
 
-/* User space sets the sizes, and reads all three through mmap(2). */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct thread_record);
-} thread_records SEC(".maps");
-
-/*
- * The targets where they are several, or come and go: a bit for each number that a process can
- * have. To find one takes no search and no call, so that many cost no more than two. User space
- * sets those that are there at first.
- */
-__u64 targets[TARGET_WORDS];
-
-static __always_inline __u64 *target_word(__u32 tgid)
-{
-	return &targets[tgid / 64 & (TARGET_WORDS - 1)];
-}
-
-static __always_inline bool is_target(const struct task_struct *task)
-{
-	__u32 tgid = task->tgid;
-
-	/* A constant to the verifier: with one target there is nothing below this. */
-	if (options.tgid)
-		return tgid == options.tgid;
-	return *target_word(tgid) >> (tgid % 64) & 1;
-}
-
-static __always_inline void add_target(__u32 tgid)
-{
-	__sync_fetch_and_or(target_word(tgid), 1ull << (tgid % 64));
-}
-
-/* The number may be another process's from now on. */
-static __always_inline void remove_target(__u32 tgid)
-{
-	__sync_fetch_and_and(target_word(tgid), ~(1ull << (tgid % 64)));
-}
-
-static __always_inline bool is_process(const struct task_struct *task)
-{
-	return task->pid == task->tgid;
-}
-
 /* The id of @task in the PID namespace that the tool is in, 0 if it is not there. */
 static __always_inline __u32 thread_id(struct task_struct *task)
 {
@@ -303,215 +257,6 @@ static __always_inline void settle_mode(struct task_struct *task, __u32 *mode, _
 	*mode = number < 0 ? MODE_USER : MODE_SYSCALL;
 	if (number >= 0)
 		*syscall = syscall_id(task, number);
-}
-
-static __always_inline void note_thread_state(struct thread_state *dumped,
-					      const struct thread *thread)
-{
-	dumped->state_changes = *(const volatile __u64 *)&thread->state_changes;
-	barrier();
-	dumped->epoch = thread->epoch;
-	dumped->syscall = thread->syscall;
-	dumped->mode_since_ns = thread->mode_since_ns;
-	dumped->state_since_ns = thread->since_ns;
-	dumped->ready_since_ns = thread->ready_since_ns;
-	dumped->first_slice = thread->first_slice;
-	dumped->wait_cpu = thread->wait_cpu;
-	dumped->lock = thread->lock;
-	dumped->futex_owner = thread->futex_owner;
-	dumped->mode = thread->mode;
-	dumped->state = thread->state;
-	dumped->group = thread->group;
-	if (thread->sleep_since_ns == thread->since_ns) {
-		dumped->sleep_stack = thread->sleep_stack;
-		dumped->uninterruptible = thread->uninterruptible;
-	} else {
-		dumped->sleep_stack = 0;
-		dumped->uninterruptible = 0;
-	}
-	/* Those that notice an interrupt tell of it. */
-	dumped->hard_irq_since_ns = 0;
-	dumped->soft_irq_since_ns = 0;
-	dumped->soft_irq_lost_ns = 0;
-}
-
-/* What a new record is before anything is counted; too large for memset() in a program. */
-static const volatile struct thread_record empty_record SEC(".rodata.empty_record");
-
-/* From here on a struct thread_record has what is counted. */
-#define COUNTED __builtin_offsetof(struct thread_record, long_poll)
-
-static __always_inline __u64 next_number(__u64 number, __u32 slot)
-{
-	return (number / ROUND_SLOTS + 1) * ROUND_SLOTS + slot;
-}
-
-/* Is what has the number @owner of a thread_record of an earlier round than that of @number? */
-static __always_inline bool is_of_earlier_round(__u64 owner, __u64 number)
-{
-	return options.rounds && owner && owner != number &&
-	       !((owner ^ number) & (ROUND_SLOTS - 1));
-}
-
-static __always_inline struct thread_record *thread_record_at(__u64 number)
-{
-	__u32 slot = number & (options.thread_records - 1);
-
-	return number ? bpf_map_lookup_elem(&thread_records, &slot) : NULL;
-}
-
-/*
- * Has the thread's record for its next round. In most rounds there are only its program and
- * calls, and little is to be cleared.
- */
-static __always_inline struct thread_record *renew_record(struct thread *thread, __u64 epoch)
-{
-	struct thread_record *record = thread_record_at(thread->record);
-	__u64 number;
-
-	if (!record)
-		return NULL;
-	number = next_number(thread->record, thread->record & (ROUND_SLOTS - 1));
-	if (thread->is_charged) {
-		thread->is_charged = 0;
-		bpf_probe_read_kernel((void *)record + COUNTED, sizeof(*record) - COUNTED,
-				      (const void *)&empty_record + COUNTED);
-	} else {
-		__builtin_memset(&record->long_poll, 0, sizeof(record->long_poll));
-		__builtin_memset(record->account.mode_ns, 0, sizeof(record->account.mode_ns));
-	}
-	record->epoch = epoch;
-	record->number = number;
-	thread->record = number;
-	barrier();
-	thread->epoch = epoch;
-	return record;
-}
-
-/*
- * The epoch is set last: an interrupt until then, or another thread that
- * renames this one, finds no record and makes one of its own.
- */
-static __noinline struct thread_record *new_record(struct thread *thread, struct task_struct *task,
-						   __u64 epoch)
-{
-	struct thread_record *record;
-	struct thread_state first;
-	__u64 number;
-	__u32 slot;
-
-	if (thread->mode == MODE_UNKNOWN)
-		settle_mode(task, &thread->mode, &thread->syscall);
-	if (options.rounds && thread->record)
-		return renew_record(thread, epoch);
-	note_thread_state(&first, thread);
-	thread->record = 0;
-	number = take_record(THREAD_RING, options.thread_records, epoch);
-	if (!number) {
-		thread->epoch = epoch;
-		return NULL;
-	}
-	slot = number & (options.thread_records - 1);
-	record = bpf_map_lookup_elem(&thread_records, &slot);
-	if (!record)
-		return NULL;
-	if (options.rounds)
-		number = next_number(record->number, slot);
-	bpf_probe_read_kernel(record, sizeof(*record), (const void *)&empty_record);
-	record->epoch = epoch;
-	record->identity = thread->identity;
-	record->tid = thread->tid;
-	record->own_tid = own_task_id(task);
-	record->process = thread->process;
-	record->kernel_worker = is_kernel_worker(task);
-	record->account.first = first;
-	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
-	record->number = number;
-	thread->record = number;
-	barrier();
-	thread->epoch = epoch;
-	return record;
-}
-
-/* The newest record of @thread, which is in @thread's epoch, or NULL if there was no room. */
-static __always_inline struct thread_record *newest_record(const struct thread *thread)
-{
-	return thread_record_at(thread->record);
-}
-
-/* Is the window over, and nothing of @thread, which has no record of it, lies in it? */
-static __always_inline bool is_later(const struct thread *thread, const struct timestamp *timestamp)
-{
-	if (timestamp->now_ns < timestamp->stop_ns)
-		return false;
-	/* Until it is woken for the first time a new thread is not alive. */
-	return thread->state == STATE_NOT_ALIVE || (thread->mode_since_ns >= timestamp->stop_ns &&
-						    thread->since_ns >= timestamp->stop_ns);
-}
-
-/* Has for the window of @timestamp the thread's round, if these are the windows. */
-static __always_inline void see_round(struct timestamp *timestamp, const struct thread *thread)
-{
-	if (!options.rounds)
-		return;
-	timestamp->epoch = thread->round;
-	timestamp->start_ns = thread->round_start_ns;
-	timestamp->stop_ns = thread->round_stop_ns;
-}
-
-/* The same for what is more than calls and the program. */
-static __always_inline void use_round(struct timestamp *timestamp, struct thread *thread)
-{
-	see_round(timestamp, thread);
-	if (!options.rounds || thread->round_stop_ns != NEVER_NS)
-		return;
-	thread->is_charged = 1;
-	timestamp->stop_ns = *(volatile __u64 *)&thread->round_ends_ns;
-}
-
-/*
- * As new_record(), of a round. An interrupt meanwhile has no record, as what it would charge would
- * be cleared: its time is charged when that is done.
- */
-static __noinline struct thread_record *record_of_round(struct thread *thread,
-							struct task_struct *task, __u64 epoch)
-{
-	__u32 mode = thread->mode & (MODE_SLOTS - 1);
-	struct thread_record *record;
-
-	if (thread->is_renewed)
-		return NULL;
-	thread->is_renewed = 1;
-	barrier();
-	record = new_record(thread, task, epoch);
-	barrier();
-	thread->is_renewed = 0;
-	barrier();
-	if (!thread->late_hard_irq_ns && !thread->late_soft_irq_ns)
-		return record;
-	if (record) {
-		/* The next interrupt may come at any time. */
-		__sync_fetch_and_add(&record->account.hard_irq_ns[mode], thread->late_hard_irq_ns);
-		__sync_fetch_and_add(&record->account.soft_irq_ns[mode], thread->late_soft_irq_ns);
-		thread->is_charged = 1;
-	}
-	thread->late_hard_irq_ns = 0;
-	thread->late_soft_irq_ns = 0;
-	return record;
-}
-
-/* The record of @thread in @timestamp's epoch, or NULL if there is no room, or no need. */
-static __always_inline struct thread_record *
-find_record(struct thread *thread, struct task_struct *task, const struct timestamp *timestamp)
-{
-	if (thread->epoch != timestamp->epoch) {
-		if (is_later(thread, timestamp))
-			return NULL;
-		if (options.rounds)
-			return record_of_round(thread, task, timestamp->epoch);
-		return new_record(thread, task, timestamp->epoch);
-	}
-	return newest_record(thread);
 }
 
 #endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * A thread's sleeps, summed up by where it slept and who woke it.
+ */
+#ifndef KERNEL_DELAY_SLEEP_RECORD_H
+#define KERNEL_DELAY_SLEEP_RECORD_H
+
+#include "run_queue.h"
+#include "thread_record.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sleep_record);
+} sleep_records SEC(".maps");
+
+static __always_inline struct sleep_record *sleep_record_at(__u64 number)
+{
+	__u32 slot = number & (options.sleep_records - 1);
+
+	return bpf_map_lookup_elem(&sleep_records, &slot);
+}
+
+struct sleep_key {
+	__u64 syscall;
+	__u32 stack;
+	__u32 waker; /* its id in the initial PID namespace, 0 for an interrupt */
+	__u16 waker_kind;
+	__u16 uninterruptible;
+	__u32 waker_stack;
+};
+
+static __always_inline __u64 *sleeps_of(struct thread_record *thread, const struct sleep_key *key)
+{
+	__u32 list = key->stack ^ key->waker ^ key->waker_stack;
+
+	barrier_var(list);
+	return &thread->sleeps[list & (SLEEP_LISTS - 1)];
+}
+
+static __always_inline void begin_sleep_record(struct sleep_record *record,
+					       const struct thread_record *thread,
+					       const struct sleep_key *key)
+{
+	__builtin_memset(record, 0, sizeof(*record));
+	record->thread = thread->number;
+	record->syscall = key->syscall;
+	record->stack = key->stack;
+	record->uninterruptible = key->uninterruptible;
+	record->waker_kind = key->waker_kind;
+	record->waker_stack = key->waker_stack;
+	record->waker.task = key->waker;
+}
+
+static __always_inline __u64 new_sleep_record(struct thread_record *thread,
+					      const struct sleep_key *key)
+{
+	struct sleep_record *record;
+	__u64 number;
+
+	/* None is no loss: there is a sum for those without a record. */
+	number = take_record(SLEEP_RING, options.sleep_records, thread->epoch);
+	if (!number)
+		return 0;
+	record = sleep_record_at(number);
+	if (!record)
+		return 0;
+	begin_sleep_record(record, thread, key);
+	record->next = *sleeps_of(thread, key);
+	record->number = number;
+	*sleeps_of(thread, key) = number;
+	return number;
+}
+
+/* Has for @key the record of that @number, which is of an earlier round. */
+static __always_inline __u64 renew_sleep_record(struct thread_record *thread,
+						const struct sleep_key *key, __u64 number)
+{
+	struct sleep_record *record = sleep_record_at(number);
+	__u64 next;
+
+	if (!record)
+		return 0;
+	next = record->next;
+	begin_sleep_record(record, thread, key);
+	record->next = next;
+	record->number = number;
+	return number;
+}
+
+/*
+ * The number of a sleep's record, 0 if there is no room; verified by itself, as above. A list
+ * is full of single wakers before it is of where the thread slept.
+ */
+__noinline __u64 find_sleep(struct thread_record *thread, struct sleep_key *key)
+{
+	struct sleep_record *record;
+	__u64 number, earlier = 0;
+	__u32 found;
+
+	if (!thread || !key)
+		return 0;
+	number = *sleeps_of(thread, key);
+	for (found = 0; found < SLEEPS_SEARCHED; found++) {
+		if (!number)
+			break;
+		record = sleep_record_at(number);
+		if (!record)
+			return 0;
+		if (is_of_earlier_round(record->thread, thread->number))
+			earlier = number;
+		else if (record->stack == key->stack && record->syscall == key->syscall &&
+			 record->waker_stack == key->waker_stack &&
+			 record->waker.task == key->waker &&
+			 record->waker_kind == key->waker_kind &&
+			 record->uninterruptible == key->uninterruptible)
+			return number;
+		number = record->next;
+	}
+	if (earlier)
+		return renew_sleep_record(thread, key, earlier);
+	if (number || (found >= SLEEPS_PER_LIST && key->waker))
+		return 0;
+	return new_sleep_record(thread, key);
+}
+
+/* The same for @key; of a waker for whom there is no room, that of those who are not told apart. */
+static __always_inline __u64 find_sleep_of_waker(struct thread_record *thread,
+						 struct sleep_key *key)
+{
+	__u64 number = find_sleep(thread, key);
+
+	if (number || !key->waker)
+		return number;
+	key->waker = 0;
+	key->waker_stack = 0;
+	key->waker_kind = WAKER_UNKNOWN;
+	return find_sleep(thread, key);
+}
+
+#endif
