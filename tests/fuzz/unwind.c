@@ -15,11 +15,15 @@
 #include <elfutils/libdwfl.h>
 
 #include "truncation.h"
+#include "cfi_programs.h"
+#include "bounded_cfi.h"
 #include "large_frames.h"
 #include "modules.h"
 #include "unwinder.h"
 
 #include "truncation.c"
+#include "cfi_programs.c"
+#include "bounded_cfi.c"
 #include "large_frames.c"
 #include "modules.c"
 #include "unwinder.c"

@@ -75,6 +75,8 @@ class AddressSpace:
         missing = ffi.new("uint64_t[]", _words(missing_pages))
         lib.unwinder_set_stack(self._unwinder, base, copy, len(stack), missing)
         lib.unwinder_unwind(self._unwinder, words, len(registers), out)
+        if out.unbounded:
+            self._note_unbounded(out.unbounded)
         pcs = tuple(ffi.unpack(out.pcs, out.n))
         exact = tuple(map(bool, ffi.unpack(out.exact, out.n)))
         return Stack(pcs, exact, ENDS[out.end])
@@ -86,6 +88,13 @@ class AddressSpace:
         for pc, exact in zip(stack.pcs, stack.exact, strict=True):
             frames += self._symbolise(pc, exact)
         return tuple(frames)
+
+    def _note_unbounded(self, address: int) -> None:
+        found = self._objects[lib.dwfl_addrmodule(self._dwfl, address)]
+        self._image.bounds.pass_over(
+            f"stacks end in {path_text(found.code.path)}:"
+            " what it says of its functions' callers would take too long to follow"
+        )
 
     def _set_trampolines(self) -> None:
         perf_map = self._image.perf_map

@@ -6,17 +6,15 @@
 
 #define X86_64_RSP 7
 
-/* What a process's file can make this read is bounded: of all its information, of one function's,
- * and how often that of one is gone through; and the time of it all.
+/* What a process's file can make this read is bounded: of all its information, of one function's
+ * (INSTRUCTIONS_MAX), and how often that of one is gone through; and the time of it all.
  */
 #define EH_FRAME_MAX (16u << 20)
-#define INSTRUCTIONS_MAX (64u << 10)
 #define ROWS_MAX 16
 
-/* DWARF 5, 6.4.2; the encoding is GCC's and Clang's: System V ABI, 4.2.4, and LSB 5.0, 10.5. */
-#define PCREL_SDATA4 0x1b
-
+/* DWARF 5, 6.4.2; PCREL_SDATA4 is GCC's and Clang's: System V ABI, 4.2.4, and LSB 5.0, 10.5. */
 struct eh_frame {
+	Dwfl_Module *mod;
 	Elf_Data *data;
 	uint64_t address;
 	uint64_t bias;
@@ -41,6 +39,7 @@ static bool find_eh_frame(Dwfl_Module *mod, struct eh_frame *found)
 
 		if (!name || strcmp(name, ".eh_frame") || shdr.sh_size > EH_FRAME_MAX)
 			continue;
+		found->mod = mod;
 		found->data = elf_rawdata(scn, NULL);
 		found->address = shdr.sh_addr;
 		found->ident = (const unsigned char *)elf_getident(elf, NULL);
@@ -125,7 +124,8 @@ static bool is_past(uint64_t deadline_ns)
 }
 
 static size_t add_rows(const struct eh_frame *eh, const Dwarf_FDE *fde, uint64_t smallest,
-		       struct frame_rows *rows, size_t room, uint64_t deadline_ns)
+		       struct frame_rows *rows, size_t room, struct cfi_budget *budget,
+		       uint64_t deadline_ns)
 {
 	uint64_t offset = fde->start - (const uint8_t *)eh->data->d_buf, function, pc, end;
 	uint32_t length;
@@ -138,13 +138,15 @@ static size_t add_rows(const struct eh_frame *eh, const Dwarf_FDE *fde, uint64_t
 	memcpy(&length, fde->start + sizeof(start), sizeof(length));
 	function = pc = eh->address + offset + start;
 	end = pc + length;
+	budget->work = STACK_WORK;
 	for (int i = 0; i < ROWS_MAX && n < room && pc < end && !is_past(deadline_ns); i++) {
 		Dwarf_Addr row_start = pc, row_end = pc;
 		Dwarf_Frame *frame;
 		uint64_t size;
 		bool is_signal;
 
-		if (dwarf_cfi_addrframe(eh->cfi, pc, &frame))
+		if (!eh_cfi_is_bounded(eh->mod, pc + eh->bias, budget) ||
+		    dwarf_cfi_addrframe(eh->cfi, pc, &frame))
 			break;
 		dwarf_frame_info(frame, &row_start, &row_end, &is_signal);
 		size = size_at(frame);
@@ -162,6 +164,7 @@ static size_t add_rows(const struct eh_frame *eh, const Dwarf_FDE *fde, uint64_t
 size_t module_large_frames(Dwfl_Module *mod, uint64_t smallest, struct frame_rows *rows,
 			   size_t room, uint64_t deadline_ns)
 {
+	struct cfi_budget budget = {.walk = FILES_WALK};
 	Dwarf_Off offset = 0, next, cie = (Dwarf_Off)-1;
 	Dwarf_CFI_Entry entry;
 	struct eh_frame eh;
@@ -182,7 +185,8 @@ size_t module_large_frames(Dwfl_Module *mod, uint64_t smallest, struct frame_row
 			usual = is_usual(&eh, cie);
 		}
 		if (usual && may_be_large(&entry.fde, smallest))
-			n += add_rows(&eh, &entry.fde, smallest, rows + n, room - n, deadline_ns);
+			n += add_rows(&eh, &entry.fde, smallest, rows + n, room - n, &budget,
+				      deadline_ns);
 	}
 	return n;
 }

@@ -10,7 +10,15 @@ from pathlib import Path
 
 from cffi import FFI
 
-OWN = ("truncation", "large_frames", "modules", "unwinder", "open_in_root")
+OWN = (
+    "truncation",
+    "cfi_programs",
+    "bounded_cfi",
+    "large_frames",
+    "modules",
+    "unwinder",
+    "open_in_root",
+)
 
 INCLUDES = """
 #include <stdbool.h>

@@ -5,22 +5,23 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A module's separate debug files; a descriptor is -1 once libdwfl has it. */
-struct debug_files {
+/* A module's separate debug files, whose descriptors are -1 without one and once libdwfl has it;
+ * and what is known of its call frame information.
+ */
+struct module_notes {
 	int debug_fd;
 	char *debug_path;
 	int alt_fd;
 	char *alt_name; /* as the debug file's .gnu_debugaltlink has it */
+	struct module_cfi *cfi;
 };
 
 static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *modname, Dwarf_Addr base,
 			  const char *file_name, const char *wanted, GElf_Word crc, char **found)
 {
-	struct debug_files *files = *userdata;
+	struct module_notes *files = *userdata;
 	int fd;
 
-	if (!files)
-		return -1;
 	if (wanted && files->alt_name && !strcmp(wanted, files->alt_name)) {
 		fd = files->alt_fd;
 		files->alt_fd = -1;
@@ -59,31 +60,46 @@ Dwfl *modules_begin(void)
 Dwfl_Module *modules_add(Dwfl *dwfl, const char *name, int fd, uint64_t bias)
 {
 	static unsigned long added;
+	struct module_notes *notes = calloc(1, sizeof(*notes));
 	char unique[32];
 	Dwfl_Module *mod;
+	void **userdata;
 
 	snprintf(unique, sizeof(unique), "%lu", added++);
-	mod = dwfl_report_elf(dwfl, unique, name, fd, bias, true);
-	if (!mod)
+	mod = notes ? dwfl_report_elf(dwfl, unique, name, fd, bias, true) : NULL;
+	if (!mod) {
+		free(notes);
 		close(fd);
+		return NULL;
+	}
+	notes->debug_fd = notes->alt_fd = -1;
+	dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+	*userdata = notes;
 	return mod;
 }
 
-int module_add_debug(Dwfl_Module *mod, int debug_fd, const char *debug_path, int alt_fd,
-		     const char *alt_name)
+static struct module_notes *notes_of(Dwfl_Module *mod)
 {
-	struct debug_files *files = calloc(1, sizeof(*files));
 	void **userdata;
 
-	if (!files)
-		return -1;
+	dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+	return *userdata;
+}
+
+void module_add_debug(Dwfl_Module *mod, int debug_fd, const char *debug_path, int alt_fd,
+		      const char *alt_name)
+{
+	struct module_notes *files = notes_of(mod);
+
 	files->debug_fd = debug_fd;
 	files->debug_path = strdup(debug_path);
 	files->alt_fd = alt_fd;
 	files->alt_name = alt_name ? strdup(alt_name) : NULL;
-	dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
-	*userdata = files;
-	return 0;
+}
+
+struct module_cfi **module_cfi(Dwfl_Module *mod)
+{
+	return &notes_of(mod)->cfi;
 }
 
 int modules_reported(Dwfl *dwfl)
@@ -91,27 +107,26 @@ int modules_reported(Dwfl *dwfl)
 	return dwfl_report_end(dwfl, NULL, NULL);
 }
 
-static int free_debug_files(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
-			    void *arg)
+static int free_notes(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+		      void *arg)
 {
-	struct debug_files *files = *userdata;
+	struct module_notes *files = *userdata;
 
 	*userdata = NULL;
-	if (!files)
-		return DWARF_CB_OK;
 	if (files->debug_fd >= 0)
 		close(files->debug_fd);
 	if (files->alt_fd >= 0)
 		close(files->alt_fd);
 	free(files->debug_path);
 	free(files->alt_name);
+	module_cfi_free(files->cfi);
 	free(files);
 	return DWARF_CB_OK;
 }
 
 void modules_free(Dwfl *dwfl)
 {
-	dwfl_getmodules(dwfl, free_debug_files, NULL, 0);
+	dwfl_getmodules(dwfl, free_notes, NULL, 0);
 	dwfl_end(dwfl);
 }
 

@@ -9,8 +9,11 @@ Dwfl *modules_begin(void);
 Dwfl_Module *modules_add(Dwfl *dwfl, const char *name, int fd, uint64_t bias);
 
 /* Give a module its separate debug file, and that one's dwz file or -1; both are taken over. */
-int module_add_debug(Dwfl_Module *mod, int debug_fd, const char *debug_path, int alt_fd,
-		     const char *alt_name);
+void module_add_debug(Dwfl_Module *mod, int debug_fd, const char *debug_path, int alt_fd,
+		      const char *alt_name);
+
+/* Where bounded_cfi.c keeps what it knows of the module; NULL there at first. */
+struct module_cfi **module_cfi(Dwfl_Module *mod);
 
 int modules_reported(Dwfl *dwfl);
 void modules_free(Dwfl *dwfl);

@@ -1,21 +1,14 @@
 """arm64's registers and signed return addresses, on any machine that can build for arm64."""
 
-import contextlib
-import os
 import struct
 import subprocess
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from kernel_delay.elf.files import read_elf
 from kernel_delay.symbols import AddressSpace
-from kernel_delay.symbols.bounds import Bounds
-from kernel_delay.symbols.mappings import Mapping
-from kernel_delay.symbols.object_files import ObjectFile
+from tests.integration.symbols import mapped
 from tests.needs import needed
 from tests.workload import SOURCES
 
@@ -44,37 +37,11 @@ def assembled(source: str, program: Path, *flags: str) -> Path:
     return program
 
 
-def object_of(program: Path, bias: int, name: str) -> ObjectFile:
-    """What ProcessImage would note of the program's code if that were mapped there."""
-    fd = os.open(program, os.O_RDONLY)
-    elf = read_elf(fd)
-    assert elf
-    code = next(segment for segment in elf.segments if segment.executable)
-    start = bias + code.address
-    end = start + code.size
-    mapping = Mapping(start, end, True, False, code.offset, "fe:00", 1, name, False)
-    return ObjectFile(mapping, bias, elf.machine, elf.build_id, "", 0, fd, None)
-
-
-@contextlib.contextmanager
-def space_of(program: Path, vdso: Path) -> Iterator[AddressSpace]:
+def space_of(program: Path, vdso: Path) -> AbstractContextManager[AddressSpace]:
     """A process's that had both mapped."""
-    objects = (object_of(program, BIAS, str(program)), object_of(vdso, VDSO_BIAS, "[vdso]"))
-    image: Any = SimpleNamespace(
-        pid=1,
-        mappings=tuple(found.code for found in objects),
-        objects=objects,
-        generation=1,
-        bounds=Bounds(),
-        perf_map=None,
+    return mapped.space_of(
+        mapped.object_of(program, BIAS, str(program)), mapped.object_of(vdso, VDSO_BIAS, "[vdso]")
     )
-    space = AddressSpace(image)
-    try:
-        yield space
-    finally:
-        space.close()
-        for found in objects:
-            os.close(found.fd)
 
 
 def labels(program: Path, bias: int = BIAS) -> dict[str, int]:
