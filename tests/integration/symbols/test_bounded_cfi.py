@@ -1,5 +1,6 @@
 """Call frame information that is made to take long: what it costs is bounded, whatever it says."""
 
+import platform
 import struct
 import subprocess
 from pathlib import Path
@@ -9,6 +10,10 @@ import pytest
 from kernel_delay.symbols.bounds import Bounds
 from tests.integration.symbols import mapped
 from tests.needs import needed
+
+pytestmark = pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="the functions are assembled for x86-64"
+)
 
 BIAS = 0x7F00_0000_0000
 SP = 0x7FFD_0000_0000
