@@ -16,6 +16,7 @@
 
 #include "truncation.h"
 #include "cfi_programs.h"
+#include "cfi_sections.h"
 #include "bounded_cfi.h"
 #include "large_frames.h"
 #include "modules.h"
@@ -23,6 +24,7 @@
 
 #include "truncation.c"
 #include "cfi_programs.c"
+#include "cfi_sections.c"
 #include "bounded_cfi.c"
 #include "large_frames.c"
 #include "modules.c"

@@ -13,6 +13,7 @@ from cffi import FFI
 OWN = (
     "truncation",
     "cfi_programs",
+    "cfi_sections",
     "bounded_cfi",
     "large_frames",
     "modules",
@@ -45,6 +46,7 @@ typedef uint64_t Dwarf_Word;
 #define EM_ARM ...
 #define EM_AARCH64 ...
 typedef struct Elf Elf;
+typedef ... Elf_Data;
 typedef struct { uint64_t st_value; uint64_t st_size; ...; } GElf_Sym;
 
 #define DW_TAG_subprogram ...
