@@ -58,6 +58,17 @@ def test_only_handlers_of_the_filter_are_counted(
     assert not threads.splitlines()[1]
 
 
+@pytest.mark.parametrize("output", ["-q", "--json"])
+def test_a_handler_of_the_filter_that_received_nothing_is_told(
+    recording: Path, output: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("-r", recording, output, "--handler-filter", "handler2,handler,") == 0
+    assert (
+        "no upcall was received by 'handler', '', but by handler1, handler2\n"
+        in capsys.readouterr().err
+    )
+
+
 def test_only_so_many_events_are_taken(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("-r", recording, "-q", "-s", 4) == 0
     assert "(4 events)" in capsys.readouterr().out

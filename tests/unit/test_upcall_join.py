@@ -16,7 +16,6 @@ from kernel_delay.ovs.upcalls import (
     RecvUpcall,
     UpcallSet,
     join,
-    of_handlers,
 )
 from tests.unit.upcall_trips import Trip, World
 
@@ -166,11 +165,26 @@ def test_batches_without_operations_end_after_64() -> None:
 
 def test_the_handler_filter_keeps_the_kernels_upcalls() -> None:
     events, _ = World(5).run([3, 4])
-    joined = join(of_handlers(events, ["handler2"]))
+    joined = join(events, ["handler2"])
     assert joined.total[DpUpcall] == 7
     assert joined.total[RecvUpcall] == 4
     assert {found.recv_upcall.comm for found in joined.sets} == {"handler2"}
     assert all(found.dp_upcall for found in joined.sets)
+
+
+def test_what_another_handler_received_is_none_of_those_asked_for() -> None:
+    # The same packet once more, a second later, which another handler receives.
+    (first, _) = World(6).run([1])
+    again = [
+        msgspec.structs.replace(
+            event,
+            time_ns=event.time_ns + 10**9,
+            **({} if isinstance(event, DpUpcall) else {"tid": 99, "comm": "handler99"}),
+        )
+        for event in first
+    ]
+    (found,) = join([*first, *again], ["handler99"]).sets
+    assert found.dp_upcall is next(event for event in again if isinstance(event, DpUpcall))
 
 
 events_of_anything = st.one_of(

@@ -19,7 +19,7 @@ from kernel_delay.printable import printable
 from kernel_delay.reporters.messages import tell, tell_exit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.model import RecordingHeader
@@ -297,14 +297,11 @@ class _Report:
 
     def finish(self, missed: "Mapping[str, int]") -> None:
         """Join the events, and report what they cost."""
-        from kernel_delay.ovs.upcalls import analyse, join, of_handlers
+        from kernel_delay.ovs.upcalls import analyse, join
         from kernel_delay.reporters.upcall_cost import json_of, render
 
         self.say(f"- Analyzing results ({len(self.events)} events)...\n")
-        events: Sequence[Event] = self.events
-        if self._args.handler_filter is not None:
-            events = of_handlers(events, self._args.handler_filter.split(","))
-        joined = join(events)
+        joined = join(self.events, self._handlers())
         analysis = analyse(joined)
         if self._json is not None:
             for found in joined.sets:
@@ -316,6 +313,18 @@ class _Report:
                 self._page.contents.add(found)
             # The summary's first table has what was missed.
             self._page.finish(summary, ())
+
+    def _handlers(self) -> list[str] | None:
+        """Whose upcalls are meant; names of none are told, if there are others."""
+        if self._args.handler_filter is None:
+            return None
+        from kernel_delay.ovs.upcalls import RecvUpcall
+
+        names: list[str] = self._args.handler_filter.split(",")
+        there = sorted({event.comm for event in self.events if isinstance(event, RecvUpcall)})
+        if there and (strange := [repr(name) for name in names if name not in there]):
+            tell(f"no upcall was received by {', '.join(strange)}, but by {', '.join(there)}")
+        return names
 
     def _print(self, joined: "Joined", summary: str, missed: "Mapping[str, int]") -> None:
         from kernel_delay.reporters.upcall_cost import set_lines

@@ -14,7 +14,7 @@ from kernel_delay.ovs.upcalls.events import (
     RecvUpcall,
     UpcallKind,
 )
-from kernel_delay.ovs.upcalls.join import Joined, join, of_handlers
+from kernel_delay.ovs.upcalls.join import Joined, join
 from kernel_delay.ovs.upcalls.sets import UpcallSet
 
 __all__ = [
@@ -34,5 +34,4 @@ __all__ = [
     "analyse",
     "costs_of",
     "join",
-    "of_handlers",
 ]

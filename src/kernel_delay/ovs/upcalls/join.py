@@ -25,23 +25,20 @@ class Joined(Struct, frozen=True):
     usable: Mapping[type[Event], int]
 
 
-def of_handlers(events: Iterable[Event], handlers: Collection[str]) -> list[Event]:
-    """The events of threads with these names, and all of the kernel's upcalls.
-
-    An upcall is sent from wherever its packet was received, so no handler's
-    name is on it.
-    """
-    return [event for event in events if isinstance(event, DpUpcall) or event.comm in handlers]
-
-
-def join(events: Sequence[Event]) -> Joined:
+def join(events: Sequence[Event], handlers: Collection[str] | None = None) -> Joined:
     """Join events, given in any order, into sets.
 
     An event that fits nowhere is in no set; two that could be swapped, of
     equal packets, are taken in the order of time.
+
+    With `handlers`, only what threads of these names received is joined and counted, beside all
+    of the kernel's upcalls: those are sent from wherever their packets came. What the other
+    handlers received is theirs all the same, and is no upcall of these.
     """
     in_order = sorted(events, key=lambda event: event.time_ns)
     kernel = _match_kernel(in_order)
+    if handlers is not None:
+        in_order = [e for e in in_order if isinstance(e, DpUpcall) or e.comm in handlers]
     sets: list[UpcallSet] = []
     batch_sizes: list[int] = []
     for batch in _batches(in_order):
