@@ -195,6 +195,18 @@ def test_which_packets_hit_a_flow(text: str, covers: bool) -> None:
     assert FlowFilter(text).covers(KEY, MASK) is covers
 
 
+def test_the_packet_type_of_the_userspace_datapath_can_be_asked_for() -> None:
+    of_netdev = packet_type(bytes(4)) + attribute("eth_type", b"\x08\x00")
+    written = format_match(of_netdev, b"")
+    assert written == "packet_type(ns=0,id=0),eth_type(0x0800)"
+    assert FlowFilter(written).covers(of_netdev, b"")
+    assert not FlowFilter("packet_type(ns=1,id=0x800)").covers(of_netdev, b"")
+    # The kernel's flows do not have it.
+    assert FlowFilter(written).covers(KEY, MASK)
+    assert not FlowFilter("packet_type(ns=1,id=0x800)").covers(KEY, MASK)
+    assert not FlowFilter("packet_type(ns=0)").covers(attribute("eth_type", b"\x08\x00"), b"")
+
+
 def test_what_was_cut_off_does_not_keep_a_flow_from_view() -> None:
     cut = KEY[:36]
     assert not FlowFilter("udp(dst=53)").covers(cut, MASK)
@@ -231,7 +243,11 @@ def test_a_flow_is_covered_where_one_packet_hits_both(
         ("udp(port=5)", "udp has the parts src, dst"),
         ("in_port(src=5)", "in_port has a value alone"),
         ("udp(dst=70000)", "no number of 2 bytes"),
-        ("udp(dst=dns)", "filter"),
+        ("udp(dst=dns)", "'dns' is no number"),
+        ("udp(dst=)", "'' is no number"),
+        ("vlan(pcp=high)", "'high' is no number"),
+        # As with `dpctl/dump-flows -m` a port is written.
+        ("in_port(veth0)", "'veth0' is no number: 'ovs-appctl dpctl/show' has those of the ports"),
         ("ipv4(src=10.0.0.0/33)", "more than the address's 32 bits"),
         ("ipv4(src=::1)", "another version of IP"),
         ("eth(src=2:0)", "no Ethernet address"),

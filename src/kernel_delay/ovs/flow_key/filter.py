@@ -16,9 +16,19 @@ from kernel_delay.ovs.flow_key.names import attribute_term
 from kernel_delay.ovs.flow_key.netlink import Attribute, walk
 from kernel_delay.ovs.flow_key.subfields import Layout, Subfield
 
+_PACKET_TYPE = "packet_type"
 LAYOUTS: Mapping[str, Layout] = MappingProxyType(
-    {**subfields.LAYOUTS, "tunnel": tunnel_match.LAYOUT}
+    {
+        **subfields.LAYOUTS,
+        "tunnel": tunnel_match.LAYOUT,
+        # Of flows of the userspace datapath; written as a whole, always.
+        _PACKET_TYPE: Layout(
+            4, (Subfield("ns", 0, 2, subfields.DEC), Subfield("id", 2, 2, subfields.HEX))
+        ),
+    }
 )
+
+_ETHERNET = bytes(4)
 
 # Of a tunnel, which has brackets of their own.
 _FLAGS = re.compile(r"\bflags\(([^()]*)\)")
@@ -67,6 +77,9 @@ class FlowFilter:
         found: dict[str, list[tuple[bytes, bytes | None]]] = {}
         for name, payload, looked_at in _all_attributes(key, mask):
             found.setdefault(name, []).append((payload, looked_at))
+        if "eth" in found:
+            # The kernel has no attribute of it.
+            found.setdefault(_PACKET_TYPE, [(_ETHERNET, None)])
         return all(self._is_hit(term, found, cut) for term in self._terms)
 
     @staticmethod
@@ -197,7 +210,8 @@ def _term(text: str, name: str, layout: Layout, word: str) -> _Term:
         wanted = signed[0] if signed else _value(value, part)
         bits = signed[1] if signed else _mask(mask, part) if slash else part.whole
     except ValueError as error:
-        raise UsageError(f"filter {text!r}: {error}") from None
+        hint = ": 'ovs-appctl dpctl/show' has those of the ports" if name == "in_port" else ""
+        raise UsageError(f"filter {text!r}: {error}{hint}") from None
     return _Term(name, layout, part, wanted, bits)
 
 

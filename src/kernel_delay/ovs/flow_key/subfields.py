@@ -80,9 +80,16 @@ class Layout(Struct, frozen=True):
 Order = Literal["little", "big"]
 
 
+def _integer(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise ValueError(f"{text!r} is no number") from None
+
+
 def _number(text: str, length: int, order: Order) -> bytes:
     try:
-        return int(text, 0).to_bytes(length, order)
+        return _integer(text).to_bytes(length, order)
     except OverflowError:
         raise ValueError(f"{text} is no number of {length} bytes") from None
 
@@ -182,7 +189,7 @@ def _shifted(shift: int) -> Kind:
     """A number whose lowest bit is not its bytes' lowest."""
 
     def parse(text: str, length: int) -> bytes:
-        value = int(text, 0) << shift
+        value = _integer(text) << shift
         if value >> 8 * length:
             raise ValueError(f"{text} is more than fits")
         return value.to_bytes(length, "big")
