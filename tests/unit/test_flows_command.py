@@ -39,6 +39,7 @@ def recording(tmp_path: Path) -> Path:
         ("--reason=purge", (EVENTS[0],)),
         ("--reason=PURGE, 13", (EVENTS[0], EVENTS[3])),
         ("--reason=3,13", (EVENTS[1], EVENTS[3])),
+        ("--reason=unknown reason 13,3", (EVENTS[1], EVENTS[3])),
         ("--reason=0", ()),
         ("--ufid=2D438e70-1d", (EVENTS[0],)),
         (f"--ufid=ufid:{UFID}", (EVENTS[0],)),
@@ -85,7 +86,9 @@ def test_what_no_ufid_begins_with_is_refused(
     assert told.count("\n") == 1
 
 
-@pytest.mark.parametrize("reason", ["sloth", "", "-1", "purge,", "9" * 5000])
+@pytest.mark.parametrize(
+    "reason", ["sloth", "", "-1", "unknown reason", "unknown reason x", "purge,", "9" * 5000]
+)
 def test_what_is_no_reason_is_refused(
     recording: Path, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -280,11 +280,12 @@ def _reasons(names: str | None) -> _Reasons | None:
 
 
 def _reason(text: str) -> str | int:
-    from kernel_delay.ovs.flows import REASONS
+    from kernel_delay.ovs.flows import REASONS, UNKNOWN_REASON
 
     name = text.strip().lower()
     if name in REASONS:
         return name
+    name = name.removeprefix(UNKNOWN_REASON)
     if name.isdecimal() and len(name) <= LONGEST_REASON_NUMBER:
         return int(name)
-    raise UsageError(f"there is no reason {name!r}; there are: {', '.join(REASONS)}, and numbers")
+    raise UsageError(f"there is no reason {text!r}; there are: {', '.join(REASONS)}, and numbers")

@@ -94,6 +94,10 @@ class FlowEvent(Struct, frozen=True):
         return max(self.time_ns - self.created_ns, 0)
 
 
+UNKNOWN_REASON = "unknown reason "
+"""What the number of a reason without a name follows."""
+
+
 def reason_names(version: Version | None) -> Mapping[int, str]:
     """The reasons that are known of that version, by their numbers; none of one that is not."""
     if version is None or not REASONS_SINCE <= version <= REASONS_UNTIL:
@@ -105,7 +109,7 @@ def reason_text(event: FlowEvent) -> str:
     """A deletion's reason, by name where that is sure."""
     if event.reason in REASONS:
         return event.reason
-    return f"unknown reason {event.reason_number}"
+    return f"{UNKNOWN_REASON}{event.reason_number}"
 
 
 # Each PMD thread of a userspace datapath has a flow of its own, with the same UFID.
