@@ -52,6 +52,19 @@ def test_a_page_is_a_file(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", [["report", "a.kdr"], ["upcall-monitor"], ["datapath-ops"]])
+def test_packets_are_a_file(
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*command, "-w", "-"]) == 64
+    assert "-w/--pcap: must be a file: stdout has the report" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "outputs",
     [

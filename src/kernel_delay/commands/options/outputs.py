@@ -46,12 +46,19 @@ def add_quiet(
     return parser.add_argument("-q", "--quiet", action="store_true", help=effect)
 
 
+def own_file(text: str) -> Path:
+    """A file for what is no text; ArgumentTypeError for stdout."""
+    if text == STDOUT:
+        raise argparse.ArgumentTypeError("must be a file: stdout has the report")
+    return Path(text)
+
+
 def add_pcap(parser: argparse._ActionsContainer, packets: str = "packets") -> argparse.Action:
     """Add the option for a file of packets."""
     return parser.add_argument(
         "-w",
         "--pcap",
-        type=Path,
+        type=own_file,
         metavar="FILE",
         help=f"write the {packets} to FILE too, in the pcapng format",
     )

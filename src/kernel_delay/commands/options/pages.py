@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from kernel_delay.commands.options.outputs import own_file
 from kernel_delay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def add_html(
     what: str = "write a page with charts over time, tables and the summary",
 ) -> argparse.Action:
     """Add the option for a page; `what` it shows."""
-    return parser.add_argument("--html", type=_page, metavar="OUT", help=what)
+    return parser.add_argument("--html", type=own_file, metavar="OUT", help=what)
 
 
 def check(args: argparse.Namespace) -> None:
@@ -159,12 +160,6 @@ def noting(pages: Sequence[Page], tell: Callable[[str], None]) -> Callable[[str]
             page.contents.note(text)
 
     return tell_all
-
-
-def _page(text: str) -> Path:
-    if text == "-":
-        raise argparse.ArgumentTypeError("must be a file: stdout has the report")
-    return Path(text)
 
 
 def _flame_graph(text: str) -> Path:
