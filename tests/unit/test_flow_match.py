@@ -207,6 +207,28 @@ def test_the_packet_type_of_the_userspace_datapath_can_be_asked_for() -> None:
     assert not FlowFilter("packet_type(ns=0)").covers(attribute("eth_type", b"\x08\x00"), b"")
 
 
+def test_what_is_within_tags_can_be_asked_for_as_it_is_written() -> None:
+    inner = attribute("eth_type", b"\x08\x00") + attribute("ipv4", bytes(8) + bytes([6, 0, 0, 0]))
+    tags = attribute("eth_type", b"\x81\x00") + attribute("vlan", b"\x10\x05")
+    key = tags + attribute("encap", inner)
+    written = format_match(key, b"")
+    assert "encap(eth_type(0x0800),ipv4(" in written
+    assert FlowFilter(written).covers(key, b"")
+    assert FlowFilter("vlan(vid=5),encap()").covers(key, b"")
+    assert FlowFilter("encap(encap(ipv4(proto=6)))").covers(key, b"")
+    assert not FlowFilter(written.replace("proto=6", "proto=7")).covers(key, b"")
+    assert not FlowFilter("vlan(vid=6),encap(eth_type(0x0800))").covers(key, b"")
+
+
+def test_a_frame_without_a_type_can_be_asked_for_as_it_is_written() -> None:
+    key, mask = attribute("in_port", u32(2)), attribute("eth_type", b"\xff\xff")
+    written = format_match(key, mask)
+    assert written == "in_port(2),eth_type(0/0xffff)"
+    assert FlowFilter(written).covers(key, mask)
+    assert not FlowFilter("eth_type(0x0800)").covers(key, mask)
+    assert FlowFilter("eth_type(0x0800)").covers(key, mask, cut=True)
+
+
 def test_what_was_cut_off_does_not_keep_a_flow_from_view() -> None:
     cut = KEY[:36]
     assert not FlowFilter("udp(dst=53)").covers(cut, MASK)
@@ -239,6 +261,7 @@ def test_a_flow_is_covered_where_one_packet_hits_both(
     [
         ("udp(", "malformed"),
         ("udp", "malformed"),
+        ("encap(udp(", "malformed"),
         ("frob(1)", "'frob' is none of"),
         ("udp(port=5)", "udp has the parts src, dst"),
         ("in_port(src=5)", "in_port has a value alone"),

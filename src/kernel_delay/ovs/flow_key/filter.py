@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from kernel_delay.errors import UsageError
 from kernel_delay.ovs.flow_key import subfields, tunnel_match
 from kernel_delay.ovs.flow_key.decode import MAX_ENCAP_DEPTH
-from kernel_delay.ovs.flow_key.match import ENCAP, MPLS, TUNNEL, mask_of
+from kernel_delay.ovs.flow_key.match import ENCAP, ETHERTYPE, MPLS, TUNNEL, mask_of
 from kernel_delay.ovs.flow_key.mpls import LSE_LEN, entries
 from kernel_delay.ovs.flow_key.names import attribute_term
 from kernel_delay.ovs.flow_key.netlink import Attribute, walk
@@ -32,6 +32,8 @@ _ETHERNET = bytes(4)
 
 # Of a tunnel, which has brackets of their own.
 _FLAGS = re.compile(r"\bflags\(([^()]*)\)")
+
+_ENCAP = re.compile(r"\bencap\(")
 
 _BOTTOM_OF_STACK = LAYOUTS["mpls"].parts[-1]
 
@@ -77,6 +79,9 @@ class FlowFilter:
         found: dict[str, list[tuple[bytes, bytes | None]]] = {}
         for name, payload, looked_at in _all_attributes(key, mask):
             found.setdefault(name, []).append((payload, looked_at))
+        if not cut and _TYPE not in found and (types := _looked_at_type(mask)):
+            # As it is written: of a frame that has a length in its place.
+            found[_TYPE] = [(bytes(len(types)), types)]
         if "eth" in found:
             # The kernel has no attribute of it.
             found.setdefault(_PACKET_TYPE, [(_ETHERNET, None)])
@@ -88,6 +93,14 @@ class FlowFilter:
         if attributes is None:
             return cut or _may_be_of_others(term.attribute, found)
         return any(term.allows(payload, looked_at) for payload, looked_at in attributes)
+
+
+_TYPE = "eth_type"
+
+
+def _looked_at_type(mask: bytes) -> bytes:
+    (*_, found) = (b"", *(a.payload for a in walk(mask).found if a.type == ETHERTYPE))
+    return found
 
 
 _Found = Mapping[str, Sequence[tuple[bytes, bytes | None]]]
@@ -160,7 +173,7 @@ def _label(place: int) -> str:
 
 
 def _parse(text: str) -> Iterator[_Term]:
-    rest = _FLAGS.sub(r"flags=\1", text.strip())
+    rest = _FLAGS.sub(r"flags=\1", _without_encap(text)).strip(" ,")
     while rest:
         name, bracket, rest = rest.partition("(")
         inside, closed, rest = rest.partition(")")
@@ -182,6 +195,18 @@ def _parse(text: str) -> Iterator[_Term]:
         if len({(term.attribute, term.part.name) for term in terms}) < len(terms):
             raise UsageError(f"filter {text!r}: {name} has a part twice")
         yield from terms
+
+
+def _without_encap(text: str) -> str:
+    """The text with what is within VLAN tags beside what is around them."""
+    while (found := _ENCAP.search(text)) is not None:
+        depth, at = 1, found.end()
+        while depth and at < len(text):
+            depth += {"(": 1, ")": -1}.get(text[at], 0)
+            at += 1
+        inside = text[found.end() : at if depth else at - 1]
+        text = f"{text[: found.start()]}{inside}{text[at:]}"
+    return text
 
 
 def _by_place(terms: Sequence[_Term]) -> list[_Term]:
