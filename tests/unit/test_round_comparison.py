@@ -148,6 +148,35 @@ def test_rounds_of_several_causes_are_no_change() -> None:
     assert claims <= 10
 
 
+def test_a_task_that_seldom_takes_the_cpu_for_long_is_no_change() -> None:
+    """One wait of many makes the mean: in 200 comparisons hardly one has a claim."""
+    draw = random.Random(6)
+    claims = 0
+    for _ in range(200):
+        sides = [
+            [
+                round_of("main", n, user=100, ready=draw.lognormvariate(0, 2))
+                if draw.random() < 0.5
+                else round_of("main", n, user=100)
+                for n in range(20)
+            ]
+            for _ in range(2)
+        ]
+        claims += bool(claimed(compared(*sides)))
+    assert claims <= 10
+
+
+def test_a_change_to_nothing_and_from_it_has_bounds_that_go_with_the_claim() -> None:
+    draw = random.Random(7)
+    waiting, other = rounds(draw, user=100, ready=20), rounds(draw, user=100)
+    gone = changes_of(compared(waiting, other))["ready.round"]
+    assert (gone.kind, gone.change, gone.low) == ("less", -1, -1)
+    assert gone.high is not None
+    assert gone.high < -0.9
+    new = changes_of(compared(other, waiting))["ready.round"]
+    assert (new.kind, new.change, new.low, new.high) == ("more", None, 0, None)
+
+
 @pytest.mark.parametrize("counts", [(1, 1), (1, 50), (2, 2), (4, 4)])
 def test_of_few_rounds_nothing_is_claimed(counts: tuple[int, int]) -> None:
     draw = random.Random(3)

@@ -180,8 +180,14 @@ def _from_or_to_nothing(known: Change, one: Estimate, other: Estimate, chance: f
     """A change that has no quotient: of what was not there before, or is not any more."""
     low, high = difference(one, other, chance)
     if other.value:
-        return structs.replace(known, kind="more" if low > 0 else "unclear")
-    return structs.replace(known, kind="less" if high < 0 else "unclear")
+        # By what part of nothing it grew can't be told, but that it grew.
+        grew = low > 0
+        return structs.replace(known, kind="more" if grew else "unclear", low=0.0 if grew else -1.0)
+    if not one.value or high >= 0:
+        return known
+    high /= one.value
+    kind = _kind(-1.0, high, 1 / (1 + tolerance(known)) - 1, tolerance(known))
+    return structs.replace(known, kind=kind, high=high)
 
 
 def _without_minor(change: Change) -> Change:

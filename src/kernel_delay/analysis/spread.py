@@ -129,14 +129,20 @@ def difference(before: Estimate, after: Estimate, chance: float) -> tuple[float,
 
 
 def quotient(before: Estimate, after: Estimate, chance: float) -> tuple[float, float]:
-    """The same of `after` by `before`, which are both above 0."""
+    """The same of `after` by `before`, which are both above 0.
+
+    The logarithm of a mean strays as the mean does only while that is little. Where one sample of
+    many makes the mean, the logarithm seems to stray by 1 however far that one is off; the
+    difference strays by as much as it is. So the bounds are the wider ones of the two.
+    """
     if isinstance(before, PercentileEstimate) and isinstance(after, PercentileEstimate):
         (least, most), (low, high) = before.bounds(chance), after.bounds(chance)
         return low / max(1, most), high / least if least else math.inf
     relative = [estimate.variance / estimate.value**2 for estimate in (before, after)]
     stray = _stray(relative[0], relative[1], before.samples, after.samples, chance)
     change = math.log(after.value / before.value)
-    return _exp(change - stray), _exp(change + stray)
+    less, more = (1 + bound / before.value for bound in difference(before, after, chance))
+    return min(_exp(change - stray), max(0.0, less)), max(_exp(change + stray), more)
 
 
 def _stray(
