@@ -62,3 +62,17 @@ def test_so_it_is_where_a_file_of_events_is_read(
 @pytest.mark.parametrize("arguments", [("check",), ("probes", "-p", str(os.getpid()))])
 def test_so_it_is_of_what_measures_nothing(arguments: tuple[str, ...]) -> None:
     assert run(*arguments, redirection=">&-") == (os.EX_CANTCREAT, CLOSED)
+
+
+REMARK = "from kernel_delay.reporters.messages import tell; tell('a remark'); print('the report')"
+
+
+@pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])
+def test_a_remark_that_stderr_does_not_take_ends_nothing(redirection: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-c", REMARK],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (os.EX_OK, "the report\n")

@@ -6,8 +6,19 @@ from kernel_delay.printable import printable
 
 
 def tell(text: str) -> None:
-    """Write a line that says who speaks."""
-    print(f"kernel-delay: {printable(text)}", file=sys.stderr)
+    """Write a line that says who speaks.
+
+    Where stderr can't be written, as on a full disk, that ends nothing; a pipe that nobody reads
+    any more does.
+    """
+    if sys.stderr is None:  # closed from the start; print() would take stdout in its place
+        return
+    try:
+        print(f"kernel-delay: {printable(text)}", file=sys.stderr)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass
 
 
 def tell_exit(pid: int) -> None:
