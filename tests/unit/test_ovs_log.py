@@ -1,6 +1,7 @@
 """Open vSwitch's log: which lines are of long rounds, and which round a line is of."""
 
 import datetime
+import os
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,38 @@ def test_a_log_that_is_rotated_goes_on(path: Path) -> None:
     assert len(follower.left()) == 2
     append(path, "\n")
     assert [line.length_ms for line in follower.left()] == [1100, 1200, 1300]
+    follower.close()
+
+
+def test_nothing_is_lost_of_a_log_that_is_longer_than_what_is_read_at_once(path: Path) -> None:
+    follower = OvsLog(path)
+    other = "2026-11-21T21:12:20.312Z|00001|bridge|INFO|something else, of which there is much\n"
+    append(path, other * (2 * log.MOST_READ_BYTES // len(other)) + line_at(1100))
+    path.rename(path.with_suffix(".1"))
+    path.write_text(line_at(1200))
+    assert [line.length_ms for line in follower.left()] == [1100, 1200]
+    follower.close()
+
+
+def test_a_log_that_is_rotated_twice_is_read_where_it_is_followed(path: Path) -> None:
+    follower = OvsLog(path)
+    for name, length_ms in ((".1", 1100), (".2", 1200)):
+        append(path, line_at(length_ms))
+        path.rename(path.with_suffix(name))
+        path.write_text("")
+        follower.follow()
+    assert [line.length_ms for line in follower.left()] == [1100, 1200]
+    follower.close()
+
+
+def test_a_log_may_be_a_fifo(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo.log"
+    os.mkfifo(fifo)
+    follower = OvsLog(fifo)
+    with fifo.open("w") as writer:
+        writer.write(line_at(1100))
+        writer.flush()
+        assert [line.length_ms for line in follower.left()] == [1100]
     follower.close()
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 
-# How often it is looked for a process that is to be followed.
+# How often it is looked for a process that is to be followed, and into the log.
 FOLLOW_S = 0.5
 
 # To draw the page takes more than all else that is done ten times a second.
@@ -344,7 +344,7 @@ class _Report:
         self._log: OvsLog | None = None
         self._page: LivePage | None = None
         self._unwritten = 0
-        self._drawn = 0.0
+        self._drawn = self._followed = 0.0
 
     def begin(
         self,
@@ -376,10 +376,13 @@ class _Report:
         return f"watching {self._target.comm} ({self._target.pid}) for rounds of {threshold}"
 
     def tick(self, watch: "Watch") -> None:
-        """Draw the page, now and then."""
+        """Draw the page and read the log, now and then."""
         if self.exporter is not None:
             self.exporter.tick(watch)
         now = time.monotonic()
+        if self._log is not None and now >= self._followed + FOLLOW_S:
+            self._followed = now
+            self._log.follow()
         if self._page is not None and now >= self._drawn + DRAW_S:
             self._drawn = now
             self._page.update(watch.totals())

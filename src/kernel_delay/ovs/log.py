@@ -47,6 +47,7 @@ _PROGRAMS = frozenset({"ovs-vswitchd", "ovsdb-server", "ovn-controller", "ovn-no
 
 LONGEST_LINE = 4096
 MOST_READ_BYTES = 1 << 20
+MOST_READS = 32
 MOST_LINES_KEPT = 1000
 
 SHORTEST_LOGGED_MS = 1000
@@ -135,7 +136,8 @@ class OvsLog:
             self._file = _open(path)
         except OSError as error:
             raise NoInputError(f"can't read {path}: {error.strerror}") from None
-        self._file.seek(0, os.SEEK_END)
+        if self._file.seekable():
+            self._file.seek(0, os.SEEK_END)
 
     def close(self) -> None:
         """Read no more."""
@@ -190,6 +192,10 @@ class OvsLog:
         found = [line for line in self._lines if is_of(line, sample)]
         return min(found, key=lambda line: abs(_excess_ms(line, sample)), default=None)
 
+    def follow(self) -> None:
+        """Take in what was written since, so that no file is rotated away unread; now and then."""
+        self._read()
+
     def _read(self) -> None:
         for line in self._new_lines():
             text = line.decode(errors="replace")
@@ -200,7 +206,7 @@ class OvsLog:
 
     def _new_lines(self) -> Iterator[bytes]:
         yield from self._complete_lines(self._file)
-        if self._was_rotated():
+        if self._is_read_to_its_end() and self._was_rotated():
             try:
                 newer = _open(self._path)
             except OSError:
@@ -211,11 +217,17 @@ class OvsLog:
             yield from self._complete_lines(self._file)
 
     def _complete_lines(self, file: BinaryIO) -> Iterator[bytes]:
-        # None, and no bytes, of a FIFO that has nothing.
-        text = self._rest + (file.read(MOST_READ_BYTES) or b"")
-        *lines, self._rest = text.split(b"\n")
-        self._rest = self._rest[-LONGEST_LINE:]
-        yield from lines
+        for _ in range(MOST_READS):
+            # None, and no bytes, of a FIFO that has nothing.
+            read = file.read(MOST_READ_BYTES) or b""
+            *lines, self._rest = (self._rest + read).split(b"\n")
+            self._rest = self._rest[-LONGEST_LINE:]
+            yield from lines
+            if len(read) < MOST_READ_BYTES:
+                return
+
+    def _is_read_to_its_end(self) -> bool:
+        return self._file.seekable() and self._file.tell() >= os.fstat(self._file.fileno()).st_size
 
     def _was_rotated(self) -> bool:
         try:
