@@ -14,7 +14,7 @@ from kernel_delay.commands.options import metrics as metrics_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import rounds as round_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.errors import NoInputError, OutputError, UsageError
+from kernel_delay.errors import NoInputError, OutputError, UnavailableError, UsageError
 from kernel_delay.reporters.messages import tell, tell_exit
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ MIB = 1 << 20
 
 # How often it is looked for a process that is to be followed, and into the log.
 FOLLOW_S = 0.5
+
+# How long a process that has given its memory back may be there yet.
+EXITING_S = 1.0
 
 # To draw the page takes more than all else that is done ten times a second.
 DRAW_S = 0.5
@@ -127,9 +130,14 @@ def run(args: argparse.Namespace) -> int:
         exporter = metrics_options.open_exporter(args, target.comm, stack)
         report = _Report(args, stack, exporter)
         while True:
-            ended = _watch(args, target, report, requests, left)
-            if ended == "exit":
-                tell_exit(target.pid)
+            try:
+                ended = _watch(args, target, report, requests, left)
+            except _ExitedBeforeError:
+                ended = "exit"
+                tell(f"process {target.pid} exited before it could be watched")
+            else:
+                if ended == "exit":
+                    tell_exit(target.pid)
             # A signal that came just then was noted, and would be waited for in vain.
             if ended != "exit" or not args.follow or ending.noted():
                 return os.EX_OK
@@ -137,6 +145,10 @@ def run(args: argparse.Namespace) -> int:
             if following is None:
                 return os.EX_OK
             target = following
+
+
+class _ExitedBeforeError(Exception):
+    """The process was gone before it could be watched, and another is waited for."""
 
 
 class _Left:
@@ -171,27 +183,53 @@ def _watch(
     requests: "DumpRequests",
     left: _Left,
 ) -> str:
-    """Watch one process to its end; return what ended it."""
-    # Only a command that runs pays for what it imports.
-    from kernel_delay.capture.rounds.watch import Watch
+    """Watch one process to its end; return what ended it.
 
-    room = args.memory_mib * MIB
+    Raises _ExitedBeforeError where it is gone at once, and --follow is given.
+    """
     with ExitStack() as stack:
-        report.begin(target, _folder(args, target), _log(args, target, stack), stack)
-        watch = stack.enter_context(
-            Watch(
-                target,
-                round_options.plan(args, target, room),
-                round_options.events(args, room),
-                tell,
-                totals=report.exporter is not None,
-                open_upcall_counters=_upcall_counters(report),
-            )
-        )
+        try:
+            watch = _attach(args, target, report, stack)
+        except (NoInputError, UnavailableError, OSError):
+            if not args.follow or not _is_gone(target.pid):
+                raise
+            raise _ExitedBeforeError from None
         report.attached()
         ended = _follow(watch, report, requests, args, left)
         report.finish(watch)
     return ended
+
+
+def _attach(
+    args: argparse.Namespace, target: "ProcessTarget", report: "_Report", stack: ExitStack
+) -> "Watch":
+    # Only a command that runs pays for what it imports.
+    from kernel_delay.capture.rounds.watch import Watch
+
+    room = args.memory_mib * MIB
+    report.begin(target, _folder(args, target), _log(args, target, stack), stack)
+    return stack.enter_context(
+        Watch(
+            target,
+            round_options.plan(args, target, room),
+            round_options.events(args, room),
+            tell,
+            totals=report.exporter is not None,
+            open_upcall_counters=_upcall_counters(report),
+        )
+    )
+
+
+def _is_gone(pid: int) -> bool:
+    """Whether the process has exited, or does just now: its memory goes first."""
+    from kernel_delay.host.target import living_thread
+
+    until = time.monotonic() + EXITING_S
+    while living_thread(pid) is not None:
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def _upcall_counters(

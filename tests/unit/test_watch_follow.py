@@ -1,0 +1,56 @@
+"""`kernel-delay watch --follow` where a process is gone before it could be watched."""
+
+import os
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from kernel_delay import cli
+from kernel_delay.capture.rounds import watch as rounds
+from kernel_delay.commands import watch
+from kernel_delay.errors import NoInputError
+from kernel_delay.host.target import ProcessTarget
+
+Watched = Callable[..., int]
+
+
+def exited() -> int:
+    """Return the PID of a process that is no more."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    """What watches a process that can't be attached to, and finds no other after it."""
+
+    def fail(target: ProcessTarget, *_: object, **__: object) -> None:
+        raise NoInputError(f"process {target.pid} has exited: nothing to measure")
+
+    def run(pid: int, *options: str) -> int:
+        target = ProcessTarget(pid, "kd-gone", None)
+        monkeypatch.setattr(watch, "_first_target", lambda args: target)
+        monkeypatch.setattr(watch, "_next_target", lambda *_: None)
+        parser = cli.parser_of("watch", watch)
+        return watch.run(parser.parse_args(["--pid", str(pid), *options]))
+
+    monkeypatch.setattr(rounds, "Watch", fail)
+    return run
+
+
+def test_one_that_is_gone_at_once_is_followed(
+    watched: Watched, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pid = exited()
+    assert watched(pid, "--follow") == os.EX_OK
+    assert f"process {pid} exited before it could be watched" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("is_there", "options"), [(False, ()), (True, ("--follow",))])
+def test_any_other_failure_ends_it(
+    watched: Watched, is_there: bool, options: tuple[str, ...]
+) -> None:
+    with pytest.raises(NoInputError, match="nothing to measure"):
+        watched(os.getpid() if is_there else exited(), *options)
