@@ -217,6 +217,37 @@ def test_a_profile_names_the_function_of_the_program_that_ran() -> None:
     assert "memcmp+0x4 [libc.so.6]" in lines[6]
 
 
+def sampled(*counted: tuple[int, tuple[StackFrame, ...]]) -> Sample:
+    """A round of which each of these stacks was seen so often."""
+    return replace(
+        sample_of(
+            timed_thread(31, "handler4", user=499),
+            profile=tuple(ProfiledStack(count, place) for place, (count, _) in enumerate(counted)),
+            profile_hz=199,
+            profile_start_ns=window().start_ns,
+        ),
+        stacks=tuple(stack for _, stack in counted),
+    )
+
+
+def test_what_is_less_than_half_of_a_round_is_not_most_of_it() -> None:
+    first, other = frame("xlate", "ovs-vswitchd"), frame("lookup", "ovs-vswitchd")
+    half = sampled((20, (first,)), (19, (other,)), (1, ()))
+    assert main_cause(half).endswith("; most often in xlate, 50 % of the samples")
+    assert main_cause(sampled((21, (first,)), (19, (other,)))).endswith("; mostly in xlate")
+
+
+def test_code_without_a_name_is_told_by_who_called_it() -> None:
+    """Each sample in it is at another address."""
+    caller = frame("lua_pcall", "redis-server")
+    nameless = [replace(frame(None, "redis-server"), address=0x1000 + n) for n in range(30)]
+    found = sampled(*((1, (code, nameless[0], caller)) for code in nameless))
+    assert [(each.name, each.samples) for each in ran_functions(found)] == [
+        ("redis-server, called by lua_pcall", 30)
+    ]
+    assert main_cause(found).endswith("; mostly in redis-server, called by lua_pcall")
+
+
 def test_the_sum_names_what_was_not_recorded() -> None:
     said = "\n".join(summary_lines(totals(long=27, missed=2, untold=9, missed_events=5), 1))
     assert "7 long rounds were not recorded any more" in said

@@ -43,7 +43,8 @@ class RanFunction(Struct, frozen=True):
 def ran_functions(sample: Sample) -> list[RanFunction]:
     """Return what the thread of a round ran when it was sampled, the most frequent first.
 
-    Of each stack that is the innermost function that is not the C library's.
+    Of each stack that is the innermost function that is not the C library's; of code without a
+    name, as in a stripped program, the file and who called it, that all of it is one.
     """
     if sample.round is None:
         return []
@@ -64,11 +65,18 @@ def samples_of(round_: Round) -> int:
 
 
 def _function(stack: tuple[StackFrame, ...]) -> str:
-    for frame in stack:
-        file = (frame.object or "").rpartition("/")[2]
-        if not file.startswith(_LIBRARIES):
-            return frame.name or f"{file or 'code'} at {frame.address:#x}"
-    return stack[0].name or "unknown code" if stack else "unknown code"
+    own = [frame for frame in stack if not _file(frame).startswith(_LIBRARIES)]
+    if not own:
+        return stack[0].name or "unknown code" if stack else "unknown code"
+    if own[0].name:
+        return own[0].name
+    code = _file(own[0]) or "code"
+    callers = [frame.name for frame in own if frame.name]
+    return f"{code}, called by {callers[0]}" if callers else f"{code} at {own[0].address:#x}"
+
+
+def _file(frame: StackFrame) -> str:
+    return (frame.object or "").rpartition("/")[2]
 
 
 def main_cause(sample: Sample) -> str:
@@ -80,9 +88,18 @@ def main_cause(sample: Sample) -> str:
     time = thread.time
     cause = _main_cause(sample)
     functions = ran_functions(sample)
-    if not functions or time is None or 2 * (time.user_ns + time.kernel_ns) < _whole(sample):
+    if sample.round is None or not functions or time is None:
         return cause
-    return f"{cause.rstrip('.')}; mostly in {functions[0].name}"
+    if 2 * (time.user_ns + time.kernel_ns) < _whole(sample):
+        return cause
+    return f"{cause.rstrip('.')}; {_most(functions[0], samples_of(sample.round))}"
+
+
+def _most(ran: RanFunction, of: int) -> str:
+    """Say what was sampled most: `mostly` is more than half of it."""
+    if 2 * ran.samples > of:
+        return f"mostly in {ran.name}"
+    return f"most often in {ran.name}, {share(ran.samples, of)} of the samples"
 
 
 UNKNOWN_CAUSE = "unknown"
