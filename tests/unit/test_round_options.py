@@ -50,6 +50,14 @@ def test_slices_of_no_timeline_are_refused(target: ProcessTarget) -> None:
         planned(target, "--max-slices", "64")
 
 
+def test_timelines_that_take_more_than_half_of_the_memory_are_refused(
+    target: ProcessTarget,
+) -> None:
+    assert planned(target, "--timeline", "--max-slices", "16384").timeline_bytes == 32 * MIB
+    with pytest.raises(UsageError, match=r"16,385 slices take 64 MiB, .*lower --max-slices"):
+        planned(target, "--timeline", "--max-slices", "16385")
+
+
 def test_a_trigger_in_the_kernel_is_refused(
     target: ProcessTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,8 +59,8 @@ class RoundPlan(Struct, frozen=True):
     poll: their times off the CPUs of at least `off_cpu_round_ns` are told as rounds, but for what
     they sleep in one of `polls`. With `max_slices` each round has a timeline of no more slices:
     its first and its last; the number is made a power of two. The records of all threads together
-    have `record_bytes` at most, but for as many as a few threads need. Of a storm of long rounds
-    `most_late` are still told when a signal ends it; None: all.
+    have `record_bytes` at most, but for as many as a few threads need, and so have their timelines
+    `timeline_bytes`. Of a storm of long rounds `most_late` are still told when a signal ends it; None: all.
     """
 
     threshold_ns: int
@@ -72,6 +72,7 @@ class RoundPlan(Struct, frozen=True):
     off_cpu_name: bytes = b""
     max_slices: int | None = None
     record_bytes: int | None = None
+    timeline_bytes: int | None = None
     most_late: int | None = None
 
     @property

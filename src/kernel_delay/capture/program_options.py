@@ -62,6 +62,16 @@ LEAST_SLICES = 1024
 LEAST_TIMELINES, MOST_TIMELINES = 64, 1024
 LEAST_OF_ROUND = 64
 
+
+def slices_of_round(max_slices: int) -> int:
+    """Return how many there is room for where a round's timeline has so many: a power of two."""
+    return 1 << (max(max_slices, LEAST_OF_ROUND) - 1).bit_length()
+
+
+def least_timeline_bytes(max_slices: int) -> int:
+    """Return what the timelines of rounds take at least: of a process of few threads."""
+    return LEAST_TIMELINES * slices_of_round(max_slices) * SLICE_BYTES
+
 ITERATORS = frozenset(
     {
         "register_threads",
@@ -354,9 +364,14 @@ class ProgramOptions:
         if plan is None or plan.max_slices is None:
             return
         options = self.struct()
-        options.timeline_slices = 1 << (max(plan.max_slices, LEAST_OF_ROUND) - 1).bit_length()
+        options.timeline_slices = slices_of_round(plan.max_slices)
         wanted = 1 << (2 * thread_count(pid)).bit_length()
-        options.round_timelines = min(max(wanted, LEAST_TIMELINES), MOST_TIMELINES)
+        timelines = min(max(wanted, LEAST_TIMELINES), MOST_TIMELINES)
+        if plan.timeline_bytes is not None:
+            each = options.timeline_slices * SLICE_BYTES
+            while timelines > LEAST_TIMELINES and timelines * each > plan.timeline_bytes:
+                timelines //= 2
+        options.round_timelines = timelines
         self._object.map("round_timelines").max_entries = options.round_timelines
         entries = options.round_timelines * options.timeline_slices
         self._object.map("timeline").max_entries = entries

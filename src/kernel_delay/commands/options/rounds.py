@@ -19,15 +19,18 @@ MOST_EVENTS = 10_000
 MOST_STACKS = 2_000
 BUFFER_PAGES = 2048
 
+MIB = 1 << 20
+
 # Of a round's timeline.
 SLICES = 1024
 
 # Of a storm of long rounds, when a signal came: it takes a second or so to write them down.
 MOST_LATE = 64
 
-# Of the room that there is, what the programs' records may take, and copies of stacks, each of
-# a few pages mostly.
+# Of the room that there is, what the programs' records may take, timelines, and copies of stacks,
+# each of a few pages mostly.
 RECORDS_SHARE = 4
+TIMELINES_SHARE = 2
 STACKS_SHARE = 8
 STACK_BYTES = 32 << 10
 
@@ -100,12 +103,13 @@ def plan(args: argparse.Namespace, target: "ProcessTarget", room: int) -> "Round
 
     if args.max_slices is not None and not args.timeline:
         raise UsageError("--max-slices is of a timeline: add --timeline")
-    max_slices = args.max_slices or SLICES if args.timeline else None
+    max_slices = _slices(args.max_slices or SLICES, room) if args.timeline else None
     rounds = RoundPlan(
         args.threshold_ns,
         args.gap_ns,
         max_slices=max_slices,
         record_bytes=room // RECORDS_SHARE,
+        timeline_bytes=room // TIMELINES_SHARE,
         most_late=MOST_LATE,
     )
     if args.start_trigger is not None:
@@ -118,6 +122,19 @@ def plan(args: argparse.Namespace, target: "ProcessTarget", room: int) -> "Round
         return rounds
     gap_ns = max(args.pmd_gap_ns, 1)
     return replace(rounds, polls=ROUND_POLLS, off_cpu_round_ns=gap_ns, off_cpu_name=PMD_NAME)
+
+
+def _slices(max_slices: int, room: int) -> int:
+    """Return that; UsageError where so many don't fit."""
+    from kernel_delay.capture.program_options import least_timeline_bytes
+
+    least = least_timeline_bytes(max_slices)
+    if least > room // TIMELINES_SHARE:
+        raise UsageError(
+            f"timelines of {max_slices:,} slices take {least / MIB:,.0f} MiB, and half of"
+            " --memory-limit is for them: lower --max-slices, or raise that"
+        )
+    return max_slices
 
 
 def _check_triggers(rounds: "RoundPlan") -> None:
