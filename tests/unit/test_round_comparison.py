@@ -1,5 +1,6 @@
 """Long rounds compared: what of them is more, and no claim that chance could have made."""
 
+import os
 import random
 from collections.abc import Callable
 from datetime import timedelta
@@ -246,10 +247,12 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
-def folder_of(path: Path, samples: list[Sample], pid: int = 27090) -> Path:
+def folder_of(
+    path: Path, samples: list[Sample], pid: int = 27090, arguments: tuple[str, ...] = ()
+) -> Path:
     """What `watch -o` writes of these rounds."""
     target = structs.replace(header("watch").target, pid=pid)
-    folder = RecordingDirectory(path, lambda: header("watch", target=target))
+    folder = RecordingDirectory(path, lambda: header("watch", target=target, arguments=arguments))
     for sample in samples:
         folder.add(sample)
     return path
@@ -359,6 +362,48 @@ def test_a_record_that_was_cut_leaves_the_others(folders: tuple[Path, Path], run
     status, out, err = run(before, after)
     assert (status, err.count("\n")) == (65, 2)
     assert "        7 rounds of " in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), ""),
+        (("--threshold", "1.0"), ""),
+        (("--threshold=0.1", "-o", "x"), "1,000.0 ms before, 100.0 ms after."),
+        (("--threshold", "3", "--threshold", "0.02"), "1,000.0 ms before, 20.0 ms after."),
+        (("--threshold",), ""),
+    ],
+)
+def test_another_threshold_is_told(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, run: Run
+) -> None:
+    draw = random.Random(8)
+    before = folder_of(tmp_path / "before", rounds(draw, user=100))
+    after = folder_of(tmp_path / "after", rounds(draw, user=100), arguments=arguments)
+    page = tmp_path / "page.html"
+    for sides in ((before, after), (f"{before}@1-1", f"{after}@1-1")):
+        text = " ".join(run(*sides, "--html", page)[1].replace("# ", "").split())
+        assert ("with another --threshold" in text) == bool(said)
+        assert said in text
+    assert ("with another --threshold" in page.read_text()) == bool(said)
+
+
+def test_rounds_of_other_threads_are_not_compared(tmp_path: Path, run: Run) -> None:
+    before = folder_of(tmp_path / "before", [round_of("python3", n, user=100) for n in range(8)])
+    after = folder_of(tmp_path / "after", [round_of("redis", n, user=100) for n in range(8)])
+    status, out, err = run(before, after)
+    assert (status, err) == (0, "")
+    assert "# There is nothing to compare: no threads of one name are on both sides.\n" in out
+    assert "figures changed" not in out
+    assert "# Only before: python*.\n# Only after: redis.\n" in out
+
+
+def test_a_name_that_is_not_utf_8(folders: tuple[Path, Path], tmp_path: Path, run: Run) -> None:
+    named = folders[0].rename(tmp_path / os.fsdecode(b"before\xff"))
+    status, out, err = run(named, folders[1], "--json")
+    assert (status, err) == (0, "")
+    assert msgspec.json.decode(out)["before"]["file"].endswith("before\\xff")
+    assert "before\\xff\n" in run(named, folders[1])[1]
 
 
 def test_of_how_many_processes_they_are(tmp_path: Path, run: Run) -> None:

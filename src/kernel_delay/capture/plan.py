@@ -60,7 +60,8 @@ class RoundPlan(Struct, frozen=True):
     they sleep in one of `polls`. With `max_slices` each round has a timeline of no more slices:
     its first and its last; the number is made a power of two. The records of all threads together
     have `record_bytes` at most, but for as many as a few threads need, and so have their timelines
-    `timeline_bytes`. Of a storm of long rounds `most_late` are still told when a signal ends it; None: all.
+    `timeline_bytes`. Of a storm of long rounds `most_late` are still told when a signal ends it;
+    None: all.
     """
 
     threshold_ns: int

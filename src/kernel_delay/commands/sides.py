@@ -1,6 +1,8 @@
 """What `compare` compares: windows of a capture, or long rounds of one recording or of a folder."""
 
+import os
 import re
+from argparse import ArgumentTypeError
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +13,7 @@ from kernel_delay.analysis.figures import Figures
 from kernel_delay.analysis.processes import merged
 from kernel_delay.analysis.round_figures import RoundFigures
 from kernel_delay.analysis.rounds import main_cause
+from kernel_delay.commands.options import arguments
 from kernel_delay.errors import InputError, KernelDelayError, NoInputError, UsageError
 from kernel_delay.model import RecordingHeader, Sample
 from kernel_delay.recording.directory import recordings_in
@@ -20,6 +23,9 @@ from kernel_delay.reporters.rounds import way_of
 
 # Which samples of a file: a.kdr@1-10.
 _PART = re.compile(r"(?P<file>.+)@(?P<first>\d+)-(?P<last>\d+)")
+
+# What --threshold is where a recorded command line has none.
+_THRESHOLD_S = "1"
 
 T = TypeVar("T")
 
@@ -93,7 +99,7 @@ def _read_windows(argument: str, part: Part, recording: RecordingReader) -> Side
     # Of several processes those of one window are one: what is compared are windows.
     for sample in part.of(merged(record for record in reading if isinstance(record, Sample))):
         figures.add(sample)
-    side = Side(argument, recording.header, figures.samples, figures.window_ns)
+    side = Side(_encodable(argument), recording.header, figures.samples, figures.window_ns)
     return SideRead(side, figures, () if reading.damage is None else (reading.damage,))
 
 
@@ -112,6 +118,24 @@ def _read_folder(argument: str, part: Part) -> SideRead:
     return rounds.side(argument)
 
 
+def _threshold_ns(words: Sequence[str]) -> int | None:
+    """Return what --threshold was in a command line that was recorded; None if it has no sense."""
+    given = _THRESHOLD_S
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name == "--threshold":
+            given = value if equals else "".join(words[place + 1 : place + 2])
+    try:
+        return arguments.pause_ns(given)
+    except ArgumentTypeError:
+        return None
+
+
+def _encodable(argument: str) -> str:
+    """What the user called a side, which need not be UTF-8, as text that is."""
+    return os.fsencode(argument).decode(errors="backslashreplace")
+
+
 class _Rounds:
     """What was read of rounds, from one recording or from several."""
 
@@ -120,6 +144,7 @@ class _Rounds:
         self._figures = RoundFigures()
         self._header: RecordingHeader | None = None
         self._processes: set[tuple[str | None, int]] = set()
+        self._thresholds_ns: set[int] = set()
         self._known: RecordedRounds | None = None
 
     def read(self, recording: RecordingReader, part: Part) -> None:
@@ -132,6 +157,9 @@ class _Rounds:
                 raise InputError(f"{recording.name!r} has a sample of no round")
             self._header = self._header or recording.header
             self._processes.add((recording.header.boot_id, recording.header.target.pid))
+            threshold_ns = _threshold_ns(recording.header.arguments)
+            if threshold_ns is not None:
+                self._thresholds_ns.add(threshold_ns)
             self._add(sample)
         if reading.damage is not None:
             self.damages.append(reading.damage)
@@ -140,9 +168,13 @@ class _Rounds:
         """Return what was read; InputError if there is not one round."""
         if self._header is None or self._known is None:
             raise self.damages[0] if self.damages else InputError(f"{argument!r} has no rounds")
-        known = structs.replace(self._known, processes=len(self._processes))
+        known = structs.replace(
+            self._known,
+            processes=len(self._processes),
+            thresholds_ns=tuple(sorted(self._thresholds_ns)),
+        )
         figures = self._figures
-        side = Side(argument, self._header, figures.samples, figures.window_ns, known)
+        side = Side(_encodable(argument), self._header, figures.samples, figures.window_ns, known)
         return SideRead(side, figures, self.damages)
 
     def _add(self, sample: Sample) -> None:

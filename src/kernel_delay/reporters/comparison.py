@@ -21,7 +21,7 @@ from kernel_delay.reporters.changes import (
     threads_cell,
     value_text,
 )
-from kernel_delay.reporters.comparison_sides import Side, side_lines
+from kernel_delay.reporters.comparison_sides import Side, side_lines, threshold_remarks
 
 HEADING = f"{'THREADS':12} {'FIGURE':20} {'BEFORE':>9} {'AFTER':>9} {'CHANGE':>8} {'INTERVAL':>15}"
 
@@ -52,7 +52,7 @@ def lines(
         yield from round_comparison.table(comparison, all_of_them=all_of_them)
     else:
         yield from _table(comparison, all_of_them=all_of_them)
-    yield from (f"# {remark}\n" for remark in remarks(comparison))
+    yield from (f"# {remark}\n" for remark in remarks(before, after, comparison))
 
 
 def _table(comparison: Comparison, *, all_of_them: bool) -> Iterator[str]:
@@ -75,18 +75,25 @@ def _line(change: Change, comparison: Comparison) -> str:
     ).rstrip()
 
 
-def remarks(comparison: Comparison) -> Iterator[str]:
+def remarks(before: Side, after: Side, comparison: Comparison) -> Iterator[str]:
     """What must be known of all figures, as lines."""
-    if round_comparison.are_too_few(comparison):
+    yield from _judged(comparison)
+    yield from threshold_remarks(before, after)
+    yield from _one_sided(comparison)
+
+
+def _judged(comparison: Comparison) -> Iterator[str]:
+    """Of how many figures something can be said."""
+    if not any(map(all, comparison.threads.values())):
+        yield "There is nothing to compare: no threads of one name are on both sides."
+    elif round_comparison.are_too_few(comparison):
         yield from round_comparison.remarks(comparison)
-        yield from _one_sided(comparison)
     elif min(comparison.before_samples, comparison.after_samples) < LEAST_SAMPLES:
         yield "Nothing is claimed: one sample can't tell change from chance. Take two or more of"
         yield "each side, as with --sample-count 10."
     else:
         yield from _counted(comparison)
         yield from round_comparison.few_remark(comparison)
-        yield from _one_sided(comparison)
 
 
 def _counted(comparison: Comparison) -> Iterator[str]:

@@ -17,7 +17,8 @@ class RecordedRounds(Struct, frozen=True):
     """What rounds were read: their lengths, of how many processes, and why the only one was long.
 
     `untold` are long rounds of which there is no record (--min-gap), as the records say; `way` is
-    what a round goes from and to, `cause` None where there are several.
+    what a round goes from and to, `cause` None where there are several. `thresholds_ns` are all
+    that the records were made with, the least first.
     """
 
     shortest_ns: int
@@ -26,6 +27,7 @@ class RecordedRounds(Struct, frozen=True):
     processes: int
     way: str
     cause: str | None = None
+    thresholds_ns: tuple[int, ...] = ()
 
 
 class Side(Struct, frozen=True):
@@ -57,6 +59,18 @@ def side_lines(title: str, side: Side) -> Iterator[str]:
     if side.rounds is not None and side.rounds.cause is not None:
         why = textwrap.wrap(printable(side.rounds.cause), _WIDTH - _INDENT)
         yield from (f"{'':{_INDENT}}{line}\n" for line in why)
+
+
+def threshold_remarks(before: Side, after: Side) -> Iterator[str]:
+    """That the rounds were not chosen alike, as lines, where that is so."""
+    one, other = (side.rounds.thresholds_ns if side.rounds else () for side in (before, after))
+    if one and other and one != other:
+        yield f"The rounds were recorded with another --threshold: {_lengths(one)} before,"
+        yield f"{_lengths(other)} after. By that alone they differ in length."
+
+
+def _lengths(thresholds_ns: tuple[int, ...]) -> str:
+    return " and ".join(map(length, thresholds_ns))
 
 
 def _rounds(count: int, rounds: RecordedRounds) -> str:

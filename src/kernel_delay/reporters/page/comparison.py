@@ -79,7 +79,7 @@ def render(before: Side, after: Side, comparison: Comparison) -> Iterator[str]:
         title=title,
         before=_side(before),
         after=_side(after),
-        remarks=" ".join(remarks(comparison)),
+        remarks=" ".join(remarks(before, after, comparison)),
         changes=tuple(_changes(comparison)),
         left_out=max(0, len(comparison.changes) - MOST_CHANGES),
         too_few=are_too_few(comparison),
