@@ -61,6 +61,8 @@ def assert_one_line(stderr: str, *parts: str) -> None:
         (["--buffer-page-count", "0"], ["--buffer-page-count", "at least 1"]),
         (["--buffer-page-count", "99999999"], ["--buffer-page-count", "at most"]),
         (["--max-slices", "5"], ["--max-slices is of a timeline: add --timeline"]),
+        (["watch", "--max-files", "5"], ["--max-files are of recordings: add -o DIR"]),
+        (["watch", "--max-age", "5"], ["--max-age and --max-files are of recordings"]),
         (["--debug", "much"], ["--debug", "whole number"]),
         (["--pids", "1"], ["--pids", "(did you mean --pid?)"]),
         (["--sample-cou=1"], ["--sample-cou=1", "(did you mean --sample-count?)"]),

@@ -47,6 +47,20 @@ def test_a_threads_name_is_no_path(tmp_path: Path, name: str) -> None:
     assert not path.exists()
 
 
+def test_two_threads_of_a_name_may_begin_at_once(tmp_path: Path) -> None:
+    recordings = opened(tmp_path)
+    samples = [replace(sample_at(1), round=Round(tid, "worker", number=7)) for tid in (31, 32)]
+    paths = [recordings.add(sample) for sample in samples]
+    assert [read_all(path) for path in paths] == [[sample] for sample in samples]
+    last = opened(tmp_path, Limits(most_files=1)).add(sample_at(2))
+    assert list(tmp_path.iterdir()) == [last]
+
+
+def test_a_folder_that_takes_no_file_is_an_error_at_once() -> None:
+    with pytest.raises(OutputError, match="can't write to /proc: No such file or directory"):
+        opened(Path("/proc"))
+
+
 def test_the_oldest_go_first(tmp_path: Path) -> None:
     recordings = opened(tmp_path, Limits(most_files=3))
     paths = [recordings.add(sample_at(second)) for second in range(5)]

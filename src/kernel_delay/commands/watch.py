@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 
+# Of the recordings in a folder.
+MOST_MIB, MOST_FILES = 1024, 1000
+
 # How often it is looked for a process that is to be followed, and into the log.
 FOLLOW_S = 0.5
 
@@ -95,9 +98,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-size",
         dest="max_mib",
         type=arguments.count,
-        default=1024,
         metavar="MIB",
-        help="remove the oldest when all together have more MiB (default: %(default)s)",
+        help=f"remove the oldest when all together have more MiB (default: {MOST_MIB})",
     )
     files.add_argument(
         "--max-age",
@@ -109,9 +111,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--max-files",
         type=arguments.count,
-        default=1000,
         metavar="N",
-        help="remove the oldest when there are more than N (default: %(default)s)",
+        help=f"remove the oldest when there are more than N (default: {MOST_FILES})",
     )
     output_options.add_json(parser)
     metrics_options.add_arguments(parser)
@@ -121,6 +122,9 @@ def run(args: argparse.Namespace) -> int:
     """Watch until the end, one process after the other, and say how all rounds of each went."""
     if (args.start_trigger is None) != (args.stop_trigger is None):
         raise UsageError("--start-trigger and --stop-trigger go together")
+    limits = (args.max_mib, args.max_age_ns, args.max_files)
+    if args.folder is None and any(limit is not None for limit in limits):
+        raise UsageError("--max-size, --max-age and --max-files are of recordings: add -o DIR")
     from kernel_delay.loader.requests import DumpRequests
 
     # Who asks while it starts, or waits for a process, is answered later, and ends nothing.
@@ -303,7 +307,8 @@ def _folder(args: argparse.Namespace, target: "ProcessTarget") -> "RecordingDire
     from kernel_delay.recording.directory import Limits, RecordingDirectory
     from kernel_delay.recording.header import new_header
 
-    limits = Limits(args.max_mib * MIB, args.max_age_ns, args.max_files)
+    most_bytes = (args.max_mib or MOST_MIB) * MIB
+    limits = Limits(most_bytes, args.max_age_ns, args.max_files or MOST_FILES)
     header = new_header("watch", sys.argv[1:], target)
     return RecordingDirectory(args.folder, lambda: header, limits)
 

@@ -47,14 +47,19 @@ class RecordingDirectory:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for part in folder.glob(f"round-*.kdr{PART_SUFFIX}"):
                 part.unlink(missing_ok=True)
-            if not os.access(folder, os.W_OK | os.X_OK):
-                raise PermissionError(0, "permission denied")
+            # Whether a file can be made there only a file tells: /proc takes none from anyone.
+            probe = folder / f"round-.kdr{PART_SUFFIX}"
+            probe.touch(mode=0o600)
+            probe.unlink(missing_ok=True)
         except OSError as error:
             raise OutputError(f"can't write to {folder}: {error.strerror}") from None
 
     def add(self, sample: Sample) -> Path:
         """Write one; return the file. Raises OutputError, and then there is none."""
         path = self._folder / _name(sample)
+        if path.exists():
+            # Of two threads of a name that were woken at once neither is to go.
+            path = self._folder / _name(sample, with_tid=True)
         part = path.with_name(path.name + PART_SUFFIX)
         try:
             with RecordingWriter(part, self._header()) as writer:
@@ -103,9 +108,11 @@ def recordings_in(folder: Path) -> list[Path]:
         raise NoInputError(f"can't read {str(folder)!r}: {error.strerror}") from None
 
 
-def _name(sample: Sample) -> str:
+def _name(sample: Sample, *, with_tid: bool = False) -> str:
     """What a Sample's file is called: when its round began, whose it is, how long it is in ms."""
     round_, window = sample.round, sample.window
     thread = _NOT_IN_NAMES.sub("_", round_.name if round_ else "")
+    if with_tid and round_:
+        thread += f"+{round_.tid}"
     ms = window.duration_ns // 1_000_000
     return f"round-{window.start_time:%Y%m%dT%H%M%S.%f}Z-{thread}-{ms}.kdr"
