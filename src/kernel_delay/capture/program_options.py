@@ -72,6 +72,7 @@ def least_timeline_bytes(max_slices: int) -> int:
     """Return what the timelines of rounds take at least: of a process of few threads."""
     return LEAST_TIMELINES * slices_of_round(max_slices) * SLICE_BYTES
 
+
 ITERATORS = frozenset(
     {
         "register_threads",
