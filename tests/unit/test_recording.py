@@ -20,7 +20,15 @@ from msgspec import structs
 
 from kernel_delay.cli import main
 from kernel_delay.errors import InputError, NoInputError, OutputError
-from kernel_delay.model import RecordingTrailer, Sample, SkippedWindow, SyscallEvent, ThreadTime
+from kernel_delay.model import (
+    ProfiledStack,
+    RecordingTrailer,
+    Round,
+    Sample,
+    SkippedWindow,
+    SyscallEvent,
+    ThreadTime,
+)
 from kernel_delay.ovs.bridge_loop import LoopEvent
 from kernel_delay.ovs.revalidator import LeaderTime
 from kernel_delay.ovs.upcalls import DpUpcall
@@ -380,6 +388,25 @@ def altered(change: Callable[[Sample], Sample], sample: Sample, path: Path) -> s
     found, damage = until_damage(record_samples(path, change(sample)))
     assert not found
     return damage
+
+
+def test_a_round_without_its_thread_or_stacks_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "impossible.kdr"
+    known = Round(
+        WITH_EVENTS.threads[0].tid, "x", 7, profile=(ProfiledStack(3, len(STACKS) - 1, 0),)
+    )
+    whole = structs.replace(WITH_EVENTS, round=known)
+    (read,) = read_all(record_samples(path, whole))
+    assert isinstance(read, Sample)
+    assert read.round == known
+    for change, why in (
+        ({"threads": ()}, "the thread of a round is not there"),
+        ({"round": Round(4711, "x", 7)}, "the thread of a round is not there"),
+        ({"stacks": STACKS[:-1], "syscall_events": ()}, "a profile's stack is not there"),
+    ):
+        found, damage = until_damage(record_samples(path, structs.replace(whole, **change)))
+        assert not found
+        assert why in (damage or "")
 
 
 def test_figures_that_can_not_be_are_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from kernel_delay.errors import InputError
 from kernel_delay.model import (
     RecordingHeader,
     RecordingTrailer,
+    Round,
     Sample,
     Slice,
     SyscallEvent,
@@ -57,6 +58,8 @@ def check_sample(sample: Sample) -> None:
     stacks = len(sample.stacks)
     for event in sample.syscall_events or ():
         _check_event(event, stacks)
+    if sample.round is not None:
+        _check_round_of(sample, sample.round)
     for slice_ in sample.timeline or ():
         _check_slice(slice_, sample.window)
 
@@ -117,6 +120,15 @@ def _check_thread(thread: Thread, window: Window) -> None:
         return
     if sum(structs.astuple(time)) != thread.threads * window.duration_ns:
         raise InputError(f"the account of thread {thread.tid} is not its window's length")
+
+
+def _check_round_of(sample: Sample, round_: Round) -> None:
+    if not sample.threads or sample.threads[0].tid != round_.tid:
+        raise InputError("the thread of a round is not there")
+    for profiled in round_.profile:
+        for stack in (profiled.user_stack, profiled.kernel_stack):
+            if stack is not None and stack >= len(sample.stacks):
+                raise InputError("a profile's stack is not there")
 
 
 def _check_event(event: SyscallEvent, stacks: int) -> None:
