@@ -55,6 +55,9 @@ class Watching(Protocol):
     def untold(self) -> int:
         """Return how many long rounds came too soon after a longer one."""
 
+    def unrecorded(self) -> int:
+        """Return the same, with those that are yet to be told: at the end they are not any more."""
+
     def upcalls(self) -> Upcalls | None:
         """Return what the kernel's datapath sent to user space; None if that is not known."""
 
@@ -71,7 +74,7 @@ class Exporter:
         self._comm = comm
         self._ledger = Ledger(ThreadClasses(is_open_vswitch=is_open_vswitch))
         self._causes = dict.fromkeys((NOT_TOLD, *CAUSES), 0)
-        self._untold = self._untold_before = 0
+        self._untold = 0
         self._changed = threading.Condition()
         self._is_asked = False
         self._is_watching = False
@@ -83,7 +86,7 @@ class Exporter:
     def begin(self, pid: int) -> None:
         """Have figures of this process from now on."""
         self._pid = pid
-        self._untold = self._untold_before = 0
+        self._untold = 0
         with self._changed:
             self._is_watching = True
             # Classes are of those that there are, before threads come and go.
@@ -117,7 +120,7 @@ class Exporter:
         while has_exited and self._ledger.unfinished and time.monotonic() < until:
             time.sleep(LAST_THREADS_S / 20)
             self._ledger.add_ended(self._pid, watch.thread_totals.ended())
-        self._count_untold(watch.untold())
+        self._count_untold(watch.unrecorded())
         self._ledger.end_process(has_exited=has_exited)
         self._upcalls.end_process()
         with self._changed:
@@ -126,6 +129,8 @@ class Exporter:
 
     def _read(self, watch: Watching) -> None:
         totals = watch.thread_totals
+        # What a thread counts first is read last: there are no more long rounds than rounds.
+        untold = watch.untold()
         # First those that are there: one that ends meanwhile has told of more by then.
         living = totals.living()
         self._ledger.add_living(self._pid, living)
@@ -134,15 +139,13 @@ class Exporter:
         self._ledger.add_calls(totals.calls())
         self._ledger.set_losses(watch.losses())
         self._upcalls.set(watch.upcalls())
-        self._count_untold(watch.untold())
+        self._count_untold(untold)
 
     def _count_untold(self, untold: int) -> None:
-        """Count long rounds without a record; one may yet be told that ended just now."""
-        sure = min(untold, self._untold_before)
-        self._untold_before = untold
-        if sure > self._untold:
-            self._causes[NOT_TOLD] += sure - self._untold
-            self._untold = sure
+        """Count long rounds without a record: so many of this process by now."""
+        if untold > self._untold:
+            self._causes[NOT_TOLD] += untold - self._untold
+            self._untold = untold
 
     def _publish(self) -> None:
         snapshot = self._take()

@@ -274,7 +274,11 @@ class Watch:
         return self._thread_totals
 
     def untold(self) -> int:
-        """Return how many long rounds came too soon after a longer one, or are yet to be told."""
+        """Return how many long rounds came too soon after a longer one."""
+        return self._programs.untold_rounds()
+
+    def unrecorded(self) -> int:
+        """Return the same, with those that are yet to be told: at the end they are not any more."""
         programs = self._programs
         return max(0, programs.long_rounds() - self._told - programs.missed_rounds())
 
