@@ -600,7 +600,7 @@ def test_lines_may_be_compressed_again_by_zstd(tmp_path: Path) -> None:
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(NoInputError, match="No such file"):
         read_all(tmp_path / "none.kdr")
-    with pytest.raises(NoInputError, match="Is a directory"):
+    with pytest.raises(NoInputError, match=r"is a folder: give the recordings in it, as .*/\*.kdr"):
         read_all(tmp_path)
 
 

@@ -196,6 +196,8 @@ def _lines(file: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def _unreadable(name: str, error: OSError) -> NoInputError:
+    if isinstance(error, IsADirectoryError):
+        return NoInputError(f"{name!r} is a folder: give the recordings in it, as {name}/*.kdr")
     return NoInputError(f"can't read {name!r}: {error.strerror}")
 
 
