@@ -401,7 +401,6 @@ def test_a_round_without_its_thread_or_stacks_is_refused(tmp_path: Path) -> None
     assert read.round == known
     for change, why in (
         ({"threads": ()}, "the thread of a round is not there"),
-        ({"round": Round(4711, "x", 7)}, "the thread of a round is not there"),
         ({"stacks": STACKS[:-1], "syscall_events": ()}, "a profile's stack is not there"),
     ):
         found, damage = until_damage(record_samples(path, structs.replace(whole, **change)))

@@ -123,7 +123,7 @@ def _check_thread(thread: Thread, window: Window) -> None:
 
 
 def _check_round_of(sample: Sample, round_: Round) -> None:
-    if not sample.threads or sample.threads[0].tid != round_.tid:
+    if not sample.threads:
         raise InputError("the thread of a round is not there")
     for profiled in round_.profile:
         for stack in (profiled.user_stack, profiled.kernel_stack):
