@@ -89,3 +89,14 @@ def test_a_stack_is_copied_by_the_pages_and_up_to_the_size_that_the_programs_hav
     assert arguments.STACK_PAGE == lib.STACK_PAGE
     assert arguments.STACK_BYTES_MAX == lib.STACK_BYTES_MAX
     assert arguments.stack_bytes("1") == lib.STACK_PAGE
+
+
+@pytest.mark.parametrize(("text", "percent"), [("1", 1), ("1%", 1), ("100%", 100)])
+def test_a_percentage_may_have_its_sign(text: str, percent: int) -> None:
+    assert arguments.percentage(text) == percent
+
+
+@pytest.mark.parametrize("text", ["%", "1%%", "101%", "0%"])
+def test_no_other_percentage_is_taken(text: str) -> None:
+    with pytest.raises(ArgumentTypeError):
+        arguments.percentage(text)

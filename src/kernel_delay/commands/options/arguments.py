@@ -71,8 +71,8 @@ def count(text: str) -> int:
 
 
 def percentage(text: str) -> int:
-    """A share of a whole."""
-    return _integer(text, lowest=1, highest=100)
+    """A share of a whole, with a % or without."""
+    return _integer(text.removesuffix("%"), lowest=1, highest=100)
 
 
 def buffer_pages(text: str) -> int:
