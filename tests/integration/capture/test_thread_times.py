@@ -222,6 +222,7 @@ def test_schedstat_says_the_same_of_all_threads_together(
     expected = [total.since(before[tid]) for tid, total in after.items()]
     measured = [thread(sample, tid) for tid in after]
     unaccounted_ns = sum(time_of(each).unaccounted_ns for each in measured)
+    beside = [(time_of(found), other) for found, other in zip(measured, expected, strict=True)]
     for found_ns, expected_ns, more_ns in (
         (sum(map(running_ns, measured)), sum(each.run_ns for each in expected), left_out_ns),
         (
@@ -231,8 +232,8 @@ def test_schedstat_says_the_same_of_all_threads_together(
         ),
     ):
         tolerance_ns = expected_ns // 20
-        assert found_ns <= expected_ns + tolerance_ns + more_ns
-        assert found_ns >= expected_ns - tolerance_ns - unaccounted_ns
+        assert found_ns <= expected_ns + tolerance_ns + more_ns, beside
+        assert found_ns >= expected_ns - tolerance_ns - unaccounted_ns, beside
 
 
 def cpu_time_ns(pid: int) -> int:
