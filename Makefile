@@ -18,16 +18,27 @@ WHEEL_ARCHITECTURE ?= $(IMAGE_ARCHITECTURE)
 IMAGE_MACHINE = $(patsubst arm64,aarch64,$(patsubst amd64,x86_64,$(IMAGE_ARCHITECTURE)))
 C_SOURCES := $(shell find src tests bench -name '*.[ch]')
 
-# Unit tests on all CPUs, a file's one after the other; what measures, alone.
-define ALL_HOST_TESTS
-status=0; \
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile tests/unit || status=$$?; \
-	$(BIN)/python -m pytest --ignore=tests/unit || status=$$?; \
+# Runs each of these targets, says how each ended, and fails if one did: a part that fails
+# keeps no other from running.
+define run_parts
+status=0; ended=(); \
+	for part in $(1); do \
+		began=$$SECONDS; how=passed; \
+		$(MAKE) --no-print-directory "$$part" || { status=$$?; how=FAILED; }; \
+		ended+=("$$how $$part, $$((SECONDS - began)) s"); \
+	done; \
+	printf 'test: %s\n' "$${ended[@]}" >&2; \
 	exit $$status
 endef
 
+PREFIX ?= /usr/local
+# Where the project is, for who reads of it on PyPI.
+RELEASE_URL ?=
+RELEASE_ARCHITECTURES ?= amd64 arm64
+
 FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 30
+RUNS ?= 20
 CHURN_MINUTES ?= 10
 
 # Those that a line beginning with ## is about, and the lists of packages.
@@ -49,22 +60,57 @@ dev: packages-test .venv/.python .venv/.extra-test
 stubs: build
 	$(BIN)/python setup/extension_stubs.py
 
+## docs: the documentation as a site with search, in build/site; links are checked
+docs: .venv/.python .venv/.extra-docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo 'docs: see build/site/index.html' >&2
+
+## reference: the reference pages that are made from the code
+reference: $(if $(wildcard $(BIN)/kernel-delay),,build)
+	@$(BIN)/python setup/reference_pages.py
+
 ## demo: a report on a real, private Open vSwitch under load
 demo: build
 	@ovs=$$(setup/openvswitch.sh); exec $(BIN)/python -m lab.demo --ovs "$$ovs"
 
+TEST_PARTS := test-unit test-integration test-kernels-least
+
 ## test: every test, here and in virtual machines
-test: test-host
+test:
+	@$(call run_parts,$(TEST_PARTS))
+
+HOST_TEST_SETUP := build packages-test packages-wheel .venv/.extra-test .venv/.extra-wheel
 
 ## test-host: the tests on this machine's kernel; PYTEST_ARGS narrows it down
-test-host: build packages-test packages-wheel .venv/.extra-test .venv/.extra-wheel
+test-host: $(if $(PYTEST_ARGS),$(HOST_TEST_SETUP))
+	@$(if $(PYTEST_ARGS),ovs=$$(setup/openvswitch.sh); \
+		KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(PYTEST_ARGS), \
+		$(call run_parts,test-unit test-integration))
+
+## test-unit: those without BPF, on all CPUs, a file's one after the other
+test-unit: $(HOST_TEST_SETUP)
+	@exec $(BIN)/python -m pytest --numprocesses auto --dist loadfile tests/unit
+
+## test-integration: those that measure; more at a time than two CPUs, as most of them wait
+test-integration: $(HOST_TEST_SETUP)
 	@ovs=$$(setup/openvswitch.sh); \
-	export KERNEL_DELAY_OVS="$$ovs"; \
-	$(if $(PYTEST_ARGS),exec $(BIN)/python -m pytest $(PYTEST_ARGS),$(ALL_HOST_TESTS))
+	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --ignore=tests/unit
+
+## test-repeat: `make test` RUNS=20 times, every second time beside stress-ng: does it ever fail?
+test-repeat: packages-repeat
+	@exec python3 -m tests.repeat --runs $(RUNS)
 
 ## test-newcomer: CONTRIBUTING.md's first steps in a fresh Debian 12: the build, an edit, a test
 test-newcomer: build packages-wheel .venv/.extra-test
 	@exec $(BIN)/python -m tests.newcomer
+
+## test-install: README's commands to install, in a fresh Debian 12 and 13
+test-install: build packages-wheel .venv/.extra-test
+	@exec $(BIN)/python -m tests.installing
+
+## test-release: `make release`, and what it made in a fresh Debian 12 and 13: deb, rpm, pip, pipx
+test-release: release packages-test .venv/.extra-test
+	@exec $(BIN)/python -m tests.releasing $(DIST)/release
 
 ## test-speedscope: does speedscope, brought by npm, read the folded stacks as what they are?
 test-speedscope: build packages-test .venv/.extra-test .venv/.speedscope
@@ -102,7 +148,7 @@ test-metrics: build packages-test packages-metrics .venv/.extra-test
 	@ovs=$$(setup/openvswitch.sh); \
 	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m tests.metrics.run $(METRICS_ARGS)
 
-## test-watch: 100 slow rounds of a real Open vSwitch, of five causes; WATCH_ARGS="--lines 10"
+## test-watch: 100 slow rounds of a real Open vSwitch, of six causes; WATCH_ARGS="--lines 10"
 test-watch: build packages-test packages-watch .venv/.extra-test
 	@exec $(BIN)/python -m tests.watching.run $(WATCH_ARGS)
 
@@ -130,6 +176,10 @@ test-arm64: image packages-test packages-arm64 .venv/.extra-test
 bench: build packages-bench
 	@PYTHONPATH=$(CURDIR) exec $(BIN)/python -m bench $(BENCH_ARGS)
 
+## cost: what measuring costs in figures without noise, beside bench/cost/table.json; COST_ARGS=--write
+cost: build packages-test .venv/.extra-test
+	@exec $(BIN)/python -m bench.cost $(COST_ARGS)
+
 ## fuzz: what a measured process can write, to each parser for FUZZ_SECONDS; FUZZ_TARGETS="maps elf"
 fuzz: build packages-test packages-fuzz .venv/.extra-test .venv/.extra-fuzz
 	@exec $(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
@@ -149,12 +199,24 @@ wheel: build .venv/.extra-wheel
 image: packages-image .venv/.extra-image wheel
 	@setup/image.sh "$$(ls -t $(DIST)/*_$(IMAGE_MACHINE).whl | head -1)" $(DIST) $(IMAGE_ARCHITECTURE)
 
+## release: sdist, wheels, deb, rpm, SBOM, sums and notes of the newest commit, in $(DIST)/release
+release: .venv/.python .venv/.extra-wheel .venv/.extra-release packages-release packages-wheel
+	@setup/release/release.sh $(DIST)/release "$(RELEASE_URL)" $(RELEASE_ARCHITECTURES)
+
+## install: the command below DESTDIR in PREFIX, pages and completions, and a systemd unit
+install: build
+	@rm -rf build/install
+	@$(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/install \
+		--config-settings=build-dir=build/python .
+	@setup/install.sh build/install/*.whl "$(DESTDIR)/" "$(PREFIX)" \
+		"$$($(BIN)/python -c 'import os, sys; print(os.path.realpath(sys.executable))')"
+
 ## clean: as from a fresh clone; caches outside the tree remain
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 packages-arm64 packages-build packages-wheel packages-fleet packages-fuzz packages-peers \
-packages-image packages-watch: packages-%:
+packages-image packages-release packages-repeat packages-watch: packages-%:
 	@setup/debian-packages.sh setup/packages-$*.txt
 
 # Servers that apt would start stay off.
@@ -195,11 +257,18 @@ packages-bench:
 	@$(BIN)/pip install --quiet --requirement .venv/requirements-$*.txt
 	@touch $@
 
-.venv/.built: .venv/.python $(SOURCES)
+# What is optional and small is there: scapy, for --packet-decode decode.
+.venv/.built: .venv/.python .venv/.extra-packets .venv/.version $(SOURCES)
 	@echo 'build: compiling and installing in .venv' >&2
 	@$(BIN)/pip install --quiet --no-build-isolation \
 		--config-settings=build-dir=build/python .
 	@touch $@
+
+# Newer if the version is another: a build names its commit.
+.venv/.version: .venv/.python always
+	@setup/version.sh | cmp --quiet - $@ || setup/version.sh >$@
+
+.PHONY: always
 
 # The tests in virtual machines with other kernels.
 -include tests/kernels/kernels.mk

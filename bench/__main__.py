@@ -1,4 +1,4 @@
-"""`make bench`: measure, print, and write results.json and docs/performance.md."""
+"""`make bench`: measure, print, and write results.json and docs/reference/performance.md."""
 
 import argparse
 import datetime

@@ -1,4 +1,4 @@
-"""docs/performance.md, out of the results."""
+"""docs/reference/performance.md, out of the results."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,13 +9,13 @@ from bench.measures.measure import Measure
 from bench.plan import MEASURES
 from bench.targets import REMARKS, targets
 
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "performance.md"
 
 _HEAD = """# What measuring costs
 
-Written by `sudo make bench` out of `bench/results.json`, which has every value. Medians, ± half
-the distance between the quartiles, of rounds in which all were measured in turn; a `+` is what
-was added to the unmeasured load of the same round."""
+`sudo make bench` writes this page from `bench/results.json`, which has every value. A value is the
+median of several rounds, ± half the distance between the quartiles. Each *round* measures all
+variants in turn. A `+` is the difference to the unmeasured load of the same round."""
 
 
 def render(results: Results) -> str:
@@ -50,8 +50,11 @@ def _targets(results: Results) -> Iterator[str]:
             missed.setdefault(REMARKS[target.about], []).append(target.about)
     yield ""
     for remark, abouts in missed.items():
-        yield f"- Missed: {'; '.join(abouts)}. {remark}"
-    if missed:
+        yield "Missed:"
+        yield ""
+        yield from (f"- {about}" for about in abouts)
+        yield ""
+        yield remark
         yield ""
 
 

@@ -10,6 +10,7 @@ from bench.measures.soft_irqs import SoftIrqs
 from bench.measures.stacks import Stacks
 from bench.measures.storm import Storm
 from bench.measures.timelines import Timelines
+from bench.measures.verifier import Verifier
 
 MEASURES: tuple[Measure, ...] = (
     Acts(),
@@ -18,6 +19,7 @@ MEASURES: tuple[Measure, ...] = (
     SoftIrqs(),
     Stacks(),
     OwnCost(),
+    Verifier(),
     Storm(),
     Reporting(),
     Packets(),

@@ -13,7 +13,7 @@ from pathlib import Path
 from kernel_delay.errors import TimeoutExpiredError, UnavailableError
 
 _POLITE_S = 5.0
-_LINES_TOLD = 3
+_LINES_REPORTED = 3
 
 
 class ChildFailedError(UnavailableError):
@@ -154,4 +154,4 @@ def uninterrupted() -> Iterator[None]:
 def one_line(text: str) -> str:
     """The last few lines of what a program said, as one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return "; ".join(lines[-_LINES_TOLD:])
+    return "; ".join(lines[-_LINES_REPORTED:])

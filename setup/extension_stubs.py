@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 EXTENSIONS = (
-    "kernel_delay.ending._ending",
+    "kernel_delay.signals._signals",
     "kernel_delay.capture.syscall_events._events",
     "kernel_delay.capture.timeline._timeline",
     "kernel_delay.host._seccomp",

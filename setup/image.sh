@@ -24,6 +24,8 @@ fi
 export SOURCE_DATE_EPOCH
 version=$(basename "$wheel" | cut -d- -f2)
 archive=$dist/kernel-delay-$version-$architecture.oci.tar
+# A tag of an image has no `+`.
+tag=${version/+/-}
 
 # Python of Debian 12, and what dpkg brings along by dependencies alone; no shell.
 packages=python3.11-minimal,libpython3.11-stdlib
@@ -111,13 +113,13 @@ commit() {
 		--label org.opencontainers.image.licenses=Apache-2.0 \
 		--label org.opencontainers.image.created="$(date --utc --date "@$SOURCE_DATE_EPOCH" +%FT%TZ)" \
 		--label org.opencontainers.image.revision="$(git -c safe.directory="$PWD" rev-parse HEAD)" \
-		--tag "localhost/kernel-delay:$version-$architecture" \
+		--tag "localhost/kernel-delay:$tag-$architecture" \
 		--file setup/image/Containerfile "$work/context" >/dev/null
 	rm -f "$archive"
-	buildah push --quiet --format oci "localhost/kernel-delay:$version-$architecture" \
-		"oci-archive:$archive:kernel-delay:$version"
+	buildah push --quiet --format oci "localhost/kernel-delay:$tag-$architecture" \
+		"oci-archive:$archive:kernel-delay:$tag"
 	if [[ $architecture == "$(dpkg --print-architecture)" ]]; then
-		buildah tag "localhost/kernel-delay:$version-$architecture" localhost/kernel-delay:latest
+		buildah tag "localhost/kernel-delay:$tag-$architecture" localhost/kernel-delay:latest
 	fi
 }
 
@@ -127,8 +129,8 @@ base=$work/context/base application=$work/context/application
 mkdir -p "$base" "$application" "$dist"
 unpack_base
 install_wheel
-.venv/bin/python setup/image/bill_of_materials.py "$work/packages" \
-	"$application/usr/local/lib/python3.11/dist-packages" "$version" >"$work/sbom.cdx.json"
+.venv/bin/python setup/bill_of_materials.py "$application/usr/local/lib/python3.11/dist-packages" \
+	"$version" "$work/packages" >"$work/sbom.cdx.json"
 compile
 install -D "$work/sbom.cdx.json" "$application/usr/share/doc/kernel-delay/sbom.cdx.json"
 settle

@@ -4,20 +4,34 @@ import os
 import signal
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.host import preflight
 
+if TYPE_CHECKING:
+    from tests.beside import OneForEachCpu
+
 
 def pytest_configure() -> None:
     """Have the programs that tests start take Ctrl-C, also where this one runs in the background.
 
-    A shell without job control has what it runs in the background ignore SIGINT, and so
-    does then all that this starts.
+    A shell without job control has what it runs in the background ignore SIGINT, and nohup(1)
+    SIGHUP, and so does then all that this starts. A handler is not inherited.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN or "PYTEST_XDIST_WORKER" in os.environ:
+        signal.signal(signal.SIGHUP, lambda number, frame: None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "OneForEachCpu":
+    """Have several processes of pytest share the tests so that they don't disturb each other."""
+    from tests.beside import OneForEachCpu
+
+    return OneForEachCpu(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

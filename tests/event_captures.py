@@ -30,8 +30,12 @@ def capture(
     events: EventPlan | None,
     when_open: Callable[[], None] = lambda: None,
     sample_time_s: float = LONG_ENOUGH_S,
+    at_end: Callable[[], None] = lambda: None,
 ) -> Sample:
-    """Measure the process in one window; `when_open` is called when that is open."""
+    """Measure the process in one window; `when_open` is called when that is open.
+
+    `at_end`, when it is over and the programs are still there.
+    """
     opened = threading.Event()
 
     def go_on() -> None:
@@ -46,6 +50,7 @@ def capture(
     try:
         with Session(find_target(pid), plan, options) as session:
             (sample,) = session.samples()
+            at_end()
     finally:
         opened.set()
         caller.join()

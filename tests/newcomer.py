@@ -11,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from tests.cache import cache_dir
 from tests.debian import bare_root
@@ -43,25 +45,31 @@ BPF = "src/kernel_delay/bpf/threads/round.h"
 
 
 class Newcomer:
-    """A fresh root with a clone in it; `scratch` is a folder on a disk."""
+    """A fresh root of a suite with `packages`, and a clone in it; `scratch` is on a disk."""
 
-    def __init__(self, scratch: Path) -> None:
-        self._root = bare_root("bookworm", *PACKAGES)
+    def __init__(
+        self, scratch: Path, suite: str = "bookworm", packages: Sequence[str] = PACKAGES
+    ) -> None:
+        self._root = bare_root(suite, *packages)
         self._scratch = scratch
         self.clone = scratch / "clone"
         for name in ("upper", "work", "root"):
             (scratch / name).mkdir()
         subprocess.run(["git", "clone", "--quiet", PROJECT, self.clone], check=True)
 
-    def run(self, what: str, *command: str) -> int:
-        """Run a command in the clone, print how long it took, and return its exit status."""
+    def run(self, what: str, *command: str, output: IO[bytes] | None = None) -> int:
+        """Run a command in the clone, print how long it took, and return its exit status.
+
+        What it prints goes to `output`, or to the standard error.
+        """
         folders = [str(path) for path in (self._root, self._scratch, self.clone)]
         begun = time.monotonic()
         done = subprocess.run(
             ["unshare", "--mount", "bash", "-c", IN_ROOT, "newcomer", *folders, *command],
             env=_environment(),
             stdin=subprocess.DEVNULL,
-            stdout=sys.stderr,
+            stdout=output or sys.stderr,
+            stderr=output,
             check=False,
         )
         print(f"{time.monotonic() - begun:7.1f} s  {what}", flush=True)

@@ -2,6 +2,8 @@
 
 import gzip
 import threading
+from collections.abc import Iterable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +17,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 class Receiver:
     """Listens at `url` on loopback while it is entered."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: Iterable[bytes] | None = None) -> None:
+        """Answer with that, which may have no end; None: with nothing."""
         self.metrics: list[ExportMetricsServiceRequest] = []
         self.traces: list[ExportTraceServiceRequest] = []
         receiver = self
@@ -28,8 +31,12 @@ class Receiver:
                 receiver.take(self.path, body)
                 self.send_response(200)
                 self.send_header("Content-Type", "application/x-protobuf")
-                self.send_header("Content-Length", "0")
+                if answer is None:
+                    self.send_header("Content-Length", "0")
                 self.end_headers()
+                with suppress(OSError):
+                    for piece in answer or ():
+                        self.wfile.write(piece)
 
             def log_message(self, *args: Any) -> None:
                 """Say nothing."""

@@ -17,6 +17,47 @@ def read_trace(path: Path) -> Any:
     return trace
 
 
+class Numbered:
+    """What the numbers of stacks and texts stand for, as far as the packets were read."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[int, Any]] = {}
+
+    def read(self, packet: Any) -> None:
+        """Learn from a packet; none may refer to what was not said before it."""
+        if packet.sequence_flags & proto.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED:
+            self._of = {field.name: {} for field in proto.InternedData.DESCRIPTOR.fields}
+        for field, entries in packet.interned_data.ListFields():
+            for entry in entries:
+                assert entry.iid
+                assert entry.iid not in self._of[field.name]
+                self._of[field.name][entry.iid] = entry
+                self._check(field.name, entry)
+
+    def annotation(self, annotation: Any) -> tuple[str, int | str]:
+        """A debug annotation's name and value."""
+        if annotation.name_iid:
+            name = self._of["debug_annotation_names"][annotation.name_iid].name
+            text = self._of["debug_annotation_string_values"][annotation.string_value_iid]
+            return name, text.str.decode()
+        return annotation.name, annotation.string_value or annotation.int_value
+
+    def functions(self, event: Any) -> list[str]:
+        """The functions of an event's stack, the outermost first."""
+        frames = self._of["callstacks"][event.callstack_iid].frame_ids
+        names = (self._of["frames"][number].function_name_id for number in frames)
+        return [self._of["function_names"][name].str.decode() for name in names]
+
+    def _check(self, kind: str, entry: Any) -> None:
+        if kind == "callstacks":
+            assert set(entry.frame_ids) <= set(self._of["frames"])
+        elif kind == "frames":
+            assert entry.function_name_id in self._of["function_names"]
+            assert entry.mapping_id in self._of["mappings"]
+        elif kind == "mappings":
+            assert set(entry.path_string_ids) <= set(self._of["mapping_paths"])
+
+
 class Drawn(NamedTuple):
     """A slice of a track, how deep it is in others, and when."""
 

@@ -22,7 +22,7 @@ from kernel_delay.recording.writer import RecordingWriter
 POD = "0c9fc2a3-8b1d-4f5e-9a51-7d3c2b1a0e9f"
 
 HEADER = RecordingHeader(
-    format="kernel-delay-recording/1",
+    format="kernel-delay-recording/1.1",
     tool="0.1.0",
     command="capture",
     arguments=("-p", "27090", "-o", "a file.kdr"),

@@ -123,7 +123,7 @@ static void send_packets(int fd)
 		require(sendmmsg(fd, messages, AT_A_TIME, 0) == AT_A_TIME, "sendmmsg");
 }
 
-static void act_until_told(int index, int what)
+static void act_until_reported(int index, int what)
 {
 	struct batches *mine = &batches[index];
 	int fd = what == PACKET ? packet_socket() : -1;
@@ -170,7 +170,7 @@ static void *worker(void *argument)
 		if (what == PING && index)
 			echo();
 		else
-			act_until_told(index, what);
+			act_until_reported(index, what);
 
 		pthread_mutex_lock(&lock);
 		busy--;

@@ -61,7 +61,7 @@ static void make_packet(struct packet *packet, int stream)
 	packet->udp.len = htons(LENGTH - sizeof(packet->ethernet) - sizeof(packet->ip));
 }
 
-static int told(int timeout_ms)
+static int reported(int timeout_ms)
 {
 	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
 	char line[64];
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 	puts("ready");
 	fflush(stdout);
 	/* The device is there when the first line comes. */
-	told(-1);
+	reported(-1);
 	device.sll_ifindex = argc > 1 ? if_nametoindex(argv[1]) : 0;
 	if (bind(socket_fd, (struct sockaddr *)&device, sizeof(device))) {
 		perror("bind");
@@ -98,9 +98,9 @@ int main(int argc, char **argv)
 		messages[i].msg_hdr.msg_iovlen = 1;
 	}
 	for (;;) {
-		told(-1);
+		reported(-1);
 		/* What finds no room in the socket is sent the next time. */
-		while (!told(0))
+		while (!reported(0))
 			sendmmsg(socket_fd, messages, STREAMS, 0);
 	}
 }

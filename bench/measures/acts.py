@@ -34,12 +34,12 @@ class Acts(Measure):
     name = "syscall"
     title = "Added to a system call and to a context switch"
     method = (
-        "A loop of getppid(2) in one thread, and in two on a CPU each; and two threads on one CPU"
-        " that wake each other through pipes: a ping is four system calls and two context"
-        " switches. `traced` is of the process that the tool measures, `other` of another one."
-        " `switch alone` is half of what is added to a ping without that of its calls, as of one"
-        " thread. The load runs all the time; a block is the median over batches of 1,024 calls or"
-        " 128 pings in 0.25 s."
+        "A loop of getppid(2) in one thread, and in two threads on a CPU each. A ping is"
+        " two threads on one CPU that wake each other through pipes: four system calls"
+        " and two context switches. `traced` is the process that the tool measures,"
+        " `other` is another process. `switch alone` is half of the cost of a ping"
+        " without its calls. The load runs all the time. A block is the median of batches"
+        " of 1,024 calls or 128 pings in 0.25 s."
     )
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:

@@ -25,10 +25,11 @@ class OwnCost(Measure):
     name = "own"
     title = "What the tool itself takes"
     method = (
-        "Whole runs on a process with one thread in a loop of getppid(2), of half a second and of"
-        " five. The window opens when the report says so; memory is the largest resident set and"
-        " CPU time user's and system's (wait4(2)); per second of capture: what the long run took"
-        " more than the short one."
+        "Complete runs of half a second and of five seconds, on a process with one"
+        " thread in a loop of getppid(2). The window opens when the report says so."
+        " Memory is the largest resident set. CPU time is user and system time"
+        " (wait4(2)). The CPU time per second of capture is the difference of the long"
+        " and the short run."
     )
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:

@@ -50,13 +50,13 @@ class Packets(Measure):
     name = "packets"
     title = "Packets through Open vSwitch"
     method = (
-        "UDP packets of 64 bytes in 100 streams, as fast as one CPU sends them, through the"
-        " userspace datapath of an ovs-vswitchd that has the other CPU, from one veth to another;"
-        " packets that come out per second of its CPU time, which is all it can get: more are sent"
-        " than it forwards. Two builds of the same source, one without USDT"
-        " probes: the reference. The rest is with probes. Deviation: the standard deviation over"
-        " the rounds, relative to the average. Fewer packets, and what is added to a packet's CPU"
-        " time: than in the same round with probes, none attached."
+        "UDP packets of 64 bytes in 100 streams, as fast as one CPU sends them. They"
+        " pass the userspace datapath of an ovs-vswitchd on the other CPU, from one veth"
+        " to another. The figure is packets per second of CPU time of that ovs-vswitchd:"
+        " more are sent than it forwards. There are two builds of the same source. The"
+        " reference is the build without USDT probes. Deviation is the standard deviation"
+        " of the rounds, relative to the average. Fewer packets, and CPU time added to a"
+        " packet, compare with the same round with probes, none attached."
     )
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:
@@ -99,11 +99,12 @@ class Packets(Measure):
         called, clock, ours = (figure.median for figure in added if figure)
         soft_called, soft_clock = (figure.median for figure in alone if figure)
         yield (
-            f"What is added to a packet is made of: of the {ours:.0f} ns of {OURS}, {called:.0f} ns"
-            f" are for programs to be called at all, {clock - called:.0f} ns for these to read the"
-            f" clock, and {ours - clock:.0f} ns for what they do then. At soft IRQs alone, of which"
-            f" each packet runs one, the first is {soft_called:.0f} ns and the second"
-            f" {soft_clock - soft_called:.0f} ns; the rest is at system calls and context switches."
+            f"{OURS} adds {ours:.0f} ns to a packet. The calls of its programs take"
+            f" {called:.0f} ns,"
+            f" their readings of the clock {clock - called:.0f} ns, and their own work"
+            f" {ours - clock:.0f} ns. Each packet runs one soft IRQ. There the calls take"
+            f" {soft_called:.0f} ns and the clock {soft_clock - soft_called:.0f} ns. The rest is at"
+            " system calls and context switches."
         )
 
 

@@ -29,9 +29,9 @@ class Reporting(Measure):
     name = "report"
     title = "From the end of the window to the tool's end"
     method = (
-        "Text, to a file. Threads that each make two system calls and sleep, five times a second,"
-        " in a window of half a second; and a number of the longest events (`-s --max-events`)"
-        " of a storm of three seconds."
+        "Text, written to a file. The threads make two system calls and sleep, five"
+        " times a second, in a window of half a second. The events are the longest of a"
+        " storm of three seconds (`-s --max-events`)."
     )
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:

@@ -16,8 +16,8 @@ class Several(Measure):
     name = "several"
     title = "Added where several processes are measured"
     method = (
-        f"The same as above, of `kernel-delay` with the one process that acts, with another, and"
-        f" with {MANY - 1} others that sleep."
+        "The same as above, for `kernel-delay` with one active process, with one more"
+        f" process, and with {MANY - 1} sleeping processes."
     )
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:

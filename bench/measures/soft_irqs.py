@@ -24,11 +24,11 @@ class SoftIrqs(Measure):
     name = "softirq"
     title = "Added to a soft IRQ"
     method = (
-        "A thread that sends packets through lo, 128 with a system call: each is received, and"
-        " dropped, in a net_rx soft IRQ of its own on the sender's time, as with a veth. What is"
-        " added to a packet is what is added to its soft IRQ, entry and exit, and the 128th part of"
-        " what is to a call. `traced` is of the process that the tool measures, `other` of another"
-        " one. A block is the median over batches of 1,024 packets in 0.25 s."
+        "A thread that sends packets through lo, 128 with a system call. Each packet is"
+        " received and dropped in a net_rx soft IRQ of its own on the sender's time, as"
+        " with a veth. The cost added to a packet is that of its soft IRQ and a 128th of"
+        " that of a call. `traced` is the process that the tool measures, `other` is"
+        " another process. A block is the median of batches of 1,024 packets in 0.25 s."
     )
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:

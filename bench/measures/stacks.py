@@ -27,10 +27,11 @@ class Stacks(Measure):
     name = "stacks"
     title = "Added to a system call that is an event"
     method = (
-        "Bursts of 20 getppid(2) every 20 ms, in a thread whose stack is next to empty, 12 KiB and"
-        " 80 KiB deep and was all written to; the thread's own CPU time, the median over the bursts"
-        " of a window of 1.5 s, above that of the bursts before it. Bursts, so that each event"
-        " finds room for its stacks: those that found none would cost less."
+        "Bursts of 20 getppid(2) every 20 ms, in a thread with an almost empty stack,"
+        " one of 12 KiB and one of 80 KiB. The figure is the thread's own CPU time: the"
+        " median of the bursts in a window of 1.5 s, less that of the bursts before the"
+        " window. Bursts leave room for the stacks of each event. An event without stacks"
+        " would cost less."
     )
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:

@@ -50,10 +50,10 @@ class Storm(Measure):
     name = "storm"
     title = "A storm of events"
     method = (
-        "`-s` on one thread in a loop of getppid(2), flat out and paced: a window of one second,"
-        f" reported as JSON by kernel-delay. What has not ended after {_LIMIT_S:g} s is killed."
-        " The last thousand or so of an odd million of events may be left out as the shortest"
-        " (--max-events): those are not dropped."
+        "`-s` on one thread in a loop of getppid(2), at full speed and paced: a window"
+        " of one second, reported as JSON by kernel-delay. A tool that has not ended"
+        f" after {_LIMIT_S:g} s is killed. Beyond a million events the shortest are left"
+        " out (--max-events). Those are not dropped."
     )
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:

@@ -18,11 +18,11 @@ class Timelines(Measure):
     name = "timeline"
     title = "Everything in order"
     method = (
-        "The same loads, of the process that is measured, beside tools that keep each event:"
-        " `--timeline` has calls, states and interrupts, `perf trace` calls alone, `perf sched"
-        " record` the scheduler's events alone, and `trace-cmd` those of calls, of the scheduler"
-        " and of interrupts; so has `ftrace`, an instance of tracefs with the same events of the"
-        " threads, whose buffers are read and thrown away."
+        "The same loads, for the measured process, beside tools that keep each event."
+        " `--timeline` has calls, states and interrupts. `perf trace` has calls alone."
+        " `perf sched record` has scheduler events alone. `trace-cmd` has calls,"
+        " scheduler events and interrupts. `ftrace` is an instance of tracefs with the"
+        " same events of the threads, whose buffers are read and discarded."
     )
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:
@@ -45,14 +45,15 @@ class Timelines(Measure):
         absent = {absence.peer for absence in measured.absent}
         if TraceCmd.name in absent:
             remark = (
-                "trace-cmd (3.1.6) writes to `kernel.ftrace_enabled` and `set_ftrace_filter` also"
-                " where only events are asked for. Where function tracing is denied, as on this"
-                " machine (EPERM), it ends by that; with a plain file in place of the first it ends"
-                " at the second, and has recorded nothing. Virtual machines have no KVM here: what"
-                " an emulated call costs tells nothing."
+                "trace-cmd (3.1.6) writes to `kernel.ftrace_enabled` and"
+                " `set_ftrace_filter` even if only events are requested. Without function"
+                " tracing, as on this machine (EPERM), that ends it. With a plain file in"
+                " place of the first it ends at the second, and has recorded nothing."
+                " Virtual machines have no KVM here, so the cost of an emulated call"
+                " means nothing."
             )
             if any(figure.peer == Ftrace.name for figure in measured.figures):
-                remark += f" What the kernel does for trace-cmd is in the row of {Ftrace.name}."
+                remark += f" The row of {Ftrace.name} has the kernel's part of trace-cmd."
             yield remark
         if Wprof.name in absent:
             yield (

@@ -112,7 +112,7 @@ def end(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 def in_system_call(pid: int, name: str) -> bool:
     """Tell whether the process's first thread sleeps in that system call (proc(5), syscall)."""
-    from kernel_delay.host.syscalls import syscall_number
+    from tests.system_calls import syscall_number
 
     with contextlib.suppress(OSError):
         number = Path(f"/proc/{pid}/syscall").read_text().split()[0]

@@ -1,6 +1,6 @@
 """kernel-delay: is the kernel to blame for a process that is slow?
 
-What is here, and documented in docs/api.md, is public; no other module of the package is, and
+What is here, and documented in docs/reference/api.md, is public; no other module is, and
 each may change with any version.
 """
 
@@ -34,9 +34,9 @@ def capture(
 ) -> "Sample":
     """Measure a process for some time, and judge where its time went.
 
-    It takes root, or CAP_BPF and CAP_PERFMON, and is done by one thread at a time. SIGINT and
-    SIGTERM end the window, whose Sample is returned (`window.ended_by` is "interrupt"); so does
-    the process's exit ("exit").
+    It takes root, or CAP_BPF and CAP_PERFMON, and is done by one thread at a time. SIGINT,
+    SIGTERM and SIGHUP end the window, whose Sample is returned (`window.ended_by` is
+    "interrupt"); so does the process's exit ("exit").
 
     Args:
         pid: the process, or one of its threads; None: the one that is named ovs-vswitchd.

@@ -141,7 +141,7 @@ class Recording:
     def events(self) -> "Iterator[OvsEvent]":
         """Yield the events of Open vSwitch, in a recording of another command than capture.
 
-        They are described in docs/recording.schema.json. Raises as iterating does.
+        They are described in docs/reference/recording.schema.json. Raises as iterating does.
         """
         with open_recording(self.path) as recording:
             for record in recording.read():
@@ -224,7 +224,7 @@ def _measure(
     from kernel_delay.analysis.verdict import judge
     from kernel_delay.capture.plan import MOST_SLICES
     from kernel_delay.capture.session import Session, SessionOptions
-    from kernel_delay.ending import noted
+    from kernel_delay.signals import noted
 
     options = SessionOptions(
         events=plan.events,

@@ -1,28 +1,31 @@
 """argv → a command; and the one place that turns errors into a line and an exit code."""
 
 import argparse
+import errno
 import io
 import os
+import shlex
 import signal
 import sys
-import traceback
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NoReturn, cast
 
 from kernel_delay import commands
-from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND, Command
+from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND, OVERVIEW, Command
 from kernel_delay.commands.options import arguments, outputs
-from kernel_delay.ending import signals_end
 from kernel_delay.errors import (
     KernelDelayError,
     UnavailableError,
     UsageError,
+    cannot_load,
     compiled_parts,
     naming,
     raise_descriptors,
+    raise_memory,
     too_few_descriptors,
 )
-from kernel_delay.reporters.messages import tell
+from kernel_delay.reporters.messages import print_message
+from kernel_delay.signals import signals_end
 
 PROGRAM = "kernel-delay"
 
@@ -38,7 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal N, as a shell would report it.
     """
     with signals_end():
-        return _main(sys.argv[1:] if argv is None else argv)
+        status = _main(sys.argv[1:] if argv is None else argv)
+        # Behind an error stdout may hold what it has no room for either.
+        if _stdout_fails():
+            _discard_output()
+        return status
 
 
 def _main(argv: Sequence[str]) -> int:
@@ -57,9 +64,15 @@ def _main(argv: Sequence[str]) -> int:
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    except MemoryError:
+        return _fail(raise_memory(), os.EX_UNAVAILABLE, args)
+    except ImportError as error:
+        return _fail(cannot_load(error), os.EX_UNAVAILABLE, args)
     except OSError as error:
         if too_few_descriptors(error):
             return _fail(raise_descriptors(), os.EX_UNAVAILABLE, args)
+        if error.errno == errno.ENOMEM:
+            return _fail(raise_memory(), os.EX_UNAVAILABLE, args)
         where = error.filename or ("standard output" if _stdout_fails() else "input or output")
         _discard_output()
         return _fail(f"{where}: {error.strerror or error}", os.EX_IOERR, args)
@@ -76,6 +89,7 @@ def _run(argv: Sequence[str], args: argparse.Namespace) -> int:
         args.program, rest = list(rest[place + 1 :]), rest[:place]
     parser_of(name, command).parse_args(rest, namespace=args)
     outputs.refuse_same_outputs(args)
+    outputs.warn_of_others(args)
     return command.run(args)
 
 
@@ -83,23 +97,28 @@ def parser_of(name: str | None, command: Command) -> argparse.ArgumentParser:
     """What takes the arguments of the command called `name`; None: that where none is given."""
     parser = _Parser(
         prog=PROGRAM if name is None else f"{PROGRAM} {name}",
-        usage=_usage(name, command),
-        description=COMMANDS[name or DEFAULT_COMMAND],
-        epilog=_list_of_commands() if name is None else None,
+        description=sentence(COMMANDS[name or DEFAULT_COMMAND]),
+        overview=OVERVIEW if name is None else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,  # a new option must not change what an old line means
     )
     add_arguments(parser, command)
+    parser.usage = _usage(parser, command)
     return parser
 
 
-def _usage(name: str | None, command: Command) -> str | None:
-    """The usage, where it is not what argparse makes of the arguments."""
-    if name is None:
-        return f"{PROGRAM} [COMMAND] [options] [-- PROGRAM [ARGUMENTS]]"
-    if getattr(command, "RUNS_A_PROGRAM", False):
-        return f"{PROGRAM} {name} [options] [-- PROGRAM [ARGUMENTS]]"
-    return None
+def sentence(summary: str) -> str:
+    """Return a command's summary as a sentence."""
+    return f"{summary[0].upper()}{summary[1:]}."
+
+
+def _usage(parser: "_Parser", command: Command) -> str:
+    """Return the usage, with the options in one word: they are listed below it."""
+    formatter = parser._get_formatter()
+    values = [formatter._format_args(each, "") for each in parser._get_positional_actions()]
+    program = ["[-- PROGRAM [ARGUMENTS]]"] if getattr(command, "RUNS_A_PROGRAM", False) else []
+    command_word = ["[COMMAND]"] if parser.overview else []
+    return " ".join((parser.prog, *command_word, "[options]", *values, *program))
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: Command) -> None:
@@ -113,8 +132,8 @@ def add_arguments(parser: argparse.ArgumentParser, command: Command) -> None:
         nargs="?",
         const=VERIFIER_LOG,
         default=NO_LOG,
-        help="tracebacks and libbpf's log on stderr: 0 its warnings, 1 information too,"
-        " 2 all and the verifier's log (where LEVEL is left out)",
+        help="print tracebacks and libbpf's log to stderr: 0 warnings, 1 information, 2 all with"
+        " the verifier's log (default without LEVEL: 2)",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
 
@@ -124,11 +143,24 @@ def _split_command(argv: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     if not argv or argv[0].startswith("-"):
         return None, argv
     if argv[0] not in COMMANDS:
+        meant = _process_meant(argv[0]) or _likely(argv[:1], COMMANDS)
         raise UsageError(
-            f"there is no command {argv[0]!r}{_likely(argv[:1], COMMANDS)};"
-            f" there are: {', '.join(COMMANDS)}"
+            f"there is no command {argv[0]!r}{meant}; there are: {', '.join(COMMANDS)}"
         )
     return argv[0], argv[1:]
+
+
+def _process_meant(word: str) -> str:
+    """The option for a process that was given without one, to be put behind it; else nothing."""
+    if word.isdecimal():
+        return f" (did you mean -p {word}?)"
+    from kernel_delay.host.selection import Selection, find_all
+
+    try:
+        find_all(Selection(comm=word))
+    except (KernelDelayError, OSError):
+        return ""
+    return f" (did you mean --comm {shlex.quote(word)}?)"
 
 
 def _likely(given: Iterable[str], names: Collection[str]) -> str:
@@ -139,26 +171,32 @@ def _likely(given: Iterable[str], names: Collection[str]) -> str:
     return f" (did you mean {', '.join(closest)}?)" if closest else ""
 
 
-def _list_of_commands() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:{width}}  {summary}" for name, summary in COMMANDS.items()]
-    head = f"commands ({DEFAULT_COMMAND} where none is given; each has its own --help):"
-    return "\n".join([head, *lines])
-
-
 class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose errors are UsageErrors: one line, exit code EX_USAGE."""
+    """An ArgumentParser whose errors are UsageErrors: one line, exit code EX_USAGE.
+
+    `overview` is the help of a parser whose options are listed elsewhere.
+    """
+
+    def __init__(self, *args: Any, overview: str | None = None, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.overview = overview
+
+    def format_help(self) -> str:
+        return self.overview or super().format_help()
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         namespace, unknown = self.parse_known_args(args, namespace)
         if unknown:
             given = [word.partition("=")[0] for word in unknown if word.startswith("-")]
             likely = _likely(given, self._option_string_actions)
+            if not given and "--pid" in self._option_string_actions:
+                likely = _process_meant(unknown[0])
             self.error(f"unrecognized arguments: {' '.join(unknown)}{likely}")
         return namespace
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see {self.prog} --help")
+        listed = f"{self.prog} {DEFAULT_COMMAND}" if self.overview else self.prog
+        raise UsageError(f"{message}; see {listed} --help")
 
     def print_help(self, file: Any = None) -> None:
         # argparse's own leaves write errors out.
@@ -171,22 +209,23 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Prints the version; looks it up only then, as that import is a slow one."""
+    """Prints the version, which a source tree that was not built has not."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from importlib.metadata import PackageNotFoundError, version
-
         try:
-            print(f"{PROGRAM} {version(PROGRAM)}")
-        except PackageNotFoundError:
+            from kernel_delay.version import VERSION
+        except ImportError:
             raise UnavailableError(f"{PROGRAM} is not installed: it has no version") from None
+        print(f"{PROGRAM} {VERSION}")
         parser.exit()
 
 
 def _fail(line: str, status: int, args: argparse.Namespace) -> int:
     if args.debug != NO_LOG:
+        import traceback
+
         traceback.print_exc()
-    tell(line)
+    print_message(line)
     return status
 
 
@@ -212,7 +251,7 @@ def _let_every_character_print() -> None:
 
 
 def _flush() -> None:
-    """Meet a write error here, where it can be told, not at the interpreter's exit."""
+    """Meet a write error here, where it can be reported, not at the interpreter's exit."""
     if sys.stdout is not None:  # None if the descriptor was closed from the start
         with naming("standard output"):
             sys.stdout.flush()

@@ -16,16 +16,26 @@ _COMPILED = re.compile(r"kernel_delay\.(\w+\.)*_\w+")
 
 
 class KernelDelayError(Exception):
-    """A failure told to the user in one line: what is wrong and what to do.
+    """A failure that the user reads as one line: what is wrong and what to do.
 
     `exit_code` is the process's exit status, from sysexits.h.
+    `what` is what is wrong; `remedy` what to do about it, None where `what` says that too.
     """
 
     exit_code: int = os.EX_SOFTWARE
 
+    def __init__(self, what: str, remedy: str | None = None) -> None:
+        """The line is `what`, and behind a colon the remedy."""
+        super().__init__(what if remedy is None else f"{what}: {remedy}")
+        self.what = what
+        self.remedy = remedy
+
 
 class UsageError(KernelDelayError):
-    """The command line asks for something that makes no sense."""
+    """The command line makes no sense.
+
+    An option is unknown or has a wrong value, or several processes match where one is needed.
+    """
 
     exit_code = os.EX_USAGE
 
@@ -41,39 +51,66 @@ class NotExecutedError(KernelDelayError):
 
 
 class InputError(KernelDelayError):
-    """A file given as input is not what it should be."""
+    """An input file is not what it should be.
+
+    A file is no ELF file, no recording or no export; or it was cut or is damaged. What could be
+    read before the damage was reported.
+    """
 
     exit_code = os.EX_DATAERR
 
 
 class NoInputError(KernelDelayError):
-    """What is to be measured or read (a process, a file, a probe) is not there."""
+    """What should be measured or read does not exist.
+
+    There is no such process, file or probe, the process has exited, or a recording has no samples.
+    """
 
     exit_code = os.EX_NOINPUT
 
 
 class UnavailableError(KernelDelayError):
-    """This kernel or machine can't do what the command needs."""
+    """This kernel or machine cannot do what the command needs.
+
+    The kernel has no BTF, is older than 5.14 or refused a program. Or memory, file descriptors or a
+    part of the installation are missing, or the PID is a kernel thread.
+    """
 
     exit_code = os.EX_UNAVAILABLE
 
 
 class OutputError(KernelDelayError):
-    """An output file can't be written."""
+    """An output file cannot be opened."""
 
     exit_code = os.EX_CANTCREAT
 
 
+class WriteFailedError(OutputError):
+    """Writing to an output failed, as on a full disk."""
+
+    exit_code = os.EX_IOERR
+
+
 class PermissionDeniedError(KernelDelayError):
-    """The user may not do this: not root, or a capability is missing."""
+    """The user lacks a right.
+
+    A capability is missing, or the kernel refuses BPF.
+    """
 
     exit_code = os.EX_NOPERM
 
 
 class TimeoutExpiredError(KernelDelayError):
-    """What was waited for did not come in time."""
+    """A trigger was not hit within `--timeout`."""
 
     exit_code = os.EX_TEMPFAIL
+
+
+def cannot_write(output: str, error: OSError) -> OutputError:
+    """The error for an output that can't be opened, or written where the disk is full."""
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    kind = WriteFailedError if is_full else OutputError
+    return kind(f"can't write {output}: {error.strerror or error}")
 
 
 def too_few_descriptors(error: OSError) -> bool:
@@ -82,9 +119,35 @@ def too_few_descriptors(error: OSError) -> bool:
 
 
 def raise_descriptors() -> str:
-    """What to tell the user of that."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return f"too few file descriptors: raise `ulimit -n`, which is {soft} now"
+    """What an error says of that, and what to do."""
+    limit = soft_limit(resource.RLIMIT_NOFILE)
+    now = "" if limit is None else f", which is {limit} now"
+    return f"too few file descriptors: raise `ulimit -n`{now}"
+
+
+def raise_memory() -> str:
+    """What an error says where there was no memory."""
+    limit = soft_limit(resource.RLIMIT_AS)
+    if limit is not None:
+        return f"too little memory: raise `ulimit -v`, which is {limit // 1024} (KiB) now"
+    return "too little memory: free some, or raise the memory limit of this cgroup"
+
+
+def cannot_load(error: ImportError) -> str:
+    """What an error says of a module or a library that can't be loaded."""
+    # A library is mapped whole, and what dlopen(3) says of too little memory has many words.
+    if not isinstance(error, ModuleNotFoundError) and soft_limit(resource.RLIMIT_AS) is not None:
+        return raise_memory()
+    return f"a part can't be loaded ({error}): install kernel-delay again, with what it needs"
+
+
+def soft_limit(kind: int) -> int | None:
+    """This process's limit, one of resource.RLIMIT_…; None where there is none, or it is hidden."""
+    try:
+        soft, _ = resource.getrlimit(kind)
+    except OSError:  # a seccomp filter
+        return None
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 @contextmanager
@@ -107,6 +170,6 @@ def compiled_parts() -> Iterator[None]:
         if not _COMPILED.fullmatch(error.name or ""):
             raise
         raise UnavailableError(
-            "nothing of kernel-delay was compiled here: it can read recordings (report, compare),"
-            " and measure nothing"
+            "nothing of kernel-delay was compiled here: it reads recordings (report, compare), but"
+            " cannot measure"
         ) from error

@@ -1,40 +1,60 @@
-"""An output file: for its owner's eyes, and whole up to its last write."""
+"""Output files: opened in one way, for their owner's eyes, and whole or an error.
 
+Root writes where others may have been before: a symbolic link, a hard link, a FIFO or a file of
+theirs by the name of the output is refused. What is not a file but was named on purpose is
+written to: /dev/null, a FIFO of one's own, /dev/stdout and the other descriptors of this process.
+"""
+
+import errno
+import fcntl
 import os
+import re
 import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kernel_delay.errors import OutputError
+from kernel_delay.errors import WriteFailedError, cannot_write
+
+READER_S = 2.0
+"""For so long a FIFO's reader is waited for: a shell may start it at the same time."""
+
+STDOUT_NAMES = frozenset({"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
+"""What people call the standard output."""
+
+_DESCRIPTOR = re.compile(r"/dev/(std(?P<name>out|err)|fd/(?P<fd>\d+))|/proc/self/fd/(?P<own>\d+)")
+
+# What a kill leaves behind: of this version, and of those before it.
+_PART = re.compile(
+    r"\.kernel-delay-[0-9a-f]{16}\.part|\..+\.parquet\.[0-9a-f]{16}\.part|round-.*\.kdr\.part"
+)
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_THERE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class PrivateFile:
     """An output file of mode 0600 whose writes are whole or an error."""
 
-    def __init__(self, path: Path) -> None:
-        """Create or empty `path`; a symbolic link is not followed. Raises OutputError."""
+    def __init__(self, path: Path, known_as: Path | None = None) -> None:
+        """Create or empty `path`, which errors call `known_as` if that is another.
+
+        Raises OutputError where it is not ours to write to.
+        """
         self._path = path
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            self._fd = os.open(path, flags, 0o600)
-        except OSError as error:
-            raise self._failed(error.strerror) from error
-        try:
-            # The file may have been there, with a wider mode. What is no file,
-            # a FIFO or a device, is not ours to close to others.
-            if stat.S_ISREG(os.fstat(self._fd).st_mode):
-                os.fchmod(self._fd, 0o600)
-        except OSError as error:
-            os.close(self._fd)
-            raise self._failed(error.strerror) from error
+        self._known_as = known_as or path
+        with writing(self._known_as):
+            self.fd = _open(path)
 
     def write(self, data: bytes) -> None:
         """Append `data` in one write(2), so that a kill can't leave a part of it.
 
-        Raises OutputError when the kernel takes none of it or, on a full disk,
+        Raises WriteFailedError when the kernel takes none of it or, on a full disk,
         only its beginning.
         """
         try:
-            written = os.write(self._fd, data)
+            written = os.write(self.fd, data)
         except OSError as error:
             raise self._failed(error.strerror) from error
         if written < len(data):
@@ -42,7 +62,246 @@ class PrivateFile:
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._fd)
+        os.close(self.fd)
 
-    def _failed(self, reason: str | None) -> OutputError:
-        return OutputError(f"can't write {os.fspath(self._path)!r}: {reason}")
+    def discard(self) -> None:
+        """Close the file, and remove it: there is nothing in it that anybody wants."""
+        remove(self._path, self.fd)
+        self.close()
+
+    def _failed(self, reason: str | None) -> WriteFailedError:
+        return WriteFailedError(f"can't write {os.fspath(self._known_as)!r}: {reason}")
+
+
+class PartFile:
+    """A file that is not to be seen until it is whole, of mode 0600.
+
+    Until then it has a name that nobody can know before, in the folder of `path`, and is locked:
+    what a kill leaves behind is not, and remove_stale_parts() removes it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Create it. Raises OutputError where that can't be, or `path` is not ours to replace."""
+        self._path = path
+        with writing(path):
+            _check_replaceable(path)
+            self.part, self.fd = _new_part(path.parent)
+
+    def appear(self) -> None:
+        """Give it its name, in place of what has that, and close it. Raises OutputError."""
+        with writing(self._path):
+            self.part.replace(self._path)
+        os.close(self.fd)
+
+    def discard(self) -> None:
+        """Remove it, and close it."""
+        with suppress(OSError):
+            self.part.unlink(missing_ok=True)
+        os.close(self.fd)
+
+
+class WholeFile:
+    """An output that is written at once, in the end: it is there whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        """Raise OutputError where it can't be written, as far as that can be known before."""
+        self._path = path
+        self._stream: PrivateFile | None = None
+        if _is_no_file(path):
+            self._stream = PrivateFile(path)
+        else:
+            with writing(path):
+                remove_stale_parts(path.parent)
+            PartFile(path).discard()
+
+    @contextmanager
+    def writing(self) -> Iterator[PrivateFile]:
+        """Yield what takes the content; the file has its name when that was left."""
+        if self._stream is not None:
+            yield self._stream
+            self._stream.close()
+            return
+        part = PartFile(self._path)
+        try:
+            file = PrivateFile(part.part, self._path)
+            try:
+                yield file
+            finally:
+                file.close()
+        except BaseException:
+            part.discard()
+            raise
+        part.appear()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise an OSError of what is done within as an OutputError of that file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            error.strerror = "it is a symbolic link: name the file itself"
+        raise cannot_write(repr(os.fspath(path)), error) from error
+
+
+def remove(path: Path, fd: int) -> None:
+    """Remove what has that name, if it is the open file, and a file."""
+    with suppress(OSError):
+        opened, named = os.fstat(fd), os.lstat(path)
+        if stat.S_ISREG(opened.st_mode) and os.path.samestat(opened, named):
+            os.unlink(path)
+
+
+def remove_stale_parts(folder: Path) -> None:
+    """Remove what runs that were killed left half written in a folder. Raises OSError."""
+    with os.scandir(folder) as entries:
+        found = [folder / entry.name for entry in entries if _PART.fullmatch(entry.name)]
+    for part in found:
+        with suppress(OSError), locked(part):
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Have the lock of a file or folder of ours. Raises OSError where that can't be."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if os.fstat(fd).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(fd)
+
+
+def who_may_replace(path: Path) -> str | None:
+    """Say who else can replace what is written at `path`, by the folders above; None: nobody."""
+    path = Path(os.path.abspath(path))
+    folders = {*path.parents, *Path(os.path.realpath(path.parent)).parents}
+    folders.add(Path(os.path.realpath(path.parent)))
+    if path.is_dir():
+        folders |= {path, Path(os.path.realpath(path))}
+    for folder in sorted(folders, reverse=True):
+        with suppress(OSError):
+            found = os.lstat(folder)
+            if found.st_uid not in _own_users() | {0}:
+                return f"{folder} belongs to {_user_name(found.st_uid)}"
+            is_open = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_IWOTH
+            if is_open and not found.st_mode & stat.S_ISVTX:
+                return f"anyone may write to {folder}"
+    return None
+
+
+def _open(path: Path) -> int:
+    descriptor = _descriptor(path)
+    if descriptor is not None:
+        return os.dup(descriptor)
+    until_s = time.monotonic() + READER_S
+    while True:
+        try:
+            return os.open(path, _NEW, 0o600)
+        except FileExistsError:
+            pass
+        try:
+            fd = os.open(path, _THERE)
+            break
+        except FileNotFoundError:
+            pass  # Removed between the two.
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if time.monotonic() >= until_s:
+                why = "it is a FIFO that nobody reads: start its reader first"
+                raise OSError(errno.ENXIO, why) from None
+            time.sleep(0.02)
+    try:
+        _make_ours(fd)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _make_ours(fd: int) -> None:
+    """Check what was there before, and empty it."""
+    found = os.fstat(fd)
+    _check_own(found)
+    os.set_blocking(fd, True)
+    if stat.S_ISREG(found.st_mode):
+        os.fchmod(fd, 0o600)
+        os.ftruncate(fd, 0)
+
+
+def _check_own(found: os.stat_result) -> None:
+    """Raise PermissionError for what another user may have put there."""
+    if stat.S_ISCHR(found.st_mode):
+        return
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)):
+        raise PermissionError(errno.EPERM, "it is neither a file nor a FIFO")
+    if found.st_uid not in _own_users():
+        owner = _user_name(found.st_uid)
+        raise PermissionError(errno.EPERM, f"it belongs to {owner}: remove it, or name another")
+    if found.st_nlink > 1:
+        raise PermissionError(errno.EPERM, "it has other names (hard links): name another file")
+
+
+def _check_replaceable(path: Path) -> None:
+    """Raise OSError where `path` is there and is no file of ours."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    _check_own(found)
+
+
+def _is_no_file(path: Path) -> bool:
+    """Whether it is a device, a FIFO or a descriptor, which can't be replaced."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        mode = 0
+    return _descriptor(path) is not None or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+def _descriptor(path: Path) -> int | None:
+    """The descriptor of this process that a path names, as /dev/fd/63 of a shell's >(...) does."""
+    found = _DESCRIPTOR.fullmatch(os.fspath(path))
+    if found is None:
+        return None
+    names = {"out": 1, "err": 2}
+    return names.get(found["name"] or "") or int(found["fd"] or found["own"])
+
+
+def _new_part(folder: Path) -> tuple[Path, int]:
+    while True:
+        part = folder / f".kernel-delay-{os.urandom(8).hex()}.part"
+        fd = os.open(part, _NEW, 0o600)
+        # A file system without locks: what a kill leaves there stays.
+        with suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(FileNotFoundError):
+            # Not removed as stale before it was locked.
+            if os.path.samestat(os.fstat(fd), os.lstat(part)):
+                return part, fd
+        os.close(fd)
+
+
+def _own_users() -> set[int]:
+    """The user, and with sudo the one who called it."""
+    user = os.geteuid()
+    caller = os.environ.get("SUDO_UID", "")
+    return {user, int(caller)} if user == 0 and caller.isdecimal() else {user}
+
+
+def _user_name(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"

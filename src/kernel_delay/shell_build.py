@@ -35,9 +35,9 @@ def _import_from_source() -> None:
     # An editable install would compile the project, which is what goes on.
     sys.meta_path = [each for each in sys.meta_path if type(each).__name__ != "MesonpyMetaFinder"]
     sys.path.insert(0, str(SOURCE.parent))
-    ending = ModuleType("kernel_delay.ending._ending")
-    ending.lib = None  # type: ignore[attr-defined]
-    sys.modules["kernel_delay.ending._ending"] = ending
+    signals = ModuleType("kernel_delay.signals._signals")
+    signals.lib = None  # type: ignore[attr-defined]
+    sys.modules["kernel_delay.signals._signals"] = signals
 
 
 def completions() -> dict[str, str]:
@@ -100,7 +100,7 @@ def man_pages(version: str) -> dict[str, str]:
     from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND
 
     default = parser_of(None, commands.load(DEFAULT_COMMAND))
-    pages = {f"{PROGRAM}.1": _page(default, version, COMMANDS[DEFAULT_COMMAND])}
+    pages = {f"{PROGRAM}.1": _page(default, version, "find what delays a slow process")}
     for name, summary in COMMANDS.items():
         parser = parser_of(name, commands.load(name))
         pages[f"{PROGRAM}-{name}.1"] = _page(parser, version, summary)
@@ -117,11 +117,12 @@ def _page(parser: argparse.ArgumentParser, version: str, summary: str) -> str:
         ".SH SYNOPSIS",
         _roff(" ".join(parser.format_usage().removeprefix("usage: ").split())),
         ".SH DESCRIPTION",
-        _roff(f"{summary[0].upper()}{summary[1:]}."),
-        *_options(parser),
     ]
-    if parser.epilog:
-        lines += [".SH COMMANDS", ".nf", *map(_roff, parser.epilog.splitlines()), ".fi"]
+    overview = getattr(parser, "overview", None)
+    if overview:
+        lines += [*_as_it_stands(overview), ".SH SEE ALSO", _roff(f"{title}-capture(1)")]
+    else:
+        lines += [_roff(parser.description or ""), *_options(parser)]
     return "\n".join(lines) + "\n"
 
 
@@ -134,11 +135,16 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
             continue
         yield f".SH {_roff((group.title or 'options').upper())}"
         if group.description:
-            yield _roff(group.description)
+            yield from _as_it_stands(group.description)
         for action in actions:
             yield ".TP"
             yield f".B {_roff(formatter._format_action_invocation(action))}"
             yield _roff(formatter._expand_help(action) if action.help else "")
+
+
+def _as_it_stands(text: str) -> Iterator[str]:
+    """Lines that troff does not fill."""
+    yield from (".nf", *map(_roff, text.splitlines()), ".fi")
 
 
 def _roff(text: str) -> str:

@@ -9,7 +9,13 @@ from tests.kernels.guest import ONE_THREAD
 from tests.kernels.images import Kernel, fetch
 
 KERNELS = {
-    suite: Kernel(f"Debian {number}", suite, "linux-image-arm64", suite, "arm64")
+    suite: Kernel(
+        f"Debian {number}",
+        open_vswitch=suite,
+        suite=suite,
+        package="linux-image-arm64",
+        architecture="arm64",
+    )
     for number, suite in ((12, "bookworm"), (13, "trixie"))
 }
 

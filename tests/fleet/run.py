@@ -2,7 +2,7 @@
 
 A private Open vSwitch is measured and exported; from that a day of each node is simulated, on
 one of which some threads wait for CPUs from 14:00 on. `fleet` shall name that one first, and
-Spark return the same rows as DuckDB of all queries. What it took is printed as docs/fleet.md has
+Spark return the same rows as DuckDB of all queries. The cost is printed as docs/how-to/fleet.md has
 it. Exits with 1 unless all of that is so, and bytes and rows grow with the nodes.
 """
 
@@ -82,7 +82,7 @@ def add_odd(folder: Path) -> None:
     for number in range(6):
         thread = timed_thread(7, "worker7", ready=200 if number == 3 else 0, user=50)
         sample = judge(bare_sample(thread, window=window(duration_ns=TIMED_WINDOW_NS)))
-        round_ = structs.replace(sample, round=Round(7, "worker7", 9, untold=number))
+        round_ = structs.replace(sample, round=Round(7, "worker7", 9, suppressed=number))
         for pid, (command, measured) in enumerate((("capture", sample), ("watch", round_))):
             # Another process: else the one recording would be taken for the other.
             target = structs.replace(HEADER.target, pid=pid + 1)

@@ -1,4 +1,4 @@
-"""The queries on Spark, in one process of this machine, as docs/fleet.md has it."""
+"""The queries on Spark, in one process, as docs/reference/fleet-tables.md has it."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from pyspark.sql import (  # type: ignore[import-not-found,import-untyped,unused
 
 from kernel_delay.fleet.queries import QUERIES
 
-PAGE = Path(__file__).parents[2] / "docs" / "fleet.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "fleet-tables.md"
 
 
 @contextmanager

@@ -20,7 +20,8 @@ from tests.integration.test_datapath_ops_command import written_anew
 
 NS_PER_MS = 1_000_000
 
-# What is told of what was not decoded (docs/datapath-ops.md), and of attributes by number.
+# What is printed for parts that cannot be decoded (docs/open-vswitch/datapath-ops.md), and for
+# attributes by number.
 _NOT_DECODED = re.compile(r"<|attribute\d|action\d")
 _REFUSALS = (("flow_new", "EEXIST"), ("flow_del", "ENOENT"), ("flow_set", "ENOENT"))
 
@@ -278,8 +279,8 @@ def _not_read(messages: Sequence[OperationEvent], asked: Sequence[Asked]) -> Ite
             and (reply is None or reply.problem is None)
             and line.problem is None
         )
-        told = " ".join([line.match or "", line.actions or "", line.packet or "", *line.others])
-        decoded += not _NOT_DECODED.search(told)
+        reported = " ".join([line.match or "", line.actions or "", line.packet or "", *line.others])
+        decoded += not _NOT_DECODED.search(reported)
     for count, words in (
         (same, "are the same bytes when written anew"),
         (whole, "were captured and read whole"),

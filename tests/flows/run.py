@@ -18,7 +18,7 @@ from tests.debian import DebianError
 from tests.flows import judge
 from tests.flows.traffic import FLOWS
 from tests.kernels.guest import Guest, GuestError, kvm_boots
-from tests.kernels.images import Kernel, fetch, listed_kernels
+from tests.kernels.images import Kernel, MissingImageError, fetch, listed_kernels
 from tests.kernels.run import RESULTS, open_vswitches
 
 SUITES = ("trixie", "unstable")
@@ -34,11 +34,13 @@ def main() -> int:
             if options.kernel is None or kernel.name in options.kernel:
                 try:
                     run = judge.judge(_guest(kernel, suite, options))
+                except MissingImageError as error:
+                    console.print(f"{kernel.name}, {suite}: NOT RUN: {error}", markup=False)
                 except (DebianError, GuestError, subprocess.CalledProcessError) as error:
                     console.print(f"{kernel.name}, {suite}: {error}", markup=False)
                     wrong += 1
                 else:
-                    wrong += _told(console, run)
+                    wrong += _reported(console, run)
     return 1 if wrong else 0
 
 
@@ -70,7 +72,7 @@ def _guest(kernel: Kernel, suite: str, options: argparse.Namespace) -> Path:
     return folder
 
 
-def _told(console: Console, run: judge.Run) -> int:
+def _reported(console: Console, run: judge.Run) -> int:
     """Print it; how much was wrong."""
     columns = ("cause", "made", "then", "reason", "rounds", "operations", "all the same")
     table = Table(*columns, title=f"{run.notes.open_vswitch}, Linux {run.notes.release}")

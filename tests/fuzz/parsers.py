@@ -5,6 +5,7 @@ that can't be. What takes longer than the fuzzer's limit is one as well.
 """
 
 import ctypes
+import datetime
 import io
 import os
 import tempfile
@@ -18,6 +19,9 @@ from kernel_delay.elf.files import DebugLink, Elf, read_alt_link, read_elf, read
 from kernel_delay.elf.headers import Segment
 from kernel_delay.errors import InputError
 from kernel_delay.host.target import find_target
+from kernel_delay.logs import text as logs_text
+from kernel_delay.logs.files import find
+from kernel_delay.logs.survey import survey
 from kernel_delay.model import Sample
 from kernel_delay.ovs.bridge_loop import BridgeLoop
 from kernel_delay.ovs.flow_key import FlowFilter, format_key, format_match, nlraw_lines
@@ -51,6 +55,7 @@ from kernel_delay.reporters import (
     text,
 )
 from kernel_delay.reporters import flows as flow_lines
+from kernel_delay.reporters.layout import IN_A_PIPE
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import find_debug_files
 from kernel_delay.symbols.functions import Functions
@@ -229,6 +234,17 @@ def recording(data: bytes) -> None:
     assert "flows made" in flow_lines.render(churn, 0, 0)
 
 
+def log(data: bytes) -> None:
+    """A log of Open vSwitch's; the report has nothing that drives a terminal."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "ovs-vswitchd.log")
+        path.write_bytes(data)
+        found = survey(find([str(path)]).logs, (), datetime.UTC)
+    report = "".join(logs_text.lines(found, IN_A_PIPE))
+    assert all(character.isprintable() or character == "\n" for character in report)
+    assert json.render(logs_text.document(found)).isascii()
+
+
 def recording_frames(data: bytes) -> None:
     """The same as zstd frames: no line that is not whole."""
     with suppress(InputError, CutError):
@@ -280,6 +296,7 @@ PARSERS: Mapping[str, Callable[[bytes], None]] = MappingProxyType(
             comm,
             flow_key,
             recording,
+            log,
             recording_frames,
             pcapng,
         )

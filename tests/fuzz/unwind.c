@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/types.h>
 #include <unistd.h>
+#include <linux/types.h>
 #include <dwarf.h>
 #include <gelf.h>
 #include <elfutils/libdw.h>
@@ -21,6 +22,8 @@
 #include "large_frames.h"
 #include "modules.h"
 #include "unwinder.h"
+#include "unwind_records.h"
+#include "unwind_rows.h"
 
 #include "truncation.c"
 #include "cfi_programs.c"
@@ -29,6 +32,7 @@
 #include "large_frames.c"
 #include "modules.c"
 #include "unwinder.c"
+#include "unwind_rows.c"
 
 #define BIAS 0x7f0000000000
 #define STACK 0x7ffd00000000
@@ -81,6 +85,24 @@ static void list_large_frames(Dwfl_Module *mod)
 	free(rows);
 }
 
+/* They are sorted, and each names a rule that there is. */
+static void make_rows(Dwfl_Module *mod)
+{
+	struct unwind_rows *made = module_unwind_rows(mod, UINT64_MAX);
+	uint64_t *copy;
+
+	if (!made)
+		return;
+	for (size_t i = 0; i < made->n_rows; i++)
+		if ((uint32_t)made->rows[i] >= made->n_rules ||
+		    (i && made->rows[i] >> 32 <= made->rows[i - 1] >> 32))
+			abort();
+	copy = calloc(made->n_rows + UNWIND_WORDS, sizeof(*copy));
+	unwind_rows_copy(made, 1, copy);
+	free(copy);
+	unwind_rows_free(made);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint64_t executable[] = {BIAS, BIAS + (1 << 20)}, regs[X86_64_NREGS] = {};
@@ -95,6 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (mod) {
 		list(mod);
 		list_large_frames(mod);
+		make_rows(mod);
 	}
 	unwinder = unwinder_new(dwfl, getpid(), executable, 1);
 	if (unwinder) {

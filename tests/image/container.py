@@ -160,19 +160,19 @@ def test_the_bill_of_materials_is_valid_and_whole(
 ) -> None:
     text = image.materials.read_text()
     assert JsonStrictValidator(SchemaVersion.V1_5).validate_str(text) is None
-    told = {component["purl"].partition("@")[0] for component in json.loads(text)["components"]}
+    reported = {component["purl"].partition("@")[0] for component in json.loads(text)["components"]}
     names = [member.name for member in members]
     debian = {name.split("/")[3] for name in names if name.endswith("/copyright")}
-    assert {f"pkg:deb/debian/{name}" for name in debian} <= told
+    assert {f"pkg:deb/debian/{name}" for name in debian} <= reported
     python = {
         Path(name).parent.name.split("-")[0].lower().replace("_", "-")
         for name in names
         if name.endswith(".dist-info/METADATA")
     }
-    assert {f"pkg:pypi/{name}" for name in python} <= told
+    assert {f"pkg:pypi/{name}" for name in python} <= reported
     bundled = [name for name in names if "/kernel_delay.libs/libbpf-" in name]
     assert bundled
-    assert "pkg:deb/debian/libbpf1" in told
+    assert "pkg:deb/debian/libbpf1" in reported
 
 
 @pytest.fixture(scope="module")
@@ -262,6 +262,7 @@ def stacks_of(sample: dict[str, Any]) -> set[tuple[str, ...]]:
         for event in sample["syscall_events"]
         if event["name"] == "poll" and event["tid"] == sample["target"]["pid"]
         for stack in (event["kernel_stack"], event["user_stack"])
+        if stack is not None
     }
 
 
@@ -280,7 +281,7 @@ def test_it_measures_what_it_measures_outside(wrapper: Path, image: Image, targe
     assert any("do_syscall_64 kernel" in stack for stack in of_inside)
     assert any(any("__libc_start_main" in frame for frame in stack) for stack in of_inside)
     assert samples[0]["host"] == samples[1]["host"]
-    cgroups = [sample["surroundings"]["cgroup"] for sample in samples]
+    cgroups = [sample["system_state"]["cgroup"] for sample in samples]
     assert cgroups[0] == cgroups[1]
     if target.container:
         report = contained(wrapper, "--pid", target.pid, "--summary", "--sample-time", "0.1")

@@ -55,7 +55,7 @@ def test_each_is_valid(manifests: dict[str, Manifest], version: str) -> None:
         check(manifest, version)
 
 
-def test_what_is_not_valid_is_told(manifests: dict[str, Manifest]) -> None:
+def test_what_is_not_valid_is_reported(manifests: dict[str, Manifest]) -> None:
     job = manifests["once/job.yaml Job"]
     with pytest.raises(kubernetes_validate.ValidationError):
         check({**job, "spec": {**job["spec"], "backofLimit": 0}}, VERSIONS[-1])

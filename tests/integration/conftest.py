@@ -83,7 +83,7 @@ def busy_ovs(ovs: Instance) -> Iterator[Instance]:
 @pytest.fixture(scope="session")
 def datapath(root_user: None, usdt_binaries: Binaries) -> Iterator[Instance]:
     """A bridge in the kernel that gets the packets that a test sends, and no others."""
-    if not Path("/sys/module/openvswitch").exists():
+    if not kernel_datapath.is_there():
         pytest.skip("the kernel module openvswitch is not loaded")
     with Instance(usdt_binaries, datapath="system") as ovs, kernel_datapath.bridge(ovs):
         yield ovs

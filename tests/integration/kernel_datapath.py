@@ -9,12 +9,24 @@ from pathlib import Path
 
 from lab.instance import Instance
 
+MODULE = Path("/sys/module/openvswitch")
+BTF = Path("/sys/kernel/btf/vmlinux")
+
 BRIDGE = "br0"
 # One end is the bridge's port, the other is where packets are sent from.
 PORT, SENDER = "kd-port", "kd-sender"
 
 # The hash depends on addresses and ports, so no flow of the datapath covers two of them.
 EVERY_FLOW_ANEW = "udp,actions=multipath(symmetric_l3l4+udp,0,modulo_n,8,0,NXM_NX_REG0[]),LOCAL"
+
+
+def is_there() -> bool:
+    """Whether this kernel has its datapath: the module is loaded, or built in.
+
+    What is built in has no folder in /sys/module, but its functions are in the kernel's own types.
+    """
+    return MODULE.exists() or (BTF.exists() and b"\0ovs_dp_upcall\0" in BTF.read_bytes())
+
 
 _SEND = """
 import socket, sys

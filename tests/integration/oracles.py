@@ -68,8 +68,13 @@ class Bpftrace:
             self._process.kill()
         return self._process.stdout.readline()
 
+    def has_ended(self) -> bool:
+        """Whether it ended by itself, as by exit()."""
+        ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self._process.pid, ended) is not None
+
     def end(self) -> dict[str, Any]:
-        """End it, and return its maps by name."""
+        """End it, unless it ended by itself, and return its maps by name."""
         os.kill(self._process.pid, signal.SIGINT)
         output, _ = self._process.communicate(timeout=HANGS_S)
         maps: dict[str, Any] = {}

@@ -3,9 +3,10 @@
 import json
 import os
 import subprocess
-from typing import Any
+from typing import Any, get_args
 
 from kernel_delay.host.tracefs import tracefs
+from kernel_delay.model import Unseen
 from lab.binaries import Binaries
 from lab.instance import Instance
 from tests import commands
@@ -41,6 +42,14 @@ def test_all_that_is_needed_is_there(root_user: None) -> None:
     assert {name for name in NEEDED if found[name] == "yes"} == NEEDED
 
 
+def test_part_that_check_misses_is_a_line_of_the_report(root_user: None) -> None:
+    found = states(check())
+    report = commands.run("--pid", os.getpid(), "--sample-time", "0.01").stdout
+    for part in get_args(Unseen):
+        name = part.replace("_", " ")
+        assert (f"# This kernel shows no {name}:" in report) == (found[name] == "no"), report
+
+
 def test_kprobes_are_where_the_kernel_has_their_files(root_user: None) -> None:
     with tracefs() as root:
         exist = (root / "kprobe_events").exists()
@@ -74,7 +83,7 @@ def test_an_open_vswitch_with_probes_has_all(root_user: None, usdt_binaries: Bin
     assert found == {"binary": "yes", "symbols": "yes", "USDT probes": "yes"}
 
 
-def test_a_stripped_program_without_probes_is_told_apart(root_user: None) -> None:
+def test_a_stripped_program_without_probes_is_distinguished(root_user: None) -> None:
     with subprocess.Popen(["sleep", "60"]) as sleep:
         try:
             found = process_states(sleep.pid)
@@ -90,7 +99,7 @@ def test_a_process_that_is_not_there_is_an_error(root_user: None) -> None:
     assert "no process 4194303" in done.stderr
 
 
-def test_root_is_told_which_capability_it_lacks_to_look_at_a_process(root_user: None) -> None:
+def test_root_reads_which_capability_it_lacks_to_look_at_a_process(root_user: None) -> None:
     within = ("setpriv", "--bounding-set=-sys_ptrace")
     done = commands.run("probes", "--pid", os.getpid(), within=within)
     assert done.returncode == os.EX_NOPERM

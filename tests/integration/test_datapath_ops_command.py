@@ -19,6 +19,7 @@ from kernel_delay.ovs.monitors.programs import OvsPrograms
 from kernel_delay.ovs.operations import Operation, OperationEvent
 from lab.instance import Instance, OvsCommandError
 from tests import commands
+from tests.integration import kernel_datapath
 from tests.integration.datapath_double import attribute
 from tests.integration.json_follower import JsonFollower
 from tests.integration.kernel_datapath import packets, send
@@ -297,7 +298,7 @@ def test_an_end_is_paired_with_its_own_begin_alone(datapath: Instance) -> None:
 
 
 def test_without_the_kernels_datapath_it_says_what_there_is(root_user: None) -> None:
-    if Path("/sys/module/openvswitch").exists():
+    if kernel_datapath.is_there():
         pytest.skip("the kernel module openvswitch is loaded")
     with subprocess.Popen(["sleep", "60"]) as sleeper:
         done = commands.run("datapath-ops", "-p", sleeper.pid)

@@ -114,8 +114,8 @@ def test_it_reports_and_leaves_nothing(start_demo: StartDemo, tmp_path: Path) ->
     assert "demo: starting a private Open vSwitch" in competitor.progress
     # Packets come in all the time, so the main thread runs, and it shares its CPU.
     assert any(
-        name == "ovs-vswitchd" and "THREAD RUN" in told and "THREAD READY" in told
-        for name, told in threads(report)
+        name == "ovs-vswitchd" and "THREAD RUN" in reported and "THREAD READY" in reported
+        for name, reported in threads(report)
     ), report
     verdict = [line for line in report.splitlines() if line.startswith("# VERDICT:")]
     assert any("was stopped for" in line for line in verdict), report
@@ -123,11 +123,12 @@ def test_it_reports_and_leaves_nothing(start_demo: StartDemo, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
     start_s, stop_s = window_of(report)
     ran_s = competitor.ran_s(start_s, stop_s)
-    blamed = any("had no CPU" in line and f"({competitor.pid}) ran" in line for line in verdict)
-    # A fifth of the time it has the CPU to itself, and of the rest a half.
-    if not blamed and ran_s < 0.3 * (stop_s - start_s):
-        pytest.skip(f"the scheduler had the competitor run for {ran_s:.3f} s of the window alone")
-    assert blamed, report
+    waited = [line for line in verdict if "had no CPU" in line]
+    assert waited, report
+    # A fifth of the time it has the CPU to itself, and of the rest a half, unless others want it:
+    # then it may be that more of the wait was for these.
+    if ran_s >= 0.3 * (stop_s - start_s):
+        assert any(f"({competitor.pid}) ran" in line for line in waited), report
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

@@ -84,7 +84,7 @@ def no_flows(request: pytest.FixtureRequest) -> None:
         until_there(found, 0)
 
 
-def test_flows_are_told_as_open_vswitch_tells_them(ovs: Instance, tmp_path: Path) -> None:
+def test_flows_are_reported_as_open_vswitch_tells_them(ovs: Instance, tmp_path: Path) -> None:
     send(ovs, packets(3, first=1000))
     until_there(ovs, 3)
     with following(ovs, tmp_path) as follower:

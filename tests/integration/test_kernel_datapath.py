@@ -15,8 +15,8 @@ from lab.binaries import Binaries
 from lab.instance import Instance
 from lab.traffic import Traffic
 from tests import commands
-from tests.integration import hosts
-from tests.integration.test_upcall_statistics import samples_while
+from tests.integration import hosts, kernel_datapath
+from tests.integration.upcall_samples import samples_while
 from tests.needs import needed
 from tests.workload import LASTS_S
 
@@ -32,7 +32,7 @@ BYTES = 50_000
 @pytest.fixture(scope="module")
 def upcalls(root_user: None, usdt_binaries: Binaries) -> Iterator[Instance]:
     """A bridge in the kernel where nearly every packet is an upcall."""
-    if not Path("/sys/module/openvswitch").exists():
+    if not kernel_datapath.is_there():
         pytest.skip("the kernel module openvswitch is not loaded")
     with (
         Instance(usdt_binaries, datapath="system") as instance,
@@ -164,7 +164,7 @@ def test_connections_are_flows_and_when_these_are_deleted_upcalls(
 def test_debians_own_open_vswitch_takes_the_misses_too(
     root_user: None, ovs_binaries: Binaries
 ) -> None:
-    if not Path("/sys/module/openvswitch").exists():
+    if not kernel_datapath.is_there():
         pytest.skip("the kernel module openvswitch is not loaded")
     with Instance(ovs_binaries, datapath="system") as instance, Traffic(instance, rate=200):
         before = flow_misses(instance)

@@ -1,7 +1,5 @@
 """The user stacks of a real Open vSwitch's system calls are whole."""
 
-from pathlib import Path
-
 import pytest
 
 from kernel_delay.model import Sample, StackFrame
@@ -9,6 +7,7 @@ from lab.binaries import Binaries
 from lab.instance import Instance
 from lab.traffic import Traffic
 from tests.event_captures import capture, check_sums, event_plan, events_of, user_stack
+from tests.integration import kernel_datapath
 from tests.workload import LASTS_S
 
 EVENTS = 1000
@@ -32,7 +31,7 @@ def sample(root_user: None, usdt_binaries: Binaries) -> Sample:
 @pytest.fixture(scope="module")
 def kernel_sample(root_user: None, usdt_binaries: Binaries) -> Sample:
     """The calls that handlers read upcalls by, and send packets and flows back with."""
-    if not Path("/sys/module/openvswitch").exists():
+    if not kernel_datapath.is_there():
         pytest.skip("the kernel module openvswitch is not loaded")
     with (
         Instance(usdt_binaries, datapath="system") as instance,

@@ -126,10 +126,10 @@ def test_a_killed_writer_loses_at_most_the_packet_at_hand(tmp_path: Path) -> Non
     for _ in range(200):
         writer.stdout.readline()
     writer.send_signal(signal.SIGKILL)
-    told = 200 + len(writer.stdout.read().split())
+    reported = 200 + len(writer.stdout.read().split())
     assert writer.wait() == -signal.SIGKILL
     read = tshark(path)
     assert [packet for _, _, packet, _, _ in read] == [
         number.to_bytes(64) for number in range(1, len(read) + 1)
     ]
-    assert len(read) >= told
+    assert len(read) >= reported

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at any moment: an end, its status, and no traceback."""
+"""Ctrl-C, SIGTERM and SIGHUP at any moment: an end, its status, and no traceback."""
 
 import itertools
 import json
@@ -17,8 +17,10 @@ import pytest
 # What takes longer hangs; the tool itself takes less than a second.
 LIMIT_S = 200.0
 
-# Of both signals together, spread over the length of a run.
-MOMENTS = 8
+# Of all signals together, spread over the length of a run.
+MOMENTS = 9
+
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 KERNEL_DELAY = Path(sys.executable).with_name("kernel-delay")
 
@@ -86,7 +88,7 @@ def test_a_signal_at_any_moment(name: str, target: int) -> None:
     moments = random.Random(name)
     steps = list(range(MOMENTS))
     moments.shuffle(steps)
-    for step, number in zip(steps, itertools.cycle([signal.SIGINT, signal.SIGTERM])):
+    for step, number in zip(steps, itertools.cycle(ENDS)):
         moment = (step + moments.random()) / MOMENTS * 1.1 * length
         twice = [(moment, number), (moments.uniform(moment, 1.1 * length), number)]
         outcome = run(words, twice[: moments.randint(1, 2)])
@@ -101,12 +103,12 @@ def test_a_signal_at_any_moment(name: str, target: int) -> None:
             assert ends <= {"time", "interrupt"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", ENDS)
 def test_a_signal_while_python_starts(number: signal.Signals) -> None:
     """Python itself would end in a traceback, or of the signal without a word of ours."""
     statuses = set()
     for step in range(40):
-        outcome = run(["--version"], [(step * 0.0005, number)])
+        outcome = run(["--help"], [(step * 0.0005, number)])
         assert b"Traceback" not in outcome.stderr
         assert b"rror" not in outcome.stderr
         statuses.add(outcome.status)

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 from collections.abc import Callable
 from errno import EAGAIN
 
@@ -11,37 +10,15 @@ import pytest
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
 from kernel_delay.host.target import find_target
-from kernel_delay.model import Sample
 from kernel_delay.ovs.monitors.upcall_counters import open_counters
 from kernel_delay.reporters import text
 from lab.instance import Instance
 from tests.integration import kernel_datapath
-from tests.integration.capture.in_process import interrupting
 from tests.integration.capture.test_watch_metrics import watching
 from tests.integration.netlink_sockets import tiny_receive_buffers
+from tests.integration.upcall_samples import samples_while
 
 PACKETS = 50
-LONG_NS = 200 * 10**9
-
-
-def samples_while(
-    ovs: Instance, work: Callable[[], None], windows: int = 1, *, upcalls: bool = True
-) -> list[Sample]:
-    """Capture in windows that are over when the work is, or before it begins."""
-    length_ns = LONG_NS if windows == 1 else LONG_NS // 200
-    plan = WindowPlan(sample_time_ns=length_ns, count=windows if windows == 1 else 10_000)
-    options = SessionOptions(open_upcall_counters=open_counters if upcalls else None)
-    with (
-        interrupting(work) as worker,
-        Session(find_target(ovs.pid), plan, options) as session,
-    ):
-        timer = threading.Timer(0.5, worker.start)
-        timer.start()
-        taken = list(session.samples())
-        timer.join()
-        worker.join()
-    assert taken[-1].window.ended_by == "interrupt"
-    return taken
 
 
 def send_too_much(ovs: Instance, packets: list[bytes]) -> None:
@@ -117,12 +94,12 @@ def test_they_are_not_counted_if_not_wanted(datapath: Instance) -> None:
 
 
 def test_without_a_kernel_datapath_there_is_nothing_to_say(ovs: Instance) -> None:
-    if os.path.exists("/sys/module/openvswitch"):
+    if kernel_datapath.is_there():
         pytest.skip("the kernel module openvswitch is loaded")
-    told: list[str] = []
+    reported: list[str] = []
     plan = WindowPlan(sample_time_ns=10**8)
     options = SessionOptions(open_upcall_counters=open_counters)
-    with Session(find_target(ovs.pid), plan, options, told.append) as session:
+    with Session(find_target(ovs.pid), plan, options, reported.append) as session:
         (sample,) = session.samples()
     assert sample.upcalls is None
-    assert not told
+    assert not reported

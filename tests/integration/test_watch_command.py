@@ -1,14 +1,17 @@
 """`kernel-delay watch` beside what Open vSwitch itself says of its long rounds."""
 
+import ctypes
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -165,8 +168,8 @@ def test_sigusr1_tells_what_each_thread_does(slow_ovs: LongRounds, tmp_path: Pat
             wait_until(lambda: "watching" in errors.read_text(), "the watch")
             process.send_signal(signal.SIGUSR1)
             # On a busy machine it may be waiting for a CPU just then.
-            told = re.compile(rf"{MAIN} \({slow_ovs.ovs.pid}\): [a-zA-Z_ ]+; [\d,]+ rounds?")
-            wait_until(lambda: bool(told.search(errors.read_text())), "what it does")
+            reported = re.compile(rf"{MAIN} \({slow_ovs.ovs.pid}\): [a-zA-Z_ ]+; [\d,]+ rounds?")
+            wait_until(lambda: bool(reported.search(errors.read_text())), "what it does")
             assert process.poll() is None
         finally:
             process.send_signal(signal.SIGINT)
@@ -190,11 +193,11 @@ def test_a_time_that_a_pmd_thread_is_off_its_cpu_is_a_record(
             os.kill(ovs.pid, signal.SIGSTOP)
             time.sleep(stopped_ms / 1000)
             os.kill(ovs.pid, signal.SIGCONT)
-            wait_until(lambda: bool(watching.recordings()), "the recording")
-            text = watching.end()
+            # On a busy machine others may be as long.
+            wait_until(lambda: "was stopped for" in "".join(watching.lines()), "its line")
+            watching.end()
 
     samples = [sample for path in watching.recordings() for sample in samples_in(path)]
-    # On a busy machine others may be as long.
     (sample,) = (
         each for each in samples if each.threads[0].time and each.threads[0].time.stopped_ns
     )
@@ -205,8 +208,55 @@ def test_a_time_that_a_pmd_thread_is_off_its_cpu_is_a_record(
     assert sum(astuple(thread.time)) == sample.window.duration_ns
     assert thread.time.stopped_ns >= (stopped_ms - 10) * MS
     assert sample.verdict[0].rule == "stopped"
-    assert "was stopped for" in text
     assert all(is_pmd(each) and not each.threads[0].long_poll for each in samples)
+
+
+# Its first thread polls, and works in between; another one sleeps.
+POLLER = """
+import select, threading, time
+
+other = threading.Thread(target=time.sleep, args=(600,), daemon=True)
+other.start()
+print(other.native_id, flush=True)
+poll = select.poll()
+while True:
+    poll.poll(0)
+    end = time.monotonic() + 0.02
+    while time.monotonic() < end:
+        pass
+"""
+
+
+@pytest.mark.parametrize("by_the_poller", [True, False])
+def test_who_stopped_a_thread_in_its_round_is_named(
+    root_user: None, by_the_poller: bool, tmp_path: Path
+) -> None:
+    """The thread itself takes the signal, or another one of its process."""
+    with ExitStack() as stack:
+        poller = stack.enter_context(
+            subprocess.Popen([sys.executable, "-c", POLLER], stdout=subprocess.PIPE, text=True)
+        )
+        stack.callback(poller.kill)
+        assert poller.stdout is not None
+        other = int(poller.stdout.readline())
+        folder = tmp_path / "recordings"
+        watching = stack.enter_context(watch_of(poller.pid, folder, "--threshold", "0.3"))
+        tid = poller.pid if by_the_poller else other
+        stat = Path(f"/proc/{poller.pid}/stat")
+
+        def is_reported() -> bool:
+            """If the event before a stop, the poll's return, was missed, no round has that one."""
+            assert ctypes.CDLL(None).tgkill(poller.pid, tid, signal.SIGSTOP) == 0
+            wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the stop")
+            time.sleep(0.5)
+            os.kill(poller.pid, signal.SIGCONT)
+            return "was stopped for" in "".join(watching.lines())
+
+        wait_until(is_reported, "its line")
+        text = watching.end()
+
+    said = f"by SIGSTOP, which {Path('/proc/self/comm').read_text().strip()}"
+    assert f"{said} ({os.getpid()}) sent" in text
 
 
 def test_open_vswitch_has_the_lines_that_are_looked_for(ovs_binaries: Binaries) -> None:

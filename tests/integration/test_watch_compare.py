@@ -16,9 +16,11 @@ ROUNDS = 12
 CPU_MS = 20
 SIDES, SLEPT_MS = ("before", "after"), (60, 120)
 
-# A round a line: so much CPU time, and such a sleep.
+# A round a line: so much CPU time, and such a sleep. time.sleep() says until when, and so the call
+# is shorter where the thread lost its CPU before it.
 LOOP = """
-import select, sys, time
+import ctypes, select, sys, time
+usleep = ctypes.CDLL(None).usleep
 poll = select.poll()
 poll.register(sys.stdin)
 while poll.poll():
@@ -29,7 +31,7 @@ while poll.poll():
     end_ns = time.thread_time_ns() + cpu_ms * 1_000_000
     while time.thread_time_ns() < end_ns:
         pass
-    time.sleep(slept_ms / 1000)
+    usleep(slept_ms * 1000)
     print("done", flush=True)
 """
 

@@ -166,6 +166,30 @@ def test_what_the_last_thread_did_is_in_the_sum_of_a_process_that_exited(
     assert any(line.split()[:2] == ["round_loop", "ended"] for line in lines)
 
 
+POLLING = """
+import select
+print("ready", flush=True)
+while True:
+    select.poll().poll(10)
+"""
+
+
+def test_thread_that_ended_has_one_row_and_no_open_round(root_user: None, tmp_path: Path) -> None:
+    """It is dumped as long as it is a zombie, which its parent, this process, decides."""
+    workload = Workload([sys.executable, "-c", POLLING])
+    try:
+        with watch_of(workload.pid, tmp_path / "recordings", *THRESHOLD) as watching:
+            time.sleep(1)
+            workload.process.kill()
+            assert watching.process.wait(60) == 0
+            lines, said = watching.lines(), watching.said()
+    finally:
+        workload.kill()
+    rows = [line.split() for line in lines if line.startswith("python")]
+    assert [row[1] for row in rows] == ["ended"]
+    assert "a round is open" not in said
+
+
 def test_a_target_that_is_killed_ends_it(looping: Workload, tmp_path: Path) -> None:
     with watch_of(looping.pid, tmp_path / "recordings", *THRESHOLD) as watching:
         wait_until(lambda: bool(watching.recordings()), "a recording")

@@ -11,21 +11,20 @@ import pytest
 from tests.watching.watch import Watching, watch_of
 from tests.workload import Workload, compile_workload, wait_until
 
-LONG_MS = 30
-OPTIONS = ("--follow", "--no-stacks", "--threshold", "0.02")
+OPTIONS = ("--follow", "--no-stacks", "--threshold", "0.002")
 
-Start = Callable[[], Workload]
+Start = Callable[..., Workload]
 
 
 @pytest.fixture
 def start(root_user: None, tmp_path: Path) -> Iterator[Start]:
-    """What starts a process of one name, which is slow once in a second."""
+    """What starts a process of one name that makes so many long rounds when it is told to."""
     program = tmp_path / "kd-followed-on"
-    shutil.copy(compile_workload("round_loop", "-lpthread"), program)
+    shutil.copy(compile_workload("long_work"), program)
     started: list[Workload] = []
 
-    def start_one() -> Workload:
-        started.append(Workload([program, 1, LONG_MS]))
+    def start_one(rounds: int = 1) -> Workload:
+        started.append(Workload([program, rounds]))
         return started[-1]
 
     yield start_one
@@ -56,14 +55,18 @@ def test_the_time_is_of_all_processes(start: Start, tmp_path: Path) -> None:
 
 
 def test_the_count_is_of_all_processes(start: Start, tmp_path: Path) -> None:
-    count = 4
-    first = start()
+    # On a busy machine what is between two of them may be long too.
+    count = 10
+    first = start(4)
     with watch_of(first.pid, tmp_path / "recordings", *OPTIONS, "--count", str(count)) as watching:
-        wait_until(lambda: len(watching.recordings()) >= 2, "some records")
+        first.send()
+        wait_until(lambda: len(watching.recordings()) >= 4, "its records")
         first.kill()
         wait_until_it_waits(watching)
         before = len(watching.recordings())
-        start()
+        second = start(count)
+        wait_until(lambda: f"watching kd-followed-on ({second.pid})" in watching.said())
+        second.send()
         assert watching.process.wait(60) == 0
         assert before < count == len(watching.recordings())
 

@@ -1,86 +1,158 @@
-"""Writes and reads docs/compatibility.md: the last run's kernel-by-test table."""
+"""docs/reference/compatibility.md, of results.json: python -m tests.kernels.compatibility [RUN...].
 
-import subprocess
+Each RUN is what a guest left (build/kernels/RELEASE/run.json). It goes into results.json first: a
+later result of a test stands in place of an earlier one.
+"""
+
+import argparse
+import string
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.kernels.images import guest_tests, host_only_tests
-from tests.kernels.results import KernelRun, all_tests, cell, reasons
-
-PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
+from tests.kernels.images import host_only_tests, listed_kernels
+from tests.kernels.record import PAGE, RECORD, Circumstances, Outcomes, Record
+from tests.kernels.results import Outcome, footnotes, tally
 
 HEAD = """\
 # Compatibility
 
-What was tested, on what. `make test-kernels` boots each kernel of
-`tests/kernels/kernels.toml` in a virtual machine and runs the integration tests
-there; `make compatibility` writes this page from the results. Don't edit it.
+This page lists what was tested on which kernel. `make test-kernels` boots each kernel of
+`tests/kernels/kernels.toml` in a virtual machine and runs the integration tests there. `make
+compatibility` also writes the results to `tests/kernels/results.json`, and this page from them.
+Do not edit the page. A kernel or a folder of tests can run alone, on another day:
 
-A test is not applicable where the machine lacks what it needs; the number
-leads to the reason below the table. One that is NOT RUN was left out of the last run:
-`make compatibility KERNELS_ARGS=--brief` runs what `brief` in `kernels.toml` lists.
-Where the CPU is emulated, a test of many variants runs some of them (`few` in
-`tests/emulation.py`). What runs on the host alone, and why, is at the end.
+    make compatibility KERNELS_ARGS="--kernel 'Linux 5.14' tests/integration/capture"
 
-`make test-flows` is not in the table. In such a guest 10,000 flows are made by real traffic and
-then go or change, by one cause after the other, while `revalidator`, `flows` and `datapath-ops`
-record. It holds these against `upcall/show`, `dpctl/show`, `ovs-dpctl`, the kernel's count of
-upcalls and Open vSwitch's counters, and has each message of `datapath-ops` written anew: the same
-bytes. With Open vSwitch 3.5 and 4.0 each, and seven causes (max-idle, idle_timeout, hard_timeout,
-the flow limit, del-flows, add-flow, dpctl/del-flows), in one run of each, not all of them alone on
-the machine. All agreed on Linux 6.1, 6.12 and 7.2: of 250,045 to 260,006 messages a run none was
-lost. EEXIST, ENOENT and ENODEV were told.
+## Kernels
 """
 
+BY_FILE = """
+## By file
 
-ON_THE_HOST = "## On the host alone"
+A plain number counts tests that passed. A test that is not applicable (n/a) needs something that
+the machine lacks; the number in brackets leads to the reason. Tests that did not run are not
+counted. A dash means that no test of the file ran. Each variant of a test counts. On an emulated
+CPU a test with many variants runs some of them (`few` in `tests/emulation.py`).
+"""
+
+FLOWS = """
+## Flows of the kernel's datapath
+
+`make test-flows` is not in the table. In such a guest real traffic makes 10,000 flows. Then they
+go or change, by one cause after the other, while `revalidator`, `flows` and `datapath-ops`
+record. The test compares these with `upcall/show`, `dpctl/show`, `ovs-dpctl`, the kernel's count
+of upcalls and Open vSwitch's counters. It also writes each message of `datapath-ops` again and
+compares the bytes.
+
+It ran once with Open vSwitch 3.5 and once with 4.0, not always alone on the machine. The seven
+causes are max-idle, idle_timeout, hard_timeout, the flow limit, del-flows, add-flow and
+dpctl/del-flows. All agreed on Linux 6.1, 6.12 and 7.2. A run had 250,045 to 260,006 messages, and
+none was lost. EEXIST, ENOENT and ENODEV were reported.
+"""
+
+NOT_RUN = "not run"
 
 
-REPOSITORY = PAGE.parents[1]
+def main() -> int:
+    """Take up the runs, and write the page."""
+    parser = argparse.ArgumentParser(prog="python -m tests.kernels.compatibility")
+    parser.add_argument("run", nargs="*", type=Path, help="a run.json to take up")
+    write([Outcomes.read(path) for path in parser.parse_args().run])
+    return 0
 
 
-def collected_tests() -> set[str]:
-    """The tests that are for guests, as `file.py::function`, without parameters."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
-    command += guest_tests()
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    lines = [line for line in done.stdout.splitlines() if "::" in line]
-    return {line.partition("[")[0].rpartition("/")[2] for line in lines}
+def write(runs: Iterable[Outcomes]) -> None:
+    """Put the runs' results into results.json, and write the page anew."""
+    record = Record.read()
+    for run in runs:
+        record = record.merged(run)
+    record = record.current()
+    record.write(RECORD)
+    PAGE.write_text(page(record))
 
 
-def page(runs: list[KernelRun], accelerator: str, tests: Iterable[str] = ()) -> str:
-    """The page's text, in Markdown; `tests` have a row each, also those that no run had."""
-    notes = reasons(runs)
-    lines = [
-        HEAD,
-        f"Guests ran under QEMU with {accelerator}.",
-        "",
-        "| test | " + " | ".join(f"{run.name}: {run.release}" for run in runs) + " |",
-        "|---" * (len(runs) + 1) + "|",
-    ]
-    for test in sorted({*all_tests(runs), *tests}):
-        cells = [cell(run.result(test), notes) for run in runs]
-        lines.append(f"| `{test}` | " + " | ".join(cells) + " |")
-    lines.append("")
-    lines.extend(f"{number}. {_one_line(reason)}" for reason, number in notes.items())
-    lines += ["", ON_THE_HOST, "", "| tests | why |", "|---|---|"]
+def page(record: Record) -> str:
+    """The page's text, in Markdown, of the kernels that are listed."""
+    names = [kernel.name for kernel in listed_kernels()]
+    lines = [HEAD, *_kernels(record, names)]
+    run = [name for name in names if any(record.of(name))]
+    if run:
+        lines += [BY_FILE, *_files(record, run)]
+    lines += [FLOWS, "## On the host alone", "", "| tests | why |", "|---|---|"]
     lines.extend(f"| `{test}` | {reason} |" for test, reason in host_only_tests().items())
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(lines) + "\n"
 
 
-def kernels_on(text: str) -> list[str]:
-    """The kernels' names in a page's table head, without their releases."""
-    head = next(line for line in text.splitlines() if line.startswith("| test |"))
-    return [column.partition(":")[0].strip() for column in head.strip("|").split("|")[1:]]
+def _kernels(record: Record, names: list[str]) -> Iterator[str]:
+    """A row for each kernel: what its tests came to, and when they ran at which commit."""
+    columns = ("kernel", "release", "passed", "not applicable", "failed", "run on, at commit")
+    yield f"| {' | '.join(columns)} |"
+    yield "|---" * len(columns) + "|"
+    for name in names:
+        results = [result.outcome for _, _, result in record.of(name)]
+        if not results:
+            yield f"| {name} | | | | | {NOT_RUN} |"
+            continue
+        marks = _marks(record, name)
+        counts = [str(results.count(outcome)) for outcome in _COUNTED]
+        runs = "; ".join(_run(record, name, one, mark) for one, mark in marks.items())
+        release = max(marks, key=_age).release
+        yield f"| {name} | {release} | {' | '.join(counts)} | {runs} |"
 
 
-def tests_on(text: str) -> list[str]:
-    """The tests in a page's table."""
-    table = text.partition(ON_THE_HOST)[0]
-    rows = [line for line in table.splitlines() if line.startswith("| `")]
-    return [row.split("`")[1] for row in rows]
+_COUNTED = (Outcome.PASSED, Outcome.NOT_APPLICABLE, Outcome.FAILED)
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _run(record: Record, kernel: str, run: Circumstances, mark: str) -> str:
+    count = sum(one == run for _, one, _ in record.of(kernel))
+    text = f"{run.date}, {run.commit}, {run.accelerator}: {count}"
+    return f"({mark}) {run.release}, {text}" if mark else text
+
+
+def _marks(record: Record, kernel: str) -> dict[Circumstances, str]:
+    """The runs of a kernel's, the newest first; those of another commit than its with a letter."""
+    runs = sorted({run for _, run, _ in record.of(kernel)}, key=_age, reverse=True)
+    newest, letters = runs[0], iter(string.ascii_lowercase)
+    same = (newest.commit, newest.release)
+    return {run: "" if (run.commit, run.release) == same else next(letters) for run in runs}
+
+
+def _age(run: Circumstances) -> tuple[str, Circumstances]:
+    return run.date, run
+
+
+def _files(record: Record, kernels: list[str]) -> Iterator[str]:
+    """The table by file, then failures by name and why tests are not applicable."""
+    notes = footnotes(result for results in record.tests.values() for _, result in results.values())
+    yield f"| file | {' | '.join(kernels)} |"
+    yield "|---" * (len(kernels) + 1) + "|"
+    for file in sorted({test.partition("::")[0] for test in record.tests}):
+        cells = [_cell(record, kernel, file, notes) for kernel in kernels]
+        yield f"| `{file.removeprefix('tests/integration/')}` | {' | '.join(cells)} |"
+    reasons = [f"{number}. {reason}" for reason, number in notes.items()]
+    yield from ("", "## Failed", "", *(list(_failed(record, kernels)) or ["None."]))
+    yield from ("", "## Not applicable", "", *(reasons or ["None."]))
+
+
+def _cell(record: Record, kernel: str, file: str, notes: dict[str, int]) -> str:
+    marks = _marks(record, kernel)
+    of_file = [(run, result) for test, run, result in record.of(kernel) if _file(test) == file]
+    letters = sorted({marks[run] for run, _ in of_file} - {""})
+    text = tally((result for _, result in of_file), notes)
+    return f"{text} ({', '.join(letters)})" if letters else text
+
+
+def _failed(record: Record, kernels: list[str]) -> Iterator[str]:
+    for kernel in kernels:
+        for test, run, result in record.of(kernel):
+            if result.outcome is Outcome.FAILED:
+                yield f"- {kernel}, {run.commit}: `{test}`: `` {result.reason} ``"
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -15,8 +15,11 @@ base=/run/guest
 mkdir -p $base
 mount -t tmpfs -o size=75% guest $base
 mkdir $base/host $base/upper $base/work $base/root
-# There is no udev that would load what is needed: by the layer above, by Open vSwitch.
-modprobe --all overlay openvswitch tun veth
+# There is no udev to load what the layer above and Open vSwitch need. A kernel without modules
+# has all of it built in.
+if [ -e "/lib/modules/$(uname -r)/modules.dep" ]; then
+	modprobe --all overlay openvswitch tun veth
+fi
 mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=512000 host $base/host
 mount -t overlay -o "lowerdir=$base/host,upperdir=$base/upper,workdir=$base/work" guest $base/root
 # This tree and the cache may be where the guest has folders of its own, as below /tmp: they

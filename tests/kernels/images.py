@@ -1,9 +1,12 @@
-"""The kernels of kernels.toml: which there are, and their unpacked packages."""
+"""The kernels of kernels.toml: which there are, and where each can be booted from."""
 
+import os
 import re
 import shutil
+import struct
 import subprocess
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,19 +17,38 @@ from tests.debian import DebianError, Suite
 LIST = Path(__file__).with_name("kernels.toml")
 
 
+FOLDER_VARIABLE = "KERNEL_DELAY_KERNELS"
+REPOSITORY = Path(__file__).parents[2]
+
+# Documentation/x86/boot.rst (5.14): where a bzImage says how far its version is behind 0x200.
+VERSION_POINTER, VERSION_BASE = 0x20E, 0x200
+
+
+class MissingImageError(Exception):
+    """A kernel's image is not in the folder of images: its tests can't run here."""
+
+
 @dataclass(frozen=True)
 class Kernel:
-    """An entry of kernels.toml; `package` is the meta package that follows the newest kernel.
+    """An entry of kernels.toml: a package of Debian's, or an image in the folder of these.
 
-    `open_vswitch` is the suite that the Open vSwitch with probes is of; `architecture` is
-    Debian's name of it, this machine's if empty.
+    Attributes:
+        name: What it is called, here and on the page.
+        open_vswitch: The suite whose source the Open vSwitch with probes is built from.
+        suite: The suite of its package; empty if it is an image.
+        package: The meta package that follows the suite's newest kernel.
+        image: The name of an image that needs no modules; empty if it is a package.
+        architecture: Debian's name of it; this machine's if empty.
+        tests: All that runs on it; empty if that is what runs on the others.
     """
 
     name: str
-    suite: str
-    package: str
     open_vswitch: str
+    suite: str = ""
+    package: str = ""
+    image: str = ""
     architecture: str = ""
+    tests: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,7 +62,14 @@ class Image:
 
 def listed_kernels() -> list[Kernel]:
     """The entries of kernels.toml, in order."""
-    return [Kernel(**entry) for entry in tomllib.loads(LIST.read_text())["kernel"]]
+    entries = tomllib.loads(LIST.read_text())["kernel"]
+    return [Kernel(**{**entry, "tests": tuple(entry.get("tests", ()))}) for entry in entries]
+
+
+def image_folder() -> Path:
+    """Where images are that are listed by name: $KERNEL_DELAY_KERNELS, or beside the repository."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    return Path(folder) if folder else REPOSITORY.parent / "shared" / "kernels"
 
 
 def host_only_tests() -> dict[str, str]:
@@ -49,12 +78,17 @@ def host_only_tests() -> dict[str, str]:
     return tests
 
 
-def guest_tests() -> list[str]:
-    """What tells pytest to run all integration tests but those."""
+def guest_tests(chosen: Sequence[str] = ("tests/integration",)) -> list[str]:
+    """What tells pytest to run these folders, files and tests, without what is the host's alone.
+
+    A file or test of the host's that is named in full runs.
+    """
     left_out = [
-        f"--deselect={test}" if "::" in test else f"--ignore={test}" for test in host_only_tests()
+        f"--deselect={test}" if "::" in test else f"--ignore={test}"
+        for test in host_only_tests()
+        if not any(one.startswith(test) for one in chosen)
     ]
-    return ["tests/integration", *left_out]
+    return [*chosen, *left_out]
 
 
 def chosen_tests(choice: Literal["least", "brief"]) -> list[str]:
@@ -64,7 +98,14 @@ def chosen_tests(choice: Literal["least", "brief"]) -> list[str]:
 
 
 def fetch(kernel: Kernel) -> Image:
-    """The kernel's image and modules from the cache, downloaded and unpacked if need be."""
+    """The kernel's image; a package's is in the cache, downloaded and unpacked if need be.
+
+    Raises:
+        MissingImageError: It is an image, and not in the folder of these.
+        DebianError: The package can't be had.
+    """
+    if kernel.image:
+        return _built_image(kernel)
     with locked("kernels"):
         suite = Suite(kernel.suite, kernel.architecture)
         names = suite.closure(kernel.package)
@@ -73,6 +114,19 @@ def fetch(kernel: Kernel) -> Image:
         if not directory.exists():
             _unpack(suite, [name for name in names if name.endswith(f"-{release}")], directory)
         return Image(kernel, release, _vmlinuz(directory, release))
+
+
+def _built_image(kernel: Kernel) -> Image:
+    path = image_folder() / kernel.image
+    try:
+        head = path.read_bytes()
+    except OSError:
+        raise MissingImageError(
+            f"{path} is not there: setup/kernel-image.sh builds one, ${FOLDER_VARIABLE} says where"
+        ) from None
+    (behind,) = struct.unpack_from("<H", head, VERSION_POINTER)
+    version = head[VERSION_BASE + behind :].partition(b"\0")[0].decode()
+    return Image(kernel, version.partition(" ")[0], path)
 
 
 def _release(kernel: Kernel, names: list[str]) -> str:

@@ -15,7 +15,7 @@ test-verdicts-kernels: build packages-test packages-kernels .venv/.extra-test .v
 test-flows: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
 	@exec $(BIN)/python -m tests.flows.run $(FLOWS_ARGS)
 
-## compatibility: the same, and docs/compatibility.md written from the results
+## compatibility: test-kernels, and the results beside earlier ones in docs/reference/compatibility.md
 compatibility: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
 	@exec $(BIN)/python -m tests.kernels.run --write-docs $(KERNELS_ARGS)
 
@@ -26,8 +26,6 @@ test-kernels-brief: test-kernels
 ## test-kernels-least: as part of test: where guests are emulated, whether all works there at all
 test-kernels-least: KERNELS_ARGS := --least
 test-kernels-least: test-kernels
-
-test: test-kernels-least
 
 packages-kernels:
 	@setup/debian-packages.sh setup/packages-kernels.txt

@@ -1,21 +1,24 @@
-"""What the integration tests came to on each kernel, and the tables of it."""
+"""What the integration tests came to on each kernel."""
 
-import xml.etree.ElementTree as ET
+import json
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-REASON_LINES = 3
-"""So many of a failure's lines are enough to tell it: an assertion's message, and its values."""
+DIED = "the guest ended during this test"
+
+LINE_CHARACTERS = 300
+"""So much of a failure is printed at the end; the table and the guest's console have all."""
 
 
 class Outcome(Enum):
-    """How a test ended; as the tables print it."""
+    """How a test ended; the least comes first, and of two the greater one counts."""
 
-    PASSED = "passed"
-    FAILED = "FAILED"
     NOT_APPLICABLE = "not applicable"
-    NOT_RUN = "NOT RUN"
+    PASSED = "passed"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True)
@@ -28,12 +31,21 @@ class Result:
 
 @dataclass(frozen=True)
 class KernelRun:
-    """All results on one kernel, by test; `failure` says why a run did not end as it should."""
+    """What one guest came to.
+
+    Attributes:
+        name: The kernel's, in kernels.toml.
+        release: What `uname -r` says in the guest; empty if there was none.
+        results: By the tests' names, as pytest has them.
+        failure: Why the run did not end as it should; empty if it did.
+        not_run: Why there was no guest; empty if there was one.
+    """
 
     name: str
     release: str
     results: dict[str, Result]
     failure: str = ""
+    not_run: str = ""
 
     @property
     def passed(self) -> bool:
@@ -41,68 +53,72 @@ class KernelRun:
         outcomes = {result.outcome for result in self.results.values()}
         return not self.failure and Outcome.PASSED in outcomes and Outcome.FAILED not in outcomes
 
-    def result(self, test: str) -> Result:
-        """The test's result; a test that another kernel ran and this one did not is NOT_RUN."""
-        return self.results.get(test, Result(Outcome.NOT_RUN, self.failure))
 
+def read_outcomes(path: Path) -> dict[str, Result]:
+    """The results in a file that tests.kernels.outcomes wrote, by pytest's names of the tests.
 
-def read_junit(junit: Path) -> dict[str, Result]:
-    """The results in pytest's junit file, by `file.py::function`.
-
-    The variants of a parametrized test are one test: it fails if one fails,
-    and is not applicable only if no variant is.
+    A test that passed and whose fixture then fails has failed. So has one that did not end.
     """
     results: dict[str, Result] = {}
-    for case in ET.parse(junit).iter("testcase"):
-        file = case.get("classname", "").rpartition(".")[2] or "(collection)"
-        test = f"{file}.py::{case.get('name', '').partition('[')[0]}"
-        result = _result(case)
+    begun: dict[str, None] = {}
+    for line in path.read_text().splitlines():
+        entry = json.loads(line)
+        test = entry["test"]
+        if entry["outcome"] == "begun":
+            begun[test] = None
+            continue
+        result = Result(Outcome(entry["outcome"]), entry["reason"])
         if test not in results or _weight(result) > _weight(results[test]):
             results[test] = result
-    return results
-
-
-def _result(case: ET.Element) -> Result:
-    for tag in ("failure", "error"):
-        if (failure := case.find(tag)) is not None:
-            _, bracket, variant = case.get("name", "").partition("[")
-            reason = f"{bracket}{variant} {failure.get('message', '')}"
-            return Result(Outcome.FAILED, reason.strip())
-    if (skipped := case.find("skipped")) is not None:
-        return Result(Outcome.NOT_APPLICABLE, skipped.get("message", ""))
-    return Result(Outcome.PASSED)
+    died = {test: Result(Outcome.FAILED, DIED) for test in begun if test not in results}
+    return {**results, **died}
 
 
 def _weight(result: Result) -> int:
-    return [Outcome.NOT_APPLICABLE, Outcome.PASSED, Outcome.FAILED].index(result.outcome)
-
-
-def all_tests(runs: list[KernelRun]) -> list[str]:
-    """Every test that ran on any kernel, sorted."""
-    return sorted({test for run in runs for test in run.results})
+    return list(Outcome).index(result.outcome)
 
 
 def failures(run: KernelRun) -> list[str]:
-    """A line for each test that failed: which, and why, as far as REASON_LINES go."""
+    """A line for each test that failed: which, and why."""
     return [
-        f"{test}: {' | '.join(result.reason.splitlines()[:REASON_LINES])}"
+        f"{test}: {result.reason}"
         for test, result in sorted(run.results.items())
         if result.outcome is Outcome.FAILED
     ]
 
 
-def reasons(runs: list[KernelRun]) -> dict[str, int]:
+def closing_lines(run: KernelRun) -> list[str]:
+    """What failed, a line each, as pytest closes its own: short, for the end of a long log."""
+    whole = [run.failure] if run.failure else []
+    lines = (f"FAILED {run.name}: {failure}" for failure in [*whole, *failures(run)])
+    return [line[:LINE_CHARACTERS] for line in lines]
+
+
+def footnotes(results: Iterable[Result]) -> dict[str, int]:
     """The reasons why tests are not applicable, each with the number of its footnote."""
     notes: dict[str, int] = {}
-    for test in all_tests(runs):
-        for run in runs:
-            result = run.result(test)
-            if result.outcome is Outcome.NOT_APPLICABLE:
-                notes.setdefault(result.reason, len(notes) + 1)
+    for result in results:
+        if result.outcome is Outcome.NOT_APPLICABLE:
+            notes.setdefault(result.reason, len(notes) + 1)
     return notes
 
 
-def cell(result: Result, notes: dict[str, int]) -> str:
-    """A table's cell: the outcome, with its footnote's number where it has one."""
-    number = notes.get(result.reason)
-    return f"{result.outcome.value} ({number})" if number else result.outcome.value
+def tally(results: Iterable[Result], notes: dict[str, int]) -> str:
+    """How many of a file's tests passed, were not applicable, failed: a table's cell.
+
+    What is none is left out, and nothing at all is a dash: `12`, or `10, 2 n/a [1], 1 FAILED`.
+    """
+    results = list(results)
+    counts = Counter(result.outcome for result in results)
+    parts = []
+    if counts[Outcome.PASSED]:
+        parts.append(str(counts[Outcome.PASSED]))
+    if number := counts[Outcome.NOT_APPLICABLE]:
+        parts.append(f"{number} n/a [{', '.join(map(str, sorted(_numbers(results, notes))))}]")
+    if number := counts[Outcome.FAILED]:
+        parts.append(f"{number} FAILED")
+    return ", ".join(parts) or "-"
+
+
+def _numbers(results: list[Result], notes: dict[str, int]) -> set[int]:
+    return {notes[each.reason] for each in results if each.outcome is Outcome.NOT_APPLICABLE}

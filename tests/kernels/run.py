@@ -1,13 +1,16 @@
 """Runs the integration tests on each kernel of kernels.toml: python -m tests.kernels.run."""
 
 import argparse
+import datetime
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -17,29 +20,45 @@ from tests import ovs_with_usdt
 from tests.debian import DebianError
 from tests.kernels import compatibility
 from tests.kernels.guest import Guest, GuestError, kvm_boots
-from tests.kernels.images import Image, Kernel, chosen_tests, fetch, guest_tests, listed_kernels
+from tests.kernels.images import (
+    REPOSITORY,
+    Image,
+    Kernel,
+    MissingImageError,
+    chosen_tests,
+    fetch,
+    guest_tests,
+    listed_kernels,
+)
+from tests.kernels.record import PAGE, Circumstances, Outcomes, commit
 from tests.kernels.results import (
     KernelRun,
-    Outcome,
-    all_tests,
-    cell,
+    closing_lines,
     failures,
-    read_junit,
-    reasons,
+    footnotes,
+    read_outcomes,
+    tally,
 )
 
-REPOSITORY = Path(__file__).parents[2]
 RESULTS = REPOSITORY / "build" / "kernels"
 # Each guest, emulated, takes one CPU at most, and now and then waits: three fill two of them.
 GUESTS_AT_A_TIME = 3
 
+# An emulated CPU takes seconds to import what other packages add to pytest, and no guest's test
+# uses any of it; the last two collect garbage, again and again.
+FEW_PLUGINS = ("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1",)
+FEWER_PLUGINS = tuple(
+    f"-pno:{name}" for name in ("cacheprovider", "unraisableexception", "threadexception")
+)
+
 
 def main() -> int:
-    """Run them and print the table; exit status 1 if any kernel failed."""
+    """Run them and print the table; exit status 1 if any kernel failed, or there was none."""
     options = _options()
-    console = Console(stderr=True)
+    console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+    sources = commit()
     try:
-        images = [fetch(kernel) for kernel in _chosen(options.kernel)]
+        images, missing = images_of(_chosen(options))
         binaries = {
             image.kernel: open_vswitches(
                 ovs_with_usdt.SUITE if options.choice else image.kernel.open_vswitch
@@ -47,44 +66,43 @@ def main() -> int:
             for image in images
         }
     except (DebianError, subprocess.CalledProcessError) as error:
-        console.print(f"test-kernels: {error}", markup=False)
+        console.print(f"test-kernels: {error}")
         return 1
-    _compile_tests()
-    kvm = kvm_boots(images[0], RESULTS / "kvm")
-    accelerator = "KVM" if kvm else "TCG (emulation)"
-    console.print(f"Booting {len(images)} kernels in QEMU with {accelerator}")
+    runs: list[KernelRun] = []
+    if images:
+        kvm = kvm_boots(images[0], RESULTS / "kvm")
+        accelerator = "KVM" if kvm else "TCG"
+        console.print(f"Booting {len(images)} kernels in QEMU with {accelerator}")
+        stop = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        guests = [Guest(image, kvm, _results_of(image), stop) for image in images]
+        _compile_tests(guests, options)
 
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        def test(guest: Guest) -> KernelRun:
+            start = time.monotonic()
+            run = _test(guest, binaries[guest.image.kernel], options)
+            verdict = "passed" if run.passed else f"FAILED: {run.failure or 'see the table'}"
+            duration_s = time.monotonic() - start
+            console.print(f"{_title(run)}: {verdict}, {duration_s:.0f} s, {guest.results}")
+            return run
 
-    guests = [Guest(image, kvm, _results_of(image), stop) for image in images]
-
-    def test(guest: Guest) -> KernelRun:
-        start = time.monotonic()
-        run = _test(guest, binaries[guest.image.kernel], options)
-        verdict = "passed" if run.passed else f"FAILED: {run.failure or 'see the table'}"
-        console.print(
-            f"{run.name} ({run.release}): {verdict}, "
-            f"{time.monotonic() - start:.0f} s, {guest.results}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
-        return run
-
-    with ThreadPoolExecutor(GUESTS_AT_A_TIME) as pool:
-        runs = list(pool.map(test, guests))
-    _print_table(runs)
-    # Last, since the end of a long log is what is read first.
-    for run, guest in zip(runs, guests, strict=True):
-        for line in guest.last_words() if run.failure else failures(run):
-            console.print(f"{run.name}: {line}", markup=False, highlight=False, soft_wrap=True)
-    if options.write_docs:
-        every = [_latest(kernel, runs) for kernel in listed_kernels()]
-        tests = compatibility.collected_tests()
-        compatibility.PAGE.write_text(compatibility.page(every, accelerator, tests))
-    return 0 if all(run.passed for run in runs) else 1
+        with ThreadPoolExecutor(GUESTS_AT_A_TIME) as pool:
+            runs = list(pool.map(test, guests))
+        _print_table([*runs, *missing])
+        # Last, since the end of a long log is what is read first.
+        for run, guest in zip(runs, guests, strict=True):
+            for line in guest.last_words() if run.failure else ():
+                console.print(f"{run.name}: {line}")
+        for run in runs:
+            for line in closing_lines(run):
+                console.print(line)
+        outcomes = [_stored(run, guest, sources) for run, guest in zip(runs, guests, strict=True)]
+        if options.write_docs:
+            compatibility.write(outcomes)
+    for run in missing:
+        console.print(f"{run.name}: NOT RUN: {run.not_run}")
+    return 0 if runs and all(run.passed for run in runs) else 1
 
 
 def _options() -> argparse.Namespace:
@@ -102,18 +120,36 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--write-docs",
         action="store_true",
-        help=f"write {compatibility.PAGE}; of a kernel that is left out, from its last results",
+        help=f"put the results beside those of earlier runs, and write {PAGE}",
     )
-    parser.add_argument("pytest", nargs="*", help="pytest's arguments in place of the folder")
+    parser.add_argument("tests", nargs="*", help="folders, files and tests in place of all")
     return parser.parse_args()
 
 
-def _chosen(names: list[str] | None) -> list[Kernel]:
-    kernels = listed_kernels()
-    chosen = [kernel for kernel in kernels if names is None or kernel.name in names]
+def _chosen(options: argparse.Namespace) -> list[Kernel]:
+    """The kernels that are named, or all on which the tests asked for can run."""
+    kernels, names = listed_kernels(), options.kernel
+    narrowed = options.tests or options.choice == "least"
+    chosen = [
+        kernel
+        for kernel in kernels
+        if (kernel.name in names if names else not (kernel.tests and narrowed))
+    ]
     if not chosen:
         sys.exit(f"no such kernel; the list has {', '.join(kernel.name for kernel in kernels)}")
     return chosen
+
+
+def images_of(kernels: Iterable[Kernel]) -> tuple[list[Image], list[KernelRun]]:
+    """What can be booted, and of what can't a run that says why."""
+    images: list[Image] = []
+    missing: list[KernelRun] = []
+    for kernel in kernels:
+        try:
+            images.append(fetch(kernel))
+        except MissingImageError as error:
+            missing.append(KernelRun(kernel.name, "", {}, not_run=str(error)))
+    return images, missing
 
 
 def open_vswitches(suite: str) -> list[str]:
@@ -124,61 +160,84 @@ def open_vswitches(suite: str) -> list[str]:
     return [f"KERNEL_DELAY_OVS={debian.strip()}", f"KERNEL_DELAY_USDT_OVS={probes}"]
 
 
-def _compile_tests() -> None:
+def _compile_tests(guests: Iterable[Guest], options: argparse.Namespace) -> None:
     """Have pytest keep its form of the tests, which an emulated CPU takes a minute to make."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", *guest_tests()]
-    subprocess.run(command, cwd=REPOSITORY, env=environment, stdout=subprocess.DEVNULL, check=False)
+    for tests in {tuple(_tests(guest, options)) for guest in guests}:
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", *tests]
+        subprocess.run(
+            command, cwd=REPOSITORY, env=environment, stdout=subprocess.DEVNULL, check=False
+        )
 
 
 def _results_of(image: Image) -> Path:
     return RESULTS / image.release
 
 
+def _tests(guest: Guest, options: argparse.Namespace) -> list[str]:
+    """What pytest is to run in the guest."""
+    if guest.image.kernel.tests:
+        return list(guest.image.kernel.tests)
+    if options.tests:
+        return guest_tests(options.tests)
+    if options.choice and not guest.kvm:
+        return chosen_tests(options.choice)
+    return guest_tests()
+
+
 def _test(guest: Guest, open_vswitches: list[str], options: argparse.Namespace) -> KernelRun:
     name, release = guest.image.kernel.name, guest.image.release
-    junit = guest.results / "junit.xml"
-    chosen = [] if options.choice is None or guest.kvm else chosen_tests(options.choice)
+    outcomes = guest.results / "outcomes"
     command = [
-        *("env", *open_vswitches, sys.executable),
-        *("-m", "pytest", "-p", "no:cacheprovider", "-v", "--color=no", "--durations=10"),
-        f"--junit-xml={junit}",
-        *(options.pytest or chosen or guest_tests()),
+        *("env", *open_vswitches, *FEW_PLUGINS, sys.executable),
+        *("-m", "pytest", *FEWER_PLUGINS, "-v", "--color=no", "--durations=10"),
+        *("-p", "tests.kernels.outcomes", f"--outcomes={outcomes}"),
+        *_tests(guest, options),
     ]
+    failure = ""
     try:
         status = guest.run(command, options.limit)
     except GuestError as error:
-        return KernelRun(name, release, {}, failure=str(error))
-    try:
-        outcomes = read_junit(junit)
-    except (OSError, SyntaxError):
-        outcomes = {}
-    failed = any(result.outcome is Outcome.FAILED for result in outcomes.values())
+        status, failure = 0, str(error)
+    run = KernelRun(name, release, read_outcomes(outcomes) if outcomes.exists() else {}, failure)
     # pytest's status is 1 where tests failed: the table says which.
-    failure = "" if status == 0 or failed else f"pytest's exit status is {status}"
-    return KernelRun(name, release, outcomes, failure)
+    if status and not failures(run):
+        run = replace(run, failure=f"pytest's exit status is {status}")
+    return run
 
 
-def _latest(kernel: Kernel, runs: list[KernelRun]) -> KernelRun:
-    """The kernel's run of these, or else what it last came to, which may be nothing."""
-    for run in runs:
-        if run.name == kernel.name:
-            return run
-    image = fetch(kernel)
-    junit = _results_of(image) / "junit.xml"
-    outcomes = read_junit(junit) if junit.exists() else {}
-    return KernelRun(kernel.name, image.release, outcomes)
+def _stored(run: KernelRun, guest: Guest, sources: str) -> Outcomes:
+    """The run's results with their circumstances, which are kept beside the guest's console."""
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    accelerator = "KVM" if guest.kvm else "TCG"
+    outcomes = Outcomes(
+        Circumstances(run.name, run.release, sources, date, accelerator), run.results
+    )
+    outcomes.write(guest.results / "run.json")
+    return outcomes
+
+
+def _title(run: KernelRun) -> str:
+    return f"{run.name} ({run.release})" if run.release else run.name
 
 
 def _print_table(runs: list[KernelRun]) -> None:
-    notes = reasons(runs)
-    table = Table("test", *(f"{run.name}\n{run.release}" for run in runs))
-    for test in all_tests(runs):
-        table.add_row(test, *(cell(run.result(test), notes) for run in runs))
+    """A row for each file; a kernel that was not run has a column that says so."""
+    notes = footnotes(result for run in runs for result in run.results.values())
+    table = Table("file", *(f"{run.name}\n{run.release}" for run in runs))
+    for file in sorted({test.partition("::")[0] for run in runs for test in run.results}):
+        table.add_row(file.removeprefix("tests/"), *(_cell(run, file, notes) for run in runs))
     console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(table)
     for reason, number in notes.items():
-        console.print(f"({number}) {' '.join(reason.split())}", markup=False, highlight=False)
+        console.print(f"[{number}] {reason}", markup=False, highlight=False)
+
+
+def _cell(run: KernelRun, file: str, notes: dict[str, int]) -> str:
+    if run.not_run:
+        return compatibility.NOT_RUN
+    of_file = [of for test, of in run.results.items() if test.partition("::")[0] == file]
+    return tally(of_file, notes)
 
 
 if __name__ == "__main__":

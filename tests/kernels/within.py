@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.debian import DebianError
 from tests.kernels.guest import Guest, GuestError, kvm_boots
-from tests.kernels.images import fetch, listed_kernels
+from tests.kernels.images import MissingImageError, fetch, listed_kernels
 from tests.kernels.run import RESULTS, open_vswitches
 
 
@@ -26,7 +26,7 @@ def main() -> int:
     try:
         image = fetch(kernel)
         variables = open_vswitches(kernel.open_vswitch)
-    except (DebianError, subprocess.CalledProcessError) as error:
+    except (DebianError, MissingImageError, subprocess.CalledProcessError) as error:
         print(f"within: {error}", file=sys.stderr)
         return 1
     results = RESULTS / f"within-{image.release}"

@@ -315,11 +315,11 @@ def _record(
     checks.say(not quiet, f"before the long round: {quiet or 'no alert of one'}")
     rounds.make("ovs-vswitchd", "sleep", LONG_MS)
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         alerts = [alert["alertname"] for alert in running.firing()]
         return "KernelDelayLongRounds" in alerts
 
-    wait_until(is_told, "the alert")
+    wait_until(is_reported, "the alert")
     (alert,) = (a for a in running.firing() if a["alertname"] == "KernelDelayLongRounds")
     checks.say(True, f"the alert fires, cause {alert['cause']!r}")
     time.sleep(max(0, start_s + seconds - time.time()))

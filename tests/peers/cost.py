@@ -28,7 +28,7 @@ from lab.binaries import Binaries
 from lab.instance import Datapath, Instance
 from tests import commands, ovs_with_usdt
 from tests.integration import kernel_datapath
-from tests.peers.pahole import stand_in
+from tests.peers.pahole import pahole_substitute
 from tests.peers.upstream import Upstream, answer_for
 
 FLOWS = 100_000
@@ -72,7 +72,7 @@ def main() -> int:
     parser.add_argument("--without-scripts", action="store_true", help="ours alone")
     options = parser.parse_args()
     console = Console(width=100)
-    datapath: Datapath = "system" if Path("/sys/module/openvswitch").exists() else "netdev"
+    datapath: Datapath = "system" if kernel_datapath.is_there() else "netdev"
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         root = os.environ.get("KERNEL_DELAY_USDT_OVS") or ovs_with_usdt.build()
         binaries = Binaries.under(Path(root))
@@ -171,7 +171,7 @@ def _lost_by_us(output: Path) -> str:
 
 
 def _theirs(ovs: Instance, folder: Path, binaries: Binaries) -> Iterator[Monitor]:
-    pahole = ("--pahole", str(stand_in(binaries.ovs_vswitchd, folder)))
+    pahole = ("--pahole", str(pahole_substitute(binaries.ovs_vswitchd, folder)))
     answer_for(ovs, folder)
     of_the_kernel = THEIRS_OF_THE_KERNEL if ovs.datapath == "system" else {}
     for script, options in {**THEIRS, **of_the_kernel}.items():

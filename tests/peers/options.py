@@ -1,6 +1,6 @@
-"""Each option of Open vSwitch's scripts, and what is ours for it: docs/upstream.md.
+"""Each option of Open vSwitch's scripts, and what is ours for it: docs/reference/upstream.md.
 
-python -m tests.peers.options > docs/upstream.md
+python -m tests.peers.options > docs/reference/upstream.md
 """
 
 import argparse
@@ -17,23 +17,27 @@ from kernel_delay import cli, commands
 OPTION = re.compile(r"`(-[-\w]+)`")
 
 HEAD = """\
-# From Open vSwitch's scripts
+# Options of Open vSwitch's scripts
 
 Open vSwitch has scripts that attach eBPF programs to `ovs-vswitchd` (`utilities/usdt-scripts`).
-What each does is a command here, which needs no compiler, no debug information and none of
-Python's packages that these take. `make test-peers` holds the options on this page against those of
-the scripts; don't edit it, but `tests/peers/options.toml`.
+Each has a command here that does the same without a compiler, debug information or further
+packages. Do not edit this page: `tests/peers/options.toml` has its rows, and `make test-peers`
+compares them with the scripts.
 
-It holds counts against theirs too, of the userspace datapath on this machine: `kernel_delay.py`'s
-of each thread's system calls (but for those that wait: one may have begun before),
-`bridge_loop.bt`'s passes and waits, `reval_monitor.py`'s rounds in which nothing changes, and
-`flow_reval_monitor.py`'s deletions with their reasons, by UFID. (The latter writes zeros for a part
-of each UFID.) Where the module `openvswitch` is loaded, it does so with the kernel's datapath, and
-`dpif_op_nl_monitor.py`'s operations, `upcall_monitor.py`'s upcalls with the lengths of their
-packets and keys, and `upcall_cost.py`'s events of each kind are among them. All agreed: the first
-on the host; the next three and the operations in guests with Linux 6.1, 6.12 and 7.2, and those of
-upcalls with 6.12 (`python -m tests.kernels.within "Debian 13" .venv/bin/python -m
-tests.peers.run`).
+`make test-peers` also compares counts on the same traffic:
+
+| script | compared |
+|---|---|
+| `kernel_delay.py` | system calls of each thread, except calls that wait |
+| `bridge_loop.bt` | passes and waits |
+| `reval_monitor.py` | rounds without changes (a *round* is one check of all flows) |
+| `flow_reval_monitor.py` | deletions with their reasons, by UFID (in part zeros) |
+| `dpif_op_nl_monitor.py` | operations of the kernel's datapath |
+| `upcall_monitor.py` | upcalls with the lengths of packets and keys |
+| `upcall_cost.py` | events of each kind |
+
+All agreed: the first on the host, the next four in guests with Linux 6.1, 6.12 and 7.2, the last
+two with 6.12 (`python -m tests.kernels.within "Debian 13" .venv/bin/python -m tests.peers.run`).
 """
 
 

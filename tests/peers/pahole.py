@@ -22,7 +22,7 @@ POINTERS = {("dpif_flow_put", "key"), ("dpif_flow_put", "ufid")}
 _TYPES: Mapping[int, str] = {4: "u32", 8: "u64", 16: "ovs_u128"}
 
 
-def stand_in(program: Path, folder: Path) -> Path:
+def pahole_substitute(program: Path, folder: Path) -> Path:
     """A program that prints the definitions, whatever it is asked for."""
     definitions = folder / "definitions.h"
     structs = [_definition(program, name) for name in FIELDS]

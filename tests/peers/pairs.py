@@ -48,8 +48,10 @@ class Pair(Struct, frozen=True):
     """A script with its options, our command, and how to count what each of them printed.
 
     One that `reads_structs` of Open vSwitch asks pahole for them. Only what attaches to the probes
-    with their semaphores, as we do, can be attached `together` with us: the kernel refuses a second
-    uprobe at a place without (kernel/events/uprobes.c, 6.18), as BCC's are. A command without a
+    with their semaphores, as we do, can be attached `together` with us: the kernel takes uprobes at
+    one place with one ref_ctr_offset (kernel/events/uprobes.c:alloc_uprobe(), 6.18). BCC counts up
+    the semaphore itself, and its Python (0.26) gives no such offset: it calls bpf_attach_uprobe()
+    without the last argument, so that the kernel gets what lies on the stack. A command without a
     `line` of JSON prints text, all of which `ours` gets.
     """
 

@@ -24,7 +24,7 @@ from tests.integration import kernel_datapath
 from tests.integration.json_follower import JsonFollower
 from tests.integration.test_flows_command import until_there
 from tests.peers.options import options_in, read_scripts
-from tests.peers.pahole import stand_in
+from tests.peers.pahole import pahole_substitute
 from tests.peers.pairs import OF_THE_KERNEL, PACKETS, PAIRS, Counts, Pair
 from tests.peers.printed import Printed
 from tests.peers.scripts import scripts
@@ -40,7 +40,7 @@ STEADY_S = 5.0
 
 def main() -> int:
     """Compare options and counts, and print what came of it."""
-    datapath: Datapath = "system" if Path("/sys/module/openvswitch").exists() else "netdev"
+    datapath: Datapath = "system" if kernel_datapath.is_there() else "netdev"
     pairs = PAIRS + OF_THE_KERNEL if datapath == "system" else PAIRS
     parser = argparse.ArgumentParser(prog="python -m tests.peers.run")
     names = [pair.script for pair in pairs]
@@ -54,7 +54,7 @@ def main() -> int:
         binaries = Binaries.under(Path(root))
         ovs = stack.enter_context(Instance(binaries, datapath=datapath))
         stack.enter_context(kernel_datapath.bridge(ovs))
-        pahole = stand_in(binaries.ovs_vswitchd, Path(folder))
+        pahole = pahole_substitute(binaries.ovs_vswitchd, Path(folder))
         for pair in (pair for pair in pairs if pair.script in chosen):
             own = Path(folder) / pair.command
             own.mkdir()

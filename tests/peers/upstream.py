@@ -23,7 +23,7 @@ ATTACHES_S = 3.0
 _BORROWED = ("scapy",)
 
 # What the scripts draw with, which is not asked for here and would be a hundred packages.
-_STAND_INS: Mapping[str, str] = {
+_SUBSTITUTES: Mapping[str, str] = {
     "alive_progress/__init__.py": "from contextlib import contextmanager\n\n\n"
     "@contextmanager\ndef alive_bar(*arguments, **options):\n    yield lambda *done: None\n",
     "halo/__init__.py": "class Halo:\n    pass\n",
@@ -44,7 +44,7 @@ _PATCHES: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 
 def answer_for(ovs: Instance, folder: Path) -> None:
-    """A stand-in for ovs-appctl, for upcall_cost.py to ask for ports while all is stopped."""
+    """A substitute for ovs-appctl, for upcall_cost.py to ask for ports while all is stopped."""
     (folder / "ports").write_text(ovs.appctl("dpctl/show"))
     program = folder / "ovs-appctl"
     program.write_text(f"#!/bin/sh\nexec cat {folder}/ports\n")
@@ -65,7 +65,7 @@ class Upstream:
         if path.suffix == ".py":
             self._command = [*interpreter, str(path), "--pid", str(pid), *options]
         modules = folder / "modules"
-        for name, text in _STAND_INS.items():
+        for name, text in _SUBSTITUTES.items():
             (modules / name).parent.mkdir(parents=True, exist_ok=True)
             (modules / name).write_text(text)
         for name in _BORROWED:

@@ -6,6 +6,7 @@ with a hog.
 
 import http.client
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,12 +21,17 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from kernel_delay.analysis.losses import worst_first
+from kernel_delay.analysis.processes import as_one
 from kernel_delay.model import Sample, ThreadTime
 from tests import commands
 from tests.workload import wait_until
 
 HOG = "import time; end = time.monotonic() + 120\nwhile time.monotonic() < end: pass"
 FIRST_CPU, *_, LAST_CPU = sorted(os.sched_getaffinity(0)) * 2
+
+# Of a thread, in a summary of several processes.
+ROW = re.compile(r" *\d+ ( +\d+\.\d){6} \|")
 
 # A switch is seen a moment after the scheduler's clock was read.
 SLACK_NS = 5_000_000
@@ -100,13 +106,41 @@ def kept_by_a_hog(start: Start, worker: int, others: Iterable[int]) -> int:
     return hogs[0].pid
 
 
-def measured(file: Path, *options: object) -> dict[int, Sample]:
-    """Capture a second; the Sample of each process by its PID."""
-    done = commands.run("--sample-time", "1", "--json", file, *options)
+class Measured(NamedTuple):
+    """A second of several processes: the Sample of each by its PID, what was printed, and kept."""
+
+    samples: dict[int, Sample]
+    summary: str
+    recording: Path
+
+
+def measured(folder: Path, *options: object) -> Measured:
+    """Capture a second."""
+    file, recording = folder / "json", folder / "a.kdr"
+    done = commands.run(
+        *("--sample-time", "1", "--summary", "--json", file, "-o", recording, *options)
+    )
     assert done.returncode == 0, done.stderr
     samples = [msgspec.json.decode(line, type=Sample) for line in file.read_bytes().splitlines()]
     assert {sample.processes for sample in samples} == {len(samples)}
-    return {sample.target.pid: sample for sample in samples}
+    return Measured({each.target.pid: each for each in samples}, done.stdout, recording)
+
+
+def check_text(samples: dict[int, Sample], live: str, recording: Path, titled: str) -> None:
+    """All processes are one report, worst first, by their titles; a recording has the same."""
+    assert live.count("# Start sampling") == 1
+    rows = [line for line in live.splitlines() if ROW.match(line)]
+    order = [thread.tid for thread in worst_first(as_one(list(samples.values())))]
+    shown = [int(row.split()[0]) for row in rows]
+    assert shown == [tid for tid in order if tid in shown]
+    assert any(titled in row for row in rows), rows
+    findings = [each for sample in samples.values() for each in sample.verdict if not each.remark]
+    worst = max(findings, key=lambda finding: finding.share)
+    verdicts = [line for line in live.splitlines() if line.startswith("# VERDICT: ")]
+    assert verdicts[0].startswith(f"# VERDICT: process {worst.tid} (")
+    done = commands.run("report", "--summary", recording)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == live
 
 
 def check_accounts(
@@ -146,7 +180,27 @@ def check_verdict(samples: dict[int, Sample], worker: int) -> None:
     assert f"{sample.target.comm} ({worker})" in findings[0].text
 
 
-def test_postgres_by_its_children(start: Start, folder: Path, tmp_path: Path) -> None:
+class Postgres(NamedTuple):
+    """A cluster that ends with the test, with pgbench's tables; `folder` has its socket."""
+
+    server: int
+    folder: Path
+    binaries: Path
+
+    def client(self, program: str) -> tuple[object, ...]:
+        """The command of a client of it, to which arguments can be added."""
+        return self.binaries / program, "-h", self.folder, "-U", "postgres", "postgres"
+
+    def backends(self, doing: str = "") -> list[int]:
+        """The processes of its clients whose title says so."""
+        titled = {pid: cmdline(pid) for pid in children(self.server)}
+        return [
+            pid for pid in titled if "postgres postgres" in titled[pid] and doing in titled[pid]
+        ]
+
+
+@pytest.fixture
+def postgres(start: Start, folder: Path) -> Postgres:
     binaries = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     assert binaries, "setup/packages-servers.txt is not installed: make packages-servers"
     data = folder / "data"
@@ -157,26 +211,69 @@ def test_postgres_by_its_children(start: Start, folder: Path, tmp_path: Path) ->
     subprocess.run(initialise, check=True, user="postgres", cwd="/", stdout=subprocess.DEVNULL)
     server = start(binaries[-1] / "postgres", "-D", data, "-k", folder, "-h", "", user="postgres")
     wait_until((folder / ".s.PGSQL.5432").exists, "the server")
-    bench = (binaries[-1] / "pgbench", "-h", folder, "-U", "postgres", "postgres")
+    found = Postgres(server.pid, folder, binaries[-1])
+    tables = [*map(str, found.client("pgbench")), "-i", "-q"]
     # Until it takes connections.
-    wait_until(lambda: not subprocess.run([*bench, "-i", "-q"], capture_output=True).returncode)
-    start(*bench, "-S", "-c", 3, "-T", 60)
+    wait_until(lambda: not subprocess.run(tables, capture_output=True).returncode)
+    return found
 
-    def backends() -> list[int]:
-        return [pid for pid in children(server.pid) if "postgres postgres" in cmdline(pid)]
 
-    wait_until(lambda: len(backends()) == 3, "the clients")
-    worker, *others = backends()
+def test_postgres_by_its_children(start: Start, postgres: Postgres, tmp_path: Path) -> None:
+    start(*postgres.client("pgbench"), "-S", "-c", 3, "-T", 60)
+    wait_until(lambda: len(postgres.backends()) == 3, "the clients")
+    worker, *others = postgres.backends()
     kept_by_a_hog(start, worker, others)
-    before = {pid: schedstat(pid) for pid in (server.pid, *children(server.pid))}
+    before = {pid: schedstat(pid) for pid in (postgres.server, *children(postgres.server))}
 
-    samples = measured(tmp_path / "json", "--pid", server.pid, "--children")
+    samples, summary, recording = measured(tmp_path, "--pid", postgres.server, "--children")
 
     after = {pid: schedstat(pid) for pid in before}
     assert set(samples) >= set(before)
     assert {sample.target.comm for sample in samples.values()} == {"postgres"}
     check_accounts(samples, before, after)
     check_verdict(samples, worker)
+    check_text(samples, summary, recording, "postgres: postgres postgres [local]")
+
+
+CLIENTS = 6
+LOCK = "BEGIN; LOCK TABLE pgbench_branches IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(120)"
+UPDATE = "UPDATE pgbench_branches SET bbalance = 1"
+
+
+def test_backends_that_wait_for_a_lock_are_not_called_fine(
+    start: Start, postgres: Postgres, tmp_path: Path
+) -> None:
+    psql = postgres.client("psql")
+    start(*psql, "-c", LOCK)
+    wait_until(lambda: len(postgres.backends("SELECT")) == 1, "the owner of the lock")
+    for _ in range(CLIENTS):
+        start(*psql, "-c", UPDATE)
+    wait_until(lambda: len(postgres.backends("UPDATE waiting")) == CLIENTS, "the clients")
+    stalled = postgres.backends("UPDATE waiting")
+
+    samples, summary, _ = measured(tmp_path, "--pid", postgres.server, "--children")
+
+    # PostgreSQL wakes one up once, to look for a deadlock.
+    for pid in stalled:
+        assert all(finding.remark for finding in samples[pid].verdict)
+        text = samples[pid].verdict[0].text
+        assert text.startswith(f"the main thread, postgres ({pid}) slept in epoll_wait for")
+        assert text.endswith(" Whether it had work to do is not known.")
+    assert "nothing kept" not in summary
+    said = [line for line in summary.splitlines() if line.startswith(("# VERDICT", "# REMARK"))]
+    (stalls,) = (line for line in said if "UPDATE waiting" in line)
+    if any(not finding.remark for each in samples.values() for finding in each.verdict):
+        # A busy machine kept another process from a CPU: that comes first.
+        assert f" They are: {CLIENTS} postgres postgres [local] UPDATE waiting, " in stalls
+    else:
+        assert f" The same in {CLIENTS - 1} other processes: " in stalls
+        # The server's own processes wait for work, as the owner of the lock does.
+        waiting = len(samples) - CLIENTS
+        assert said[1].startswith(f"# REMARK: {waiting} other processes only waited, for ")
+        assert len(said) == 2
+    alone = commands.run("--pid", stalled[0], "--sample-time", "1")
+    (first, *_) = (line for line in alone.stdout.splitlines() if line.startswith("# VERDICT"))
+    assert 'Its title is "postgres postgres [local] UPDATE waiting"' in first
 
 
 def test_nginx_by_its_name(start: Start, folder: Path, tmp_path: Path) -> None:
@@ -205,7 +302,7 @@ def test_nginx_by_its_name(start: Start, folder: Path, tmp_path: Path) -> None:
         for client in clients:
             client.start()
         before = {pid: schedstat(pid) for pid in (server.pid, worker, other)}
-        samples = measured(tmp_path / "json", "--comm", "nginx")
+        samples, summary, recording = measured(tmp_path, "--comm", "nginx")
         after = {pid: schedstat(pid) for pid in before}
     finally:
         done.set()
@@ -214,3 +311,4 @@ def test_nginx_by_its_name(start: Start, folder: Path, tmp_path: Path) -> None:
     assert set(samples) >= set(before)
     check_accounts({pid: samples[pid] for pid in before}, before, after)
     check_verdict({pid: samples[pid] for pid in before}, worker)
+    check_text(samples, summary, recording, "nginx: worker process")

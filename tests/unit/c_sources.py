@@ -11,7 +11,7 @@ from tests.needs import needed
 
 SOURCES = Path(__file__).parents[2] / "src" / "kernel_delay"
 EVENT_HEADERS = ("event_store", "longest_events", "entry_order", "stack_table")
-TIMELINE_HEADERS = ("timeline_store", "kept_slices", "lanes", "round_timeline")
+TIMELINE_HEADERS = ("timeline_store", "kept_slices", "tracks", "round_timeline")
 BPF = SOURCES / "bpf"
 RECORDS = (
     "core/records.h",

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -44,3 +45,22 @@ def among_processes(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess
         return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def plain_verdicts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test of the verdict has it say is said in plain sentences."""
+    if not request.node.path.name.startswith("test_verdict"):
+        return
+    from kernel_delay.analysis.verdict import rule
+    from kernel_delay.model import Finding
+    from tests.unit.plain_words import faults
+
+    make = rule._finding
+
+    def made(*parts: Any) -> Finding:
+        finding: Finding = make(*parts)
+        assert not list(faults(finding.text))
+        return finding
+
+    monkeypatch.setattr(rule, "_finding", made)

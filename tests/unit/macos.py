@@ -45,7 +45,8 @@ class OnlyThose:
         if name.partition(".")[0] not in {known!r}:
             raise ModuleNotFoundError(f"there is no {{name}} on this Mac", name=name)
 
-sys.meta_path.insert(0, OnlyThose())
+# Python's own finders are classes; an editable build adds one, which finds what was compiled.
+sys.meta_path[:] = [OnlyThose(), *(each for each in sys.meta_path if isinstance(each, type))]
 """
 
 

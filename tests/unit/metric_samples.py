@@ -1,7 +1,7 @@
 """Snapshots, and totals of threads, for tests."""
 
 from kernel_delay.analysis.rounds import CAUSES
-from kernel_delay.metrics.exporter import NOT_TOLD
+from kernel_delay.metrics.exporter import NOT_RECORDED
 from kernel_delay.metrics.ledger import MOST_CALLS, STATES
 from kernel_delay.metrics.snapshot import CallFigures, ClassFigures, Lengths, OwnCost, Snapshot
 from kernel_delay.metrics.thread_classes import MAIN, MOST_CLASSES, OTHER
@@ -51,7 +51,7 @@ def full_snapshot() -> Snapshot:
             for name in classes
         },
         calls={name: CallFigures(7, 2_000_000_000) for name in (*named, OTHER)},
-        causes=dict.fromkeys((NOT_TOLD, *CAUSES), 1),
+        causes=dict.fromkeys((NOT_RECORDED, *CAUSES), 1),
         losses=Losses(1, 2, 3, 4),
         own=OwnCost(cpu_ns=250_000_000, resident_bytes=1 << 27),
         upcalls=Upcalls(100, 2),

@@ -61,9 +61,9 @@ CONTENTION = Finding(
     "other-process",
     0.42,
     100,
-    "worker0 (100) could run but had no CPU for 210 ms, 42 % of the window; give it a CPU.",
+    "worker0 (100) could run but had no CPU for 210 ms, 42 % of the window. Give it a CPU.",
     evidence={"lost_ns": 210_000_000, "taker_tid": 4321},
-    advice="give it a CPU",
+    advice="Give it a CPU.",
 )
 WORK = Finding("user_work", "program", 0.2, 101, "worker1 (101) ran its own code.", remark=True)
 
@@ -95,6 +95,19 @@ def worker(number: int) -> Thread:
         cpu_taken_by=ACCOUNTED.threads[0].cpu_taken_by,
         lock_waits=ACCOUNTED.threads[0].lock_waits,
     )
+
+
+def _call(number: int, name: str, length_ns: int) -> SyscallEvent:
+    start_ns = window().start_ns
+    return SyscallEvent(100, number, name, start_ns, start_ns + length_ns, 0, None, None, None)
+
+
+EVENT_LOOP = bare_sample(
+    timed_thread(100, "loop"),
+    window=window(duration_ns=10_000_000_000),
+    syscall_events=(_call(232, "epoll_wait", 9_800_000_000), _call(75, "fdatasync", 200_000_000)),
+)
+"""Two calls: what a loop waited, and what it worked."""
 
 
 def event(number: int, count: int) -> SyscallEvent:

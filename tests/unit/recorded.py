@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.capture.threads.rings import RingMemory
 from kernel_delay.loader._records import ffi, lib
+from kernel_delay.model import Lost
 from tests.unit.windows import new_control
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Recorded:
             kind: mmap.mmap(-1, RECORDS * ffi.sizeof(f"struct {kind}")) for kind in KINDS
         }
         self.rings = RingMemory.of(self.ring_memory)
-        self.missed = 0
+        self.missed_events = 0
         self.clamped = 0
         self.states: list[DumpedThread] = []
         self.readings = 0
@@ -70,9 +71,9 @@ class Recorded:
         """The number of the newest window."""
         return self.control.epoch
 
-    def missed_events(self) -> int:
+    def missed(self) -> Lost:
         """What the test says was missed."""
-        return self.missed
+        return Lost(missed_events=self.missed_events)
 
     def missed_hits(self) -> int:
         """None."""

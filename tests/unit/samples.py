@@ -43,7 +43,7 @@ def timed_thread(tid: int, name: str, **parts: int) -> Thread:
 def bare_sample(*threads: Thread, **changes: object) -> Sample:
     """A Sample of half a second with `threads`, and `changes` to its other fields."""
     fields: dict[str, object] = {
-        "schema": "kernel-delay/2",
+        "schema": "kernel-delay/3",
         "target": Target(27090, "ovs-vswitchd", "/usr/sbin/ovs-vswitchd"),
         "kernel": "6.1.0-30-amd64",
         "host": "compute-1",
@@ -224,7 +224,7 @@ def samples(counts: st.SearchStrategy[int], times: st.SearchStrategy[int]) -> st
     )
     return st.builds(
         Sample,
-        schema=st.just("kernel-delay/2"),
+        schema=st.just("kernel-delay/3"),
         target=st.builds(Target, st.integers(1, 4_194_304), names, st.none() | names),
         kernel=names,
         host=names,

@@ -271,3 +271,16 @@ def test_a_kernel_workers_time_is_the_kernels() -> None:
     assert (found.time.kernel_ns, found.time.user_ns) == (23, 0)
     assert (found.time.blocked_ns, found.time.soft_irq_ns) == (15, 2)
     assert (found.missing_ns, found.calls_fit) == (0, True)
+
+
+def test_a_sleeper_that_was_frozen_is_so_from_when_it_is_known() -> None:
+    last = ThreadState("user", 10, "blocked", 20, None, blocked_until_ns=40, frozen_since_ns=55)
+    time = account(START_NS, STOP_NS, NOTHING_COUNTED, last).time
+    assert (time.blocked_ns, time.unaccounted_ns, time.frozen_ns) == (10, 15, 15)
+
+
+def test_a_sleeper_that_may_have_been_frozen_all_the_time_is_unaccounted() -> None:
+    never_ns = (1 << 64) - 1
+    last = ThreadState("user", 10, "blocked", 50, None, frozen_since_ns=never_ns)
+    time = account(START_NS, STOP_NS, NOTHING_COUNTED, last).time
+    assert (time.user_ns, time.unaccounted_ns, time.frozen_ns) == (20, 20, 0)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kernel_delay.model import CpuTaker, LockWait, Sample, Sleep, SyscallStats, Waker
 from kernel_delay.reporters import json as json_reporter
-from kernel_delay.reporters import summary, text
+from kernel_delay.reporters import overview, summary, text
 from kernel_delay.reporters.layout import Layout
 from tests.unit.samples import ACCOUNTED, EVERYTHING, bare_sample, timed_thread, window
 
@@ -146,13 +146,16 @@ def test_verdict_stands_before_and_after_the_tables_and_is_escaped() -> None:
         "",
         "# VERDICT: no CPU for \\x1b a while.",
     ]
-    healthy = bare_sample(timed_thread(1, "a"), window=WINDOW)
+    healthy = bare_sample(timed_thread(1, "a", user=400), window=WINDOW)
     assert text.render(healthy).splitlines()[-1].startswith("# VERDICT: nothing kept")
-    # A writer to a full pipe has work, and is kept from it.
+    # Whether who waited had work is not known: nothing acquits it.
     wait = replace(ACCOUNTED.verdict[0], rule="wait_pipe", text="waited.", remark=True)
-    lines = text.render(replace(ACCOUNTED, verdict=(wait,))).splitlines()
-    assert lines[-2].endswith("for long, but for the waits below, if it had any.")
-    assert lines[-1] == "# REMARK: waited."
+    own = replace(wait, rule="user_work", text="was busy.")
+    lines = text.render(replace(ACCOUNTED, verdict=(wait, own))).splitlines()
+    assert lines[-3:] == ["", "# VERDICT: waited.", "# REMARK: was busy."]
+    lines = text.render(replace(ACCOUNTED, verdict=(own,))).splitlines()
+    # Another thread slept for a third of the window.
+    assert lines[-2].startswith("# VERDICT: no cause of a delay was found. ovs-vswitchd (27090)")
     assert "VERDICT" not in text.render(EVERYTHING)
 
 
@@ -178,12 +181,12 @@ def test_summary_of_any_width_of_names_and_shares_fits_80_columns() -> None:
 
 @given(st.dictionaries(st.sampled_from("UKIRBS-?"), st.integers(0, 1 << 62)))
 def test_bar_is_always_as_wide_and_no_letter_is_off_by_a_whole_one(parts: dict[str, int]) -> None:
-    found = summary.bar(parts)
-    assert len(found) == summary.BAR_WIDTH
+    found = overview.bar(parts)
+    assert len(found) == overview.BAR_WIDTH
     whole = sum(parts.values())
     for letter, part in parts.items():
         if whole:
-            assert abs(found.count(letter) - summary.BAR_WIDTH * part / whole) < 1
+            assert abs(found.count(letter) - overview.BAR_WIDTH * part / whole) < 1
 
 
 @pytest.mark.parametrize("render", [text.render, summary.render, json_reporter.render])

@@ -192,7 +192,7 @@ def test_so_are_those_of_a_recording(tmp_path: Path, arguments: dict[str, Any]) 
 
 
 def test_the_public_names_are_those_of_the_page(project: Path) -> None:
-    page = (project / "docs" / "api.md").read_text()
+    page = (project / "docs" / "reference" / "api.md").read_text()
     for name in kernel_delay.__all__:
         assert f"{name}(" in page or f"`{name}`" in page
         assert getattr(kernel_delay, name).__doc__

@@ -1,4 +1,4 @@
-"""The bench's figures, tables and targets, and that docs/performance.md is of its results."""
+"""The bench's figures, tables and targets; docs/reference/performance.md is of its results."""
 
 import statistics
 
@@ -86,9 +86,9 @@ def test_what_is_added_to_a_packet_is_taken_apart() -> None:
     rates |= {peer: [1e9 / (1000 + ns)] for peer, ns in added_ns.items()}
     measured = Measured("now", "1", tuple(figures(rates)))
     (remark,) = packets.Packets().remarks(measured)
-    assert "of the 100 ns of kernel-delay, 50 ns" in remark
-    assert "30 ns for these to read the clock, and 20 ns for what they do then" in remark
-    assert "the first is 30 ns and the second 20 ns" in remark
+    assert "adds 100 ns to a packet. The calls of its programs take 50 ns" in remark
+    assert "readings of the clock 30 ns, and their own work 20 ns" in remark
+    assert "the calls take 30 ns and the clock 20 ns" in remark
     fewer = measured.figure(packets.FEWER, packets.OURS)
     assert fewer is not None
     assert round(fewer.median, 2) == 9.09
@@ -107,7 +107,7 @@ def test_each_target_stands_on_the_page_as_met_or_missed() -> None:
         assert line.endswith(("| met |", "| missed |")), REWRITE
 
 
-def test_what_a_watch_takes_is_told_with_its_confidence() -> None:
+def test_what_a_watch_takes_is_reported_with_its_confidence() -> None:
     watch = packets.WATCHES[0]
     rates = {packets.REFERENCE: [1e6] * 4, packets.PROBES: [1e6] * 4}
     rates[watch] = [0.97e6, 0.98e6, 0.97e6, 0.98e6]

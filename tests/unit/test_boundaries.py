@@ -7,7 +7,7 @@ import pytest
 
 from kernel_delay.capture.scheduling import with_scheduling
 from kernel_delay.capture.windows.boundaries import SHORTEST_NS, Boundaries, Readings
-from kernel_delay.host.surroundings import Snapshot, between
+from kernel_delay.host.system_state import Snapshot, between
 from tests.unit.samples import bare_thread, timed_thread
 
 WINDOW_NS = 500_000_000
@@ -27,7 +27,7 @@ def read(late_share: float) -> Readings[Snapshot] | None:
     return boundaries.close(1, int(opened_ns - late_share * (now_ns - opened_ns)), now_ns)
 
 
-def test_a_window_is_told_of_as_it_was_seen() -> None:
+def test_a_window_is_reported_as_it_was_seen() -> None:
     boundaries = snapshots()
     boundaries.open(7, SHORTEST_NS)
     start_ns = time.monotonic_ns()
@@ -42,13 +42,13 @@ def test_a_window_is_told_of_as_it_was_seen() -> None:
     assert all(use.idle_ns <= (stop_ns - start_ns) * 1.1 for use in found.cpus)
 
 
-def test_what_was_counted_is_not_told_of_a_window_that_was_read_too_late() -> None:
+def test_what_was_counted_is_not_reported_for_a_window_that_was_read_too_late() -> None:
     seen = read(0.25)
     assert seen is not None
     assert seen.is_late
 
 
-def test_nothing_is_told_of_a_window_that_was_read_long_after_it() -> None:
+def test_nothing_is_reported_for_a_window_that_was_read_long_after_it() -> None:
     boundaries = snapshots()
     boundaries.open(1, WINDOW_NS)
     start_ns = time.monotonic_ns() - 3 * WINDOW_NS
@@ -62,7 +62,7 @@ def test_short_windows_are_not_looked_at() -> None:
     assert boundaries.close(1, now_ns, now_ns + SHORTEST_NS) is None
 
 
-def test_windows_that_were_not_seen_to_open_are_not_told_of() -> None:
+def test_windows_that_were_not_seen_to_open_are_not_reported() -> None:
     now_ns = time.monotonic_ns()
     assert snapshots().close(3, now_ns - WINDOW_NS, now_ns) is None
 

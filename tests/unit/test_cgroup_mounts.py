@@ -1,11 +1,11 @@
-"""Where hierarchies of cgroups are mounted."""
+"""Where hierarchies of cgroups are mounted, and what of them can hold a process."""
 
 from pathlib import Path
 
 import pytest
 
 from kernel_delay.host import cgroups
-from kernel_delay.host.cgroups import mount_points
+from kernel_delay.host.cgroups import may_be_frozen, mount_points
 
 MOUNTS = """\
 25 1 0:22 / /sys/fs/cgroup rw - tmpfs tmpfs rw
@@ -25,3 +25,39 @@ def test_those_within_others_come_first_and_else_the_order_is_the_kernels(
     monkeypatch.setattr(cgroups, "PROC", tmp_path)
     names = [place.name for place in mount_points()]
     assert names == ["inner", "unified", "pids", "cpu,cpuacct", "blkio"]
+
+
+@pytest.mark.parametrize(
+    ("cgroups_of_it", "is_so"),
+    [
+        ("6:freezer:/\n0::/a\n", False),
+        ("6:freezer,pids:/docker/a\n0::/\n", True),
+        ("0::/docker/a\n", False),
+        (None, True),
+    ],
+)
+def test_only_cgroups_below_the_root_of_version_1_may_be_frozen(
+    cgroups_of_it: str | None, is_so: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "42").mkdir()
+    if cgroups_of_it is not None:
+        (tmp_path / "42" / "cgroup").write_text(cgroups_of_it)
+    namespaces = tmp_path / "self" / "ns"
+    namespaces.mkdir(parents=True)
+    (namespaces / "cgroup").touch()
+    inode = (namespaces / "cgroup").stat().st_ino
+    monkeypatch.setattr(cgroups, "PROC", tmp_path)
+    monkeypatch.setattr(cgroups, "INITIAL_CGROUP_NAMESPACE_INODE", inode)
+    assert may_be_frozen(42) is is_so
+
+
+def test_the_root_of_a_cgroup_namespace_may_be_frozen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "42").mkdir()
+    (tmp_path / "42" / "cgroup").write_text("6:freezer:/\n")
+    namespaces = tmp_path / "self" / "ns"
+    namespaces.mkdir(parents=True)
+    (namespaces / "cgroup").touch()
+    monkeypatch.setattr(cgroups, "PROC", tmp_path)
+    assert may_be_frozen(42)

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from kernel_delay.commands import capture
 from kernel_delay.commands.options import outputs
 from kernel_delay.errors import OutputError, TimeoutExpiredError
 from kernel_delay.model import SkippedWindow
-from kernel_delay.recording.reader import UntilDamage, open_recording
+from kernel_delay.recording.reader import IntactRecords, open_recording
 from kernel_delay.recording.writer import RecordingWriter
 from kernel_delay.reporters import json, text
 from kernel_delay.reporters.layout import IN_A_PIPE
@@ -60,9 +61,9 @@ def assert_one_line(stderr: str, *parts: str) -> None:
         (["--sample-count", "1.5"], ["--sample-count", "whole number"]),
         (["--buffer-page-count", "0"], ["--buffer-page-count", "at least 1"]),
         (["--buffer-page-count", "99999999"], ["--buffer-page-count", "at most"]),
-        (["--max-slices", "5"], ["--max-slices is of a timeline: add --timeline"]),
-        (["watch", "--max-files", "5"], ["--max-files are of recordings: add -o DIR"]),
-        (["watch", "--max-age", "5"], ["--max-age and --max-files are of recordings"]),
+        (["--max-slices", "5"], ["--max-slices limits a timeline: add --timeline"]),
+        (["watch", "--max-files", "5"], ["--max-files limit recordings: add -o DIR"]),
+        (["watch", "--max-age", "5"], ["--max-age and --max-files limit recordings"]),
         (["--debug", "much"], ["--debug", "whole number"]),
         (["--pids", "1"], ["--pids", "(did you mean --pid?)"]),
         (["--sample-cou=1"], ["--sample-cou=1", "(did you mean --sample-count?)"]),
@@ -70,7 +71,14 @@ def assert_one_line(stderr: str, *parts: str) -> None:
         (["capture", "extra"], ["extra", "kernel-delay capture --help"]),
         (["catpure"], ["'catpure' (did you mean capture?)"]),
         (["upcall-mon"], ["'upcall-mon' (did you mean upcall-monitor?)"]),
-        (["ovs-vswitchd"], ["no command 'ovs-vswitchd';"]),
+        (["no-such-thing"], ["no command 'no-such-thing';"]),
+        (["6424"], ["no command '6424' (did you mean -p 6424?)"]),
+        (["watch", "6424"], ["unrecognized arguments: 6424 (did you mean -p 6424?)"]),
+        (["upcall-monitor", "6424"], ["unrecognized arguments: 6424 (did you mean -p 6424?)"]),
+        (
+            ["report", "a.kdr", "--cloor"],
+            ["unrecognized arguments: --cloor (did you mean --color?)"],
+        ),
         (["--pid", "a\nb\x1b[31m"], ["\\n", "\\x1b"]),
     ],
 )
@@ -79,6 +87,19 @@ def test_usage_error_is_one_line_and_ex_usage(arguments: list[str], parts: list[
     assert result.returncode == os.EX_USAGE
     assert result.stdout == ""
     assert_one_line(result.stderr, *parts)
+
+
+@pytest.mark.parametrize("command", [[], ["capture"], ["watch"]])
+def test_a_process_without_its_option_is_one_line(tmp_path: Path, command: list[str]) -> None:
+    program = tmp_path / "redis server"
+    program.symlink_to(shutil.which("sleep") or "")
+    with subprocess.Popen([program, "600"]) as process:
+        try:
+            result = kernel_delay(*command, "redis server")
+        finally:
+            process.kill()
+    assert result.returncode == os.EX_USAGE
+    assert_one_line(result.stderr, "(did you mean --comm 'redis server'?)")
 
 
 def test_pid_without_process() -> None:
@@ -134,10 +155,14 @@ def test_thread_is_said_to_be_taken_as_its_process() -> None:
     assert_one_line(error, "CAP_BPF")
 
 
-def test_help_lists_options_and_commands() -> None:
+def test_help_is_one_screen_with_every_command() -> None:
     result = kernel_delay("--help")
     assert (result.returncode, result.stderr) == (os.EX_OK, "")
-    for word in ("--sample-time", "--json", "--debug", "--version", *commands.COMMANDS):
+    lines = result.stdout.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith(("  sudo kernel-delay", "  kernel-delay")) for line in lines) == 5
+    for word in ("--help", "--version", *commands.COMMANDS):
         assert word in result.stdout
 
 
@@ -253,7 +278,7 @@ def test_every_error_is_a_line_and_with_debug_a_traceback_too(
     assert stderr.endswith(f"kernel-delay: {line}\n")
 
 
-def test_interrupt_outside_a_window_is_told_by_the_exit_code(
+def test_interrupt_outside_a_window_is_reported_by_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raise_from_command(monkeypatch, KeyboardInterrupt())
@@ -291,7 +316,7 @@ def test_json_in_a_file_goes_with_the_text(
     assert capsys.readouterr().out == expected
 
 
-def test_a_skipped_window_is_told_to_a_reader_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_skipped_window_is_reported_to_a_reader_alone(capsys: pytest.CaptureFixture[str]) -> None:
     skipped = SkippedWindow(EVERYTHING.window)
     outputs.report_skipped(skipped, "-", None)
     assert capsys.readouterr().out == ""
@@ -308,7 +333,7 @@ def test_each_sample_is_in_the_file_when_it_was_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_folded", [False, True])
-def test_a_full_disk_is_told_with_the_name_of_the_file(is_folded: bool) -> None:
+def test_a_full_disk_is_reported_with_the_name_of_the_file(is_folded: bool) -> None:
     json_file, folded_file = (None, "/dev/full") if is_folded else ("/dev/full", None)
 
     def report_to_it() -> None:
@@ -334,7 +359,7 @@ def test_an_output_without_room_keeps_no_other_from_the_sample(
         report_to_them()
     assert capsys.readouterr().out == text.render(WITH_EVENTS)
     with open_recording(path) as written:
-        assert len(list(UntilDamage(written))) == 1
+        assert len(list(IntactRecords(written))) == 1
 
 
 def test_json_file_that_cannot_be_made(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel_delay.capture.threads.collector import READINGS, Collector
+from kernel_delay.capture.threads.collector import PAUSES_S, Collector
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.loader._records import lib
 from kernel_delay.model import Lost, Thread
@@ -58,13 +58,77 @@ def test_what_changes_while_it_is_read_is_read_again(recorded: Recorded) -> None
     recorded.state(2, 8, b"steady")
     threads = collected(recorded, Collector(recorded))
     assert set(threads) == {"changing", "steady"}
-    assert recorded.readings == 2 * READINGS
+    # After a pause they are dumped anew.
+    assert recorded.readings == 1 + len(PAUSES_S) + sum(map(bool, PAUSES_S))
     # Once it is done with that, twice are enough: before the records, and after.
     changing.now.state_changes = 2
     recorded.readings = 0
     recorded.open_window(START_NS, STOP_NS)
     collected(recorded, Collector(recorded))
     assert recorded.readings == 2
+
+
+def test_what_never_fits_is_read_twice_and_no_more(recorded: Recorded) -> None:
+    epoch = recorded.open_window(START_NS, STOP_NS)
+    state = recorded.state(1, 7, b"lost")
+    record = recorded.thread(1, 7, b"lost", epoch)
+    record.account.mode_ns[lib.MODE_USER] = 300
+    # There was no room for the record of what it did next.
+    state.now.epoch = epoch + 1
+    thread = collected(recorded, Collector(recorded))["lost"]
+    assert thread.time is not None
+    assert (thread.time.user_ns, thread.time.unaccounted_ns) == (300, WINDOW_NS - 300)
+    assert recorded.readings == 3
+
+
+def test_a_program_that_is_held_up_is_waited_for(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded.open_window(START_NS, STOP_NS)
+    changing = recorded.state(1, 7, b"changing")
+    changing.now.state_changes = 1
+
+    def go_on(pause_s: float) -> None:
+        if pause_s:
+            changing.now.state_changes = 2
+
+    monkeypatch.setattr("time.sleep", go_on)
+    reader = Collector(recorded)
+    collected(recorded, reader)
+    # Three for the first two readings, and after a pause they are dumped anew.
+    assert recorded.readings == 2 + 1 + 2
+    assert reader.lost() == Lost()
+
+
+def test_a_program_that_is_held_up_for_good_is_a_missed_event(recorded: Recorded) -> None:
+    recorded.open_window(START_NS, STOP_NS)
+    recorded.state(1, 7, b"changing").now.state_changes = 1
+    reader = Collector(recorded)
+    collected(recorded, reader)
+    assert reader.lost() == Lost(missed_events=1)
+
+
+def test_an_account_that_never_fits_is_a_missed_event(recorded: Recorded) -> None:
+    epoch = recorded.open_window(START_NS, STOP_NS)
+    # It went on in the next window, of which no record is there, and none was dropped.
+    recorded.state(1, 7, b"lost").now.epoch = epoch + 1
+    reader = Collector(recorded)
+    thread = collected(recorded, reader)["lost"]
+    assert thread.time is not None
+    assert thread.time.unaccounted_ns == WINDOW_NS
+    assert reader.lost() == Lost(missed_events=1)
+
+
+def test_held_up_program_beside_dropped_record_is_missed(recorded: Recorded) -> None:
+    reader = Collector(recorded)
+    epoch = recorded.open_window(START_NS, STOP_NS)
+    record = recorded.thread(1, 7, b"caller", epoch)
+    reader.discard(epoch, STOP_NS)
+    recorded.syscall(record.number, 5)
+    recorded.open_window(START_NS, STOP_NS)
+    recorded.state(2, 8, b"changing").now.state_changes = 1
+    collected(recorded, reader)
+    assert reader.lost() == Lost(dropped_records=1, missed_events=1)
 
 
 def test_records_of_the_next_window_are_kept_for_it(recorded: Recorded) -> None:
@@ -91,7 +155,7 @@ def test_a_record_whose_thread_is_released_is_lost_and_counted(recorded: Recorde
     collector.discard(epoch, STOP_NS)
     recorded.syscall(record.number, 5)
     collector.discard(recorded.open_window(START_NS, STOP_NS), lib.monotonic_ns())
-    recorded.missed, recorded.clamped = 2, 3
+    recorded.missed_events, recorded.clamped = 2, 3
     assert collector.lost() == Lost(dropped_records=1, missed_events=2, clamped_lengths=3)
     assert collector.lost() == Lost()
 

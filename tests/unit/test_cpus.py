@@ -12,6 +12,7 @@ from kernel_delay.capture import program_options
 from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.host import cpus
 from kernel_delay.host.cpus import cpu_numbers
+from kernel_delay.libbpf import KernelFeatures
 from kernel_delay.loader._records import ffi
 from kernel_delay.loader.namespace import KernelProcess
 
@@ -32,10 +33,20 @@ def test_what_has_a_place_for_each_cpu_has_one_for_the_highest(
     monkeypatch.setattr(cpus, "POSSIBLE", tmp_path / "possible")
     # What the kernel would be asked.
     monkeypatch.setattr(program_options, "find_process", lambda pid: KernelProcess(pid, 0))
-    monkeypatch.setattr(program_options, "is_loadable", lambda name: False)
+    features = KernelFeatures(
+        sees_faults=False,
+        reads_other_processes=False,
+        preempts_tracepoints=False,
+        calls_unpreempted=False,
+        knows_earlier_calls=True,
+        contexts_distance=0,
+    )
+    monkeypatch.setattr(program_options, "read_kernel_features", lambda: features)
     options = ffi.new("struct options *")
     maps, programs = (
-        defaultdict[str, SimpleNamespace](lambda: SimpleNamespace(initial_values=lambda: options))
+        defaultdict[str, SimpleNamespace](
+            lambda: SimpleNamespace(initial_values=lambda: options, leave_out=lambda: None)
+        )
         for _ in range(2)
     )
     bpf_object: Any = SimpleNamespace(map=maps.__getitem__, program=programs.__getitem__)
@@ -53,4 +64,4 @@ def test_what_has_a_place_for_each_cpu_has_one_for_the_highest(
     )
     assert maps["run_queues"].max_entries == 10
     assert maps["slices"].max_entries == 10 * options.slices
-    assert maps["deep_events"].max_entries == 10
+    assert maps["scratch_events"].max_entries == 10

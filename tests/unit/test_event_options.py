@@ -8,10 +8,11 @@ import pytest
 
 from kernel_delay import cli
 from kernel_delay.capture import plan
-from kernel_delay.commands.options import events as event_options
+from kernel_delay.commands.options import syscall_events as event_options
 from kernel_delay.errors import UsageError
-from kernel_delay.host.syscalls import Syscall, syscall_names, syscall_number, syscalls
+from kernel_delay.host.syscalls import Syscall, syscall_names, syscalls
 from kernel_delay.host.waiting_calls import POLLS
+from tests.system_calls import syscall_number
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
@@ -43,6 +44,8 @@ def test_defaults() -> None:
         (["-s", "50000"], {"shortest_ns": 50_000}),
         (["--syscall-events", "1"], {"shortest_ns": 1}),
         (["-s", "--stack-mode", "fp"], {"stack_mode": "fp"}),
+        (["-s", "--stack-mode", "auto"], {"stack_mode": "auto"}),
+        (["-s", "--stack-mode", "table"], {"stack_mode": "table"}),
         (["-s", "--stack-trace-size", "0"], {"stack_mode": "none", "max_stacks": 0}),
         (["-s", "--stack-trace-size", "9"], {"max_stacks": 9}),
         (["-s", "--stack-bytes", "4097"], {"stack_bytes": 8192}),
@@ -73,7 +76,9 @@ def test_each_option(arguments: list[str], fields: dict[str, Any]) -> None:
         ("xyzzy-frobnicate", "'xyzzy-frobnicate' on this machine"),
     ],
 )
-def test_a_name_that_is_none_is_told_with_the_closest(option: str, name: str, message: str) -> None:
+def test_a_name_that_is_none_is_reported_with_the_closest(
+    option: str, name: str, message: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         plan_of("-s", option, f"read,{name}")
     assert message in str(caught.value)

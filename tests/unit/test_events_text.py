@@ -54,7 +54,7 @@ def test_no_name_forges_a_line(name: str, old: str) -> None:
         (Lost(failed_unwinds=5), "# WARNING: the user stacks of 5 events are not whole: there"),
     ],
 )
-def test_each_loss_is_told_after_the_table(lost: Lost, remark: str) -> None:
+def test_each_loss_is_reported_after_the_table(lost: Lost, remark: str) -> None:
     report = text.render(structs.replace(WITH_EVENTS, lost=lost), ONE_BY_ONE)
     table, blank, line = report.rsplit("\n", 3)[:3]
     assert (table + "\n").endswith(GOLDEN.read_text())

@@ -132,7 +132,7 @@ def test_each_of_several_processes_has_its_own_rows(tmp_path: Path) -> None:
 def test_a_round_of_watch_has_its_cause(tmp_path: Path) -> None:
     half_a_second = window(duration_ns=TIMED_WINDOW_NS)
     throttled = judge(bare_sample(timed_thread(7, "pmd7", throttled=400), window=half_a_second))
-    slow = replace(throttled, round=Round(7, "pmd7", 12, untold=3))
+    slow = replace(throttled, round=Round(7, "pmd7", 12, suppressed=3))
     busy = bare_sample(timed_thread(8, "main", user=300), window=half_a_second)
     calm = replace(busy, round=Round(8, "main", 1))
     path = tmp_path / "w.kdr"
@@ -142,7 +142,7 @@ def test_a_round_of_watch_has_its_cause(tmp_path: Path) -> None:
         writer.finish("done")
     assert main(["export", "--parquet", str(tmp_path), str(path)]) == 0
     rows = table(tmp_path, "rounds")
-    assert [(r["name"], r["cause"], r["untold"], r["number"]) for r in rows] == [
+    assert [(r["name"], r["cause"], r["suppressed"], r["number"]) for r in rows] == [
         ("pmd7", "throttled", 3, 12),
         ("main", "user", 0, 1),
     ]
@@ -220,7 +220,7 @@ def test_what_is_there_and_can_not_be_read_is_written_anew(tmp_path: Path) -> No
     assert files_of(out) == whole
 
 
-def test_a_recording_without_samples_is_told_of(
+def test_a_recording_without_samples_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recording = record_samples(tmp_path / "a.kdr")
@@ -244,7 +244,7 @@ def test_what_is_no_recording_does_not_keep_others(
     assert main(["export", "--parquet", str(out), *names]) == os.EX_DATAERR
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3
-    assert "is of flows: only recordings of capture and watch can be exported" in lines[1]
+    assert "is a recording of flows: only those of capture and watch can be exported" in lines[1]
     assert len(table(out, "samples")) == 1
 
 

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kernel_delay.analysis.verdict.program import USER_WORK
+from kernel_delay.analysis.verdict.user_work import USER_WORK
 from kernel_delay.metrics import exporter as exporter_module
-from kernel_delay.metrics.exporter import NOT_TOLD, Exporter
+from kernel_delay.metrics.exporter import NOT_RECORDED, Exporter
 from kernel_delay.metrics.snapshot import Snapshot
 from kernel_delay.model import CallTotals, Finding, Losses, ThreadTotals, Upcalls
 from tests.unit.metric_samples import thread
@@ -24,7 +24,7 @@ class FakeWatch:
         self.threads: dict[int, ThreadTotals | None] = {}
         self.gone: list[ThreadTotals] = []
         self.lost = Losses()
-        self.untold_rounds = self.yet_to_be_told = 0
+        self.suppressed_rounds = self.yet_to_be_reported = 0
         self.sent: Upcalls | None = None
         self.reads = 0
         self.ended = "exit"
@@ -36,11 +36,11 @@ class FakeWatch:
     def losses(self) -> Losses:
         return self.lost
 
-    def untold(self) -> int:
-        return self.untold_rounds
+    def suppressed(self) -> int:
+        return self.suppressed_rounds
 
     def unrecorded(self) -> int:
-        return self.untold_rounds + self.yet_to_be_told
+        return self.suppressed_rounds + self.yet_to_be_reported
 
     def upcalls(self) -> Upcalls | None:
         return self.sent
@@ -173,16 +173,16 @@ def test_long_rounds_are_counted_by_what_the_verdict_says(
     assert sum(causes.values()) == 2
 
 
-def test_a_long_round_that_is_yet_to_be_told_is_none_without_a_record(
+def test_a_long_round_that_is_yet_to_be_reported_is_none_without_a_record(
     exporter: Exporter, watch: FakeWatch
 ) -> None:
     """Those that are without one are in the first scrape after them."""
-    watch.yet_to_be_told = 1
-    assert asked(exporter, watch).causes[NOT_TOLD] == 0
-    watch.untold_rounds = 2
-    assert asked(exporter, watch).causes[NOT_TOLD] == 2
+    watch.yet_to_be_reported = 1
+    assert asked(exporter, watch).causes[NOT_RECORDED] == 0
+    watch.suppressed_rounds = 2
+    assert asked(exporter, watch).causes[NOT_RECORDED] == 2
     exporter.finish(watch)
-    assert exporter.snapshot().causes[NOT_TOLD] == 3
+    assert exporter.snapshot().causes[NOT_RECORDED] == 3
 
 
 def test_a_round_that_its_own_program_made_long_has_a_cause_too(
@@ -195,3 +195,7 @@ def test_a_round_that_its_own_program_made_long_has_a_cause_too(
 
     causes = asked(exporter, watch).causes
     assert causes["user_work"] == causes["unknown"] == 1
+
+
+def test_a_program_may_call_itself_what_it_likes() -> None:
+    assert Exporter("a\x1b\x07", is_open_vswitch=False).snapshot().comm == r"a\x1b\x07"

@@ -3,10 +3,12 @@
 import re
 from xml.etree import ElementTree
 
+from msgspec.structs import replace
+
 from kernel_delay.model import Sample
-from kernel_delay.reporters.page.flame_graph import WIDTH, FlameGraph, render_svg
+from kernel_delay.reporters.page.flame_graph import WIDTH, FlameGraph
 from tests.unit.event_samples import EVENTS, WITH_EVENTS
-from tests.unit.page_samples import HOSTILE, hostile_sample, sample_with_events
+from tests.unit.page_samples import EVENT_LOOP, HOSTILE, hostile_sample, sample_with_events
 from tests.unit.samples import bare_sample
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -20,19 +22,22 @@ def frames(*samples: Sample) -> dict[str, tuple[float, int, int]]:
         title, rect = group.find(f"{SVG}title"), group.find(f"{SVG}rect")
         assert title is not None
         assert rect is not None
-        told = TITLE.fullmatch(title.text or "")
-        assert told is not None
-        width, ns, count = found.get(told[1], (0.0, 0, 0))
-        found[told[1]] = (
+        reported = TITLE.fullmatch(title.text or "")
+        assert reported is not None
+        width, ns, count = found.get(reported[1], (0.0, 0, 0))
+        found[reported[1]] = (
             width + float(rect.get("width", "")),
-            ns + int(told[2].replace(",", "")),
-            count + int(told[4].replace(",", "")),
+            ns + int(reported[2].replace(",", "")),
+            count + int(reported[4].replace(",", "")),
         )
     return found
 
 
 def picture(*samples: Sample) -> ElementTree.Element:
-    return ElementTree.fromstring("".join(render_svg(samples)))
+    graph = FlameGraph()
+    for sample in samples:
+        graph.add(sample)
+    return ElementTree.fromstring("".join(graph.svg()))
 
 
 def test_each_frame_has_the_time_and_the_count_of_its_calls() -> None:
@@ -57,6 +62,31 @@ def test_widths_are_shares_of_the_whole() -> None:
 def test_samples_add_up() -> None:
     one, two = frames(WITH_EVENTS), frames(WITH_EVENTS, WITH_EVENTS)
     assert two["all"][1:] == (2 * one["all"][1], 2 * one["all"][2])
+
+
+def picture_of(graph: FlameGraph) -> str:
+    graph.add(EVENT_LOOP)
+    return "".join(graph.svg())
+
+
+def test_polls_are_left_out_and_counted() -> None:
+    shown = picture_of(FlameGraph())
+    assert "epoll_wait" not in shown
+    assert "200,000,000 ns in 1 calls; 1 polls, of 9,800,000,000 ns, are left out<" in shown
+    assert "<title>fdatasync: 200,000,000 ns, 100.00 %, 1 calls</title>" in shown
+
+
+def test_polls_are_there_if_they_are_asked_for() -> None:
+    shown = picture_of(FlameGraph(polls=True))
+    assert "<title>epoll_wait: 9,800,000,000 ns, 98.00 %, 1 calls</title>" in shown
+    assert "left out" not in shown
+
+
+def test_what_only_polls_is_shown() -> None:
+    graph = FlameGraph()
+    only = EVENT_LOOP.syscall_events or ()
+    graph.add(replace(EVENT_LOOP, syscall_events=only[:1]))
+    assert "<title>epoll_wait: 9,800,000,000 ns" in "".join(graph.svg())
 
 
 def test_hostile_names_are_titles_and_nothing_else() -> None:

@@ -22,7 +22,7 @@ from kernel_delay.fleet.database import survey
 from kernel_delay.fleet.parquet_files import find
 from kernel_delay.fleet.queries import QUERIES, text_of
 from kernel_delay.fleet.survey import Survey
-from kernel_delay.model import CpuTaker, Round, Sample, Sleep
+from kernel_delay.model import CpuTaker, MeasuringCommand, Round, Sample, Sleep
 from kernel_delay.recording.fleet_tables import (
     COLUMNS,
     EPOCH,
@@ -30,7 +30,7 @@ from kernel_delay.recording.fleet_tables import (
     PARTITIONS,
     SCHEMA_KEY,
 )
-from kernel_delay.recording.parquet import ParquetFiles
+from kernel_delay.recording.parquet import HIVE_NULL, ParquetFiles
 from kernel_delay.reporters import fleet as reporter
 from kernel_delay.reporters.fleet import MOST_ROWS
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout
@@ -56,9 +56,15 @@ def half_a_second(**times: int) -> Sample:
     )
 
 
-def write(folder: Path, node: str, *samples: Sample, command: str = "capture") -> None:
+def write(
+    folder: Path,
+    node: str,
+    *samples: Sample,
+    command: MeasuringCommand = "capture",
+    **changes: object,
+) -> None:
     """Export what was measured on a node."""
-    with ParquetFiles(folder, header(command, host=node)) as files:  # type: ignore[arg-type]
+    with ParquetFiles(folder, header(command, host=node, **changes)) as files:
         for sample in samples:
             files.add(sample)
         files.finish()
@@ -198,9 +204,9 @@ def test_where_no_window_was_measured_that_is_said(
     for path in tmp_path.rglob("*.parquet"):
         path.write_bytes(path.read_bytes()[:-9])
     assert main(["fleet", str(tmp_path)]) == os.EX_DATAERR
-    told = capsys.readouterr()
-    assert told.out.startswith("# No windows were measured.\n")
-    assert "was cut, or is no Parquet file: it is left out" in told.err
+    reported = capsys.readouterr()
+    assert reported.out.startswith("# No windows were measured.\n")
+    assert "was cut, or is no Parquet file: it is left out" in reported.err
 
 
 def test_of_few_nothing_is_claimed(tmp_path: Path) -> None:
@@ -213,7 +219,7 @@ def test_of_few_nothing_is_claimed(tmp_path: Path) -> None:
 
 def test_long_rounds_are_counted_by_themselves(tmp_path: Path) -> None:
     """And not held against windows that were not chosen for being long."""
-    slow = replace(half_a_second(throttled=400), round=Round(7, "handler7", 3, untold=2))
+    slow = replace(half_a_second(throttled=400), round=Round(7, "handler7", 3, suppressed=2))
     slow = replace(slow, threads=slow.threads[:1])
     write(tmp_path, "n0", slow, slow, command="watch")
     for number in range(1, 7):
@@ -221,9 +227,41 @@ def test_long_rounds_are_counted_by_themselves(tmp_path: Path) -> None:
     found = ask(tmp_path)
     assert found.outliers == ()
     (rounds,) = found.long_rounds
-    assert (rounds.node, rounds.cause, rounds.rounds, rounds.untold) == ("n0", "throttled", 2, 4)
+    assert (rounds.node, rounds.cause, rounds.rounds, rounds.suppressed) == (
+        "n0",
+        "throttled",
+        2,
+        4,
+    )
     assert rounds.total_ns == 2 * TIMED_WINDOW_NS
     assert found.extent.rounds == 2
+
+
+@pytest.mark.parametrize("boot_id", [None, "_b"])
+def test_a_node_may_have_any_name(boot_id: str | None, tmp_path: Path) -> None:
+    names = ["_a", ".b", "_", ".", "..", "", "%5Fa", "%255Fa", "a/b", "a=b", "it's", "a\nb", "NULL"]
+    names += [HIVE_NULL, "é" * 32, "a", "A"]
+    for name in names:
+        write(tmp_path, name, half_a_second(ready=5), boot_id=boot_id)
+    assert ask(tmp_path).extent.nodes == len(names)
+    assert pq.read_table(tmp_path / "samples").num_rows == len(names)
+
+
+def test_nodes_of_long_names_are_distinguished(tmp_path: Path) -> None:
+    for end in ("1", "2"):
+        write(tmp_path, "é" * 300 + end, half_a_second(ready=5), boot_id=None)
+    assert ask(tmp_path).extent.nodes == 2
+
+
+def test_what_earlier_versions_called_otherwise_counts_once(tmp_path: Path) -> None:
+    """Their files could begin with an underscore, and were left out without a word."""
+    write(tmp_path, "_a", half_a_second(ready=5), boot_id=None)
+    for path in tmp_path.rglob("*.parquet"):
+        shutil.copy(path, path.with_name(path.name.replace("%5F", "_")))
+    assert ask(tmp_path).extent.windows == 1
+    for path in tmp_path.rglob("%5F*.parquet"):
+        path.unlink()
+    assert ask(tmp_path).extent.windows == 1
 
 
 def test_what_is_in_two_folders_counts_once(quiet: Path, tmp_path: Path) -> None:
@@ -285,12 +323,12 @@ def test_another_schema_is_not_read(
     shutil.copytree(quiet, folder)
     path = next((folder / "threads").rglob("*.parquet"))
     table = pq.ParquetFile(path).read()
-    pq.write_table(table.replace_schema_metadata({SCHEMA_KEY: "kernel-delay-parquet/2"}), path)
+    pq.write_table(table.replace_schema_metadata({SCHEMA_KEY: "kernel-delay-parquet/9"}), path)
     assert main(["fleet", str(folder)]) == os.EX_DATAERR
-    assert f"{os.fspath(path)!r} is no file of kernel-delay-parquet/1" in capsys.readouterr().err
+    assert f"{os.fspath(path)!r} is not a file of kernel-delay-parquet/2" in capsys.readouterr().err
 
 
-def test_a_file_that_was_cut_is_left_out_and_told(
+def test_a_file_that_was_cut_is_left_out_and_reported(
     quiet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "x"
@@ -298,12 +336,12 @@ def test_a_file_that_was_cut_is_left_out_and_told(
     path = next((folder / "samples").rglob("*.parquet"))
     path.write_bytes(path.read_bytes()[:-9])
     assert main(["fleet", str(folder)]) == os.EX_DATAERR
-    told = capsys.readouterr()
-    assert "was cut, or is no Parquet file: it is left out" in told.err
-    assert f"{NODES - 1} nodes" in told.out
+    reported = capsys.readouterr()
+    assert "was cut, or is no Parquet file: it is left out" in reported.err
+    assert f"{NODES - 1} nodes" in reported.out
 
 
-def test_a_folder_that_cannot_be_read_is_told(
+def test_a_folder_that_cannot_be_read_is_reported(
     quiet: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -322,12 +360,12 @@ def test_a_folder_that_cannot_be_read_is_told(
 
     monkeypatch.setattr(os, "scandir", refuse)
     assert main(["fleet", str(folder)]) == os.EX_DATAERR
-    told = capsys.readouterr()
-    assert f"can't read {os.fspath(closed)!r}: Permission denied: it is left out" in told.err
-    assert f"{NODES - 1} nodes" in told.out
+    reported = capsys.readouterr()
+    assert f"can't read {os.fspath(closed)!r}: Permission denied: it is left out" in reported.err
+    assert f"{NODES - 1} nodes" in reported.out
 
 
-def test_a_file_elsewhere_is_left_out_and_told(
+def test_a_file_elsewhere_is_left_out_and_reported(
     quiet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "x"
@@ -335,9 +373,9 @@ def test_a_file_elsewhere_is_left_out_and_told(
     path = next((folder / "samples").rglob("*.parquet"))
     elsewhere = path.rename(folder / "samples" / path.name)
     assert main(["fleet", str(folder)]) == os.EX_DATAERR
-    told = capsys.readouterr()
-    assert f"{os.fspath(elsewhere)!r} is in no folder day=DAY/node=NAME" in told.err
-    assert f"{NODES - 1} nodes" in told.out
+    reported = capsys.readouterr()
+    assert f"{os.fspath(elsewhere)!r} is in no folder day=DAY/node=NAME" in reported.err
+    assert f"{NODES - 1} nodes" in reported.out
 
 
 @pytest.mark.parametrize("above", ["recording=all", "region=eu/node=x", "comm=it's [a] *"])
@@ -442,18 +480,20 @@ def test_the_page_is_for_its_owner(
     assert "default-src 'none'" in page.read_text()
 
 
-def test_the_page_that_documents_it_has_the_queries(project: Path) -> None:
-    page = (project / "docs" / "fleet.md").read_text()
+def test_page_of_the_queries_has_each_whole(project: Path) -> None:
+    page = (project / "docs" / "reference" / "fleet-queries.md").read_text()
     blocks = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     assert [text for text in map(text_of, QUERIES) if text not in blocks] == []
 
 
-def test_the_page_that_documents_it_has_the_columns(project: Path) -> None:
-    page = (project / "docs" / "fleet.md").read_text()
+def test_page_of_the_tables_has_all_columns(project: Path) -> None:
+    page = (project / "docs" / "reference" / "fleet-tables.md").read_text()
+    head, _, _ = page.partition("\n## ")
+    assert re.findall(r"^\| `(\w+)`", head, re.MULTILINE) == _keys()
     for table in FLEET_TABLES:
-        section = page.partition(f"### {table}\n")[2].partition("\n#")[0]
+        section = page.partition(f"\n## {table}\n")[2].partition("\n#")[0]
         named = re.findall(r"^\| `(\w+)`", section, re.MULTILINE)
-        own = [name for name in COLUMNS[table] if table == "samples" or name not in _keys()]
+        own = [name for name in COLUMNS[table] if name not in _keys()]
         assert (table, named) == (table, own)
     assert all(f"`{name}`" in page for name in PARTITIONS)
 
@@ -464,5 +504,5 @@ def _keys() -> list[str]:
     return names[: names.index("container") + 1]
 
 
-def test_when_it_was_is_told_in_utc() -> None:
+def test_when_it_was_is_reported_in_utc() -> None:
     assert reporter.minute_text(int(START_TIME.timestamp()) * 10**9) == "06-08 10:17"

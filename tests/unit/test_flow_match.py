@@ -84,7 +84,7 @@ def test_vlan_tags_are_nested_and_their_parts_apart() -> None:
     assert format_match(key, mask) == "eth_type(0x8100),vlan(pcp=3)"
 
 
-def test_a_part_of_the_key_is_told_as_such() -> None:
+def test_a_part_of_the_key_is_reported_as_such() -> None:
     assert format_match(KEY[:20], MASK, len(KEY)) == (
         f"recirc_id(0),in_port(2),ct_mark(<0 of 4 bytes: >),<20 of {len(KEY)} bytes captured>"
     )
@@ -99,7 +99,7 @@ def test_what_the_mask_leaves_out_is_wildcarded() -> None:
     assert not FlowFilter("tcp_flags(fin/fin)").covers(key, b"")
 
 
-def test_a_frame_with_a_length_in_place_of_a_type_is_told() -> None:
+def test_a_frame_with_a_length_in_place_of_a_type_is_reported() -> None:
     key, mask = attribute("in_port", u32(2)), attribute("in_port", b"\xff" * 4)
     mask += attribute("eth_type", b"\xff\xff")
     assert format_match(key, mask) == "in_port(2),eth_type(0/0xffff)"

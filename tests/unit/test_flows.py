@@ -81,7 +81,7 @@ def test_an_insertion_is_one_line() -> None:
     assert "came back" in line
 
 
-def test_what_was_not_captured_is_told() -> None:
+def test_what_was_not_captured_is_reported() -> None:
     cut = structs.replace(DELETED, mask=MASK[:16])
     *_, match = event_lines(cut, match=True, came_back=False)
     assert f"<16 of the mask's {len(MASK)} bytes captured>" in match
@@ -182,7 +182,7 @@ def test_the_summary_has_reasons_ages_and_what_came_back() -> None:
     assert render(FlowChurn(), 0, 0) == ("0 flows made, 0 deleted, 0 modified; 0 were there before")
 
 
-def test_what_was_missed_is_told() -> None:
+def test_what_was_missed_is_reported() -> None:
     assert missed_lines({"flow_events": 0, "untracked": 0, "unknown_results": 0}) == []
     lines = missed_lines({"flow_events": 3, "untracked": 1000, "unknown_results": 1})
     assert [line.split()[0] for line in lines] == ["3", "1,000", "1"]

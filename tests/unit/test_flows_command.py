@@ -54,7 +54,7 @@ def test_events_that_are_asked_for_are_shown(
     assert found == [(event.ufid, event.reason, event.reason_number) for event in shown]
 
 
-def test_what_was_cut_is_told_with_what_it_takes(
+def test_what_was_cut_is_reported_with_what_it_takes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "flows.kdr"
@@ -63,14 +63,14 @@ def test_what_was_cut_is_told_with_what_it_takes(
     with RecordingWriter(path, header("flows")) as writer:
         writer.flow_events(FlowEvents((whole, long, longer), 0))
         writer.finish("interrupt", {})
-    told = (
+    reported = (
         "2 events have a part of the key or mask only, and of the rest no filter knows:"
         " -f 388 takes all\n"
     )
     assert main(["report", str(path)]) == 0
-    assert capsys.readouterr().out.endswith(told)
+    assert capsys.readouterr().out.endswith(reported)
     assert main(["report", str(path), "--json"]) == 0
-    assert capsys.readouterr().err == f"kernel-delay: {told}"
+    assert capsys.readouterr().err == f"kernel-delay: {reported}"
     assert main(["report", str(path), "-l", "in_port(77)"]) == 0
     assert "takes all" not in capsys.readouterr().out
 
@@ -81,9 +81,9 @@ def test_what_no_ufid_begins_with_is_refused(
     command: str, ufid: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, "--ufid", ufid]) == 64  # EX_USAGE
-    told = capsys.readouterr().err
-    assert f"argument --ufid: must be a UFID or its beginning, not {ufid!r}" in told
-    assert told.count("\n") == 1
+    reported = capsys.readouterr().err
+    assert f"argument --ufid: must be a UFID or its beginning, not {ufid!r}" in reported
+    assert reported.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,6 @@ def test_what_is_no_reason_is_refused(
     recording: Path, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", str(recording), f"--reason={reason}"]) == 64
-    told = capsys.readouterr().err
-    assert "there is no reason" in told
-    assert told.count("\n") == 1
+    reported = capsys.readouterr().err
+    assert "there is no reason" in reported
+    assert reported.count("\n") == 1

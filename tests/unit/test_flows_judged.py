@@ -87,7 +87,7 @@ def test_what_is_the_same_is_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         (CHANGES[1:], "flows that were made: 1 and 2"),
         ((*CHANGES, CHANGES[0]), "flows that were made: 3 and 2"),
@@ -97,12 +97,12 @@ def test_what_is_the_same_is_right() -> None:
         ((replace(CHANGES[0], match="udp()"), *CHANGES[1:]), "matches of flows that were made"),
     ],
 )
-def test_a_change_that_is_not_as_the_dumps_say(changes: tuple[Change, ...], told: str) -> None:
-    assert any(told in text for text in judged(PERIOD, ROUNDS, changes, ASKED).wrong)
+def test_a_change_that_is_not_as_the_dumps_say(changes: tuple[Change, ...], reported: str) -> None:
+    assert any(reported in text for text in judged(PERIOD, ROUNDS, changes, ASKED).wrong)
 
 
 @pytest.mark.parametrize(
-    ("operations", "told"),
+    ("operations", "reported"),
     [
         (ASKED[1:], "flow_new, and flows of dpctl/dump-flows: 1 and 2"),
         ((replace(ASKED[0], actions="2"), *ASKED[1:]), "flow_new, and flows of dpctl/dump-flows"),
@@ -111,12 +111,14 @@ def test_a_change_that_is_not_as_the_dumps_say(changes: tuple[Change, ...], told
         ((*ASKED[:2], *ASKED[3:]), "packets that were executed"),
     ],
 )
-def test_an_operation_that_is_none_of_the_flows(operations: tuple[Asked, ...], told: str) -> None:
-    assert any(told in text for text in judged(PERIOD, ROUNDS, CHANGES, operations).wrong)
+def test_an_operation_that_is_none_of_the_flows(
+    operations: tuple[Asked, ...], reported: str
+) -> None:
+    assert any(reported in text for text in judged(PERIOD, ROUNDS, CHANGES, operations).wrong)
 
 
 @pytest.mark.parametrize(
-    ("rounds", "told"),
+    ("rounds", "reported"),
     [
         (ROUNDS[1:], "no round while flows were there"),
         ((replace(ROUNDS[0], n_flows=3), *ROUNDS[1:]), "3 flows, upcall/show 2"),
@@ -125,11 +127,11 @@ def test_an_operation_that_is_none_of_the_flows(operations: tuple[Asked, ...], t
     ],
 )
 def test_a_round_that_is_not_as_open_vswitch_says(
-    rounds: tuple[RevalidatorRound, ...], told: str
+    rounds: tuple[RevalidatorRound, ...], reported: str
 ) -> None:
-    assert any(told in text for text in judged(PERIOD, rounds, CHANGES, ASKED).wrong)
+    assert any(reported in text for text in judged(PERIOD, rounds, CHANGES, ASKED).wrong)
 
 
-def test_flows_that_stay_are_told() -> None:
+def test_flows_that_stay_are_reported() -> None:
     period = replace(PERIOD, after=PERIOD.before)
     assert "2 flows are there after max-idle" in judged(period, ROUNDS, CHANGES, ASKED).wrong

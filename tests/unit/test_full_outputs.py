@@ -1,5 +1,6 @@
-"""A standard output that takes nothing: one line, and the exit code for it."""
+"""Outputs that take nothing, as on a full disk: one line, and the exit code for it."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -7,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from kernel_delay.errors import OutputError, WriteFailedError, cannot_write
 from kernel_delay.model import MeasuringCommand
+from kernel_delay.private_file import WholeFile
 from kernel_delay.recording.writer import RecordingWriter
-from tests.recordings import header
+from tests.recordings import header, record_samples
 from tests.unit.event_recordings import EVENT_COMMANDS, LOST
+from tests.unit.event_samples import WITH_EVENTS
 
 FULL = f"kernel-delay: standard output: {os.strerror(28)}\n"
 CLOSED = "kernel-delay: standard output is closed: nothing could be reported\n"
@@ -55,8 +59,8 @@ def test_so_it_is_where_a_file_of_events_is_read(
     recordings: dict[MeasuringCommand, Path], redirection: str
 ) -> None:
     path = str(recordings["upcall-cost"])
-    told = {">/dev/full": (os.EX_IOERR, FULL), ">&-": (os.EX_CANTCREAT, CLOSED)}
-    assert run("upcall-cost", "-r", path, redirection=redirection) == told[redirection]
+    reported = {">/dev/full": (os.EX_IOERR, FULL), ">&-": (os.EX_CANTCREAT, CLOSED)}
+    assert run("upcall-cost", "-r", path, redirection=redirection) == reported[redirection]
 
 
 @pytest.mark.parametrize("arguments", [("check",), ("probes", "-p", str(os.getpid()))])
@@ -64,7 +68,78 @@ def test_so_it_is_of_what_measures_nothing(arguments: tuple[str, ...]) -> None:
     assert run(*arguments, redirection=">&-") == (os.EX_CANTCREAT, CLOSED)
 
 
-REMARK = "from kernel_delay.reporters.messages import tell; tell('a remark'); print('the report')"
+@pytest.mark.parametrize("option", ["--html", "--folded"])
+def test_full_disk_is_an_error_of_writing_for_each_output(tmp_path: Path, option: str) -> None:
+    path = record_samples(tmp_path / "a.kdr", WITH_EVENTS)
+    found = run("report", str(path), option, "/dev/full", redirection=">/dev/null")
+    assert found[0] == os.EX_IOERR
+    assert os.strerror(errno.ENOSPC) in found[1]
+
+
+def test_full_disk_is_distinguished_from_a_file_that_may_not_be(tmp_path: Path) -> None:
+    with RecordingWriter(Path("/dev/null"), header("capture")) as writer:
+        writer.finish("done")
+    with (
+        pytest.raises(OutputError) as caught,
+        RecordingWriter(Path("/dev/full"), header("capture")),
+    ):
+        pass
+    assert caught.value.exit_code == os.EX_IOERR
+    for number, code in ((errno.ENOSPC, os.EX_IOERR), (errno.EDQUOT, os.EX_IOERR)):
+        assert cannot_write("a", OSError(number, os.strerror(number))).exit_code == code
+    with pytest.raises(OutputError) as caught:
+        RecordingWriter(tmp_path / "none" / "a.kdr", header("capture"))
+    assert caught.value.exit_code == os.EX_CANTCREAT
+
+
+def test_a_full_disk_names_the_file_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    page = WholeFile(tmp_path / "a.html")
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(WriteFailedError) as caught, page.writing() as file:
+        file.write(b"all of it")
+    assert str(caught.value).startswith(f"can't write {str(tmp_path / 'a.html')!r}: ")
+    assert not list(tmp_path.iterdir())
+
+
+BOTH = """
+import sys
+from types import SimpleNamespace
+from kernel_delay import cli, commands
+from kernel_delay.errors import {error}
+
+def run(args):
+    print("the report")
+    raise {error}({arguments})
+
+commands.load = lambda name: SimpleNamespace(run=run, add_arguments=lambda parser: None)
+sys.exit(cli.main(["report"]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "arguments", "code"),
+    [("WriteFailedError", "'a: no room'", os.EX_IOERR), ("NoInputError", "'no'", os.EX_NOINPUT)],
+)
+def test_error_beside_a_full_stdout_has_its_own_code(error: str, arguments: str, code: int) -> None:
+    program = BOTH.format(error=error, arguments=arguments)
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >/dev/full', "sh", sys.executable, "-c", program],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
+
+
+REMARK = (
+    "from kernel_delay.reporters.messages import print_message;"
+    " print_message('a remark'); print('the report')"
+)
 
 
 @pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])

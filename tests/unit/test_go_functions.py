@@ -12,13 +12,13 @@ NAMES = b"main.main\0main.(*T).Call\0"
 TEXT = 0x401000
 
 
-def table(magic: int = 0xFFFFFFF1, told: int = 0) -> bytes:
+def table(magic: int = 0xFFFFFFF1, reported: int = 0) -> bytes:
     """Two functions, of 0x20 and 0x40 bytes."""
     head = 72
     functions = head + len(NAMES)
     places = struct.pack("<IIIII", 0, 24, 0x20, 32, 0x60) + bytes(4)
     entries = struct.pack("<IiIi", 0, 0, 0x20, NAMES.index(b"main.(")) + bytes(8)
-    words = struct.pack("<8Q", 2, 0, told, head, 0, 0, 0, functions)
+    words = struct.pack("<8Q", 2, 0, reported, head, 0, 0, 0, functions)
     return struct.pack("<IHBB", magic, 0, 1, 8) + words + NAMES + places + entries
 
 
@@ -33,11 +33,11 @@ def table(magic: int = 0xFFFFFFF1, told: int = 0) -> bytes:
         (TEXT + 0x60, None),
     ],
 )
-@pytest.mark.parametrize("told", [0, TEXT])
+@pytest.mark.parametrize("reported", [0, TEXT])
 def test_an_address_is_in_its_function(
-    address: int, found: tuple[str, int] | None, told: int
+    address: int, found: tuple[str, int] | None, reported: int
 ) -> None:
-    assert GoFunctions(table(told=told), TEXT).find(address) == found
+    assert GoFunctions(table(reported=reported), TEXT).find(address) == found
 
 
 @given(

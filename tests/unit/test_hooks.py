@@ -1,17 +1,18 @@
-"""Which events are counted as missed, of programs that have stand-ins."""
+"""Which events are counted as missed, of programs that have fallbacks."""
 
 from typing import cast
 
 import pytest
 
-from kernel_delay.capture.hooks import Hook, need_stand_ins
+from kernel_delay.capture.hooks import Hook
 from kernel_delay.libbpf import Program
 
 
 class Counted:
     """A program that says how often it was kept from an event."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "on_sched_switch") -> None:
+        self.name = name
         self.misses = 0
 
     def recursion_misses(self) -> int:
@@ -19,13 +20,13 @@ class Counted:
 
 
 def hook(
-    program: Counted, stand_in: Counted | None = None, taken_over: list[int] | None = None
+    program: Counted, fallback: Counted | None = None, taken_over: list[int] | None = None
 ) -> Hook:
     taken = taken_over or [0]
-    return Hook(cast("Program", program), cast("Program | None", stand_in), lambda: taken[0])
+    return Hook(cast("Program", program), cast("Program | None", fallback), lambda: taken[0])
 
 
-def test_without_a_stand_in_each_is_missed() -> None:
+def test_without_a_fallback_each_is_missed() -> None:
     program = Counted()
     alone = hook(program)
     program.misses = 3
@@ -34,42 +35,45 @@ def test_without_a_stand_in_each_is_missed() -> None:
     assert alone.newly_missed() == 2
 
 
-def test_what_a_stand_in_took_over_is_not_missed() -> None:
-    program, stand_in, taken_over = Counted(), Counted(), [0]
-    both = hook(program, stand_in, taken_over)
-    program.misses, taken_over[0], stand_in.misses = 300, 300, 7
+@pytest.mark.parametrize(
+    ("program", "kind"),
+    [
+        ("on_sys_exit", "calls"),
+        ("on_fault_entry", "calls"),
+        ("on_irq_vector_exit", "interrupts"),
+        ("on_softirq_entry", "interrupts"),
+        ("on_sched_waking", "wakeups"),
+        ("on_sched_wakeup_new", "wakeups"),
+        ("on_sched_switch", "switches"),
+        ("on_task_newtask", "scheduler"),
+    ],
+)
+def test_kind_of_a_missed_event_is_its_programs(program: str, kind: str) -> None:
+    assert hook(Counted(program)).kind == kind
+
+
+def test_what_a_fallback_took_over_is_not_missed() -> None:
+    program, fallback, taken_over = Counted(), Counted(), [0]
+    both = hook(program, fallback, taken_over)
+    program.misses, taken_over[0], fallback.misses = 300, 300, 7
     assert both.newly_missed() == 0
-    program.misses, taken_over[0], stand_in.misses = 310, 306, 9
+    program.misses, taken_over[0], fallback.misses = 310, 306, 9
     assert both.newly_missed() == 2
 
 
 def test_what_only_one_of_the_two_was_kept_from_is_not_missed() -> None:
-    program, stand_in = Counted(), Counted()
-    both = hook(program, stand_in)
+    program, fallback = Counted(), Counted()
+    both = hook(program, fallback)
     program.misses = 12
     assert both.newly_missed() == 0
-    stand_in.misses = 12
+    fallback.misses = 12
     assert both.newly_missed() == 0
 
 
 def test_events_taken_over_between_two_readings_are_not_counted_negative() -> None:
-    program, stand_in, taken_over = Counted(), Counted(), [0]
-    both = hook(program, stand_in, taken_over)
+    program, fallback, taken_over = Counted(), Counted(), [0]
+    both = hook(program, fallback, taken_over)
     taken_over[0] = 1
     assert both.newly_missed() == 0
     program.misses = 1
     assert both.newly_missed() == 0
-
-
-@pytest.mark.parametrize(
-    ("release", "needed"),
-    [
-        ("5.14.0-427.el9.x86_64", False),
-        ("6.19.2", False),
-        ("7.0.0-rc1", True),
-        ("7.2.13+deb14-amd64", True),
-        ("10.1", True),
-    ],
-)
-def test_stand_ins_are_for_kernels_that_preempt_programs(release: str, needed: bool) -> None:
-    assert need_stand_ins(release) == needed

@@ -3,7 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
+from kernel_delay.analysis.unseen import COSTS
+from kernel_delay.errors import PermissionDeniedError, UnavailableError
 from kernel_delay.host.target import ProcessTarget
+from kernel_delay.inspection import kernel
 from kernel_delay.inspection.findings import Finding, Inspection, can_capture
 from kernel_delay.inspection.machine import MachineFacts, machine_findings
 from kernel_delay.reporters import inspection
@@ -77,6 +80,37 @@ def test_each_capability_and_mount_that_is_missing_is_named(facts: MachineFacts,
 )
 def test_what_only_limits_lets_a_capture_run(facts: MachineFacts) -> None:
     assert can_capture(machine_findings(facts))
+
+
+def test_refused_programs_are_reported_as_a_capture_reports_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = UnavailableError("the kernel's verifier refuses the program p: no", "report it")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise refused
+
+    monkeypatch.setattr(kernel, "Programs", refuse)
+    found, *parts = kernel._programs((Finding("BTF", "yes", needed=True),))
+    assert f"{found.detail}: {found.remedy}" == str(refused)
+    assert {part.state for part in parts} == {"unknown"}
+    lacking, *parts = kernel._programs((Finding("BTF", "no", needed=True),))
+    assert (lacking.state, lacking.detail) == ("unknown", "it takes BTF to try them")
+    assert {part.state for part in parts} == {"unknown"}
+
+
+def test_missing_part_is_listed_with_cost_and_remedy() -> None:
+    refused = UnavailableError("the kernel's verifier refuses the program p: no", "report it")
+    denied = PermissionDeniedError("the kernel refuses eBPF: a filter is set", "lift it")
+    parts = kernel._optional_parts({"futex_owners": refused, "page_faults": denied})
+    faults, owners, calls = parts
+    assert (calls.name, calls.state) == ("earlier calls", "yes")
+    assert (owners.name, owners.state, owners.detail) == ("futex owners", "no", refused.what)
+    assert owners.cost == COSTS["futex_owners"]
+    assert owners.remedy == "use a kernel of 5.18 or later"
+    assert (faults.state, faults.remedy) == ("no", "lift it")
+    assert not owners.needed
+    assert not faults.needed
 
 
 def test_each_finding_is_a_line_and_the_verdict_the_last() -> None:

@@ -21,17 +21,18 @@ from tests.unit.samples import (
     samples,
 )
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "sample.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "sample.schema.json"
 
 
 def test_fields_are_those_documented() -> None:
     sample = json.loads(json_reporter.render(EVERYTHING))
-    assert sample["schema"] == "kernel-delay/2"
+    assert sample["schema"] == "kernel-delay/3"
     assert sample["target"] == {
         "pid": 27090,
         "comm": "ovs-vswitchd",
         "exe": "/usr/sbin/ovs-vswitchd",
         "container": None,
+        "command_line": [],
     }
     assert (sample["kernel"], sample["host"]) == ("6.1.0-30-amd64", "compute-1")
     assert sample["window"] == {
@@ -59,6 +60,14 @@ def test_fields_are_those_documented() -> None:
         "timeline_interrupts": 0,
         "timeline_states": 0,
         "timeline_modes": 0,
+        "missed_calls": 0,
+        "missed_switches": 0,
+        "missed_interrupts": 0,
+        "missed_wakeups": 0,
+        "missed_context_switches": 0,
+        "missed_others_switches": 0,
+        "missed_threads": 0,
+        "missed_by_recursion": 0,
     }
 
     thread = json.loads(json_reporter.render(bare_sample(REVALIDATOR)))["threads"][0]
@@ -132,13 +141,14 @@ def test_account_reads_back_and_is_valid_by_the_schema() -> None:
         "nice": 0,
         "rt_priority": 7,
         "kernel_thread": False,
+        "is_tool": False,
     }
     jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(json.loads(line))
 
 
 def test_committed_schema_is_current() -> None:
     assert SCHEMA.read_text() == sample_schema(), (
-        "make it anew: python -m kernel_delay.model.schema >docs/sample.schema.json"
+        "make it anew: python -m kernel_delay.model.schema >docs/reference/sample.schema.json"
     )
 
 

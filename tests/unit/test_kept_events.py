@@ -12,11 +12,12 @@ from msgspec import structs
 
 from kernel_delay.capture.syscall_events import _events as events
 from kernel_delay.capture.syscall_events.kept_events import KeptEvents
-from kernel_delay.host.syscalls import syscall, syscall_number
+from kernel_delay.host.syscalls import syscall
 from kernel_delay.model import Sample, SyscallEvent
 from kernel_delay.reporters import json as json_reporter
 from kernel_delay.reporters import text
 from kernel_delay.reporters.layout import Layout
+from tests.system_calls import syscall_number
 from tests.unit.event_samples import STACKS, WITH_EVENTS
 
 NO_STACK = (1 << 32) - 1

@@ -1,89 +1,198 @@
-"""From pytest's junit files to the kernel-by-test table and its verdict."""
+"""From what a guest's tests came to, to the table of kernels and the record of runs."""
 
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
-from tests.kernels import compatibility
-from tests.kernels.guest import CONSOLE_TAIL_LINES, Guest
-from tests.kernels.images import Image, Kernel
-from tests.kernels.results import KernelRun, Outcome, Result, failures, read_junit, reasons
+import pytest
 
-JUNIT = """<?xml version="1.0"?>
-<testsuites><testsuite name="pytest">
-<testcase classname="tests.integration.test_a" name="test_one"/>
-<testcase classname="tests.integration.test_a" name="test_two[x]"/>
-<testcase classname="tests.integration.test_a" name="test_two[y]">
-  <failure message="assert 1 == 2&#10; +  where 1&#10; = one&#10;and more">
-    the traceback</failure></testcase>
-<testcase classname="tests.integration.test_a" name="test_three[x]">
-  <skipped type="pytest.skip" message="no kprobes"/></testcase>
-<testcase classname="tests.integration.test_a" name="test_three[y]"/>
-<testcase classname="tests.integration.test_b" name="test_four">
-  <skipped type="pytest.skip" message="no module"/></testcase>
-<testcase classname="tests.integration.test_b" name="test_five">
-  <error message="failed on setup"/></testcase>
-<testcase classname="" name="tests.integration.test_c">
-  <error message="collection failure"/></testcase>
-</testsuite></testsuites>
+from tests.kernels import compatibility, images, run
+from tests.kernels.guest import CONSOLE_TAIL_LINES, Guest
+from tests.kernels.images import Image, Kernel, MissingImageError, fetch, guest_tests
+from tests.kernels.record import Circumstances, Outcomes, Record
+from tests.kernels.results import (
+    DIED,
+    KernelRun,
+    Outcome,
+    Result,
+    closing_lines,
+    failures,
+    footnotes,
+    read_outcomes,
+    tally,
+)
+
+TESTS = """
+import pytest
+
+@pytest.fixture
+def breaks_at_the_end():
+    yield
+    raise ValueError("left behind")
+
+def test_one(): pass
+def test_two(breaks_at_the_end): pass
+@pytest.mark.parametrize("what", ["x", "y"])
+def test_three(what):
+    if what == "x":
+        pytest.skip("no kprobes")
+    assert what == "x", "and more"
 """
 
+PASSED, FAILED = Result(Outcome.PASSED), Result(Outcome.FAILED, "assert 1 == 2")
+SKIPPED = Result(Outcome.NOT_APPLICABLE, "no module")
 
-def run_of(tmp_path: Path, junit: str, failure: str = "") -> KernelRun:
-    file = tmp_path / "junit.xml"
-    file.write_text(junit)
-    return KernelRun("Debian 12", "6.1.0-50-amd64", read_junit(file), failure)
+FILE = "tests/unit/test_kernel_results.py"
+HERE = f"{FILE}::test_a_run_passes_only_if_it_ended_and_something_passed"
+THERE = f"{FILE}::test_a_later_result_stands_in_place_of_an_earlier"
+GONE = f"{FILE}::test_that_the_sources_have_no_more"
+
+OLD = Circumstances("Linux 5.14", "5.14.2", "abc1234", "2026-11-20", "TCG")
+NEW = replace(OLD, commit="def5678", date="2026-11-23")
+OTHER = replace(NEW, kernel="Debian 12", release="6.1.0-50-amd64")
 
 
-def test_variants_are_one_test_that_fails_with_any_and_needs_one_to_apply(tmp_path: Path) -> None:
-    outcomes = {name: result.outcome for name, result in run_of(tmp_path, JUNIT).results.items()}
-    assert outcomes == {
-        "test_a.py::test_one": Outcome.PASSED,
-        "test_a.py::test_two": Outcome.FAILED,
-        "test_a.py::test_three": Outcome.PASSED,
-        "test_b.py::test_four": Outcome.NOT_APPLICABLE,
-        "test_b.py::test_five": Outcome.FAILED,
-        "(collection).py::tests.integration.test_c": Outcome.FAILED,
+def outcomes_of(folder: Path, text: str) -> dict[str, Result]:
+    """What the plugin writes of a file of tests, read."""
+    (folder / "test_a.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.kernels.outcomes"]
+    written = folder / "outcomes"
+    command += [f"--outcomes={written}", f"--rootdir={folder}", str(folder / "test_a.py")]
+    subprocess.run(command, capture_output=True, check=False)
+    return read_outcomes(written)
+
+
+def test_each_variant_has_its_outcome_and_reason(tmp_path: Path) -> None:
+    assert outcomes_of(tmp_path, TESTS) == {
+        "test_a.py::test_one": PASSED,
+        "test_a.py::test_two": Result(Outcome.FAILED, "ValueError: left behind"),
+        "test_a.py::test_three[x]": Result(Outcome.NOT_APPLICABLE, "no kprobes"),
+        "test_a.py::test_three[y]": Result(
+            Outcome.FAILED, "AssertionError: and more | assert 'y' == 'x' | - x"
+        ),
     }
 
 
-def test_a_run_passes_only_if_it_ended_and_something_passed_and_nothing_failed() -> None:
-    passed, skipped, failed = (
-        Result(Outcome.PASSED),
-        Result(Outcome.NOT_APPLICABLE, "no module"),
-        Result(Outcome.FAILED),
-    )
-    assert KernelRun("k", "1", {"a": passed, "b": skipped}).passed
-    assert not KernelRun("k", "1", {"a": passed, "b": failed}).passed
-    assert not KernelRun("k", "1", {"b": skipped}).passed
+def test_a_file_that_cannot_be_imported_has_failed(tmp_path: Path) -> None:
+    (outcome,) = outcomes_of(tmp_path, "import nothing_of_that_name").items()
+    assert outcome[0] == "test_a.py"
+    assert outcome[1].outcome is Outcome.FAILED
+
+
+def test_a_test_that_the_guest_died_of_has_failed(tmp_path: Path) -> None:
+    written = tmp_path / "outcomes"
+    begun = '{"test": "a.py::test_one", "outcome": "begun", "reason": ""}\n'
+    written.write_text(begun + begun.replace("begun", "passed") + begun.replace("one", "two"))
+    assert read_outcomes(written) == {
+        "a.py::test_one": PASSED,
+        "a.py::test_two": Result(Outcome.FAILED, DIED),
+    }
+
+
+def test_a_run_passes_only_if_it_ended_and_something_passed() -> None:
+    assert KernelRun("k", "1", {"a": PASSED, "b": SKIPPED}).passed
+    assert not KernelRun("k", "1", {"a": PASSED, "b": FAILED}).passed
+    assert not KernelRun("k", "1", {"b": SKIPPED}).passed
     assert not KernelRun("k", "1", {}).passed
-    assert not KernelRun("k", "1", {"a": passed}, failure="hung: killed after 900 s").passed
+    assert not KernelRun("k", "1", {"a": PASSED}, failure="hung: killed after 900 s").passed
 
 
-def test_a_test_that_only_another_kernel_ran_is_not_run(tmp_path: Path) -> None:
-    hung = KernelRun("Debian 13", "6.12", {}, failure="hung")
-    assert hung.result("test_a.py::test_one") == Result(Outcome.NOT_RUN, "hung")
+def test_a_failed_test_is_named_with_the_reason() -> None:
+    assert failures(KernelRun("k", "1", {"a": PASSED, "b": FAILED})) == ["b: assert 1 == 2"]
 
 
-def test_the_page_can_be_read_back(tmp_path: Path) -> None:
-    run = run_of(tmp_path, JUNIT)
-    other = KernelRun("Debian 13", "6.12.107", dict(list(run.results.items())[:2]))
-    text = compatibility.page([run, other], "TCG (emulation)")
-    assert compatibility.kernels_on(text) == ["Debian 12", "Debian 13"]
-    assert compatibility.tests_on(text) == sorted(run.results)
-    assert reasons([run, other]) == {"no module": 1}
-    assert "| not applicable (1) | NOT RUN |" in text
-    assert "1. no module" in text.splitlines()
+def test_the_closing_lines_name_the_kernel_and_are_short() -> None:
+    long = Result(Outcome.FAILED, "x" * 1000)
+    lines = closing_lines(KernelRun("k", "1", {"a": PASSED, "b": FAILED, "c": long}, "hung"))
+    assert lines[:2] == ["FAILED k: hung", "FAILED k: b: assert 1 == 2"]
+    assert lines[2].startswith("FAILED k: c: xxx")
+    assert len(lines) == 3
+    assert len(lines[2]) < 400
 
 
-def test_a_failed_test_is_told_with_the_beginning_of_why(tmp_path: Path) -> None:
-    assert failures(run_of(tmp_path, JUNIT)) == [
-        "(collection).py::tests.integration.test_c: collection failure",
-        "test_a.py::test_two: [y] assert 1 == 2 |  +  where 1 |  = one",
-        "test_b.py::test_five: failed on setup",
-    ]
+def test_a_cell_counts_and_refers_to_the_reasons() -> None:
+    other = Result(Outcome.NOT_APPLICABLE, "no kprobes")
+    notes = footnotes([SKIPPED, PASSED, other, SKIPPED])
+    assert notes == {"no module": 1, "no kprobes": 2}
+    assert tally([], notes) == "-"
+    assert tally([PASSED, PASSED], notes) == "2"
+    assert tally([PASSED, SKIPPED, other, SKIPPED, FAILED], notes) == "1, 3 n/a [1, 2], 1 FAILED"
+
+
+def test_a_later_result_stands_in_place_of_an_earlier() -> None:
+    record = Record().merged(Outcomes(NEW, {HERE: FAILED}))
+    record = record.merged(Outcomes(OLD, {HERE: PASSED, THERE: PASSED}))
+    record = record.merged(Outcomes(OTHER, {HERE: SKIPPED}))
+    assert list(record.of("Linux 5.14")) == [(THERE, OLD, PASSED), (HERE, NEW, FAILED)]
+    assert list(record.of("Debian 12")) == [(HERE, OTHER, SKIPPED)]
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    run = Outcomes(NEW, {HERE: FAILED, THERE: PASSED})
+    run.write(tmp_path / "run.json")
+    assert Outcomes.read(tmp_path / "run.json") == run
+    record = Record().merged(run).merged(Outcomes(OTHER, {HERE: SKIPPED}))
+    record.write(tmp_path / "results.json")
+    assert Record.read(tmp_path / "results.json") == record
+    Record().write(tmp_path / "results.json")
+    assert Record.read(tmp_path / "results.json") == Record()
+
+
+def test_tests_that_are_gone_leave_the_record() -> None:
+    record = Record().merged(Outcomes(NEW, {HERE: PASSED, GONE: PASSED})).current()
+    assert list(record.tests) == [HERE]
+
+
+def test_the_page_has_counts_failures_and_reasons() -> None:
+    record = Record().merged(Outcomes(OLD, {HERE: PASSED, THERE: PASSED}))
+    record = record.merged(Outcomes(NEW, {HERE: FAILED}))
+    record = record.merged(Outcomes(OTHER, {HERE: SKIPPED, THERE: PASSED}))
+    lines = compatibility.page(record).splitlines()
+    # What ran at another commit than the newest has a letter, which its row explains.
+    assert (
+        "| Linux 5.14 | 5.14.2 | 1 | 0 | 1 | 2026-11-23, def5678, TCG: 1; "
+        "(a) 5.14.2, 2026-11-20, abc1234, TCG: 1 |"
+    ) in lines
+    assert "| Linux 5.15 | | | | | not run |" in lines
+    assert "| file | Linux 5.14 | Debian 12 |" in lines
+    assert f"| `{FILE}` | 1, 1 FAILED (a) | 1, 1 n/a [1] |" in lines
+    assert f"- Linux 5.14, def5678: `{HERE}`: `` assert 1 == 2 ``" in lines
+    assert "1. no module" in lines
+
+
+def test_an_image_that_is_missing_is_not_run_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(images.FOLDER_VARIABLE, str(tmp_path))
+    kernel = Kernel("Linux 5.14", open_vswitch="trixie", image="linux-5.14")
+    with pytest.raises(MissingImageError, match=r"kernel-image\.sh builds one"):
+        fetch(kernel)
+    booted, (missing,) = run.images_of([kernel])
+    assert booted == []
+    assert missing.not_run.startswith(f"{tmp_path}/linux-5.14 is not there")
+    # Documentation/x86/boot.rst: the version is as far behind 0x200 as 0x20e says.
+    head = bytearray(0x400)
+    head[0x20E:0x210] = (0x100).to_bytes(2, "little")
+    head[0x300:0x310] = b"5.14.2 (me@here)"
+    (tmp_path / "linux-5.14").write_bytes(head)
+    assert fetch(kernel) == Image(kernel, "5.14.2", tmp_path / "linux-5.14")
+
+
+def test_images_are_beside_the_repository_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(images.FOLDER_VARIABLE, raising=False)
+    assert images.image_folder() == images.REPOSITORY.parent / "shared" / "kernels"
+
+
+def test_what_is_the_hosts_alone_runs_only_if_named() -> None:
+    alone = "tests/integration/test_demo.py"
+    assert f"--ignore={alone}" in guest_tests()
+    assert f"--ignore={alone}" in guest_tests(["tests/integration/capture"])
+    assert f"--ignore={alone}" not in guest_tests([f"{alone}::test_a"])
 
 
 def test_a_guests_last_words_are_lines_without_its_control_characters(tmp_path: Path) -> None:
-    kernel = Kernel("k", "suite", "package", "suite")
+    kernel = Kernel("k", open_vswitch="trixie")
     guest = Guest(Image(kernel, "1", tmp_path), kvm=False, results=tmp_path)
     assert guest.last_words() == []
     boot = b"".join(b"[    1.%03d] booting\r\n" % number for number in range(1000))

@@ -8,11 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_delay.metrics.docs_table import table
-from kernel_delay.metrics.families import FAMILIES, ROUND_SECONDS, Buckets, buckets, values
+from kernel_delay.metrics.families import (
+    BUILD_INFO,
+    FAMILIES,
+    ROUND_SECONDS,
+    Buckets,
+    buckets,
+    values,
+)
 from kernel_delay.metrics.ledger import MOST_CALLS, Ledger, gains
 from kernel_delay.metrics.snapshot import Lengths
 from kernel_delay.metrics.thread_classes import MOST_CLASSES, ThreadClasses, base_name
 from kernel_delay.model import CallTotals, Losses
+from kernel_delay.version import VERSION
 from tests.unit.metric_samples import full_snapshot, thread
 
 PID = 1000
@@ -37,6 +45,11 @@ def a_ledger() -> Ledger:
 )
 def test_a_thread_is_of_the_class_of_its_name_without_the_number(name: str, base: str) -> None:
     assert base_name(name) == base
+
+
+def test_names_that_print_alike_are_one_class() -> None:
+    """Two labels of one value would have Prometheus refuse the whole page."""
+    assert base_name("a\x1b[2J\x07b") == base_name(r"a\x1b[2J\x07b") == r"a\x1b[2J\x07b"
 
 
 def test_open_vswitch_has_its_own_classes_and_the_rest_is_one() -> None:
@@ -190,6 +203,11 @@ def test_there_are_300_series_at_most() -> None:
     assert len({(value.family, value.labels) for value in found}) == len(found)
 
 
+def test_build_info_has_the_version_that_was_built() -> None:
+    found = [value for value in values(full_snapshot()) if value.family is BUILD_INFO]
+    assert [(value.labels, value.value) for value in found] == [((VERSION,), 1)]
+
+
 def test_names_are_as_prometheus_has_them() -> None:
     for family in FAMILIES:
         assert re.fullmatch(r"kernel_delay_[a-z_]+", family.name)
@@ -201,4 +219,4 @@ def test_names_are_as_prometheus_has_them() -> None:
 
 def test_the_page_has_the_table(project: Path) -> None:
     """`python -m kernel_delay.metrics.docs_table` writes it."""
-    assert table() in (project / "docs" / "metrics.md").read_text()
+    assert table() in (project / "docs" / "reference" / "metrics.md").read_text()

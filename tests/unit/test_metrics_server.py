@@ -6,6 +6,7 @@ import subprocess
 import threading
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.error import HTTPError
@@ -15,11 +16,20 @@ from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from kernel_delay.errors import InputError, UnavailableError, UsageError
-from kernel_delay.metrics import prometheus
+from kernel_delay.metrics import clients
+from kernel_delay.metrics.clients import MOST_CLIENTS, source_of
 from kernel_delay.metrics.families import FAMILIES
-from kernel_delay.metrics.prometheus import SERVER_THREAD, Access, Address, MetricsServer
-from kernel_delay.metrics.snapshot import ClassFigures
+from kernel_delay.metrics.prometheus import (
+    MOST_REQUEST_BYTES,
+    SERVER_THREAD,
+    Access,
+    Address,
+    MetricsServer,
+    Request,
+)
+from kernel_delay.metrics.snapshot import ClassFigures, Snapshot
 from tests.unit.metric_samples import full_snapshot
+from tests.workload import HANGS_S, wait_until
 
 LOOPBACK = Address(ip_address("127.0.0.1"), 0)
 ANYWHERE = Address(ip_address("0.0.0.0"), 0)
@@ -142,21 +152,101 @@ def test_a_port_that_is_taken_is_one_line() -> None:
             MetricsServer(address, Access(), full_snapshot)
 
 
-def test_clients_that_say_nothing_keep_nobody_out_for_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """There are as many of them as there is room for; each is hung up on when its time is over."""
-    monkeypatch.setattr(prometheus, "CLIENT_S", 0.2)
-    with MetricsServer(LOOPBACK, Access(), full_snapshot) as server:
-        port = int(server.url.rpartition(":")[2].partition("/")[0])
-        silent = [
-            socket.create_connection(("127.0.0.1", port)) for _ in range(prometheus.MOST_CLIENTS)
-        ]
-        for client in silent:
-            client.settimeout(20)
-            assert client.recv(1) == b""
-            client.close()
+def connect(server: MetricsServer, source: str = "127.0.0.1") -> socket.socket:
+    port = int(server.url.rpartition(":")[2].partition("/")[0])
+    client = socket.create_connection(("127.0.0.1", port), source_address=(source, 0))
+    client.settimeout(HANGS_S)
+    return client
+
+
+def test_silent_clients_keep_nobody_out(certificate: Certificate, token: Path) -> None:
+    trusting = ssl.create_default_context(cafile=certificate.path)
+    access = Access(certificate.path, certificate.key, token)
+    with ExitStack() as stack:
+        server = stack.enter_context(MetricsServer(LOOPBACK, access, full_snapshot))
+        for _ in range(2 * MOST_CLIENTS):
+            stack.enter_context(connect(server)).send(b"\x16")
+        assert "kernel_delay_threads" in get(server.url, TOKEN, trusting)
+
+
+def test_a_request_byte_by_byte_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often the client says something."""
+    monkeypatch.setattr(clients, "CLIENT_S", 0.3)
+    with (
+        MetricsServer(LOOPBACK, Access(), full_snapshot) as server,
+        connect(server) as client,
+    ):
+        client.setblocking(False)
+
+        def is_hung_up_on() -> bool:
+            try:
+                client.send(b"G")
+                return not client.recv(1)
+            except BlockingIOError:
+                return False
+            except OSError:
+                return True
+
+        wait_until(is_hung_up_on, "the end of the client's time")
         assert "kernel_delay_threads" in get(server.url)
+
+
+def test_an_answer_that_is_not_read_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "CLIENT_S", 0.3)
+    names = [f"{number}{'x' * 100_000}" for number in range(100)]
+    snapshot = replace(full_snapshot(), classes=dict.fromkeys(names, ClassFigures(threads=1)))
+    with MetricsServer(LOOPBACK, Access(), lambda: snapshot) as server, ExitStack() as stack:
+        before = threading.active_count()
+        client = stack.enter_context(connect(server))
+        client.send(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert client.recv(1) == b"H"
+        wait_until(lambda: threading.active_count() <= before, "the end of the client's thread")
+
+
+def test_who_may_read_is_not_hung_up_on_for_others(token: Path) -> None:
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def snapshot() -> Snapshot:
+        is_asked.set()
+        assert may_answer.wait(HANGS_S)
+        return full_snapshot()
+
+    with ExitStack() as stack:
+        server = stack.enter_context(MetricsServer(LOOPBACK, Access(token=token), snapshot))
+        reader = stack.enter_context(connect(server))
+        reader.send(f"GET /metrics HTTP/1.0\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+        assert is_asked.wait(HANGS_S)
+        others = [stack.enter_context(connect(server)) for _ in range(MOST_CLIENTS)]
+        assert others[0].recv(1) == b""
+        may_answer.set()
+        assert reader.recv(8) == b"HTTP/1.0"
+
+
+def test_a_source_makes_room_for_itself() -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(MetricsServer(LOOPBACK, Access(), full_snapshot))
+        oldest = stack.enter_context(connect(server))
+        flood = [stack.enter_context(connect(server, "127.0.0.2")) for _ in range(MOST_CLIENTS)]
+        assert flood[0].recv(1) == b""
+        oldest.send(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert oldest.recv(8) == b"HTTP/1.0"
+
+
+def test_a_subnet_of_ipv6_is_one_source() -> None:
+    assert source_of("2001:db8::1") == source_of("2001:db8::ffff:1") != source_of("2001:db8:0:1::1")
+    assert source_of("fe80::1%eth0") == source_of("fe80::2")
+    assert source_of("192.0.2.1") != source_of("192.0.2.2")
+
+
+def test_a_request_is_bounded() -> None:
+    client, server = socket.socketpair()
+    with client, server:
+        client.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                client.send(bytes(MOST_REQUEST_BYTES))
+        server.settimeout(HANGS_S)
+        assert len(Request(server).readall()) == MOST_REQUEST_BYTES
 
 
 def test_its_threads_take_no_signals(plain: MetricsServer) -> None:

@@ -43,16 +43,16 @@ def line(chart: Any, name: str) -> list[float]:
 
 
 @pytest.mark.parametrize("command", [each for each in LOST if each != "upcall-cost"])
-def test_what_was_lost_is_told_beside_json_too(
+def test_what_was_lost_is_reported_beside_json_too(
     command: MeasuringCommand, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = record(tmp_path / "a.kdr", command, 40)
     assert main(["report", "-q", str(path)]) == 0
     said = capsys.readouterr().out
     assert main(["report", "--json", str(path)]) == 0
-    told = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
-    assert any("lost" in line or "not counted" in line for line in told)
-    assert all(line in said or line == NOTE for line in told)
+    reported = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert any("lost" in line or "not counted" in line for line in reported)
+    assert all(line in said or line == NOTE for line in reported)
 
 
 @pytest.mark.parametrize("command", LOST)

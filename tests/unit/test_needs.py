@@ -19,7 +19,7 @@ def test_one_that_is_there_is_found() -> None:
     assert Path(needed("sh", "env")).name == "sh"
 
 
-def test_skips_are_told_by_reason(tmp_path: Path, project: Path) -> None:
+def test_skips_are_reported_by_reason(tmp_path: Path, project: Path) -> None:
     tests = tmp_path / "test_skips.py"
     tests.write_text(
         "import pytest\n"
@@ -32,8 +32,8 @@ def test_skips_are_told_by_reason(tmp_path: Path, project: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider"]
     command += [f"--rootdir={tmp_path}", str(tests)]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
-    _, _, told = done.stdout.partition("5 skipped, by reason")
-    assert re.findall(r"^ +(\d+)  (.*)$", told, re.MULTILINE) == [
+    _, _, reported = done.stdout.partition("5 skipped, by reason")
+    assert re.findall(r"^ +(\d+)  (.*)$", reported, re.MULTILINE) == [
         ("4", "no such kernel"),
         ("1", "no such CPU"),
     ]

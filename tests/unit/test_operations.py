@@ -114,7 +114,7 @@ def test_a_message_that_was_cut_says_where() -> None:
 
 
 @given(st.binary(max_size=300), st.sampled_from(OPERATIONS))
-def test_any_bytes_are_told(data: bytes, operation: Any) -> None:
+def test_any_bytes_are_reported(data: bytes, operation: Any) -> None:
     event = structs.replace(EVENT, operation=operation, message=data, message_len=len(data) + 3)
     assert all(line.isprintable() for line in lines_of(event))
     assert format_actions(data).isprintable()

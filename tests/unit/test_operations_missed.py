@@ -1,4 +1,4 @@
-"""Operations that neither a program nor its stand-in was run for."""
+"""Operations that neither a program nor its fallback was run for."""
 
 from typing import NamedTuple, cast
 
@@ -16,13 +16,13 @@ class Hooked(NamedTuple):
         return self.misses
 
 
-def missed(program: int, stand_in: int, by_programs: int, by_stand_ins: int) -> int:
-    hooks = (Hooked("on_flow_new_exit", program), Hooked("on_flow_new_exit_stand_in", stand_in))
-    return passed_over([cast(Program, hook) for hook in hooks], by_programs, by_stand_ins)
+def missed(program: int, fallback: int, by_programs: int, by_fallbacks: int) -> int:
+    hooks = (Hooked("on_flow_new_exit", program), Hooked("on_flow_new_exit_fallback", fallback))
+    return passed_over([cast(Program, hook) for hook in hooks], by_programs, by_fallbacks)
 
 
 @pytest.mark.parametrize(
-    ("program", "stand_in", "by_programs", "by_stand_ins", "lost"),
+    ("program", "fallback", "by_programs", "by_fallbacks", "lost"),
     [
         (0, 0, 1000, 0, 0),
         # What the first was kept from the second told, ...
@@ -33,12 +33,12 @@ def missed(program: int, stand_in: int, by_programs: int, by_stand_ins: int) -> 
         (50, 7, 950, 47, 3),
         # Of another process's, which are none of ours, at most what the second was kept from.
         (50, 2, 950, 0, 2),
-        # The kernel runs the stand-in first.
+        # The kernel runs the fallback first.
         (7, 50, 50, 950, 0),
         (7, 50, 47, 950, 3),
     ],
 )
 def test_what_both_were_kept_from_is_lost(
-    program: int, stand_in: int, by_programs: int, by_stand_ins: int, lost: int
+    program: int, fallback: int, by_programs: int, by_fallbacks: int, lost: int
 ) -> None:
-    assert missed(program, stand_in, by_programs, by_stand_ins) == lost
+    assert missed(program, fallback, by_programs, by_fallbacks) == lost

@@ -1,10 +1,12 @@
 """The same figures by OTLP, as a receiver reads them, and spans of long rounds."""
 
 import socket
+import threading
+from collections.abc import Iterator
 
 import pytest
 
-from kernel_delay.metrics import otlp
+from kernel_delay.metrics import bounded_answers, otlp
 from kernel_delay.metrics.families import FAMILIES, Buckets, values
 from kernel_delay.metrics.otlp import OtlpExporter
 from kernel_delay.model import Finding, Round
@@ -15,6 +17,10 @@ from tests.workload import wait_until
 
 TID = 4711
 MS = 1_000_000
+
+PIECE_BYTES = 1 << 16
+MOST_SENT_BYTES = 1 << 28
+"""Where an answer ends that has no end: far behind what the sockets' buffers take."""
 
 
 def test_a_receiver_has_every_figure() -> None:
@@ -70,7 +76,7 @@ def test_a_long_round_is_a_span() -> None:
     assert said["kernel_delay.blocked_ns"] == thread.time.blocked_ns
 
 
-def test_a_receiver_that_is_not_there_is_told_once_and_counted_in_the_end(
+def test_a_receiver_that_is_not_there_is_reported_once_and_counted_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The library tries again for so long.
@@ -95,3 +101,51 @@ def test_a_receiver_that_does_not_answer_is_not_waited_for_in_the_end() -> None:
         OtlpExporter(url, full_snapshot, lines.append, interval_s=60).close()
 
         assert lines == [f"--otlp {url} did not take the last messages: they are lost"]
+
+
+def test_an_answer_without_end_is_read_no_further() -> None:
+    """And what it answers with is not kept: the message was taken."""
+    sent = 0
+
+    def answer() -> Iterator[bytes]:
+        nonlocal sent
+        while sent < MOST_SENT_BYTES:
+            yield bytes(PIECE_BYTES)
+            sent += PIECE_BYTES
+
+    lines: list[str] = []
+    with Receiver(answer()) as receiver:
+        exporter = OtlpExporter(receiver.url, full_snapshot, lines.append, interval_s=0.01)
+        wait_until(lambda: len(receiver.metrics) > 1, "the message after the first answer")
+        exporter.close()
+
+    assert not any("can't be reached" in line for line in lines)
+    # The sockets' buffers have some of it.
+    assert sent < MOST_SENT_BYTES
+
+
+def test_an_answer_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_answers, "ANSWER_S", 0.1)
+    is_over = threading.Event()
+
+    def answer() -> Iterator[bytes]:
+        while not is_over.wait(0.01):
+            yield b"x"
+
+    with Receiver(answer()) as receiver:
+        exporter = OtlpExporter(receiver.url, full_snapshot, print, interval_s=0.01)
+        wait_until(lambda: len(receiver.metrics) > 1, "the message after the first answer")
+        is_over.set()
+        exporter.close()
+
+
+def test_names_in_spans_drive_no_terminal() -> None:
+    thread = timed_thread(TID, "a\x1b]0;b\x07", blocked_ns=900 * MS, user_ns=100 * MS)
+    sample = bare_sample(thread, round=Round(TID, thread.name, 3))
+    with Receiver() as receiver:
+        exporter = OtlpExporter(receiver.url, full_snapshot, print, interval_s=60)
+        exporter.add(sample)
+        exporter.close()
+        (span,) = receiver.spans()
+
+    assert attributes(span)["thread.name"] == r"a\x1b]0;b\x07"

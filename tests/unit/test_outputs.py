@@ -35,33 +35,35 @@ def test_what_is_read_is_not_written_over(
     (tmp_path / "a.svg").write_bytes(before)
     (tmp_path / "link").symlink_to(recording)
     assert main(command) == 64
-    assert "is read: write to another file" in capsys.readouterr().err
+    assert "is an input: write to another file" in capsys.readouterr().err
     assert recording.read_bytes() == (tmp_path / "a.svg").read_bytes() == before
 
 
-@pytest.mark.parametrize("command", [["report", "a.kdr"], ["fleet", "out"], ["compare", "a", "b"]])
-def test_a_page_is_a_file(
+HTML, PCAP = ["--html", "-"], ["-w", "-"]
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (["report", "a.kdr", *HTML], "--html"),
+        (["fleet", "out", *HTML], "--html"),
+        (["log", "a.log", *HTML], "--html"),
+        (["compare", "a", "b", *HTML], "--html"),
+        (["report", "a.kdr", *PCAP], "-w/--pcap"),
+        (["upcall-monitor", *PCAP], "-w/--pcap"),
+        (["datapath-ops", *PCAP], "-w/--pcap"),
+    ],
+)
+def test_what_is_no_text_is_a_file(
     command: list[str],
+    option: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main([*command, "--html", "-"]) == 64
-    assert "--html: must be a file: stdout has the report" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("command", [["report", "a.kdr"], ["upcall-monitor"], ["datapath-ops"]])
-def test_packets_are_a_file(
-    command: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main([*command, "-w", "-"]) == 64
-    assert "-w/--pcap: must be a file: stdout has the report" in capsys.readouterr().err
+    assert main(command) == 64
+    assert f"{option}: must be a file: stdout has the report" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -51,7 +51,7 @@ def test_silence_is_a_timeout() -> None:
         child.stop()
 
 
-def test_an_early_end_is_told_with_what_it_said() -> None:
+def test_an_early_end_is_reported_with_what_it_said() -> None:
     child = Child(["sh", "-c", "echo first >&2; echo the reason >&2; exit 3"])
     try:
         with pytest.raises(ChildFailedError, match="sh ended too early: first; the reason"):

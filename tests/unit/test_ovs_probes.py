@@ -43,11 +43,11 @@ def test_a_line_names_the_version_and_the_build_option_once(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("version", "told"), [("3.1.0", "; this is 3.1)"), ("3.2.0", "on)"), ("10.0.0", "on)")]
+    ("version", "reported"), [("3.1.0", "; this is 3.1)"), ("3.2.0", "on)"), ("10.0.0", "on)")]
 )
-def test_an_older_version_is_told(tmp_path: Path, version: str, told: str) -> None:
+def test_an_older_version_is_reported(tmp_path: Path, version: str, reported: str) -> None:
     content = b"(Open vSwitch) " + version.encode()
-    assert refusal(program_with(content, tmp_path / "ovs-vswitchd")).endswith(told)
+    assert refusal(program_with(content, tmp_path / "ovs-vswitchd")).endswith(reported)
 
 
 def test_each_probe_that_is_followed_has_a_version() -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -38,8 +39,15 @@ def test_without_scapy_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "scapy.layers.all", None)
     with pytest.raises(UnavailableError) as caught:
         packet_decoder()
-    assert "scapy" in str(caught.value)
+    assert f"{sys.executable} -m pip install scapy" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_make_installs_scapy(project: Path) -> None:
+    # As if nothing was installed yet; nothing is.
+    command = ["make", "--dry-run", "--what-if=pyproject.toml", "build"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
+    assert "setup/python_packages.py packets >" in done.stdout
 
 
 def test_scapy_is_loaded_only_when_it_is_needed() -> None:

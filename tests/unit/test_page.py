@@ -21,6 +21,7 @@ from kernel_delay.model import (
     RecordedTarget,
     RecordingHeader,
     Sample,
+    Target,
     ThreadTime,
 )
 from kernel_delay.reporters import folded
@@ -40,7 +41,7 @@ from tests.unit.samples import (
 from tests.unit.timeline_samples import WITH_TIMELINE
 
 HEADER = RecordingHeader(
-    format="kernel-delay-recording/1",
+    format="kernel-delay-recording/1.1",
     tool="1.2.3",
     command="capture",
     arguments=("-p", "27090", "-s"),
@@ -142,22 +143,43 @@ def test_samples_add_up_and_stand_by_themselves() -> None:
         assert total["time_ns"] == [3 * ns for ns in each["time_ns"]]
 
 
-def test_a_rule_is_told_once_with_where_it_was_worst_and_in_how_many_samples() -> None:
+def test_a_rule_is_reported_once_with_where_it_was_worst_and_in_how_many_samples() -> None:
     first, second, third = series_of(3)
     worse = replace(second.verdict[0], share=0.9, tid=105)
     page = data(first, replace(second, verdict=(worse,)), replace(third, verdict=()))
-    told = [(each["finding"]["rule"], each["sample"], each["samples"]) for each in page["findings"]]
-    assert told == [("CPU contention", 1, 2), ("user work", 0, 1)]
+    reported = [
+        (each["finding"]["rule"], each["sample"], each["samples"]) for each in page["findings"]
+    ]
+    assert reported == [("CPU contention", 1, 2), ("user work", 0, 1)]
     assert page["findings"][0]["finding"]["share"] == 0.9
 
 
-def test_the_advice_is_told_apart_from_the_finding() -> None:
+def test_a_rule_is_in_no_more_samples_than_there_are() -> None:
+    first, second, third = series_of(3)
+    two = [
+        replace(each, processes=2, target=Target(pid, "worker", None))
+        for each in (first, second, third)
+        for pid in (100, 200)
+    ]
+    page = data(*two)
+    assert page["samples_measured"] == 3
+    assert [each["samples"] for each in page["findings"]] == [3, 3]
+
+
+def test_a_wait_of_which_the_work_is_not_known_is_marked() -> None:
+    (sample,) = series_of(1)
+    wait = replace(sample.verdict[0], rule="wait_pipe", remark=True)
+    page = data(replace(sample, verdict=(wait, sample.verdict[1])))
+    assert [each["finding"]["waits"] for each in page["findings"]] == [True, False]
+
+
+def test_the_advice_is_distinguished_from_the_finding() -> None:
     finding = data(sample_with_events(1))["findings"][0]["finding"]
-    assert finding["advice"] == "give it a CPU"
+    assert finding["advice"] == "Give it a CPU."
     assert finding["text"].endswith("42 % of the window.")
 
 
-def test_what_was_lost_is_told_of_all_samples_together() -> None:
+def test_what_was_lost_is_reported_for_all_samples_together() -> None:
     page = data(*(replace(each, lost=Lost(missed_events=2)) for each in series_of(2)))
     assert any(text.startswith("4 kernel events were missed") for text in page["remarks"])
 

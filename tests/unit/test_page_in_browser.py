@@ -3,6 +3,7 @@
 What it looked like is kept in build/pages/.
 """
 
+import datetime
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -27,6 +28,10 @@ from kernel_delay.analysis.round_comparison import compare_rounds
 from kernel_delay.analysis.round_figures import RoundFigures
 from kernel_delay.analysis.rounds import main_cause
 from kernel_delay.cli import main
+from kernel_delay.logs.causes import Usage
+from kernel_delay.logs.files import find
+from kernel_delay.logs.page import render as render_log
+from kernel_delay.logs.survey import survey
 from kernel_delay.model import MeasuringCommand, Sample
 from kernel_delay.reporters.comparison_sides import RecordedRounds, Side
 from kernel_delay.reporters.page import render
@@ -40,8 +45,16 @@ from tests.needs import needed
 from tests.recordings import header
 from tests.unit.fleet_samples import survey_of
 from tests.unit.monitor_recordings import LOST, record
-from tests.unit.page_samples import HOSTILE, hostile_sample, sample_with_events, series_of
+from tests.unit.page_samples import (
+    EVENT_LOOP,
+    HOSTILE,
+    hostile_sample,
+    later,
+    sample_with_events,
+    series_of,
+)
 from tests.unit.test_comparison import sample
+from tests.unit.test_logs import of_usage, vlog, write
 from tests.unit.test_round_comparison import round_of
 from tests.unit.timeline_samples import WITH_TIMELINE, many_slices
 
@@ -138,6 +151,16 @@ def test_the_verdict_comes_first_then_threads_by_what_they_lost(
     page.screenshot(path=pictures / "light.png", full_page=True)
 
 
+@pytest.mark.parametrize(
+    ("rule", "said"), [("wait_pipe", "is not known"), ("user_work", "No cause of a delay")]
+)
+def test_the_page_acquits_nobody_who_waited(open_page: Open, rule: str, said: str) -> None:
+    sample = sample_with_events(20)
+    remark = replace(sample.verdict[0], rule=rule, remark=True)
+    page = open_page(page_of(replace(sample, verdict=(remark,))))
+    assert said in page.locator("#verdict > .all-well").inner_text()
+
+
 def test_threads_are_sorted_by_any_column_and_back(open_page: Open) -> None:
     page = open_page(page_of(sample_with_events(10)))
     page.locator("button[data-key=name]").click()
@@ -162,7 +185,9 @@ def test_a_thread_is_found_and_opened_with_the_keyboard_alone(
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     details = page.locator("tr.details")
-    assert page.evaluate("document.activeElement.querySelector('.name').textContent") == "worker18"
+    assert page.evaluate("document.activeElement.textContent") == "worker18"
+    assert page.get_by_role("button", name="worker18").get_attribute("aria-expanded") == "true"
+    assert page.locator("tr[aria-expanded]").count() == 0
     titles = details.locator("h3").all_inner_texts()
     for title in ("System calls", "Where its time went", "Who had the CPU", "Where it slept"):
         assert any(each.startswith(title) for each in titles), title
@@ -201,10 +226,10 @@ def test_the_flame_graph_is_of_all_time_or_that_on_a_cpu_or_off_it(open_page: Op
     for name in ("Time in calls", "Time in calls, on CPU", "Time in calls, off CPU"):
         graph.get_by_label("What the widths are").select_option(label=name)
         title = graph.locator(".flame g title").first.text_content() or ""
-        told = re.match(rf"{name}: ([\d.]+) (m?)s", title)
-        assert told is not None
-        shown[name] = float(told[1]) / (1000 if told[2] else 1)
-    made = list(sample.syscall_events or ())
+        reported = re.match(rf"{name}: ([\d.]+) (m?)s", title)
+        assert reported is not None
+        shown[name] = float(reported[1]) / (1000 if reported[2] else 1)
+    made = [event for event in sample.syscall_events or () if event.name != "poll"]
     known = sum(event.exit_ns - event.entry_ns for event in made if event.off_cpu_ns is not None)
     all_s, on_s, off_s = shown.values()
     assert all_s == pytest.approx(
@@ -380,6 +405,53 @@ def test_samples_are_shown_over_time_and_one_by_one(open_page: Open, pictures: P
     page.screenshot(path=pictures / "samples.png", full_page=True)
 
 
+PLOTS = """
+let real;
+window.plots = [];
+Object.defineProperty(window, "uPlot", {
+  get: () => real,
+  set: (made) => {
+    real = new Proxy(made, {
+      construct(target, given) {
+        const plot = new target(...given);
+        window.plots.push(plot);
+        return plot;
+      },
+    });
+  },
+});
+"""
+"""Notes what uPlot draws."""
+
+
+def plots(page: Page) -> list[list[list[float | None]]]:
+    """The values of each plot of a page, which is loaded again: times, and then its lines'."""
+    page.add_init_script(PLOTS)
+    page.reload()
+    page.locator("html[data-ready]").wait_for(state="attached")
+    found = page.evaluate("window.plots.map((plot) => plot.data)")
+    assert isinstance(found, list)
+    return found
+
+
+def test_no_line_is_drawn_where_nothing_was_measured(open_page: Open) -> None:
+    samples = [later(sample_with_events(10), number * 10_000_000_000) for number in range(3)]
+    *_, (times, *lines) = plots(open_page(page_of(*samples)))
+    assert times == [0, 0.5, 5.25, 10, 10.5, 15.25, 20, 20.5]
+    assert lines
+    for line in lines:
+        gaps = [time for time, value in zip(times, line, strict=True) if value is None]
+        assert gaps == [times[2], times[5]]
+
+
+def test_windows_that_follow_each_other_have_one_line(open_page: Open) -> None:
+    samples = [later(sample_with_events(10), number * 501_000_000) for number in range(4)]
+    *_, (times, *lines) = plots(open_page(page_of(*samples)))
+    assert len(times) == 8
+    assert lines
+    assert all(value is not None for line in lines for value in line)
+
+
 def test_hostile_names_are_shown_and_do_nothing(open_page: Open, pictures: Path) -> None:
     page = open_page(page_of(hostile_sample()))
     for thread in range(3):
@@ -446,6 +518,18 @@ def test_a_flame_graph_alone_is_a_page(open_page: Open, pictures: Path) -> None:
     page.screenshot(path=pictures / "flame-graph-alone.png", full_page=True)
 
 
+def test_polls_are_a_choice_of_the_flame_graph(open_page: Open) -> None:
+    graph = FlameGraph()
+    graph.add(EVENT_LOOP)
+    page = open_page(graph.html())
+    shown = frames(page).all_text_contents()
+    assert any("fdatasync" in text for text in shown)
+    assert not any("epoll_wait" in text for text in shown)
+    assert "1 polls, of 9.800 s, are left out" in page.locator(".status").inner_text()
+    page.get_by_label("What the widths are").select_option(label="Time in calls and polls")
+    assert any("epoll_wait" in text for text in frames(page).all_text_contents())
+
+
 def test_a_flame_graph_in_svg_is_a_picture(
     browser: Browser, tmp_path: Path, pictures: Path
 ) -> None:
@@ -493,6 +577,10 @@ def test_a_comparison_says_first_what_changed(
     named = page.locator("#changes li")
     assert named.locator(".kind b").all_inner_texts() == ["write.mean"] * 2
     assert "2 of " in page.locator("#changes").inner_text()
+    note = page.locator("#changes .change .note").first.inner_text()
+    assert re.fullmatch(
+        r"the change is from \S+ to \S+ %, and of \S+ % of these threads. time", note
+    )
     # Of the recordings what differs is marked, and figures that changed are shown alone.
     differing = page.locator("#sides .differs th").all_inner_texts()
     assert differing == ["Recording", "Kernel"]
@@ -559,6 +647,21 @@ def test_hostile_names_in_a_comparison_do_nothing(open_page: Open) -> None:
     assert page.title().startswith("</script><script>document.title='owned'</script>")
     names = page.locator("#figures .name").all_inner_texts()
     assert names[0].startswith("</script><script>document.title='owned'</script>\\u202egnp.exe")
+
+
+@pytest.mark.parametrize("width", [WIDTH, PHONE_WIDTH])
+def test_log_page_shows_each_round(
+    open_page: Open, pictures: Path, tmp_path: Path, width: int
+) -> None:
+    lines = [vlog(-1, 1, "bridge", "<b>\x1b[2J"), *of_usage(Usage(2000, 1, 1), "<i>", number=2)]
+    log = write(tmp_path / "ovs-vswitchd.log", lines)
+    found = find([str(log)])
+    page = open_page(render_log(survey(found.logs, (), datetime.UTC)), width)
+    row = page.locator("#rounds tbody tr").first.inner_text()
+    assert "<i>" in row
+    assert "<b>\\x1b[2J" in row
+    assert overflow(page) <= 0
+    page.screenshot(path=pictures / f"log-{width}.png", full_page=True)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_lines_and_functions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("bound", ["LARGEST_BYTES", "MOST_FUNCTIONS"])
-def test_what_is_not_read_is_told(
+def test_what_is_not_read_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     monkeypatch.setattr(perf_map, bound, {"LARGEST_BYTES": 16, "MOST_FUNCTIONS": 1}[bound])
@@ -99,7 +99,7 @@ def test_what_is_not_read_is_told(
     known.close()
 
 
-def test_trampolines_of_cpython_are_told(tmp_path: Path) -> None:
+def test_trampolines_of_cpython_are_reported(tmp_path: Path) -> None:
     content = b"20 10 py::g:/a.py\n10 10 py::f:/a.py\n80 10 jit\n40 8 py::h:/a.py\n"
     known = PerfMap(process(tmp_path, content), Bounds())
     known.refresh()

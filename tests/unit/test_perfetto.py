@@ -13,7 +13,8 @@ from perfetto.protos.perfetto.trace import (  # type: ignore[import-untyped]
 
 from kernel_delay.cli import main
 from kernel_delay.model import Finding, Sample
-from tests.perfetto_traces import drawn_on, states_ns
+from kernel_delay.reporters import perfetto
+from tests.perfetto_traces import Numbered, drawn_on, states_ns
 from tests.recordings import HEADER, record_samples
 from tests.unit.event_samples import EVENTS, WITH_EVENTS, renamed
 from tests.unit.samples import EVERYTHING
@@ -52,8 +53,10 @@ def test_each_call_is_a_slice_of_its_thread(traced: Traced) -> None:
     slices: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
     begun: dict[int, tuple[int, str]] = {}
     annotations: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    numbered = Numbered()
     for packet in trace.packet:
         assert packet.trusted_packet_sequence_id == 1
+        numbered.read(packet)
         if not packet.HasField("track_event"):
             continue
         event = packet.track_event
@@ -62,9 +65,7 @@ def test_each_call_is_a_slice_of_its_thread(traced: Traced) -> None:
             # Nothing nests: a thread is in one call at a time.
             assert event.track_uuid not in begun
             begun[event.track_uuid] = (packet.timestamp, event.name)
-            annotations[event.name].append(
-                {a.name: a.string_value or a.int_value for a in event.debug_annotations}
-            )
+            annotations[event.name].append(dict(map(numbered.annotation, event.debug_annotations)))
         else:
             assert event.type == EVENT.TYPE_SLICE_END
             start, name = begun.pop(event.track_uuid)
@@ -93,6 +94,52 @@ def test_each_call_is_a_slice_of_its_thread(traced: Traced) -> None:
     assert failed["ret"] == -11
     assert failed.get("off_cpu_ns") == EVENTS[1].off_cpu_ns
     assert annotations["sample 2"] == [{"1: cpu": "it had no CPU"}]
+
+
+def slices_with_stacks(trace: Any) -> list[tuple[str, list[str]]]:
+    """Each call that has stacks, and its functions, the outermost first."""
+    numbered, found = Numbered(), []
+    for packet in trace.packet:
+        numbered.read(packet)
+        if packet.track_event.callstack_iid:
+            # Who reads from somewhere within leaves it out.
+            assert packet.sequence_flags == proto.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
+            found.append((packet.track_event.name, numbered.functions(packet.track_event)))
+    return found
+
+
+FUTEX_FUNCTIONS = [
+    *("0x696c003936313a63", "ovs_mutex_lock_at", "__GI___lll_lock_wait"),
+    *("do_syscall_64", "syscall_exit_to_user_mode_prepare"),
+]
+
+
+def test_a_calls_stack_is_the_programs_and_then_the_kernels(traced: Traced) -> None:
+    found = slices_with_stacks(traced(WITH_EVENTS, WITH_EVENTS))
+    assert (
+        found
+        == [("futex", FUTEX_FUNCTIONS), ("9999", ["main", "ovs_mutex_lock_at", "0x7fff19f2bd00"])]
+        * 2
+    )
+
+
+def test_each_stack_is_in_a_trace_once(traced: Traced) -> None:
+    many = structs.replace(WITH_EVENTS, syscall_events=EVENTS * 100)
+    one, other = traced(WITH_EVENTS, WITH_EVENTS), traced(many, many)
+    more = len(other.SerializeToString()) - len(one.SerializeToString())
+    assert more / (2 * 99 * len(EVENTS)) < 100
+    stacks = [stack for packet in other.packet for stack in packet.interned_data.callstacks]
+    assert len(stacks) == 2
+
+
+def test_of_very_many_stacks_the_numbers_begin_anew(
+    traced: Traced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = slices_with_stacks(traced(WITH_EVENTS, WITH_EVENTS))
+    monkeypatch.setattr(perfetto, "_MOST_STACK_PARTS", 1)
+    trace = traced(WITH_EVENTS, WITH_EVENTS)
+    assert slices_with_stacks(trace) == before
+    assert len([s for packet in trace.packet for s in packet.interned_data.callstacks]) == 4
 
 
 def test_a_timeline_is_nested_slices_states_interrupts_and_a_counter(traced: Traced) -> None:
@@ -229,6 +276,6 @@ def test_without_single_calls_there_is_no_trace(
 ) -> None:
     path = record_samples(tmp_path / "a.kdr", EVERYTHING)
     assert main(["report", "--perfetto", str(tmp_path / "trace"), str(path)]) == 64
-    assert "without -s and without --timeline" in capsys.readouterr().err
+    assert "--perfetto needs single calls or a timeline" in capsys.readouterr().err
     assert main(["report", "--perfetto", str(tmp_path / "trace"), str(path), str(path)]) == 64
     assert main(["report", "--perfetto", str(tmp_path / "none" / "trace"), str(path)]) == 73

@@ -1,16 +1,22 @@
 """What keeps a capture from working: told from the mask, and met for real."""
 
 import os
+import struct
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from kernel_delay.host import preflight
+from kernel_delay.errors import UnavailableError
+from kernel_delay.host import preflight, security_modules
+from kernel_delay.inspection import kernel
 
 ALL = (1 << 41) - 1
 SYS_ADMIN, PERFMON, BPF = 1 << 21, 1 << 38, 1 << 39
+
+HEADER = "=HBBIIIII"
 
 # The exit code and the error as the command line would show them.
 CHECK = """
@@ -33,7 +39,7 @@ program = ctypes.create_string_buffer(struct.pack("@HP", 1, ctypes.addressof(all
 libc = ctypes.CDLL(None, use_errno=True)
 assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
 assert libc.prctl(22, 2, program, 0, 0) == 0, ctypes.get_errno()  # PR_SET_SECCOMP, filter
-print(preflight.why_refused())
+print(*preflight.why_refused())
 """
 
 
@@ -59,19 +65,19 @@ def check_under(*wrapper: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*wrapper, sys.executable, "-c", CHECK], capture_output=True, text=True)
 
 
-def test_process_without_the_capabilities_is_told_which() -> None:
+def test_process_without_the_capabilities_reads_which() -> None:
     result = check_under("setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin", "--inh-caps=-all")
     assert result.returncode == os.EX_NOPERM, result.stderr
     assert result.stdout.startswith("missing CAP_PERFMON and CAP_BPF: run as root")
 
 
-def test_root_of_a_user_namespace_is_told_so() -> None:
+def test_root_of_a_user_namespace_is_reported_so() -> None:
     result = check_under("unshare", "--user", "--map-root-user")
     assert result.returncode == os.EX_NOPERM, result.stderr
-    assert "only within a user namespace" in result.stdout
+    assert "root of a user namespace" in result.stdout
 
 
-def test_kernel_without_btf_is_told_so() -> None:
+def test_kernel_without_btf_is_reported_so() -> None:
     if not preflight.BTF.exists():
         pytest.skip("this kernel has no BTF to be hidden")
     hide = f'mount -t tmpfs none {preflight.BTF.parent} && exec "$@"'
@@ -103,6 +109,87 @@ def test_refusal_names_lockdown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     lockdown = tmp_path / "lockdown"
     monkeypatch.setattr(preflight, "LOCKDOWN", lockdown)
     lockdown.write_text("none integrity [confidentiality]\n")
-    assert preflight.why_refused().startswith("it is locked down for confidentiality")
+    assert preflight.why_refused().why == "it is locked down for confidentiality"
     lockdown.write_text("none [integrity] confidentiality\n")
-    assert not preflight.why_refused().startswith("it is locked down")
+    assert preflight.why_refused().why != "it is locked down for confidentiality"
+
+
+# What a kernel without a module gives: EINVAL, which is read as nothing, or no file.
+@pytest.mark.parametrize(
+    ("context", "enforce", "profile", "active"),
+    [
+        (None, None, None, ()),
+        ("unconfined\n", None, "unconfined\n", ()),
+        ("docker-default (complain)\n", None, "docker-default (complain)\n", ()),
+        (
+            "docker-default (enforce)\n",
+            None,
+            "docker-default (enforce)\n",
+            ("AppArmor (profile docker-default)",),
+        ),
+        ("u:r:container_t:s0\0", "1", None, ("SELinux (context u:r:container_t:s0)",)),
+        ("u:r:container_t:s0\0", None, None, ("SELinux (context u:r:container_t:s0)",)),
+        ("u:r:container_t:s0\0", "0", None, ()),
+    ],
+)
+def test_refusal_blames_a_security_module_only_where_one_is_active(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    context: str | None,
+    enforce: str | None,
+    profile: str | None,
+    active: tuple[str, ...],
+) -> None:
+    given = {"CONTEXT": context, "SELINUX_ENFORCE": enforce, "APPARMOR_PROFILE": profile}
+    for name, text in given.items():
+        path = tmp_path / name
+        monkeypatch.setattr(security_modules, name, path)
+        if text is not None:
+            path.write_text(text)
+    monkeypatch.setattr(preflight, "LOCKDOWN", tmp_path / "lockdown")
+    monkeypatch.setattr(preflight, "process_status", {"CapEff": f"{ALL:x}", "Seccomp": "0"}.get)
+    assert security_modules.active_modules() == active
+    for said in (preflight.why_refused().why, str(preflight.may_not_look_at("process 7"))):
+        assert all(module in said for module in active)
+        assert active or "why is not known" in said
+        assert "container" not in said.replace("container_t", "")
+
+
+def types_with(names: Iterable[str]) -> bytes:
+    """Names as BTF has them, after and before others (Documentation/bpf/btf.rst, 5.14)."""
+    strings = b"\0".join([b"", b"sk_bpf_storage", *map(str.encode, names), b"rq", b""])
+    types = b"\0" * 12
+    size = struct.calcsize(HEADER)
+    header = struct.pack(HEADER, 0xEB9F, 1, 0, size, 0, len(types), len(types), len(strings))
+    return header + types + strings
+
+
+def test_a_kernel_without_what_bpf_needs_is_one_line(
+    root_user: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    types = tmp_path / "vmlinux"
+    monkeypatch.setattr(preflight, "BTF", types)
+    types.write_bytes(types_with(name for _, name in preflight.NEEDED_OF_BPF))
+    preflight.check()
+    # As Debian 11's Linux 5.10 has it: no BPF_FUNC_get_current_task_btf, and no bpf_storage.
+    types.write_bytes(types_with(["BPF_MAP_TYPE_RINGBUF"]))
+    with pytest.raises(UnavailableError) as error:
+        preflight.check()
+    assert str(error.value) == (
+        "this kernel's BPF has no bpf_get_current_task_btf() and no task storage for tracing"
+        " programs: use a kernel of 5.14 or later (RHEL 9, Ubuntu 22.04, Debian 12 and later"
+        " have it)"
+    )
+    assert "\n" not in str(error.value)
+
+
+def test_the_check_says_the_same_and_loads_no_program(
+    measurable: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "vmlinux"
+    old.write_bytes(types_with(["BPF_MAP_TYPE_RINGBUF", "BPF_FUNC_get_current_task_btf"]))
+    monkeypatch.setattr(preflight, "BTF", old)
+    monkeypatch.setattr(kernel, "Programs", None)
+    (found,) = (each for each in kernel.kernel_findings(has_rights=True) if each.name == "programs")
+    assert (found.state, found.remedy) == ("no", preflight.NEWER)
+    assert found.detail == "this kernel's BPF has no task storage for tracing programs"

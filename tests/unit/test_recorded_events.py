@@ -105,7 +105,7 @@ def test_a_report_is_what_was_printed(
     run: Run, tmp_path: Path, name: str, command: str, options: tuple[str, ...]
 ) -> None:
     path = tmp_path / name
-    live, told = run(command, "-o", path, *options)
+    live, messages = run(command, "-o", path, *options)
     assert live
     assert "\x1b" not in live
     reported = run("report", path, *options)
@@ -113,7 +113,7 @@ def test_a_report_is_what_was_printed(
     # Of a recording the notes are told too, but not what it was that went on.
     said, *lost = reported[1].splitlines()
     assert said == f"kernel-delay: {NOTE}"
-    assert {said, *lost} < set(told.splitlines())
+    assert {said, *lost} < set(messages.splitlines())
     # What was lost is in the text, or beside the JSON.
     assert bool(lost) == ("--json" in options)
 
@@ -123,5 +123,5 @@ def test_packets_of_operations_are_the_same(run: Run, tmp_path: Path) -> None:
     run("datapath-ops", "-o", path, "-w", pcap)
     packets = pcap.read_bytes()
     assert len(packets) > 60
-    run("report", path, "-w", pcap)
+    run("report", path, "-w", pcap, "--overwrite")
     assert pcap.read_bytes() == packets

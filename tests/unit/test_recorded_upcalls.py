@@ -71,7 +71,7 @@ def test_upcall_monitor(run: Run, tmp_path: Path, options: tuple[str, ...]) -> N
     path, pcap = tmp_path / "a.kdr", tmp_path / "a.pcapng"
     live = run("upcall-monitor", "-o", path, "-w", pcap, *options)
     packets = pcap.read_bytes()
-    reported = run("report", path, "-w", pcap, *options)
+    reported = run("report", path, "-w", pcap, "--overwrite", *options)
     assert reported[0] == live[0]
     assert "2 events missed" in live[0]
     assert pcap.read_bytes() == packets
@@ -117,8 +117,8 @@ def test_upcall_monitor_in_json(
     run: Run, tmp_path: Path, options: tuple[str, ...], received: int, dropped: int
 ) -> None:
     path, file = tmp_path / "a.kdr", tmp_path / "a.json"
-    live, told = run("upcall-monitor", "-o", path, "--json", *options)
-    assert "2 events missed" in told
+    live, reported = run("upcall-monitor", "-o", path, "--json", *options)
+    assert "2 events missed" in reported
     upcalls = lines_of(live)
     keys = [upcall["key"] for upcall in upcalls]
     assert (len(keys), keys.count(None)) == (received + dropped, dropped)
@@ -130,8 +130,8 @@ def test_upcall_monitor_in_json(
 
 def test_upcall_cost_in_json(run: Run, tmp_path: Path) -> None:
     path, file = tmp_path / "a.kdr", tmp_path / "a.json"
-    live, told = run("upcall-cost", "-o", path, "--json")
-    assert "2 events were missed" in told
+    live, reported = run("upcall-cost", "-o", path, "--json")
+    assert "2 events were missed" in reported
     upcalls = lines_of(live)
     assert len(upcalls) == 48
     for upcall in upcalls:
@@ -153,7 +153,7 @@ def test_json_never_goes_over_the_file_that_is_read(
     run("upcall-cost", "-o", path)
     before = path.read_bytes()
     assert main(["upcall-cost", "-r", str(path), "--json", str(path)]) == 64  # EX_USAGE
-    assert "is read: write to another file" in capsys.readouterr().err
+    assert "is an input: write to another file" in capsys.readouterr().err
     assert path.read_bytes() == before
 
 

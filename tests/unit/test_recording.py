@@ -34,7 +34,8 @@ from kernel_delay.ovs.revalidator import LeaderTime
 from kernel_delay.ovs.upcalls import DpUpcall
 from kernel_delay.ovs.upcalls.port_names import PortName
 from kernel_delay.recording import frames
-from kernel_delay.recording.reader import UntilDamage, open_recording
+from kernel_delay.recording.older_formats import renamed
+from kernel_delay.recording.reader import IntactRecords, open_recording
 from kernel_delay.recording.records import (
     EVENTS_AT_ONCE,
     FlowEvents,
@@ -45,6 +46,7 @@ from kernel_delay.recording.records import (
     Read,
     Record,
     RevalidatorRounds,
+    SampleRecord,
     UpcallEvents,
 )
 from kernel_delay.recording.sample_assembly import MOST_EVENTS
@@ -73,7 +75,7 @@ from tests.unit.timeline_samples import HANDLER, WITH_TIMELINE
 from tests.unit.upcall_trips import World
 
 OLDER = Path(__file__).parent / "golden" / "recording-1.jsonl"
-SCHEMA = Path(__file__).parents[2] / "docs" / "recording.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "recording.schema.json"
 
 ACCOUNTED = bare_sample(
     timed_thread(1, "handler1", user=250, kernel=50), window=window(duration_ns=TIMED_WINDOW_NS)
@@ -109,7 +111,7 @@ def until_damage(path: Path) -> tuple[list[Read], str | None]:
     """What is whole of a recording, and the line that says why that is not all."""
     try:
         with open_recording(path) as recording:
-            reading = UntilDamage(recording)
+            reading = IntactRecords(recording)
             found = list(reading)
             damage = reading.damage
     except InputError as error:
@@ -201,7 +203,7 @@ def test_a_flow_without_a_ufid_is_refused(tmp_path: Path) -> None:
         writer.finish("done")
     found, damage = until_damage(path)
     assert found == []
-    assert "a flow's ufid can't be that" in (damage or "")
+    assert "a flow's ufid is malformed" in (damage or "")
 
 
 def test_a_window_that_was_skipped_is_read_and_is_no_sample(tmp_path: Path) -> None:
@@ -400,8 +402,8 @@ def test_a_round_without_its_thread_or_stacks_is_refused(tmp_path: Path) -> None
     assert isinstance(read, Sample)
     assert read.round == known
     for change, why in (
-        ({"threads": ()}, "the thread of a round is not there"),
-        ({"stacks": STACKS[:-1], "syscall_events": ()}, "a profile's stack is not there"),
+        ({"threads": ()}, "a round has no thread"),
+        ({"stacks": STACKS[:-1], "syscall_events": ()}, "a profile's stack does not exist"),
     ):
         found, damage = until_damage(record_samples(path, structs.replace(whole, **change)))
         assert not found
@@ -417,12 +419,12 @@ def test_figures_that_can_not_be_are_refused(tmp_path: Path) -> None:
     longer = structs.replace(window(), duration_ns=1)
     assert "window's length" in (refused(EVERYTHING, window=longer) or "")
     late = structs.replace(window(), start_time=START_TIME.replace(year=9998))
-    assert "time of day" in (refused(EVERYTHING, window=late) or "")
+    assert "year is out of range" in (refused(EVERYTHING, window=late) or "")
     half = structs.replace(ACCOUNTED.threads[0], time=ThreadTime(*(0,) * 9))
     assert "the account of thread 1" in (refused(ACCOUNTED, threads=(half,)) or "")
     negative = structs.replace(EVERYTHING.lost, dropped_records=-1)
     assert "dropped_records can't be -1" in (refused(EVERYTHING, lost=negative) or "")
-    assert "stack is not there" in (refused(WITH_EVENTS, stacks=STACKS[:1]) or "")
+    assert "stack does not exist" in (refused(WITH_EVENTS, stacks=STACKS[:1]) or "")
     for event in (
         SyscallEvent(1, 1, None, 5, 4, 0, None, None),
         SyscallEvent(1, 1, None, 5, 1 << 63, 0, None, None),
@@ -508,8 +510,8 @@ def test_what_is_behind_the_end_or_missing_before_it_is_said(tmp_path: Path) -> 
     path = record_samples(tmp_path / "a.jsonl", ACCOUNTED, EVERYTHING)
     lines = path.read_bytes().splitlines(keepends=True)
     for content, reason in (
-        ([*lines, lines[0]], "behind the recording's end"),
-        ([lines[0], lines[1], lines[3]], "more, or fewer"),
+        ([*lines, lines[0]], "follows the recording's end"),
+        ([lines[0], lines[1], lines[3]], "not as many as its trailer says"),
     ):
         path.write_bytes(b"".join(content))
         _, damage = until_damage(path)
@@ -523,7 +525,7 @@ def test_two_recordings_in_one_file_are_not_one(tmp_path: Path) -> None:
     path.write_bytes(data + data)
     found, damage = until_damage(path)
     assert found == [ACCOUNTED]
-    assert "record 4: it is behind the recording's end" in (damage or "")
+    assert "record 4: it follows the recording's end" in (damage or "")
 
 
 def test_counts_that_can_not_be_are_no_end(tmp_path: Path) -> None:
@@ -555,9 +557,9 @@ def test_a_sample_of_which_records_are_missing_is_left_out(tmp_path: Path) -> No
     path.write_bytes(b"".join([*lines[:2], *lines[3:]]))
     found, damage = until_damage(path)
     assert found == []
-    assert "the sample before it is not whole" in (damage or "")
+    assert "the sample before it is incomplete" in (damage or "")
     path.write_bytes(b"".join([lines[0], *lines[2:]]))
-    assert "of a sample that is not there" in (until_damage(path)[1] or "")
+    assert "continues a sample that is missing" in (until_damage(path)[1] or "")
 
 
 def test_an_endless_sample_does_not_fill_the_memory(
@@ -574,8 +576,25 @@ def test_all_of_a_recording_of_an_older_version_is_read() -> None:
     assert len(read_samples(OLDER)) == 3
     decoder = msgspec.json.Decoder(Record)
     for line in OLDER.read_bytes().splitlines():
+        line = renamed(line, "kernel-delay-recording/1")
         read = msgspec.json.decode(msgspec.json.encode(decoder.decode(line)))
         assert left_out(msgspec.json.decode(line), read) == []
+
+
+def test_a_sample_that_format_1_continued_is_read_whole(tmp_path: Path) -> None:
+    """With the names of that format: `to_come` in the sample, then a record called `more`."""
+    first, line, *_ = map(msgspec.json.decode, OLDER.read_bytes().splitlines())
+    whole = msgspec.json.encode(line)
+    threads = line["sample"]["threads"] * 2
+    line["sample"]["threads"], line["to_come"]["threads"] = threads[:1], len(threads) - 1
+    continued = {"record": "more", "threads": threads[1:]}
+    end = {"record": "trailer", "ended": "done", "samples": 1, "events": 0, "lost": {}}
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\n".join(map(msgspec.json.encode, (first, line, continued, end))) + b"\n")
+    (sample,) = read_samples(path)
+    alone = msgspec.json.decode(renamed(whole, first["format"]), type=SampleRecord).sample
+    assert sample.threads == alone.threads * 2
+    assert structs.replace(sample, threads=alone.threads) == alone
 
 
 def left_out(written: object, read: object, place: str = "") -> list[str]:
@@ -635,8 +654,8 @@ from tests.unit.samples import EVERYTHING
 record_samples(Path({str(path)!r}), *[EVERYTHING] * 1000)
 """
     limited = ["prlimit", f"--fsize={100_001}", sys.executable, "-c", script]
-    done = subprocess.run(limited, cwd=SCHEMA.parents[1], capture_output=True, text=True)
-    assert "OutputError: can't write" in done.stderr
+    done = subprocess.run(limited, cwd=SCHEMA.parents[2], capture_output=True, text=True)
+    assert "WriteFailedError: can't write" in done.stderr
     assert "is the disk full?" in done.stderr
     assert path.stat().st_size == 100_001
     found, damage = until_damage(path)
@@ -672,7 +691,7 @@ with RecordingWriter(Path({str(path)!r}), HEADER) as writer:
     while True:
         writer.sample(EVERYTHING)
 """
-    with subprocess.Popen([sys.executable, "-c", script], cwd=SCHEMA.parents[1]) as writing:
+    with subprocess.Popen([sys.executable, "-c", script], cwd=SCHEMA.parents[2]) as writing:
         while not path.exists() or path.stat().st_size < 100_000:
             assert writing.poll() is None
             time.sleep(0.01)
@@ -687,7 +706,7 @@ with RecordingWriter(Path({str(path)!r}), HEADER) as writer:
 
 def test_the_schema_in_the_docs_is_this_version_s() -> None:
     assert SCHEMA.read_text() == recording_schema(), (
-        "python -m kernel_delay.recording.schema >docs/recording.schema.json"
+        "python -m kernel_delay.recording.schema >docs/reference/recording.schema.json"
     )
 
 

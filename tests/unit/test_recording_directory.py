@@ -57,7 +57,7 @@ def test_two_threads_of_a_name_may_begin_at_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_takes_no_file_is_an_error_at_once() -> None:
-    with pytest.raises(OutputError, match="can't write to /proc: No such file or directory"):
+    with pytest.raises(OutputError, match="can't write '/proc/round': No such file or directory"):
         opened(Path("/proc"))
 
 

@@ -140,7 +140,7 @@ def test_what_is_not_known_is_a_dash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         (
             {"state": state(flow_limit=100_000, dump_duration_ms=2001)},
@@ -164,15 +164,17 @@ def test_what_is_not_known_is_a_dash() -> None:
         ),
     ],
 )
-def test_what_open_vswitch_does_about_a_round_is_told(changes: dict[str, Any], told: str) -> None:
-    assert lines_of(structs.replace(ROUND, **changes))[1:] == [f"  ! {told}"]
+def test_what_open_vswitch_does_about_a_round_is_reported(
+    changes: dict[str, Any], reported: str
+) -> None:
+    assert lines_of(structs.replace(ROUND, **changes))[1:] == [f"  ! {reported}"]
 
 
 def test_a_limit_that_grows_is_not_worth_a_line() -> None:
     assert len(lines_of(structs.replace(ROUND, state=state(flow_limit=201_000)))) == 1
 
 
-def test_a_round_that_starts_late_is_told() -> None:
+def test_a_round_that_starts_late_is_reported() -> None:
     assert lines_of(ROUND, after(ROUND, 496 + 100))[2:] == []
     assert lines_of(ROUND, after(ROUND, 496 + 101))[2:] == ["  ! started 101.0 ms later than due"]
     # Of one behind a round that was lost it is not known.
@@ -180,7 +182,7 @@ def test_a_round_that_starts_late_is_told() -> None:
     assert lines_of(ROUND, lost)[2:] == []
 
 
-def test_a_limit_that_is_set_between_two_rounds_is_told() -> None:
+def test_a_limit_that_is_set_between_two_rounds_is_reported() -> None:
     lowered = state(flow_limit_before=5000, flow_limit=5000)
     *_, remark = lines_of(ROUND, after(ROUND, 496, state=lowered))
     assert remark == "  ! limit set from 200,000 to 5,000 before it"
@@ -212,7 +214,7 @@ def test_without_a_round_it_says_so() -> None:
     assert render(Revalidation()) == "no round was seen from its start to its end"
 
 
-def test_what_was_not_seen_is_told() -> None:
+def test_what_was_not_seen_is_reported() -> None:
     assert missed_lines({"revalidator_rounds": 0, "flow_results": 0, "else": 5}) == []
     assert missed_lines({"revalidator_rounds": 2, "flow_results": 3}) == [
         "2 rounds were lost: this process was kept from its CPU for too long",
@@ -300,7 +302,7 @@ def test_of_a_layout_that_is_known_a_late_leader_is_believed() -> None:
     assert record(decoding=decoding, dump_duration_ms=0).state is None
 
 
-def test_a_datapath_without_a_name_is_told_by_its_address() -> None:
+def test_a_datapath_without_a_name_is_reported_by_its_address() -> None:
     assert record(datapath="", udpif=0x55AA).datapath == "0x55aa"
 
 

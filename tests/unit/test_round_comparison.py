@@ -272,7 +272,7 @@ def test_folders_are_compared(folders: tuple[Path, Path], run: Run) -> None:
     assert (status, err) == (0, "")
     assert out.count("        8 rounds of ") == 2
     assert "handler* (8) write.round " in out
-    assert "More rounds tell more" in out
+    assert "Take more rounds" in out
     table = run(*folders, "--all")[1].partition("THREADS")[2]
     assert "cause/wait_pipe" in table
     assert max(map(len, table.splitlines())) <= 80
@@ -374,7 +374,7 @@ def test_a_record_that_was_cut_leaves_the_others(folders: tuple[Path, Path], run
         (("--threshold",), ""),
     ],
 )
-def test_another_threshold_is_told(
+def test_another_threshold_is_reported(
     arguments: tuple[str, ...], said: str, tmp_path: Path, run: Run
 ) -> None:
     draw = random.Random(8)
@@ -411,8 +411,8 @@ def test_of_how_many_processes_they_are(tmp_path: Path, run: Run) -> None:
     samples = rounds(draw, 3, user=100)
     folder_of(tmp_path / "both", samples)
     folder_of(tmp_path / "both", [round_of(number=9, user=100)], pid=4711)
-    untold = structs.replace(samples[1], round=Round(31, "handler4", 2, untold=5))
-    folder_of(tmp_path / "untold", [untold])
-    _, out, _ = run(tmp_path / "both", tmp_path / "untold")
+    suppressed = structs.replace(samples[1], round=Round(31, "handler4", 2, suppressed=5))
+    folder_of(tmp_path / "suppressed", [suppressed])
+    _, out, _ = run(tmp_path / "both", tmp_path / "suppressed")
     assert "ovs-vswitchd (27090) and 1 more, the first on compute-1" in out
     assert "; 5 more have no record" in out

@@ -54,7 +54,7 @@ def test_timelines_that_take_more_than_half_of_the_memory_are_refused(
     target: ProcessTarget,
 ) -> None:
     assert planned(target, "--timeline", "--max-slices", "16384").timeline_bytes == 32 * MIB
-    with pytest.raises(UsageError, match=r"16,385 slices take 64 MiB, .*lower --max-slices"):
+    with pytest.raises(UsageError, match=r"16,385 slices need 64 MiB, .*lower --max-slices"):
         planned(target, "--timeline", "--max-slices", "16385")
 
 
@@ -63,7 +63,7 @@ def test_a_trigger_in_the_kernel_is_refused(
 ) -> None:
     switch = TriggerPoints("t:sched:sched_switch", (Tracepoint("sched", "sched_switch", 1),))
     monkeypatch.setattr(windows, "trigger_points", lambda text, pid: switch)
-    with pytest.raises(UsageError, match="rounds are between user code"):
+    with pytest.raises(UsageError, match="a round starts and ends in user code"):
         planned(target, "--start-trigger", switch.text, "--stop-trigger", switch.text)
 
 

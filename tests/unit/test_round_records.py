@@ -8,10 +8,10 @@ from kernel_delay.capture.rounds import threads
 from kernel_delay.capture.rounds.threads import (
     MOST_NAMES,
     OTHER_NAMES,
-    EndedThreads,
+    EndedThreadRounds,
     Reading,
     Readings,
-    ToldThread,
+    ReportedThread,
     lost_between,
     others_between,
 )
@@ -68,14 +68,17 @@ def test_the_list_of_freed_slots_goes_round() -> None:
     assert list(freed) == [8, 9, 10, 3, 4, 5, 6, 7]
 
 
-def told(tid: int, ran_ns: int, runnable_ns: int = 0) -> ToldThread:
+def reported(tid: int, ran_ns: int, runnable_ns: int = 0) -> ReportedThread:
     rounds = ThreadRounds(tid, f"t{tid}", (0,) * 32, 0, None, "futex")
-    return ToldThread(own_tid=tid, rounds=rounds, ran_ns=ran_ns, runnable_ns=runnable_ns)
+    return ReportedThread(own_tid=tid, rounds=rounds, ran_ns=ran_ns, runnable_ns=runnable_ns)
 
 
 def test_what_others_did_is_what_their_counts_grew_by() -> None:
-    before = Reading(100, {1: told(11, 500), 2: told(12, 70, 5), 3: told(13, 9)})
-    after = Reading(900, {1: told(11, 900), 2: told(12, 80, 25), 3: told(13, 9), 4: told(14, 50)})
+    before = Reading(100, {1: reported(11, 500), 2: reported(12, 70, 5), 3: reported(13, 9)})
+    after = Reading(
+        900,
+        {1: reported(11, 900), 2: reported(12, 80, 25), 3: reported(13, 9), 4: reported(14, 50)},
+    )
     assert others_between(before, after, after.threads, identity=1) == (
         OtherThread(14, "t14", 50, 0, "futex"),
         OtherThread(12, "t12", 10, 20, "futex"),
@@ -83,11 +86,11 @@ def test_what_others_did_is_what_their_counts_grew_by() -> None:
 
 
 def test_others_that_ended_meanwhile_did_what_they_did_when_they_were_seen_last() -> None:
-    before = Reading(100, {1: told(11, 500), 2: told(12, 70)})
-    between = Reading(500, {1: told(11, 600), 2: told(12, 90), 3: told(13, 40)})
-    after = Reading(900, {1: told(11, 900)})
+    before = Reading(100, {1: reported(11, 500), 2: reported(12, 70)})
+    between = Reading(500, {1: reported(11, 600), 2: reported(12, 90), 3: reported(13, 40)})
+    after = Reading(900, {1: reported(11, 900)})
     readings = Readings()
-    for reading in (Reading(50, {9: told(19, 7)}), before, between, after):
+    for reading in (Reading(50, {9: reported(19, 7)}), before, between, after):
         readings.add(reading)
     seen = readings.last_seen(before, after)
     assert others_between(before, after, seen, identity=1) == (
@@ -99,13 +102,18 @@ def test_others_that_ended_meanwhile_did_what_they_did_when_they_were_seen_last(
 def test_what_was_lost_is_said_of_each_round_that_it_may_be_of() -> None:
     """Those of two threads at once: it is not used up by the first that is told."""
     readings = Readings()
-    for reading in (Reading(100, {}, 2), Reading(200, {}, 2), Reading(300, {}, 5, 1)):
+    for reading in (
+        Reading(100, {}, Lost(missed_events=2)),
+        Reading(200, {}, Lost(missed_events=2)),
+        Reading(300, {}, Lost(missed_events=5, missed_calls=3, dropped_records=1)),
+    ):
         readings.add(reading)
     for start_ns in (250, 220, 210):
         before = readings.before(start_ns)
         assert before is not None
-        assert lost_between(before, Reading(900, {}, 6, 1)) == Lost(
-            missed_events=4, dropped_records=1
+        last = Lost(missed_events=6, missed_calls=3, dropped_records=1)
+        assert lost_between(before, Reading(900, {}, last)) == Lost(
+            missed_events=4, missed_calls=3, dropped_records=1
         )
 
 
@@ -113,7 +121,7 @@ def test_there_is_a_reading_from_before_a_round_and_there_are_never_many() -> No
     readings = Readings()
     assert readings.before(5) is None
     for time_ns in range(10_000):
-        readings.add(Reading(time_ns, {time_ns % 100: told(time_ns % 100, 0)}))
+        readings.add(Reading(time_ns, {time_ns % 100: reported(time_ns % 100, 0)}))
     newest = readings.newest
     assert newest is not None
     assert newest.time_ns == 9_999
@@ -129,7 +137,7 @@ def test_there_is_a_reading_from_before_a_round_and_there_are_never_many() -> No
 
 
 def test_threads_that_ended_are_summed_up_by_name_and_take_no_more_room_for_more_names() -> None:
-    ended = EndedThreads()
+    ended = EndedThreadRounds()
     count = 10 * MOST_NAMES
     for number in range(count):
         ended.add("pool", (1, 0, 2), number)

@@ -7,7 +7,7 @@ import pytest
 
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rounds.soft_irqs import REST_NS, SoftIrqs
-from kernel_delay.capture.rounds.threads import Reading, ToldThread
+from kernel_delay.capture.rounds.threads import Reading, ReportedThread
 from kernel_delay.libbpf import BpfError
 from kernel_delay.model import ThreadRounds
 
@@ -40,27 +40,27 @@ class FakeLink:
 
 def reading(time_ns: int, open_since_ns: int | None) -> Reading:
     rounds = ThreadRounds(31, "handler4", (), 0, open_since_ns)
-    return Reading(time_ns, {31: ToldThread(31, rounds, 0, 0)})
+    return Reading(time_ns, {31: ReportedThread(31, rounds, 0, 0)})
 
 
 def soft_irqs_of(programs: FakePrograms, clock: Iterator[int]) -> SoftIrqs:
     return SoftIrqs(cast(Programs, programs), SUSPECT_NS, lambda: next(clock))
 
 
-def test_they_are_told_from_when_a_round_is_old_until_a_while_after() -> None:
+def test_they_are_reported_from_when_a_round_is_old_until_a_while_after() -> None:
     programs = FakePrograms()
     attached_ns = BEGUN_NS + SUSPECT_NS + 5
     with soft_irqs_of(programs, iter([attached_ns])) as soft_irqs:
         soft_irqs.update(reading(BEGUN_NS + SUSPECT_NS - 1, BEGUN_NS))
         assert programs.noted == []
-        assert soft_irqs.told_from_ns(BEGUN_NS, BEGUN_NS + SUSPECT_NS) == BEGUN_NS + SUSPECT_NS
+        assert soft_irqs.reported_from_ns(BEGUN_NS, BEGUN_NS + SUSPECT_NS) == BEGUN_NS + SUSPECT_NS
         last_ns = BEGUN_NS + SUSPECT_NS
         soft_irqs.update(reading(last_ns, BEGUN_NS))
         assert programs.noted == ["+exit", "+entry"]
-        assert soft_irqs.told_from_ns(BEGUN_NS, attached_ns + 9) == attached_ns
+        assert soft_irqs.reported_from_ns(BEGUN_NS, attached_ns + 9) == attached_ns
         # A round that was over before the programs were there; and one that began since.
-        assert soft_irqs.told_from_ns(BEGUN_NS, attached_ns - 1) == attached_ns - 1
-        assert soft_irqs.told_from_ns(attached_ns, attached_ns + 9) is None
+        assert soft_irqs.reported_from_ns(BEGUN_NS, attached_ns - 1) == attached_ns - 1
+        assert soft_irqs.reported_from_ns(attached_ns, attached_ns + 9) is None
         soft_irqs.update(reading(last_ns + REST_NS - 1, None))
         assert programs.noted == ["+exit", "+entry"]
         soft_irqs.update(reading(last_ns + REST_NS, None))
@@ -82,18 +82,18 @@ def test_an_exit_that_is_still_attached_stays_for_the_next_round() -> None:
     assert sorted(programs.noted[4:]) == ["-entry", "-exit"]
 
 
-def test_where_all_are_told_nothing_is_attached() -> None:
+def test_where_all_are_reported_nothing_is_attached() -> None:
     programs = FakePrograms(always=True)
     with soft_irqs_of(programs, iter(())) as soft_irqs:
         soft_irqs.update(reading(BEGUN_NS + REST_NS, BEGUN_NS))
-        assert soft_irqs.told_from_ns(BEGUN_NS, BEGUN_NS + 1) is None
+        assert soft_irqs.reported_from_ns(BEGUN_NS, BEGUN_NS + 1) is None
     assert programs.noted == []
 
 
 @pytest.mark.parametrize("stop_ns", [BEGUN_NS + 1, BEGUN_NS + REST_NS])
-def test_where_the_kernel_refuses_none_is_said_to_be_told(stop_ns: int) -> None:
+def test_where_the_kernel_refuses_none_is_said_to_be_reported(stop_ns: int) -> None:
     programs = FakePrograms()
     programs.refuses = True
     with soft_irqs_of(programs, iter(())) as soft_irqs:
         soft_irqs.update(reading(BEGUN_NS + SUSPECT_NS, BEGUN_NS))
-        assert soft_irqs.told_from_ns(BEGUN_NS, stop_ns) == stop_ns
+        assert soft_irqs.reported_from_ns(BEGUN_NS, stop_ns) == stop_ns

@@ -11,6 +11,7 @@ from kernel_delay.analysis.verdict import judge
 from kernel_delay.model import (
     LockWait,
     LogLine,
+    Lost,
     OtherThread,
     ProfiledStack,
     Round,
@@ -43,9 +44,11 @@ THREADS = (
 )
 
 
-def totals(**changes: int) -> RoundTotals:
-    fields = {"time_ns": 4_000_000, "long": 9, "told": 9, "missed": 0, "missed_events": 0}
-    return RoundTotals(threads=THREADS, **(fields | changes))
+def totals(missed_events: int = 0, **changes: int) -> RoundTotals:
+    fields = {"time_ns": 4_000_000, "long": 9, "reported": 9, "missed": 0}
+    return RoundTotals(
+        threads=THREADS, lost=Lost(missed_events=missed_events), **(fields | changes)
+    )
 
 
 def sample_of(thread: Thread, **of_round: object) -> Sample:
@@ -76,11 +79,11 @@ SLEEP = Sleep(
                     replace(SLEEP, wakers=(Waker("thread", 77, 70, "friend", 1, 480 * 10**6),)),
                 ),
             ),
-            "for 480.0 ms, 96 % of the round; friend (77) of process 70 ended 100 % of that",
+            "for 480.0 ms, 96 % of the round. friend (77) of process 70 ended 100 % of that",
         ),
     ],
 )
-def test_why_a_round_was_long_is_one_sentence(thread: Thread, cause: str) -> None:
+def test_why_a_round_was_long_is_said_in_sentences(thread: Thread, cause: str) -> None:
     assert cause in main_cause(sample_of(thread))
 
 
@@ -94,10 +97,23 @@ def test_a_round_is_given_no_option_that_watch_has_not() -> None:
     assert finding.advice is None
     event = SyscallEvent(31, 202, "futex", 0, 480 * 10**6, 0, None, None)
     (finding, *_) = judge(replace(sample, syscall_events=(event,))).verdict
-    assert finding.advice == "the report of its recording (-o) shows from where in the program"
+    assert finding.advice is not None
+    assert finding.advice.startswith("SYSTEM CALLS BY STACK in its report shows where in")
     (finding, *_) = judge(replace(sample, round=None)).verdict
     assert finding.advice is not None
-    assert finding.advice.startswith("-s ")
+    assert finding.advice.startswith("Option -s ")
+
+
+def test_round_of_many_short_waits_has_their_stack_in_its_report() -> None:
+    close = replace(SLEEP, reason="rcu", syscall="close", stack=("synchronize_rcu", "fput"))
+    waits = replace(close, count=397, max_ns=1_200_000)
+    thread = replace(timed_thread(31, "handler4", user=20), sleeps=(waits,))
+    report = text.render(replace(sample_of(thread), syscall_events=()))
+    assert "# SYSTEM CALLS BY STACK" not in report
+    assert "No system call of the round took a tenth of the threshold" in report
+    rows = report.partition("# SLEEPS BY STACK, IN THE KERNEL:\n")[2].splitlines()[2:5]
+    assert rows[0].split() == ["480,000,000", "397", "1,200,000", "rcu,", "close"]
+    assert [row.strip() for row in rows[1:]] == ["synchronize_rcu", "fput"]
 
 
 PIPE = replace(SLEEP, reason="pipe", syscall="write", stack=("anon_pipe_write",))
@@ -144,7 +160,7 @@ def test_a_report_says_whose_round_it_was_and_what_others_did() -> None:
     others = tuple(OtherThread(100 + i, f"t{i}", 10**9 - i, i, "futex") for i in range(12))
     sample = sample_of(
         timed_thread(31, "handler4", user=499),
-        untold=3,
+        suppressed=3,
         others=others,
         others_stop_ns=600_000_000,
         log=LogLine(START_TIME, "handler4", 499, 490, 2),
@@ -161,17 +177,17 @@ def test_a_report_says_whose_round_it_was_and_what_others_did() -> None:
     assert all(f"# {said}" in report for said in lines)
 
 
-def test_a_report_says_from_when_on_soft_irqs_are_told() -> None:
+def test_a_report_says_from_when_on_soft_irqs_are_reported() -> None:
     thread, late_ns = timed_thread(31, "handler4", user=499), window().start_ns + 150_000_000
     said = "\n".join(round_lines(sample_of(thread, soft_irqs_start_ns=late_ns)))
-    assert "Soft IRQs are told from 150.0 ms of the round on" in said
+    assert "Soft IRQs are measured from 150.0 ms of the round on" in said
     assert "Soft IRQs" not in "\n".join(round_lines(sample_of(thread)))
     # Of one that slept there is nothing to tell.
     slept = sample_of(timed_thread(31, "handler4", user=4), soft_irqs_start_ns=late_ns)
     assert "Soft IRQs" not in "\n".join(round_lines(slept))
 
 
-def test_what_the_hypervisor_took_of_a_round_is_told_and_accused() -> None:
+def test_what_the_hypervisor_took_of_a_round_is_reported_and_accused() -> None:
     def taken(steal_ns: int | None) -> Sample:
         times = TaskTimes(499_000_000, 0, 0, 0, steal_ns)
         return sample_of(replace(timed_thread(31, "handler4", user=499), task_times=times))
@@ -210,7 +226,7 @@ def test_a_profile_names_the_function_of_the_program_that_ran() -> None:
         ("xlate\x1b", 65),
         ("ovs-vswitchd at 0x1000", 30),
     ]
-    assert "; mostly in xlate\x1b" in main_cause(sample)
+    assert " It ran mostly in xlate\x1b." in main_cause(sample)
     lines = list(profile_lines(sample, IN_A_PIPE))
     assert "100 SAMPLES, 199 IN A SECOND ON A CPU, FROM 60.0 ms OF THE ROUND ON" in lines[2]
     assert lines[5].split() == ["65", "65.000", "xlate\\x1b"]
@@ -233,11 +249,11 @@ def sampled(*counted: tuple[int, tuple[StackFrame, ...]]) -> Sample:
 def test_what_is_less_than_half_of_a_round_is_not_most_of_it() -> None:
     first, other = frame("xlate", "ovs-vswitchd"), frame("lookup", "ovs-vswitchd")
     half = sampled((20, (first,)), (19, (other,)), (1, ()))
-    assert main_cause(half).endswith("; most often in xlate, 50 % of the samples")
-    assert main_cause(sampled((21, (first,)), (19, (other,)))).endswith("; mostly in xlate")
+    assert main_cause(half).endswith(" It ran most often in xlate: 50 % of the samples.")
+    assert main_cause(sampled((21, (first,)), (19, (other,)))).endswith(" It ran mostly in xlate.")
 
 
-def test_code_without_a_name_is_told_by_who_called_it() -> None:
+def test_code_without_a_name_is_reported_by_who_called_it() -> None:
     """Each sample in it is at another address."""
     caller = frame("lua_pcall", "redis-server")
     nameless = [replace(frame(None, "redis-server"), address=0x1000 + n) for n in range(30)]
@@ -245,17 +261,19 @@ def test_code_without_a_name_is_told_by_who_called_it() -> None:
     assert [(each.name, each.samples) for each in ran_functions(found)] == [
         ("redis-server, called by lua_pcall", 30)
     ]
-    assert main_cause(found).endswith("; mostly in redis-server, called by lua_pcall")
+    assert main_cause(found).endswith(" It ran mostly in redis-server, called by lua_pcall.")
 
 
 def test_the_sum_names_what_was_not_recorded() -> None:
-    said = "\n".join(summary_lines(totals(long=27, missed=2, untold=9, missed_events=5), 1))
+    said = "\n".join(summary_lines(totals(long=27, missed=2, suppressed=9, missed_events=5), 1))
     assert "7 long rounds were not recorded any more" in said
     assert "9 of 27 long rounds were not recorded" in said
     assert "no room for 2 long rounds" in said
     assert "1 recording could not be written" in said
     assert "5 kernel events were missed" in said
-    said = "\n".join(summary_lines(totals(long=3, told=1, missed=1, untold=1, missed_events=1)))
+    said = "\n".join(
+        summary_lines(totals(long=3, reported=1, missed=1, suppressed=1, missed_events=1))
+    )
     assert "1 of 3 long rounds was not recorded" in said
     assert "no room for 1 long round:" in said
     assert "1 kernel event was missed" in said
@@ -267,7 +285,7 @@ def test_the_sum_names_what_was_not_recorded() -> None:
     ]
 
 
-def test_a_round_that_is_long_and_not_over_is_told_at_the_end() -> None:
+def test_a_round_that_is_long_and_not_over_is_reported_at_the_end() -> None:
     (said,) = open_lines(totals(), 3_000_000)
     assert said == "handler4 (31): a round is open for 3.0 ms, and has no record; now: futex"
     assert not list(open_lines(totals(), 3_000_001))
@@ -313,7 +331,7 @@ def test_a_verdict_is_whole_on_a_terminal_of_80_columns(height: int) -> None:
     assert len(lines) <= height
     assert max(map(len, lines)) <= 80
     said = " ".join(" ".join(lines).split())
-    assert said.endswith("ended 100 % of that.")
+    assert said.endswith("ended 100 % of that time.")
     assert " ".join(line(sample_of(thread)).split()) in said
     assert (said.count("ended 100 %") == live.MOST_RECORDS) == (height == 50)
 

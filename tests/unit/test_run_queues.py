@@ -27,7 +27,7 @@ class Life(NamedTuple):
 
     tasks: list[int]
     since_ns: int
-    told_ns: int
+    reported_ns: int
 
 
 @st.composite
@@ -43,10 +43,10 @@ def slices_of(life: Life, first: int) -> tuple[CpuSlices, CpuWait]:
     """What is written of it while the thread waits, from slice number `first` on."""
     written = [
         Slice(now, task(life.tasks[now - 1]), True)
-        for now in range(life.since_ns + 1, life.told_ns + 1)
+        for now in range(life.since_ns + 1, life.reported_ns + 1)
         if life.tasks[now] != life.tasks[now - 1]
     ]
-    running = Running(first + len(written), task(life.tasks[life.told_ns]))
+    running = Running(first + len(written), task(life.tasks[life.reported_ns]))
     return CpuSlices(first, written), CpuWait(1, first, life.since_ns, life.since_ns, running)
 
 
@@ -75,7 +75,7 @@ def test_what_is_gone_or_was_missed_is_unknown_and_the_sum_stays(
         missed = data.draw(st.integers(0, len(kept) - 2))
         del kept[missed]
         kept[missed] = kept[missed]._replace(known=False)
-    running = Running(1 + gone + len(kept), task(life.tasks[life.told_ns]))
+    running = Running(1 + gone + len(kept), task(life.tasks[life.reported_ns]))
     wait = CpuWait(1, 1, life.since_ns, life.since_ns, running)
     found = waited(wait, CpuSlices(1 + gone, kept), START_NS, STOP_NS).taken_ns
     assert sum(found.values()) == seen(life).total()

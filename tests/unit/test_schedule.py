@@ -27,9 +27,9 @@ def triggered(
     control: "ControlPointer",
     plan: WindowPlan,
     *script: Ended | Callable[[], None],
-    told: list[str] | None = None,
+    reported: list[str] | None = None,
 ) -> list[Over]:
-    tell = (lambda text: None) if told is None else told.append
+    tell = (lambda text: None) if reported is None else reported.append
     waiter = FakeWaiter(*script)
     return list(TriggeredWindows(plan, windows_of(control), waiter, FakeNotices(), tell))
 
@@ -114,33 +114,33 @@ def test_a_window_whose_stop_does_not_come_is_reported_before_the_error() -> Non
         next(over)
 
 
-def test_a_long_wait_is_told_once() -> None:
-    told: list[str] = []
+def test_a_long_wait_is_reported_once() -> None:
+    reported: list[str] = []
     control = new_control()
     plan = WindowPlan(LENGTH_NS, count=1, start=TRIGGER)
-    assert triggered(control, plan, "time", hit(control), told=told) == [(1, "time")]
-    assert told == ["waiting for start trigger up:work (Ctrl-C ends)"]
+    assert triggered(control, plan, "time", hit(control), reported=reported) == [(1, "time")]
+    assert reported == ["waiting for start trigger up:work (Ctrl-C ends)"]
 
 
-def test_who_interrupts_a_wait_is_told_why_there_is_no_window() -> None:
-    told: list[str] = []
+def test_who_interrupts_a_wait_is_reported_why_there_is_no_window() -> None:
+    reported: list[str] = []
     plan = WindowPlan(LENGTH_NS, count=1, start=TRIGGER)
-    assert triggered(new_control(), plan, "interrupt", told=told) == []
-    assert told == ["interrupted while waiting for start trigger up:work"]
+    assert triggered(new_control(), plan, "interrupt", reported=reported) == []
+    assert reported == ["interrupted while waiting for start trigger up:work"]
 
 
 def test_after_an_interrupt_only_the_newest_of_the_windows_that_wait_is_reported() -> None:
-    told: list[str] = []
+    reported: list[str] = []
     control = new_control()
     for _ in range(5):
         hit(control)()
     plan = WindowPlan(LENGTH_NS, count=100, start=TRIGGER)
     windows, waiter = windows_of(control), FakeWaiter("time", "time")
-    over = iter(TriggeredWindows(plan, windows, waiter, FakeNotices(), told.append))
+    over = iter(TriggeredWindows(plan, windows, waiter, FakeNotices(), reported.append))
     assert next(over) == (1, "time")
     waiter.interrupt()
     assert list(over) == [(5, "time")]
-    assert told == [
+    assert reported == [
         "interrupted: 3 windows that were measured are not reported",
         "interrupted while waiting for start trigger up:work",
     ]

@@ -102,7 +102,7 @@ def test_the_command_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "something else\n",
     ],
 )
-def test_a_line_that_it_did_not_write_is_told(
+def test_a_line_that_it_did_not_write_is_reported(
     line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     events, _ = World(seed=3, keys=False).run([3])
@@ -113,7 +113,7 @@ def test_a_line_that_it_did_not_write_is_told(
     assert "- Analyzing 3 event sets..." in output.out
 
 
-def test_ports_that_it_did_not_know_are_told(
+def test_ports_that_it_did_not_know_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     events, _ = World(seed=3, keys=False).run([3])

@@ -164,14 +164,15 @@ def test_what_takes_one_lists_those_that_are_meant(start: Start) -> None:
     with pytest.raises(UsageError) as error:
         find_one(Selection(comm="kd-selected"))
     assert str(error.value) == (
-        "2 processes are meant by --comm kd-selected:"
-        f" {first} (kd-selected), {second} (kd-selected); this takes one: say which with --pid"
+        "--comm kd-selected selects 2 processes:"
+        f" {first} (kd-selected), {second} (kd-selected); this command measures one:"
+        " say which with --pid"
     )
 
 
 def test_what_takes_one_takes_no_second_pid(start: Start) -> None:
     first, second = sorted([start("kd-selected"), start("kd-selected")])
-    with pytest.raises(UsageError, match=f"2 processes are meant by --pid {second} --pid {first}"):
+    with pytest.raises(UsageError, match=f"--pid {second} --pid {first} selects 2 processes"):
         find_one(Selection((second, first)))
     assert find_one(Selection((first, first))).pid == first
 

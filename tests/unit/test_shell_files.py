@@ -1,5 +1,6 @@
 """What shells complete and `man` shows: of every command, all that its --help shows."""
 
+import argparse
 import runpy
 import subprocess
 import sys
@@ -26,9 +27,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def options(name: str) -> list[str]:
-    """A command's long options, by its parser."""
-    parser = parser_of(name, commands.load(name))
-    return [word for action in parser._actions for word in action.option_strings if "--" in word]
+    """A command's long options, by its parser, but for those that --help leaves out too."""
+    actions = parser_of(name, commands.load(name))._actions
+    shown = (action for action in actions if action.help != argparse.SUPPRESS)
+    return [word for action in shown for word in action.option_strings if "--" in word]
 
 
 def test_the_files_are_those_that_are_listed(files: Path) -> None:

@@ -10,9 +10,9 @@ from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.sleep_stacks import MOST_ASKED, SleepStacks, stacks_in
 from kernel_delay.capture.threads.sleeps import with_sleeps
-from kernel_delay.host.syscalls import syscall_number
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.model import Thread
+from tests.system_calls import syscall_number
 from tests.unit.samples import timed_thread
 
 MS = 1_000_000

@@ -9,10 +9,10 @@ from kernel_delay.host.syscalls import (
     Syscall,
     syscall,
     syscall_name,
-    syscall_number,
     syscalls,
 )
 from kernel_delay.host.waiting_calls import FUTEXES, POLLS
+from tests.system_calls import syscall_number
 
 X86 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are x86's")
 ARM = pytest.mark.skipif(os.uname().machine != "aarch64", reason="the numbers are Arm's")

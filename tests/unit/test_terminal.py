@@ -11,6 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from kernel_delay.analysis.losses import worst_first
+from kernel_delay.cli import main
+from kernel_delay.commands.options.outputs import as_shown
 from kernel_delay.model import (
     CpuTaker,
     Finding,
@@ -25,10 +27,10 @@ from kernel_delay.model import (
     Waker,
 )
 from kernel_delay.reporters import summary, text
-from kernel_delay.reporters.layout import Layout
+from kernel_delay.reporters.layout import Color, Layout
 from kernel_delay.reporters.recording_header import head_lines
-from kernel_delay.reporters.terminal import has_columns, on_terminal
-from tests.recordings import HEADER
+from kernel_delay.reporters.terminal import has_columns, shown_on
+from tests.recordings import HEADER, record_samples
 from tests.unit.event_samples import WITH_EVENTS
 from tests.unit.samples import ACCOUNTED, EVERYTHING, bare_sample, timed_thread, window
 
@@ -191,8 +193,8 @@ def test_a_culprit_with_every_table_is_whole_on_the_first_screen(columns: int) -
     assert "  [SYSCALL STATISTICS] 1 of 60 " in after
     # What is not shown is in sums, and nothing is left out of where the time went.
     accounted = after.partition("[TIME ACCOUNTING]")[2].partition("[SYSCALL TIME")[0]
-    told_ns = [int(row.split()[-2].replace(",", "")) for row in accounted.splitlines()[1:-1]]
-    assert sum(told_ns) == WINDOW.duration_ns
+    reported_ns = [int(row.split()[-2].replace(",", "")) for row in accounted.splitlines()[1:-1]]
+    assert sum(reported_ns) == WINDOW.duration_ns
     assert re.search(r"TOTAL\( - poll\): +30000 +540,000\n", after)
     # All of it is there for who asks, and in a pipe.
     whole = text.render(crowd, of_width(columns, all_rows=True))
@@ -255,9 +257,17 @@ def test_verdict_is_wrapped_on_a_terminal_and_one_line_in_a_pipe() -> None:
     assert words.startswith(in_a_pipe[0][2:].rstrip())
 
 
+def test_a_number_and_its_unit_stay_in_one_line() -> None:
+    text = "The CPU idled for 17 % of the window, which is 353 ms, or for 353,000 µs"
+    for width in range(20, 60):
+        lines = of_width(width).wrapped(text)
+        assert not any(line.startswith(("%", "ms", "µs")) for line in lines)
+        assert " ".join(lines) == text
+
+
 def test_colour_is_the_terminals_alone(terminal: TextIO) -> None:
     plain = text.render(CROWD, of_width(80))
-    coloured = text.render(CROWD, on_terminal(Layout(), terminal))
+    coloured = text.render(CROWD, shown_on(Layout(), terminal))
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
     by_word = {
         word: next(line for line in coloured.splitlines() if word in line)
@@ -268,9 +278,7 @@ def test_colour_is_the_terminals_alone(terminal: TextIO) -> None:
     assert "\x1b[1;36m" in by_word["[SLEEP]"]
     assert "\x1b" not in by_word["hog"] + by_word["slept throughout"]
     healthy = bare_sample(CULPRIT, window=WINDOW)
-    assert "\x1b[1;32m# VERDICT: nothing kept" in text.render(
-        healthy, on_terminal(Layout(), terminal)
-    )
+    assert "\x1b[1;32m# VERDICT: nothing kept" in text.render(healthy, shown_on(Layout(), terminal))
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
@@ -278,12 +286,52 @@ def test_no_colour_where_it_is_not_wanted_or_not_there(
     terminal: TextIO, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    assert "\x1b" not in text.render(CROWD, on_terminal(Layout(), terminal))
+    assert "\x1b" not in text.render(CROWD, shown_on(Layout(), terminal))
+
+
+@pytest.mark.parametrize(
+    ("color", "environment", "colored"),
+    [
+        ("auto", {}, False),
+        ("auto", {"FORCE_COLOR": "1"}, True),
+        ("auto", {"FORCE_COLOR": ""}, False),
+        ("auto", {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ("always", {"NO_COLOR": "1"}, True),
+        ("always", {"TERM": "dumb"}, True),
+        ("never", {"FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_a_pipe_has_colour_if_it_is_asked_for(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    color: Color,
+    environment: dict[str, str],
+    colored: bool,
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with (tmp_path / "report").open("w") as file:
+        report = text.render(CROWD, as_shown(Layout(color=color), file))
+    assert ("\x1b[1;31m# VERDICT" in report) == colored
+    assert re.sub(r"\x1b\[[0-9;]*m", "", report) == text.render(CROWD)
+
+
+def test_never_has_no_colour_on_a_terminal(terminal: TextIO) -> None:
+    assert "\x1b" not in text.render(CROWD, as_shown(Layout(color="never"), terminal))
+
+
+@pytest.mark.parametrize("option", ["--color=always", "--color=never"])
+def test_the_option_colours_what_report_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    path = record_samples(tmp_path / "a.kdr", CROWD)
+    assert main(["report", "--summary", option, str(path)]) == 0
+    assert ("\x1b[1;31m# VERDICT" in capsys.readouterr().out) == option.endswith("always")
 
 
 def test_the_width_is_what_columns_says(terminal: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "63")
-    assert on_terminal(Layout(), terminal).width == 63
+    assert shown_on(Layout(), terminal).width == 63
 
 
 def tids(threads: list[Thread]) -> list[int]:
@@ -331,7 +379,7 @@ def test_only_who_slept_by_choice_is_left_to_a_line() -> None:
 def test_a_line_tells_of_any_number_of_sleepers() -> None:
     many = [timed_thread(n, f"{'abcdefghijklmnopqrst'[n % 20]}{n}\n") for n in range(1, 4001)]
     report = text.render(bare_sample(*many, window=WINDOW))
-    (line,) = (line for line in report.splitlines() if "slept" in line)
+    (line,) = (line for line in report.splitlines() if "slept throughout" in line)
     assert line.startswith("# 4,000 threads slept throughout: 200 b*\\x*a, ")
     assert "2,000 others" in line
     assert len(line) < 200

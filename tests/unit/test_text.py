@@ -113,6 +113,82 @@ def test_calls_without_an_entry_have_a_table_and_a_remark() -> None:
     assert "getppid" not in statistics
 
 
+def said_of_missed(lost: Lost) -> str:
+    (said,) = (
+        line for line in text.render(bare_sample(IDLE, lost=lost)).splitlines() if "WARN" in line
+    )
+    return said.removeprefix("# WARNING: ")
+
+
+def test_missed_events_say_their_kind_effect_and_reason() -> None:
+    lost = Lost(
+        missed_events=17,
+        missed_calls=7,
+        missed_switches=6,
+        missed_wakeups=3,
+        missed_context_switches=2,
+        missed_others_switches=1,
+        missed_threads=1,
+        missed_interrupts=2,
+        missed_by_recursion=4,
+    )
+    assert said_of_missed(lost) == (
+        "17 kernel events were missed: 7 system calls or page faults, 3 wake-ups, 2 context"
+        " switches and 2 interrupts. Also 1 context switch of another task, 1 event of an"
+        " unknown thread and 1 of a kind that is not known. Counts and times of system calls,"
+        " runs and waits for a CPU and interrupts may be too low. A thread's time from its last"
+        " event before to the next one after is unaccounted. Who had the CPU in a wait may be"
+        " UNKNOWN. Why: the kernel skipped 4 because the same program of kernel-delay ran on"
+        " that CPU already (recursion); some may be of other processes. Why: 1 came while the"
+        " thread's state was locked on that CPU, by an interrupted or another BPF program, or"
+        " the thread's start was missed. Why the others were missed is not known."
+    )
+
+
+def test_missed_switches_of_others_leave_no_time_unaccounted() -> None:
+    lost = Lost(missed_events=2, missed_switches=2, missed_others_switches=2)
+    assert said_of_missed(lost) == (
+        "2 kernel events were missed: context switches of other tasks. Who had the CPU in a wait"
+        " may be UNKNOWN. Why they were missed is not known."
+    )
+
+
+def test_missed_wakeups_make_no_call_too_low() -> None:
+    lost = Lost(missed_events=2, missed_switches=2, missed_wakeups=2)
+    said = said_of_missed(lost)
+    assert "missed: wake-ups. Counts and times of runs and waits for a CPU may be too low." in said
+
+
+def test_missed_events_of_an_old_recording_have_the_kinds_it_knows() -> None:
+    said = said_of_missed(Lost(missed_events=5, missed_switches=3))
+    assert said.startswith(
+        "5 kernel events were missed: 3 other events of the scheduler and 2 of a kind that is not"
+        " known."
+    )
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        Lost(missed_events=10**9),
+        Lost(missed_events=10**9, missed_threads=10**6, missed_by_recursion=10**6),
+        Lost(
+            missed_events=7,
+            missed_calls=1,
+            missed_switches=4,
+            missed_wakeups=1,
+            missed_context_switches=1,
+            missed_others_switches=1,
+            missed_threads=1,
+            missed_interrupts=1,
+        ),
+    ],
+)
+def test_sentences_of_missed_events_have_thirty_words(lost: Lost) -> None:
+    for sentence in said_of_missed(lost).split(". "):
+        assert len(sentence.split()) <= 30, sentence
+
+
 @pytest.mark.parametrize(
     ("sample", "remark"),
     [
@@ -125,6 +201,11 @@ def test_calls_without_an_entry_have_a_table_and_a_remark() -> None:
         (bare_sample(IDLE, lost=Lost(dropped_records=7)), "# WARNING: no room for 7 records"),
         (bare_sample(IDLE, lost=Lost(missed_events=1)), "# WARNING: 1 kernel event was missed"),
         (bare_sample(IDLE, lost=Lost(missed_events=8)), "# WARNING: 8 kernel events were missed"),
+        (
+            bare_sample(IDLE, unseen=("page_faults",)),
+            "# This kernel shows no page faults: the time of a program's page faults is in user.",
+        ),
+        (bare_sample(IDLE, unseen=("futex_owners",)), "# This kernel shows no futex owners: the"),
         (bare_sample(IDLE, lost=Lost(clamped_lengths=1)), "# WARNING: 1 interval was counted as 0"),
     ],
 )

@@ -57,8 +57,8 @@ def test_takers_beyond_the_bound_are_in_the_sum_of_others() -> None:
     one = replace(timed_thread(1, "x"), cpu_taken_by=first, cpu_taken_by_others_ns=7)
     both = together(one, replace(one, cpu_taken_by=later, cpu_taken_by_others_ns=5))
     assert len(both.cpu_taken_by) == MOST_TASKS
-    told_ns = sum(taker.ns for taker in both.cpu_taken_by) + both.cpu_taken_by_others_ns
-    assert told_ns == sum(taker.ns for taker in (*first, *later)) + 12
+    reported_ns = sum(taker.ns for taker in both.cpu_taken_by) + both.cpu_taken_by_others_ns
+    assert reported_ns == sum(taker.ns for taker in (*first, *later)) + 12
 
 
 def test_sleeps_in_one_place_are_one_with_all_who_woke_it() -> None:

@@ -59,7 +59,7 @@ def test_only_handlers_of_the_filter_are_counted(
 
 
 @pytest.mark.parametrize("output", ["-q", "--json"])
-def test_a_handler_of_the_filter_that_received_nothing_is_told(
+def test_a_handler_of_the_filter_that_received_nothing_is_reported(
     recording: Path, output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("-r", recording, output, "--handler-filter", "handler2,handler,") == 0
@@ -97,24 +97,24 @@ def test_more_events_than_are_analysed_are_refused(
     option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(*option, "-s", 1_000_001) == 64
-    told = capsys.readouterr().err
-    assert "argument -s/--stop: must be at most 1,000,000, not '1000001'" in told
-    assert told.count("\n") == 1
+    reported = capsys.readouterr().err
+    assert "argument -s/--stop: must be at most 1,000,000, not '1000001'" in reported
+    assert reported.count("\n") == 1
 
 
-def test_that_there_are_more_is_told_unless_it_was_asked_for(
+def test_that_there_are_more_is_reported_unless_it_was_asked_for(
     recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(upcall_cost, "MOST_EVENTS", 4)
-    for options, told in (
+    for options, reported in (
         ((), "stopped after 4 events, the most that are analysed"),
         (("-s", 4), ""),
     ):
         assert run("-r", recording, "-q", *options) == 0
         captured = capsys.readouterr()
         assert "(4 events)" in captured.out
-        assert told in captured.err
-        assert bool(captured.err) == bool(told)
+        assert reported in captured.err
+        assert bool(captured.err) == bool(reported)
 
 
 @pytest.mark.parametrize("size", ["63", "2049", "x"])

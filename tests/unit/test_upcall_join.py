@@ -89,15 +89,15 @@ def test_a_lost_execute_of_the_kernel_does_not_shift_the_others() -> None:
 def test_packets_tell_which_execute_of_the_kernel_was_lost() -> None:
     events, trips = World(1).run([10])
     packets = {id(trip[4]): trip[3] for trip in trips if isinstance(trip[3], FlowExecute)}
-    told: list[Event] = []
+    reported: list[Event] = []
     for event in events:
         if isinstance(event, PacketCmdExecute):
             sent = packets[id(event)]
             assert isinstance(sent, FlowExecute)
             event = msgspec.structs.replace(event, packet=sent.packet, packet_len=sent.packet_len)
-        told.append(event)
-    taken = [event for event in told if isinstance(event, PacketCmdExecute)]
-    joined = join([event for event in told if event is not taken[3]])
+        reported.append(event)
+    taken = [event for event in reported if isinstance(event, PacketCmdExecute)]
+    joined = join([event for event in reported if event is not taken[3]])
     found = [s.packet_cmd_execute for s in joined.sets if s.packet_cmd_execute]
     assert found == taken[:3] + taken[4:]
 

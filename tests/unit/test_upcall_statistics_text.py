@@ -24,7 +24,7 @@ def test_where_all_were_sent_the_total_is_enough() -> None:
     assert f"{TITLE}\n  Total upcalls" in text.render(sample)
 
 
-def test_failed_ones_are_told_by_their_error() -> None:
+def test_failed_ones_are_reported_by_their_error() -> None:
     sample = replace(bare_sample(), upcalls=(SENT, REFUSED, ODD))
     assert list(upcall_lines(sample)) == [
         TITLE,

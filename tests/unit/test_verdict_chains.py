@@ -9,12 +9,12 @@ from kernel_delay.model import (
     CpuWeights,
     LockWait,
     MemoryLimit,
-    OwnerDoings,
+    OwnerActivity,
     PageFaults,
     Scheduling,
     Sleep,
     SleepReason,
-    Surroundings,
+    SystemState,
     Waker,
 )
 from tests.unit.samples import timed_thread
@@ -39,18 +39,18 @@ def test_waits_too_short_to_look_at_are_no_work_of_the_owner() -> None:
     owner = replace(timed_thread(9, "b", kernel=60), sleeps=(sleep("disk", 440, "fsync"),))
     waiting = held_by(owner, 490)
     (wait,) = waiting.lock_waits
-    doings = OwnerDoings(490 * MS, 20 * MS, 0, 0, "fsync", "disk")
-    waiting = replace(waiting, lock_waits=(replace(wait, owner=doings),))
+    activity = OwnerActivity(490 * MS, 20 * MS, 0, 0, "fsync", "disk")
+    waiting = replace(waiting, lock_waits=(replace(wait, owner=activity),))
     text = found("lock", sample(waiting, owner)).text
     assert "work in the kernel" not in text
-    assert "which slept in fsync, waiting for a disk, for at least 88 % of it" in text
+    assert "b (9) slept in fsync, waiting for a disk, for at least 88 % of that time." in text
 
 
 def test_a_call_of_short_waits_and_work_is_told_as_what_the_owner_was_in() -> None:
     fsync = replace(call("fsync", 170, 180), ready_ns=110 * MS)
     owner = timed_thread(9, "b", kernel=170, ready_woken=110)
     text = found("lock", sample(held_by(owner, 490), replace(owner, syscalls=(fsync,)))).text
-    assert "which was in fsync for at least 92 % of it" in text
+    assert "b (9) was in fsync for at least 92 % of that time." in text
     # It may have been in it before and after a short wait.
     text = found("lock", sample(held_by(owner, 70), replace(owner, syscalls=(fsync,)))).text
     assert "fsync" not in text
@@ -61,29 +61,29 @@ def test_who_is_made_to_sleep_for_memory_high_is_told_of_it() -> None:
         sleep("reclaim", 480), stack=("schedule_timeout", "__mem_cgroup_handle_over_high")
     )
     waits = replace(timed_thread(5, "a"), sleeps=(slept,))
-    assert "more than memory.high allows;" in found("wait_reclaim", sample(waits)).text + ";"
+    assert "more than memory.high allows." in found("wait_reclaim", sample(waits)).text
     limit = MemoryLimit("/kubepods/a", 24 << 20, 1)
-    judged = sample(waits, surroundings=Surroundings(memory=limit))
+    judged = sample(waits, system_state=SystemState(memory=limit))
     text = found("wait_reclaim", judged).text
-    assert "memory.high allows; meanwhile its cgroup's limit of memory, 24.0 MiB of /kub" in text
+    assert "memory.high allows. Meanwhile its cgroup's limit of memory, 24.0 MiB of /kub" in text
     # It was a small part of it.
     most = replace(waits, sleeps=(replace(slept, ns=100_000_000), sleep("reclaim", 380)))
     assert "memory.high allows" not in found("wait_reclaim", sample(most)).text
     # Of others that are reached so seldom nothing is said.
     waits = replace(waits, sleeps=(sleep("reclaim", 480),))
-    judged = sample(waits, surroundings=Surroundings(memory=limit))
+    judged = sample(waits, system_state=SystemState(memory=limit))
     assert "/kubepods/a" not in found("wait_reclaim", judged).text
 
 
 def test_a_crowd_that_has_the_cpu_is_told_together() -> None:
     crowd = tuple(CpuTaker(100 + i, "hog", 1, 20 * MS, 100 + i) for i in range(14))
     finding = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=crowd)))
-    assert "meanwhile 14 tasks called hog ran for 93 % of that" in finding.text
+    assert "Meanwhile 14 tasks called hog ran for 93 % of that" in finding.text
     assert finding.evidence["takers"] == 14
     # So few are told one by one; what is left of their name may still be much.
     few = tuple(replace(taker, ns=100 * MS) for taker in crowd[:2])
     text = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=few))).text
-    assert "hog (100) ran for 33 % of that, hog (101) ran for 33 % of that" in text
+    assert "hog (100) ran for 33 % of that time, hog (101) ran for 33 %." in text
 
 
 def test_threads_of_the_process_are_told_together_whatever_they_are_called() -> None:
@@ -116,7 +116,7 @@ def test_a_real_time_thread_that_an_ordinary_one_goes_before_is_throttled() -> N
     )
     finding = found("cpu_contention", sample(waits))
     assert finding.who == "limit"
-    assert "real-time tasks had used up what they may (sched_rt_runtime_us" in finding.text
+    assert "Real-time tasks had used up their limit (sched_rt_runtime_us" in finding.text
     # A cgroup may leave them less than the machine does.
     assert "cpu.rt_runtime_us of its cgroups" in finding.text
     # Each time for less than an idle CPU may take to wake up: nothing was used up.
@@ -135,57 +135,53 @@ def test_who_waits_for_memory_as_nothing_is_killed_is_told_so() -> None:
 
 def test_who_weighs_more_is_told() -> None:
     weights = CpuWeights(77, "/pods/a", 64, "/pods/b", 1024)
-    finding = found(
-        "cpu_contention", sample(STARVED, surroundings=Surroundings(weights=(weights,)))
-    )
+    finding = found("cpu_contention", sample(STARVED, system_state=SystemState(weights=(weights,))))
     assert finding.advice is not None
-    assert finding.advice.startswith("the CPU weight of /pods/a is 64, that of /pods/b 1024")
+    assert finding.advice.startswith("The CPU weight of /pods/a is 64, that of /pods/b 1024")
     alone = replace(weights, other_path=None)
-    finding = found("cpu_contention", sample(STARVED, surroundings=Surroundings(weights=(alone,))))
+    finding = found("cpu_contention", sample(STARVED, system_state=SystemState(weights=(alone,))))
     assert finding.advice is not None
     assert "that of stress 1024" in finding.advice
     idle = replace(weights, weight=0)
-    finding = found("cpu_contention", sample(STARVED, surroundings=Surroundings(weights=(idle,))))
+    finding = found("cpu_contention", sample(STARVED, system_state=SystemState(weights=(idle,))))
     assert finding.advice is not None
     # Its weight can't be raised.
     assert "/pods/a is idle (cpu.idle), and has a CPU when /pods/b wants none" in finding.advice
-    assert "raise" not in finding.advice
+    assert "Raise" not in finding.advice
     even = replace(weights, weight=1024)
-    finding = found("cpu_contention", sample(STARVED, surroundings=Surroundings(weights=(even,))))
+    finding = found("cpu_contention", sample(STARVED, system_state=SystemState(weights=(even,))))
     assert finding.advice is None
 
 
 def test_a_session_that_is_nice_as_a_whole_is_told() -> None:
     weights = CpuWeights(77, "/autogroup-7", 36, "/autogroup-8", 1024)
-    judged = sample(STARVED, surroundings=Surroundings(weights=(weights,)))
+    judged = sample(STARVED, system_state=SystemState(weights=(weights,)))
     advice = found("cpu_contention", judged).advice
     assert advice is not None
-    assert advice.startswith("its session (sched_autogroup) weighs 36, stress's 1024: a lower nice")
+    assert advice.startswith("Its session (sched_autogroup) weighs 36, stress's 1024. A lower nice")
     assert "cpu.shares" not in advice
 
 
 def test_nice_counts_within_a_group_alone() -> None:
     nice = replace(STARVED, scheduling=Scheduling("OTHER", 19, 0, (0, 1)))
-    for path, told in (("/autogroup-7", "session (sched_autogroup)"), ("/a", "cgroup")):
+    for path, within in (("/autogroup-7", "session (sched_autogroup)"), ("/a", "cgroup")):
         even = CpuWeights(77, path, 1024, "/b", 1024)
-        judged = sample(nice, surroundings=Surroundings(weights=(even,)))
+        judged = sample(nice, system_state=SystemState(weights=(even,)))
         advice = found("cpu_contention", judged).advice
-        assert (
-            advice
-            == f"its nice value is 19, stress's 0, which counts within a {told}, and theirs differ"
-        )
+        assert advice is not None
+        assert advice.endswith(f"0, which counts within a {within}, and theirs differ.")
 
 
 def test_who_is_nice_and_kept_from_an_idle_cpu_is_told_both() -> None:
-    machine = Surroundings(cpus=(CpuUse(0, 490 * MS, 0), CpuUse(1, 0, 0)))
+    machine = SystemState(cpus=(CpuUse(0, 490 * MS, 0), CpuUse(1, 0, 0)))
     nice = replace(STARVED, scheduling=Scheduling("OTHER", 19, 0, (1,)))
-    advice = found("cpu_contention", sample(nice, surroundings=machine)).advice
+    advice = found("cpu_contention", sample(nice, system_state=machine)).advice
     assert advice is not None
-    assert advice.startswith("its nice value is 19, stress's 0: renice, which counts within a")
+    assert advice.startswith("Its nice value is 19, stress's 0: renice, which counts within a")
     assert "CPU 0 idled, but" in advice
 
 
-HELD = OwnerDoings(known_ns=200 * MS, blocked_ns=0, ready_ns=160 * MS, held_ns=0)
+HELD = OwnerActivity(known_ns=200 * MS, blocked_ns=0, ready_ns=160 * MS, held_ns=0)
 
 
 def test_who_had_an_owners_cpu_is_told_with_the_lock() -> None:
@@ -195,11 +191,11 @@ def test_who_had_an_owners_cpu_is_told_with_the_lock() -> None:
     waiting = held_by(owner, 200)
     waiting = replace(waiting, lock_waits=(replace(waiting.lock_waits[0], owner=HELD),))
     text = found("lock", sample(waiting, owner)).text
-    assert "which had no CPU itself, as hog (7) ran, for 80 % of it" in text
+    assert "b (9) had no CPU, as hog (7) ran, for 80 % of that time." in text
     # What it had of the owner's waits may all have been at other times.
     owner = replace(owner, cpu_taken_by=(CpuTaker(7, "hog", 9, 100 * MS, 7),))
     text = found("lock", sample(waiting, owner)).text
-    assert "which had no CPU itself for 80 % of it" in text
+    assert "b (9) had no CPU itself for 80 % of that time." in text
 
 
 def test_a_lock_that_went_from_one_to_the_other_has_no_one_owner() -> None:
@@ -207,14 +203,14 @@ def test_a_lock_that_went_from_one_to_the_other_has_no_one_owner() -> None:
     slow = Waker("thread", 10, PID, "slow", 20, 460 * MS)
     waits = replace(held_by(quick, 490), sleeps=(sleep("futex", 490, "futex", slow),))
     text = found("lock", sample(waits, quick)).text
-    assert "quick (9) had the one at 0xabc0 when waits of 100 % of that began or were" in text
-    assert "first seen, and slow (10) when most of them ended" in text
+    assert "quick (9) had the lock at 0xabc0 when waits of 100 % of that time began or" in text
+    assert "slow (10) had it when most of them ended: the lock may have gone from" in text
     # What that one did has no part in the other's having it.
     assert "nanosleep" not in text
     itself = replace(slow, tid=9, comm="quick")
     waits = replace(waits, sleeps=(sleep("futex", 490, "futex", itself),))
     text = found("lock", sample(waits, quick)).text
-    assert "quick (9) held the one at 0xabc0 for 100 % of that, which slept in" in text
+    assert "quick (9) held the lock at 0xabc0 for 100 % of that time. quick (9) slept in" in text
 
 
 def test_what_helps_the_owner_of_a_lock_helps_who_waits_for_it() -> None:
@@ -224,22 +220,25 @@ def test_what_helps_the_owner_of_a_lock_helps_who_waits_for_it() -> None:
     assert "iostat" in advice
     spins = timed_thread(9, "b", user=500)
     advice = found("lock", sample(held_by(spins, 490), spins)).advice
-    assert advice == "-s shows from where in the program it was waited for"
+    assert advice == "Option -s shows where in the program it waits."
 
 
 def test_a_deadlock_is_told() -> None:
     one = replace(timed_thread(5, "a"), lock_waits=(LockWait(0xA0, 6, "b", 1, 500 * MS),))
     two = replace(timed_thread(6, "b"), lock_waits=(LockWait(0xB0, 5, "a", 1, 500 * MS),))
     text = found("lock", sample(one, two)).text
-    assert "b (6) held the one at 0xa0" in text
-    assert "which itself waits for a lock of a (5): a deadlock, if each still has its lock" in text
+    assert "b (6) held the lock at 0xa0" in text
+    assert (
+        "b (6) itself waits for a lock of a (5). This is a deadlock, if each still has its lock."
+        in text
+    )
     # One of them went on within the window.
     went_on = replace(two, lock_waits=(LockWait(0xB0, 5, "a", 1, 490 * MS),))
     assert "deadlock" not in found("lock", sample(one, went_on)).text
     itself = replace(one, lock_waits=(LockWait(0xA0, 5, "a", 1, 500 * MS),))
     # Another thread may unlock a mutex too.
     text = found("lock", sample(itself)).text
-    assert "which is itself: it will not have it unless another thread unlocks it" in text
+    assert "It waits for itself: only another thread can unlock that lock." in text
     assert "never" not in text
 
 
@@ -248,7 +247,7 @@ def test_what_who_ended_a_wait_surely_did_is_told() -> None:
     waker = Waker("thread", 9, PID, "owner", 20, 470 * MS)
     waits = replace(timed_thread(5, "a"), sleeps=(sleep("futex", 470, "futex", waker),))
     text = found("wait_futex", sample(waits, owner)).text
-    assert "ended 100 % of that; meanwhile it slept in nanosleep for at least 96 % of it" in text
+    assert "of that time. Meanwhile owner (9) slept in nanosleep for at least 96 %" in text
     seldom = replace(owner, sleeps=(sleep("clock", 100, "nanosleep"),))
     assert "nanosleep" not in found("wait_futex", sample(waits, seldom)).text
 
@@ -284,20 +283,20 @@ def test_a_place_in_the_kernel_that_is_not_known_is_named() -> None:
     assert "slept in ioctl, most in the kernel's new_wait, for 400.0 ms" in finding.text
     # What was not looked at says nothing.
     unseen = replace(main, sleeps=(replace(slept, stack=()),))
-    assert rules_found(sample(unseen)) == []
+    assert rules_found(sample(unseen)) == ["asleep"]
 
 
 def test_who_has_a_file_lock_at_the_end_is_told() -> None:
     slept = Sleep("file_lock", "flock", (), False, 1, 500 * MS, 500 * MS)
     main = replace(timed_thread(PID, "main"), sleeps=(slept,))
-    judged = sample(main, surroundings=Surroundings(lock_holder=("holder", 70)))
+    judged = sample(main, system_state=SystemState(lock_holder=("holder", 70)))
     finding = found("wait_file_lock", judged)
-    assert "; holder (70) had it at the end" in finding.text
+    assert " holder (70) had the lock at the end." in finding.text
     # Its PID is that of who took it, which may have left it to another.
     assert "/proc/locks" not in (finding.advice or "")
-    shared = Surroundings(lock_holder=("holder", 70), lock_shared=True)
-    text = found("wait_file_lock", sample(main, surroundings=shared)).text
-    assert "; holder (70), among others, had it at the end" in text
+    shared = SystemState(lock_holder=("holder", 70), lock_shared=True)
+    text = found("wait_file_lock", sample(main, system_state=shared)).text
+    assert " holder (70), among others, had the lock at the end." in text
 
 
 @pytest.mark.parametrize("syscall", ["splice", "vmsplice", "tee"])
@@ -307,7 +306,7 @@ def test_who_waits_for_room_in_a_pipe_does_not_lack_work(syscall: str) -> None:
         main = replace(timed_thread(PID, "main"), sleeps=(slept,))
         return found(f"wait_{reason}", sample(main)).text
 
-    idle = "it may have had nothing else to do"
+    idle = "Whether it had work to do is not known"
     assert idle not in text("pipe_wait_writable", "wait_for_space.part.0", "do_splice")
     assert idle not in text("sk_stream_wait_memory", reason="socket_send")
     assert idle in text("pipe_wait_readable", "splice_from_pipe_next")
@@ -322,30 +321,30 @@ def test_page_faults_are_no_system_calls() -> None:
     assert rules_found(sample(thread)) == ["page_faults"]
 
 
-LIMITED = Surroundings(memory=MemoryLimit("/small", 16 << 20, 5000))
+LIMITED = SystemState(memory=MemoryLimit("/small", 16 << 20, 5000))
 
 
 def test_a_limit_of_memory_that_is_reached_often_is_told() -> None:
     thread = replace(timed_thread(5, "a", user=100, kernel=300), syscalls=(call("read", 300),))
     told = "limit of memory, 16.0 MiB of /small, was reached 5,000 times"
-    assert told in found("kernel_work", sample(thread, surroundings=LIMITED)).text
+    assert told in found("kernel_work", sample(thread, system_state=LIMITED)).text
     waits = replace(timed_thread(5, "a"), sleeps=(sleep("page_cache", 300, "read"),))
-    assert told in found("wait_page_cache", sample(waits, surroundings=LIMITED)).text
-    seldom = Surroundings(memory=MemoryLimit("/small", 16 << 20, 49))
-    text = found("kernel_work", sample(thread, surroundings=seldom)).text
+    assert told in found("wait_page_cache", sample(waits, system_state=LIMITED)).text
+    seldom = SystemState(memory=MemoryLimit("/small", 16 << 20, 49))
+    text = found("kernel_work", sample(thread, system_state=seldom)).text
     assert "limit of memory" not in text
     tiny = replace(thread, syscalls=(call("getppid", 300, count=2_500_000),))
-    assert "limit of memory" not in found("kernel_work", sample(tiny, surroundings=LIMITED)).text
+    assert "limit of memory" not in found("kernel_work", sample(tiny, system_state=LIMITED)).text
 
 
 def test_a_core_dump_is_what_the_kernel_worked_for() -> None:
     times = replace(AGREED, user_ns=0, system_ns=480 * MS)
-    dumping = Surroundings(cpus=(CpuUse(0, 0, 0),), dumping=True)
-    judged = sample(replace(BUSY, task_times=times), surroundings=dumping)
-    assert "it had its core dump to write" in found("doubtful_user", judged).text
+    dumping = SystemState(cpus=(CpuUse(0, 0, 0),), dumping=True)
+    judged = sample(replace(BUSY, task_times=times), system_state=dumping)
+    assert "It had its core dump to write." in found("doubtful_user", judged).text
     # The call that it crashed in is the last that was seen of it.
     in_call = replace(timed_thread(5, "a", kernel=300), syscalls=(call("pause", 300),))
-    finding = found("kernel_work", sample(in_call, surroundings=dumping))
+    finding = found("kernel_work", sample(in_call, system_state=dumping))
     assert finding.who == "program"
     assert "was about to write its core dump" in finding.text
     assert "pause" not in finding.text

@@ -6,8 +6,10 @@ from msgspec.structs import replace
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.model import (
     Finding,
+    HardIrqStats,
     Scheduling,
     Sleep,
+    SoftIrqStats,
     SyscallStats,
     Target,
     TaskTimes,
@@ -57,7 +59,36 @@ def test_own_code_that_the_kernel_was_not_asked_about_is_not_told() -> None:
 def test_calls_by_another_table_may_be_what_takes_the_kernels_time() -> None:
     calls = SyscallStats(20, "getpid", 40_000, 8 * MS, 1000, abi="i386")
     text = verdict(replace(busy(490, 8, 160, 340), syscalls=(calls,)))["doubtful_user"].text
-    assert "it had 80,000 system calls of another ABI a second" in text
+    assert "It had 80,000 system calls of another ABI a second" in text
+
+
+FLOODED = replace(
+    timed_thread(PID, "app", user=279, hard_irq=33, soft_irq=188),
+    hard_irqs=(HardIrqStats("function call", 26_000, 33 * MS, MS),),
+    soft_irqs=(SoftIrqStats(3, "net_rx", 26_000, 188 * MS, MS),),
+    task_times=TaskTimes(10 * MS, 490 * MS, 0, 0, steal_ns=0),
+)
+
+
+def test_what_interrupts_took_is_no_work_for_the_thread() -> None:
+    found = verdict(FLOODED)
+    assert "doubtful_user" not in found
+    text = found["interrupt_load"].text
+    assert "Most of it was soft net_rx, 188.0 ms." in text
+    assert "To enter and leave 52,000 interrupts a second may have taken another" in text
+
+
+def test_a_doubt_that_interrupts_explain_names_them() -> None:
+    # Their handlers took too little to be found.
+    flooded = replace(
+        busy(490, 0, 160, 340), hard_irqs=(HardIrqStats("function call", 26_000, 5 * MS, MS),)
+    )
+    text = verdict(flooded)["doubtful_user"].text
+    assert text.startswith("the kernel had the CPU of the main thread")
+    assert "It had 52,000 interrupts a second" in text
+    unknown = verdict(busy(490, 0, 160, 340))["doubtful_user"].text
+    assert unknown.startswith("the kernel had the CPU of the main thread")
+    assert "The cause is not known." in unknown
 
 
 def futex_waits(ms: int, count: int, *wakers: Waker) -> Thread:
@@ -113,4 +144,4 @@ def test_a_deadline_thread_that_yields_has_done_its_work() -> None:
     )
     assert "cpu_contention" not in verdict(waits)
     other = replace(waits, scheduling=Scheduling("OTHER", 0, 0, (0, 1)))
-    assert "gave up itself (sched_yield)" in verdict(other)["cpu_contention"].text
+    assert "gave up the CPU itself (sched_yield)" in verdict(other)["cpu_contention"].text

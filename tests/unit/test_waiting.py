@@ -66,22 +66,22 @@ def test_a_wait_lasts_until_its_moment(process: "subprocess.Popen[bytes]") -> No
 def test_a_wait_tells_how_much_is_left_until_it_is_over(
     process: "subprocess.Popen[bytes]",
 ) -> None:
-    told: list[int] = []
+    reported: list[int] = []
     with watch(process.pid) as waiter:
         whole_ns = 1_200_000_000
         moment_ns = lib.monotonic_ns() + whole_ns
-        assert waiter.wait_until(moment_ns, told.append) == "time"
+        assert waiter.wait_until(moment_ns, reported.append) == "time"
         assert lib.monotonic_ns() >= moment_ns
-        assert len(told) >= 3
-        assert whole_ns >= told[0] > told[1]
-        assert told[-1] == 0
-        told.clear()
+        assert len(reported) >= 3
+        assert whole_ns >= reported[0] > reported[1]
+        assert reported[-1] == 0
+        reported.clear()
         process.kill()
-        assert waiter.wait_until(lib.monotonic_ns() + LATER_NS, told.append) == "exit"
-        assert told[-1] == 0
+        assert waiter.wait_until(lib.monotonic_ns() + LATER_NS, reported.append) == "exit"
+        assert reported[-1] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_wait_and_is_given_back(
     process: "subprocess.Popen[bytes]", number: signal.Signals
 ) -> None:

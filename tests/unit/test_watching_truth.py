@@ -36,7 +36,7 @@ def provoked(share: Share, named: str, ran_ms: int, waited_ms: int, hog_ms: int 
     )
 
 
-def test_shares_of_a_round_are_told_apart_by_what_the_kernel_counted() -> None:
+def test_shares_of_a_round_are_distinguished_by_what_the_kernel_counted() -> None:
     truth = truth_of(1000 * MS, SchedStat(100 * MS, 700 * MS), SchedStat(500 * MS, 0))
     assert truth.shares_ns == {
         "own": 100 * MS,

@@ -25,7 +25,7 @@ def test_a_window_without_a_length_waits_for_its_stop() -> None:
     assert windows.boundaries(windows.open(None))[1] == NEVER_NS
 
 
-def test_who_asked_is_told_of_each_window() -> None:
+def test_who_asked_is_reported_for_each_window() -> None:
     opened: list[int] = []
     windows = windows_of(new_control(), opened.append)
     windows.open(1000)

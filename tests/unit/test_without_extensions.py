@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 import kernel_delay
+from kernel_delay.logs.causes import Usage
 from kernel_delay.model import MeasuringCommand
 from tests.recordings import record_samples
 from tests.unit import macos
 from tests.unit.event_recordings import EVENT_COMMANDS, record_events
 from tests.unit.event_samples import WITH_EVENTS
 from tests.unit.page_samples import series_of
+from tests.unit.test_logs import of_usage, write
 from tests.unit.timeline_samples import WITH_TIMELINE
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
@@ -152,3 +154,11 @@ def test_what_would_measure_is_one_line(run: Run, command: tuple[str, ...]) -> N
     assert (done.returncode, done.stdout) == (os.EX_UNAVAILABLE, b"")
     assert done.stderr.startswith(b"kernel-delay: nothing of kernel-delay was compiled here")
     assert done.stderr.count(b"\n") == 1
+
+
+def test_log_is_read_without_extensions(run: Run, tmp_path: Path) -> None:
+    log = write(tmp_path / "ovs-vswitchd.log", of_usage(Usage(2000, 100, 50, 3, 0, 0, 8, 5, 1)))
+    done, expected = run("log", log), run("log", log, of=None)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"was blocked in its one long round" in done.stdout
+    assert done.stdout == expected.stdout

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.libbpf import Notices
 from kernel_delay.loader._records import ffi, lib
-from kernel_delay.loader.waiting import Ended, TellLeft, Waiter
+from kernel_delay.loader.waiting import Ended, ReportLeft, Waiter
 
 if TYPE_CHECKING:
     from kernel_delay.loader._records import ControlPointer
@@ -64,7 +64,7 @@ class FakeWaiter(Waiter):
         """Be interrupted, as by Ctrl-C between two waits."""
         self._interrupted = True
 
-    def wait_until(self, until_ns: int, tell_left: TellLeft | None = None) -> Ended:
+    def wait_until(self, until_ns: int, report_left: ReportLeft | None = None) -> Ended:
         """Say the next end."""
         return self._next(until_ns) or "time"
 

@@ -50,6 +50,6 @@ def test_the_verdict_is_true(name: str) -> None:
     if result.refused:
         pytest.skip(result.refused)
     assert result.failed is None
-    told = [(each.outcome, each.texts) for each in result.judgements]
-    assert not any(outcome == "FALSE" for outcome, _ in told), told
-    assert any(outcome == "right" for outcome, _ in told), told
+    reported = [(each.outcome, each.texts) for each in result.judgements]
+    assert not any(outcome == "FALSE" for outcome, _ in reported), reported
+    assert any(outcome == "right" for outcome, _ in reported), reported

@@ -98,10 +98,10 @@ def judge(sample: Sample, truth: Truth, seen: Witness) -> Judgement:
         return Judgement("FALSE", tuple(false))
     if truth.healthy:
         return Judgement("right", ())
-    told = [finding for finding in sample.verdict if finding.rule in truth.right]
-    if any(_tells_all(finding, truth, seen) for finding in told):
+    reported = [finding for finding in sample.verdict if finding.rule in truth.right]
+    if any(_tells_all(finding, truth, seen) for finding in reported):
         return Judgement("right", ())
-    true = told + [f for f in sample.verdict if f.rule in truth.also and f.rule != "user_work"]
+    true = reported + [f for f in sample.verdict if f.rule in truth.also and f.rule != "user_work"]
     if true:
         return Judgement("vague", tuple(f"{f.rule}: {f.text}" for f in true))
     rest = tuple(f"{f.rule}: {f.text}" for f in sample.verdict)

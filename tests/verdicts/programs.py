@@ -15,14 +15,14 @@ from tests.verdicts.truth import NotHereError
 
 
 @contextmanager
-def java(source: Path) -> Iterator[Process]:
-    """Compile and run a Java class; it tells when it is ready."""
+def java(source: Path, *options: str) -> Iterator[Process]:
+    """Compile and run a Java class, with these options of the VM; it tells when it is ready."""
 
     def make(folder: Path) -> None:
         subprocess.run([installed("javac"), "-d", folder, source], check=True)
 
     classes = built(source.stem, make, source)
-    with program(installed("java"), "-cp", classes, source.stem) as process:
+    with program(installed("java"), *options, "-cp", classes, source.stem) as process:
         yield process
 
 

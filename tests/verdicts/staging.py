@@ -35,11 +35,11 @@ Role = Callable[..., None]
 class Process:
     """A running process of a stage; `told` is what it said when it was ready."""
 
-    def __init__(self, process: subprocess.Popen[bytes], told: dict[str, int]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], reported: dict[str, int]) -> None:
         """Takes note."""
         self.pid = process.pid
         self.process = process
-        self.told = told
+        self.reported = reported
 
     def ended(self) -> bool:
         """Whether it has."""
@@ -106,7 +106,7 @@ def program(
         process_group=0,
     )
     try:
-        yield Process(process, _told(process) if tells else {})
+        yield Process(process, _reported(process) if tells else {})
     finally:
         # A group, not a session: the scheduler would share a CPU out by sessions (sched_autogroup).
         with suppress(ProcessLookupError):
@@ -116,17 +116,17 @@ def program(
             process.stdout.close()
 
 
-def _told(process: subprocess.Popen[bytes]) -> dict[str, int]:
+def _reported(process: subprocess.Popen[bytes]) -> dict[str, int]:
     assert process.stdout is not None
     if not select.select([process.stdout], [], [], START_S)[0]:
         raise NotHereError(f"{process.args!r} does not get ready")
     line = process.stdout.readline()
     if not line:
         raise NotHereError(f"{process.args!r} exited with {process.wait()}")
-    told: dict[str, Any] = json.loads(line)
-    if "refused" in told:
-        raise NotHereError(told["refused"])
-    return told
+    reported: dict[str, Any] = json.loads(line)
+    if "refused" in reported:
+        raise NotHereError(reported["refused"])
+    return reported
 
 
 def tell(**values: object) -> None:

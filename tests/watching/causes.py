@@ -1,4 +1,4 @@
-"""Five things that make the main thread of a real Open vSwitch slow, on purpose."""
+"""Six things that make the main thread of a real Open vSwitch slow, on purpose."""
 
 import os
 import signal
@@ -62,7 +62,7 @@ class Cause(Struct, frozen=True):
 
 
 class Causes(Struct, frozen=True):
-    """All five, and the process that takes the CPU in one of them."""
+    """All six, and the process that takes the CPU in one of them."""
 
     causes: list[Cause]
     hog: int
@@ -70,7 +70,7 @@ class Causes(Struct, frozen=True):
 
 @contextmanager
 def prepared(rounds: LongRounds) -> Iterator[Causes]:
-    """Prepare all five; they are gone in the end."""
+    """Prepare all six; they are gone in the end."""
     cpu = max(os.sched_getaffinity(0))
     os.sched_setaffinity(rounds.ovs.pid, {cpu})
     flows = rounds.ovs.folder / "flows"
@@ -90,6 +90,7 @@ def prepared(rounds: LongRounds) -> Iterator[Causes]:
         causes = [
             Cause("CPU hog", "hog", lambda: _hog(rounds, hog), lambda each: _is_hog(each, hog.pid)),
             Cause("slow command", "own", add_flows, is_own_work, forget_flows),
+            Cause("system calls", "own", lambda: _make(rounds, "kernel"), is_own_work),
             Cause("SIGSTOP", "off", lambda: _stop(rounds), lambda each: rule(each) == "stopped"),
             Cause("blocking write", "off", lambda: _make(rounds, "write"), _is_write),
             Cause("lock", "off", lambda: _make(rounds, "lock"), _is_lock),

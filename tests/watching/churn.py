@@ -82,7 +82,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, metavar="N")
     seconds = parser.parse_args().minutes * 60
-    datapath: Datapath = "system" if Path("/sys/module/openvswitch").exists() else "netdev"
+    datapath: Datapath = "system" if kernel_datapath.is_there() else "netdev"
     chosen = OF_ANY + OF_THE_KERNEL if datapath == "system" else OF_ANY
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         root = os.environ.get("KERNEL_DELAY_USDT_OVS") or ovs_with_usdt.build()

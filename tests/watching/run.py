@@ -1,13 +1,15 @@
-"""python -m tests.watching.run: a hundred slow rounds of a real Open vSwitch, by five causes.
+"""python -m tests.watching.run: a hundred slow rounds of a real Open vSwitch, by six causes.
 
 Open vSwitch's own log is the oracle: of each line there must be one record, of its length, none
 without a line, and what was done must be what the record names. On a busy machine a round may be
-long of something else: schedstat tells (truth.py), and then the record must say that. Open vSwitch
-is Debian 13's, which counts its long rounds too. Exits with 1 if anything is not so.
+long of something else: schedstat tells (truth.py), and then the record must say that. What
+`kernel-delay log` says of each line must be what its record says (log_causes.py). Open vSwitch is
+Debian 13's, which counts its long rounds too. Exits with 1 if anything is not so.
 """
 
 import argparse
 import datetime
+import shutil
 import signal
 import sys
 import tempfile
@@ -24,6 +26,7 @@ from lab.binaries import Binaries
 from lab.instance import Datapath
 from tests import ovs_with_usdt
 from tests.integration.long_rounds import MAIN, LongRounds, ovs_with_long_rounds
+from tests.watching import log_causes
 from tests.watching.causes import Cause, Causes, prepared
 from tests.watching.comparison import Provoked, Result, compared, table
 from tests.watching.truth import SchedStat, schedstat, truth_of
@@ -55,12 +58,18 @@ def main() -> int:
         ovs_with_long_rounds(binaries, Path(folder), options.datapath) as rounds,
     ):
         rounds.ovs.add_bridge("brlong")
-        result = _run(rounds, options.records or Path(folder) / "records", options.lines)
-    for line in table(result):
+        records = options.records or Path(folder) / "records"
+        result = _run(rounds, records, options.lines)
+        log = rounds.ovs.folder / "ovs-vswitchd.log"
+        if options.records:
+            shutil.copy(log, records)
+        samples = [sample for path in records.glob("*.kdr") for sample in samples_in(path)]
+        from_log = log_causes.judged(log, samples)
+    for line in (*table(result), *log_causes.table(from_log)):
         print(line)
-    for problem in result.problems:
+    for problem in (*result.problems, *from_log.problems()):
         print(f"WRONG: {problem}")
-    return int(bool(result.problems))
+    return int(bool(result.problems) or any(from_log.problems()))
 
 
 def _options() -> argparse.Namespace:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from kernel_delay.model import Sample
-from kernel_delay.recording.reader import UntilDamage, open_recording
+from kernel_delay.recording.reader import IntactRecords, open_recording
 from tests.commands import KERNEL_DELAY
 from tests.workload import wait_until
 
@@ -48,7 +48,7 @@ class Watching(NamedTuple):
 
 def samples_in(path: Path) -> list[Sample]:
     with open_recording(os.fspath(path)) as recording:
-        reading: Any = UntilDamage(recording)
+        reading: Any = IntactRecords(recording)
         found = [record for record in reading if isinstance(record, Sample)]
         assert reading.damage is None
         return found

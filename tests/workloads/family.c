@@ -36,13 +36,13 @@ static void wait_for(pid_t pid)
 }
 
 /* Forks one when it is told to, and answers with its PID when that has ended. */
-static void be_the_elder(int told, int answers)
+static void be_the_elder(int reported, int answers)
 {
 	pid_t pid;
 	char byte;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	while (read(told, &byte, 1) == 1) {
+	while (read(reported, &byte, 1) == 1) {
 		pid = forked();
 		if (!pid) {
 			call(GRANDCHILD_CALLS);
@@ -57,16 +57,16 @@ static void be_the_elder(int told, int answers)
 
 int main(int argc, char **argv)
 {
-	int told[2], answers[2], count = argc > 1 ? atoi(argv[1]) : 0;
+	int reported[2], answers[2], count = argc > 1 ? atoi(argv[1]) : 0;
 	char list[4000] = "";
 	size_t length = 0;
 	pid_t elder, pid;
 
 	require(count <= MOST_CHILDREN, "too many children");
-	require(!pipe(told) && !pipe(answers), "pipe");
+	require(!pipe(reported) && !pipe(answers), "pipe");
 	elder = forked();
 	if (!elder)
-		be_the_elder(told[0], answers[1]);
+		be_the_elder(reported[0], answers[1]);
 	answer("{\"elder\": %d}", elder);
 	wait_for_line();
 	for (int number = 1; number <= count; number++) {
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
 		length += snprintf(list + length, sizeof(list) - length, "%s%d",
 				   number > 1 ? ", " : "", pid);
 	}
-	require(write(told[1], "", 1) == 1, "write");
+	require(write(reported[1], "", 1) == 1, "write");
 	require(read(answers[0], &pid, sizeof(pid)) == sizeof(pid), "read");
 	answer("{\"children\": [%s], \"grandchild\": %d}", list, pid);
 	wait_for_line();

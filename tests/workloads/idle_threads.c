@@ -2,10 +2,12 @@
 /*
  * idle_threads WHAT THREADS: so many threads beside the main one, which sleeps. WHAT: pool (they
  * wait for a condition), sleep, pmd (they poll without ever sleeping, and are called as those
- * of ovs-vswitchd, as is the process).
+ * of ovs-vswitchd, as is the process), pmd-calls (they do so by calls, and yield).
  */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "workload.h"
 
@@ -30,6 +32,21 @@ static void *rest(void *unused)
 	return unused;
 }
 
+static void *poll_by_calls(void *unused)
+{
+	int port = socket(AF_INET, SOCK_DGRAM, 0);
+	char packet[64];
+
+	require(port >= 0, "socket");
+	pthread_setname_np(pthread_self(), "pmd-c01/id:1");
+	for (;;) {
+		if (recv(port, packet, sizeof(packet), MSG_DONTWAIT) > 0)
+			packets++;
+		sched_yield();
+	}
+	return unused;
+}
+
 static void *poll_ports(void *unused)
 {
 	pthread_setname_np(pthread_self(), "pmd-c01/id:1");
@@ -45,8 +62,8 @@ int main(int argc, char **argv)
 	require(argc == 3, "arguments");
 	if (!strcmp(argv[1], "pool"))
 		body = wait_for_work;
-	if (!strcmp(argv[1], "pmd")) {
-		body = poll_ports;
+	if (!strncmp(argv[1], "pmd", 3)) {
+		body = strcmp(argv[1], "pmd") ? poll_by_calls : poll_ports;
 		pthread_setname_np(pthread_self(), "ovs-vswitchd");
 	}
 	for (int thread = 0; thread < atoi(argv[2]); thread++)

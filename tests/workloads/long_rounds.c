@@ -60,6 +60,19 @@ __attribute__((noinline)) void kd_compute(unsigned int ms)
 		;
 }
 
+/* System calls whose time is the kernel's: it fills what is read with zeros. */
+static void work_in_kernel(unsigned int ms)
+{
+	static char bytes[1 << 20];
+	int zeros = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	long long until = cpu_ms() + ms;
+
+	while (cpu_ms() < until)
+		if (read(zeros, bytes, sizeof(bytes)) < 0)
+			abort();
+	close(zeros);
+}
+
 /* Until it is told by another request, which it takes; for so long at most. */
 __attribute__((noinline)) void kd_spin(unsigned int ms)
 {
@@ -129,6 +142,8 @@ static void do_as_asked(const char *what, unsigned int ms)
 		kd_compute(ms);
 	else if (!strcmp(what, "spin"))
 		kd_spin(ms);
+	else if (!strcmp(what, "kernel"))
+		work_in_kernel(ms);
 	else if (!strcmp(what, "sleep"))
 		sleep_ms(ms);
 	else if (!strcmp(what, "lock"))

@@ -8,10 +8,10 @@
  * (fs/proc/base.c:proc_flush_pid()), file by file; between two files another
  * may have the CPU (fs/dcache.c:shrink_dentry_list(), cond_resched()). The
  * child had FILES open that were looked at in /proc, and a thread of a higher
- * class wants the CPU again after each PAUSE_NS: so it happens. The thread never sleeps
+ * class wants the CPU then, again after each PAUSE_NS: so it happens. The thread never sleeps
  * meanwhile, so it is either running or ready.
  *
- * Answers with how long wait4() took.
+ * Each line has it release another child; answers with how long wait4() took.
  */
 #include "workload.h"
 
@@ -21,16 +21,21 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-static volatile bool stopped;
-static int child_ready[2], child_exit[2];
+static volatile bool competing;
+static int child_ready[2], child_exit[2], begin[2];
 
 static void *compete(void *argument)
 {
 	const int64_t *pause_ns = argument;
 
-	while (!stopped) {
-		sleep_ns(*pause_ns);
-		spin_ns(100000);
+	char byte;
+
+	for (;;) {
+		require(read(begin[0], &byte, 1) == 1, "read");
+		while (competing) {
+			sleep_ns(*pause_ns);
+			spin_ns(100000);
+		}
 	}
 	return NULL;
 }
@@ -73,35 +78,44 @@ static void allow_many_files(void)
 	require(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
 }
 
-int main(int argc, char **argv)
+/* Returns how long wait4() took. */
+static int64_t release_child(int files)
 {
-	struct sched_param first = {.sched_priority = 1};
-	pthread_t competitor;
-	int64_t start_ns, pause_ns = atoll(argv[3]);
 	siginfo_t exited;
+	int64_t start_ns;
 	char byte = 0;
 	pid_t child;
 
-	run_on(atoi(argv[1]));
-	allow_many_files();
-	require(!pipe(child_ready) && !pipe(child_exit), "pipe");
-	child = start_child(atoi(argv[2]));
+	child = start_child(files);
 	require(read(child_ready[0], &byte, 1) == 1, "read");
 	look_at_files(child);
 	require(write(child_exit[1], &byte, 1) == 1, "write");
 	require(!waitid(P_PID, child, &exited, WEXITED | WNOWAIT), "waitid");
+	competing = true;
+	require(write(begin[1], &byte, 1) == 1, "write");
+	start_ns = now_ns();
+	require(wait4(child, NULL, 0, NULL) == child, "wait4");
+	competing = false;
+	return now_ns() - start_ns;
+}
+
+int main(int argc, char **argv)
+{
+	struct sched_param first = {.sched_priority = 1};
+	int64_t pause_ns = atoll(argv[3]);
+	pthread_t competitor;
+
+	run_on(atoi(argv[1]));
+	allow_many_files();
+	require(!pipe(child_ready) && !pipe(child_exit) && !pipe(begin), "pipe");
 	competitor = start_thread(compete, &pause_ns);
 	if (pthread_setschedparam(competitor, SCHED_FIFO, &first)) {
 		answer("{\"competitor\": false}");
 		return 0;
 	}
 	answer("{\"competitor\": true}");
-	wait_for_line();
-	start_ns = now_ns();
-	require(wait4(child, NULL, 0, NULL) == child, "wait4");
-	answer("{\"took_ns\": %lld}", (long long)(now_ns() - start_ns));
-	wait_for_line();
-	stopped = true;
-	pthread_join(competitor, NULL);
-	return 0;
+	for (;;) {
+		wait_for_line();
+		answer("{\"took_ns\": %lld}", (long long)release_child(atoi(argv[2])));
+	}
 }

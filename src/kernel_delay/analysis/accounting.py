@@ -3,12 +3,13 @@
 A thread is always in one mode (in its program, in a system call, in a page
 fault; a kernel worker in its work) and in one state (running, or why not). The
 intervals of its modes and its absence follow one on the other without a gap, so
-within a window they sum up to it exactly; the states off a CPU, and interrupts,
-are time taken off the mode in which they came. bpf/threads/accounting.h is the side that counts.
+within a window they sum up to it exactly; the states off a CPU, interrupts and the
+tool's own work are time taken off the mode in which they came. bpf/threads/accounting.h
+is the side that counts.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -22,18 +23,18 @@ State = Literal[
 ]  # fmt: skip
 NotRunning = Literal[
     "ready_woken", "ready_preempted", "blocked", "stopped", "throttled", "frozen", "unknown",
-    "guest", "hard_irq", "soft_irq",
+    "guest", "hard_irq", "soft_irq", "tool",
 ]  # fmt: skip
 
 NOT_RUNNING: tuple[NotRunning, ...] = (
     "ready_woken", "ready_preempted", "blocked", "stopped", "throttled", "frozen", "unknown",
-    "guest", "hard_irq", "soft_irq",
+    "guest", "hard_irq", "soft_irq", "tool",
 )  # fmt: skip
 
 # Those that are charged to a call as well.
 OF_CALLS = NOT_RUNNING[:8]
 
-# Somebody or some limit has it stand still. Of a single call these are not told apart.
+# Somebody or some limit keeps it from running. A single call does not distinguish these.
 HELD: tuple[NotRunning, ...] = ("stopped", "throttled", "frozen")
 
 # Before its first event a thread that runs is most likely in its program.
@@ -41,14 +42,16 @@ USER_MODES: tuple[Mode, ...] = ("user", "unknown")
 KERNEL_MODES: tuple[Mode, ...] = ("syscall", "fault", "worker")
 
 
-class ThreadState(Struct, frozen=True):
+class ThreadState(Struct, frozen=True, gc=False):
     """What a thread does, and since when: 0 is before anything was known.
 
     `syscall` is the number of the call it is in, None if it is in none.
     `throttled_ns`, in the window, it did not wait for the CPU that it waits for.
     Interrupts are served on its time since `hard_irq_since_ns` and `soft_irq_since_ns`, 0 if
     none is; `soft_irq_lost_ns`, in the window, was not the soft one's own. A thread whose
-    state is unknown has done something else since `state_since_ns` that was not seen.
+    state is unknown has done something else since `state_since_ns` that was not seen. One that
+    sleeps was frozen in its sleep from `frozen_since_ns` on, if that is not 0, and from
+    `blocked_until_ns` to then it is not known whether it was.
     """
 
     mode: Mode
@@ -60,6 +63,8 @@ class ThreadState(Struct, frozen=True):
     hard_irq_since_ns: int = 0
     soft_irq_since_ns: int = 0
     soft_irq_lost_ns: int = 0
+    blocked_until_ns: int = 0
+    frozen_since_ns: int = 0
 
     def is_interrupted_at(self, stop_ns: int) -> bool:
         """Return whether it was in an interrupt then, as far as is known."""
@@ -74,15 +79,28 @@ class ThreadState(Struct, frozen=True):
             return max(self.state_since_ns, self.mode_since_ns)
         return self.state_since_ns
 
+    def lasts_until_ns(self, stop_ns: int) -> int:
+        """Return until when it is known to be in its state, in a window that ends then."""
+        return min(stop_ns, self.blocked_until_ns) if self.frozen_since_ns else stop_ns
 
-class CountedCalls(Struct, frozen=True):
+    def unknown_and_frozen_ns(self, start_ns: int, stop_ns: int) -> tuple[int, int]:
+        """Return how long of [start_ns, stop_ns) a sleeper may have been frozen, and was."""
+        if not self.frozen_since_ns:
+            return 0, 0
+        frozen_from_ns = min(stop_ns, max(start_ns, self.frozen_since_ns))
+        blocked_until_ns = max(self.state_since_ns, self.blocked_until_ns)
+        unknown_from_ns = min(frozen_from_ns, max(start_ns, blocked_until_ns))
+        return frozen_from_ns - unknown_from_ns, stop_ns - frozen_from_ns
+
+
+class CountedCalls(Struct, frozen=True, gc=False):
     """All time in calls of one system call within a window, and what of it was off a CPU."""
 
     total_ns: int
     not_running_ns: Mapping[NotRunning, int]
 
 
-class Counted(Struct, frozen=True):
+class Counted(Struct, frozen=True, gc=False):
     """What was counted of one thread in one window, up to its last event.
 
     `exit_ns` is when it ended, None if it did not.
@@ -95,7 +113,7 @@ class Counted(Struct, frozen=True):
     syscalls: Mapping[int, CountedCalls]
 
 
-class CallTime(Struct, frozen=True):
+class CallTime(Struct, frozen=True, gc=False):
     """Where all time in calls of one system call went; see SyscallStats."""
 
     on_cpu_ns: int
@@ -106,7 +124,7 @@ class CallTime(Struct, frozen=True):
     unaccounted_ns: int
 
 
-class Account(Struct, frozen=True):
+class Account(Struct, frozen=True, gc=False):
     """Where a thread's window went.
 
     `preempted_ns` is a share of `time.ready_ns`, the fault times are shares of
@@ -164,9 +182,12 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: ThreadState | N
             call_ns[last.syscall] += rest_ns(last.mode_since_ns)
         if last.state in NOT_RUNNING:
             off_ns = rest_ns(last.known_until_ns())
+            unknown_ns, frozen_ns = last.unknown_and_frozen_ns(start_ns, stop_ns)
             states: tuple[tuple[NotRunning, int], ...] = (
-                (last.state, off_ns - last.throttled_ns),
+                (last.state, off_ns - last.throttled_ns - unknown_ns - frozen_ns),
                 ("throttled", last.throttled_ns),
+                ("unknown", unknown_ns),
+                ("frozen", frozen_ns),
             )
             for kind, ns in states:
                 not_running_ns[last.mode, kind] += ns
@@ -177,10 +198,13 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: ThreadState | N
 
     missing_ns = stop_ns - start_ns - absent_ns - sum(mode_ns.values())
     time = _time(mode_ns, not_running_ns, absent_ns, max(0, missing_ns))
+    fault_ns = 0
+    if mode_ns.get("fault"):
+        fault_ns = max(0, _running_ns("fault", mode_ns, not_running_ns))
     return Account(
         time=time,
         preempted_ns=_total("ready_preempted", not_running_ns),
-        fault_on_cpu_ns=min(max(0, _running_ns("fault", mode_ns, not_running_ns)), time.kernel_ns),
+        fault_on_cpu_ns=min(fault_ns, time.kernel_ns),
         fault_blocked_ns=not_running_ns["fault", "blocked"],
         call_soft_irq_ns=not_running_ns["syscall", "soft_irq"],
         syscalls={
@@ -190,12 +214,22 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: ThreadState | N
         },
         missing_ns=missing_ns,
         calls_fit=sum(call_ns.values()) == mode_ns["syscall"]
-        and all(
-            sum(its[kind] for its in call_not_running_ns.values())
-            == not_running_ns["syscall", kind]
-            for kind in OF_CALLS
-        ),
+        and _make_up(call_not_running_ns.values(), not_running_ns),
     )
+
+
+def _make_up(
+    calls_ns: Iterable[Mapping[NotRunning, int]],
+    not_running_ns: Mapping[tuple[Mode, NotRunning], int],
+) -> bool:
+    """Return whether the calls make up all time not running in the mode that is theirs."""
+    left_ns = defaultdict(
+        int, {kind: ns for (mode, kind), ns in not_running_ns.items() if mode == "syscall"}
+    )
+    for each in calls_ns:
+        for kind, ns in each.items():
+            left_ns[kind] -= ns
+    return not any(ns and kind in OF_CALLS for kind, ns in left_ns.items())
 
 
 def _interrupts(
@@ -252,6 +286,7 @@ def _time(
         guest_ns=total_ns["guest"],
         throttled_ns=total_ns["throttled"],
         frozen_ns=total_ns["frozen"],
+        tool_ns=total_ns["tool"],
     )
 
 
@@ -268,6 +303,8 @@ def _running_ns(
 
 
 def _call_time(total_ns: int, not_running_ns: Mapping[NotRunning, int]) -> CallTime:
+    if not any(not_running_ns.values()):
+        return CallTime(max(0, total_ns), 0, 0, 0, 0, 0)
     ready_ns = not_running_ns.get("ready_woken", 0) + not_running_ns.get("ready_preempted", 0)
     blocked_ns = not_running_ns.get("blocked", 0)
     stopped_ns = sum(not_running_ns.get(kind, 0) for kind in HELD)

@@ -158,8 +158,18 @@ def unknown_change(key: Key, before: Figure, after: Figure) -> Change:
         change=change,
         low=-1.0,
         high=1.0 if share else None,
-        matters=abs(other - one) * max(before.weight, after.weight),
+        matters=_matters(before, after),
     )
+
+
+def _matters(before: Figure, after: Figure) -> float:
+    """What share of the threads' time the change is of: no more than the figure itself is of.
+
+    Of calls that got shorter and more, or longer and fewer, the product is of neither side.
+    """
+    one, other = before.estimate.value, after.estimate.value
+    most = max(one * before.weight, other * after.weight)
+    return min(abs(other - one) * max(before.weight, after.weight), most, 1.0)
 
 
 def _change(key: Key, before: Figure, after: Figure, chance: float) -> Change:
@@ -180,7 +190,7 @@ def _from_or_to_nothing(known: Change, one: Estimate, other: Estimate, chance: f
     """A change that has no quotient: of what was not there before, or is not any more."""
     low, high = difference(one, other, chance)
     if other.value:
-        # By what part of nothing it grew can't be told, but that it grew.
+        # It grew from nothing, so there is no ratio.
         grew = low > 0
         return structs.replace(known, kind="more" if grew else "unclear", low=0.0 if grew else -1.0)
     if not one.value or high >= 0:

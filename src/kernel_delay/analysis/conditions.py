@@ -58,7 +58,7 @@ def check_samples(comparison: Comparison) -> None:
         return
     if min(comparison.before_samples, comparison.after_samples) < LEAST_SAMPLES:
         raise InputError(
-            "--fail-if needs two samples of each side or more, to tell change from chance"
+            "--fail-if needs at least two samples of each side to distinguish change from chance"
         )
 
 
@@ -72,12 +72,11 @@ def met(conditions: list[Condition], comparison: Comparison) -> list[tuple[Condi
         concerned = [change for change in comparison.changes if condition.concerns(change)]
         if not concerned:
             raise UsageError(
-                f"{condition.text!r} is about no figure that both recordings have;"
-                " --all shows those that there are"
+                f"{condition.text!r} names no figure that both recordings have: --all lists them"
             )
         if all(change.threads in comparison.few for change in concerned):
             raise InputError(
-                f"{condition.text!r} is about too few rounds to tell change from chance: it takes"
+                f"{condition.text!r} has too few rounds to distinguish change from chance: it needs"
                 f" {comparison.enough} of each side"
             )
     return [

@@ -12,6 +12,7 @@ A class is all threads whose names differ in numbers alone: `handler12` and `han
 
 import re
 from collections import defaultdict
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -176,6 +177,11 @@ class Figures:
         return found
 
 
+NAMES_REMEMBERED = 4096
+"""More than most processes have threads: each has many system calls, in many windows."""
+
+
+@lru_cache(NAMES_REMEMBERED)
 def class_of(name: str) -> str:
     """A thread's name with * for each number in it."""
     return _NUMBERS.sub("*", name)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from kernel_delay.analysis.verdict.program import USER_WORK
+from kernel_delay.analysis.verdict.user_work import USER_WORK
 from kernel_delay.model import HardIrqStats, Intervals, Sample, SoftIrqStats, Thread, ThreadTime
 
 
@@ -27,8 +27,9 @@ def by_name(sample: Sample) -> list[Thread]:
 def lost_ns(thread: Thread) -> int:
     """What others had of the thread's time: not its own code, and no sleep of its choice.
 
-    That is work of the kernel and interrupts, waits for a CPU, quotas, freezers, stops, and waits
-    for a lock that another thread held. Without accounting it is what was counted of these.
+    That is work of the kernel and of this tool, interrupts, waits for a CPU, quotas, freezers,
+    stops, and waits for a lock that another thread held. Without accounting it is what was
+    counted of these.
     """
     time = thread.time
     if time is None:
@@ -39,22 +40,27 @@ def lost_ns(thread: Thread) -> int:
 
 
 def kept_ns(time: ThreadTime) -> int:
-    """What the kernel and the machine had of it, without what people and its own threads had."""
+    """What the kernel, the machine and this tool had of it.
+
+    Without what people and its own threads had.
+    """
     off_cpu_ns = time.ready_ns + time.throttled_ns + time.frozen_ns
-    return time.kernel_ns + time.hard_irq_ns + time.soft_irq_ns + off_cpu_ns
+    on_cpu_ns = time.kernel_ns + time.hard_irq_ns + time.soft_irq_ns + time.tool_ns
+    return on_cpu_ns + off_cpu_ns
 
 
 def slept_throughout(sample: Sample) -> frozenset[int]:
     """The ids of the threads that were asleep from the window's beginning to its end.
 
-    None of them is one of which the verdict speaks, or that waited for a lock that was held or in
-    a sleep that a signal can't end: these did not sleep of their own choice.
+    None of them is the one of the verdict's first line, or one of its findings, or waited for a
+    lock that was held or in a sleep that a signal can't end: of these one asks where they slept.
     """
-    told = {finding.tid for finding in sample.verdict if not finding.remark}
+    findings = [finding for finding in sample.verdict if not finding.remark]
+    reported = {finding.tid for finding in findings or sample.verdict[:1]}
     return frozenset(
         thread.tid
         for thread in sample.threads
-        if thread.tid not in told and thread.threads == 1 and _only_slept(thread)
+        if thread.tid not in reported and thread.threads == 1 and _only_slept(thread)
     )
 
 

@@ -1,23 +1,26 @@
-"""Samples of several processes of one window, as one: for what shows windows, not processes."""
+"""Samples of several processes of one window, together, and as one Sample."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import overload
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from kernel_delay.model import Sample, Slice, Thread
+from kernel_delay.analysis.verdict import is_wait
+from kernel_delay.model import Finding, Sample, Slice, Target, Thread
+
+_FIGURE = re.compile(r"\d[\d,.]*( (ns|µs|ms|s)\b)?")
 
 
 class Windows:
     """Puts together the Samples of each window as they come, one process after the other."""
 
-    def __init__(self, *, name_processes: bool = False) -> None:
-        """Begin with none; `name_processes`: threads that aren't alone in theirs are told by it."""
-        self._name_processes = name_processes
+    def __init__(self) -> None:
+        """Begin with none."""
         self._samples: list[Sample] = []
 
-    def take(self, sample: Sample) -> Iterator[Sample]:
+    def take(self, sample: Sample) -> Iterator[Sequence[Sample]]:
         """Take one; yield the window that is whole with it, or that it is not of."""
         if self._samples and sample.window.start_ns != self._samples[0].window.start_ns:
             yield from self.rest()
@@ -25,35 +28,56 @@ class Windows:
         if len(self._samples) >= sample.processes:
             yield from self.rest()
 
-    def rest(self) -> Iterator[Sample]:
+    def rest(self) -> Iterator[Sequence[Sample]]:
         """Yield the window that is not whole, if there is one: the recording was cut."""
         if self._samples:
-            yield self._merged(self._samples)
+            yield self._samples
             self._samples = []
 
-    def _merged(self, samples: list[Sample]) -> Sample:
-        if len(samples) == 1:
-            return samples[0]
-        first = samples[0]
-        timelines = [sample.timeline for sample in samples if sample.timeline is not None]
-        findings = [finding for sample in samples for finding in sample.verdict]
-        findings.sort(key=lambda finding: (finding.remark, -finding.share))
-        return structs.replace(
-            first,
-            threads=tuple(thread for sample in samples for thread in self._threads(sample)),
-            verdict=tuple(findings),
-            surroundings=None,
-            timeline=_Timelines(timelines) if timelines else None,
-        )
 
-    def _threads(self, sample: Sample) -> Iterable[Thread]:
-        target = sample.target
-        if not self._name_processes or not target.pid or _is_alone(sample):
-            return sample.threads
-        return (
-            structs.replace(thread, name=f"{thread.name} of {target.comm} ({target.pid})")
-            for thread in sample.threads
-        )
+class RankedFinding(Struct, frozen=True):
+    """A finding about one process, and the processes with the same finding.
+
+    Attributes:
+        target: The process that it hit worst.
+        finding: The finding.
+        others: The other processes with their own findings, the worst first.
+    """
+
+    target: Target
+    finding: Finding
+    others: tuple[tuple[Target, Finding], ...] = ()
+
+
+def ranked(samples: Sequence[Sample]) -> list[RankedFinding]:
+    """Return the findings about all processes of a window, the worst first.
+
+    Findings of one rule are one if their first sentences only differ in figures and names of
+    threads. For waits the titles of the processes may only differ in figures too. If two findings
+    took as much, the one about more processes comes first.
+    """
+    found = [(sample, finding) for sample in samples for finding in sample.verdict]
+    found.sort(key=lambda each: (each[1].remark, -each[1].share))
+    alike: dict[tuple[str, str, str], list[tuple[Target, Finding]]] = {}
+    for sample, finding in found:
+        alike.setdefault(_what(sample, finding), []).append((sample.target, finding))
+    groups = [
+        RankedFinding(target, finding, tuple(others))
+        for (target, finding), *others in alike.values()
+    ]
+    return sorted(
+        groups, key=lambda each: (each.finding.remark, -each.finding.share, -len(each.others))
+    )
+
+
+def _what(sample: Sample, finding: Finding) -> tuple[str, str, str]:
+    """The rule, its first sentence without figures and the thread's name, and a waiter's title."""
+    clause = finding.sentence or finding.text.partition(";")[0]
+    for thread in sample.threads:
+        if thread.tid == finding.tid:
+            clause = clause.replace(f"{thread.name} ({thread.tid})", "")
+    title = " ".join(sample.target.command_line) if is_wait(finding) else ""
+    return finding.rule, _FIGURE.sub("#", clause), _FIGURE.sub("#", title)
 
 
 class _Timelines(Sequence[Slice]):
@@ -85,12 +109,44 @@ class _Timelines(Sequence[Slice]):
         raise IndexError(index)
 
 
+def as_one(samples: Sequence[Sample], *, name_processes: bool = False) -> Sample:
+    """Return a window's Samples as one, with the first one's target.
+
+    Args:
+        samples: Those of one window, one at least.
+        name_processes: Put the process behind the name of each thread that isn't alone in its own.
+    """
+    first, *others = samples
+    if not others:
+        return first
+    timelines = [sample.timeline for sample in samples if sample.timeline is not None]
+    findings = [finding for sample in samples for finding in sample.verdict]
+    findings.sort(key=lambda finding: (finding.remark, -finding.share))
+    return structs.replace(
+        first,
+        threads=tuple(chain.from_iterable(_threads(each, name_processes) for each in samples)),
+        verdict=tuple(findings),
+        system_state=None,
+        timeline=_Timelines(timelines) if timelines else None,
+    )
+
+
 def merged(samples: Iterable[Sample]) -> Iterator[Sample]:
     """Yield each window's Samples as one."""
     windows = Windows()
     for sample in samples:
-        yield from windows.take(sample)
-    yield from windows.rest()
+        yield from map(as_one, windows.take(sample))
+    yield from map(as_one, windows.rest())
+
+
+def _threads(sample: Sample, name_processes: bool) -> Iterable[Thread]:
+    target = sample.target
+    if not name_processes or not target.pid or _is_alone(sample):
+        return sample.threads
+    return (
+        structs.replace(thread, name=f"{thread.name} of {target.comm} ({target.pid})")
+        for thread in sample.threads
+    )
 
 
 def _is_alone(sample: Sample) -> bool:

@@ -1,7 +1,7 @@
 """Two sets of long rounds compared: what of the one is more, and whether that is beyond chance.
 
 As in comparison.py; but a round is of one thread, and of a cause that may not be another's. So
-what few rounds have in common tells little, and a change is claimed only where there are so many
+what few rounds have in common means little, and a change is claimed only where there are so many
 of a class that to deal them out to the two sides by lot would seldom have made it (spread.py).
 """
 

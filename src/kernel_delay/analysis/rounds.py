@@ -6,11 +6,11 @@ from msgspec import Struct
 
 from kernel_delay.analysis.states import STATES, states
 from kernel_delay.analysis.verdict import RULES
-from kernel_delay.analysis.verdict.program import USER_WORK
-from kernel_delay.analysis.verdict.words import length, share
+from kernel_delay.analysis.verdict.formatting import length, share
+from kernel_delay.analysis.verdict.user_work import USER_WORK
 from kernel_delay.model import Round, Sample, Sleep, StackFrame, Thread, ThreadTime
 
-# What the parts of a thread's time are called in a sentence; blocked is told by its sleeps.
+# What the parts of a thread's time are called in a sentence; blocked is named by its sleeps.
 _PARTS = {
     "user_ns": "ran its program",
     "kernel_ns": "ran in the kernel",
@@ -21,6 +21,7 @@ _PARTS = {
     "throttled_ns": "was throttled",
     "frozen_ns": "was frozen",
     "guest_ns": "ran a virtual machine",
+    "tool_ns": "ran kernel-delay's own program",
     "unaccounted_ns": "did what could not be known",
 }
 
@@ -80,9 +81,9 @@ def _file(frame: StackFrame) -> str:
 
 
 def main_cause(sample: Sample) -> str:
-    """Return one sentence on why the round of a Sample, which is judged, was long.
+    """Return sentences on why the round of a Sample, which is judged, was long.
 
-    It says what the thread ran too, where that was most of the round.
+    They say what the thread ran too, where that was most of the round.
     """
     thread = sample.threads[0]
     time = thread.time
@@ -92,19 +93,22 @@ def main_cause(sample: Sample) -> str:
         return cause
     if 2 * (time.user_ns + time.kernel_ns) < _whole(sample):
         return cause
-    return f"{cause.rstrip('.')}; {_most(functions[0], samples_of(sample.round))}"
+    return f"{cause} {_most(functions[0], samples_of(sample.round))}"
 
 
 def _most(ran: RanFunction, of: int) -> str:
     """Say what was sampled most: `mostly` is more than half of it."""
     if 2 * ran.samples > of:
-        return f"mostly in {ran.name}"
-    return f"most often in {ran.name}, {share(ran.samples, of)} of the samples"
+        return f"It ran mostly in {ran.name}."
+    return f"It ran most often in {ran.name}: {share(ran.samples, of)} of the samples."
 
 
 UNKNOWN_CAUSE = "unknown"
 
-CAUSES = (UNKNOWN_CAUSE, *(rule.name for rule in (*RULES, USER_WORK)), *STATES)
+# Of a round that this tool had most of, its rule finds that.
+_STATES = tuple(state for state in STATES if state != "tool")
+
+CAUSES = (UNKNOWN_CAUSE, *(rule.name for rule in (*RULES, USER_WORK)), *_STATES)
 """All words that cause_name() may return."""
 
 
@@ -115,15 +119,15 @@ def cause_name(sample: Sample) -> str:
     if rules or time is None:
         return rules[0] if rules else UNKNOWN_CAUSE
     parts_ns = states(time)
-    return max(parts_ns, key=lambda state: parts_ns[state])
+    return max(_STATES, key=lambda state: parts_ns[state])
 
 
 def _main_cause(sample: Sample) -> str:
     part, ns = main_part(sample.threads[0])
-    told = [finding for finding in sample.verdict if 2 * finding.share >= ns / _whole(sample)]
-    if told:
-        return told[0].text
-    return f"it {part} for {length(ns)}, {share(ns, _whole(sample))} of the round"
+    found = [finding for finding in sample.verdict if 2 * finding.share >= ns / _whole(sample)]
+    if found:
+        return found[0].text
+    return f"it {part} for {length(ns)}, {share(ns, _whole(sample))} of the round."
 
 
 def _whole(sample: Sample) -> int:

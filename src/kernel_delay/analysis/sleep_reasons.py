@@ -19,7 +19,7 @@ _FUNCTIONS: Mapping[SleepReason, str] = MappingProxyType(
         "epoll": "ep_poll do_epoll_wait",
         # fs/eventfd.c
         "eventfd": "eventfd_read eventfd_write",
-        # fs/notify/: what it is told of, and what it is to be allowed
+        # fs/notify/: what it is notified of, and what it is to allow
         "notification": "inotify_read fanotify_read",
         "fanotify": "fanotify_handle_event fanotify_get_response",
         # fs/pipe.c
@@ -109,7 +109,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# kernel/locking/: what a thread waits for then is told by who takes the lock.
+# kernel/locking/: who takes the lock shows what a thread waits for.
 _LOCKS = _names(
     "rwsem_down_read_slowpath rwsem_down_write_slowpath __mutex_lock __mutex_lock_slowpath"
     " mutex_lock mutex_lock_interruptible mutex_lock_killable __mutex_lock_killable_slowpath"
@@ -164,7 +164,7 @@ _FREEZE_LOCKS = frozenset(("percpu_rwsem_wait", "__percpu_down_read"))
 def sleep_reason(stack: Sequence[str]) -> SleepReason:
     """Return what a thread slept for that has these functions on its kernel stack.
 
-    The innermost comes first. The innermost that is known tells; "unknown" if none is.
+    The innermost comes first. The innermost that is known decides; "unknown" if none is.
 
     A program gets a stack without the scheduler's functions at its inner end, and those are
     all that are marked __sched: the slow paths of locks, too, but not who takes the lock

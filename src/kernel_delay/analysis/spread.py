@@ -88,7 +88,7 @@ def proportion(having: int, count: int) -> Estimate:
 
 
 def separable(before: int, after: int, chance: float) -> bool:
-    """Whether so many samples of each side can tell change from a chance of `chance`.
+    """Whether so many samples of each side can distinguish a change from a chance of `chance`.
 
     If nothing had changed, each way to deal the samples out to the two sides were as likely. So
     even where all of the one are above all of the other, that is chance in 2 of all those ways.

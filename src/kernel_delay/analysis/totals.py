@@ -16,7 +16,7 @@ from kernel_delay.model import (
     Intervals,
     LockWait,
     Lost,
-    OwnerDoings,
+    OwnerActivity,
     PageFaults,
     Sample,
     Sleep,
@@ -155,15 +155,15 @@ def _add_locks(one: LockWait, other: LockWait) -> LockWait:
         other,
         waits=one.waits + other.waits,
         ns=one.ns + other.ns,
-        owner=_add_doings(one.owner, other.owner),
+        owner=_add_activity(one.owner, other.owner),
     )
 
 
-def _add_doings(one: OwnerDoings | None, other: OwnerDoings | None) -> OwnerDoings | None:
+def _add_activity(one: OwnerActivity | None, other: OwnerActivity | None) -> OwnerActivity | None:
     """Their sums; where it slept most is that of the one that slept longer."""
     if one is None or other is None:
         return one or other
-    longer = max(one, other, key=lambda doings: doings.blocked_ns)
+    longer = max(one, other, key=lambda activity: activity.blocked_ns)
     return replace(
         longer,
         known_ns=one.known_ns + other.known_ns,

@@ -1,33 +1,47 @@
 """Which events no program was run on, of a hook that has one program, or two.
 
-The other side is bpf/threads/stand_in.h.
+The other side is bpf/threads/fallback.h.
 """
 
 from collections.abc import Callable
+from typing import Literal
 
 from kernel_delay.libbpf import Program
 
+Kind = Literal["calls", "wakeups", "switches", "scheduler", "interrupts"]
+"""Of events: system calls and page faults; wake-ups; context switches; what else the scheduler
+does, and threads' lives; hard and soft IRQs.
+"""
 
-def need_stand_ins(release: str) -> bool:
-    """Return whether tracepoints' programs can be preempted on the kernel of that release.
+_KINDS: tuple[tuple[str, Kind], ...] = (
+    ("on_sys_", "calls"),
+    ("on_fault_", "calls"),
+    ("on_kvm_", "calls"),
+    ("on_sched_wak", "wakeups"),
+    ("on_sched_switch", "switches"),
+    ("on_irq_", "interrupts"),
+    ("on_softirq_", "interrupts"),
+)
 
-    From 7.0 on they can (include/linux/tracepoint.h:__DO_TRACE_CALL()).
-    """
-    return int(release.partition(".")[0]) >= 7
+
+def kind_of(program: str) -> Kind:
+    """Return which events a program of capture.bpf.c is run on, by its name."""
+    return next((kind for prefix, kind in _KINDS if program.startswith(prefix)), "scheduler")
 
 
 class Hook:
-    """A program that is attached, and perhaps a stand-in for what it is kept from."""
+    """A program that is attached, and perhaps a fallback for what it is kept from."""
 
     def __init__(
         self,
         program: Program,
-        stand_in: Program | None = None,
+        fallback: Program | None = None,
         taken_over: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Count from now on; `taken_over` returns how many events the stand-in handled."""
+        """Count from now on; `taken_over` returns how many events the fallback handled."""
+        self.kind = kind_of(program.name)
         self._program = program
-        self._stand_in = stand_in
+        self._fallback = fallback
         self._taken_over = taken_over
         self._left, self._missed = self._counters()
 
@@ -43,8 +57,8 @@ class Hook:
         return max(0, min(new_left, new_missed))
 
     def _counters(self) -> tuple[int, int]:
-        """Return what the program left to its stand-in in vain, and what that was kept from."""
+        """Return what the program left to its fallback in vain, and what that was kept from."""
         left = self._program.recursion_misses()
-        if self._stand_in is None:
+        if self._fallback is None:
             return left, left
-        return left - self._taken_over(), self._stand_in.recursion_misses()
+        return left - self._taken_over(), self._fallback.recursion_misses()

@@ -50,18 +50,18 @@ SHORTEST_LOOK_NS = 100_000_000
 
 
 class RoundPlan(Struct, frozen=True):
-    """Which rounds of each thread are told: those of at least `threshold_ns`.
+    """Which rounds of each thread are reported: those of at least `threshold_ns`.
 
     After one that was, only longer ones are for `gap_ns`. A round goes from the return of one
     of the system calls `polls` to the next; of io_uring_enter(2) only those count that wait. Or,
     with triggers, which are in user code, from a hit of `start` to one of `stop` in a thread.
     Threads whose name begins with `off_cpu_name`, of at most 8 bytes, are there to run and not to
-    poll: their times off the CPUs of at least `off_cpu_round_ns` are told as rounds, but for what
+    poll: their times off the CPUs of at least `off_cpu_round_ns` count as rounds, except what
     they sleep in one of `polls`. With `max_slices` each round has a timeline of no more slices:
     its first and its last; the number is made a power of two. The records of all threads together
     have `record_bytes` at most, but for as many as a few threads need, and so have their timelines
-    `timeline_bytes`. Of a storm of long rounds `most_late` are still told when a signal ends it;
-    None: all.
+    `timeline_bytes`. Of a storm of long rounds `most_late` are still reported when a signal ends
+    it; None: all.
     """
 
     threshold_ns: int
@@ -83,9 +83,9 @@ class RoundPlan(Struct, frozen=True):
 
     @property
     def soft_irqs_are_late(self) -> bool:
-        """Whether soft IRQs of a long round are told from about that length on.
+        """Whether soft IRQs of a long round are measured from about that length on.
 
-        Of rounds that may be over before anybody looks they are told all the time.
+        Of rounds that may be over before anybody looks they are measured all the time.
         """
         return self.suspect_ns >= SHORTEST_LOOK_NS
 
@@ -93,7 +93,13 @@ class RoundPlan(Struct, frozen=True):
 MOST_SLICES = 2_000_000
 """Of a window's timeline, unless the user says so: 64 MB."""
 
-StackMode = Literal["dwarf", "fp", "none"]
+StackMode = Literal["auto", "table", "dwarf", "fp", "none"]
+
+WALKING: frozenset[StackMode] = frozenset({"auto", "table"})
+"""The modes in which the kernel walks stacks by tables of call frame information."""
+
+COPYING: frozenset[StackMode] = frozenset({"auto", "dwarf"})
+"""Those in which stacks are copied; in "auto" where the walk does not reach their end."""
 
 
 class EventPlan(Struct, frozen=True):
@@ -102,7 +108,7 @@ class EventPlan(Struct, frozen=True):
     Those that are in `syscalls` (None: all) and not in `skipped`, that
     took at least `shortest_ns`. The user stack of each is taken by
     `stack_mode`: unwound by DWARF call frame information from a copy of at
-    most `stack_bytes`, or walked by the kernel along frame pointers. At most
+    most `stack_bytes`, or walked in the kernel along frame pointers or by tables. At most
     `max_events` are kept, the longest, and `max_stacks` different stacks.
     They come through a buffer of `buffer_pages`; None: as many as suit the
     machine. `source`: name inlined functions and source lines too.

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import structs
+
 from kernel_delay.capture.threads.collector import NO_PROCESS, ThreadOf
 from kernel_delay.host.containers import named_cgroup_of
-from kernel_delay.host.surroundings import Snapshot
-from kernel_delay.host.target import Targets, find_child
+from kernel_delay.host.system_state import Snapshot
+from kernel_delay.host.target import ProcessTarget, Targets, command_line, find_child
 from kernel_delay.loader._records import ffi
 from kernel_delay.model import Target, Thread
+
+MOST_COMMAND_LINE_BYTES = 256
 
 
 class Processes:
@@ -16,18 +20,16 @@ class Processes:
     def __init__(self, targets: Targets) -> None:
         """Know those that were asked for."""
         self._are_several = targets.are_several
-        self._known = {
-            each.pid: self._named(Target(each.pid, each.comm, each.exe))
-            for each in targets.processes
-        }
+        self._known = {each.pid: self._described(each) for each in targets.processes}
         self._asked = tuple(self._known)
         self._there = set(self._asked)
 
-    def _named(self, target: Target) -> Target:
-        if not self._are_several:
-            return target
-        _, container = named_cgroup_of(target.pid)
-        return Target(target.pid, target.comm, target.exe, container)
+    def _described(self, found: ProcessTarget) -> Target:
+        words = found.command_line  # of one that has yet to be executed
+        if words is None:
+            words = command_line(found.pid, MOST_COMMAND_LINE_BYTES)
+        _, container = named_cgroup_of(found.pid) if self._are_several else (None, None)
+        return Target(found.pid, found.comm, found.exe, container, words)
 
     def note(self, states: bytes) -> None:
         """Note which are there, by a struct dumped_thread of each thread that is."""
@@ -44,7 +46,7 @@ class Processes:
         for pid in set(pids) - self._known.keys() - {NO_PROCESS}:
             found = find_child(pid)
             if found is not None and found.pid == pid:
-                self._known[pid] = self._named(Target(pid, found.comm, found.exe))
+                self._known[pid] = self._described(found)
 
     def sorted_out(self, threads: Sequence[ThreadOf]) -> Mapping[int, tuple[Thread, ...]]:
         """Return the threads of each process, by its PID; those that were summed up by 0.
@@ -60,13 +62,19 @@ class Processes:
         return {pid: tuple(found[pid]) for pid in sorted(found, key=_place)}
 
     def target(self, pid: int, threads: Iterable[Thread]) -> Target:
-        """Return the process with these threads: of several, by the name that it had last."""
+        """Return the process with these threads, as it is called now; of several, or was last."""
         known = self._known.get(pid, Target(pid, "", None))
-        if not self._are_several:
+        if pid == NO_PROCESS:
             return known
         names = (thread.name for thread in threads if thread.tid == pid)
         comm = next(names, known.comm)
-        return Target(pid, comm, known.exe, known.container)
+        words = command_line(pid, MOST_COMMAND_LINE_BYTES)
+        # Of one that is gone what was known, unless it has executed something since.
+        if not words and comm == known.comm:
+            words = known.command_line
+        if not self._are_several:
+            comm = known.comm
+        return structs.replace(known, comm=comm, command_line=words)
 
 
 def _place(pid: int) -> tuple[bool, int]:

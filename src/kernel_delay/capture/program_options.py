@@ -1,49 +1,50 @@
-"""What the programs are told before they are loaded: options, sizes of maps, and which are.
+"""What is set in the programs before they are loaded: options, sizes of maps, and which are.
 
 Each is as it is for as long as the programs run, and a constant to the verifier.
 """
 
 import mmap
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kernel_delay.capture.hooks import need_stand_ins
-from kernel_delay.capture.plan import EXEC, EventPlan, RoundPlan, WindowPlan
+from kernel_delay.capture.plan import (
+    COPYING,
+    EXEC,
+    WALKING,
+    EventPlan,
+    RoundPlan,
+    WindowPlan,
+)
+from kernel_delay.capture.ring_sizes import doublings, ring_entries
 from kernel_delay.capture.syscall_events.buffer_size import default_pages
 from kernel_delay.capture.windows.control import NEVER_NS
 from kernel_delay.capture.windows.trigger_programs import (
+    TriggerKinds,
     needed_program_names,
+    trigger_kinds,
     trigger_program_names,
 )
+from kernel_delay.errors import KernelDelayError, UnavailableError
+from kernel_delay.host.cgroups import may_be_frozen
 from kernel_delay.host.cpus import cpu_numbers
 from kernel_delay.host.syscalls import X32_BIT, Syscall, syscall, syscalls
 from kernel_delay.host.target import has_virtual_machines, thread_count
 from kernel_delay.host.waiting_calls import FUTEXES, HANDLERS_ENDS, POLLS, RESTARTS, RING_ENTRY
-from kernel_delay.libbpf import BpfObject, per_cpu_distance
+from kernel_delay.libbpf import (
+    BpfError,
+    BpfObject,
+    KernelFeatures,
+    bpf_error,
+    read_kernel_features,
+)
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.namespace import find_process
-from kernel_delay.loader.objects import is_loadable
+from kernel_delay.loader.refusals import refusal
+from kernel_delay.model import Unseen
 
 if TYPE_CHECKING:
     from kernel_delay.loader._records import OptionsPointer
-
-# Sizes of the record rings, powers of two. Two windows' worth is needed, as
-# one is read while the next is open: 5,000 threads with a handful of syscalls
-# each fit, in 23 + 16 + 0.4 + 1 MiB of the kernel's memory. A process of few
-# threads has half of that, as those that end make room for more.
-RING_SIZES = {
-    "thread_records": 1 << 14,
-    "syscall_records": 1 << 16,
-    "hard_irq_records": 1 << 12,
-    "owner_records": 1 << 14,
-    "sleep_records": 1 << 14,
-}
-FEW_THREADS = 1000
-
-# So often can all of them be halved: the fewest are of 64 interrupts' handlers then.
-MOST_HALVINGS = 6
 
 # Slices of each CPU: a second of waiting with 2,000 switches in it, in 128 KiB.
 # Machines of many CPUs have fewer of each, so that all are 16 MiB at most.
@@ -91,17 +92,27 @@ ROUND_NOTICES_BYTES = 1 << 20
 # Of the buffer of totals of threads that ended: some 800 of them, a power of two.
 ENDED_TOTALS_BYTES = 1 << 20
 
-# Each of those that can be preempted, and its stand-in: see bpf/threads/stand_in.h.
-STAND_INS = {
-    "on_sys_enter": "on_sys_enter_stand_in",
-    "on_sys_exit": "on_sys_exit_stand_in",
-    "on_task_newtask": "on_task_newtask_stand_in",
-    "on_task_rename": "on_task_rename_stand_in",
-    "on_sched_process_exit": "on_sched_process_exit_stand_in",
+
+def preemptible(name: str) -> str:
+    """Return the program that is loaded in place of `name` where it can be preempted."""
+    return f"{name}_preemptible"
+
+
+# Where programs at tracepoints can be preempted, those in whose place others are loaded.
+PREEMPTIBLE = ("on_sys_enter", "on_sys_exit")
+
+# Each of those that can be preempted, and its fallback: see bpf/threads/fallback.h.
+FALLBACKS = {
+    "on_sys_enter_preemptible": "on_sys_enter_fallback",
+    "on_sys_exit_preemptible": "on_sys_exit_fallback",
+    "on_task_newtask": "on_task_newtask_fallback",
+    "on_task_rename": "on_task_rename_fallback",
+    "on_sched_process_exit": "on_sched_process_exit_fallback",
 }
 
 # The exit first: without it a fault that was entered would never end.
 FAULT_PROGRAMS = ("on_fault_exit", "on_fault_entry")
+PREEMPTIBLE_FAULT_PROGRAMS = tuple(map(preemptible, FAULT_PROGRAMS))
 
 # As above, of a virtual machine that was entered.
 GUEST_PROGRAMS = ("on_kvm_exit", "on_kvm_entry")
@@ -113,21 +124,18 @@ VECTOR_PROGRAMS = {"on_irq_vector_exit": "exit", "on_irq_vector_entry": "entry"}
 SOFT_IRQ_PROGRAMS = {"entry": "on_softirq_entry", "exit": "on_softirq_exit"}
 
 STACK_MODES = {
+    "auto": lib.STACK_COPY,
+    "table": lib.STACK_WALK,
     "dwarf": lib.STACK_COPY,
     "fp": lib.STACK_FRAME_POINTERS,
     "none": lib.STACK_NONE,
 }
 
+# They are there only where stacks are walked: see bpf/unwind/.
+WALK_MAPS = ("unwind_tables", "found_rules", "walked_stacks")
+
 # Of an event with stacks, but for the copy of the user's.
 EVENT_BYTES = ffi.sizeof("struct syscall_event") + ffi.sizeof("struct event_stacks")
-
-
-def ring_bytes(halved: int) -> int:
-    """Return what the record rings take when each is halved so often."""
-    return sum(
-        (entries >> halved) * ffi.sizeof(f"struct {ring.removesuffix('s')}")
-        for ring, entries in RING_SIZES.items()
-    )
 
 
 def _flagged_syscalls() -> frozenset[Syscall]:
@@ -144,30 +152,35 @@ def _flags_place(call: Syscall) -> tuple[int, int]:
     return int(call.compat), call.number & ~X32_BIT
 
 
-def _contexts_distance() -> int:
-    """Return how far what counts a CPU's contexts is behind its run queue; 0 if that is not known.
-
-    See read_contexts() in bpf/threads/sleep.h.
-    """
-    for variable in ("__preempt_count", "pcpu_hot"):
-        distance = per_cpu_distance("runqueues", variable)
-        if distance is not None:
-            return distance
-    return 0
+def _kernel_features() -> KernelFeatures:
+    try:
+        return read_kernel_features()
+    except BpfError as error:
+        raise refusal(error) from error
 
 
 class ProgramOptions:
     """capture.bpf.c as it is to be loaded, set in an object that is open.
 
-    `apart` are the programs that are not attached with all others, `has_stand_ins` says whether
-    some have stand-ins, `soft_irqs_attached` whether soft IRQs are told all the time, and `tgids`
-    are the targets' where these are several.
+    Attributes:
+        apart: the programs that are not attached with all others.
+        fault_programs: those of them that see page faults.
+        has_fallbacks: some programs have fallbacks.
+        trigger_kinds: which programs triggers have.
+        soft_irqs_attached: soft IRQs are counted all the time.
+        walks_stacks: the programs walk stacks by tables.
+        tgids: the targets', where these are several.
+        unseen: what of the accounting this kernel lets no program see, and why.
     """
 
     apart: frozenset[str]
-    has_stand_ins: bool
+    fault_programs: tuple[str, ...]
+    has_fallbacks: bool
+    trigger_kinds: TriggerKinds
     soft_irqs_attached: bool
+    walks_stacks: bool
     tgids: Sequence[int]
+    unseen: dict[Unseen, KernelDelayError]
 
     def __init__(
         self,
@@ -188,13 +201,18 @@ class ProgramOptions:
         self._plan = plan
         self._rounds = rounds
         self._accounting = accounting
+        self._kernel = _kernel_features()
+        self.has_fallbacks = self._kernel.preempts_tracepoints
+        self.unseen = {}
         self.apart = frozenset(trigger_program_names() | ITERATORS | {"on_profile"})
         self._set_processes(pids, children=children)
         self._set_accounting(pids)
+        self._set_faults()
         self._set_waker_stacks(are_taken=accounting and waker_stacks)
-        self._set_stand_ins()
+        self._set_fallbacks()
         self._set_sizes(pids, to_come=children or plan.start is EXEC)
         self._set_plan(plan)
+        self._set_triggers(plan)
         self._set_rounds(rounds, events)
         self._set_totals(are_kept=totals)
         are_late = rounds is not None and rounds.soft_irqs_are_late
@@ -236,20 +254,37 @@ class ProgramOptions:
     def _set_accounting(self, pids: Iterable[int]) -> None:
         options = self.struct()
         options.accounting = self._accounting
+        options.freezer = self._accounting and any(map(may_be_frozen, pids))
         self._object.program("dump_thread_states").autoload = self._accounting
         for name in ("on_sched_migrate_task", "on_sched_waking", "name_sleep_stacks"):
             self._object.program(name).autoload = self._accounting
         options.sleep_ns = SLEEP_NS
-        options.contexts_distance = _contexts_distance() if self._accounting else 0
-        reads_owners = self._accounting and is_loadable("futex_owner")
+        options.contexts_distance = self._kernel.contexts_distance if self._accounting else 0
+        reads_owners = self._accounting and self._kernel.reads_other_processes
         self._object.program("note_futex_owners").autoload = reads_owners
-        sees_faults = self._accounting and is_loadable("fault")
-        self._set_apart(FAULT_PROGRAMS, sees_faults)
+        if self._accounting and not reads_owners:
+            self.unseen["futex_owners"] = UnavailableError(
+                "the kernel has no helper bpf_copy_from_user_task()"
+            )
+        if self._accounting and not self._kernel.knows_earlier_calls:
+            self.unseen["earlier_calls"] = UnavailableError(
+                "the kernel has no helper bpf_task_pt_regs()"
+            )
         # What is still to be executed, or forked, may get some.
         to_come = self._plan.start is EXEC or bool(self.struct().children)
         has_machines = self._accounting and (to_come or any(map(has_virtual_machines, pids)))
         self._set_apart(GUEST_PROGRAMS, has_machines)
         self._set_apart(VECTOR_PROGRAMS, self._accounting)
+
+    def _set_faults(self) -> None:
+        self._set_apart(FAULT_PROGRAMS + PREEMPTIBLE_FAULT_PROGRAMS, are_loaded=False)
+        # Any kernel preempts them. The newer ones let them switch that off.
+        newer = self._kernel.calls_unpreempted
+        self.fault_programs = PREEMPTIBLE_FAULT_PROGRAMS if newer else FAULT_PROGRAMS
+        self._set_apart(self.fault_programs, self._accounting and self._kernel.sees_faults)
+        if self._accounting and not self._kernel.sees_faults:
+            error = bpf_error("a program at handle_mm_fault()", self._kernel.faults_errno)
+            self.unseen["page_faults"] = refusal(error)
 
     def _set_waker_stacks(self, *, are_taken: bool) -> None:
         self.struct().waker_stacks = are_taken
@@ -261,19 +296,20 @@ class ProgramOptions:
             self._object.program(name).autoload = are_loaded
             self.apart |= {name}
 
-    def _set_stand_ins(self) -> None:
-        self.has_stand_ins = need_stand_ins(os.uname().release)
-        self._set_apart(STAND_INS.values(), self.has_stand_ins)
+    def _set_fallbacks(self) -> None:
+        self._set_apart(FALLBACKS.values(), self.has_fallbacks)
+        for name in PREEMPTIBLE:
+            self._object.program(name).autoload = not self.has_fallbacks
+            self._object.program(preemptible(name)).autoload = self.has_fallbacks
 
     def _set_sizes(self, pids: Iterable[int], *, to_come: bool = False) -> None:
-        halved = int(not to_come and sum(map(thread_count, pids)) <= FEW_THREADS)
-        if self._rounds is not None and self._rounds.record_bytes is not None:
-            while ring_bytes(halved) > self._rounds.record_bytes and halved < MOST_HALVINGS:
-                halved += 1
-        for ring, entries in RING_SIZES.items():
-            setattr(self.struct(), ring, entries >> halved)
-            self._object.map(ring).max_entries = entries >> halved
-        most = max(RING_SIZES.values()) >> halved
+        room = self._rounds.record_bytes if self._rounds else None
+        threads = sum(map(thread_count, pids))
+        sizes = ring_entries(doublings(threads, to_come=to_come, room=room))
+        for ring, entries in sizes.items():
+            setattr(self.struct(), ring, entries)
+            self._object.map(ring).max_entries = entries
+        most = max(sizes.values())
         self.struct().freed_slots = most
         self._object.map("freed_slots").max_entries = most * lib.RECORD_RINGS
         cpus = cpu_numbers()
@@ -294,8 +330,14 @@ class ProgramOptions:
         if plan.same_thread:
             options.trigger_options |= lib.TRIGGER_SAME_THREAD
         self._object.program("on_sched_process_exec").autoload = plan.start is EXEC
-        for name in trigger_program_names() - needed_program_names(plan):
-            self._object.program(name).autoload = False
+
+    def _set_triggers(self, plan: WindowPlan) -> None:
+        self.trigger_kinds = trigger_kinds(
+            has_rounds=self._rounds is not None, preempted=self._kernel.preempts_tracepoints
+        )
+        needed = needed_program_names(plan, self.trigger_kinds)
+        for name in trigger_program_names():
+            self._object.program(name).autoload = name in needed
 
     def _set_rounds(self, plan: RoundPlan | None, events: EventPlan | None) -> None:
         self._object.program("dump_rounds").autoload = plan is not None
@@ -336,24 +378,33 @@ class ProgramOptions:
 
     def _set_events(self, plan: EventPlan | None) -> None:
         options = self.struct()
+        self.walks_stacks = plan is not None and plan.stack_mode in WALKING
+        if not self.walks_stacks:
+            for name in WALK_MAPS:
+                self._object.map(name).leave_out()
         if plan is None:
             options.event_ns = NEVER_NS
             return
+        options.walks_stacks = self.walks_stacks
         options.event_ns = plan.shortest_ns
         options.other_events = plan.syscalls is None
         asked = _flagged_syscalls() if plan.syscalls is None else plan.syscalls
         self._set_flag(lib.SYSCALL_HAS_EVENTS, asked - plan.skipped)
         options.stack_mode = STACK_MODES[plan.stack_mode]
-        options.stack_bytes = plan.stack_bytes if plan.stack_mode == "dwarf" else 0
+        options.stack_bytes = plan.stack_bytes if plan.stack_mode in COPYING else 0
         options.event_bytes = (plan.buffer_pages or default_pages()) * mmap.PAGESIZE
         self._object.map("events").max_entries = options.event_bytes
-        if plan.stack_mode == "dwarf":
-            deep = self._object.map("deep_events")
-            deep.value_size = EVENT_BYTES + plan.stack_bytes + lib.STACK_PAGE
-            deep.max_entries = options.cpus
+        if plan.stack_mode in COPYING or plan.stack_mode == "fp":
+            scratch = self._object.map("scratch_events")
+            scratch.value_size = EVENT_BYTES + (
+                plan.stack_bytes + lib.STACK_PAGE
+                if plan.stack_mode in COPYING
+                else lib.USER_FRAMES * ffi.sizeof("uint64_t")
+            )
+            scratch.max_entries = options.cpus
 
-    def _set_timeline(self, is_told: bool) -> None:
-        if not is_told:
+    def _set_timeline(self, is_reported: bool) -> None:
+        if not is_reported:
             return
         options = self.struct()
         room = default_pages() * mmap.PAGESIZE // SLICE_BYTES // options.cpus

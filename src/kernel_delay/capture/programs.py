@@ -4,27 +4,29 @@ It and program_options alone know which programs and maps capture.bpf.c has.
 """
 
 import mmap
-from collections.abc import Sequence
+from collections import Counter as Counts
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from kernel_delay.capture.hooks import Hook
+from kernel_delay.capture.hooks import Hook, Kind
 from kernel_delay.capture.plan import EventPlan, RoundPlan, WindowPlan
 from kernel_delay.capture.program_options import (
-    FAULT_PROGRAMS,
+    FALLBACKS,
     GUEST_PROGRAMS,
-    RING_SIZES,
     SOFT_IRQ_PROGRAMS,
-    STAND_INS,
     VECTOR_PROGRAMS,
     ProgramOptions,
 )
+from kernel_delay.capture.ring_sizes import RING_SIZES
 from kernel_delay.capture.syscall_events.large_frames import LargeFrames
+from kernel_delay.capture.syscall_events.unwind_tables import UnwindTables
 from kernel_delay.capture.windows.trigger_programs import (
     attach_triggers,
     needed_program_names,
 )
+from kernel_delay.errors import KernelDelayError
 from kernel_delay.host.irq_vectors import TRACEPOINTS
 from kernel_delay.libbpf import (
     BpfError,
@@ -35,7 +37,9 @@ from kernel_delay.libbpf import (
     Records,
 )
 from kernel_delay.loader._records import ffi, lib
-from kernel_delay.loader.objects import load_object, open_object, refusal
+from kernel_delay.loader.objects import load_object, open_object
+from kernel_delay.loader.refusals import refusal
+from kernel_delay.model import Lost, Unseen
 
 if TYPE_CHECKING:
     from kernel_delay.loader._records import ControlPointer
@@ -46,21 +50,26 @@ Counter = Literal[
     "epoch",
     "exits_taken_over",
     "long_rounds",
+    "missed_calls",
     "missed_ends",
-    "missed_events",
     "missed_hits",
+    "missed_others_switches",
     "missed_rounds",
+    "missed_soft_irqs",
     "missed_stacks",
+    "missed_switches",
     "missed_syscall_events",
+    "missed_threads",
     "missed_totals",
-    "untold_rounds",
+    "missed_wakeups",
+    "suppressed_rounds",
 ]
 """Those of struct control that user space reads."""
 
-# Where stand-ins count what they did.
+# Where fallbacks count what they did.
 TAKEN_OVER: dict[str, Counter] = {
-    "on_sys_enter": "entries_taken_over",
-    "on_sys_exit": "exits_taken_over",
+    "on_sys_enter_preemptible": "entries_taken_over",
+    "on_sys_exit_preemptible": "exits_taken_over",
 }
 
 
@@ -70,18 +79,22 @@ class Programs:
     `control` is the shared struct control, `freed_slots` the lists of its rings,
     `run_queues` and `slices` are each CPU's struct run_queue and struct slices, read-only.
     There is a notice in `notices` when a trigger opened or closed a window, and
-    when a ring has little room. `large_frames` tells the programs what to leave out of stacks.
+    when a ring has little room. `large_frames` is what to leave out of stacks,
+    `unwind_tables` by what to walk them, if they do.
     `accounting`: all of a window is accounted for; `sees_faults`: the kernel
-    lets page faults be told from the program's own time.
+    separates page faults from the program's own time. `unseen`: what of the accounting this
+    kernel refuses, and why.
     """
 
     accounting: bool
     sees_faults: bool
+    unseen: Mapping[Unseen, KernelDelayError]
     control: "ControlPointer"
     freed_slots: mmap.mmap
     run_queues: mmap.mmap
     slices: mmap.mmap
     large_frames: LargeFrames
+    unwind_tables: UnwindTables | None = None
     notices: Notices
 
     def __init__(
@@ -114,7 +127,7 @@ class Programs:
         self._plan = plan
         self._rounds = rounds
         self._hooks: list[Hook] = []
-        self._missed_by_hooks = 0
+        self._missed_by_hooks: Counts[Kind] = Counts()
         with ExitStack() as failing:
             failing.callback(self.close)
             self._object = self._closing.enter_context(open_object("capture"))
@@ -130,10 +143,11 @@ class Programs:
                 rounds=rounds,
                 totals=totals,
             )
+            self._unseen = self.unseen = self._options.unseen
             load_object(self._object)
             self._map_memory()
             self._attach(children=children)
-            for link in attach_triggers(self._object, pid, plan):
+            for link in attach_triggers(self._object, pid, plan, self._options.trigger_kinds):
                 self._closing.callback(link.close)
             failing.pop_all()
 
@@ -165,10 +179,13 @@ class Programs:
         self.run_queues = self._object.map("run_queues").mmap()
         self.slices = self._object.map("slices").mmap()
         self.large_frames = LargeFrames(self._object.map("large_frames").mmap(writable=True))
-        self._targets = self._object.map(".bss").mmap(writable=True)
-        words = ffi.from_buffer("uint64_t[]", self._targets)
-        for tgid in self._options.tgids:
-            words[tgid // 64] |= 1 << tgid % 64
+        if self._options.walks_stacks:
+            self.unwind_tables = UnwindTables(self._object.map("unwind_tables"))
+        if self._options.tgids:
+            self._targets = self._object.map(".bss").mmap(writable=True)
+            words = ffi.from_buffer("uint64_t[]", self._targets)
+            for tgid in self._options.tgids:
+                words[tgid // 64] |= 1 << tgid % 64
         self.notices = Notices(self._object.map("notices"))
         self._closing.callback(self.notices.close)
 
@@ -182,7 +199,8 @@ class Programs:
             for program in self._object.programs():
                 if program.name not in self._options.apart and program.autoload:
                     self._hooks.append(self._attach_hook(program))
-            self.sees_faults = self.accounting and self._attach_all(FAULT_PROGRAMS)
+            self._attach_all(self._options.fault_programs, "page_faults")
+            self.sees_faults = self.accounting and "page_faults" not in self.unseen
             self._attach_all(GUEST_PROGRAMS)
             if self.accounting:
                 self._attach_to_vectors()
@@ -200,35 +218,36 @@ class Programs:
             raise refusal(error) from error
 
     def _attach_hook(self, program: Program) -> Hook:
-        """Attach a program and, behind it, its stand-in if that is loaded."""
+        """Attach a program and, behind it, its fallback if that is loaded."""
         self._attach_program(program)
-        if not self._options.has_stand_ins or program.name not in STAND_INS:
+        if not self._options.has_fallbacks or program.name not in FALLBACKS:
             return Hook(program)
-        stand_in = self._object.program(STAND_INS[program.name])
-        self._attach_program(stand_in)
+        fallback = self._object.program(FALLBACKS[program.name])
+        self._attach_program(fallback)
         if program.name not in TAKEN_OVER:
-            return Hook(program, stand_in)
+            return Hook(program, fallback)
         counter = TAKEN_OVER[program.name]
-        return Hook(program, stand_in, lambda: self._counter(counter))
+        return Hook(program, fallback, lambda: self._counter(counter))
 
     def _attach_program(self, program: Program) -> None:
         self._closing.callback(program.attach().close)
 
-    def _attach_all(self, names: tuple[str, ...]) -> bool:
-        """Attach these, if they are to be; False where this kernel does not let programs do so."""
+    def _attach_all(self, names: tuple[str, ...], part: Unseen | None = None) -> None:
+        """Attach these, if they are to be; where this kernel refuses, the part is unseen."""
         programs = [self._object.program(name) for name in names]
         if not all(program.autoload for program in programs):
-            return False
+            return
         with ExitStack() as links:
             try:
                 for program in programs:
                     link = program.attach()
                     links.callback(link.close)
-            except BpfError:
-                return False
+            except BpfError as error:
+                if part is not None:
+                    self._unseen[part] = refusal(error)
+                return
             self._closing.push(links.pop_all())
         self._hooks.extend(Hook(program) for program in programs)
-        return True
 
     def _attach_to_vectors(self) -> None:
         """Attach to those of x86's own interrupts that this kernel has tracepoints of."""
@@ -243,11 +262,11 @@ class Programs:
 
     @property
     def soft_irqs_attached(self) -> bool:
-        """Whether all soft IRQs are told; if not, attach_soft_irq() is to be called."""
+        """Whether all soft IRQs are reported; if not, attach_soft_irq() is to be called."""
         return self._options.soft_irqs_attached
 
     def attach_soft_irq(self, end: Literal["entry", "exit"]) -> Link:
-        """Have one end of soft IRQs told from now on. Raises a BpfError where it is refused."""
+        """Have one end of soft IRQs reported from now on. Raises a BpfError where it is refused."""
         return self._object.program(SOFT_IRQ_PROGRAMS[end]).attach()
 
     def ring_memory(self, kind: str) -> mmap.mmap:
@@ -293,7 +312,7 @@ class Programs:
 
     def ended_totals(self) -> Records:
         """Return what reads the struct told_totals of each thread that ended, once."""
-        records = Records(self._object.map("ended_totals"), ffi.sizeof("struct told_totals"))
+        records = Records(self._object.map("ended_totals"), ffi.sizeof("struct reported_totals"))
         self._closing.callback(records.close)
         return records
 
@@ -323,12 +342,12 @@ class Programs:
             return None
 
     def long_rounds(self) -> int:
-        """Return how many rounds were long, told or not."""
+        """Return how many rounds were long, reported or not."""
         return self._counter("long_rounds")
 
-    def untold_rounds(self) -> int:
+    def suppressed_rounds(self) -> int:
         """Return how many of them came too soon after a longer one."""
-        return self._counter("untold_rounds")
+        return self._counter("suppressed_rounds")
 
     def missed_rounds(self) -> int:
         """Return how many found no room in the buffer of notices."""
@@ -357,7 +376,8 @@ class Programs:
         return self._object.map("waker_stacks").mmap()
 
     def _trigger_programs(self) -> list[Program]:
-        return [self._object.program(name) for name in needed_program_names(self._plan)]
+        needed = needed_program_names(self._plan, self._options.trigger_kinds)
+        return [self._object.program(name) for name in needed]
 
     def share_windows(self, other: BpfObject) -> None:
         """Give another object, before it is loaded, the windows of these programs."""
@@ -367,10 +387,33 @@ class Programs:
         """Return the number of the newest window."""
         return self._counter("epoch")
 
-    def missed_events(self) -> int:
-        """Return how many events were missed since the programs were attached, at most."""
-        self._missed_by_hooks += sum(hook.newly_missed() for hook in self._hooks)
-        return self._missed_by_hooks + self._counter("missed_events")
+    def missed(self) -> Lost:
+        """Return how many events were missed since the programs were attached, at most, by kind.
+
+        The kernel counts what it kept the programs from, and the programs what did not fit: an
+        event may be counted by both.
+        """
+        for hook in self._hooks:
+            self._missed_by_hooks[hook.kind] += hook.newly_missed()
+        kept = self._missed_by_hooks
+        calls = kept["calls"] + self._counter("missed_calls")
+        wakeups = kept["wakeups"] + self._counter("missed_wakeups")
+        switches = kept["switches"] + self._counter("missed_switches")
+        others_switches = self._counter("missed_others_switches")
+        scheduler = kept["scheduler"] + wakeups + switches + others_switches
+        interrupts = kept["interrupts"] + self._counter("missed_soft_irqs")
+        threads = self._counter("missed_threads")
+        return Lost(
+            missed_events=calls + scheduler + interrupts + threads,
+            missed_calls=calls,
+            missed_switches=scheduler,
+            missed_interrupts=interrupts,
+            missed_wakeups=wakeups,
+            missed_context_switches=switches,
+            missed_others_switches=others_switches,
+            missed_threads=threads,
+            missed_by_recursion=kept.total(),
+        )
 
     def missed_hits(self) -> int:
         """Return how many hits found no room for a window, or their program could not run."""
@@ -408,7 +451,7 @@ class Programs:
         """Return how many threads may have a timeline of their rounds at once."""
         return int(self._options.struct().round_timelines)
 
-    def tell_no_timelines(self) -> None:
+    def report_no_timelines(self) -> None:
         """Keep no timelines of rounds any more."""
         lib.store_counter(ffi.addressof(self.control, "without_timeline"), 1)
 

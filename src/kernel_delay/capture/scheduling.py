@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable
 from msgspec.structs import replace
 
 from kernel_delay.host.cpu_weights import cpu_weights
-from kernel_delay.host.surroundings import scheduling
+from kernel_delay.host.system_state import scheduling
 from kernel_delay.model import CpuWeights, Thread
 
 # A thread that waited less for a CPU needs no explanation; more threads than that, nobody reads.

@@ -24,18 +24,19 @@ from kernel_delay.capture.upcalls import WindowUpcalls, count_upcalls
 from kernel_delay.capture.windows.boundaries import Boundaries, Readings
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
+from kernel_delay.host.call_cost import call_cost
 from kernel_delay.host.file_locks import lock_owner
-from kernel_delay.host.surroundings import Snapshot, between, stopper, tracer
+from kernel_delay.host.system_state import Snapshot, between, stopper, tracer
 from kernel_delay.host.target import ProcessTarget, Targets
 from kernel_delay.loader._records import ffi, lib
-from kernel_delay.loader.waiting import TellLeft, watch
+from kernel_delay.loader.waiting import ReportLeft, watch
 from kernel_delay.model import (
     EndedBy,
     Lost,
     Sample,
     SkippedWindow,
     Slice,
-    Surroundings,
+    SystemState,
     Target,
     Thread,
     TriggerHit,
@@ -43,7 +44,7 @@ from kernel_delay.model import (
 )
 
 if TYPE_CHECKING:
-    from kernel_delay.capture.syscall_events.events import EventsOfWindow, EventStore, Progress
+    from kernel_delay.capture.syscall_events.event_store import EventsOfWindow, EventStore, Progress
     from kernel_delay.capture.timeline.store import TimelineOfWindow, TimelineStore
     from kernel_delay.loader._records import TriggerHit as RecordOfHit
 
@@ -64,7 +65,7 @@ class SessionOptions(Struct, frozen=True):
     be executed.
     `timeline`: how many slices of a timeline are kept of a window, which takes accounting; None:
     there is none.
-    `tell_left` is called with how many ns a window still has that is as long as the plan says,
+    `report_left` is called with how many ns a window still has that is as long as the plan says,
     twice a second, and with 0 when it is over.
     """
 
@@ -74,7 +75,7 @@ class SessionOptions(Struct, frozen=True):
     timeline: int | None = None
     waker_stacks: bool = False
     on_open: Callable[[int], None] = lambda epoch: None
-    tell_left: TellLeft | None = None
+    report_left: ReportLeft | None = None
 
 
 class Session:
@@ -85,12 +86,12 @@ class Session:
         target: ProcessTarget | Targets,
         plan: WindowPlan,
         options: SessionOptions,
-        tell: Callable[[str], None] = lambda text: None,
+        notify: Callable[[str], None] = lambda text: None,
         progress: "Progress" = lambda done, total: None,
     ) -> None:
         """Prepare; entering the session loads and attaches.
 
-        `tell` is called with what is waited for, when that takes a while, and
+        `notify` is called with what is waited for, when that takes a while, and
         `progress` while the stacks of events are named.
         """
         self._targets = Targets((target,)) if isinstance(target, ProcessTarget) else target
@@ -98,7 +99,7 @@ class Session:
         self._processes = Processes(self._targets)
         self._plan = plan
         self._options = options
-        self._tell = tell
+        self._notify = notify
         self._progress = progress
         self._closing = ExitStack()
 
@@ -137,7 +138,7 @@ class Session:
                 self._target.pid,
                 self._programs,
                 self._closing,
-                self._tell,
+                self._notify,
             )
             # Until now a signal ends the tool, and from now on a window.
             self._closing.enter_context(self._waiter)
@@ -162,12 +163,12 @@ class Session:
 
     def _store_events(self, plan: EventPlan) -> "EventStore":
         # Symbols and their libraries are for events alone.
-        from kernel_delay.capture.syscall_events.events import EventStore
+        from kernel_delay.capture.syscall_events.event_store import EventStore
 
-        store = EventStore(self._programs, self._target.pid, plan, self._progress, self._tell)
+        store = EventStore(self._programs, self._target.pid, plan, self._progress, self._notify)
         self._closing.callback(store.close)
         if reason := store.nameless():
-            self._tell(reason)
+            self._notify(reason)
         return store
 
     def _store_timeline(self, max_slices: int | None) -> "TimelineStore | None":
@@ -196,9 +197,9 @@ class Session:
         """Measure the plan's windows; yield the Sample of each when it is over.
 
         Of several processes there is one of each, in the order of their PIDs. A window that is
-        too short to be one of the plan's is yielded as skipped. SIGINT, SIGTERM and the exit of
-        all processes that were asked for end the open window: it is yielded, and is the last
-        one. A signal that comes while a Sample is made, or used, leaves less than a second for
+        too short to be one of the plan's is yielded as skipped. SIGINT, SIGTERM, SIGHUP and
+        the exit of all processes that were asked for end the open window: it is yielded, and is the
+        last one. A signal that comes while a Sample is made, or used, leaves less than a second for
         that, unless there is a start trigger.
         """
         for epoch, ended in self._schedule():
@@ -235,16 +236,16 @@ class Session:
     def _schedule(self) -> Iterable[Over]:
         if self._plan.start is EXEC:
             self._opened(self._windows.newest + 1)
-        tell_left = self._options.tell_left
+        report_left = self._options.report_left
         if self._plan.start is None and self._plan.stop is None:
-            return timed_windows(self._plan, self._windows, self._waiter, tell_left)
+            return timed_windows(self._plan, self._windows, self._waiter, report_left)
         notices = self._programs.notices
         return TriggeredWindows(
-            self._plan, self._windows, self._waiter, notices, self._tell, tell_left
+            self._plan, self._windows, self._waiter, notices, self._notify, report_left
         )
 
     def _skip(self, epoch: int) -> SkippedWindow:
-        """Forget the epoch's window. What was lost by now is told with the next Sample.
+        """Forget the epoch's window. The next Sample has what was lost by now.
 
         The next window may be open already, and it be lost of that.
         """
@@ -261,6 +262,9 @@ class Session:
         return SkippedWindow(self._window(epoch, "trigger"))
 
     def _samples(self, epoch: int, ended: EndedBy) -> Iterator[Sample]:
+        # Not before the window opens, which would wait for it.
+        from kernel_delay.analysis.verdict.costly_calls import has_cheap_calls
+
         start_ns, stop_ns = self._windows.boundaries(epoch)
         states = self._states.close(epoch, start_ns, stop_ns)
         counted = states if states and not states.is_late else None
@@ -287,7 +291,7 @@ class Session:
         upcalls = self._upcalls.take(epoch) if self._upcalls else None
         uname = os.uname()
         of_all = Sample(
-            schema="kernel-delay/2",
+            schema="kernel-delay/3",
             target=Target(0, "", None),
             kernel=uname.release,
             host=uname.nodename,
@@ -297,27 +301,29 @@ class Session:
             stacks=taken.stacks if taken else (),
             upcalls=upcalls,
             lost=self._lost(taken, timeline),
+            unseen=tuple(self._programs.unseen),
         )
         processes = self._processes.sorted_out(threads)
         slices = self._slices_of(timeline, processes)
         for pid, own in processes.items():
-            surroundings = None
+            system_state = None
             if states and snapshots and pid in snapshots.after:
                 uprobed = has_uprobes(states.after, pid if len(processes) > 1 else None)
-                around = self._surroundings(snapshots, pid, uprobed, start_ns)
+                around = self._system_state(snapshots, pid, uprobed, start_ns)
                 holder = lock_owner(pid) if _waited_for_file_lock(own) else None
-                surroundings = structs.replace(
+                system_state = structs.replace(
                     around,
                     tracer=tracer(pid, _stopped(own)) or around.tracer,
                     weights=weights_of_takers(pid, own, stop_ns - start_ns),
                     lock_holder=(holder.comm, holder.pid) if holder else None,
                     lock_shared=holder is not None and holder.shared,
+                    call_cost=call_cost() if has_cheap_calls(own) else None,
                 )
             yield structs.replace(
                 of_all,
                 target=self._processes.target(pid, own),
                 threads=with_scheduling(own, stop_ns - start_ns, changed),
-                surroundings=surroundings,
+                system_state=system_state,
                 timeline=slices[pid],
                 processes=len(processes),
             )
@@ -332,19 +338,19 @@ class Session:
             own, others = timeline.slices.by_process(), ()
         return {pid: own.get(pid, others) for pid in pids}
 
-    def _surroundings(
+    def _system_state(
         self, snapshots: Readings[_Snapshots], pid: int, uprobed: bool | None, start_ns: int
-    ) -> Surroundings:
+    ) -> SystemState:
         before, after = snapshots.before, snapshots.after
         # Of one that came since only the machine is known.
         began = before.get(pid) or structs.replace(next(iter(before.values())), cgroups=None)
         around = between(began, after[pid], pid, uprobed)
         if snapshots.is_late:
             around = structs.replace(around, cpus=(), memory=None, is_late=True)
-        told = self._programs.stop_signal()
-        if told is None:
+        reported = self._programs.stop_signal()
+        if reported is None:
             return around
-        signal, sender, stopped, others_ns = told
+        signal, sender, stopped, others_ns = reported
         if self._targets.are_several and stopped != pid:
             return around
         # Of several it is not known which of them others stopped.

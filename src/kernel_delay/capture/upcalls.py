@@ -39,15 +39,15 @@ def count_upcalls(
     pid: int,
     programs: Programs,
     closing: ExitStack,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> _T | None:
-    """Open the counters for process `pid`, which `closing` closes; `tell` why there are none."""
+    """Open the counters for process `pid`, which `closing` closes; `notify` why there are none."""
     if open_counters is None:
         return None
     try:
         counters = open_counters(pid, programs)
     except KernelDelayError as error:
-        tell(f"upcalls are not counted: {error}")
+        notify(f"upcalls are not counted: {error}")
         return None
     if counters is not None:
         closing.callback(counters.close)

@@ -15,23 +15,51 @@ DEFAULT_COMMAND = "capture"
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
-        "bridge-loop": "measure the passes of ovs-vswitchd's main loop, and its waits",
-        "capture": "measure what the kernel does to each thread of a process",
-        "compare": "say what changed from one recording to another, beyond chance",
-        "probes": "list what can be a trigger: USDT probes, functions, tracepoints",
-        "check": "say what this machine can do, and what is missing",
-        "datapath-ops": "show what ovs-vswitchd asks of the kernel's datapath, and the answers",
-        "export": "write recordings as Parquet files, for what reads those of many nodes",
-        "fleet": "say which nodes of a fleet lose most, to what, and since when",
-        "flows": "say which flows ovs-vswitchd makes, modifies and deletes, and why",
-        "report": "report from recordings what was measured, on any machine",
-        "revalidator": "say what each round of ovs-vswitchd's revalidators does and takes",
-        "upcall-cost": "measure what a packet's trip through ovs-vswitchd costs",
-        "watch": "stay attached, and write down each round of a thread that is too long",
+        "capture": "measure where the time of each thread of a process went",
+        "watch": "stay attached and record each slow iteration of an event loop",
+        "report": "print a report from recordings, on any machine",
+        "compare": "show what changed between two recordings, beyond chance",
+        "check": "show what this machine supports and what is missing",
+        "probes": "list USDT probes, functions and tracepoints for triggers",
+        "export": "write recordings as Parquet files, to compare many nodes",
+        "fleet": "find the nodes that lose most time, to what, and since when",
+        "log": "classify the long poll intervals in logs of Open vSwitch and OVN",
+        "bridge-loop": "measure the main loop of ovs-vswitchd and its waits",
+        "revalidator": "measure how ovs-vswitchd's revalidators check the flows",
+        "flows": "show which flows ovs-vswitchd adds, modifies and deletes, and why",
+        "datapath-ops": "show requests of ovs-vswitchd to the kernel's datapath and the answers",
+        "upcall-cost": "measure the way of a packet through ovs-vswitchd",
         "upcall-monitor": "show each upcall that ovs-vswitchd receives or the kernel drops",
     }
 )
 """Each command's name and, for --help, what it does."""
+
+OVERVIEW = """\
+kernel-delay: is the kernel to blame for a slow process?
+It measures where the time of each thread went, and who caused the delays.
+
+Examples:
+  sudo kernel-delay -p PID              measure a process for half a second
+  sudo kernel-delay --summary -- make   run a program and measure it
+  sudo kernel-delay watch -p PID        print each slow iteration of its loop
+  sudo kernel-delay -p PID -o now.kdr   also write a recording
+  kernel-delay report now.kdr           report from it, on any machine
+
+Commands:
+  capture   measure a process (the command if none is given)
+  watch     stay attached and record each slow iteration
+  report    print a report from a recording; compare: what changed between two
+  check     show what this machine supports; probes: list triggers
+  export    write recordings for fleet: which of many nodes lose most time
+
+Commands for Open vSwitch: bridge-loop, revalidator, flows, datapath-ops,
+  upcall-monitor, upcall-cost; log: from logs, why poll intervals were long
+
+Options of a command:   kernel-delay COMMAND --help, man kernel-delay-COMMAND
+Options without one:    kernel-delay capture --help
+Version:                kernel-delay --version
+"""
+"""What `kernel-delay --help` prints: one screen of 24 lines and 80 columns."""
 
 
 class Command(Protocol):

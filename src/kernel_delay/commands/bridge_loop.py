@@ -41,7 +41,9 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Ac
     """The options that a report from a recording has too; -q and --json are every command's."""
     return [
         parser.add_argument(
-            "--log2", action="store_true", help="histograms by powers of two, not linear ones"
+            "--log2",
+            action="store_true",
+            help="print histograms with powers of two instead of linear ones",
         )
     ]
 
@@ -54,12 +56,12 @@ def run(args: argparse.Namespace) -> int:
     target = target_options.find_to_measure(args)
     with ExitStack() as stack:
         header = partial(recording_options.header_of, "bridge-loop", target)
-        report = _Report(args, header, stack)
+        report = _LoopReport(args, header, stack)
         recording = recording_options.open_writer(args, header, stack)
         events = stack.enter_context(LoopEvents(target.pid))
         follow = partial(_follow, events, report, recording, target.pid, args)
         ended = monitoring.monitor("main loop", target, events, report, recording, follow)
-    return monitoring.tell_end(ended, target)
+    return monitoring.print_end(ended, target)
 
 
 def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> "InputError | None":
@@ -67,7 +69,7 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
     from kernel_delay.recording.records import LoopEvents
 
     with ExitStack() as stack:
-        report = _Report(args, lambda: recording.header, stack)
+        report = _LoopReport(args, lambda: recording.header, stack)
 
         def take(record: "Read") -> None:
             if isinstance(record, LoopEvents):
@@ -79,7 +81,7 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
 
 def _follow(
     events: "LoopEvents",
-    report: "_Report",
+    report: "_LoopReport",
     recording: "RecordingWriter | None",
     pid: int,
     args: argparse.Namespace,
@@ -97,7 +99,7 @@ def _follow(
     return follow(pid, args.time_ns, take)
 
 
-def _hits(events: "LoopEvents", report: "_Report", count: int | None) -> "Iterator[LoopHit]":
+def _hits(events: "LoopEvents", report: "_LoopReport", count: int | None) -> "Iterator[LoopHit]":
     """What has come, as it is counted and printed, up to as many passes as were asked for."""
     from kernel_delay.recording.records import LoopHit
 
@@ -109,7 +111,7 @@ def _hits(events: "LoopEvents", report: "_Report", count: int | None) -> "Iterat
             return
 
 
-class _Report:
+class _LoopReport:
     """A line for each pass and wait as it ends, and at the end what they sum up to; or JSON."""
 
     def __init__(
@@ -128,7 +130,7 @@ class _Report:
             self._page = page_options.EventPage(args.html, "bridge-loop", header(), LoopPage())
 
     def note(self, text: str) -> None:
-        """Take a remark on how it was measured, or read, that was told already."""
+        """Take a remark on how it was measured, or read, that was printed already."""
         if self._page is not None:
             self._page.note(text)
 

@@ -8,16 +8,16 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import accounting as accounting_options
-from kernel_delay.commands.options import events as event_options
 from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
+from kernel_delay.commands.options import syscall_events as event_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import windows as window_options
-from kernel_delay.ending import noted, noted_signal
 from kernel_delay.errors import UsageError
 from kernel_delay.reporters.progress import stack_progress, window_progress
+from kernel_delay.signals import noted, noted_signal
 
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import WindowPlan
@@ -37,17 +37,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(program=None)
     target_options.add_arguments(parser, several=True)
     parser.add_argument(
-        "--user", metavar="NAME", help="run the PROGRAM as this user (default: as this command)"
+        "--user",
+        metavar="NAME",
+        help="run the PROGRAM as this user (default: as the user of this command)",
     )
     window_options.add_arguments(parser)
     event_options.add_arguments(parser)
     accounting_options.add_arguments(parser)
     layout_options.add_arguments(parser)
+    layout_options.add_color(parser)
     page_options.add_arguments(parser)
     parser.add_argument(
         "--skip-upcall-stats",
         action="store_true",
-        help="don't count the upcalls of an ovs-vswitchd's kernel datapath",
+        help="do not count the upcalls of an ovs-vswitchd's kernel datapath",
     )
     output_options.add_json(parser)
     recording_options.add_arguments(parser)
@@ -61,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     if args.program is not None:
         return _run_program(args)
     if args.user is not None:
-        raise UsageError("--user is whom a PROGRAM runs as: there is none")
+        raise UsageError("--user needs a PROGRAM that it runs: give one after --")
     targets = target_options.find_all_to_measure(args)
     if targets.are_several:
         _check_several(args)
@@ -80,8 +83,8 @@ def _run_program(args: argparse.Namespace) -> int:
         raise UsageError("there is no PROGRAM after --")
     if args.event_ns is not None:
         raise UsageError(
-            "--syscall-events need a process that runs: what a PROGRAM's code is called is looked"
-            " up before; start it, and name it with --pid"
+            "--syscall-events needs a running process, whose names are read first: start PROGRAM,"
+            " then give --pid"
         )
     if args.children:
         _check_several(args)
@@ -90,9 +93,12 @@ def _run_program(args: argparse.Namespace) -> int:
     with StartedProgram(args.program, args.user) as program:
         # Its output is its own: what is reported goes elsewhere.
         os.dup2(2, 1)
-        _measure(args, Targets((program.target,), args.children), windows, program)
-        if number := noted_signal():
-            program.end_by(number)
+        try:
+            _measure(args, Targets((program.target,), args.children), windows, program)
+        finally:
+            # Also where the report can't be written: its terminal may be gone.
+            if number := noted_signal():
+                program.end_by(number)
         return program.wait()
 
 
@@ -106,7 +112,6 @@ def _measure(
     events = event_options.event_plan(args)
 
     # Only a command that runs pays for what it imports.
-    from kernel_delay.analysis.verdict import judge
     from kernel_delay.capture.plan import MOST_SLICES
     from kernel_delay.capture.session import Session, SessionOptions
     from kernel_delay.host.run_delays import RunDelays
@@ -124,14 +129,14 @@ def _measure(
         recording = recording_options.open_writer(args, lambda: header, stack)
         if recording is not None:
             reports.append(recording.sample)
-        tell = page_options.noting(pages, recording_options.noting(recording))
+        notify = page_options.noting(pages, recording_options.noting(recording))
         options = SessionOptions(
             events=events,
             open_upcall_counters=None if args.skip_upcall_stats else _upcall_counters(targets),
             accounting=args.accounting,
             timeline=args.max_slices or MOST_SLICES if args.timeline else None,
             waker_stacks=args.wakers == "stacks",
-            tell_left=stack.enter_context(
+            report_left=stack.enter_context(
                 window_progress(
                     progress_file,
                     windows.sample_time_ns,
@@ -141,17 +146,22 @@ def _measure(
             on_open=lambda epoch: None if program is None else program.go(),
         )
         progress = stack.enter_context(stack_progress(sys.stderr))
-        session = stack.enter_context(Session(targets, windows, options, tell, progress))
-        head = output_options.Head(*outputs, header)
+        session = stack.enter_context(Session(targets, windows, options, notify, progress))
+        head = output_options.Head(args, header)
+        # One of the outputs: the others have the sample where it can't be printed.
+        reports.insert(0, lambda _: head.print())
         for window in session.windows():
-            head.print()
             if isinstance(window, SkippedWindow):
+                head.print()
                 if recording is not None:
                     recording.skipped(window)
                 for page in pages:
                     page.contents.skip()
                 output_options.report_skipped(window, args.json_file, args.folded)
                 continue
+            # Not before the first window opens, which would wait for it.
+            from kernel_delay.analysis.verdict import judge
+
             output_options.report_to_all(reports, judge(window))
         if recording is not None:
             recording.finish_samples(interrupted=noted())
@@ -162,7 +172,7 @@ def _measure(
 def _check_several(args: argparse.Namespace) -> None:
     """Raise UsageError for what is of one process."""
     if args.event_ns is not None:
-        raise UsageError("--syscall-events are of one process: name one, and no --children")
+        raise UsageError("--syscall-events measures one process: name one, without --children")
 
 
 def _upcall_counters(targets: "Targets") -> "OpenCounters | None":

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.errors import InputError, naming
-from kernel_delay.reporters.messages import tell
+from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
     from kernel_delay.analysis.comparison import Comparison
     from kernel_delay.analysis.conditions import Condition
-    from kernel_delay.commands.sides import SideRead
+    from kernel_delay.commands.compare_inputs import SideRead
     from kernel_delay.reporters.comparison_sides import Side
 
 CHANGED = 1
@@ -21,38 +21,36 @@ CHANGED = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The two sides, and what is told of them."""
+    """The two sides, and what is reported of them."""
     parser.add_argument(
         "before",
         metavar="BEFORE",
-        help="a recording of capture; or one of watch, or the folder of these; FILE@M-N is its"
-        " samples or rounds M to N, the first being 1",
+        help="a recording of capture or watch, or a folder with recordings of watch;"
+        " FILE@M-N selects samples M to N, counted from 1",
     )
     parser.add_argument(
-        "after", metavar="AFTER", help="another of the same kind, or other samples of the same"
+        "after", metavar="AFTER", help="another of the same kind, or other samples of the same file"
     )
     parser.add_argument(
-        "--all", action="store_true", help="print all figures, not only those that changed"
+        "--all", action="store_true", help="print all figures, also those that did not change"
     )
     output_options.add_json_alone(parser)
-    page_options.add_html(
-        parser, "write a page for a browser too, with what changed and all figures"
-    )
+    page_options.add_html(parser, "also write a page for a browser with all figures")
     parser.add_argument(
         "--fail-if",
         dest="conditions",
         action="append",
         default=[],
         metavar="CONDITION",
-        help="exit with 1 if a figure changed by more, and not by chance: as ready>+5%%, or"
-        " 'handler*:futex.mean>+10%%' of threads of that name; may be given several times",
+        help="exit with 1 if a figure changed by more than this, beyond chance: ready>+5%%,"
+        " or 'handler*:futex.mean>+10%%' for the threads of one name. May be repeated",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and judge the conditions."""
     from kernel_delay.analysis.conditions import parse_condition
-    from kernel_delay.commands.sides import parse_part, read_side
+    from kernel_delay.commands.compare_inputs import parse_part, read_side
 
     conditions = [parse_condition(text) for text in args.conditions]
     for side in (args.before, args.after):
@@ -64,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         _write_page(args.html, before.side, after.side, comparison)
     damages = [*before.damages, *after.damages]
     for damage in damages:
-        tell(str(damage))
+        print_message(str(damage))
     return damages[0].exit_code if damages else _judge(conditions, comparison)
 
 
@@ -82,8 +80,8 @@ def _compare(before: "SideRead", after: "SideRead") -> "Comparison":
         _check_ways(before.side, after.side)
         return compare_rounds(one, other)
     raise InputError(
-        "rounds of watch and windows of capture can't be compared: give two of the one or of the"
-        " other"
+        "rounds of watch can't be compared with windows of capture: give two recordings of one"
+        " command"
     )
 
 
@@ -102,7 +100,7 @@ def _judge(conditions: "list[Condition]", comparison: "Comparison") -> int:
         check_samples(comparison)
     found = met(conditions, comparison)
     for condition, change in found:
-        tell(f"{condition.text}: {change_text(change)}")
+        print_message(f"{condition.text}: {change_text(change)}")
     return CHANGED if found else os.EX_OK
 
 
@@ -125,7 +123,7 @@ def _report(
 
 
 def _write_page(path: Path, before: "Side", after: "Side", comparison: "Comparison") -> None:
-    from kernel_delay.private_file import PrivateFile
+    from kernel_delay.private_file import WholeFile
     from kernel_delay.reporters.page.comparison import render
 
-    page_options.write_page(PrivateFile(path), render(before, after, comparison))
+    page_options.write_page(WholeFile(path), render(before, after, comparison))

@@ -5,7 +5,8 @@ import sys
 import time
 from contextlib import ExitStack
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands import flows, monitoring
@@ -14,6 +15,7 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
+from kernel_delay.commands.options import upstream as upstream_options
 from kernel_delay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from kernel_delay.loader.waiting import Ended
     from kernel_delay.model import RecordingHeader
     from kernel_delay.ovs.monitors.datapath_operations import DatapathOperations
-    from kernel_delay.ovs.operations import OperationEvent, Request
+    from kernel_delay.ovs.operations import Operation, OperationEvent, Request
     from kernel_delay.recording.reader import RecordingReader
     from kernel_delay.recording.records import OperationEvents, Read
     from kernel_delay.recording.writer import RecordingWriter
@@ -31,6 +33,16 @@ if TYPE_CHECKING:
 # Of 64 KiB at most each, so that a record of a recording stays small.
 EVENTS_AT_ONCE = 100
 PACKET_INDENT = " " * 8
+
+TRACED: "Mapping[str, tuple[Operation, ...]]" = MappingProxyType(
+    {
+        "put": ("flow_new", "flow_set"),
+        "del": ("flow_del",),
+        "get": ("flow_get",),
+        "exec": ("packet_execute",),
+    }
+)
+"""What dpif_op_nl_monitor.py's options trace: DPIF_OP_FLOW_PUT and the like of lib/dpif.h."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     recording_options.add_arguments(parser)
     output_options.add_packet_decode(parser)
     output_options.add_pcap(parser, "packets of executions")
+    upstream_options.add_to_datapath_ops(parser)
     arguments.add_buffer_pages(parser)
     arguments.add_time(parser)
 
@@ -54,13 +67,33 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Ac
         parser.add_argument(
             "--operation",
             metavar="NAME[,NAME...]",
-            help="only such operations, as the column has them: flow_new, packet_execute",
+            help="only show these operations: flow_new, flow_set, flow_del, flow_get,"
+            " packet_execute",
+        ),
+        *(
+            parser.add_argument(
+                f"--trace-{name}-op",
+                dest="traced",
+                action="append_const",
+                const=operations,
+                help=f"only show {' and '.join(operations)}; such options add up",
+            )
+            for name, operations in TRACED.items()
+        ),
+        parser.add_argument(
+            "-n",
+            "--nlmsg-decode",
+            choices=("none", "hex", "nlraw"),
+            default="nlraw",
+            help="show the request: not at all, as bytes (hex), or decoded (nlraw) (default:"
+            " %(default)s)",
         ),
         parser.add_argument(
             "--answer",
             choices=("ok", "error", "any"),
             default="any",
-            help="only operations that were done, or that were refused (default: %(default)s)",
+            help="only show operations that succeeded (ok) or failed (error) (default:"
+            " %(default)s)",
         ),
     ]
 
@@ -73,14 +106,14 @@ def run(args: argparse.Namespace) -> int:
     target = target_options.find_to_measure(args)
     with ExitStack() as stack:
         header = partial(recording_options.header_of, "datapath-ops", target)
-        report = _Report(args, header, stack)
+        report = _OperationReport(args, header, stack)
         ring_bytes = arguments.buffer_bytes(args.buffer_page_count)
         operations = DatapathOperations(target.pid, ring_bytes)
         recording = recording_options.open_writer(args, header, stack)
         source = stack.enter_context(operations)
         follow = partial(_follow, source, report, recording, target.pid, args.time_ns)
         ended = monitoring.monitor("datapath operations", target, source, report, recording, follow)
-    return monitoring.tell_end(ended, target)
+    return monitoring.print_end(ended, target)
 
 
 def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> "InputError | None":
@@ -88,7 +121,7 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
     from kernel_delay.recording.records import OperationEvents
 
     with ExitStack() as stack:
-        report = _Report(args, lambda: recording.header, stack)
+        report = _OperationReport(args, lambda: recording.header, stack)
 
         def take(record: "Read") -> None:
             if isinstance(record, OperationEvents):
@@ -99,7 +132,7 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
 
 def _follow(
     source: "DatapathOperations",
-    report: "_Report",
+    report: "_OperationReport",
     recording: "RecordingWriter | None",
     pid: int,
     time_ns: int | None,
@@ -121,7 +154,7 @@ def _follow(
     return follow(pid, time_ns, take)
 
 
-class _Report:
+class _OperationReport:
     """Lines for each operation that is asked for, and at the end what they come to; or JSON."""
 
     def __init__(
@@ -131,10 +164,12 @@ class _Report:
         from kernel_delay.ovs.packets.pcapng import PcapngWriter
         from kernel_delay.reporters.datapath_ops import Summary
 
+        output_options.check_pcap(args)
         self._filter = FlowFilter(args.filter_flows) if args.filter_flows else None
         self._ufid = flows.ufid_of(args)
         self._answer = args.answer
-        self._operations = _operations(args.operation)
+        self._operations = _operations(args.operation, args.traced)
+        self._message = args.nlmsg_decode
         self._summary = Summary()
         self._passed_over = 0
         self._json = output_options.open_json(args.json_file, stack)
@@ -152,7 +187,7 @@ class _Report:
             )
 
     def note(self, text: str) -> None:
-        """Take a remark on how it was measured, or read, that was told already."""
+        """Take a remark on how it was measured, or read, that was printed already."""
         if self._page is not None:
             self._page.note(text)
 
@@ -210,10 +245,23 @@ class _Report:
         if not self._begun:
             self._begun = True
             print(HEADER)
-        for line in event_lines(event, request):
+        first, *asked = event_lines(event, request)
+        print(first)
+        for line in self._asked(event, asked):
             print(line)
         for line in self._decode(request.packet) if request.packet else ():
             print(PACKET_INDENT + line)
+
+    def _asked(self, event: "OperationEvent", decoded: "Sequence[str]") -> "Sequence[str]":
+        """What is shown of the message: `decoded` if it is to be."""
+        match self._message:
+            case "nlraw":
+                return decoded
+            case "hex":
+                from kernel_delay.ovs.packets.hexdump import hex_lines
+
+                return [PACKET_INDENT + line for line in hex_lines(event.message)]
+        return ()
 
     def _write_packet(
         self, event: "OperationEvent", request: "Request", since_epoch_ns: int
@@ -246,13 +294,16 @@ def _decoder(form: str) -> "Callable[[bytes], Sequence[str]]":
     return lambda packet: ()
 
 
-def _operations(names: str | None) -> frozenset[str] | None:
+def _operations(
+    names: str | None, traced: "Sequence[Sequence[Operation]] | None"
+) -> frozenset[str] | None:
     """Those that are asked for, None for all; UsageError for one that there is not."""
     from kernel_delay.ovs.operations import OPERATIONS
 
-    if names is None:
+    if names is None and traced is None:
         return None
-    wanted = frozenset(name.strip().lower() for name in names.split(","))
+    wanted = frozenset[str](chain.from_iterable(traced or ()))
+    wanted |= {name.strip().lower() for name in (names or "").split(",") if names is not None}
     unknown = sorted(wanted - {*OPERATIONS})
     if unknown:
         raise UsageError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.errors import InputError, NoInputError
-from kernel_delay.reporters.messages import tell
+from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
     from kernel_delay.errors import KernelDelayError
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "files",
         nargs="+",
         metavar="RECORDING",
-        help="a recording of capture or watch; - is the standard input",
+        help="a recording of capture or watch; - is standard input",
     )
     parser.add_argument(
         "--parquet",
@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.folder,
         required=True,
         metavar="DIR",
-        help="write Parquet files below DIR, by table, day and node; a recording that is there"
-        " already is written anew, unless there is more of it",
+        help="write Parquet files below DIR, by table, day and node. An older copy of the"
+        " same recording is replaced, unless that one is longer",
     )
 
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         except (InputError, NoInputError) as error:
             damage = error
         if damage is not None:
-            tell(str(damage))
+            print_message(str(damage))
             status = status or damage.exit_code
     return status
 
@@ -50,25 +50,25 @@ def _export(name: str, folder: Path) -> "KernelDelayError | None":
     """Export one recording; return why that is not all of it, None if it is."""
     from kernel_delay.model import Sample
     from kernel_delay.recording.parquet import ParquetFiles
-    from kernel_delay.recording.reader import UntilDamage, open_recording
+    from kernel_delay.recording.reader import IntactRecords, open_recording
 
     with open_recording(name) as recording:
         command = recording.header.command
         if command not in ("capture", "watch"):
             raise InputError(
-                f"{recording.name!r} is of {command}: only recordings of capture and watch"
+                f"{recording.name!r} is a recording of {command}: only those of capture and watch"
                 " can be exported"
             )
-        reading = UntilDamage(recording)
+        reading = IntactRecords(recording)
         with ParquetFiles(folder, recording.header) as files:
             for record in reading:
                 if isinstance(record, Sample):
                     files.add(record)
             samples = files.finish()
         if files.kept_longer:
-            tell(
+            print_message(
                 f"{recording.name!r} is shorter than the copy that was exported before: that stays"
             )
         elif not samples and reading.damage is None:
-            tell(f"{recording.name!r} has no samples: there is nothing of it to export")
+            print_message(f"{recording.name!r} has no samples: there is nothing of it to export")
         return reading.damage

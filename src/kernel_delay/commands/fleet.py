@@ -6,36 +6,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.errors import naming
-from kernel_delay.reporters.messages import tell
+from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
     from kernel_delay.fleet.survey import Survey
 
-MOST_TOLD = 3
-"""What can't be read, by name; of the others their number alone is told."""
+MOST_REPORTED = 3
+"""What can't be read, by name; of the others their number alone is printed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to read, and what is told of it."""
+    """What to read, and what is reported of it."""
     parser.add_argument(
         "folders",
         nargs="+",
         type=arguments.folder,
         metavar="DIR",
-        help="a folder that kernel-delay export --parquet wrote to",
+        help="a folder that `kernel-delay export --parquet` wrote",
     )
     parser.add_argument(
         "--top",
         type=arguments.count,
         metavar="N",
-        help="how many rows to show of each table, the worst (default: 20, in JSON and pages"
-        " 10,000)",
+        help=("number of rows in each table, worst first (default: 20; in JSON and pages 10,000)"),
     )
     output_options.add_json_alone(parser)
-    page_options.add_html(parser, "write a page for a browser too")
+    layout_options.add_color(parser)
+    page_options.add_html(parser, "also write a page for a browser")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,10 +46,10 @@ def run(args: argparse.Namespace) -> int:
     from kernel_delay.reporters.fleet import MOST_ROWS
 
     found = find(args.folders)
-    for line in found.left_out[:MOST_TOLD]:
-        tell(f"{line}: it is left out")
-    if found.left_out[MOST_TOLD:]:
-        tell(f"so are {len(found.left_out) - MOST_TOLD:,} others")
+    for line in found.left_out[:MOST_REPORTED]:
+        print_message(f"{line}: it is left out")
+    if found.left_out[MOST_REPORTED:]:
+        print_message(f"so are {len(found.left_out) - MOST_REPORTED:,} others")
     result = survey(found, args.top or MOST_ROWS)
     _report(args, result)
     if args.html is not None:
@@ -58,20 +59,20 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace, result: "Survey") -> None:
     from kernel_delay.reporters import fleet, json
-    from kernel_delay.reporters.layout import IN_A_PIPE
+    from kernel_delay.reporters.layout import Layout
 
     most = args.top or fleet.FIRST_ROWS
     with naming("standard output"):
         if args.json:
             output_options.stdout().writelines(json.chunks(fleet.document(result)))
         else:
-            layout = output_options.as_shown(IN_A_PIPE, output_options.stdout())
+            layout = output_options.as_shown(Layout(color=args.color), output_options.stdout())
             output_options.stdout().writelines(fleet.lines(result, layout, most))
         output_options.stdout().flush()
 
 
 def _write_page(path: Path, result: "Survey") -> None:
-    from kernel_delay.private_file import PrivateFile
+    from kernel_delay.private_file import WholeFile
     from kernel_delay.reporters.page.fleet import render
 
-    page_options.write_page(PrivateFile(path), render(result))
+    page_options.write_page(WholeFile(path), render(result))

@@ -14,6 +14,7 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
+from kernel_delay.commands.options import upstream as upstream_options
 from kernel_delay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-a",
         "--all-results",
         action="store_true",
-        help="show each result that a flow is kept too: two in each round of the revalidators",
+        help="also show each check after which a flow is kept: two each time that the"
+        " revalidators check all flows",
     )
     parser.add_argument(
         "-f",
@@ -59,9 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.captured_bytes,
         default=256,
         metavar="BYTES",
-        help=f"how much of each flow's key and mask to capture, {arguments.CAPTURED_MIN} to"
-        f" {arguments.CAPTURED_MAX}; {arguments.WHOLE_KEY} takes any (default: %(default)s)",
+        help="number of bytes to capture of each flow's key and mask,"
+        f" {arguments.CAPTURED_MIN} to {arguments.CAPTURED_MAX}; {arguments.WHOLE_KEY}"
+        " suffice for any key (default: %(default)s)",
     )
+    upstream_options.add_to_flows(parser)
     arguments.add_buffer_pages(parser, BUFFER_PAGES)
     arguments.add_time(parser)
 
@@ -80,7 +84,7 @@ def add_report_arguments(
         parser.add_argument(
             "--reason",
             metavar="NAME[,NAME...]",
-            help="only deletions for these reasons, as the column has them, or by their numbers",
+            help="only show deletions for these reasons, by name or by number",
         ),
     ]
 
@@ -92,14 +96,14 @@ def add_filter_arguments(parser: argparse._ActionsContainer) -> list[argparse.Ac
             "-l",
             "--filter-flows",
             metavar="FLOW",
-            help="only flows that such packets can hit, as ovs-dpctl writes them, with masks:"
-            " 'in_port(2),ipv4(src=10.0.0.0/8)'",
+            help="only show flows that such packets can hit, written as in ovs-dpctl, with"
+            " masks: 'in_port(2),ipv4(src=10.0.0.0/8)'",
         ),
         parser.add_argument(
             "--ufid",
             type=_ufid,
             metavar="UFID",
-            help="only the flow of this UFID, or of those that begin so",
+            help="only show flows whose UFID begins with this",
         ),
     ]
 
@@ -119,12 +123,12 @@ def run(args: argparse.Namespace) -> int:
     plan = FlowPlan(args.flow_key_size, ring_bytes, args.all_results)
     with ExitStack() as stack:
         header = partial(recording_options.header_of, "flows", target)
-        report = _Report(args, header, stack)
+        report = _FlowReport(args, header, stack)
         recording = recording_options.open_writer(args, header, stack)
         source = stack.enter_context(FlowResults(target.pid, plan))
         follow = partial(_follow, source, report, recording, target.pid, args.time_ns)
         ended = monitoring.monitor("flows", target, source, report, recording, follow)
-    return monitoring.tell_end(ended, target)
+    return monitoring.print_end(ended, target)
 
 
 def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> "InputError | None":
@@ -132,7 +136,7 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
     from kernel_delay.recording.records import FlowEvents
 
     with ExitStack() as stack:
-        report = _Report(args, lambda: recording.header, stack)
+        report = _FlowReport(args, lambda: recording.header, stack)
 
         def take(record: "Read") -> None:
             if isinstance(record, FlowEvents):
@@ -143,7 +147,7 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
 
 def _follow(
     source: "FlowResults",
-    report: "_Report",
+    report: "_FlowReport",
     recording: "RecordingWriter | None",
     pid: int,
     time_ns: int | None,
@@ -166,7 +170,7 @@ def _follow(
 def _take(
     events: "tuple[FlowEvent, ...]",
     flows_before: int,
-    report: "_Report",
+    report: "_FlowReport",
     recording: "RecordingWriter | None",
 ) -> None:
     from kernel_delay.recording.records import FlowEvents
@@ -176,7 +180,7 @@ def _take(
     report.take(events, flows_before)
 
 
-class _Report:
+class _FlowReport:
     """Lines for each event that is asked for, and at the end what they come to; or JSON."""
 
     def __init__(
@@ -204,7 +208,7 @@ class _Report:
             self._page = page_options.EventPage(args.html, "flows", header(), FlowsPage())
 
     def note(self, text: str) -> None:
-        """Take a remark on how it was measured, or read, that was told already."""
+        """Take a remark on how it was measured, or read, that was printed already."""
         if self._page is not None:
             self._page.note(text)
 

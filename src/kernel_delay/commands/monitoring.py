@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING, Protocol
 
 from kernel_delay.commands.options import recording as recording_options
-from kernel_delay.reporters.messages import tell, tell_exit
+from kernel_delay.reporters.messages import print_exit, print_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,10 +29,10 @@ class Source(Protocol):
 
 
 class Report(Protocol):
-    """What is told of the events."""
+    """What is reported of the events."""
 
     def note(self, text: str) -> None:
-        """Take a remark on how it was measured, or read, that was told already."""
+        """Take a remark on how it was measured, or read, that was printed already."""
 
     def finish(self, missed: "Mapping[str, int]") -> None:
         """Sum up."""
@@ -50,7 +50,7 @@ def monitor(
     for note in source.notes:
         recording_options.noting(recording)(note)
         report.note(note)
-    tell(f"tracing the {subject} of {target.comm} ({target.pid}); Ctrl-C ends it")
+    print_message(f"tracing the {subject} of {target.comm} ({target.pid}); Ctrl-C ends it")
     ended = follow()
     missed = source.missed()
     recording_options.finish(recording, ended, missed)
@@ -59,18 +59,18 @@ def monitor(
 
 
 def sum_up(summary: str, missed: "Sequence[str]", *, as_text: bool) -> None:
-    """Print the summary with what was not seen; that is told where stdout has no text, too."""
+    """Print the summary with what was not seen; that is printed where stdout has no text, too."""
     if as_text:
         print("\n".join([summary, *missed]))
         return
     for line in missed:
-        tell(line)
+        print_message(line)
 
 
-def tell_end(ended: "Ended", target: "ProcessTarget") -> int:
+def print_end(ended: "Ended", target: "ProcessTarget") -> int:
     """Say that the process exited, if it did; returns the command's exit code."""
     if ended == "exit":
-        tell_exit(target.pid)
+        print_exit(target.pid)
     return os.EX_OK
 
 
@@ -79,15 +79,15 @@ def replay(
 ) -> "InputError | None":
     """Have `take` report what was recorded, and sum up; return why it is not all, None if it is.
 
-    What was told when it was recorded is told again.
+    What was printed when it was recorded is printed again.
     """
-    from kernel_delay.recording.reader import UntilDamage
+    from kernel_delay.recording.reader import IntactRecords
     from kernel_delay.recording.records import Note
 
-    reading = UntilDamage(recording)
+    reading = IntactRecords(recording)
     for record in reading:
         if isinstance(record, Note):
-            tell(record.text)
+            print_message(record.text)
             report.note(record.text)
         else:
             take(record)

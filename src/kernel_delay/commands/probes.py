@@ -19,20 +19,24 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of a listing; without one of the globs it is of USDT probes."""
     parser.add_argument(
-        "file", nargs="?", type=Path, metavar="FILE", help="a program or library, in place of a PID"
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="list the probes of a program or library instead of a process",
     )
     target_options.add_arguments(parser)
     parser.add_argument(
-        "--usdt", action="store_true", help="list USDT probes (default if nothing else is asked)"
+        "--usdt", action="store_true", help="list USDT probes (default without another list)"
     )
     parser.add_argument(
         "--functions",
         metavar="[LIBRARY:]GLOB",
-        help="list functions of the executable or of a library",
+        help="list functions of the program or of a library",
     )
     parser.add_argument("--kernel", metavar="GLOB", help="list kernel functions for kprobes")
     parser.add_argument(
-        "--tracepoints", metavar="GLOB", help="list tracepoints by SYSTEM:EVENT, or by EVENT"
+        "--tracepoints", metavar="GLOB", help="list tracepoints by SYSTEM:EVENT or by EVENT"
     )
     output_options.add_json_alone(parser)
 

@@ -18,7 +18,7 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.errors import InputError, KernelDelayError, NoInputError, UsageError, naming
 from kernel_delay.printable import printable
-from kernel_delay.reporters.messages import tell
+from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,13 +30,11 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The files, the forms of the report, and what single commands have of these."""
-    parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="a recording; - is the standard input"
-    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a recording; - is standard input")
     parser.add_argument(
         "--header",
         action="store_true",
-        help="print what the recording says of itself: where, when, of what and how it was made",
+        help="print where, when and how the recording was made, and the process",
     )
     # Without a FILE of its own: the recording's would be taken for it, and written over.
     as_json = parser.add_argument(
@@ -44,23 +42,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="json_file",
         action="store_const",
         const=output_options.STDOUT,
-        help="a line of JSON per sample, pass, round, event, operation or upcall, in place of the"
-        " text",
+        help="print a line of JSON for each sample or event instead of the text",
     )
     of_capture = [as_json, *_add_capture_arguments(parser)]
     html = next(action for action in of_capture if action.dest == "html")
-    loop = parser.add_argument_group("of recordings of bridge-loop")
-    rounds = parser.add_argument_group("of recordings of revalidator")
-    changes = parser.add_argument_group("of recordings of flows")
-    operations = parser.add_argument_group("of recordings of datapath-ops")
-    monitor = parser.add_argument_group("of recordings of upcall-monitor")
-    cost = parser.add_argument_group("of recordings of upcall-cost")
+    loop = parser.add_argument_group("recordings of bridge-loop")
+    rounds = parser.add_argument_group("recordings of revalidator")
+    changes = parser.add_argument_group("recordings of flows")
+    operations = parser.add_argument_group("recordings of datapath-ops")
+    monitor = parser.add_argument_group("recordings of upcall-monitor")
+    cost = parser.add_argument_group("recordings of upcall-cost")
     which = flows.add_filter_arguments(
-        parser.add_argument_group("of recordings of flows and of datapath-ops")
+        parser.add_argument_group("recordings of flows and datapath-ops")
     )
     of_monitor = upcall_monitor.add_report_arguments(monitor)
-    packets = [action for action in of_monitor if action.dest in ("pcap", "packet_decode")]
-    quiet = output_options.add_quiet(parser, "of Open vSwitch's events, print the summary only")
+    packets = [
+        action for action in of_monitor if action.dest in ("pcap", "overwrite", "packet_decode")
+    ]
+    layout_options.add_color(parser)
+    quiet = output_options.add_quiet(
+        parser, "for recordings of Open vSwitch commands: only print the summary"
+    )
     parser.set_defaults(
         actions_of={
             "capture": of_capture,
@@ -81,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Report from each file; EX_DATAERR if one is not whole, after what could be read of it."""
     if len(args.files) > 1 and (args.html or args.flamegraph):
-        raise UsageError("--html and --flamegraph are of one recording: give one FILE")
+        raise UsageError("--html and --flamegraph show one recording: give one FILE")
     if len(args.files) > 1 and args.perfetto is not None:
         raise UsageError("--perfetto makes a trace of one recording: give one FILE")
     written = (args.folded, args.html, args.flamegraph, args.perfetto, args.pcap)
@@ -96,33 +98,33 @@ def run(args: argparse.Namespace) -> int:
             except (InputError, NoInputError) as error:
                 damage = error
             if damage is not None:
-                tell(str(damage))
+                print_message(str(damage))
                 status = status or damage.exit_code
     return status
 
 
 def _add_capture_arguments(parser: argparse.ArgumentParser) -> "Actions":
-    group = parser.add_argument_group("of recordings of capture")
+    group = parser.add_argument_group("recordings of capture")
     form = group.add_mutually_exclusive_group()
     return [
-        form.add_argument("--text", action="store_true", help="the tables (default)"),
+        form.add_argument("--text", action="store_true", help="print the tables (default)"),
         form.add_argument(
             "--summary",
             action="store_true",
-            help="a line per thread and the verdict, in place of the tables",
+            help="print a line for each thread and the verdict instead of the tables",
         ),
         form.add_argument(
             "--percentiles",
             action="store_true",
-            help="the tables, and one of the 50th, 90th and 99th percentile of calls, runs"
-            " and waits",
+            help="add a table with the 50th, 90th and 99th percentile of calls, runs and waits",
         ),
         output_options.add_folded(group),
         group.add_argument(
             "--perfetto",
+            type=output_options.own_file,
             metavar="FILE",
-            help="write the single calls (-s) and the timeline (--timeline) as a trace for"
-            " ui.perfetto.dev too",
+            help="also write the single calls (-s) and the timeline (--timeline) as a trace for"
+            " ui.perfetto.dev",
         ),
         *page_options.add_arguments(parser),
         *layout_options.add_arguments(parser),
@@ -190,14 +192,14 @@ def _report_samples(
     recording: "RecordingReader", args: argparse.Namespace, outputs: _CaptureOutputs
 ) -> "KernelDelayError | None":
     from kernel_delay.model import Sample, SkippedWindow
-    from kernel_delay.recording.reader import UntilDamage
+    from kernel_delay.recording.reader import IntactRecords
     from kernel_delay.recording.records import Note
 
-    reading = UntilDamage(recording)
+    reading = IntactRecords(recording)
     pages = page_options.open_pages(args, recording.header)
-    note = page_options.noting(pages, tell)
+    note = page_options.noting(pages, print_message)
     reports = [*outputs.reports(recording), *(page.contents.add for page in pages)]
-    head = output_options.Head(args.json_file, args.folded, recording.header)
+    head = output_options.Head(args, recording.header)
     windows = 0
     for record in reading:
         windows += not isinstance(record, Note)
@@ -213,6 +215,7 @@ def _report_samples(
                 output_options.report_skipped(record, args.json_file, args.folded)
             case Note():
                 note(record.text)
+    output_options.finish_reports(reports)
     for page in pages:
         if reading.damage is not None:
             page.contents.note(str(reading.damage))
@@ -223,13 +226,13 @@ def _report_samples(
 
 
 def _print_header(recording: "RecordingReader") -> "KernelDelayError | None":
-    from kernel_delay.recording.reader import UntilDamage
+    from kernel_delay.recording.reader import IntactRecords
     from kernel_delay.reporters.recording_header import header_lines, trailer_line
 
     file = output_options.stdout()
     with naming("standard output"):
         file.writelines(header_lines(recording.header))
-        reading = UntilDamage(recording)
+        reading = IntactRecords(recording)
         for _ in reading:
             pass
         if recording.trailer is not None:

@@ -12,6 +12,7 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
+from kernel_delay.commands.options import upstream as upstream_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -36,11 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_report_arguments(parser)
     output_options.add_json(parser, "round")
     page_options.add_html(parser)
-    recording_options.add_arguments(parser)
+    recording_options.add_arguments(parser, "-w", "--write-events")
+    upstream_options.add_to_revalidator(parser)
     parser.add_argument(
         "--no-ukey-count",
         action="store_true",
-        help="don't count flows: leave the probes alone that are hit once for each of them",
+        help="do not count flows: attach no probe that is hit once for each flow",
     )
     arguments.add_time(parser)
     arguments.add_count(parser, "rounds")
@@ -53,7 +55,8 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Ac
             "-c",
             "--compress-output",
             action="store_true",
-            help="print a round only if it differs from the one before in more than its times",
+            help="print a round (one check of all flows) only if more than its times differs from"
+            " the previous round",
         )
     ]
 
@@ -66,14 +69,14 @@ def run(args: argparse.Namespace) -> int:
     target = target_options.find_to_measure(args)
     with ExitStack() as stack:
         header = partial(recording_options.header_of, "revalidator", target)
-        report = _Report(args, header, stack)
+        report = _RevalidatorReport(args, header, stack)
         recording = recording_options.open_writer(args, header, stack)
         source = stack.enter_context(
             RevalidatorRounds(target.pid, count_flows=not args.no_ukey_count)
         )
         follow = partial(_follow, source, report, recording, target.pid, args)
         ended = monitoring.monitor("revalidators", target, source, report, recording, follow)
-    return monitoring.tell_end(ended, target)
+    return monitoring.print_end(ended, target)
 
 
 def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> "InputError | None":
@@ -81,7 +84,7 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
     from kernel_delay.recording.records import RevalidatorRounds
 
     with ExitStack() as stack:
-        report = _Report(args, lambda: recording.header, stack)
+        report = _RevalidatorReport(args, lambda: recording.header, stack)
 
         def take(record: "Read") -> None:
             if isinstance(record, RevalidatorRounds):
@@ -93,7 +96,7 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
 
 def _follow(
     source: "RevalidatorRounds",
-    report: "_Report",
+    report: "_RevalidatorReport",
     recording: "RecordingWriter | None",
     pid: int,
     args: argparse.Namespace,
@@ -112,7 +115,7 @@ def _follow(
 
 
 def _found(
-    source: "RevalidatorRounds", report: "_Report", count: int | None
+    source: "RevalidatorRounds", report: "_RevalidatorReport", count: int | None
 ) -> "Iterator[RevalidatorRound]":
     """What has ended, as it is reported, up to as many rounds as were asked for."""
     for found in source.take():
@@ -142,7 +145,7 @@ class _Table:
         return self._line(rounds, found) + bars
 
 
-class _Report:
+class _RevalidatorReport:
     """A line for each round as it ends, and at the end what they come to; or JSON."""
 
     def __init__(
@@ -164,7 +167,7 @@ class _Report:
             self._page = page_options.EventPage(args.html, "revalidator", header(), RoundsPage())
 
     def note(self, text: str) -> None:
-        """Take a remark on how it was measured, or read, that was told already."""
+        """Take a remark on how it was measured, or read, that was printed already."""
         if self._page is not None:
             self._page.note(text)
 

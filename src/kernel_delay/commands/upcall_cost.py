@@ -16,7 +16,7 @@ from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import InputError, UsageError
 from kernel_delay.printable import printable
-from kernel_delay.reporters.messages import tell, tell_exit
+from kernel_delay.reporters.messages import print_exit, print_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--read-events",
         type=Path,
         metavar="FILE",
-        help="analyse the events of FILE in place of a process's: a recording, or what Open"
-        " vSwitch's upcall_cost.py wrote",
+        help="analyse the events in FILE instead of a process: a recording, or a file of"
+        " Open vSwitch's upcall_cost.py",
     )
     recording_options.add_arguments(parser, "-w", "--write-events")
     page_options.add_html(parser)
@@ -52,12 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--stop",
         type=_event_count,
         metavar="N",
-        help=f"stop after N events, {MOST_EVENTS:,} at most (default: at Ctrl-C, or after so many)",
+        help=f"stop after N events, at most {MOST_EVENTS:,} (default: at Ctrl-C, or after"
+        " that many)",
     )
-    output_options.add_quiet(parser, "don't print the events")
+    output_options.add_quiet(parser, "do not print the events")
     add_report_arguments(parser)
     arguments.add_capture_sizes(parser, "-P", 256)
     arguments.add_buffer_pages(parser)
+    arguments.add_time(parser)
 
 
 def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Action]:
@@ -69,12 +71,12 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Ac
             type=arguments.bucket_count,
             default=20,
             metavar="N",
-            help="buckets of each histogram (default: %(default)s)",
+            help="number of buckets of each histogram (default: %(default)s)",
         ),
         parser.add_argument(
             "--handler-filter",
             metavar="NAME[,NAME...]",
-            help="only what these handler threads received, by their names",
+            help="only analyse upcalls that these handler threads received",
         ),
         parser.add_argument("--sets", action="store_true", help="print the events of each upcall"),
     ]
@@ -97,6 +99,8 @@ def run(args: argparse.Namespace) -> int:
 
     if target_options.is_given(args) or args.recording_file is not None:
         raise UsageError("--read-events takes neither --pid nor --write-events")
+    if args.time_ns is not None:
+        raise UsageError("--read-events takes no --time: -s stops after so many events")
     output_options.refuse_inputs([str(args.read_events)], [args.json_file, args.html])
     report = _report_script if is_of_script(args.read_events) else _report_recorded
     damage = report(args)
@@ -108,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> "InputError | None":
     """Print what run() printed when it was recorded; return why it is not all, None if it is."""
     with ExitStack() as stack:
-        return _replay(recording, _Report(args, lambda: recording.header, stack))
+        return _replay(recording, _UpcallReport(args, lambda: recording.header, stack))
 
 
 def _report_script(args: argparse.Namespace) -> InputError | None:
@@ -116,7 +120,7 @@ def _report_script(args: argparse.Namespace) -> InputError | None:
     from kernel_delay.ovs.upcalls.script_events import ScriptEvents
 
     with ExitStack() as stack:
-        report = _Report(args, lambda: None, stack)
+        report = _UpcallReport(args, lambda: None, stack)
         report.say(f"- Reading events of upcall_cost.py from {str(args.read_events)!r}...")
         report.begin(args.stop)
         damage = None
@@ -129,7 +133,7 @@ def _report_script(args: argparse.Namespace) -> InputError | None:
             report.note(str(damage))
         report.finish(events.missed)
         if events.unknown_ports:
-            tell(
+            print_message(
                 f"of {events.unknown_ports} upcalls of the kernel the script did not know the port"
             )
     return damage
@@ -143,23 +147,23 @@ def _report_recorded(args: argparse.Namespace) -> InputError | None:
         header = recording.header
         if header.command != "upcall-cost":
             raise InputError(
-                f"{recording.name!r} is of {header.command}, not of upcall-cost:"
-                " kernel-delay report reads it"
+                f"{recording.name!r} is a recording of {header.command}, not of upcall-cost:"
+                " read it with kernel-delay report"
             )
-        report = _Report(args, lambda: header, stack)
+        report = _UpcallReport(args, lambda: header, stack)
         where = f"{printable(header.host)}, Linux {printable(header.kernel)}"
         report.say(f"- Reading events from {str(args.read_events)!r} ({where})...")
         return _replay(recording, report, args.stop)
 
 
 def _replay(
-    recording: "RecordingReader", report: "_Report", most: int | None = None
+    recording: "RecordingReader", report: "_UpcallReport", most: int | None = None
 ) -> "InputError | None":
     """Report what was recorded, of its events the first `most`; return why it is not all."""
-    from kernel_delay.recording.reader import UntilDamage
+    from kernel_delay.recording.reader import IntactRecords
     from kernel_delay.recording.records import Note, UpcallEvents
 
-    reading = UntilDamage(recording)
+    reading = IntactRecords(recording)
     report.begin(most)
     more = True
     for record in reading:
@@ -167,7 +171,7 @@ def _replay(
             case UpcallEvents():
                 more = more and report.take(record.events)
             case Note():
-                tell(record.text)
+                print_message(record.text)
                 report.note(record.text)
     if reading.damage is not None:
         report.note(str(reading.damage))
@@ -179,7 +183,7 @@ def _report_collected(args: argparse.Namespace) -> None:
     target = target_options.find_to_measure(args)
     with ExitStack() as stack:
         header = partial(recording_options.header_of, "upcall-cost", target)
-        report = _Report(args, header, stack)
+        report = _UpcallReport(args, header, stack)
         # Nothing of it runs in the kernel any more while the events are analysed.
         with ExitStack() as collecting:
             recording = recording_options.open_writer(args, header, collecting)
@@ -190,7 +194,7 @@ def _report_collected(args: argparse.Namespace) -> None:
 def _collect(
     args: argparse.Namespace,
     target: "ProcessTarget",
-    report: "_Report",
+    report: "_UpcallReport",
     recording: "RecordingWriter | None",
     stack: ExitStack,
 ) -> "Mapping[str, int]":
@@ -208,21 +212,22 @@ def _collect(
         recording_options.noting(recording)(note)
         report.note(note)
     report.begin(args.stop)
-    tell(f"collecting events of {target.comm} ({target.pid}); Ctrl-C ends it")
+    print_message(f"collecting events of {target.comm} ({target.pid}); Ctrl-C ends it")
     last = None
-    for last in rounds(waiter, None):
+    for last in rounds(waiter, args.time_ns):
         if last == "exit":
-            tell_exit(target.pid)
+            print_exit(target.pid)
         if not _take(source, report, recording):
             last = "time"
             break
     missed = source.missed()
-    if recording is not None:
-        recording.finish("done" if last is None or last == "time" else last, missed)
+    recording_options.finish(recording, last or "time", missed)
     return missed
 
 
-def _take(source: "UpcallEvents", report: "_Report", recording: "RecordingWriter | None") -> bool:
+def _take(
+    source: "UpcallEvents", report: "_UpcallReport", recording: "RecordingWriter | None"
+) -> bool:
     """Take what has come; False when there is as much as was asked for."""
     from kernel_delay.recording.records import EVENTS_AT_ONCE
     from kernel_delay.recording.records import UpcallEvents as RecordedEvents
@@ -237,7 +242,7 @@ def _take(source: "UpcallEvents", report: "_Report", recording: "RecordingWriter
     return more
 
 
-class _Report:
+class _UpcallReport:
     """Keeps the events for the analysis, and prints each as it comes; then their costs, or JSON."""
 
     def __init__(
@@ -264,7 +269,7 @@ class _Report:
             print(line, flush=True)
 
     def note(self, text: str) -> None:
-        """Take a remark on how it was measured, or read, that was told already."""
+        """Take a remark on how it was measured, or read, that was printed already."""
         if self._page is not None:
             self._page.note(text)
 
@@ -289,7 +294,9 @@ class _Report:
                 print(event_line(event))
             if len(self.events) == self._most:
                 if not self._asked:
-                    tell(f"stopped after {MOST_EVENTS:,} events, the most that are analysed")
+                    print_message(
+                        f"stopped after {MOST_EVENTS:,} events, the most that are analysed"
+                    )
                 return False
         if self._lines:
             sys.stdout.flush()
@@ -315,7 +322,7 @@ class _Report:
             self._page.finish(summary, ())
 
     def _handlers(self) -> list[str] | None:
-        """Whose upcalls are meant; names of none are told, if there are others."""
+        """Whose upcalls are meant; names of none are printed, if there are others."""
         if self._args.handler_filter is None:
             return None
         from kernel_delay.ovs.upcalls import RecvUpcall
@@ -323,7 +330,9 @@ class _Report:
         names: list[str] = self._args.handler_filter.split(",")
         there = sorted({event.comm for event in self.events if isinstance(event, RecvUpcall)})
         if there and (strange := [repr(name) for name in names if name not in there]):
-            tell(f"no upcall was received by {', '.join(strange)}, but by {', '.join(there)}")
+            print_message(
+                f"no upcall was received by {', '.join(strange)}, but by {', '.join(there)}"
+            )
         return names
 
     def _print(self, joined: "Joined", summary: str, missed: "Mapping[str, int]") -> None:
@@ -331,7 +340,7 @@ class _Report:
 
         if not self._text:
             if lost := sum(missed.values()):
-                tell(f"{lost:,} events were missed: upcalls lack events, or are not there")
+                print_message(f"{lost:,} events were missed: upcalls lack events, or are not there")
             return
         if self._args.sets:
             for found in joined.sets:

@@ -15,7 +15,7 @@ from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.reporters.messages import tell, tell_exit
+from kernel_delay.reporters.messages import print_exit, print_message
 
 if TYPE_CHECKING:
     from kernel_delay.errors import InputError
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output_options.add_json(parser, "upcall")
     arguments.add_capture_sizes(parser, "-s")
     arguments.add_buffer_pages(parser)
+    arguments.add_time(parser)
     recording_options.add_arguments(parser)
 
 
@@ -45,23 +46,23 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> list[argparse.Ac
             "--flow-key-decode",
             choices=("none", "hex", "nlraw", "decode"),
             default="none",
-            help="show flow keys: as bytes, as netlink attributes, or as ovs-dpctl writes them"
-            " (default: %(default)s)",
+            help="show flow keys: as bytes (hex), as netlink attributes (nlraw), or as"
+            " ovs-dpctl does (decode) (default: %(default)s)",
         ),
-        output_options.add_pcap(parser),
+        *output_options.add_pcap(parser),
         parser.add_argument(
             "-r",
             "--result",
             choices=("ok", "error", "any"),
             default="any",
-            help="upcalls that were received, that the kernel dropped, or both"
+            help="show upcalls that were received (ok), that the kernel dropped (error), or any"
             " (default: %(default)s)",
         ),
     ]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show upcalls as they come, until Ctrl-C."""
+    """Show upcalls as they come, until the time is over or Ctrl-C."""
     # Only a command that runs pays for what it imports.
     from kernel_delay.loader.follow import rounds
     from kernel_delay.loader.waiting import watch
@@ -84,26 +85,25 @@ def run(args: argparse.Namespace) -> int:
             recording_options.noting(recording)(note)
         monitor.begin()
         last = None
-        for last in rounds(waiter, None):
+        for last in rounds(waiter, args.time_ns):
             for batch in _batches(events.take()):
                 if recording is not None:
                     recording.upcall_events(batch)
                 monitor.take(batch)
             if last == "exit":
-                tell_exit(target.pid)
+                print_exit(target.pid)
         missed = events.missed()
-        if recording is not None:
-            recording.finish("interrupt" if last is None or last == "time" else last, missed)
+        recording_options.finish(recording, last or "interrupt", missed)
     monitor.finish(sum(missed.values()))
     return os.EX_OK
 
 
 def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> "InputError | None":
     """Print what run() printed when it was recorded; return why it is not all, None if it is."""
-    from kernel_delay.recording.reader import UntilDamage
+    from kernel_delay.recording.reader import IntactRecords
     from kernel_delay.recording.records import Note, UpcallEvents
 
-    reading = UntilDamage(recording)
+    reading = IntactRecords(recording)
     with ExitStack() as stack:
         monitor = _Monitor(args, stack)
         monitor.begin()
@@ -112,7 +112,7 @@ def report_recording(recording: "RecordingReader", args: argparse.Namespace) -> 
                 case UpcallEvents():
                     monitor.take(record)
                 case Note():
-                    tell(record.text)
+                    print_message(record.text)
     monitor.finish(sum(recording.trailer.lost.values()) if recording.trailer else 0)
     return reading.damage
 
@@ -147,6 +147,7 @@ class _Monitor:
         from kernel_delay.ovs.packets.pcapng import PcapngWriter
         from kernel_delay.ovs.upcalls.port_names import PortNames
 
+        output_options.check_pcap(args)
         self._received = 0
         self._dropped: Counter[str] = Counter()
         self._shown = 0
@@ -178,7 +179,7 @@ class _Monitor:
         if self._text:
             print(summary(self._received, self._dropped, missed))
         elif missed:
-            tell(missed_text(missed))
+            print_message(missed_text(missed))
 
     def _take(self, event: "Event | PortName", since_epoch_ns: int) -> None:
         from kernel_delay.host.errnos import error_name

@@ -8,14 +8,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from kernel_delay import ending
+from kernel_delay import signals
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import metrics as metrics_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import rounds as round_options
 from kernel_delay.commands.options import target as target_options
+from kernel_delay.commands.options.rounds import MIB
 from kernel_delay.errors import NoInputError, OutputError, UnavailableError, UsageError
-from kernel_delay.reporters.messages import tell, tell_exit
+from kernel_delay.reporters.messages import print_exit, print_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from kernel_delay.ovs.log import OvsLog
     from kernel_delay.recording.directory import RecordingDirectory
     from kernel_delay.reporters.live import LivePage
-
-MIB = 1 << 20
 
 # Of the recordings in a folder.
 MOST_MIB, MOST_FILES = 1024, 1000
@@ -57,13 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ovs-log",
         type=Path,
         metavar="FILE",
-        help="put Open vSwitch's own log line to each record (default: the log that the process"
-        " has open, if that is ovs-vswitchd)",
+        help="add Open vSwitch's own log line to each record (default: the log that an"
+        " ovs-vswitchd has open)",
     )
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="when the process exits, wait for the next one of its name, unit or --pid-file",
+        help="when the process exits, wait for the next process of the same name, unit or"
+        " --pid-file",
     )
     parser.add_argument(
         "--pid-file", type=Path, metavar="FILE", help="watch the process whose PID is in FILE"
@@ -73,8 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.percentage,
         default=5,
         metavar="PERCENT",
-        help="of one CPU, for this command itself: over it, it does without timelines, then without"
-        " stacks, and then looks at the threads less often (default: %(default)s)",
+        help="CPU limit of this command, in percent of one CPU. Above it, it stops taking"
+        " timelines, then stacks, then reads the threads less often (default:"
+        " %(default)s)",
     )
     parser.add_argument(
         "--memory-limit",
@@ -82,8 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.count,
         default=512,
         metavar="MIB",
-        help="for this command itself: with less there is less room for stacks and records; over"
-        " it, it does without stacks (default: %(default)s)",
+        help="memory limit of this command. Above it, it stops taking stacks (default:"
+        " %(default)s)",
     )
     files = parser.add_argument_group("recordings")
     files.add_argument(
@@ -99,20 +100,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="max_mib",
         type=arguments.count,
         metavar="MIB",
-        help=f"remove the oldest when all together have more MiB (default: {MOST_MIB})",
+        help=(f"remove the oldest recordings when all together exceed MIB (default: {MOST_MIB})"),
     )
     files.add_argument(
         "--max-age",
         dest="max_age_ns",
         type=arguments.duration_ns,
         metavar="SECONDS",
-        help="remove what is older (default: keep it)",
+        help="remove recordings that are older (default: keep them)",
     )
     files.add_argument(
         "--max-files",
         type=arguments.count,
         metavar="N",
-        help=f"remove the oldest when there are more than N (default: {MOST_FILES})",
+        help=(f"remove the oldest recordings when there are more than N (default: {MOST_FILES})"),
     )
     output_options.add_json(parser)
     metrics_options.add_arguments(parser)
@@ -124,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--start-trigger and --stop-trigger go together")
     limits = (args.max_mib, args.max_age_ns, args.max_files)
     if args.folder is None and any(limit is not None for limit in limits):
-        raise UsageError("--max-size, --max-age and --max-files are of recordings: add -o DIR")
+        raise UsageError("--max-size, --max-age and --max-files limit recordings: add -o DIR")
     from kernel_delay.loader.requests import DumpRequests
 
     # Who asks while it starts, or waits for a process, is answered later, and ends nothing.
@@ -132,27 +133,20 @@ def run(args: argparse.Namespace) -> int:
         target = _first_target(args)
         left = _Left(args.time_ns, args.count)
         exporter = metrics_options.open_exporter(args, target.comm, stack)
-        report = _Report(args, stack, exporter)
+        report = _WatchReport(args, stack, exporter)
         while True:
-            try:
-                ended = _watch(args, target, report, requests, left)
-            except _ExitedBeforeError:
-                ended = "exit"
-                tell(f"process {target.pid} exited before it could be watched")
-            else:
-                if ended == "exit":
-                    tell_exit(target.pid)
+            ended = _watch(args, target, report, requests, left)
+            if ended == "exit":
+                print_exit(target.pid)
+            elif ended == "gone":
+                print_message(f"process {target.pid} exited before it could be watched")
             # A signal that came just then was noted, and would be waited for in vain.
-            if ended != "exit" or not args.follow or ending.noted():
+            if ended not in ("exit", "gone") or not args.follow or signals.noted():
                 return os.EX_OK
             following = _next_target(args, target, requests, left)
             if following is None:
                 return os.EX_OK
             target = following
-
-
-class _ExitedBeforeError(Exception):
-    """The process was gone before it could be watched, and another is waited for."""
 
 
 class _Left:
@@ -183,13 +177,13 @@ class _Left:
 def _watch(
     args: argparse.Namespace,
     target: "ProcessTarget",
-    report: "_Report",
+    report: "_WatchReport",
     requests: "DumpRequests",
     left: _Left,
 ) -> str:
     """Watch one process to its end; return what ended it.
 
-    Raises _ExitedBeforeError where it is gone at once, and --follow is given.
+    That is `gone` where it could not be watched any more, and --follow is given.
     """
     with ExitStack() as stack:
         try:
@@ -197,7 +191,7 @@ def _watch(
         except (NoInputError, UnavailableError, OSError):
             if not args.follow or not _is_gone(target.pid):
                 raise
-            raise _ExitedBeforeError from None
+            return "gone"
         report.attached()
         ended = _follow(watch, report, requests, args, left)
         report.finish(watch)
@@ -205,7 +199,7 @@ def _watch(
 
 
 def _attach(
-    args: argparse.Namespace, target: "ProcessTarget", report: "_Report", stack: ExitStack
+    args: argparse.Namespace, target: "ProcessTarget", report: "_WatchReport", stack: ExitStack
 ) -> "Watch":
     # Only a command that runs pays for what it imports.
     from kernel_delay.capture.rounds.watch import Watch
@@ -217,7 +211,7 @@ def _attach(
             target,
             round_options.plan(args, target, room),
             round_options.events(args, room),
-            tell,
+            print_message,
             totals=report.exporter is not None,
             open_upcall_counters=_upcall_counters(report),
         )
@@ -237,9 +231,9 @@ def _is_gone(pid: int) -> bool:
 
 
 def _upcall_counters(
-    report: "_Report",
+    report: "_WatchReport",
 ) -> "Callable[[int, Programs], UpcallsSoFar | None] | None":
-    """Return what counts upcalls where these are told."""
+    """Return what counts upcalls where these are reported."""
     from kernel_delay.ovs.monitors.upcall_counters import open_counters
 
     return open_counters if report.exporter is not None else None
@@ -253,7 +247,7 @@ def _first_target(args: argparse.Namespace) -> "ProcessTarget":
             raise UsageError("--pid-file says which process it is: leave the other options out")
         target = find_in_file(args.pid_file)
         if target is None:
-            raise NoInputError(f"{args.pid_file} names no process that is there")
+            raise NoInputError(f"{args.pid_file} names no process that exists")
         args.pid = [target.pid]
     return target_options.find_to_measure(args)
 
@@ -272,12 +266,12 @@ def _next_target(
     wanted = asked if asked.is_by_name else Selection(comm=before.comm)
     named = f"of {wanted}" if asked.is_by_name else f"named {before.comm}"
     where = f"in {args.pid_file}" if args.pid_file else named
-    tell(f"waiting for a process {where}")
-    told_of_many = False
+    print_message(f"waiting for a process {where}")
+    reported_of_many = False
     while (left_ns := left.time_ns()) != 0:
         time.sleep(FOLLOW_S if left_ns is None else min(FOLLOW_S, left_ns / 1e9))
         if requests.take():
-            tell(f"still waiting for a process {where}")
+            print_message(f"still waiting for a process {where}")
         if args.pid_file:
             there = find_in_file(args.pid_file)
             found = [] if there is None else [there]
@@ -286,9 +280,11 @@ def _next_target(
         found = [target for target in found if target.pid != before.pid]
         if len(found) == 1:
             return found[0]
-        if found and not told_of_many:
-            told_of_many = True
-            tell(f"{len(found)} processes are there: {list_of(found)}; waiting until one is left")
+        if found and not reported_of_many:
+            reported_of_many = True
+            print_message(
+                f"{len(found)} processes are there: {list_of(found)}; waiting until one is left"
+            )
     return None
 
 
@@ -328,7 +324,7 @@ def _log(args: argparse.Namespace, target: "ProcessTarget", stack: ExitStack) ->
 
 def _follow(
     watch: "Watch",
-    report: "_Report",
+    report: "_WatchReport",
     requests: "DumpRequests",
     args: argparse.Namespace,
     left: _Left,
@@ -359,20 +355,22 @@ def _follow(
 def _save_cpu(watch: "Watch", percent: int) -> None:
     given_up = watch.give_up()
     if given_up is not None:
-        tell(f"this took more than {percent} % of a CPU (--max-cpu): going on without {given_up}")
+        print_message(
+            f"this took more than {percent} % of a CPU (--max-cpu): going on without {given_up}"
+        )
 
 
 def _save_memory(watch: "Watch", excess: int) -> bool:
     """Give something up, as it has `excess` bytes; False if there is nothing more."""
     said = f"this has {excess // MIB} MiB of memory, more than --memory-limit"
     if watch.give_up_stacks():
-        tell(f"{said}: going on without stacks")
+        print_message(f"{said}: going on without stacks")
         return True
-    tell(f"{said}, and nothing more to do without")
+    print_message(f"{said}, and nothing more to do without")
     return False
 
 
-class _Report:
+class _WatchReport:
     """Where a record goes: its recording, and a line, a page or JSON."""
 
     def __init__(
@@ -409,10 +407,10 @@ class _Report:
         if self.exporter is not None:
             self.exporter.begin(self._target.pid)
         if self._page is None:
-            tell(f"{self._title()}; Ctrl-C ends it")
+            print_message(f"{self._title()}; Ctrl-C ends it")
 
     def _title(self) -> str:
-        from kernel_delay.analysis.verdict.words import length
+        from kernel_delay.analysis.verdict.formatting import length
 
         assert self._target is not None
         threshold = length(self._threshold_ns)
@@ -455,14 +453,14 @@ class _Report:
         except OutputError as error:
             self._unwritten += 1
             if self._unwritten == 1:
-                tell(f"{error}; going on without, until it can be written again")
+                print_message(f"{error}; going on without, until it can be written again")
 
     def dump(self, totals: "RoundTotals") -> None:
         """Write what each thread does now to stderr: asked for by SIGUSR1."""
         from kernel_delay.reporters.rounds import dump_lines
 
         for text in dump_lines(totals):
-            tell(text)
+            print_message(text)
 
     def finish(self, watch: "Watch") -> None:
         """Say how all rounds went."""
@@ -475,14 +473,14 @@ class _Report:
             self._page.close()
         to_reader: Callable[[str], None] = output_options.print_line
         if not self._shows_lines:
-            to_reader = tell
+            to_reader = print_message
         for text in summary_lines(totals, self._unwritten):
             to_reader(text)
         for text in open_lines(totals, self._threshold_ns):
-            tell(text)
+            print_message(text)
         if self._log is not None:
             for text in left_lines(self._log.left(), self._log.left_related()):
-                tell(text)
+                print_message(text)
 
 
 def _live_page(file: TextIO, title: str) -> "LivePage":

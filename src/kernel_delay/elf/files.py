@@ -7,7 +7,16 @@ from itertools import islice
 
 from msgspec import Struct
 
-from kernel_delay.elf.headers import PT_NOTE, Headers, Read, Segment, read_headers, reader
+from kernel_delay.elf.headers import (
+    PT_NOTE,
+    SHF_WRITE,
+    SHT_NOBITS,
+    Headers,
+    Read,
+    Segment,
+    read_headers,
+    reader,
+)
 
 NT_GNU_BUILD_ID = 3
 
@@ -22,6 +31,16 @@ LIBDW_NOTES_BYTES = 1 << 20
 
 NAME_BYTES = 16 << 10
 """The longest name of a debug file that is read."""
+
+
+CLAIMED_BYTES = 16 << 20
+"""What sections may have beyond twice what is in the file, as holes of it or several times."""
+
+MAX_EXTENTS = 65_536
+"""Of a file's data between holes: in more it is not looked for."""
+
+BLOCK_BYTES = 512
+"""Of st_blocks: stat(2)."""
 
 
 class DebugLink(Struct, frozen=True):
@@ -68,8 +87,51 @@ class Elf(Struct, frozen=True):
 
 
 def read_elf(fd: int) -> Elf | None:
-    """Read an open file; None when it is not an ELF file, or too large. `fd` stays open."""
-    return _read(reader(fd)) if os.fstat(fd).st_size <= FILE_BYTES else None
+    """Read an open file; None when it is not an ELF file, or is_excessive(). `fd` stays open."""
+    return None if is_excessive(fd) else _read(reader(fd))
+
+
+def is_excessive(fd: int) -> bool:
+    """Whether an open file is larger than a program, or claims to have by far more than it has.
+
+    libdw goes through whole symbol tables, or copies them. Tables of 3 GiB can be a hole in a file
+    that takes 4 KiB, or 65,000 sections of the same bytes. Linkers write neither. What is writable
+    may be large and empty: libdw does not read it.
+    """
+    size = os.fstat(fd).st_size
+    if size > FILE_BYTES:
+        return True
+    headers = read_headers(reader(fd))
+    claimed = _claimed(headers, size) if headers else 0
+    return not _has_data(fd, (claimed - CLAIMED_BYTES) // 2)
+
+
+def _claimed(headers: Headers, size: int) -> int:
+    """How many bytes of a file of that size its sections have; its segments, if it has none."""
+    parts = [
+        (section.offset, section.size)
+        for section in headers.sections
+        if section.kind != SHT_NOBITS and not section.flags & SHF_WRITE
+    ] or [(segment.offset, segment.size) for segment in headers.loaded() if not segment.writable]
+    return sum(min(part, max(0, size - offset)) for offset, part in parts)
+
+
+def _has_data(fd: int, least: int) -> bool:
+    """Whether an open file has so many bytes that are in no hole."""
+    # A file system that compresses has fewer blocks, but no holes.
+    if os.fstat(fd).st_blocks * BLOCK_BYTES >= least:
+        return True
+    end = 0
+    for _ in range(MAX_EXTENTS):
+        try:
+            start = os.lseek(fd, end, os.SEEK_DATA)
+            end = os.lseek(fd, start, os.SEEK_HOLE)
+        except OSError:  # ENXIO: there is no more; lseek(2)
+            return False
+        least -= end - start
+        if least <= 0:
+            return True
+    return False
 
 
 def read_elf_image(image: bytes) -> Elf | None:

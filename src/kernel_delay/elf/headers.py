@@ -13,7 +13,7 @@ from msgspec import Struct
 
 MAGIC = b"\x7fELF"
 BYTE_ORDERS = {1: "<", 2: ">"}
-PT_LOAD, PT_NOTE, PF_X, PF_W, SHT_NOTE, SHT_NOBITS = 1, 4, 1, 2, 7, 8
+PT_LOAD, PT_NOTE, PF_X, PF_W, SHT_NOTE, SHT_NOBITS, SHF_WRITE = 1, 4, 1, 2, 7, 8, 1
 PN_XNUM, SHN_XINDEX = 0xFFFF, 0xFFFF
 
 MAX_HEADERS = 65_536
@@ -55,6 +55,7 @@ class SectionHeader(Struct, frozen=True):
 
     name: int
     kind: int
+    flags: int
     address: int
     offset: int
     size: int
@@ -79,13 +80,13 @@ ELF32 = _Form(
     header="16x2xH8xII4x2xHHHHH",
     segment="III4xI4xII",
     segment_fields=("kind", "offset", "address", "size", "flags", "align"),
-    section="II4xIIIII8x",
+    section="IIIIIIII8x",
 )
 ELF64 = _Form(
     header="16x2xH12xQQ4x2xHHHHH",
     segment="IIQQ8xQ8xQ",
     segment_fields=("kind", "flags", "offset", "address", "size", "align"),
-    section="II8xQQQII16x",
+    section="IIQQQQII16x",
 )
 FORMS = {1: ELF32, 2: ELF64}
 """By e_ident[EI_CLASS]."""

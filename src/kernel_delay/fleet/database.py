@@ -1,9 +1,11 @@
 """DuckDB on the files of `export`: within this process, in memory, and off the net."""
 
 import re
+import shutil
 import tempfile
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -12,6 +14,7 @@ from kernel_delay.errors import InputError, UnavailableError
 from kernel_delay.fleet.parquet_files import Found
 from kernel_delay.fleet.queries import query
 from kernel_delay.fleet.survey import Extent, LongRounds, Outlier, Peers, Survey
+from kernel_delay.private_file import locked
 from kernel_delay.recording.fleet_tables import (
     FLEET_TABLES,
     PARTITIONS,
@@ -41,6 +44,8 @@ _LOST = "(SELECT * FROM peers WHERE most_share > 0)"
 
 _PARTITIONED = re.compile("".join(f"/{name}=([^/]*)" for name in PARTITIONS) + "/[^/]*$")
 
+_FOLDER = "kernel-delay-fleet-"
+
 _Row = TypeVar("_Row", bound=msgspec.Struct)
 
 
@@ -68,7 +73,7 @@ def survey(found: Found, most: int) -> Survey:
 @contextmanager
 def tables_of(found: Found) -> "Iterator[duckdb.DuckDBPyConnection]":
     """A database with the tables of the files; raises what survey() does."""
-    with _connected() as connection, _telling_damage():
+    with _connected() as connection, _naming_damage():
         for table in FLEET_TABLES:
             _check_schema(connection, table, found.files[table])
             _make_view(connection, table, found.files[table])
@@ -83,8 +88,10 @@ def _connected() -> "Iterator[duckdb.DuckDBPyConnection]":
         raise UnavailableError(
             "fleet needs duckdb, which is not installed: pip install 'kernel-delay[fleet]'"
         ) from None
+    _remove_stale_folders()
     with (
-        tempfile.TemporaryDirectory(prefix="kernel-delay-fleet-") as folder,
+        tempfile.TemporaryDirectory(prefix=_FOLDER) as folder,
+        locked(Path(folder)),
         duckdb.connect(
             ":memory:",
             config={
@@ -97,8 +104,15 @@ def _connected() -> "Iterator[duckdb.DuckDBPyConnection]":
         yield connection
 
 
+def _remove_stale_folders() -> None:
+    """Remove what DuckDB put aside in runs that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        with suppress(OSError), locked(folder):
+            shutil.rmtree(folder)
+
+
 @contextmanager
-def _telling_damage() -> "Iterator[None]":
+def _naming_damage() -> "Iterator[None]":
     import duckdb
 
     try:
@@ -125,7 +139,7 @@ def _check_schema(
     foreign = [name for name in files if name not in ours]
     if foreign:
         raise InputError(
-            f"{foreign[0]!r} is no file of {SCHEMA} that kernel-delay export wrote"
+            f"{foreign[0]!r} is not a file of {SCHEMA}, as kernel-delay export writes"
             f"{f', and neither are {len(foreign) - 1} others' if foreign[1:] else ''}"
         )
 

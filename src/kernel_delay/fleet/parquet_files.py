@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -45,7 +46,8 @@ def find(folders: Sequence[Path]) -> Found:
                     if why_not is not None:
                         left_out.append(f"{path!r} {why_not}")
                         continue
-                    place = os.path.relpath(path, folder)
+                    # One name can be encoded in several ways, and was in earlier versions.
+                    place = unquote(os.path.relpath(path, folder))
                     known = of_table.setdefault(place, path)
                     # One of them may be of a copy that was cut, and has the other's beginning.
                     if known != path and os.path.getsize(path) > os.path.getsize(known):
@@ -63,12 +65,12 @@ def find(folders: Sequence[Path]) -> Found:
 def _files(folder: Path, unreadable: Callable[[OSError], None]) -> Iterator[str]:
     for where, _, names in os.walk(folder, onerror=unreadable):
         for name in names:
-            if name.endswith(_SUFFIX) and not name.startswith((".", "_")):
+            if name.endswith(_SUFFIX):
                 yield os.path.join(where, name)
 
 
 def _why_not(path: str, folder: Path) -> str | None:
-    """Why a file is none of export's as far as its place, its first and its last bytes tell.
+    """Why a file is none of export's as far as its place, its first and its last bytes show.
 
     https://parquet.apache.org/docs/file-format/: "PAR1", ..., "PAR1": what was cut lacks the last.
     """

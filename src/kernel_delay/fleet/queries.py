@@ -1,4 +1,4 @@
-"""The queries, as DuckDB and Spark both understand them; docs/fleet.md shows them.
+"""The queries, as DuckDB and Spark both understand them: docs/reference/fleet-queries.md.
 
 Each reads the tables, and as tables of their own names the queries before it.
 """

@@ -1,4 +1,4 @@
-"""What there is to say of a fleet. docs/fleet.md says how it comes about."""
+"""What there is to say of a fleet. docs/how-to/fleet.md says how it comes about."""
 
 from msgspec import Struct
 
@@ -68,7 +68,7 @@ class Peers(Struct, frozen=True):
 class LongRounds(Struct, frozen=True):
     """The long rounds of a class of threads of a node's pod, by their cause.
 
-    `untold` are those of which there is no record, as they came too soon after a longer one.
+    `suppressed` are those of which there is no record, as they came too soon after a longer one.
     """
 
     node: str
@@ -77,7 +77,7 @@ class LongRounds(Struct, frozen=True):
     thread_class: str
     cause: str
     rounds: int
-    untold: int
+    suppressed: int
     total_ns: int
     longest_ns: int
     first_ns: int

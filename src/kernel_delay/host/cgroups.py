@@ -13,8 +13,12 @@ PROC = Path("/proc")
 
 NS_PER_US = 1000
 
-# A quota is of a period that is 100 ms unless told otherwise (kernel/sched/fair.c).
+# A quota is of a period that is 100 ms unless set otherwise (kernel/sched/fair.c).
 DEFAULT_PERIOD_NS = 100_000_000
+
+# PROC_CGROUP_INIT_INO in include/linux/proc_ns.h (5.14 to 6.18): the inode of the initial
+# cgroup namespace, the same on every machine.
+INITIAL_CGROUP_NAMESPACE_INODE = 0xEFFFFFFB
 
 
 class CgroupState(Struct, frozen=True):
@@ -42,10 +46,13 @@ class MemoryState(Struct, frozen=True):
 
 
 class Hierarchy(Struct, frozen=True):
-    """A process's cgroups that can limit it: from its own up to the root; and its freezer."""
+    """A process's cgroups that can limit it: from its own up to the root.
+
+    `freezers` are the files that keep it frozen: freezer.state of v1, cgroup.freeze of v2.
+    """
 
     levels: tuple[CgroupState, ...]
-    frozen: bool
+    freezers: tuple[str, ...] = ()
     memory: tuple[MemoryState, ...] = ()
 
 
@@ -101,7 +108,21 @@ def _hierarchy(memberships: dict[str, str], mounts: dict[str, _Mount]) -> Hierar
         for folder, path in _upwards(controller, memberships, mounts)
         if (limit := _memory_state(folder, path)) is not None
     )
-    return Hierarchy(levels, _frozen(memberships, mounts), memory)
+    return Hierarchy(levels, tuple(_freezers(memberships, mounts)), memory)
+
+
+def may_be_frozen(pid: int) -> bool:
+    """Return whether the process is in a cgroup that the freezer of version 1 may freeze.
+
+    It can't freeze its root. That of a cgroup namespace may be another one (cgroup_namespaces(7)).
+    """
+    try:
+        memberships = _memberships((PROC / str(pid) / "cgroup").read_text(errors="replace"))
+        namespace = (PROC / "self" / "ns" / "cgroup").stat().st_ino
+    except OSError:
+        return True
+    path = memberships.get("freezer")
+    return path is not None and (path != "/" or namespace != INITIAL_CGROUP_NAMESPACE_INODE)
 
 
 def cpu_cgroups(pid: int) -> tuple[tuple[Path, str], ...]:
@@ -221,15 +242,15 @@ def _memory_state(folder: Path, path: str) -> MemoryState | None:
     return None
 
 
-def _frozen(memberships: dict[str, str], mounts: dict[str, _Mount]) -> bool:
-    """Whether a freezer of the process's cgroups is on: v1's shows those above it too."""
-    for folder, _ in _upwards("freezer", memberships, mounts):
-        return (_text(folder / "freezer.state") or "").strip() in ("FROZEN", "FREEZING")
-    for folder, _ in _upwards("", memberships, mounts):
-        if _pairs(folder / "cgroup.events").get("frozen"):
-            return True
-        break
-    return False
+def _freezers(memberships: dict[str, str], mounts: dict[str, _Mount]) -> Iterator[str]:
+    """The files by which cgroups of the process are frozen themselves, not by those above them."""
+    for controller, asked, state in (
+        ("freezer", "freezer.self_freezing", "freezer.state"),
+        ("", "cgroup.freeze", "cgroup.freeze"),
+    ):
+        for folder, _ in _upwards(controller, memberships, mounts):
+            if (_text(folder / asked) or "").strip() == "1":
+                yield str(folder / state)
 
 
 def _pairs(file: Path) -> dict[str, int]:

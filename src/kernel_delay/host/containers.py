@@ -6,7 +6,7 @@
     containerd   …/cri-containerd-ID.scope, /kubepods/burstable/podUID/ID
     LXC          /lxc.payload.NAME, /lxc/NAME
 
-A path tells nothing where the process's cgroup namespace is the tool's own.
+A path says nothing where the process's cgroup namespace is the tool's own.
 """
 
 import re

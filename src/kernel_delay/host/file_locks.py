@@ -32,7 +32,7 @@ class _Line(NamedTuple):
 def lock_owner(pid: int) -> LockOwner | None:
     """Return who has the lock that process `pid` waits for now.
 
-    None if it waits for none, or the kernel does not tell who has it, as with locks of open
+    None if it waits for none, or the kernel does not show who has it, as with locks of open
     files (F_OFD_SETLK), those of other PID namespaces, and those that whoever took them left
     to a child: a PID is named only while one of its process's files has the lock.
     """

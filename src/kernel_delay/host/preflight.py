@@ -1,12 +1,28 @@
 """What must hold before BPF is asked for anything, and why it may still be refused."""
 
 import os
+import struct
 from pathlib import Path
+from typing import NamedTuple
 
 from kernel_delay.errors import PermissionDeniedError, UnavailableError
+from kernel_delay.host.security_modules import active_modules
 
 BTF = Path("/sys/kernel/btf/vmlinux")
+# struct btf_header of include/uapi/linux/btf.h (5.14 to 6.18).
+_BTF_HEADER = struct.Struct("=HBBIIIII")
+
 LOCKDOWN = Path("/sys/kernel/security/lockdown")
+
+# What no program does without, and the name by which the kernel's types show that it is there; the
+# commit that brought it, and the release. Red Hat's kernels have them by older numbers.
+NEEDED_OF_BPF = (
+    ("ring buffers", "BPF_MAP_TYPE_RINGBUF"),  # 457f44363a88, 5.8: enum bpf_map_type
+    ("bpf_get_current_task_btf()", "BPF_FUNC_get_current_task_btf"),  # 3ca1032ab7ab, 5.11
+    # a10787e6d58c, 5.13: a field of struct task_struct
+    ("task storage for tracing programs", "bpf_storage"),
+)
+NEWER = "use a kernel of 5.14 or later (RHEL 9, Ubuntu 22.04, Debian 12 and later have it)"
 
 # include/uapi/linux/capability.h (6.18)
 CAP_DAC_READ_SEARCH = 2
@@ -25,12 +41,19 @@ SECCOMP_MODE_FILTER = "2"
 CONTAINER_OPTIONS = "--privileged --pid=host"
 
 
+class Reason(NamedTuple):
+    """Why the kernel refused something, and what to do about that."""
+
+    why: str
+    remedy: str
+
+
 def check() -> None:
     """Raise what keeps a capture from working on this machine, if anything is known to.
 
     PermissionDeniedError for missing capabilities, UnavailableError for a
-    kernel without BTF. Lockdown and seccomp show only when BPF is refused:
-    see `why_refused`.
+    kernel without BTF or one that is too old. Lockdown and seccomp show only
+    when BPF is refused: see `why_refused`.
     """
     missing = missing_capabilities(process_status("CapEff"))
     if missing:
@@ -40,14 +63,29 @@ def check() -> None:
         )
     if not in_first_user_namespace():
         raise PermissionDeniedError(
-            "root only within a user namespace (a rootless container?), which the kernel"
-            f" does not take for BPF: run as the machine's root, with {CONTAINER_OPTIONS}"
+            "root of a user namespace (a rootless container?) may not load BPF: run as the"
+            f" machine's root, with {CONTAINER_OPTIONS}"
         )
     if not BTF.exists():
         raise UnavailableError(
-            f"no BTF ({BTF} is not there): it takes a kernel built with"
-            " CONFIG_DEBUG_INFO_BTF=y, and /sys mounted"
+            f"no BTF ({BTF} does not exist): use a kernel with CONFIG_DEBUG_INFO_BTF=y, and mount"
+            " /sys"
         )
+    if lacking := lacking_of_bpf():
+        raise UnavailableError(f"this kernel's BPF has no {' and no '.join(lacking)}: {NEWER}")
+
+
+def lacking_of_bpf() -> tuple[str, ...]:
+    """What the programs need and this kernel's BPF has not, by the kernel's own types.
+
+    The names of types, fields and enumerators are strings in BTF, each between zeros, behind the
+    types (Documentation/bpf/btf.rst, 5.14), so that to look for one takes no parser.
+    """
+    with BTF.open("rb") as file:
+        *_, header_len, _, _, strings, strings_len = _BTF_HEADER.unpack(file.read(_BTF_HEADER.size))
+        file.seek(header_len + strings)
+        names = file.read(strings_len)
+    return tuple(what for what, name in NEEDED_OF_BPF if b"\0%b\0" % name.encode() not in names)
 
 
 def missing_capabilities(cap_eff: str) -> tuple[str, ...]:
@@ -78,34 +116,47 @@ def may_not_look_at(what: str) -> PermissionDeniedError:
             "root has no CAP_SYS_PTRACE here, as in a container, and the process has more"
             f" capabilities: run as the machine's root, in a container with {CONTAINER_OPTIONS}"
         )
+    elif not in_first_user_namespace():
+        remedy = (
+            "root only within a user namespace (a rootless container?): run as the machine's root"
+        )
+    elif modules := active_modules():
+        remedy = f"{' and '.join(modules)} may guard it, also from root"
     else:
-        remedy = "a security module (SELinux, AppArmor, Landlock) guards it, also from root"
-    return PermissionDeniedError(f"may not look at {what}: {remedy}")
+        remedy = (
+            "why is not known: this is root, and neither SELinux nor AppArmor is active;"
+            " Landlock may guard it"
+        )
+    return PermissionDeniedError(f"this user may not inspect {what}", remedy)
 
 
-def why_refused() -> str:
-    """Why bpf(2) gave EPERM or EACCES to one with CAP_BPF and CAP_PERFMON, and what to do.
+def why_refused() -> Reason:
+    """Why bpf(2) or perf_event_open(2) gave EPERM or EACCES, and it was not the verifier.
 
-    Where a type that a program may do without is not the kernel's, libbpf (1.1) looks for it in
-    those of the modules, which takes CAP_SYS_ADMIN (kernel/bpf/syscall.c, bpf_obj_get_next_id(),
-    6.18). With that it comes from outside BPF: the kernel's lockdown, a seccomp filter (Docker's
-    and Podman's default blocks bpf(2)), or a security module.
+    To one with CAP_BPF and CAP_PERFMON it comes from outside BPF: the kernel's lockdown, a seccomp
+    filter (Docker's and Podman's default blocks bpf(2)), or a security module; or what was asked
+    for takes CAP_SYS_ADMIN. What is not active here is not blamed.
     """
     if _locked_down():
-        return (
-            "it is locked down for confidentiality: boot with lockdown=integrity,"
-            " or without Secure Boot"
-        )
-    if not holds(process_status("CapEff"), CAP_SYS_ADMIN):
-        return (
-            "CAP_SYS_ADMIN is missing, which the kernel asks for when a program looks for what"
-            " this kernel has not: add that capability"
+        return Reason(
+            "it is locked down for confidentiality",
+            "boot with lockdown=integrity, or without Secure Boot",
         )
     if process_status("Seccomp") == SECCOMP_MODE_FILTER:
-        return f"a seccomp filter is set, as in a container: start it with {CONTAINER_OPTIONS}"
-    return (
-        "a security module (SELinux, AppArmor), lockdown or a container's limits:"
-        f" run as the machine's root, in a container with {CONTAINER_OPTIONS}"
+        return Reason(
+            "a seccomp filter is set, as in a container", f"start it with {CONTAINER_OPTIONS}"
+        )
+    if modules := active_modules():
+        return Reason(
+            f"of what may forbid it, {' and '.join(modules)} is active",
+            f"permit it there; in a container, start that with {CONTAINER_OPTIONS}",
+        )
+    if not holds(process_status("CapEff"), CAP_SYS_ADMIN):
+        return Reason("CAP_SYS_ADMIN is missing, which it may take", "add that capability")
+    return Reason(
+        "why is not known: no SELinux, AppArmor, seccomp filter or lockdown for confidentiality"
+        " is active here",
+        "report it, with what --debug prints",
     )
 
 

@@ -1,4 +1,4 @@
-"""A command that is run to be measured: there at once, and executed when it is told to."""
+"""A command that is run to be measured: there at once, and executed when go() is called."""
 
 import os
 import pwd
@@ -18,7 +18,7 @@ NOT_EXECUTED = 127
 class StartedProgram:
     """A child process that waits until go() and then executes the command.
 
-    Used as a context manager, it ends one that was not told to go, and leaves one that was.
+    Used as a context manager, it ends one without go(), and leaves one that runs.
     """
 
     def __init__(self, command: Sequence[str], user: str | None = None) -> None:
@@ -77,6 +77,9 @@ class StartedProgram:
 
     def end_by(self, number: int) -> None:
         """Pass on a signal that came for this process, unless a terminal sends it to both."""
+        if number == signal.SIGHUP:
+            # Which a daemon takes for an order to read its configuration again.
+            number = signal.SIGTERM
         if number != signal.SIGINT or not _is_in_foreground():
             os.kill(self.pid, number)
 

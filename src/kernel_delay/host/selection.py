@@ -71,7 +71,7 @@ def find_one(selection: Selection) -> ProcessTarget:
     if len(found) == 1:
         return found[0]
     raise UsageError(
-        f"{len(found)} processes are meant by {selection}: {list_of(found)}; this takes one:"
+        f"{selection} selects {len(found)} processes: {list_of(found)}; this command measures one:"
         " say which with --pid"
     )
 
@@ -83,7 +83,7 @@ def list_of(found: Sequence[ProcessTarget]) -> str:
 
 
 def find_all(
-    selection: Selection, tell_gone: Callable[[str], None] | None = None
+    selection: Selection, report_gone: Callable[[str], None] | None = None
 ) -> tuple[ProcessTarget, ...]:
     """Return the processes that are asked for, by their PIDs; there is one at least.
 
@@ -92,10 +92,10 @@ def find_all(
     """
     if not selection.is_by_name:
         pids: tuple[int | None, ...] = selection.pids or (None,)
-        if tell_gone is None or len(pids) == 1:
+        if report_gone is None or len(pids) == 1:
             targets = [find_target(pid) for pid in pids]
         else:
-            targets = _those_left(selection.pids, tell_gone)
+            targets = _those_left(selection.pids, report_gone)
     else:
         check_namespace()
         targets = list(_named(selection))
@@ -105,7 +105,7 @@ def find_all(
     return tuple(by_pid[pid] for pid in sorted(by_pid))
 
 
-def _those_left(pids: Iterable[int], tell_gone: Callable[[str], None]) -> list[ProcessTarget]:
+def _those_left(pids: Iterable[int], report_gone: Callable[[str], None]) -> list[ProcessTarget]:
     found, gone = [], []
     for pid in dict.fromkeys(pids):
         try:
@@ -115,7 +115,7 @@ def _those_left(pids: Iterable[int], tell_gone: Callable[[str], None]) -> list[P
     if not found:
         raise NoInputError("; ".join(gone))
     for text in gone:
-        tell_gone(text)
+        report_gone(text)
     return found
 
 
@@ -208,7 +208,7 @@ def _nothing_found(selection: Selection) -> str:
     names = _Names()
     containers = {container for pid in process_ids() if (container := names.of(pid))}
     if not containers:
-        return f"{where}: no process here is in a container, as far as its cgroup's path tells"
+        return f"{where}: no process here is in a container, as far as its cgroup's path shows"
     if not any(container.name or container.pod_name for container in containers):
         return (
             f"{where}: none of the {len(containers)} containers here has a name in the runtime's or"

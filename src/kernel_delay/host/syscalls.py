@@ -53,11 +53,6 @@ def syscall_name(number: int) -> str | None:
     return _name(lib.seccomp_arch_native(), number)
 
 
-def syscall_number(name: str) -> int | None:
-    """Return the number of the native architecture's call, or None if it has no such call."""
-    return _number(lib.seccomp_arch_native(), name)
-
-
 def syscalls(name: str) -> frozenset[Syscall]:
     """Return the calls of that name in all of the machine's ABIs: none, one or several."""
     found = ((abi, _number(arch, name)) for abi, arch in _architectures().items())

@@ -14,6 +14,9 @@ DEFAULT_COMM = "ovs-vswitchd"
 
 PROC = Path("/proc")
 
+# From itself and from its parent, as fs/proc/base.c has it of each folder.
+_LINKS_OF_A_FOLDER = 2
+
 # include/linux/sched.h (6.18): a kernel thread, in the flags of /proc/PID/stat.
 PF_KTHREAD = 0x0020_0000
 
@@ -134,13 +137,16 @@ def living_thread(pid: int) -> int | None:
     takes it for gone. /proc/TID of each other thread has them all; below
     /proc/PID/task map_files is missing.
     """
-    for tid in sorted(_numbers_in(PROC / str(pid) / "task"), key=lambda tid: (tid != pid, tid)):
-        try:
-            if _stat(tid).state not in "ZX":
-                return tid
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return None
+    if _lives(pid):
+        return pid
+    return next(filter(_lives, sorted(_numbers_in(PROC / str(pid) / "task"))), None)
+
+
+def _lives(tid: int) -> bool:
+    try:
+        return _stat(tid).state not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def network_inode(pid: int) -> int:
@@ -158,8 +164,15 @@ def network_inode(pid: int) -> int:
 
 
 def thread_count(pid: int) -> int:
-    """How many threads process `pid` has; 0 when it is gone."""
-    return sum(1 for _ in _numbers_in(PROC / str(pid) / "task"))
+    """How many threads process `pid` has; 0 when it is gone.
+
+    They are among the links of a folder (fs/proc/base.c:proc_task_getattr(), 5.14 to 6.18): to
+    list 10,000 takes 20 ms.
+    """
+    try:
+        return os.stat(PROC / str(pid) / "task").st_nlink - _LINKS_OF_A_FOLDER
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 def has_virtual_machines(pid: int) -> bool:
@@ -207,6 +220,21 @@ def process_ids() -> Iterator[int]:
 def name_of(pid: int) -> str:
     """What process `pid` is called. Raises FileNotFoundError or ProcessLookupError."""
     return read_comm(PROC / str(pid))
+
+
+def command_line(pid: int, most_bytes: int) -> tuple[str, ...]:
+    """The arguments of process `pid`, or the title that it gave itself; none if it is gone.
+
+    See proc_pid_cmdline(5); `most_bytes` are read.
+    """
+    try:
+        with (PROC / str(living_thread(pid) or pid) / "cmdline").open("rb") as file:
+            raw = file.read(most_bytes)
+    except OSError:
+        return ()
+    # A program that writes its title there leaves the rest empty (setproctitle).
+    raw = raw.rstrip(b"\0")
+    return tuple(map(_text, raw.split(b"\0"))) if raw else ()
 
 
 def _only_process_named(comm: str) -> int:

@@ -1,23 +1,36 @@
 """What the kernel offers: asked of the kernel itself, by trying."""
 
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
+from kernel_delay.analysis.unseen import COSTS
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.programs import Programs
-from kernel_delay.errors import KernelDelayError
-from kernel_delay.host.preflight import BTF, why_refused
+from kernel_delay.errors import KernelDelayError, PermissionDeniedError
+from kernel_delay.host.preflight import BTF, NEWER, lacking_of_bpf, why_refused
 from kernel_delay.host.tracefs import tracefs
 from kernel_delay.inspection.findings import Finding
 from kernel_delay.inspection.machine import AS_ROOT
-from kernel_delay.libbpf import BpfError, has_map_type, start_log
+from kernel_delay.libbpf import BpfError, has_map_type
 from kernel_delay.loader.objects import open_object
+from kernel_delay.model import Unseen
 from kernel_delay.probes.tracepoints import find_tracepoint
 
 EVENT_SOURCES = Path("/sys/bus/event_source/devices")
 
 NOTHING = "nothing can be measured"
-NEWER = "use a kernel of 5.14 or later (RHEL 9, Debian 12 and later have it)"
+OPTIONAL_PARTS: Mapping[Unseen, str] = MappingProxyType(
+    {
+        # Programs at kernel functions: on arm64 since commit efc9909fdce0 (6.4).
+        "page_faults": "use a kernel with CONFIG_FUNCTION_TRACER=y, on arm64 from 6.4 on",
+        # Task iterators that sleep, and bpf_copy_from_user_task(): commit 376040e47334.
+        "futex_owners": "use a kernel of 5.18 or later",
+        # bpf_task_pt_regs(): commit dd6e10fbd9fb.
+        "earlier_calls": "use a kernel of 5.15 or later",
+    }
+)
 
 
 def kernel_findings(*, has_rights: bool) -> tuple[Finding, ...]:
@@ -25,12 +38,10 @@ def kernel_findings(*, has_rights: bool) -> tuple[Finding, ...]:
 
     `has_rights`: whether this user has all the rights for BPF that are known.
     """
-    start_log(-1)
-    bpf = _bpf(has_rights)
+    needed = (_btf(), *_bpf(has_rights))
     return (
-        _btf(),
-        bpf,
-        *_bpf_features(bpf.state == "yes"),
+        *needed,
+        *_programs(needed),
         _tracepoints(),
         _event_source(
             "kprobes",
@@ -67,25 +78,22 @@ def _btf() -> Finding:
     )
 
 
-def _bpf(has_rights: bool) -> Finding:
-    """Whether BPF is allowed at all: an array is the least that can be asked for."""
+def _bpf(has_rights: bool) -> tuple[Finding, ...]:
+    """Whether BPF is allowed at all, an array being the least that can be asked for; its parts."""
     if has_rights and has_map_type("ARRAY"):
-        return Finding("BPF", "yes", needed=True)
-    detail = why_refused() if has_rights else "this user's rights do not suffice, see above"
-    return Finding("BPF", "no", detail, needed=True, cost=NOTHING, remedy=AS_ROOT)
-
-
-def _bpf_features(allowed: bool) -> tuple[Finding, ...]:
-    if not allowed:
-        return tuple(
-            Finding(name, "unknown", "it takes BPF to try it")
-            for name in ("tp_btf", "task storage", "ring buffer", "programs")
+        return (
+            Finding("BPF", "yes", needed=True),
+            _bpf_feature("tp_btf", _can_load_tracing_programs()),
+            _bpf_feature("task storage", has_map_type("TASK_STORAGE")),
+            _bpf_feature("ring buffer", has_map_type("RINGBUF")),
         )
+    why, remedy = why_refused() if has_rights else ("the user's rights do not suffice", AS_ROOT)
     return (
-        _bpf_feature("tp_btf", _can_load_tracing_programs()),
-        _bpf_feature("task storage", has_map_type("TASK_STORAGE")),
-        _bpf_feature("ring buffer", has_map_type("RINGBUF")),
-        _programs(),
+        Finding("BPF", "no", why, needed=True, cost=NOTHING, remedy=remedy),
+        *(
+            Finding(name, "unknown", "it takes BPF to try it")
+            for name in ("tp_btf", "task storage", "ring buffer")
+        ),
     )
 
 
@@ -105,14 +113,41 @@ def _can_load_tracing_programs() -> bool:
     return True
 
 
-def _programs() -> Finding:
+def _programs(needed: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Load the programs and attach them to this very process: what a capture does."""
+    if BTF.exists() and (lacking := lacking_of_bpf()):
+        detail = f"this kernel's BPF has no {' and no '.join(lacking)}"
+        refused = Finding("programs", "no", detail, needed=True, cost=NOTHING, remedy=NEWER)
+        return (refused, *_optional_parts(None))
+    if missing := [finding.name for finding in needed if finding.state == "no"]:
+        detail = f"it takes {' and '.join(missing)} to try them"
+        return (Finding("programs", "unknown", detail), *_optional_parts(None))
     try:
-        with Programs(os.getpid(), WindowPlan(sample_time_ns=1), events=None):
-            return Finding("programs", "yes", "they load and attach", needed=True)
+        with Programs(os.getpid(), WindowPlan(sample_time_ns=1), events=None) as programs:
+            return (
+                Finding("programs", "yes", "they load and attach", needed=True),
+                *_optional_parts(programs.unseen),
+            )
     except KernelDelayError as error:
-        remedy = "get what else is missing; if nothing is, report it, with what --debug 2 prints"
-        return Finding("programs", "no", str(error), needed=True, cost=NOTHING, remedy=remedy)
+        refused = Finding(
+            "programs", "no", error.what, needed=True, cost=NOTHING, remedy=error.remedy
+        )
+        return (refused, *_optional_parts(None))
+
+
+def _optional_parts(unseen: Mapping[Unseen, KernelDelayError] | None) -> Iterator[Finding]:
+    """What a capture does without where the kernel refuses it; None: that is not known."""
+    for part, remedy in OPTIONAL_PARTS.items():
+        name = part.replace("_", " ")
+        if unseen is None:
+            yield Finding(name, "unknown", "it takes the programs to try it")
+        elif part in unseen:
+            error = unseen[part]
+            # Another kernel is no remedy where this one could.
+            own = error.remedy if isinstance(error, PermissionDeniedError) else remedy
+            yield Finding(name, "no", error.what, cost=COSTS[part], remedy=own)
+        else:
+            yield Finding(name, "yes")
 
 
 def _tracepoints() -> Finding:

@@ -30,7 +30,8 @@ CAPABILITY_COSTS = (
     (
         "CAP_SYS_ADMIN",
         CAP_SYS_ADMIN,
-        "programs do not load that look for what this kernel has not; tracefs must be mounted",
+        "before Linux 6.14 nothing can be measured; upcalls and datapath-ops never, nor can"
+        " tracepoints be triggers unless tracefs is mounted",
     ),
     (
         "CAP_SYS_PTRACE",
@@ -156,14 +157,14 @@ def _cgroups(facts: MachineFacts) -> Finding:
             "cgroups",
             "no",
             "this cgroup namespace is not the machine's",
-            cost="a process's quotas and container can't be told",
+            cost="a process's quotas and container are not known",
             remedy="start the container with --cgroupns=host",
         )
     return Finding(
         "cgroups",
         "no",
         "none of the machine's is mounted",
-        cost="a process's quotas can't be told",
+        cost="a process's quotas are not known",
         remedy="give the container the machine's /sys/fs/cgroup, read-only will do",
     )
 

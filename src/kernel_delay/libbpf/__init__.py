@@ -1,7 +1,8 @@
 """A thin binding of libbpf: objects, their maps and programs, and links."""
 
-from kernel_delay.libbpf.errors import BpfError
-from kernel_delay.libbpf.features import has_map_type, per_cpu_distance
+from kernel_delay.libbpf.attached import attached_uprobe
+from kernel_delay.libbpf.errors import BpfError, bpf_error
+from kernel_delay.libbpf.features import KernelFeatures, has_map_type, read_kernel_features
 from kernel_delay.libbpf.log import start_log, take_log
 from kernel_delay.libbpf.maps import Map, Notices, Records
 from kernel_delay.libbpf.object import BpfObject
@@ -11,13 +12,16 @@ __all__ = [
     "EVERY_PROCESS",
     "BpfError",
     "BpfObject",
+    "KernelFeatures",
     "Link",
     "Map",
     "Notices",
     "Program",
     "Records",
+    "attached_uprobe",
+    "bpf_error",
     "has_map_type",
-    "per_cpu_distance",
+    "read_kernel_features",
     "start_log",
     "take_log",
 ]

@@ -1,8 +1,8 @@
 """What libbpf and the kernel refuse."""
 
-import os
+from kernel_delay.libbpf._libbpf import ffi, lib
 
-from kernel_delay.libbpf._libbpf import ffi
+TEXT_BYTES = 128
 
 
 class BpfError(OSError):
@@ -14,4 +14,7 @@ class BpfError(OSError):
 def bpf_error(what: str, errno: int | None = None) -> BpfError:
     """Return the error of the call just made, or the one given, about `what`."""
     number = ffi.errno if errno is None else errno
-    return BpfError(number, os.strerror(number), what)
+    # libbpf has errors of its own from 4000 on: enum libbpf_errno.
+    text = ffi.new("char[]", TEXT_BYTES)
+    lib.libbpf_strerror(number, text, TEXT_BYTES)
+    return BpfError(number, ffi.string(text).decode(), what)

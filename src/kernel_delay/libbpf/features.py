@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
+from msgspec import Struct
+
 from kernel_delay.libbpf._libbpf import ffi, lib
 from kernel_delay.libbpf.errors import bpf_error
 
@@ -18,13 +20,54 @@ MAP_TYPES: Mapping[MapType, int] = MappingProxyType(
 )
 
 
-def per_cpu_distance(start: str, variable: str) -> int | None:
-    """Return how many bytes one of the kernel's per-CPU variables is behind another, on every CPU.
+class KernelFeatures(Struct, frozen=True):
+    """What must be known of the kernel before programs are loaded.
 
-    None where the kernel has not both, or its BTF does not tell.
+    Attributes:
+        sees_faults: it takes a program at the entry of handle_mm_fault() (fentry).
+        reads_other_processes: an iterator that may sleep can read another process's memory:
+            the helper bpf_copy_from_user_task() (5.18, commit 376040e47334).
+        preempts_tracepoints: programs at tracepoints can be preempted: tracepoints guard their
+            probes by SRCU-fast from 7.0 on (include/linux/tracepoint.h:__DO_TRACE_CALL()). It takes
+            the field srcu_struct.srcu_reader_flavor, which 6.19 has too: there what follows
+            from this costs some ns and changes nothing.
+        calls_unpreempted: a program that has switched preemption off may call functions that
+            are verified by themselves: bpf_subprog_info.might_sleep (6.15, commit e2d8f560d176).
+        knows_earlier_calls: a program can read which system call another thread is in: the helper
+            bpf_task_pt_regs() (5.15, commit dd6e10fbd9fb).
+        contexts_distance: how many bytes the count of a CPU's contexts is behind its run queue; 0
+            if that is not known.
+        faults_errno: why it does not take the program that `sees_faults` is about, 0 if it does.
     """
-    distance = lib.per_cpu_distance(start.encode(), variable.encode())
-    return None if distance == -(1 << 63) else distance
+
+    sees_faults: bool
+    reads_other_processes: bool
+    preempts_tracepoints: bool
+    calls_unpreempted: bool
+    knows_earlier_calls: bool
+    contexts_distance: int
+    faults_errno: int = 0
+
+
+def read_kernel_features() -> KernelFeatures:
+    """Read the kernel's types, once for all.
+
+    Raises:
+        BpfError: the kernel has no types, or not for this user.
+    """
+    found = ffi.new("struct kernel_features *")
+    result = lib.read_kernel_features(found)
+    if result:
+        raise bpf_error("reading the kernel's types", -result)
+    return KernelFeatures(
+        sees_faults=bool(found.sees_faults),
+        reads_other_processes=bool(found.reads_other_processes),
+        preempts_tracepoints=bool(found.preempts_tracepoints),
+        calls_unpreempted=bool(found.calls_unpreempted),
+        knows_earlier_calls=bool(found.knows_earlier_calls),
+        contexts_distance=int(found.contexts_distance),
+        faults_errno=int(found.faults_errno),
+    )
 
 
 def has_map_type(name: MapType) -> bool:

@@ -42,11 +42,24 @@ struct bpf_kprobe_opts {
 
 enum bpf_map_type { BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_RINGBUF, BPF_MAP_TYPE_TASK_STORAGE, ... };
 
+struct kernel_features {
+    bool sees_faults;
+    bool reads_other_processes;
+    bool preempts_tracepoints;
+    bool calls_unpreempted;
+    bool knows_earlier_calls;
+    int64_t contexts_distance;
+    int faults_errno;
+};
+
 const char *libbpf_version_string(void);
+int libbpf_strerror(int number, char *text, size_t size);
+
+int read_kernel_features(struct kernel_features *features);
 
 int libbpf_probe_bpf_map_type(enum bpf_map_type type, const void *options);
 
-struct bpf_object *bpf_object__open(const char *path);
+struct bpf_object *bpf_object__open_file(const char *path, const void *options);
 void bpf_object__close(struct bpf_object *object);
 int load_object(struct bpf_object *object);
 struct bpf_program *bpf_object__next_program(const struct bpf_object *object,
@@ -58,6 +71,8 @@ struct bpf_program *bpf_object__find_program_by_name(const struct bpf_object *ob
 const char *bpf_program__name(const struct bpf_program *program);
 bool bpf_program__autoload(const struct bpf_program *program);
 int bpf_program__set_autoload(struct bpf_program *program, bool autoload);
+int bpf_program__set_log_buf(struct bpf_program *program, char *log, size_t size);
+int bpf_program__set_log_level(struct bpf_program *program, uint32_t level);
 int bpf_program__fd(const struct bpf_program *program);
 struct bpf_link *bpf_program__attach(const struct bpf_program *program);
 struct bpf_link *bpf_program__attach_raw_tracepoint(const struct bpf_program *program,
@@ -92,6 +107,10 @@ int bpf_map__set_max_entries(struct bpf_map *map, uint32_t entries);
 int bpf_map__set_value_size(struct bpf_map *map, uint32_t size);
 void *bpf_map__initial_value(struct bpf_map *map, size_t *size);
 
+int bpf_map__set_autocreate(struct bpf_map *map, bool autocreate);
+int create_inner_array(const char *name, uint32_t value_size, uint32_t entries);
+int put_inner_map(int outer_fd, uint32_t place, int inner_fd);
+
 struct ring_buffer *open_notices(int map_fd);
 void ring_buffer__free(struct ring_buffer *ring);
 int ring_buffer__epoll_fd(const struct ring_buffer *ring);
@@ -101,8 +120,11 @@ struct record_reader *record_reader_open(int map_fd, size_t largest);
 void record_reader_close(struct record_reader *reader);
 int64_t record_reader_take(struct record_reader *reader, const uint64_t **batch);
 
+enum bpf_task_fd_type { BPF_FD_TYPE_UPROBE, BPF_FD_TYPE_URETPROBE, ... };
+int bpf_task_fd_query(int pid, int fd, uint32_t flags, char *path, uint32_t *length,
+                      uint32_t *program, uint32_t *kind, uint64_t *offset, uint64_t *address);
+
 int bpf_obj_get_info_by_fd(int fd, void *info, uint32_t *length);
-int64_t per_cpu_distance(const char *from, const char *to);
 
 void libbpf_log_start(int shown_level);
 size_t libbpf_log_take(char *text, size_t size);

@@ -74,6 +74,23 @@ static size_t libbpf_log_take(char *text, size_t size)
 	return length;
 }
 
+/* An array to put into a map of arrays. Its descriptor, or a negative errno. */
+static int create_inner_array(const char *name, uint32_t value_size, uint32_t entries)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+
+	return bpf_map_create(BPF_MAP_TYPE_ARRAY, name, sizeof(uint32_t), value_size, entries,
+			      &options);
+}
+
+/* Programs find it there from now on; those that found the one before are over (5.9 and later,
+ * kernel/bpf/syscall.c:maybe_wait_bpf_programs()).
+ */
+static int put_inner_map(int outer_fd, uint32_t place, int inner_fd)
+{
+	return bpf_map_update_elem(outer_fd, &place, &inner_fd, BPF_ANY);
+}
+
 /* A ring buffer whose records say only that there is something to look at. */
 static int ignore_notice(void *context, void *data, size_t size)
 {
@@ -214,19 +231,115 @@ static int64_t per_cpu_offset(const struct btf *btf, const char *name)
 	return -1;
 }
 
+/* How far the variable @to is behind @from, on every CPU; 0 where the kernel has not both. */
+static int64_t per_cpu_distance(const struct btf *btf, const char *from, const char *to)
+{
+	int64_t from_offset = per_cpu_offset(btf, from), to_offset = per_cpu_offset(btf, to);
+
+	return from_offset < 0 || to_offset < 0 ? 0 : to_offset - from_offset;
+}
+
+/* Where in a struct or union a member is, also in those without a name within; -1: nowhere. */
+static int64_t member_offset(const struct btf *btf, int32_t id, const char *name)
+{
+	const struct btf_type *type = id < 0 ? NULL : btf__type_by_id(btf, id);
+
+	for (uint32_t i = 0; type && btf_is_composite(type) && i < btf_vlen(type); i++) {
+		const struct btf_member *member = btf_members(type) + i;
+		const char *member_name = btf__name_by_offset(btf, member->name_off);
+		int64_t within = strcmp(member_name, name) ? -1 : 0;
+
+		if (!*member_name)
+			within = member_offset(btf, member->type, name);
+		if (within >= 0)
+			return btf_member_bit_offset(type, i) / 8 + within;
+	}
+	return -1;
+}
+
+static int64_t offset_in(const struct btf *btf, const char *structure, const char *name)
+{
+	return member_offset(btf, btf__find_by_name_kind(btf, structure, BTF_KIND_STRUCT), name);
+}
+
+static bool has_member(const struct btf *btf, const char *structure, const char *name)
+{
+	return offset_in(btf, structure, name) >= 0;
+}
+
 /*
- * How far the per-CPU variable @to is behind @from, on every CPU; INT64_MIN where the kernel
- * has not both, or does not tell.
+ * How far a CPU's count of contexts is behind its run queue: a variable of its own, and from 6.2,
+ * commit 64701838bf05, to 6.14 in one with others. 0: not known.
  */
-static int64_t per_cpu_distance(const char *from, const char *to)
+static int64_t contexts_distance(const struct btf *btf)
+{
+	int64_t alone = per_cpu_distance(btf, "runqueues", "__preempt_count");
+	int64_t others = per_cpu_distance(btf, "runqueues", "pcpu_hot");
+	int64_t within = offset_in(btf, "pcpu_hot", "preempt_count");
+
+	if (alone)
+		return alone;
+	return others && within >= 0 ? others + within : 0;
+}
+
+static bool has_value(const struct btf *btf, const char *enumeration, const char *name)
+{
+	int id = btf__find_by_name_kind(btf, enumeration, BTF_KIND_ENUM);
+	const struct btf_type *type = id < 0 ? NULL : btf__type_by_id(btf, id);
+
+	for (uint32_t i = 0; type && i < btf_vlen(type); i++)
+		if (!strcmp(btf__name_by_offset(btf, btf_enum(type)[i].name_off), name))
+			return true;
+	return false;
+}
+
+/* Loads a program for the entry of @function. Returns why the kernel does not take it, or 0. */
+static int try_fentry(const struct btf *btf, const char *function)
+{
+	const struct bpf_insn nothing[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY);
+	int id = btf__find_by_name_kind(btf, function, BTF_KIND_FUNC), fd;
+
+	if (id < 0)
+		return ENOENT;
+	options.attach_btf_id = id;
+	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "nothing", "GPL", nothing, 2, &options);
+	if (fd < 0)
+		return -fd;
+	close(fd);
+	return 0;
+}
+
+/* What must be known of the kernel before programs are loaded, see libbpf/features.py. */
+struct kernel_features {
+	bool sees_faults;
+	bool reads_other_processes;
+	bool preempts_tracepoints;
+	bool calls_unpreempted;
+	bool knows_earlier_calls;
+	int64_t contexts_distance;
+	int faults_errno;
+};
+
+/* Reads the kernel's types once for all. Returns a negative errno where they can't be read. */
+static int read_kernel_features(struct kernel_features *features)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
-	int64_t from_offset, to_offset;
 
+	memset(features, 0, sizeof(*features));
 	if (!btf)
-		return INT64_MIN;
-	from_offset = per_cpu_offset(btf, from);
-	to_offset = per_cpu_offset(btf, to);
+		return -errno;
+	features->faults_errno = try_fentry(btf, "handle_mm_fault");
+	features->sees_faults = !features->faults_errno;
+	features->reads_other_processes =
+		has_value(btf, "bpf_func_id", "BPF_FUNC_copy_from_user_task");
+	features->preempts_tracepoints = has_member(btf, "srcu_struct", "srcu_reader_flavor");
+	features->calls_unpreempted = has_member(btf, "bpf_subprog_info", "might_sleep");
+	features->knows_earlier_calls = has_value(btf, "bpf_func_id", "BPF_FUNC_task_pt_regs");
+	features->contexts_distance = contexts_distance(btf);
 	btf__free(btf);
-	return from_offset < 0 || to_offset < 0 ? INT64_MIN : to_offset - from_offset;
+	return 0;
 }

@@ -1,6 +1,7 @@
 """Maps: their sizes, their memory, and ring buffers, to be woken by or to read."""
 
 import mmap
+import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -48,6 +49,35 @@ class Map:
         result = lib.bpf_map__set_value_size(self._handle, size)
         if result:
             raise bpf_error(f"{self.name}: value_size {size}", -result)
+
+    def leave_out(self) -> None:
+        """Have it not created: no program that is loaded may reach what uses it.
+
+        Set before the object is loaded.
+        """
+        result = lib.bpf_map__set_autocreate(self._handle, False)
+        if result:
+            raise bpf_error(f"{self.name}: autocreate", -result)
+
+    def put_array(self, place: int, content: memoryview, value_size: int) -> None:
+        """Put an array of these values at a place of a BPF_MAP_TYPE_ARRAY_OF_MAPS.
+
+        It takes the one's place that was there. The array is BPF_F_MMAPABLE and BPF_F_INNER_MAP,
+        as the program declares it, and its values are of `value_size`, a multiple of 8.
+        """
+        entries = len(content) // value_size
+        fd = lib.create_inner_array(self.name[:15].encode(), value_size, entries)
+        if fd < 0:
+            raise bpf_error(f"{self.name}: {entries} entries", -fd)
+        try:
+            pages = -(-len(content) // mmap.PAGESIZE)
+            with mmap.mmap(fd, pages * mmap.PAGESIZE) as memory:
+                memory[: len(content)] = content
+            result = lib.put_inner_map(self.fd, place, fd)
+            if result:
+                raise bpf_error(f"{self.name}: an array", -result)
+        finally:
+            os.close(fd)
 
     def share(self, other: "Map") -> None:
         """Be the same map as `other`, of an object that is loaded; set before this one's is."""

@@ -21,8 +21,13 @@ class BpfObject:
     """A BPF object file. Used as a context manager, it is closed at the end."""
 
     def __init__(self, path: Path) -> None:
-        """Open and read the file; nothing is in the kernel yet."""
-        handle = lib.bpf_object__open(os.fsencode(path))
+        """Open and read the file; nothing is in the kernel yet.
+
+        A type that the kernel lacks is looked for in its modules, which takes time, and
+        CAP_SYS_ADMIN (kernel/bpf/syscall.c:bpf_obj_get_next_id(), 5.14 to 6.18; libbpf does
+        without it from 1.2 on).
+        """
+        handle = lib.bpf_object__open_file(os.fsencode(path), ffi.NULL)
         if handle == ffi.NULL:
             raise bpf_error(f"opening {path.name}")
         self._object = Owned(handle, lib.bpf_object__close)

@@ -1,6 +1,7 @@
 """Programs and what they are attached to."""
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kernel_delay.libbpf._libbpf import ffi, lib
@@ -53,6 +54,26 @@ class Program:
     @autoload.setter
     def autoload(self, autoload: bool) -> None:
         lib.bpf_program__set_autoload(self._handle, autoload)
+
+    @property
+    def fd(self) -> int:
+        """Its descriptor, once the object is loaded."""
+        return lib.bpf_program__fd(self._handle)
+
+    def keep_log(self, level: int, size: int) -> Callable[[], str]:
+        """Have the kernel's verifier write its log of this program when the object is loaded.
+
+        Args:
+            level: What it writes: BPF_LOG_LEVEL2, BPF_LOG_STATS (include/linux/bpf_verifier.h).
+            size: The room for it, in bytes. Before 6.4 a log that does not fit refuses the program.
+
+        Returns:
+            What returns the log, while the object is open.
+        """
+        log = ffi.new("char[]", size)
+        lib.bpf_program__set_log_buf(self._handle, log, size)
+        lib.bpf_program__set_log_level(self._handle, level)
+        return lambda: ffi.string(log).decode(errors="replace")
 
     def attach(self) -> Link:
         """Attach to what the program's section names."""
@@ -145,8 +166,7 @@ class Program:
         """
         info = ffi.new("struct bpf_prog_info *")
         length = ffi.new("uint32_t *", ffi.sizeof("struct bpf_prog_info"))
-        fd = lib.bpf_program__fd(self._handle)
-        result = lib.bpf_obj_get_info_by_fd(fd, info, length)
+        result = lib.bpf_obj_get_info_by_fd(self.fd, info, length)
         if result:
-            raise bpf_error(f"{self.name}: information by descriptor {fd}", -result)
+            raise bpf_error(f"{self.name}: information by descriptor {self.fd}", -result)
         return info.recursion_misses

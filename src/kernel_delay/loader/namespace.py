@@ -37,8 +37,8 @@ def find_process(pid: int) -> KernelProcess:
         inode = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         raise UnavailableError(
-            "/proc does not show this process itself: it is another PID namespace's. "
-            "Run in the namespace that /proc is of (container: --pid=host)."
+            "/proc is of another PID namespace, as it does not show this process: run in that"
+            " namespace (container: --pid=host)"
         ) from None
     if inode == INITIAL_PID_NAMESPACE_INODE:
         return KernelProcess(tgid=pid, pid_level=0)
@@ -58,7 +58,7 @@ def _ask_kernel(pid: int, namespace_inode: int) -> KernelProcess:
         process = KernelProcess(tgid=answer.tgid, pid_level=answer.pid_level)
     if not process.tgid:
         raise UnavailableError(
-            f"process {pid} is not known to the kernel under that number in this PID namespace: "
-            "run where /proc and the namespace agree (container: --pid=host)"
+            f"process {pid} has another number in this PID namespace than in /proc: run where both"
+            " agree (container: --pid=host)"
         )
     return process

@@ -9,16 +9,16 @@ from functools import partial
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
-from kernel_delay import ending
+from kernel_delay import signals
 from kernel_delay.errors import NoInputError
 from kernel_delay.libbpf import Notices
 from kernel_delay.loader._records import lib
 
 Ended = Literal["time", "interrupt", "exit"]
 
-TellLeft = Callable[[int], None]
+ReportLeft = Callable[[int], None]
 
-TELL_EACH_MS = 500
+REPORT_EACH_MS = 500
 
 
 class Readable(Protocol):
@@ -29,9 +29,9 @@ class Readable(Protocol):
 
 
 class Waiter:
-    """Waits on the clock, on SIGINT and SIGTERM, on the exit of all processes and on notices.
+    """Waits on the clock, SIGINT, SIGTERM and SIGHUP, the exit of all processes and notices.
 
-    While it is entered the first of the two signals ends a wait instead of the tool.
+    While it is entered the first of these signals ends a wait instead of the tool.
     """
 
     def __init__(self, pids: Iterable[int]) -> None:
@@ -58,7 +58,7 @@ class Waiter:
 
     def __enter__(self) -> Self:
         """Take the signals over."""
-        self._closing.enter_context(ending.signals_end_waits(self._signalled))
+        self._closing.enter_context(signals.signals_end_waits(self._signalled))
         return self
 
     def __exit__(
@@ -76,29 +76,29 @@ class Waiter:
 
     @property
     def interrupted(self) -> bool:
-        """Whether one of the two signals came."""
-        return ending.noted()
+        """Whether one of the signals came."""
+        return signals.noted()
 
     def reporting(self) -> AbstractContextManager[None]:
         """Let the first signal end the tool soon, while what was waited for is worked on."""
-        return ending.signals_end_soon()
+        return signals.signals_end_soon()
 
-    def wait_until(self, until_ns: int, tell_left: TellLeft | None = None) -> Ended:
+    def wait_until(self, until_ns: int, report_left: ReportLeft | None = None) -> Ended:
         """Wait until that time of CLOCK_MONOTONIC, and return what ended the wait.
 
-        `tell_left` is called with how many ns are left, twice a second, and with 0 at the end.
+        `report_left` is called with how many ns are left, twice a second, and with 0 at the end.
         """
-        if tell_left is None:
+        if report_left is None:
             return self._wait_until(until_ns, lambda: None, None)
         try:
-            tell = partial(_tell_left, tell_left, until_ns)
-            return self._wait_until(until_ns, tell, TELL_EACH_MS)
+            notify = partial(_report_left, report_left, until_ns)
+            return self._wait_until(until_ns, notify, REPORT_EACH_MS)
         finally:
-            tell_left(0)
+            report_left(0)
 
-    def _wait_until(self, until_ns: int, tell: Callable[[], None], each_ms: int | None) -> Ended:
+    def _wait_until(self, until_ns: int, notify: Callable[[], None], each_ms: int | None) -> Ended:
         while True:
-            tell()
+            notify()
             left_ms = (until_ns - lib.monotonic_ns()) // 1_000_000
             poll_ms = max(0, left_ms if each_ms is None else min(left_ms, each_ms))
             ready = self._poll_and_act(poll_ms)
@@ -138,7 +138,7 @@ class Waiter:
         return "exit" if self._have_exited(ready) else "time"
 
     def _have_exited(self, ready: list[int]) -> bool:
-        """Return whether all processes have, as the descriptors tell by now."""
+        """Return whether all processes have, as the descriptors show by now."""
         self._processes.difference_update(ready)
         return not self._processes
 
@@ -167,10 +167,10 @@ class Waiter:
             time.sleep(left_ns / 1e9)
 
 
-def _tell_left(tell_left: TellLeft, until_ns: int) -> None:
+def _report_left(report_left: ReportLeft, until_ns: int) -> None:
     left_ns = until_ns - int(lib.monotonic_ns())
     if left_ns > 0:
-        tell_left(left_ns)
+        report_left(left_ns)
 
 
 def watch(pid: int, *others: int) -> Waiter:

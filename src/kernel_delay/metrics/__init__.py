@@ -1,1 +1,1 @@
-"""What `watch` tells a monitoring system: counters and gauges by class of thread, and spans."""
+"""What `watch` has for a monitoring system: counters and gauges by class of thread, and spans."""

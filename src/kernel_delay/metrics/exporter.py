@@ -12,8 +12,9 @@ from kernel_delay.metrics.ledger import Ledger
 from kernel_delay.metrics.snapshot import OwnCost, Snapshot
 from kernel_delay.metrics.thread_classes import ThreadClasses
 from kernel_delay.model import CallTotals, Losses, Sample, ThreadTotals, Upcalls
+from kernel_delay.printable import printable
 
-NOT_TOLD = "not_recorded"
+NOT_RECORDED = "not_recorded"
 """The cause of long rounds of which there is no record: they came soon after a longer one."""
 
 LONGEST_WAIT_S = 3.0
@@ -52,11 +53,11 @@ class Watching(Protocol):
     def losses(self) -> Losses:
         """Return what is not known."""
 
-    def untold(self) -> int:
+    def suppressed(self) -> int:
         """Return how many long rounds came too soon after a longer one."""
 
     def unrecorded(self) -> int:
-        """Return the same, with those that are yet to be told: at the end they are not any more."""
+        """Return the same, with those still to be reported: at the end nothing reports them."""
 
     def upcalls(self) -> Upcalls | None:
         """Return what the kernel's datapath sent to user space; None if that is not known."""
@@ -71,10 +72,10 @@ class Exporter:
 
     def __init__(self, comm: str, *, is_open_vswitch: bool) -> None:
         """Have figures of a program of that name."""
-        self._comm = comm
+        self._comm = printable(comm)
         self._ledger = Ledger(ThreadClasses(is_open_vswitch=is_open_vswitch))
-        self._causes = dict.fromkeys((NOT_TOLD, *CAUSES), 0)
-        self._untold = 0
+        self._causes = dict.fromkeys((NOT_RECORDED, *CAUSES), 0)
+        self._suppressed = 0
         self._changed = threading.Condition()
         self._is_asked = False
         self._is_watching = False
@@ -86,7 +87,7 @@ class Exporter:
     def begin(self, pid: int) -> None:
         """Have figures of this process from now on."""
         self._pid = pid
-        self._untold = 0
+        self._suppressed = 0
         with self._changed:
             self._is_watching = True
             # Classes are of those that there are, before threads come and go.
@@ -105,12 +106,12 @@ class Exporter:
         """Count a long round, which is judged."""
         cause = cause_name(sample)
         self._causes[cause if cause in self._causes else UNKNOWN_CAUSE] += 1
-        for tell in self._others:
-            tell(sample)
+        for notify in self._others:
+            notify(sample)
 
-    def also_tell(self, tell: Callable[[Sample], None]) -> None:
+    def also_report(self, notify: Callable[[Sample], None]) -> None:
         """Hand each long round on."""
-        self._others.append(tell)
+        self._others.append(notify)
 
     def finish(self, watch: Watching) -> None:
         """Take what is left of a process: it is watched no more."""
@@ -120,7 +121,7 @@ class Exporter:
         while has_exited and self._ledger.unfinished and time.monotonic() < until:
             time.sleep(LAST_THREADS_S / 20)
             self._ledger.add_ended(self._pid, watch.thread_totals.ended())
-        self._count_untold(watch.unrecorded())
+        self._count_suppressed(watch.unrecorded())
         self._ledger.end_process(has_exited=has_exited)
         self._upcalls.end_process()
         with self._changed:
@@ -130,8 +131,8 @@ class Exporter:
     def _read(self, watch: Watching) -> None:
         totals = watch.thread_totals
         # What a thread counts first is read last: there are no more long rounds than rounds.
-        untold = watch.untold()
-        # First those that are there: one that ends meanwhile has told of more by then.
+        suppressed = watch.suppressed()
+        # First those that are there: one that ends meanwhile has reported more by then.
         living = totals.living()
         self._ledger.add_living(self._pid, living)
         self._ledger.add_ended(self._pid, totals.ended())
@@ -139,13 +140,13 @@ class Exporter:
         self._ledger.add_calls(totals.calls())
         self._ledger.set_losses(watch.losses())
         self._upcalls.set(watch.upcalls())
-        self._count_untold(untold)
+        self._count_suppressed(suppressed)
 
-    def _count_untold(self, untold: int) -> None:
+    def _count_suppressed(self, suppressed: int) -> None:
         """Count long rounds without a record: so many of this process by now."""
-        if untold > self._untold:
-            self._causes[NOT_TOLD] += untold - self._untold
-            self._untold = untold
+        if suppressed > self._suppressed:
+            self._causes[NOT_RECORDED] += suppressed - self._suppressed
+            self._suppressed = suppressed
 
     def _publish(self) -> None:
         snapshot = self._take()

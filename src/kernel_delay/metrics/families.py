@@ -1,7 +1,7 @@
 """The metrics: their names, units and labels, and a snapshot as values of these.
 
 Names and units are those of Prometheus (prometheus.io/docs/practices/naming) and OpenMetrics: base
-units, `_total` at a counter. docs/metrics.md has this table.
+units, `_total` at a counter. docs/reference/metrics.md has this table.
 """
 
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from kernel_delay.metrics.snapshot import Lengths, Snapshot
+from kernel_delay.version import VERSION
 
 NS_PER_S = 1_000_000_000
 
@@ -59,17 +60,17 @@ class Value(Struct, frozen=True):
 THREAD_SECONDS = Family(
     "kernel_delay_thread_seconds",
     "counter",
-    "Time of the threads of a class by what they did or what kept them: all of it.",
+    "Time of the threads of a class, by state. The states add up to all of their time.",
     ("thread_class", "state"),
     unit="seconds",
 )
 THREADS = Family(
-    "kernel_delay_threads", "gauge", "Threads of a class that there are.", ("thread_class",)
+    "kernel_delay_threads", "gauge", "Number of threads of a class.", ("thread_class",)
 )
 ROUND_SECONDS = Family(
     "kernel_delay_round_seconds",
     "histogram",
-    "Lengths of rounds, from a poll's return to the next poll of the same thread.",
+    "Length of an event loop iteration, from a poll's return to the thread's next poll.",
     ("thread_class",),
     bounds=(12, 15, 18, 20, 22, 24, 27, 30),
     unit="seconds",
@@ -77,13 +78,13 @@ ROUND_SECONDS = Family(
 LONG_ROUNDS = Family(
     "kernel_delay_long_rounds",
     "counter",
-    "Rounds of at least the threshold, by what the verdict says of them.",
+    "Event loop iterations of at least the threshold, by the rule of the verdict.",
     ("cause",),
 )
 RUN_QUEUE_LATENCY = Family(
     "kernel_delay_run_queue_latency_seconds",
     "histogram",
-    "How long threads of a class waited for a CPU each time.",
+    "Length of each wait for a CPU.",
     ("thread_class",),
     bounds=(12, 15, 18, 20, 22, 24, 27),
     unit="seconds",
@@ -91,11 +92,11 @@ RUN_QUEUE_LATENCY = Family(
 SYSCALL_SECONDS = Family(
     "kernel_delay_syscall_seconds",
     "counter",
-    "Time in system calls that have ended, on a CPU and off it.",
+    "Time in completed system calls, on and off the CPU.",
     ("syscall",),
     unit="seconds",
 )
-SYSCALLS = Family("kernel_delay_syscalls", "counter", "System calls that have ended.", ("syscall",))
+SYSCALLS = Family("kernel_delay_syscalls", "counter", "Completed system calls.", ("syscall",))
 UPCALLS = Family(
     "kernel_delay_upcalls",
     "counter",
@@ -109,31 +110,35 @@ FAILED_UPCALLS = Family(
 LOSSES = Family(
     "kernel_delay_losses",
     "counter",
-    "What could not be known, and is missing in the others: kernel events that were missed,"
-    " records that had no room, long rounds without a record, threads whose end was not told.",
+    "What the other metrics lack: missed kernel events, records without room, long iterations"
+    " without a record, threads without a report of their end.",
     ("kind",),
 )
 OWN_CPU = Family(
     "kernel_delay_own_cpu_seconds",
     "counter",
-    "CPU time of kernel-delay itself, without that of its programs in the kernel.",
+    "CPU time of kernel-delay itself, without its BPF programs.",
     unit="seconds",
 )
 OWN_MEMORY = Family(
     "kernel_delay_own_resident_memory_bytes",
     "gauge",
-    "Memory of kernel-delay itself, without its maps in the kernel.",
+    "Memory of kernel-delay itself, without its BPF maps.",
     unit="bytes",
 )
 WATCHING = Family(
-    "kernel_delay_watching", "gauge", "1 while the process is watched, 0 while it is not there.",
+    "kernel_delay_watching", "gauge", "1 while the process is watched, 0 while there is no"
+    " process.",
     ("comm",),
 )  # fmt: skip
 READ_TIME = Family(
     "kernel_delay_last_read_timestamp_seconds",
     "gauge",
-    "When the threads were read last, in seconds since 1970.",
+    "Time of the last reading, in seconds since 1970.",
     unit="seconds",
+)
+BUILD_INFO = Family(
+    "kernel_delay_build_info", "gauge", "1, with the version of kernel-delay.", ("version",)
 )
 
 FAMILIES = (
@@ -151,6 +156,7 @@ FAMILIES = (
     OWN_MEMORY,
     WATCHING,
     READ_TIME,
+    BUILD_INFO,
 )
 """All that there are, in the order of the page."""
 
@@ -176,6 +182,7 @@ def values(snapshot: Snapshot) -> Iterator[Value]:
     yield Value(OWN_MEMORY, (), snapshot.own.resident_bytes)
     yield Value(WATCHING, (snapshot.comm,), snapshot.is_watching)
     yield Value(READ_TIME, (), snapshot.read_time)
+    yield Value(BUILD_INFO, (VERSION,), 1)
 
 
 def _of_threads(snapshot: Snapshot) -> Iterator[Value]:

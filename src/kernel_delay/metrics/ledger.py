@@ -28,14 +28,14 @@ STATES = {
 }
 """The states of a thread, as exported, and what each is of a ThreadTime."""
 
-MOST_CALLS = 15
+MOST_CALLS = 14
 """System calls that have a name of their own; the time of others is in one sum."""
 
 # A call gets one when it has so much of the time of all since they were read last.
 NAMED_SHARE = 0.001
 
 
-class _Told(Struct):
+class _Reported(Struct):
     """What a thread's class was given of it."""
 
     thread_class: str
@@ -70,33 +70,33 @@ class Ledger:
         """Have none yet."""
         self._classes = classes
         self._of_classes: dict[str, ClassFigures] = {}
-        self._threads: dict[int, _Told] = {}
+        self._threads: dict[int, _Reported] = {}
         self._calls: dict[str, CallFigures] = {}
-        self._told_calls: dict[str, CallTotals] = {}
+        self._reported_calls: dict[str, CallTotals] = {}
         self._losses_before = self._losses = Losses()
         self._lost_threads = 0
 
     def add_ended(self, pid: int, threads: Iterable[ThreadTotals]) -> None:
-        """Add what threads of a process told at their ends."""
+        """Add what threads of a process reported at their ends."""
         for thread in threads:
             self._classes.learn([thread.name] if thread.tid != pid else [])
             self._add(pid, thread)
             del self._threads[thread.identity]
 
     def add_living(self, pid: int, threads: Mapping[int, ThreadTotals | None]) -> None:
-        """Add what all threads of a process tell that are there, by their identities."""
-        told = [thread for thread in threads.values() if thread is not None]
-        self._classes.learn(thread.name for thread in told if thread.tid != pid)
+        """Add what all living threads of a process report, by their identities."""
+        reported = [thread for thread in threads.values() if thread is not None]
+        self._classes.learn(thread.name for thread in reported if thread.tid != pid)
         for name, figures in self._of_classes.items():
             self._of_classes[name] = _with_threads(figures, 0)
-        for thread in told:
+        for thread in reported:
             self._add(pid, thread)
         known = [self._threads[identity] for identity in threads if identity in self._threads]
         for name, count in Counter(each.thread_class for each in known).items():
             self._of_classes[name] = _with_threads(self._of_classes[name], count)
 
     def forget_all_but(self, living: Container[int]) -> None:
-        """Count as lost those that are not there any more, and have not told of their ends."""
+        """Count as lost those that are not there any more, and have not reported their ends."""
         for identity in [each for each in self._threads if each not in living]:
             del self._threads[identity]
             self._lost_threads += 1
@@ -104,7 +104,7 @@ class Ledger:
     def _add(self, pid: int, thread: ThreadTotals) -> None:
         """Add what is new of a thread to its class."""
         name = self._classes.of(thread.name, is_main=thread.tid == pid)
-        before = self._threads.get(thread.identity) or _Told(name, {}, Lengths(), Lengths())
+        before = self._threads.get(thread.identity) or _Reported(name, {}, Lengths(), Lengths())
         given = dict(before.state_ns)
         gained = gains(given, _state_ns(thread.time))
         for state, ns in gained.items():
@@ -120,13 +120,13 @@ class Ledger:
             rounds=figures.rounds + _since(rounds, before.rounds),
             waits=figures.waits + _since(waits, before.waits),
         )
-        self._threads[thread.identity] = _Told(name, given, waits, rounds)
+        self._threads[thread.identity] = _Reported(name, given, waits, rounds)
 
     def add_calls(self, calls: Iterable[CallTotals]) -> None:
         """Add what all calls of the process were by now; those that take most get names."""
-        told = {call.name: call for call in calls}
-        new = {name: _more(call, self._told_calls.get(name)) for name, call in told.items()}
-        self._told_calls = told
+        reported = {call.name: call for call in calls}
+        new = {name: _more(call, self._reported_calls.get(name)) for name, call in reported.items()}
+        self._reported_calls = reported
         whole_ns = sum(call.total_ns for call in new.values())
         for name in sorted(new, key=lambda name: -new[name].total_ns):
             is_large = new[name].total_ns > NAMED_SHARE * whole_ns
@@ -149,7 +149,7 @@ class Ledger:
         if has_exited:
             self._lost_threads += len(self._threads)
         self._threads.clear()
-        self._told_calls = {}
+        self._reported_calls = {}
         self._losses_before, self._losses = self.losses, Losses()
         self._lost_threads = 0
         for name, figures in self._of_classes.items():

@@ -31,9 +31,12 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from kernel_delay.analysis.rounds import cause_name, main_cause
 from kernel_delay.analysis.states import states
+from kernel_delay.metrics.bounded_answers import bounded_session
 from kernel_delay.metrics.families import Buckets, Family, Value, values
 from kernel_delay.metrics.snapshot import Snapshot
 from kernel_delay.model import Sample
+from kernel_delay.printable import printable
+from kernel_delay.version import VERSION
 
 SERVICE = "kernel-delay"
 INTERVAL_S = 15.0
@@ -52,27 +55,30 @@ NS_PER_S = 1_000_000_000
 class OtlpExporter:
     """Sends what there is to a receiver, until it is closed.
 
-    `tell` is called with a line when the receiver is out of reach first, and at the end.
+    `notify` is called with a line when the receiver is out of reach first, and at the end.
     """
 
     def __init__(
         self,
         endpoint: str,
         snapshot: Callable[[], Snapshot],
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         interval_s: float = INTERVAL_S,
     ) -> None:
         """Send to http(s)://HOST:PORT, from now on."""
         _quiet()
         endpoint = endpoint.rstrip("/")
-        self._endpoint, self._snapshot, self._tell = endpoint, snapshot, tell
+        self._endpoint, self._snapshot, self._notify = endpoint, snapshot, notify
         self._interval_s = interval_s
         self._began_ns = time.time_ns()
         self._failures = 0
-        self._resource = Resource.create({"service.name": SERVICE})
-        self._metrics = OTLPMetricExporter(f"{endpoint}/v1/metrics", timeout=TIMEOUT_S)
+        self._resource = Resource.create({"service.name": SERVICE, "service.version": VERSION})
+        self._metrics = OTLPMetricExporter(
+            f"{endpoint}/v1/metrics", timeout=TIMEOUT_S, session=bounded_session()
+        )
         spans = _CountedSpans(
-            OTLPSpanExporter(f"{endpoint}/v1/traces", timeout=TIMEOUT_S), self._note_failure
+            OTLPSpanExporter(f"{endpoint}/v1/traces", timeout=TIMEOUT_S, session=bounded_session()),
+            self._note_failure,
         )
         self._closed = threading.Event()
         self._sending = threading.Thread(target=self._send_each, daemon=True)
@@ -103,9 +109,9 @@ class OtlpExporter:
             rest.start()
         rest.join(ENDS_S)
         if rest.is_alive():
-            self._tell(f"--otlp {self._endpoint} did not take the last messages: they are lost")
+            self._notify(f"--otlp {self._endpoint} did not take the last messages: they are lost")
         if self._failures:
-            self._tell(f"--otlp {self._endpoint}: {self._failures} messages could not be sent")
+            self._notify(f"--otlp {self._endpoint}: {self._failures} messages could not be sent")
 
     def _send_rest(self) -> None:
         self._sending.join()
@@ -124,9 +130,9 @@ class OtlpExporter:
             start_time=start_ns,
             attributes={
                 "process.pid": sample.target.pid,
-                "process.executable.name": sample.target.comm,
+                "process.executable.name": printable(sample.target.comm),
                 "thread.id": round_.tid,
-                "thread.name": round_.name,
+                "thread.name": printable(round_.name),
                 "kernel_delay.cause": cause_name(sample),
                 "kernel_delay.verdict": main_cause(sample),
                 **_state_attributes(sample),
@@ -146,7 +152,7 @@ class OtlpExporter:
     def _note_failure(self) -> None:
         self._failures += 1
         if self._failures == 1:
-            self._tell(f"--otlp {self._endpoint} can't be reached; going on, and trying again")
+            self._notify(f"--otlp {self._endpoint} can't be reached; going on, and trying again")
 
 
 @contextmanager
@@ -224,7 +230,7 @@ def _lengths(value: Value, began_ns: int, now_ns: int) -> HistogramDataPoint:
     found = value.value
     assert isinstance(found, Buckets)
     below = (0, *found.counts)
-    # Of what is in each bucket alone; the infinite bound is not told.
+    # Of what is in each bucket alone; the infinite bound is left out.
     counts = [now - before for before, now in zip(below, found.counts, strict=False)]
     return HistogramDataPoint(
         attributes=_attributes(value),

@@ -1,6 +1,7 @@
 """The figures for Prometheus: a collector that has a snapshot at each scrape, and its server."""
 
 import hmac
+import io
 import signal
 import socket
 import ssl
@@ -10,7 +11,7 @@ from http.server import ThreadingHTTPServer
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, MetricsHandler
@@ -19,14 +20,12 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from kernel_delay.errors import InputError, UnavailableError, UsageError
+from kernel_delay.metrics.clients import Clients
 from kernel_delay.metrics.families import FAMILIES, Buckets, Family, values
 from kernel_delay.metrics.snapshot import Snapshot
 
-MOST_CLIENTS = 8
-"""At once: others are hung up on. There is one Prometheus, or two, each 15 s or so."""
-
-CLIENT_S = 10.0
-"""A client that takes longer to say what it wants is hung up on."""
+MOST_REQUEST_BYTES = 16 << 10
+"""Of a client's request: more is not read. Prometheus sends some hundreds."""
 
 SERVER_THREAD = "metrics"
 """The name of the thread that listens."""
@@ -58,7 +57,7 @@ class Access(Struct, frozen=True):
         if address.host.is_loopback or (self.certificate and self.token):
             return
         raise UsageError(
-            f"--metrics {address} can be reached from elsewhere: that takes --metrics-cert,"
+            f"--metrics {address} can be reached from other machines: add --metrics-cert,"
             " --metrics-key and --metrics-token"
         )
 
@@ -180,48 +179,79 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    # A connection that finds the queue full is tried again after a second.
+    request_queue_size = socket.SOMAXCONN
 
     def __init__(self, address: Address, access: Access, registry: CollectorRegistry) -> None:
         version = address.host.version
         self.address_family = socket.AF_INET6 if version == 6 else socket.AF_INET
         self._context = access.context()
-        self._clients = threading.BoundedSemaphore(MOST_CLIENTS)
-        settings = {"registry": registry, "token": access.read_token(), "timeout": CLIENT_S}
+        self.clients = Clients()
+        settings = {"registry": registry, "token": access.read_token()}
         handler = type("Handler", (_Handler,), settings)
         super().__init__((str(address.host), address.port), handler)
 
-    def get_request(self) -> tuple[socket.socket, object]:
+    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
         """Accept; the handshake is the client's thread's, so that none waits for another's."""
         client, address = super().get_request()
-        client.settimeout(CLIENT_S)
         if self._context is not None:
             client = self._context.wrap_socket(
                 client, server_side=True, do_handshake_on_connect=False
             )
+        self.clients.add(client, address[0])
         return client, address
 
-    def process_request(self, request: object, client_address: object) -> None:
-        """Serve a client in a thread, or hang up if there are too many."""
-        if not self._clients.acquire(blocking=False):
-            self.shutdown_request(request)  # type: ignore[arg-type]
-            return
-        super().process_request(request, client_address)  # type: ignore[arg-type]
+    def service_actions(self) -> None:
+        """Do what serve_forever() has done a few times in a second."""
+        self.clients.hang_up_late()
 
     def process_request_thread(self, request: object, client_address: object) -> None:
-        """Serve it, and let the next one come."""
+        """Serve a client."""
         try:
             self.finish_request(request, client_address)  # type: ignore[arg-type]
         except OSError:
             pass  # Whoever hangs up, or speaks no TLS, is not worth a word: anyone may.
         finally:
-            self._clients.release()
+            self.clients.remove(cast(socket.socket, request))
             self.shutdown_request(request)  # type: ignore[arg-type]
+
+    def server_close(self) -> None:
+        """Listen no more, and hang up on whoever is there."""
+        super().server_close()
+        self.clients.hang_up_all()
+
+
+class Request(io.RawIOBase):
+    """What a client sends, and no more of it than a request has."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        """Read of a connection."""
+        self._connection = connection
+        self._left = MOST_REQUEST_BYTES
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        """Read what has come, as a raw stream does; 0 at the end."""
+        if not self._left:
+            return 0
+        count = self._connection.recv_into(memoryview(buffer)[: self._left])
+        self._left -= count
+        return count
 
 
 class _Handler(MetricsHandler):
     """Answers those that have the token."""
 
+    server: _Server
     token: bytes | None = None
+
+    def setup(self) -> None:
+        """Read a bounded request."""
+        super().setup()
+        self.rfile = io.BufferedReader(cast(io.RawIOBase, Request(self.connection)))
 
     def do_GET(self) -> None:  # noqa: N802 (http.server's name)
         """Answer /metrics."""
@@ -230,7 +260,9 @@ class _Handler(MetricsHandler):
             self.send_header("WWW-Authenticate", "Bearer")
             self.send_header("Content-Length", "0")
             self.end_headers()
-        elif self.path.partition("?")[0] != "/metrics":
+            return
+        self.server.clients.authenticate(self.connection)
+        if self.path.partition("?")[0] != "/metrics":
             self.send_error(404)
         else:
             super().do_GET()

@@ -4,6 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from kernel_delay.printable import printable
+
 OTHER = "other"
 MAIN = "main"
 
@@ -19,7 +21,9 @@ _NUMBER = re.compile(r"[^A-Za-z]*\d+$")
 
 
 def base_name(name: str) -> str:
-    """Return a thread's name without the number at its end and what leads to that."""
+    """Return a thread's name, safe to print, without the number at its end and what leads to it."""
+    # Here, where names that print alike become one class: a label must not be there twice.
+    name = printable(name)
     if _PMD.match(name):
         return "pmd"
     return _NUMBER.sub("", name) or OTHER

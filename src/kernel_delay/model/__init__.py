@@ -4,6 +4,7 @@ Immutable, typed, and free of any way to get or to print it.
 """
 
 from kernel_delay.model.causes import (
+    CallCost,
     CgroupLimit,
     CpuUse,
     CpuWeights,
@@ -12,13 +13,14 @@ from kernel_delay.model.causes import (
     Sleep,
     SleepReason,
     Stopper,
-    Surroundings,
+    SystemState,
     TaskTimes,
     Waker,
     WakerKind,
 )
 from kernel_delay.model.interrupts import HardIrqStats, SoftIrqStats
 from kernel_delay.model.intervals import Histogram, Intervals
+from kernel_delay.model.lost import Lost
 from kernel_delay.model.recording import (
     ClockRelation,
     Container,
@@ -38,12 +40,12 @@ from kernel_delay.model.rounds import (
     RoundTotals,
     ThreadRounds,
 )
-from kernel_delay.model.sample import Lost, Sample, SkippedWindow, Target
+from kernel_delay.model.sample import Sample, SkippedWindow, Target, Unseen
 from kernel_delay.model.syscalls import Abi, StackFrame, SyscallEvent, SyscallStats
 from kernel_delay.model.thread import (
     CpuTaker,
     LockWait,
-    OwnerDoings,
+    OwnerActivity,
     PageFaults,
     Thread,
     ThreadTime,
@@ -56,6 +58,7 @@ from kernel_delay.model.window import EndedBy, TriggerHit, WallClock, Window
 
 __all__ = [
     "Abi",
+    "CallCost",
     "CallTotals",
     "CgroupLimit",
     "ClockRelation",
@@ -75,7 +78,7 @@ __all__ = [
     "MeasuringCommand",
     "MemoryLimit",
     "OtherThread",
-    "OwnerDoings",
+    "OwnerActivity",
     "PageFaults",
     "ProfiledStack",
     "RecordedTarget",
@@ -97,9 +100,9 @@ __all__ = [
     "SoftIrqStats",
     "StackFrame",
     "Stopper",
-    "Surroundings",
     "SyscallEvent",
     "SyscallStats",
+    "SystemState",
     "Target",
     "TaskTimes",
     "Thread",
@@ -107,6 +110,7 @@ __all__ = [
     "ThreadTime",
     "ThreadTotals",
     "TriggerHit",
+    "Unseen",
     "UpcallCount",
     "UpcallStats",
     "Upcalls",

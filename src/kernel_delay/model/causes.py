@@ -50,14 +50,23 @@ WakerKind = Literal["thread", "hard_irq", "soft_irq", "unknown"]
 """Who ended a wait: a thread in its own context, or an interrupt whoever it interrupted."""
 
 
-class Waker(Struct, frozen=True):
-    """Who woke a thread from its waits in one place, how often, and how long it had slept.
+class Waker(Struct, frozen=True, gc=False):
+    """Who ended the waits of a thread in one place.
 
-    Of a thread, `tid` and `pid` are in the PID namespace that the tool runs in (0 if it is not
-    there) and `comm` is its name. Of an interrupt they are 0 and empty.
+    With `--wakers stacks` one entry for each stack of the waker.
 
-    With `--wakers stacks`, of threads: `kernel_stack` and `user_stack` are the functions that it
-    woke from, the innermost first; a waker that does so from several places is there for each.
+    Attributes:
+        kind: A thread in its own context, or an interrupt.
+        tid: The thread ID in the PID namespace of the tool. 0: an interrupt, or not in that
+            namespace.
+        pid: The process of that thread. 0: an interrupt, or not in that namespace.
+        comm: The name of that thread. Empty: an interrupt.
+        count: The number of waits that it ended.
+        ns: The length of these waits, in ns.
+        kernel_stack: The kernel functions of the waker, innermost first. Only with `--wakers
+            stacks`.
+        user_stack: The program functions of the waker, innermost first. Only with `--wakers
+            stacks`.
     """
 
     kind: WakerKind
@@ -70,17 +79,21 @@ class Waker(Struct, frozen=True):
     user_stack: tuple[str, ...] = ()
 
 
-class Sleep(Struct, frozen=True):
-    """A thread's waits in one place of the kernel, within the window.
+class Sleep(Struct, frozen=True, gc=False):
+    """Waits of a thread in one place of the kernel, within the window.
 
-    `syscall` is the call's name, None outside of one. `stack` has the kernel's functions,
-    the innermost first; it is empty where the waits were too short to look. `ns` is clipped to
-    the window. `uninterruptible`: no signal could have ended them, but one that kills. `wakers`
-    are those who did, longest first; of waits that were still going on there is none.
-
-    Of waits of less than 200 us one in so much time is looked at, and its time stands for those
-    since the one before too: `short_ns` is how much of `ns` is such an estimate. `count` is of
-    those that were looked at.
+    Attributes:
+        reason: What the thread waited for, by the kernel functions on its stack.
+        syscall: The system call. None: outside of any call.
+        stack: The kernel functions, innermost first. Empty: the waits were too short to take a
+            stack.
+        uninterruptible: Only a fatal signal could end these waits.
+        count: The number of waits for which a stack was taken.
+        ns: The time of these waits within the window, in ns.
+        max_ns: The longest wait, in ns.
+        wakers: Who ended the waits, longest first. A wait that continues after the window has no
+            waker.
+        short_ns: The part of `ns` that is an estimate from samples of waits below 200 µs, in ns.
     """
 
     reason: SleepReason
@@ -94,11 +107,14 @@ class Sleep(Struct, frozen=True):
     short_ns: int = 0
 
 
-class Scheduling(Struct, frozen=True):
-    """How the scheduler was told to treat a thread, when the window ended.
+class Scheduling(Struct, frozen=True, gc=False):
+    """The scheduling settings of a thread at the end of the window.
 
-    `policy` is as in sched(7) without its SCHED_ (OTHER, FIFO, RR, BATCH, IDLE, DEADLINE, EXT),
-    `cpus` are those that it may run on.
+    Attributes:
+        policy: The policy, as in sched(7) without SCHED_.
+        nice: The nice value.
+        rt_priority: The real-time priority: 1 to 99 with FIFO and RR, else 0.
+        cpus: The CPUs that the thread may run on.
     """
 
     policy: str
@@ -107,13 +123,18 @@ class Scheduling(Struct, frozen=True):
     cpus: tuple[int, ...]
 
 
-class TaskTimes(Struct, frozen=True):
-    """What the kernel itself counted of a thread within the window, about.
+class TaskTimes(Struct, frozen=True, gc=False):
+    """The kernel's own counts for a thread within the window.
 
-    `user_ns` and `system_ns` come in ticks (proc_pid_stat(5), utime and stime) and are an oracle
-    for the account; `minor_faults` and `major_faults` are those of its system calls too.
-    `steal_ns` is what the hypervisor took of its time on CPUs, a share of the user and kernel
-    time that can't be placed; None where the kernel does not tell.
+    They are approximate.
+
+    Attributes:
+        user_ns: User time by utime of proc_pid_stat(5), in ns, in steps of a clock tick.
+        system_ns: System time by stime of proc_pid_stat(5), in ns, in steps of a clock tick.
+        minor_faults: Minor page faults, also within system calls.
+        major_faults: Major page faults, also within system calls.
+        steal_ns: Time that the hypervisor took while the thread was on a CPU, in ns. None: the
+            kernel does not report it.
     """
 
     user_ns: int
@@ -124,7 +145,13 @@ class TaskTimes(Struct, frozen=True):
 
 
 class CpuUse(Struct, frozen=True):
-    """One CPU within the window, from /proc/stat: in ticks."""
+    """One CPU within the window, from /proc/stat.
+
+    Attributes:
+        cpu: The number of the CPU.
+        idle_ns: Idle time, in ns, in steps of a clock tick.
+        steal_ns: Time that the hypervisor took, in ns, in steps of a clock tick.
+    """
 
     cpu: int
     idle_ns: int
@@ -132,11 +159,15 @@ class CpuUse(Struct, frozen=True):
 
 
 class CgroupLimit(Struct, frozen=True):
-    """What the target's cgroups let it have of the CPUs, and took from it within the window.
+    """The CPU limit of the target's cgroups, and its effect within the window.
 
-    `path` is the lowest cgroup with a quota, or the target's. `quota_ns` of CPU time each
-    `period_ns`, None: no quota. `throttled_ns` is cpu.stat's, summed over CPUs. `frozen`: its
-    freezer was on when the window ended.
+    Attributes:
+        path: The lowest cgroup with a quota, or the target's own cgroup.
+        quota_ns: The CPU time that each period allows, in ns. None: no quota.
+        period_ns: The length of a period, in ns.
+        throttled_periods: Periods in which the cgroup was throttled.
+        throttled_ns: Throttled time of all CPUs (cpu.stat), in ns.
+        frozen: The freezer was on at the end of the window.
     """
 
     path: str
@@ -148,11 +179,16 @@ class CgroupLimit(Struct, frozen=True):
 
 
 class CpuWeights(Struct, frozen=True):
-    """By what the scheduler shares a CPU out between the target and process `pid`.
+    """How the scheduler divides a CPU between the target and another process.
 
-    `path` is the target's cgroup that is beside the other's `other_path` (None: the process is
-    beside that itself), and the weights are cpu.shares of v1 or cpu.weight of v2, 0 for idle
-    ones. Paths of "/autogroup-…" are the groups of sessions (sched_autogroup).
+    Attributes:
+        pid: The other process.
+        path: The cgroup of the target that competes with `other_path`. "/autogroup-…" is a
+            session's group. None: the process itself competes.
+        weight: The weight of that side: cpu.shares (v1) or cpu.weight (v2). 0: idle.
+        other_path: The cgroup of the other process that competes with `path`. None: the process
+            itself competes.
+        other_weight: The weight of the other side.
     """
 
     pid: int
@@ -163,7 +199,13 @@ class CpuWeights(Struct, frozen=True):
 
 
 class MemoryLimit(Struct, frozen=True):
-    """A cgroup's limit of memory that was reached so often within the window."""
+    """A memory limit of a cgroup that was reached often within the window.
+
+    Attributes:
+        path: The cgroup.
+        limit_bytes: The limit, in bytes.
+        hits: How often the limit was reached.
+    """
 
     path: str
     limit_bytes: int
@@ -171,11 +213,13 @@ class MemoryLimit(Struct, frozen=True):
 
 
 class Stopper(Struct, frozen=True):
-    """The last signal that stopped the target while it was measured, and the process it came from.
+    """The last signal that stopped the target during the measurement, and its sender.
 
-    `pid` is 0 for the kernel, as of a terminal, and where it is in another PID namespace than
-    the tool; `comm` is None where the process is gone. `alone`: for sure nothing else stopped the
-    target in the window; else it is not known who did for how long.
+    Attributes:
+        signal: The number of the signal.
+        pid: The sender. 0: the kernel (as for a terminal), or a process of another PID namespace.
+        comm: The name of the sender. None: the sender has exited.
+        alone: Nothing else stopped the target within the window.
     """
 
     signal: int
@@ -184,18 +228,41 @@ class Stopper(Struct, frozen=True):
     alone: bool = False
 
 
-class Surroundings(Struct, frozen=True):
-    """What of the machine and of other processes can keep a process from its work.
+class CallCost(Struct, frozen=True):
+    """The cost of the cheapest operations of the tool at the end of the window.
 
-    `tracer` is the name and PID of the process that traces the target, or one of its threads
-    that were stopped; `uprobed`: some tool has probes in its code, if only this one; `stopper`
-    who stopped it; `memory` the limit of its cgroups that it reached most; each None where there
-    is none, or it is not known.
-    `weights` are of the processes that had its CPUs most and are in other cgroups or sessions.
-    `dumping`: its core was being dumped when the window ended, and `lock_holder` is the name
-    and PID of who had the file lock then that it waited for; `lock_shared`: others had it too.
-    `is_late`: the machine was too busy to have them read at the window's boundaries. Of what is
-    counted there is none then, but for the cgroup's: that is of somewhat more than the window.
+    Attributes:
+        call_ns: One getppid(2), in ns, with all that runs at each system call of any process.
+        function_ns: One call of an empty function, in ns: the speed of the CPU.
+    """
+
+    call_ns: int
+    function_ns: int
+
+
+class SystemState(Struct, frozen=True):
+    """The state of the machine and of other processes that can delay the target.
+
+    Attributes:
+        cpus: The CPUs of the machine.
+        cgroup: The CPU limit of the target's cgroups. None: not known.
+        tracer: Name and PID of the process that traces the target. None: there is none.
+        uprobed: A tool has probes in the code of the target. None: not known.
+        stopper: The signal that stopped the target. None: no signal did.
+        memory: The memory limit that was reached most often. None: none was.
+        weights: The weights against the processes that had the target's CPUs most. Only processes
+            of other cgroups or sessions.
+        dumping: A core dump of the target was being written at the end of the window.
+        lock_holder: Name and PID of the process that held the file lock that the target waited
+            for. None: there is none.
+        lock_shared: Other processes held that file lock too.
+        is_late: The machine was too busy to read these values at the boundaries of the window.
+            Only the cgroup counts are then present, for a slightly longer time.
+        freezers: The files that kept the cgroups frozen at the end of the window: freezer.state
+            (v1), cgroup.freeze (v2).
+        seccomp_filters: The number of seccomp filters. None: not known.
+        call_cost: The cost of a system call on this machine. None: the threads made few calls that
+            are as cheap.
     """
 
     cpus: tuple[CpuUse, ...] = ()
@@ -209,3 +276,6 @@ class Surroundings(Struct, frozen=True):
     lock_holder: tuple[str, int] | None = None
     lock_shared: bool = False
     is_late: bool = False
+    freezers: tuple[str, ...] = ()
+    seccomp_filters: int | None = None
+    call_cost: CallCost | None = None

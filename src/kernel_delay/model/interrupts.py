@@ -3,10 +3,14 @@
 from msgspec import Struct
 
 
-class HardIrqStats(Struct, frozen=True):
-    """Runs of one interrupt handler while the thread was on the CPU.
+class HardIrqStats(Struct, frozen=True, gc=False):
+    """Runs of one hard IRQ handler while the thread was on the CPU.
 
-    `name` is the handler's, as in /proc/interrupts.
+    Attributes:
+        name: The name of the handler, as in /proc/interrupts.
+        count: The number of runs.
+        total_ns: The time of all runs, in ns.
+        max_ns: The longest run, in ns.
     """
 
     name: str
@@ -15,10 +19,15 @@ class HardIrqStats(Struct, frozen=True):
     max_ns: int
 
 
-class SoftIrqStats(Struct, frozen=True):
+class SoftIrqStats(Struct, frozen=True, gc=False):
     """Runs of one soft IRQ vector while the thread was on the CPU.
 
-    `name` is None for a vector that include/linux/interrupt.h (6.18) does not name.
+    Attributes:
+        vector: The number of the vector.
+        name: The name of the vector. None: include/linux/interrupt.h (6.18) has no name for it.
+        count: The number of runs.
+        total_ns: The time of all runs, in ns.
+        max_ns: The longest run, in ns.
     """
 
     vector: int

@@ -10,10 +10,15 @@ left out, so it is empty when nothing was counted or accounting was off.
 """
 
 
-class Intervals(Struct, frozen=True):
-    """How often something lasted from a start to a stop within the window, and how long.
+class Intervals(Struct, frozen=True, gc=False):
+    """How often something happened within the window, and how long it took.
 
-    `count` is at least 1: where nothing was counted there is no Intervals.
+    Attributes:
+        count: How often. At least 1.
+        total_ns: The sum of the lengths, in ns.
+        min_ns: The shortest, in ns.
+        max_ns: The longest, in ns.
+        histogram: Index i counts lengths from 2^i up to 2^(i+1) ns. Zeros at the end are left out.
     """
 
     count: int

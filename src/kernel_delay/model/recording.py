@@ -1,7 +1,7 @@
 """What a recording says of itself: where, of what and how it was made, and how it ended.
 
 What was measured stands between the two: Samples, or events of Open vSwitch.
-docs/recording.schema.json is generated from this.
+docs/reference/recording.schema.json is generated from this.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-RecordingFormat = Literal["kernel-delay-recording/1"]
-"""The form of the file. It gains fields without a new number; that is for what changes or goes."""
+RecordingFormat = Literal["kernel-delay-recording/1.1", "kernel-delay-recording/1"]
+"""The form of the file, the current one first: all of these are read.
+
+It gains fields without a new number. A minor number is for names that change, a major one for
+what changes its meaning or goes.
+"""
 
 MeasuringCommand = Literal[
     "capture",
@@ -30,12 +34,17 @@ trigger that did not come, or a failure of the tool, as when its report had no r
 
 
 class Container(Struct, frozen=True):
-    """The container that a process is in, as far as its cgroup's path tells.
+    """The container of a process, as far as the path of its cgroup shows.
 
-    `runtime` is that of the path's words: "docker", "libpod" (podman), "crio", "containerd" or
-    "lxc". `id` is the container's, `pod` the UID of its Kubernetes pod. Each is None where the
-    path does not say. `name`, `pod_name` and `pod_namespace` are what the files of the runtime or
-    the kubelet call it, its pod, and that one's namespace; None where these are not there.
+    Attributes:
+        runtime: "docker", "libpod" (podman), "crio", "containerd" or "lxc". None: the path does
+            not show it.
+        id: The ID of the container. None: the path does not show it.
+        pod: The UID of the Kubernetes pod. None: the path does not show it.
+        name: The name of the container, from files of the runtime or the kubelet. None: no such
+            file.
+        pod_name: The name of the pod, from the same files. None: no such file.
+        pod_namespace: The namespace of the pod, from the same files. None: no such file.
     """
 
     runtime: str | None
@@ -49,9 +58,14 @@ class Container(Struct, frozen=True):
 class RecordedTarget(Struct, frozen=True):
     """The process that was measured.
 
-    `exe` is its program's path, None where that can't be read. `command_line` are its arguments,
-    cut short after 4096 bytes. `cgroup` is the path of its cgroup as /proc/PID/cgroup has it,
-    None where it is in none but the root.
+    Attributes:
+        pid: The process ID.
+        comm: The process name.
+        exe: The path of the program. None: the path cannot be read.
+        command_line: The arguments, cut after 4096 bytes.
+        cgroup: The path of the cgroup, as in /proc/PID/cgroup. None: the process is in the root
+            cgroup only.
+        container: The container of the process. None: it is in no container.
     """
 
     pid: int
@@ -63,7 +77,12 @@ class RecordedTarget(Struct, frozen=True):
 
 
 class ClockRelation(Struct, frozen=True):
-    """One time by both clocks: CLOCK_MONOTONIC and CLOCK_REALTIME, in ns."""
+    """One moment by both clocks.
+
+    Attributes:
+        monotonic_ns: CLOCK_MONOTONIC, in ns.
+        realtime_ns: CLOCK_REALTIME, in ns since 1970.
+    """
 
     monotonic_ns: int
     realtime_ns: int
@@ -72,12 +91,20 @@ class ClockRelation(Struct, frozen=True):
 class RecordingHeader(Struct, frozen=True, tag="header", tag_field="record"):
     """The first record: what was measured where, and by what.
 
-    `tool` is the version of kernel-delay, `arguments` are those of its command line without its
-    own name. `kernel` is the release, `machine` the architecture, both as uname(2) has them;
-    `boot_id` tells one boot of a machine from all others, None where it can't be read. `clock`
-    is the time at which the recording was begun, `cpus` how many are online then. `node` is what
-    Kubernetes calls the machine, None where the tool was not told (NODE_NAME). `others` were
-    measured with the `target`; what any of them forked is in the Samples alone.
+    Attributes:
+        format: The format of the file.
+        tool: The version of kernel-delay.
+        command: The command that measured.
+        arguments: The arguments of the command line, without the program's own name.
+        host: The host name.
+        kernel: The kernel release, as in uname(2).
+        machine: The architecture, as in uname(2).
+        boot_id: The boot ID of the machine. None: it cannot be read.
+        cpus: The number of online CPUs.
+        clock: The time at which the recording began.
+        target: The process that was measured.
+        node: The name of the Kubernetes node (NODE_NAME). None: not set.
+        others: Further processes that were measured. Forked processes are in the Samples only.
     """
 
     format: RecordingFormat
@@ -96,10 +123,15 @@ class RecordingHeader(Struct, frozen=True, tag="header", tag_field="record"):
 
 
 class RecordingTrailer(Struct, frozen=True, tag="trailer", tag_field="record"):
-    """The last record: a recording without one was cut.
+    """The last record.
 
-    `samples` and `events` (of Open vSwitch) count what is before it. `lost` are events that
-    could not be recorded, by their kind; what a Sample lost is in the Sample itself.
+    A recording without this record was cut.
+
+    Attributes:
+        ended: Why the recording ended.
+        samples: The number of Samples before this record.
+        events: The number of Open vSwitch events before this record.
+        lost: Events that could not be recorded, by kind. The losses of a Sample are in the Sample.
     """
 
     ended: RecordingEnd

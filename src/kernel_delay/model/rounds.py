@@ -5,30 +5,40 @@ from typing import Literal
 from msgspec import Struct
 
 from kernel_delay.model.intervals import Histogram
+from kernel_delay.model.lost import Lost
 from kernel_delay.model.window import WallClock
 
 
 class OtherThread(Struct, frozen=True):
     """What another thread of the process did around a round, by the kernel's own counts.
 
-    `ran_ns` it was on a CPU, and `runnable_ns` it waited for one; the rest it slept. They are of
-    the time from `Round.others_start_ns` to `Round.others_stop_ns`. `doing` says what it did at
-    that time's end: "on a CPU", "waiting for a CPU", or the system call that it slept in. One that
-    had "ended" by then did so much at least: its counts are of when it was seen last.
+    Attributes:
+        tid: The thread ID.
+        name: The thread name.
+        ran_ns: On a CPU between `others_start_ns` and `others_stop_ns` of the round, in ns.
+        runnable_ns: Waiting for a CPU in that time, in ns. The rest of the time the thread slept.
+        activity: What it did at `others_stop_ns`: "on a CPU", "waiting for a CPU", a system call,
+            or "ended". The counts of an ended thread are those of the last reading.
     """
 
     tid: int
     name: str
     ran_ns: int
     runnable_ns: int
-    doing: str
+    activity: str
 
 
 class LogLine(Struct, frozen=True):
-    """What Open vSwitch's log says of a round: its own figures, and its own boundaries.
+    """The line of Open vSwitch's log for a round.
 
-    `time` is the line's, of ms. The lengths are in ms, as lib/timeval.c:log_poll_interval()
-    writes them: of the round, and what getrusage(2) has of the thread; None where it has not.
+    The figures are those of Open vSwitch (lib/timeval.c:log_poll_interval()).
+
+    Attributes:
+        time: The time of the line, to the millisecond.
+        thread: The thread that the line names.
+        length_ms: The length of the iteration, in ms.
+        user_ms: User time by getrusage(2), in ms. None: not in the line.
+        system_ms: System time by getrusage(2), in ms. None: not in the line.
     """
 
     time: WallClock
@@ -39,11 +49,15 @@ class LogLine(Struct, frozen=True):
 
 
 class RelatedLine(Struct, frozen=True):
-    """A line of Open vSwitch's log that a thread's round explains, beside that of its length.
+    """A further line of Open vSwitch's log that a round explains.
 
-    "quiesce": `thread` waited so long for `slow` to quiesce, as lib/ovs-rcu.c says. "dump": it took
-    that to dump flows, as ofproto/ofproto-dpif-upcall.c says; `slow` is `thread` itself. The main
-    thread is "", and `time` and `length_ms` are as in LogLine.
+    Attributes:
+        time: The time of the line, to the millisecond.
+        thread: The thread that wrote the line. Empty: the main thread.
+        what: "quiesce": `thread` waited for `slow` to quiesce (lib/ovs-rcu.c). "dump": a slow flow
+            dump (ofproto/ofproto-dpif-upcall.c).
+        length_ms: The length that the line reports, in ms.
+        slow: The thread that caused the line. For "dump": the same as `thread`.
     """
 
     time: WallClock
@@ -54,10 +68,14 @@ class RelatedLine(Struct, frozen=True):
 
 
 class ProfiledStack(Struct, frozen=True):
-    """What a thread ran in `samples` of the samples that were taken of it.
+    """A stack of the profile of a round.
 
-    The stacks are places in the Sample's `stacks`: the program's, None if it could not be
-    taken, and the kernel's, None if it ran its program.
+    Attributes:
+        samples: The number of profile samples with this stack.
+        user_stack: The program's stack: an index into `stacks` of the Sample. None: it could not
+            be taken.
+        kernel_stack: The kernel's stack: an index into `stacks` of the Sample. None: the thread
+            ran its program.
     """
 
     samples: int
@@ -66,11 +84,15 @@ class ProfiledStack(Struct, frozen=True):
 
 
 class ThreadRounds(Struct, frozen=True):
-    """How the rounds of one thread went since it was watched, and what it does.
+    """The rounds of one thread since the start of the watch, and the thread's activity.
 
-    `lengths` counts them by length: of the bucket with index i those from 2^i ns on.
-    `open_since_ns` is when the round began that is open; None if none is. `tid` is 0 for the
-    sum of the threads of a name that have ended. `doing` is as in OtherThread.
+    Attributes:
+        tid: The thread ID. 0: the sum of ended threads of one name.
+        name: The thread name.
+        lengths: Index i counts rounds from 2^i up to 2^(i+1) ns.
+        longest_ns: The longest round, in ns.
+        open_since_ns: The start of the open round (CLOCK_MONOTONIC). None: no round is open.
+        activity: What the thread does, as in OtherThread.
     """
 
     tid: int
@@ -78,51 +100,63 @@ class ThreadRounds(Struct, frozen=True):
     lengths: Histogram
     longest_ns: int
     open_since_ns: int | None = None
-    doing: str = ""
+    activity: str = ""
 
 
 class RoundTotals(Struct, frozen=True):
-    """All rounds of a process by `time_ns`, and what of the long ones is not recorded.
+    """All rounds of a process up to a moment, and the long rounds without a record.
 
-    `threads` are those that were there then, and the sums of those that had ended. Of `long`
-    rounds `told` were yielded, for `missed` there was no room, and `untold` came too soon after a
-    longer one. `missed_events` are kernel events.
+    Attributes:
+        time_ns: The moment (CLOCK_MONOTONIC).
+        threads: The threads, and the sums of ended threads.
+        long: The number of long rounds.
+        reported: Long rounds that have a record.
+        missed: Long rounds that found no room.
+        lost: Kernel events that were missed.
+        suppressed: Long rounds that came too soon after a longer round (`--min-gap`).
     """
 
     time_ns: int
     threads: tuple[ThreadRounds, ...]
     long: int
-    told: int
+    reported: int
     missed: int
-    missed_events: int
-    untold: int = 0
+    lost: Lost = Lost()
+    suppressed: int = 0
 
     @property
     def left(self) -> int:
-        """How many long rounds are still to be told."""
-        return max(0, self.long - self.told - self.missed - self.untold)
+        """How many long rounds are still to be reported."""
+        return max(0, self.long - self.reported - self.missed - self.suppressed)
 
 
 class Round(Struct, frozen=True):
-    """A thread's way from a poll's return to its next poll.
+    """One iteration of a thread's event loop: from the return of a poll to the next poll.
 
-    `number` counts the thread's rounds since it was watched. `untold` counts the long
-    rounds of the process since the record before this one of which there is none: they were
-    no longer than that, and came too soon after it. `others` are the process's other threads that
-    did anything, those that ran longest first; the two times bound what they are of, which is
-    somewhat more than the round. `log` is the line of Open vSwitch's log for this round, and
-    `related` are others that it explains.
-    `profile` is what the thread ran, `profile_hz` times in a second that it was on a CPU, since
-    the round was long already: from `profile_start_ns` on. The most frequent is the first.
-    Of a timeline the round's first slices are kept, and its last: `slices_left_out` are between.
-    Soft IRQs are told from `soft_irqs_start_ns` on, None: from the round's start on; until then
-    they are in the thread's own time.
+    Attributes:
+        tid: The thread ID.
+        name: The thread name.
+        number: The number of this round among the rounds of the thread.
+        suppressed: Long rounds since the previous record that have no record, because they came too
+            soon after a longer round.
+        others_start_ns: The start of the time that `others` covers (CLOCK_MONOTONIC).
+        others_stop_ns: The end of the time that `others` covers (CLOCK_MONOTONIC).
+        others: The other threads of the process that were active, longest run first.
+        log: The line of Open vSwitch's log for this round. None: there is none.
+        related: Further lines of Open vSwitch's log that this round explains.
+        profile: What the thread ran since `profile_start_ns`, most frequent stack first.
+        profile_hz: Profile samples per second on a CPU. None: no profile.
+        profile_start_ns: The start of the profile (CLOCK_MONOTONIC). None: no profile.
+        slices_left_out: Slices of the timeline between the first and the last ones, which have no
+            room.
+        soft_irqs_start_ns: The start of the measurement of soft IRQs (CLOCK_MONOTONIC). Before it,
+            their time counts as user and kernel time. None: the whole round.
     """
 
     tid: int
     name: str
     number: int
-    untold: int = 0
+    suppressed: int = 0
     others_start_ns: int = 0
     others_stop_ns: int = 0
     others: tuple[OtherThread, ...] = ()

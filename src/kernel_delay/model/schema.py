@@ -1,14 +1,19 @@
 """The JSON Schema of a Sample; `python -m kernel_delay.model.schema` prints it.
 
-What it prints is docs/sample.schema.json.
+It prints docs/reference/sample.schema.json.
 """
 
 import inspect
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.inspect import StructType, Type, type_info
 
 from kernel_delay.model import Sample
+
+_FIELD = re.compile(r"    (\w+): (.*)")
 
 
 def sample_schema() -> str:
@@ -17,10 +22,13 @@ def sample_schema() -> str:
 
 
 def schema_of(kind: Any, title: str) -> str:
-    """The same of any type, or union of types."""
+    """Return the same of any type, or union of types.
+
+    The descriptions are those of the docstrings, with None as null.
+    """
     (reference,), definitions = msgspec.json.schema_components([kind])
-    for definition in definitions.values():
-        _unindent_description(definition)
+    for struct in _structs(type_info(kind)):
+        _describe(definitions[struct.__name__], struct)
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
@@ -30,9 +38,52 @@ def schema_of(kind: Any, title: str) -> str:
     return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
 
 
-def _unindent_description(definition: dict[str, Any]) -> None:
-    # Python strips the indentation of docstrings itself only from 3.13 on.
-    definition["description"] = inspect.cleandoc(definition["description"])
+def field_docs(struct: type) -> Mapping[str, str]:
+    """Return what the `Attributes:` of a struct's docstring say, by the name of the field."""
+    described: dict[str, str] = {}
+    for base in reversed(struct.__mro__):
+        _, _, attributes = inspect.cleandoc(base.__doc__ or "").partition("\nAttributes:\n")
+        name = ""
+        for line in attributes.splitlines():
+            if found := _FIELD.fullmatch(line):
+                name, described[found[1]] = found[1], found[2]
+            else:
+                described[name] += f" {line.strip()}"
+    return described
+
+
+def _describe(definition: dict[str, Any], struct: type) -> None:
+    summary, _, _ = inspect.cleandoc(struct.__doc__ or "").partition("\n\nAttributes:\n")
+    definition["description"] = _in_json(" ".join(summary.split()))
+    described = field_docs(struct)
+    for name, value in definition.get("properties", {}).items():
+        is_tag = len(value.get("enum", ())) == 1 and name not in described
+        value["description"] = "The kind of this object." if is_tag else _in_json(described[name])
+    # A struct that is an array in JSON.
+    for name, value in zip(described, definition.get("prefixItems", ()), strict=False):
+        value |= {"title": name, "description": _in_json(described[name])}
+
+
+def _in_json(text: str) -> str:
+    return re.sub(r"\bNone\b", "null", text)
+
+
+def _structs(*types: Type) -> Iterator[type]:
+    """Return each struct that is in any of the types, once."""
+    waiting, seen = list(types), set[type]()
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, StructType):
+            if found.cls in seen:
+                continue
+            seen.add(found.cls)
+            yield found.cls
+            waiting += [field.type for field in found.fields]
+        for name in ("type", "item_type", "key_type", "value_type"):
+            inner = getattr(found, name, None)
+            waiting += [inner] if isinstance(inner, Type) else []
+        for name in ("types", "item_types"):
+            waiting += getattr(found, name, ())
 
 
 if __name__ == "__main__":

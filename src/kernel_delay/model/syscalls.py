@@ -10,17 +10,26 @@ Abi = Literal["i386", "x32", "arm"]
 """An ABI that a 64-bit kernel serves beside its own: its numbers mean other calls."""
 
 
-class SyscallStats(Struct, frozen=True):
-    """One thread's calls of one system call that began and ended within the window.
+class SyscallStats(Struct, frozen=True, gc=False):
+    """One thread's calls of one system call within the window.
 
-    `number` is that of the ABI the call was made by: `abi`, or None for the
-    machine's own. `name` is None when libseccomp's table does not know it.
-
-    The next four, `guest_ns` and `unaccounted_ns`, say where all time in these calls
-    went, with what lies within the window of those that were under way at its boundaries: on
-    a CPU (interrupts included), waiting for one, asleep, stopped, in a virtual machine,
-    and what could not be known. So with accounting `count` may be 0; without, the six
-    are None.
+    Attributes:
+        number: The number of the call in its ABI.
+        name: The name of the call. None: libseccomp does not know the number.
+        count: Calls that began and ended within the window. With accounting this can be 0.
+        total_ns: The time of these calls, in ns.
+        max_ns: The longest of these calls, in ns.
+        histogram: Index i counts calls from 2^i up to 2^(i+1) ns.
+        on_cpu_ns: Time on a CPU within all calls, with interrupts, in ns. Calls that cross a
+            boundary count with their part inside. None: accounting was off.
+        ready_ns: Time waiting for a CPU within all calls, in ns. None: accounting was off.
+        blocked_ns: Time asleep within all calls, in ns. None: accounting was off.
+        stopped_ns: Time stopped within all calls, in ns. None: accounting was off.
+        abi: The ABI of the call. None: the machine's own ABI.
+        without_entry: Calls denied by seccomp or a tracer before their entry was visible. Not part
+            of `count`.
+        guest_ns: Time in a virtual machine within all calls, in ns. None: accounting was off.
+        unaccounted_ns: Time within all calls that is not known, in ns. None: accounting was off.
     """
 
     number: int
@@ -39,14 +48,17 @@ class SyscallStats(Struct, frozen=True):
     unaccounted_ns: int | None = None
 
 
-class StackFrame(Struct, frozen=True):
-    """One function on a stack, or what is known of it.
+class StackFrame(Struct, frozen=True, gc=False):
+    """One function on a stack.
 
-    `name` is None where no symbol covers `address`; `offset` counts from the
-    function, without a name from the object's start. `object` is the file's
-    path, "kernel" or a module's name, "[vdso]", "[anon]" for code without a
-    file, or None. `source` is "file:line" where asked for and known.
-    `inlined`: into the next frame's function.
+    Attributes:
+        address: The address in the process or in the kernel.
+        name: The function. None: no symbol covers the address.
+        offset: The offset in the function. Without a name: the offset in the object.
+        object: The file, "kernel", a module, "[vdso]", or "[anon]" for code without a file. None:
+            not known.
+        source: The source line as "file:line". None: not requested (`--source`) or not known.
+        inlined: The function is inlined into the function of the next frame.
     """
 
     address: int
@@ -58,12 +70,21 @@ class StackFrame(Struct, frozen=True):
 
 
 class SyscallEvent(Struct, frozen=True, gc=False):
-    """One call of a system call that began and ended within the window.
+    """One system call that began and ended within the window.
 
-    `number`, `name` and `abi` are as in SyscallStats. `ret` is what the kernel
-    returned: on failure an errno, negative. The stacks are places in the
-    Sample's `stacks`, None if not taken. `off_cpu_ns` is how much of its time it was ready,
-    asleep or stopped; None without accounting, and where that is not known for certain.
+    Attributes:
+        tid: The thread ID.
+        number: The number of the call in its ABI.
+        name: The name of the call. None: libseccomp does not know the number.
+        entry_ns: The entry (CLOCK_MONOTONIC).
+        exit_ns: The return (CLOCK_MONOTONIC).
+        ret: The return value. A failure is a negative errno.
+        kernel_stack: Where the call slept longest in the kernel: an index into `stacks` of the
+            Sample. None: it did not sleep, or mostly less than 200 µs, or accounting was off.
+        user_stack: The program's stack: an index into `stacks` of the Sample. None: not taken.
+        abi: The ABI of the call. None: the machine's own ABI.
+        off_cpu_ns: Time off the CPU within the call, in ns. None: accounting was off, or an event
+            was missed.
     """
 
     tid: int

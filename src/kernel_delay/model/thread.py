@@ -8,18 +8,26 @@ from kernel_delay.model.intervals import Intervals
 from kernel_delay.model.syscalls import SyscallStats
 
 
-class ThreadTime(Struct, frozen=True):
-    """Where one thread's window went: the parts sum up to it exactly.
+class ThreadTime(Struct, frozen=True, gc=False):
+    """Where the window went for one thread.
 
-    On a CPU: `user_ns` in its program, `kernel_ns` in system calls and page
-    faults, or in a kernel worker's work, `hard_irq_ns` and `soft_irq_ns` for
-    interrupts (soft without the hard ones within). Off it: `ready_ns` waiting for one, `blocked_ns`
-    asleep, `stopped_ns` by job control or ptrace, `throttled_ns` by a CPU quota of its cgroup,
-    `frozen_ns` by a freezer. `absent_ns` before it was created and after it ended.
-    `unaccounted_ns` is what could not be known: for want of room, or as a kernel
-    event was missed before which it began.
-    `guest_ns`: on a CPU, in the code of a virtual machine (KVM's), which is no part of
-    `kernel_ns`.
+    The parts sum up to the window exactly.
+
+    Attributes:
+        user_ns: On a CPU, in the program, in ns.
+        kernel_ns: On a CPU, in system calls, page faults, or the work of a kernel worker, in ns.
+        hard_irq_ns: On a CPU that served hard IRQs, in ns.
+        soft_irq_ns: On a CPU that served soft IRQs, without the hard IRQs within them, in ns.
+        ready_ns: Runnable, waiting for a CPU, in ns.
+        blocked_ns: Asleep, in ns.
+        stopped_ns: Stopped by job control or ptrace, in ns.
+        absent_ns: Before the thread was created and after it ended, in ns.
+        unaccounted_ns: Not known, in ns: a record had no room, or a kernel event was missed.
+        throttled_ns: Kept off the CPU by a CPU quota of its cgroup, in ns.
+        frozen_ns: Frozen by the freezer of its cgroup, in ns.
+        guest_ns: On a CPU, in the code of a virtual machine (KVM), in ns. Not part of `kernel_ns`.
+        tool_ns: On a CPU, in the program of kernel-delay that reports a call as an event and takes
+            its stack, in ns. It runs after the call and is not part of it.
     """
 
     user_ns: int
@@ -34,13 +42,18 @@ class ThreadTime(Struct, frozen=True):
     throttled_ns: int = 0
     frozen_ns: int = 0
     guest_ns: int = 0
+    tool_ns: int = 0
 
 
-class PageFaults(Struct, frozen=True):
-    """Page faults of a thread's program, not those within its system calls.
+class PageFaults(Struct, frozen=True, gc=False):
+    """Page faults of a thread's program.
 
-    `on_cpu_ns` is their share of the thread's `kernel_ns`, `blocked_ns` of its
-    `blocked_ns`.
+    Page faults within system calls are not included.
+
+    Attributes:
+        count: The number of page faults.
+        on_cpu_ns: Time on a CPU in page faults, in ns. Part of the thread's `kernel_ns`.
+        blocked_ns: Time asleep in page faults, in ns. Part of the thread's `blocked_ns`.
     """
 
     count: int
@@ -48,14 +61,21 @@ class PageFaults(Struct, frozen=True):
     blocked_ns: int
 
 
-class CpuTaker(Struct, frozen=True):
-    """A task that had the CPU while the thread waited for it: in how many waits, and how long.
+class CpuTaker(Struct, frozen=True, gc=False):
+    """A task that had the CPU while the thread waited for that CPU.
 
-    `tid` is 0 and `comm` is "idle" when none had it: the CPU was asleep, and
-    waking it took the time. `pid` is the task's process. Both ids are as the PID
-    namespace has them that the tool runs in, and 0 for a task that is not in there.
-    `policy` is that of sched(7) without SCHED_, `rt_priority` 1 to 99 with FIFO and
-    RR, or 0.
+    Attributes:
+        tid: The thread ID in the PID namespace of the tool. 0: not in that namespace, or the idle
+            CPU.
+        comm: The name of the task. "idle": the CPU slept, and the time is the wake-up of the CPU.
+        waits: The number of waits in which the task ran.
+        ns: How long the task ran during these waits, in ns.
+        pid: The process of the task. 0: not in the PID namespace of the tool.
+        policy: The scheduling policy, as in sched(7) without SCHED_.
+        nice: The nice value.
+        rt_priority: The real-time priority: 1 to 99 with FIFO and RR, else 0.
+        kernel_thread: The task is a thread of the kernel.
+        is_tool: The task is a thread of the kernel-delay that measured this.
     """
 
     tid: int
@@ -67,15 +87,21 @@ class CpuTaker(Struct, frozen=True):
     nice: int = 0
     rt_priority: int = 0
     kernel_thread: bool = False
+    is_tool: bool = False
 
 
-class OwnerDoings(Struct, frozen=True):
-    """What the owner of a lock did while it was waited for, in the waits that it ended itself.
+class OwnerActivity(Struct, frozen=True, gc=False):
+    """What the owner of a lock did during the waits that the owner ended.
 
-    Of `known_ns`, their time, it slept for `blocked_ns`, waited for a CPU for `ready_ns` and was
-    stopped, throttled or frozen for `held_ns`; else it was on a CPU, or off it for less than
-    50 us at a time. `syscall` and `reason` say where it slept most: more than half of
-    `blocked_ns`, if any place had that much.
+    Attributes:
+        known_ns: The length of these waits, in ns.
+        blocked_ns: The owner slept, in ns.
+        ready_ns: The owner waited for a CPU, in ns.
+        held_ns: The owner was stopped, throttled or frozen, in ns. The rest of `known_ns`: on a
+            CPU, or off it for less than 50 µs at a time.
+        syscall: The system call in which the owner slept for more than half of `blocked_ns`. None:
+            no call had that much.
+        reason: What the owner waited for in that call.
     """
 
     known_ns: int
@@ -86,14 +112,16 @@ class OwnerDoings(Struct, frozen=True):
     reason: SleepReason = "unknown"
 
 
-class LockWait(Struct, frozen=True):
-    """Waits for one lock of the process while one of its threads held it.
+class LockWait(Struct, frozen=True, gc=False):
+    """Waits for one lock while a thread of the same process held that lock.
 
-    `address` is the lock's in the process, 0 for several of them for which
-    there was no room one by one. `tid` and `name` are those of the thread
-    that owned it when the wait began, or, of one that had begun before the
-    measurement, when that did. `owner` is what that one did meanwhile, None
-    where it is not known of any of the waits.
+    Attributes:
+        address: The address of the lock. 0: several locks, summed up for want of room.
+        tid: The thread that owned the lock when the wait began, or when the measurement began.
+        name: The name of that thread.
+        waits: The number of waits.
+        ns: The time of these waits within the window, in ns.
+        owner: What the owner did meanwhile. None: not known for any of the waits.
     """
 
     address: int
@@ -101,40 +129,46 @@ class LockWait(Struct, frozen=True):
     name: str
     waits: int
     ns: int
-    owner: OwnerDoings | None = None
+    owner: OwnerActivity | None = None
 
 
-class Thread(Struct, frozen=True):
+class Thread(Struct, frozen=True, gc=False):
     """What the kernel did to one thread within the window.
 
-    `tid` is the thread's id in the PID namespace the tool runs in. An
-    interval is counted only if it started and stopped inside the window.
-    `long_poll` is the time from a poll's return to the next poll, `run` on a
-    CPU, `ready` waiting for one, `stopped` by job control or ptrace; each is
-    None where nothing was counted. `exited`: the thread was gone by the
-    window's end.
+    An interval counts only if it began and ended inside the window.
 
-    With accounting every thread of the process is there and has a `time`.
-    `preempted_ns` is the share of its `ready_ns` that followed on its being
-    taken off a CPU, not on its being woken. `cpu_taken_by` says who had the CPU
-    meanwhile, longest first: with `cpu_taken_by_others_ns`, of those for whom
-    there was no room, and `cpu_taken_by_unknown_ns`, where it can't be told, that
-    is all of its `ready_ns`. `lock_waits` says who had the locks, and with
-    `lock_waits_others_ns` is all time asleep in futex(2) for a lock whose owner
-    is known. `page_faults` is None where the kernel can't show them: their time
-    is in `user_ns` then.
-
-    `sleeps` says where it slept and who woke it, longest first. `own_soft_irq_ns` is the share
-    of the soft IRQs' time that its own system calls raised, as sending over loopback does.
-    `signals` were delivered to handlers of its own, and `migrations` took it to another CPU.
-
-    `threads` is above 1 where more threads ended within the window than
-    there was room for: then this is the sum of all of that `name`,
-    which is "[other names]" for those of too many. Its `tid` is 0, and its `time`
-    sums up to as many windows.
-    `kernel_worker`: one that the kernel made in the process to work for it, as
-    io_uring's and vhost's. It never leaves the kernel and makes no calls; all its
-    time on a CPU is in `kernel_ns`.
+    Attributes:
+        tid: The thread ID in the PID namespace of the tool. 0: the sum of several threads.
+        name: The thread name. "[other names]": a sum of threads of too many names.
+        exited: The thread ended before the window did.
+        syscalls: The system calls of the thread.
+        long_poll: Iterations of the event loop: from the return of a poll to the start of the next
+            poll. None: none was counted.
+        run: Runs on a CPU. None: none was counted.
+        ready: Waits for a CPU (run-queue latency). None: none was counted.
+        stopped: Stops by job control or ptrace. None: none was counted.
+        hard_irqs: Hard IRQs served while the thread was on the CPU, by handler.
+        soft_irqs: Soft IRQs served while the thread was on the CPU, by vector.
+        time: Where the whole window went. None: accounting was off.
+        preempted_ns: The part of `ready_ns` after a preemption, in ns. None: accounting was off.
+        cpu_taken_by: The tasks that had the CPU while the thread waited, longest first.
+        lock_waits: Waits for locks whose owner is known.
+        page_faults: The page faults of the program. None: the kernel does not show them. Their
+            time is then in `user_ns`.
+        sleeps: Where the thread slept and who woke it, longest first.
+        own_soft_irq_ns: The part of `soft_irq_ns` that the thread's own calls raised, in ns.
+            Sending over loopback does so.
+        signals: Signals delivered to handlers of the thread. None: accounting was off.
+        migrations: Moves to another CPU. None: accounting was off.
+        scheduling: The scheduling settings at the end of the window. None: not known.
+        task_times: The kernel's own counts for the thread. None: not known.
+        threads: The number of threads in this entry. Above 1: the sum of ended threads of one
+            name, and `time` sums up to as many windows.
+        kernel_worker: The kernel made this thread to work for the process, as for io_uring and
+            vhost. Such a thread never leaves the kernel.
+        cpu_taken_by_others_ns: Waiting time in which further tasks had the CPU, in ns.
+        cpu_taken_by_unknown_ns: Waiting time for which the task on the CPU is not known, in ns.
+        lock_waits_others_ns: Waiting time for further locks whose owner is known, in ns.
     """
 
     tid: int

@@ -28,13 +28,20 @@ a kernel worker's is always "worker"."""
 
 
 class Slice(Struct, frozen=True, gc=False, array_like=True):
-    """One thing that a thread did, or was kept by, in [start_ns, stop_ns) of CLOCK_MONOTONIC.
+    """One activity of a thread in [start_ns, stop_ns).
 
-    In JSON it is an array of its fields. What goes on across a boundary of the window is cut off
-    there. `mode` is the one that the time is charged to. `name` is the call's, with its ABI in
-    front of it unless that is the machine's own; the interrupt's; or of a block what the thread
-    slept for, as in SleepReason: None where that is not known, as it is of short ones. `cpu` is
-    the CPU that the thread ran on, or waited for; None where it is not known.
+    In JSON this is an array of the fields. A boundary of the window cuts a slice.
+
+    Attributes:
+        tid: The thread ID.
+        kind: The activity: a mode, a scheduler state or an interrupt. Without "call" and "fault"
+            the thread was in its program. "unknown…" marks a missed event, "lost…" a lack of room.
+        start_ns: The start (CLOCK_MONOTONIC).
+        stop_ns: The end (CLOCK_MONOTONIC).
+        mode: The execution context that the time is charged to.
+        name: The call, the interrupt, or for a blocked state the reason of the sleep. None: not
+            known.
+        cpu: The CPU that the thread ran on or waited for. None: not known.
     """
 
     tid: int

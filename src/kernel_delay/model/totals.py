@@ -7,14 +7,19 @@ from kernel_delay.model.thread import ThreadTime
 
 
 class ThreadTotals(Struct, frozen=True):
-    """Where the time of one thread went since it was watched, in its rounds and out of them.
+    """Where the time of one thread went since the start of the watch, inside and outside of rounds.
 
-    `identity` tells threads apart: a tid may be used again. `time` sums up to all of its life
-    since then, with what is going on; its `absent_ns` is what is not of its life. What only
-    grows does so from one to the next, but for time that turns out to have been another's: a
-    wait for a CPU in which it was throttled, or what came after an event that was missed.
-    `waits_ns` are all whole waits for a CPU and `waits` their lengths, `rounds_ns` and `rounds`
-    whole rounds. `has_ended`: there is nothing after this.
+    Attributes:
+        identity: A number that distinguishes threads when the kernel uses a thread ID again.
+        tid: The thread ID.
+        name: The thread name.
+        time: The time since the start of the watch, up to now. `absent_ns` is the time in which
+            the thread did not exist.
+        waits: The histogram of complete waits for a CPU.
+        waits_ns: The time of these waits, in ns.
+        rounds: The histogram of complete rounds.
+        rounds_ns: The time of these rounds, in ns.
+        has_ended: The thread has ended: these totals are final.
     """
 
     identity: int
@@ -29,7 +34,13 @@ class ThreadTotals(Struct, frozen=True):
 
 
 class CallTotals(Struct, frozen=True):
-    """All calls of one name that have ended since the process was watched, and their time."""
+    """All completed system calls of one name since the start of the watch.
+
+    Attributes:
+        name: The name of the call.
+        count: The number of calls.
+        total_ns: The time of these calls, in ns.
+    """
 
     name: str
     count: int
@@ -37,10 +48,13 @@ class CallTotals(Struct, frozen=True):
 
 
 class Losses(Struct, frozen=True):
-    """What is not known of a process since it was watched.
+    """What is not known of a process since the start of the watch.
 
-    Kernel events that no program was run for; records that had no room, of rounds, and of long
-    rounds as a whole; threads that ended without a word of their last totals.
+    Attributes:
+        missed_events: Kernel events for which no program ran.
+        dropped_records: Records of rounds that found no room.
+        missed_rounds: Long rounds that found no room.
+        missed_ends: Threads that ended without a report of their last totals.
     """
 
     missed_events: int = 0
@@ -50,7 +64,12 @@ class Losses(Struct, frozen=True):
 
 
 class Upcalls(Struct, frozen=True):
-    """Packets that the datapath sent to user space, and failed to, since it was watched."""
+    """Packets that the datapath sent to user space since the start of the watch.
+
+    Attributes:
+        sent: Packets that were sent.
+        failed: Packets that could not be sent.
+    """
 
     sent: int = 0
     failed: int = 0

@@ -4,17 +4,25 @@ from msgspec import Struct
 
 
 class UpcallCount(Struct, frozen=True):
-    """Upcalls on one CPU; `count` is at least 1."""
+    """Upcalls on one CPU.
+
+    Attributes:
+        cpu: The CPU that handled the packets.
+        count: The number of upcalls. At least 1.
+    """
 
     cpu: int
     count: int
 
 
 class UpcallStats(Struct, frozen=True):
-    """Packets that the kernel's datapath sent to user space within the window, or failed to.
+    """Packets that the kernel's datapath sent to user space within the window, or failed to send.
 
-    `error` is the errno, positive, and `name` its name; 0 and None for those
-    that were sent. The CPUs are those the packets were handled on.
+    Attributes:
+        error: The errno, positive. 0: sent.
+        name: The name of the errno. None: sent.
+        count: The number of packets.
+        cpus: The same by CPU.
     """
 
     error: int

@@ -16,10 +16,13 @@ EndedBy = Literal["time", "trigger", "interrupt", "exit", "timeout", "poll", "sw
 
 
 class TriggerHit(Struct, frozen=True):
-    """A trigger that opened or closed a window, and the thread in whose context it was hit.
+    """A trigger that opened or closed a window, and the thread that hit it.
 
-    A trigger in the kernel may be hit by any process's thread. `tid` is 0 if
-    the thread is not in the PID namespace the tool runs in.
+    Attributes:
+        trigger: The trigger, as in the option.
+        tid: The thread. A trigger in the kernel can be hit by any process. 0: not in the PID
+            namespace of the tool.
+        comm: The name of the thread.
     """
 
     trigger: str
@@ -30,9 +33,17 @@ class TriggerHit(Struct, frozen=True):
 class Window(Struct, frozen=True):
     """The time that was measured: [start_ns, stop_ns) of CLOCK_MONOTONIC.
 
-    `start_time` is the wall clock at `start_ns` and `collected_time` when the
-    results were read, both in UTC. `ended_by` says what closed the window.
-    The triggers are those that were hit, at `start_ns` and at `stop_ns`.
+    Attributes:
+        start_ns: The start (CLOCK_MONOTONIC).
+        stop_ns: The end (CLOCK_MONOTONIC).
+        duration_ns: The length, in ns.
+        start_time: The wall clock at `start_ns`, in UTC.
+        collected_time: The wall clock when the results were read, in UTC.
+        ended_by: What closed the window. "exit": the process or the thread ended. "timeout": a
+            trigger was not hit. In a record of `watch`, "poll" is the thread's next poll, and
+            "switch" the return of a PMD thread to its CPU.
+        start_trigger: The trigger that opened the window. None: no trigger did.
+        stop_trigger: The trigger that closed the window. None: no trigger did.
     """
 
     start_ns: int

@@ -27,7 +27,14 @@ Kind = Literal["run", "wait"]
 
 
 class LoopEvent(Struct, frozen=True):
-    """One hit of a probe (CLOCK_MONOTONIC), and the thread it was in."""
+    """One hit of a probe in the main loop.
+
+    Attributes:
+        probe: The probe.
+        time_ns: The time of the hit (CLOCK_MONOTONIC).
+        tid: The thread that hit the probe.
+        comm: The name of the thread.
+    """
 
     probe: Probe
     time_ns: int

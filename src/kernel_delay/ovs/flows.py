@@ -41,7 +41,7 @@ THRASH_NS = 1000 * NS_PER_MS
 """A flow that is there again so soon was deleted in vain."""
 
 REMEMBERED_NS = 10 * THRASH_NS
-"""How long a deleted flow is remembered: that it is back is told with the next round."""
+"""How long a deleted flow is remembered: that it is back is reported with the next round."""
 
 MOST_DELETED = 100_000
 """Deleted flows that are remembered; of more, the oldest are forgotten."""
@@ -51,16 +51,30 @@ MOST_RETURNED = 10_000
 
 
 class FlowEvent(Struct, frozen=True):
-    """A flow, and what happened to it at `time_ns` (CLOCK_MONOTONIC), in which thread.
+    """A flow of the datapath, and what happened to it.
 
-    An insertion's time is when the flow was made, to the millisecond; it is told when a revalidator
-    first looks at it. `in_sweep`: it was looked at behind the dump, not in it. `reason` is that of
-    a deletion, as `REASONS` has it; None where the number, `reason_number`, has no name that is
-    sure. `ufid` is as Open vSwitch writes it. `layer` says who keeps the flow: "ovs" the datapath
-    itself, "tc" or "dpdk" an offload; empty where Open vSwitch did not know yet. `key` and `mask`
-    are netlink attributes, the captured beginning of `key_len` and `mask_len` bytes. `n_packets`,
-    `n_bytes` and `used_ns`, when the last packet was, None if there was none, are as Open vSwitch
-    last knew.
+    Attributes:
+        time_ns: When it happened (CLOCK_MONOTONIC). For an insertion: when the flow was made, to
+            the millisecond.
+        tid: The thread that changed or checked the flow.
+        comm: The name of that thread.
+        change: What happened.
+        in_sweep: It happened in the sweep after the dump.
+        reason: The reason of a deletion. None: the number has no certain name.
+        reason_number: Open vSwitch's number of the reason.
+        datapath: The datapath.
+        ufid: The UFID, as Open vSwitch writes it.
+        layer: Who holds the flow: "ovs" the datapath, "tc" or "dpdk" an offload. Empty: not yet
+            known to Open vSwitch.
+        pmd_id: The PMD thread of the flow, as Open vSwitch numbers it.
+        created_ns: When the flow was made (CLOCK_MONOTONIC).
+        used_ns: When the flow had its last packet (CLOCK_MONOTONIC). None: no packet yet.
+        n_packets: Packets, as Open vSwitch last knew.
+        n_bytes: Bytes, as Open vSwitch last knew.
+        key: The captured start of the key, as netlink attributes.
+        key_len: The full length of the key, in bytes.
+        mask: The captured start of the mask, as netlink attributes.
+        mask_len: The full length of the mask, in bytes.
     """
 
     time_ns: int
@@ -134,7 +148,7 @@ class FlowChurn:
 
     @property
     def remembered(self) -> int:
-        """How many deleted flows may still be told to be back."""
+        """How many deleted flows may still be reported to be back."""
         return len(self._deleted)
 
     def take(self, event: FlowEvent) -> bool:

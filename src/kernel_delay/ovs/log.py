@@ -21,21 +21,21 @@ PROC = Path("/proc")
 # missing for the main one.
 _HEAD = r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?)Z\|\d+\|%s(?:\(([^|)]*)\))?\|(?:WARN|INFO)\|"
 
-# lib/timeval.c:log_poll_interval()
-_LINE = re.compile(
-    _HEAD.replace("|INFO", "") % "timeval" + r"Unreasonably long (\d{1,18})ms poll interval"
+LONG_MESSAGE = (
+    r"Unreasonably long (\d{1,18})ms poll interval"
     r"(?: \((-?\d{1,18})ms user, (-?\d{1,18})ms system\))?"
 )
+"""lib/timeval.c:log_poll_interval()"""
 
-# lib/ovs-rcu.c:ovsrcu_synchronize(); the main thread is called "main" there.
-_QUIESCE = re.compile(
-    _HEAD % "ovs_rcu" + r"blocked (\d{1,18}) ms waiting for (.{0,15}) to quiesce$"
-)
+QUIESCE_MESSAGE = r"blocked (\d{1,18}) ms waiting for (.{0,15}) to quiesce$"
+"""lib/ovs-rcu.c:ovsrcu_synchronize(); the main thread is called "main" there."""
 
-# ofproto/ofproto-dpif-upcall.c:udpif_revalidator(), by the thread that leads the others.
-_DUMP = re.compile(
-    _HEAD % "ofproto_dpif_upcall" + r"Spent an unreasonably long (\d{1,18})ms dumping flows$"
-)
+DUMP_MESSAGE = r"Spent an unreasonably long (\d{1,18})ms dumping flows$"
+"""ofproto/ofproto-dpif-upcall.c:udpif_revalidator(), by the thread that leads the others."""
+
+_LINE = re.compile(_HEAD.replace("|INFO", "") % "timeval" + LONG_MESSAGE)
+_QUIESCE = re.compile(_HEAD % "ovs_rcu" + QUIESCE_MESSAGE)
+_DUMP = re.compile(_HEAD % "ofproto_dpif_upcall" + DUMP_MESSAGE)
 
 ROUND_POLLS = ("poll", "ppoll")
 """What lib/timeval.c:time_poll() waits in. Handlers call epoll_wait(2) too, without waiting."""
@@ -171,7 +171,7 @@ class OvsLog:
 
     def _related_to(self, sample: Sample, round_: Round) -> tuple[RelatedLine, ...]:
         """Take those that were written in the round and say of a time in it."""
-        self._read()
+        self.follow()
         found = [line for line in self._related if explains(sample, round_, line)]
         for line in found:
             self._related.remove(line)
@@ -179,24 +179,21 @@ class OvsLog:
 
     def left(self) -> tuple[LogLine, ...]:
         """Return the lines that no round was found for."""
-        self._read()
+        self.follow()
         return tuple(self._lines)
 
     def left_related(self) -> tuple[RelatedLine, ...]:
         """Return those of threads that others waited for, and of dumps, that are left."""
-        self._read()
+        self.follow()
         return tuple(self._related)
 
     def _line_of(self, sample: Sample) -> LogLine | None:
-        self._read()
+        self.follow()
         found = [line for line in self._lines if is_of(line, sample)]
         return min(found, key=lambda line: abs(_excess_ms(line, sample)), default=None)
 
     def follow(self) -> None:
         """Take in what was written since, so that no file is rotated away unread; now and then."""
-        self._read()
-
-    def _read(self) -> None:
         for line in self._new_lines():
             text = line.decode(errors="replace")
             if (parsed := parse_line(text)) is not None:

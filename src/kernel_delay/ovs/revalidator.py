@@ -24,7 +24,7 @@ SCALED_MS, REDUCED_MS, GROWN_MS = 2000, 1300, 1000
 GROWTH, LOWEST_LIMIT = 1000, 1000
 
 LATE_NS = 100 * NS_PER_MS
-"""A round that starts so much later than it was due is told: upstream's own measure."""
+"""A round that starts so much later than it was due is reported: upstream's own measure."""
 
 MOST_DATAPATHS = 64
 OTHERS = "other datapaths"
@@ -37,7 +37,14 @@ LimitChange = Literal["scaled", "reduced", "grew", "set"]
 
 
 class FlowResults(Struct, frozen=True):
-    """How many flows came to which end; `other` is a result of a number that is not known."""
+    """How many flows had which result.
+
+    Attributes:
+        kept: Flows that were kept.
+        deleted: Flows that were deleted.
+        modified: Flows that were modified.
+        other: Results with a number that is not known.
+    """
 
     kept: int
     deleted: int
@@ -51,10 +58,15 @@ class FlowResults(Struct, frozen=True):
 
 
 class UdpifState(Struct, frozen=True):
-    """What the datapath's struct udpif says at the end of the round.
+    """The state of a datapath at the end of a round, from its struct udpif.
 
-    `flow_limit_before` is the limit at its start. `dump_duration_ms` is Open vSwitch's own
-    measure of the round, which the limit depends on; 1 is a millisecond or less.
+    Attributes:
+        avg_n_flows: The average number of flows.
+        max_n_flows: The highest number of flows.
+        flow_limit: The flow limit at the end of the round.
+        flow_limit_before: The flow limit at the start of the round.
+        dump_duration_ms: Open vSwitch's own length of the round, in ms, from which it sets the
+            limit. 1: a millisecond or less.
     """
 
     avg_n_flows: int
@@ -65,9 +77,14 @@ class UdpifState(Struct, frozen=True):
 
 
 class LeaderTime(Struct, frozen=True):
-    """Where the time of the leader went, from the round's start to its end; they add up.
+    """Where the time of the leader went in the round.
 
-    It is `blocked` also while it waits for the other revalidators.
+    The parts sum up to the round.
+
+    Attributes:
+        run_ns: On a CPU, in ns.
+        runnable_ns: Waiting for a CPU, in ns.
+        blocked_ns: Asleep, in ns. This includes waits for the other revalidators.
     """
 
     run_ns: int
@@ -76,16 +93,23 @@ class LeaderTime(Struct, frozen=True):
 
 
 class RevalidatorRound(Struct, frozen=True):
-    """A round that ended (CLOCK_MONOTONIC), and its leader.
+    """A completed round of Open vSwitch's revalidators.
 
-    `datapath` is its name, as "system@ovs-system", and the address of its struct udpif where that
-    can't be read. `previous_stop_ns` is when the round before ended, None where none was seen.
-    `n_flows` is how many flows the datapath had at the start. `dumped` are the flows that were
-    looked at as the datapath listed them, `swept` those that were looked at after that, a flow in
-    both if it was kept; `revalidated` is how often one was held against the OpenFlow tables. Each
-    is None where it was not counted. `state` is None where struct udpif is not laid out as it is
-    known, `leader_time` where not all of the leader's context switches were seen. `poll_wait_ms`
-    is how long after its start Open vSwitch means to begin the next.
+    Attributes:
+        datapath: The name of the datapath. If it cannot be read: the address of its struct udpif.
+        tid: The leader of the round.
+        comm: The name of the leader.
+        start_ns: The start (CLOCK_MONOTONIC).
+        stop_ns: The end (CLOCK_MONOTONIC).
+        previous_stop_ns: The end of the previous round (CLOCK_MONOTONIC). None: no round was seen
+            before.
+        n_flows: The number of flows at the start.
+        dumped: The results of the dump. None: not counted.
+        swept: The results of the sweep after the dump. A kept flow is in both. None: not counted.
+        revalidated: How often a flow was checked against the OpenFlow tables. None: not counted.
+        poll_wait_ms: The intended time from this start to the next one, in ms.
+        state: The state from struct udpif. None: its layout is not as known.
+        leader_time: Where the time of the leader went. None: context switches were missed.
     """
 
     datapath: str

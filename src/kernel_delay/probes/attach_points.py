@@ -11,7 +11,7 @@ class UserProbe(Struct, frozen=True):
     the file's name as the process knows it. `semaphore_offset` is the file
     offset of the 16-bit counter that must not be 0 for a USDT probe to fire
     (the PMU's ref_ctr_offset), 0 for none. The kernel fires it for every
-    process that has the file mapped, unless told which one.
+    process that has the file mapped, unless one is given.
     """
 
     path: str

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kernel_delay.closest import closest_names, hint
 from kernel_delay.errors import KernelDelayError, NoInputError, UnavailableError
 from kernel_delay.host.tracefs import detached, tracefs
 from kernel_delay.probes.attach_points import KernelProbe
+from kernel_delay.suggestions import hint, similar_names
 
 KPROBE_PMU = Path("/sys/bus/event_source/devices/kprobe")
 KALLSYMS = Path("/proc/kallsyms")
@@ -29,7 +29,7 @@ class KernelFunctions(Struct, frozen=True):
 
     `count` is how many functions share a name: static ones do. `traceable` are
     those that ftrace can reach, `blacklist` those that kprobes must not; each
-    is None where the kernel does not tell.
+    is None where the kernel does not list them.
     """
 
     count: dict[str, int]
@@ -39,7 +39,7 @@ class KernelFunctions(Struct, frozen=True):
     def find(self, function: str, offset: int, is_return: bool) -> KernelProbe:
         """Find where the probe goes; NoInputError or UnavailableError if it can't go there."""
         if function not in self.count:
-            likely = closest_names(function, self.probeable())
+            likely = similar_names(function, self.probeable())
             raise NoInputError(
                 f"no kernel function {function} (it may be inlined, or in a module that is not"
                 f" loaded){hint(f'k:{name}' for name in likely)}"
@@ -111,12 +111,12 @@ def with_aliases(
 
 
 def read_traceable(tracing: Path) -> frozenset[str] | None:
-    """Read the functions that ftrace can reach; None where the kernel does not tell."""
+    """Read the functions that ftrace can reach; None where the kernel does not list them."""
     return _column(tracing / "available_filter_functions", column=0)
 
 
 def read_blacklist(debugfs: Path) -> frozenset[str] | None:
-    """Read the functions that kprobes must not touch; None where the kernel does not tell."""
+    """Read the functions that kprobes must not touch; None where the kernel does not list them."""
     return _column(debugfs / "kprobes" / "blacklist", column=1)
 
 

@@ -14,11 +14,11 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from kernel_delay.closest import closest_names, hint
 from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.host.preflight import may_not_look_at
 from kernel_delay.host.target import living_thread
 from kernel_delay.probes.usdt import UsdtProbes, read_usdt_probes
+from kernel_delay.suggestions import hint, similar_names
 from kernel_delay.symbols.bounds import MAX_OBJECTS
 from kernel_delay.symbols.functions import Functions
 from kernel_delay.symbols.mappings import DELETED, Mapping, read_mappings
@@ -95,8 +95,8 @@ def process_objects(pid: int) -> tuple[ProbedObject, ...]:
     files = {(m.device, m.inode): m for m in mappings if m.executable and m.inode}
     if len(files) > MAX_OBJECTS:
         raise UnavailableError(
-            f"process {pid} has mapped {len(files)} files as code, more than the {MAX_OBJECTS}"
-            " that are looked into: name the one that matters, kernel-delay probes FILE"
+            f"process {pid} has mapped {len(files)} files as code, and at most {MAX_OBJECTS}"
+            " are searched: give one, as in kernel-delay probes FILE"
         )
     libraries = (_library(process, mapping) for mapping in files.values())
     return executable, *(
@@ -126,7 +126,7 @@ def find_library(objects: Iterable[ProbedObject], library: str) -> ProbedObject:
         listed = ", ".join(mapped.name for mapped in found)
         raise NoInputError(f"library {library!r} may be any of {listed}: give its path")
     bases = map(os.path.basename, names)
-    likely = hint(closest_names(os.path.basename(library), bases))
+    likely = hint(similar_names(os.path.basename(library), bases))
     raise NoInputError(f"the process has mapped no library {library!r}{likely}")
 
 

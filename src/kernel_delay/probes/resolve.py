@@ -22,7 +22,7 @@ def resolve(
 ) -> tuple[AttachPoint, ...]:
     """Find all places where `trigger` fires for process `pid`: one, or more for USDT.
 
-    `functions` tells the kernel's, if need be: they take long to read, and who
+    `functions` lists the kernel's, if need be: they take long to read, and who
     resolves several triggers may read them once.
     Raises NoInputError where what it names does not exist, with the closest
     names that do; UnavailableError where this kernel can't probe it; and

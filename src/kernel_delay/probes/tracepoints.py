@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from kernel_delay.closest import closest_names, hint
 from kernel_delay.errors import NoInputError, PermissionDeniedError
 from kernel_delay.probes.attach_points import Tracepoint
+from kernel_delay.suggestions import hint, similar_names
 
 
 def find_tracepoint(tracefs: Path, system: str, event: str) -> Tracepoint:
@@ -34,9 +34,9 @@ def tracepoint_names(tracefs: Path) -> tuple[str, ...]:
 def _missing(system: str, event: str, names: Iterable[str]) -> str:
     names = tuple(names)
     if any(name.startswith(f"{system}:") for name in names):
-        likely = closest_names(f"{system}:{event}", names)
+        likely = similar_names(f"{system}:{event}", names)
         return f"no tracepoint t:{system}:{event}{hint(f't:{name}' for name in likely)}"
-    systems = closest_names(system, sorted({name.partition(":")[0] for name in names}))
+    systems = similar_names(system, sorted({name.partition(":")[0] for name in names}))
     elsewhere = tuple(name for name in names if name.endswith(f":{event}"))
     likely = tuple(f"t:{name}" for name in elsewhere) or tuple(f"t:{name}:…" for name in systems)
     return (

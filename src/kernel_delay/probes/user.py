@@ -8,7 +8,6 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from kernel_delay.closest import closest_names, hint
 from kernel_delay.elf.headers import Segment
 from kernel_delay.errors import InputError, NoInputError, UnavailableError
 from kernel_delay.probes.attach_points import UserProbe
@@ -16,6 +15,7 @@ from kernel_delay.probes.object_layout import read_object_layout
 from kernel_delay.probes.objects import ProbedObject, find_library
 from kernel_delay.probes.triggers import UprobeTrigger, UsdtTrigger
 from kernel_delay.probes.usdt import UsdtProbes
+from kernel_delay.suggestions import hint, similar_names
 from kernel_delay.symbols.functions import Functions
 
 UPROBE_PMU = Path("/sys/bus/event_source/devices/uprobe")
@@ -42,7 +42,7 @@ def resolve_usdt(trigger: UsdtTrigger, objects: Sequence[ProbedObject]) -> tuple
     reason = why_no_usdt(objects, found)
     names = (f"u:{probe.provider}:{probe.name}" for _, usdt in found for probe in usdt.probes)
     raise NoInputError(
-        f"no USDT probe {trigger}: {reason}{hint(closest_names(str(trigger), names))}"
+        f"no USDT probe {trigger}: {reason}{hint(similar_names(str(trigger), names))}"
     )
 
 
@@ -109,7 +109,7 @@ def _find_function(trigger: UprobeTrigger, function: str, where: ProbedObject) -
 
 
 def _no_function(function: str, where: ProbedObject, functions: Functions) -> NoReturn:
-    likely = hint(functions.closest(function))
+    likely = hint(functions.similar(function))
     if not functions.stripped:
         raise NoInputError(f"{where.name} has no function {function}{likely}")
     advice = stripped_advice(where, functions)

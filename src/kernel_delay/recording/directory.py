@@ -8,15 +8,13 @@ from time import time_ns
 
 from msgspec import Struct
 
-from kernel_delay.errors import NoInputError, OutputError
+from kernel_delay.errors import NoInputError, cannot_write
 from kernel_delay.model import RecordingHeader, Sample
+from kernel_delay.private_file import PartFile, remove_stale_parts
 from kernel_delay.recording.writer import RecordingWriter
 
 _OURS = re.compile(r"round-\d{8}T\d{6}\.\d{6}Z-[\w.+-]*-\d+\.kdr")
 _NOT_IN_NAMES = re.compile(r"[^\w.+-]", re.ASCII)
-
-# What a file is called until it is whole.
-PART_SUFFIX = ".part"
 
 
 class Limits(Struct, frozen=True):
@@ -45,14 +43,11 @@ class RecordingDirectory:
         self._limits = limits
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for part in folder.glob(f"round-*.kdr{PART_SUFFIX}"):
-                part.unlink(missing_ok=True)
-            # Whether a file can be made there only a file tells: /proc takes none from anyone.
-            probe = folder / f"round-.kdr{PART_SUFFIX}"
-            probe.touch(mode=0o600)
-            probe.unlink(missing_ok=True)
+            remove_stale_parts(folder)
         except OSError as error:
-            raise OutputError(f"can't write to {folder}: {error.strerror}") from None
+            raise cannot_write(f"to {folder}", error) from None
+        # Whether a file can be made there only a file shows: /proc takes none from anyone.
+        PartFile(folder / "round").discard()
 
     def add(self, sample: Sample) -> Path:
         """Write one; return the file. Raises OutputError, and then there is none."""
@@ -60,16 +55,15 @@ class RecordingDirectory:
         if path.exists():
             # Of two threads of a name that were woken at once neither is to go.
             path = self._folder / _name(sample, with_tid=True)
-        part = path.with_name(path.name + PART_SUFFIX)
+        part = PartFile(path)
         try:
-            with RecordingWriter(part, self._header()) as writer:
+            with RecordingWriter(part.part, self._header()) as writer:
                 writer.sample(sample)
                 writer.finish("done")
-            part.rename(path)
-        except OSError as error:
-            raise OutputError(f"can't write {path}: {error.strerror}") from None
-        finally:
-            part.unlink(missing_ok=True)
+        except BaseException:
+            part.discard()
+            raise
+        part.appear()
         self._prune()
         return path
 

@@ -1,7 +1,7 @@
 """Samples of many nodes as rows: what tables they make up, and what is in these.
 
-docs/fleet.md describes them. They gain columns and none changes or goes away, which would
-take another SCHEMA.
+docs/reference/fleet-tables.md describes them. They gain columns. One that changes or goes
+away takes another SCHEMA.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ from kernel_delay.recording.tables import Row
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-SCHEMA = "kernel-delay-parquet/1"
+SCHEMA = "kernel-delay-parquet/2"
 """The form of the tables, in each file's metadata by the name of SCHEMA_KEY."""
 
 SCHEMA_KEY = "kernel_delay.schema"
@@ -40,7 +40,7 @@ FleetKind = tables.Kind | Literal["share", "counts"]
 """What is in a column; "share" is a part of 1, and "counts" are integers by name."""
 
 PARTITIONS = ("day", "node")
-"""What tells folders apart: the day in UTC on which a window began, and the node by uname(2)."""
+"""What distinguishes folders: the day in UTC on which a window began, and the node by uname(2)."""
 
 _KEYS: dict[str, FleetKind] = {
     "recording": "str",
@@ -111,7 +111,7 @@ COLUMNS: Mapping[FleetTable, Mapping[str, FleetKind]] = MappingProxyType(
             **_KEYS,
             **_THREAD,
             "number": "int",
-            "untold": "int",
+            "suppressed": "int",
             "cause": "str",
             "why": "str",
             "logged_ms": "int",
@@ -141,7 +141,7 @@ def columns(table: FleetTable) -> dict[str, FleetKind]:
 
 
 def recording_id(header: RecordingHeader) -> str:
-    """What tells a recording from all others: the boot, when it was begun, and the process."""
+    """What identifies a recording: the boot, when it was begun, and the process."""
     return f"{header.boot_id or header.host}-{header.clock.realtime_ns}-{header.target.pid}"
 
 
@@ -196,7 +196,7 @@ def _names(tid: int, name: str) -> Row:
 
 
 def _sample(header: RecordingHeader, sample: Sample) -> Row:
-    target, around = _target(header, sample), sample.surroundings
+    target, around = _target(header, sample), sample.system_state
     cgroup = around.cgroup if around else None
     cpus, is_late = (around.cpus, around.is_late) if around else ((), True)
     lost = sample.lost
@@ -248,7 +248,7 @@ def _round(sample: Sample) -> Row:
     return {
         **_names(round_.tid, round_.name),
         "number": round_.number,
-        "untold": round_.untold,
+        "suppressed": round_.suppressed,
         "cause": cause_name(sample),
         "why": main_cause(sample),
         "logged_ms": round_.log.length_ms if round_.log else None,

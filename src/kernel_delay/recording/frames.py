@@ -19,8 +19,16 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 PLAIN_SUFFIX = ".jsonl"
 
-MOST_RECORD_BYTES = 1 << 26
+MOST_RECORD_BYTES = 1 << 24
 """No record of ours is larger, and no more of one that is not ours is ever in memory."""
+
+FREE_BYTES = 8 << 20
+MOST_RATIO = 256
+"""What a file may be decompressed to: FREE_BYTES, and so often the bytes that were read of it.
+
+Ours come to 20 mostly, and to 200 where 20,000 threads slept all the time. One of 30 KB that was
+made for it would come to gigabytes.
+"""
 
 # A block of three bytes may stand for 128 KiB of text, so a piece of this size for 40 MiB.
 _PIECE_BYTES = 1 << 10
@@ -41,6 +49,9 @@ class LineWriter(Protocol):
     def close(self) -> None:
         """Close the file."""
 
+    def discard(self) -> None:
+        """Close the file, and remove it."""
+
 
 class _Frames:
     """Lines as frames of a PrivateFile."""
@@ -54,6 +65,9 @@ class _Frames:
 
     def close(self) -> None:
         self._file.close()
+
+    def discard(self) -> None:
+        self._file.discard()
 
 
 def create(path: Path) -> LineWriter:
@@ -86,15 +100,33 @@ def _plain(file: BinaryIO, start: bytes) -> Iterator[bytes]:
 
 
 def _frames(file: BinaryIO, piece: bytes) -> Iterator[bytes]:
-    while piece or (piece := file.read(_PIECE_BYTES)):
-        frame, piece = _frame(file, piece)
+    compressed = _Counted(file, len(piece))
+    room = FREE_BYTES
+    while piece or (piece := compressed.read(_PIECE_BYTES)):
+        frame, piece = _frame(compressed, piece, room)
+        room -= len(frame)
         if not frame.endswith(b"\n"):
             raise InputError("a frame does not end with a record")
         yield frame
 
 
-def _frame(file: BinaryIO, piece: bytes) -> tuple[bytes, bytes]:
-    """The frame that begins with `piece`, its checksum verified, and what was read behind it."""
+class _Counted:
+    """A file, and how many bytes were read of it."""
+
+    def __init__(self, file: BinaryIO, count: int) -> None:
+        self._file, self.count = file, count
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self.count += len(data)
+        return data
+
+
+def _frame(file: _Counted, piece: bytes, room: int) -> tuple[bytes, bytes]:
+    """The frame that begins with `piece`, its checksum verified, and what was read behind it.
+
+    It may have `room` bytes, and MOST_RATIO for each that was read.
+    """
     decompressor = zstandard.ZstdDecompressor(max_window_size=MOST_RECORD_BYTES).decompressobj()
     frame = bytearray()
     while True:
@@ -103,7 +135,12 @@ def _frame(file: BinaryIO, piece: bytes) -> tuple[bytes, bytes]:
         except zstandard.ZstdError as error:
             raise InputError(str(error)) from error
         if len(frame) > MOST_RECORD_BYTES:
-            raise InputError("a frame is too large to be a record: try `zstd -d`, and its output")
+            raise InputError("a frame is too large to be a record: give the output of `zstd -d`")
+        if len(frame) > room + MOST_RATIO * file.count:
+            raise InputError(
+                f"it expands to more than {MOST_RATIO} times its size, as no recording does: give"
+                " the output of `zstd -d`"
+            )
         if decompressor.eof:
             return bytes(frame), decompressor.unused_data
         piece = file.read(_PIECE_BYTES)

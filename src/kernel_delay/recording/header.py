@@ -3,18 +3,18 @@
 import os
 import time
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from kernel_delay.host.container_names import node_name
 from kernel_delay.host.containers import named_cgroup_of
-from kernel_delay.host.target import ProcessTarget, living_thread
+from kernel_delay.host.target import ProcessTarget, command_line
 from kernel_delay.model import (
     ClockRelation,
     MeasuringCommand,
     RecordedTarget,
     RecordingHeader,
 )
+from kernel_delay.version import VERSION
 
 PROC = Path("/proc")
 
@@ -30,11 +30,11 @@ def new_header(
     """Return the header of a recording, of these processes, that `command` begins now."""
     uname = os.uname()
     return RecordingHeader(
-        format="kernel-delay-recording/1",
-        tool=_version(),
+        format="kernel-delay-recording/1.1",
+        tool=VERSION,
         command=command,
         arguments=tuple(map(_encodable, arguments)),
-        host=uname.nodename,
+        host=_encodable(uname.nodename),
         kernel=uname.release,
         machine=uname.machine,
         boot_id=_boot_id(),
@@ -52,17 +52,10 @@ def _recorded(target: ProcessTarget) -> RecordedTarget:
         pid=target.pid,
         comm=target.comm,
         exe=target.exe,
-        command_line=target.command_line or _command_line(target.pid),
+        command_line=target.command_line or command_line(target.pid, MOST_COMMAND_LINE_BYTES),
         cgroup=cgroup,
         container=container,
     )
-
-
-def _version() -> str:
-    try:
-        return version("kernel-delay")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _boot_id() -> str | None:
@@ -80,18 +73,6 @@ def _clock_relation() -> ClockRelation:
     return ClockRelation((before_ns + after_ns) // 2, realtime_ns)
 
 
-def _command_line(pid: int) -> tuple[str, ...]:
-    try:
-        with (PROC / str(living_thread(pid) or pid) / "cmdline").open("rb") as file:
-            raw = file.read(MOST_COMMAND_LINE_BYTES)
-    except OSError:
-        return ()
-    # A program that writes its title there leaves the rest empty (setproctitle).
-    raw = raw.rstrip(b"\0")
-    words = raw.split(b"\0") if raw else []
-    return tuple(word.decode(errors="backslashreplace") for word in words)
-
-
 def _encodable(argument: str) -> str:
-    """An argument of ours, which need not be UTF-8, as text that is."""
+    """An argument of ours or a host's name, which need not be UTF-8, as text that is."""
     return os.fsencode(argument).decode(errors="backslashreplace")

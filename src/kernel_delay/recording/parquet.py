@@ -1,4 +1,4 @@
-"""Recordings as Parquet files, for what reads those of many nodes: docs/fleet.md.
+"""Recordings as Parquet files, for what reads those of many nodes: docs/how-to/fleet.md.
 
     FOLDER/TABLE/day=2026-11-21/node=NAME/RECORDING.parquet
 
@@ -8,11 +8,10 @@ stays, whichever is exported last: one that was cut has the other's beginning.
 """
 
 import os
-import secrets
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -20,8 +19,10 @@ from urllib.parse import quote
 
 from kernel_delay.errors import OutputError, UnavailableError
 from kernel_delay.model import RecordingHeader, Sample
+from kernel_delay.private_file import PartFile, remove_stale_parts, writing
 from kernel_delay.recording.fleet_tables import (
     COLUMNS,
+    FLEET_TABLES,
     SCHEMA,
     SCHEMA_KEY,
     FleetKind,
@@ -33,6 +34,14 @@ from kernel_delay.recording.tables import ROWS_AT_ONCE, Row
 
 if TYPE_CHECKING:
     import pyarrow
+
+MOST_ENCODED = 200
+"""Of a file's name, which may have 255 bytes: before and behind it there is more."""
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+"""A folder's value where there is none (hive.exec.default.partition.name); a node may have it."""
+
+DIGEST_DIGITS = 16
 
 
 class ParquetFiles:
@@ -49,6 +58,7 @@ class ParquetFiles:
         self._open: dict[FleetTable, _PartFile] = {}
         self._written: list[_PartFile] = []
         self.kept_longer = False
+        self._remove_stale()
 
     def __enter__(self) -> Self:
         """The files themselves."""
@@ -102,12 +112,22 @@ class ParquetFiles:
             self._days[day] += 1
             self._day = day
 
+    def _remove_stale(self) -> None:
+        """Remove what exports of this node that were killed left behind."""
+        for table in FLEET_TABLES:
+            for day in self._folder.glob(f"{table}/day=*"):
+                with suppress(OSError):
+                    remove_stale_parts(day / self._node)
+
+    @property
+    def _node(self) -> str:
+        return f"node={encoded(self._header.host)}"
+
     def _path(self, table: FleetTable) -> Path:
         # The clock may have been set back to a day whose files are closed.
         turn = self._days[self._day or ""]
-        name = quote(recording_id(self._header), safe="") + (f".{turn}" if turn > 1 else "")
-        node = f"node={quote(self._header.host, safe='')}"
-        return self._folder / table / f"day={self._day}" / node / f"{name}.parquet"
+        name = file_name(recording_id(self._header)) + (f".{turn}" if turn > 1 else "")
+        return self._folder / table / f"day={self._day}" / self._node / f"{name}.parquet"
 
     def _close(self) -> None:
         for table in tuple(self._open):
@@ -128,16 +148,16 @@ class _PartFile:
         self._path = path
         self._rows: list[Row] = []
         self._schema = schema_of(table)
-        with _failing(path):
+        with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            # What begins with a dot neither DuckDB nor Spark reads.
-            self._part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-            self._file = open(self._part, "xb")  # noqa: SIM115 (close() and discard() do)
+        # It begins with a dot: neither DuckDB nor Spark reads it.
+        self._part = PartFile(path)
+        self._file = os.fdopen(os.dup(self._part.fd), "wb")
         try:
-            with _failing(path):
+            with writing(path):
                 self._writer = ParquetWriter(self._file, self._schema, compression="zstd")
         except OutputError:
-            self._part.unlink()
+            self._part.discard()
             raise
 
     def rows_there(self) -> int:
@@ -162,15 +182,14 @@ class _PartFile:
 
     def close(self) -> None:
         self._write()
-        with _failing(self._path):
+        with writing(self._path):
             self._writer.close()
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
 
     def appear(self) -> None:
-        with _failing(self._path):
-            self._part.replace(self._path)
+        self._part.appear()
 
     def discard(self) -> None:
         # What the writer still holds goes nowhere.
@@ -178,16 +197,40 @@ class _PartFile:
             self._writer.close()
         with suppress(OSError):
             self._file.close()
-        self._part.unlink(missing_ok=True)
+        self._part.discard()
 
     def _write(self) -> None:
         import pyarrow
 
         if self._rows:
             batch = pyarrow.RecordBatch.from_pylist(self._rows, schema=self._schema)
-            with _failing(self._path):
+            with writing(self._path):
                 self._writer.write_batch(batch)
             self._rows.clear()
+
+
+def encoded(text: str) -> str:
+    """Return text as part of a path: URL-encoded, as Hive, Spark and DuckDB decode it.
+
+    What is longer than a file's name can be is cut, and ends in a digest of all of it.
+    """
+    whole = "%5F" + text[1:] if text == HIVE_NULL else quote(text, safe="")
+    if len(whole) <= MOST_ENCODED:
+        return whole
+    parts = [quote(character, safe="") for character in text]
+    while sum(map(len, parts)) > MOST_ENCODED - DIGEST_DIGITS - 1:
+        del parts[-1]
+    digest = sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+    return f"{''.join(parts)}~{digest}"
+
+
+def file_name(text: str) -> str:
+    """Return text as the beginning of a file's name.
+
+    Spark and pyarrow skip files whose names begin with an underscore or a dot.
+    """
+    found = encoded(text)
+    return f"%{ord(found[0]):02X}{found[1:]}" if found.startswith(("_", ".")) else found
 
 
 def schema_of(table: FleetTable) -> "pyarrow.Schema":
@@ -204,15 +247,6 @@ def schema_of(table: FleetTable) -> "pyarrow.Schema":
     }
     fields = [(name, types[kind]) for name, kind in COLUMNS[table].items()]
     return pyarrow.schema(fields, metadata={SCHEMA_KEY: SCHEMA})
-
-
-@contextmanager
-def _failing(path: Path) -> Iterator[None]:
-    """Have an error of writing within be told as that of the file."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"can't write {os.fspath(path)!r}: {error.strerror or error}") from None
 
 
 def _check_installed() -> None:

@@ -12,7 +12,7 @@ from kernel_delay.errors import InputError, NoInputError
 from kernel_delay.model import RecordingFormat, RecordingHeader, RecordingTrailer, Sample
 from kernel_delay.printable import printable
 from kernel_delay.recording.frames import CutError, lines
-from kernel_delay.recording.possible import check_header, check_trailer
+from kernel_delay.recording.older_formats import renamed
 from kernel_delay.recording.records import (
     Content,
     FlowEvents,
@@ -23,6 +23,7 @@ from kernel_delay.recording.records import (
     UpcallEvents,
 )
 from kernel_delay.recording.sample_assembly import SampleAssembly
+from kernel_delay.recording.validation import check_header, check_trailer
 
 STDIN = "-"
 
@@ -66,7 +67,7 @@ class RecordingReader:
         assembly = SampleAssembly()
         for line in self._following():
             with self._naming_damage():
-                record = decoder.decode(line)
+                record = decoder.decode(renamed(line, self.header.format))
                 if isinstance(record, RecordingTrailer):
                     assembly.end()
                     check_trailer(record)
@@ -131,9 +132,9 @@ class RecordingReader:
     def _end(self, trailer: RecordingTrailer) -> None:
         missing = (trailer.samples - self._samples, trailer.events - self._events)
         if missing != (0, 0):
-            raise InputError("there are more, or fewer, samples or events than were written")
+            raise InputError("its samples and events are not as many as its trailer says")
         for _ in self._following():
-            raise InputError("it is behind the recording's end")
+            raise InputError("it follows the recording's end")
         self.trailer = trailer
 
     def _fail_as_foreign(self, reason: str) -> NoReturn:
@@ -151,7 +152,7 @@ class RecordingReader:
         return f"{count:,} {what}s" if count != 1 else f"the 1 {what}"
 
 
-class UntilDamage:
+class IntactRecords:
     """What is whole of a recording; then `damage` says why that is not all, None if it is."""
 
     def __init__(self, recording: RecordingReader) -> None:

@@ -1,15 +1,25 @@
 """A Sample from its records."""
 
+from collections.abc import Sequence
+
 from msgspec import structs
 
 from kernel_delay.errors import InputError
 from kernel_delay.model import Sample, SkippedWindow, StackFrame, Thread
 from kernel_delay.recording.packed_events import PackedEvents
 from kernel_delay.recording.packed_slices import PackedSlices
-from kernel_delay.recording.possible import check_events, check_sample, check_window
-from kernel_delay.recording.records import Content, More, Read, SampleRecord, Skipped, ToCome
+from kernel_delay.recording.records import (
+    Content,
+    Continuation,
+    Read,
+    Remaining,
+    SampleRecord,
+    Skipped,
+)
+from kernel_delay.recording.validation import check_events, check_sample, check_window
 
 MOST_EVENTS = 1 << 24
+MOST_EMPTY_STACKS = 1 << 16
 MOST_OTHER_BYTES = 1 << 28
 """Of one sample: so much of it is kept in memory, and no more."""
 
@@ -26,9 +36,9 @@ class SampleAssembly:
 
         Raises InputError where it doesn't follow, holds what can't be, or makes a sample too large.
         """
-        if isinstance(record, More):
+        if isinstance(record, Continuation):
             if self._parts is None:
-                raise InputError("it is of a sample that is not there")
+                raise InputError("it continues a sample that is missing")
             self._parts.add(record, size)
         else:
             self.end()
@@ -48,7 +58,7 @@ class SampleAssembly:
     def end(self) -> None:
         """Raise InputError within a sample."""
         if self._parts is not None:
-            raise InputError("the sample before it is not whole")
+            raise InputError("the sample before it is incomplete")
 
 
 class _Parts:
@@ -61,24 +71,29 @@ class _Parts:
         self._events = PackedEvents()
         self._slices = PackedSlices()
         self._bytes = 0
-        first = More(
+        self._empty_stacks = _empty(head.sample.stacks)
+        first = Continuation(
             syscall_events=tuple(head.sample.syscall_events or ()),
             timeline=tuple(head.sample.timeline or ()),
         )
         self.add(first, size)
         self._first_events, self._first_slices = len(self._events), len(self._slices)
 
-    def add(self, more: More, size: int) -> None:
-        if not (more.syscall_events or more.timeline):
+    def add(self, continuation: Continuation, size: int) -> None:
+        if not (continuation.syscall_events or continuation.timeline):
             self._bytes += size
-        self._threads.extend(more.threads)
-        self._stacks.extend(more.stacks)
+        # Three bytes each: of them there would be more than of all else.
+        self._empty_stacks += _empty(continuation.stacks)
+        if self._empty_stacks > MOST_EMPTY_STACKS:
+            raise InputError("a sample has too many stacks without a frame")
+        self._threads.extend(continuation.threads)
+        self._stacks.extend(continuation.stacks)
         try:
-            self._events.extend(more.syscall_events)
+            self._events.extend(continuation.syscall_events)
         except OverflowError as error:
             raise InputError(f"an event that can't be: {error}") from error
         try:
-            self._slices.extend(more.timeline)
+            self._slices.extend(continuation.timeline)
         except OverflowError as error:
             raise InputError(f"a slice that can't be: {error}") from error
         most = max(len(self._events), len(self._slices))
@@ -87,13 +102,13 @@ class _Parts:
 
     def whole(self) -> Sample | None:
         """The sample, if all of it is there."""
-        come = ToCome(
+        come = Remaining(
             threads=len(self._threads),
             stacks=len(self._stacks),
             syscall_events=len(self._events) - self._first_events,
             timeline=len(self._slices) - self._first_slices,
         )
-        if come != self._head.to_come:
+        if come != self._head.remaining:
             return None
         sample = self._head.sample
         return structs.replace(
@@ -103,3 +118,7 @@ class _Parts:
             syscall_events=None if sample.syscall_events is None else self._events,
             timeline=None if sample.timeline is None else self._slices,
         )
+
+
+def _empty(stacks: Sequence[tuple[StackFrame, ...]]) -> int:
+    return sum(not stack for stack in stacks)

@@ -1,6 +1,6 @@
 """The JSON Schema of a recording's records; `python -m kernel_delay.recording.schema` prints it.
 
-What it prints is docs/recording.schema.json.
+What it prints is docs/reference/recording.schema.json.
 """
 
 from kernel_delay.model.schema import schema_of

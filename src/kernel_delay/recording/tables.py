@@ -1,9 +1,13 @@
 """Samples as tables: a row for each thread, system call or event, for pyarrow and pandas."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from msgspec import Struct
 
 from kernel_delay.errors import UnavailableError
 from kernel_delay.model import Intervals, Sample, Thread, ThreadTime
@@ -153,6 +157,7 @@ def _batches(samples: Iterable[Sample], table: Table) -> Iterator[list[Row]]:
 def _thread(number: int, sample: Sample, thread: Thread) -> Row:
     window = sample.window
     row = {
+        **dict.fromkeys(COLUMNS["threads"]),
         **_fields(thread, "threads"),
         **(_fields(thread.time, "threads") if thread.time else {}),
         "sample": number,
@@ -164,11 +169,11 @@ def _thread(number: int, sample: Sample, thread: Thread) -> Row:
     for name in _INTERVALS:
         intervals: Intervals | None = getattr(thread, name)
         if intervals is not None:
-            row |= {
-                f"{name}_{field}": getattr(intervals, field)
-                for field in ("count", "total_ns", "min_ns", "max_ns")
-            }
-    return {column: row.get(column) for column in COLUMNS["threads"]}
+            row[f"{name}_count"] = intervals.count
+            row[f"{name}_total_ns"] = intervals.total_ns
+            row[f"{name}_min_ns"] = intervals.min_ns
+            row[f"{name}_max_ns"] = intervals.max_ns
+    return row
 
 
 def _syscalls(number: int, sample: Sample) -> Iterator[Row]:
@@ -182,10 +187,24 @@ def _syscalls(number: int, sample: Sample) -> Iterator[Row]:
             }
 
 
-def _fields(struct: Any, table: Table) -> Row:
+def _fields(struct: Struct, table: Table) -> Row:
     """The fields of a struct that are columns of the table."""
-    columns = COLUMNS[table]
-    return {name: getattr(struct, name) for name in struct.__struct_fields__ if name in columns}
+    kind: type[Struct] = type(struct)
+    names, values_of = _columns_of(kind, table)
+    return dict(zip(names, values_of(struct), strict=True))
+
+
+KINDS_REMEMBERED = 16
+"""Kinds of structs that have columns of a table, and more."""
+
+
+@lru_cache(KINDS_REMEMBERED)
+def _columns_of(
+    kind: type[Struct], table: Table
+) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    """Which of a struct's fields are columns of the table, and what gets all of them."""
+    names = tuple(name for name in kind.__struct_fields__ if name in COLUMNS[table])
+    return names, attrgetter(*names)
 
 
 def _not_installed(what: str, package: str, extra: str) -> UnavailableError:

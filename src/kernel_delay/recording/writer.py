@@ -22,17 +22,17 @@ from kernel_delay.ovs.revalidator import RevalidatorRound
 from kernel_delay.recording import frames
 from kernel_delay.recording.records import (
     EVENTS_AT_ONCE,
+    Continuation,
     FlowEvents,
     LoopEvents,
     LoopHit,
-    More,
     Note,
     OperationEvents,
     Record,
+    Remaining,
     RevalidatorRounds,
     SampleRecord,
     Skipped,
-    ToCome,
     UpcallEvents,
 )
 
@@ -46,7 +46,8 @@ class RecordingWriter:
     """Writes each record as it comes, so that a kill loses the one at hand at most.
 
     Used as a context manager, it closes the file. The recording is whole once finish() was
-    called, as it is where an error leaves: the recording ended with that.
+    called, as it is where an error leaves: the recording ended with that. Where nothing was
+    measured until then the file is removed.
     """
 
     def __init__(self, path: Path, header: RecordingHeader) -> None:
@@ -59,7 +60,7 @@ class RecordingWriter:
         try:
             self._write(header)
         except OutputError:
-            self._file.close()
+            self._file.discard()
             raise
 
     def __enter__(self) -> Self:
@@ -73,6 +74,9 @@ class RecordingWriter:
         traceback: TracebackType | None,
     ) -> None:
         """Close the file."""
+        if exc is not None and not self._samples and not self._events:
+            self._file.discard()
+            return
         try:
             # After a write that failed there is half a record, which nothing can follow.
             if exc is not None and not isinstance(exc, OutputError) and not self._finished:
@@ -81,7 +85,7 @@ class RecordingWriter:
             self._file.close()
 
     def note(self, text: str) -> None:
-        """Append what the user is told meanwhile. Raises OutputError, as all that append do."""
+        """Append a message that the user sees. Raises OutputError, as all that append do."""
         self._write(Note(text))
 
     def sample(self, sample: Sample) -> None:
@@ -97,21 +101,21 @@ class RecordingWriter:
             syscall_events=first_events,
             timeline=first_slices,
         )
-        to_come = ToCome(
+        remaining = Remaining(
             threads=len(sample.threads) - len(first_threads),
             stacks=len(sample.stacks) - len(first_stacks),
             syscall_events=len(sample.syscall_events or ()) - len(first_events or ()),
             timeline=len(sample.timeline or ()) - len(first_slices or ()),
         )
-        self._write(SampleRecord(first, to_come))
-        for more_threads in threads:
-            self._write(More(threads=more_threads))
-        for more_stacks in stacks:
-            self._write(More(stacks=more_stacks))
-        while more_events := tuple(islice(events, EVENTS_AT_ONCE)):
-            self._write(More(syscall_events=more_events))
-        while more_slices := tuple(islice(slices, EVENTS_AT_ONCE)):
-            self._write(More(timeline=more_slices))
+        self._write(SampleRecord(first, remaining))
+        for further_threads in threads:
+            self._write(Continuation(threads=further_threads))
+        for further_stacks in stacks:
+            self._write(Continuation(stacks=further_stacks))
+        while further_events := tuple(islice(events, EVENTS_AT_ONCE)):
+            self._write(Continuation(syscall_events=further_events))
+        while further_slices := tuple(islice(slices, EVENTS_AT_ONCE)):
+            self._write(Continuation(timeline=further_slices))
         self._samples += 1
         self._last_ended = sample.window.ended_by
 

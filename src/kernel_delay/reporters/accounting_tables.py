@@ -36,7 +36,7 @@ SYSCALL_COLUMNS = (
     NUMBER,
     *times("ON CPU ns", "READY ns", "BLOCKED ns", "STOPPED ns"),
 )
-UNACCOUNTED_COLUMN = Column("UNACCOUNTED ns")
+UNACCOUNTED_COLUMNS = (*SYSCALL_COLUMNS, *times("UNACCOUNTED ns"))
 TAKER_COLUMNS = (name_column(), TID, COUNT, *times("TOTAL ns"), PERCENT)
 SLEEP_COLUMNS = (
     Column("FOR", PLACE_WIDTH, gap=0, left=True),
@@ -50,7 +50,7 @@ LOCK_COLUMNS = (name_column("HELD BY"), TID, COUNT, *times("TOTAL ns", "LOCK"))
 def accounting_tables(thread: Thread, most: int | None = None) -> tuple[Table, ...]:
     """The thread's tables, in the order of the report; `most` rows of each, and one of the others.
 
-    Where the time went is told whole, but for its total, which is the window.
+    All of where the time went is shown, except its total, which is the window.
     """
     if thread.time is None:
         return ()
@@ -102,42 +102,43 @@ def _syscalls(calls: tuple[SyscallStats, ...], most: int) -> Table:
     """Their last column is there only where anything is in it."""
     columns, shown = SYSCALL_COLUMNS, 4
     if any(call.unaccounted_ns for call in calls):
-        columns, shown = (*SYSCALL_COLUMNS, UNACCOUNTED_COLUMN), 5
-    accounted = [call for call in calls if sum(_times(call)) or call.count]
-    accounted.sort(key=lambda call: (-sum(_times(call)), call.number))
-    in_calls = [sum(_times(call)) for call in accounted]
+        columns, shown = UNACCOUNTED_COLUMNS, 5
+    timed = [(call, times) for call in calls if any(times := _times(call)) or call.count]
+    timed.sort(key=lambda each: (-sum(each[1]), each[0].number))
+    in_calls = [sum(times) for _, times in timed]
     telling = _telling(in_calls, sum(in_calls), TELLING_SHARE_OF_CALLS, most)
     rows = [
-        (cut(call_name(call)), str(call.number), *(f"{ns:,}" for ns in _times(call)[:shown]))
-        for call in accounted[:telling]
+        (cut(call_name(call)), str(call.number), *[f"{ns:,}" for ns in times[:shown]])
+        for call, times in timed[:telling]
     ]
-    if others := accounted[telling:]:
-        sums = (sum(times) for times in zip(*map(_times, others), strict=True))
-        rows.append(("OTHERS:", "", *(f"{ns:,}" for ns in list(sums)[:shown])))
+    if others := [times for _, times in timed[telling:]]:
+        sums = [sum(each) for each in zip(*others, strict=True)]
+        rows.append(("OTHERS:", "", *[f"{ns:,}" for ns in sums[:shown]]))
     return Table("[SYSCALL TIME ACCOUNTING]", columns, rows)
 
 
 def _telling(parts: Sequence[int], whole: int, share: float, most: int) -> int:
-    """How many of the parts, largest first, it takes to tell where that share of it went.
+    """How many of the parts, largest first, it takes to show where that share of it went.
 
     One that would stand alone as the others has a row of its own.
     """
-    told = accumulate(parts)
-    needed = next((n for n, so_far in enumerate(told, 1) if so_far >= share * whole), len(parts))
+    reported = accumulate(parts)
+    needed = next(
+        (n for n, so_far in enumerate(reported, 1) if so_far >= share * whole), len(parts)
+    )
     shown = min(needed, most)
     return len(parts) if len(parts) == shown + 1 <= most else shown
 
 
 def _times(call: SyscallStats) -> tuple[int, ...]:
     """All time in the call, of which a thread may have a share in the calls at the boundaries."""
-    parts = (
-        call.on_cpu_ns,
-        call.ready_ns,
-        call.blocked_ns,
-        call.stopped_ns,
-        call.unaccounted_ns,
+    return (
+        call.on_cpu_ns or 0,
+        call.ready_ns or 0,
+        call.blocked_ns or 0,
+        call.stopped_ns or 0,
+        call.unaccounted_ns or 0,
     )
-    return tuple(ns or 0 for ns in parts)
 
 
 def _cpu_taken_by(thread: Thread, ready_ns: int, most: int) -> Table:
@@ -182,7 +183,7 @@ def _sleeps(sleeps: tuple[Sleep, ...], most: int) -> Table:
     """Those for the same in the same call are one line."""
     by_place: dict[str, list[Sleep]] = {}
     for sleep in sleeps:
-        by_place.setdefault(_place(sleep), []).append(sleep)
+        by_place.setdefault(sleep_place(sleep), []).append(sleep)
     places = sorted(by_place.items(), key=lambda each: -sum(sleep.ns for sleep in each[1]))
     rows = [_slept(place, each) for place, each in places[:most]]
     if others := [sleep for _, each in places[most:] for sleep in each]:
@@ -190,7 +191,8 @@ def _sleeps(sleeps: tuple[Sleep, ...], most: int) -> Table:
     return Table("[SLEEP]", SLEEP_COLUMNS, rows)
 
 
-def _place(sleep: Sleep) -> str:
+def sleep_place(sleep: Sleep) -> str:
+    """What a thread slept for, and in which call."""
     what = sleep.reason.replace("_", " ")
     return f"{what}, {printable(sleep.syscall)}" if sleep.syscall else what
 

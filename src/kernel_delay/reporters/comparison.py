@@ -89,8 +89,8 @@ def _judged(comparison: Comparison) -> Iterator[str]:
     elif round_comparison.are_too_few(comparison):
         yield from round_comparison.remarks(comparison)
     elif min(comparison.before_samples, comparison.after_samples) < LEAST_SAMPLES:
-        yield "Nothing is claimed: one sample can't tell change from chance. Take two or more of"
-        yield "each side, as with --sample-count 10."
+        yield "Nothing is claimed: one sample can't distinguish change from chance. Take two or"
+        yield "more of each side, as with --sample-count 10."
     else:
         yield from _counted(comparison)
         yield from round_comparison.few_remark(comparison)
@@ -109,7 +109,7 @@ def _counted(comparison: Comparison) -> Iterator[str]:
         yield f"{same} changed by less than that, if at all."
     if unclear:
         samples = "rounds" if comparison.of == "rounds" else "samples"
-        yield f"Of {unclear} there is no telling: they stray too much. More {samples} tell more."
+        yield f"{unclear} vary too much to claim a change. Take more {samples}."
 
 
 def _one_sided(comparison: Comparison) -> Iterator[str]:

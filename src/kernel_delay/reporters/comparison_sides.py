@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from kernel_delay.analysis.verdict.words import length
+from kernel_delay.analysis.verdict.formatting import length
 from kernel_delay.model import RecordingHeader
 from kernel_delay.printable import printable
 
@@ -16,14 +16,14 @@ _WIDTH = 80
 class RecordedRounds(Struct, frozen=True):
     """What rounds were read: their lengths, of how many processes, and why the only one was long.
 
-    `untold` are long rounds of which there is no record (--min-gap), as the records say; `way` is
-    what a round goes from and to, `cause` None where there are several. `thresholds_ns` are all
-    that the records were made with, the least first.
+    `suppressed` are long rounds without a record (--min-gap), as the records say; `way` is what a
+    round goes from and to, `cause` None where there are several. `thresholds_ns` are all that the
+    records were made with, the least first.
     """
 
     shortest_ns: int
     longest_ns: int
-    untold: int
+    suppressed: int
     processes: int
     way: str
     cause: str | None = None
@@ -76,5 +76,5 @@ def _lengths(thresholds_ns: tuple[int, ...]) -> str:
 def _rounds(count: int, rounds: RecordedRounds) -> str:
     shortest, longest = length(rounds.shortest_ns), length(rounds.longest_ns)
     of = longest if shortest == longest else f"{shortest} to {longest}"
-    untold = f"; {rounds.untold:,} more have no record" if rounds.untold else ""
-    return f"{count:,} round{'' if count == 1 else 's'} of {of}{untold}"
+    suppressed = f"; {rounds.suppressed:,} more have no record" if rounds.suppressed else ""
+    return f"{count:,} round{'' if count == 1 else 's'} of {of}{suppressed}"

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kernel_delay.analysis.verdict.words import length
+from kernel_delay.analysis.verdict.formatting import length
 from kernel_delay.fleet.survey import Extent, LongRounds, Outlier, Peers, Survey
 from kernel_delay.printable import printable
 from kernel_delay.reporters.grid import Column, Table, fitted
@@ -139,7 +139,7 @@ def round_table(rounds: tuple[LongRounds, ...]) -> Table:
                 pod_text(each.pod),
                 threads_text(each),
                 cause_text(each.cause),
-                f"{each.rounds + each.untold:,}",
+                f"{each.rounds + each.suppressed:,}",
                 length(each.total_ns),
                 length(each.longest_ns),
                 minute_text(each.last_ns),
@@ -161,7 +161,7 @@ def cause_text(cause: str) -> str:
 
 
 def pod_text(pod: str) -> str:
-    """The beginning of a pod's UID, which is enough to tell it by; nothing for none."""
+    """The beginning of a pod's UID, which is enough to identify it; nothing for none."""
     return printable(pod[:_POD_WIDTH])
 
 

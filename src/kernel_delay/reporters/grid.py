@@ -1,6 +1,7 @@
 """Tables as lines: in kernel_delay.py's columns, or in as few as a terminal has."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -31,7 +32,7 @@ class Table(NamedTuple):
 
 
 GAP = "  "
-UNTOLD = ("NAME", "STATE")
+UNLABELLED = ("NAME", "STATE")
 
 
 Part = list[str]
@@ -48,16 +49,38 @@ def first_rows(table: Table, most: int) -> Table:
     return table._replace(title=title, rows=[*rows[:most], *totals], partial=True)
 
 
+FORMS_REMEMBERED = 64
+"""More than there are tables."""
+
+
+class _Form(NamedTuple):
+    """What the lines of all tables of the same columns are made by.
+
+    `headings` is their first line, and a row of N cells is formatted by `cells[N]`.
+    """
+
+    headings: str
+    cells: tuple[str, ...]
+
+
+@lru_cache(FORMS_REMEMBERED)
+def _form(columns: tuple[Column, ...]) -> _Form:
+    first, *others = columns
+    headings = [" " * first.gap + f"{first.heading:{first.width}}"]
+    headings += [
+        " " * column.gap + _aligned(column.heading, column, column.width) for column in others
+    ]
+    cells = [
+        f"{' ' * column.gap}%{'-' if column.left else ''}{column.width}s" for column in columns
+    ]
+    joined = ["".join(cells[:count]) for count in range(len(cells) + 1)]
+    return _Form("".join(headings).rstrip(), tuple(joined))
+
+
 def as_upstream(table: Table) -> Part:
     """The table, each column as wide as kernel_delay.py has it."""
-    first = table.columns[0]
-    headings = [" " * first.gap + f"{first.heading:{first.width}}"]
-    headings += [_fixed(column.heading, column) for column in table.columns[1:]]
-    lines = ["".join(headings)]
-    for row in table.rows:
-        cells = zip(row, table.columns, strict=False)
-        lines.append("".join(_fixed(cell, column) for cell, column in cells))
-    return [line.rstrip() for line in lines]
+    headings, cells = _form(table.columns)
+    return [headings, *[(cells[len(row)] % row).rstrip() for row in table.rows]]
 
 
 def fitted(table: Table, width: int) -> list[Part]:
@@ -80,7 +103,7 @@ def fitted(table: Table, width: int) -> list[Part]:
 def _with_title(table: Table) -> Table:
     """The table, its title in the heading of its first column, of which some say nothing more."""
     first = table.columns[0]
-    heading = table.title if first.heading in UNTOLD else f"{table.title} {first.heading}"
+    heading = table.title if first.heading in UNLABELLED else f"{table.title} {first.heading}"
     return table._replace(columns=(first._replace(heading=heading), *table.columns[1:]))
 
 
@@ -117,10 +140,6 @@ def _needed(table: Table, index: int) -> int:
 
 def _cells(table: Table, index: int) -> list[str]:
     return [row[index] for row in table.rows if index < len(row)]
-
-
-def _fixed(text: str, column: Column) -> str:
-    return " " * column.gap + _aligned(text, column, column.width)
 
 
 def _aligned(text: str, column: Column, width: int) -> str:

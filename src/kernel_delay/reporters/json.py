@@ -1,6 +1,6 @@
 """A Sample, or what else is reported, as one line of JSON.
 
-docs/sample.schema.json describes a Sample's.
+docs/reference/sample.schema.json describes a Sample's.
 """
 
 import re

@@ -1,7 +1,8 @@
 """How a report is laid out as text, and what lays out any of its lines."""
 
+import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -12,11 +13,19 @@ Role = Literal["heading", "verdict", "acquittal", "remark", "warning"]
 Order = Literal["lost", "name"]
 """Which thread comes first: the one that lost most, or the first by name."""
 
+Color = Literal["auto", "always", "never"]
+"""Whether there is colour: `auto` leaves it to the terminal and the environment."""
+
 SCREEN = 50
 """Lines of a terminal. The thread that lost most is whole on the first of them."""
 
 _COMMENT = "# "
 _CONTINUED = "#   "
+_HANGING = "#     "
+# A number and its unit stay in one line.
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:ns|µs|ms|s)\b)")
+_NO_BREAK = "\u00a0"
+
 _LEAST = 20
 """In fewer columns nothing is readable: lines are that long, whatever the terminal."""
 
@@ -30,14 +39,16 @@ class Layout(Struct, frozen=True):
     """What the reader asked for, and has.
 
     `width` are the columns of the terminal, None for a pipe or a file: there all is in
-    kernel_delay.py's form, and each line one line. `style` may add colour. `all_rows`: a thread
-    has all of its tables, though they fit no screen. `top` is how many stacks of system calls to
-    show, and `events` whether to list the calls one by one too. `named`: it is said which process
-    a Sample is of, also where it is the only one in its window, as others may have been in others.
+    kernel_delay.py's form, and each line one line. `style` may add colour, if `color` says so.
+    `all_rows`: a thread has all of its tables, though they fit no screen. `top` is how many stacks
+    of system calls to show, and `events` whether to list the calls one by one too. `named`: it is
+    said which process a Sample is of, also where it is the only one in its window, as others may
+    have been in others.
     """
 
     width: int | None = None
     style: Callable[[str, Role], str] = unstyled
+    color: Color = "auto"
     order: Order = "lost"
     all_threads: bool = False
     all_rows: bool = False
@@ -55,17 +66,25 @@ class Layout(Struct, frozen=True):
         for line in self.wrapped(text, _COMMENT, _CONTINUED):
             yield line if role is None else self.style(line, role)
 
+    def item(self, first: str, others: Sequence[str], role: Role) -> Iterator[str]:
+        """`# first` and the sentences below it, each in lines of its own; for a terminal."""
+        lines = self.wrapped(first, _COMMENT, _HANGING)
+        for sentence in others:
+            lines += self.wrapped(sentence, _CONTINUED, _HANGING)
+        yield from (self.style(line, role) for line in lines)
+
     def wrapped(self, text: str, first: str = "", further: str = "") -> list[str]:
         """`text` in lines that fit the terminal, behind `first` and `further`; in a pipe one."""
         if self.width is None or len(first) + len(text) <= self.width:
             return [first + text]
-        return textwrap.wrap(
-            text,
+        lines = textwrap.wrap(
+            _BEFORE_UNIT.sub(_NO_BREAK, text),
             max(self.width, _LEAST),
             initial_indent=first,
             subsequent_indent=further,
             break_on_hyphens=False,
         )
+        return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 IN_A_PIPE = Layout()

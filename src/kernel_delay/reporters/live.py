@@ -11,13 +11,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kernel_delay.analysis.verdict.words import length
-from kernel_delay.ending import farewell
+from kernel_delay.analysis.verdict.formatting import length
 from kernel_delay.model import RoundTotals, Sample, ThreadRounds
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.progress import WITHOUT_BAR
 from kernel_delay.reporters.rounds import line, percentile_text
+from kernel_delay.signals import shutdown_text
 
 MOST_RECORDS = 8
 MOST_THREADS = 20
@@ -29,7 +29,7 @@ _PART_OF_THREADS = 3
 
 
 class LivePage:
-    """Threads with their rounds, and the last records; drawn when told to, by no thread."""
+    """Threads with their rounds, and the last records; drawn on request, by no thread."""
 
     def __init__(self, file: TextIO, title: str) -> None:
         """Draw on `file`, a terminal."""
@@ -41,7 +41,7 @@ class LivePage:
         """Begin to draw."""
         console = Console(file=self._file, highlight=False)
         self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._closing.enter_context(farewell(self._file.fileno(), WITHOUT_BAR))
+        self._closing.enter_context(shutdown_text(self._file.fileno(), WITHOUT_BAR))
         self._closing.enter_context(self._live)
         return self
 
@@ -102,8 +102,8 @@ class Contents:
         if rows:
             parts.append(self._threads(rows))
         if self._totals is not None:
-            told = f"{self._totals.told:,} records of {self._totals.long:,} long rounds"
-            parts.append(Text(told))
+            reported = f"{self._totals.reported:,} records of {self._totals.long:,} long rounds"
+            parts.append(Text(reported))
         # The heading of the threads, the line of those left out, and each other's one line.
         used = len(parts) + len(rows) + (len(self._rows) > len(rows))
         return parts + [Text(line) for line in self._lines(width, max(1, height - used))]

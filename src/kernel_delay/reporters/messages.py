@@ -5,7 +5,7 @@ import sys
 from kernel_delay.printable import printable
 
 
-def tell(text: str) -> None:
+def print_message(text: str) -> None:
     """Write a line that says who speaks.
 
     Where stderr can't be written, as on a full disk, that ends nothing; a pipe that nobody reads
@@ -21,6 +21,6 @@ def tell(text: str) -> None:
         pass
 
 
-def tell_exit(pid: int) -> None:
+def print_exit(pid: int) -> None:
     """Say that process `pid` is gone: why the command ends, or waits for another."""
-    tell(f"process {pid} exited")
+    print_message(f"process {pid} exited")

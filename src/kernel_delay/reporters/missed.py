@@ -7,7 +7,7 @@ _WORDS = {
     "revalidator_rounds": "rounds were lost: this process was kept from its CPU for too long",
     "flow_results": "flows were not counted: their probe was hit while its program ran",
     "flow_events": "events were lost: a larger --buffer-page-count helps",
-    "untracked": "results of flows beyond those that are kept track of: new ones are not told",
+    "untracked": "results of flows beyond those that are kept track of: new ones are not reported",
     "unknown_results": "results that are none of keep, delete and modify",
     "operations": "operations were lost: a larger --buffer-page-count helps",
     "replies": "messages that were sent back were lost: a larger --buffer-page-count helps",

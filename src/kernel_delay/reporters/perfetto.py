@@ -1,28 +1,32 @@
 """Single system calls, and timelines, as a Perfetto trace, to be looked at in ui.perfetto.dev.
 
 A track for each thread, with a slice for each call; and for each process one of the samples, with
-their verdicts.
+their verdicts. What a stack is stands once in a trace, before the calls that have it.
 Each packet is written as it is made, and none waits in memory.
 """
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from kernel_delay.analysis.timeline import by_thread
-from kernel_delay.model import RecordingHeader, Sample, StackFrame, SyscallEvent
+from kernel_delay.model import RecordingHeader, Sample, SyscallEvent
 from kernel_delay.printable import printable
-from kernel_delay.reporters.events import frame_text
 from kernel_delay.reporters.perfetto_timeline import ThreadTracks, runnable, thread_slices
 from kernel_delay.reporters.tables import call_name
 from kernel_delay.reporters.trace_packets import (
+    EVENTS_REMEMBERED,
     Annotations,
+    Slices,
     begin,
     clocks,
     counter_track,
     end,
     named_track,
     process_track,
+    state_cleared,
     thread_track,
 )
+from kernel_delay.reporters.trace_stacks import TraceStacks
 
 _FIRST_THREAD_TRACK = 16
 
@@ -31,8 +35,8 @@ _FIRST_THREAD_TRACK = 16
 _EVENTS_TRACKS, _STATES_TRACKS, _INTERRUPTS_TRACKS = 1 << 32, 2 << 32, 3 << 32
 _PROCESS_TRACKS, _SAMPLES_TRACKS, _RUNNABLE_TRACKS = 4 << 32, 5 << 32, 6 << 32
 
-# What of a stack is with each call: the innermost functions tell it.
-_MOST_STACK_CHARACTERS = 1000
+# Of a recording there may be any number of stacks: from so many parts on they begin anew.
+_MOST_STACK_PARTS = 65536
 
 
 class Trace:
@@ -45,6 +49,7 @@ class Trace:
         self._made: set[int] = set()
         self._windows = 0
         self._newest_ns: int | None = None
+        self._stacks = TraceStacks()
 
     def sample(self, sample: Sample) -> Iterator[bytes]:
         """A sample: its window, its threads, its calls and its timeline.
@@ -56,6 +61,7 @@ class Trace:
         if not self._windows:
             clock = self._header.clock
             yield clocks(clock.monotonic_ns, clock.realtime_ns)
+            yield state_cleared()
         if sample.processes == 1 or window.start_ns != self._newest_ns:
             self._windows += 1
             self._newest_ns = window.start_ns
@@ -113,16 +119,31 @@ class Trace:
 
     def _events(self, pid: int, sample: Sample) -> Iterator[bytes]:
         """The single calls: in a track of their own where the timeline has the thread's."""
-        stacks = [_stack_text(stack) for stack in sample.stacks]
+        if len(self._stacks) > _MOST_STACK_PARTS:
+            self._stacks = TraceStacks()
+            yield state_cleared()
+        said: dict[tuple[int | None, int | None], bytes] = {}
+        known: dict[object, Slices] = {}
         for event in sample.syscall_events or ():
-            if event.tid not in self._threads:
-                yield self._thread(pid, event.tid, f"thread {event.tid}")
-            track = _thread_track(event.tid)
-            if sample.timeline is not None:
-                yield from self._below(event.tid, _EVENTS_TRACKS, "calls with stacks")
-                track = _EVENTS_TRACKS + event.tid
-            yield begin(track, event.entry_ns, call_name(event), _annotations(event, stacks))
-            yield end(track, event.exit_ns)
+            kind = _kind(event)
+            alike = known.get(kind)
+            if alike is None:
+                if event.tid not in self._threads:
+                    yield self._thread(pid, event.tid, f"thread {event.tid}")
+                track = _thread_track(event.tid)
+                if sample.timeline is not None:
+                    yield from self._below(event.tid, _EVENTS_TRACKS, "calls with stacks")
+                    track = _EVENTS_TRACKS + event.tid
+                places = event.kernel_stack, event.user_stack
+                if places not in said:
+                    kernel, user = (None if at is None else sample.stacks[at] for at in places)
+                    said[places] = self._stacks.of_event(kernel, user)
+                    yield from self._stacks.take_new()
+                alike = Slices(track, call_name(event), _annotations(event), said[places])
+                if len(known) >= EVENTS_REMEMBERED:
+                    known.clear()
+                known[kind] = alike
+            yield alike.packets(event.entry_ns, event.exit_ns)
 
     def _thread(self, pid: int, tid: int, name: str) -> bytes:
         self._threads[tid] = name
@@ -139,15 +160,13 @@ def _thread_track(tid: int) -> int:
     return _FIRST_THREAD_TRACK + tid
 
 
-def _annotations(event: SyscallEvent, stacks: list[str]) -> Annotations:
-    found: dict[str, int | str] = {"ret": event.ret}
-    if event.off_cpu_ns is not None:
-        found["off_cpu_ns"] = event.off_cpu_ns
-    for name, place in (("kernel stack", event.kernel_stack), ("user stack", event.user_stack)):
-        if place is not None:
-            found[name] = stacks[place]
-    return found
+# All that tells the slices of two calls apart, but for their times.
+_kind = attrgetter(
+    "tid", "number", "name", "abi", "ret", "off_cpu_ns", "kernel_stack", "user_stack"
+)
 
 
-def _stack_text(stack: tuple[StackFrame, ...]) -> str:
-    return "\n".join(map(frame_text, stack))[:_MOST_STACK_CHARACTERS]
+def _annotations(event: SyscallEvent) -> Annotations:
+    if event.off_cpu_ns is None:
+        return {"ret": event.ret}
+    return {"ret": event.ret, "off_cpu_ns": event.off_cpu_ns}

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
-from kernel_delay.ending import farewell
 from kernel_delay.printable import printable
+from kernel_delay.signals import shutdown_text
 
 # Not worth a bar, nor the time that importing it takes.
 FEW_STACKS = 200
@@ -79,7 +79,7 @@ class _WindowLine:
 
 
 class _Drawing:
-    """The line, from its first drawing until it is erased; drawn when told to, by no thread."""
+    """The line, from its first drawing until it is erased; drawn on request, by no thread."""
 
     def __init__(self, file: TextIO, whole: int) -> None:
         from rich.console import Console
@@ -90,7 +90,7 @@ class _Drawing:
         self._progress = Progress(*columns, console=console, transient=True, auto_refresh=False)
         self._task = self._progress.add_task("", total=whole)
         self._closing = ExitStack()
-        self._closing.enter_context(farewell(file.fileno(), WITHOUT_BAR))
+        self._closing.enter_context(shutdown_text(file.fileno(), WITHOUT_BAR))
         self._closing.enter_context(self._progress)
 
     def draw(self, done: int, description: str) -> None:
@@ -123,7 +123,7 @@ class _Bar:
         progress = Progress(console=Console(file=self._file), transient=True)
         task = progress.add_task("unwinding stacks", total=total)
         closing = ExitStack()
-        closing.enter_context(farewell(self._file.fileno(), WITHOUT_BAR))
+        closing.enter_context(shutdown_text(self._file.fileno(), WITHOUT_BAR))
         closing.enter_context(progress)
         self._stop = closing.close
         return lambda done: progress.update(task, completed=done)

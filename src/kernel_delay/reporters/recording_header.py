@@ -13,7 +13,7 @@ from kernel_delay.reporters.layout import Layout
 
 _LABEL_WIDTH = 13
 _SHOWN_COMMAND_LINE = 200
-_SHOWN_OTHERS = 9
+_SHOWN_PROCESSES = 10
 _HEX_ID = re.compile("[0-9a-f]{64}")
 
 _ENDS = {
@@ -58,15 +58,21 @@ def head_lines(header: RecordingHeader, layout: Layout) -> Iterator[str]:
     host = header.host if header.node in (None, header.host) else f"node {header.node}"
     machine = f"{host}, Linux {header.kernel} {header.machine}, {header.cpus} CPUs"
     yield from layout.comment(printable(f"kernel-delay {header.tool} on {machine}"))
-    yield from _process_lines(target, layout)
-    for other in header.others[:_SHOWN_OTHERS]:
-        yield from _process_lines(other, layout)
-    if len(header.others) > _SHOWN_OTHERS:
-        yield from layout.comment(f"and {len(header.others) - _SHOWN_OTHERS} more processes")
+    if not header.others:
+        yield from _process_lines(target, layout)
+        return
+    # What each of them is called stands below, in the report of a window.
+    named = [f"{each.pid} ({each.comm})" for each in (target, *header.others)]
+    left = len(named) - _SHOWN_PROCESSES
+    more = f" and {left:,} others" if left > 0 else ""
+    listed = ", ".join(named[:_SHOWN_PROCESSES])
+    yield from layout.comment(printable(f"Processes {listed}{more}"))
 
 
 def _process_lines(target: RecordedTarget, layout: Layout) -> Iterator[str]:
-    command_line = shlex.join(target.command_line)
+    words = target.command_line
+    # A program that gives itself a title leaves one word, as it is to be read.
+    command_line = words[0] if len(words) == 1 else shlex.join(words)
     if len(command_line) > _SHOWN_COMMAND_LINE:
         command_line = command_line[:_SHOWN_COMMAND_LINE] + "…"
     process = f"Process {target.pid} ({target.comm})"

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from kernel_delay.analysis.missed import missed_sentences
+from kernel_delay.analysis.unseen import say_unseen
 from kernel_delay.model import EndedBy, Lost, Sample
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout, Role
@@ -40,7 +42,7 @@ HOW_IT_WENT = (
         "No thread began or ended anything: all slept, or ran, throughout.",
     ),
     Remark(_ended_by("interrupt"), "Interrupted: the window ended after {duration}."),
-    Remark(_ended_by("exit"), "Process {process} exited: the window ended after {duration}."),
+    Remark(_ended_by("exit"), "{process} exited: the window ended after {duration}."),
     Remark(
         _without_entry,
         "{n:,} system calls had no entry: a seccomp filter or a tracer denied them, or it"
@@ -105,11 +107,6 @@ COUNTS = (
         "WARNING: no room to count {n} upcalls: they are missing.",
     ),
     Remark(
-        _lost(lambda lost: lost.missed_events),
-        "WARNING: {n} kernel {events} missed: counts may be too low,"
-        " and what is not known for it is unaccounted.",
-    ),
-    Remark(
         _lost(lambda lost: lost.clamped_lengths),
         "WARNING: {n} {intervals} counted as 0 ns long: the clocks of"
         " two CPUs differ by more than that.",
@@ -121,7 +118,10 @@ def remarks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
     """What the reader must know of how the window went; nothing if it went as asked."""
     found = [*_made(HOW_IT_WENT, sample), *_made(EVENTS_AND_STACKS, sample)]
     found += timeline_remarks(sample)
+    if missed := " ".join(missed_sentences(sample.lost)):
+        found.append(f"WARNING: {missed}")
     found += _made(COUNTS, sample)
+    found += (f"{say_unseen(part)}." for part in sample.unseen)
     for remark in found:
         role: Role = "warning" if remark.startswith("WARNING") else "remark"
         yield from layout.comment(remark, role)
@@ -133,7 +133,13 @@ def _made(table: tuple[Remark, ...], sample: Sample) -> Iterator[str]:
             yield text.format(
                 n=number,
                 duration=f"{sample.window.duration_ns:,} ns",
-                process=f"{sample.target.pid} ({printable(sample.target.comm)})",
-                events="event was" if number == 1 else "events were",
+                process=_who(sample),
                 intervals="interval was" if number == 1 else "intervals were",
             )
+
+
+def _who(sample: Sample) -> str:
+    """Whose exit ends a window."""
+    if sample.processes > 1:
+        return "All processes that were asked for"
+    return f"Process {sample.target.pid} ({printable(sample.target.comm)})"

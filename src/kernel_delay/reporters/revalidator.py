@@ -116,8 +116,8 @@ def _summary(rounds: DatapathRounds) -> list[str]:
     lines += _results(rounds)
     shares = [(state, rounds.share(state)) for state in ("run", "runnable", "blocked")]
     if all(share is not None for _, share in shares):
-        told = ", ".join(f"{state} {float(share or 0):.1%}" for state, share in shares)
-        lines.append(f"  leader's time in rounds: {told}")
+        reported = ", ".join(f"{state} {float(share or 0):.1%}" for state, share in shares)
+        lines.append(f"  leader's time in rounds: {reported}")
     lines += _limit(rounds, last)
     return lines
 
@@ -150,9 +150,9 @@ def _limit(rounds: DatapathRounds, last: RevalidatorRound) -> list[str]:
     changes = [
         f"{words[change]} {_times(count)}" for change, count in sorted(rounds.changes.items())
     ]
-    told = f"  flow limit: {last.state.flow_limit:,}, {', '.join(changes) or 'unchanged'}"
+    reported = f"  flow limit: {last.state.flow_limit:,}, {', '.join(changes) or 'unchanged'}"
     return [
-        *textwrap.wrap(told, _WIDTH, subsequent_indent="    "),
+        *textwrap.wrap(reported, _WIDTH, subsequent_indent="    "),
         f"  flows since its start: on average {last.state.avg_n_flows:,},"
         f" at most {last.state.max_n_flows:,}",
     ]

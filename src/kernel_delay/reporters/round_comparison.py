@@ -1,4 +1,4 @@
-"""Rounds that are too few to tell change from chance: in what they differ, as text."""
+"""Rounds that are too few to distinguish change from chance: in what they differ, as text."""
 
 from collections.abc import Iterator
 
@@ -28,13 +28,13 @@ def are_too_few(comparison: Comparison) -> bool:
 
 def table(comparison: Comparison, *, all_of_them: bool) -> Iterator[str]:
     """What of the rounds of the one side is more, or less: what is most of a round first."""
-    shown = [change for change in comparison.changes if all_of_them or _is_told(change)]
+    shown = [change for change in comparison.changes if all_of_them or _is_reported(change)]
     if shown:
         yield f"\n{HEADING}\n"
     for change in shown:
         yield f"{_line(change, comparison)}\n"
     yield "\n"
-    if not any(map(_is_told, comparison.changes)):
+    if not any(map(_is_reported, comparison.changes)):
         yield "# The rounds' means differ by less than 1 % of a round.\n"
     elif not all_of_them:
         yield "# These are differences of the rounds' means, by 1 % of a round or more.\n"
@@ -42,17 +42,17 @@ def table(comparison: Comparison, *, all_of_them: bool) -> Iterator[str]:
 
 def remarks(comparison: Comparison) -> Iterator[str]:
     """What must be known of any figure, as lines."""
-    yield "Nothing is claimed: so few rounds can't tell change from chance. It takes"
+    yield "Nothing is claimed: so few rounds can't separate change from chance. It takes"
     yield f"{comparison.enough} of each side, or more of one."
 
 
 def few_remark(comparison: Comparison) -> Iterator[str]:
     """The same where there are enough of other classes."""
     if comparison.few:
-        yield f"Of too few rounds to tell: {printable(', '.join(comparison.few))}."
+        yield f"Too few rounds to compare: {printable(', '.join(comparison.few))}."
 
 
-def _is_told(change: Change) -> bool:
+def _is_reported(change: Change) -> bool:
     # Of one round a share says nothing that the lengths don't.
     return change.matters >= LEAST_SHARE and change.name.endswith((".round", "round.mean"))
 

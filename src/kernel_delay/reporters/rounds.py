@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
+from kernel_delay.analysis.missed import missed_sentences
 from kernel_delay.analysis.percentiles import is_longest, percentile
 from kernel_delay.analysis.rounds import main_cause, ran_functions, samples_of
-from kernel_delay.analysis.verdict.words import length
+from kernel_delay.analysis.verdict.formatting import length
 from kernel_delay.model import (
     LogLine,
     RelatedLine,
@@ -14,9 +15,9 @@ from kernel_delay.model import (
     ThreadRounds,
 )
 from kernel_delay.printable import printable
-from kernel_delay.reporters.events import frame_lines, frame_text
 from kernel_delay.reporters.grid import Column, Table, fitted
 from kernel_delay.reporters.layout import Layout
+from kernel_delay.reporters.syscall_events import frame_lines, frame_text
 
 MOST_OTHERS = 8
 
@@ -67,10 +68,10 @@ def round_lines(sample: Sample) -> Iterator[str]:
         yield f"Open vSwitch logged it: {log.length_ms} ms{user}."
     for related in round_.related:
         yield f"It logged too: {_related(related)}"
-    if round_.untold:
+    if round_.suppressed:
         yield (
-            f"{_many(round_.untold, 'more round')} {_were(round_.untold)} long since the record"
-            " before, and within --min-gap of one that was no shorter: there is no record of it."
+            f"{_many(round_.suppressed, 'more round')} {_were(round_.suppressed)} long since the"
+            " record before, and within --min-gap of one that was no shorter: it has no record."
         )
     yield from _steal_lines(sample)
     yield from _soft_irq_lines(sample, round_)
@@ -101,7 +102,7 @@ RAN_SHARE = 0.01
 
 
 def _soft_irq_lines(sample: Sample, round_: Round) -> Iterator[str]:
-    """From when on they are told, where that matters."""
+    """From when on they are measured, where that matters."""
     if round_.soft_irqs_start_ns is None:
         return
     times = (thread.time for thread in sample.threads if thread.time is not None)
@@ -109,7 +110,7 @@ def _soft_irq_lines(sample: Sample, round_: Round) -> Iterator[str]:
         return
     late_ns = max(0, round_.soft_irqs_start_ns - sample.window.start_ns)
     yield (
-        f"Soft IRQs are told from {late_ns / 1e6:,.1f} ms of the round on; before that they are"
+        f"Soft IRQs are measured from {late_ns / 1e6:,.1f} ms of the round on; before that they are"
         " in user and kernel."
     )
 
@@ -149,7 +150,7 @@ def _other_lines(round_: Round) -> Iterator[str]:
     for other in round_.others[:MOST_OTHERS]:
         yield (
             f"  {printable(other.name)} ({other.tid}) ran {length(other.ran_ns)}, waited"
-            f" {length(other.runnable_ns)} for a CPU; then: {printable(other.doing)}"
+            f" {length(other.runnable_ns)} for a CPU; then: {printable(other.activity)}"
         )
     left = round_.others[MOST_OTHERS:]
     if left:
@@ -186,10 +187,11 @@ def summary_lines(totals: RoundTotals, unwritten: int = 0) -> Iterator[str]:
     """How all rounds of a process went, and what of the long ones is not recorded."""
     lines = list(table(totals.threads))
     yield from lines if len(lines) > 1 else ["No thread had a round."]
-    if totals.untold:
+    if totals.suppressed:
         yield (
-            f"{totals.untold:,} of {_many(totals.long, 'long round')} {_were(totals.untold)} not"
-            " recorded: within --min-gap of one that was no shorter."
+            f"{totals.suppressed:,} of {_many(totals.long, 'long round')}"
+            f" {_were(totals.suppressed)} not recorded: within --min-gap of one that was no"
+            " shorter."
         )
     if totals.missed:
         yield f"WARNING: no room for {_many(totals.missed, 'long round')}: not recorded."
@@ -200,11 +202,8 @@ def summary_lines(totals: RoundTotals, unwritten: int = 0) -> Iterator[str]:
         )
     if unwritten:
         yield f"WARNING: {_many(unwritten, 'recording')} could not be written."
-    if totals.missed_events:
-        yield (
-            f"WARNING: {_many(totals.missed_events, 'kernel event')}"
-            f" {_were(totals.missed_events)} missed: what is not known for it is unaccounted."
-        )
+    if missed := " ".join(missed_sentences(totals.lost)):
+        yield f"WARNING: {missed}"
 
 
 def open_lines(totals: RoundTotals, threshold_ns: int) -> Iterator[str]:
@@ -215,7 +214,7 @@ def open_lines(totals: RoundTotals, threshold_ns: int) -> Iterator[str]:
         open_ns = totals.time_ns - each.open_since_ns
         if open_ns >= max(threshold_ns, 1):
             who = f"{printable(each.name)} ({each.tid})"
-            now = printable(each.doing)
+            now = printable(each.activity)
             yield f"{who}: a round is open for {length(open_ns)}, and has no record; now: {now}"
 
 
@@ -229,7 +228,7 @@ def dump_lines(totals: RoundTotals) -> Iterator[str]:
 
 
 def _now(thread: ThreadRounds, time_ns: int) -> str:
-    rounds = f"{printable(thread.doing)}; {_many(sum(thread.lengths), 'round')}"
+    rounds = f"{printable(thread.activity)}; {_many(sum(thread.lengths), 'round')}"
     if thread.open_since_ns is None:
         return rounds
     return f"{rounds}, one open for {length(max(0, time_ns - thread.open_since_ns))}"

@@ -7,15 +7,22 @@ from collections.abc import Collection, Iterator
 from kernel_delay.model import Sample
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
+from kernel_delay.reporters.processes import TITLE_WIDTH, Processes
 
 SHOWN_KINDS = 10
 
 _NUMBERS = re.compile(r"\d+")
 
 
-def sleepers(sample: Sample, sleeping: Collection[int], layout: Layout) -> Iterator[str]:
+def sleepers(
+    sample: Sample, sleeping: Collection[int], layout: Layout, processes: Processes
+) -> Iterator[str]:
     """The line, those of one name together, whatever the numbers in it; none if none slept."""
-    names = [printable(thread.name) for thread in sample.threads if thread.tid in sleeping]
+    names = [
+        processes.named(thread, TITLE_WIDTH) if processes else printable(thread.name)
+        for thread in sample.threads
+        if thread.tid in sleeping
+    ]
     if not names:
         return
     alike = Counter(_NUMBERS.sub("*", name) for name in names)

@@ -5,11 +5,15 @@ from collections.abc import Iterator, Mapping
 from kernel_delay.analysis.call_stacks import CallsOfStack, calls_by_stack
 from kernel_delay.model import Sample
 from kernel_delay.printable import printable
-from kernel_delay.reporters.events import frame_lines, frame_text
 from kernel_delay.reporters.layout import Layout
+from kernel_delay.reporters.syscall_events import frame_lines, frame_text
 from kernel_delay.reporters.tables import call_name
 
 COLUMNS = f"  {'TOTAL ns':>16} {'COUNT':>10} {'MAX ns':>15}  {'SYSCALL':16} THREAD"
+NO_LONG_CALL = (
+    "No system call of the round took a tenth of the threshold, and a millisecond at least: none is"
+    " kept with its stack."
+)
 LINE = f"  {'-' * 16} {'-' * 10} {'-' * 15}  {'-' * 16} {'-' * 16}"
 
 INNERMOST, OUTERMOST = 12, 3
@@ -17,8 +21,15 @@ INNERMOST, OUTERMOST = 12, 3
 
 
 def stack_lines(sample: Sample, layout: Layout) -> Iterator[str]:
-    """The table, headings alone where there were no calls; nothing if they were not asked for."""
+    """The table, headings alone where there were no calls; nothing if they were not asked for.
+
+    Of a round only long calls are kept: that there is none is a line.
+    """
     if sample.syscall_events is None:
+        return
+    if sample.round is not None and not sample.syscall_events:
+        yield ""
+        yield from layout.comment(NO_LONG_CALL)
         return
     stacks = calls_by_stack(sample)
     shown, others = stacks[: layout.top], stacks[layout.top :]

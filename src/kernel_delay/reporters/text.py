@@ -4,27 +4,31 @@ import datetime
 from collections.abc import Iterator
 
 from kernel_delay.analysis.losses import by_name, slept_throughout, worst_first
-from kernel_delay.model import Sample, SkippedWindow, Thread, Window
+from kernel_delay.model import Sample, SkippedWindow, Target, Thread, Window
 from kernel_delay.printable import printable
 from kernel_delay.reporters.accounting_tables import accounting_tables, percentile_table
 from kernel_delay.reporters.block import block
-from kernel_delay.reporters.events import event_lines
 from kernel_delay.reporters.grid import as_upstream
-from kernel_delay.reporters.layout import IN_A_PIPE, SCREEN, Layout, Role
+from kernel_delay.reporters.layout import IN_A_PIPE, SCREEN, Layout
+from kernel_delay.reporters.overview import overview
+from kernel_delay.reporters.processes import ONE, Processes, title_of
 from kernel_delay.reporters.recording_header import short_container
 from kernel_delay.reporters.remarks import remarks
 from kernel_delay.reporters.rounds import profile_lines, round_lines
+from kernel_delay.reporters.sleep_stacks import sleep_lines
 from kernel_delay.reporters.sleepers import sleepers
 from kernel_delay.reporters.stacks import stack_lines
+from kernel_delay.reporters.syscall_events import event_lines
 from kernel_delay.reporters.tables import name_of, tables
 from kernel_delay.reporters.upcall_statistics import upcall_lines
+from kernel_delay.reporters.verdict_block import verdict
 from kernel_delay.reporters.waker_stacks import waker_lines
 
 HEADINGS = (
     f"{'TID':10} {'THREAD':16} <RESOURCE SPECIFIC>",
     f"{'-' * 10} {'-' * 16} {'-' * 76}",
 )
-INDENT = " " * 28
+_INDENTED = "\n" + " " * 28
 
 HEAD_LINES = 5
 """About as many lines say on a terminal, before the report, what is measured."""
@@ -33,46 +37,62 @@ LEAST_LINES = 20
 """Of a thread's tables, however long the verdict is."""
 
 
-def render(sample: Sample, layout: Layout = IN_A_PIPE) -> str:
-    """The report of one window."""
-    return "".join(chunks(sample, layout))
+def render(sample: Sample, layout: Layout = IN_A_PIPE, processes: Processes = ONE) -> str:
+    """The report of one window; of several `processes`, as together() has them."""
+    return "".join(chunks(sample, layout, processes))
 
 
-def chunks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
+def chunks(sample: Sample, layout: Layout = IN_A_PIPE, processes: Processes = ONE) -> Iterator[str]:
     """The same in pieces, each of whole lines: a million events are gigabytes of text."""
-    return (f"{lines}\n" for lines in _report(sample, layout))
+    return (f"{lines}\n" for lines in _report(sample, layout, processes))
 
 
-def _report(sample: Sample, layout: Layout) -> Iterator[str]:
-    head = [*timestamps(sample, layout), *process_lines(sample, layout)]
+def _report(sample: Sample, layout: Layout, processes: Processes) -> Iterator[str]:
+    shown, sleeping = in_order(sample, layout)
+    head = [*timestamps(sample, layout), *process_lines(sample, layout, processes)]
     head += [comment for line in round_lines(sample) for comment in layout.comment(line)]
+    if processes and any(thread.time for thread in shown):
+        head += [*overview(shown, layout, processes), ""]
     head += verdict(sample, layout)
     lines = max(SCREEN - HEAD_LINES - len(head), LEAST_LINES)
     yield from head
     if layout.width is None:
         yield from map(layout.heading, HEADINGS)
-    sleeping = frozenset[int]() if layout.all_threads else slept_throughout(sample)
-    threads = by_name(sample) if layout.order == "name" else worst_first(sample)
-    shown = [thread for thread in threads if thread.tid not in sleeping]
+    above: Target | None = None
     for position, thread in enumerate(shown):
         if position > 0:
             yield ""
+        target = processes.of(thread)
+        if target is not None and target is not above:
+            yield from layout.comment(_process(target))
+        above = target
         if layout.width is None:
-            yield from _as_upstream(thread, layout)
+            yield _as_upstream(thread, layout)
         else:
             yield from block(thread, layout, layout.width, SCREEN if position else lines)
-    yield from sleepers(sample, sleeping, layout)
+    yield from sleepers(sample, sleeping, layout, processes)
     yield from upcall_lines(sample)
     yield from profile_lines(sample, layout)
     yield from stack_lines(sample, layout)
+    yield from sleep_lines(sample, layout)
     yield from waker_lines(sample, layout)
     if layout.events:
         yield from event_lines(sample, layout)
     yield from closing(sample, layout)
 
 
-def process_lines(sample: Sample, layout: Layout) -> Iterator[str]:
+def in_order(sample: Sample, layout: Layout) -> tuple[list[Thread], frozenset[int]]:
+    """The threads to show, in the order that was asked for, and the ids of those left to a line."""
+    sleeping = frozenset[int]() if layout.all_threads else slept_throughout(sample)
+    threads = by_name(sample) if layout.order == "name" else worst_first(sample)
+    return [thread for thread in threads if thread.tid not in sleeping], sleeping
+
+
+def process_lines(sample: Sample, layout: Layout, processes: Processes) -> Iterator[str]:
     """Which process it is of, where several were measured, or could have been."""
+    if processes:
+        yield from processes.head(layout)
+        return
     if sample.processes == 1 and not layout.named:
         return
     target = sample.target
@@ -83,6 +103,11 @@ def process_lines(sample: Sample, layout: Layout) -> Iterator[str]:
     else:
         text = "Threads that ended, of all processes"
     yield from layout.comment(text)
+
+
+def _process(target: Target) -> str:
+    text, title = f"Process {target.pid} ({printable(target.comm)})", title_of(target)
+    return text if title == printable(target.comm) else f"{text}: {title}"
 
 
 def render_skipped(skipped: SkippedWindow) -> str:
@@ -129,36 +154,16 @@ def _timestamp(what: str, when: datetime.datetime) -> str:
     return f"{what} @{local} ({utc:%H:%M:%S} UTC)"
 
 
-def _as_upstream(thread: Thread, layout: Layout) -> Iterator[str]:
+def _as_upstream(thread: Thread, layout: Layout) -> str:
     """The tables to the right of the thread's name, as kernel_delay.py has them."""
     shown = (*tables(thread), *accounting_tables(thread))
     if layout.percentiles:
         shown = (*shown, percentile_table(thread))
-    before_title = f"{thread.tid:10} {name_of(thread):16} "
+    parts = []
     for table in shown:
-        if not (table.rows or table.always):
-            continue
-        columns, *rows = as_upstream(table)
-        yield before_title + layout.heading(table.title)
-        yield INDENT + layout.heading(columns)
-        yield from (INDENT + row for row in rows)
-        before_title = f"\n{INDENT}"
-
-
-def verdict(sample: Sample, layout: Layout) -> Iterator[str]:
-    """Whether the kernel is to blame, with the evidence; nothing without accounting."""
-    if not any(thread.time for thread in sample.threads):
-        return
-    # In a round there was time lost, whoever is to blame.
-    if sample.round is None and all(finding.remark for finding in sample.verdict):
-        # Whether who waited had work is not known, or known: what is told of it says which.
-        waited = any(finding.rule.startswith("wait_") for finding in sample.verdict)
-        unless = ", but for the waits below, if it had any." if waited else "."
-        acquittal = f"VERDICT: nothing kept a thread from its work for long{unless}"
-        yield from layout.comment(acquittal, "acquittal")
-    for finding in sample.verdict:
-        kind, role = _KINDS[finding.remark]
-        yield from layout.comment(f"{kind}: {printable(finding.text)}", role)
-
-
-_KINDS: dict[bool, tuple[str, Role]] = {False: ("VERDICT", "verdict"), True: ("REMARK", "remark")}
+        if table.rows or table.always:
+            columns, *rows = as_upstream(table)
+            parts.append(
+                _INDENTED.join((layout.heading(table.title), layout.heading(columns), *rows))
+            )
+    return f"{thread.tid:10} {name_of(thread):16} " + f"\n{_INDENTED}".join(parts)

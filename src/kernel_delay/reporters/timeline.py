@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kernel_delay.analysis.timeline import whole_parts
-from kernel_delay.analysis.verdict.words import length
+from kernel_delay.analysis.verdict.formatting import length
 from kernel_delay.model import Round, Sample
 
 
@@ -40,15 +40,15 @@ def _round_remarks(sample: Sample, round_: Round) -> Iterator[str]:
     if not slices:
         yield "WARNING: there was no room for a timeline of this round."
         return
-    told = f"The timeline has {len(slices):,} slices of time"
+    reported = f"The timeline has {len(slices):,} slices of time"
     where = "of a recording (-o) `report --perfetto` and --html draw them, and --json prints them"
     if not round_.slices_left_out:
-        yield f"{told}, of all of the round: {where}."
+        yield f"{reported}, of all of the round: {where}."
         return
     parts = whole_parts(slices, sample.window)
     left_out = f"{round_.slices_left_out:,} between are left out (--max-slices)"
     if parts is None:
-        yield f"{told}: {left_out}, all of them interrupts; {where}."
+        yield f"{reported}: {left_out}, all of them interrupts; {where}."
         return
     first, last = map(length, parts)
-    yield f"{told}, of the first {first} of the round and its last {last}: {left_out}; {where}."
+    yield f"{reported}, of the first {first} of the round and its last {last}: {left_out}; {where}."

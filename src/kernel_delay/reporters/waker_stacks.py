@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from kernel_delay.model import Sample, Sleep, Thread, Waker
 from kernel_delay.printable import printable
-from kernel_delay.reporters.events import frame_lines
 from kernel_delay.reporters.layout import Layout
+from kernel_delay.reporters.syscall_events import frame_lines
 
 COLUMNS = f"  {'WAITED ns':>16} {'COUNT':>10}  {'WHO WAITED':24} {'FOR':20} WOKEN BY"
 LINE = f"  {'-' * 16} {'-' * 10}  {'-' * 24} {'-' * 20} {'-' * 24}"

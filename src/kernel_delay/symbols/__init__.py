@@ -11,9 +11,11 @@ from kernel_delay.symbols.frames import Frame, Stack, StackEnd
 from kernel_delay.symbols.functions import Function, Functions
 from kernel_delay.symbols.kernel import KernelSymbols
 from kernel_delay.symbols.process_image import ProcessImage
+from kernel_delay.symbols.unwind_rows import CodeRange
 
 __all__ = [
     "AddressSpace",
+    "CodeRange",
     "Frame",
     "Function",
     "Functions",

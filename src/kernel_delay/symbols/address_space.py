@@ -2,11 +2,12 @@
 
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from kernel_delay.errors import UnavailableError
 from kernel_delay.symbols._libdw import ffi, lib
-from kernel_delay.symbols.bounds import FRAMES_NS
+from kernel_delay.symbols.bounds import FRAMES_NS, ROWS_NS, UNWIND_ROWS
 from kernel_delay.symbols.c_text import text
 from kernel_delay.symbols.frames import Frame, Stack, StackEnd
 from kernel_delay.symbols.go_functions import GoFunctions
@@ -14,6 +15,7 @@ from kernel_delay.symbols.mappings import Mapping, code_ranges
 from kernel_delay.symbols.object_files import ObjectFile
 from kernel_delay.symbols.process_image import ProcessImage
 from kernel_delay.symbols.source import source_frames
+from kernel_delay.symbols.unwind_rows import CodeRange, NoRowsError, UnwindRows
 
 if TYPE_CHECKING:
     from kernel_delay.cdata import Null
@@ -51,7 +53,8 @@ class AddressSpace:
         self._dwfl: DwflPointer | Null = ffi.NULL
         self._unwinder: UnwinderPointer | Null = ffi.NULL
         self._generation = -1
-        self._told: tuple[int, ...] = ()
+        self._reported: tuple[int, ...] = ()
+        self._rows: dict[tuple[Mapping, int], UnwindRows | None] = {}
 
     def unwind(
         self, registers: tuple[int, ...], stack: bytes, base: int, missing_pages: int = 0
@@ -98,12 +101,12 @@ class AddressSpace:
 
     def _set_trampolines(self) -> None:
         perf_map = self._image.perf_map
-        told = perf_map.trampolines if perf_map else ()
-        if told is self._told:
+        reported = perf_map.trampolines if perf_map else ()
+        if reported is self._reported:
             return
-        self._told = told
-        self._trampolines = ffi.new("uint64_t[]", told)
-        lib.unwinder_set_trampolines(self._unwinder, self._trampolines, len(told) // 2)
+        self._reported = reported
+        self._trampolines = ffi.new("uint64_t[]", reported)
+        lib.unwinder_set_trampolines(self._unwinder, self._trampolines, len(reported) // 2)
 
     def large_frames(self, smallest: int, most: int) -> list[LargeFrame]:
         """List code whose functions' frames are large.
@@ -126,6 +129,49 @@ class AddressSpace:
             )
         found.sort(key=_frame_size, reverse=True)
         return sorted(found[:most])
+
+    def unwind_ranges(self, most: int) -> tuple[CodeRange, ...]:
+        """List what is code now and how its callers are found, sorted; at most so many.
+
+        Code is left out whose file has information that the kernel can't use: see
+        module_unwind_rows(). None is for another machine than x86-64.
+        """
+        self._refresh()
+        if self.machine != "x86_64":
+            return ()
+        self._make_rows()
+        latest = (code for code in self._image.latest if code.executable)
+        found = (self._unwind_range(code) for code in sorted(latest, key=_start))
+        return tuple(each for each in found if each is not None)[:most]
+
+    def _make_rows(self) -> None:
+        known, self._rows = self._rows, {}
+        deadline_ns, room = time.monotonic_ns() + ROWS_NS, UNWIND_ROWS
+        for module, found in self._objects.items():
+            key = found.code, found.bias
+            rows = known.get(key)
+            if rows is None:
+                with suppress(NoRowsError):
+                    rows = UnwindRows(module, deadline_ns)
+            room -= len(rows) if rows else 0
+            self._rows[key] = rows if room >= 0 else None
+            if (not rows or room < 0) and lib.module_has_eh_frame(module):
+                self._image.bounds.pass_over(
+                    f"stacks with {path_text(found.code.path)} in them are copied:"
+                    " how its functions are unwound is too much, or too unusual"
+                )
+
+    def _unwind_range(self, code: Mapping) -> CodeRange | None:
+        module = lib.dwfl_addrmodule(self._dwfl, code.start)
+        found = self._objects.get(module) if module else None
+        if found is None or found.code.file != code.file:
+            # CPython's trampolines have no frame pointers, and call others that have.
+            is_generated = not code.inode and not code.path.startswith("[v") and not self._reported
+            return CodeRange(code.start, code.end, None) if is_generated else None
+        rows = self._rows[found.code, found.bias]
+        if rows is None and lib.module_has_eh_frame(module):
+            return None
+        return CodeRange(code.start, code.end, rows)
 
     def code_ranges(self) -> list[tuple[int, int]]:
         """List the ranges of addresses that code is mapped at, sorted."""
@@ -223,7 +269,7 @@ class AddressSpace:
         if not self._unwinder:
             reason = text(lib.dwfl_errmsg(-1))
             raise UnavailableError(f"can't unwind the stacks of process {pid}: {reason}")
-        self._told = ()
+        self._reported = ()
         self._generation = self._image.generation
 
     def _report(self, found: ObjectFile) -> None:

@@ -289,12 +289,21 @@ static bool walked_is_bounded(const struct walked *walked, uint64_t pc, struct c
 	return pay(&budget->work, work);
 }
 
+static void release_cfi(void *known_of_module)
+{
+	struct module_cfi *known = known_of_module;
+
+	free(known->eh_walked.costly);
+	free(known->debug_walked.costly);
+	free(known);
+}
+
 static struct module_cfi *known_of(Dwfl_Module *mod)
 {
-	struct module_cfi **place = module_cfi(mod);
+	void **place = module_place(mod, release_cfi);
 
 	if (!*place)
-		*place = calloc(1, sizeof(**place));
+		*place = calloc(1, sizeof(struct module_cfi));
 	return *place;
 }
 
@@ -333,10 +342,9 @@ static bool walk_debug_frames(Elf *elf, struct walked *walked, struct cfi_budget
 	if (!cfi.ident || cfi.ident[EI_DATA] != ELFDATA2LSB || elf_getshdrstrndx(elf, &names))
 		return false;
 	while ((scn = elf_nextscn(elf, scn))) {
-		const char *name;
+		const char *name = section_name(elf, scn, names, &shdr);
 
-		name = gelf_getshdr(scn, &shdr) ? elf_strptr(elf, names, shdr.sh_name) : NULL;
-		if (!name || !strstr(name, "debug_frame") || shdr.sh_type == SHT_NOBITS)
+		if (!strstr(name, "debug_frame") || shdr.sh_type == SHT_NOBITS)
 			continue;
 		cfi.data = elf_getdata(scn, NULL);
 		if (cfi.data && cfi.data->d_buf && !walk(&cfi, walked, budget))
@@ -378,13 +386,4 @@ bool cfi_is_bounded(Dwfl_Module *mod, uint64_t pc, struct cfi_budget *budget)
 	/* libdwfl asks .debug_frame for what .eh_frame says nothing of. */
 	return eh_is_bounded(mod, pc, budget, &covered) &&
 	       (covered || debug_is_bounded(mod, pc, budget));
-}
-
-void module_cfi_free(struct module_cfi *known)
-{
-	if (!known)
-		return;
-	free(known->eh_walked.costly);
-	free(known->debug_walked.costly);
-	free(known);
 }

@@ -2,7 +2,7 @@
 
 /* What a process's call frame information may still cost: the instructions that a stack is unwound
  * by, a unit for each byte that is simple; and what is gone through to find them, where the file
- * has no table that tells.
+ * has no table of that.
  */
 struct cfi_budget {
 	uint64_t work;
@@ -14,10 +14,6 @@ struct cfi_budget {
  */
 #define STACK_WORK 1048576
 #define FILES_WALK 268435456
-
-/* What is known of a module's; freed with that. */
-struct module_cfi;
-void module_cfi_free(struct module_cfi *known);
 
 /* Whether libdwfl may unwind from the address by what the module says; then that is taken from the
  * budget. Not where it is of no use to compilers, but makes libdw take long, or much memory.

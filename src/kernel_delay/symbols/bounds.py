@@ -1,12 +1,11 @@
 """How much is read on behalf of a process, whose files may be anything.
 
-What goes beyond is passed over, and the reader of a report is told so.
+What goes beyond is passed over, and the report says so.
 """
 
-import os
 import time
 
-from kernel_delay.elf.files import FILE_BYTES
+from kernel_delay.elf.files import is_excessive
 
 CHECKED_BYTES = 4 << 30
 """What is read in all to check debug files that have no build-id, by their CRC-32."""
@@ -25,6 +24,12 @@ TABLES_BYTES = 256 << 20
 
 FRAMES_NS = 1_000_000_000
 """The time that one search for functions with large frames may take; it takes some 50 ms."""
+
+ROWS_NS = 1_000_000_000
+"""The time that it may take to make the kernel's rows of all files; large ones take 5 ms each."""
+
+UNWIND_ROWS = 8 << 20
+"""Of all files together: 64 MiB. A browser has some 5 million, others 300,000."""
 
 MAX_OBJECTS = 4096
 """Executables, libraries and the like whose functions are named; large programs have some 1,000."""
@@ -59,9 +64,11 @@ class Bounds:
 
     def may_read(self, fd: int, path: str) -> bool:
         """Whether the open file is small enough to be read as a program's or a debug file."""
-        if os.fstat(fd).st_size <= FILE_BYTES:
+        if not is_excessive(fd):
             return True
-        self.pass_over(f"{path} is not used: it has more than {FILE_BYTES >> 30} GiB")
+        self.pass_over(
+            f"{path} is not used: it is too large, or its section headers claim too much"
+        )
         return False
 
     def may_check(self, size: int) -> bool:

@@ -11,7 +11,7 @@
 #define HDR_SIZE 8
 #define ROWS_OFFSET 12
 
-int32_t signed_at(const uint8_t *at)
+static int32_t signed_at(const uint8_t *at)
 {
 	int32_t value;
 
@@ -83,9 +83,17 @@ static void find_by_section(Elf_Scn *scn, Elf_Scn *hdr_scn, struct cfi *cfi)
 	cfi->data = elf_rawdata(scn, NULL);
 }
 
+static const char *section_name(Elf *elf, Elf_Scn *scn, size_t names, GElf_Shdr *shdr)
+{
+	const char *name = gelf_getshdr(scn, shdr) ? elf_strptr(elf, names, shdr->sh_name) : NULL;
+
+	return name ? name : "";
+}
+
 void find_eh_cfi(Elf *elf, struct cfi *cfi)
 {
 	Elf_Scn *scn = NULL, *hdr = NULL;
+	GElf_Shdr shdr;
 	size_t names;
 
 	cfi->is_eh = true;
@@ -93,13 +101,11 @@ void find_eh_cfi(Elf *elf, struct cfi *cfi)
 	if (!cfi->ident || cfi->ident[EI_DATA] != ELFDATA2LSB || elf_getshdrstrndx(elf, &names))
 		return;
 	while (names && (scn = elf_nextscn(elf, scn))) {
-		GElf_Shdr shdr;
-		const char *name;
+		const char *name = section_name(elf, scn, names, &shdr);
 
-		name = gelf_getshdr(scn, &shdr) ? elf_strptr(elf, names, shdr.sh_name) : NULL;
-		if (name && !strcmp(name, ".eh_frame_hdr"))
+		if (!strcmp(name, ".eh_frame_hdr"))
 			hdr = scn;
-		if (name && !strcmp(name, ".eh_frame")) {
+		if (!strcmp(name, ".eh_frame")) {
 			find_by_section(scn, hdr, cfi);
 			return;
 		}

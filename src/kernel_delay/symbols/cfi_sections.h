@@ -14,8 +14,6 @@ struct cfi {
 /* A row of the table is an address and that of its entry, both relative. */
 #define ROW_SIZE 8
 
-int32_t signed_at(const uint8_t *at);
-
 /* What dwarf_getcfi_elf finds (libdw/dwarf_getcfi_elf.c), which is known to be there; without data
  * where linkers write it otherwise.
  */

@@ -7,6 +7,7 @@ name stays as it is.
 """
 
 import json
+import os
 import re
 import resource
 import signal
@@ -58,7 +59,7 @@ class Demangler:
         self._known: dict[str, str] = {}
 
     def names(self, names: Iterable[str]) -> dict[str, str]:
-        """Return what the mangled ones of `names` stand for, where that can be told."""
+        """Return what the mangled ones of `names` stand for, where that is known."""
         mangled = {name for name in names if MANGLED.match(name) and len(name) <= LONGEST}
         new = sorted(mangled - self._known.keys())[: MOST_NAMES - len(self._known)]
         self._known |= dict.fromkeys(new, "") | self._demangled(new)
@@ -93,13 +94,24 @@ def demangle(name: str, cxx: Callable[[str], str], rust: Callable[[str], str]) -
 
 def main() -> None:
     """Read names as lines of JSON, write what they stand for."""
-    resource.setrlimit(resource.RLIMIT_CPU, (TIMEOUT_S, TIMEOUT_S))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _limit(resource.RLIMIT_CPU, TIMEOUT_S)
+    _limit(resource.RLIMIT_CORE, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     cxx, rust = cxx_demangler(), rust_demangler()
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    _limit(resource.RLIMIT_AS, MEMORY_BYTES)
     for line in sys.stdin:
         print(json.dumps(demangle(json.loads(line), cxx, rust)), flush=True)
+
+
+def _limit(kind: int, most: int) -> None:
+    """Allow so much at most; ends the process where that can't be, as the names are not ours."""
+    try:
+        _, hard = resource.getrlimit(kind)
+        if hard != resource.RLIM_INFINITY:
+            most = min(most, hard)
+        resource.setrlimit(kind, (most, most))
+    except (OSError, ValueError):
+        raise SystemExit(os.EX_UNAVAILABLE) from None
 
 
 def cxx_demangler() -> Callable[[str], str]:

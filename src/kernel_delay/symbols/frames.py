@@ -13,7 +13,7 @@ class Stack(Struct, frozen=True):
     `pcs[i]` is a return address unless `exact[i]`: then it is the instruction
     itself (the first frame, and functions a signal interrupted). `end` says
     why it ends: "whole", at the thread's outermost function; "short", the copy
-    of the stack ended first; "lost", there was no way to tell the caller (code
+    of the stack ended first; "lost", there was no way to find the caller (code
     without unwind information, a stack that changed while it was copied).
     """
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
-from kernel_delay.closest import closest_names
 from kernel_delay.elf.files import Elf, read_elf
 from kernel_delay.errors import InputError, NoInputError
+from kernel_delay.suggestions import similar_names
 from kernel_delay.symbols._libdw import ffi, lib
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import DebugFiles, find_debug_files
@@ -35,7 +35,7 @@ class Functions:
     """The functions of one ELF file, from all symbol tables that can be found.
 
     Those are .symtab, or that of a separate debug file, or .dynsym and
-    .gnu_debugdata together. `stripped` tells that there was .dynsym at most:
+    .gnu_debugdata together. `stripped`: there was .dynsym at most:
     only exported functions are known, and `build_id` is what a debug package
     must have.
     """
@@ -82,10 +82,13 @@ class Functions:
 
     @classmethod
     def _read(cls, fd: int, path: str, roots: Sequence[Root]) -> Self:
+        bounds = Bounds()
+        if not bounds.may_read(fd, path):
+            raise InputError(*bounds.take_remarks())
         elf = read_elf(fd)
         if elf is None:
             raise InputError(f"{path} is not an ELF file: give an executable or a library")
-        debug = find_debug_files(elf, path, roots, Bounds())
+        debug = find_debug_files(elf, path, roots, bounds)
         try:
             addresses, stripped = _read_symbols(fd, path, debug)
         finally:
@@ -103,9 +106,9 @@ class Functions:
         names = sorted(fnmatch.filter(self._addresses, pattern))
         return tuple(function for name in names for function in self.find(name))
 
-    def closest(self, name: str, count: int = 3) -> tuple[str, ...]:
+    def similar(self, name: str, count: int = 3) -> tuple[str, ...]:
         """Name the functions most like `name`, the best first, for an error's text."""
-        return closest_names(name, self._addresses, count)
+        return similar_names(name, self._addresses, count)
 
 
 def _read_symbols(

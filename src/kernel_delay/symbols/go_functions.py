@@ -37,14 +37,14 @@ class GoFunctions:
         magic, zeros, _, pointer = START.unpack_from(table)
         if magic not in (GO_1_18, GO_1_20) or zeros or pointer != 8:
             raise ValueError("unknown form")
-        count, _, told, names, _, _, _, functions = WORDS.unpack_from(table, START.size)
+        count, _, reported, names, _, _, _, functions = WORDS.unpack_from(table, START.size)
         if functions + (count + 1) * ENTRY.size > len(table) or names > len(table):
             raise ValueError("cut")
         self._table = table
         self._count = count
         self._names = names
         self._functions = functions
-        self._text_start = told or text_start
+        self._text_start = reported or text_start
 
     @classmethod
     def read(cls, fd: int, path: str, bounds: Bounds) -> Self | None:
@@ -111,8 +111,8 @@ def read_go_table(fd: int, path: str, bounds: Bounds) -> tuple[bytes, int] | Non
         text_section = headers.section(b".text")
         start = text_section.address if text_section else 0
         relocations = headers.content(b".rela.dyn", RELOCATIONS_BYTES)
-        told = _relocated(relocations, section.address + TEXT_START)
-        return headers.read(section.offset, section.size), told or start
+        reported = _relocated(relocations, section.address + TEXT_START)
+        return headers.read(section.offset, section.size), reported or start
     return None
 
 

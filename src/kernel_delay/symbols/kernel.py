@@ -1,12 +1,20 @@
 """Kernel addresses → names, by /proc/kallsyms (kernel/kallsyms.c, 6.18)."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from kernel_delay.symbols.frames import Frame, Stack
 
 KALLSYMS = Path("/proc/kallsyms")
 TEXT = "tTwW"
+
+# A line is an address, so that lines are in the order of these; what is there, and its name.
+_DIGITS = 16
+_KIND = 17
+_NAME = 19
+
 HIDDEN = (
     "kernel symbols are hidden: run as root with CAP_SYSLOG, "
     "and with the sysctl kernel.kptr_restrict at 0 or 1"
@@ -20,28 +28,37 @@ class KernelSymbols:
     """
 
     def __init__(self, path: Path = KALLSYMS) -> None:
-        """Read the symbols; modules loaded later are not known."""
-        self.reason: str | None = None
-        self._addresses: list[int] = []
-        self._names: list[str] = []
-        try:
-            symbols = _text_symbols(path)
-        except OSError as error:
-            self.reason = f"kernel symbols can't be read: {path}: {error.strerror}"
-            return
-        if not symbols or not symbols[-1][0]:
-            self.reason = HIDDEN
-            return
-        self._addresses = [address for address, _ in symbols]
-        self._names = [name for _, name in symbols]
+        """Look whether there are any; they are read when the first address is named.
+
+        That takes 50 ms or more, which a window that is to open need not wait for. Modules loaded
+        later are not known.
+        """
+        self._path = path
+        self.reason = _reason(path)
 
     def symbolise(self, pc: int, exact: bool = True) -> Frame:
         """Name one address; a return address (not `exact`) by the call before it."""
-        i = bisect_right(self._addresses, pc if exact else pc - 1) - 1
+        within = f"{pc if exact else pc - 1:0{_DIGITS}x}"
+        i = bisect_right(self._addresses, within) - 1
         if i < 0:
             return Frame(pc, None, 0, "kernel")
-        name, _, module = self._names[i].partition("\t")
-        return Frame(pc, name, pc - self._addresses[i], module.strip("[]") or "kernel")
+        address = self._addresses[i]
+        # Of several at an address the first listed.
+        first = self._functions[bisect_left(self._addresses, address)]
+        name, _, module = first[_NAME:].partition("\t")
+        return Frame(pc, name, pc - int(address, 16), module.strip("[]") or "kernel")
+
+    @cached_property
+    def _functions(self) -> Sequence[str]:
+        """The lines of functions, by address."""
+        if self.reason is not None:
+            return ()
+        lines = self._path.read_text(errors="backslashreplace").splitlines()
+        return sorted(filter(_is_function, lines), key=_address)
+
+    @cached_property
+    def _addresses(self) -> Sequence[str]:
+        return tuple(map(_address, self._functions))
 
     def frames(self, stack: Stack) -> tuple[Frame, ...]:
         """Name a kernel stack's frames."""
@@ -49,11 +66,19 @@ class KernelSymbols:
         return tuple(self.symbolise(pc, exact) for pc, exact in pairs)
 
 
-def _text_symbols(path: Path) -> list[tuple[int, str]]:
-    """Address and name, with a module's after a tab; of several at an address the first listed."""
-    symbols: dict[int, str] = {}
-    for line in path.read_text(errors="backslashreplace").splitlines():
-        address, kind, name = line.split(" ", 2)
-        if kind in TEXT:
-            symbols.setdefault(int(address, 16), name)
-    return sorted(symbols.items())
+def _reason(path: Path) -> str | None:
+    """Return why there are no symbols, by the first line of a function whose address is shown."""
+    try:
+        with path.open(errors="backslashreplace") as lines:
+            is_shown = any(_is_function(line) and int(_address(line), 16) for line in lines)
+    except OSError as error:
+        return f"kernel symbols can't be read: {path}: {error.strerror}"
+    return None if is_shown else HIDDEN
+
+
+def _is_function(line: str) -> bool:
+    return line[_KIND] in TEXT
+
+
+def _address(line: str) -> str:
+    return line[:_DIGITS]

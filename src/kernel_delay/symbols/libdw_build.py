@@ -18,13 +18,17 @@ OWN = (
     "large_frames",
     "modules",
     "unwinder",
+    "unwind_rows",
     "open_in_root",
 )
+
+UNWIND_RECORDS = "bpf/unwind/unwind_records.h"
 
 INCLUDES = """
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <linux/types.h>
 #include <sys/types.h>
 #include <dwarf.h>
 #include <gelf.h>
@@ -90,7 +94,8 @@ def builder(directory: Path) -> FFI:
     sources = "".join((directory / f"{name}.c").read_text() for name in OWN)
     ffi = FFI()
     ffi.cdef(ELFUTILS + re.sub(r"/\*.*?\*/", "", headers, flags=re.DOTALL))
-    ffi.set_source("kernel_delay.symbols._libdw", INCLUDES + headers + sources)
+    rules = (directory.parent / UNWIND_RECORDS).read_text()
+    ffi.set_source("kernel_delay.symbols._libdw", INCLUDES + rules + headers + sources)
     return ffi
 
 

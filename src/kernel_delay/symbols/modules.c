@@ -13,7 +13,8 @@ struct module_notes {
 	char *debug_path;
 	int alt_fd;
 	char *alt_name; /* as the debug file's .gnu_debugaltlink has it */
-	struct module_cfi *cfi;
+	void *known; /* of the module, as module_place() */
+	void (*release)(void *known);
 };
 
 static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *modname, Dwarf_Addr base,
@@ -97,9 +98,12 @@ void module_add_debug(Dwfl_Module *mod, int debug_fd, const char *debug_path, in
 	files->alt_name = alt_name ? strdup(alt_name) : NULL;
 }
 
-struct module_cfi **module_cfi(Dwfl_Module *mod)
+void **module_place(Dwfl_Module *mod, void (*release)(void *known))
 {
-	return &notes_of(mod)->cfi;
+	struct module_notes *notes = notes_of(mod);
+
+	notes->release = release;
+	return &notes->known;
 }
 
 int modules_reported(Dwfl *dwfl)
@@ -119,7 +123,8 @@ static int free_notes(Dwfl_Module *mod, void **userdata, const char *name, Dwarf
 		close(files->alt_fd);
 	free(files->debug_path);
 	free(files->alt_name);
-	module_cfi_free(files->cfi);
+	if (files->known)
+		files->release(files->known);
 	free(files);
 	return DWARF_CB_OK;
 }

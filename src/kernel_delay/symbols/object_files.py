@@ -74,7 +74,7 @@ class ObjectOpener:
     def needs_no_opening(
         self, mapping: Mapping, objects: Container[tuple[str, int | None]]
     ) -> bool:
-        """Whether another mapping of the file told that this is of one of `objects`, or of none.
+        """Whether another mapping of the file showed that this is of one of `objects`, or of none.
 
         `objects` are paths and biases.
         """

@@ -36,7 +36,7 @@ class PerfMap:
     def __init__(self, process: Path, bounds: Bounds) -> None:
         """Take note of the process, a directory such as /proc/123; OSError when it has exited.
 
-        `bounds` is told what was passed over.
+        `bounds` counts what was passed over.
         """
         self._bounds = bounds
         lines = (process / "status").read_bytes().splitlines()

@@ -28,7 +28,7 @@ class ProcessImage:
 
     Of two that overlap only the newer is kept: the process unmapped the other.
     `generation` counts the changes. `latest` are all mappings, executable or
-    not, when they were noted last. `bounds` tells what was passed over.
+    not, when they were noted last. `bounds` counts what was passed over.
     """
 
     def __init__(self, pid: int) -> None:

@@ -210,7 +210,7 @@ static void note_registers(struct unwinder *unwinder, Dwfl_Frame *frame, uint64_
 		take_registers(unwinder, frame, pc);
 }
 
-/* Goes to the caller of a trampoline, which is a frame, too; false if it can't be told. */
+/* Goes to the caller of a trampoline, which is a frame, too; false if that is not known. */
 static bool step_over(struct unwinder *unwinder, Dwfl_Frame *frame)
 {
 	uint64_t *regs = unwinder->frame_regs, sp, caller;

@@ -10,10 +10,10 @@ from typing import IO, Any
 import msgspec
 import pytest
 
-from kernel_delay.host.syscalls import syscall_number
 from kernel_delay.model import Sample, Thread
 from tests import commands
 from tests.integration.capture.workload import Workload
+from tests.system_calls import syscall_number
 from tests.workload import HANGS_S, wait_until, youngest_descendant
 
 # The command waits for the window's end in poll(2), which some architectures

@@ -1,4 +1,4 @@
-"""`import kernel_delay` on a real process; and each example of docs/api.md."""
+"""`import kernel_delay` on a real process; and each example of docs/reference/api.md."""
 
 import os
 import re
@@ -75,7 +75,7 @@ def test_what_can_not_be_measured_is_one_line(tmp_path: Path, pid: int) -> None:
 def test_the_examples_of_the_page_run(
     pid: int, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (project / "docs" / "api.md").read_text()
+    page = (project / "docs" / "reference" / "api.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(examples) == 5
     monkeypatch.chdir(tmp_path)

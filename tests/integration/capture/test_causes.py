@@ -2,7 +2,9 @@
 
 import os
 import random
-import time
+import signal
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,18 +73,19 @@ def taken(measured: Thread) -> dict[int, int]:
 def assert_agree(measured: Thread, traced: dict[str, Any]) -> None:
     """Both give each task the same time, but for 1 % of the wait, and what either missed.
 
-    A wait whose begin bpftrace misses is none to it: the whole, which schedstat bears out, is
-    longer then. Where one missed most of the wait, a comparison says nothing: no idle task has
-    a CPU for long that is waited for.
+    A machine may keep a switch from all programs: of what had the CPU until the next one it is
+    not known then who that was. Where bpftrace knows, that is no third of the wait. A wait whose
+    begin bpftrace misses is none to it: the whole, which schedstat bears out, is longer then. Nor
+    has an idle task a CPU that is waited for.
     """
     ours, theirs = taken(measured), {int(pid): ns for pid, ns in traced["@took"].items()}
     ready_ns = time_of(measured).ready_ns
     missed_ns = measured.cpu_taken_by_unknown_ns
     missed_ns += measured.cpu_taken_by_others_ns + time_of(measured).unaccounted_ns
-    missed_ns += max(traced.get("@unsure", 0), ready_ns - sum(theirs.values()))
-    if missed_ns > ready_ns // 3 or theirs.get(0, 0) > ready_ns // 10:
-        pytest.skip(f"this machine kept a program from a switch: {missed_ns} ns are not known")
-    least_ns = max(200_000, ready_ns // 100) + missed_ns
+    they_missed_ns = max(traced.get("@unsure", 0), ready_ns - sum(theirs.values()))
+    they_missed_ns += theirs.get(0, 0)
+    assert missed_ns <= ready_ns // 3 + 2 * they_missed_ns, (measured, traced)
+    least_ns = max(200_000, ready_ns // 100) + missed_ns + they_missed_ns
     for tid in ours.keys() | theirs.keys():
         apart_ns = abs(ours.get(tid, 0) - theirs.get(tid, 0))
         assert apart_ns <= least_ns, f"{tid}: {ours} {theirs} {missed_ns}"
@@ -153,25 +156,29 @@ def test_an_endless_real_time_hog_is_named_also_by_a_window_without_a_switch(
     if len(CPUS) < 2:
         pytest.skip("it would keep the capture from the only CPU")
     target = start_workload("spin", CPU, LONG_NS)
-    hog = start_workload("duty", CPU, LONG_NS, 50, 100_000, 0)
+    # Now and then the other one preempts it: a machine may keep a switch from all programs, and
+    # then it is not known until the next one who has the CPU.
+    hog = start_workload("duty", CPU, LONG_NS, 50, 100_000, 0, 60, 100_000, 150 * MS)
     target.ask()
     hog.send()
-    options = ("--sample-count", "10", "--sample-interval", "0.01")
+    options = ("--sample-count", "30", "--sample-interval", "0.01")
     samples = start_capture(target.pid, "0.05", options).samples()
+    missed = any(sample.lost.missed_events for sample in samples)
     starved = [thread(sample, target.pid) for sample in samples]
     ready_ns = sum(time_of(measured).ready_ns for measured in starved)
-    found: dict[int, int] = {}
-    for sample, measured in zip(samples, starved, strict=True):
-        check(sample)
-        assert measured.cpu_taken_by_unknown_ns == 0
-        for tid, ns in taken(measured).items():
-            found[tid] = found.get(tid, 0) + ns
+    for sample in samples:
+        check(sample, missed)
     # A twentieth of the time is kept from it (sched_rt_runtime_us), and others may have that.
-    assert ready_ns > 10 * 50 * MS // 2
-    (tid,) = hog.ready["tids"]
-    assert found[tid] > 0.9 * ready_ns
-    (taker,) = (taker for taker in starved[0].cpu_taken_by if taker.tid == tid)
-    assert (taker.pid, taker.policy, taker.rt_priority) == (hog.pid, "FIFO", 50)
+    assert ready_ns > 30 * 50 * MS // 2
+    tid, _ = hog.ready["tids"]
+    assert sum(taken(measured).get(tid, 0) for measured in starved) > 0.7 * ready_ns
+    assert any(taken(measured) == {tid: time_of(measured).ready_ns} for measured in starved)
+    takers = [taker for measured in starved for taker in measured.cpu_taken_by if taker.tid == tid]
+    assert {(each.pid, each.policy, each.rt_priority) for each in takers} == {(hog.pid, "FIFO", 50)}
+
+
+# A run time in schedstat is as it was at a tick of the scheduler's: no more than 10 ms old.
+HOGS_NS = 12 * MS
 
 
 def test_a_wait_goes_on_at_another_cpu(
@@ -180,26 +187,38 @@ def test_a_wait_goes_on_at_another_cpu(
     if len(CPUS) < 2:
         pytest.skip("there is no other CPU")
     here, there = CPUS[-2:]
-    length_ns = 600 * MS
-    hogs = [start_workload("duty", cpu, length_ns, 0, MS, 0) for cpu in (here, here, there, there)]
-    target = start_workload("spin", here, length_ns)
+    hogs = {
+        cpu: [start_workload("duty", cpu, LONG_NS, 0, MS, 0) for _ in range(2)]
+        for cpu in (here, there)
+    }
+    target = start_workload("spin", here, LONG_NS)
     bpftrace = start_bpftrace(replay(target.pid))
     capture = start_capture(target.pid)
     capture.wait_until_open()
-    for hog in hogs:
+    for hog in (*hogs[here], *hogs[there]):
         hog.send()
     target.send()
-    for number in range(60):
-        os.sched_setaffinity(target.pid, {(here, there)[number % 2]})
-        time.sleep(0.005)
-    for workload in (target, *hogs):
-        workload.parked()
+    for cpu in (here, there) * 10:
+        os.sched_setaffinity(target.pid, {cpu})
+        # What they run there, the target waits.
+        wait_until(partial(have_run, hogs[cpu], ran_ns(hogs[cpu]) + HOGS_NS))
+    os.kill(target.pid, signal.SIGSTOP)
+    wait_until(lambda: target.state(target.pid) == "T")
     sample = capture.end()
     traced = bpftrace.end()
     check(sample)
     measured = thread(sample, target.pid)
     assert_agree(measured, traced)
-    assert len({hog.ready["tids"][0] for hog in hogs} & taken(measured).keys()) == 4
+    for of_cpu in hogs.values():
+        assert {hog.ready["tids"][0] for hog in of_cpu} & taken(measured).keys()
+
+
+def ran_ns(hogs: list[Workload]) -> int:
+    return sum(hog.schedstat(hog.ready["tids"][0]).run_ns for hog in hogs)
+
+
+def have_run(hogs: list[Workload], so_long_ns: int) -> bool:
+    return ran_ns(hogs) >= so_long_ns
 
 
 # So that what it reads is still there, whatever else the machine does: of the 2,048 slices
@@ -232,8 +251,12 @@ def test_waits_across_the_edges_of_windows_are_charged_to_both(
     if not missed:
         in_time = [sample for sample in samples if read_after_s(sample) < SLICES_LAST_S]
         assert in_time
-        unknown = [each.cpu_taken_by_unknown_ns for sample in in_time for each in sample.threads]
-        assert not any(unknown), unknown
+        unknown = [
+            sum(each.cpu_taken_by_unknown_ns for each in sample.threads) for sample in in_time
+        ]
+        # A machine may keep a switch from all programs, of other tasks too: then it is not known
+        # until the CPU's next one who had that.
+        assert sum(map(bool, unknown)) <= len(unknown) // 4, unknown
 
 
 def in_futex_ns(measured: Thread) -> int:
@@ -279,13 +302,14 @@ def test_a_lock_that_is_freed_within_a_window(
     capture.wait_until_open()
     answer = workload.ask()
     samples: list[Sample] = capture.samples()
+    missed = any(sample.lost.missed_events for sample in samples)
     for sample in samples:
-        check(sample)
+        check(sample, missed)
     waiters = [thread(sample, workload.pid) for sample in samples]
     found_ns = sum(locks_ns(waiter) for waiter in waiters)
     first, last = samples[0].window, samples[-1].window
     between_ns = last.stop_ns - first.start_ns - sum(each.window.duration_ns for each in samples)
-    if not any(sample.lost.missed_events for sample in samples):
+    if not missed:
         assert answer["held_ns"] * 0.9 - between_ns < found_ns <= answer["waited_ns"]
 
 
@@ -324,5 +348,35 @@ def test_what_looks_like_a_mutex_has_no_owner(
     sample = capture.end()
     check(sample)
     waiter = thread(sample, workload.pid)
-    assert in_futex_ns(waiter) > wait_ns
+    # It waited, and what of that was for a CPU, or was missed, is no matter here.
+    assert in_futex_ns(waiter) > wait_ns // 2
     assert not waiter.lock_waits
+
+
+def test_kernel_delay_that_has_the_cpu_is_known_as_itself(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    workload = start_workload("spin", CPU, 60_000 * MS)
+    workload.ask()
+    capture = start_capture(
+        workload.pid, "0.3", ("--sample-count", "3"), ("taskset", "-c", str(CPU))
+    )
+    samples = capture.samples()
+    # It accounts for one window in the next.
+    found = [taker for sample in samples for taker in thread(sample, workload.pid).cpu_taken_by]
+    itself = [taker for taker in found if taker.is_tool]
+    assert itself
+    assert {(taker.comm, taker.pid) for taker in itself} == {("kernel-delay", capture.pid)}
+    assert not any(taker.is_tool for taker in found if taker.pid != capture.pid)
+
+
+@pytest.mark.parametrize("options", [(), ("-s",), ("--timeline",)])
+def test_threads_of_kernel_delay_are_called_so(
+    options: tuple[str, ...], start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    capture = start_capture(start_workload("spin", CPU, MS).pid, "60", options)
+    capture.wait_until_open()
+    tasks = list(Path(f"/proc/{capture.pid}/task").iterdir())
+    assert {(task / "comm").read_text() for task in tasks} == {"kernel-delay\n"}
+    assert (len(tasks) > 1) == bool(options)
+    capture.end()

@@ -38,6 +38,20 @@ MAX_PERIOD_US = 1_000_000
 # Threads that wait for one CPU.
 CROWD = 3
 
+# Its first thread sleeps in read(2), where it can't be frozen, or in nanosleep(2) as the others.
+SLEEPERS = """
+import sys, threading, time
+
+def sleep():
+    while True:
+        time.sleep(float(sys.argv[2]))
+
+for _ in range(3):
+    threading.Thread(target=sleep, daemon=True).start()
+print("ready", flush=True)
+sys.stdin.read() if sys.argv[1] == "reads" else sleep()
+"""
+
 # More than a task of the highest priority waits for others to be taken off its CPU.
 LATE_NS = (40 if is_emulated() else 8) * MS
 
@@ -275,6 +289,42 @@ def test_one_that_was_throttled_before_is_not_waiting_for_a_cpu(
 
 
 @pytest.mark.parametrize("version", [1, 2])
+def test_the_freezer_that_holds_it_is_named(
+    version: int, root_user: None, tmp_path: Path, closing: ExitStack
+) -> None:
+    parent = mounted("cgroup", "freezer") if version == 1 else unified("", tmp_path, closing)
+    if parent is None:
+        pytest.skip(f"this machine has no freezer of cgroup version {version}")
+    outer = make(parent, version, closing)
+    inner = make(outer.folder, version, closing)
+    # A quota above it, or of another hierarchy.
+    cpu = mounted("cgroup", "cpu")
+    if cpu is not None:
+        quota = make(cpu, 1, closing)
+        quota.limit()
+    elif version == 2:
+        (parent / "cgroup.subtree_control").write_text("+cpu")
+        outer.limit()
+    burner = start_burner(inner, closing)
+    if cpu is not None:
+        quota.add(burner.pid)
+    closing.callback(inner.freeze, False)
+
+    def work() -> None:
+        assert burner.stdin is not None
+        burner.stdin.write("1.0\n")
+        burner.stdin.flush()
+        time.sleep(0.2)
+        inner.freeze(True)
+        time.sleep(0.3)
+
+    sample = measured(burner.pid, work)
+    (frozen,) = (finding for finding in sample.verdict if finding.rule == "frozen")
+    file, value = ("freezer.state", "THAWED") if version == 1 else ("cgroup.freeze", "0")
+    assert frozen.advice == f"Thaw it: echo {value} >{inner.folder / file}"
+
+
+@pytest.mark.parametrize("version", [1, 2])
 def test_a_freezer_is_a_state_of_its_own(
     version: int, root_user: None, tmp_path: Path, closing: ExitStack
 ) -> None:
@@ -304,3 +354,140 @@ def test_a_freezer_is_a_state_of_its_own(
     found = time_of(sample)
     assert least[0] - MS - found.unaccounted_ns <= found.frozen_ns <= most[0] + MS
     assert "frozen" in rules(sample)
+
+
+@pytest.fixture
+def freezer(root_user: None, closing: ExitStack) -> Cgroup:
+    """A cgroup of version 1's freezer."""
+    parent = mounted("cgroup", "freezer")
+    if parent is None:
+        pytest.skip("this machine has no freezer of cgroup version 1")
+    return make(parent, 1, closing)
+
+
+def start_sleepers(
+    cgroup: Cgroup, first: str, seconds: float, closing: ExitStack
+) -> "subprocess.Popen[str]":
+    """Start them there; `first` is what the first thread does."""
+    process = closing.enter_context(
+        subprocess.Popen(
+            [sys.executable, "-c", SLEEPERS, first, str(seconds)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    )
+    closing.callback(process.kill)
+    cgroup.add(process.pid)
+    closing.callback(cgroup.freeze, False)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def times_of(sample: Sample) -> dict[bool, list[ThreadTime]]:
+    """Return what its threads did, those of the first one apart."""
+    check_timeline(sample)
+    found: dict[bool, list[ThreadTime]] = {False: [], True: []}
+    for thread in sample.threads:
+        assert thread.time is not None
+        assert sum(getattr(thread.time, field) for field in thread.time.__struct_fields__) == (
+            sample.window.duration_ns
+        )
+        assert sum(sleep.ns for sleep in thread.sleeps) == thread.time.blocked_ns
+        found[thread.tid == sample.target.pid].append(thread.time)
+    return found
+
+
+@pytest.mark.parametrize("is_thawed", [True, False])
+def test_a_freezer_that_finds_a_thread_asleep_is_seen(
+    freezer: Cgroup, is_thawed: bool, closing: ExitStack
+) -> None:
+    sleepers = start_sleepers(freezer, "reads", 0.002, closing)
+    least, most = [], []
+
+    def work() -> None:
+        time.sleep(0.2)
+        began_ns = time.monotonic_ns()
+        freezer.freeze(True)
+        frozen_ns = time.monotonic_ns()
+        time.sleep(0.5)
+        thawing_ns = time.monotonic_ns()
+        if is_thawed:
+            freezer.freeze(False)
+        least.append(thawing_ns - frozen_ns)
+        most.append(time.monotonic_ns() - began_ns)
+        if is_thawed:
+            time.sleep(0.1)
+
+    sample = measured(sleepers.pid, work, timeline=True)
+    times = times_of(sample)
+    late_ns = LATE_NS if is_thawed else sample.window.duration_ns
+    for found in times[True] + times[False]:
+        assert found.frozen_ns + found.unaccounted_ns >= least[0] - LATE_NS
+        assert found.frozen_ns <= most[0] + late_ns
+    assert len(times[False]) == 3
+    assert "frozen" in rules(sample)
+
+
+def test_since_when_all_that_slept_were_frozen_is_not_claimed(
+    freezer: Cgroup, closing: ExitStack
+) -> None:
+    sleepers = start_sleepers(freezer, "sleeps", 0.002, closing)
+    least = []
+
+    def work() -> None:
+        freezer.freeze(True)
+        frozen_ns = time.monotonic_ns()
+        time.sleep(0.5)
+        least.append(time.monotonic_ns() - frozen_ns)
+        freezer.freeze(False)
+        time.sleep(0.1)
+
+    times = times_of(measured(sleepers.pid, work, timeline=True))
+    for found in times[True] + times[False]:
+        assert found.unaccounted_ns + found.frozen_ns >= least[0] - LATE_NS
+
+
+def is_asleep(pid: int) -> bool:
+    """Whether the kernel says that the first thread sleeps: one that is frozen is a D there.
+
+    fs/proc/array.c:get_task_state(). Before Linux 6.1 a sleeper is frozen when it wakes.
+    """
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
+def test_a_sleeper_that_was_frozen_before_the_window_is_frozen(
+    freezer: Cgroup, closing: ExitStack
+) -> None:
+    sleepers = start_sleepers(freezer, "sleeps", 600, closing)
+    freezer.freeze(True)
+    state = "blocked_ns" if is_asleep(sleepers.pid) else "frozen_ns"
+    sample = measured(sleepers.pid, lambda: time.sleep(0.2), timeline=True)
+    times = times_of(sample)
+    for found in times[True] + times[False]:
+        assert getattr(found, state) == sample.window.duration_ns
+
+
+def test_a_sleeper_that_is_thawed_before_it_would_wake_lost_nothing(
+    freezer: Cgroup, closing: ExitStack
+) -> None:
+    sleepers = start_sleepers(freezer, "reads", 600, closing)
+    least = []
+
+    def work() -> None:
+        freezer.freeze(True)
+        frozen_ns = time.monotonic_ns()
+        time.sleep(0.2)
+        least.append(time.monotonic_ns() - frozen_ns)
+        freezer.freeze(False)
+        time.sleep(0.1)
+
+    sample = measured(sleepers.pid, work, timeline=True)
+    times = times_of(sample)
+    (first,) = times[True]
+    assert first.frozen_ns + first.unaccounted_ns >= least[0] - LATE_NS
+    for found in times[False]:
+        # Before Linux 6.7 it is woken all the same.
+        is_woken = found.frozen_ns + found.unaccounted_ns >= least[0] - LATE_NS
+        assert is_woken or found.blocked_ns == sample.window.duration_ns

@@ -3,19 +3,13 @@
 import pytest
 
 from kernel_delay.reporters import text
-from tests.integration.capture.captures import Measure
-from tests.integration.capture.scheduler_clock import (
-    SWITCH_NS,
-    SchedulerClock,
-    most_stolen_ns,
-    stolen_ns,
-)
+from tests.integration.capture.captures import StartCapture, thread
+from tests.integration.capture.scheduler_clock import UNKNOWN, SchedulerClock
 from tests.integration.capture.workload import SchedStat, StartWorkload
 from tests.integration.oracles import StartBpftrace
 
 WORK_NS = 300_000_000
 
-APART = 0.02
 APART_NS = 1_000_000
 
 
@@ -26,17 +20,18 @@ def test_its_time_is_the_kernels_and_no_calls(
     slow_machine: bool,
     start_workload: StartWorkload,
     start_bpftrace: StartBpftrace,
-    measure: Measure,
+    start_capture: StartCapture,
 ) -> None:
     workload = start_workload("uring", kind, WORK_NS)
     if not workload.ready["there"]:
         pytest.skip("this kernel, or its io_uring_disabled, has no io_uring")
+    before = workload.parked()
+    capture = start_capture(workload.pid)
+    capture.wait_until_open()
     clock = None if slow_machine else SchedulerClock(workload, start_bpftrace)
-    before, stolen_before_ns = workload.parked(), stolen_ns()
-
-    sample, _ = measure(workload)
+    workload.ask()
     after = workload.parked()
-    lags = clock.end() if clock else {}
+    sample, lags = capture.end(), clock.end() if clock else {}
 
     workers = [each for each in sample.threads if each.name.startswith(comm)]
     assert workers
@@ -49,13 +44,13 @@ def test_its_time_is_the_kernels_and_no_calls(
         # One that is idle for 5 s exits (io_uring/io-wq.c:WORKER_IDLE_TIMEOUT, 5.14 to 6.18).
         if not slow_machine and worker.tid in after:
             by_kernel = after[worker.tid].since(before.get(worker.tid, SchedStat(0, 0, 0)))
-            apart_ns = APART * by_kernel.run_ns + APART_NS + SWITCH_NS * by_kernel.runs
-            apart_ns += lags[worker.tid].unknown_run_ns(by_kernel.runs)
-            stolen = most_stolen_ns(stolen_before_ns)
-            least_ns = -apart_ns - worker.time.unaccounted_ns  # where a switch was missed
-            by_kernel_ns = by_kernel.run_ns + lags[worker.tid].run_ns
-            assert least_ns <= on_cpu_ns - by_kernel_ns <= apart_ns + stolen
-    (own,) = (each for each in sample.threads if each.tid == workload.pid)
+            lag = lags.get(worker.tid, UNKNOWN)
+            by_kernel_ns = by_kernel.run_ns + lag.stopped_ns
+            apart_ns = by_kernel_ns // 50 + APART_NS + lag.apart_ns(by_kernel)
+            # Less, where a switch was missed.
+            least_ns = by_kernel_ns - apart_ns - worker.time.unaccounted_ns
+            assert least_ns <= on_cpu_ns <= by_kernel_ns + apart_ns
+    own = thread(sample, workload.pid)
     assert not own.kernel_worker
     assert "kernel, worker" in text.render(sample)
     for finding in sample.verdict:

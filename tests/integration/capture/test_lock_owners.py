@@ -21,7 +21,7 @@ def lock_wait(victim: Process) -> LockWait:
         (sample,) = session.samples()
     (main,) = (thread for thread in sample.threads if thread.tid == victim.pid)
     (wait,) = main.lock_waits
-    assert wait.tid == victim.told["owner"]
+    assert wait.tid == victim.reported["owner"]
     return wait
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kernel_delay.host.syscalls import syscall_number
 from kernel_delay.host.waiting_calls import POLLS
 from tests.integration.capture.captures import Measure, thread
 from tests.integration.capture.workload import I386_RUNS, StartWorkload
+from tests.system_calls import syscall_number
 
 NATIVE = [name for name in POLLS if syscall_number(name) is not None]
 

@@ -71,4 +71,4 @@ def test_one_that_sleeps_is_blocked_as_long(
     assert measured.time is not None
     assert faults.blocked_ns <= measured.time.blocked_ns
     (found,) = (finding for finding in sample.verdict if finding.rule == "page_faults")
-    assert "of which it slept" in found.text
+    assert "The thread slept " in found.text

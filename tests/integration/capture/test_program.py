@@ -1,6 +1,7 @@
 """Programs that are run to be measured: from their first instruction on, to their end."""
 
 import os
+import select
 import signal
 import sys
 import tempfile
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 
 from kernel_delay.model import Sample
+from kernel_delay.recording.reader import open_recording
 from tests import commands
 from tests.integration.capture.captures import calls
 from tests.integration.capture.workload import known_syscall
@@ -96,6 +98,31 @@ def test_a_signal_ends_the_window_and_is_passed_on() -> None:
             process.kill()
         stderr.seek(0)
         assert b"# Interrupted: the window ended after " in stderr.read()
+
+
+def test_a_terminal_that_is_gone_ends_the_window_and_the_program(tmp_path: Path) -> None:
+    file = tmp_path / "a.kdr"
+    terminal, side = os.openpty()
+    with tempfile.TemporaryFile() as stdout:
+        script = "trap '' HUP; echo $$; exec sleep 600"
+        arguments = ("--no-accounting", "-o", file, "--", "sh", "-c", script)
+        process = commands.start(*arguments, stdout=stdout.fileno(), stderr=side)
+        try:
+            wait_until(lambda: os.fstat(stdout.fileno()).st_size > 0, "the program to run")
+            stdout.seek(0)
+            program = os.pidfd_open(int(stdout.read()))
+            os.close(side)
+            os.close(terminal)
+            os.kill(process.pid, signal.SIGHUP)
+            assert process.wait(HANGS_S) == os.EX_IOERR
+        finally:
+            process.kill()
+    assert select.select([program], [], [], HANGS_S)[0]
+    os.close(program)
+    with open_recording(file) as recording:
+        samples = [record for record in recording.read() if isinstance(record, Sample)]
+        assert [sample.window.ended_by for sample in samples] == ["interrupt"]
+        assert recording.trailer is not None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from kernel_delay.model import RecordingHeader, Sample
-from kernel_delay.recording.reader import UntilDamage, open_recording
+from kernel_delay.recording.reader import IntactRecords, open_recording
 from tests import commands
 
 # Two threads that make calls, one that sleeps.
@@ -123,7 +123,7 @@ def test_the_header_says_what_was_measured(target: int, tmp_path: Path) -> None:
     assert "1 sample\n" in shown
 
 
-def test_ctrl_c_and_the_process_end_are_told(target: int, tmp_path: Path) -> None:
+def test_ctrl_c_and_the_process_end_are_reported(target: int, tmp_path: Path) -> None:
     path = tmp_path / "a.kdr"
     endless = ("--sample-time", "0.1", "--sample-count", "100000")
     for number, end in ((signal.SIGINT, "interrupt"), (signal.SIGKILL, None)):
@@ -137,7 +137,7 @@ def test_ctrl_c_and_the_process_end_are_told(target: int, tmp_path: Path) -> Non
         process.send_signal(number)
         process.wait(60)
         with open_recording(path) as recording:
-            reading = UntilDamage(recording)
+            reading = IntactRecords(recording)
             assert list(reading)
             assert (recording.trailer.ended if recording.trailer else None) == end
             assert (reading.damage is None) == (end is not None)
@@ -163,9 +163,9 @@ def test_a_report_needs_no_privilege_and_no_libbpf(target: int, tmp_path: Path) 
 
 def test_a_full_disk_is_one_line_before_anything_is_measured(target: int) -> None:
     done = commands.run("capture", "-p", target, "--sample-time", "0.1", "-o", "/dev/full")
-    assert done.returncode == 73  # EX_CANTCREAT
+    assert done.returncode == 74  # EX_IOERR
     assert done.stderr.count("\n") == 1
     assert "No space left on device" in done.stderr
     done = commands.run("capture", "-p", target, "-o", "-")
     assert done.returncode == 64  # EX_USAGE
-    assert "a recording needs a FILE" in done.stderr
+    assert "must be a file: stdout has the report" in done.stderr

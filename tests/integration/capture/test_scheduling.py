@@ -10,13 +10,7 @@ import pytest
 from kernel_delay.model import Intervals, Thread
 from tests.emulation import few
 from tests.integration.capture.captures import StartCapture, thread
-from tests.integration.capture.scheduler_clock import (
-    SWITCH_NS,
-    Lag,
-    SchedulerClock,
-    most_stolen_ns,
-    stolen_ns,
-)
+from tests.integration.capture.scheduler_clock import Lag, SchedulerClock
 from tests.integration.capture.workload import SchedStat, StartWorkload, Workload
 from tests.integration.oracles import StartBpftrace
 from tests.workload import wait_until
@@ -25,15 +19,10 @@ CPU = max(os.sched_getaffinity(0))
 
 NONE = Intervals(count=0, total_ns=0, min_ns=0, max_ns=0)
 
-# Of the times that a thread is preempted, so that a few that were missed don't matter.
-ENOUGH = 20
+# Of the times that a thread is preempted, so that some that were missed don't matter.
+ENOUGH = 100
 
 STOPS = 5
-
-
-def irqs_ns(measured: Thread) -> int:
-    hard = sum(irq.total_ns for irq in measured.hard_irqs)
-    return hard + sum(irq.total_ns for irq in measured.soft_irqs)
 
 
 @pytest.mark.parametrize(
@@ -61,20 +50,19 @@ def test_schedstat_says_the_same(
         pytest.skip("no real-time scheduling here: others would disturb")
 
     workload = start_workload("busy", CPU, 2_000_000_000, spinners, sleepers, within=scheduled)
-    clock = SchedulerClock(workload, start_bpftrace)
-    before, stolen_before_ns = workload.parked(), stolen_ns()
+    before = workload.parked()
     capture = start_capture(workload.pid)
     capture.wait_until_open()
+    clock = SchedulerClock(workload, start_bpftrace)
     workload.ask()
-    after, left_out_ns = workload.parked(), most_stolen_ns(stolen_before_ns)
+    after = workload.parked()
     sample, lags = capture.end(), clock.end()
     expected = {tid: total.since(before[tid]) for tid, total in after.items()}
     assert len(expected) == spinners + sleepers + 1
-    comparisons = [
-        Comparison(thread(sample, tid), expected[tid], lags[tid], left_out_ns) for tid in expected
-    ]
+    comparisons = [Comparison(thread(sample, tid), expected[tid], lags[tid]) for tid in expected]
     for comparison in comparisons:
         comparison.check_counts()
+        # A switch takes so long there that lengths say nothing.
         if not slow_machine:
             comparison.check_lengths()
     # A kernel may keep the programs from an event: before 6.2 in an interrupt that comes while a
@@ -83,8 +71,6 @@ def test_schedstat_says_the_same(
     missed = sum(comparison.missed for comparison in comparisons)
     assert missed <= 2 * sample.lost.missed_events
     assert missed <= sum(total.runs for total in expected.values()) // 2
-    if slow_machine:
-        pytest.skip("counts agree; a switch takes so long here that lengths can't be compared")
 
 
 class Comparison:
@@ -93,19 +79,15 @@ class Comparison:
     All threads sleep at both of the window's boundaries: no run is cut.
     """
 
-    def __init__(self, measured: Thread, expected: SchedStat, lag: Lag, left_out_ns: int) -> None:
-        """Compare `measured`, whose times the scheduler's clock makes wrong by `lag`."""
+    def __init__(self, measured: Thread, expected: SchedStat, lag: Lag) -> None:
+        """Compare `measured`, from which the scheduler's clock may be as far as `lag` says."""
         self.run, self.ready = measured.run or NONE, measured.ready or NONE
         self.expected = expected
-        self.run_ns, self.ready_ns = expected.run_ns + lag.run_ns, expected.ready_ns + lag.ready_ns
-        apart_ns = SWITCH_NS * expected.runs
-        self.run_tolerance_ns = apart_ns + lag.unknown_run_ns(expected.runs)
-        self.run_tolerance_ns += max(200_000, expected.run_ns // 100)
-        self.ready_tolerance_ns = apart_ns + lag.unknown_ready_ns(expected.runs)
-        self.ready_tolerance_ns += max(200_000, expected.ready_ns // 100)
-        # schedstat's run time leaves out what was stolen, and with CONFIG_IRQ_TIME_ACCOUNTING
-        # interrupts (kernel/sched/core.c:update_rq_clock_task()).
-        self.left_out_ns = left_out_ns + irqs_ns(measured)
+        self.run_ns, self.ready_ns = expected.run_ns + lag.stopped_ns, expected.ready_ns
+        self.run_apart_ns, self.ready_apart_ns = (
+            max(200_000, expected_ns // 100) + lag.apart_ns(expected)
+            for expected_ns in (self.run_ns, self.ready_ns)
+        )
         self.missed = 2 * expected.runs - self.run.count - self.ready.count
 
     def check_counts(self) -> None:
@@ -114,12 +96,12 @@ class Comparison:
 
     def check_lengths(self) -> None:
         run, ready = self.run, self.ready
-        assert run.total_ns <= self.run_ns + self.run_tolerance_ns + self.left_out_ns
-        assert ready.total_ns <= self.ready_ns + self.ready_tolerance_ns
+        assert run.total_ns <= self.run_ns + self.run_apart_ns
+        assert ready.total_ns <= self.ready_ns + self.ready_apart_ns
         if run.count == self.expected.runs:
-            assert self.run_ns - self.run_tolerance_ns <= run.total_ns
+            assert self.run_ns - self.run_apart_ns <= run.total_ns
         if ready.count == self.expected.runs:
-            assert self.ready_ns - self.ready_tolerance_ns <= ready.total_ns
+            assert self.ready_ns - self.ready_apart_ns <= ready.total_ns
 
 
 def test_preempted_while_its_state_says_sleeping_is_ready(
@@ -131,46 +113,54 @@ def test_preempted_while_its_state_says_sleeping_is_ready(
     # Shorter pauses would leave a slow machine's thread no time to get on.
     pause_ns = 5_000_000 if slow_machine else 100_000
 
-    workload = start_workload("reap", CPU, 1_000 if slow_machine else 10_000, pause_ns)
+    workload = start_workload("reap", CPU, 1_000 if slow_machine else 2_000, pause_ns)
     if not workload.ready["competitor"]:
         pytest.skip("no SCHED_FIFO here: nothing preempts reliably")
     # prev_state is TASK_REPORT_MAX, 256, of a thread that is preempted
     # (include/trace/events/sched.h:__trace_sched_switch_state()).
+    enough = ENOUGH // 5 if slow_machine else ENOUGH
     bpftrace = start_bpftrace(
         f"tracepoint:sched:sched_switch /args->prev_pid == {workload.pid}"
         " && args->prev_state == 256 && ((struct task_struct *)curtask)->__state == 1/"
-        " { @preempted = count(); }"
+        f" {{ @preempted++; if (@preempted == {enough}) {{ exit(); }} }}"
     )
+    before = workload.parked()[workload.pid]
     capture = start_capture(workload.pid)
     capture.wait_until_open()
-    took_ns = workload.ask()["took_ns"]
-    wait_until(lambda: workload.state(workload.pid) == "S")
+    took_ns = 0
+    # How often in a call depends on the CPU and on who else wants it.
+    while not bpftrace.has_ended():
+        took_ns += workload.ask()["took_ns"]
+    runs = workload.parked()[workload.pid].since(before).runs
     sample = capture.end()
-    times = bpftrace.end().get("@preempted", 0)
-    if times < ENOUGH:
-        pytest.skip("this kernel did not preempt wait4(2) while it releases a child")
     measured = thread(sample, workload.pid)
-    missed = sample.lost.missed_events
-    # Taken for asleep, it would each time seem to run without having been woken.
-    assert missed < times // 2
     assert measured.run is not None
     assert measured.ready is not None
-    assert measured.ready.count >= times - missed
-    if not missed:
+    # To schedstat it was not ready then, as for us if it were taken for asleep: it has the other
+    # waits alone (kernel/sched/stats.h:sched_info_depart(), 5.14 to 6.18).
+    assert measured.ready.count > runs
+    if not sample.lost.missed_events:
         # It never slept meanwhile: all that time it was the one or the other.
         assert measured.run.total_ns + measured.ready.total_ns >= took_ns
 
 
+def wait_until_it_left(workload: Workload, state: str, slept: int) -> None:
+    """Wait until it is off its CPU in this `state`, not only about to be: `slept` was before."""
+    pid = workload.pid
+    wait_until(lambda: workload.state(pid) == state and workload.slept(pid) > slept)
+
+
 def stop(workload: Workload) -> tuple[int, int]:
     """Stop it, and have it go on; how long it stood at least and at most."""
+    sleeping = workload.slept(workload.pid)
     sent_ns = time.monotonic_ns()
     os.kill(workload.pid, signal.SIGSTOP)
-    wait_until(lambda: workload.state(workload.pid) == "T")
-    stopped_ns = time.monotonic_ns()
+    wait_until_it_left(workload, "T", sleeping)
+    stopped_ns, stopped = time.monotonic_ns(), workload.slept(workload.pid)
     time.sleep(0.02)
     least_ns = time.monotonic_ns() - stopped_ns
     os.kill(workload.pid, signal.SIGCONT)
-    wait_until(lambda: workload.state(workload.pid) == "S")
+    wait_until_it_left(workload, "S", stopped)
     return least_ns, time.monotonic_ns() - sent_ns
 
 
@@ -178,6 +168,7 @@ def test_stopped_is_as_long_as_seen_from_both_sides(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     workload = start_workload("calls")
+    workload.parked()
 
     capture = start_capture(workload.pid)
     capture.wait_until_open()

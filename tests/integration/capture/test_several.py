@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -102,6 +103,53 @@ def test_what_was_forked_before_and_what_is_forked_meanwhile_is_measured(
     assert not thread(samples[elder], elder).exited
 
 
+TITLED = """
+$0 = "idle";
+$SIG{USR1} = sub { $0 = "serving " . shift; };
+$| = 1;
+print "ready\n";
+sleep 600 while 1;
+"""
+
+
+def title(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode()
+
+
+def test_each_process_has_the_title_that_it_gave_itself_last(start_capture: StartCapture) -> None:
+    with ExitStack() as stack:
+        command = ["perl", "-e", TITLED]
+        servers = [
+            stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE)) for _ in range(2)
+        ]
+        for server in servers:
+            stack.callback(server.kill)
+            assert server.stdout is not None
+            assert server.stdout.readline() == b"ready\n"
+        first, second = (server.pid for server in servers)
+        capture = start_capture(first, options=("--pid", str(second)))
+        capture.wait_until_open()
+        os.kill(first, signal.SIGUSR1)
+        wait_until(lambda: title(first) == "serving USR1", "the new title")
+
+        samples = end(capture)
+
+    assert samples[first].target.command_line == ("serving USR1",)
+    assert samples[second].target.command_line == ("idle",)
+
+
+def test_one_that_executed_something_and_is_gone_has_no_arguments_of_before() -> None:
+    command = ("--children", "--json", "-", "--", "sh", "-c", "(exec sleep 0.01); exit 0")
+    # The program's own output is stdout: what is reported goes to stderr.
+    done = commands.run(*command)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("{")]
+    targets = [msgspec.json.decode(line, type=Sample).target for line in lines]
+    words = {target.comm: target.command_line for target in targets}
+    assert words["sh"] == ("sh", "-c", "(exec sleep 0.01); exit 0")
+    assert words["sleep"] in ((), ("sleep", "0.01"))
+
+
 def test_without_children_none_is_measured(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
@@ -154,11 +202,12 @@ def test_a_name_means_all_that_are_called_so(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     works = [start_workload("family", 1) for _ in range(2)]
-    done = commands.run("--comm", "family", "--sample-time", "0.1")
+    done = commands.run("--comm", "family", "--sample-time", "0.1", "--all-threads")
     assert done.returncode == 0, done.stderr
+    assert "# 4 processes: 4 family\n" in done.stdout
     for work in works:
         for pid in (work.pid, work.ready["elder"]):
-            assert f"# Process {pid} (family)\n" in done.stdout
+            assert f"# Process {pid} (family): family " in done.stdout
 
 
 def test_those_that_are_gone_are_named_and_the_others_measured(
@@ -242,12 +291,12 @@ def test_so_have_those_that_are_forked_meanwhile(
 def test_what_is_of_one_process_says_so_in_a_line() -> None:
     done = commands.run("--pid", str(os.getpid()), "--pid", "1", "-s")
     assert done.returncode == os.EX_USAGE
-    assert "of one process" in done.stderr
+    assert "measures one process" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
 def test_what_takes_one_process_says_so_in_a_line() -> None:
     done = commands.run("watch", "--pid", str(os.getpid()), "--pid", str(os.getppid()))
     assert done.returncode == os.EX_USAGE
-    assert "2 processes are meant by" in done.stderr
+    assert " selects 2 processes" in done.stderr
     assert done.stderr.count("\n") == 1

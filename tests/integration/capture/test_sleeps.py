@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -50,12 +49,6 @@ def assert_all_known(measured: Thread) -> int:
     return blocked_ns
 
 
-def voluntary_switches(tid: int) -> int:
-    """How often the kernel has seen the thread go to sleep, by its own count."""
-    status = Path(f"/proc/{tid}/status").read_text()
-    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
-
-
 def of_reason(measured: Thread, reason: str) -> list[Sleep]:
     return [sleep for sleep in measured.sleeps if sleep.reason == reason]
 
@@ -73,7 +66,7 @@ def wakers_of(sleeps: list[Sleep]) -> list[Waker]:
 @pytest.mark.parametrize(
     ("kind", "count", "reason", "calls"), KINDS, ids=[kind for kind, *_ in KINDS]
 )
-def test_waits_are_told_by_what_they_are_for_and_who_ends_them(
+def test_waits_are_reported_by_what_they_are_for_and_who_ends_them(
     kind: str,
     count: int,
     reason: str,
@@ -83,9 +76,9 @@ def test_waits_are_told_by_what_they_are_for_and_who_ends_them(
 ) -> None:
     length_ns = 2 * MS
     workload = start_workload("waits", kind, count, length_ns)
-    slept = voluntary_switches(workload.pid)
+    slept = workload.slept(workload.pid)
     sample, seen = measure(workload)
-    slept = voluntary_switches(workload.pid) - slept
+    slept = workload.slept(workload.pid) - slept
     measured = thread(sample, workload.pid)
     assert_all_known(measured)
     assert abs(sum(sleep.count for sleep in measured.sleeps) - slept) <= 2 + count // 50
@@ -228,7 +221,8 @@ def test_a_thread_that_sleeps_throughout_is_known_by_its_stack(
     samples = start_capture(workload.pid, "0.1", options).samples()
     for sample in samples:
         (found,) = thread(sample, workload.pid).sleeps
-        assert (found.reason, found.syscall) == ("pipe", "read")
+        call = None if "earlier_calls" in sample.unseen else "read"
+        assert (found.reason, found.syscall) == ("pipe", call)
         assert found.ns == found.max_ns == sample.window.duration_ns
         assert found.wakers == ()
 

@@ -5,9 +5,12 @@ import time
 from pathlib import Path
 
 from kernel_delay.capture.plan import RoundPlan
-from tests.integration.capture.in_process import timed
+from tests.integration.capture.in_process import LONG_WINDOW_S, timed
 from tests.integration.capture.test_rounds import asked
 from tests.integration.capture.workload import StartWorkload, undisturbed
+
+# Beyond the end of any capture here, also on a busy machine.
+LONG_NS = 60_000_000_000
 
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 # One that is cut off at each end, and the kernel's own, at which it brings its counts up to date.
@@ -27,13 +30,13 @@ def stolen_ns(cpu: int) -> int:
 
 def test_a_thread_that_has_a_cpu_is_stolen_what_its_cpu_is(start_workload: StartWorkload) -> None:
     cpu = max(os.sched_getaffinity(0))
-    workload = start_workload("spin", cpu, 20_000_000_000, within=undisturbed())
+    workload = start_workload("spin", cpu, LONG_NS, within=undisturbed())
     workload.ask()
     within: list[int] = []
 
     def work() -> None:
         within.append(stolen_ns(cpu))
-        time.sleep(2)
+        time.sleep(LONG_WINDOW_S)
         within.append(stolen_ns(cpu))
 
     before = stolen_ns(cpu)

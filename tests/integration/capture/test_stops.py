@@ -4,16 +4,18 @@ import ctypes
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from kernel_delay.analysis.verdict.people import STOPPED
-from kernel_delay.analysis.verdict.rule import apply
+from kernel_delay.analysis.verdict.rule import Judged, apply
+from kernel_delay.analysis.verdict.stopped_or_frozen import STOPPED
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Finding
+from tests.integration.capture.in_process import measured
 from tests.verdicts.staging import (
     hog,
     program,
@@ -22,7 +24,6 @@ from tests.verdicts.staging import (
     wait_until_traced,
     workload,
 )
-from tests.verdicts.turns import by_turns
 from tests.workload import wait_until
 
 pytestmark = pytest.mark.usefixtures("root_user", "measurable")
@@ -32,16 +33,16 @@ PTRACE_SEIZE = 0x4206
 PTRACE_INTERRUPT = 0x4207
 
 
-def session_of(pid: int, ms: int = 200) -> Session:
-    plan = WindowPlan(sample_time_ns=ms * 1_000_000)
+def session_of(pid: int) -> Session:
+    plan = WindowPlan(sample_time_ns=200_000_000)
     return Session(find_target(pid), plan, SessionOptions())
 
 
 def found(session: Session) -> Finding:
     (sample,) = session.samples()
-    told = apply(STOPPED, sample)
-    assert told is not None
-    return told.finding
+    reported = apply(STOPPED, Judged(sample))
+    assert reported is not None
+    return reported.finding
 
 
 def wait_until_stopped(pid: int, tid: int, *, stopped: bool = True) -> None:
@@ -59,25 +60,30 @@ def go_on(pid: int) -> None:
     wait_until_stopped(pid, pid, stopped=False)
 
 
-def test_who_sent_all_stops_is_told() -> None:
+def test_who_sent_all_stops_is_reported() -> None:
     with running(hog) as victim, session_of(victim.pid) as session:
         stop(victim.pid)
         go_on(victim.pid)
         stop(victim.pid)
         text = found(session).text
-    assert "by the signal SIGSTOP, which " in text
+    assert "It was stopped by SIGSTOP, which " in text
     assert f"({os.getpid()}) sent" in text
 
 
 def test_who_sent_the_last_of_several_stops_did_not_send_the_others() -> None:
-    with running(hog) as victim, session_of(victim.pid, ms=1000) as session:
+    with running(hog) as victim:
 
         def another_stops() -> None:
-            subprocess.run(["kill", "-STOP", str(victim.pid)], check=True)
+            for _ in range(5):
+                subprocess.run(["kill", "-STOP", str(victim.pid)], check=True)
+                wait_until_stopped(victim.pid, victim.pid)
+                time.sleep(0.05)
+                go_on(victim.pid)
 
-        with by_turns(another_stops, lambda: go_on(victim.pid), 0.05):
-            text = found(session).text
-    assert "; the last signal to stop it was SIGSTOP" in text
+        told = apply(STOPPED, Judged(measured(victim.pid, another_stops)))
+    assert told is not None
+    text = told.finding.text
+    assert " The last signal to stop it was SIGSTOP" in text
 
 
 def test_who_stopped_it_before_the_window_has_no_part_in_it() -> None:
@@ -87,7 +93,7 @@ def test_who_stopped_it_before_the_window_has_no_part_in_it() -> None:
         go_on(victim.pid)
         stop(victim.pid)
         text = found(session).text
-    assert "by the signal SIGSTOP, which " in text
+    assert "It was stopped by SIGSTOP, which " in text
     assert f"({os.getpid()}) sent" in text
 
 
@@ -103,9 +109,9 @@ def test_a_tracer_is_not_blamed_for_a_signals_stop() -> None:
             with session_of(victim.pid) as session:
                 stop(victim.pid)
                 seen = found(session)
-    assert f"strace ({strace.pid}) traced it: by that, or by a signal" in unseen.text
+    assert f"strace ({strace.pid}) traced it. strace stopped it, or a signal did" in unseen.text
     assert unseen.advice is None
-    assert "the last signal to stop it was SIGSTOP, which " in seen.text
+    assert "The last signal to stop it was SIGSTOP, which " in seen.text
     assert "strace" not in (seen.advice or "")
 
 
@@ -119,10 +125,10 @@ def seizer(tid: str) -> None:
 
 def test_a_thread_has_a_tracer_that_the_main_one_has_not() -> None:
     with workload("contended", "mutex", "spin", 20_000) as victim:
-        owner = victim.told["owner"]
+        owner = victim.reported["owner"]
         with running(seizer, owner, name="seizer") as tracer:
             wait_until_stopped(victim.pid, owner)
             with session_of(victim.pid) as session:
                 finding = found(session)
     assert finding.tid == owner
-    assert f"while seizer ({tracer.pid}) traced it" in finding.text
+    assert f"Meanwhile seizer ({tracer.pid}) traced it." in finding.text

@@ -13,7 +13,7 @@ import pytest
 
 from kernel_delay.model import Thread
 from tests import commands
-from tests.integration.capture.in_process import Timed, timed
+from tests.integration.capture.in_process import LONG_WINDOW_S, Timed, timed
 from tests.integration.capture.workload import StartWorkload
 from tests.workload import wait_until
 
@@ -61,8 +61,7 @@ def do(process: "subprocess.Popen[str]", what: str, times: int) -> tuple[Timed, 
         stdin.write(f"{what} {times}\n")
         stdin.flush()
         assert stdout.readline() == "done\n"
-        # Of a long window what is read at the boundaries may be read late.
-        time.sleep(1)
+        time.sleep(LONG_WINDOW_S)
 
     found = timed(process.pid, work)
     (thread,) = found.sample.threads
@@ -109,17 +108,17 @@ def test_migrations_are_those_of_proc(program: "subprocess.Popen[str]") -> None:
 
 def test_uprobes_in_its_code_are_known(start_workload: StartWorkload, closing: ExitStack) -> None:
     workload = start_workload("spin", max(os.sched_getaffinity(0)), 1)
-    before = timed(workload.pid, lambda: time.sleep(2))
-    with tempfile.TemporaryFile() as told:
+    before = timed(workload.pid, lambda: time.sleep(LONG_WINDOW_S))
+    with tempfile.TemporaryFile() as reported:
         other = commands.start(
             *("--pid", workload.pid, "--start-trigger", "up:main"),
             stdout=subprocess.DEVNULL,
-            stderr=told.fileno(),
+            stderr=reported.fileno(),
         )
         closing.callback(other.wait)
         closing.callback(other.kill)
         # main() was entered long ago, so it waits as long as it may.
-        wait_until(lambda: b"waiting for start trigger" in os.pread(told.fileno(), 4096, 0))
-        during = timed(workload.pid, lambda: time.sleep(2))
-    uprobed = [found.at_boundaries(found.sample.surroundings).uprobed for found in (before, during)]
+        wait_until(lambda: b"waiting for start trigger" in os.pread(reported.fileno(), 4096, 0))
+        during = timed(workload.pid, lambda: time.sleep(LONG_WINDOW_S))
+    uprobed = [found.at_boundaries(found.sample.system_state).uprobed for found in (before, during)]
     assert uprobed == [False, True]

@@ -28,7 +28,7 @@ class Read(NamedTuple):
 
     before_ns: int
     threads: dict[int, ThreadTotals]
-    told: dict[int, ThreadTotals | None]
+    reported: dict[int, ThreadTotals | None]
     after_ns: int
 
 
@@ -38,11 +38,11 @@ def read(watch: Watch) -> Read:
 
     def is_whole() -> bool:
         before_ns = time.monotonic_ns()
-        told = watch.thread_totals.living()
+        reported = watch.thread_totals.living()
         after_ns = time.monotonic_ns()
-        whole = {each.tid: each for each in told.values() if each is not None}
-        reads.append(Read(before_ns, whole, told, after_ns))
-        return len(whole) == len(told)
+        whole = {each.tid: each for each in reported.values() if each is not None}
+        reads.append(Read(before_ns, whole, reported, after_ns))
+        return len(whole) == len(reported)
 
     wait_until(is_whole)
     return reads[-1]
@@ -143,22 +143,22 @@ def test_threads_that_end_between_two_reads_are_in_the_sums(start_workload: Star
     ended = 400
     workload = start_workload("crowd", 4, ended)
     ledger = Ledger(ThreadClasses(is_open_vswitch=False))
-    told: list[ThreadTotals] = []
+    reported: list[ThreadTotals] = []
     with Watch(find_target(workload.pid), PLAN, totals=True) as watch:
-        first = read(watch).told
+        first = read(watch).reported
         ledger.add_living(workload.pid, first)
         workload.ask()
         wait_until(lambda: len(workload.tids()) <= 5)
 
-        def all_told() -> bool:
-            told.extend(watch.thread_totals.ended())
-            return len(told) + watch.losses().missed_ends + lost_ends(watch) >= ended
+        def all_reported() -> bool:
+            reported.extend(watch.thread_totals.ended())
+            return len(reported) + watch.losses().missed_ends + lost_ends(watch) >= ended
 
-        wait_until(all_told)
-        last = read(watch).told
+        wait_until(all_reported)
+        last = read(watch).reported
     before_ns = sum(sum(figures.state_ns.values()) for figures in ledger.classes.values())
     ledger.add_living(workload.pid, last)
-    ledger.add_ended(workload.pid, told)
+    ledger.add_ended(workload.pid, reported)
 
     after_ns = sum(sum(figures.state_ns.values()) for figures in ledger.classes.values())
     stayed = sum(
@@ -166,12 +166,12 @@ def test_threads_that_end_between_two_reads_are_in_the_sums(start_workload: Star
         for identity, then in first.items()
         if then is not None and (now := last.get(identity)) is not None
     )
-    gone = sum(life_ns(each) for each in told if each.identity not in first)
+    gone = sum(life_ns(each) for each in reported if each.identity not in first)
     # Whose end was missed may be there still.
-    ends = first.keys() | {each.identity for each in told}
+    ends = first.keys() | {each.identity for each in reported}
     stayed += sum(life_ns(now) for identity, now in last.items() if now and identity not in ends)
-    assert len({each.identity for each in told}) == len(told)
-    assert all(each.has_ended for each in told)
+    assert len({each.identity for each in reported}) == len(reported)
+    assert all(each.has_ended for each in reported)
     assert after_ns - before_ns == stayed + gone
 
 
@@ -180,19 +180,19 @@ def lost_ends(watch: Watch) -> int:
     return watch.losses().missed_events
 
 
-def test_a_process_that_is_gone_has_told_all(start_workload: StartWorkload) -> None:
+def test_a_process_that_is_gone_has_reported_all(start_workload: StartWorkload) -> None:
     workload = start_workload("crowd", 8, 0)
-    told: list[ThreadTotals] = []
+    reported: list[ThreadTotals] = []
     with Watch(find_target(workload.pid), PLAN, totals=True) as watch:
         workload.ask()
         threads = {each.tid for each in read(watch).threads.values()}
         workload.kill()
 
-        def all_told() -> bool:
-            told.extend(watch.thread_totals.ended())
-            return len(told) + lost_ends(watch) >= len(threads)
+        def all_reported() -> bool:
+            reported.extend(watch.thread_totals.ended())
+            return len(reported) + lost_ends(watch) >= len(threads)
 
-        wait_until(all_told)
+        wait_until(all_reported)
 
-    assert {each.tid for each in told} <= threads
-    assert all(life_ns(each) > 0 for each in told)
+    assert {each.tid for each in reported} <= threads
+    assert all(life_ns(each) > 0 for each in reported)

@@ -46,7 +46,7 @@ def test_a_mutex_is_given_by_the_owners_function() -> None:
     with workload("contended", "mutex", "sleep", 5_000) as victim:
         sample = captured(victim.pid)
         (waker,) = wakers(sample, "victim", "futex")
-        assert waker.tid == victim.told["owner"]
+        assert waker.tid == victim.reported["owner"]
         assert "futex_wake" in waker.kernel_stack
         assert not any("bpf" in name for name in waker.kernel_stack)
         assert "owner" in waker.user_stack
@@ -84,8 +84,8 @@ def test_text_and_json_have_them() -> None:
     with workload("contended", "mutex", "sleep", 5_000) as victim:
         options = ("--pid", victim.pid, "--sample-time", 0.3, "--wakers", "stacks")
         text = commands.run(*options).stdout
-        told = commands.run(*options, "--json").stdout
+        reported = commands.run(*options, "--json").stdout
     assert "# WAKERS BY STACK" in text
-    assert f"owner ({victim.told['owner']})" in text.partition("# WAKERS BY STACK")[2]
+    assert f"owner ({victim.reported['owner']})" in text.partition("# WAKERS BY STACK")[2]
     assert "futex_wake" in text
-    assert '"user_stack":["' in json.dumps(json.loads(told), separators=(",", ":"))
+    assert '"user_stack":["' in json.dumps(json.loads(reported), separators=(",", ":"))

@@ -121,10 +121,10 @@ def test_calls_rounds_and_long_rounds_are_those_that_were_made(
         before = watch.scrape()
         workload.ask()
 
-        def is_told() -> bool:
+        def is_reported() -> bool:
             return watch.scrape().value("kernel_delay_long_rounds_total") >= 1
 
-        wait_until(is_told, "the long round")
+        wait_until(is_reported, "the long round")
         after = watch.scrape()
 
     assert before.value("kernel_delay_long_rounds_total") == 0

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kernel_delay.host.syscalls import syscall_number
 from tests import workload
+from tests.system_calls import syscall_number
 from tests.workload import wait_until
 
 
@@ -84,6 +84,15 @@ class Workload(workload.Workload):
         """The thread's state, one letter of proc_pid_stat(5)."""
         text = Path(f"/proc/{self.pid}/task/{tid}/stat").read_text()
         return text.rpartition(")")[2].split()[0]
+
+    def slept(self, tid: int) -> int:
+        """How often the thread left its CPU to sleep or stop, by the kernel's own count.
+
+        Its state says so earlier: until it leaves its CPU it may yet be preempted
+        (kernel/sched/core.c:__schedule(), 5.14 to 6.18).
+        """
+        text = Path(f"/proc/{self.pid}/task/{tid}/status").read_text()
+        return int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
 
     def schedstat(self, tid: int) -> SchedStat:
         """One thread's, since it began."""

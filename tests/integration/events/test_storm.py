@@ -69,7 +69,7 @@ def test_only_so_many_are_kept(start: Start) -> None:
 
 def test_with_stacks_these_go_first_and_are_counted(start: Start) -> None:
     found = storm(start, "40")
-    assert found["with_user_stack"] == found["with_kernel_stack"] > 0
+    assert found["with_user_stack"] > 0
     without = found["kept"] - found["with_user_stack"]
     if not found["lost"]["shorter"]:
         assert without == found["lost"]["stacks"]

@@ -102,12 +102,13 @@ def test_a_window_that_opened_too_late_leaves_nothing(
     monkeypatch.setattr(control, "lib", Late(True, True))
     process = start("storm", "3", "1000")
     sample = capture(process.pid, plan, sample_time_s=0.2)
+    assert events_of(sample)
     check_sums(sample)
     if plan.stack_mode == "none":
         assert sample.lost.stacks == 0
         return
     # An event that lost either of its stacks is one, of each of which there is room for one; and
-    # now and then the kernel has none of its own.
+    # those that did not sleep have none of the kernel's.
     events = list(events_of(sample))
     without = [event.user_stack is None for event in events]
     without_either = [event.user_stack is None or event.kernel_stack is None for event in events]
@@ -123,7 +124,9 @@ def test_a_window_that_opened_too_late_takes_nothing_from_the_one_before(
     events = SessionOptions(events=event_plan(stack_mode="none"))
     with Session(find_target(process.pid), windows, events) as session:
         samples = list(session.samples())
+    assert len(samples) == 2
     for sample in samples:
+        assert events_of(sample)
         check_sums(sample)
 
 

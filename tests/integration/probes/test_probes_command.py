@@ -76,7 +76,7 @@ def test_bpftrace_lists_the_same_probes_of_a_real_program(run: Run) -> None:
     assert ours == {re.sub(r"^usdt:[^:]+:", "u:", line) for line in theirs}
 
 
-def test_arguments_are_told_in_words_and_decoded(run: Run, workload: Workload) -> None:
+def test_arguments_are_reported_in_words_and_decoded(run: Run, workload: Workload) -> None:
     (probe,) = (p for p in run.json(workload.executable)["usdt"] if p["name"] == "shapes")
     constant = probe["arguments"][5]
     assert constant == {

@@ -145,7 +145,9 @@ def test_an_offset_in_a_library(workload: Workload, start: Start) -> None:
     assert same == probe
 
 
-def test_functions_of_one_name_are_told_apart_by_offset(workload: Workload, start: Start) -> None:
+def test_functions_of_one_name_are_distinguished_by_offset(
+    workload: Workload, start: Start
+) -> None:
     pid = start(workload.executable)
     with pytest.raises(NoInputError, match="has 2 functions usdt_same_name") as caught:
         user_probes("up:libusdt:usdt_same_name", pid)

@@ -81,18 +81,6 @@ def test_gdb_sees_the_same_frames(call_chain: Path, chain: str, tmp_path: Path) 
     assert len(theirs) > 4
 
 
-def test_the_kernels_frames_end_at_the_systems_entry(call_chain: Path) -> None:
-    _, sample = stack_of([call_chain, "recursion"])
-    (event,) = events_of(sample)
-    assert event.kernel_stack is not None
-    kernel = sample.stacks[event.kernel_stack]
-    assert kernel
-    assert all(frame.object == "kernel" for frame in kernel)
-    # arch/x86/entry/entry_64.S and arch/arm64/kernel/entry.S
-    assert (kernel[-1].name or "").startswith(("entry_SYSCALL_64", "el0t_64_sync"))
-    assert not any("bpf" in (frame.name or "bpf") for frame in kernel)
-
-
 def test_source_lines_and_inlined_functions_where_asked_for(call_chain: Path) -> None:
     frames, _ = stack_of([call_chain, "inlined"], source=True)
     assert [(frame.name, frame.inlined) for frame in frames[:5]] == [

@@ -129,8 +129,8 @@ def test_listing_and_the_closest_names(program: Path) -> None:
     functions = Functions.open(str(program))
     listed = functions.matching("inlined*") + functions.matching("with_*")
     assert [function.name for function in listed] == ["inlined", "with_alloca"]
-    assert functions.closest("recursoin")[0] == "recursion"
-    assert functions.closest("#") == ()
+    assert functions.similar("recursoin")[0] == "recursion"
+    assert functions.similar("#") == ()
 
 
 def test_the_offset_is_where_the_code_is(tmp_path: Path) -> None:

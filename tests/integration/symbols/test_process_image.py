@@ -166,7 +166,7 @@ def limit_that_leaves(free: int) -> int:
     return next(itertools.islice(unused, free, None))
 
 
-def test_too_few_open_files_are_told() -> None:
+def test_too_few_open_files_are_reported() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit_that_leaves(8), hard))
     try:

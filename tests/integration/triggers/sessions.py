@@ -11,11 +11,11 @@ import pytest
 
 from kernel_delay.capture.plan import TriggerPoints, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
-from kernel_delay.host.syscalls import syscall_number
 from kernel_delay.host.target import find_target
 from kernel_delay.probes.resolve import resolve
 from kernel_delay.probes.triggers import parse_trigger
 from tests import commands
+from tests.system_calls import syscall_number
 from tests.workload import HANGS_S, wait_until
 
 # The command waits for a hit in poll(2), which some architectures have as

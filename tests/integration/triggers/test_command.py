@@ -52,7 +52,7 @@ def test_an_interval_keeps_windows_apart(
         assert following["lost"]["missed_triggers"] == 0
 
 
-def test_short_windows_are_told_and_do_not_count(
+def test_short_windows_are_reported_and_do_not_count(
     start_rounds: StartTarget, start_command: StartCommand, tmp_path: Path
 ) -> None:
     workload = start_rounds(0)
@@ -70,7 +70,7 @@ def test_short_windows_are_told_and_do_not_count(
     assert file.read_text().count("\n") == 2
 
 
-def test_waiting_for_a_start_is_told_and_ctrl_c_ends_it(
+def test_waiting_for_a_start_is_reported_and_ctrl_c_ends_it(
     start_rounds: StartTarget, start_command: StartCommand
 ) -> None:
     command = start_command("-p", start_rounds(0).pid, *EDGES)
@@ -124,8 +124,8 @@ def test_the_process_exits_while_waiting(
     assert command.end() == os.EX_OK
     ends = [sample["window"]["ended_by"] for sample in command.json()]
     assert ends == ([] if edge == "start" else ["exit"])
-    told = "kernel-delay: the process exited while waiting for start trigger up:round_work\n"
-    assert (told in command.stderr) == (edge == "start")
+    reported = "kernel-delay: the process exited while waiting for start trigger up:round_work\n"
+    assert (reported in command.stderr) == (edge == "start")
 
 
 @pytest.mark.parametrize("edge", ["start", "stop"])
@@ -136,8 +136,8 @@ def test_no_hit_in_time_has_its_own_exit_code(
     command = start_command("-p", start_rounds(0).pid, *options)
     assert command.end() == os.EX_TEMPFAIL
     assert command.stderr == (
-        "kernel-delay: no hit of up:round_work within 0.2 s: is the code there ever run?"
-        " A longer --timeout waits longer\n"
+        "kernel-delay: no hit of up:round_work within 0.2 s: check that its code runs,"
+        " or give a longer --timeout\n"
     )
     ends = [sample["window"]["ended_by"] for sample in command.json()]
     assert ends == ([] if edge == "start" else ["timeout"])

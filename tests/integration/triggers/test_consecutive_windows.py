@@ -53,7 +53,7 @@ def unread_windows(workload: Target) -> tuple[int, int, str]:
     return len(samples), missed, text.render(samples[0])
 
 
-def test_hits_without_room_are_counted_and_told(start_rounds: StartTarget) -> None:
+def test_hits_without_room_are_counted_and_reported(start_rounds: StartTarget) -> None:
     taken, missed, report = unread_windows(start_rounds(0))
     assert missed > 0
     assert taken + missed == TOO_MANY

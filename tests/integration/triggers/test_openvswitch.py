@@ -21,18 +21,18 @@ from lab.binaries import Binaries
 from lab.instance import Datapath, Instance
 from lab.traffic import Traffic
 from tests.emulation import few, is_emulated, scaled
+from tests.integration import kernel_datapath
 from tests.integration.probes.hit_counter import counted, hits
 from tests.integration.triggers.sessions import Command, StartCommand
 from tests.workload import HANGS_S, LASTS_S, wait_until
 
-MODULE = Path("/sys/module/openvswitch")
-MANUAL = Path(__file__).parents[3] / "docs" / "manual.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "triggers.md"
 ROUNDS = scaled(1_000)
 PERIOD_S = 0.001
 BRIDGE_RUN = ("--start-trigger", "up:bridge_run", "--stop-trigger", "ur:bridge_run")
 
 needs_module = pytest.mark.skipif(
-    not MODULE.exists(), reason="the kernel module openvswitch is not loaded"
+    not kernel_datapath.is_there(), reason="the kernel module openvswitch is not loaded"
 )
 needs_kprobes = pytest.mark.skipif(not KPROBE_PMU.exists(), reason="this kernel has no kprobes")
 
@@ -40,7 +40,7 @@ needs_kprobes = pytest.mark.skipif(not KPROBE_PMU.exists(), reason="this kernel 
 @pytest.fixture(scope="module")
 def switch(root_user: None, uprobes: None, usdt_binaries: Binaries) -> Iterator[Instance]:
     """An Open vSwitch with probes under traffic."""
-    datapath: Datapath = "system" if MODULE.exists() else "netdev"
+    datapath: Datapath = "system" if kernel_datapath.is_there() else "netdev"
     with (
         Instance(usdt_binaries, datapath=datapath) as instance,
         Traffic(instance, rate=100, seconds=LASTS_S),
@@ -157,24 +157,24 @@ def test_every_kind_at_every_edge(
         assert window["ended_by"] == ("trigger" if "stop" in edges else "time")
 
 
-def manual_command_lines() -> list[str]:
-    """Those in the manual's text that have a trigger."""
-    text = MANUAL.read_text().replace("\\\n", " ")
+def command_lines_of_the_page() -> list[str]:
+    """Those of the page on triggers that have one."""
+    text = PAGE.read_text().replace("\\\n", " ")
     lines = re.findall(r"^    sudo kernel-delay( .*-trigger .*)$", text, flags=re.MULTILINE)
     return [" ".join(line.split()) for line in lines]
 
 
 def needs(line: str) -> str | None:
     """Why it can't be run here, if so."""
-    if "ovs_dp_" in line and not MODULE.exists():
+    if "ovs_dp_" in line and not kernel_datapath.is_there():
         return "the kernel module openvswitch is not loaded"
     if re.search(r" kr?:", line) and not KPROBE_PMU.exists():
         return "this kernel has no kprobes"
     return None
 
 
-def test_the_manual_has_command_lines_of_all_kinds() -> None:
-    words = " ".join(manual_command_lines())
+def test_page_has_command_lines_of_all_kinds() -> None:
+    words = " ".join(command_lines_of_the_page())
     for kind in ("u:", "t:", "k:", "kr:", "up:", "ur:"):
         assert f"-trigger {kind}" in words
 
@@ -196,12 +196,12 @@ def churn(switch: Instance) -> Iterator[Instance]:
     switch.vsctl("--if-exists", "del-br", "brchurn")
 
 
-def test_the_manual_s_command_lines_run_as_written(
+def test_command_lines_of_the_page_run_as_written(
     churn: Instance, tmp_path: Path, closing: ExitStack
 ) -> None:
     """All at once, but for the process: other tests may have an ovs-vswitchd of their own."""
     running: list[tuple[str, Command]] = []
-    for number, line in enumerate(manual_command_lines()):
+    for number, line in enumerate(command_lines_of_the_page()):
         if is_emulated() and not re.search(r" kr?:|ovs_dp_", line):
             continue  # every host can run it, and does so at less cost
         if needs(line) is None:

@@ -10,7 +10,7 @@ from tests.verdicts.truth import Staged, cause
 @contextmanager
 def stage() -> Iterator[Staged]:
     with workload("contended", "condition", "spin", 20_000) as victim:
-        owner = victim.told["owner"]
+        owner = victim.reported["owner"]
         yield Staged(
             victim.pid,
             cause(

@@ -13,6 +13,6 @@ def stage() -> Iterator[Staged]:
         running(hog, name="hog", cpu=CPU, within=("chrt", "--fifo", "5")),
         workload("contended", "condition", "cpu", 20_000, CPU) as victim,
     ):
-        names = ("owner", victim.told["owner"], "had no CPU", "hog")
+        names = ("owner", victim.reported["owner"], "had no CPU", "hog")
         truth = cause("wait_futex", "cpu_contention", names=names, also=("user_work",))
         yield Staged(victim.pid, truth)

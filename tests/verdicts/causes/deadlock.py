@@ -10,5 +10,5 @@ from tests.verdicts.truth import Staged, cause
 @contextmanager
 def stage() -> Iterator[Staged]:
     with workload("contended", "deadlock", "sleep", 20_000) as victim:
-        names = ("owner", victim.told["owner"], "a deadlock")
+        names = ("owner", victim.reported["owner"], "a deadlock")
         yield Staged(victim.pid, cause("lock", names=names))

@@ -27,4 +27,4 @@ def victim() -> None:
 @contextmanager
 def stage() -> Iterator[Staged]:
     with running(victim) as process:
-        yield Staged(process.pid, cause("wait_eventfd", names=(process.told["by"],)))
+        yield Staged(process.pid, cause("wait_eventfd", names=(process.reported["by"],)))

@@ -21,16 +21,16 @@ AT_FDCWD = -100
 
 def scanner(path: str) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    told = libc.fanotify_init(FAN_CLASS_CONTENT, os.O_RDONLY)
+    reported = libc.fanotify_init(FAN_CLASS_CONTENT, os.O_RDONLY)
     mask = ctypes.c_uint64(FAN_OPEN_PERM)
-    if told < 0 or libc.fanotify_mark(told, FAN_MARK_ADD, mask, AT_FDCWD, path.encode()):
+    if reported < 0 or libc.fanotify_mark(reported, FAN_MARK_ADD, mask, AT_FDCWD, path.encode()):
         tell(refused=f"no fanotify permissions here: {os.strerror(ctypes.get_errno())}")
         return
     tell()
     while True:
-        *_, file, _ = struct.unpack_from("<IBBHQii", os.read(told, 4096))
+        *_, file, _ = struct.unpack_from("<IBBHQii", os.read(reported, 4096))
         time.sleep(ALLOWS_AFTER_S)
-        os.write(told, struct.pack("<iI", file, FAN_ALLOW))
+        os.write(reported, struct.pack("<iI", file, FAN_ALLOW))
         os.close(file)
 
 

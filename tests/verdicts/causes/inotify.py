@@ -19,8 +19,8 @@ IN_MODIFY = 2
 
 def victim(folder: str) -> None:
     libc = ctypes.CDLL(None)
-    told = libc.inotify_init()
-    libc.inotify_add_watch(told, folder.encode(), IN_MODIFY)
+    reported = libc.inotify_init()
+    libc.inotify_add_watch(reported, folder.encode(), IN_MODIFY)
     changer = os.fork()
     if not changer:
         call_thread("changer")
@@ -30,10 +30,10 @@ def victim(folder: str) -> None:
             file.write_text("changed")
     tell(by=changer)
     while True:
-        os.read(told, 4096)
+        os.read(reported, 4096)
 
 
 @contextmanager
 def stage() -> Iterator[Staged]:
     with TemporaryDirectory() as folder, running(victim, folder) as process:
-        yield Staged(process.pid, cause("wait_notification", names=(process.told["by"],)))
+        yield Staged(process.pid, cause("wait_notification", names=(process.reported["by"],)))

@@ -38,4 +38,4 @@ def victim() -> None:
 @contextmanager
 def stage() -> Iterator[Staged]:
     with running(victim) as process:
-        yield Staged(process.pid, cause("wait_semaphore", names=(process.told["by"],)))
+        yield Staged(process.pid, cause("wait_semaphore", names=(process.reported["by"],)))

@@ -11,5 +11,5 @@ from tests.verdicts.truth import Staged, cause
 def stage() -> Iterator[Staged]:
     with workload("contended", "queue", "sleep", 20_000) as victim:
         # That one computes while it has it.
-        truth = cause("lock", names=("owner", victim.told["owner"]), innocent=("its own code",))
+        truth = cause("lock", names=("owner", victim.reported["owner"]), innocent=("its own code",))
         yield Staged(victim.pid, truth)

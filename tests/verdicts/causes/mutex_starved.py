@@ -13,7 +13,7 @@ def stage() -> Iterator[Staged]:
         running(hog, name="hog", cpu=CPU),
         workload("contended", "mutex", "cpu", 20_000, CPU) as victim,
     ):
-        owner = victim.told["owner"]
+        owner = victim.reported["owner"]
         yield Staged(
             victim.pid,
             cause(

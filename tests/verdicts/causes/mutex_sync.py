@@ -14,7 +14,7 @@ def stage() -> Iterator[Staged]:
         NamedTemporaryFile(dir="/var/tmp") as file,
         workload("contended", "mutex", "sync", 20_000, file.name) as victim,
     ):
-        owner = victim.told["owner"]
+        owner = victim.reported["owner"]
         yield Staged(
             victim.pid,
             cause(

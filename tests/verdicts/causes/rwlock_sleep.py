@@ -10,5 +10,5 @@ from tests.verdicts.truth import Staged, cause
 @contextmanager
 def stage() -> Iterator[Staged]:
     with workload("contended", "rwlock", "sleep", 20_000) as victim:
-        names = ("owner", victim.told["owner"], "nanosleep")
+        names = ("owner", victim.reported["owner"], "nanosleep")
         yield Staged(victim.pid, cause("lock", "wait_futex", names=names))

@@ -10,4 +10,4 @@ from tests.verdicts.truth import Staged, cause
 @contextmanager
 def stage() -> Iterator[Staged]:
     with workload("answered", "seccomp", 20_000) as process:
-        yield Staged(process.pid, cause("wait_seccomp", names=(process.told["by"],)))
+        yield Staged(process.pid, cause("wait_seccomp", names=(process.reported["by"],)))

@@ -34,4 +34,4 @@ def victim() -> None:
 @contextmanager
 def stage() -> Iterator[Staged]:
     with running(victim) as process:
-        yield Staged(process.pid, cause("wait_futex", names=(process.told["holder"],)))
+        yield Staged(process.pid, cause("wait_futex", names=(process.reported["holder"],)))

@@ -37,5 +37,8 @@ def victim(port: int) -> None:
 
 @contextmanager
 def stage() -> Iterator[Staged]:
-    with running(server, name="server") as other, running(victim, other.told["port"]) as process:
+    with (
+        running(server, name="server") as other,
+        running(victim, other.reported["port"]) as process,
+    ):
         yield Staged(process.pid, cause("wait_socket_connect"))

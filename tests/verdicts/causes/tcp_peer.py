@@ -29,6 +29,6 @@ def victim(port: int) -> None:
 
 @contextmanager
 def stage() -> Iterator[Staged]:
-    with running(peer, name="peer") as other, running(victim, other.told["port"]) as process:
+    with running(peer, name="peer") as other, running(victim, other.reported["port"]) as process:
         # A soft IRQ delivers what the peer sends: who sent it is not known.
         yield Staged(process.pid, cause("wait_socket_receive"))

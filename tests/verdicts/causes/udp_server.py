@@ -32,6 +32,9 @@ def victim(port: int) -> None:
 
 @contextmanager
 def stage() -> Iterator[Staged]:
-    with running(server, name="server") as other, running(victim, other.told["port"]) as process:
+    with (
+        running(server, name="server") as other,
+        running(victim, other.reported["port"]) as process,
+    ):
         # It comes by a soft IRQ, over loopback too: who sent it is not who woke.
         yield Staged(process.pid, cause("wait_socket_receive"))

@@ -16,6 +16,6 @@ def stage() -> Iterator[Staged]:
         running(writer, path, name="writer") as other,
         workload("uring", "reader", path) as process,
     ):
-        if not process.told["there"]:
+        if not process.reported["there"]:
             raise NotHereError("this kernel lets nobody have a ring of io_uring")
         yield Staged(process.pid, cause("wait_io_uring", names=(other.pid,)))

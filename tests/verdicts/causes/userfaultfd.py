@@ -12,5 +12,5 @@ def stage() -> Iterator[Staged]:
     with workload("answered", "userfaultfd", 20_000) as process:
         yield Staged(
             process.pid,
-            cause("wait_userfaultfd", names=(process.told["by"],), also=("page_faults",)),
+            cause("wait_userfaultfd", names=(process.reported["by"],), also=("page_faults",)),
         )

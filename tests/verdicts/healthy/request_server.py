@@ -35,6 +35,6 @@ def client(port: int) -> None:
 def stage() -> Iterator[Staged]:
     with (
         running(server, name="server") as process,
-        running(client, process.told["port"], name="client"),
+        running(client, process.reported["port"], name="client"),
     ):
         yield Staged(process.pid, HEALTHY)

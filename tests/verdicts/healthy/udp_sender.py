@@ -35,7 +35,7 @@ def sender(port: int) -> None:
 def stage() -> Iterator[Staged]:
     with (
         running(receiver, name="receiver") as other,
-        running(sender, other.told["port"], name="sender") as process,
+        running(sender, other.reported["port"], name="sender") as process,
     ):
         # Sending is what it is there for, and may well be much.
         truth = Truth(also=frozenset({"user_work", "kernel_work"}), acquits=True)

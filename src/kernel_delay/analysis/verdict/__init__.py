@@ -2,24 +2,23 @@
 
 A rule looks at every thread for one thing that keeps a thread from its work, and makes one
 sentence of the thread that it hit worst. Shares are of the window. Without accounting there
-is nothing to judge. docs/verdict.md lists the rules.
+is nothing to judge. docs/reference/verdict.md lists the rules.
 """
 
 from msgspec.structs import replace
 
+from kernel_delay.analysis.verdict.asleep import ASLEEP
 from kernel_delay.analysis.verdict.cpu import CPU_CONTENTION, STEAL, THROTTLED
-from kernel_delay.analysis.verdict.kernel import (
-    DOUBTFUL_USER,
-    INTERRUPTS,
-    KERNEL_WORK,
-    KERNEL_WORKER,
-    PAGE_FAULTS,
-)
-from kernel_delay.analysis.verdict.locks import LOCK
-from kernel_delay.analysis.verdict.people import FROZEN, STOPPED
-from kernel_delay.analysis.verdict.program import USER_WORK
-from kernel_delay.analysis.verdict.rule import Rule, apply
+from kernel_delay.analysis.verdict.doubtful_user import DOUBTFUL_USER
+from kernel_delay.analysis.verdict.interrupts import INTERRUPTS
+from kernel_delay.analysis.verdict.kernel_work import KERNEL_WORK, KERNEL_WORKER, PAGE_FAULTS
+from kernel_delay.analysis.verdict.lock_waits import LOCK
+from kernel_delay.analysis.verdict.long_call import LONG_CALL
+from kernel_delay.analysis.verdict.own_cost import OWN_COST
+from kernel_delay.analysis.verdict.rule import Judged, Rule, apply
 from kernel_delay.analysis.verdict.sleeps import KERNEL_SLEEP, WAIT_RULES
+from kernel_delay.analysis.verdict.stopped_or_frozen import FROZEN, STOPPED
+from kernel_delay.analysis.verdict.user_work import USER_WORK
 from kernel_delay.model import Finding, Sample
 
 RULES: tuple[Rule, ...] = (
@@ -31,25 +30,47 @@ RULES: tuple[Rule, ...] = (
     LOCK,
     *WAIT_RULES,
     KERNEL_SLEEP,
+    LONG_CALL,
     KERNEL_WORK,
     KERNEL_WORKER,
     PAGE_FAULTS,
     DOUBTFUL_USER,
+    OWN_COST,
     INTERRUPTS,
+    ASLEEP,
 )
 """All but user_work, which acquits only where none of these accuses."""
 
 
 def judge(sample: Sample) -> Sample:
-    """Return the Sample with its verdict: findings and then remarks, the worst first each."""
-    found = [each for rule in RULES if (each := apply(rule, sample)) is not None]
+    """Return the Sample with its verdict: findings and then remarks, the worst first each.
+
+    A thread in its own code comes before threads that wait, unless the main thread waits for
+    others than these: futexes are mostly of the process's own. Waits with a known reason come
+    before those without.
+    """
+    judged = Judged(sample)
+    found = [each for rule in RULES if (each := apply(rule, judged)) is not None]
     accused = any(not each.finding.remark for each in found)
-    busy = apply(USER_WORK, sample, accused=accused)
+    busy = apply(USER_WORK, judged, accused=accused)
     # A circle of locks leads back to where it began.
-    told = {other for each in found for other in each.explains if other != _key(each.finding)}
+    explained = {other for each in found for other in each.explains if other != _key(each.finding)}
     findings = [each.finding for each in (*found, *([busy] if busy else []))]
-    left = [finding for finding in findings if _key(finding) not in told]
-    return replace(sample, verdict=tuple(sorted(left, key=lambda f: (f.remark, -f.share))))
+    left = [finding for finding in findings if _key(finding) not in explained]
+
+    def place(finding: Finding) -> tuple[bool, bool, bool, bool, float]:
+        main_waits = is_wait(finding) and finding.tid == sample.target.pid
+        main_waits = main_waits and finding.rule != "wait_futex"
+        is_busy = finding.remark and finding.rule == USER_WORK.name
+        is_unknown = finding.rule == ASLEEP.name
+        return finding.remark, not main_waits, not is_busy, is_unknown, -finding.share
+
+    return replace(sample, verdict=tuple(sorted(left, key=place)))
+
+
+def is_wait(finding: Finding) -> bool:
+    """Whether a thread waited, and whether that kept it from work is not known."""
+    return finding.remark and (finding.rule.startswith("wait_") or finding.rule == ASLEEP.name)
 
 
 def _key(finding: Finding) -> tuple[str, int]:

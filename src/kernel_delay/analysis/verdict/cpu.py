@@ -1,23 +1,25 @@
 """Rules on CPUs: waiting for one, quotas, the hypervisor."""
 
+from kernel_delay.analysis.verdict.cpu_takers import REAL_TIME, is_idle, named_takers
+from kernel_delay.analysis.verdict.formatting import length, name, share
+from kernel_delay.analysis.verdict.own_cost import REPORT_LESS
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
-from kernel_delay.analysis.verdict.takers import REAL_TIME, is_idle, told_takers
-from kernel_delay.analysis.verdict.words import also, length, name, share
+from kernel_delay.analysis.verdict.thread_roles import spins_by_design
 from kernel_delay.model import CpuTaker, CpuWeights, Sample, Thread
 
 # A CPU counts as one that idled if it did so for at least this share of the window.
 IDLE_SHARE = 0.5
 
-# Of a wait, what must have followed on its own sched_yield(2) to be its own doing.
+# So much of a wait must have followed on the thread's own sched_yield(2) to be caused by that.
 YIELDED_SHARE = 0.5
 
-# Of a real-time thread's wait, what tasks had that it goes before, for its own budget to be why.
+# So much of a real-time thread's wait tasks of lower priority had, if its own budget is why.
 BUDGET_SHARE = 0.5
 
 # Where a cgroup's quota is set.
 QUOTA_FILES = "cpu.max, or cgroup v1's cpu.cfs_quota_us"
 
-# What real-time tasks may have: of all, and of a cgroup, which is mostly far less
+# Limits of real-time tasks: of all, and of a cgroup, which is mostly far less
 # (CONFIG_RT_GROUP_SCHED, kernel/sched/rt.c, 5.14 to 6.18).
 _RT_LIMITS = "sched_rt_runtime_us, or cpu.rt_runtime_us of its cgroups (v1)"
 
@@ -31,7 +33,7 @@ def _is_quota(sample: Sample, taker: CpuTaker) -> bool:
     Before 6.18 a thread that waits as a process of another cgroup below the same quota uses that
     up is not seen to be throttled: it waits for the quota, on a CPU that idles.
     """
-    cgroup = sample.surroundings.cgroup if sample.surroundings else None
+    cgroup = sample.system_state.cgroup if sample.system_state else None
     return cgroup is not None and cgroup.throttled_periods > 0 and is_idle(taker)
 
 
@@ -56,24 +58,23 @@ def _ended_its_period(case: Case) -> bool:
 def _say_contention(case: Case) -> Statement | None:
     if _ended_its_period(case):
         return None
-    text = (
-        f"{name(case.sample, case.thread)} could run but had no CPU for {case.of_window}"
-        f"{also(case.sample, case.others)}"
-    )
-    return _gave_up(case, text) or _out_of_budget(case, text) or _taken(case, text)
+    claim = f"{name(case.sample, case.thread)} could run but had no CPU"
+    return _gave_up(case, claim) or _out_of_budget(case, claim) or _taken(case, claim)
 
 
-def _gave_up(case: Case, text: str) -> Statement | None:
+def _gave_up(case: Case, claim: str) -> Statement | None:
     yielded_ns = _yielded_ns(case.thread)
-    if yielded_ns < YIELDED_SHARE * case.lost_ns:
+    # One that polls without sleeping yields to be fair, and wants the CPU back.
+    is_poller = spins_by_design(case.sample, case.thread)
+    if is_poller or yielded_ns < YIELDED_SHARE * case.lost_ns:
         return None
     part = share(yielded_ns, case.lost_ns)
-    text += f", which it gave up itself (sched_yield) for {part} of that"
-    advice = "have it wait for what it waits for, in place of yielding"
-    return Statement(text, "program", {"yielded_ns": yielded_ns}, advice)
+    detail = f"It gave up the CPU itself (sched_yield) for {part} of that time."
+    advice = "Let the program sleep until it has work, instead of yielding."
+    return Statement(claim, "program", {"yielded_ns": yielded_ns}, (detail,), advice)
 
 
-def _out_of_budget(case: Case, text: str) -> Statement | None:
+def _out_of_budget(case: Case, claim: str) -> Statement | None:
     """A real-time thread waits for no other task, unless what it may use of the CPUs is used up."""
     policy = case.thread.scheduling.policy if case.thread.scheduling else None
     if policy not in REAL_TIME:
@@ -85,35 +86,49 @@ def _out_of_budget(case: Case, text: str) -> Statement | None:
     if behind_ns < max(BUDGET_SHARE * case.lost_ns, waits * SLOW_PREEMPTION_NS):
         return None
     part = share(behind_ns, case.lost_ns)
-    text += f"; it is SCHED_{policy}, and tasks that it goes before, or none, had that for {part}"
+    who = f"It is SCHED_{policy}, but tasks of lower priority, or none, had the CPU for {part}."
     if policy == "DEADLINE":
-        text += " of that: it had used up its runtime"
-        advice = "give it more of each period (chrt --sched-runtime), or less to do"
+        why = "It had used up its runtime."
+        advice = "Give it more of each period (chrt --sched-runtime), or less to do."
     else:
-        text += f" of that: real-time tasks had used up what they may ({_RT_LIMITS})"
-        advice = "have it sleep now and then, or see these and the fair server"
-    return Statement(text, "limit", {"behind_ns": behind_ns}, advice)
+        why = f"Real-time tasks had used up their limit ({_RT_LIMITS})."
+        advice = "Let it sleep now and then, or see these limits and the fair server."
+    return Statement(claim, "limit", {"behind_ns": behind_ns}, (who, why), advice)
 
 
-def _taken(case: Case, text: str) -> Statement:
+def _taken(case: Case, claim: str) -> Statement:
     sample, thread = case.sample, case.thread
     possible = [taker for taker in thread.cpu_taken_by if not _is_quota(sample, taker)]
-    takers = told_takers(sample, possible, case.lost_ns)
+    takers = named_takers(sample, possible, case.lost_ns)
     if not takers:
-        return Statement(f"{text}; who had it is not known, or many had a little", "other-process")
+        unknown = "Who had the CPU is not known, or many tasks had a little of it."
+        return Statement(claim, "other-process", details=(unknown,))
     worst = takers[0]
     evidence = dict(worst.evidence)
     if thread.migrations is not None:
         evidence["migrations"] = thread.migrations
-    text += "; meanwhile " + ", ".join(each.text(case.lost_ns) for each in takers[:3])
+    first, *others = (each.text(case.lost_ns) for each in takers[:3])
+    ran = [f"Meanwhile {', '.join((f'{first} of that time', *others[:1]))}."]
+    # More in one sentence is too long.
+    ran += [f"Besides, {each}." for each in others[1:]]
     advice = cpu_advice(sample, thread, worst.worst)
-    return Statement(text, worst.who, evidence, advice)
+    return Statement(claim, worst.who, evidence, tuple(ran), advice)
 
 
 def cpu_advice(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
     """What helps a thread to the CPU that `taker` had."""
+    if taker.is_tool:
+        return _less_of_the_tool(sample)
     found = (_precedence(sample, thread, taker), _affinity(sample, thread))
-    return "; ".join(each for each in found if each) or None
+    return " ".join(each for each in found if each) or None
+
+
+def _less_of_the_tool(sample: Sample) -> str:
+    """What lets kernel-delay take less of the CPU that it measures."""
+    advice = "Start kernel-delay on another CPU (taskset -c) or with nice -n 19."
+    if sample.round is None and sample.syscall_events is not None:
+        return f"{REPORT_LESS} {advice}"
+    return advice
 
 
 def _affinity(sample: Sample, thread: Thread) -> str | None:
@@ -124,24 +139,24 @@ def _affinity(sample: Sample, thread: Thread) -> str | None:
         return None
     return (
         f"CPU {_list(idled)} idled, but its affinity allows it CPU {_list(allowed)} alone:"
-        " taskset -p shows and sets that, within its cpuset"
+        " see taskset -p, and its cpuset."
     )
 
 
 def _precedence(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
     """Why the task went before it, where it is not by turns."""
     if taker.policy == "DEADLINE":
-        return f"take {taker.comm} off its CPU, or give it less time (chrt --sched-runtime)"
+        return f"Take {taker.comm} off its CPU, or give it less time (chrt --sched-runtime)."
     if taker.policy in REAL_TIME:
-        return f"take {taker.comm} off its CPU, or lower its real-time priority (chrt)"
+        return f"Take {taker.comm} off its CPU, or lower its real-time priority (chrt)."
     if thread.scheduling and thread.scheduling.policy == "IDLE" and taker.policy != "IDLE":
-        return "it is SCHED_IDLE, and has a CPU when no other task wants that: chrt --other -p 0"
+        return "It is SCHED_IDLE, and only runs if no other task wants the CPU: chrt --other -p 0."
     return _shares(sample, thread, taker)
 
 
 def _shares(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
     """What helps a thread to a larger part of a CPU that tasks share."""
-    around = sample.surroundings
+    around = sample.system_state
     weights = next(
         (each for each in (around.weights if around else ()) if each.pid == taker.pid), None
     )
@@ -149,29 +164,29 @@ def _shares(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
         # The kernel lets nobody set the weight of one that is idle: sched_group_set_shares().
         return (
             f"{weights.path} is idle (cpu.idle), and has a CPU when"
-            f" {weights.other_path or taker.comm} wants none: set its cpu.idle to 0"
+            f" {weights.other_path or taker.comm} wants none. Set its cpu.idle to 0."
         )
     if weights and weights.weight < weights.other_weight and _by_sessions(weights):
         return (
-            f"its session (sched_autogroup) weighs {weights.weight}, {taker.comm}'s"
-            f" {weights.other_weight}: a lower nice value in /proc/{sample.target.pid}/autogroup"
-            " raises it"
+            f"Its session (sched_autogroup) weighs {weights.weight}, {taker.comm}'s"
+            f" {weights.other_weight}. A lower nice value in /proc/{sample.target.pid}/autogroup"
+            " raises it."
         )
     if weights and weights.weight < weights.other_weight:
         return (
-            f"the CPU weight of {weights.path or 'the process'} is {weights.weight}, that of"
-            f" {weights.other_path or taker.comm} {weights.other_weight}: raise it (cpu.weight;"
-            " cpu.shares of cgroup v1)"
+            f"The CPU weight of {weights.path or 'the process'} is {weights.weight}, that of"
+            f" {weights.other_path or taker.comm} {weights.other_weight}. Raise it: cpu.weight, or"
+            " cpu.shares of cgroup v1."
         )
     nice = thread.scheduling.nice if thread.scheduling else 0
     if nice <= taker.nice or taker.kernel_thread:
         return None
-    values = f"its nice value is {nice}, {taker.comm}'s {taker.nice}"
+    values = f"Its nice value is {nice}, {taker.comm}'s {taker.nice}"
     if weights is None:
         # Whether a task that has ended was in the same ones is not known.
-        return f"{values}: renice, which counts within a cgroup and a session"
+        return f"{values}: renice, which counts within a cgroup and a session."
     within = "session (sched_autogroup)" if _by_sessions(weights) else "cgroup"
-    return f"{values}, which counts within a {within}, and theirs differ"
+    return f"{values}, which counts within a {within}, and theirs differ."
 
 
 def _by_sessions(weights: CpuWeights) -> bool:
@@ -180,10 +195,10 @@ def _by_sessions(weights: CpuWeights) -> bool:
 
 def idle_cpus(sample: Sample) -> tuple[int, ...]:
     """CPUs that idled for most of the window."""
-    if sample.surroundings is None:
+    if sample.system_state is None:
         return ()
     least_ns = IDLE_SHARE * sample.window.duration_ns
-    return tuple(use.cpu for use in sample.surroundings.cpus if use.idle_ns >= least_ns)
+    return tuple(use.cpu for use in sample.system_state.cpus if use.idle_ns >= least_ns)
 
 
 def _list(cpus: tuple[int, ...]) -> str:
@@ -202,10 +217,10 @@ CPU_CONTENTION = Rule(
     least_share=0.05,
     lost_ns=_ready_ns,
     say=_say_contention,
-    looks_at="the time a thread could run and had no CPU, and which tasks ran on that CPU"
-    " meanwhile, each for how long; its policy, nice value and affinity, what the cgroups weigh,"
-    " and which CPUs idled",
-    silent_on="who had the CPU, where no task had a tenth of the wait; waits below 0.1 ms in all",
+    measures="The time that a thread could run but had no CPU, and the tasks that ran there"
+    " meanwhile. Also policy, nice value, affinity, cgroup weights and idle CPUs.",
+    limits="Names no task that had less than a tenth of the wait. Ignores waits below"
+    " 0.1 ms in total.",
 )
 
 
@@ -214,20 +229,17 @@ def _throttled_ns(sample: Sample, thread: Thread) -> int:
 
 
 def _say_throttled(case: Case) -> Statement:
-    text = (
-        f"{name(case.sample, case.thread)} was throttled by its cgroup's CPU quota for"
-        f" {case.of_window}{also(case.sample, case.others)}"
-    )
-    return Statement(text, "limit", advice=quota_advice(case.sample))
+    claim = f"{name(case.sample, case.thread)} was throttled by its cgroup's CPU quota"
+    return Statement(claim, "limit", advice=quota_advice(case.sample))
 
 
 def quota_advice(sample: Sample) -> str:
     """What helps against being throttled."""
-    limit = sample.surroundings.cgroup if sample.surroundings else None
+    limit = sample.system_state.cgroup if sample.system_state else None
     if limit is None or limit.quota_ns is None:
-        return f"raise the CPU quota ({QUOTA_FILES}) of its cgroup"
+        return f"Raise the CPU quota ({QUOTA_FILES}) of its cgroup."
     quota = f"{length(limit.quota_ns)} each {length(limit.period_ns)}"
-    return f"raise the CPU quota ({QUOTA_FILES}) of {limit.path}, which is {quota}"
+    return f"Raise the CPU quota ({QUOTA_FILES}) of {limit.path}, which is {quota}."
 
 
 THROTTLED = Rule(
@@ -235,11 +247,10 @@ THROTTLED = Rule(
     least_share=0.01,
     lost_ns=_throttled_ns,
     say=_say_throttled,
-    looks_at="the time a thread was kept off its CPU because a cgroup above it had used up its"
-    " CFS bandwidth",
-    silent_on="when it could run again: the wait for a CPU that follows counts as throttling, until"
-    " another of its cgroup has one (before 6.18) or itself; and real-time throttling"
-    " (sched_rt_runtime_us), whose waits are cpu_contention",
+    measures="The time that a thread was kept off its CPU because a cgroup above it had used up"
+    " its CFS bandwidth.",
+    limits="Before Linux 6.18 the wait for a CPU after the throttling counts as throttling"
+    " too. Real-time throttling (sched_rt_runtime_us) counts as `cpu_contention`.",
 )
 
 
@@ -248,11 +259,9 @@ def _steal_ns(sample: Sample, thread: Thread) -> int:
 
 
 def _say_stolen(case: Case) -> Statement:
-    text = (
-        f"the hypervisor ran something else while {name(case.sample, case.thread)} was on a CPU,"
-        f" for {case.of_window}{also(case.sample, case.others)}"
-    )
-    return Statement(text, "hypervisor", advice="ask whoever runs the host for CPUs that are free")
+    thread = name(case.sample, case.thread)
+    claim = f"the hypervisor ran something else while {thread} was on a CPU,"
+    return Statement(claim, "hypervisor", advice="Ask the operator of the host for free CPUs.")
 
 
 STEAL = Rule(
@@ -260,7 +269,8 @@ STEAL = Rule(
     least_share=0.05,
     lost_ns=_steal_ns,
     say=_say_stolen,
-    looks_at="the steal time of the run queue between a thread's getting on its CPU and leaving it",
-    silent_on="steal that the hypervisor does not report to its guest, and that of a kernel"
-    " without CONFIG_PARAVIRT_TIME_ACCOUNTING (Debian 12, 13 and unstable); threads that ended",
+    measures=("The steal time of the run queue while the thread was on the CPU."),
+    limits="Does not detect steal that the hypervisor hides. Needs"
+    " CONFIG_PARAVIRT_TIME_ACCOUNTING, which Debian 12, 13 and unstable lack. Ended"
+    " threads are left out.",
 )

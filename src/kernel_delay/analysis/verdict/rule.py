@@ -1,11 +1,11 @@
-"""What a rule is: data that says what to look at, from when on it counts, and what to say."""
+"""What a rule is: data on what to measure, from when on it counts, and what to say."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from kernel_delay.analysis.verdict.words import percent
-from kernel_delay.model import Finding, Sample, Thread, Who
+from kernel_delay.analysis.verdict.formatting import also, length, percent
+from kernel_delay.model import Finding, Sample, SleepReason, Thread, Who
 
 # The longest that a healthy machine takes to give a woken thread a CPU, and
 # more: in a window of a millisecond or less one such wait is a large share.
@@ -31,49 +31,61 @@ class Case(Struct, frozen=True):
         """How much of the window was lost."""
         return self.lost_ns / self.sample.window.duration_ns
 
-    @property
-    def of_window(self) -> str:
-        """The same in words."""
-        return percent(self.lost_ns, self.sample)
-
 
 class Statement(Struct, frozen=True):
     """What a rule says of a case.
 
-    `explains` are other findings, by rule and tid, that this one includes: they are not
-    repeated.
+    Attributes:
+        claim: What happened to whom: the first sentence, up to "for" and how long.
+        who: Who or what caused it.
+        evidence: Figures beside what was lost.
+        details: Further sentences, each whole.
+        advice: What to do: whole sentences.
+        explains: Other findings, by rule and tid, that this one includes: they are not repeated.
+        estimated: How long it took is known only roughly.
+        names_others: The details name the other threads.
     """
 
-    text: str
+    claim: str
     who: Who
     evidence: Mapping[str, int] = {}
+    details: tuple[str, ...] = ()
     advice: str | None = None
     explains: frozenset[tuple[str, int]] = frozenset()
+    estimated: bool = False
+    names_others: bool = False
 
 
 class Rule(Struct, frozen=True):
     """One thing that keeps a thread from its work.
 
-    `lost_ns` is what it took of a thread in the window; from `least_share` of the window on it
-    counts. `say` makes the sentence; None: what was seen is not enough to say it. `looks_at`,
-    and `silent_on`, are for the page that lists the rules. A thread that `tells_more` is told
-    of before one that was hit worse.
-
-    A `remark` is of what a thread may well have wanted; of a round it is a finding as any other,
-    from `round_share` on if that is not None: who has nothing to do polls, and so ends the round.
-    What no thread loses enough of, several may `in_turn`, as those that run goroutines do.
+    Attributes:
+        name: Its name, in JSON and metrics.
+        least_share: The share of the window from which on it counts.
+        lost_ns: What it took of a thread in the window, in ns.
+        say: Makes the sentences. None: what was seen is not enough to say it.
+        measures: Sentences for the page of rules: what is measured.
+        limits: Sentences for the same page: what it does not detect.
+        remark: The thread may well have wanted it. In a round it is a finding: a thread without
+            work polls, and so ends the round.
+        round_share: The share of a round from which on a remark counts. None: `least_share`.
+        in_turn: What no thread loses enough of, several may lose together, as those that run
+            goroutines do.
+        is_clearer: Whether more is known of a thread: it is named before one that was hit worse.
+        reason: It is lost in sleeps of this reason alone.
     """
 
     name: str
     least_share: float
     lost_ns: Callable[[Sample, Thread], int]
     say: Callable[[Case], Statement | None]
-    looks_at: str
-    silent_on: str
+    measures: str
+    limits: str
     remark: bool = False
     round_share: float | None = None
     in_turn: bool = False
-    tells_more: Callable[[Thread], bool] = lambda thread: False
+    is_clearer: Callable[[Sample, Thread], bool] = lambda sample, thread: False
+    reason: SleepReason | None = None
 
 
 class Found(Struct, frozen=True):
@@ -83,24 +95,50 @@ class Found(Struct, frozen=True):
     explains: frozenset[tuple[str, int]]
 
 
-def apply(rule: Rule, sample: Sample, *, accused: bool = False) -> Found | None:
+class Judged:
+    """A sample's threads that rules look at.
+
+    Attributes:
+        sample: the sample.
+        threads: those with an account of their own. A sum of many threads is not to be held
+            against one window.
+    """
+
+    def __init__(self, sample: Sample) -> None:
+        """Take those of the sample."""
+        self.sample = sample
+        self.threads = [
+            thread for thread in sample.threads if thread.time is not None and thread.threads == 1
+        ]
+        self._sleepers: dict[SleepReason, list[Thread]] = {}
+        for thread in self.threads:
+            for reason in {sleep.reason for sleep in thread.sleeps}:
+                self._sleepers.setdefault(reason, []).append(thread)
+
+    def of(self, rule: Rule) -> Sequence[Thread]:
+        """Return those that can have lost anything by the rule.
+
+        There are fifty rules, and most reasons to sleep are no thread's.
+        """
+        return self.threads if rule.reason is None else self._sleepers.get(rule.reason, ())
+
+
+def apply(rule: Rule, judged: Judged, *, accused: bool = False) -> Found | None:
     """Return what the rule finds in the sample, of the thread that was hit worst."""
+    sample = judged.sample
     in_round = sample.round is not None and rule.round_share is not None
     least_share = (in_round and rule.round_share) or rule.least_share
     least_ns = max(NEGLIGIBLE_NS, least_share * sample.window.duration_ns)
     losses = [
         (lost_ns, thread)
-        for thread in sample.threads
-        # A sum of many threads is not to be held against one window.
-        if thread.time is not None
-        and thread.threads == 1
-        and (lost_ns := rule.lost_ns(sample, thread)) > 0
+        for thread in judged.of(rule)
+        if (lost_ns := rule.lost_ns(sample, thread)) > 0
     ]
     hit = [(lost_ns, thread) for lost_ns, thread in losses if lost_ns >= least_ns]
     if rule.in_turn and not hit:
         return _apply_in_turn(rule, sample, losses, least_ns, accused=accused)
-    # One that can't be told is no reason to be silent on the next.
-    hit.sort(key=lambda pair: (not rule.tells_more(pair[1]), -pair[0], pair[1].tid))
+    # Nothing can be said of some; the next may be clear.
+    hit.sort(key=lambda pair: (not rule.is_clearer(sample, pair[1]), -pair[0], pair[1].tid))
     for lost_ns, thread in hit:
         others = tuple(other for _, other in hit if other is not thread)
         case = Case(sample, thread, lost_ns, others, accused)
@@ -130,14 +168,19 @@ def _apply_in_turn(
 
 
 def _finding(rule: Rule, case: Case, statement: Statement) -> Finding:
-    text = statement.text + (f"; {statement.advice}" if statement.advice else "")
+    claim = f"{statement.claim} for {'about ' if statement.estimated else ''}"
+    others = "" if statement.names_others else also(case.sample, case.others)
+    first = f"{claim}{percent(case.lost_ns, case.sample)}{others}."
+    advice = (statement.advice,) if statement.advice else ()
     return Finding(
         rule=rule.name,
         who=statement.who,
         share=case.share,
         tid=case.thread.tid,
-        text=f"{text}.",
+        text=" ".join((first, *statement.details, *advice)),
         remark=rule.remark and case.sample.round is None,
         evidence={"lost_ns": case.lost_ns, **statement.evidence},
         advice=statement.advice,
+        sentence=f"{claim}{length(case.lost_ns)}{others}.",
+        details=statement.details,
     )

@@ -59,6 +59,7 @@ enum stack_mode {
 	STACK_NONE,
 	STACK_FRAME_POINTERS, /* addresses, as the kernel finds them */
 	STACK_COPY, /* registers and memory, to unwind later */
+	STACK_WALK, /* addresses, as unwind/walk.h finds them */
 };
 
 /* Set before the programs are loaded, constant to the verifier. */
@@ -78,8 +79,8 @@ struct options {
 	__u32 trigger_options; /* enum trigger_option */
 	__u32 accounting; /* 1: account for all of a window; 0: the tables alone */
 	__u32 rounds; /* enum round_source; 0: epochs are windows */
-	__u64 round_ns; /* a round of at least that length is told */
-	__u64 round_gap_ns; /* after one that was told only longer ones are, for so long */
+	__u64 round_ns; /* a round of at least that length is reported */
+	__u64 round_gap_ns; /* after a report only longer ones are reported, for so long */
 	__u64 off_cpu_round_ns; /* a time off the CPUs of at least that is a round; 0: none is */
 	__u64 off_cpu_name; /* of threads whose name begins so, in the first bytes of their comm */
 	__u64 off_cpu_name_mask; /* that are not 0 here */
@@ -92,12 +93,15 @@ struct options {
 	__u64 event_ns; /* a call that took at least that long is an event; all ones: none is */
 	__u32 other_events; /* so are calls of numbers that syscall_flags has no slot for */
 	__u32 stack_mode; /* enum stack_mode */
+	__u32 walks_stacks; /* 1: with STACK_COPY those alone are copied whose walk is not whole */
 	__u32 stack_bytes; /* at most copied of a user stack, a multiple of STACK_PAGE */
 	__u32 event_bytes; /* size of the event buffer */
 	__u32 waker_stacks; /* 1: it is noted from where threads are woken */
 	__u32 totals; /* 1: there are struct thread_totals */
 	__u32 children; /* 1: what a target forks is one too */
+	__u32 freezer; /* 1: one is in a cgroup that version 1's freezer may freeze */
 	__u32 round_timelines; /* how many there are, a power of two */
+	__u32 unused;
 	__u8 syscall_flags[SYSCALL_TABLES][FLAGGED_SYSCALLS]; /* the second is COMPAT_SYSCALL's */
 };
 
@@ -153,22 +157,29 @@ struct control {
 	__u64 missed_hits; /* start triggers that found no room for a window */
 	__u64 missed_stacks; /* events that found no room for their stacks */
 	__u64 missed_syscall_events; /* events that found no room at all */
-	__u64 missed_events; /* events of the target whose thread's state was out of reach */
+	/* Events that no program was run on, as the next one of a thread or a CPU shows. */
+	__u64 missed_calls; /* entries and returns of system calls and page faults */
+	__u64 missed_wakeups;
+	__u64 missed_switches; /* of threads of the target, onto a CPU or off it */
+	__u64 missed_others_switches; /* of other tasks, on a CPU that a thread waited for */
+	__u64 missed_soft_irqs; /* of a kind that there was no room for */
+	__u64 missed_threads; /* a program was run on them, but found no state of their thread */
 	__u64 clamped_lengths; /* of intervals that ended before they began: see length_since() */
-	__u64 entries_taken_over; /* by a stand-in: see stand_in.h */
+	__u64 entries_taken_over; /* by a fallback: see fallback.h */
 	__u64 exits_taken_over;
 	__u32 stop_signal; /* that stopped the target last, 0: none yet */
 	__u32 stop_sender; /* the process it came from, in the target's PID namespace; or 0 */
 	__u32 stop_process; /* which it stopped, in the tool's */
 	__u32 traced; /* 1: a tracer stopped a thread, which goes on when that likes */
 	__u64 other_stops_ns; /* up to when there may have been others than that sender's */
-	__u64 long_rounds; /* of at least options.round_ns, told or not */
-	__u64 untold_rounds; /* of those, that are not to be told: see is_to_be_told() */
-	__u64 missed_rounds; /* of those to be told, for which the buffer had no room */
+	__u64 long_rounds; /* of at least options.round_ns, reported or not */
+	__u64 suppressed_rounds; /* of those, too soon after a longer one: see is_to_be_reported()
+				  */
+	__u64 missed_rounds; /* of those to report, for which the buffer had no room */
 	__u64 missed_ends; /* of threads, for which it had none */
 	__u64 missed_totals; /* of threads that ended, for which their buffer had none */
-	__u64 round_told_ns; /* when the newest one ended that was told */
-	__u64 round_told_length_ns;
+	__u64 round_reported_ns; /* when the newest reported one ended */
+	__u64 round_reported_length_ns;
 	__u64 without_timeline; /* 1: user space wants none of rounds any more */
 	struct ring_position rings[RING_SLOTS];
 	struct window windows[WINDOWS]; /* of epoch e at e modulo WINDOWS */

@@ -6,7 +6,7 @@
  * A program at a function can be preempted, and is not run for any other thread
  * on that CPU until it is back (kernel/bpf/trampoline.c:__bpf_prog_enter_recur(),
  * 5.14 to 7.2; all the time where kernels are preemptible, as from 7.0 on). So
- * each has a stand-in at the same function, with a count of its own. Whichever
+ * each has a fallback at the same function, with a count of its own. Whichever
  * of the two is run first does the work, and notes it for the other.
  */
 #include "ovs_event.h"
@@ -22,11 +22,11 @@ struct begun {
 	__u64 entered_ns;
 	__u32 portid; /* of the socket that asks */
 	__u32 sequence; /* of its message */
-	__u32 replied; /* the answer's echo was told */
-	__u32 ended; /* the end was told */
+	__u32 replied; /* the answer's echo was reported */
+	__u32 ended; /* the end was reported */
 };
 
-enum teller { PROGRAM, STAND_IN };
+enum reporter { PROGRAM, FALLBACK };
 
 /* The operation that a thread is in, or was in last, by the thread's id. */
 struct {
@@ -62,9 +62,9 @@ static __always_inline int enter(const struct genl_info *info)
 	return 0;
 }
 
-static __always_inline void count_told(__u32 type, enum teller teller)
+static __always_inline void count_reported(__u32 type, enum reporter reporter)
 {
-	__u64 *counts = teller == PROGRAM ? control.by_program : control.by_stand_in;
+	__u64 *counts = reporter == PROGRAM ? control.by_program : control.by_fallback;
 
 	__sync_fetch_and_add(&counts[type], 1);
 }
@@ -99,9 +99,9 @@ static __always_inline int report_in(__u64 entered_ns, const void *message, __u3
 	return 0;
 }
 
-/* Of an operation whose begin was missed nothing is noted: the program alone tells its end. */
+/* Of an operation whose begin was missed nothing is noted: the program alone reports its end. */
 static __always_inline int report(const struct genl_info *info, __u32 operation, int result,
-				  enum teller teller)
+				  enum reporter reporter)
 {
 	const struct nlmsghdr *message;
 	struct begun *begun;
@@ -111,13 +111,13 @@ static __always_inline int report(const struct genl_info *info, __u32 operation,
 	if (!in_target())
 		return 0;
 	begun = begun_by(info);
-	if (begun ? begun->ended : teller == STAND_IN)
+	if (begun ? begun->ended : reporter == FALLBACK)
 		return 0;
 	if (begun) {
 		begun->ended = 1;
 		entered_ns = begun->entered_ns;
 	}
-	count_told(EVENT_OPERATION, teller);
+	count_reported(EVENT_OPERATION, reporter);
 	message = BPF_CORE_READ(info, nlhdr);
 	length = BPF_CORE_READ(message, nlmsg_len);
 	if (length <= SMALL_MESSAGE)
@@ -134,7 +134,7 @@ int BPF_PROG(on_flow_new, struct sk_buff *skb, struct genl_info *info)
 }
 
 SEC("fentry/ovs_flow_cmd_new")
-int BPF_PROG(on_flow_new_stand_in, struct sk_buff *skb, struct genl_info *info)
+int BPF_PROG(on_flow_new_fallback, struct sk_buff *skb, struct genl_info *info)
 {
 	return enter(info);
 }
@@ -146,9 +146,9 @@ int BPF_PROG(on_flow_new_exit, struct sk_buff *skb, struct genl_info *info, int 
 }
 
 SEC("fexit/ovs_flow_cmd_new")
-int BPF_PROG(on_flow_new_exit_stand_in, struct sk_buff *skb, struct genl_info *info, int result)
+int BPF_PROG(on_flow_new_exit_fallback, struct sk_buff *skb, struct genl_info *info, int result)
 {
-	return report(info, OPERATION_FLOW_NEW, result, STAND_IN);
+	return report(info, OPERATION_FLOW_NEW, result, FALLBACK);
 }
 
 SEC("fentry/ovs_flow_cmd_set")
@@ -158,7 +158,7 @@ int BPF_PROG(on_flow_set, struct sk_buff *skb, struct genl_info *info)
 }
 
 SEC("fentry/ovs_flow_cmd_set")
-int BPF_PROG(on_flow_set_stand_in, struct sk_buff *skb, struct genl_info *info)
+int BPF_PROG(on_flow_set_fallback, struct sk_buff *skb, struct genl_info *info)
 {
 	return enter(info);
 }
@@ -170,9 +170,9 @@ int BPF_PROG(on_flow_set_exit, struct sk_buff *skb, struct genl_info *info, int 
 }
 
 SEC("fexit/ovs_flow_cmd_set")
-int BPF_PROG(on_flow_set_exit_stand_in, struct sk_buff *skb, struct genl_info *info, int result)
+int BPF_PROG(on_flow_set_exit_fallback, struct sk_buff *skb, struct genl_info *info, int result)
 {
-	return report(info, OPERATION_FLOW_SET, result, STAND_IN);
+	return report(info, OPERATION_FLOW_SET, result, FALLBACK);
 }
 
 SEC("fentry/ovs_flow_cmd_del")
@@ -182,7 +182,7 @@ int BPF_PROG(on_flow_del, struct sk_buff *skb, struct genl_info *info)
 }
 
 SEC("fentry/ovs_flow_cmd_del")
-int BPF_PROG(on_flow_del_stand_in, struct sk_buff *skb, struct genl_info *info)
+int BPF_PROG(on_flow_del_fallback, struct sk_buff *skb, struct genl_info *info)
 {
 	return enter(info);
 }
@@ -194,9 +194,9 @@ int BPF_PROG(on_flow_del_exit, struct sk_buff *skb, struct genl_info *info, int 
 }
 
 SEC("fexit/ovs_flow_cmd_del")
-int BPF_PROG(on_flow_del_exit_stand_in, struct sk_buff *skb, struct genl_info *info, int result)
+int BPF_PROG(on_flow_del_exit_fallback, struct sk_buff *skb, struct genl_info *info, int result)
 {
-	return report(info, OPERATION_FLOW_DEL, result, STAND_IN);
+	return report(info, OPERATION_FLOW_DEL, result, FALLBACK);
 }
 
 SEC("fentry/ovs_flow_cmd_get")
@@ -206,7 +206,7 @@ int BPF_PROG(on_flow_get, struct sk_buff *skb, struct genl_info *info)
 }
 
 SEC("fentry/ovs_flow_cmd_get")
-int BPF_PROG(on_flow_get_stand_in, struct sk_buff *skb, struct genl_info *info)
+int BPF_PROG(on_flow_get_fallback, struct sk_buff *skb, struct genl_info *info)
 {
 	return enter(info);
 }
@@ -218,9 +218,9 @@ int BPF_PROG(on_flow_get_exit, struct sk_buff *skb, struct genl_info *info, int 
 }
 
 SEC("fexit/ovs_flow_cmd_get")
-int BPF_PROG(on_flow_get_exit_stand_in, struct sk_buff *skb, struct genl_info *info, int result)
+int BPF_PROG(on_flow_get_exit_fallback, struct sk_buff *skb, struct genl_info *info, int result)
 {
-	return report(info, OPERATION_FLOW_GET, result, STAND_IN);
+	return report(info, OPERATION_FLOW_GET, result, FALLBACK);
 }
 
 SEC("fentry/ovs_packet_cmd_execute")
@@ -230,7 +230,7 @@ int BPF_PROG(on_packet_execute, struct sk_buff *skb, struct genl_info *info)
 }
 
 SEC("fentry/ovs_packet_cmd_execute")
-int BPF_PROG(on_packet_execute_stand_in, struct sk_buff *skb, struct genl_info *info)
+int BPF_PROG(on_packet_execute_fallback, struct sk_buff *skb, struct genl_info *info)
 {
 	return enter(info);
 }
@@ -242,10 +242,10 @@ int BPF_PROG(on_packet_execute_exit, struct sk_buff *skb, struct genl_info *info
 }
 
 SEC("fexit/ovs_packet_cmd_execute")
-int BPF_PROG(on_packet_execute_exit_stand_in, struct sk_buff *skb, struct genl_info *info,
+int BPF_PROG(on_packet_execute_exit_fallback, struct sk_buff *skb, struct genl_info *info,
 	     int result)
 {
-	return report(info, OPERATION_PACKET_EXECUTE, result, STAND_IN);
+	return report(info, OPERATION_PACKET_EXECUTE, result, FALLBACK);
 }
 
 static __always_inline int report_reply_in(const void *message, __u32 length, __u32 room)
@@ -267,7 +267,7 @@ static __always_inline int report_reply_in(const void *message, __u32 length, __
  * A flow as the answer to NLM_F_ECHO, or to a get. Upcalls of an executed
  * packet are sent from here too, but to other sockets.
  */
-static __always_inline int report_reply(struct sk_buff *skb, __u32 portid, enum teller teller)
+static __always_inline int report_reply(struct sk_buff *skb, __u32 portid, enum reporter reporter)
 {
 	__u32 id = bpf_get_current_task_btf()->pid;
 	struct begun *begun;
@@ -280,7 +280,7 @@ static __always_inline int report_reply(struct sk_buff *skb, __u32 portid, enum 
 	if (!begun || begun->portid != portid || begun->replied || begun->ended)
 		return 0;
 	begun->replied = 1;
-	count_told(EVENT_REPLY, teller);
+	count_reported(EVENT_REPLY, reporter);
 	message = BPF_CORE_READ(skb, data);
 	length = BPF_CORE_READ(skb, len);
 	if (length <= SMALL_MESSAGE)
@@ -297,7 +297,7 @@ int BPF_PROG(on_unicast, struct sock *sender, struct sk_buff *skb, __u32 portid)
 }
 
 SEC("fentry/netlink_unicast")
-int BPF_PROG(on_unicast_stand_in, struct sock *sender, struct sk_buff *skb, __u32 portid)
+int BPF_PROG(on_unicast_fallback, struct sock *sender, struct sk_buff *skb, __u32 portid)
 {
-	return report_reply(skb, portid, STAND_IN);
+	return report_reply(skb, portid, FALLBACK);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What Open vSwitch's revalidators make of each flow: told once when it is first
+ * What Open vSwitch's revalidators make of each flow: reported once when it is first
  * seen, and then when it is not just kept as it is.
  */
 #include "ovs_event.h"
@@ -44,7 +44,7 @@ static __always_inline bool note_flow(__u64 address, const struct seen_flow *flo
 	return false;
 }
 
-/* Whether the flow is to be told as new: not known, and not older than the start. */
+/* Whether the flow is to be reported as new: not known, and not older than the start. */
 static __always_inline bool is_new_flow(__u64 address, const struct seen_flow *flow, __u32 result)
 {
 	bool known = is_known(bpf_map_lookup_elem(&seen_flows, &address), flow);
@@ -61,15 +61,17 @@ static __always_inline bool is_new_flow(__u64 address, const struct seen_flow *f
 	return false;
 }
 
-/* The verifier has to see the bound in the register that is then used: hence the barrier. */
+/*
+ * The verifier has to see the bound in the register that is then used: hence the barrier. And in 32
+ * bits, see at_most() in upcall.bpf.c.
+ */
 static __always_inline __u32 copy_bytes(void *room, const void *from, __u64 length)
 {
-	__u32 size;
+	__u32 size = length;
 
-	barrier_var(length);
-	if (length > options.key_bytes)
-		length = options.key_bytes;
-	size = length;
+	barrier_var(size);
+	if (size > options.key_bytes)
+		size = options.key_bytes;
 	return bpf_probe_read_user(room, size, from) ? 0 : size;
 }
 

@@ -50,8 +50,8 @@ enum ovs_event_type {
 struct ovs_control {
 	__u64 lost; /* events that found no room, of all types and of each */
 	__u64 lost_of_type[OVS_EVENT_TYPES];
-	__u64 by_program[OVS_EVENT_TYPES]; /* of hooks with a stand-in: who told of them */
-	__u64 by_stand_in[OVS_EVENT_TYPES];
+	__u64 by_program[OVS_EVENT_TYPES]; /* of hooks with a fallback: who reported them */
+	__u64 by_fallback[OVS_EVENT_TYPES];
 	__u32 results_unknown; /* the programs can't see what ovs_dp_upcall() returns */
 	__u64 flows_before; /* that were there before the start, and seen since */
 	__u64 flows_untracked; /* results of flows for which there was no place */

@@ -53,8 +53,11 @@ static __always_inline void begin_upcall_event(struct upcall_event *event, __u32
 			 sizeof(*event) - __builtin_offsetof(struct upcall_event, datapath));
 }
 
-/* The verifier has to see the bound in the register that is then used: hence the barrier. */
-static __always_inline __u32 at_most(__u64 length, __u32 room)
+/*
+ * The verifier has to see the bound in the register that is then used: hence the barrier. And in 32
+ * bits, as helpers take a size: until 5.16, commit b9979db83401, it forgets there a bound in 64.
+ */
+static __always_inline __u32 at_most(__u32 length, __u32 room)
 {
 	barrier_var(length);
 	if (length > room)

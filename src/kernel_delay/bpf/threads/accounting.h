@@ -21,7 +21,7 @@ static __always_inline __u64 clip(const struct timestamp *timestamp, __u64 since
 	__u64 to_ns =
 		timestamp->now_ns < timestamp->stop_ns ? timestamp->now_ns : timestamp->stop_ns;
 
-	return from_ns < to_ns ? to_ns - from_ns : 0;
+	return length_since(to_ns, from_ns);
 }
 
 /*

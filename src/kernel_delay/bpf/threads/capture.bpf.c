@@ -4,7 +4,7 @@
  * on a CPU, waiting for one and stopped, and the interrupts it is charged.
  */
 #include "thread.h"
-#include "stand_in.h"
+#include "fallback.h"
 #include "syscall.h"
 #include "scheduling.h"
 #include "fault.h"
@@ -25,7 +25,7 @@ static __always_inline void note_entry(struct thread *thread, struct task_struct
 
 	take_timestamp_at(&timestamp, entry_ns(thread, syscall_flags(syscall), regs));
 	see_round(&timestamp, thread);
-	enter_syscall(thread, task, syscall, regs, &timestamp);
+	enter_syscall(thread, syscall, regs, &timestamp);
 }
 
 SEC("tp_btf/sys_enter")
@@ -36,18 +36,33 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long number)
 
 	if (!is_target(task))
 		return 0;
-	stay_on_cpu(BY_TRACEPOINT);
 	thread = find_thread(task);
-	if (thread) {
+	if (thread)
 		note_entry(thread, task, regs, number);
-		leave_note(thread, BOUNDARY_ENTRY);
-	}
-	end_stay_on_cpu(BY_TRACEPOINT);
 	return 0;
 }
 
-SEC("tp_btf/sys_enter")
-int BPF_PROG(on_sys_enter_stand_in, struct pt_regs *regs, long number)
+/* In its place where it could be preempted, as others of that name, and with a fallback. */
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(on_sys_enter_preemptible, struct pt_regs *regs, long number)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
+
+	if (!is_target(task))
+		return 0;
+	stay_on_cpu();
+	thread = find_thread(task);
+	if (thread) {
+		note_entry(thread, task, regs, number);
+		thread->boundary = BOUNDARY_ENTRY;
+	}
+	end_stay_on_cpu();
+	return 0;
+}
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(on_sys_enter_fallback, struct pt_regs *regs, long number)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread;
@@ -57,25 +72,27 @@ int BPF_PROG(on_sys_enter_stand_in, struct pt_regs *regs, long number)
 	thread = take_over(task, BOUNDARY_ENTRY);
 	if (!thread)
 		return 0;
-	stay_on_cpu(BY_TRACEPOINT);
+	stay_on_cpu();
 	note_entry(thread, task, regs, number);
 	count_up(&control.entries_taken_over);
-	end_stay_on_cpu(BY_TRACEPOINT);
+	end_stay_on_cpu();
 	return 0;
 }
 
-static __always_inline void note_exit(void *ctx, struct thread *thread, struct task_struct *task,
+static __always_inline void note_exit(struct thread *thread, struct task_struct *task,
 				      struct pt_regs *regs, long value)
 {
 	struct timestamp timestamp;
 
 	take_timestamp(&timestamp);
 	see_round(&timestamp, thread);
-	if (reports_events() && thread->syscall != NO_SYSCALL &&
-	    is_within(&timestamp, thread->syscall_since_ns) &&
-	    is_event(thread->syscall, length_since(timestamp.now_ns, thread->syscall_since_ns)))
-		report_syscall(ctx, regs, thread, value, &timestamp);
 	leave_syscall(thread, task, regs, value, &timestamp);
+	if (is_reported(thread, &timestamp)) {
+		/* It is a pointer, and in memory a number. */
+		*(volatile __u64 *)&thread->regs = (__u64)regs;
+		report_syscall(thread, value, &timestamp);
+	}
+	thread->syscall = NO_SYSCALL;
 }
 
 SEC("tp_btf/sys_exit")
@@ -86,18 +103,32 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long value)
 
 	if (!is_target(task))
 		return 0;
-	stay_on_cpu(BY_TRACEPOINT);
 	thread = find_thread(task);
-	if (thread) {
-		note_exit(ctx, thread, task, regs, value);
-		leave_note(thread, BOUNDARY_EXIT);
-	}
-	end_stay_on_cpu(BY_TRACEPOINT);
+	if (thread)
+		note_exit(thread, task, regs, value);
 	return 0;
 }
 
-SEC("tp_btf/sys_exit")
-int BPF_PROG(on_sys_exit_stand_in, struct pt_regs *regs, long value)
+SEC("?tp_btf/sys_exit")
+int BPF_PROG(on_sys_exit_preemptible, struct pt_regs *regs, long value)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
+
+	if (!is_target(task))
+		return 0;
+	stay_on_cpu();
+	thread = find_thread(task);
+	if (thread) {
+		note_exit(thread, task, regs, value);
+		thread->boundary = BOUNDARY_EXIT;
+	}
+	end_stay_on_cpu();
+	return 0;
+}
+
+SEC("?tp_btf/sys_exit")
+int BPF_PROG(on_sys_exit_fallback, struct pt_regs *regs, long value)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread;
@@ -107,10 +138,10 @@ int BPF_PROG(on_sys_exit_stand_in, struct pt_regs *regs, long value)
 	thread = take_over(task, BOUNDARY_EXIT);
 	if (!thread)
 		return 0;
-	stay_on_cpu(BY_TRACEPOINT);
-	note_exit(ctx, thread, task, regs, value);
+	stay_on_cpu();
+	note_exit(thread, task, regs, value);
 	count_up(&control.exits_taken_over);
-	end_stay_on_cpu(BY_TRACEPOINT);
+	end_stay_on_cpu();
 	return 0;
 }
 
@@ -125,7 +156,7 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 }
 
 /* Only where there is accounting. */
-SEC("tp_btf/sched_migrate_task")
+SEC("?tp_btf/sched_migrate_task")
 int BPF_PROG(on_sched_migrate_task, struct task_struct *task, int to)
 {
 	if (is_target(task))
@@ -134,7 +165,7 @@ int BPF_PROG(on_sched_migrate_task, struct task_struct *task, int to)
 }
 
 /* Only where there is accounting. In the waker's context, which sched_wakeup may not be. */
-SEC("tp_btf/sched_waking")
+SEC("?tp_btf/sched_waking")
 int BPF_PROG(on_sched_waking, struct task_struct *task)
 {
 	if (is_target(task))
@@ -154,7 +185,7 @@ SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_sched_wakeup_new, struct task_struct *task)
 {
 	if (is_target(task))
-		wake(task);
+		wake_new(task);
 	return 0;
 }
 
@@ -174,9 +205,9 @@ int BPF_PROG(on_task_newtask, struct task_struct *task)
 	return 0;
 }
 
-/* The stand-ins of what may be done twice need no note of whether it was done. */
-SEC("tp_btf/task_newtask")
-int BPF_PROG(on_task_newtask_stand_in, struct task_struct *task)
+/* The fallbacks of what may be done twice need no note of whether it was done. */
+SEC("?tp_btf/task_newtask")
+int BPF_PROG(on_task_newtask_fallback, struct task_struct *task)
 {
 	follow_child(task);
 	if (is_target(task))
@@ -200,11 +231,13 @@ static __always_inline void note_name(struct task_struct *task, const char *comm
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
 	thread->tid = thread_id(task) ?: thread->tid;
+	thread->own_tid = own_task_id(task);
 	note_off_cpu_rounds(thread, comm);
-	record = find_record(thread, task, &timestamp);
+	/* One that is made later has the new name. */
+	record = find_made_record(thread, &timestamp);
 	if (record && timestamp.now_ns < timestamp.stop_ns) {
 		record->tid = thread->tid;
-		record->own_tid = own_task_id(task);
+		record->own_tid = thread->own_tid;
 		bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), comm);
 	}
 }
@@ -217,8 +250,8 @@ int BPF_PROG(on_task_rename, struct task_struct *task, const char *comm)
 	return 0;
 }
 
-SEC("tp_btf/task_rename")
-int BPF_PROG(on_task_rename_stand_in, struct task_struct *task, const char *comm)
+SEC("?tp_btf/task_rename")
+int BPF_PROG(on_task_rename_fallback, struct task_struct *task, const char *comm)
 {
 	if (is_target(task))
 		note_name(task, comm);
@@ -227,7 +260,7 @@ int BPF_PROG(on_task_rename_stand_in, struct task_struct *task, const char *comm
 
 static __always_inline void note_signal(struct task_struct *task)
 {
-	struct thread *thread = find_thread(task);
+	struct thread *thread = find_settled_thread(task);
 	struct thread_record *record;
 	struct timestamp timestamp;
 
@@ -235,7 +268,7 @@ static __always_inline void note_signal(struct task_struct *task)
 		return;
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
-	record = find_record(thread, task, &timestamp);
+	record = find_record(thread, &timestamp);
 	if (record && timestamp.now_ns >= timestamp.start_ns &&
 	    timestamp.now_ns < timestamp.stop_ns)
 		record->account.signals++;
@@ -293,7 +326,7 @@ static __always_inline void note_end(struct task_struct *task)
 		return;
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
-	record = find_record(thread, task, &timestamp);
+	record = find_made_record(thread, &timestamp);
 	if (record && timestamp.now_ns < timestamp.stop_ns)
 		record->exited = 1;
 }
@@ -302,7 +335,7 @@ static __always_inline void note_end(struct task_struct *task)
  * Only where this opens the window: the new program's first instruction is next. @task is
  * what calls execve(2).
  */
-SEC("tp_btf/sched_process_exec")
+SEC("?tp_btf/sched_process_exec")
 int BPF_PROG(on_sched_process_exec, struct task_struct *task)
 {
 	if (is_target(task))
@@ -318,8 +351,8 @@ int BPF_PROG(on_sched_process_exit, struct task_struct *task)
 	return 0;
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(on_sched_process_exit_stand_in, struct task_struct *task)
+SEC("?tp_btf/sched_process_exit")
+int BPF_PROG(on_sched_process_exit_fallback, struct task_struct *task)
 {
 	if (is_target(task))
 		note_end(task);
@@ -331,7 +364,7 @@ int BPF_PROG(on_sched_process_exit_stand_in, struct task_struct *task)
  * (kernel/exit.c:delayed_put_task_struct(), 5.14 to 6.18). One that lost its number to a thread
  * that called execve(2) has another by then (fs/exec.c:de_thread()).
  */
-SEC("tp_btf/sched_process_free")
+SEC("?tp_btf/sched_process_free")
 int BPF_PROG(on_sched_process_free, struct task_struct *task)
 {
 	if (is_process(task) && is_target(task))
@@ -363,7 +396,7 @@ int BPF_PROG(on_irq_handler_exit, int irq, struct irqaction *action)
  * Optional: x86's interrupts of the kernel's own, as the local timer's. User space attaches
  * them to irq_vectors:*_entry and _exit, whichever there are.
  */
-SEC("raw_tp")
+SEC("?raw_tp")
 int on_irq_vector_entry(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -373,7 +406,7 @@ int on_irq_vector_entry(void *ctx)
 	return 0;
 }
 
-SEC("raw_tp")
+SEC("?raw_tp")
 int on_irq_vector_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -403,30 +436,50 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 	return 0;
 }
 
-/* Optional: a kernel may lack what fentry takes, or the function. mm/memory.c, 5.14 to 6.18. */
-SEC("fentry/handle_mm_fault")
+/* A kernel may lack what fentry takes, or the function. mm/memory.c, 5.14 to 6.18. */
+SEC("?fentry/handle_mm_fault")
 int on_fault_entry(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	if (!is_target(task))
-		return 0;
-	stay_on_cpu(BY_FENTRY);
-	enter_fault(task);
-	end_stay_on_cpu(BY_FENTRY);
+	if (is_target(task))
+		enter_fault(task);
 	return 0;
 }
 
-SEC("fexit/handle_mm_fault")
+SEC("?fexit/handle_mm_fault")
 int on_fault_exit(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (is_target(task))
+		leave_fault(task);
+	return 0;
+}
+
+SEC("?fentry/handle_mm_fault")
+int on_fault_entry_preemptible(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	if (!is_target(task))
 		return 0;
-	stay_on_cpu(BY_FENTRY);
+	stay_on_cpu();
+	enter_fault(task);
+	end_stay_on_cpu();
+	return 0;
+}
+
+SEC("?fexit/handle_mm_fault")
+int on_fault_exit_preemptible(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!is_target(task))
+		return 0;
+	stay_on_cpu();
 	leave_fault(task);
-	end_stay_on_cpu(BY_FENTRY);
+	end_stay_on_cpu();
 	return 0;
 }
 
@@ -434,7 +487,7 @@ int on_fault_exit(void *ctx)
  * Optional: for a process that has virtual machines. Not by BTF, as KVM is a module in most
  * kernels.
  */
-SEC("raw_tp/kvm_entry")
+SEC("?raw_tp/kvm_entry")
 int on_kvm_entry(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -444,7 +497,7 @@ int on_kvm_entry(void *ctx)
 	return 0;
 }
 
-SEC("raw_tp/kvm_exit")
+SEC("?raw_tp/kvm_exit")
 int on_kvm_exit(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -458,14 +511,13 @@ int on_kvm_exit(void *ctx)
  * Optional: of a thread whose round is long already, as user space sees now and then. It may
  * interrupt any other program.
  */
-SEC("perf_event")
+SEC("?perf_event")
 int on_profile(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread;
 
-	if (!options.rounds || !is_target(task) || is_kernel_worker(task) ||
-	    !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+	if (!options.rounds || !is_target(task) || is_kernel_worker(task) || !HAS_TASK_PT_REGS)
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, NULL, 0);
 	if (thread && thread->round_stop_ns == NEVER_NS)
@@ -476,27 +528,47 @@ int on_profile(void *ctx)
 /*
  * Triggers. User space loads and attaches the ones that it is asked for, to
  * any number of places: a USDT probe may be in the code more than once. Those
- * in user code count only in the target, those in the kernel in any context. With rounds they
- * are in user code, and begin and end those of the thread that hits them.
+ * in user code count only in the target, those in the kernel in any context.
  */
-#define ON_HIT(section, kind, boundary, ends, begins, counts)                                      \
-	SEC(section)                                                                               \
+#define ON_HIT(section, kind, boundary, counts)                                                    \
+	SEC("?" section)                                                                           \
 	int on_##boundary##_##kind(void *ctx)                                                      \
 	{                                                                                          \
-		if (!(counts))                                                                     \
-			return 0;                                                                  \
-		if (options.rounds)                                                                \
-			pass_round(bpf_ktime_get_ns(), ends, begins);                              \
-		else                                                                               \
+		if (counts)                                                                        \
 			hit_##boundary(bpf_ktime_get_ns());                                        \
 		return 0;                                                                          \
 	}
 
 #define ON_HITS(section, kind, counts)                                                             \
-	ON_HIT(section, kind, start, false, true, counts)                                          \
-	ON_HIT(section, kind, stop, true, false, counts)                                           \
-	ON_HIT(section, kind, both, true, true, counts)
+	ON_HIT(section, kind, start, counts)                                                       \
+	ON_HIT(section, kind, stop, counts)                                                        \
+	ON_HIT(section, kind, both, counts)
 
 ON_HITS("kprobe", uprobe, is_target(bpf_get_current_task_btf()))
 ON_HITS("kprobe", kprobe, true)
 ON_HITS("tracepoint", tracepoint, true)
+
+/* With rounds they are in user code, and begin and end those of the thread that hits them. */
+#define ON_ROUND(boundary, ends, begins)                                                           \
+	SEC("?kprobe")                                                                             \
+	int on_##boundary##_round(void *ctx)                                                       \
+	{                                                                                          \
+		if (is_target(bpf_get_current_task_btf()))                                         \
+			pass_round(bpf_ktime_get_ns(), ends, begins);                              \
+		return 0;                                                                          \
+	}                                                                                          \
+                                                                                                   \
+	SEC("?kprobe")                                                                             \
+	int on_##boundary##_round_preemptible(void *ctx)                                           \
+	{                                                                                          \
+		if (!is_target(bpf_get_current_task_btf()))                                        \
+			return 0;                                                                  \
+		stay_on_cpu();                                                                     \
+		pass_round(bpf_ktime_get_ns(), ends, begins);                                      \
+		end_stay_on_cpu();                                                                 \
+		return 0;                                                                          \
+	}
+
+ON_ROUND(start, false, true)
+ON_ROUND(stop, true, false)
+ON_ROUND(both, true, true)

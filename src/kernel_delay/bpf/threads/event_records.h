@@ -36,9 +36,18 @@ struct syscall_event {
 /* struct pt_regs: 21 words on x86-64, 34 and more on arm64, of which these matter. */
 #define REGISTERS 33
 
-/* Followed by the user stack's bytes, or addresses for STACK_FRAME_POINTERS. */
+/* As many frames are walked by tables. */
+#define WALKED_FRAMES 128
+
+/* Stands for the frames, which are not known, above those of a stack that is not whole. */
+#define NO_FRAME 1
+
+/*
+ * Followed by the user stack's bytes or, where no page of it was copied, by the addresses of its
+ * frames.
+ */
 struct event_stacks {
-	__u32 kernel_frames; /* used of kernel[] */
+	__u32 kernel_frames; /* used of kernel[]; 0 is none, and only behind all others */
 	__u32 user_bytes;
 	__u64 kernel[KERNEL_FRAMES];
 	__u64 stack_end; /* above it there is no user stack */

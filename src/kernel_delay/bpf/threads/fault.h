@@ -10,7 +10,7 @@
 
 static __always_inline void enter_fault(struct task_struct *task)
 {
-	struct thread *thread = find_thread(task);
+	struct thread *thread = find_settled_thread(task);
 	struct thread_record *record;
 	struct timestamp timestamp;
 
@@ -18,11 +18,8 @@ static __always_inline void enter_fault(struct task_struct *task)
 		return;
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
-	check_running(thread, task, &timestamp);
-	record = find_record(thread, task, &timestamp);
-	/* A thread whose first event this is may turn out to be in a syscall. */
-	if (thread->mode == MODE_SYSCALL)
-		return;
+	check_running(thread, &timestamp);
+	record = find_record(thread, &timestamp);
 	enter_mode(thread, record, MODE_FAULT, &timestamp);
 	if (record && timestamp.now_ns >= timestamp.start_ns &&
 	    timestamp.now_ns < timestamp.stop_ns)
@@ -38,8 +35,8 @@ static __always_inline void leave_fault(struct task_struct *task)
 		return;
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
-	check_running(thread, task, &timestamp);
-	enter_mode(thread, find_record(thread, task, &timestamp), MODE_USER, &timestamp);
+	check_running(thread, &timestamp);
+	enter_mode(thread, find_record(thread, &timestamp), MODE_USER, &timestamp);
 }
 
 #endif

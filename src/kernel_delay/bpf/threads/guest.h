@@ -21,7 +21,7 @@ static __always_inline void enter_guest(struct task_struct *task)
 
 static __always_inline void leave_guest(struct task_struct *task)
 {
-	struct thread *thread = find_thread(task);
+	struct thread *thread = find_settled_thread(task);
 	struct syscall_record *syscall = NULL;
 	struct thread_record *record;
 	__u64 since_ns, length_ns;
@@ -39,7 +39,7 @@ static __always_inline void leave_guest(struct task_struct *task)
 	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
 	if (!length_ns)
 		return;
-	record = find_record(thread, task, &timestamp);
+	record = find_record(thread, &timestamp);
 	if (!record || thread->mode != MODE_SYSCALL || thread->syscall == NO_SYSCALL)
 		return;
 	syscall = find_syscall_record(thread, thread->syscall);

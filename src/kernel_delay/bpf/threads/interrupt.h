@@ -31,19 +31,18 @@ static __always_inline struct hard_irq_record *hard_irq_record_at(__u64 number)
  * @handler is a struct irqaction, whose name is in the record; or the vector of an interrupt
  * that has none, x86's own, whose number is below all of these.
  */
-static __noinline struct hard_irq_record *new_hard_irq_record(struct thread_record *thread,
-							      __u64 handler)
+static __always_inline __u64 new_hard_irq_record(struct thread_record *thread, __u64 handler)
 {
 	struct hard_irq_record *record;
 	__u64 number;
 
 	number = take_record(HARD_IRQ_RING, options.hard_irq_records, thread->epoch);
 	if (!number)
-		return NULL;
+		return 0;
 	record = hard_irq_record_at(number);
 	if (!record)
-		return NULL;
-	__builtin_memset(record, 0, sizeof(*record));
+		return 0;
+	clear(record, sizeof(*record));
 	record->thread = thread->number;
 	record->action = handler;
 	record->next = thread->hard_irqs;
@@ -52,7 +51,7 @@ static __noinline struct hard_irq_record *new_hard_irq_record(struct thread_reco
 					  BPF_CORE_READ((struct irqaction *)handler, name));
 	record->number = number;
 	thread->hard_irqs = number;
-	return record;
+	return number;
 }
 
 /* The handler's record of an earlier round counts from now on in this one. */
@@ -65,23 +64,43 @@ static __always_inline void renew_hard_irq_record(struct hard_irq_record *record
 	record->thread = thread->number;
 }
 
-static __always_inline struct hard_irq_record *find_hard_irq_record(struct thread_record *thread,
-								    __u64 handler)
+/* A way through a thread's list of handlers. */
+struct hard_irq_search {
+	__u64 number; /* of the next record, or of the one that was found; 0: of none */
+	__u64 handler;
+};
+
+/* As pass_owner(). */
+__noinline int pass_hard_irq(struct hard_irq_search *search)
 {
 	struct hard_irq_record *record;
-	__u64 number = thread->hard_irqs;
 
-	for (int i = 0; i < HARD_IRQS_PER_THREAD && number; i++) {
-		record = hard_irq_record_at(number);
-		if (!record)
-			return NULL;
-		if (record->action == handler) {
-			renew_hard_irq_record(record, thread);
-			return record;
-		}
-		number = record->next;
-	}
-	return new_hard_irq_record(thread, handler);
+	if (!search || !search->number)
+		return 1;
+	record = hard_irq_record_at(search->number);
+	if (!record || record->action == search->handler)
+		return 1;
+	search->number = record->next;
+	return 0;
+}
+
+STEP(pass_hard_irq, struct hard_irq_search)
+
+/* The number of the handler's record, 0 if there is no room. Not static, as take_record(). */
+__noinline __u64 find_hard_irq(struct thread_record *thread, __u64 handler)
+{
+	struct hard_irq_search search = {.handler = handler};
+	struct hard_irq_record *record;
+
+	if (!thread)
+		return 0;
+	search.number = thread->hard_irqs;
+	REPEAT(HARD_IRQS_PER_THREAD, pass_hard_irq, &search);
+	record = search.number ? hard_irq_record_at(search.number) : NULL;
+	if (!record || record->action != handler)
+		return new_hard_irq_record(thread, handler);
+	renew_hard_irq_record(record, thread);
+	return search.number;
 }
 
 /*
@@ -102,14 +121,46 @@ static __always_inline void enter_hard_irq(struct task_struct *task)
 		thread->hard_irq_since_ns = bpf_ktime_get_ns();
 }
 
+/* Charges @length_ns of a hard IRQ that ends now. Not static, as take_record(). */
+__noinline int charge_hard_irq(struct thread *thread, struct thread_record *record,
+			       const struct timestamp *timestamp, __u64 since_ns, __u64 length_ns)
+{
+	struct hard_irq_record *hard_irq;
+	__u64 number;
+
+	if (!thread || !timestamp)
+		return 0;
+	if (has_timeline())
+		tell_interrupt(thread, SLICE_HARD_IRQ, thread->hard_irq_handler, since_ns,
+			       timestamp);
+	if (!record) {
+		if (options.rounds && thread->is_renewed) {
+			thread->late_hard_irq_ns += length_ns;
+			take_from_soft_irq(soft_irq_of(thread), timestamp, length_ns);
+		}
+		return 0;
+	}
+	if (is_across(record, since_ns, timestamp))
+		record->account.first.hard_irq_since_ns = since_ns;
+	if (options.accounting) {
+		record->account.hard_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns;
+		take_from_soft_irq(soft_irq_of(thread), timestamp, length_ns);
+	}
+	if (!is_within(timestamp, since_ns))
+		return 0;
+	number = find_hard_irq(record, thread->hard_irq_handler);
+	hard_irq = number ? hard_irq_record_at(number) : NULL;
+	if (hard_irq)
+		add_interval(&hard_irq->runs, length_ns);
+	return 0;
+}
+
+/* @handler may be a pointer, which is a number to the verifier once it was in memory. */
 static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handler)
 {
-	struct thread *thread = find_thread(task);
-	struct hard_irq_record *hard_irq;
-	struct thread_record *record;
+	struct thread *thread = find_settled_thread(task);
 	struct timestamp timestamp;
 	__u64 since_ns, length_ns;
-	__u32 what = handler;
 
 	if (!thread)
 		return;
@@ -117,34 +168,13 @@ static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handl
 	use_round(&timestamp, thread);
 	since_ns = thread->hard_irq_since_ns;
 	thread->hard_irq_since_ns = 0;
+	thread->hard_irq_handler = handler;
 	add_hard_irq_total(thread, soft_irq_of(thread), since_ns, &timestamp);
 	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
 	if (!length_ns)
 		return;
 	thread->is_interrupted = 1;
-	/* Half of it is a number; the whole, which is in the same register, may be a pointer. */
-	barrier_var(what);
-	if (has_timeline())
-		tell_interrupt(thread, SLICE_HARD_IRQ, what, since_ns, &timestamp);
-	record = find_record(thread, task, &timestamp);
-	if (!record) {
-		if (options.rounds && thread->is_renewed) {
-			thread->late_hard_irq_ns += length_ns;
-			take_from_soft_irq(soft_irq_of(thread), &timestamp, length_ns);
-		}
-		return;
-	}
-	if (is_across(record, since_ns, &timestamp))
-		record->account.first.hard_irq_since_ns = since_ns;
-	if (options.accounting) {
-		record->account.hard_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns;
-		take_from_soft_irq(soft_irq_of(thread), &timestamp, length_ns);
-	}
-	if (!is_within(&timestamp, since_ns))
-		return;
-	hard_irq = find_hard_irq_record(record, handler);
-	if (hard_irq)
-		add_interval(&hard_irq->runs, length_ns);
+	charge_hard_irq(thread, find_record(thread, &timestamp), &timestamp, since_ns, length_ns);
 }
 
 /* Each step here is made for each packet that is sent through a veth: the fewest that do. */
@@ -161,9 +191,9 @@ static __always_inline void enter_soft_irq(struct task_struct *task)
 	soft_irq->since_ns = bpf_ktime_get_ns();
 }
 
-static __always_inline void charge_soft_irq(struct thread *thread, struct thread_record *record,
-					    const struct soft_irq *soft_irq,
-					    const struct timestamp *timestamp, __u64 length_ns)
+static __always_inline void add_soft_irq(struct thread *thread, struct thread_record *record,
+					 const struct soft_irq *soft_irq,
+					 const struct timestamp *timestamp, __u64 length_ns)
 {
 	__u64 lost_ns = soft_irq->epoch == timestamp->epoch ? soft_irq->lost_ns : 0;
 
@@ -175,48 +205,60 @@ static __always_inline void charge_soft_irq(struct thread *thread, struct thread
 		record->account.soft_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns - lost_ns;
 }
 
+/* Charges the soft IRQ that began at @since_ns and ends now. Not static, as take_record(). */
+__noinline int charge_soft_irq(struct thread *thread, struct thread_record *record,
+			       const struct timestamp *timestamp, __u32 vector, __u64 since_ns)
+{
+	struct soft_irq *soft_irq;
+
+	if (!thread || !timestamp)
+		return 0;
+	soft_irq = soft_irq_of(thread);
+	if (!soft_irq)
+		return 0;
+	if (has_timeline())
+		tell_interrupt(thread, SLICE_SOFT_IRQ, vector, since_ns, timestamp);
+	if (is_across(record, since_ns, timestamp)) {
+		record->account.first.soft_irq_since_ns = since_ns;
+		record->account.first.soft_irq_lost_ns = lost_before(soft_irq, timestamp->epoch);
+	}
+	add_soft_irq(thread, record, soft_irq, timestamp, clip(timestamp, since_ns));
+	if (!record || !is_within(timestamp, since_ns))
+		return 0;
+	if (vector >= SOFT_IRQ_VECTORS) {
+		count_up(&control.missed_soft_irqs);
+		return 0;
+	}
+	/* The verifier forgets the test above; the compiler must not leave out this one. */
+	barrier_var(vector);
+	vector &= SOFT_IRQ_VECTORS - 1;
+	add_interval(&record->soft_irqs[vector], length_since(timestamp->now_ns, since_ns));
+	return 0;
+}
+
 static __always_inline void leave_soft_irq(struct task_struct *task, unsigned int vector)
 {
-	struct thread *thread = find_thread(task);
-	struct thread_record *record;
+	struct thread *thread = find_settled_thread(task);
 	struct soft_irq *soft_irq;
 	struct timestamp timestamp;
-	__u64 since_ns, length_ns;
+	__u64 since_ns;
 
 	if (!thread)
 		return;
 	soft_irq = soft_irq_of(thread);
 	if (!soft_irq)
 		return;
-	since_ns = soft_irq->task == (__u64)task ? soft_irq->since_ns : 0;
+	since_ns = soft_irq->task == thread->task ? soft_irq->since_ns : 0;
 	soft_irq->since_ns = 0;
 	if (!since_ns)
 		return;
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
 	add_soft_irq_total(thread, soft_irq, since_ns, &timestamp);
-	length_ns = clip(&timestamp, since_ns);
-	if (!length_ns)
+	if (!clip(&timestamp, since_ns))
 		return;
 	thread->is_interrupted = 1;
-	if (has_timeline())
-		tell_interrupt(thread, SLICE_SOFT_IRQ, vector, since_ns, &timestamp);
-	record = find_record(thread, task, &timestamp);
-	if (is_across(record, since_ns, &timestamp)) {
-		record->account.first.soft_irq_since_ns = since_ns;
-		record->account.first.soft_irq_lost_ns = lost_before(soft_irq, timestamp.epoch);
-	}
-	charge_soft_irq(thread, record, soft_irq, &timestamp, length_ns);
-	if (!record || !is_within(&timestamp, since_ns))
-		return;
-	if (vector >= SOFT_IRQ_VECTORS) {
-		count_up(&control.missed_events);
-		return;
-	}
-	/* The verifier forgets the test above; the compiler must not leave out this one. */
-	barrier_var(vector);
-	vector &= SOFT_IRQ_VECTORS - 1;
-	add_interval(&record->soft_irqs[vector], length_ns);
+	charge_soft_irq(thread, find_record(thread, &timestamp), &timestamp, vector, since_ns);
 }
 
 #endif

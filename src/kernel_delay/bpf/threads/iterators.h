@@ -14,7 +14,7 @@
  * Makes targets of the children that targets have, but for the tool itself, and writes a byte for
  * each: to be run until there is none. What any of them forks meanwhile on_task_newtask() sees.
  */
-SEC("iter/task")
+SEC("?iter/task")
 int find_children(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
@@ -56,8 +56,12 @@ int register_threads(struct bpf_iter__task *ctx)
 		state = is_throttled(task) ? STATE_THROTTLED : STATE_READY_WOKEN;
 	else if (task->__state & (__TASK_STOPPED | __TASK_TRACED))
 		state = STATE_STOPPED;
+	else if (task->__state & TASK_FROZEN)
+		thread->frozen_since_ns = BEFORE_ALL_WINDOWS;
 	else if (is_frozen(task, task->__state))
 		state = STATE_FROZEN;
+	else
+		thread->frozen_since_ns = 0;
 	if (state == STATE_RUNNING)
 		__sync_val_compare_and_swap(&thread->run_since_ns, 0, BEFORE_ALL_WINDOWS);
 	else
@@ -74,7 +78,7 @@ int register_threads(struct bpf_iter__task *ctx)
  * Notes what lock is waited for by threads that were in futex(2) before the
  * programs. Optional: an iterator that may sleep takes Linux 5.18.
  */
-SEC("iter.s/task")
+SEC("?iter.s/task")
 int note_futex_owners(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
@@ -101,13 +105,12 @@ int note_futex_owners(struct bpf_iter__task *ctx)
 }
 
 /*
- * Who has the CPU that @task waits for, unless a switch was missed, or is under
+ * Who has the CPU that a task of @rq waits for, unless a switch was missed, or is under
  * way. The number is read first: if a slice of that number is ended meanwhile,
  * that one holds.
  */
-static __always_inline void note_running(struct slice *slice, struct task_struct *task, __u32 cpu)
+static __always_inline void note_running(struct slice *slice, struct rq *rq, __u32 cpu)
 {
-	struct rq *rq = kernel_run_queue(task);
 	struct run_queue *run_queue = run_queue_of(cpu);
 	struct task_struct *running;
 	__u64 number, seen;
@@ -131,7 +134,7 @@ static __always_inline void note_sleep(struct thread_state *dumped, struct task_
 	if (dumped->state != STATE_BLOCKED || dumped->sleep_stack ||
 	    !is_long_sleep(dumped->state_since_ns, bpf_ktime_get_ns()))
 		return;
-	dumped->uninterruptible = !!(task->__state & TASK_UNINTERRUPTIBLE);
+	dumped->uninterruptible = task->__state / TASK_UNINTERRUPTIBLE & 1;
 	dumped->sleep_stack = sleep_stack(task, READ_BY_ITERATOR);
 }
 
@@ -143,7 +146,7 @@ static __always_inline struct soft_irq *soft_irq_where(struct task_struct *task,
 
 	if (SOFT_IRQS_ARE_PREEMPTED)
 		return &thread->soft_irq;
-	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_map_lookup_percpu_elem))
+	if (!HAS_MAP_LOOKUP_PERCPU_ELEM)
 		return NULL;
 	return bpf_map_lookup_percpu_elem(&soft_irqs, &only, task_cpu(task));
 }
@@ -178,48 +181,60 @@ static __always_inline bool runs_on(struct task_struct *task, const struct threa
 	       *(volatile __u64 *)&thread->mode_since_ns == dumped->mode_since_ns;
 }
 
-/* Dumps the state of each thread that is there: user space accounts for the time since. */
-SEC("iter/task")
+/*
+ * Dumps the state of each thread that is there: user space accounts for the time since.
+ *
+ * Pointers are read before the ways part. Each time that the verifier comes by where one is read
+ * from what it trusts, it goes through all of the kernel's types by name, for some 0.5 ms
+ * (kernel/bpf/btf.c: btf_nested_type_is_trusted(), 6.4 to 6.18).
+ */
+SEC("?iter/task")
 int dump_thread_states(struct bpf_iter__task *ctx)
 {
 	struct dumped_thread dumped = {};
 	struct task_struct *task = ctx->task;
+	struct seq_file *seq = ctx->meta->seq;
 	struct thread *thread;
+	struct rq *rq;
 
 	if (!task || !is_target(task))
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, NULL, 0);
 	if (!thread)
 		return 0;
+	rq = kernel_run_queue(task);
 	dumped.identity = thread->identity;
 	dumped.tid = thread->tid;
-	dumped.own_tid = own_task_id(task);
+	dumped.own_tid = thread->own_tid;
 	dumped.process = thread->process;
-	dumped.kernel_worker = is_kernel_worker(task);
+	dumped.kernel_worker = thread->kernel_worker;
 	bpf_probe_read_kernel_str(dumped.comm, sizeof(dumped.comm), task->comm);
+	look_at_sleeper(thread, task);
 	note_thread_state(&dumped.now, thread);
-	note_interrupts(&dumped.now, thread, task);
-	note_sleep(&dumped.now, task);
-	if (dumped.now.wait_cpu)
-		note_running(&dumped.running, task, dumped.now.wait_cpu - 1);
+	note_unknown_freeze(&dumped.now, task);
 	dumped.on_cpu = task->on_cpu;
-	dumped.returned = runs_on(task, thread, &dumped.now);
-	dumped.uprobes = uprobes_of(task);
 	dumped.policy = task->policy;
 	dumped.static_prio = task->static_prio;
 	dumped.rt_priority = task->rt_priority;
 	note_task_times(&dumped.times, thread, task);
+	/* Last, as the verifier follows each way from here on. */
+	dumped.uprobes = uprobes_of(task);
+	note_interrupts(&dumped.now, thread, task);
+	note_sleep(&dumped.now, task);
+	if (dumped.now.wait_cpu)
+		note_running(&dumped.running, rq, dumped.now.wait_cpu - 1);
+	dumped.returned = runs_on(task, thread, &dumped.now);
 	barrier();
-	if (*(volatile __u64 *)&thread->state_changes != dumped.now.state_changes)
-		dumped.now.state_changes |= 1;
+	dumped.now.state_changes |= 1 & ~mask_if_same(*(volatile __u64 *)&thread->state_changes,
+						      dumped.now.state_changes);
 	if (dumped.now.mode == MODE_UNKNOWN)
 		settle_mode(task, &dumped.now.mode, &dumped.now.syscall);
-	bpf_seq_write(ctx->meta->seq, &dumped, sizeof(dumped));
+	bpf_seq_write(seq, &dumped, sizeof(dumped));
 	return 0;
 }
 
 /* Dumps of each thread that is there how its rounds went, and what it does. */
-SEC("iter/task")
+SEC("?iter/task")
 int dump_rounds(struct bpf_iter__task *ctx)
 {
 	struct thread_rounds rounds = {};
@@ -233,7 +248,7 @@ int dump_rounds(struct bpf_iter__task *ctx)
 		return 0;
 	rounds.identity = thread->identity;
 	rounds.tid = thread->tid;
-	rounds.own_tid = own_task_id(task);
+	rounds.own_tid = thread->own_tid;
 	bpf_probe_read_kernel_str(rounds.comm, sizeof(rounds.comm), task->comm);
 	rounds.ran_ns = task->se.sum_exec_runtime;
 	if (bpf_core_field_exists(task->sched_info.run_delay))
@@ -242,6 +257,7 @@ int dump_rounds(struct bpf_iter__task *ctx)
 	rounds.start_ns = thread->round_start_ns;
 	rounds.stop_ns = thread->round_stop_ns;
 	rounds.longest_ns = thread->longest_round_ns;
+	look_at_sleeper(thread, task);
 	bpf_probe_read_kernel(rounds.lengths, sizeof(rounds.lengths), thread->round_lengths);
 	note_thread_state(&rounds.now, thread);
 	if (rounds.now.mode == MODE_UNKNOWN)
@@ -251,11 +267,11 @@ int dump_rounds(struct bpf_iter__task *ctx)
 }
 
 /* Dumps of each thread that is there where all its time went. Read while it goes on. */
-SEC("iter/task")
+SEC("?iter/task")
 int dump_totals(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct told_totals_head head = {};
+	struct reported_totals_head head = {};
 	struct thread *thread;
 	__u64 state_changes;
 
@@ -268,7 +284,9 @@ int dump_totals(struct bpf_iter__task *ctx)
 	head.tid = thread->tid;
 	head.kernel_worker = is_kernel_worker(task);
 	bpf_probe_read_kernel_str(head.comm, sizeof(head.comm), task->comm);
+	look_at_sleeper(thread, task);
 	note_thread_state(&head.now, thread);
+	note_unknown_freeze(&head.now, task);
 	if (head.now.mode == MODE_UNKNOWN)
 		settle_mode(task, &head.now.mode, &head.now.syscall);
 	head.now_ns = bpf_ktime_get_ns();
@@ -280,26 +298,52 @@ int dump_totals(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+/* A stack that is named. */
+struct named_stack {
+	struct seq_file *seq;
+	const struct sleep_stack *stack;
+};
+
+/* Returns whether there was no such frame. */
+static long name_frame(__u32 frame, struct named_stack *named)
+{
+	if (frame >= SLEEP_FRAMES || !named->stack->frames[frame])
+		return 1;
+	BPF_SEQ_PRINTF(named->seq, "\t%ps", (void *)named->stack->frames[frame] - 1);
+	return 0;
+}
+
+static __always_inline void name_frames(struct named_stack *named)
+{
+	if (HAS_LOOP) {
+		bpf_loop(SLEEP_FRAMES, name_frame, named, 0);
+		return;
+	}
+	for (int i = 0; i < SLEEP_FRAMES && !name_frame(i, named); i++) {
+	}
+}
+
 /*
  * Names the functions on each stack in sleep_stacks: a line with its slot and 1, and the
  * names, of those in modules with the module's behind. They are return addresses, which may
  * be behind the end of a function that does not return.
  */
-SEC("iter/bpf_map_elem")
+SEC("?iter/bpf_map_elem")
 int name_sleep_stacks(struct bpf_iter__bpf_map_elem *ctx)
 {
 	struct seq_file *seq = ctx->meta->seq;
-	struct sleep_stack *stack = ctx->value;
-	__u32 *slot = ctx->key;
+	struct named_stack named = {.seq = seq};
+	__u32 *key = ctx->key, slot;
 
-	if (!stack || !slot || !stack->written)
+	if (!key)
 		return 0;
-	BPF_SEQ_PRINTF(seq, "%u", *slot + 1);
-	for (int i = 0; i < SLEEP_FRAMES; i++) {
-		if (!stack->frames[i])
-			break;
-		BPF_SEQ_PRINTF(seq, "\t%ps", (void *)stack->frames[i] - 1);
-	}
+	slot = *key;
+	/* Of ctx->value no element may be read by its number. */
+	named.stack = bpf_map_lookup_elem(&sleep_stacks, &slot);
+	if (!named.stack || !named.stack->written)
+		return 0;
+	BPF_SEQ_PRINTF(seq, "%u", slot + 1);
+	name_frames(&named);
 	BPF_SEQ_PRINTF(seq, "\n");
 	return 0;
 }

@@ -28,46 +28,57 @@ static __always_inline void keep_off_cpu_time(struct thread *thread,
  * Votes for where an owner was blocked most: what has more than all others together wins
  * (Boyer and Moore), and whatever wins was one of them.
  */
-static __always_inline void vote(struct owner_doings *doings, __u64 syscall, __u32 stack,
+static __always_inline void vote(struct owner_activity *activity, __u64 syscall, __u32 stack,
 				 __u64 votes_ns)
 {
-	if (doings->syscall == syscall && doings->stack == stack) {
-		doings->vote_ns += votes_ns;
-	} else if (doings->vote_ns >= votes_ns) {
-		doings->vote_ns -= votes_ns;
+	if (activity->syscall == syscall && activity->stack == stack) {
+		activity->vote_ns += votes_ns;
+	} else if (activity->vote_ns >= votes_ns) {
+		activity->vote_ns -= votes_ns;
 	} else {
-		doings->vote_ns = votes_ns - doings->vote_ns;
-		doings->syscall = syscall;
-		doings->stack = stack;
+		activity->vote_ns = votes_ns - activity->vote_ns;
+		activity->syscall = syscall;
+		activity->stack = stack;
 	}
 }
 
-static __always_inline void add_off_cpu_time(struct owner_doings *doings,
-					     const struct off_cpu_time *time,
-					     const struct timestamp *timestamp, __u64 since_ns)
+/*
+ * Adds to what is known of the owner of the lock that @thread slept for: the time before the
+ * newest @passed ones that @owner was off its CPU, as far as it lies in the window and behind
+ * @since_ns. Returns whether that was the last one that does. Not static, as take_record().
+ */
+__noinline int add_off_cpu_time(struct thread *thread, const struct thread *owner,
+				const struct timestamp *timestamp, __u64 since_ns, __u32 passed)
 {
-	__u64 from_ns = time->from_ns > since_ns ? time->from_ns : since_ns;
-	__u64 to_ns = time->to_ns < timestamp->stop_ns ? time->to_ns : timestamp->stop_ns;
-	__u64 length_ns;
+	const struct off_cpu_time *time;
+	__u64 from_ns, to_ns, length_ns;
+	struct owner_activity *activity;
 
-	if (to_ns <= from_ns)
-		return;
-	length_ns = to_ns - from_ns;
+	if (!thread || !owner || !timestamp)
+		return 1;
+	activity = &thread->owner;
+	time = &owner->off_cpu_times[(owner->off_cpu_count - 1 - passed) & (OFF_CPU_TIMES - 1)];
+	if (time->to_ns <= since_ns)
+		return 1;
+	from_ns = time->from_ns > since_ns ? time->from_ns : since_ns;
+	to_ns = time->to_ns < timestamp->stop_ns ? time->to_ns : timestamp->stop_ns;
+	length_ns = length_since(to_ns, from_ns);
 	switch (time->state) {
 	case STATE_BLOCKED:
-		doings->blocked_ns += length_ns;
-		vote(doings, time->syscall, time->stack, length_ns);
+		activity->blocked_ns += length_ns;
+		vote(activity, time->syscall, time->stack, length_ns);
 		break;
 	case STATE_READY_WOKEN:
 	case STATE_READY_PREEMPTED:
-		doings->ready_ns += length_ns;
+		activity->ready_ns += length_ns;
 		break;
 	case STATE_STOPPED:
 	case STATE_THROTTLED:
 	case STATE_FROZEN:
-		doings->held_ns += length_ns;
+		activity->held_ns += length_ns;
 		break;
 	}
+	return 0;
 }
 
 /* Since when all that @thread was off its CPU is in mind. */
@@ -78,6 +89,23 @@ static __always_inline __u64 remembers_since_ns(const struct thread *thread)
 	return thread->off_cpu_times[thread->off_cpu_count & (OFF_CPU_TIMES - 1)].from_ns;
 }
 
+/* A way back through the times that the owner of a lock was off its CPU. */
+struct owner_walk {
+	struct thread *thread; /* that waited for the lock */
+	const struct thread *owner;
+	const struct timestamp *timestamp;
+	__u64 since_ns;
+	__u32 passed;
+};
+
+static __always_inline int add_next_time(struct owner_walk *walk)
+{
+	return add_off_cpu_time(walk->thread, walk->owner, walk->timestamp, walk->since_ns,
+				walk->passed++);
+}
+
+STEP(add_next_time, struct owner_walk)
+
 /*
  * Notes what @owner, which runs, did in the window while @thread slept. Not static, so that it
  * is verified once, by itself.
@@ -85,6 +113,7 @@ static __always_inline __u64 remembers_since_ns(const struct thread *thread)
 __noinline int sum_up_owner(struct thread *thread, const struct thread *owner,
 			    const struct timestamp *timestamp)
 {
+	struct owner_walk walk = {thread, owner, timestamp, 0, 0};
 	__u64 since_ns, from_ns;
 
 	if (!thread || !owner || !timestamp)
@@ -95,8 +124,8 @@ __noinline int sum_up_owner(struct thread *thread, const struct thread *owner,
 		since_ns = from_ns;
 	__builtin_memset(&thread->owner, 0, sizeof(thread->owner));
 	thread->owner.syscall = NO_SYSCALL;
-	for (int i = 0; i < OFF_CPU_TIMES; i++)
-		add_off_cpu_time(&thread->owner, &owner->off_cpu_times[i], timestamp, since_ns);
+	walk.since_ns = since_ns;
+	REPEAT(OFF_CPU_TIMES, add_next_time, &walk);
 	thread->owner.known_ns = clip(timestamp, since_ns);
 	return 0;
 }
@@ -108,16 +137,15 @@ static __always_inline void note_owner(struct thread *thread, struct task_struct
 {
 	struct thread *owner;
 
-	if (thread->mode != MODE_SYSCALL || !thread->futex_owner || !is_target(current) ||
-	    own_task_id(current) != thread->futex_owner)
+	if (thread->mode != MODE_SYSCALL || !thread->futex_owner || !is_target(current))
 		return;
 	owner = bpf_task_storage_get(&threads, current, NULL, 0);
-	if (owner)
+	if (owner && owner->own_tid == thread->futex_owner)
 		sum_up_owner(thread, owner, timestamp);
 }
 
 /* Adds what was noted of one wait to that of all. Not static, see above. */
-__noinline int add_doings(struct owner_doings *all, const struct owner_doings *one)
+__noinline int add_activity(struct owner_activity *all, const struct owner_activity *one)
 {
 	if (!all || !one)
 		return 0;

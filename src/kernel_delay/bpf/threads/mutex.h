@@ -95,15 +95,18 @@ static __always_inline __u32 owner_of(const union mutex *mutex, __u64 syscall)
 	return mutex->native.owner;
 }
 
-static __always_inline void note_lock(struct thread *thread, __u64 syscall, struct pt_regs *regs)
+/* @thread is to wait for @lock, or for none. Not static, so that it is verified once, by itself. */
+__noinline int note_lock(struct thread *thread, __u64 syscall, __u64 lock)
 {
-	__u64 lock = lock_of(syscall, regs);
 	union mutex mutex = {};
 
+	if (!thread)
+		return 0;
 	if (lock)
 		bpf_probe_read_user(&mutex, sizeof(mutex), (void *)lock);
 	thread->lock = lock;
 	thread->futex_owner = owner_of(&mutex, syscall);
+	return 0;
 }
 
 #endif

@@ -38,7 +38,7 @@ static __always_inline void begin_owner_record(struct owner_record *record,
 					       const struct thread_record *thread, __u64 lock,
 					       __u32 task)
 {
-	__builtin_memset(record, 0, sizeof(*record));
+	clear(record, sizeof(*record));
 	record->thread = thread->number;
 	record->lock = lock;
 	record->info.task = task;
@@ -79,47 +79,84 @@ static __always_inline __u64 renew_owner_record(struct thread_record *thread, __
 	return number;
 }
 
+/* A way through a thread's list of owners. */
+struct owner_search {
+	__u64 number; /* of the next record, or of the one that was found */
+	__u64 earlier; /* of a record that is of an earlier round; 0: none yet */
+	__u64 thread; /* number of the thread_record */
+	__u64 lock;
+	__u32 task;
+	__u32 passed; /* records of other owners */
+};
+
+/* One branch for all that is compared, as the verifier follows each. */
+static __always_inline bool is_of_owner(const struct owner_record *record, __u64 thread, __u64 lock,
+					__u32 task)
+{
+	return !((record->info.task ^ task) | (record->lock ^ lock) | (record->thread ^ thread));
+}
+
+/* Returns whether the next record is the one, or there is none. Not static, for REPEAT. */
+__noinline int pass_owner(struct owner_search *search)
+{
+	struct owner_record *record;
+
+	if (!options.accounting || !search || !search->number)
+		return 1;
+	record = owner_record_at(search->number);
+	if (!record || is_of_owner(record, search->thread, search->lock, search->task))
+		return 1;
+	if (is_of_earlier_round(record->thread, search->thread))
+		search->earlier = search->number;
+	search->number = record->next;
+	search->passed++;
+	return 0;
+}
+
+STEP(pass_owner, struct owner_search)
+
 /*
- * The number of an owner's record, 0 if there is no room. A full list keeps its
- * records: a crowd of owners must not fill the ring. Of an owner of many locks
- * one more sums up the rest. Not static, so that it is verified once, by itself.
+ * The number of that owner's record, 0 if there is none and no room. A full list keeps its
+ * records: a crowd of owners must not fill the ring. Not static, as take_record().
  */
 __noinline __u64 find_owner(struct thread_record *thread, __u64 lock, __u32 task)
 {
-	struct owner_record *record;
-	__u64 number, several = 0, earlier = 0;
-	__u32 found;
+	struct owner_search search = {.lock = lock, .task = task};
+	__u32 most = lock == SEVERAL_LOCKS ? OWNERS_SEARCHED : OWNERS_PER_LIST;
 
-	if (!thread)
+	if (!options.accounting || !thread)
 		return 0;
-	number = *owners_of(thread, task);
-	for (found = 0; found < OWNERS_SEARCHED && number; found++) {
-		record = owner_record_at(number);
-		if (!record)
-			return 0;
-		if (is_of_earlier_round(record->thread, thread->number))
-			earlier = number;
-		else if (record->info.task == task && record->lock == lock)
-			return number;
-		else if (record->info.task == task && record->lock == SEVERAL_LOCKS)
-			several = number;
-		number = record->next;
-	}
-	if (earlier)
-		return renew_owner_record(thread, lock, task, earlier);
-	if (found < OWNERS_PER_LIST)
-		return new_owner_record(thread, lock, task);
-	if (!lock || several || found == OWNERS_SEARCHED)
-		return lock ? several : 0;
-	return new_owner_record(thread, SEVERAL_LOCKS, task);
+	search.number = *owners_of(thread, task);
+	search.thread = thread->number;
+	REPEAT(OWNERS_SEARCHED, pass_owner, &search);
+	if (search.number && search.passed < OWNERS_SEARCHED)
+		return search.number;
+	if (search.earlier)
+		return renew_owner_record(thread, lock, task, search.earlier);
+	return search.passed < most ? new_owner_record(thread, lock, task) : 0;
 }
 
-static __always_inline struct owner_record *find_owner_record(struct thread_record *thread,
-							      __u64 lock, __u32 task)
+/* Of an owner of many locks one more record sums up the rest. */
+static __always_inline __u64 find_owner_or_sum(struct thread_record *thread, __u64 lock, __u32 task)
 {
 	__u64 number = find_owner(thread, lock, task);
 
-	return number ? owner_record_at(number) : NULL;
+	if (number || !lock)
+		return number;
+	return find_owner(thread, SEVERAL_LOCKS, task);
+}
+
+/* It is mostly the one that was charged before. */
+static __always_inline struct owner_record *find_owner_record(struct thread_record *thread,
+							      __u64 lock, __u32 task)
+{
+	struct owner_record *record = owner_record_at(thread->owner);
+
+	if (!record || !thread->owner || !is_of_owner(record, thread->number, lock, task)) {
+		thread->owner = find_owner_or_sum(thread, lock, task);
+		record = owner_record_at(thread->owner);
+	}
+	return thread->owner ? record : NULL;
 }
 
 /* Charges a part of the wait that began at @wait_ns. */
@@ -169,7 +206,7 @@ static __always_inline __u64 walk_to(struct slice_walk *walk, __u64 end_ns)
 		end_ns = walk->stop_ns;
 	if (end_ns > walk->charged_ns)
 		walk->charged_ns = end_ns;
-	return from_ns < end_ns ? end_ns - from_ns : 0;
+	return length_since(end_ns, from_ns);
 }
 
 /* Charges the next slice. Not static, so that it is verified once, by itself. */
@@ -181,7 +218,7 @@ __noinline int charge_next_slice(struct slice_walk *walk)
 	bool known, throttled;
 	__u64 length_ns;
 
-	if (!walk)
+	if (!options.accounting || !walk)
 		return 1;
 	record = thread_record_at(walk->record);
 	slice = slice_at(walk->cpu, walk->number);
@@ -211,11 +248,7 @@ __noinline int charge_next_slice(struct slice_walk *walk)
 	return 0;
 }
 
-static long charge_slice(__u32 unused, struct slice_walk *walk)
-{
-	charge_next_slice(walk);
-	return 0;
-}
+STEP(charge_next_slice, struct slice_walk)
 
 /*
  * Slices that are walked at most, some 10 us under the run queue's lock, and
@@ -227,7 +260,7 @@ static long charge_slice(__u32 unused, struct slice_walk *walk)
 /* Charges the slices that ended; whose the overwritten ones were is not known. */
 static __always_inline void charge_slices(struct slice_walk *walk, __u64 newest)
 {
-	bool loops = bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_loop);
+	bool loops = HAS_LOOP;
 	__u64 most = loops ? SLICES_WALKED : SLICES_WITHOUT_LOOP;
 	__u64 count = newest + 1 - walk->number;
 
@@ -239,7 +272,7 @@ static __always_inline void charge_slices(struct slice_walk *walk, __u64 newest)
 		count = most;
 	}
 	if (loops) {
-		bpf_loop(count, charge_slice, walk, 0);
+		bpf_loop(count, charge_next_slice_again, walk, 0);
 		return;
 	}
 	for (__u32 i = 0; i < SLICES_WITHOUT_LOOP && i < count; i++)
@@ -271,7 +304,7 @@ __noinline __u64 charge_ended_slices(struct thread_record *record, struct thread
 	struct run_queue *run_queue = run_queue_of(cpu);
 	struct slice_walk walk = {.cpu = cpu, .known = true};
 
-	if (!record || !thread || !timestamp || !run_queue)
+	if (!options.accounting || !record || !thread || !timestamp || !run_queue)
 		return 0;
 	walk.record = record->number;
 	walk.wait_ns = thread->ready_since_ns;
@@ -323,18 +356,23 @@ static __always_inline void charge_wait(struct thread_record *record, struct thr
 		record->account.unknown_tasks_ns += length_ns;
 }
 
-static __always_inline void charge_futex_owner(struct thread_record *record,
-					       const struct thread *thread, __u64 length_ns)
+/* Not static, as take_record(). */
+__noinline int charge_futex_owner(struct thread_record *record, const struct thread *thread,
+				  __u64 length_ns)
 {
-	struct owner_record *owner = find_owner_record(record, thread->lock, thread->futex_owner);
+	struct owner_record *owner;
 
+	if (!options.accounting || !record || !thread)
+		return 0;
+	owner = find_owner_record(record, thread->lock, thread->futex_owner);
 	if (!owner) {
 		record->account.other_owners_ns += length_ns;
-		return;
+		return 0;
 	}
 	charge_owner(owner, thread->since_ns ?: 1, length_ns);
 	if (thread->sleep_since_ns == thread->since_ns && thread->owner.known_ns)
-		add_doings(&owner->owner, &thread->owner);
+		add_activity(&owner->owner, &thread->owner);
+	return 0;
 }
 
 #endif

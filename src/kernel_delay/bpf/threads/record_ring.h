@@ -34,8 +34,16 @@ struct {
 /* A number for what is the @taken-th of a list, and ends in that of its slot. */
 #define FREED_NUMBER(taken, slot) (1ULL << 63 | ((taken)&0x7fffffff) << 32 | (slot))
 
+static const volatile struct thread_record zeros SEC(".rodata.zeros");
+
+/* A record is too large for memset(): the verifier would follow each word that is written. */
+static __always_inline void clear(void *record, __u32 size)
+{
+	bpf_probe_read_kernel(record, size, (const void *)&zeros);
+}
+
 /* How often it is tried to be the one that takes the next slot. */
-#define TRIES_TO_TAKE 4
+#define TRIES_TO_TAKE 2
 
 static __always_inline __u64 take_freed(struct ring_position *ring, __u32 index, __u64 epoch)
 {
@@ -66,9 +74,10 @@ static __always_inline __u64 take_freed(struct ring_position *ring, __u32 index,
 
 /*
  * The number of a new record of @epoch in the ring of that @index and @size, or
- * 0 when user space has to read first.
+ * 0 when user space has to read first. Not static, so that it is verified once, by itself, and
+ * not on each way to it.
  */
-static __noinline __u64 take_record(__u32 index, __u32 size, __u64 epoch)
+__noinline __u64 take_record(__u32 index, __u32 size, __u64 epoch)
 {
 	struct ring_position *ring = &control.rings[index & (RING_SLOTS - 1)];
 	__u64 number;

@@ -77,7 +77,7 @@ __noinline bool tell_round(struct thread *thread, __u64 kind)
 {
 	struct round_notice *notice = NULL;
 
-	if (!thread)
+	if (!options.rounds || !thread)
 		return false;
 	if (is_room_for(kind))
 		notice = bpf_ringbuf_reserve(&round_notices, sizeof(*notice), 0);
@@ -98,7 +98,7 @@ __noinline bool tell_round(struct thread *thread, __u64 kind)
 	__builtin_memset(&notice->ended, 0, sizeof(notice->ended));
 	if (kind != ROUND_IS_OFF_CPU)
 		note_task_times(&notice->ended, thread, bpf_get_current_task_btf());
-	notice->untold = *(volatile __u64 *)&control.untold_rounds;
+	notice->suppressed = *(volatile __u64 *)&control.suppressed_rounds;
 	notice->tid = thread->tid;
 	notice->unused = 0;
 	__builtin_memcpy(notice->comm, thread->round_comm, sizeof(notice->comm));
@@ -113,17 +113,17 @@ __noinline bool tell_round(struct thread *thread, __u64 kind)
  * Is a round of that length to be told? After one that was, only longer ones are for a
  * while: a storm of long rounds is to be no storm of records.
  */
-static __always_inline bool is_to_be_told(__u64 length_ns, __u64 now_ns)
+static __always_inline bool is_to_be_reported(__u64 length_ns, __u64 now_ns)
 {
-	__u64 told_ns = *(volatile __u64 *)&control.round_told_ns;
+	__u64 reported_ns = *(volatile __u64 *)&control.round_reported_ns;
 
-	if (told_ns && length_since(now_ns, told_ns) < options.round_gap_ns &&
-	    length_ns <= *(volatile __u64 *)&control.round_told_length_ns) {
-		count_up(&control.untold_rounds);
+	if (reported_ns && length_since(now_ns, reported_ns) < options.round_gap_ns &&
+	    length_ns <= *(volatile __u64 *)&control.round_reported_length_ns) {
+		count_up(&control.suppressed_rounds);
 		return false;
 	}
-	control.round_told_length_ns = length_ns;
-	control.round_told_ns = now_ns;
+	control.round_reported_length_ns = length_ns;
+	control.round_reported_ns = now_ns;
 	return true;
 }
 
@@ -146,7 +146,7 @@ static __always_inline bool count_round(struct thread *thread, const struct time
 	if (length_ns < least_ns)
 		return false;
 	count_up(&control.long_rounds);
-	return is_to_be_told(length_ns, timestamp->now_ns);
+	return is_to_be_reported(length_ns, timestamp->now_ns);
 }
 
 /*
@@ -205,7 +205,7 @@ static __always_inline __u64 round_end_ns(struct thread *thread)
 /* Ends the thread's round, if one is open. Not static, as above. */
 __noinline int end_round(struct thread *thread, const struct timestamp *timestamp)
 {
-	if (!thread || !timestamp || thread->round_stop_ns != NEVER_NS)
+	if (!options.rounds || !thread || !timestamp || thread->round_stop_ns != NEVER_NS)
 		return 0;
 	thread->round_stop_ns = timestamp->now_ns;
 	if (thread->round_is_retry && !has_worked(thread, timestamp->now_ns))
@@ -293,24 +293,21 @@ static __always_inline void begin_round_by_call(struct thread *thread, __u8 flag
  * A trigger was hit in the program of the current thread: ends its round, if one is open and
  * @ends, and begins one, if none is and @begins.
  */
-static __noinline void pass_round(__u64 now_ns, bool ends, bool begins)
+static __always_inline void pass_round(__u64 now_ns, bool ends, bool begins)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = find_thread(task);
+	struct thread *thread = find_thread(bpf_get_current_task_btf());
 	struct timestamp timestamp = {.now_ns = now_ns};
 
 	if (!thread)
 		return;
-	stay_on_cpu(BY_TRACEPOINT);
 	see_round(&timestamp, thread);
 	if (ends && thread->round_stop_ns == NEVER_NS) {
 		timestamp.now_ns = round_end_ns(thread);
-		enter_mode(thread, find_record(thread, task, &timestamp), thread->mode, &timestamp);
+		enter_mode(thread, find_record(thread, &timestamp), thread->mode, &timestamp);
 		end_round(thread, &timestamp);
 	}
 	if (begins && thread->round_stop_ns != NEVER_NS)
 		begin_round(thread, &timestamp, false);
-	end_stay_on_cpu(BY_TRACEPOINT);
 }
 
 /*
@@ -319,7 +316,7 @@ static __noinline void pass_round(__u64 now_ns, bool ends, bool begins)
  */
 __noinline int cut_round_short(struct thread *thread, const struct timestamp *timestamp)
 {
-	if (!thread || !timestamp || thread->round_stop_ns != NEVER_NS ||
+	if (!options.rounds || !thread || !timestamp || thread->round_stop_ns != NEVER_NS ||
 	    length_since(timestamp->now_ns, thread->round_start_ns) < options.round_ns)
 		return 0;
 	thread->round_stop_ns = timestamp->now_ns;

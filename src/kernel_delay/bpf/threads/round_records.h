@@ -34,7 +34,7 @@ struct round_notice {
 	__u64 running_since_ns; /* when it got on the CPU that it had at the round's end */
 	struct task_times begun; /* as it was then; but of ROUND_IS_OFF_CPU */
 	struct task_times ended;
-	__u64 untold; /* control.untold_rounds by then */
+	__u64 suppressed; /* control.suppressed_rounds by then */
 	__u32 tid;
 	__u32 unused;
 	char comm[COMM_LENGTH];
@@ -77,7 +77,7 @@ struct thread_totals {
 };
 
 /* What is told of them: of those that are there by an iterator, at its end through a buffer. */
-struct told_totals_head {
+struct reported_totals_head {
 	__u64 identity;
 	__u64 now_ns;
 	__u32 tid;
@@ -86,8 +86,8 @@ struct told_totals_head {
 	struct thread_state now;
 };
 
-struct told_totals {
-	struct told_totals_head head;
+struct reported_totals {
+	struct reported_totals_head head;
 	struct thread_totals totals;
 	__u64 state_changes; /* of @now, when all the rest was read */
 };

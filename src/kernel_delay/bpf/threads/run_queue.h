@@ -66,31 +66,29 @@ static __always_inline struct rq *kernel_run_queue(struct task_struct *task)
 	return bpf_core_field_exists(task->se.cfs_rq) ? task->se.cfs_rq->rq : NULL;
 }
 
+/* How many switches there were at the run queue that @task is in, as it counts them. */
+static __always_inline __u64 switches_of(struct task_struct *task)
+{
+	struct rq *rq = kernel_run_queue(task);
+
+	return rq ? rq->nr_switches : 0;
+}
+
 static __always_inline bool were_all_seen(__u64 before, __u64 now, __u64 most)
 {
 	return !before || now - before <= most;
 }
 
 /*
- * Notes how many switches there were by now, and returns whether at most @most
+ * Notes how many switches there were by @now, and returns whether at most @most
  * of them were not seen since the last look. 0 stands for no look yet.
  */
-static __always_inline bool note_switches(struct run_queue *run_queue, struct task_struct *task,
-					  __u64 most)
+static __always_inline bool note_switches(struct run_queue *run_queue, __u64 now, __u64 most)
 {
-	struct rq *rq = kernel_run_queue(task);
-	__u64 before = run_queue->switches, now = rq ? rq->nr_switches : 0;
+	__u64 before = run_queue->switches;
 
 	run_queue->switches = now;
 	return were_all_seen(before, now, most);
-}
-
-/* The CPU that @task is on, or is queued at. */
-static __always_inline __u32 task_cpu(struct task_struct *task)
-{
-	if (bpf_core_field_exists(task->thread_info.cpu))
-		return task->thread_info.cpu;
-	return BPF_CORE_READ((struct task_struct___own_cpu *)task, cpu);
 }
 
 /* Of a task that may be gone by now; then it says anything. */
@@ -102,7 +100,7 @@ static __always_inline void note_task(struct task_info *info, struct task_struct
 	info->policy = task->policy;
 	info->rt_priority = task->rt_priority;
 	info->nice = task->static_prio - DEFAULT_PRIO;
-	info->kernel_thread = !!(task->flags & PF_KTHREAD);
+	info->kernel_thread = task->flags / PF_KTHREAD & 1;
 	BPF_CORE_READ_INTO(&info->comm, task, comm);
 	if (!info->task)
 		return;
@@ -121,20 +119,18 @@ static __always_inline void note_task(struct task_info *info, struct task_struct
  */
 static __always_inline struct cfs_rq *group_of(struct task_struct *task)
 {
-	struct task_struct___throttled *own = (void *)task;
-
-	if (bpf_core_field_exists(own->throttled) || !bpf_core_field_exists(task->se.cfs_rq) ||
+	if (throttles_tasks() || !bpf_core_field_exists(task->se.cfs_rq) ||
 	    !bpf_core_field_exists(struct cfs_rq, throttle_count))
 		return NULL;
 	return task->se.cfs_rq;
 }
 
-/* Is that throttled? It begins to be when one of its own leaves the CPU. */
-static __always_inline bool group_is_throttled(struct task_struct *task)
+/* Is that throttled, how often? It begins to be when one of its own leaves the CPU. */
+static __always_inline __u32 group_is_throttled(struct task_struct *task)
 {
 	struct cfs_rq *group = group_of(task);
 
-	return group && group->throttle_count > 0;
+	return group ? group->throttle_count : 0;
 }
 
 /* @task had @cpu up to now, and no other since the slice before, if that is @known. */
@@ -156,18 +152,26 @@ static __always_inline void end_slice(struct run_queue *run_queue, __u32 cpu,
 	run_queue->slices = number;
 }
 
-/* @thread, of @task, waits for @cpu from now on; under the lock of that run queue. */
-static __always_inline void begin_wait(struct thread *thread, struct task_struct *task, __u32 cpu)
+/* Where a task is queued, under that run queue's lock: numbers, for functions verified once. */
+struct queue_place {
+	__u64 group; /* as in struct thread_state */
+	__u64 switches; /* of the run queue so far, as it counts them */
+	__u32 cpu;
+	__u32 throttled;
+};
+
+/* @thread waits @at a place from now on. */
+static __always_inline void begin_wait(struct thread *thread, const struct queue_place *at)
 {
-	struct run_queue *run_queue = run_queue_of(cpu);
+	struct run_queue *run_queue = run_queue_of(at->cpu);
 
 	if (!options.accounting || !run_queue)
 		return;
 	if (!is_waited_for(run_queue))
-		note_switches(run_queue, task, 0);
+		note_switches(run_queue, at->switches, 0);
 	thread->first_slice = run_queue->slices + 1;
-	thread->wait_cpu = cpu + 1;
-	thread->group = (__u64)group_of(task);
+	thread->wait_cpu = at->cpu + 1;
+	thread->group = at->group;
 	run_queue->waiting++;
 }
 

@@ -6,34 +6,52 @@
 #ifndef KERNEL_DELAY_SCHEDULING_H
 #define KERNEL_DELAY_SCHEDULING_H
 
+#include "freezer.h"
 #include "owner.h"
 #include "sleep.h"
 #include "state.h"
 #include "steal.h"
 #include "syscall.h"
 
-static __always_inline bool is_ready(enum scheduler_state state)
+/* One branch for all of @states, as the verifier follows each. */
+static __always_inline bool is_one_of(enum scheduler_state state, __u32 states)
 {
-	return state == STATE_READY_WOKEN || state == STATE_READY_PREEMPTED;
+	return 1 << (state & (STATE_SLOTS - 1)) & states;
 }
 
-/* Charges the time in a state off the CPU. Returns how much. */
-static __always_inline __u64 charge_state(struct thread *thread, struct thread_record *record,
-					  const struct timestamp *timestamp)
+static __always_inline bool is_ready(enum scheduler_state state)
+{
+	return is_one_of(state, 1 << STATE_READY_WOKEN | 1 << STATE_READY_PREEMPTED);
+}
+
+#define WAITING_STATES (1 << STATE_READY_WOKEN | 1 << STATE_READY_PREEMPTED | 1 << STATE_THROTTLED)
+
+/* Does a thread in @state wait for a CPU, or for quota? */
+static __always_inline bool is_waiting(enum scheduler_state state)
+{
+	return is_one_of(state, WAITING_STATES);
+}
+
+static __always_inline void charge_not_alive(struct thread *thread, struct thread_record *record,
+					     const struct timestamp *timestamp)
+{
+	if (has_timeline())
+		tell_state(thread, STATE_NOT_ALIVE, thread->since_ns, timestamp);
+	add_state_total(thread, STATE_NOT_ALIVE, thread->since_ns, timestamp);
+	if (options.accounting && record)
+		record->account.not_alive_ns += clip(timestamp, thread->since_ns);
+}
+
+/* Charges the time in a state off the CPU, of a thread that is alive. Returns how much. */
+static __always_inline __u64 charge_off_cpu(struct thread *thread, struct thread_record *record,
+					    const struct timestamp *timestamp)
 {
 	__u32 state = thread->state;
 	__u64 length_ns;
 
-	if (state == STATE_RUNNING)
-		return 0;
 	if (has_timeline())
 		tell_state(thread, state, thread->since_ns, timestamp);
 	add_state_total(thread, state, thread->since_ns, timestamp);
-	if (state == STATE_NOT_ALIVE) {
-		if (options.accounting && record)
-			record->account.not_alive_ns += clip(timestamp, thread->since_ns);
-		return 0;
-	}
 	if (!options.accounting)
 		return 0;
 	length_ns = clip(timestamp, thread->since_ns);
@@ -43,16 +61,30 @@ static __always_inline __u64 charge_state(struct thread *thread, struct thread_r
 		return 0;
 	}
 	charge_length(thread, record, state, timestamp, length_ns);
-	if (length_ns && state == STATE_BLOCKED && thread->mode == MODE_SYSCALL &&
-	    thread->futex_owner && syscall_flags(thread->syscall) & SYSCALL_IS_FUTEX)
-		charge_futex_owner(record, thread, length_ns);
 	return length_ns;
 }
 
+/* The same where it is not done at each switch. Not static, as take_record(). */
+__noinline __u64 charge_state(struct thread *thread, struct thread_record *record,
+			      const struct timestamp *timestamp)
+{
+	return thread && timestamp ? charge_off_cpu(thread, record, timestamp) : 0;
+}
+
+/* @thread, which is new, is in clone(2) from now on. Not static, as take_record(). */
+__noinline int begin_life(struct thread *thread, struct thread_record *record,
+			  const struct timestamp *timestamp)
+{
+	if (!thread || !timestamp)
+		return 0;
+	charge_not_alive(thread, record, timestamp);
+	thread->mode_since_ns = timestamp->now_ns;
+	return 0;
+}
+
 /*
- * @thread leaves its CPU for the last time, still in whatever it does. As others here that few
- * switches call it is not static: the verifier would follow each way through it to the program's
- * end. What all call is inline, as calls make up half of what a switch costs.
+ * @thread leaves its CPU for the last time, still in whatever it does. Not static, as
+ * take_record().
  */
 __noinline int end_thread(struct thread *thread, struct thread_record *record,
 			  const struct timestamp *timestamp)
@@ -64,6 +96,8 @@ __noinline int end_thread(struct thread *thread, struct thread_record *record,
 		tell_mode(thread, false, timestamp);
 	if (thread->mode == MODE_SYSCALL && thread->syscall != NO_SYSCALL)
 		end_call_at_boundary(thread, timestamp);
+	if (timestamp->now_ns < timestamp->stop_ns)
+		record->exited = 1;
 	/* Last, as from then on user space may use the record for another thread. */
 	__sync_lock_test_and_set(&record->account.exit_ns, timestamp->now_ns);
 	return 0;
@@ -75,34 +109,23 @@ __noinline int end_thread(struct thread *thread, struct thread_record *record,
  * throttle_cfs_rq_work(), from 6.18 on. Nothing tells when that ends: until it gets
  * on a CPU again it counts as throttled.
  */
-static __always_inline bool is_throttled(struct task_struct *task)
+static __always_inline __u32 is_throttled(struct task_struct *task)
 {
-	struct task_struct___throttled *own = (void *)task;
-
-	if (bpf_core_field_exists(own->throttled))
-		return own->throttled;
-	return group_is_throttled(task);
+	return throttles_tasks() ? is_throttled_itself(task) : group_is_throttled(task);
 }
 
 /*
  * Does @task, which sleeps, sleep since a freezer has it do so? cgroup v1's:
- * kernel/freezer.c:__refrigerator(). v2's: kernel/signal.c:do_freezer_trap(); a task
- * counts as frozen elsewhere too, as in vfork(2), but is not asked to be. 5.14 to 6.18.
+ * kernel/freezer.c:__refrigerator(). v2's: kernel/signal.c:do_freezer_trap(). 5.14 to 6.18.
  */
 static __always_inline bool is_frozen(struct task_struct *task, unsigned int task_state)
 {
-	struct task_struct___frozen *counted = (void *)task;
-
-	if (LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 1, 0) && task->flags & PF_FROZEN)
-		return true;
-	if (task_state & TASK_FROZEN)
-		return true;
-	return task->jobctl & JOBCTL_TRAP_FREEZE && bpf_core_field_exists(counted->frozen) &&
-	       BPF_CORE_READ_BITFIELD_PROBED(counted, frozen);
+	return is_frozen_by_v1(task, task_state) || is_frozen_by_v2(task);
 }
 
 /* What @prev does from now on; kernel/sched/core.c:__schedule(), 5.14 to 6.18. */
-static __always_inline enum scheduler_state state_after(struct task_struct *prev, bool preempt)
+static __always_inline enum scheduler_state state_after(struct task_struct *prev, bool preempt,
+							const struct timestamp *timestamp)
 {
 	unsigned int task_state = prev->__state;
 
@@ -113,25 +136,26 @@ static __always_inline enum scheduler_state state_after(struct task_struct *prev
 		return STATE_STOPPED;
 	if (task_state & TASK_DEAD)
 		return STATE_NOT_ALIVE;
-	return is_frozen(prev, task_state) ? STATE_FROZEN : STATE_BLOCKED;
+	if (!is_frozen(prev, task_state))
+		return STATE_BLOCKED;
+	if (options.freezer)
+		note_freeze(prev, timestamp->now_ns);
+	return STATE_FROZEN;
 }
 
 /* Begins the change of @thread, which leaves its CPU. */
 static __always_inline void begin_switch_out(struct thread *thread, struct thread_record *record,
 					     const struct timestamp *timestamp)
 {
-	check_order(thread, record, thread->state == STATE_RUNNING);
+	begin_change(thread);
+	note_run(thread, timestamp);
+	if (has_timeline())
+		tell_state(thread, STATE_RUNNING, thread->since_ns, timestamp);
 	if (record && is_within(timestamp, thread->run_since_ns)) {
 		count_interval(&record->run, timestamp, thread->run_since_ns);
 		count_length(&record->account.run, timestamp, thread->run_since_ns);
 	}
 	thread->run_since_ns = 0;
-	begin_change(thread);
-	if (thread->state != STATE_RUNNING)
-		return;
-	note_run(thread, timestamp);
-	if (has_timeline())
-		tell_state(thread, STATE_RUNNING, thread->since_ns, timestamp);
 }
 
 /*
@@ -148,12 +172,14 @@ static __always_inline void begin_off_cpu_round(struct thread *thread,
 	begin_round(thread, timestamp, false);
 }
 
-/* @thread is back. Not static, see end_thread(). */
+/* @thread, which has a round off its CPU, is back. Not static, as take_record(). */
 __noinline int end_off_cpu_round(struct thread *thread, struct thread_record *record,
 				 const struct timestamp *timestamp)
 {
-	if (!thread || !timestamp)
+	if (!options.off_cpu_round_ns || !thread || !timestamp || thread->round_stop_ns != NEVER_NS)
 		return 0;
+	bpf_probe_read_kernel_str(thread->round_comm, sizeof(thread->round_comm),
+				  ((struct task_struct *)thread->task)->comm);
 	if (record && thread->mode == MODE_SYSCALL && thread->syscall != NO_SYSCALL)
 		end_call_at_boundary(thread, timestamp);
 	enter_mode(thread, record, thread->mode, timestamp);
@@ -163,13 +189,52 @@ __noinline int end_off_cpu_round(struct thread *thread, struct thread_record *re
 	return 0;
 }
 
-/* @prev leaves @cpu. */
+/* @thread, which is to run, ends. Not static, as take_record(). */
+__noinline int end_life(struct thread *thread, struct thread_record *record,
+			const struct timestamp *timestamp)
+{
+	if (!thread || !timestamp)
+		return 0;
+	end_thread(thread, record, timestamp);
+	end_rounds(thread, bpf_get_current_task_btf(), timestamp);
+	if (options.totals)
+		end_totals(thread, timestamp);
+	return 0;
+}
+
+/*
+ * @thread, the current one, leaves @cpu to be in @state. Functions of the scheduler's that every
+ * switch calls are few: a call takes 5 to 15 ns where returns are guarded.
+ */
+__noinline int leave_cpu(struct thread *thread, struct thread_record *record,
+			 const struct timestamp *timestamp, __u32 cpu, __u32 state)
+{
+	if (!thread || !timestamp)
+		return 0;
+	if (thread->state != STATE_RUNNING)
+		find_running(thread, timestamp);
+	begin_switch_out(thread, record, timestamp);
+	if (is_waiting(state))
+		find_returned(thread, record, timestamp);
+	else if (state == STATE_NOT_ALIVE)
+		end_life(thread, record, timestamp);
+	enter_state(thread, state, timestamp);
+	if (state == STATE_READY_PREEMPTED) {
+		struct task_struct *task = bpf_get_current_task_btf();
+		struct queue_place at = {(__u64)group_of(task), switches_of(task), cpu, 0};
+
+		thread->ready_since_ns = timestamp->now_ns;
+		begin_wait(thread, &at);
+	}
+	end_change(thread);
+	return 0;
+}
+
+/* @prev, the current task, leaves @cpu. */
 static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, bool preempt,
 				       struct timestamp *timestamp)
 {
-	struct thread *thread = find_thread(prev);
-	enum scheduler_state state = state_after(prev, preempt);
-	struct thread_record *record;
+	struct thread *thread = find_settled_thread(prev);
 
 	if (!thread)
 		return;
@@ -178,40 +243,13 @@ static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, bool
 	begin_off_cpu_round(thread, timestamp);
 	use_round(timestamp, thread);
 	end_steal(thread, prev);
-	record = find_record(thread, prev, timestamp);
-	begin_switch_out(thread, record, timestamp);
-	if (thread->state != STATE_RUNNING) {
-		charge_unknown(thread, record, timestamp);
-		end_wait(thread, cpu);
-		enter_state(thread, STATE_RUNNING, timestamp);
-	}
-	if (state == STATE_READY_PREEMPTED || state == STATE_THROTTLED)
-		find_returned(thread, record, prev, timestamp);
-	if (state == STATE_NOT_ALIVE) {
-		end_thread(thread, record, timestamp);
-		end_rounds(thread, prev, timestamp);
-		if (options.totals)
-			end_totals(thread, timestamp);
-	}
-	enter_state(thread, state, timestamp);
-	if (state == STATE_READY_PREEMPTED) {
-		thread->ready_since_ns = timestamp->now_ns;
-		begin_wait(thread, prev, cpu);
-	}
-	end_change(thread);
-}
-
-/* Begins the change of @thread to running: all but the charges. */
-static __always_inline void begin_switch_in(struct thread *thread, struct thread_record *record)
-{
-	/* Nothing wakes one that was throttled. */
-	check_order(thread, record, is_ready(thread->state) || thread->state == STATE_THROTTLED);
-	begin_change(thread);
+	leave_cpu(thread, find_record(thread, timestamp), timestamp, cpu,
+		  state_after(prev, preempt, timestamp));
 }
 
 /*
- * Moves what @thread was throttled in its wait, which is charged, to that state. Not static,
- * see end_thread().
+ * Moves what @thread was throttled in its wait, which is charged, to that state. Not static, as
+ * take_record().
  */
 __noinline int move_throttled(struct thread *thread, struct thread_record *record)
 {
@@ -219,7 +257,7 @@ __noinline int move_throttled(struct thread *thread, struct thread_record *recor
 	__u64 length_ns;
 	__u32 slot;
 
-	if (!thread || !record)
+	if (!options.accounting || !thread || !record)
 		return 0;
 	length_ns = thread->throttled_ns;
 	slot = thread->state & (STATE_SLOTS - 1);
@@ -286,6 +324,40 @@ static __always_inline void count_wait(struct thread *thread, struct thread_reco
 }
 
 /*
+ * Begins the change of @thread, which waited for quota, or for @cpu. The current task has had that
+ * since the newest slice ended, if that is @known. Not static, as take_record().
+ */
+__noinline int end_ready(struct thread *thread, struct thread_record *record,
+			 const struct timestamp *timestamp, __u32 cpu, bool known)
+{
+	__u64 length_ns, throttled_ns = 0;
+
+	if (!thread || !timestamp)
+		return 0;
+	begin_change(thread);
+	length_ns = charge_off_cpu(thread, record, timestamp);
+	if (thread->state == STATE_THROTTLED)
+		return 0;
+	if (length_ns && record)
+		throttled_ns = charge_cpu_wait(record, thread, cpu, bpf_get_current_task_btf(),
+					       known, timestamp);
+	count_wait(thread, record, timestamp, throttled_ns);
+	return 0;
+}
+
+/* The same of @thread whose end of a sleep was missed. Not static, as take_record(). */
+__noinline int end_unseen_wait(struct thread *thread, struct thread_record *record,
+			       const struct timestamp *timestamp)
+{
+	if (!thread || !timestamp)
+		return 0;
+	note_missed_event(thread, record);
+	begin_change(thread);
+	charge_unknown(thread, record, timestamp);
+	return 0;
+}
+
+/*
  * Ends the change of @thread to running on @cpu. Returns whether its wait began before
  * the window.
  */
@@ -302,65 +374,171 @@ static __always_inline bool end_switch_in(struct thread *thread, __u32 cpu,
 }
 
 /*
- * @next gets on @cpu, which @prev leaves, and was seen to get on if that is @known. Returns whether
- * its wait began before the window: then user space, which accounts for the end of the window
- * before, needs the slices up to now.
+ * @next gets on @cpu, and was seen to get on if that is @known. Returns whether its wait began
+ * before the window: then user space, which accounts for the end of the window before, needs the
+ * slices up to now.
  */
-static __always_inline bool switch_in(struct task_struct *next, struct task_struct *prev, __u32 cpu,
-				      bool known, struct timestamp *timestamp)
+static __always_inline bool switch_in(struct task_struct *next, __u32 cpu, bool known,
+				      struct timestamp *timestamp)
 {
-	struct thread *thread = find_thread(next);
+	struct thread *thread = find_settled_thread(next);
 	struct thread_record *record;
-	__u64 throttled_ns = 0;
 	bool across;
 
 	if (!thread)
 		return false;
 	use_round(timestamp, thread);
 	begin_steal(thread, next);
-	record = find_record(thread, next, timestamp);
-	begin_switch_in(thread, record);
+	record = find_record(thread, timestamp);
 	keep_off_cpu_time(thread, timestamp);
-	if (is_ready(thread->state)) {
-		if (charge_state(thread, record, timestamp) && record)
-			throttled_ns = charge_cpu_wait(record, thread, cpu, prev, known, timestamp);
-		count_wait(thread, record, timestamp, throttled_ns);
-	} else if (thread->state == STATE_THROTTLED) {
-		charge_state(thread, record, timestamp);
-	} else {
-		charge_unknown(thread, record, timestamp);
-	}
+	/* Nothing wakes one that was throttled. */
+	if (is_waiting(thread->state))
+		end_ready(thread, record, timestamp, cpu, known);
+	else
+		end_unseen_wait(thread, record, timestamp);
 	across = end_switch_in(thread, cpu, timestamp);
-	if (options.off_cpu_round_ns && thread->tells_off_cpu_rounds &&
-	    thread->round_stop_ns == NEVER_NS) {
-		bpf_probe_read_kernel_str(thread->round_comm, sizeof(thread->round_comm),
-					  next->comm);
+	if (options.off_cpu_round_ns && thread->tells_off_cpu_rounds)
 		end_off_cpu_round(thread, record, timestamp);
-	}
 	return across;
 }
 
-/* Apart, so that what is called for every switch of the machine is short. */
-static __noinline int note_switch(bool preempt, struct task_struct *prev, struct task_struct *next,
-				  __u32 cpu)
+/* The current task had @cpu up to now, see end_slice(). Not static, as take_record(). */
+__noinline int end_slice_of_current(__u32 cpu, bool known, __u64 now_ns)
 {
 	struct run_queue *run_queue = run_queue_of(cpu);
-	bool waited_for = run_queue && is_waited_for(run_queue), known = true, across = false;
+
+	if (options.accounting && run_queue)
+		end_slice(run_queue, cpu, bpf_get_current_task_btf(), known, now_ns);
+	return 0;
+}
+
+static __always_inline void note_switch(bool preempt, struct task_struct *prev,
+					struct task_struct *next, __u32 cpu)
+{
+	struct run_queue *run_queue = run_queue_of(cpu);
+	bool known = true, across = false;
 	struct timestamp timestamp;
 
 	/* One timestamp for both, as reading the clock is what costs most. */
 	take_timestamp(&timestamp);
-	if (waited_for) {
-		known = note_switches(run_queue, next, 1);
+	if (!run_queue)
+		return;
+	if (is_waited_for(run_queue)) {
+		known = note_switches(run_queue, switches_of(next), 1);
 		if (!known)
-			count_up(&control.missed_events);
+			count_up(&control.missed_others_switches);
 	}
 	if (is_target(next))
-		across = switch_in(next, prev, cpu, known, &timestamp);
-	if (options.accounting && run_queue && (across || is_waited_for(run_queue)))
-		end_slice(run_queue, cpu, prev, known, timestamp.now_ns);
+		across = switch_in(next, cpu, known, &timestamp);
+	if (options.accounting && (across || is_waited_for(run_queue)))
+		end_slice_of_current(cpu, known, timestamp.now_ns);
 	if (is_target(prev))
 		switch_out(prev, cpu, preempt, &timestamp);
+}
+
+static __always_inline bool waits_for_lock(const struct thread *thread)
+{
+	return options.accounting && thread->futex_owner && thread->mode == MODE_SYSCALL &&
+	       syscall_flags(thread->syscall) & SYSCALL_IS_FUTEX;
+}
+
+/* Charges a time in the window that @thread slept. */
+static __always_inline void charge_blocked(struct thread *thread, struct thread_record *record,
+					   __u64 length_ns)
+{
+	if (thread->state != STATE_BLOCKED || !length_ns || !record)
+		return;
+	if (waits_for_lock(thread))
+		charge_futex_owner(record, thread, length_ns);
+	charge_sleep(thread, record, length_ns);
+}
+
+/*
+ * Charges what @thread, which is woken, did before it was known to be frozen. Not static, as
+ * take_record().
+ */
+__noinline int charge_before_freeze(struct thread *thread, struct thread_record *record,
+				    const struct timestamp *timestamp)
+{
+	struct timestamp then;
+
+	if (!thread || !timestamp)
+		return 0;
+	begin_change(thread);
+	then = *timestamp;
+	then.now_ns = thread->blocked_until_ns;
+	charge_blocked(thread, record, charge_state(thread, record, &then));
+	enter_state(thread, STATE_UNKNOWN, &then);
+	then.now_ns = thread->frozen_since_ns;
+	charge_state(thread, record, &then);
+	enter_state(thread, STATE_FROZEN, &then);
+	end_change(thread);
+	return 0;
+}
+
+/* @thread of @task is woken, from a freezer if it was in one. */
+static __always_inline void end_freeze(struct thread *thread, struct task_struct *task,
+				       const struct timestamp *timestamp)
+{
+	if (thread->state == STATE_FROZEN)
+		note_thaw(task, timestamp->now_ns);
+	else if (thread->state == STATE_BLOCKED && is_known_frozen(thread))
+		charge_before_freeze(thread, find_record(thread, timestamp), timestamp);
+}
+
+/* Where @task, which is woken, is queued: its run queue is locked. */
+static __always_inline void take_place(struct queue_place *at, struct task_struct *task)
+{
+	at->group = (__u64)group_of(task);
+	at->switches = switches_of(task);
+	at->cpu = task_cpu(task);
+	at->throttled = is_throttled(task);
+}
+
+/* @thread, which was woken, waits @at a place from now on, for a CPU or for its group's quota. */
+static __always_inline void begin_ready(struct thread *thread, const struct queue_place *at,
+					const struct timestamp *timestamp)
+{
+	if (at->throttled) {
+		enter_state(thread, STATE_THROTTLED, timestamp);
+		return;
+	}
+	enter_state(thread, STATE_READY_WOKEN, timestamp);
+	thread->ready_since_ns = timestamp->now_ns;
+	begin_wait(thread, at);
+}
+
+/* @thread, which is stopped, goes on. Not static, as take_record(). */
+__noinline int count_stop(const struct thread *thread, struct thread_record *record,
+			  const struct timestamp *timestamp)
+{
+	if (!thread || !record || !timestamp)
+		return 0;
+	/* It was stopped before anyone looked. */
+	if (!control.stop_signal)
+		control.other_stops_ns = timestamp->now_ns;
+	if (is_within(timestamp, thread->since_ns))
+		count_interval(&record->stopped, timestamp, thread->since_ns);
+	return 0;
+}
+
+/* @thread is woken, and will be queued @at a place. Not static, as take_record(). */
+__noinline int end_sleep(struct thread *thread, struct thread_record *record,
+			 const struct timestamp *timestamp, const struct queue_place *at)
+{
+	if (!thread || !timestamp || !at)
+		return 0;
+	begin_change(thread);
+	keep_off_cpu_time(thread, timestamp);
+	if (thread->state == STATE_STOPPED)
+		count_stop(thread, record, timestamp);
+	if (thread->state == STATE_NOT_ALIVE)
+		begin_life(thread, record, timestamp);
+	else
+		charge_blocked(thread, record, charge_off_cpu(thread, record, timestamp));
+	end_wait(thread, at->cpu);
+	begin_ready(thread, at, timestamp);
+	end_change(thread);
 	return 0;
 }
 
@@ -371,39 +549,38 @@ static __noinline int note_switch(bool preempt, struct task_struct *prev, struct
  */
 static __always_inline void wake(struct task_struct *task)
 {
-	struct thread *thread = find_thread(task);
-	struct thread_record *record;
+	struct thread *thread = find_settled_thread(task);
 	struct timestamp timestamp;
-	__u64 length_ns;
-	__u32 cpu;
+	struct queue_place at;
 
-	if (!thread || thread->state == STATE_RUNNING || is_ready(thread->state) || task->on_cpu ||
-	    thread->state == STATE_THROTTLED)
+	if (!thread || is_one_of(thread->state, WAITING_STATES | 1 << STATE_RUNNING) ||
+	    task->on_cpu)
 		return;
 	take_timestamp_at(&timestamp, wakeup_ns(thread));
 	use_round(&timestamp, thread);
-	cpu = task_cpu(task);
-	record = find_record(thread, task, &timestamp);
+	take_place(&at, task);
+	if (options.freezer)
+		end_freeze(thread, task, &timestamp);
+	end_sleep(thread, find_record(thread, &timestamp), &timestamp, &at);
+}
+
+/* @task, which is new, gets on a run queue for the first time. */
+static __always_inline void wake_new(struct task_struct *task)
+{
+	struct thread *thread = find_settled_thread(task);
+	struct thread_record *record;
+	struct timestamp timestamp;
+	struct queue_place at;
+
+	if (!thread)
+		return;
+	take_timestamp(&timestamp);
+	use_round(&timestamp, thread);
+	take_place(&at, task);
+	record = find_record(thread, &timestamp);
 	begin_change(thread);
-	/* It was stopped before anyone looked. */
-	if (record && thread->state == STATE_STOPPED && !control.stop_signal)
-		control.other_stops_ns = timestamp.now_ns;
-	if (record && thread->state == STATE_STOPPED && is_within(&timestamp, thread->since_ns))
-		count_interval(&record->stopped, &timestamp, thread->since_ns);
-	keep_off_cpu_time(thread, &timestamp);
-	length_ns = charge_state(thread, record, &timestamp);
-	if (thread->state == STATE_BLOCKED)
-		charge_sleep(thread, record, length_ns);
-	if (thread->state == STATE_NOT_ALIVE) /* new: it is in clone(2) from now on */
-		thread->mode_since_ns = timestamp.now_ns;
-	end_wait(thread, cpu);
-	if (is_throttled(task)) {
-		enter_state(thread, STATE_THROTTLED, &timestamp);
-	} else {
-		enter_state(thread, STATE_READY_WOKEN, &timestamp);
-		thread->ready_since_ns = timestamp.now_ns;
-		begin_wait(thread, task, cpu);
-	}
+	begin_life(thread, record, &timestamp);
+	begin_ready(thread, &at, &timestamp);
 	end_change(thread);
 }
 
@@ -413,12 +590,12 @@ static __always_inline void wake(struct task_struct *task)
  */
 static __always_inline void migrate(struct task_struct *task, __u32 to)
 {
-	struct thread *thread = find_thread(task);
-	struct task_struct *running;
+	struct thread *thread = find_settled_thread(task);
 	struct rq *rq;
 	struct run_queue *run_queue;
 	struct thread_record *record;
 	struct timestamp timestamp;
+	__u64 length_ns;
 	__u32 from;
 	bool known;
 
@@ -430,15 +607,16 @@ static __always_inline void migrate(struct task_struct *task, __u32 to)
 		return;
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
-	record = find_record(thread, task, &timestamp);
-	rq = kernel_run_queue(task);
-	running = rq ? rq->curr : NULL;
-	known = note_switches(run_queue, task, 0);
+	record = find_record(thread, &timestamp);
+	known = note_switches(run_queue, switches_of(task), 0);
 	begin_change(thread);
-	if (charge_state(thread, record, &timestamp) && record)
-		charge_cpu_wait(record, thread, from, running, known, &timestamp);
-	if (running)
-		end_slice(run_queue, from, running, known, timestamp.now_ns);
+	length_ns = charge_state(thread, record, &timestamp);
+	rq = kernel_run_queue(task);
+	if (rq)
+		end_slice(run_queue, from, rq->curr, known, timestamp.now_ns);
+	/* By now all that had the CPU is among the slices. */
+	if (length_ns && record)
+		charge_cpu_wait(record, thread, from, NULL, false, &timestamp);
 	thread->since_ns = timestamp.now_ns;
 	end_wait(thread, from);
 	/* Its group there it is given later (kernel/sched/core.c:set_task_cpu()). */

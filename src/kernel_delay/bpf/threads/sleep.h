@@ -9,6 +9,7 @@
 #define KERNEL_DELAY_SLEEP_H
 
 #include "accounting.h"
+#include "freezer.h"
 #include "owner.h"
 #include "run_queue.h"
 #include "sleep_record.h"
@@ -20,11 +21,6 @@
 #define HARD_IRQS_AND_NMI 0x00ff0000
 
 #if defined(__TARGET_ARCH_x86)
-/* With other variables in it, from 6.2 to 6.14; arch/x86/include/asm/current.h. */
-struct pcpu_hot {
-	int preempt_count;
-} __attribute__((preserve_access_index));
-
 /*
  * The variable that counts the contexts which a CPU is in. The kernel's symbols may have
  * no data: it is found by how far it is behind the CPU's run queue.
@@ -36,8 +32,6 @@ static __always_inline bool read_contexts(struct task_struct *current, __u32 *co
 
 	if (!rq || !options.contexts_distance || (__u32)rq->cpu != bpf_get_smp_processor_id())
 		return false;
-	if (bpf_core_field_exists(struct pcpu_hot, preempt_count))
-		address += bpf_core_field_offset(struct pcpu_hot, preempt_count);
 	return !bpf_probe_read_kernel(contexts, sizeof(*contexts), address);
 }
 #elif defined(__TARGET_ARCH_arm64)
@@ -101,20 +95,61 @@ static __always_inline bool is_worth_a_look(const struct thread *thread, __u64 n
 	return length_ns + thread->unseen_ns >= options.sleep_ns;
 }
 
+/*
+ * Finds the sleep_record of @thread's sleep, which the current task ends if @key says so. Not
+ * static, as take_record().
+ */
+__noinline int note_sleep_record(struct thread *thread, struct thread_record *record,
+				 struct sleep_key *key)
+{
+	struct sleep_record *sleep;
+	__u64 number;
+
+	if (!thread || !record || !key)
+		return 0;
+	key->syscall = thread->mode == MODE_SYSCALL ? thread->syscall : NO_SYSCALL;
+	number = find_sleep_of_waker(record, key);
+	thread->sleep_record = number;
+	sleep = number ? sleep_record_at(number) : NULL;
+	if (sleep && key->waker && !sleep->sleeps)
+		note_task(&sleep->waker, bpf_get_current_task_btf());
+	return 0;
+}
+
+/* Of the sleeps of a call its event has the longest, here thread->sleep_stack's. */
+static __always_inline void note_sleep_of_call(struct thread *thread,
+					       const struct timestamp *timestamp)
+{
+	__u64 length_ns = length_since(timestamp->now_ns, thread->since_ns);
+
+	if (thread->mode != MODE_SYSCALL || length_ns <= thread->call_sleep_ns)
+		return;
+	thread->call_sleep_ns = length_ns;
+	thread->call_sleep_stack = thread->sleep_stack;
+}
+
 /* @task, which is about to be woken, is still where it sleeps; its pi_lock is held. */
 static __always_inline void note_waking(struct task_struct *task)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
-	struct task_struct *current = bpf_get_current_task_btf();
-	struct sleep_key key = {};
 	struct thread_record *record;
-	struct sleep_record *sleep;
+	struct task_struct *current;
 	struct timestamp timestamp;
+	struct sleep_key *key;
+	enum waker_kind kind;
 	bool is_in_window;
 
-	if (!thread || thread->state != STATE_BLOCKED)
+	if (!thread)
+		return;
+	if (thread->mode == MODE_UNKNOWN)
+		settle_mode(task, &thread->mode, &thread->syscall);
+	if (thread->state != STATE_BLOCKED)
 		return;
 	take_timestamp(&timestamp);
+	if (options.freezer)
+		see_freezer(thread, task, timestamp.now_ns);
+	else if (task->__state & TASK_FROZEN)
+		thread->state = STATE_UNKNOWN;
 	use_round(&timestamp, thread);
 	is_in_window = timestamp.epoch && thread->since_ns < timestamp.stop_ns;
 	if (!is_in_window && !options.totals)
@@ -127,28 +162,30 @@ static __always_inline void note_waking(struct task_struct *task)
 	thread->woken_on = bpf_get_smp_processor_id() + 1;
 	if (!is_in_window || !is_worth_a_look(thread, timestamp.now_ns))
 		return;
-	key.stack = sleep_stack(task, READ_BY_WAKER);
-	key.uninterruptible = !!(task->__state & TASK_UNINTERRUPTIBLE);
-	key.waker_kind = waker_kind(task, current);
-	if (key.waker_kind == WAKER_THREAD) {
-		key.waker = current->pid;
+	current = bpf_get_current_task_btf();
+	key = &thread->sleep_key;
+	key->waker = 0;
+	key->waker_stack = 0;
+	key->stack = sleep_stack(task, READ_BY_WAKER);
+	key->uninterruptible = task->__state / TASK_UNINTERRUPTIBLE & 1;
+	kind = waker_kind(task, current);
+	key->waker_kind = kind;
+	if (kind == WAKER_THREAD) {
+		key->waker = current->pid;
 		if (options.waker_stacks)
-			key.waker_stack = waker_stack();
+			key->waker_stack = waker_stack();
 		note_owner(thread, current, &timestamp);
 	}
 	/* Before there is a record, which has it from here in what it begins with. */
-	thread->sleep_stack = key.stack;
-	thread->uninterruptible = key.uninterruptible;
+	thread->sleep_stack = key->stack;
+	if (reports_events())
+		note_sleep_of_call(thread, &timestamp);
+	thread->uninterruptible = key->uninterruptible;
 	thread->sleep_is_short = !is_long_sleep(thread->since_ns, timestamp.now_ns);
 	thread->sleep_record = 0;
-	record = find_record(thread, task, &timestamp);
-	if (!record || !clip(&timestamp, thread->since_ns))
-		return;
-	key.syscall = thread->mode == MODE_SYSCALL ? thread->syscall : NO_SYSCALL;
-	thread->sleep_record = find_sleep_of_waker(record, &key);
-	sleep = thread->sleep_record ? sleep_record_at(thread->sleep_record) : NULL;
-	if (sleep && key.waker && !sleep->sleeps)
-		note_task(&sleep->waker, current);
+	record = find_record(thread, &timestamp);
+	if (clip(&timestamp, thread->since_ns))
+		note_sleep_record(thread, record, key);
 }
 
 /*
@@ -182,8 +219,6 @@ static __always_inline void charge_sleep(struct thread *thread, struct thread_re
 	bool noted = thread->sleep_since_ns == thread->since_ns;
 	struct sleep_record *sleep = NULL;
 
-	if (!record || !length_ns)
-		return;
 	if (noted && thread->sleep_record == UNSEEN_SLEEP) {
 		charge_unseen_sleep(thread, record, length_ns);
 		return;

@@ -23,15 +23,6 @@ static __always_inline struct sleep_record *sleep_record_at(__u64 number)
 	return bpf_map_lookup_elem(&sleep_records, &slot);
 }
 
-struct sleep_key {
-	__u64 syscall;
-	__u32 stack;
-	__u32 waker; /* its id in the initial PID namespace, 0 for an interrupt */
-	__u16 waker_kind;
-	__u16 uninterruptible;
-	__u32 waker_stack;
-};
-
 static __always_inline __u64 *sleeps_of(struct thread_record *thread, const struct sleep_key *key)
 {
 	__u32 list = key->stack ^ key->waker ^ key->waker_stack;
@@ -44,7 +35,7 @@ static __always_inline void begin_sleep_record(struct sleep_record *record,
 					       const struct thread_record *thread,
 					       const struct sleep_key *key)
 {
-	__builtin_memset(record, 0, sizeof(*record));
+	clear(record, sizeof(*record));
 	record->thread = thread->number;
 	record->syscall = key->syscall;
 	record->stack = key->stack;
@@ -90,38 +81,59 @@ static __always_inline __u64 renew_sleep_record(struct thread_record *thread,
 	return number;
 }
 
+/* A way through a thread's list of sleeps. */
+struct sleep_search {
+	__u64 number; /* of the next record, or of the one that was found */
+	__u64 earlier; /* of a record that is of an earlier round; 0: none yet */
+	__u64 thread; /* number of the thread_record */
+	struct sleep_key key;
+	__u64 passed; /* records of other sleeps */
+};
+
+/* As pass_owner(). */
+__noinline int pass_sleep(struct sleep_search *search)
+{
+	const struct sleep_key *key;
+	struct sleep_record *record;
+
+	if (!options.accounting || !search || !search->number)
+		return 1;
+	key = &search->key;
+	record = sleep_record_at(search->number);
+	if (!record ||
+	    !((record->stack ^ key->stack) | (record->syscall ^ key->syscall) |
+	      (record->waker_stack ^ key->waker_stack) | (record->waker.task ^ key->waker) |
+	      (record->waker_kind ^ key->waker_kind) |
+	      (record->uninterruptible ^ key->uninterruptible) | (record->thread ^ search->thread)))
+		return 1;
+	if (is_of_earlier_round(record->thread, search->thread))
+		search->earlier = search->number;
+	search->number = record->next;
+	search->passed++;
+	return 0;
+}
+
+STEP(pass_sleep, struct sleep_search)
+
 /*
- * The number of a sleep's record, 0 if there is no room; verified by itself, as above. A list
- * is full of single wakers before it is of where the thread slept.
+ * The number of a sleep's record, 0 if there is no room. A list is full of single wakers before
+ * it is of where the thread slept. Not static, as take_record().
  */
 __noinline __u64 find_sleep(struct thread_record *thread, struct sleep_key *key)
 {
-	struct sleep_record *record;
-	__u64 number, earlier = 0;
-	__u32 found;
+	struct sleep_search search = {};
 
 	if (!thread || !key)
 		return 0;
-	number = *sleeps_of(thread, key);
-	for (found = 0; found < SLEEPS_SEARCHED; found++) {
-		if (!number)
-			break;
-		record = sleep_record_at(number);
-		if (!record)
-			return 0;
-		if (is_of_earlier_round(record->thread, thread->number))
-			earlier = number;
-		else if (record->stack == key->stack && record->syscall == key->syscall &&
-			 record->waker_stack == key->waker_stack &&
-			 record->waker.task == key->waker &&
-			 record->waker_kind == key->waker_kind &&
-			 record->uninterruptible == key->uninterruptible)
-			return number;
-		number = record->next;
-	}
-	if (earlier)
-		return renew_sleep_record(thread, key, earlier);
-	if (number || (found >= SLEEPS_PER_LIST && key->waker))
+	search.number = *sleeps_of(thread, key);
+	search.thread = thread->number;
+	search.key = *key;
+	REPEAT(SLEEPS_SEARCHED, pass_sleep, &search);
+	if (search.number && search.passed < SLEEPS_SEARCHED)
+		return search.number;
+	if (search.earlier)
+		return renew_sleep_record(thread, key, search.earlier);
+	if (search.passed >= (key->waker ? SLEEPS_PER_LIST : SLEEPS_SEARCHED))
 		return 0;
 	return new_sleep_record(thread, key);
 }

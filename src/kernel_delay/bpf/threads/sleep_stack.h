@@ -25,39 +25,63 @@ struct {
 	__type(value, struct sleep_stack);
 } taken_stacks SEC(".maps");
 
+struct stack_search {
+	__u64 hash;
+	__u64 found; /* in the slot that was looked at last; 0: it was taken for the stack */
+	__u32 slot;
+	__u32 next; /* slot to look at */
+};
+
+/* Returns whether the next slot is the stack's. Not static, for REPEAT. */
+__noinline int try_slot(struct stack_search *search)
+{
+	struct sleep_stack *kept;
+	__u32 slot;
+
+	if (!options.accounting || !search)
+		return 1;
+	slot = search->next++ & (SLEEP_STACKS - 1);
+	kept = bpf_map_lookup_elem(&sleep_stacks, &slot);
+	if (!kept)
+		return 1;
+	search->slot = slot;
+	/* Mostly it is there, and an atomic write would take the line from other CPUs. */
+	search->found = *(volatile __u64 *)&kept->hash;
+	if (!search->found)
+		search->found = __sync_val_compare_and_swap(&kept->hash, 0, search->hash);
+	return !search->found || search->found == search->hash;
+}
+
+STEP(try_slot, struct stack_search)
+
 /*
  * The slot of a stack, and 1; 0 if there is none left. Not static, so that it is
  * verified once, by itself.
  */
 __noinline __u32 keep_stack(struct sleep_stack *taken)
 {
-	__u64 hash = 14695981039346656037ULL, found; /* FNV-1a, by words */
+	struct stack_search search = {.hash = 14695981039346656037ULL}; /* FNV-1a, by words */
 	struct sleep_stack *kept;
 	__u32 slot;
 
 	if (!taken)
 		return 0;
+#pragma unroll
 	for (int i = 0; i < SLEEP_FRAMES; i++)
-		hash = (hash ^ taken->frames[i]) * 1099511628211ULL;
-	hash |= 1;
-	for (int i = 0; i < SLEEP_STACKS_TRIED; i++) {
-		slot = ((hash >> 32) + i) & (SLEEP_STACKS - 1);
-		kept = bpf_map_lookup_elem(&sleep_stacks, &slot);
-		if (!kept)
-			return 0;
-		found = *(volatile __u64 *)&kept->hash;
-		if (!found)
-			found = __sync_val_compare_and_swap(&kept->hash, 0, hash);
-		if (!found) {
-			__builtin_memcpy(kept->frames, taken->frames, sizeof(kept->frames));
-			barrier();
-			kept->written = 1;
-			return slot + 1;
-		}
-		if (found == hash)
-			return slot + 1;
+		search.hash = (search.hash ^ taken->frames[i]) * 1099511628211ULL;
+	search.hash |= 1;
+	search.next = search.hash >> 32;
+	REPEAT(SLEEP_STACKS_TRIED, try_slot, &search);
+	slot = search.slot;
+	kept = bpf_map_lookup_elem(&sleep_stacks, &slot);
+	if (!kept || kept->hash != search.hash)
+		return 0;
+	if (!search.found) {
+		bpf_probe_read_kernel(kept->frames, sizeof(kept->frames), taken->frames);
+		barrier();
+		kept->written = 1;
 	}
-	return 0;
+	return slot + 1;
 }
 
 /* Where @task sleeps: as keep_stack() has it; 0 if the kernel does not tell. */
@@ -67,7 +91,7 @@ static __noinline __u32 sleep_stack(struct task_struct *task, __u32 reader)
 
 	if (!taken)
 		return 0;
-	__builtin_memset(taken->frames, 0, sizeof(taken->frames));
+	clear(taken->frames, sizeof(taken->frames));
 	if (bpf_get_task_stack(task, taken->frames, sizeof(taken->frames), 0) <= 0)
 		return 0;
 	return keep_stack(taken);

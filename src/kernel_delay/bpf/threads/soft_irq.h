@@ -11,9 +11,6 @@
 
 #include "thread.h"
 
-#define SOFT_IRQS_ARE_PREEMPTED                                                                    \
-	bpf_core_field_exists(((struct task_struct___rt *)0)->softirq_disable_cnt)
-
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

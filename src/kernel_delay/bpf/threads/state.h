@@ -37,18 +37,34 @@ static __always_inline void enter_state(struct thread *thread, enum scheduler_st
 }
 
 /*
+ * An event does not fit the one before it, see check_order(). Not static, as take_record().
+ *
+ * The current task runs and was not seen to get on its CPU, or another gets on one: that was not
+ * seen to leave the last one, or to be woken.
+ */
+__noinline int note_missed_event(const struct thread *thread, struct thread_record *record)
+{
+	if (!thread || thread->state == STATE_UNKNOWN)
+		return 0;
+	if (thread->state == STATE_RUNNING || thread->task == (__u64)bpf_get_current_task_btf())
+		count_up(&control.missed_switches);
+	else
+		count_up(&control.missed_wakeups);
+	if (record && thread->state != STATE_NOT_ALIVE &&
+	    record->account.first.state_changes == thread->state_changes)
+		record->account.first.state = STATE_UNKNOWN;
+	return 0;
+}
+
+/*
  * @expected is whether an event fits the one before it. If not, the state before it is not
  * known: the windows before have that from @record, if it is the event's that made it.
  */
 static __always_inline void check_order(const struct thread *thread, struct thread_record *record,
 					bool expected)
 {
-	if (expected || thread->state == STATE_UNKNOWN)
-		return;
-	count_up(&control.missed_events);
-	if (record && thread->state != STATE_NOT_ALIVE &&
-	    record->account.first.state_changes == thread->state_changes)
-		record->account.first.state = STATE_UNKNOWN;
+	if (!expected)
+		note_missed_event(thread, record);
 }
 
 /* Only a call that lies in the window becomes an event: all that it is off a CPU is seen here. */
@@ -91,29 +107,44 @@ static __always_inline __u64 last_event_ns(const struct thread *thread)
 }
 
 /*
- * Charges the time since the thread's last event. One that is new was not there before.
- * Not static, so that it is verified once, by itself, and not on each way to it.
+ * Charges the time since the thread's last event, and @ran_ns before it, of which @ran_total_ns
+ * are those of its totals. One that is new was not there before. Not static, as take_record().
  */
-__noinline int charge_unknown(struct thread *thread, struct thread_record *record,
-			      const struct timestamp *timestamp)
+__noinline int charge_not_known(struct thread *thread, struct thread_record *record,
+				const struct timestamp *timestamp, __u64 ran_ns, __u64 ran_total_ns)
 {
-	if (!thread || !timestamp)
+	if (!thread || !timestamp || thread->state == STATE_NOT_ALIVE)
 		return 0;
-	if (thread->state != STATE_NOT_ALIVE)
-		charge_length(thread, record, STATE_UNKNOWN, timestamp,
-			      clip(timestamp, last_event_ns(thread)));
-	if (thread->state != STATE_NOT_ALIVE)
-		add_state_total(thread, STATE_UNKNOWN, last_event_ns(thread), timestamp);
+	charge_length(thread, record, STATE_UNKNOWN, timestamp,
+		      ran_ns + clip(timestamp, last_event_ns(thread)));
+	add_state_total(thread, STATE_UNKNOWN, last_event_ns(thread), timestamp);
+	if (options.totals)
+		thread->totals.state_ns[thread->mode & (MODE_SLOTS - 1)][STATE_UNKNOWN] +=
+			ran_total_ns;
+	return 0;
+}
+
+static __always_inline void charge_unknown(struct thread *thread, struct thread_record *record,
+					   const struct timestamp *timestamp)
+{
+	charge_not_known(thread, record, timestamp, 0, 0);
 	if (has_timeline())
 		tell_unknown_state(thread, last_event_ns(thread), timestamp);
-	return 0;
+}
+
+/* Charges all that the thread ran since its mode began: it was over at some time since. */
+static __always_inline void charge_unknown_mode(struct thread *thread, struct thread_record *record,
+						const struct timestamp *timestamp)
+{
+	charge_not_known(thread, record, timestamp,
+			 thread->ran_epoch == timestamp->epoch ? thread->ran_ns : 0,
+			 thread->ran_total_ns);
 }
 
 /* Keeps in mind what a thread that leaves its CPU ran in its mode: it may turn out to be over. */
 static __always_inline void note_run(struct thread *thread, const struct timestamp *timestamp)
 {
-	if (thread->ran_epoch != timestamp->epoch)
-		thread->ran_ns = 0;
+	thread->ran_ns &= mask_if_same(thread->ran_epoch, timestamp->epoch);
 	thread->ran_epoch = timestamp->epoch;
 	thread->ran_ns += clip(timestamp, last_event_ns(thread));
 	if (options.totals)
@@ -121,28 +152,18 @@ static __always_inline void note_run(struct thread *thread, const struct timesta
 			total_since(thread, last_event_ns(thread), timestamp->now_ns);
 }
 
-/* Charges all that the thread ran since its mode began: it was over at some time since. */
-static __noinline int charge_unknown_mode(struct thread *thread, struct thread_record *record,
-					  const struct timestamp *timestamp)
+/*
+ * @thread runs, as an event of its own shows, and was not seen to get on its CPU. Not static, as
+ * take_record().
+ */
+__noinline int find_running(struct thread *thread, const struct timestamp *timestamp)
 {
-	__u64 ran_ns = thread->ran_epoch == timestamp->epoch ? thread->ran_ns : 0;
+	struct thread_record *record;
 
-	charge_length(thread, record, STATE_UNKNOWN, timestamp,
-		      ran_ns + clip(timestamp, last_event_ns(thread)));
-	add_state_total(thread, STATE_UNKNOWN, last_event_ns(thread), timestamp);
-	if (options.totals)
-		thread->totals.state_ns[thread->mode & (MODE_SLOTS - 1)][STATE_UNKNOWN] +=
-			thread->ran_total_ns;
-	return 0;
-}
-
-/* @thread runs, as an event of its own shows, and was not seen to get on its CPU. */
-static __noinline int find_running(struct thread *thread, struct task_struct *task,
-				   const struct timestamp *timestamp)
-{
-	struct thread_record *record = find_record(thread, task, timestamp);
-
-	check_order(thread, record, false);
+	if (!thread || !timestamp)
+		return 0;
+	record = find_record(thread, timestamp);
+	note_missed_event(thread, record);
 	begin_change(thread);
 	if (thread->state == STATE_NOT_ALIVE) {
 		add_state_total(thread, STATE_NOT_ALIVE, 0, timestamp);
@@ -156,11 +177,10 @@ static __noinline int find_running(struct thread *thread, struct task_struct *ta
 	return 0;
 }
 
-static __always_inline void check_running(struct thread *thread, struct task_struct *task,
-					  const struct timestamp *timestamp)
+static __always_inline void check_running(struct thread *thread, const struct timestamp *timestamp)
 {
 	if (options.accounting && thread->state != STATE_RUNNING)
-		find_running(thread, task, timestamp);
+		find_running(thread, timestamp);
 }
 
 #endif

@@ -58,7 +58,7 @@ static __always_inline __u64 steal_until_now(struct thread *thread, struct task_
 		return before;
 	now = steal_count(task);
 	since = __sync_val_compare_and_swap(&thread->steal_since, 0, now);
-	return since && now > since ? before + now - since : before;
+	return before + (length_since(now, since) & ~mask_if_same(since, 0));
 }
 
 #endif

@@ -25,16 +25,25 @@ static __always_inline void end_call_at_boundary(struct thread *thread,
 		syscall->boundary_ns += length_ns;
 }
 
-/* A thread that was not in its program left a call, or a fault, without being seen. */
-static __always_inline void check_mode(struct thread *thread, struct thread_record *record,
-				       const struct timestamp *timestamp)
+/* @thread left a call, or a fault, without being seen. Not static, as take_record(). */
+__noinline int note_unseen_return(struct thread *thread, struct thread_record *record,
+				  const struct timestamp *timestamp)
 {
-	if (!options.accounting || thread->mode == MODE_USER || !control.epoch)
-		return;
-	count_up(&control.missed_events);
+	if (!thread || !timestamp || !control.epoch)
+		return 0;
+	count_up(&control.missed_calls);
 	charge_unknown_mode(thread, record, timestamp);
 	if (record && thread->mode == MODE_SYSCALL && thread->syscall != NO_SYSCALL)
 		end_call_at_boundary(thread, timestamp);
+	return 0;
+}
+
+/* Was @thread in its program, as what it does now shows? */
+static __always_inline void check_mode(struct thread *thread, struct thread_record *record,
+				       const struct timestamp *timestamp)
+{
+	if (options.accounting && thread->mode != MODE_USER)
+		note_unseen_return(thread, record, timestamp);
 }
 
 /*
@@ -44,17 +53,21 @@ static __always_inline void check_mode(struct thread *thread, struct thread_reco
  */
 static __always_inline bool has_returned(struct task_struct *task, __u64 syscall)
 {
-	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+	if (!HAS_TASK_PT_REGS)
 		return false;
 	return syscall_number((struct pt_regs___syscall *)bpf_task_pt_regs(task)) < 0 &&
 	       !(syscall_flags(syscall) & SYSCALL_ENDS_HANDLER);
 }
 
-/* @thread, @task, leaves its CPU and could go on: in its call, or was its return missed? */
-static __noinline int find_returned(struct thread *thread, struct thread_record *record,
-				    struct task_struct *task, const struct timestamp *timestamp)
+/*
+ * @thread, the current one, leaves its CPU and could go on: in its call, or was its return missed?
+ * Not static, as take_record().
+ */
+__noinline int find_returned(struct thread *thread, struct thread_record *record,
+			     const struct timestamp *timestamp)
 {
-	if (thread->mode != MODE_SYSCALL || !has_returned(task, thread->syscall))
+	if (!thread || !timestamp || thread->mode != MODE_SYSCALL ||
+	    !has_returned(bpf_get_current_task_btf(), thread->syscall))
 		return 0;
 	check_mode(thread, record, timestamp);
 	change_mode(thread, record, MODE_USER, true, timestamp);
@@ -62,24 +75,36 @@ static __noinline int find_returned(struct thread *thread, struct thread_record 
 	return 0;
 }
 
-static __always_inline void enter_syscall(struct thread *thread, struct task_struct *task,
-					  __u64 syscall, struct pt_regs *regs,
-					  const struct timestamp *timestamp)
+/* @thread enters a poll. Not static, as take_record(). */
+__noinline int count_long_poll(const struct thread *thread, struct thread_record *record,
+			       const struct timestamp *timestamp)
+{
+	if (thread && record && timestamp && is_within(timestamp, thread->poll_return_ns))
+		count_interval(&record->long_poll, timestamp, thread->poll_return_ns);
+	return 0;
+}
+
+static __always_inline void enter_syscall(struct thread *thread, __u64 syscall,
+					  struct pt_regs *regs, const struct timestamp *timestamp)
 {
 	struct thread_record *record = NULL;
 	__u8 flags = syscall_flags(syscall);
 
 	if (thread->mode == MODE_UNKNOWN)
 		thread->mode = MODE_USER;
-	check_running(thread, task, timestamp);
+	check_running(thread, timestamp);
 	if (options.accounting && flags & SYSCALL_IS_FUTEX)
-		note_lock(thread, syscall, regs);
+		note_lock(thread, syscall, lock_of(syscall, regs));
 	if (options.accounting || flags & SYSCALL_IS_POLL)
-		record = find_record(thread, task, timestamp);
+		record = find_record(thread, timestamp);
 	check_mode(thread, record, timestamp);
-	if (flags & SYSCALL_IS_POLL && record && is_within(timestamp, thread->poll_return_ns))
-		count_interval(&record->long_poll, timestamp, thread->poll_return_ns);
+	if (flags & SYSCALL_IS_POLL)
+		count_long_poll(thread, record, timestamp);
 	thread->off_cpu_ns = 0;
+	if (reports_events()) {
+		thread->call_sleep_ns = 0;
+		thread->call_sleep_stack = 0;
+	}
 	enter_mode(thread, record, MODE_SYSCALL, timestamp);
 	end_round_by_call(thread, flags, regs, timestamp);
 	thread->syscall = syscall;
@@ -107,34 +132,39 @@ static __always_inline void end_call(struct thread *thread, const struct timesta
  * (kernel/entry/common.c:syscall_trace_enter(), 5.14 to 6.18). When that
  * began is not known. Without either of the two its entry was missed, as it
  * may have been with them; then what it ran since it came out of the call
- * before is not its program's alone.
+ * before is not its program's alone. Not static, as take_record().
  */
-static __always_inline void count_without_entry(struct thread *thread, struct thread_record *record,
-						struct task_struct *task, struct pt_regs *regs,
-						const struct timestamp *timestamp)
+__noinline int count_without_entry(struct thread *thread, struct thread_record *record,
+				   __u64 denied, const struct timestamp *timestamp)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct syscall_record *syscall;
-	bool filtered = bpf_core_field_exists(task->seccomp.mode) && task->seccomp.mode;
-	__u32 number;
+	__u32 may_be_denied;
 
-	if (!filtered && !task->ptrace) {
-		count_up(&control.missed_events);
+	if (!thread || !record || !timestamp)
+		return 0;
+	may_be_denied = task->ptrace;
+	if (bpf_core_field_exists(task->seccomp.mode))
+		may_be_denied |= task->seccomp.mode;
+	if (!may_be_denied) {
+		count_up(&control.missed_calls);
 		charge_unknown_mode(thread, record, timestamp);
 		enter_mode(thread, record, MODE_USER, timestamp);
-		return;
+		return 0;
 	}
 	if (!is_within(timestamp, timestamp->now_ns))
-		return;
-	number = syscall_number((struct pt_regs___syscall *)regs);
-	syscall = find_syscall_record(thread, syscall_id(task, number));
+		return 0;
+	syscall = find_syscall_record(thread, denied);
 	if (syscall)
 		syscall->without_entry++;
+	return 0;
 }
 
 /*
  * A thread may be in a syscall that it entered before the programs were
  * attached, and a new one leaves the clone(2) that its parent entered: it is
- * known since when that is so, but there is no call to count.
+ * known since when that is so, but there is no call to count. Which call it was
+ * stays with the thread until that is reported.
  */
 static __always_inline void leave_syscall(struct thread *thread, struct task_struct *task,
 					  struct pt_regs *regs, long value,
@@ -143,27 +173,29 @@ static __always_inline void leave_syscall(struct thread *thread, struct task_str
 	struct thread_record *record;
 	__u8 flags;
 
-	check_running(thread, task, timestamp);
+	check_running(thread, timestamp);
 	if (thread->mode == MODE_UNKNOWN) {
 		settle_mode(task, &thread->mode, &thread->syscall);
 		thread->mode = MODE_SYSCALL;
 	}
-	record = find_record(thread, task, timestamp);
+	record = find_record(thread, timestamp);
 	if (thread->mode == MODE_USER) {
-		if (record)
-			count_without_entry(thread, record, task, regs, timestamp);
+		count_without_entry(
+			thread, record,
+			syscall_id(task, syscall_number((struct pt_regs___syscall *)regs)),
+			timestamp);
 		return;
 	}
-	if (thread->syscall != NO_SYSCALL && record)
-		end_call(thread, timestamp);
-	if (thread->syscall != NO_SYSCALL)
+	if (thread->syscall != NO_SYSCALL) {
+		if (record)
+			end_call(thread, timestamp);
 		add_call_total(thread, timestamp);
+	}
 	flags = syscall_flags(thread->syscall);
 	if (flags & SYSCALL_IS_POLL)
 		thread->poll_return_ns = timestamp->now_ns;
 	enter_mode(thread, record, MODE_USER, timestamp);
 	begin_round_by_call(thread, flags, value, timestamp);
-	thread->syscall = NO_SYSCALL;
 }
 
 #endif

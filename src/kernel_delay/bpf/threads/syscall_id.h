@@ -57,6 +57,8 @@ static __always_inline __u8 syscall_flags(__u64 syscall)
 		number &= ~X32_SYSCALL_BIT;
 	if (number >= FLAGGED_SYSCALLS)
 		return 0;
+	/* Old verifiers forget the test for a copy; the compiler must not leave out the mask. */
+	barrier_var(number);
 	return options.syscall_flags[compat][number & (FLAGGED_SYSCALLS - 1)];
 }
 

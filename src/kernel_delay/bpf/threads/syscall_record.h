@@ -45,7 +45,7 @@ static __always_inline __u16 *direct_slot(struct thread *thread, __u64 syscall)
 static __always_inline void begin_syscall_record(struct syscall_record *record,
 						 const struct thread *thread, __u64 syscall)
 {
-	__builtin_memset(record, 0, sizeof(*record));
+	clear(record, sizeof(*record));
 	record->thread = thread->record;
 	record->syscall = syscall;
 }
@@ -66,20 +66,24 @@ static __always_inline __u64 rare_owner(const struct thread *thread)
 	return options.rounds ? thread->record & (ROUND_SLOTS - 1) : thread->record;
 }
 
-static __noinline struct syscall_record *new_syscall_record(struct thread *thread, __u64 syscall)
+/* The number of a new record, 0 if there is no room. Not static, as take_record(). */
+__noinline __u64 new_syscall_record(struct thread *thread, __u64 syscall)
 {
-	__u16 *direct = direct_slot(thread, syscall);
 	struct syscall_record *record, *other;
+	__u16 *direct;
 	bool taken;
 	__u64 number;
 	__u32 slot;
 
+	if (!thread)
+		return 0;
+	direct = direct_slot(thread, syscall);
 	number = take_record(SYSCALL_RING, options.syscall_records, thread->epoch);
 	if (!number)
-		return NULL;
+		return 0;
 	record = syscall_record_at(number);
 	if (!record)
-		return NULL;
+		return 0;
 	other = syscall_record_at(*direct);
 	taken = other && other != record && other->thread == thread->record;
 	begin_syscall_record(record, thread, syscall);
@@ -92,7 +96,7 @@ static __noinline struct syscall_record *new_syscall_record(struct thread *threa
 	} else {
 		*direct = slot;
 	}
-	return record;
+	return number;
 }
 
 static __always_inline struct syscall_record *find_rare_syscall_record(struct thread *thread,
@@ -129,9 +133,7 @@ __noinline __u64 find_other_syscall_record(struct thread *thread, __u64 syscall)
 		record = find_rare_syscall_record(thread, syscall);
 	else
 		record = NULL;
-	if (!record)
-		record = new_syscall_record(thread, syscall);
-	return record ? record->number : 0;
+	return record ? record->number : new_syscall_record(thread, syscall);
 }
 
 /* The record of a syscall of @thread, or NULL if there was no room. */

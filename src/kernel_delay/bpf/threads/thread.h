@@ -5,7 +5,7 @@
 #ifndef KERNEL_DELAY_THREAD_H
 #define KERNEL_DELAY_THREAD_H
 
-#include "kernel.h"
+#include "compat.h"
 #include "round_records.h"
 #include "syscall_id.h"
 #include "target.h"
@@ -34,6 +34,16 @@ struct off_cpu_time {
 	__u64 syscall; /* that it was in, or NO_SYSCALL */
 	__u32 state; /* enum scheduler_state */
 	__u32 stack; /* where it slept, as in struct sleep_record */
+};
+
+/* What sleeps have alike that are summed up in one record. */
+struct sleep_key {
+	__u64 syscall;
+	__u32 stack;
+	__u32 waker; /* its id in the initial PID namespace, 0 for an interrupt */
+	__u16 waker_kind;
+	__u16 uninterruptible;
+	__u32 waker_stack;
 };
 
 /* How many are kept of each thread, a power of two, and from which length on. */
@@ -68,15 +78,22 @@ struct thread {
 	__u64 syscall_since_ns;
 	__u64 off_cpu_ns; /* of it, within the window; OFF_CPU_UNKNOWN */
 	__u64 poll_return_ns; /* 0 if it has not returned from one */
-	__u64 boundary; /* enum boundary: what its stand-in need not note, see stand_in.h */
+	__u64 boundary; /* enum boundary: what its fallback need not note, see fallback.h */
 	__u64 ran_ns; /* on a CPU in @mode and in the window of @ran_epoch, until it last left it */
 	__u64 ran_epoch;
 	__u64 run_since_ns; /* when it got on the CPU; 0 if it is on none, or not known */
 	__u64 steal_since; /* of its CPU when it got there, and 1; 0: not known */
 
 	/* A wait for a CPU or a lock: */
-	__u64 ready_since_ns; /* when it began to wait for a CPU, wherever it waited since */
-	__u64 first_slice; /* since @since_ns, of the CPU it waits for */
+	union {
+		__u64 ready_since_ns; /* when it began to wait for a CPU, wherever it waited since
+				       */
+		__u64 frozen_since_ns; /* as in struct thread_state */
+	};
+	union {
+		__u64 first_slice; /* since @since_ns, of the CPU it waits for */
+		__u64 blocked_until_ns; /* as in struct thread_state */
+	};
 	__u64 throttled_ns; /* in the window, of the wait for a CPU that is charged */
 	__u64 group; /* as in struct thread_state */
 	__u32 wait_cpu; /* that it waits for, and 1; 0: it waits for none, or that is not known */
@@ -96,7 +113,10 @@ struct thread {
 	__u64 woken_on; /* by this CPU, and 1 */
 	__u64 unseen_ns; /* in short sleeps, of @unseen_record's, since one was looked at */
 	__u64 unseen_record; /* number of the thread_record */
-	struct owner_doings owner; /* of the owner of @lock, in the sleep of @sleep_since_ns */
+	__u64 call_sleep_ns; /* the longest of its call that was looked at: of an event */
+	__u64 call_sleep_stack; /* as in struct sleep_record */
+	struct owner_activity owner; /* of the owner of @lock, in the sleep of @sleep_since_ns */
+	struct sleep_key sleep_key; /* no stack: the verifier follows what is on that */
 
 	/* A round: */
 	__u64 round; /* the number of its newest, see round.h; 0: none yet */
@@ -119,11 +139,19 @@ struct thread {
 	char round_comm[COMM_LENGTH];
 
 	__u64 identity; /* a sequence number, from 1 on */
+	__u64 task; /* its struct task_struct: functions that are verified once take no pointer to
+		       it */
 	__u64 hard_irq_since_ns; /* 0 outside of one */
+	__u64 hard_irq_handler; /* of the one that ended last, see leave_hard_irq() */
 	__u64 guest_since_ns; /* 0 outside of one */
 	struct soft_irq soft_irq; /* where it can be preempted, see soft_irq.h */
 	__u32 process; /* in the tool's PID namespace */
-	__u64 modes_told; /* of its timeline */
+	__u32 own_tid; /* in its own PID namespace */
+	__u64 freeze_ns; /* of its process, if it is the first thread: see freezer.h */
+	__u64 thaw_ns;
+	__u32 kernel_worker; /* see is_kernel_worker() */
+	__u64 regs; /* of its program: where struct pt_regs is, of the call that it leaves */
+	__u64 modes_reported; /* of its timeline */
 	__u64 timeline; /* number of its round_timeline; 0: it has none */
 	__u64 ran_total_ns; /* as ran_ns, in windows and out of them */
 	struct thread_totals totals;
@@ -164,31 +192,6 @@ static __always_inline void note_off_cpu_rounds(struct thread *thread, const cha
 	thread->tells_off_cpu_rounds = (name & options.off_cpu_name_mask) == options.off_cpu_name;
 }
 
-/* Registers a thread the first time; not to be called under a run queue's lock. */
-static __always_inline struct thread *register_thread(struct task_struct *task,
-						      enum scheduler_state state)
-{
-	struct thread *thread;
-
-	thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!thread) {
-		count_up(&control.missed_events);
-		return NULL;
-	}
-	if (!thread->identity) {
-		thread->identity = __sync_fetch_and_add(&control.threads_registered, 1) + 1;
-		thread->tid = thread_id(task);
-		thread->process = process_id(task);
-		thread->syscall = NO_SYSCALL;
-		thread->epoch = -1;
-		thread->state = state;
-		if (options.totals)
-			thread->totals.since_ns = bpf_ktime_get_ns();
-		note_off_cpu_rounds(thread, task->comm);
-	}
-	return thread;
-}
-
 /*
  * The thread of @task, which is of the target; NULL if it was not registered. Before
  * the first window that is no loss: the programs are attached first and the
@@ -199,40 +202,50 @@ static __always_inline struct thread *find_thread(struct task_struct *task)
 	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
 
 	if (!thread && control.epoch)
-		count_up(&control.missed_events);
+		count_up(&control.missed_threads);
 	return thread;
 }
 
-/*
- * Is @task one that the kernel made in the process to work for it, as io_uring
- * does, and vhost from 6.4 on? PF_USER_WORKER meant something else before.
- */
-static __always_inline bool is_kernel_worker(const struct task_struct *task)
+/* Registers a thread the first time; not to be called under a run queue's lock. */
+static __always_inline struct thread *register_thread(struct task_struct *task,
+						      enum scheduler_state state)
 {
-	unsigned int workers = PF_IO_WORKER;
+	struct thread *thread;
 
-	if (bpf_core_field_exists(struct kernel_clone_args, user_worker))
-		workers |= PF_USER_WORKER;
-	return task->flags & workers;
+	thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		count_up(&control.missed_threads);
+		return NULL;
+	}
+	if (!thread->identity) {
+		thread->identity = __sync_fetch_and_add(&control.threads_registered, 1) + 1;
+		thread->task = (__u64)task;
+		thread->tid = thread_id(task);
+		thread->process = process_id(task);
+		thread->own_tid = own_task_id(task);
+		thread->kernel_worker = is_kernel_worker(task);
+		thread->syscall = NO_SYSCALL;
+		thread->epoch = -1;
+		thread->state = state;
+		if (options.totals)
+			thread->totals.since_ns = bpf_ktime_get_ns();
+		note_off_cpu_rounds(thread, task->comm);
+	}
+	return thread;
 }
 
 static __always_inline __u32 uprobes_of(const struct task_struct *task)
 {
 	const struct mm_struct *mm = task->mm;
-	const struct mm_struct___bitmap *newer = (const void *)mm;
-	unsigned long flags;
+	unsigned long flags, has, recalculates;
 
-	if (!mm)
+	if (!mm || !read_mm_flags(mm, &flags))
 		return UPROBES_UNKNOWN;
-	if (bpf_core_field_exists(newer->flags.__mm_flags))
-		flags = newer->flags.__mm_flags[0];
-	else if (bpf_core_field_exists(mm->flags))
-		flags = mm->flags;
-	else
-		return UPROBES_UNKNOWN;
-	if (!(flags & MMF_HAS_UPROBES))
-		return UPROBES_NONE;
-	return flags & MMF_RECALC_UPROBES ? UPROBES_UNKNOWN : UPROBES_SET;
+	/* Without a branch, as length_since(). */
+	has = flags / MMF_HAS_UPROBES & 1;
+	recalculates = flags / MMF_RECALC_UPROBES & has;
+	barrier_var(recalculates);
+	return UPROBES_NONE + has * (UPROBES_SET - UPROBES_NONE) - recalculates * UPROBES_SET;
 }
 
 /*
@@ -249,7 +262,7 @@ static __always_inline void settle_mode(struct task_struct *task, __u32 *mode, _
 		*mode = MODE_USER;
 		return;
 	}
-	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+	if (!HAS_TASK_PT_REGS)
 		return;
 	if (task->on_cpu && task != bpf_get_current_task_btf())
 		return;
@@ -257,6 +270,16 @@ static __always_inline void settle_mode(struct task_struct *task, __u32 *mode, _
 	*mode = number < 0 ? MODE_USER : MODE_SYSCALL;
 	if (number >= 0)
 		*syscall = syscall_id(task, number);
+}
+
+/* As find_thread(), and it is known then where the thread is, if the kernel tells. */
+static __always_inline struct thread *find_settled_thread(struct task_struct *task)
+{
+	struct thread *thread = find_thread(task);
+
+	if (thread && thread->mode == MODE_UNKNOWN)
+		settle_mode(task, &thread->mode, &thread->syscall);
+	return thread;
 }
 
 #endif

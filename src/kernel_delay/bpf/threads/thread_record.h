@@ -47,9 +47,6 @@ static __always_inline void note_thread_state(struct thread_state *dumped,
 	dumped->soft_irq_lost_ns = 0;
 }
 
-/* What a new record is before anything is counted; too large for memset() in a program. */
-static const volatile struct thread_record empty_record SEC(".rodata.empty_record");
-
 /* From here on a struct thread_record has what is counted. */
 #define COUNTED __builtin_offsetof(struct thread_record, long_poll)
 
@@ -65,11 +62,18 @@ static __always_inline bool is_of_earlier_round(__u64 owner, __u64 number)
 	       !((owner ^ number) & (ROUND_SLOTS - 1));
 }
 
+/*
+ * 0 is no record's number. Without a branch, of which the verifier would follow both ways to the
+ * program's end, its slot is one that the map has not.
+ */
 static __always_inline struct thread_record *thread_record_at(__u64 number)
 {
-	__u32 slot = number & (options.thread_records - 1);
+	__u64 is_none = (~number & (number - 1)) >> 63;
+	__u32 slot;
 
-	return number ? bpf_map_lookup_elem(&thread_records, &slot) : NULL;
+	barrier_var(is_none);
+	slot = (number & (options.thread_records - 1)) | is_none << 31;
+	return bpf_map_lookup_elem(&thread_records, &slot);
 }
 
 /*
@@ -86,11 +90,11 @@ static __always_inline struct thread_record *renew_record(struct thread *thread,
 	number = next_number(thread->record, thread->record & (ROUND_SLOTS - 1));
 	if (thread->is_charged) {
 		thread->is_charged = 0;
-		bpf_probe_read_kernel((void *)record + COUNTED, sizeof(*record) - COUNTED,
-				      (const void *)&empty_record + COUNTED);
+		clear((void *)record + COUNTED, sizeof(*record) - COUNTED);
 	} else {
 		__builtin_memset(&record->long_poll, 0, sizeof(record->long_poll));
 		__builtin_memset(record->account.mode_ns, 0, sizeof(record->account.mode_ns));
+		record->account.tool_ns = 0;
 	}
 	record->epoch = epoch;
 	record->number = number;
@@ -98,57 +102,52 @@ static __always_inline struct thread_record *renew_record(struct thread *thread,
 	barrier();
 	thread->epoch = epoch;
 	return record;
+}
+
+static __always_inline void begin_record(struct thread_record *record, struct thread *thread,
+					 __u64 epoch, __u64 number)
+{
+	struct task_struct *task = (void *)thread->task;
+
+	clear(record, sizeof(*record));
+	record->epoch = epoch;
+	record->identity = thread->identity;
+	record->tid = thread->tid;
+	record->own_tid = thread->own_tid;
+	record->process = thread->process;
+	record->kernel_worker = thread->kernel_worker;
+	note_thread_state(&record->account.first, thread);
+	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
+	record->number = number;
 }
 
 /*
  * The epoch is set last: an interrupt until then, or another thread that
  * renames this one, finds no record and makes one of its own.
  */
-static __noinline struct thread_record *new_record(struct thread *thread, struct task_struct *task,
-						   __u64 epoch)
+static __always_inline struct thread_record *new_record(struct thread *thread, __u64 epoch)
 {
 	struct thread_record *record;
-	struct thread_state first;
 	__u64 number;
-	__u32 slot;
 
-	if (thread->mode == MODE_UNKNOWN)
-		settle_mode(task, &thread->mode, &thread->syscall);
 	if (options.rounds && thread->record)
 		return renew_record(thread, epoch);
-	note_thread_state(&first, thread);
 	thread->record = 0;
 	number = take_record(THREAD_RING, options.thread_records, epoch);
 	if (!number) {
 		thread->epoch = epoch;
 		return NULL;
 	}
-	slot = number & (options.thread_records - 1);
-	record = bpf_map_lookup_elem(&thread_records, &slot);
+	record = thread_record_at(number);
 	if (!record)
 		return NULL;
 	if (options.rounds)
-		number = next_number(record->number, slot);
-	bpf_probe_read_kernel(record, sizeof(*record), (const void *)&empty_record);
-	record->epoch = epoch;
-	record->identity = thread->identity;
-	record->tid = thread->tid;
-	record->own_tid = own_task_id(task);
-	record->process = thread->process;
-	record->kernel_worker = is_kernel_worker(task);
-	record->account.first = first;
-	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
-	record->number = number;
+		number = next_number(record->number, number & (options.thread_records - 1));
+	begin_record(record, thread, epoch, number);
 	thread->record = number;
 	barrier();
 	thread->epoch = epoch;
 	return record;
-}
-
-/* The newest record of @thread, which is in @thread's epoch, or NULL if there was no room. */
-static __always_inline struct thread_record *newest_record(const struct thread *thread)
-{
-	return thread_record_at(thread->record);
 }
 
 /* Is the window over, and nothing of @thread, which has no record of it, lies in it? */
@@ -185,22 +184,21 @@ static __always_inline void use_round(struct timestamp *timestamp, struct thread
  * As new_record(), of a round. An interrupt meanwhile has no record, as what it would charge would
  * be cleared: its time is charged when that is done.
  */
-static __noinline struct thread_record *record_of_round(struct thread *thread,
-							struct task_struct *task, __u64 epoch)
+static __always_inline void new_record_of_round(struct thread *thread, __u64 epoch)
 {
 	__u32 mode = thread->mode & (MODE_SLOTS - 1);
 	struct thread_record *record;
 
 	if (thread->is_renewed)
-		return NULL;
+		return;
 	thread->is_renewed = 1;
 	barrier();
-	record = new_record(thread, task, epoch);
+	record = new_record(thread, epoch);
 	barrier();
 	thread->is_renewed = 0;
 	barrier();
 	if (!thread->late_hard_irq_ns && !thread->late_soft_irq_ns)
-		return record;
+		return;
 	if (record) {
 		/* The next interrupt may come at any time. */
 		__sync_fetch_and_add(&record->account.hard_irq_ns[mode], thread->late_hard_irq_ns);
@@ -209,21 +207,37 @@ static __noinline struct thread_record *record_of_round(struct thread *thread,
 	}
 	thread->late_hard_irq_ns = 0;
 	thread->late_soft_irq_ns = 0;
-	return record;
 }
 
-/* The record of @thread in @timestamp's epoch, or NULL if there is no room, or no need. */
-static __always_inline struct thread_record *
-find_record(struct thread *thread, struct task_struct *task, const struct timestamp *timestamp)
+/* Makes @thread's record of that @epoch, if there is room. Not static, as take_record(). */
+__noinline int make_record(struct thread *thread, __u64 epoch)
 {
-	if (thread->epoch != timestamp->epoch) {
-		if (is_later(thread, timestamp))
-			return NULL;
-		if (options.rounds)
-			return record_of_round(thread, task, timestamp->epoch);
-		return new_record(thread, task, timestamp->epoch);
-	}
-	return newest_record(thread);
+	if (!thread)
+		return 0;
+	if (options.rounds)
+		new_record_of_round(thread, epoch);
+	else
+		new_record(thread, epoch);
+	return 0;
+}
+
+/* The record of @thread in @timestamp's epoch, if it has one already. */
+static __always_inline struct thread_record *find_made_record(const struct thread *thread,
+							      const struct timestamp *timestamp)
+{
+	return thread_record_at(thread->epoch == timestamp->epoch ? thread->record : 0);
+}
+
+/*
+ * The record of @thread in @timestamp's epoch, or NULL if there is no room, or no need. Callers
+ * that only pass it on do not look which: the verifier then follows both at once.
+ */
+static __always_inline struct thread_record *find_record(struct thread *thread,
+							 const struct timestamp *timestamp)
+{
+	if (thread->epoch != timestamp->epoch && !is_later(thread, timestamp))
+		make_record(thread, timestamp->epoch);
+	return find_made_record(thread, timestamp);
 }
 
 #endif

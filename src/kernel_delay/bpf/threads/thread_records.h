@@ -111,8 +111,15 @@ struct thread_state {
 	__u64 mode_since_ns;
 	__u64 state_since_ns;
 	__u64 state_changes; /* twice the number of them; odd while one is being made */
-	__u64 ready_since_ns; /* when it began to wait for a CPU; tells one wait from another */
-	__u64 first_slice; /* since @state_since_ns, of the CPU it waits for */
+	union {
+		__u64 ready_since_ns; /* when it began to wait for a CPU; tells one wait from
+					 another */
+		__u64 frozen_since_ns; /* of a sleeper, if after @state_since_ns: see freezer.h */
+	};
+	union {
+		__u64 first_slice; /* since @state_since_ns, of the CPU it waits for */
+		__u64 blocked_until_ns; /* of a sleeper: from here on it may have been frozen */
+	};
 	__u64 lock; /* that it waits for in futex(2), while @futex_owner is not 0 */
 	__u32 futex_owner;
 	__u32 wait_cpu; /* the CPU that it waits for, and 1; 0: not known, or none */
@@ -225,6 +232,7 @@ struct account {
 	__u64 state_ns[MODE_SLOTS][STATE_SLOTS];
 	__u64 hard_irq_ns[MODE_SLOTS];
 	__u64 soft_irq_ns[MODE_SLOTS]; /* without hard ones within */
+	__u64 tool_ns; /* of MODE_USER: it copied stacks, without interrupts within */
 	__u64 faults; /* page faults of the thread's program */
 	__u64 signals; /* delivered to handlers of its own */
 	__u64 other_tasks_ns; /* of tasks that had the CPU for which there was no record */
@@ -254,6 +262,7 @@ struct thread_record {
 	__u32 own_tid; /* in its own PID namespace: what is in the futexes that it owns */
 	__u32 process; /* in the tool's PID namespace */
 	__u64 hard_irqs; /* number of the newest hard_irq_record, 0: none */
+	__u64 owner; /* number of the owner_record that was charged last, 0: none */
 	__u64 owners[OWNER_LISTS]; /* numbers of the newest owner_record, 0: none */
 	__u64 sleeps[SLEEP_LISTS]; /* numbers of the newest sleep_record, 0: none */
 	struct intervals long_poll; /* from here on all is counted */
@@ -293,7 +302,7 @@ struct hard_irq_record {
  * What the owner of a lock did while it was waited for. What of @known_ns is none of the
  * others it was on a CPU, or off it so shortly that it does not matter.
  */
-struct owner_doings {
+struct owner_activity {
 	__u64 known_ns;
 	__u64 blocked_ns;
 	__u64 ready_ns;
@@ -317,7 +326,7 @@ struct owner_record {
 	__u64 waits;
 	__u64 wait_ns; /* when the newest of them began */
 	__u64 total_ns;
-	struct owner_doings owner; /* of a lock, in those of its waits that the owner ended */
+	struct owner_activity owner; /* of a lock, in those of its waits that the owner ended */
 };
 
 /* Who wakes a thread. An interrupt's handler is not what it interrupts. */

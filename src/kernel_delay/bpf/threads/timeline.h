@@ -73,15 +73,15 @@ static __always_inline void finish_slice(struct timeline_slice *slice, __u32 num
 }
 
 static __always_inline void copy_slice(struct timeline_slice *slice,
-				       const struct timeline_slice *told)
+				       const struct timeline_slice *reported)
 {
-	slice->since_ns = told->since_ns;
-	slice->until_ns = told->until_ns;
-	slice->thread = told->thread;
-	slice->what = told->what;
-	slice->order = told->order;
-	slice->kind = told->kind;
-	slice->mode = told->mode;
+	slice->since_ns = reported->since_ns;
+	slice->until_ns = reported->until_ns;
+	slice->thread = reported->thread;
+	slice->what = reported->what;
+	slice->order = reported->order;
+	slice->kind = reported->kind;
+	slice->mode = reported->mode;
 }
 
 static __always_inline struct round_timeline *round_timeline_at(__u64 number)
@@ -91,12 +91,12 @@ static __always_inline struct round_timeline *round_timeline_at(__u64 number)
 	return number ? bpf_map_lookup_elem(&round_timelines, &slot) : NULL;
 }
 
-/* @thread is about to begin a round, of which nothing is told yet. */
-static __noinline int begin_timeline(struct thread *thread)
+/* @thread is about to begin a round, of which nothing is told yet. Not static, as take_record(). */
+__noinline int begin_timeline(struct thread *thread)
 {
 	struct round_timeline *own;
 
-	if (*(volatile __u64 *)&control.without_timeline)
+	if (!has_timeline() || !thread || *(volatile __u64 *)&control.without_timeline)
 		return 0;
 	if (!thread->timeline)
 		thread->timeline = take_record(TIMELINE_RING, options.round_timelines, 0);
@@ -105,8 +105,8 @@ static __noinline int begin_timeline(struct thread *thread)
 		return 0;
 	own->number = thread->timeline;
 	own->thread = thread->identity;
-	own->told = 0;
-	own->modes_before = thread->modes_told;
+	own->reported = 0;
+	own->modes_before = thread->modes_reported;
 	return 0;
 }
 
@@ -120,7 +120,7 @@ static __always_inline __u32 place_in_round(__u64 number)
 
 /* Puts @told in the thread's own ring, while its round is open; with its CPU for a number. */
 static __always_inline void tell_slice_of_round(const struct thread *thread,
-						const struct timeline_slice *told)
+						const struct timeline_slice *reported)
 {
 	struct timeline_slice *slice;
 	struct round_timeline *own;
@@ -132,11 +132,11 @@ static __always_inline void tell_slice_of_round(const struct thread *thread,
 	if (!own)
 		return;
 	place = (thread->timeline & (options.round_timelines - 1)) * options.timeline_slices +
-		place_in_round(__sync_fetch_and_add(&own->told, 1));
+		place_in_round(__sync_fetch_and_add(&own->reported, 1));
 	slice = bpf_map_lookup_elem(&timeline, &place);
 	if (!slice)
 		return;
-	copy_slice(slice, told);
+	copy_slice(slice, reported);
 	slice->number = bpf_get_smp_processor_id();
 }
 
@@ -144,7 +144,7 @@ static __always_inline void tell_slice_of_round(const struct thread *thread,
  * Puts @told, which is of @thread, in this CPU's ring. Not static, so that it is verified once, by
  * itself.
  */
-__noinline int tell_slice(const struct thread *thread, const struct timeline_slice *told,
+__noinline int tell_slice(const struct thread *thread, const struct timeline_slice *reported,
 			  __u32 class)
 {
 	__u32 cpu = bpf_get_smp_processor_id(), place;
@@ -152,10 +152,10 @@ __noinline int tell_slice(const struct thread *thread, const struct timeline_sli
 	struct timeline_ring *ring;
 	__u64 number;
 
-	if (!thread || !told)
+	if (!has_timeline() || !thread || !reported)
 		return 0;
 	if (options.rounds) {
-		tell_slice_of_round(thread, told);
+		tell_slice_of_round(thread, reported);
 		return 0;
 	}
 	ring = bpf_map_lookup_elem(&timeline_rings, &cpu);
@@ -172,7 +172,7 @@ __noinline int tell_slice(const struct thread *thread, const struct timeline_sli
 	slice = bpf_map_lookup_elem(&timeline, &place);
 	if (!slice)
 		return 0;
-	copy_slice(slice, told);
+	copy_slice(slice, reported);
 	finish_slice(slice, number + 1);
 	return 0;
 }
@@ -211,7 +211,7 @@ static __always_inline void tell_between(const struct thread *thread, __u32 stat
 __noinline int tell_state(const struct thread *thread, __u32 state, __u64 since_ns,
 			  const struct timestamp *timestamp)
 {
-	if (thread && timestamp)
+	if (has_timeline() && thread && timestamp)
 		tell_between(thread, state, since_ns, timestamp->now_ns, timestamp);
 	return 0;
 }
@@ -225,7 +225,7 @@ __noinline int tell_throttled(const struct thread *thread, __u64 length_ns,
 {
 	__u64 until_ns;
 
-	if (!thread || !timestamp)
+	if (!has_timeline() || !thread || !timestamp)
 		return 0;
 	until_ns = timestamp->now_ns < timestamp->stop_ns ? timestamp->now_ns : timestamp->stop_ns;
 	tell_between(thread, STATE_THROTTLED, until_ns - length_ns, until_ns, timestamp);
@@ -236,7 +236,7 @@ __noinline int tell_throttled(const struct thread *thread, __u64 length_ns,
 __noinline int tell_unknown_state(const struct thread *thread, __u64 last_ns,
 				  const struct timestamp *timestamp)
 {
-	if (!thread || !timestamp)
+	if (!has_timeline() || !thread || !timestamp)
 		return 0;
 	if (thread->state == STATE_NOT_ALIVE) {
 		tell_between(thread, STATE_NOT_ALIVE, thread->since_ns, timestamp->now_ns,
@@ -273,7 +273,7 @@ __noinline int tell_mode(struct thread *thread, bool missed, const struct timest
 {
 	struct timeline_slice slice = {};
 
-	if (!thread || !timestamp)
+	if (!has_timeline() || !thread || !timestamp)
 		return 0;
 	if (!missed && thread->mode != MODE_SYSCALL && thread->mode != MODE_FAULT)
 		return 0;
@@ -283,7 +283,7 @@ __noinline int tell_mode(struct thread *thread, bool missed, const struct timest
 	slice.until_ns = timestamp->now_ns;
 	slice.thread = thread->identity;
 	slice.what = thread->syscall;
-	slice.order = ++thread->modes_told;
+	slice.order = ++thread->modes_reported;
 	slice.kind = kind_of_mode(thread, missed);
 	slice.mode = thread->mode;
 	tell_slice(thread, &slice, SLICE_OF_MODE);
@@ -300,7 +300,7 @@ __noinline int tell_interrupt(const struct thread *thread, __u32 kind, __u32 wha
 		.kind = kind,
 	};
 
-	if (!thread || !timestamp)
+	if (!has_timeline() || !thread || !timestamp)
 		return 0;
 	slice.until_ns = timestamp->now_ns;
 	slice.thread = thread->identity;

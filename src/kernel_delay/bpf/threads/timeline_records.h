@@ -61,7 +61,7 @@ struct timeline_ring {
 struct round_timeline {
 	__u64 number; /* in its ring, 0: it is free */
 	__u64 thread; /* whose it is, by identity */
-	__u64 told; /* slices */
+	__u64 reported; /* slices */
 	__u64 modes_before; /* that were told of the thread, when the round began */
 };
 

@@ -104,26 +104,27 @@ static __always_inline void add_soft_irq_total(struct thread *thread,
 /* @thread leaves its CPU for the last time: tells its totals. Not static, see tell_round(). */
 __noinline int end_totals(struct thread *thread, const struct timestamp *timestamp)
 {
-	struct told_totals *told;
+	struct reported_totals *reported;
 
-	if (!thread || !timestamp || !thread->totals.since_ns || thread->totals.exit_ns)
+	if (!options.totals || !thread || !timestamp || !thread->totals.since_ns ||
+	    thread->totals.exit_ns)
 		return 0;
 	add_mode_total(thread, timestamp);
 	thread->totals.exit_ns = timestamp->now_ns;
-	told = bpf_ringbuf_reserve(&ended_totals, sizeof(*told), 0);
-	if (!told) {
+	reported = bpf_ringbuf_reserve(&ended_totals, sizeof(*reported), 0);
+	if (!reported) {
 		count_up(&control.missed_totals);
 		return 0;
 	}
-	__builtin_memset(&told->head, 0, sizeof(told->head));
-	told->head.identity = thread->identity;
-	told->head.now_ns = timestamp->now_ns;
-	told->head.tid = thread->tid;
-	told->head.kernel_worker = is_kernel_worker(bpf_get_current_task_btf());
-	bpf_get_current_comm(told->head.comm, sizeof(told->head.comm));
-	bpf_probe_read_kernel(&told->totals, sizeof(told->totals), &thread->totals);
-	told->state_changes = 0;
-	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
+	__builtin_memset(&reported->head, 0, sizeof(reported->head));
+	reported->head.identity = thread->identity;
+	reported->head.now_ns = timestamp->now_ns;
+	reported->head.tid = thread->tid;
+	reported->head.kernel_worker = is_kernel_worker(bpf_get_current_task_btf());
+	bpf_get_current_comm(reported->head.comm, sizeof(reported->head.comm));
+	bpf_probe_read_kernel(&reported->totals, sizeof(reported->totals), &thread->totals);
+	reported->state_changes = 0;
+	bpf_ringbuf_submit(reported, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 

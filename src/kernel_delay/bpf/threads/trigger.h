@@ -136,9 +136,10 @@ static __noinline void hit_stop(__u64 now_ns)
 /*
  * Ends the newest window and starts the next at one time: the one who takes
  * the next one's start has closed this one too. False if another hit was
- * faster, so that this one may be the boundary after that.
+ * faster, so that this one may be the boundary after that. Not static, as take_record(): Linux
+ * 5.14 and 5.15 take the loop around it for endless if the number of tries is on the stack.
  */
-static __always_inline bool pass_boundary(__u64 now_ns)
+__noinline bool pass_boundary(__u64 now_ns)
 {
 	__u64 epoch = newest_epoch(), start_ns, stop_ns;
 	struct window *window = window_of(epoch);

@@ -35,18 +35,11 @@ struct {
 	__type(value, struct waker_place);
 } waker_places SEC(".maps");
 
-#if defined(__TARGET_ARCH_x86)
-#define INSTRUCTION_POINTER 16
-#elif defined(__TARGET_ARCH_arm64)
-#define INSTRUCTION_POINTER 32
-#endif
-
 /* Copies the current task's stacks to @stack, which is no other's. */
 static __always_inline void copy_waker_stack(struct waker_stack *stack, struct waker_place *at,
 					     struct task_struct *current)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(current);
-	volatile struct event_stacks *stacks = &stack->stacks;
 
 	for (int i = 0; i < SLEEP_FRAMES; i++) {
 		stack->stacks.kernel[i] = at->kernel[i];
@@ -60,7 +53,7 @@ static __always_inline void copy_waker_stack(struct waker_stack *stack, struct w
 		bpf_probe_read_kernel(stack->stacks.registers, REGISTERS_SAVED * sizeof(__u64),
 				      regs);
 		stack->stacks.stack_end = stack_end(current, at->depth);
-		copy_stack(stacks, at->depth, SHALLOW_STACK / STACK_PAGE);
+		copy_shallow_stack((void *)&stack->stacks, at->depth);
 	}
 	barrier();
 	stack->written = 1;
@@ -80,7 +73,7 @@ __noinline __u32 waker_stack(void)
 	__u32 slot, only = 0;
 
 	at = bpf_map_lookup_elem(&waker_places, &only);
-	if (!at || !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+	if (!at || !HAS_TASK_PT_REGS)
 		return 0;
 	__builtin_memset(at, 0, sizeof(*at));
 	bpf_get_task_stack(current, at->kernel, sizeof(at->kernel), 0);

@@ -57,9 +57,9 @@ class Profiles:
     def update(self, reading: Reading) -> None:
         """Begin and end as the threads' rounds are."""
         open_since = {
-            told.rounds.tid: told.rounds.open_since_ns
-            for told in reading.threads.values()
-            if told.rounds.open_since_ns is not None
+            reported.rounds.tid: reported.rounds.open_since_ns
+            for reported in reading.threads.values()
+            if reported.rounds.open_since_ns is not None
         }
         for tid, profile in list(self._profiles.items()):
             if open_since.get(tid) != profile.round_ns:
@@ -69,7 +69,7 @@ class Profiles:
             old = reading.time_ns - since_ns >= self._suspect_ns
             if old and tid not in self._profiles and len(self._profiles) < MOST_THREADS:
                 self._begin(tid, since_ns, reading.time_ns)
-        living = {told.rounds.tid for told in reading.threads.values()}
+        living = {reported.rounds.tid for reported in reading.threads.values()}
         for tid in list(self._ended):
             if tid not in living:
                 del self._ended[tid]

@@ -1,4 +1,4 @@
-"""When soft IRQs are told: all the time, or only while a round may become a long one."""
+"""When soft IRQs are measured: all the time, or only while a round may become a long one."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -11,7 +11,7 @@ from kernel_delay.libbpf import BpfError, Link
 from kernel_delay.loader._records import lib
 
 REST_NS = 10_000_000_000
-"""They are told for that long after the last round that was open for long."""
+"""They are measured for that long after the last round that was open for long."""
 
 
 class SoftIrqs:
@@ -24,7 +24,7 @@ class SoftIrqs:
     def __init__(
         self, programs: Programs, suspect_ns: int, clock: Callable[[], int] = lib.monotonic_ns
     ) -> None:
-        """Tell those of rounds that are open for `suspect_ns`; of all, if they are attached."""
+        """Measure those of rounds that are open for `suspect_ns`; of all, if they are attached."""
         self._programs = programs
         self._suspect_ns = suspect_ns
         self._clock = clock
@@ -34,7 +34,7 @@ class SoftIrqs:
         self._needed_ns = 0
 
     def __enter__(self) -> Self:
-        """None is told yet, or all are."""
+        """None is measured yet, or all are."""
         return self
 
     def __exit__(
@@ -43,7 +43,7 @@ class SoftIrqs:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Tell none any more."""
+        """Measure none any more."""
         with ExitStack() as stack:
             for link in (self._exit, self._entry):
                 if link is not None:
@@ -53,15 +53,15 @@ class SoftIrqs:
         """Begin and end as the threads' rounds are."""
         if self._programs.soft_irqs_attached:
             return
-        begun = (told.rounds.open_since_ns for told in reading.threads.values())
+        begun = (reported.rounds.open_since_ns for reported in reading.threads.values())
         if any(reading.time_ns - since >= self._suspect_ns for since in begun if since is not None):
             self._needed_ns = reading.time_ns
             self._begin()
         elif reading.time_ns - self._needed_ns >= REST_NS:
             self._end()
 
-    def told_from_ns(self, start_ns: int, stop_ns: int) -> int | None:
-        """Return from when on they were told of a round that was long; None: of all of it."""
+    def reported_from_ns(self, start_ns: int, stop_ns: int) -> int | None:
+        """Return from when on they were measured in a long round; None: in all of it."""
         if self._programs.soft_irqs_attached:
             return None
         if self._entry is None:

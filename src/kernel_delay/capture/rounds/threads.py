@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from kernel_delay.capture.threads.counting import is_frozen
 from kernel_delay.capture.threads.thread_stats import ThreadName, syscall_of, text_of
 from kernel_delay.capture.windows.control import NEVER_NS
 from kernel_delay.loader._records import ffi, lib
@@ -26,7 +27,7 @@ OTHER_NAMES = "threads of other names"
 # What a thread does that is not there any more.
 ENDED = "ended"
 
-DOING: Mapping[int, str] = {
+ACTIVITY: Mapping[int, str] = {
     lib.STATE_RUNNING: "on a CPU",
     lib.STATE_READY_WOKEN: "waiting for a CPU",
     lib.STATE_READY_PREEMPTED: "waiting for a CPU",
@@ -36,8 +37,8 @@ DOING: Mapping[int, str] = {
 }
 
 
-class ToldThread(Struct, frozen=True):
-    """What is told of a thread: its rounds, its id in its own PID namespace, its CPU time.
+class ReportedThread(Struct, frozen=True):
+    """A thread as the programs report it: its rounds, its id in its own namespace, its CPU time.
 
     `ran_ns` and `runnable_ns` are the kernel's own counts since the thread was made.
     """
@@ -48,41 +49,43 @@ class ToldThread(Struct, frozen=True):
     runnable_ns: int
 
 
-def told_threads(data: bytes) -> dict[int, ToldThread]:
+def reported_threads(data: bytes) -> dict[int, ReportedThread]:
     """Return what each struct thread_rounds in `data` says, by the thread's identity."""
     return {
-        told.identity: ToldThread(
-            own_tid=told.own_tid,
+        reported.identity: ReportedThread(
+            own_tid=reported.own_tid,
             rounds=ThreadRounds(
-                tid=told.tid,
-                name=text_of(told.comm),
-                lengths=lengths_of(told),
-                longest_ns=told.longest_ns,
-                open_since_ns=told.start_ns if told.stop_ns == NEVER_NS else None,
-                doing=_doing(told.now),
+                tid=reported.tid,
+                name=text_of(reported.comm),
+                lengths=lengths_of(reported),
+                longest_ns=reported.longest_ns,
+                open_since_ns=reported.start_ns if reported.stop_ns == NEVER_NS else None,
+                activity=_activity(reported.now),
             ),
-            ran_ns=told.ran_ns,
-            runnable_ns=told.runnable_ns,
+            ran_ns=reported.ran_ns,
+            runnable_ns=reported.runnable_ns,
         )
-        for told in ffi.from_buffer("struct thread_rounds[]", data)
+        for reported in ffi.from_buffer("struct thread_rounds[]", data)
     }
 
 
-def lengths_of(told: "ThreadRoundsRecord | RoundNotice") -> Histogram:
+def lengths_of(reported: "ThreadRoundsRecord | RoundNotice") -> Histogram:
     """Return the lengths that a struct thread_rounds or round_notice counts."""
-    return tuple(ffi.unpack(told.lengths, lib.HISTOGRAM_BUCKETS))
+    return tuple(ffi.unpack(reported.lengths, lib.HISTOGRAM_BUCKETS))
 
 
-def _doing(now: "ThreadState") -> str:
+def _activity(now: "ThreadState") -> str:
+    if is_frozen(now):
+        return ACTIVITY[lib.STATE_FROZEN]
     if now.state == lib.STATE_BLOCKED:
         if now.mode != lib.MODE_SYSCALL or now.syscall == lib.NO_SYSCALL:
             return "asleep"
         call = syscall_of(now.syscall)
         return call.name or f"system call {call.number}"
-    return DOING.get(now.state, "not known")
+    return ACTIVITY.get(now.state, "not known")
 
 
-class EndedThreads:
+class EndedThreadRounds:
     """The rounds of threads that have ended, summed up by their names.
 
     Names may be numbered, and there may be ever more of them: the rest is one sum.
@@ -108,21 +111,20 @@ class EndedThreads:
 
 
 class Reading(Struct, frozen=True):
-    """What was told of all threads at one time.
+    """What the programs reported of all threads at one time.
 
-    And what was lost until then: tracepoints missed, and records for which there was no room.
-    Of `long` rounds by then `told` were told, for `missed` there was no room, and `untold` were
-    not to be told.
+    And what was `lost` until then: events missed, and records for which there was no room.
+    Of `long` rounds by then `reported` have a record, for `missed` there was no room, and
+    `suppressed` came too soon after a longer one.
     """
 
     time_ns: int
-    threads: Mapping[int, ToldThread]
-    missed_events: int = 0
-    dropped_records: int = 0
+    threads: Mapping[int, ReportedThread]
+    lost: Lost = Lost()
     long: int = 0
     missed: int = 0
-    untold: int = 0
-    told: int = 0
+    suppressed: int = 0
+    reported: int = 0
 
 
 class Readings:
@@ -148,14 +150,16 @@ class Readings:
     def names(self) -> dict[int, ThreadName]:
         """Return the threads by their ids in their own PID namespace, also some that ended."""
         return {
-            told.own_tid: ThreadName(told.rounds.tid, told.rounds.name, own_tid=told.own_tid)
+            reported.own_tid: ThreadName(
+                reported.rounds.tid, reported.rounds.name, own_tid=reported.own_tid
+            )
             for reading in self._readings
-            for told in reading.threads.values()
+            for reported in reading.threads.values()
         }
 
-    def last_seen(self, before: Reading, after: Reading) -> dict[int, ToldThread]:
+    def last_seen(self, before: Reading, after: Reading) -> dict[int, ReportedThread]:
         """Return the threads that were there from one reading to the other, as seen last."""
-        seen: dict[int, ToldThread] = {}
+        seen: dict[int, ReportedThread] = {}
         for reading in self._readings:
             if before.time_ns <= reading.time_ns <= after.time_ns:
                 seen.update(reading.threads)
@@ -173,18 +177,15 @@ class Readings:
 
 def lost_between(before: Reading, after: Reading) -> Lost:
     """Return what was lost from one reading to the other: any round meanwhile may lack it."""
-    return Lost(
-        missed_events=after.missed_events - before.missed_events,
-        dropped_records=after.dropped_records - before.dropped_records,
-    )
+    return after.lost - before.lost
 
 
 def others_between(
-    before: Reading, after: Reading, seen: Mapping[int, ToldThread], identity: int
+    before: Reading, after: Reading, seen: Mapping[int, ReportedThread], identity: int
 ) -> tuple[OtherThread, ...]:
     """Return what the threads but that one did from one reading to the other, if anything.
 
-    `seen` is as of Readings.last_seen(): one that has ended is told as it was seen last.
+    `seen` is as of Readings.last_seen(): one that has ended is as it was seen last.
     """
     found = []
     for other, last in seen.items():
@@ -195,7 +196,7 @@ def others_between(
         runnable_ns = last.runnable_ns - (then.runnable_ns if then else 0)
         if ran_ns or runnable_ns:
             rounds = last.rounds
-            doing = rounds.doing if other in after.threads else ENDED
-            found.append(OtherThread(rounds.tid, rounds.name, ran_ns, runnable_ns, doing))
+            activity = rounds.activity if other in after.threads else ENDED
+            found.append(OtherThread(rounds.tid, rounds.name, ran_ns, runnable_ns, activity))
     found.sort(key=lambda each: (-each.ran_ns, -each.runnable_ns, each.tid))
     return tuple(found)

@@ -58,7 +58,7 @@ class RoundTimelines:
         kept = ffi.new("struct kept_round *")
         kept.slices = ffi.addressof(self._slices, slot * self._room * SLICE_WORDS)
         kept.room = self._room
-        kept.told, kept.modes_before = own.told, own.modes_before
+        kept.reported, kept.modes_before = own.reported, own.modes_before
         last = ffi.new("struct last_slices *")
         last.thread = notice.identity
         # It calls the next poll, or comes by the stop trigger.
@@ -70,12 +70,12 @@ class RoundTimelines:
             raise MemoryError
         names = ThreadNames(notice.tid, False, _interrupts(parts))
         slices = Slices(memory_of(taken.slices, taken.count), [names], self._reasons())
-        return TimelineOfRound(slices, max(0, own.told - self._room))
+        return TimelineOfRound(slices, max(0, own.reported - self._room))
 
     def _reasons(self) -> dict[int, SleepReason]:
         """What was slept for in each place where a thread did."""
-        told = self._sleep_stacks().decode(errors="backslashreplace")
-        return {place: sleep_reason(names) for place, names in stacks_in(told)}
+        reported = self._sleep_stacks().decode(errors="backslashreplace")
+        return {place: sleep_reason(names) for place, names in stacks_in(reported)}
 
     def free(self, numbers: Collection[int]) -> None:
         """Let the programs have these for other threads."""

@@ -19,9 +19,9 @@ from kernel_delay.model import CallTotals, Histogram, ThreadTotals
 
 if TYPE_CHECKING:
     from kernel_delay.cdata import Array
-    from kernel_delay.loader._records import ToldTotals
+    from kernel_delay.loader._records import ReportedTotals
 
-# A thread that does something just then is read again; one that always does is told of later.
+# A thread that does something just then is read again; one that always does is reported later.
 READINGS = 4
 
 ASLEEP: tuple[NotRunning, ...] = ("blocked", "ready_woken")
@@ -48,10 +48,10 @@ class TotalsReader:
         found: dict[int, ThreadTotals | None] = {}
         for _ in range(READINGS):
             data = self._programs.totals()
-            for told in ffi.from_buffer("struct told_totals[]", data):
-                # What has ended just now tells so itself.
-                if not told.totals.exit_ns and found.get(told.head.identity) is None:
-                    found[told.head.identity] = _living(told)
+            for reported in ffi.from_buffer("struct reported_totals[]", data):
+                # What has ended just now reports that itself.
+                if not reported.totals.exit_ns and found.get(reported.head.identity) is None:
+                    found[reported.head.identity] = _living(reported)
             if None not in found.values():
                 break
         return found
@@ -59,7 +59,7 @@ class TotalsReader:
     def ended(self) -> Iterator[ThreadTotals]:
         """Return those of each thread that has ended since it was asked last."""
         for data in self._ended.take():
-            yield _ended(ffi.from_buffer("struct told_totals *", data)[0])
+            yield _ended(ffi.from_buffer("struct reported_totals *", data)[0])
 
     def calls(self) -> list[CallTotals]:
         """Return all calls that have ended by their names; those that have none are one."""
@@ -89,26 +89,26 @@ def _call_name(slot: int) -> str:
     return syscall(number, compat=bool(table)).name or OTHER_NAME
 
 
-def _living(told: "ToldTotals") -> ThreadTotals | None:
-    """Return what is told of a thread; None if it went on while it was read."""
-    now = told.head.now
-    if now.state_changes % 2 or now.state_changes != told.state_changes:
+def _living(reported: "ReportedTotals") -> ThreadTotals | None:
+    """Return the totals of a thread; None if it went on while it was read."""
+    now = reported.head.now
+    if now.state_changes % 2 or now.state_changes != reported.state_changes:
         return None
-    state = thread_state(now, bool(told.head.kernel_worker))
-    found = account(told.totals.since_ns, told.head.now_ns, _counted(told), state)
-    return None if found.missing_ns < 0 else _totals(told, found)
+    state = thread_state(now, bool(reported.head.kernel_worker))
+    found = account(reported.totals.since_ns, reported.head.now_ns, _counted(reported), state)
+    return None if found.missing_ns < 0 else _totals(reported, found)
 
 
-def _ended(told: "ToldTotals") -> ThreadTotals:
-    found = account(told.totals.since_ns, told.head.now_ns, _counted(told), None)
-    return _totals(told, found, has_ended=True)
+def _ended(reported: "ReportedTotals") -> ThreadTotals:
+    found = account(reported.totals.since_ns, reported.head.now_ns, _counted(reported), None)
+    return _totals(reported, found, has_ended=True)
 
 
-def _counted(told: "ToldTotals") -> Counted:
-    totals = told.totals
-    mode_ns, not_running_ns = counted_time(totals, bool(told.head.kernel_worker))
+def _counted(reported: "ReportedTotals") -> Counted:
+    totals = reported.totals
+    mode_ns, not_running_ns = counted_time(totals, bool(reported.head.kernel_worker))
     not_running_ns = dict(not_running_ns)
-    # What a thread was in when it was registered its first event tells. One that slept was in a
+    # What a thread was in when it was registered its first event shows. One that slept was in a
     # call, to which all of that time is charged when it leaves it.
     for kind in ASLEEP:
         known_ns, unknown_ns = (
@@ -119,12 +119,12 @@ def _counted(told: "ToldTotals") -> Counted:
     return Counted(mode_ns, not_running_ns, totals.not_alive_ns, totals.exit_ns or None, {})
 
 
-def _totals(told: "ToldTotals", found: Account, *, has_ended: bool = False) -> ThreadTotals:
-    totals = told.totals
+def _totals(reported: "ReportedTotals", found: Account, *, has_ended: bool = False) -> ThreadTotals:
+    totals = reported.totals
     return ThreadTotals(
-        identity=told.head.identity,
-        tid=told.head.tid,
-        name=text_of(told.head.comm),
+        identity=reported.head.identity,
+        tid=reported.head.tid,
+        name=text_of(reported.head.comm),
         time=found.time,
         waits=_lengths(totals.ready_lengths),
         waits_ns=totals.ready_ns,

@@ -21,14 +21,15 @@ from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rounds.profiles import FREQUENCY, Profiles
 from kernel_delay.capture.rounds.records import RoundRecords
 from kernel_delay.capture.rounds.soft_irqs import SoftIrqs
+from kernel_delay.capture.rounds.stops import system_state_of_round
 from kernel_delay.capture.rounds.threads import (
-    EndedThreads,
+    EndedThreadRounds,
     Reading,
     Readings,
     lengths_of,
     lost_between,
     others_between,
-    told_threads,
+    reported_threads,
 )
 from kernel_delay.capture.rounds.totals import TotalsReader
 from kernel_delay.capture.scheduling import with_scheduling
@@ -52,6 +53,7 @@ from kernel_delay.loader.waiting import Ended, watch
 from kernel_delay.model import (
     EndedBy,
     Losses,
+    Lost,
     Round,
     RoundTotals,
     Sample,
@@ -63,7 +65,7 @@ from kernel_delay.model import (
 )
 
 if TYPE_CHECKING:
-    from kernel_delay.capture.rounds.events import EventsOfRounds
+    from kernel_delay.capture.rounds.round_events import EventsOfRounds
     from kernel_delay.capture.rounds.timelines import RoundTimelines, TimelineOfRound
     from kernel_delay.loader._records import RoundNotice
 
@@ -75,7 +77,7 @@ LONGEST_TICK_NS = 1_000_000_000
 LAST_NS = 1_000_000_000
 LAST_LOOK_S = 0.005
 
-# Of a storm of long rounds, how many are told at once.
+# Of a storm of long rounds, how many are reported at once.
 MOST_AT_ONCE = 64
 
 
@@ -87,7 +89,7 @@ class Watch:
         target: ProcessTarget,
         plan: RoundPlan,
         events: EventPlan | None = None,
-        tell: Callable[[str], None] = lambda text: None,
+        notify: Callable[[str], None] = lambda text: None,
         *,
         totals: bool = False,
         open_upcall_counters: Callable[[int, Programs], UpcallsSoFar | None] | None = None,
@@ -95,22 +97,24 @@ class Watch:
         """Prepare; entering loads and attaches.
 
         With `events` a record has its long calls with their stacks, and what the thread ran.
-        `tell` is called with what the user should know of the process's files. With `totals`
+        `notify` is called with what the user should know of the process's files. With `totals`
         it is known where all time of the threads went, and `open_upcall_counters` counts upcalls.
         """
         self._target = target
         self._plan = plan
         self._event_plan = events
-        self._tell = tell
+        self._notify = notify
         self._keeps_totals = totals
         self._open_upcall_counters = open_upcall_counters
         self._closing = ExitStack()
         self._readings = Readings()
-        self._ended = EndedThreads()
-        self._untold_ends: set[int] = set()
-        self._told = self._told_late = 0
-        self._untold_before = 0
-        self._missed_before = self._missed_ends = 0
+        self._ended = EndedThreadRounds()
+        self._unreported_ends: set[int] = set()
+        # A thread that has ended is dumped for as long as nobody has waited for its process.
+        self._reported_ends: set[int] = set()
+        self._reported = self._reported_late = 0
+        self._suppressed_before = 0
+        self._missed_before, self._missed_ends = Lost(), 0
         self.ended: Ended = "time"
         tick_ns = plan.threshold_ns // READINGS_PER_THRESHOLD
         self._tick_ns = min(max(tick_ns, SHORTEST_LOOK_NS), LONGEST_TICK_NS)
@@ -148,14 +152,14 @@ class Watch:
                 self._target.pid,
                 self._programs,
                 self._closing,
-                self._tell,
+                self._notify,
             )
             self._timelines = self._keep_timelines()
             self._has_timelines = self._timelines is not None
             self._read()
             # From now on rounds count: with the one window that there is.
             lib.publish_window(self._programs.control, 0, NEVER_NS)
-            self._missed_before = self._programs.missed_events()
+            self._missed_before = self._programs.missed()
             self._closing.enter_context(self._waiter)
             failing.pop_all()
         return self
@@ -166,7 +170,7 @@ class Watch:
         The timelines first, then stacks, and then nine of ten looks at the threads.
         """
         if self._has_timelines:
-            self._programs.tell_no_timelines()
+            self._programs.report_no_timelines()
             self._has_timelines = False
             return "timelines"
         if self.give_up_stacks():
@@ -189,9 +193,9 @@ class Watch:
         if plan is None:
             return None
         # Symbols and their libraries are for events alone.
-        from kernel_delay.capture.rounds.events import EventsOfRounds
+        from kernel_delay.capture.rounds.round_events import EventsOfRounds
 
-        events = EventsOfRounds(self._programs, self._target.pid, plan, self._tell)
+        events = EventsOfRounds(self._programs, self._target.pid, plan, self._notify)
         self._closing.callback(events.close)
         return events
 
@@ -215,10 +219,10 @@ class Watch:
     def rounds(
         self, tick: Callable[[], None] = lambda: None, time_ns: int | None = None
     ) -> Iterator[Sample]:
-        """Yield a Sample of each round that is to be told, when it is over.
+        """Yield a Sample of each round that is to be reported, when it is over.
 
-        SIGINT, SIGTERM, the process's exit and, unless that is None, `time_ns` end it: `ended`
-        says which. `tick` is called a few times a second, when the threads were asked.
+        SIGINT, SIGTERM, SIGHUP, the process's exit and, unless that is None, `time_ns` end it:
+        `ended` says which. `tick` is called a few times a second, when the threads were asked.
         """
         begun_ns = lib.monotonic_ns()
         next_ns = begun_ns + self._tick_ns
@@ -241,30 +245,34 @@ class Watch:
                 return
 
     def _last_rounds(self) -> Iterator[Sample]:
-        """Wait a moment for what threads tell last.
+        """Wait a moment for what threads report last.
 
         The process is gone as soon as the last of them has no number any more
         (kernel/exit.c:exit_notify()), which may be some time before that leaves its CPU.
         """
         until_ns = lib.monotonic_ns() + LAST_NS
-        while self._untold_ends and lib.monotonic_ns() < until_ns:
+        while self._unreported_ends and lib.monotonic_ns() < until_ns:
             time.sleep(LAST_LOOK_S)
             yield from self._long_rounds()
 
     def totals(self) -> RoundTotals:
         """Return how all rounds went until the threads were asked last, or by the newest record."""
         newest = self._readings.newest
-        if newest is None or self._told > newest.told:
+        if newest is None or self._reported > newest.reported:
             newest = self._read()
-        living = newest.threads.values()
+        living = (
+            reported.rounds
+            for identity, reported in newest.threads.items()
+            if identity not in self._reported_ends
+        )
         return RoundTotals(
             time_ns=newest.time_ns,
-            threads=(*(told.rounds for told in living), *self._ended.sums()),
+            threads=(*living, *self._ended.sums()),
             long=newest.long,
-            told=self._told,
+            reported=self._reported,
             missed=newest.missed,
-            untold=newest.untold,
-            missed_events=self._programs.missed_events() - self._missed_before,
+            suppressed=newest.suppressed,
+            lost=self._programs.missed() - self._missed_before,
         )
 
     @property
@@ -273,14 +281,14 @@ class Watch:
         assert self._thread_totals is not None
         return self._thread_totals
 
-    def untold(self) -> int:
+    def suppressed(self) -> int:
         """Return how many long rounds came too soon after a longer one."""
-        return self._programs.untold_rounds()
+        return self._programs.suppressed_rounds()
 
     def unrecorded(self) -> int:
-        """Return the same, with those that are yet to be told: at the end they are not any more."""
+        """Return the same, with those still to be reported: at the end nothing reports them."""
         programs = self._programs
-        return max(0, programs.long_rounds() - self._told - programs.missed_rounds())
+        return max(0, programs.long_rounds() - self._reported - programs.missed_rounds())
 
     def upcalls(self) -> Upcalls | None:
         """Return what the kernel's datapath sent to user space; None if that is not counted."""
@@ -289,7 +297,7 @@ class Watch:
     def losses(self) -> Losses:
         """Return what is not known of the process since it was watched."""
         return Losses(
-            missed_events=self._programs.missed_events() - self._missed_before,
+            missed_events=(self._programs.missed() - self._missed_before).missed_events,
             dropped_records=self._records.dropped(),
             missed_rounds=self._programs.missed_rounds(),
             missed_ends=self._programs.missed_totals(),
@@ -301,47 +309,53 @@ class Watch:
         if self._events is None:
             return
         self._profiles.update(reading)
-        begun = [told.rounds.open_since_ns for told in reading.threads.values()]
+        begun = [reported.rounds.open_since_ns for reported in reading.threads.values()]
         oldest_ns = min((since for since in begun if since is not None), default=reading.time_ns)
         self._events.forget(min(oldest_ns, reading.time_ns - self._tick_ns))
 
     def _read(self) -> Reading:
         programs = self._programs
         # What a thread counts first is read last: there are no more long rounds than rounds.
-        missed, untold = programs.missed_rounds(), programs.untold_rounds()
+        missed, suppressed = programs.missed_rounds(), programs.suppressed_rounds()
         long = programs.long_rounds()
-        threads = told_threads(programs.thread_rounds())
-        missed_events, dropped = programs.missed_events(), self._records.dropped()
+        dumped = reported_threads(programs.thread_rounds())
+        self._reported_ends &= dumped.keys()
+        threads = {
+            identity: reported
+            for identity, reported in dumped.items()
+            if identity not in self._reported_ends
+        }
+        lost = programs.missed() + Lost(dropped_records=self._records.dropped())
         reading = Reading(
             lib.monotonic_ns(),
             threads,
-            missed_events,
-            dropped,
+            lost,
             long=long,
             missed=missed,
-            untold=untold,
-            told=self._told,
+            suppressed=suppressed,
+            reported=self._reported,
         )
         self._readings.add(reading)
-        self._untold_ends |= {
-            identity for identity, told in threads.items() if any(told.rounds.lengths)
+        self._unreported_ends |= {
+            identity for identity, reported in threads.items() if any(reported.rounds.lengths)
         }
         return reading
 
     def _long_rounds(self) -> Iterator[Sample]:
         """Yield those of which there are notices, and give back the records of all notices."""
-        told = [ffi.from_buffer("struct round_notice *", data) for data in self._notices.take()]
-        if not told:
+        reported = [ffi.from_buffer("struct round_notice *", data) for data in self._notices.take()]
+        if not reported:
             return
         wait_for_programs()
         if self._events is not None:
             self._events.take(lib.monotonic_ns())
-        ended = [notice for notice in told if notice.kind == lib.ROUND_THREAD_ENDED]
+        ended = [notice for notice in reported if notice.kind == lib.ROUND_THREAD_ENDED]
         for notice in ended:
             self._ended.add(text_of(notice.comm), lengths_of(notice), notice.longest_ns)
-            self._untold_ends.discard(notice.identity)
+            self._unreported_ends.discard(notice.identity)
+            self._reported_ends.add(notice.identity)
         self._free(ended)
-        long = [notice for notice in told if notice.kind != lib.ROUND_THREAD_ENDED]
+        long = [notice for notice in reported if notice.kind != lib.ROUND_THREAD_ENDED]
         for first in range(0, len(long), MOST_AT_ONCE):
             yield from self._samples(long[first : first + MOST_AT_ONCE])
 
@@ -353,16 +367,16 @@ class Watch:
                 continue
             after = after or self._read()
             samples.append(self._sample(notice, after))
-            self._told += 1
+            self._reported += 1
         self._free(notices)
         yield from samples
 
     def _is_to_end(self) -> bool:
-        """Whether a signal came, and as many rounds were told since as are to be."""
+        """Whether a signal came, and as many rounds were reported since as are to be."""
         if self._plan.most_late is None or not self._waiter.interrupted:
             return False
-        self._told_late += 1
-        return self._told_late > self._plan.most_late
+        self._reported_late += 1
+        return self._reported_late > self._plan.most_late
 
     def _free(self, notices: "Sequence[RoundNotice]") -> None:
         """Give back the records, and timelines, of these."""
@@ -377,7 +391,7 @@ class Watch:
             return
         self._missed_ends = missed_ends
         living, newest = reading.threads.keys(), max(reading.threads, default=0)
-        self._untold_ends &= living
+        self._unreported_ends &= living
         wait_for_programs()
         self._records.free(self._records.left_by(living, newest))
         if self._timelines is not None:
@@ -398,10 +412,10 @@ class Watch:
         profiled_ns = self._profiles.began_ns(notice.tid, start_ns)
         timeline = self._timeline(notice, parts)
         # Notices of two CPUs may come in another order than their counts.
-        newly_untold = max(0, notice.untold - self._untold_before)
-        self._untold_before += newly_untold
+        newly_suppressed = max(0, notice.suppressed - self._suppressed_before)
+        self._suppressed_before += newly_suppressed
         return Sample(
-            schema="kernel-delay/2",
+            schema="kernel-delay/3",
             target=Target(pid=self._target.pid, comm=self._target.comm, exe=self._target.exe),
             kernel=uname.release,
             host=uname.nodename,
@@ -420,11 +434,15 @@ class Watch:
             stacks=events.stacks if events else (),
             lost=lost + events.lost if events else lost,
             timeline=None if timeline is None else timeline.slices,
+            system_state=system_state_of_round(
+                self._programs, self._target.pid, thread, start_ns, stop_ns
+            ),
+            unseen=tuple(self._programs.unseen),
             round=Round(
                 tid=notice.tid,
                 name=thread.name,
                 number=notice.round,
-                untold=newly_untold,
+                suppressed=newly_suppressed,
                 others_start_ns=before.time_ns,
                 others_stop_ns=after.time_ns,
                 others=others_between(before, after, seen, notice.identity),
@@ -440,7 +458,7 @@ class Watch:
         # While a thread has no CPU no soft IRQ is on its time.
         if notice.kind == lib.ROUND_IS_OFF_CPU:
             return None
-        return self._soft_irqs.told_from_ns(notice.start_ns, notice.stop_ns)
+        return self._soft_irqs.reported_from_ns(notice.start_ns, notice.stop_ns)
 
     def _ended_by(self, notice: "RoundNotice") -> EndedBy:
         if notice.kind == lib.ROUND_IS_OFF_CPU:

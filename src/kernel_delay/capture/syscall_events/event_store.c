@@ -72,23 +72,61 @@ static void close_tables(struct stack_tables *tables)
 	*tables = (struct stack_tables){};
 }
 
+/* What the kernel found along frame pointers, up to the first that is no code. */
+struct walked_stacks {
+	struct event_stacks stacks;
+	__u64 user[USER_FRAMES];
+};
+
+/* The first word that is no code stands for all the others, so that these make no stack its own. */
+static void cut_walk(const struct event_store *store, const struct event_stacks *stacks,
+		     struct walked_stacks *cut)
+{
+	uint32_t bytes =
+		stacks->user_bytes < sizeof(cut->user) ? stacks->user_bytes : sizeof(cut->user);
+	uint32_t frames;
+
+	memcpy(&cut->stacks, stacks, sizeof(*stacks));
+	memcpy(cut->user, stacks + 1, bytes);
+	frames = count_frames(cut->user, bytes / sizeof(*cut->user), store->mappings,
+			      store->mapping_count);
+	if (frames < bytes / sizeof(*cut->user))
+		cut->user[frames++] = NO_FRAME;
+	cut->stacks.user_bytes = frames * sizeof(*cut->user);
+}
+
 static void keep_stacks(struct event_store *store, const struct event_stacks *stacks,
 			struct kept_event *kept)
 {
 	const __u64 *kernel = stacks->kernel;
-	uint64_t kind = hash_words(kernel, stacks->kernel_frames);
+	uint32_t frames = stacks->kernel_frames;
+	uint64_t kind;
 
-	if (stacks->kernel_frames) {
+	while (frames && !kernel[frames - 1])
+		frames--;
+	kind = hash_words(kernel, frames);
+	if (frames) {
 		kept->kernel_stack = stack_table_add(&store->stacks.kernel, kind, NULL, 0, kernel,
-						     stacks->kernel_frames * sizeof(*kernel));
+						     frames * sizeof(*kernel));
 	}
 	kind = hash_user_stack(stacks, store->mappings, store->mapping_count);
 	kept->user_stack = stack_table_add(&store->stacks.user, kind, stacks->pages,
 					   sizeof(stacks->pages) + sizeof(stacks->registers),
 					   stacks + 1, stacks->user_bytes);
-	if (kept->user_stack == NO_STACK ||
-	    (stacks->kernel_frames && kept->kernel_stack == NO_STACK))
+	if (kept->user_stack == NO_STACK || (frames && kept->kernel_stack == NO_STACK))
 		store->unkept_stacks++;
+}
+
+static const struct event_stacks *taken_stacks(const struct event_store *store,
+					       const struct syscall_event *event,
+					       struct walked_stacks *cut)
+{
+	const struct event_stacks *stacks = (const void *)(event + 1);
+
+	if (event->stack_mode != STACK_FRAME_POINTERS)
+		return stacks;
+	cut_walk(store, stacks, cut);
+	return &cut->stacks;
 }
 
 /* The clocks of two CPUs can be some ns apart. */
@@ -105,6 +143,7 @@ static int keep(void *context, void *data, size_t size)
 {
 	const struct syscall_event *event = data;
 	struct event_store *store = context;
+	struct walked_stacks cut;
 	struct kept_event kept = {
 		.entry_ns = event->entry_ns,
 		.exit_ns = event->exit_ns,
@@ -118,7 +157,7 @@ static int keep(void *context, void *data, size_t size)
 
 	(void)size;
 	if (event->stack_mode != STACK_NONE && longest_events_wants(&store->events, &kept))
-		keep_stacks(store, (const void *)(event + 1), &kept);
+		keep_stacks(store, taken_stacks(store, event, &cut), &kept);
 	longest_events_add(&store->events, &kept);
 	/* A negative value makes ring_buffer__consume() return, after this record. */
 	return --store->drain_limit ? 0 : -ECANCELED;

@@ -63,7 +63,7 @@ struct event_store *event_store_open(int ring_fd, uint32_t ring_bytes, uint64_t 
 void event_store_close(struct event_store *store);
 
 /*
- * Tells what the process has mapped, sorted, which is copied: it says which
+ * Takes what the process has mapped, sorted, which is copied: it says which
  * words on a stack may be return addresses. 0, or -1 and errno.
  */
 int event_store_set_mappings(struct event_store *store, const struct mapped_range *mappings,

@@ -1,4 +1,4 @@
-"""Tells the programs which functions of the process have large frames, to leave these out."""
+"""Which functions of the process have large frames: the programs leave these out."""
 
 import mmap
 from collections.abc import Sequence
@@ -26,19 +26,19 @@ class LargeFrames:
         self._written: tuple[list[LargeFrame], list[tuple[int, int]]] = ([], [])
 
     def write(self, frames: "Sequence[LargeFrame]", code: Sequence[tuple[int, int]]) -> None:
-        """Tell them these frames and these ranges of code; both sorted.
+        """Pass them these frames and these ranges of code; both sorted.
 
-        Where there are more ranges than there is room for none are told: then
+        Where there are more ranges than there is room for none are passed: then
         stacks are copied whole.
         """
-        told = (list(frames), list(code)) if len(code) <= lib.CODE_RANGES else ([], [])
-        if told == self._written:
+        reported = (list(frames), list(code)) if len(code) <= lib.CODE_RANGES else ([], [])
+        if reported == self._written:
             return
         self._table.frame_count = self._table.code_count = 0
         # A program that began before may still look at what is there.
         lib.wait_for_programs()
-        self._write(*told)
-        self._written = told
+        self._write(*reported)
+        self._written = reported
 
     def _write(self, frames: "list[LargeFrame]", code: list[tuple[int, int]]) -> None:
         bits = 0

@@ -126,7 +126,7 @@ static bool may_be_code(uint64_t address, const struct mapped_range *mappings, u
 {
 	uint32_t low = 0, high = count;
 
-	/* Most words are numbers, which this tells from addresses. */
+	/* Most words are numbers, which this distinguishes from addresses. */
 	if (!count || address < mappings[0].start)
 		return false;
 	while (low < high) {
@@ -142,6 +142,16 @@ static bool may_be_code(uint64_t address, const struct mapped_range *mappings, u
 	if (address >= mappings[low].start)
 		return mappings[low].is_code;
 	return low && mappings[low].start - address < NEXT_TO;
+}
+
+uint32_t count_frames(const __u64 *addresses, uint32_t count, const struct mapped_range *mappings,
+		      uint32_t mapping_count)
+{
+	uint32_t frames = 0;
+
+	while (frames < count && may_be_code(ADDRESS(addresses[frames]), mappings, mapping_count))
+		frames++;
+	return frames;
 }
 
 /* A 32-bit process has nothing above, a 64-bit one its stack and its vDSO. */

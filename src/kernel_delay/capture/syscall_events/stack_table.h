@@ -61,4 +61,11 @@ uint64_t hash_words(const __u64 *words, uint32_t count);
 uint64_t hash_user_stack(const struct event_stacks *stacks, const struct mapped_range *mappings,
 			 uint32_t count);
 
+/*
+ * How many of the addresses that the kernel's walk along frame pointers found may be code, from the
+ * first on. Where there are no frame pointers it finds any numbers, others for each event.
+ */
+uint32_t count_frames(const __u64 *addresses, uint32_t count, const struct mapped_range *mappings,
+		      uint32_t mapping_count);
+
 #endif

@@ -1,15 +1,17 @@
 """From what the programs took of a stack to the functions on it."""
 
 import resource
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import dropwhile, takewhile
+from pathlib import Path
 
-from kernel_delay.capture.plan import EventPlan
+from kernel_delay.capture.plan import COPYING, WALKING, EventPlan
 from kernel_delay.capture.syscall_events.large_frames import LARGE_FRAME, LARGE_FRAMES
 from kernel_delay.loader._records import lib
 from kernel_delay.model import StackFrame
 from kernel_delay.symbols import (
     AddressSpace,
+    CodeRange,
     Frame,
     KernelSymbols,
     LargeFrame,
@@ -36,6 +38,13 @@ STACK_POINTER: dict[Machine, int] = {"x86_64": 7, "i386": 4, "aarch64": 31, "arm
 
 # Of bpf/threads/event_records.h.
 PAGE = int(lib.STACK_PAGE)
+WALKED_FRAMES = int(lib.WALKED_FRAMES)
+
+# Of bpf/unwind/unwind_records.h.
+UNWIND_RANGES = int(lib.UNWIND_RANGES)
+
+# Of the fields of /proc/PID/stat, counted from 1; the second is the name.
+START_STACK = 28
 
 # How a tracepoint's program is called, kernel/trace/bpf_trace.c (5.14 to 6.18).
 TRACING = (
@@ -55,6 +64,8 @@ class StackNamer:
     def __init__(self, pid: int, plan: EventPlan) -> None:
         """Note the process's code, if stacks are to be taken."""
         self._mode = plan.stack_mode
+        self._pid = pid
+        self._start_stack = 0
         self._stack_bytes = plan.stack_bytes
         self._closing = ExitStack()
         if self._mode == "none":
@@ -63,7 +74,6 @@ class StackNamer:
         self._image = self._closing.enter_context(ProcessImage(pid))
         self._space = AddressSpace(self._image, source=plan.source)
         self._closing.callback(self._space.close)
-        # Read now, as it takes a while, and later would delay the report.
         self._kernel = KernelSymbols()
 
     def nameless(self) -> str | None:
@@ -81,6 +91,8 @@ class StackNamer:
         """
         if self._mode == "none":
             return []
+        # Before the mappings: if it executes another program meanwhile these are not used for that.
+        self._start_stack = start_stack(self._pid)
         self._image.note()
         if self._image.perf_map:
             self._image.perf_map.refresh()
@@ -92,9 +104,13 @@ class StackNamer:
 
     def large_frames(self) -> tuple[list[LargeFrame], list[tuple[int, int]]]:
         """Return functions with large frames, and ranges of code, as LargeFrames takes them."""
-        if self._mode != "dwarf":
+        if self._mode not in COPYING:
             return [], []
         return self._space.large_frames(LARGE_FRAME, LARGE_FRAMES), self._space.code_ranges()
+
+    def unwind_ranges(self) -> tuple[int, tuple[CodeRange, ...]]:
+        """Return where the stack began and the process's code, as UnwindTables takes them."""
+        return self._start_stack, self._space.unwind_ranges(UNWIND_RANGES)
 
     def is_full(self, stack: bytes) -> bool:
         """Whether the copy of a stack is as long as the plan lets it be."""
@@ -118,7 +134,7 @@ class StackNamer:
         """
         machine = self._space.machine
         registers = tuple(saved[place] for place in DWARF_REGISTERS[machine])
-        if self._mode == "fp":
+        if self._mode == "fp" or (self._mode in WALKING and not pages):
             walked = memoryview(stack).cast("Q")
             return self._walked(tuple(takewhile(bool, walked)) or registers[-1:])
         if machine == "arm":
@@ -134,8 +150,21 @@ class StackNamer:
         frames = self._space.frames(Stack.of_return_addresses(addresses))
         # Without frame pointers the walk soon comes upon words that are no code.
         code = tuple(takewhile(lambda frame: frame.object is not None, frames)) or frames[:1]
-        end: StackEnd = "whole" if len(code) == len(frames) else "lost"
+        end: StackEnd = "whole"
+        if len(code) < len(frames):
+            end = "short" if len(addresses) > WALKED_FRAMES else "lost"
         return tuple(_stack_frame(frame) for frame in code), end
+
+
+def start_stack(pid: int) -> int:
+    """Return where the process's stack began: proc_pid_stat(5), startstack; 0 if it has exited."""
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        # The first thread's memory is gone with it, while others may go on.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            after_comm = stat.read_bytes().rpartition(b")")[2].split()
+            if started := int(after_comm[START_STACK - 3]):
+                return started
+    return 0
 
 
 def _allow_many_files() -> None:
@@ -143,8 +172,10 @@ def _allow_many_files() -> None:
 
     The soft limit, often 1,024, is for programs that use select(2): setrlimit(2).
     """
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    # A seccomp filter may forbid both: Python makes a ValueError of the second one's EPERM.
+    with suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _unpacked(copied: bytes, pages: int) -> tuple[bytes, int]:

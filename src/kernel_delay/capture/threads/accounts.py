@@ -19,14 +19,20 @@ from kernel_delay.analysis.accounting import (
     unaccounted,
 )
 from kernel_delay.capture.threads.causes import OpenWaits
-from kernel_delay.capture.threads.counting import DumpedThread, counted, epoch_of, open_waits
+from kernel_delay.capture.threads.counting import (
+    DumpedThread,
+    StateChanges,
+    counted,
+    epoch_of,
+    open_waits,
+)
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import waited
 from kernel_delay.capture.threads.snapshot import ThreadSnapshot
 from kernel_delay.capture.threads.thread_stats import ThreadName, name_of
 
 
-class ThreadAccount(Struct, frozen=True):
+class ThreadAccount(Struct, frozen=True, gc=False):
     """A thread that was there in a window, its records of that, and where its time went.
 
     `last` is its state as it was dumped, None if that does not matter.
@@ -41,11 +47,11 @@ class ThreadAccount(Struct, frozen=True):
     waits: OpenWaits | None
     fits: bool
 
-    def settled(self, after: Mapping[int, DumpedThread], stop_ns: int) -> bool:
+    def settled(self, after: Mapping[int, StateChanges], stop_ns: int) -> bool:
         """Return whether all fits, with the threads as they were dumped `after` it was read.
 
         What a thread does after a window is not charged to it, but for what
-        then ends and began within: an interrupt is told by its end.
+        then ends and began within: an interrupt is reported at its end.
         """
         if self.last is None or not self.fits:
             return self.fits
@@ -54,12 +60,25 @@ class ThreadAccount(Struct, frozen=True):
             return False
         if self.last.thread_state.state_since_ns >= stop_ns:
             return True
-        dumped = after.get(self.identity)
-        return (
-            dumped is not None
-            and dumped.state_changes == changes
-            and dumped.thread_state.state == self.last.thread_state.state
-        )
+        return after.get(self.identity) == StateChanges(changes, self.last.thread_state.state)
+
+    def is_as_before(self, earlier: "ThreadAccount", stop_ns: int) -> bool:
+        """Return whether to read it again showed nothing new, and nothing is to come of it."""
+        if self.is_being_written():
+            return False
+        if self.account != earlier.account or (self.last is None) != (earlier.last is None):
+            return False
+        if self.last is None or earlier.last is None:
+            return True
+        changes = self.last.state_changes
+        if changes % 2 or self.last.thread_state.is_interrupted_at(stop_ns):
+            return False
+        return changes == earlier.last.state_changes
+
+    def is_being_written(self) -> bool:
+        """Return whether a program was amid it: in a change of its state, or has charged twice."""
+        changes = self.last is not None and self.last.state_changes % 2 == 1
+        return changes or self.account.missing_ns < 0
 
     def has_unknown_end(self, stop_ns: int) -> bool:
         """Return whether an event of it was missed, since which its state is not known."""

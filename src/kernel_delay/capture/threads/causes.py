@@ -3,8 +3,10 @@
 What the programs charged, and what was still going on at the window's end.
 """
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,19 +15,19 @@ from msgspec.structs import replace
 from kernel_delay.analysis.accounting import ThreadState
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.threads.epochs import ThreadRecords
-from kernel_delay.capture.threads.run_queues import CpuSlices, CpuWait, Taker, taker, waited
+from kernel_delay.capture.threads.run_queues import CpuSlices, CpuWait, Taker, waited
 from kernel_delay.capture.threads.sleep_stacks import SleepStacks
-from kernel_delay.capture.threads.thread_stats import ThreadName, syscall_of
-from kernel_delay.host.surroundings import POLICIES
+from kernel_delay.capture.threads.thread_stats import ThreadName, syscall_of, text_of
+from kernel_delay.host.system_state import POLICIES
 from kernel_delay.loader._records import lib
-from kernel_delay.model import CpuTaker, LockWait, OwnerDoings, Thread
+from kernel_delay.model import CpuTaker, LockWait, OwnerActivity, Thread
 
 if TYPE_CHECKING:
-    from kernel_delay.loader._records import OwnerDoings as OwnerDoingsRecord
-    from kernel_delay.loader._records import OwnerRecord
+    from kernel_delay.loader._records import OwnerActivity as OwnerActivityRecord
+    from kernel_delay.loader._records import OwnerRecord, TaskInfo
 
 
-class OpenWaits(Struct, frozen=True):
+class OpenWaits(Struct, frozen=True, gc=False):
     """What a thread waits for after its last event that is charged: a CPU, or a lock, or neither.
 
     `lock` is its address and `owner` the id of the thread that has it. `sleep_stack` is where
@@ -80,16 +82,19 @@ def _with_cpu_takers(
     window: tuple[int, int],
 ) -> Thread:
     accounts = [record.account for record in parts.threads]
-    others_ns = sum(account.other_tasks_ns for account in accounts)
-    unknown_ns = sum(account.unknown_tasks_ns for account in accounts)
-    takers: dict[int, Taker] = {}
+    others_ns = sum([account.other_tasks_ns for account in accounts])
+    unknown_ns = sum([account.unknown_tasks_ns for account in accounts])
+    takers: dict[int, Taker | TaskInfo] = {}
     taken: defaultdict[int, _Waits] = defaultdict(_Waits)
     charged = set()
     for record in parts.owners:
         if not record.lock:
-            takers.setdefault(record.info.task, taker(record.info))
-            taken[record.info.task].add(record.waits, record.total_ns)
-            charged.add((record.info.task, record.wait_ns))
+            info = record.info
+            task = info.task
+            if task not in takers:
+                takers[task] = info
+            taken[task].add(record.waits, record.total_ns)
+            charged.add((task, record.wait_ns))
     if waits is not None and waits.cpu is not None:
         for who, ns in _taken_at_boundary(waits.cpu, slices, *window).items():
             if who is None:
@@ -98,7 +103,7 @@ def _with_cpu_takers(
                 is_new = (who.task, waits.cpu.ready_since_ns) not in charged
                 takers.setdefault(who.task, who)
                 taken[who.task].add(int(is_new), ns)
-    missing_ns = ready_ns - others_ns - unknown_ns - sum(each.ns for each in taken.values())
+    missing_ns = ready_ns - others_ns - unknown_ns - sum([each.ns for each in taken.values()])
     if missing_ns < 0:
         # It was being written all the time that it was read, and does not fit together.
         taken.clear()
@@ -122,20 +127,30 @@ def _taken_at_boundary(
     return waited(wait, slices[wait.cpu], start_ns, stop_ns).taken_ns
 
 
-def _cpu_taker(who: Taker, waits: _Waits) -> CpuTaker:
+def _cpu_taker(who: "Taker | TaskInfo", waits: _Waits) -> CpuTaker:
     if not who.task:
         return CpuTaker(0, "idle", waits.count, waits.ns)
+    comm = who.comm if isinstance(who, Taker) else text_of(who.comm)
     return CpuTaker(
         tid=who.tid,
-        comm=who.comm,
+        comm=comm,
         waits=waits.count,
         ns=waits.ns,
         pid=who.process,
         policy=POLICIES.get(who.policy, str(who.policy)),
         nice=who.nice,
         rt_priority=who.rt_priority,
-        kernel_thread=who.kernel_thread,
+        kernel_thread=bool(who.kernel_thread),
+        is_tool=is_tool(who.process, comm),
     )
+
+
+def is_tool(process: int, comm: str) -> bool:
+    """Return whether a task of that process and name is this tool's.
+
+    The name counts too: in a PID namespace of its own, another one's process may have its number.
+    """
+    return process == os.getpid() and comm == Path("/proc/self/comm").read_text().rstrip("\n")
 
 
 def _with_lock_waits(
@@ -152,40 +167,39 @@ def _with_lock_waits(
     thread: these are taken for such unless one is seen that was not.
     """
     found: defaultdict[tuple[int, int], _Waits] = defaultdict(_Waits)
-    doings: dict[tuple[int, int], OwnerDoings] = {}
+    activities: dict[tuple[int, int], OwnerActivity] = {}
     for record in parts.owners:
         if record.lock:
             key = _several(record), record.info.task
             found[key].add(record.waits, record.total_ns)
             if record.owner.known_ns:
-                doings[key] = _doings(record.owner, stacks)
+                activities[key] = _activity(record.owner, stacks)
     if waits is not None and waits.owner:
         start_ns, stop_ns = window
-        ns = stop_ns - max(start_ns, waits.thread_state.state_since_ns)
+        now = waits.thread_state
+        ns = now.lasts_until_ns(stop_ns) - max(start_ns, now.state_since_ns)
         if ns > 0:
             found[waits.lock, waits.owner].add(1, ns)
     locks = [
         LockWait(
-            address, owner.tid, owner.name, each.count, each.ns, doings.get((address, own_tid))
+            address, owner.tid, owner.name, each.count, each.ns, activities.get((address, own_tid))
         )
         for (address, own_tid), each in found.items()
         if (owner := owner_of(own_tid)) is not None
     ]
     locks.sort(key=lambda wait: (-wait.ns, wait.address, wait.tid))
-    lock_waits = tuple(locks)
     others_ns = 0
     if len(locks) == len(found):
-        others_ns = sum(record.account.other_owners_ns for record in parts.threads)
-    return replace(
-        thread,
-        lock_waits=lock_waits,
-        lock_waits_others_ns=others_ns,
-    )
+        others_ns = sum([record.account.other_owners_ns for record in parts.threads])
+    if not locks and not others_ns:
+        return thread
+    lock_waits = tuple(locks)
+    return replace(thread, lock_waits=lock_waits, lock_waits_others_ns=others_ns)
 
 
-def _doings(struct: "OwnerDoingsRecord", stacks: SleepStacks) -> OwnerDoings:
+def _activity(struct: "OwnerActivityRecord", stacks: SleepStacks) -> OwnerActivity:
     call = None if struct.syscall == lib.NO_SYSCALL else syscall_of(struct.syscall)
-    return OwnerDoings(
+    return OwnerActivity(
         known_ns=struct.known_ns,
         blocked_ns=struct.blocked_ns,
         ready_ns=struct.ready_ns,

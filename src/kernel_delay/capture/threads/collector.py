@@ -1,5 +1,6 @@
 """From the programs' records to what a Sample says of each thread."""
 
+import time
 from collections.abc import Callable, Container, Iterator, Mapping
 
 from msgspec.structs import replace
@@ -7,7 +8,13 @@ from msgspec.structs import replace
 from kernel_delay.analysis import accounting
 from kernel_delay.capture.threads.accounts import ThreadAccount, thread_accounts
 from kernel_delay.capture.threads.causes import with_causes
-from kernel_delay.capture.threads.counting import DumpedThread, counted, dumped_threads, open_waits
+from kernel_delay.capture.threads.counting import (
+    DumpedThread,
+    counted,
+    dumped_threads,
+    open_waits,
+    state_changes,
+)
 from kernel_delay.capture.threads.ended_threads import EndedThreads
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.reader import RecordReader
@@ -26,9 +33,13 @@ from kernel_delay.capture.threads.thread_stats import (
 )
 from kernel_delay.model import Lost, Thread
 
-# How often what does not fit together is read. It was being written just then,
-# and twice is enough unless a program was held up.
-READINGS = 5
+# How long to wait before each reading of what does not fit together. It was being written just
+# then, and twice is enough unless a program is held up: where a hypervisor, or an emulator that has
+# one thread for all CPUs, runs the CPU that it is on after this one.
+PAUSES_S = (0.0, 0.0, 0.001, 0.01, 0.1)
+
+Slices = Mapping[int, CpuSlices]
+"""Those of CPUs that threads wait for, by the CPU."""
 
 ThreadOf = tuple[int, Thread]
 """A thread, and the process that it is of as the tool numbers it."""
@@ -86,10 +97,11 @@ class Collector:
         self._sleep_stacks = SleepStacks(source.sleep_stacks, name_waker)
         self._run_queues = RunQueues(source.run_queues, source.slices, source.slices_per_cpu)
         self._released = 0
-        self._missed_events = source.missed_events()
+        self._missed = source.missed()
         self._missed_hits = 0
         self._clamped_lengths = 0
         self._unknown_ends = 0
+        self._unfit = 0
 
     def make_room(self, epoch: int, start_ns: int, stop_ns: int) -> None:
         """Make room if records find little: `epoch` is the newest, and its window may be open.
@@ -152,34 +164,58 @@ class Collector:
 
     def _accounted(self, epoch: int, start_ns: int, stop_ns: int, names: _Names) -> list[ThreadOf]:
         """Account for all threads that are not summed up, and add their names."""
-        settled: dict[int, ThreadOf] = {}
-        unsettled: list[ThreadOf] = []
-        self._accounts = {}
-        for reading in range(READINGS):
-            snapshot = self._snapshot(epoch, start_ns, stop_ns, settled, is_first=not reading)
-            accounts = thread_accounts(snapshot, settled)
-            for each in accounts:
-                names.add(each.name)
-            unsettled = []
-            for account in accounts:
-                thread = account.name.process, self._thread(account, snapshot, names)
-                if self._keeps_accounts:
-                    self._accounts[account.identity] = account
-                if account.settled(snapshot.after, stop_ns):
-                    settled[account.identity] = thread
+        settled: dict[int, tuple[ThreadAccount, Slices]] = {}
+        unsettled: dict[int, tuple[ThreadAccount, Slices]] = {}
+        states = self._source.thread_states()
+        for reading, pause_s in enumerate(PAUSES_S):
+            if pause_s:
+                time.sleep(pause_s)
+                states = self._source.thread_states()
+            before = dumped_threads(states, settled)
+            own = self._read(epoch, settled, before, is_first=not reading)
+            newer = self._reader.epochs.next_after(epoch)
+            slices = self._slices(before, newer)
+            states = self._source.thread_states()
+            after = state_changes(states)
+            snapshot = ThreadSnapshot(epoch, start_ns, stop_ns, own, newer, slices, before, after)
+            earlier, unsettled = unsettled, {}
+            may_settle = False
+            for account in thread_accounts(snapshot, settled):
+                names.add(account.name)
+                if account.settled(after, stop_ns):
+                    settled[account.identity] = account, slices
                     self._unknown_ends += account.has_unknown_end(stop_ns)
-                else:
-                    unsettled.append(thread)
-            if not unsettled:
+                    continue
+                unsettled[account.identity] = account, slices
+                last = earlier.get(account.identity)
+                may_settle |= last is None or not account.is_as_before(last[0], stop_ns)
+            if not may_settle:
                 break
-        return [*settled.values(), *unsettled]
+        for account, _ in unsettled.values():
+            if account.is_being_written() or account.has_unknown_end(stop_ns):
+                self._unknown_ends += 1
+            elif not account.fits:
+                self._unfit += 1
+        # Threads are made of what was read, and not in between: that takes longer than to read.
+        settled.update(unsettled)
+        if self._keeps_accounts:
+            self._accounts = {identity: account for identity, (account, _) in settled.items()}
+        window = start_ns, stop_ns
+        threads = []
+        for identity in tuple(settled):
+            # The records of each are let go as its Thread is made: they take as much memory.
+            account, slices = settled.pop(identity)
+            thread = self._thread(account, slices, window, names)
+            threads.append((account.name.process, thread))
+        return threads
 
-    def _thread(self, each: ThreadAccount, snapshot: ThreadSnapshot, names: _Names) -> Thread:
+    def _thread(
+        self, each: ThreadAccount, slices: Slices, window: tuple[int, int], names: _Names
+    ) -> Thread:
         thread = accounted_stats(each.name, each.parts, each.account, self._source.sees_faults)
-        window = snapshot.start_ns, snapshot.stop_ns
         owner_of = self._owner_of(names, each.name.process)
         stacks, waits = self._sleep_stacks, each.waits
-        thread = with_causes(thread, each.parts, waits, snapshot.slices, owner_of, stacks, window)
+        thread = with_causes(thread, each.parts, waits, slices, owner_of, stacks, window)
         return with_sleeps(thread, each.parts, waits, stacks, window)
 
     def _owner_of(self, names: _Names, process: int) -> Callable[[int], ThreadName | None]:
@@ -199,33 +235,30 @@ class Collector:
 
         return owner_of
 
-    def _snapshot(
-        self, epoch: int, start_ns: int, stop_ns: int, settled: Container[int], *, is_first: bool
-    ) -> ThreadSnapshot:
-        """Read of all threads but those `settled` what they did in the window, and do now.
+    def _read(
+        self,
+        epoch: int,
+        settled: Container[int],
+        before: Mapping[int, DumpedThread],
+        *,
+        is_first: bool,
+    ) -> dict[int, ThreadRecords]:
+        """Read of all threads but those `settled` what they did in the window.
 
-        Copied in between, as to work on it takes so long that many threads change.
+        After they were dumped, or the record of what is charged by then might not be read yet.
+        Copied, as to work on it takes so long that many threads change.
         """
-        before = self._states()
-        # After that, or the record of what is charged by then might not be read yet.
         if not (is_first and self._reader.has_all_of(epoch, before)):
             self._reader.read()
-        own = {
+        return {
             identity: records.copied()
             for identity, records in self._reader.epochs.threads(epoch).items()
             if identity not in settled
         }
-        newer = self._reader.epochs.next_after(epoch)
-        slices = self._slices(before, newer)
-        after = self._states()
-        return ThreadSnapshot(epoch, start_ns, stop_ns, own, newer, slices, before, after)
-
-    def _states(self) -> dict[int, DumpedThread]:
-        return dumped_threads(self._source.thread_states())
 
     def _slices(
         self, now: Mapping[int, DumpedThread], newer: Mapping[int, ThreadRecords]
-    ) -> dict[int, CpuSlices]:
+    ) -> Slices:
         """Return the slices of the CPUs that threads wait for now, or did when `newer` began."""
         waits = [dumped.waits.cpu for dumped in now.values()]
         for records in newer.values():
@@ -262,17 +295,22 @@ class Collector:
 
         A missed event that shows by a thread's state, as the window is over, is
         counted there, and by the programs when an event comes that does not fit it.
+        So is an event whose program was held up for as long as was waited for it.
         """
-        missed_events = self._source.missed_events()
+        missed = self._source.missed()
         missed_hits = self._source.missed_hits()
         clamped_lengths = self._source.clamped_lengths()
-        lost = Lost(
-            dropped_records=self._reader.newly_dropped(),
-            missed_events=missed_events - self._missed_events + self._unknown_ends,
+        dropped_records = self._reader.newly_dropped()
+        # A record that had no room may be why an account does not fit.
+        unfit = 0 if dropped_records else self._unfit
+        lost = (missed - self._missed) + Lost(
+            dropped_records=dropped_records,
+            missed_events=self._unknown_ends + unfit,
             missed_triggers=missed_hits - self._missed_hits,
             clamped_lengths=clamped_lengths - self._clamped_lengths,
         )
-        self._missed_events, self._missed_hits = missed_events, missed_hits
+        self._missed, self._missed_hits = missed, missed_hits
         self._clamped_lengths = clamped_lengths
         self._unknown_ends = 0
+        self._unfit = 0
         return lost

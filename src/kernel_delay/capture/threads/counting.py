@@ -1,7 +1,8 @@
 """From the programs' structs to what analysis/accounting.py takes."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -72,23 +73,20 @@ Kind = TypeVar("Kind")
 
 
 class _Slots:
-    """What the slots of the arrays of struct account are for, where these are the modes."""
+    """What each slot of the arrays of struct account is for, where these are the modes.
 
-    def __init__(self, modes: Mapping[int, Mode]) -> None:
+    None where nothing is ever charged.
+    """
+
+    def __init__(self, by_slot: Mapping[int, Mode]) -> None:
+        modes = [by_slot[slot] for slot in range(lib.MODE_SLOTS)]
         self.modes = modes
-        self.hard_irq: dict[int, tuple[Mode, NotRunning]] = {
-            slot: (mode, "hard_irq") for slot, mode in modes.items()
-        }
-        self.soft_irq: dict[int, tuple[Mode, NotRunning]] = {
-            slot: (mode, "soft_irq") for slot, mode in modes.items()
-        }
-        self.state: dict[int, tuple[Mode, NotRunning]] = {
-            lib.STATE_SLOTS * slot + state: (mode, kind)
-            for slot, mode in modes.items()
-            for state, kind in NOT_RUNNING_STATES.items()
-        }
+        self.hard_irq: list[tuple[Mode, NotRunning]] = [(mode, "hard_irq") for mode in modes]
+        self.soft_irq: list[tuple[Mode, NotRunning]] = [(mode, "soft_irq") for mode in modes]
+        self.state = [kind and (mode, kind) for mode in modes for kind in STATE_KINDS]
 
 
+STATE_KINDS = [NOT_RUNNING_STATES.get(state) for state in range(lib.STATE_SLOTS)]
 SLOTS = _Slots(MODES)
 WORKER_SLOTS = _Slots(WORKER_MODES)
 
@@ -96,7 +94,7 @@ WORKER_SLOTS = _Slots(WORKER_MODES)
 NO_EPOCH = (1 << 64) - 1
 
 
-class DumpedThread(Struct, frozen=True):
+class DumpedThread(Struct, frozen=True, gc=False):
     """What a thread is called, and its state since its newest event, of `epoch`.
 
     `state_changes` grows with each change of its state, and is odd while one is made.
@@ -113,23 +111,44 @@ class DumpedThread(Struct, frozen=True):
         return self.waits.thread_state
 
 
-def dumped_threads(data: bytes) -> dict[int, DumpedThread]:
-    """Return each struct dumped_thread in `data`, by the thread's identity."""
+class StateChanges(Struct, frozen=True, gc=False):
+    """How often a thread's state has changed, and its state: enough to see that it is the same."""
+
+    count: int
+    state: State
+
+
+def dumped_threads(data: bytes, known: Container[int] = ()) -> dict[int, DumpedThread]:
+    """Return each struct dumped_thread in `data` whose identity is not in `known`, by that."""
     return {
-        dumped.identity: DumpedThread(
+        identity: DumpedThread(
             name_of(dumped), epoch_of(dumped.now), _dumped_waits(dumped), dumped.now.state_changes
         )
+        for dumped in ffi.from_buffer("struct dumped_thread[]", data)
+        if (identity := dumped.identity) not in known
+    }
+
+
+def state_changes(data: bytes) -> dict[int, StateChanges]:
+    """Return the state of each struct dumped_thread in `data`, by the thread's identity."""
+    return {
+        dumped.identity: StateChanges(dumped.now.state_changes, _dumped_state(dumped))
         for dumped in ffi.from_buffer("struct dumped_thread[]", data)
     }
 
 
+def _dumped_state(dumped: "DumpedThreadRecord") -> State:
+    """Return a thread's state, unknown if an event of it was missed."""
+    state = dumped.now.state
+    fits = bool(dumped.on_cpu) == (state == lib.STATE_RUNNING)
+    return STATES[state] if fits and not dumped.returned else "unknown"
+
+
 def _dumped_waits(dumped: "DumpedThreadRecord") -> OpenWaits:
-    """Return what a thread waits for, and its state as unknown if an event of it was missed."""
-    waits = open_waits(dumped.now, bool(dumped.kernel_worker), dumped.running)
-    fits = bool(dumped.on_cpu) == (waits.thread_state.state == "running")
-    if fits and not dumped.returned:
-        return waits
-    return OpenWaits(replace(waits.thread_state, state="unknown"))
+    """Return what a thread waits for, and its state as _dumped_state() has it."""
+    if _dumped_state(dumped) == STATES[dumped.now.state]:
+        return open_waits(dumped.now, bool(dumped.kernel_worker), dumped.running)
+    return OpenWaits(replace(thread_state(dumped.now, bool(dumped.kernel_worker)), state="unknown"))
 
 
 def open_waits(
@@ -185,21 +204,31 @@ def thread_state(struct: "ThreadStateRecord", kernel_worker: bool) -> ThreadStat
         hard_irq_since_ns=struct.hard_irq_since_ns,
         soft_irq_since_ns=struct.soft_irq_since_ns,
         soft_irq_lost_ns=struct.soft_irq_lost_ns,
+        blocked_until_ns=struct.blocked_until_ns if is_frozen(struct) else 0,
+        frozen_since_ns=struct.frozen_since_ns if is_frozen(struct) else 0,
     )
+
+
+def is_frozen(struct: "ThreadStateRecord") -> bool:
+    """Return whether a struct thread_state is of a sleeper that was frozen meanwhile."""
+    return struct.state == lib.STATE_BLOCKED and struct.frozen_since_ns > struct.state_since_ns
 
 
 def counted(parts: ThreadRecords) -> Counted:
     """Return what all records of a thread in one epoch add up to."""
     mode_ns: defaultdict[Mode, int] = defaultdict(int)
     not_running_ns: defaultdict[tuple[Mode, NotRunning], int] = defaultdict(int)
-    accounts = [record.account for record in parts.threads]
+    absent_ns = exit_ns = 0
     for record in parts.threads:
-        _add_time(mode_ns, not_running_ns, record.account, bool(record.kernel_worker))
-    exit_ns = max((account.exit_ns for account in accounts), default=0)
+        account = record.account
+        _add_time(mode_ns, not_running_ns, account, bool(record.kernel_worker))
+        not_running_ns["user", "tool"] += account.tool_ns
+        absent_ns += account.not_alive_ns
+        exit_ns = max(exit_ns, account.exit_ns)
     return Counted(
         mode_ns=mode_ns,
         not_running_ns=not_running_ns,
-        absent_ns=sum(account.not_alive_ns for account in accounts),
+        absent_ns=absent_ns,
         exit_ns=exit_ns or None,
         syscalls=_calls(parts.syscalls),
     )
@@ -228,15 +257,16 @@ def _add_time(
     _add(not_running_ns, slots.state, charged.state_ns)
 
 
-def _add(total_ns: defaultdict[Kind, int], kinds: Mapping[int, Kind], array: "CData") -> None:
+def _add(total_ns: defaultdict[Kind, int], kinds: Sequence[Kind | None], array: "CData") -> None:
     """Add what is counted, of whatever the slots of an array are for.
 
-    The array is read at once: slot by slot takes most of the time of a report.
+    The array is read at once, and slots with nothing in them are passed over in C: slot by slot
+    takes most of the time of a report.
     """
-    words = ffi.cast("uint64_t *", array)
-    for slot, ns in enumerate(ffi.unpack(words, ffi.sizeof(array) // ffi.sizeof("uint64_t"))):
-        if ns and slot in kinds:
-            total_ns[kinds[slot]] += ns
+    counted_ns = ffi.unpack(ffi.cast("uint64_t *", array), len(kinds))
+    for kind, ns in zip(compress(kinds, counted_ns), filter(None, counted_ns), strict=True):
+        if kind is not None:
+            total_ns[kind] += ns
 
 
 def _calls(records: "list[SyscallRecord]") -> dict[int, CountedCalls]:
@@ -247,5 +277,5 @@ def _calls(records: "list[SyscallRecord]") -> dict[int, CountedCalls]:
     for record in records:
         id_ = syscall_id(record)
         total_ns[id_] += record.calls.total_ns + record.boundary_ns
-        _add(not_running_ns[id_], NOT_RUNNING_STATES, record.state_ns)
+        _add(not_running_ns[id_], STATE_KINDS, record.state_ns)
     return {id_: CountedCalls(total_ns[id_], not_running_ns[id_]) for id_ in not_running_ns}

@@ -208,6 +208,7 @@ static void add_account(struct account *sum, const struct account *more)
 	sum->short_sleeps_ns += more->short_sleeps_ns;
 	sum->other_sleeps += more->other_sleeps;
 	sum->other_sleeps_ns += more->other_sleeps_ns;
+	sum->tool_ns += more->tool_ns;
 	for (int mode = 0; mode < MODE_SLOTS; mode++) {
 		sum->mode_ns[mode] += more->mode_ns[mode];
 		sum->hard_irq_ns[mode] += more->hard_irq_ns[mode];
@@ -487,7 +488,7 @@ int64_t ended_threads_sum_up(struct ended_threads *ended, uint64_t epoch, uint64
 
 	if (found < 0 || !mark_further(ended, epoch))
 		return -1;
-	/* Their parts first: the thread's record tells whose they are. */
+	/* Their parts first: the thread's record shows whose they are. */
 	for (uint32_t ring = SYSCALL_RING; ring < SUMMED_RINGS; ring++)
 		add_parts(ended, ring, start_ns);
 	add_threads(ended, start_ns);

@@ -12,7 +12,7 @@
 
 #include "thread_records.h"
 
-/* Names that are told apart; the threads of all others have OTHER_NAMES. */
+/* Names that are distinguished; the threads of all others have OTHER_NAMES. */
 #define ENDED_NAMES 256
 
 /* System calls, and interrupt handlers, of one name. */
@@ -82,7 +82,7 @@ size_t ended_threads_reused(const struct ended_threads *ended, uint32_t ring, ui
 			    size_t room);
 
 /*
- * Tells the programs when there is to be a notice next: at half of what is left
+ * Sets when the programs send the next notice: at half of what is left
  * of a ring; of those of owners and of sleeps never.
  */
 void ended_threads_set_notices(struct ended_threads *ended);

@@ -79,29 +79,35 @@ class Epochs:
 
     def add_thread(self, ring: int, record: "ThreadRecord") -> None:
         """Add a thread's record, which is in the ring of that index."""
-        epoch = self._epochs.setdefault(record.epoch, EpochRecords({}, {}))
-        thread = epoch.threads.get(record.identity)
+        number, identity, number_of_epoch = record.number, record.identity, record.epoch
+        epoch = self._epochs.get(number_of_epoch)
+        if epoch is None:
+            epoch = self._epochs[number_of_epoch] = EpochRecords({}, {})
+        thread = epoch.threads.get(identity)
         if thread is None:
-            thread = epoch.threads[record.identity] = ThreadRecords.none()
-            insort(self._epochs_of[record.identity], record.epoch)
+            thread = epoch.threads[identity] = ThreadRecords.none()
+            insort(self._epochs_of[identity], number_of_epoch)
         thread.threads.append(record)
-        self._owners[record.number] = record.epoch, thread
-        self._note_oldest(ring, record.number, record.epoch)
+        self._owners[number] = number_of_epoch, thread
+        if ring not in epoch.oldest:
+            self._note_oldest(ring, number, number_of_epoch)
 
     def owner(self, ring: int, number: int, thread: int) -> ThreadRecords | None:
         """Return where a ring's record of that number belongs; None if it was released.
 
         `thread` is the number of its thread's record.
         """
-        if thread not in self._owners:
+        found = self._owners.get(thread)
+        if found is None:
             return None
-        epoch, records = self._owners[thread]
-        self._note_oldest(ring, number, epoch)
+        epoch, records = found
+        if ring not in self._epochs[epoch].oldest:
+            self._note_oldest(ring, number, epoch)
         return records
 
     def _note_oldest(self, ring: int, number: int, epoch: int) -> None:
-        if self._epochs[epoch].oldest.setdefault(ring, number) == number:
-            heappush(self._oldest[ring], (number, epoch))
+        self._epochs[epoch].oldest[ring] = number
+        heappush(self._oldest[ring], (number, epoch))
 
     def threads(self, epoch: int) -> Mapping[int, ThreadRecords]:
         """Return the epoch's records by the thread's identity."""

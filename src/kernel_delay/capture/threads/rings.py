@@ -104,15 +104,14 @@ class Ring(Generic[Record]):
         """
         numbers = range(self.next_number, min(head, self._position.tail + self._size) + 1)
         self.next_number = max(self.next_number, head + 1)
+        records, size = self._records, self._size
+        any_ended = bool(self._ended)
         for number in numbers:
-            record = self._records[number % self._size]
-            if record.number == number and not self._is_summed_up(number):
+            record = records[number % size]
+            if record.number == number and not (any_ended and self._ended.has(self.index, number)):
                 yield record
-        if self._ended:
+        if any_ended:
             yield from self._read_reused()
-
-    def _is_summed_up(self, number: int) -> bool:
-        return bool(self._ended) and self._ended.has(self.index, number)
 
     def _read_reused(self) -> Iterator[Record]:
         """Yield the records in freed places; there are no new ones once the window is over."""

@@ -54,12 +54,12 @@ class Running(NamedTuple):
     group: int = 0
 
 
-class CpuWait(Struct, frozen=True):
+class CpuWait(Struct, frozen=True, gc=False):
     """A thread's wait for a CPU, which is charged for up to `since_ns`.
 
     `cpu` is None where it is not known. `first_slice` is the number of the
     first slice that ended since. `ready_since_ns`, when all of the wait began,
-    tells it from the thread's others. `group` is by which it is throttled, 0 if
+    distinguishes it from the thread's others. `group` is by which it is throttled, 0 if
     that is not known, or it is by itself.
     """
 

@@ -24,11 +24,11 @@ class SleepStacks:
 
     def __init__(
         self,
-        tell: Callable[[], bytes],
+        read: Callable[[], bytes],
         name_waker: Callable[[int], WakerStack] = lambda place: WakerStack(),
     ) -> None:
-        """Have them told by `tell`, which is Programs.sleep_stacks()."""
-        self._tell = tell
+        """Get them from `read`, which is Programs.sleep_stacks()."""
+        self._read = read
         self._name_waker = name_waker
         self._names: dict[int, tuple[str, ...]] = {}
         self._asked: Counter[int] = Counter()
@@ -40,7 +40,7 @@ class SleepStacks:
         """
         if stack and stack not in self._names and self._asked[stack] < MOST_ASKED:
             self._asked[stack] += 1
-            self._names.update(stacks_in(self._tell().decode(errors="backslashreplace")))
+            self._names.update(stacks_in(self._read().decode(errors="backslashreplace")))
         return self._names.get(stack, ())
 
     def waker(self, place: int) -> WakerStack:

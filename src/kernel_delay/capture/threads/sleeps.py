@@ -5,6 +5,7 @@ What the programs charged, and what was still going on at the window's end.
 
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -32,7 +33,7 @@ WAKER_KINDS: Mapping[int, WakerKind] = {
 
 
 class _Place(Struct, frozen=True):
-    """What sleeps are told apart by."""
+    """What distinguishes sleeps."""
 
     reason: SleepReason
     syscall: str | None
@@ -42,6 +43,8 @@ class _Place(Struct, frozen=True):
 
 class _Sleeps:
     """Those in one place."""
+
+    __slots__ = ("count", "max_ns", "ns", "short_ns", "wakers")
 
     def __init__(self) -> None:
         self.count = 0
@@ -58,14 +61,15 @@ class _Sleeps:
 
     def add_waker(self, record: "SleepRecord", stack: WakerStack) -> None:
         kind = WAKER_KINDS[record.waker_kind]
-        who = taker(record.waker)
-        known = self.wakers.get((kind, who.task, stack))
+        who = record.waker
+        key = kind, who.task, stack
+        known = self.wakers.get(key)
         count, ns = (known.count, known.ns) if known else (0, 0)
-        self.wakers[kind, who.task, stack] = Waker(
+        self.wakers[key] = Waker(
             kind,
             who.tid,
             who.process,
-            who.comm if kind == "thread" else "",
+            taker(who).comm if kind == "thread" else "",
             count + record.sleeps,
             ns + record.total_ns,
             stack.kernel,
@@ -87,21 +91,24 @@ def with_sleeps(
     assert thread.time is not None
     found: defaultdict[_Place, _Sleeps] = defaultdict(_Sleeps)
     for record in parts.sleeps:
-        if record.sleeps:
-            place = _place(stacks, record.stack, record.syscall, record.uninterruptible)
-            found[place].add(record.sleeps, record.total_ns, record.max_ns, record.short_ns)
-            found[place].add_waker(record, stacks.waker(record.waker_stack))
-    accounts = [record.account for record in parts.threads]
-    for account in accounts:
-        found[_SHORT].add(account.short_sleeps, account.short_sleeps_ns, 0)
-        found[_UNKNOWN].add(account.other_sleeps, account.other_sleeps_ns, 0)
+        if count := record.sleeps:
+            slept = found[_place(stacks, record.stack, record.syscall, record.uninterruptible)]
+            slept.add(count, record.total_ns, record.max_ns, record.short_ns)
+            slept.add_waker(record, stacks.waker(record.waker_stack))
+    for each_thread in parts.threads:
+        account = each_thread.account
+        if account.short_sleeps_ns or account.short_sleeps:
+            found[_SHORT].add(account.short_sleeps, account.short_sleeps_ns, 0)
+        if account.other_sleeps_ns or account.other_sleeps:
+            found[_UNKNOWN].add(account.other_sleeps, account.other_sleeps_ns, 0)
     _add_open(found, waits, stacks, window)
-    missing_ns = thread.time.blocked_ns - sum(each.ns for each in found.values())
+    missing_ns = thread.time.blocked_ns - sum([each.ns for each in found.values()])
     if missing_ns < 0:
         # It was being written all the time that it was read, and does not fit together.
         found.clear()
         missing_ns = thread.time.blocked_ns
-    found[_UNKNOWN].add(0, missing_ns, 0)
+    if missing_ns:
+        found[_UNKNOWN].add(0, missing_ns, 0)
     each = [_sleep(place, those) for place, those in found.items() if those.ns or those.count]
     each.sort(key=lambda sleep: (-sleep.ns, sleep.reason, "".join(sleep.stack)))
     sleeps = tuple(each)
@@ -113,10 +120,18 @@ _UNKNOWN = _Place("unknown", None, (), False)
 
 
 def _place(stacks: SleepStacks, stack: int, syscall: int, uninterruptible: int) -> _Place:
-    names = stacks.names(stack)
+    return _place_of(stacks.names(stack), syscall, bool(uninterruptible))
+
+
+PLACES_REMEMBERED = 1024
+"""As many as there are stacks: threads of one program sleep in few places."""
+
+
+@lru_cache(PLACES_REMEMBERED)  # type: ignore[misc]  # functools' own types have Any
+def _place_of(names: tuple[str, ...], syscall: int, uninterruptible: bool) -> _Place:
     call = None if syscall == lib.NO_SYSCALL else syscall_of(syscall)
     name = None if call is None else call.name or str(call.number)
-    return _Place(sleep_reason(names), name, names, bool(uninterruptible))
+    return _Place(sleep_reason(names), name, names, uninterruptible)
 
 
 def _add_open(
@@ -129,7 +144,8 @@ def _add_open(
     if waits is None or waits.thread_state.state != "blocked":
         return
     start_ns, stop_ns = window
-    ns = stop_ns - max(start_ns, waits.thread_state.state_since_ns)
+    now = waits.thread_state
+    ns = now.lasts_until_ns(stop_ns) - max(start_ns, now.state_since_ns)
     if ns <= 0:
         return
     if not waits.sleep_stack and ns < SLEEP_NS:

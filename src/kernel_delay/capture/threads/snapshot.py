@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from kernel_delay.capture.threads.counting import DumpedThread
+from kernel_delay.capture.threads.counting import DumpedThread, StateChanges
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import CpuSlices
 
@@ -25,4 +25,4 @@ class ThreadSnapshot(Struct, frozen=True):
     newer: Mapping[int, ThreadRecords]
     slices: Mapping[int, CpuSlices]
     before: Mapping[int, DumpedThread]
-    after: Mapping[int, DumpedThread]
+    after: Mapping[int, StateChanges]

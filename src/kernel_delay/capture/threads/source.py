@@ -3,6 +3,8 @@
 import mmap
 from typing import TYPE_CHECKING, Protocol
 
+from kernel_delay.model import Lost
+
 if TYPE_CHECKING:
     from kernel_delay.loader._records import ControlPointer
 
@@ -33,8 +35,8 @@ class RecordSource(Protocol):
     def newest_epoch(self) -> int:
         """Return the number of the newest window."""
 
-    def missed_events(self) -> int:
-        """Return how many events were missed since the programs were attached, at most."""
+    def missed(self) -> Lost:
+        """Return how many events were missed since the programs were attached, at most, by kind."""
 
     def clamped_lengths(self) -> int:
         """Return how many intervals ended before they began, since the programs were attached."""

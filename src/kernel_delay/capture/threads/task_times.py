@@ -64,7 +64,7 @@ def has_uprobes(states: bytes, process: int | None = None) -> bool | None:
 
     With `process` of its threads alone.
 
-    None where that can't be told: one was taken out, and the kernel does not know yet
+    None where that is not known: one was taken out, and the kernel does not know yet
     whether others are left.
     """
     for state in ffi.from_buffer("struct dumped_thread[]", states):

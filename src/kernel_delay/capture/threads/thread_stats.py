@@ -1,6 +1,9 @@
 """From one thread's records of one window to what a Sample says of it."""
 
+from collections import defaultdict
 from collections.abc import Mapping
+from functools import lru_cache
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -10,7 +13,7 @@ from kernel_delay.analysis.accounting import Account, CallTime
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.host.irq_vectors import irq_vector_name
 from kernel_delay.host.soft_irqs import soft_irq_name
-from kernel_delay.host.syscalls import Syscall, syscall
+from kernel_delay.host.syscalls import CALLS_REMEMBERED, Syscall, syscall
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.model import (
     HardIrqStats,
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from kernel_delay.loader._records import ThreadState as ThreadStateRecord
 
 
-class ThreadName(Struct, frozen=True):
+class ThreadName(Struct, frozen=True, gc=False):
     """What a thread is called: its id in the tool's PID namespace, its name, what it is.
 
     `own_tid` is its id in its own namespace, `process` the id of its process in the tool's.
@@ -68,18 +71,19 @@ def counted_stats(
     name: ThreadName, parts: ThreadRecords, calls: Mapping[int, CallTime] | None = None
 ) -> Thread:
     """Return what was counted of the thread; of its time only where that in `calls` went."""
+    long_poll, run, ready, stopped, *soft_irqs = _all_intervals(parts.threads)
     return Thread(
         kernel_worker=name.kernel_worker,
         tid=name.tid,
         name=name.name,
         exited=any(record.exited for record in parts.threads),
         syscalls=_syscalls(parts.syscalls, calls or {}),
-        long_poll=_intervals([record.long_poll for record in parts.threads]),
-        run=_intervals([record.run for record in parts.threads]),
-        ready=_intervals([record.ready for record in parts.threads]),
-        stopped=_intervals([record.stopped for record in parts.threads]),
-        hard_irqs=_hard_irqs(parts.hard_irqs),
-        soft_irqs=_soft_irqs(parts.threads),
+        long_poll=long_poll,
+        run=run,
+        ready=ready,
+        stopped=stopped,
+        hard_irqs=_hard_irqs(parts.hard_irqs) if parts.hard_irqs else (),
+        soft_irqs=_soft_irqs(soft_irqs),
     )
 
 
@@ -107,9 +111,9 @@ def accounted_stats(
     """Return what was counted of the thread, and where its time went."""
     accounts = [record.account for record in parts.threads]
     thread = counted_stats(name, parts, account.syscalls)
-    signals = sum(counted.signals for counted in accounts)
+    signals = sum([counted.signals for counted in accounts])
     faults = PageFaults(
-        count=sum(counted.faults for counted in accounts),
+        count=sum([counted.faults for counted in accounts]) if sees_faults else 0,
         on_cpu_ns=account.fault_on_cpu_ns,
         blocked_ns=account.fault_blocked_ns,
     )
@@ -129,9 +133,9 @@ def _sending_ns(soft_irqs: tuple[SoftIrqStats, ...]) -> int:
     """Return the time of those that a thread raises by sending to this machine itself.
 
     In a call of its own they are taken for its own, though some may be of packets that came
-    from outside just then: the thread can't be told to be kept by those.
+    from outside just then: whether those kept the thread is not known.
     """
-    return sum(irq.total_ns for irq in soft_irqs if irq.name in ("net_rx", "net_tx"))
+    return sum([irq.total_ns for irq in soft_irqs if irq.name in ("net_rx", "net_tx")])
 
 
 def _with_histogram(
@@ -142,24 +146,39 @@ def _with_histogram(
 
 def _histogram(histograms: "list[HistogramRecord]") -> Histogram:
     """Return the sum of several struct histogram, without the zeros at its end."""
+    if len(histograms) == 1:
+        return _counts(ffi.buffer(histograms[0].counts)[:])
     each = [ffi.unpack(histogram.counts, lib.HISTOGRAM_BUCKETS) for histogram in histograms]
-    counts = each[0]
-    if len(each) > 1:
-        counts = [sum(row[bucket] for row in each) for bucket in range(lib.HISTOGRAM_BUCKETS)]
-    while counts and not counts[-1]:
-        counts.pop()
-    return tuple(counts)
+    return _filled([sum([row[bucket] for row in each]) for bucket in range(lib.HISTOGRAM_BUCKETS)])
+
+
+HISTOGRAMS_REMEMBERED = 4096
+"""Most threads have but a few intervals, and the same histograms as others: these are one."""
+
+
+@lru_cache(HISTOGRAMS_REMEMBERED)  # type: ignore[misc]  # functools' own types have Any
+def _counts(histogram: bytes) -> Histogram:
+    return _filled(memoryview(histogram).cast("I").tolist())
+
+
+def _filled(counts: list[int]) -> Histogram:
+    # What is behind the last that is not 0, at once: most of a histogram is.
+    return tuple(counts[: len(bytes(map(bool, counts)).rstrip(b"\0"))])
 
 
 def _intervals(counted: "list[IntervalsRecord]") -> Intervals | None:
     """Return the sum of several struct intervals, None if they are empty."""
     filled = [
-        Intervals(each.count, each.total_ns, each.min_ns, each.max_ns)
+        Intervals(count, each.total_ns, each.min_ns, each.max_ns)
         for each in counted
-        if each.count
+        if (count := each.count)
     ]
     if len(filled) < 2:
         return filled[0] if filled else None
+    return _sum(filled)
+
+
+def _sum(filled: list[Intervals]) -> Intervals:
     return Intervals(
         count=sum(intervals.count for intervals in filled),
         total_ns=sum(intervals.total_ns for intervals in filled),
@@ -171,14 +190,16 @@ def _intervals(counted: "list[IntervalsRecord]") -> Intervals | None:
 def _syscalls(
     records: "list[SyscallRecord]", times: Mapping[int, CallTime]
 ) -> tuple[SyscallStats, ...]:
-    records_of: dict[int, list[SyscallRecord]] = {number: [] for number in times}
+    records_of: defaultdict[int, list[SyscallRecord]] = defaultdict(list)
+    for number in times:
+        records_of[number] = []
     for record in records:
-        records_of.setdefault(syscall_id(record), []).append(record)
+        records_of[record.syscall].append(record)
     found = []
     for id_, same in records_of.items():
         total = _intervals([record.calls for record in same])
         time = times.get(id_)
-        without_entry = sum(record.without_entry for record in same)
+        without_entry = sum([record.without_entry for record in same])
         if total or time or without_entry:
             call = syscall_of(id_)
             found.append(
@@ -208,6 +229,7 @@ def syscall_id(record: "SyscallRecord | ThreadStateRecord") -> int:
     return record.syscall
 
 
+@lru_cache(CALLS_REMEMBERED)  # type: ignore[misc]  # functools' own types have Any
 def syscall_of(id_: int) -> Syscall:
     """Return the system call that the programs know by `id_`.
 
@@ -236,18 +258,37 @@ def _hard_irqs(records: "list[HardIrqRecord]") -> tuple[HardIrqStats, ...]:
     return tuple(found)
 
 
-def _soft_irqs(records: "list[ThreadRecord]") -> tuple[SoftIrqStats, ...]:
-    found = []
-    served = {
-        vector
-        for record in records
-        for vector, intervals in enumerate(record.soft_irqs)
-        if intervals.count
-    }
-    for vector in served:
-        total = _intervals([record.soft_irqs[vector] for record in records])
-        if total:
-            name = soft_irq_name(vector)
-            found.append(SoftIrqStats(vector, name, total.count, total.total_ns, total.max_ns))
+def _soft_irqs(by_vector: "list[Intervals | None]") -> tuple[SoftIrqStats, ...]:
+    found = [
+        SoftIrqStats(vector, soft_irq_name(vector), total.count, total.total_ns, total.max_ns)
+        for vector, total in enumerate(by_vector)
+        if total
+    ]
     found.sort(key=lambda stats: (-stats.total_ns, stats.vector))
     return tuple(found)
+
+
+def _all_intervals(records: "list[ThreadRecord]") -> "list[Intervals | None]":
+    """Return all that a thread's records have, in their order: of soft IRQs one a vector.
+
+    Read at once: of most there are none, and to look at each takes longer.
+    """
+    sums: list[Intervals | None] = [None] * _THREAD_INTERVALS
+    for record in records:
+        words = ffi.unpack(
+            ffi.cast("uint64_t *", ffi.addressof(record, "long_poll")),
+            _INTERVALS_WORDS * _THREAD_INTERVALS,
+        )
+        for place in compress(range(_THREAD_INTERVALS), words[::_INTERVALS_WORDS]):
+            start = _INTERVALS_WORDS * place
+            count, total_ns, min_ns, max_ns = words[start : start + _INTERVALS_WORDS]
+            more = Intervals(count, total_ns, min_ns, max_ns)
+            known = sums[place]
+            sums[place] = more if known is None else _sum([known, more])
+    return sums
+
+
+_INTERVALS_WORDS = ffi.sizeof("struct intervals") // ffi.sizeof("uint64_t")
+
+# long_poll, run, ready and stopped; and soft_irqs, which are next to them.
+_THREAD_INTERVALS = 4 + lib.SOFT_IRQ_VECTORS

@@ -1,1 +1,1 @@
-"""A timeline: what each thread did in a window, slice by slice, as the programs told it."""
+"""A timeline: what each thread did in a window, slice by slice, as the programs reported it."""

@@ -22,7 +22,7 @@ _C = TypeVar("_C", bound=CData)
 class KeptRound(CData):
     slices: Pointer[int]
     room: int
-    told: int
+    reported: int
     modes_before: int
 class KeptRoundPointer(KeptRound, Pointer[KeptRound]): ...
 
@@ -30,6 +30,8 @@ class LastSlices(CData):
     state_since_ns: int
     mode_since_ns: int
     throttled_ns: int
+    blocked_until_ns: int
+    frozen_since_ns: int
     thread: int
     state_what: int
     mode_what: int
@@ -161,13 +163,13 @@ class _FFI:
     @overload
     def addressof(self, struct: KeptRound, field: Literal['slices'], /) -> Pointer[Pointer[int]]: ...
     @overload
-    def addressof(self, struct: KeptRound, field: Literal['room', 'told', 'modes_before'], /) -> Pointer[int]: ...
+    def addressof(self, struct: KeptRound, field: Literal['room', 'reported', 'modes_before'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[KeptRound], index: int, /) -> KeptRoundPointer: ...
     @overload
     def addressof(self, struct: KeptRound, /) -> KeptRoundPointer: ...
     @overload
-    def addressof(self, struct: LastSlices, field: Literal['state_since_ns', 'mode_since_ns', 'throttled_ns', 'thread', 'state_what', 'mode_what', 'state', 'mode_kind', 'mode', 'unused'], /) -> Pointer[int]: ...
+    def addressof(self, struct: LastSlices, field: Literal['state_since_ns', 'mode_since_ns', 'throttled_ns', 'blocked_until_ns', 'frozen_since_ns', 'thread', 'state_what', 'mode_what', 'state', 'mode_kind', 'mode', 'unused'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[LastSlices], index: int, /) -> LastSlicesPointer: ...
     @overload

@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "kept_slices.h"
-#include "lanes.h"
+#include "tracks.h"
 
 /* add_running() and add_lost_modes() */
 #define ADDED 2
 
-/* What is kept, in the order that it was told; those from @tail on are the last of the round. */
+/* What is kept, in the order that it was reported; those from @tail on are the last of the round.
+ */
 struct copied {
 	struct kept_slices slices;
 	uint64_t tail;
@@ -19,22 +20,22 @@ struct copied {
 };
 
 /*
- * The state that went on when there was no more room for the first slices is told in none of
- * them. Until the last of them was told, of a mode or an interrupt, the thread ran.
+ * The state that went on when there was no more room for the first slices is reported in none of
+ * them. Until the last of them was reported, of a mode or an interrupt, the thread ran.
  */
 static void add_running(struct copied *to)
 {
 	struct timeline_slice running = {.kind = STATE_RUNNING};
 
 	for (uint64_t i = 0; i < to->slices.count; i++) {
-		const struct timeline_slice *told = &to->slices.slices[i];
+		const struct timeline_slice *reported = &to->slices.slices[i];
 
-		running.thread = told->thread;
-		if (class_of(told->kind) == SLICE_OF_STATE) {
-			running.since_ns = told->until_ns;
-		} else if (told->until_ns > running.until_ns) {
-			running.until_ns = told->until_ns;
-			running.number = told->number;
+		running.thread = reported->thread;
+		if (class_of(reported->kind) == SLICE_OF_STATE) {
+			running.since_ns = reported->until_ns;
+		} else if (reported->until_ns > running.until_ns) {
+			running.until_ns = reported->until_ns;
+			running.number = reported->number;
 			running.mode = MODE_USER;
 		}
 	}
@@ -47,8 +48,8 @@ static bool copy(const struct kept_round *kept, struct copied *to)
 	const struct timeline_slice *slices = (const void *)kept->slices;
 	uint64_t half = kept->room / 2, last;
 
-	to->tail = kept->told < half ? kept->told : half;
-	last = kept->told - to->tail;
+	to->tail = kept->reported < half ? kept->reported : half;
+	last = kept->reported - to->tail;
 	if (last > half) {
 		to->dropped = last - half;
 		last = half;
@@ -98,7 +99,7 @@ static void part_orders(struct copied *copied)
 
 /*
  * Without a mode among the last slices those that were dropped are shown as such: they were over
- * when the first of the last slices was told.
+ * when the first of the last slices was reported.
  */
 static void add_lost_modes(struct copied *copied)
 {

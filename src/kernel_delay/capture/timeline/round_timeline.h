@@ -13,13 +13,14 @@
 struct kept_round {
 	const uint64_t *slices; /* an array of struct timeline_slice */
 	uint64_t room; /* in slices; twice a power of two */
-	uint64_t told;
+	uint64_t reported;
 	uint64_t modes_before; /* as in struct round_timeline */
 };
 
 /*
  * Makes the slices of the round [@start_ns, @stop_ns), which must be over, and of which nothing is
- * told any more. What is not kept is shown as lost, but not counted in @taken. 0, or -1 and errno.
+ * reported any more. What is not kept is shown as lost, but not counted in @taken. 0, or -1 and
+ * errno.
  */
 int round_timeline_show(const struct kept_round *kept, uint64_t start_ns, uint64_t stop_ns,
 			const struct last_slices *last, struct taken_timeline *taken);

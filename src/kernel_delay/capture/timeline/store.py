@@ -36,7 +36,7 @@ class TimelineStore:
     """Keeps the slices of all threads from now until close(), at most `max_slices` of a window."""
 
     def __init__(self, programs: Programs, max_slices: int) -> None:
-        """Keep what the programs tell."""
+        """Keep what the programs report."""
         self._programs = programs
         # The C side uses both as long as it lives.
         rings, slices, cpus, per_cpu = programs.timeline_memory()
@@ -73,8 +73,8 @@ class TimelineStore:
 
     def _reasons(self) -> dict[int, SleepReason]:
         """What was slept for in each place where a thread did."""
-        told = self._programs.sleep_stacks().decode(errors="backslashreplace")
-        return {place: sleep_reason(names) for place, names in stacks_in(told)}
+        reported = self._programs.sleep_stacks().decode(errors="backslashreplace")
+        return {place: sleep_reason(names) for place, names in stacks_in(reported)}
 
     def discard(self, stop_ns: int) -> None:
         """Forget the slices of the windows until `stop_ns`, which must be over."""
@@ -111,6 +111,7 @@ def _set_last(last: "LastSlices", account: ThreadAccount) -> None:
     waits, now = account.waits, account.waits.thread_state
     last.state, last.state_since_ns = STATE_NUMBERS[now.state], now.state_since_ns
     last.throttled_ns = now.throttled_ns
+    last.blocked_until_ns, last.frozen_since_ns = now.blocked_until_ns, now.frozen_since_ns
     last.mode = MODE_NUMBERS.get(now.mode, records.MODE_USER)
     last.mode_since_ns = now.mode_since_ns
     if waits.cpu is not None and waits.cpu.cpu is not None:

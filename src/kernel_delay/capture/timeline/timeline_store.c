@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "kept_slices.h"
-#include "lanes.h"
+#include "tracks.h"
 
 /* The rings are looked at this often; seldom while nothing comes. */
 #define SHORTEST_PAUSE_NS 500000

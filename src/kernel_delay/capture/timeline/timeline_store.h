@@ -25,11 +25,13 @@ struct shown_slice {
 	uint32_t unused;
 };
 
-/* What a thread does when the window ends, and since when; it may have been told by then. */
+/* What a thread does when the window ends, and since when; it may have been reported by then. */
 struct last_slices {
 	uint64_t state_since_ns;
 	uint64_t mode_since_ns;
 	uint64_t throttled_ns; /* of its state, in the window */
+	uint64_t blocked_until_ns; /* as in struct thread_state */
+	uint64_t frozen_since_ns; /* the same */
 	uint32_t thread; /* its identity */
 	uint32_t state_what;
 	uint32_t mode_what;

@@ -11,17 +11,17 @@ from kernel_delay.capture.windows.control import NEVER_NS, Windows
 from kernel_delay.errors import TimeoutExpiredError
 from kernel_delay.libbpf import Notices
 from kernel_delay.loader._records import lib
-from kernel_delay.loader.waiting import Ended, TellLeft, Waiter
+from kernel_delay.loader.waiting import Ended, ReportLeft, Waiter
 from kernel_delay.model import EndedBy
 
 Over = tuple[int, EndedBy]
 
-# A wait that takes longer is told; at once would be noise where hits are frequent.
-TELL_AFTER_NS = 1_000_000_000
+# A wait that takes longer is reported; at once would be noise where hits are frequent.
+REPORT_AFTER_NS = 1_000_000_000
 
 
 def timed_windows(
-    plan: WindowPlan, windows: Windows, waiter: Waiter, tell_left: TellLeft | None = None
+    plan: WindowPlan, windows: Windows, waiter: Waiter, report_left: ReportLeft | None = None
 ) -> Iterator[Over]:
     """Windows by the clock. With no interval the next is open when one is yielded.
 
@@ -30,7 +30,7 @@ def timed_windows(
     """
     epoch = windows.open(plan.sample_time_ns)
     for left in reversed(range(plan.count)):
-        ended = waiter.wait_until(windows.boundaries(epoch)[1], tell_left)
+        ended = waiter.wait_until(windows.boundaries(epoch)[1], report_left)
         if ended != "time" or not left:
             _end(windows, waiter, epoch)
             yield epoch, ended
@@ -46,7 +46,7 @@ class TriggeredWindows:
     """Windows that triggers open and close, in the programs; this waits and follows.
 
     Those shorter than the plan's shortest are yielded too, though they are
-    not among its count. `tell` is called with what is waited for, when that
+    not among its count. `notify` is called with what is waited for, when that
     takes a while, and with why the wait ended. Iterating raises
     TimeoutExpiredError when a hit did not come in the plan's time.
     """
@@ -57,16 +57,16 @@ class TriggeredWindows:
         windows: Windows,
         waiter: Waiter,
         notices: Notices,
-        tell: Callable[[str], None],
-        tell_left: TellLeft | None = None,
+        notify: Callable[[str], None],
+        report_left: ReportLeft | None = None,
     ) -> None:
         """Follow `windows`; the triggers may be attached already."""
         self._plan = plan
         self._windows = windows
         self._waiter = waiter
         self._notices = notices
-        self._tell = tell
-        self._tell_left = tell_left
+        self._notify = notify
+        self._report_left = report_left
 
     def __iter__(self) -> Iterator[Over]:
         """Yield each window when it is over."""
@@ -99,7 +99,7 @@ class TriggeredWindows:
         self._windows.open_no_more()
         last = max(epoch, self._windows.newest - 1)
         if last > epoch:
-            self._tell(f"interrupted: {last - epoch} windows that were measured are not reported")
+            self._notify(f"interrupted: {last - epoch} windows that were measured are not reported")
         return last
 
     def _pause(self, stop_ns: int) -> bool:
@@ -118,13 +118,13 @@ class TriggeredWindows:
         if ended == "time":
             raise self._expired(trigger)
         why = {"interrupt": "interrupted", "exit": "the process exited"}[ended]
-        self._tell(f"{why} while waiting for start trigger {trigger.text}")
+        self._notify(f"{why} while waiting for start trigger {trigger.text}")
         return False
 
     def _wait_for_stop(self, epoch: int) -> EndedBy:
         """Wait until the epoch's window is over, and return what ended it."""
         if self._plan.stop is None:
-            ended = self._waiter.wait_until(self._windows.boundaries(epoch)[1], self._tell_left)
+            ended = self._waiter.wait_until(self._windows.boundaries(epoch)[1], self._report_left)
         else:
             by_else = self._wait_for_hit(
                 "stop", self._plan.stop, lambda: self._windows.boundaries(epoch)[1] != NEVER_NS
@@ -144,24 +144,24 @@ class TriggeredWindows:
         now_ns = lib.monotonic_ns()
         timeout_ns = self._plan.timeout_ns
         deadline_ns = None if timeout_ns is None else now_ns + timeout_ns
-        tell_ns = now_ns + TELL_AFTER_NS
-        told = False
+        report_ns = now_ns + REPORT_AFTER_NS
+        reported = False
         while not was_hit():
-            until_ns = deadline_ns if told else min(tell_ns, deadline_ns or tell_ns)
+            until_ns = deadline_ns if reported else min(report_ns, deadline_ns or report_ns)
             ended = self._waiter.wait_for_notice(self._notices, until_ns)
             if ended is None or was_hit():
                 continue
             if ended != "time" or until_ns == deadline_ns:
                 return ended
-            self._tell(f"waiting for {boundary} trigger {trigger.text} (Ctrl-C ends)")
-            told = True
+            self._notify(f"waiting for {boundary} trigger {trigger.text} (Ctrl-C ends)")
+            reported = True
         return None
 
     def _expired(self, trigger: TriggerPoints) -> TimeoutExpiredError:
         seconds = (self._plan.timeout_ns or 0) / 1e9
         return TimeoutExpiredError(
-            f"no hit of {trigger.text} within {seconds:g} s: is the code there ever run? "
-            "A longer --timeout waits longer"
+            f"no hit of {trigger.text} within {seconds:g} s: check that its code runs, or give a"
+            " longer --timeout"
         )
 
 

@@ -8,42 +8,41 @@ from kernel_delay.errors import UsageError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    accounting = parser.add_argument_group("where the time went")
+    accounting = parser.add_argument_group("time accounting")
     accounting.add_argument(
         "--summary",
         action="store_true",
-        help="a line per thread and the verdict, in place of the tables",
+        help="print a line for each thread and the verdict instead of the tables",
     )
     accounting.add_argument(
         "--percentiles",
         action="store_true",
-        help="a table of the 50th, 90th and 99th percentile of calls, runs and waits",
+        help="add a table with the 50th, 90th and 99th percentile of calls, runs and waits",
     )
     accounting.add_argument(
         "--wakers",
         choices=("names", "stacks"),
         default="names",
-        help="who woke a thread: by name, or with the kernel's and the program's stack that it"
-        " did so from",
+        help="report who woke a thread by name, or with the stacks of the waker",
     )
     accounting.add_argument(
         "--no-accounting",
         dest="accounting",
         action="store_false",
-        help="only the tables: no account of all of the time, and no verdict",
+        help="only print the tables: no time accounting and no verdict",
     )
     accounting.add_argument(
         "--timeline",
         action="store_true",
-        help="keep everything in order: each state, system call, page fault and interrupt of each"
-        " thread, for a recording (-o), --html and --json",
+        help="keep all states, system calls, page faults and interrupts in order, for -o,"
+        " --html and --json",
     )
     accounting.add_argument(
         "--max-slices",
         type=arguments.count,
         metavar="N",
-        help="of a timeline: how many slices to keep of a window; with more, interrupts are left"
-        " out first, and then states (default: 2000000)",
+        help="number of timeline slices to keep in a window; beyond it interrupts are"
+        " dropped first, then states (default: 2000000)",
     )
 
 
@@ -53,7 +52,7 @@ def check(args: argparse.Namespace) -> None:
         if getattr(args, option) and not args.accounting:
             raise UsageError(f"--{option} shows what --no-accounting turns off: leave one out")
     if args.max_slices is not None and not args.timeline:
-        raise UsageError("--max-slices is of a timeline: add --timeline")
+        raise UsageError("--max-slices limits a timeline: add --timeline")
     if args.wakers == "stacks" and not args.accounting:
         raise UsageError("--wakers stacks shows what --no-accounting turns off: leave one out")
     if args.summary and args.percentiles:

@@ -4,9 +4,9 @@ Each is a `type=` of argparse: it raises ArgumentTypeError, which the command
 line turns into a usage error that names the option.
 """
 
+import datetime
 import os
 from argparse import ArgumentParser, ArgumentTypeError
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from kernel_delay.limits import LONGEST_S
@@ -33,7 +33,7 @@ MOST_STACKS = 1_000_000
 MOST_BUCKETS = 1000
 
 CAPTURED_MIN, CAPTURED_MAX = 64, 2048
-"""Of a packet or flow key, in bytes. Less would not hold the fields that upcalls are told by."""
+"""Of a packet or flow key, in bytes. Less would not hold the fields that identify upcalls."""
 
 
 # ODPUTIL_FLOW_KEY_BYTES of lib/odp-util.h, Open vSwitch 3.7: no key that it makes is longer.
@@ -45,6 +45,22 @@ def folder(text: str) -> Path:
     if not text:
         raise ArgumentTypeError("must not be empty")
     return Path(text)
+
+
+def timezone(text: str) -> datetime.tzinfo:
+    """A time zone, by its name or its distance from UTC."""
+    if text == "UTC":
+        return datetime.UTC
+    # It looks for the zones' files when it is imported.
+    from zoneinfo import ZoneInfo
+
+    try:
+        if text[:1] not in ("+", "-"):
+            return ZoneInfo(text)
+        offset = datetime.datetime.fromisoformat(f"2000-01-01T00:00:00{text}").utcoffset()
+        return datetime.timezone(offset or datetime.timedelta())
+    except (ValueError, OSError, KeyError):  # of a name that no zone has
+        raise ArgumentTypeError(f"must be as Europe/Berlin or +01:00, not {text!r}") from None
 
 
 def process_id(text: str) -> int:
@@ -101,6 +117,8 @@ def pause_ns(text: str) -> int:
 
 def _ns(text: str) -> int | None:
     """Seconds as nanoseconds, what is below one dropped; None if negative or too long."""
+    from decimal import Decimal, InvalidOperation
+
     try:
         seconds = Decimal(text)
     except InvalidOperation:
@@ -143,7 +161,7 @@ def add_time(parser: ArgumentParser) -> None:
         dest="time_ns",
         type=duration_ns,
         metavar="SECONDS",
-        help="stop after so long (default: at Ctrl-C)",
+        help="stop after SECONDS (default: at Ctrl-C)",
     )
 
 
@@ -161,8 +179,8 @@ def add_buffer_pages(parser: ArgumentParser, default: int = 4096) -> None:
         type=buffer_pages,
         default=default,
         metavar="N",
-        help="the size of the buffer for events, in pages; the next power of two"
-        " (default: %(default)s)",
+        help="size of the event buffer in pages, rounded up to a power of two (default:"
+        " %(default)s)",
     )
 
 
@@ -181,7 +199,7 @@ def add_capture_sizes(
         type=captured_bytes,
         default=packet_bytes,
         metavar="BYTES",
-        help=f"how much of each packet to capture, {CAPTURED_MIN} to {CAPTURED_MAX}"
+        help=f"number of bytes to capture of each packet, {CAPTURED_MIN} to {CAPTURED_MAX}"
         " (default: %(default)s)",
     )
     parser.add_argument(
@@ -190,8 +208,9 @@ def add_capture_sizes(
         type=captured_bytes,
         default=64,
         metavar="BYTES",
-        help=f"how much of each flow key to capture, {CAPTURED_MIN} to {CAPTURED_MAX}; 130"
-        f" takes one of IPv4, {WHOLE_KEY} any (default: %(default)s)",
+        help=f"number of bytes to capture of each flow key, {CAPTURED_MIN} to"
+        f" {CAPTURED_MAX}; 130 suffice for IPv4, {WHOLE_KEY} for any key (default:"
+        " %(default)s)",
     )
 
 

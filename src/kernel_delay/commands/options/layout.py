@@ -12,41 +12,51 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """Add the options; --percentiles is with those of the accounting."""
-    group = parser.add_argument_group("what the text shows")
+    group = parser.add_argument_group("text output")
     return [
         group.add_argument(
             "--sort",
             dest="order",
             choices=("lost", "name"),
             default="lost",
-            help="threads by what they lost, worst first, or by name as kernel_delay.py has them"
-            " (default: %(default)s)",
+            help="sort threads by lost time, or by name as kernel_delay.py does (default:"
+            " %(default)s)",
         ),
         group.add_argument(
             "--all-threads",
             action="store_true",
-            help="show the threads that slept throughout too, of which else a line tells",
+            help="also show threads that slept for the whole window (otherwise summarised in"
+            " one line)",
         ),
         group.add_argument(
             "--all-rows",
             action="store_true",
-            help="on a terminal, show all rows of a thread's tables, and not only the first where"
-            " all of them don't fit 50 lines",
+            help="on a terminal, show all rows of a thread's tables, even if they exceed 50 lines",
         ),
         group.add_argument(
             "--top",
             type=arguments.count,
             default=10,
             metavar="N",
-            help="of system calls by stack (-s), how many to show, the worst (default:"
-            " %(default)s)",
+            help="with -s: number of stacks to show, worst first (default: %(default)s)",
         ),
         group.add_argument(
             "--events",
             action="store_true",
-            help="list the single system calls of -s one by one too",
+            help="with -s: also list each system call",
         ),
     ]
+
+
+def add_color(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says whether the text has colour."""
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="use colour: on a terminal, always or never (default: %(default)s). The"
+        " environment variables NO_COLOR and FORCE_COLOR also set this",
+    )
 
 
 def check(args: argparse.Namespace) -> None:
@@ -60,6 +70,7 @@ def layout_of(args: argparse.Namespace, *, named: bool) -> "Layout":
     from kernel_delay.reporters.layout import Layout
 
     return Layout(
+        color=args.color,
         order=args.order,
         all_threads=args.all_threads,
         all_rows=args.all_rows,

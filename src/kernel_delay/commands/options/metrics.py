@@ -1,4 +1,4 @@
-"""The options of what `watch` tells a monitoring system, and what serves it."""
+"""The options of the metrics that `watch` has for a monitoring system, and what serves them."""
 
 import argparse
 from contextlib import ExitStack
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kernel_delay.errors import UnavailableError, UsageError
-from kernel_delay.reporters.messages import tell
+from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
     from kernel_delay.metrics.exporter import Exporter
@@ -18,30 +18,36 @@ HIGHEST_PORT = 65535
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where metrics are told, and who may read them."""
+    """Where metrics are served, and who may read them."""
     group = parser.add_argument_group("metrics")
     group.add_argument(
         "--metrics",
         type=address,
         metavar="[ADDR:]PORT",
-        help="serve metrics for Prometheus at /metrics; ADDR is 127.0.0.1 if not given, PORT 0"
-        " any that is free",
+        help="serve metrics for Prometheus at /metrics; ADDR is 127.0.0.1 by default, PORT"
+        " 0 selects a free port",
     )
     group.add_argument(
-        "--metrics-cert", type=Path, metavar="FILE", help="by TLS, with this certificate (PEM)"
+        "--metrics-cert",
+        type=Path,
+        metavar="FILE",
+        help="serve over TLS with this certificate (PEM)",
     )
-    group.add_argument("--metrics-key", type=Path, metavar="FILE", help="and its private key (PEM)")
+    group.add_argument(
+        "--metrics-key", type=Path, metavar="FILE", help="private key of the certificate (PEM)"
+    )
     group.add_argument(
         "--metrics-token",
         type=Path,
         metavar="FILE",
-        help="to those alone that have the token in FILE, as `Authorization: Bearer`",
+        help="only answer clients that send the token in FILE as `Authorization: Bearer`",
     )
     group.add_argument(
         "--otlp",
         type=endpoint,
         metavar="URL",
-        help="send the metrics, and a span of each long round, by OTLP over HTTP to this receiver",
+        help="send metrics, and a span for each long round, to this OpenTelemetry receiver"
+        " (OTLP over HTTP)",
     )
 
 
@@ -102,7 +108,7 @@ def _serve(args: argparse.Namespace, exporter: "Exporter", stack: ExitStack) -> 
     access = Access(args.metrics_cert, args.metrics_key, args.metrics_token)
     access.check(where)
     server = stack.enter_context(MetricsServer(where, access, exporter.snapshot))
-    tell(f"metrics are at {server.url}")
+    print_message(f"metrics are at {server.url}")
 
 
 def _send(args: argparse.Namespace, exporter: "Exporter", stack: ExitStack) -> None:
@@ -112,8 +118,8 @@ def _send(args: argparse.Namespace, exporter: "Exporter", stack: ExitStack) -> N
         raise UnavailableError(
             f"--otlp needs Python's package {error.name}: pip install 'kernel-delay[otlp]'"
         ) from error
-    sender = stack.enter_context(OtlpExporter(args.otlp, exporter.snapshot, tell))
-    exporter.also_tell(sender.add)
+    sender = stack.enter_context(OtlpExporter(args.otlp, exporter.snapshot, print_message))
+    exporter.also_report(sender.add)
 
 
 def _refuse_alone(args: argparse.Namespace) -> None:

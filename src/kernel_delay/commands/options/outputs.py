@@ -3,18 +3,22 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from kernel_delay.errors import KernelDelayError, OutputError, UsageError, naming
+from kernel_delay.private_file import STDOUT_NAMES, PrivateFile, remove, who_may_replace
+from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
     from kernel_delay.model import RecordingHeader, Sample, SkippedWindow
-    from kernel_delay.reporters.layout import Layout
+    from kernel_delay.reporters.layout import Color, Layout
 
 STDOUT = "-"
+"""What each name of the standard output is made."""
 
 Report = Callable[["Sample"], None]
 
@@ -26,42 +30,67 @@ def add_json(parser: argparse._ActionsContainer, each: str = "sample") -> argpar
         dest="json_file",
         nargs="?",
         const=STDOUT,
+        type=text_file,
         metavar="FILE",
-        help=f"write a line of JSON per {each}; without FILE, or with -, to stdout"
-        " in place of the text",
+        help=f"write a line of JSON for each {each}; without FILE or with -, write to stdout"
+        " instead of the text",
     )
 
 
 def add_json_alone(parser: argparse._ActionsContainer) -> argparse.Action:
     """Add the option for one JSON in place of the text, of commands that measure nothing."""
-    return parser.add_argument(
-        "--json", action="store_true", help="write JSON in place of the text"
-    )
+    return parser.add_argument("--json", action="store_true", help="write JSON instead of the text")
 
 
 def add_quiet(
-    parser: argparse._ActionsContainer, effect: str = "print the summary only"
+    parser: argparse._ActionsContainer, effect: str = "only print the summary"
 ) -> argparse.Action:
     """Add the option that leaves single events out of the text."""
     return parser.add_argument("-q", "--quiet", action="store_true", help=effect)
 
 
+def text_file(text: str) -> str:
+    """A file for what is text, which the standard output takes too."""
+    return STDOUT if text in STDOUT_NAMES else text
+
+
 def own_file(text: str) -> Path:
     """A file for what is no text; ArgumentTypeError for stdout."""
-    if text == STDOUT:
+    if text in STDOUT_NAMES:
         raise argparse.ArgumentTypeError("must be a file: stdout has the report")
     return Path(text)
 
 
-def add_pcap(parser: argparse._ActionsContainer, packets: str = "packets") -> argparse.Action:
-    """Add the option for a file of packets."""
-    return parser.add_argument(
-        "-w",
-        "--pcap",
-        type=own_file,
-        metavar="FILE",
-        help=f"write the {packets} to FILE too, in the pcapng format",
+def add_pcap(
+    parser: argparse._ActionsContainer, packets: str = "packets"
+) -> Sequence[argparse.Action]:
+    """Add the options for a file of packets."""
+    return (
+        parser.add_argument(
+            "-w",
+            "--pcap",
+            type=own_file,
+            metavar="FILE",
+            help=f"also write the {packets} to FILE (pcapng), which must not exist yet",
+        ),
+        parser.add_argument(
+            "--overwrite", action="store_true", help="replace FILE of --pcap if it exists"
+        ),
     )
+
+
+def check_pcap(args: argparse.Namespace) -> None:
+    """Raise OutputError where a file of packets would be lost, as Open vSwitch's scripts do.
+
+    An empty file and what is no regular file, as a FIFO, holds nothing to lose.
+    """
+    file: Path | None = args.pcap
+    if args.overwrite and file is None:
+        raise UsageError("--overwrite replaces a file of packets: add --pcap")
+    if file is None or args.overwrite:
+        return
+    if file.is_file() and file.stat().st_size:
+        raise OutputError(f"{file} exists already: name another file, or give --overwrite")
 
 
 def add_packet_decode(parser: argparse._ActionsContainer) -> argparse.Action:
@@ -71,7 +100,8 @@ def add_packet_decode(parser: argparse._ActionsContainer) -> argparse.Action:
         "--packet-decode",
         choices=("none", "hex", "decode"),
         default="none",
-        help="show packets: as bytes, or by layers, with scapy (default: %(default)s)",
+        help="show packets: as bytes (hex), or by layers with scapy (decode) (default:"
+        " %(default)s)",
     )
 
 
@@ -79,9 +109,10 @@ def add_folded(parser: argparse._ActionsContainer) -> argparse.Action:
     """Add the option for folded stacks."""
     return parser.add_argument(
         "--folded",
+        type=text_file,
         metavar="FILE",
-        help="write the stacks, weighted by time, in the form that flame graph tools read;"
-        " with -, to stdout in place of the text",
+        help="write the stacks, weighted by time, for flame graph tools; with -, to stdout"
+        " instead of the text",
     )
 
 
@@ -98,7 +129,7 @@ def open_reports(
     Raises OutputError where an output can't be opened, before anything is
     measured for it, and UsageError where two are the standard output.
     """
-    reports = []
+    reports: list[Report] = []
     if json_file == folded_file == STDOUT:
         raise UsageError("--json and --folded can't both go to the standard output")
     if json_file == STDOUT:
@@ -106,7 +137,7 @@ def open_reports(
     elif folded_file == STDOUT:
         reports.append(_folded_report(stdout()))
     else:
-        reports.append(_text_report(stdout(), summary, layout))
+        reports.append(TextReport(stdout(), layout, summary=summary))
     if json_file is not None and json_file != STDOUT:
         reports.append(_json_report(_open(json_file, stack)))
     if folded_file is not None and folded_file != STDOUT:
@@ -141,7 +172,7 @@ def refuse_inputs(inputs: Iterable[str], outputs: Iterable[str | os.PathLike[str
             continue
         for name in read:
             if os.path.samefile(name, output):
-                raise UsageError(f"{name} is read: write to another file")
+                raise UsageError(f"{name} is an input: write to another file")
 
 
 # What each command calls its outputs.
@@ -161,6 +192,17 @@ def refuse_same_outputs(args: argparse.Namespace) -> None:
         if path in seen:
             raise UsageError(f"{output} is given for two outputs: name a file for each")
         seen.add(path)
+
+
+def warn_of_others(args: argparse.Namespace) -> None:
+    """Warn of who else can replace an output, by the folder that it is written to."""
+    for name in (*_OUTPUTS, "folder"):
+        output = getattr(args, name, None)
+        if not isinstance(output, str | Path) or output == STDOUT:
+            continue
+        who = who_may_replace(Path(output))
+        if who is not None:
+            print_message(f"{who}, who can remove or replace {output}")
 
 
 def print_line(text: str) -> None:
@@ -183,7 +225,7 @@ def report_to_all(reports: Iterable[Report], sample: "Sample") -> None:
         raise failures[0]
 
 
-def perfetto_report(path: str, header: "RecordingHeader", stack: ExitStack) -> Report:
+def perfetto_report(path: Path, header: "RecordingHeader", stack: ExitStack) -> Report:
     """What writes the calls and the timeline of each Sample as a Perfetto trace.
 
     `stack` closes the file. Raises OutputError where it can't be opened, UsageError with a Sample
@@ -197,10 +239,9 @@ def perfetto_report(path: str, header: "RecordingHeader", stack: ExitStack) -> R
     def report(sample: "Sample") -> None:
         if sample.syscall_events is None and sample.timeline is None:
             raise UsageError(
-                "there are no single calls and no timeline for --perfetto: it was captured"
-                " without -s and without --timeline"
+                "--perfetto needs single calls or a timeline: record with -s or --timeline"
             )
-        with naming(path):
+        with naming(os.fspath(path)):
             file.writelines(trace.sample(sample))
             file.flush()
 
@@ -208,25 +249,33 @@ def perfetto_report(path: str, header: "RecordingHeader", stack: ExitStack) -> R
 
 
 def report_skipped(window: "SkippedWindow", json_file: str | None, folded_file: str | None) -> None:
-    """Tell a reader of a window that was too short; it is no sample, so no file has it."""
+    """Print to a reader that a window was too short; it is no sample, so no file has it."""
     from kernel_delay.reporters import text
 
     if STDOUT not in (json_file, folded_file):
         _write(stdout(), [text.render_skipped(window)])
 
 
-def _open(path: str, stack: ExitStack) -> TextIO:
-    try:
-        file = open(path, "w", encoding="utf-8")  # noqa: SIM115 (the stack closes it)
-    except OSError as error:
-        raise OutputError(f"can't write {path}: {error.strerror}") from None
-    stack.callback(_close, file, path)
+def _open(path: str | Path, stack: ExitStack) -> TextIO:
+    private = PrivateFile(Path(path))
+    file = open(path, "w", encoding="utf-8", opener=lambda *_: private.fd)  # noqa: SIM115
+    stack.push(partial(_close, file, Path(path)))
     return file
 
 
-def _close(file: IO[Any], path: str) -> None:
-    with naming(path):
-        file.close()
+def _close(file: TextIO, path: Path, kind: type[BaseException] | None, *_: object) -> None:
+    """Close a file; a run that failed leaves none that is empty."""
+    has_failed = kind is not None
+    with naming(os.fspath(path)):
+        try:
+            file.flush()
+        except OSError:
+            has_failed = True
+            raise
+        finally:
+            if has_failed and not os.fstat(file.fileno()).st_size:
+                remove(path, file.fileno())
+            file.close()
 
 
 def stdout() -> TextIO:
@@ -240,43 +289,74 @@ def stdout() -> TextIO:
 class Head:
     """The head of a text report: where, of what and by which version was measured."""
 
-    def __init__(
-        self, json_file: str | None, folded_file: str | None, header: "RecordingHeader"
-    ) -> None:
+    def __init__(self, args: argparse.Namespace, header: "RecordingHeader") -> None:
         """Of a report to these outputs; no text, no head."""
-        self._header = None if STDOUT in (json_file, folded_file) else header
+        self._header = None if STDOUT in (args.json_file, args.folded) else header
+        self._color: Color = args.color
 
     def print(self) -> None:
         """Print it above the first thing that there is to report; later there is nothing to do."""
         if self._header is None:
             return
-        from kernel_delay.reporters.layout import IN_A_PIPE
+        from kernel_delay.reporters.layout import Layout
         from kernel_delay.reporters.recording_header import head_lines
 
         file = stdout()
-        lines = head_lines(self._header, as_shown(IN_A_PIPE, file))
+        lines = head_lines(self._header, as_shown(Layout(color=self._color), file))
         _write(file, (f"{line}\n" for line in lines))
         self._header = None
 
 
-def _text_report(file: TextIO, summary: bool, layout: "Layout") -> Report:
-    from kernel_delay.reporters import text
+class TextReport:
+    """The text of each window, printed when the Samples of all its processes are there."""
 
-    shown = as_shown(layout, file)
-    if summary:
-        from kernel_delay.reporters.summary import render
+    def __init__(self, file: TextIO, layout: "Layout", *, summary: bool) -> None:
+        """Print to `file`."""
+        from kernel_delay.analysis.processes import Windows
 
-        return lambda sample: _write(file, [render(sample, shown)])
-    return lambda sample: _write(file, text.chunks(sample, shown))
+        self._file = file
+        self._layout = as_shown(layout, file)
+        self._summary = summary
+        self._windows = Windows()
+
+    def __call__(self, sample: "Sample") -> None:
+        """Take a Sample."""
+        for window in self._windows.take(sample):
+            self._print(window)
+
+    def finish(self) -> None:
+        """Print what there is of a window that is not whole: a recording may be cut in it."""
+        for window in self._windows.rest():
+            self._print(window)
+
+    def _print(self, window: "Sequence[Sample]") -> None:
+        from kernel_delay.reporters.processes import together
+
+        sample, processes = together(window)
+        if self._summary:
+            from kernel_delay.reporters.summary import render
+
+            _write(self._file, [render(sample, self._layout, processes)])
+        else:
+            from kernel_delay.reporters import text
+
+            _write(self._file, text.chunks(sample, self._layout, processes))
+
+
+def finish_reports(reports: Iterable[Report]) -> None:
+    """Print what is left to print of a text."""
+    for report in reports:
+        if isinstance(report, TextReport):
+            report.finish()
 
 
 def as_shown(layout: "Layout", file: TextIO) -> "Layout":
     """The layout as the file can show it: a terminal has a width, and may have colours."""
-    if not file.isatty():
-        return layout
-    from kernel_delay.reporters.terminal import on_terminal
+    if not file.isatty() and layout.color == "auto" and not os.environ.get("FORCE_COLOR"):
+        return layout  # rich takes a while to import
+    from kernel_delay.reporters.terminal import shown_on
 
-    return on_terminal(layout, file)
+    return shown_on(layout, file)
 
 
 def _json_report(file: TextIO) -> Report:

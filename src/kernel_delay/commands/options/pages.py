@@ -10,8 +10,8 @@ from kernel_delay.errors import UsageError
 
 if TYPE_CHECKING:
     from kernel_delay.model import MeasuringCommand, RecordingHeader, Sample
-    from kernel_delay.private_file import PrivateFile
-    from kernel_delay.reporters.page import events
+    from kernel_delay.private_file import WholeFile
+    from kernel_delay.reporters.page import monitor_page
 
 FLAME_GRAPHS = (".svg", ".html")
 
@@ -21,7 +21,7 @@ CHUNK = 1 << 20
 MOST_NOTES = 100
 
 
-_OfEvents = TypeVar("_OfEvents", bound="events.Contents")
+_OfEvents = TypeVar("_OfEvents", bound="monitor_page.Contents")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:
@@ -30,29 +30,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:
     return [
         add_html(
             pages,
-            "write a page with the verdict, the threads, flame graphs and, of single system"
-            " calls, a timeline",
+            "write a page for a browser: verdict, threads, flame graphs and, with -s or"
+            " --timeline, a timeline",
         ),
         pages.add_argument(
             "--flamegraph",
             type=_flame_graph,
             metavar="OUT",
-            help="write a flame graph of the time in single system calls: a picture if OUT ends in"
-            " .svg, a page to search and zoom if in .html",
+            help="write a flame graph of the time in single system calls: .svg is a picture,"
+            " .html a page with zoom and search",
+        ),
+        pages.add_argument(
+            "--flamegraph-polls",
+            action="store_true",
+            help="include polls in the picture; the page always has both",
         ),
     ]
 
 
 def add_html(
     parser: argparse._ActionsContainer,
-    what: str = "write a page with charts over time, tables and the summary",
+    what: str = "write a page for a browser with charts over time, tables and the summary",
 ) -> argparse.Action:
     """Add the option for a page; `what` it shows."""
     return parser.add_argument("--html", type=own_file, metavar="OUT", help=what)
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raise UsageError for a flame graph of what is not measured."""
+    """Raise UsageError for a flame graph of what is not measured, or not asked for."""
+    if args.flamegraph_polls and args.flamegraph is None:
+        raise UsageError("--flamegraph-polls needs --flamegraph")
     if args.flamegraph is not None and args.event_ns is None:
         raise UsageError("--flamegraph needs --syscall-events")
 
@@ -71,13 +78,13 @@ class Contents(Protocol):
 
 
 class Page:
-    """A file that takes each Sample and is written at the end, for its owner's eyes."""
+    """A file that takes each Sample and is written at the end."""
 
     def __init__(self, path: Path, contents: Contents, render: Callable[[], Iterable[str]]) -> None:
-        """Create the file; raises OutputError where that can't be."""
-        from kernel_delay.private_file import PrivateFile
+        """Raise OutputError where the file can't be written."""
+        from kernel_delay.private_file import WholeFile
 
-        self._file = PrivateFile(path)
+        self._file = WholeFile(path)
         self.contents = contents
         self._render = render
 
@@ -96,10 +103,10 @@ class EventPage(Generic[_OfEvents]):
         header: "RecordingHeader | None",
         contents: _OfEvents,
     ) -> None:
-        """Create the file; raises OutputError where that can't be."""
-        from kernel_delay.private_file import PrivateFile
+        """Raise OutputError where the file can't be written."""
+        from kernel_delay.private_file import WholeFile
 
-        self._file = PrivateFile(path)
+        self._file = WholeFile(path)
         self._command = command
         self._header = header
         self._notes: list[str] = []
@@ -112,23 +119,23 @@ class EventPage(Generic[_OfEvents]):
 
     def finish(self, summary: str, missed: Sequence[str]) -> None:
         """Write it; `missed` says, a line each, what was not seen. Raises as Page.finish() does."""
-        from kernel_delay.reporters.page import events
+        from kernel_delay.reporters.page import monitor_page
 
         notes = (*self._notes, *missed)
-        pieces = events.render(self._command, self._header, self.contents, summary, notes)
+        pieces = monitor_page.render(self._command, self._header, self.contents, summary, notes)
         write_page(self._file, pieces)
 
 
-def write_page(file: "PrivateFile", pieces: Iterable[str]) -> None:
-    """Write a page, and close the file. Raises OutputError where there is no room for it."""
+def write_page(page: "WholeFile", pieces: Iterable[str]) -> None:
+    """Write a page. Raises OutputError where there is no room for it."""
     waiting = bytearray()
-    for piece in pieces:
-        waiting += piece.encode()
-        if len(waiting) > CHUNK:
-            file.write(bytes(waiting))
-            waiting.clear()
-    file.write(bytes(waiting))
-    file.close()
+    with page.writing() as file:
+        for piece in pieces:
+            waiting += piece.encode()
+            if len(waiting) > CHUNK:
+                file.write(bytes(waiting))
+                waiting.clear()
+        file.write(bytes(waiting))
 
 
 def open_pages(args: argparse.Namespace, header: "RecordingHeader") -> list[Page]:
@@ -145,21 +152,21 @@ def open_pages(args: argparse.Namespace, header: "RecordingHeader") -> list[Page
     if args.flamegraph is not None:
         from kernel_delay.reporters.page.flame_graph import FlameGraph
 
-        graph = FlameGraph()
+        graph = FlameGraph(polls=args.flamegraph_polls)
         render = graph.svg if args.flamegraph.suffix == ".svg" else graph.html
         pages.append(Page(args.flamegraph, graph, render))
     return pages
 
 
-def noting(pages: Sequence[Page], tell: Callable[[str], None]) -> Callable[[str], None]:
-    """What tells the user something, and the readers of the pages too."""
+def noting(pages: Sequence[Page], notify: Callable[[str], None]) -> Callable[[str], None]:
+    """What prints a message for the user, and for the readers of the pages too."""
 
-    def tell_all(text: str) -> None:
-        tell(text)
+    def print_all(text: str) -> None:
+        notify(text)
         for page in pages:
             page.contents.note(text)
 
-    return tell_all
+    return print_all
 
 
 def _flame_graph(text: str) -> Path:

@@ -1,14 +1,12 @@
 """The option that has what is measured written to a recording."""
 
 import argparse
-import os
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel_delay.errors import UsageError
-from kernel_delay.reporters.messages import tell
+from kernel_delay.commands.options.outputs import own_file
+from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,10 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser, *other_names: str) -> None:
         "--output",
         *other_names,
         dest="recording_file",
-        type=Path,
+        type=own_file,
         metavar="FILE",
-        help="write a recording to FILE too, for `kernel-delay report`: zstd, or plain JSON Lines"
-        " if it is called .jsonl",
+        help="write a recording to FILE, for `kernel-delay report`: zstd, or plain JSON"
+        " Lines if the name ends in .jsonl",
     )
 
 
@@ -47,15 +45,16 @@ def open_writer(
 ) -> "RecordingWriter | None":
     """Begin the recording that is asked for, which `stack` closes; None if none is.
 
-    Raises OutputError where it can't be written, before anything is measured for it, and
-    UsageError for the standard output, which is the report's.
+    Raises OutputError where it can't be written, before anything is measured for it.
     """
     if args.recording_file is None:
         return None
-    if os.fspath(args.recording_file) == "-":
-        raise UsageError("a recording needs a FILE of its own: the report is on standard output")
     from kernel_delay.recording.writer import RecordingWriter
 
+    if args.recording_file.suffix == ".csv":
+        print_message(
+            f"{args.recording_file} will be a recording for `kernel-delay report`, not CSV"
+        )
     return stack.enter_context(RecordingWriter(args.recording_file, header()))
 
 
@@ -66,12 +65,12 @@ def finish(writer: "RecordingWriter | None", ended: "Ended", lost: "Mapping[str,
 
 
 def noting(writer: "RecordingWriter | None") -> "Callable[[str], None]":
-    """What tells the user something, and the readers of the recording too."""
+    """What prints a message for the user, and for the readers of the recording too."""
     if writer is None:
-        return tell
+        return print_message
 
-    def tell_both(text: str) -> None:
-        tell(text)
+    def print_both(text: str) -> None:
+        print_message(text)
         writer.note(text)
 
-    return tell_both
+    return print_both

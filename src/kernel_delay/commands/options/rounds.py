@@ -21,6 +21,9 @@ BUFFER_PAGES = 2048
 
 MIB = 1 << 20
 
+# As Open vSwitch logs it.
+THRESHOLD_S = "1"
+
 # Of a round's timeline.
 SLICES = 1024
 
@@ -41,10 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--threshold",
         dest="threshold_ns",
         type=arguments.pause_ns,
-        default="1",
+        default=THRESHOLD_S,
         metavar="SECONDS",
-        help="a round of at least that length is recorded (default: %(default)s, as Open vSwitch"
-        " logs it)",
+        help="record a round (an event loop iteration, poll to poll) of at least this length"
+        " (default: %(default)s, as Open vSwitch logs it)",
     )
     parser.add_argument(
         "--min-gap",
@@ -52,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.pause_ns,
         default="0.1",
         metavar="SECONDS",
-        help="after a record, only longer rounds make others for so long; those that make none are"
+        help="for this time after a record, only longer rounds are recorded; the others are"
         " counted (default: %(default)s)",
     )
     parser.add_argument(
@@ -61,35 +64,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.pause_ns,
         default="0.001",
         metavar="SECONDS",
-        help="Open vSwitch's PMD threads do not poll: a time of at least that length for which one"
-        " is off its CPU is recorded (default: %(default)s)",
+        help="record each time that a PMD thread of Open vSwitch is off its CPU for this"
+        " long (default: %(default)s)",
     )
     parser.add_argument(
         "--start-trigger",
         metavar="TRIGGER",
-        help="a round begins with a hit of TRIGGER, in place of a poll's return; in user code",
+        help=("start a round at a hit of TRIGGER in user code, instead of at the return of a poll"),
     )
     parser.add_argument(
-        "--stop-trigger", metavar="TRIGGER", help="and it ends with one of this, in the same thread"
+        "--stop-trigger",
+        metavar="TRIGGER",
+        help="end the round at a hit of TRIGGER in the same thread",
     )
     parser.add_argument(
         "--no-stacks",
         dest="stacks",
         action="store_false",
-        help="don't take stacks: of calls that took a tenth of the threshold, and of what a thread"
-        " runs whose round is as old",
+        help="take no stacks (of calls that take a tenth of the threshold, and of what a"
+        " thread runs in a long round)",
     )
     parser.add_argument(
         "--timeline",
         action="store_true",
-        help="keep each state, system call, page fault and interrupt of a long round in order: its"
-        " first and its last",
+        help="keep states, system calls, page faults and interrupts of a long round in"
+        " order: the first and the last of them",
     )
     parser.add_argument(
         "--max-slices",
         type=arguments.count,
         metavar="N",
-        help="of a timeline: how many slices to keep of a round, half of them its first and half"
+        help="number of timeline slices to keep of a round, half of them its first and half"
         f" its last; a power of two (default: {SLICES})",
     )
 
@@ -102,7 +107,7 @@ def plan(args: argparse.Namespace, target: "ProcessTarget", room: int) -> "Round
     from kernel_delay.ovs.log import PMD_NAME, ROUND_POLLS, is_open_vswitch
 
     if args.max_slices is not None and not args.timeline:
-        raise UsageError("--max-slices is of a timeline: add --timeline")
+        raise UsageError("--max-slices limits a timeline: add --timeline")
     max_slices = _slices(args.max_slices or SLICES, room) if args.timeline else None
     rounds = RoundPlan(
         args.threshold_ns,
@@ -131,8 +136,8 @@ def _slices(max_slices: int, room: int) -> int:
     least = least_timeline_bytes(max_slices)
     if least > room // TIMELINES_SHARE:
         raise UsageError(
-            f"timelines of {max_slices:,} slices take {least / MIB:,.0f} MiB, and half of"
-            " --memory-limit is for them: lower --max-slices, or raise that"
+            f"timelines of {max_slices:,} slices need {least / MIB:,.0f} MiB, more than half of"
+            " --memory-limit: lower --max-slices, or raise --memory-limit"
         )
     return max_slices
 
@@ -143,7 +148,9 @@ def _check_triggers(rounds: "RoundPlan") -> None:
 
     for trigger in (rounds.start, rounds.stop):
         if trigger and not all(isinstance(point, UserProbe) for point in trigger.points):
-            raise UsageError(f"{trigger.text} is in the kernel: rounds are between user code")
+            raise UsageError(
+                f"{trigger.text} is in the kernel: a round starts and ends in user code"
+            )
 
 
 def events(args: argparse.Namespace, room: int) -> "EventPlan | None":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.errors import UsageError
-from kernel_delay.reporters.messages import tell
+from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,37 +19,52 @@ _BY_NAME = ("comm", "cgroup", "unit", "pod", "container")
 
 def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
     """The options that name the process, or `several`; selection() has what they say."""
-    more = "; may be given more than once" if several else ""
+    more = "; may be repeated" if several else ""
     parser.add_argument(
         "-p",
         "--pid",
         type=arguments.process_id,
         action="append",
         metavar="PID",
-        help=f"the process, or one of its threads (default: the one named ovs-vswitchd){more}",
+        help="measure the process with this PID, or the process of this thread ID (default:"
+        f" the process named ovs-vswitchd){more}",
     )
     if several:
         parser.add_argument(
             "--children",
             action="store_true",
-            help="measure what the process has forked and forks too, each on its own",
+            help="also measure the child processes, existing and new, each as a process of its own",
         )
     names = parser.add_argument_group(
-        "processes by name, one or more" if several else "the process by name",
-        "of several of these all must hold",
-    )
-    names.add_argument("--comm", type=_name, metavar="NAME", help="the one that is called NAME")
-    names.add_argument(
-        "--cgroup", type=_name, metavar="PATH", help="the one in the cgroup PATH, or below it"
+        "processes by name" if several else "process by name",
+        "options combine with AND",
     )
     names.add_argument(
-        "--unit", type=_name, metavar="NAME", help="the one in this unit of systemd, as a service"
+        "--comm",
+        type=_name,
+        metavar="NAME",
+        help="select the process with this name, as in `ps -o comm`",
     )
     names.add_argument(
-        "--pod", type=_pod, metavar="NAMESPACE/NAME", help="the one in this pod of Kubernetes"
+        "--cgroup", type=_name, metavar="PATH", help="select the process in this cgroup or below it"
     )
     names.add_argument(
-        "--container", type=_name, metavar="NAME", help="the one in this container, or of this ID"
+        "--unit",
+        type=_name,
+        metavar="NAME",
+        help="select the process of this systemd unit (a service unless NAME ends otherwise)",
+    )
+    names.add_argument(
+        "--pod",
+        type=_pod,
+        metavar="NAMESPACE/NAME",
+        help="select the process in this Kubernetes pod",
+    )
+    names.add_argument(
+        "--container",
+        type=_name,
+        metavar="NAME",
+        help="select the process in the container with this name or ID",
     )
 
 
@@ -78,22 +93,22 @@ def find(args: argparse.Namespace) -> "ProcessTarget":
 
     target = find_one(selection(args))
     if target.note is not None:
-        tell(target.note)
+        print_message(target.note)
     return target
 
 
 def find_all_to_measure(args: argparse.Namespace) -> "Targets":
     """Return the processes that are asked for; otherwise as find_to_measure().
 
-    Of several PIDs those that have exited are told, and left out.
+    Of several PIDs those that have exited are named, and left out.
     """
     from kernel_delay.host.selection import find_all
     from kernel_delay.host.target import Targets
 
     prepare = _preparation()
-    found = find_all(selection(args), lambda gone: tell(f"{gone}: measuring the others"))
+    found = find_all(selection(args), lambda gone: print_message(f"{gone}: measuring the others"))
     for note in filter(None, (target.note for target in found)):
-        tell(note)
+        print_message(note)
     prepare(args)
     return Targets(found, args.children)
 
@@ -101,11 +116,13 @@ def find_all_to_measure(args: argparse.Namespace) -> "Targets":
 def prepare_to_run(args: argparse.Namespace) -> None:
     """Check the machine, and that no process is asked for beside a program that is run."""
     if is_given(args):
-        raise UsageError("a PROGRAM after -- is what is measured: leave the process out")
+        raise UsageError(
+            "a PROGRAM after -- is itself measured: leave out the option that names a process"
+        )
     _preparation()(args)
     user = os.environ.get("SUDO_USER")
     if args.user is None and os.geteuid() == 0 and user not in (None, "root"):
-        tell(f"{args.program[0]} runs as root; --user {user} runs it as you")
+        print_message(f"{args.program[0]} runs as root; --user {user} runs it as you")
 
 
 def find_to_measure(args: argparse.Namespace) -> "ProcessTarget":
@@ -120,7 +137,7 @@ def find_to_measure(args: argparse.Namespace) -> "ProcessTarget":
 
 
 def _preparation() -> "Callable[[argparse.Namespace], None]":
-    """Return what looks at the machine; where nothing was compiled that is told at once."""
+    """Return what looks at the machine; where nothing was compiled that is an error at once."""
     from kernel_delay.host import preflight
     from kernel_delay.libbpf import start_log
 

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from kernel_delay.capture.plan import TriggerPoints, WindowPlan
     from kernel_delay.probes.kernel_functions import KernelFunctions
 
-TRIGGER_HELP = (
-    "TRIGGER is u:PROVIDER:PROBE (USDT), t:SYSTEM:EVENT (tracepoint), k:FUNCTION or kr:FUNCTION"
-    " (kprobe, kretprobe), up:[LIBRARY:]FUNCTION or ur:[LIBRARY:]FUNCTION (uprobe, uretprobe);"
-    " 'kernel-delay probes' lists them"
-)
-
+TRIGGER_HELP = """\
+TRIGGER is one of these, as `kernel-delay probes` lists them:
+u:PROVIDER:PROBE         a USDT probe
+t:SYSTEM:EVENT           a kernel tracepoint
+k:FUNCTION               a kernel function is entered (kprobe)
+kr:FUNCTION              a kernel function returns (kretprobe)
+up:[LIBRARY:]FUNCTION    a function of the process is entered (uprobe)
+ur:[LIBRARY:]FUNCTION    a function of the process returns (uretprobe)"""
 
 SAMPLE_TIME_NS = 500_000_000
 
@@ -30,14 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="sample_time_ns",
         type=arguments.duration_ns,
         metavar="SECONDS",
-        help="how long to measure (default: 0.5, or a PROGRAM until it ends)",
+        help="length of the window (default: 0.5; for a PROGRAM: until it ends)",
     )
     parser.add_argument(
         "--sample-count",
         type=arguments.count,
         default=1,
         metavar="N",
-        help="how many samples to take (default: %(default)s)",
+        help="number of samples (default: %(default)s)",
     )
     parser.add_argument(
         "--sample-interval",
@@ -47,11 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="pause between two samples (default: %(default)s)",
     )
-    triggers = parser.add_argument_group("windows that events open and close", TRIGGER_HELP)
+    triggers = parser.add_argument_group("windows between events", TRIGGER_HELP)
     triggers.add_argument(
-        "--start-trigger", metavar="TRIGGER", help="measure from a hit of TRIGGER on"
+        "--start-trigger", metavar="TRIGGER", help="open the window when TRIGGER is hit"
     )
-    triggers.add_argument("--stop-trigger", metavar="TRIGGER", help="measure until TRIGGER is hit")
+    triggers.add_argument(
+        "--stop-trigger", metavar="TRIGGER", help="close the window when TRIGGER is hit"
+    )
     triggers.add_argument(
         "--trigger-delta",
         dest="trigger_delta_ns",
@@ -60,21 +64,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const=0,
         default=0,
         metavar="NS",
-        help="skip windows between two triggers that are shorter (where NS is left out: 0, none)",
+        help="skip windows between two triggers that are shorter than NS (without NS: 0)",
     )
     triggers.add_argument(
         "--trigger-thread",
         choices=("any", "same"),
         default="any",
-        help="which thread's stop trigger ends a window: any, or the one that started it"
-        " (default: %(default)s)",
+        help="which thread's stop trigger closes a window: any thread, or the thread that"
+        " opened the window (default: %(default)s)",
     )
     triggers.add_argument(
         "--timeout",
         dest="timeout_ns",
         type=arguments.duration_ns,
         metavar="SECONDS",
-        help="give up when a trigger is not hit for so long (default: wait)",
+        help="stop with exit code 75 if a trigger is not hit in this time (default: wait)",
     )
 
 
@@ -116,8 +120,8 @@ def _check_in_kernel(*triggers: "TriggerPoints | None") -> None:
     for trigger in filter(None, triggers):
         if any(isinstance(point, UserProbe) for point in trigger.points):
             raise UsageError(
-                f"{trigger.text} is in the code of one process: of several, triggers must be in the"
-                " kernel"
+                f"{trigger.text} is in the code of one process: for several processes, give"
+                " a trigger in the kernel"
             )
 
 

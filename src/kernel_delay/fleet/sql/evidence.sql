@@ -8,7 +8,7 @@ WITH named AS (
     thread_class,
     CASE
       WHEN rule = 'cpu_contention' THEN 'ready'
-      WHEN rule IN ('kernel_work', 'kernel_worker', 'page_faults') THEN 'kernel'
+      WHEN rule IN ('kernel_work', 'kernel_worker', 'long_call', 'page_faults') THEN 'kernel'
       WHEN rule = 'interrupt_load' THEN 'irq'
       ELSE rule
     END AS cause,
@@ -19,7 +19,7 @@ WITH named AS (
       PARTITION BY node, pod, comm, thread_class,
         CASE
           WHEN rule = 'cpu_contention' THEN 'ready'
-          WHEN rule IN ('kernel_work', 'kernel_worker', 'page_faults') THEN 'kernel'
+          WHEN rule IN ('kernel_work', 'kernel_worker', 'long_call', 'page_faults') THEN 'kernel'
           WHEN rule = 'interrupt_load' THEN 'irq'
           ELSE rule
         END

@@ -7,7 +7,7 @@ SELECT
   thread_class,
   cause,
   count(*) AS rounds,
-  sum(untold) AS untold,
+  sum(suppressed) AS suppressed,
   sum(duration_ns) AS total_ns,
   max(duration_ns) AS longest_ns,
   min(unix_ns) AS first_ns,

@@ -18,7 +18,8 @@ WITH hours AS (
     sum(lock_ns) AS lock_ns,
     sum(coalesce(steal_ns, 0)) AS steal_ns,
     sum(user_ns + kernel_ns + hard_irq_ns + soft_irq_ns + ready_ns + blocked_ns + stopped_ns
-      + throttled_ns + frozen_ns + guest_ns + unaccounted_ns) AS present_ns
+      + throttled_ns + frozen_ns + guest_ns + coalesce(tool_ns, 0)
+      + unaccounted_ns) AS present_ns
   FROM threads
   WHERE command = 'capture' AND user_ns IS NOT NULL
   GROUP BY node, coalesce(pod, ''), comm, thread_class, unix_ns - unix_ns % 3600000000000

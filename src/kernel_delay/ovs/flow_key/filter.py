@@ -50,7 +50,7 @@ class _Term(Struct, frozen=True):
     def allows(self, payload: bytes, mask: bytes | None) -> bool:
         """Whether the flow's value goes with it, in the bits that both look at."""
         if len(payload) != self.layout.length:
-            return True  # not decoded: it can't be told
+            return True  # not decoded: it is not known
         mask = b"\xff" * len(payload) if mask is None or len(mask) != len(payload) else mask
         found, looked_at = self.part.of(payload), self.part.of(mask)
         both = zip(found, self.value, looked_at, self.mask, strict=True)
@@ -155,7 +155,7 @@ def _all_attributes(
 
 
 def _tunnel(attribute: Attribute, looked_at: bytes | None) -> tuple[str, bytes, bytes | None]:
-    # Of one that is cut nothing can be told.
+    # Of one that is cut nothing is known.
     row = tunnel_match.row_of(attribute.payload, looked_at) if attribute.complete else (b"", None)
     return attribute_term(attribute.type), *row
 

@@ -63,7 +63,7 @@ def mask_of(attribute: Attribute, masks: Mapping[int, bytes], mask: bytes) -> by
 
 
 def _has_packet_type(found: Sequence[Attribute], words: Sequence[str | None]) -> bool:
-    """Whether the flow looks at the packet's type: one of Ethernet is told by that then."""
+    """Whether the flow looks at the packet's type: that identifies one of Ethernet then."""
     pairs = zip(found, words, strict=True)
     return any(attribute.type == PACKET_TYPE and word is not None for attribute, word in pairs)
 

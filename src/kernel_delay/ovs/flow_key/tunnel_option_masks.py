@@ -1,6 +1,6 @@
 """What single tunnel protocols add to a tunnel, with masks: lib/odp-util.c of Open vSwitch 3.5.
 
-Value and mask are of the same length. What can't be told apart is followed by the mask's bytes.
+Value and mask are of the same length. What can't be distinguished is followed by the mask's bytes.
 """
 
 import struct

@@ -53,7 +53,7 @@ class OvsControl(CData):
     lost: int
     lost_of_type: Array[int]
     by_program: Array[int]
-    by_stand_in: Array[int]
+    by_fallback: Array[int]
     results_unknown: int
     flows_before: int
     flows_untracked: int

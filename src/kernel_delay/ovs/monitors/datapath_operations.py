@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from kernel_delay.errors import UnavailableError
 from kernel_delay.libbpf import BpfError, Program
-from kernel_delay.loader.objects import refusal
+from kernel_delay.loader.refusals import refusal
 from kernel_delay.ovs.monitors._ovs_records import ffi, lib
 from kernel_delay.ovs.monitors.datapath_module import has_kernel_datapath, why_no_datapath
 from kernel_delay.ovs.monitors.programs import OvsPrograms, text
@@ -22,8 +22,8 @@ LARGEST_EVENT = 1 << 17
 REPLIES = "on_unicast"
 """The program that sees what the kernel sends back."""
 
-_STAND_IN = "_stand_in"
-_ENDS = re.compile(rf".*_exit({_STAND_IN})?$|{REPLIES}")
+_FALLBACK = "_fallback"
+_ENDS = re.compile(rf".*_exit({_FALLBACK})?$|{REPLIES}")
 
 NETDEV = (
     "operations of a userspace datapath (netdev) are calls within ovs-vswitchd, not netlink's:"
@@ -96,23 +96,26 @@ class DatapathOperations:
     def _passed_over(self, event_type: int, part: str) -> int:
         programs = self._programs
         hooks = [each for each in programs.object.programs() if part in each.name]
-        told = programs.told_by_programs(event_type), programs.told_by_stand_ins(event_type)
-        return passed_over(hooks, *told)
+        reported = (
+            programs.reported_by_programs(event_type),
+            programs.reported_by_fallbacks(event_type),
+        )
+        return passed_over(hooks, *reported)
 
 
-def passed_over(programs: Sequence[Program], by_programs: int, by_stand_ins: int) -> int:
-    """Return how many events neither a program nor its stand-in was run for, at most.
+def passed_over(programs: Sequence[Program], by_programs: int, by_fallbacks: int) -> int:
+    """Return how many events neither a program nor its fallback was run for, at most.
 
-    Those that were told, by whom, are given. Which of the two is run first is the kernel's to say,
-    and it tells of nearly all; the second tells of what the first was kept from, but for these.
+    Those that were reported, by whom, are given. Which of the two is run first is the kernel's to
+    say, and it reports nearly all; the second reports what the first was not run for, except these.
     """
     misses = [0, 0]
     for program in programs:
-        misses[program.name.endswith(_STAND_IN)] += program.recursion_misses()
-    if by_stand_ins > by_programs:
+        misses[program.name.endswith(_FALLBACK)] += program.recursion_misses()
+    if by_fallbacks > by_programs:
         misses.reverse()
     of_first, of_second = misses
-    return max(0, min(of_first - min(by_programs, by_stand_ins), of_second))
+    return max(0, min(of_first - min(by_programs, by_fallbacks), of_second))
 
 
 class _Reply(Struct, frozen=True):

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
-from kernel_delay.host.target import living_thread
-from kernel_delay.libbpf import EVERY_PROCESS, BpfError
-from kernel_delay.loader.objects import refusal
 from kernel_delay.ovs.flows import FlowChange, FlowEvent, reason_names
 from kernel_delay.ovs.monitors._ovs_records import ffi, lib
 from kernel_delay.ovs.monitors.programs import OvsPrograms, text
@@ -69,9 +66,9 @@ class FlowResults:
         version = find_version(objects)
         self._reasons = reason_names(version)
         if not self._reasons:
-            told = "no version that is known" if version is None else "{}.{}".format(*version)
+            reported = "no version that is known" if version is None else "{}.{}".format(*version)
             self.notes.append(
-                f"this Open vSwitch is of {told}: its reasons for deletions are told by number"
+                f"this Open vSwitch is of {reported}: its reasons for deletions are numbers"
             )
         self._closing = ExitStack()
 
@@ -86,12 +83,9 @@ class FlowResults:
             # Open vSwitch's own clock is cut off to milliseconds too.
             options.start_ms = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // NS_PER_MS
             programs.load()
-            try:
-                for program, paths in self._files.items():
-                    for path in paths:
-                        self._attach(program, path)
-            except BpfError as error:
-                raise refusal(error) from error
+            for program, paths in self._files.items():
+                for path in paths:
+                    programs.attach_usdt(program, PROBES[program], path)
             self._closing = failing.pop_all()
         return self
 
@@ -124,14 +118,6 @@ class FlowResults:
             "untracked": self._programs.control.flows_untracked,
             "unknown_results": self._unknown_results,
         }
-
-    def _attach(self, name: str, path: str) -> None:
-        probe = PROBES[name]
-        # Without its first thread, the kernel may not find the process's memory: see upcall_events.
-        pid = self._pid if living_thread(self._pid) == self._pid else EVERY_PROCESS
-        self._programs.attach(
-            lambda program: program.attach_usdt(pid, path, probe.provider, probe.probe), name
-        )
 
 
 def decode(

@@ -7,12 +7,13 @@ from typing import Self
 
 from kernel_delay.host.target import living_thread
 from kernel_delay.libbpf import BpfError
-from kernel_delay.loader.objects import refusal
+from kernel_delay.loader.refusals import refusal
 from kernel_delay.ovs.bridge_loop import LoopEvent, Probe
 from kernel_delay.ovs.monitors._ovs_records import ffi, lib
 from kernel_delay.ovs.monitors.programs import OvsPrograms, text
 from kernel_delay.ovs.probes import find_probe
 from kernel_delay.probes.attach_points import UserProbe
+from kernel_delay.probes.in_use import in_use
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
 
@@ -45,12 +46,9 @@ class LoopEvents:
                 OvsPrograms("bridge_loop", self._pid, RING_BYTES)
             )
             self._programs.load()
-            try:
-                for probe, places in self._places.items():
-                    for place in places:
-                        self._attach(f"on_{probe}", place)
-            except BpfError as error:
-                raise refusal(error) from error
+            for probe, places in self._places.items():
+                for place in places:
+                    self._attach(probe, place)
             self._closing = failing.pop_all()
         return self
 
@@ -63,17 +61,23 @@ class LoopEvents:
         """Detach and unload."""
         self._closing.close()
 
-    def _attach(self, program: str, place: UserProbe) -> None:
-        self._programs.attach(
-            lambda program: program.attach_uprobe(
-                living_thread(self._pid) or self._pid,
-                place.path,
-                place.file_offset,
-                is_return=False,
-                semaphore_offset=place.semaphore_offset,
-            ),
-            program,
-        )
+    def _attach(self, probe: Probe, place: UserProbe) -> None:
+        try:
+            self._programs.attach(
+                lambda program: program.attach_uprobe(
+                    living_thread(self._pid) or self._pid,
+                    place.path,
+                    place.file_offset,
+                    is_return=False,
+                    semaphore_offset=place.semaphore_offset,
+                ),
+                f"on_{probe}",
+            )
+        except BpfError as error:
+            program = self._programs.object.program(f"on_{probe}")
+            name = str(UsdtTrigger("main", probe))
+            reason = in_use(error, program, self._pid, name, [place])
+            raise reason or refusal(error) from error
 
     def take(self) -> Iterator[tuple[LoopEvent, bool]]:
         """Yield the new events, and with each whether others were lost since the one before."""

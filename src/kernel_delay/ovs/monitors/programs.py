@@ -5,11 +5,17 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from kernel_delay.libbpf import Link, Program, Records
+from kernel_delay.host.target import living_thread
+from kernel_delay.libbpf import EVERY_PROCESS, BpfError, Link, Program, Records
 from kernel_delay.loader._records import lib as shared
 from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import load_object, open_object
+from kernel_delay.loader.refusals import refusal
 from kernel_delay.ovs.monitors._ovs_records import ffi
+from kernel_delay.ovs.probes import find_probe
+from kernel_delay.probes.in_use import in_use
+from kernel_delay.probes.objects import process_objects
+from kernel_delay.probes.triggers import UsdtTrigger
 
 if TYPE_CHECKING:
     from kernel_delay.cdata import Array
@@ -25,7 +31,11 @@ class OvsPrograms:
     """One of the objects, in the kernel from load() to close(), and its events."""
 
     def __init__(
-        self, name: str, pid: int, ring_bytes: int, largest_event: int = LARGEST_EVENT
+        self,
+        name: str,
+        pid: int,
+        ring_bytes: int,
+        largest_event: int = LARGEST_EVENT,
     ) -> None:
         """Open `name`.bpf.o for what the tool sees as process `pid`.
 
@@ -35,6 +45,7 @@ class OvsPrograms:
         """
         self.closing = ExitStack()
         self._largest_event = largest_event
+        self._pid = pid
         with ExitStack() as failing:
             self.object = failing.enter_context(open_object(name))
             self.object.map("events").max_entries = ring_bytes
@@ -79,6 +90,24 @@ class OvsPrograms:
         """Attach a program, until close(). Raises BpfError."""
         self.closing.callback(attach(self.object.program(program)).close)
 
+    def attach_usdt(self, program: str, probe: UsdtTrigger, path: str) -> None:
+        """Attach a program to all places of a USDT probe in a file, until close().
+
+        Raises UnavailableError or PermissionDeniedError where the kernel refuses.
+        """
+        # Without its first thread, the kernel may not find the process's memory (uprobe_multi
+        # links, which libbpf takes where it can): then all processes, the program knows its own.
+        pid = self._pid if living_thread(self._pid) == self._pid else EVERY_PROCESS
+        try:
+            self.attach(
+                lambda each: each.attach_usdt(pid, path, probe.provider, probe.probe), program
+            )
+        except BpfError as error:
+            places = find_probe(probe, process_objects(self._pid))
+            attached = self.object.program(program)
+            reason = in_use(error, attached, self._pid, str(probe), places)
+            raise reason or refusal(error) from error
+
     def records(self) -> Iterator[bytes]:
         """Take away and yield the events that are there, each as its struct's bytes."""
         return self._records.take()
@@ -97,13 +126,13 @@ class OvsPrograms:
         """Return how many events of that type found no room since the programs were attached."""
         return _counter(self._control.lost_of_type, event_type)
 
-    def told_by_programs(self, event_type: int) -> int:
-        """Return how many events of that type programs told that have stand-ins."""
+    def reported_by_programs(self, event_type: int) -> int:
+        """Return how many events of that type programs reported that have fallbacks."""
         return _counter(self._control.by_program, event_type)
 
-    def told_by_stand_ins(self, event_type: int) -> int:
-        """Return how many events of that type stand-ins told in their programs' place."""
-        return _counter(self._control.by_stand_in, event_type)
+    def reported_by_fallbacks(self, event_type: int) -> int:
+        """Return how many events of that type fallbacks reported in their programs' place."""
+        return _counter(self._control.by_fallback, event_type)
 
 
 def _counter(counters: "Array[int]", event_type: int) -> int:

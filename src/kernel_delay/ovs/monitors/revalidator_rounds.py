@@ -6,9 +6,8 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kernel_delay.errors import NoInputError
-from kernel_delay.host.target import living_thread
-from kernel_delay.libbpf import EVERY_PROCESS, BpfError
-from kernel_delay.loader.objects import refusal
+from kernel_delay.libbpf import BpfError
+from kernel_delay.loader.refusals import refusal
 from kernel_delay.ovs.monitors._ovs_records import ffi, lib
 from kernel_delay.ovs.monitors.programs import OvsPrograms, text
 from kernel_delay.ovs.probes import files_with
@@ -71,11 +70,12 @@ class RevalidatorRounds:
             programs.load()
             try:
                 programs.attach(lambda program: program.attach(), SWITCHES)
-                for name, paths in self._probes.items():
-                    for path in paths:
-                        self._attach(name, path)
             except BpfError as error:
                 raise refusal(error) from error
+            probes = {**ROUND_PROBES, **FLOW_PROBES}
+            for name, paths in self._probes.items():
+                for path in paths:
+                    programs.attach_usdt(name, probes[name], path)
             self._closing = failing.pop_all()
         return self
 
@@ -111,14 +111,6 @@ class RevalidatorRounds:
                 self._probes[program] = files_with(trigger, objects)
             except NoInputError as error:
                 self.notes.append(f"{error}: what it counts is not known")
-
-    def _attach(self, name: str, path: str) -> None:
-        probe = {**ROUND_PROBES, **FLOW_PROBES}[name]
-        # Without its first thread, the kernel may not find the process's memory: see upcall_events.
-        pid = self._pid if living_thread(self._pid) == self._pid else EVERY_PROCESS
-        self._programs.attach(
-            lambda program: program.attach_usdt(pid, path, probe.provider, probe.probe), name
-        )
 
 
 class Decoding:

@@ -8,9 +8,9 @@ from typing import Self
 from msgspec import Struct
 
 from kernel_delay.errors import NoInputError
-from kernel_delay.host.target import living_thread, network_inode
-from kernel_delay.libbpf import EVERY_PROCESS, BpfError
-from kernel_delay.loader.objects import refusal
+from kernel_delay.host.target import network_inode
+from kernel_delay.libbpf import BpfError
+from kernel_delay.loader.refusals import refusal
 from kernel_delay.ovs.monitors._ovs_records import lib
 from kernel_delay.ovs.monitors.datapath_module import has_kernel_datapath, why_no_datapath
 from kernel_delay.ovs.monitors.programs import OvsPrograms
@@ -180,24 +180,14 @@ class UpcallEvents:
         )
 
     def _attach(self) -> None:
+        for program, paths in self._files.items():
+            for path in paths:
+                self._programs.attach_usdt(program, USDT_PROBES[program], path)
         try:
-            for program, paths in self._files.items():
-                for path in paths:
-                    self._attach_usdt(program, path)
             for program in self._kernel_programs:
                 self._attach_kernel(program)
         except BpfError as error:
             raise refusal(error) from error
-
-    def _attach_usdt(self, program: str, path: str) -> None:
-        probe = USDT_PROBES[program]
-        # Without its first thread, the kernel may not find the process's memory (uprobe_multi
-        # links, which libbpf takes where it can): then all processes, the program knows its own.
-        pid = self._pid if living_thread(self._pid) == self._pid else EVERY_PROCESS
-        self._programs.attach(
-            lambda program: program.attach_usdt(pid, path, probe.provider, probe.probe),
-            program,
-        )
 
     def _attach_kernel(self, program: str) -> None:
         try:

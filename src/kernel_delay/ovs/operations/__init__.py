@@ -5,8 +5,8 @@ here takes any bytes, and says what it can't decode.
 """
 
 from kernel_delay.ovs.operations.actions import format_actions
-from kernel_delay.ovs.operations.events import OPERATIONS, Operation, OperationEvent
 from kernel_delay.ovs.operations.message import Reply, Request, read_reply, read_request
+from kernel_delay.ovs.operations.operation import OPERATIONS, Operation, OperationEvent
 
 __all__ = [
     "OPERATIONS",

@@ -34,7 +34,7 @@ def format_actions(actions: bytes, size: int | None = None, depth: int = 0) -> s
     """The actions as `2,push_vlan(vid=5,pcp=0),recirc(0x1)`; none at all are `drop`.
 
     `size` is the row's full length, of which `actions` is the captured beginning. Angle brackets
-    hold what can't be decoded; an action that is not known is told by its number.
+    hold what can't be decoded; an action that is not known is printed as its number.
     """
     row = walk(actions, size)
     words = [_action(attribute, depth) for attribute in row.found]

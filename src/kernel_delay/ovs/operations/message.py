@@ -15,7 +15,7 @@ from kernel_delay.ovs.flow_key.names import NAMES
 from kernel_delay.ovs.flow_key.netlink import Attribute, walk
 from kernel_delay.ovs.flow_key.packet import packet_key
 from kernel_delay.ovs.flow_key.text import flags, spaced_hex
-from kernel_delay.ovs.operations.events import Operation
+from kernel_delay.ovs.operations.operation import Operation
 
 _HEADERS = struct.Struct("=IHHIIBBHi")
 
@@ -29,7 +29,7 @@ PACKET_ATTRIBUTES = (
 )
 ETHERNET = NAMES.index("OVS_KEY_ATTR_ETHERNET")
 ETHERTYPE = NAMES.index("OVS_KEY_ATTR_ETHERTYPE")
-# Those that a request can have of a value alone, and how it is told.
+# Those that a request can have of a value alone, and how it is printed.
 _NUMBERS = frozenset({"mru", "hash", "len"})
 _UFID_FLAGS = ("omit_key", "omit_mask", "omit_actions")
 # NLM_F_REQUEST, NLM_F_MULTI, NLM_F_ACK, NLM_F_ECHO; and of a new one NLM_F_REPLACE and so on.
@@ -42,7 +42,7 @@ class Request(Struct, frozen=True):
     """A request: which datapath, by its interface's index, and what of it.
 
     What a message does not have is None. `flags` and `others` are words: the netlink header's
-    flags, and the attributes that are told in no other field.
+    flags, and the attributes that are in no other field.
     """
 
     dp_ifindex: int
@@ -87,7 +87,7 @@ def read_request(operation: Operation, message: bytes, size: int) -> Request:
     names = PACKET_ATTRIBUTES if operation == "packet_execute" else FLOW_ATTRIBUTES
     found, problem = _attributes(message, size, names)
     payloads = {name: attribute.payload for name, attribute in found.items()}
-    told = {"ufid", "key", "mask", "actions", "packet"}
+    reported = {"ufid", "key", "mask", "actions", "packet"}
     return Request(
         dp_ifindex=dp_ifindex,
         flags=flags(nl_flags & ~1, _FLAG_NAMES[operation]),
@@ -97,7 +97,7 @@ def read_request(operation: Operation, message: bytes, size: int) -> Request:
         mask=payloads.get("mask"),
         actions=payloads.get("actions"),
         packet=payloads.get("packet"),
-        others=tuple(_word(name, found[name]) for name in found if name not in told),
+        others=tuple(_word(name, found[name]) for name in found if name not in reported),
         problem=problem,
     )
 
@@ -121,19 +121,21 @@ def read_reply(message: bytes, size: int) -> Reply | None:
         return Reply(None, None, None, None, None, None, None, (), "it has no header")
     found, problem = _attributes(message, size, FLOW_ATTRIBUTES)
     payloads = {name: attribute.payload for name, attribute in found.items()}
-    told = {"ufid", "key", "mask", "actions", "pad"}
+    reported = {"ufid", "key", "mask", "actions", "pad"}
     counts = payloads.get("stats", b"")
     used, flags_seen = payloads.get("used", b""), payloads.get("tcp_flags", b"")
-    told |= {name for name, length in _REPLIES.items() if len(payloads.get(name, b"")) == length}
+    reported |= {
+        name for name, length in _REPLIES.items() if len(payloads.get(name, b"")) == length
+    }
     return Reply(
         ufid=_ufid(payloads.get("ufid")),
         key=payloads.get("key"),
         mask=payloads.get("mask"),
         actions=payloads.get("actions"),
-        counts=struct.unpack("=2Q", counts) if "stats" in told else None,
-        used_ms=int.from_bytes(used, "little") if "used" in told else None,
-        tcp_flags=flags_seen[0] if "tcp_flags" in told else None,
-        others=tuple(_word(name, found[name]) for name in found if name not in told),
+        counts=struct.unpack("=2Q", counts) if "stats" in reported else None,
+        used_ms=int.from_bytes(used, "little") if "used" in reported else None,
+        tcp_flags=flags_seen[0] if "tcp_flags" in reported else None,
+        others=tuple(_word(name, found[name]) for name in found if name not in reported),
         problem=problem,
     )
 

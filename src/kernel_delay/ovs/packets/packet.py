@@ -1,5 +1,6 @@
 """Packets made readable with scapy, which is an optional extra."""
 
+import sys
 from collections.abc import Callable
 
 from kernel_delay.errors import UnavailableError
@@ -18,8 +19,8 @@ def packet_decoder() -> Callable[[bytes], list[str]]:
         from scapy.layers.l2 import Ether
     except ImportError as error:
         raise UnavailableError(
-            "decoding packets needs scapy, which is not installed: "
-            "install kernel-delay[packets], or use --packet-decode=hex"
+            "decoding packets needs scapy, which is not installed:"
+            f" {sys.executable} -m pip install scapy, or use --packet-decode hex"
         ) from error
 
     def lines(packet: bytes) -> list[str]:

@@ -46,7 +46,7 @@ class PcapngWriter:
         try:
             self._write(SECTION_HEADER, body, [(SHB_USERAPPL, application.encode())])
         except OutputError:
-            self._file.close()
+            self._file.discard()
             raise
 
     def __enter__(self) -> Self:
@@ -59,8 +59,11 @@ class PcapngWriter:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close the file."""
-        self.close()
+        """Close the file; one without a packet is removed where an error leaves."""
+        if exc is not None and not self._interfaces:
+            self._file.discard()
+        else:
+            self.close()
 
     def close(self) -> None:
         """Close the file; the writer is of no use afterwards."""

@@ -4,7 +4,8 @@ events (live or from a recording) → join() → Joined → analyse() → Analys
 """
 
 from kernel_delay.ovs.upcalls.costs import Analysis, Costs, Statistics, analyse, costs_of
-from kernel_delay.ovs.upcalls.events import (
+from kernel_delay.ovs.upcalls.join import Joined, join
+from kernel_delay.ovs.upcalls.probe_events import (
     EVENT_TYPES,
     DpUpcall,
     Event,
@@ -14,7 +15,6 @@ from kernel_delay.ovs.upcalls.events import (
     RecvUpcall,
     UpcallKind,
 )
-from kernel_delay.ovs.upcalls.join import Joined, join
 from kernel_delay.ovs.upcalls.sets import UpcallSet
 
 __all__ = [

@@ -13,14 +13,14 @@ operation: a put without its key and without an execute behind it, and a batch
 of which nothing came, which looks like the beginning of the next.
 """
 
-from kernel_delay.ovs.upcalls.events import (
+from kernel_delay.ovs.upcalls.packets import agree
+from kernel_delay.ovs.upcalls.probe_events import (
     Event,
     FlowExecute,
     FlowPut,
     PacketCmdExecute,
     RecvUpcall,
 )
-from kernel_delay.ovs.upcalls.packets import agree
 
 UPCALL_MAX_BATCH = 64
 

@@ -17,8 +17,8 @@ from fractions import Fraction
 
 from msgspec import Struct
 
-from kernel_delay.ovs.upcalls.events import Event
 from kernel_delay.ovs.upcalls.join import Joined
+from kernel_delay.ovs.upcalls.probe_events import Event
 from kernel_delay.ovs.upcalls.sets import UpcallSet
 
 

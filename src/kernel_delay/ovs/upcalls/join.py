@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from kernel_delay.ovs.upcalls.batches import Batch, BatchReader
-from kernel_delay.ovs.upcalls.events import DpUpcall, Event, RecvUpcall
 from kernel_delay.ovs.upcalls.kernel_match import KernelUpcalls
+from kernel_delay.ovs.upcalls.probe_events import DpUpcall, Event, RecvUpcall
 from kernel_delay.ovs.upcalls.sets import UpcallSet
 
 

@@ -3,13 +3,13 @@
 from collections import defaultdict, deque
 
 from kernel_delay.ovs.flow_key import datapath_port, recirculation_id
-from kernel_delay.ovs.upcalls.events import DpUpcall, RecvUpcall
 from kernel_delay.ovs.upcalls.packets import (
     VLAN_TAG_LEN,
     agree,
     without_checksum,
     without_outer_tag,
 )
+from kernel_delay.ovs.upcalls.probe_events import DpUpcall, RecvUpcall
 
 # Enough for Ethernet, IPv4 and TCP without options; the kernel has these in
 # the linear area once it has extracted the flow key.

@@ -7,7 +7,13 @@ SYSTEM = "system@"
 
 
 class PortName(Struct, frozen=True, tag="port_name", tag_field="event"):
-    """A port, by its datapath's name and its number there, and its present name."""
+    """The present name of a port.
+
+    Attributes:
+        datapath: The datapath.
+        number: The number of the port.
+        name: The name of the port.
+    """
 
     datapath: str
     number: int

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from kernel_delay.errors import InputError, NoInputError
-from kernel_delay.ovs.upcalls.events import (
+from kernel_delay.ovs.upcalls.probe_events import (
     DpUpcall,
     Event,
     FlowExecute,

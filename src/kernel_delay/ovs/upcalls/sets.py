@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from kernel_delay.ovs.upcalls.events import (
+from kernel_delay.ovs.upcalls.probe_events import (
     DpUpcall,
     Event,
     FlowExecute,

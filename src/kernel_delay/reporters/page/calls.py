@@ -6,7 +6,8 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from kernel_delay.model import Sample, StackFrame, SyscallEvent
+from kernel_delay.host.waiting_calls import POLLS
+from kernel_delay.model import Sample, StackFrame
 from kernel_delay.printable import printable
 from kernel_delay.reporters.tables import call_name
 
@@ -52,11 +53,12 @@ class PageCalls(Struct, frozen=True):
     """Single calls. A frame is its name and its object; a stack's are places in `frames`.
 
     They begin with the outermost. Threads and calls are places in their lists: a thread is its
-    tid and its name.
+    tid and its name. `polls` are those of the calls that wait for whatever comes next.
     """
 
     threads: list[tuple[int, str]]
     calls: list[str]
+    polls: list[int]
     frames: list[tuple[str, str]]
     stacks: list[list[int]]
     paths: Paths
@@ -78,6 +80,19 @@ class Places(dict[object, int]):
         return self[key]
 
 
+class _Path:
+    """Calls of one thread from one place in the program: what Paths has of them."""
+
+    __slots__ = ("count", "ns", "off_cpu_ns", "places", "unknown_ns")
+
+    def __init__(self, places: tuple[int, int, int]) -> None:
+        self.places = places
+        self.count = self.ns = self.off_cpu_ns = self.unknown_ns = 0
+
+    def row(self) -> tuple[int, ...]:
+        return *self.places, self.count, self.ns, self.off_cpu_ns, self.unknown_ns
+
+
 class Calls:
     """The calls of Samples, as these come."""
 
@@ -87,7 +102,7 @@ class Calls:
         self._calls = Places()
         self._frames = Places()
         self._stacks = Places()
-        self._paths: dict[tuple[int, int, int], tuple[int, int, int, int]] = {}
+        self._paths: dict[tuple[int, int, int], _Path] = {}
         self._events: list[tuple[int, ...]] = []
         self._left_out = 0
         self._least_ns = 0
@@ -96,31 +111,36 @@ class Calls:
         """Count a Sample's in; `first_ns` is when the first window began."""
         names = {thread.tid: printable(thread.name) for thread in sample.threads}
         stacks = [self._stacks[self._places(stack)] for stack in sample.stacks]
+        # Of a million calls most are of few kinds.
+        known: dict[object, _Path] = {}
+        kept = self._events
         for event in sample.syscall_events or ():
-            stack = NO_STACK if event.user_stack is None else stacks[event.user_stack]
-            thread = self._threads[event.tid, names.get(event.tid, str(event.tid))]
-            self._add(event, (thread, self._calls[call_name(event)], stack), first_ns)
-
-    def _add(self, event: SyscallEvent, path: tuple[int, int, int], first_ns: int) -> None:
-        length_ns = event.exit_ns - event.entry_ns
-        count, ns, off_ns, unknown_ns = self._paths.get(path, (0, 0, 0, 0))
-        if event.off_cpu_ns is None:
-            unknown_ns += length_ns
-        else:
-            off_ns += event.off_cpu_ns
-        self._paths[path] = count + 1, ns + length_ns, off_ns, unknown_ns
-        known_ns = UNKNOWN if event.off_cpu_ns is None else event.off_cpu_ns
-        if length_ns < self._least_ns:
-            self._left_out += 1
-            return
-        self._events.append((event.entry_ns - first_ns, length_ns, known_ns, *path, event.ret))
-        if len(self._events) > 2 * SHOWN_EVENTS:
-            self._leave_out()
+            kind = event.tid, event.number, event.name, event.abi, event.user_stack
+            path = known.get(kind)
+            if path is None:
+                stack = NO_STACK if event.user_stack is None else stacks[event.user_stack]
+                thread = self._threads[event.tid, names.get(event.tid, str(event.tid))]
+                places = thread, self._calls[call_name(event)], stack
+                path = known[kind] = self._paths.setdefault(places, _Path(places))
+            length_ns, off_cpu_ns = event.exit_ns - event.entry_ns, event.off_cpu_ns
+            path.count += 1
+            path.ns += length_ns
+            if off_cpu_ns is None:
+                path.unknown_ns += length_ns
+                off_cpu_ns = UNKNOWN
+            else:
+                path.off_cpu_ns += off_cpu_ns
+            if length_ns < self._least_ns:
+                self._left_out += 1
+                continue
+            kept.append((event.entry_ns - first_ns, length_ns, off_cpu_ns, *path.places, event.ret))
+            if len(kept) > 2 * SHOWN_EVENTS:
+                self._leave_out()
 
     def _leave_out(self) -> None:
         """Keep the longest; there will be no use for one that is shorter than all of them."""
-        self._events.sort(key=itemgetter(1), reverse=True)
         if len(self._events) > SHOWN_EVENTS:
+            self._events.sort(key=itemgetter(1), reverse=True)
             self._left_out += len(self._events) - SHOWN_EVENTS
             del self._events[SHOWN_EVENTS:]
             self._least_ns = self._events[-1][1]
@@ -141,10 +161,11 @@ class Calls:
         self._leave_out()
         self._events.sort()
         events = self._events if with_events else []
-        paths = list(zip(*((*path, *sums) for path, sums in self._paths.items()), strict=True))
+        paths = zip(*(path.row() for path in self._paths.values()), strict=True)
         return PageCalls(
             threads=list(self._threads),  # type: ignore[arg-type]
             calls=list(self._calls),  # type: ignore[arg-type]
+            polls=[place for name, place in self._calls.items() if name in POLLS],
             frames=list(self._frames),  # type: ignore[arg-type]
             stacks=list(self._stacks),  # type: ignore[arg-type]
             paths=Paths(*map(list, paths)),

@@ -1,14 +1,16 @@
 """What the page shows, as data: of each Sample, and of all of them together."""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
 
-from kernel_delay.analysis.processes import Windows
+from kernel_delay.analysis.processes import Windows, as_one
 from kernel_delay.analysis.states import PART_NAMES
 from kernel_delay.analysis.totals import Totals
+from kernel_delay.analysis.verdict import is_wait
+from kernel_delay.analysis.verdict.asleep import slept_long
 from kernel_delay.model import Finding, RecordingHeader, Sample
 from kernel_delay.printable import printable
 from kernel_delay.reporters.json import ascii_json
@@ -29,13 +31,17 @@ _SHOWN_NAMES = 3
 
 
 class PageFinding(Struct, frozen=True):
-    """A sentence of the verdict. `evidence` are names and figures; those in `…_ns` are times."""
+    """A finding of the verdict. `evidence` are names and figures; those in `…_ns` are times.
+
+    `waits`: whether what it says kept the thread from work is not known.
+    """
 
     rule: str
     who: str
     tid: int
     share: float
     remark: bool
+    waits: bool
     text: str
     advice: str | None
     evidence: tuple[tuple[str, int], ...]
@@ -44,7 +50,8 @@ class PageFinding(Struct, frozen=True):
 class PageSample(Struct, frozen=True):
     """A window. `since_ns` is its start, from the first's; `time_ns` the sum over its threads.
 
-    `remarks` say what the reader must know of how it went. `threads` is None where there was no
+    `slept_long`: a thread slept for a third of it. `remarks` say what the reader must know of how
+    it went. `threads` is None where there was no
     more room for them, and then the sample has no details; and for the only sample, whose threads
     are the totals.
     """
@@ -54,6 +61,7 @@ class PageSample(Struct, frozen=True):
     duration_ns: int
     ended: str
     judged: bool
+    slept_long: bool
     findings: tuple[PageFinding, ...]
     remarks: tuple[str, ...]
     time_ns: tuple[int, ...]
@@ -110,7 +118,7 @@ class Contents:
         self._timeline = Timeline()
         self._skipped = 0
         self._notes: list[str] = []
-        self._windows = Windows(name_processes=True)
+        self._windows = Windows()
         self._processes: dict[int, str] = {}
 
     def add(self, sample: Sample) -> None:
@@ -118,7 +126,7 @@ class Contents:
         if sample.target.pid:
             self._processes[sample.target.pid] = sample.target.comm
         for window in self._windows.take(sample):
-            self._add(window)
+            self._add(as_one(window, name_processes=True))
 
     def _add(self, sample: Sample) -> None:
         if self._first is None:
@@ -159,13 +167,17 @@ class Contents:
         if len(self._notes) < MOST_NOTES and text not in self._notes:
             self._notes.append(text)
 
-    def _note_worst(self, findings: Iterable[PageFinding]) -> None:
+    def _note_worst(self, findings: Sequence[PageFinding]) -> None:
         place = self._measured
         for finding in findings:
             known = self._worst.get(finding.rule, WorstFinding(finding, place, 0))
             if finding.share > known.finding.share:
                 known = msgspec.structs.replace(known, finding=finding, sample=place)
-            self._worst[finding.rule] = msgspec.structs.replace(known, samples=known.samples + 1)
+            self._worst[finding.rule] = known
+        # Of several processes one window has several findings of a rule.
+        for rule in {finding.rule for finding in findings}:
+            known = self._worst[rule]
+            self._worst[rule] = msgspec.structs.replace(known, samples=known.samples + 1)
 
     def _remarks(self) -> tuple[str, ...]:
         """What must be known of all windows together, and of how the last one ended."""
@@ -189,7 +201,7 @@ class Contents:
     def data(self) -> Iterator[str]:
         """A PageData, as JSON in pieces, and with its `samples`."""
         for window in self._windows.rest():
-            self._add(window)
+            self._add(as_one(window, name_processes=True))
         findings = sorted(
             self._worst.values(), key=lambda each: (each.finding.remark, -each.finding.share)
         )
@@ -233,6 +245,7 @@ def page_sample(sample: Sample, first_ns: int) -> PageSample:
         duration_ns=window.duration_ns,
         ended=window.ended_by,
         judged=any(thread.time for thread in sample.threads),
+        slept_long=bool(slept_long(sample)),
         findings=tuple(map(_finding, sample.verdict)),
         remarks=_said(remarks(sample)),
         time_ns=_sums(thread.time_ns for thread in threads),
@@ -248,14 +261,15 @@ def _sums(times_ns: Iterable[tuple[int, ...] | None]) -> tuple[int, ...]:
 def _finding(finding: Finding) -> PageFinding:
     text = finding.text
     if finding.advice:
-        # The advice is the sentence's end, and stands by itself here.
-        text = text.removesuffix(f"; {finding.advice}.").removesuffix(".") + "."
+        # It stands by itself here.
+        text = text.removesuffix(finding.advice).rstrip()
     return PageFinding(
         rule=printable(finding.rule).replace("_", " ").replace("cpu", "CPU"),
         who=finding.who.replace("-", " "),
         tid=finding.tid,
         share=finding.share,
         remark=finding.remark,
+        waits=is_wait(finding),
         text=printable(text),
         advice=None if finding.advice is None else printable(finding.advice),
         evidence=tuple((printable(name), value) for name, value in finding.evidence.items()),

@@ -1,10 +1,11 @@
 """The time in single system calls as a flame graph by itself: of HTML, or a picture in SVG.
 
 The picture has neither scripts nor anything to load; what a frame is stands in its title, which
-a browser shows under the pointer.
+a browser shows under the pointer. Polls are left out unless they are asked for: an event loop
+spends nearly all of its time in one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from html import escape
 
 from msgspec import Struct
@@ -40,8 +41,9 @@ class FlamePage(Struct, frozen=True):
 class FlameGraph:
     """The calls of Samples, as these come, and what they look like."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
+    def __init__(self, *, polls: bool = False) -> None:
+        """Begin with none; the picture has `polls` too, if asked. On the page there is a choice."""
+        self._polls = polls
         self._calls = Calls()
         self._title = "nothing was measured"
 
@@ -63,7 +65,17 @@ class FlameGraph:
 
     def svg(self) -> Iterator[str]:
         """The picture, in pieces."""
-        root = call_tree(self._calls.page(with_events=False))
+        calls = self._calls.page(with_events=False)
+        root = whole = call_tree(calls)
+        if not self._polls:
+            root = call_tree(calls, polls=False)
+            # A picture of nothing helps nobody.
+            root = root if root.ns else whole
+        left_out = ""
+        if root.count < whole.count:
+            left_out = (
+                f"; {whole.count - root.count:,} polls, of {whole.ns - root.ns:,} ns, are left out"
+            )
         frames = list(_frames(root))
         height = HEAD + ROW * (1 + max((frame.depth for frame in frames), default=0)) + 8
         yield (
@@ -72,19 +84,11 @@ class FlameGraph:
             f'<rect width="100%" height="100%" fill="#fff"/>\n'
             f'<text class="title" x="8" y="20">{escape(self._title)}</text>\n'
             f'<text class="about" x="8" y="36">Time in system calls, by the stacks that they were'
-            f" made from: {root.ns:,} ns in {root.count:,} calls</text>\n"
+            f" made from: {root.ns:,} ns in {root.count:,} calls{left_out}</text>\n"
         )
         for frame in frames:
             yield _picture(frame, root)
         yield "</svg>\n"
-
-
-def render_svg(samples: Iterable[Sample]) -> Iterator[str]:
-    """The picture of these Samples' calls, in pieces."""
-    graph = FlameGraph()
-    for sample in samples:
-        graph.add(sample)
-    return graph.svg()
 
 
 class Node:
@@ -97,7 +101,7 @@ class Node:
         self.children: dict[object, Node] = {}
 
     def child(self, key: object, name: str, kind: str, about: str = "") -> "Node":
-        """What it called, by a key that tells it from others."""
+        """What it called, by a key that identifies it."""
         found = self.children.get(key)
         if found is None:
             found = self.children[key] = Node(name, kind, about)
@@ -113,15 +117,21 @@ class Frame(Struct, frozen=True):
     width: float
 
 
-def call_tree(calls: PageCalls | None) -> Node:
-    """The calls by thread, functions from the outermost on, and call; its root is all."""
+def call_tree(calls: PageCalls | None, *, polls: bool = True) -> Node:
+    """The calls by thread, functions from the outermost on, and call; its root is all.
+
+    Without `polls` these are left out.
+    """
     root = Node("all", "all")
     if calls is None:
         return root
     paths = calls.paths
+    left_out = () if polls else calls.polls
     for thread, call, stack, count, ns in zip(
         paths.threads, paths.calls, paths.stacks, paths.counts, paths.ns, strict=True
     ):
+        if call in left_out:
+            continue
         name, call_name = calls.threads[thread][1], calls.calls[call]
         way = [root, root.child(name, name, "thread")]
         for place in calls.stacks[stack] if stack >= 0 else ():

@@ -50,7 +50,7 @@ class PageFleet(Struct, frozen=True):
 
 
 MOST_NAMED = 10
-"""Outliers that are told in words, and not in the table alone."""
+"""Outliers that are described in words, and not in the table alone."""
 
 
 def render(survey: Survey) -> Iterator[str]:

@@ -14,23 +14,23 @@ SHOWN_SLICES = 200_000
 
 NO_CPU = -1
 
-MODES_LANE, STATES_LANE, SOFT_IRQ_LANE, HARD_IRQ_LANE = range(4)
-"""What of a thread's is drawn below what: in a lane no two slices overlap."""
+MODES_TRACK, STATES_TRACK, SOFT_IRQ_TRACK, HARD_IRQ_TRACK = range(4)
+"""What of a thread's is drawn below what: in a track no two slices overlap."""
 
-# The lane of a kind, and as which part of an account it is coloured.
-_LANES: dict[SliceKind, tuple[int, str]] = {
-    "call": (MODES_LANE, ""),
-    "fault": (MODES_LANE, ""),
-    "unknown_mode": (MODES_LANE, "unaccounted"),
-    "lost_modes": (MODES_LANE, "unaccounted"),
-    "running": (STATES_LANE, "user"),
-    "ready_woken": (STATES_LANE, "ready"),
-    "ready_preempted": (STATES_LANE, "ready"),
-    "unknown": (STATES_LANE, "unaccounted"),
-    "lost_states": (STATES_LANE, "unaccounted"),
-    "soft_irq": (SOFT_IRQ_LANE, "irq"),
-    "hard_irq": (HARD_IRQ_LANE, "irq"),
-    "guest": (HARD_IRQ_LANE, "guest"),
+# The track of a kind, and as which part of an account it is coloured.
+_TRACKS: dict[SliceKind, tuple[int, str]] = {
+    "call": (MODES_TRACK, ""),
+    "fault": (MODES_TRACK, ""),
+    "unknown_mode": (MODES_TRACK, "unaccounted"),
+    "lost_modes": (MODES_TRACK, "unaccounted"),
+    "running": (STATES_TRACK, "user"),
+    "ready_woken": (STATES_TRACK, "ready"),
+    "ready_preempted": (STATES_TRACK, "ready"),
+    "unknown": (STATES_TRACK, "unaccounted"),
+    "lost_states": (STATES_TRACK, "unaccounted"),
+    "soft_irq": (SOFT_IRQ_TRACK, "irq"),
+    "hard_irq": (HARD_IRQ_TRACK, "irq"),
+    "guest": (HARD_IRQ_TRACK, "guest"),
 }
 
 
@@ -49,7 +49,7 @@ class Slices(Struct, frozen=True):
 
 
 class PageTimeline(Struct, frozen=True):
-    """A timeline. What a slice is are its name, its lane and the part that it is coloured as.
+    """A timeline. What a slice is are its name, its track and the part that it is coloured as.
 
     A thread is its tid and its name.
     """
@@ -79,8 +79,8 @@ class Timeline:
 
     def _add(self, each: Slice, thread: int, first_ns: int) -> None:
         length_ns = each.stop_ns - each.start_ns
-        lane, part = _LANES.get(each.kind, (STATES_LANE, each.kind))
-        what = self._whats[printable(slice_name(each)), lane, part]
+        track, part = _TRACKS.get(each.kind, (STATES_TRACK, each.kind))
+        what = self._whats[printable(slice_name(each)), track, part]
         if length_ns < self._least_ns:
             self._left_out += 1
             return

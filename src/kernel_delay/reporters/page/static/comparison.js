@@ -58,7 +58,7 @@ function named(change) {
       {},
       h("p", { class: "kind" }, h("span", { class: "name" }, change.threads), h("b", {}, change.name)),
       h("p", { class: "text" }, `${change.after}, was ${change.before}`),
-      h("p", { class: "note" }, `the change is between ${change.interval}${change.unit === "share" ? " points" : " %"}, and of ${percent(change.matters, 1)} % of these threads’ time`),
+      h("p", { class: "note" }, `the change is from ${change.interval}${change.unit === "share" ? " points" : " %"}, and of ${percent(change.matters, 1)} % of these threads’ time`),
     ),
   );
 }
@@ -196,7 +196,7 @@ class Figures {
 const WIDTH = 160;
 const HEIGHT = 14;
 
-// Where a change is drawn: small ones are told apart, and what is beyond ±100 % is at the end.
+// Where a change is drawn: small ones are distinguished, and what is beyond ±100 % is at the end.
 function at(change) {
   const bounded = Math.max(-1, Math.min(1, change));
   return WIDTH / 2 + Math.sign(bounded) * Math.sqrt(Math.abs(bounded)) * (WIDTH / 2 - 3);

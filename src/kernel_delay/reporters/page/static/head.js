@@ -55,11 +55,11 @@ export function verdict(data, select) {
   let said = null;
   if (!data.samples.length) said = "No window was measured.";
   else if (!judged) said = "Not judged: there is no account of the time (--no-accounting).";
-  else if (!accused) {
-    const waited = findings.some(({ finding }) => finding.rule.startsWith("wait_"));
-    const unless = waited ? ", but for the waits below, if it had any." : ".";
-    said = `Nothing kept a thread from its work for long${unless}`;
-  }
+  else if (!accused && findings.some(({ finding }) => finding.waits))
+    said = "Whether anything kept a thread from its work is not known: see the waits below.";
+  else if (!accused && data.samples.some((sample) => sample.slept_long))
+    said = "No cause of a delay was found. A thread slept for a third of a window, or longer.";
+  else if (!accused) said = "Nothing kept a thread from its work for long.";
   return h(
     "section",
     { id: "verdict", "aria-labelledby": "verdict-title" },
@@ -99,7 +99,7 @@ function finding({ finding: found, sample, samples }, data, select) {
           : null,
       ),
       h("p", { class: "text" }, found.text.replaceAll(" %", "\u00a0%")),
-      found.advice ? h("p", { class: "advice" }, h("b", {}, "What to do: "), found.advice, ".") : null,
+      found.advice ? h("p", { class: "advice" }, h("b", {}, "What to do: "), found.advice) : null,
       figures.length
         ? h("details", { class: "evidence" }, h("summary", {}, "Evidence"), h("dl", {}, figures))
         : null,
@@ -114,6 +114,7 @@ const WHO = {
   limit: "a limit’s doing",
   hypervisor: "the hypervisor’s doing",
   person: "somebody’s doing",
+  tool: "kernel-delay’s own doing",
 };
 
 function figure(name, value) {

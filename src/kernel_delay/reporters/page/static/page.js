@@ -113,7 +113,7 @@ function keys(event) {
   const search = document.querySelector("[data-search]");
   if (event.key === "/" && !typing) search.focus();
   else if (event.key === "Escape" && event.target === search) search.blur();
-  else if (event.key === "ArrowDown" && event.target === search) document.querySelector("tr.thread")?.focus();
+  else if (event.key === "ArrowDown" && event.target === search) document.querySelector("tr.thread button")?.focus();
   else return;
   event.preventDefault();
 }

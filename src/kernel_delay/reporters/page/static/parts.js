@@ -8,6 +8,7 @@ const STATES = {
   user: ["user"],
   kernel: ["kernel, syscalls", "kernel, worker", "kernel, page faults"],
   guest: ["guest"],
+  tool: ["kernel-delay"],
   irq: ["hard irq", "soft irq"],
   ready: ["ready, woken", "ready, preempted"],
   throttled: ["throttled"],
@@ -23,6 +24,7 @@ export const STATE_NAMES = Object.keys(STATES);
 const LABELS = {
   irq: "interrupts",
   ready: "ready, no CPU",
+  tool: "kernel-delay",
 };
 
 export function label(state) {

@@ -6,6 +6,9 @@ import { fixed } from "./format.js";
 
 const LINES = 7;
 const HEIGHT = 240;
+const FEW_POINTS = 100;
+// Of a window: what is that short between two of them is no gap that one could see.
+const LEAST_GAP = 0.02;
 
 const CHOICES = [
   ["lost", "Lost", (row) => row.lost_ns],
@@ -78,12 +81,35 @@ export class Series {
     this.buttons.forEach((button, each) => button.setAttribute("aria-pressed", String(each === place)));
   }
 
+  // A share is of the whole window: its line begins and ends with that. Between windows nothing was
+  // measured, and no line goes there. `places` are those of the samples at these times; `single` are
+  // the times that get a point: of few samples each, else those that would not be seen.
+  times() {
+    const { samples } = this.data;
+    const [at, places, single] = [[], [], []];
+    let apart = true;
+    samples.forEach(({ since_ns: since, duration_ns: duration }, place) => {
+      const end = since + duration;
+      const next = samples[place + 1]?.since_ns ?? Infinity;
+      const gap = next - end > LEAST_GAP * duration;
+      if (samples.length < FEW_POINTS || (apart && gap)) single.push(at.length);
+      at.push(since / 1e9, end / 1e9);
+      places.push(place, place);
+      if (gap && next < Infinity) {
+        at.push((end + next) / 2e9);
+        places.push(null);
+      }
+      apart = gap;
+    });
+    return { at, places, single };
+  }
+
   draw() {
     const width = this.plot.clientWidth;
     const choice = CHOICES.find(([key]) => key === this.choice.value);
     if (!width || !choice) return;
     const lines = this.threads(choice[2]);
-    const at = this.data.samples.map((sample) => sample.since_ns / 1e9);
+    const { at, places, single } = this.times();
     const axis = { stroke: color("faint"), grid: { stroke: color("line"), width: 1 }, ticks: { stroke: color("line"), width: 1 }, font: "11px system-ui, sans-serif" };
     this.drawn?.destroy();
     this.drawn = new uPlot(
@@ -103,16 +129,16 @@ export class Series {
             stroke: color(`l-${rank}`),
             width: 2,
             dash: rank % 2 ? [6, 3] : undefined,
-            points: { show: at.length < 100, size: 6 },
+            points: { show: true, size: 6, filter: () => single },
             value: (_, value) => (value === null ? "–" : `${fixed(value, 1)} %`),
           })),
         ],
       },
-      [at, ...lines.map((line) => line.shares)],
+      [at, ...lines.map(({ shares }) => places.map((place) => (place === null ? null : shares[place])))],
       this.plot,
     );
     this.drawn.over.addEventListener("click", () => {
-      const place = this.drawn.cursor.idx;
+      const place = places[this.drawn.cursor.idx];
       if (place !== null && place !== undefined) this.select(place);
     });
   }

@@ -7,13 +7,13 @@ import { label, STATE_NAMES } from "./parts.js";
 import { Timeline } from "./timeline.js";
 
 const ROW = 38;
-const LANES = [
+const TRACKS = [
   { top: 3, height: 14 },
   { top: 18, height: 11 },
   { top: 30, height: 5 },
   { top: 30, height: 5 },
 ];
-const [MODES, STATES, SOFT_IRQS, HARD_IRQS] = LANES.keys();
+const [MODES, STATES, SOFT_IRQS, HARD_IRQS] = TRACKS.keys();
 const COLORS = 7;
 const MOST_ROWS = 400;
 
@@ -26,16 +26,16 @@ export class Slices extends Timeline {
     );
   }
 
-  // Rows of lanes, those that were busy longest first; within a lane no two overlap.
+  // Rows of tracks, those that were busy longest first; within a track no two overlap.
   index() {
     const { events, threads, whats } = this.calls;
-    const rows = threads.map((thread) => ({ thread, ns: 0, lanes: LANES.map(() => []) }));
+    const rows = threads.map((thread) => ({ thread, ns: 0, tracks: TRACKS.map(() => []) }));
     const ns = whats.map(() => 0);
     for (let i = 0; i < events.since_ns.length; i++) {
-      const [, lane, part] = whats[events.whats[i]];
+      const [, track, part] = whats[events.whats[i]];
       const row = rows[events.threads[i]];
-      row.lanes[lane].push(i);
-      if (lane === STATES && !["blocked", "absent"].includes(part)) row.ns += events.lengths_ns[i];
+      row.tracks[track].push(i);
+      if (track === STATES && !["blocked", "absent"].includes(part)) row.ns += events.lengths_ns[i];
       ns[events.whats[i]] += events.lengths_ns[i];
     }
     rows.sort((a, b) => b.ns - a.ns);
@@ -79,15 +79,15 @@ export class Slices extends Timeline {
 
   fill(event, colors) {
     const what = this.calls.events.whats[event];
-    const [, lane, part] = this.calls.whats[what];
+    const [, track, part] = this.calls.whats[what];
     // A handler within a soft IRQ is drawn on it.
-    if (lane === HARD_IRQS && part === "irq") return colors.ink;
+    if (track === HARD_IRQS && part === "irq") return colors.ink;
     return this.stateColors[part] ?? colors.calls[this.colorOf.get(what)] ?? colors.other;
   }
 
   drawRow(context, row, top, colors) {
-    row.lanes.forEach((events, lane) =>
-      this.drawBars(context, events, top + LANES[lane].top, LANES[lane].height, colors),
+    row.tracks.forEach((events, track) =>
+      this.drawBars(context, events, top + TRACKS[track].top, TRACKS[track].height, colors),
     );
   }
 
@@ -95,15 +95,15 @@ export class Slices extends Timeline {
   density() {
     const { whats } = this.calls;
     return super.density((event) => {
-      const [, lane, part] = whats[this.calls.events.whats[event]];
-      return lane === STATES && !["blocked", "absent"].includes(part);
+      const [, track, part] = whats[this.calls.events.whats[event]];
+      return track === STATES && !["blocked", "absent"].includes(part);
     });
   }
 
-  lane(row, y) {
-    if (y < LANES[STATES].top) return row.lanes[MODES];
-    if (y < LANES[SOFT_IRQS].top) return row.lanes[STATES];
-    return [...row.lanes[SOFT_IRQS], ...row.lanes[HARD_IRQS]].sort((a, b) => a - b);
+  track(row, y) {
+    if (y < TRACKS[STATES].top) return row.tracks[MODES];
+    if (y < TRACKS[SOFT_IRQS].top) return row.tracks[STATES];
+    return [...row.tracks[SOFT_IRQS], ...row.tracks[HARD_IRQS]].sort((a, b) => a - b);
   }
 
   remark(event) {

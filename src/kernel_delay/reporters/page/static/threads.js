@@ -110,7 +110,7 @@ export class Threads {
     if (more) this.body.append(this.moreRow(`${count(more)} more threads`, () => (this.showAll = true)));
     if (folds)
       this.body.append(this.moreRow(`${count(idle.length)} threads slept throughout`, () => (this.showIdle = true)));
-    const first = this.body.querySelector("tr.thread");
+    const first = this.body.querySelector("tr.thread button");
     if (first) first.tabIndex = 0;
     const all = count(this.rows.length);
     this.count.textContent = this.filter ? `${count(rows.length)} of ${all}` : all;
@@ -155,9 +155,7 @@ export class Threads {
       "tr",
       {
         class: "thread",
-        tabindex: "-1",
         "data-id": row.id,
-        "aria-expanded": String(open),
         onclick: (event) => {
           if (!getSelection().toString() || event.detail === 0) this.toggle(row);
         },
@@ -169,12 +167,17 @@ export class Threads {
     return [line, h("tr", { class: "details" }, inside)];
   }
 
-  name({ thread }) {
+  // A row of a table can't be expanded, by ARIA: the button in it is what can. Its click is the row's.
+  name({ thread }, open) {
     return h(
       "th",
       { scope: "row", class: "c-name" },
-      h("span", { class: "arrow", "aria-hidden": "true" }),
-      h("span", { class: "name" }, thread.name || "(no name)"),
+      h(
+        "button",
+        { type: "button", class: "name", tabindex: "-1", "aria-expanded": String(open) },
+        h("span", { class: "arrow", "aria-hidden": "true" }),
+        thread.name || "(no name)",
+      ),
       thread.tid ? h("span", { class: "tid" }, thread.tid) : h("span", { class: "tid" }, "ended"),
     );
   }
@@ -199,22 +202,22 @@ export class Threads {
   focus(id) {
     const line = [...this.body.querySelectorAll("tr.thread")].find((each) => each.dataset.id === id);
     if (!line) return;
-    for (const each of this.body.querySelectorAll("tr.thread")) each.tabIndex = -1;
-    line.tabIndex = 0;
-    line.focus({ preventScroll: true });
+    for (const each of this.body.querySelectorAll("tr.thread button")) each.tabIndex = -1;
+    const button = line.querySelector("button");
+    button.tabIndex = 0;
+    button.focus({ preventScroll: true });
     line.scrollIntoView({ block: "nearest" });
   }
 
   key(event) {
     const line = event.target.closest("tr.thread");
-    if (!line || event.target !== line) return;
+    if (!line) return;
     const lines = [...this.body.querySelectorAll("tr.thread")];
     const place = lines.indexOf(line);
     const row = this.rows.find((each) => each.id === line.dataset.id);
     const open = this.open.has(row.id);
     const to = { ArrowDown: place + 1, ArrowUp: place - 1, Home: 0, End: lines.length - 1 }[event.key];
     if (lines[to]) this.focus(lines[to].dataset.id);
-    else if (event.key === "Enter" || event.key === " ") this.toggle(row);
     else if ((event.key === "ArrowRight" && !open) || (event.key === "ArrowLeft" && open)) this.toggle(row);
     else if (event.key === "Escape" && open) this.toggle(row);
     else return;

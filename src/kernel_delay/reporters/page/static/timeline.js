@@ -108,7 +108,7 @@ export class Timeline {
     canvas.addEventListener(
       "wheel",
       (event) => {
-        // The page scrolls, unless it is told that the calls are meant.
+        // The page scrolls, unless the calls are selected.
         if (event.ctrlKey || event.metaKey) this.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.timeAt(event.offsetX));
         else if (event.shiftKey) this.move((event.deltaY || event.deltaX) / 500);
         else return;
@@ -334,7 +334,7 @@ export class Timeline {
     return bins;
   }
 
-  // The first of a lane's events that ends after a time.
+  // The first of a track's events that ends after a time.
   firstIn(events, ns) {
     const { since_ns, lengths_ns } = this.calls.events;
     let [low, high] = [0, events.length];
@@ -351,7 +351,7 @@ export class Timeline {
   at(event) {
     const row = this.rows[Math.floor((event.offsetY - AXIS) / this.rowHeight)];
     if (!row || event.offsetY < AXIS) return null;
-    const events = this.lane(row, (event.offsetY - AXIS) % this.rowHeight);
+    const events = this.track(row, (event.offsetY - AXIS) % this.rowHeight);
     const { since_ns, lengths_ns } = this.calls.events;
     const slack = (2 * (this.to - this.from)) / this.width;
     const now = this.timeAt(event.offsetX);
@@ -365,7 +365,7 @@ export class Timeline {
   }
 
   // The events of a row that are drawn at a height in it.
-  lane(row) {
+  track(row) {
     return row.events;
   }
 
@@ -438,7 +438,7 @@ function niceStep(least) {
   return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= least);
 }
 
-// A time on the axis, with no more digits than tell it from its neighbours.
+// A time on the axis, with no more digits than distinguish it from its neighbours.
 function tick(ns, step) {
   const [unit, size] = step >= 1e8 ? ["s", 1e9] : step >= 1e5 ? ["ms", 1e6] : step >= 100 ? ["µs", 1e3] : ["ns", 1];
   const digits = Math.max(0, -Math.floor(Math.log10(step / size) + 1e-9));

@@ -1,7 +1,7 @@
 // Calls folded by the stacks they were made from, as a tree of functions.
 
 import { byState, stateOf } from "./parts.js";
-import { time } from "./format.js";
+import { count, time } from "./format.js";
 
 class Node {
   constructor(name, object, kind, parent) {
@@ -51,21 +51,28 @@ function callTree(calls, threads, weight) {
 }
 
 // What can be shown of calls: all of their time or, where it is known, that on a CPU or off it.
+// An event loop spends nearly all of its time in a poll: polls have a choice of their own, the last.
 export function callModes(calls) {
-  const { ns, off_cpu_ns: off, unknown_ns: unknown } = calls.paths;
+  const { ns, off_cpu_ns: off, unknown_ns: unknown, counts } = calls.paths;
+  const isPoll = calls.paths.calls.map((call) => calls.polls.includes(call));
+  const sum = (values, wanted) => values.reduce((whole, each, place) => whole + (wanted(place) ? each : 0), 0);
   const all = (place) => ns[place];
-  const modes = [["Time in calls", all]];
-  if (ns.some((_, place) => ns[place] > unknown[place])) {
-    modes.push(["Time in calls, on CPU", (place) => ns[place] - off[place] - unknown[place]]);
-    modes.push(["Time in calls, off CPU", (place) => off[place]]);
+  const polls = sum(counts, (place) => isPoll[place]);
+  const pollsOut = polls ? `${count(polls)} polls, of ${time(sum(ns, (place) => isPoll[place]))}, are left out. ` : "";
+  const missing = sum(unknown, (place) => !isPoll[place]);
+  const unknownOut = missing ? `Of ${time(missing)} in calls it is not known how much was on a CPU; they are left out.` : "";
+  const modes = [];
+  const add = (name, weight, note) => modes.push({ name, note, tree: (threads) => callTree(calls, threads, weight) });
+  const withoutPolls = (weight) => (place) => (isPoll[place] ? 0 : weight(place));
+  if (isPoll.some((each) => !each)) {
+    add("Time in calls", withoutPolls(all), pollsOut);
+    if (ns.some((_, place) => !isPoll[place] && ns[place] > unknown[place])) {
+      add("Time in calls, on CPU", withoutPolls((place) => ns[place] - off[place] - unknown[place]), pollsOut + unknownOut);
+      add("Time in calls, off CPU", withoutPolls((place) => off[place]), pollsOut + unknownOut);
+    }
   }
-  const missing = unknown.reduce((sum, each) => sum + each, 0);
-  const said = missing ? `Of ${time(missing)} in calls it is not known how much was on a CPU; they are left out.` : "";
-  return modes.map(([name, weight]) => ({
-    name,
-    note: weight === all ? "" : said,
-    tree: (threads) => callTree(calls, threads, weight),
-  }));
+  if (polls) add("Time in calls and polls", all, "");
+  return modes;
 }
 
 // Where the account says that threads were on a CPU. A call's time there has the interrupts in it.
@@ -77,7 +84,7 @@ export function onCpuTree(threads, parts) {
     thread.time_ns.forEach((ns, place) => {
       const name = parts[place];
       if (name === "user") addRest(node, name, ns, "user");
-      else if (name === "kernel, page faults") addRest(node, name, ns);
+      else if (["kernel, page faults", "kernel-delay"].includes(name)) addRest(node, name, ns);
       else if (["kernel", "guest", "irq"].includes(stateOf(name))) left += ns;
     });
     addRest(node, "kernel and interrupts, outside of calls", left);

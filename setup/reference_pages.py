@@ -1,0 +1,246 @@
+"""Writes the reference pages of the documentation that are made from the code.
+
+    python setup/reference_pages.py [FOLDER]
+
+FOLDER is docs, if none is given. tests/unit/test_docs.py fails if a page is not current.
+"""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kernel_delay import commands, errors
+from kernel_delay.analysis.verdict import docs_page
+from kernel_delay.cli import PROGRAM, parser_of
+from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND
+from kernel_delay.fleet.queries import QUERIES, text_of
+from kernel_delay.metrics import docs_table
+from kernel_delay.model.schema import sample_schema
+from kernel_delay.recording.schema import recording_schema
+
+OPTION = re.compile(r"(?<![\w/-])(--?[a-z][\w-]*|'[^']+')(?!\w)")
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+# Codes that no KernelDelayError has.
+OTHER_CODES = {
+    0: "The report was printed. This includes Ctrl-C and the exit of the process.",
+    1: "`compare --fail-if`: a condition is met.",
+    70: "A fault of kernel-delay itself. `--debug` prints where.",
+    126: "A PROGRAM cannot be executed.",
+    127: "A PROGRAM does not exist.",
+    129: "SIGHUP outside of a window, or a second SIGHUP.",
+    130: "Ctrl-C outside of a window, or a second Ctrl-C.",
+    141: "The reader of a pipe went away.",
+    143: "SIGTERM outside of a window, or a second SIGTERM.",
+}
+
+EXIT_CODES = """\
+# Exit codes
+
+An error is one line on stderr. It says what is wrong and what to do. The codes are those of
+`sysexits.h`. A PROGRAM that `kernel-delay -- PROGRAM` ran returns its own code instead.
+
+| code | name | when |
+|---:|---|---|
+"""
+
+FIELDS = """\
+# {title}
+
+{text}
+
+An array that can be empty is empty where nothing was found. [The schema]({schema}) is for
+programs. This page has the same descriptions.
+"""
+
+JSON_TEXT = """\
+`kernel-delay --json` prints one object per line, one for each sample. The text is ASCII; other
+characters are `\\u` escapes. All times are integers in nanoseconds. `…_ns` fields that are
+moments are of CLOCK_MONOTONIC. The JSON gains fields in later versions. A field that changes its
+meaning or goes away changes `schema`.
+
+The worst wait for a CPU of each thread:
+
+    sudo kernel-delay --json | jq -r '.threads[] | select(.ready) | [.name, .ready.max_ns]'
+"""
+
+RECORDING_TEXT = """\
+A recording is a file of records, one JSON object per line. Each record is a zstd frame with a
+checksum, so `zstd -dc FILE` prints the lines. The first record is the header. Samples or events
+follow, and the trailer is last. A recording without a trailer was cut. The format gains fields;
+older versions of kernel-delay ignore them. A Sample is described in [JSON fields](json.md)."""
+
+QUERIES_TEXT = """\
+# Queries of the fleet
+
+`kernel-delay fleet` runs these queries in this order. Each query reads [the
+tables](fleet-tables.md), and the queries before it by their names. DuckDB and Spark run the same
+text: times are integers, and every ranking has a fixed order. The files are in
+`src/kernel_delay/fleet/sql/`.
+"""
+
+
+def pages() -> Mapping[str, Callable[[], str]]:
+    """What writes each page, by its path below docs/."""
+    of_commands = {
+        f"reference/commands/{name}.md": partial(command_page, name) for name in COMMANDS
+    }
+    return {
+        "reference/commands/index.md": overview_page,
+        **of_commands,
+        "reference/exit-codes.md": exit_codes_page,
+        "reference/verdict.md": docs_page.page,
+        "reference/metrics.md": docs_table.page,
+        "reference/fleet-queries.md": queries_page,
+        "reference/sample.schema.json": sample_schema,
+        "reference/recording.schema.json": recording_schema,
+        "reference/json.md": json_page,
+        "reference/recording.md": recording_page,
+    }
+
+
+def overview_page() -> str:
+    """All commands, a line each."""
+    head = (
+        "# Commands\n\nEach page lists the options of one command, as `--help` and `man` show them."
+        f" Without a command, `{PROGRAM}` runs `{DEFAULT_COMMAND}`.\n\n"
+        "| command | what it does |\n|---|---|\n"
+    )
+    return head + "".join(f"| [{name}]({name}.md) | {text} |\n" for name, text in COMMANDS.items())
+
+
+def command_page(name: str) -> str:
+    """The options of one command."""
+    parser = parser_of(name, commands.load(name))
+    usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
+    lines = [f"# {PROGRAM} {name}\n", f"{parser.description}\n", f"    {usage}"]
+    for group in parser._action_groups:
+        lines += _options(parser, group)
+    return "\n".join(lines) + "\n"
+
+
+def _options(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup) -> Iterator[str]:
+    """One group of options as a table."""
+    formatter = parser._get_formatter()
+    shown = [each for each in group._group_actions if each.help is not argparse.SUPPRESS]
+    if not shown:
+        return
+    yield f"\n## {(group.title or 'options').capitalize()}\n"
+    if group.description:
+        # As it stands, where that is several lines.
+        indent = "    " if "\n" in group.description else ""
+        yield "".join(f"{indent}{line}\n" for line in group.description.splitlines())
+    yield "| option | meaning |\n|---|---|"
+    for action in shown:
+        names = formatter._format_action_invocation(action)
+        meaning = formatter._expand_help(action) if action.help else ""
+        yield f"| `{_cell(names)}` | {_cell(_code(meaning))} |"
+
+
+def _code(text: str) -> str:
+    """Option names as code, but for those that are code already."""
+    parts = text.split("`")
+    parts[::2] = [OPTION.sub(r"`\1`", part) for part in parts[::2]]
+    return "`".join(parts)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def exit_codes_page() -> str:
+    """The codes, and when each is returned."""
+    reasons: dict[int, list[str]] = {code: [text] for code, text in OTHER_CODES.items()}
+    for kind in _below(errors.KernelDelayError):
+        if "exit_code" in vars(kind):
+            # The paragraph behind the summary, or else that.
+            summary, _, rest = " ".join((kind.__doc__ or "").split()).partition(". ")
+            reasons.setdefault(kind.exit_code, []).append(rest or summary)
+    names = {getattr(os, name): name for name in dir(os) if name.startswith("EX_")}
+    rows = (
+        f"| {code} | {f'`{names[code]}`' if code in names else ''} | {' '.join(texts)} |\n"
+        for code, texts in sorted(reasons.items())
+    )
+    return EXIT_CODES + "".join(rows)
+
+
+def _below(kind: type[errors.KernelDelayError]) -> Iterator[type[errors.KernelDelayError]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
+def queries_page() -> str:
+    """The queries, whole."""
+    sections = (f"\n## {name}\n\n```sql\n{text_of(name)}```\n" for name in QUERIES)
+    return QUERIES_TEXT + "".join(sections)
+
+
+def json_page() -> str:
+    """What --json prints, field by field."""
+    return _fields("JSON fields", JSON_TEXT, "sample.schema.json", sample_schema())
+
+
+def recording_page() -> str:
+    """What a recording has besides the Samples."""
+    known = msgspec.json.decode(sample_schema())["$defs"]
+    head = "Recording format"
+    return _fields(head, RECORDING_TEXT, "recording.schema.json", recording_schema(), known)
+
+
+def _fields(
+    title: str, text: str, schema: str, content: str, known: Mapping[str, Any] | None = None
+) -> str:
+    """A section for each object of a schema, but for those that are `known`."""
+    lines = [FIELDS.format(title=title, text=text, schema=schema)]
+    for name, definition in msgspec.json.decode(content)["$defs"].items():
+        if name in (known or {}):
+            continue
+        in_order = [(item["title"], item) for item in definition.get("prefixItems", ())]
+        fields = in_order or list(definition.get("properties", {}).items())
+        lines.append(f"## `{name}`\n\n{definition['description']}\n")
+        lines.append("| field | type | meaning |\n|---|---|---|")
+        lines += [
+            f"| `{field}` | {_cell(_type(value))} | {_cell(value['description'])} |"
+            for field, value in fields
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _type(value: Mapping[str, Any]) -> str:
+    """The type of a field, short."""
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        return f"`{name}`"
+    if "anyOf" in value:
+        return " or ".join(dict.fromkeys(map(_type, value["anyOf"])))
+    if "enum" in value:
+        return ", ".join(f"`{each}`" for each in value["enum"])
+    if value.get("type") == "array":
+        items = value.get("prefixItems") or [value["items"]]
+        return f"array of {' and '.join(dict.fromkeys(map(_type, items)))}"
+    if value.get("type") == "object":
+        return f"object of {_type(value.get('additionalProperties', {}))}"
+    return str(value.get("format") or value.get("type", "any"))
+
+
+def main() -> None:
+    """Write all pages."""
+    folder = Path(sys.argv[1]) if sys.argv[1:] else DOCS
+    for name, write in pages().items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(write())
+
+
+if __name__ == "__main__":
+    main()

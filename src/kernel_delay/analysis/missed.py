@@ -1,0 +1,110 @@
+"""What kernel events that were missed may have changed, and why they were, where that is known."""
+
+from collections.abc import Iterator
+
+from kernel_delay.model import Lost
+
+# A sentence of more kinds would be too long.
+_IN_A_SENTENCE = 4
+
+
+def missed_sentences(lost: Lost) -> Iterator[str]:
+    """How many events were missed, of which kind, what may be wrong for it, and why, if any were.
+
+    The kernel counts what it kept a program from (recursion_misses of struct bpf_prog_info). What
+    else is missing shows by an event that does not fit the state before it.
+    """
+    if not lost.missed_events:
+        return
+    found = sorted((each for each in _kinds(lost) if each[1]), key=lambda each: -each[1])
+    kinds = [_many(count, *kind) for kind, count in found]
+    if len(kinds) == 1 < lost.missed_events:
+        kinds = [kinds[0].partition(" ")[2]]
+    yield (
+        f"{_many(lost.missed_events, 'kernel event')} {_were(lost.missed_events)} missed:"
+        f" {_list(kinds[:_IN_A_SENTENCE])}."
+    )
+    if kinds[_IN_A_SENTENCE:]:
+        yield f"Also {_list(kinds[_IN_A_SENTENCE:])}."
+    yield from _effects(lost)
+    yield from _reasons(lost)
+
+
+def _kinds(lost: Lost) -> Iterator[tuple[tuple[str, str], int]]:
+    """Yield each kind, as one event and as several, and how many were missed."""
+    of_scheduler = lost.missed_wakeups + lost.missed_context_switches + lost.missed_others_switches
+    yield ("system call or page fault", "system calls or page faults"), lost.missed_calls
+    yield ("wake-up", "wake-ups"), lost.missed_wakeups
+    yield ("context switch", "context switches"), lost.missed_context_switches
+    yield (
+        ("context switch of another task", "context switches of other tasks"),
+        lost.missed_others_switches,
+    )
+    yield (
+        ("other event of the scheduler", "other events of the scheduler"),
+        lost.missed_switches - of_scheduler,
+    )
+    yield ("interrupt", "interrupts"), lost.missed_interrupts
+    yield ("event of an unknown thread", "events of unknown threads"), lost.missed_threads
+    yield ("of a kind that is not known",) * 2, _of_unknown_kind(lost)
+
+
+def _of_unknown_kind(lost: Lost) -> int:
+    return (
+        lost.missed_events
+        - lost.missed_calls
+        - lost.missed_switches
+        - lost.missed_interrupts
+        - lost.missed_threads
+    )
+
+
+def _effects(lost: Lost) -> Iterator[str]:
+    """Yield what may be too low, and which time has gone to no state."""
+    may_be_any = _of_unknown_kind(lost) + lost.missed_threads
+    of_threads = lost.missed_switches - lost.missed_others_switches + may_be_any
+    too_low = [
+        what
+        for what, count in (
+            ("system calls", lost.missed_calls + may_be_any),
+            ("runs and waits for a CPU", of_threads),
+            ("interrupts", lost.missed_interrupts + may_be_any),
+        )
+        if count
+    ]
+    if too_low:
+        yield f"Counts and times of {_list(too_low)} may be too low."
+    if lost.missed_calls + of_threads:
+        yield "A thread's time from its last event before to the next one after is unaccounted."
+    if lost.missed_others_switches:
+        yield "Who had the CPU in a wait may be UNKNOWN."
+
+
+def _reasons(lost: Lost) -> Iterator[str]:
+    """Yield why, as far as the kernel or the programs know that."""
+    recursion, threads = lost.missed_by_recursion, lost.missed_threads
+    if recursion:
+        yield (
+            f"Why: the kernel skipped {recursion:,} because the same program of kernel-delay ran on"
+            " that CPU already (recursion); some may be of other processes."
+        )
+    if threads:
+        yield (
+            f"Why: {threads:,} came while the thread's state was locked on that CPU, by an"
+            " interrupted or another BPF program, or the thread's start was missed."
+        )
+    rest = lost.missed_events - recursion - threads
+    if rest > 0:
+        yield f"Why {'the others' if recursion or threads else 'they'} were missed is not known."
+
+
+def _list(parts: list[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
+
+
+def _many(count: int, one: str, several: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"

@@ -1,0 +1,121 @@
+"""The rule on threads that slept for long where nobody can know whether they had work to do."""
+
+from kernel_delay.analysis.verdict.formatting import name, work_unknown
+from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
+from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, slept_for
+from kernel_delay.analysis.verdict.thread_roles import idles_by_design
+from kernel_delay.analysis.verdict.wait_reasons import WAITS
+from kernel_delay.analysis.verdict.wakers import main_waker, most_frequent_waker
+from kernel_delay.model import Sample, Sleep, Thread
+
+# From a third of the window on, a thread that slept may not be called fine.
+ASLEEP_SHARE = 0.33
+
+# Calls that are named.
+MOST_CALLS = 3
+
+# Other threads that are named.
+MOST_OTHERS = 3
+
+_MAY_BE_IDLE = tuple(wait.reason for wait in WAITS if wait.remark or wait.in_rounds)
+_CLEARER = tuple(rule for rule in WAIT_RULES if rule.remark)
+
+
+def _sleeps(thread: Thread) -> list[Sleep]:
+    """The sleeps that an idle thread has too, longest first."""
+    reasons = {sleep.reason for sleep in thread.sleeps}
+    idle = [reason for reason in _MAY_BE_IDLE if reason in reasons]
+    found = [sleep for reason in idle for sleep in slept_for(thread, reason)]
+    return sorted(found, key=lambda sleep: -sleep.ns)
+
+
+def _asleep_ns(sample: Sample, thread: Thread) -> int:
+    if sample.round is not None or idles_by_design(sample, thread):
+        return 0
+    locks_ns = sum(wait.ns for wait in thread.lock_waits)
+    ns = sum(sleep.ns for sleep in _sleeps(thread)) - locks_ns
+    window_ns = sample.window.duration_ns
+    if ns < ASLEEP_SHARE * window_ns:
+        return 0
+    reasons = {sleep.reason for sleep in thread.sleeps}
+    for rule in _CLEARER:
+        if rule.reason in reasons and rule.lost_ns(sample, thread) >= rule.least_share * window_ns:
+            return 0
+    return ns
+
+
+def slept_long(sample: Sample) -> list[tuple[Thread, int]]:
+    """The threads that slept for a third of the window, and how long; the longest first."""
+    least_ns = ASLEEP_SHARE * sample.window.duration_ns
+    found = [
+        (thread, thread.time.blocked_ns)
+        for thread in sample.threads
+        if thread.time is not None and thread.threads == 1 and thread.time.blocked_ns >= least_ns
+    ]
+    return sorted(found, key=lambda each: (-each[1], each[0].tid))
+
+
+def _say_asleep(case: Case) -> Statement:
+    sample, thread = case.sample, case.thread
+    slept = _sleeps(thread)
+    unknown = work_unknown(sample, thread, in_futex=_is_in_futex(slept))
+    others = _others(case)
+    may_lock = any(_is_in_futex(_sleeps(other)) for other in case.others)
+    # Whoever may have kept it from work, the program chose to sleep there.
+    return Statement(
+        f"{name(sample, thread)} slept{_where(slept)}",
+        "program",
+        {"waits": sum(sleep.count for sleep in slept)},
+        (*_woken(sample, slept), *unknown, *others, *([_MAY_LOCK] if may_lock else [])),
+        names_others=bool(others),
+    )
+
+
+_MAY_LOCK = "A wait in futex may be for a lock."
+
+
+def _is_in_futex(slept: list[Sleep]) -> bool:
+    futex_ns = sum(sleep.ns for sleep in slept if sleep.reason == "futex")
+    return 2 * futex_ns > sum(sleep.ns for sleep in slept)
+
+
+def _where(slept: list[Sleep]) -> str:
+    calls = list(dict.fromkeys(sleep.syscall for sleep in slept if sleep.syscall))[:MOST_CALLS]
+    return f" in {', '.join(calls)}" if calls else ""
+
+
+def _others(case: Case) -> tuple[str, ...]:
+    """The other threads that slept so, by name if they are few: one may be the one that matters."""
+    if not case.others or len(case.others) > MOST_OTHERS:
+        return ()
+    named = [f"{name(case.sample, other)}{_where(_sleeps(other))}" for other in case.others]
+    return (f"So did {' and '.join(named)}.",)
+
+
+def _woken(sample: Sample, slept: list[Sleep]) -> tuple[str, ...]:
+    """Who ended most of it: a thread, or else interrupts, as those of timers and devices."""
+    waker = main_waker(slept)
+    if waker is not None:
+        return (waker.text(sample),)
+    wakers = [waker for sleep in slept for waker in sleep.wakers]
+    if not wakers:
+        # Short waits are not looked at: who ended these is not known.
+        return () if any(sleep.short_ns for sleep in slept) else ("Nobody woke it.",)
+    if all(waker.kind in ("hard_irq", "soft_irq") for waker in wakers):
+        return ("Timers or devices woke it.",)
+    often = most_frequent_waker(sample, slept)
+    return (often,) if often else ()
+
+
+ASLEEP = Rule(
+    name="asleep",
+    least_share=ASLEEP_SHARE,
+    lost_ns=_asleep_ns,
+    say=_say_asleep,
+    measures="Sleep that an idle thread has too: polls, futexes, pipes, sockets, timers,"
+    " signals. Names who ended the sleep and the title that the process gave itself.",
+    limits="Does not detect whether the thread had work to do. A wait that still continues"
+    " has no waker. Helper threads of a Java VM are left out.",
+    remark=True,
+    is_clearer=lambda sample, thread: thread.tid == sample.target.pid,
+)

@@ -1,0 +1,115 @@
+"""How threads, times and shares are written in a verdict."""
+
+from kernel_delay.analysis.verdict.thread_roles import ovs_role
+from kernel_delay.model import Sample, SyscallStats, Thread
+
+
+def length(ns: int) -> str:
+    """A time, in the unit that leaves a few digits before the point."""
+    if ns >= 10_000_000_000:
+        return f"{ns / 1e9:,.1f} s"
+    return f"{ns / 1e6:,.1f} ms" if ns >= 1_000_000 else f"{ns / 1e3:,.1f} µs"
+
+
+def where_from(sample: Sample, option: str) -> str | None:
+    """Advise what shows the place in the program: an option; in a round, what its report has."""
+    if sample.round is None:
+        return option
+    if not sample.syscall_events:
+        return None
+    return "SYSTEM CALLS BY STACK in its report shows where in the program it waited."
+
+
+def share(ns: int, whole_ns: int) -> str:
+    """A share in percent; one that is not all is never rounded up to that."""
+    return in_percent(ns / whole_ns if whole_ns else 0.0)
+
+
+def in_percent(part: float) -> str:
+    """The same of a part of 1."""
+    return f"{min(100 * part, 99) if part < 1 else 100 * part:.0f} %"
+
+
+def percent(ns: int, sample: Sample) -> str:
+    """A time and its share of the window, or of the round that the window is."""
+    whole = "window" if sample.round is None else "round"
+    return f"{length(ns)}, {share(ns, sample.window.duration_ns)} of the {whole}"
+
+
+def name(sample: Sample, thread: Thread) -> str:
+    """What a thread is called: by its role, where it is the main one or Open vSwitch's."""
+    if thread.tid == sample.target.pid:
+        return f"the main thread, {thread.name} ({thread.tid})"
+    role = ovs_role(sample, thread)
+    return f"{role} {thread.name} ({thread.tid})" if role else f"{thread.name} ({thread.tid})"
+
+
+def work_unknown(sample: Sample, thread: Thread, *, in_futex: bool) -> tuple[str, ...]:
+    """Say that the thread may have had work to do, and the title that its process gave itself.
+
+    Of several processes the title stands before the sentence. Who waits in futex(2) may wait for
+    a lock, and then is not idle.
+    """
+    title = _title(sample) if sample.processes == 1 and thread.tid == sample.target.pid else None
+    unknown = "Whether it had work to do is not known."
+    if in_futex:
+        unknown = "Whether it waited for a lock or for work is not known."
+    return (f'Its title is "{title}".', unknown) if title else (unknown,)
+
+
+# A sentence has no room for more. The end of a title says what the process does.
+_TITLE_WIDTH = 60
+
+
+def _title(sample: Sample) -> str | None:
+    """What the process wrote in place of its arguments, as setproctitle(3) does; None if nothing.
+
+    That is one argument of several words.
+    """
+    target = sample.target
+    if len(target.command_line) != 1 or " " not in target.command_line[0].strip():
+        return None
+    title = target.command_line[0].removeprefix(f"{target.comm}:").strip()
+    return title if len(title) <= _TITLE_WIDTH else f"…{title[1 - _TITLE_WIDTH :]}"
+
+
+def also(sample: Sample, others: tuple[Thread, ...]) -> str:
+    """How many more threads it hit, in parentheses; nothing if none."""
+    if not others:
+        return ""
+    if len(others) + 1 == len(sample.threads):
+        return " (and all other threads of the process)"
+    return f" ({_other_threads(others)} too)"
+
+
+def in_turn(others: tuple[Thread, ...]) -> str:
+    """How many more threads did the same one after the other; nothing if none."""
+    if not others:
+        return ""
+    return f" and {_other_threads(others)}, in turn,"
+
+
+def _other_threads(others: tuple[Thread, ...]) -> str:
+    return f"{len(others)} other thread{'s' if len(others) > 1 else ''}"
+
+
+def call(stats: SyscallStats) -> str:
+    """What a system call is called."""
+    return stats.name or f"system call {stats.number}"
+
+
+# Less often a second, a limit of memory that is reached costs next to nothing.
+LIMIT_REACHED_PER_S = 100
+
+
+def memory_limit(sample: Sample, *, seldom_too: bool = False) -> tuple[str, ...]:
+    """Say that memory was freed for a cgroup's limit, and how often; else nothing if seldom."""
+    limit = sample.system_state.memory if sample.system_state else None
+    if limit is None:
+        return ()
+    if not seldom_too and limit.hits * 1e9 < LIMIT_REACHED_PER_S * sample.window.duration_ns:
+        return ()
+    return (
+        f"Meanwhile its cgroup's limit of memory, {limit.limit_bytes / 2**20:,.1f} MiB of"
+        f" {limit.path}, was reached {limit.hits:,} times.",
+    )

@@ -1,0 +1,116 @@
+"""Rules on what a person does on purpose: signals, debuggers, freezers."""
+
+import shlex
+
+from kernel_delay.analysis.verdict.formatting import name
+from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
+from kernel_delay.model import Sample, Stopper, Thread
+
+# In service nothing stops a process: any stop is intended.
+SEEN_SHARE = 0.01
+
+
+def _stopped_ns(sample: Sample, thread: Thread) -> int:
+    return thread.time.stopped_ns if thread.time else 0
+
+
+def _say_stopped(case: Case) -> Statement:
+    claim = f"{name(case.sample, case.thread)} was stopped"
+    around = case.sample.system_state
+    tracer = around.tracer if around else None
+    stopper = around.stopper if around else None
+    traced = () if tracer is None else (f"Meanwhile {tracer[0]} ({tracer[1]}) traced it.",)
+    if stopper is not None:
+        is_sure = stopper.alone and tracer is None
+        return _of_signal(claim, traced, stopper, is_sure, case.sample.target.pid)
+    if tracer is None:
+        unknown = "A signal (as SIGSTOP or SIGTTIN) stopped it, or a tracer that was not seen."
+        return Statement(claim, "person", details=(unknown,))
+    evidence = {"tracer_pid": tracer[1]}
+    if not _stops_as_traced(case.thread):
+        either = f"{tracer[0]} stopped it, or a signal did (as SIGSTOP)."
+        return Statement(claim, "person", evidence, (*traced, either))
+    return Statement(claim, "person", evidence, traced, f"End {tracer[0]} if it is not needed.")
+
+
+def _of_signal(
+    claim: str, traced: tuple[str, ...], stopper: Stopper, is_sure: bool, pid: int
+) -> Statement:
+    signal = _SIGNALS.get(stopper.signal, f"signal {stopper.signal}")
+    if stopper.comm is not None:
+        signal += f", which {stopper.comm} ({stopper.pid}) sent"
+    elif stopper.pid:
+        signal += f" of process {stopper.pid}, which is gone"
+    how = "It was stopped by" if is_sure else "The last signal to stop it was"
+    return Statement(
+        claim,
+        "person",
+        evidence={"signal": stopper.signal, "sender_pid": stopper.pid},
+        details=(*traced, f"{how} {signal}."),
+        advice=f"kill -CONT {pid} resumes it if it is still stopped.",
+    )
+
+
+# A tracer that follows calls stops its target so often, and shortly each time.
+_OFTEN = 10
+_MOST = 0.9
+
+
+def _stops_as_traced(thread: Thread) -> bool:
+    """Whether many short stops make up the time: a signal stops a process until SIGCONT.
+
+    Who stops it by signals many times was seen to.
+    """
+    stops = thread.stopped
+    if stops is None or thread.time is None or stops.count < _OFTEN:
+        return False
+    return stops.total_ns - stops.max_ns >= _MOST * thread.time.stopped_ns
+
+
+# include/uapi/asm-generic/signal.h, as on x86 and arm64
+_SIGNALS = {19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU"}
+
+
+STOPPED = Rule(
+    name="stopped",
+    least_share=SEEN_SHARE,
+    lost_ns=_stopped_ns,
+    say=_say_stopped,
+    measures="The time in the kernel's stopped and traced states, the number and length of the"
+    " stops, TracerPid, and the last stop signal with its sender.",
+    limits="If the process was stopped before the window, the signal and its sender are"
+    " unknown. The lengths of several stops are not listed.",
+)
+
+
+def _frozen_ns(sample: Sample, thread: Thread) -> int:
+    return thread.time.frozen_ns if thread.time else 0
+
+
+def _say_frozen(case: Case) -> Statement:
+    claim = f"{name(case.sample, case.thread)} was frozen by its cgroup's freezer"
+    freezers = case.sample.system_state.freezers if case.sample.system_state else ()
+    if not freezers:
+        return Statement(claim, "person")
+    commands = (f"echo {_thaws(file)} >{shlex.quote(file)}" for file in freezers)
+    # No full stop: the command is copied.
+    advice = f"Thaw it: {' and '.join(commands)}"
+    return Statement(claim, "person", details=("It still is frozen.",), advice=advice)
+
+
+def _thaws(file: str) -> str:
+    """What is written to that file to thaw its cgroup: of v1's freezer, and v2's cgroup.freeze."""
+    return "THAWED" if file.endswith("/freezer.state") else "0"
+
+
+FROZEN = Rule(
+    name="frozen",
+    least_share=SEEN_SHARE,
+    lost_ns=_frozen_ns,
+    say=_say_frozen,
+    measures=("The time in the kernel's frozen state: cgroup v1's freezer or v2's cgroup.freeze."),
+    limits=(
+        "Does not detect threads that already slept when they were frozen. With cgroup v1 (Linux"
+        " 6.1 on) the start is unknown if all threads slept in nanosleep, futex or sigtimedwait."
+    ),
+)

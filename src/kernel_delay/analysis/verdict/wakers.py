@@ -1,0 +1,84 @@
+"""Who ended a thread's waits: one thread, or those of a name together."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from kernel_delay.analysis.verdict.formatting import share
+from kernel_delay.model import Sample, Sleep, Waker
+
+# From so much of the sleep on its waker is named: interrupts or timeouts ended the rest.
+LEAST_SHARE = 0.25
+
+
+class MainWaker(Struct, frozen=True):
+    """The thread, or those of a name, that ended most; ids are 0 where they are several."""
+
+    comm: str
+    tid: int
+    pid: int
+    threads: int
+    ended: str
+    ns: int
+
+    def text(self, sample: Sample) -> str:
+        """What they did, as a part of the wait: a sentence."""
+        if self.threads > 1:
+            who = f"{self.threads} threads called {self.comm}"
+        else:
+            who = f"{self.comm} ({self.tid})"
+        return f"{who}{_of_process(sample, self.pid)} ended {self.ended} of that time."
+
+
+def _of_process(sample: Sample, pid: int) -> str:
+    if pid == sample.target.pid:
+        return " of the same process"
+    return f" of process {pid}" if pid else ""
+
+
+def most_frequent_waker(sample: Sample, slept: Sequence[Sleep]) -> str | None:
+    """Say which thread ended most of the waits, by number; None if no thread is known to.
+
+    When each of them ended is not recorded: who was the last is not known.
+    """
+    counts: dict[tuple[str, int, int], int] = {}
+    for waker in (waker for sleep in slept for waker in sleep.wakers):
+        if waker.kind == "thread" and waker.tid:
+            who = (waker.comm, waker.tid, waker.pid)
+            counts[who] = counts.get(who, 0) + waker.count
+    if not counts:
+        return None
+    (comm, tid, pid), count = max(counts.items(), key=lambda each: (each[1], -each[0][1]))
+    often = "once" if count == 1 else f"{count:,} times"
+    most = " most often" if len(counts) > 1 else ""
+    return f"{comm} ({tid}){_of_process(sample, pid)} woke it{most}, {often}."
+
+
+def main_waker(slept: Sequence[Sleep], found_ns: int = 0) -> MainWaker | None:
+    """Return who ended most, of threads; None where that is too little to be reported.
+
+    Of many that have one name, as each request's process, none matters by itself. A wait that is
+    still going on, nobody has ended. `found_ns` is the time that the finding is about, if more.
+    """
+    wakers = [waker for sleep in slept for waker in sleep.wakers]
+    if not any(waker.kind == "thread" for waker in wakers):
+        return None
+    all_ns = max(sum(waker.ns for waker in wakers), sum(sleep.ns for sleep in slept), found_ns)
+    of_name: dict[str, list[Waker]] = {}
+    for waker in wakers:
+        if waker.kind == "thread" and waker.tid:
+            of_name.setdefault(waker.comm, []).append(waker)
+    comm = max(of_name, key=lambda name: sum(waker.ns for waker in of_name[name]), default=None)
+    if comm is None or sum(waker.ns for waker in of_name[comm]) < LEAST_SHARE * all_ns:
+        return None
+    ns_of: dict[int, int] = {}
+    for waker in of_name[comm]:
+        ns_of[waker.tid] = ns_of.get(waker.tid, 0) + waker.ns
+    tid = max(ns_of, key=lambda each: ns_of[each])
+    if 2 * ns_of[tid] >= sum(ns_of.values()):
+        pid = next(waker.pid for waker in of_name[comm] if waker.tid == tid)
+        return MainWaker(comm, tid, pid, 1, share(ns_of[tid], all_ns), ns_of[tid])
+    pids = {waker.pid for waker in of_name[comm]}
+    pid = pids.pop() if len(pids) == 1 else 0
+    ns = sum(ns_of.values())
+    return MainWaker(comm, 0, pid, len(ns_of), share(ns, all_ns), ns)

@@ -1,0 +1,103 @@
+"""A line a thread: its shares of the window, and a bar of these."""
+
+from collections.abc import Iterator, Sequence
+
+from kernel_delay.analysis.states import states
+from kernel_delay.model import Thread, ThreadTime
+from kernel_delay.printable import printable
+from kernel_delay.reporters.layout import Layout
+from kernel_delay.reporters.processes import Processes
+
+# A line is 79 columns: on a terminal of 80 none goes on in the next.
+BAR_WIDTH = 17
+NAME_WIDTH = 15
+LETTERS = {
+    "user": "U",
+    "kernel": "K",
+    "guest": "G",
+    "tool": "D",
+    "irq": "I",
+    "ready": "R",
+    "blocked": "B",
+    "stopped": "S",
+    "throttled": "T",
+    "frozen": "F",
+    "absent": "-",
+    "unaccounted": "?",
+}
+
+SHARES = {"U": "% USER", "K": "KERN", "I": "IRQ", "R": "READY", "B": "BLOCK", "S": "STOP"}
+
+LEGEND = {
+    "U": "user",
+    "K": "kernel",
+    "G": "guest",
+    "D": "kernel-delay",
+    "I": "interrupts",
+    "R": "ready",
+    "B": "blocked",
+    "S": "stopped",
+    "T": "throttled",
+    "F": "frozen",
+    "-": "absent",
+    "?": "unaccounted",
+}
+
+# Of several processes a title says more than a bar: on less than this there is room for one of the
+# two.
+_COLUMNS_FOR_BOTH = 100
+
+
+def overview(threads: Sequence[Thread], layout: Layout, processes: Processes) -> Iterator[str]:
+    """The lines of those whose time was accounted for, in that order, below their headings."""
+    timed = [(thread, _parts(thread.time)) for thread in threads if thread.time is not None]
+    has_bars = not processes or layout.width is None or layout.width >= _COLUMNS_FOR_BOTH
+    shares = "".join(f"{name:>6}" for name in SHARES.values())
+    if processes:
+        above_bar = " " * len(f" |{bar({})}|") if has_bars else ""
+        yield layout.heading(f"{'TID':>7} {shares}{above_bar} PROCESS OR THREAD")
+    else:
+        yield layout.heading(f"{'TID':>7} {'THREAD':{NAME_WIDTH}}{shares}")
+    for thread, parts in timed:
+        line = f"{thread.tid:7} {'' if processes else f'{_name(thread):{NAME_WIDTH}}'}"
+        line += _shares(parts)
+        if has_bars:
+            line += f" |{bar(parts)}|"
+        if processes:
+            # One column less: on some terminals a full line is followed by an empty one.
+            room = None if layout.width is None else layout.width - 2 - len(line)
+            line += f" {processes.named(thread, room)}"
+        yield line
+    letters = {letter for _, parts in timed for letter, ns in parts.items() if ns}
+    if letters and has_bars:
+        named = ", ".join(
+            f"{letter} {name}" for letter, name in LEGEND.items() if letter in letters
+        )
+        yield from layout.comment(f"Bars: {named}.")
+
+
+def _shares(parts: dict[str, int]) -> str:
+    window_ns = sum(parts.values()) or 1
+    return "".join(f"{100 * parts[letter] / window_ns:6.1f}" for letter in SHARES)
+
+
+def _name(thread: Thread) -> str:
+    """As much of it as there is room for; with how many they are, of several that ended."""
+    many = f" x{thread.threads:,}" if thread.threads > 1 else ""
+    return printable(thread.name)[: NAME_WIDTH - len(many)] + many
+
+
+def _parts(time: ThreadTime) -> dict[str, int]:
+    return {LETTERS[state]: ns for state, ns in states(time).items()}
+
+
+def bar(parts: dict[str, int]) -> str:
+    """BAR_WIDTH letters, of each as many as its part's share; those most cut short round up."""
+    whole = sum(parts.values())
+    if not whole:
+        return " " * BAR_WIDTH
+    widths = {letter: part * BAR_WIDTH // whole for letter, part in parts.items()}
+    left = BAR_WIDTH - sum(widths.values())
+    for letter in sorted(parts, key=lambda letter: -(parts[letter] * BAR_WIDTH % whole))[:left]:
+        widths[letter] += 1
+    return "".join(letter * width for letter, width in widths.items())

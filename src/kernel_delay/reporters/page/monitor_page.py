@@ -1,0 +1,75 @@
+"""What Open vSwitch's monitors saw, as a page: charts over time, tables, and the summary."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from msgspec import Struct, structs
+
+from kernel_delay.model import MeasuringCommand, RecordingHeader
+from kernel_delay.printable import printable
+from kernel_delay.reporters.json import ascii_json
+from kernel_delay.reporters.page.charts import PageChart
+from kernel_delay.reporters.page.contents import about
+from kernel_delay.reporters.page.document import document
+from kernel_delay.reporters.page.rows import PageTable
+
+SUBJECTS: dict[MeasuringCommand, str] = {
+    "bridge-loop": "The main loop",
+    "revalidator": "The rounds of the revalidators",
+    "flows": "What became of flows",
+    "datapath-ops": "The operations of the kernel's datapath",
+    "upcall-cost": "What upcalls cost",
+}
+
+
+class PageEvents(Struct, frozen=True):
+    """All that the page shows. `notes` are what must be known of how it was measured, or read."""
+
+    title: str
+    subject: str
+    about: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    charts: tuple[PageChart, ...]
+    summary: str
+    tables: tuple[PageTable, ...]
+
+
+class Contents(Protocol):
+    """What a monitor's events come to."""
+
+    def charts(self) -> Sequence[PageChart]:
+        """Over time; their times are CLOCK_MONOTONIC's."""
+
+    def tables(self) -> Sequence[PageTable]:
+        """What was longest, or last."""
+
+
+def render(
+    command: MeasuringCommand,
+    header: RecordingHeader | None,
+    contents: Contents,
+    summary: str,
+    notes: Sequence[str],
+) -> Iterator[str]:
+    """The page, in pieces. `summary` is the text's."""
+    subject = SUBJECTS[command]
+    target = header.target if header else None
+    page = PageEvents(
+        title=f"{printable(target.comm)} ({target.pid})" if target else subject,
+        subject=subject,
+        about=tuple(about(header, None)),
+        notes=tuple(map(printable, notes)),
+        charts=tuple(from_the_start(contents.charts())),
+        summary=summary,
+        tables=tuple(table for table in contents.tables() if table.rows),
+    )
+    return document("events", page.title, iter([ascii_json(page)]))
+
+
+def from_the_start(charts: Sequence[PageChart]) -> Iterator[PageChart]:
+    """Those with something to show, their times since the first of all."""
+    drawn = [chart for chart in charts if chart.at_ns]
+    start_ns = min((chart.at_ns[0] for chart in drawn), default=0)
+    for chart in drawn:
+        since_ns = tuple(at_ns - start_ns for at_ns in chart.at_ns)
+        yield structs.replace(chart, at_ns=since_ns)

@@ -1,0 +1,70 @@
+"""How SIGINT, SIGTERM and SIGHUP end the tool: from a C handler, as Python's has to wait.
+
+Python runs its handlers between two of its own steps. Reading a program's debug
+information, or loading a program into the kernel, is one step. Where nothing of the tool
+was compiled, recordings are read alone, and Python's handlers do.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+try:
+    from kernel_delay.signals._signals import lib
+except ImportError:
+    from kernel_delay.signals.in_python import lib  # type: ignore[assignment]
+
+
+@contextmanager
+def signals_end() -> Iterator[None]:
+    """End the tool at once, its status 128 + the signal's number, while this is entered."""
+    lib.signals_take()
+    try:
+        yield
+    finally:
+        lib.signals_give()
+
+
+@contextmanager
+def signals_end_waits(wakeup: int) -> Iterator[None]:
+    """Note the first signal instead, and write a byte to the descriptor `wakeup`.
+
+    The second one ends the tool, at once.
+    """
+    with signals_end():
+        so_far = lib.signals_set(lib.END_NOT)
+        lib.signals_wake(wakeup)
+        try:
+            yield
+        finally:
+            lib.signals_wake(-1)
+            lib.signals_set(so_far)
+
+
+@contextmanager
+def signals_end_soon() -> Iterator[None]:
+    """Within signals_end_waits(), leave less than a second to what is done here."""
+    so_far = lib.signals_set(lib.END_SOON)
+    try:
+        yield
+    finally:
+        lib.signals_set(so_far)
+
+
+def noted_signal() -> int:
+    """The number of that signal, 0 if there was none."""
+    return int(lib.signals_noted())
+
+
+def noted() -> bool:
+    """Whether a signal was noted that did not end the tool."""
+    return bool(lib.signals_noted())
+
+
+@contextmanager
+def shutdown_text(fd: int, text: str) -> Iterator[None]:
+    """Have `text`, 32 bytes at most, written to `fd` should a signal end the tool in here."""
+    lib.signals_set_shutdown_text(fd, text.encode())
+    try:
+        yield
+    finally:
+        lib.signals_set_shutdown_text(fd, b"")

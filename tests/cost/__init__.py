@@ -1,0 +1,1 @@
+"""Whether a commit made the tool dearer, by the figures of bench/cost."""

@@ -1,0 +1,73 @@
+"""`kernel-delay log` on the log of a real ovs-vswitchd that was given long rounds."""
+
+import datetime
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernel_delay.cli import main
+from kernel_delay.logs.files import find
+from kernel_delay.logs.survey import Survey, survey
+from lab.binaries import Binaries
+from tests import ovs_with_usdt
+from tests.integration.long_rounds import MAIN, LongRounds, ovs_with_long_rounds
+
+LONG_MS = 1050
+
+# What a thread that slept for LONG_MS can be said to have been: on a machine that is busy, what it
+# did beside that may leave open which of the two it was.
+OFF_CPU = {"blocked", "off_cpu", "waiting"}
+
+
+@pytest.fixture(scope="module")
+def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LongRounds]:
+    folder = tmp_path_factory.mktemp("log")
+    with ovs_with_long_rounds(Binaries.under(ovs_with_usdt.build()), folder) as made:
+        made.make(MAIN, "lock", LONG_MS)
+        made.make(MAIN, "write", LONG_MS)
+        made.make(MAIN, "compute", LONG_MS)
+        made.make(MAIN, "kernel", LONG_MS)
+        made.settle()
+        yield made
+
+
+def log_of(rounds: LongRounds) -> Path:
+    return rounds.ovs.folder / "ovs-vswitchd.log"
+
+
+@pytest.fixture(scope="module")
+def found(rounds: LongRounds) -> Survey:
+    return survey(find([str(log_of(rounds))]).logs, (), datetime.UTC)
+
+
+def test_each_line_is_a_round(rounds: LongRounds, found: Survey) -> None:
+    lines = log_of(rounds).read_text().splitlines()
+    assert found.all_rounds == sum("Unreasonably long" in line for line in lines)
+    assert found.all_rounds >= 4
+    (log,) = found.logs
+    assert (log.lines, log.losses.unread) == (len(lines), 0)
+
+
+def test_sleeps_are_off_the_cpu(found: Survey) -> None:
+    slept = [each for each in found.rounds if (each.usage.off_ms or 0) > LONG_MS - 50]
+    assert len(slept) >= 2
+    mostly = [each for each in slept if (each.usage.off_ms or 0) > each.usage.length_ms / 2]
+    assert {each.cause for each in mostly} <= OFF_CPU
+
+
+def test_work_is_counted_as_work(found: Survey) -> None:
+    """On a busy machine the rounds are longer, and the work in them is as long."""
+    ran = [(each.usage.user_ms or 0) + (each.usage.system_ms or 0) for each in found.rounds]
+    assert sum(ms >= LONG_MS - 50 for ms in ran) >= 2
+
+
+def test_command_says_the_same(
+    rounds: LongRounds, found: Survey, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["log", "--json", str(log_of(rounds))]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [each["cause"] for each in document["survey"]["rounds"]] == [
+        each.cause for each in found.rounds
+    ]

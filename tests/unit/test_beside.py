@@ -1,0 +1,42 @@
+"""Tests that have a CPU to themselves are not run beside each other."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.beside import names_a_cpu
+
+# Two files that name a CPU, and two that don't: each says when it ran.
+NAMES_ONE = "import os\nCPU = max(os.sched_getaffinity(0))\n"
+TEST = """
+import time
+def test_it():
+    start = time.monotonic()
+    time.sleep(0.5)
+    print("ran", __name__, start, time.monotonic())
+"""
+
+
+@pytest.mark.parametrize("name", ["capture/test_causes.py", "test_demo.py"])
+def test_who_takes_a_cpu_names_it(project: Path, name: str) -> None:
+    assert names_a_cpu(project / "tests" / "integration" / name)
+
+
+def test_others_name_none(project: Path) -> None:
+    assert not names_a_cpu(project / "tests" / "integration" / "test_check.py")
+
+
+def test_those_that_name_a_cpu_run_one_after_the_other(project: Path, tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"test_cpu_{number}.py").write_text(NAMES_ONE + TEST)
+        (tmp_path / f"test_other_{number}.py").write_text(TEST)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider"]
+    command += ["-n", "3", "--dist", "loadfile", "-rP", f"--rootdir={tmp_path}", str(tmp_path)]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
+    ran = {name: span for name, *span in re.findall(r"^ran (\w+) (\S+) (\S+)$", done.stdout, re.M)}
+    assert len(ran) == 4
+    first, second = sorted([ran["test_cpu_0"], ran["test_cpu_1"]], key=lambda span: float(span[0]))
+    assert float(first[1]) <= float(second[0])

@@ -1,0 +1,304 @@
+"""Outputs where others may have been before, and what is left of one that failed."""
+
+import io
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernel_delay import private_file
+from kernel_delay.cli import main
+from kernel_delay.errors import OutputError
+from kernel_delay.fleet.database import tables_of
+from kernel_delay.fleet.parquet_files import Found
+from kernel_delay.ovs.packets.pcapng import PcapngWriter
+from kernel_delay.private_file import PartFile, PrivateFile, WholeFile, who_may_replace
+from kernel_delay.recording.directory import RecordingDirectory
+from kernel_delay.recording.fleet_tables import FLEET_TABLES
+from kernel_delay.recording.parquet import ParquetFiles
+from kernel_delay.recording.writer import RecordingWriter
+from tests.recordings import HEADER, record_samples
+from tests.unit.event_samples import WITH_EVENTS
+from tests.unit.samples import bare_sample, timed_thread
+
+NOBODY = 65534
+
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+def whole(path: Path) -> None:
+    with WholeFile(path).writing() as file:
+        file.write(b"new")
+
+
+def streamed(path: Path) -> None:
+    file = PrivateFile(path)
+    file.write(b"new")
+    file.close()
+
+
+OUTPUTS = ["--json", "--folded", "--perfetto", "--html", "--flamegraph", "-w"]
+"""Those of `report` are opened as those of all commands."""
+
+
+def report(tmp_path: Path, option: str, name: str) -> tuple[int, Path]:
+    """Write an output of a report."""
+    # A folder of a user's, who may have put anything there.
+    output = tmp_path / "outputs" / name
+    if option == "--json":
+        recording = tmp_path / "a.kdr"
+        # `report` has no file for JSON: what measures has.
+        from contextlib import ExitStack
+
+        from kernel_delay.commands.options.outputs import open_reports
+        from kernel_delay.reporters.layout import IN_A_PIPE
+
+        try:
+            with ExitStack() as stack:
+                for each in open_reports(str(output), None, stack, IN_A_PIPE):
+                    each(WITH_EVENTS)
+        except OutputError as error:
+            return error.exit_code, output
+        return 0, output
+    if option == "-w":
+        try:
+            with PcapngWriter(output) as writer:
+                writer.write_packet(0, "eth0", b"x" * 60, 60)
+        except OutputError as error:
+            return error.exit_code, output
+        return 0, output
+    recording = record_samples(tmp_path / "a.kdr", WITH_EVENTS)
+    return main(["report", str(recording), option, str(output)]), output
+
+
+@pytest.mark.parametrize("option", OUTPUTS)
+def test_an_output_is_for_its_owner_and_follows_no_link(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "outputs"
+    folder.mkdir()
+    name = "a.svg"
+    status, output = report(tmp_path, option, name)
+    assert status == 0
+    assert stat.S_IMODE(output.stat().st_mode) == 0o600
+    assert [path.name for path in folder.iterdir()] == [name]
+    theirs = tmp_path / "theirs"
+    theirs.write_text("precious")
+    for make in (Path.symlink_to, Path.hardlink_to):
+        output.unlink()
+        make(output, theirs)
+        assert report(tmp_path, option, name)[0] == os.EX_CANTCREAT
+        assert theirs.read_text() == "precious"
+    output.unlink()
+    output.symlink_to(tmp_path / "nothing")
+    assert report(tmp_path, option, name)[0] == os.EX_CANTCREAT
+    assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("write", [whole, streamed])
+def test_a_file_of_ours_is_written_anew(write: Callable[[Path], None], tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("what was there before")
+    path.chmod(0o666)
+    write(path)
+    assert path.read_text() == "new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@NEEDS_ROOT
+@pytest.mark.parametrize("write", [whole, streamed])
+def test_a_file_of_another_user_is_left_alone(
+    write: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("theirs")
+    os.chown(path, NOBODY, NOBODY)
+    with pytest.raises(OutputError, match="it belongs to nobody: remove it, or name another"):
+        write(path)
+    assert path.read_text() == "theirs"
+    # It is the file of who called sudo.
+    monkeypatch.setenv("SUDO_UID", str(NOBODY))
+    write(path)
+    assert path.read_text() == "new"
+
+
+@pytest.mark.parametrize("write", [whole, streamed])
+def test_a_fifo_that_nobody_reads_holds_nothing_up(
+    write: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private_file, "READER_S", 0.05)
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    with pytest.raises(OutputError, match="nobody reads: start its reader first"):
+        write(path)
+    assert path.is_fifo()
+
+
+@pytest.mark.parametrize("write", [whole, streamed])
+def test_a_fifo_that_is_read_has_the_output(write: Callable[[Path], None], tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(path.read_bytes()))
+    reader.start()
+    write(path)
+    reader.join()
+    assert read == [b"new"]
+
+
+@pytest.mark.parametrize("write", [whole, streamed])
+def test_devices_and_descriptors_are_written_to(
+    write: Callable[[Path], None], tmp_path: Path
+) -> None:
+    write(Path("/dev/null"))
+    with (tmp_path / "file").open("w+b") as file:
+        for name in (f"/dev/fd/{file.fileno()}", f"/proc/self/fd/{file.fileno()}"):
+            write(Path(name))
+        file.seek(0)
+        assert file.read() == b"newnew"
+    with pytest.raises(OutputError):
+        write(tmp_path)
+
+
+def test_stdout_by_any_name_has_the_json_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = record_samples(tmp_path / "a.kdr", WITH_EVENTS)
+    assert main(["report", "--folded", "-", str(recording)]) == 0
+    expected = capsys.readouterr().out
+    for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+        assert main(["report", "--folded", name, str(recording)]) == 0
+        assert capsys.readouterr().out == expected
+        assert main(["report", "--html", name, str(recording)]) == os.EX_USAGE
+        assert "must be a file: stdout has the report" in capsys.readouterr().err
+
+
+def failed(path: Path) -> None:
+    """A run that fails before there is anything to write."""
+    from contextlib import ExitStack
+
+    from kernel_delay.commands.options.outputs import open_reports
+    from kernel_delay.reporters.layout import IN_A_PIPE
+
+    with ExitStack() as stack:
+        open_reports(str(path / "json"), str(path / "folded"), stack, IN_A_PIPE)
+        stack.enter_context(RecordingWriter(path / "kdr", HEADER))
+        stack.enter_context(PcapngWriter(path / "pcapng"))
+        WholeFile(path / "html")
+        raise KeyError
+
+
+def test_a_run_that_fails_leaves_no_empty_output(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):
+        failed(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "page"
+    path.write_text("before")
+
+    def fail() -> None:
+        with WholeFile(path).writing() as file:
+            file.write(b"half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from tests.unit.test_private_file import {name}
+{name}(Path(sys.argv[1]), lambda: os.kill(os.getpid(), signal.SIGKILL))
+"""
+
+
+def export(folder: Path, then: Callable[[], None] = lambda: None) -> None:
+    with ParquetFiles(folder, HEADER) as files:
+        files.add(bare_sample(timed_thread(7, "x")))
+        then()
+        files.finish()
+
+
+def page(folder: Path, then: Callable[[], None] = lambda: None) -> None:
+    with WholeFile(folder / "page").writing() as file:
+        file.write(b"half")
+        then()
+
+
+def rounds(folder: Path, then: Callable[[], None] = lambda: None) -> None:
+    directory = RecordingDirectory(folder, lambda: HEADER)
+    part = PartFile(folder / "round")
+    then()
+    part.discard()
+    assert directory
+
+
+def query(folder: Path, then: Callable[[], None] = lambda: None) -> None:
+    import tempfile
+
+    tempfile.tempdir = str(folder)
+    try:
+        with tables_of(Found({table: [] for table in FLEET_TABLES}, [])):
+            then()
+    finally:
+        tempfile.tempdir = None
+
+
+@pytest.mark.parametrize("run", [export, page, rounds, query])
+def test_what_a_kill_leaves_behind_the_next_run_removes(
+    run: Callable[[Path], None], tmp_path: Path, project: Path
+) -> None:
+    def left() -> list[Path]:
+        return [*tmp_path.rglob(".*"), *tmp_path.glob("kernel-delay-*")]
+
+    program = KILLED.format(name=run.__name__)
+    done = subprocess.run([sys.executable, "-c", program, tmp_path, project])
+    assert done.returncode == -signal.SIGKILL
+    assert left()
+    run(tmp_path)
+    assert left() == []
+
+
+def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
+    part = PartFile(tmp_path / "file")
+    private_file.remove_stale_parts(tmp_path)
+    with io.FileIO(part.fd, "w", closefd=False) as file:
+        file.write(b"whole")
+    part.appear()
+    assert (tmp_path / "file").read_text() == "whole"
+
+
+@NEEDS_ROOT
+def test_a_folder_of_another_user_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert who_may_replace(tmp_path / "a") is None
+    assert who_may_replace(Path("/tmp/a")) is None
+    theirs, ours = tmp_path / "theirs", tmp_path / "theirs" / "ours"
+    ours.mkdir(parents=True)
+    os.chown(theirs, NOBODY, NOBODY)
+    assert who_may_replace(ours / "a") == f"{theirs} belongs to nobody"
+    (tmp_path / "link").symlink_to(theirs)
+    assert who_may_replace(tmp_path / "link" / "a") == f"{theirs} belongs to nobody"
+    recording = record_samples(tmp_path / "a.kdr", WITH_EVENTS)
+    assert main(["report", "-q", str(recording), "--html", str(theirs / "a.html")]) != 0
+    assert main(["report", str(recording), "--html", str(theirs / "a.html")]) == 0
+    who = f"{theirs} belongs to nobody, who can remove or replace {theirs / 'a.html'}"
+    assert f"kernel-delay: {who}\n" in capsys.readouterr().err
+    monkeypatch.setenv("SUDO_UID", str(NOBODY))
+    assert who_may_replace(ours / "a") is None
+    theirs.chmod(0o777)
+    assert who_may_replace(theirs / "a") == f"anyone may write to {theirs}"

@@ -1,0 +1,311 @@
+"""Several processes in one report: an overview first, and all of them ranked together."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from kernel_delay.cli import main
+from kernel_delay.commands.options import outputs
+from kernel_delay.model import Container, Finding, Lost, RecordedTarget, Sample, Target
+from kernel_delay.recording.writer import RecordingWriter
+from kernel_delay.reporters import summary, text
+from kernel_delay.reporters.layout import Layout
+from kernel_delay.reporters.processes import together
+from kernel_delay.reporters.recording_header import head_lines
+from tests.recordings import header
+from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
+
+EVERY_WIDTH = [None, 80, 100, 200]
+
+
+def no_cpu(pid: int, share: float, takers: str = "cc1 ran for 40 % of that") -> Finding:
+    """A process waited for a CPU for that share of the window."""
+    lost_ns = round(share * TIMED_WINDOW_NS)
+    sentence = (
+        f"the main thread, postgres ({pid}) could run but had no CPU for {lost_ns / 1e6:,.1f} ms,"
+        f" {100 * share:.0f} % of the window; meanwhile {takers}."
+    )
+    return Finding("cpu_contention", "other-process", share, pid, sentence)
+
+
+def backend(pid: int, title: str, ready_ms: int) -> Sample:
+    """One of PostgreSQL's, which waited for a CPU for that long."""
+    findings = (no_cpu(pid, ready_ms / 500),) if ready_ms else ()
+    return bare_sample(
+        timed_thread(pid, "postgres", ready=ready_ms),
+        target=Target(pid, "postgres", None, command_line=(f"postgres: {title}",)),
+        verdict=findings,
+        window=window(duration_ns=500_000_000),
+        lost=Lost(missed_events=7),
+    )
+
+
+def of_one_window(*samples: Sample) -> list[Sample]:
+    """With how many they are."""
+    return [replace(sample, processes=len(samples)) for sample in samples]
+
+
+CLUSTER = of_one_window(
+    backend(101, "checkpointer", 0),
+    backend(102, "app shop [local] UPDATE waiting", 150),
+    backend(103, "app shop [local] SELECT", 250),
+    backend(104, "app shop [local] idle in transaction", 200),
+)
+
+
+def reported(samples: Sequence[Sample], width: int | None = None, *, tables: bool = False) -> str:
+    """The summary of the window, or its whole report."""
+    render = text.render if tables else summary.render
+    sample, processes = together(samples)
+    return render(sample, Layout(width=width), processes)
+
+
+@pytest.mark.parametrize("tables", [False, True])
+def test_several_processes_have_one_time_header(tables: bool) -> None:
+    report = reported(CLUSTER, tables=tables)
+    assert report.count("# Start sampling") == 1
+    assert report.count("kernel events were missed") == 1
+    assert "# 4 processes: 4 postgres\n" in report
+
+
+@pytest.mark.parametrize("tables", [False, True])
+def test_threads_of_all_processes_stand_worst_first(tables: bool) -> None:
+    report = reported(CLUSTER, tables=tables)
+    overview = [line for line in report.splitlines() if "| postgres: " in line]
+    assert [line.split()[0] for line in overview] == ["103", "104", "102"]
+    assert overview[0].endswith("| postgres: app shop [local] SELECT")
+    assert "1 thread slept throughout: postgres: checkpointer" in report
+
+
+def test_each_thread_of_the_tables_stands_below_its_process() -> None:
+    lines = reported(CLUSTER, tables=True).splitlines()
+    first = lines.index("# Process 103 (postgres): postgres: app shop [local] SELECT")
+    assert lines[first + 1].startswith("       103 postgres         [SYSCALL STATISTICS]")
+    second = lines.index("# Process 104 (postgres): postgres: app shop [local] idle in transaction")
+    assert second > first
+
+
+def test_verdicts_of_all_processes_are_ranked_together() -> None:
+    report = reported(CLUSTER)
+    verdicts = [line for line in report.splitlines() if line.startswith("# VERDICT: ")]
+    assert len(verdicts) == 1
+    assert verdicts[0] == (
+        "# VERDICT: process 103 (app shop [local] SELECT): the main thread, postgres (103) could"
+        " run but had no CPU for 250.0 ms, 50 % of the window; meanwhile cc1 ran for 40 % of that."
+        " The same in 2 other processes: 104 (40 %), 102 (30 %)."
+    )
+
+
+def test_another_finding_of_the_same_rule_is_a_line_of_its_own() -> None:
+    first, second = (
+        replace(
+            backend(pid, "writer", 100),
+            verdict=(Finding("lock", "program", share, pid, f"w ({pid}) waited for {lock}."),),
+        )
+        for pid, share, lock in ((1, 0.2, "the lock of a"), (2, 0.4, "the lock of b"))
+    )
+    report = reported(of_one_window(first, second))
+    verdicts = [line for line in report.splitlines() if line.startswith("# VERDICT: ")]
+    assert [verdict.split(":")[1] for verdict in verdicts] == [
+        " process 2 (writer)",
+        " process 1 (writer)",
+    ]
+    assert "nothing kept" not in report
+
+
+def test_nothing_found_is_said_once_of_all() -> None:
+    healthy = of_one_window(backend(1, "a", 400), backend(2, "b", 400))
+    report = reported([replace(sample, verdict=()) for sample in healthy])
+    assert report.count("VERDICT: nothing kept a thread from its work for long.") == 1
+
+
+@pytest.mark.parametrize("tables", [False, True])
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_no_line_of_several_is_wider_than_the_terminal(width: int, tables: bool) -> None:
+    long = backend(105, "app shop 10.1.2.3(4711) " + "SELECT " * 30 + "waiting", 100)
+    report = reported(of_one_window(*CLUSTER, long), width, tables=tables)
+    assert max(map(len, report.splitlines())) <= width
+    row = next(line for line in report.splitlines() if line.startswith("    105 "))
+    assert row.endswith("SELECT waiting")
+
+
+@pytest.mark.parametrize("width", EVERY_WIDTH)
+def test_a_thread_beside_others_is_named_with_its_process(width: int | None) -> None:
+    java = bare_sample(
+        timed_thread(7, "java"),
+        timed_thread(8, "G1 Main", ready=90),
+        target=Target(7, "java", None, command_line=("/usr/lib/jvm/bin/java", "-jar", "shop.jar")),
+    )
+    report = reported(of_one_window(java, backend(9, "idle", 0)), width)
+    assert "G1 Main of 7 java -jar shop.jar\n" in report
+
+
+def test_the_pid_of_a_thread_s_process_is_never_cut() -> None:
+    title = "/usr/bin/python3 /srv/" + "long/" * 20 + "worker.py --queue mail"
+    worker = bare_sample(
+        timed_thread(4711, "main"),
+        timed_thread(4712, "worker", ready=90),
+        target=Target(4711, "main", None, command_line=(title,)),
+    )
+    report = reported(of_one_window(worker, backend(9, "idle", 0)), 80)
+    row = next(line for line in report.splitlines() if line.startswith("   4712 "))
+    assert "worker of 4711 python" in row
+    assert row.endswith("--queue mail")
+    assert len(row) == 79
+
+
+def test_a_process_without_title_has_its_name() -> None:
+    nameless = replace(backend(5, "x", 60), target=Target(5, "a\x1b[31mb", None))
+    report = reported(of_one_window(nameless, backend(6, "x", 0)))
+    assert "process 5: the main thread" in report
+    assert "\x1b" not in report
+
+
+def test_containers_are_named_once_with_their_processes() -> None:
+    shop = Container("docker", "ab" * 32, None, "shop")
+    samples = [
+        replace(sample, target=replace(sample.target, container=shop if number else None))
+        for number, sample in enumerate(CLUSTER)
+    ]
+    report = reported(samples)
+    assert report.count("# Container shop (abababababab) of docker: 102, 103, 104\n") == 1
+
+
+def test_ranks_of_many_processes_stay_a_line() -> None:
+    many = of_one_window(*(backend(pid, "x", 400 - pid) for pid in range(100, 150)))
+    verdict = next(line for line in reported(many).splitlines() if line.startswith("# VERDICT"))
+    assert "The same in 49 other processes: 101 (60 %)" in verdict
+    assert verdict.endswith("105 (59 %) and 44 others.")
+
+
+def test_threads_that_were_summed_up_are_of_no_process() -> None:
+    ended = replace(timed_thread(0, "worker", ready=90), exited=True, threads=800)
+    summed = bare_sample(ended, target=Target(0, "", None))
+    report = reported(of_one_window(*CLUSTER, summed), tables=True)
+    assert "# 4 processes: 4 postgres\n" in report
+    assert "| worker, 800 threads that ended\n" in report
+    assert "# Process 0" not in report
+
+
+def test_the_exit_of_all_processes_is_said_once() -> None:
+    ended = [replace(sample, window=window(ended_by="exit")) for sample in CLUSTER]
+    report = reported(ended)
+    assert report.count("# All processes that were asked for exited: the window ended after") == 1
+
+
+def test_the_head_names_several_processes_in_a_line() -> None:
+    others = tuple(RecordedTarget(pid, "nginx", None, (f"nginx: {pid}",)) for pid in range(2, 14))
+    _, line = head_lines(header("capture", others=others), Layout())
+    assert line.startswith("# Processes 27090 (ovs-vswitchd), 2 (nginx), 3 (nginx), ")
+    assert line.endswith("10 (nginx) and 3 others")
+
+
+def test_a_title_in_the_head_has_no_quotes() -> None:
+    master = RecordedTarget(1, "nginx", None, ("nginx: master process nginx -p /srv",))
+    _, line = head_lines(header("capture", target=master), Layout())
+    assert line == "# Process 1 (nginx): nginx: master process nginx -p /srv"
+
+
+@pytest.mark.parametrize("form", ["--text", "--summary"])
+def test_a_recording_has_the_same_text_window_by_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    first = CLUSTER[0].window
+    stop_ns = first.stop_ns + first.duration_ns
+    later = replace(first, start_ns=first.stop_ns, stop_ns=stop_ns)
+    second = [replace(sample, window=later) for sample in CLUSTER]
+    path = tmp_path / "a.kdr"
+    with RecordingWriter(path, header("capture", others=(RecordedTarget(2, "b", None),))) as writer:
+        for sample in (*CLUSTER, *second):
+            writer.sample(sample)
+        writer.finish("done")
+    with ExitStack() as stack:
+        reports = outputs.open_reports(
+            None, None, stack, Layout(named=True), summary=form == "--summary"
+        )
+        for sample in (*CLUSTER, *second):
+            outputs.report_to_all(reports, sample)
+    live = capsys.readouterr().out
+
+    assert main(["report", form, str(path)]) == 0
+
+    assert live.count("# Start sampling") == 2
+    assert capsys.readouterr().out.endswith(live)
+
+
+def test_what_a_cut_recording_has_of_a_window_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    with RecordingWriter(path, header("capture")) as writer:
+        for sample in CLUSTER[1:]:
+            writer.sample(sample)
+        writer.finish("done")
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+    assert main(["report", "--summary", str(path)]) == 65
+
+    report = capsys.readouterr().out
+    assert "# 3 processes: 3 postgres\n" in report
+    assert report.count("# VERDICT: ") == 1
+
+
+def waiting(pid: int, title: str, share: float = 1.0, others: tuple[Finding, ...] = ()) -> Sample:
+    """A backend that slept for that share of the window, beside what else was found of it."""
+    sentence = f"the main thread, postgres ({pid}) slept in epoll_wait for {500 * share:,.1f} ms."
+    unknown = "Whether it had work to do is not known."
+    remark = Finding(
+        rule="asleep",
+        who="program",
+        share=share,
+        tid=pid,
+        text=f"{sentence} {unknown}",
+        remark=True,
+        sentence=sentence,
+        details=(unknown,),
+    )
+    return replace(backend(pid, title, 0), verdict=(*others, remark))
+
+
+IDLE = [waiting(n, title) for n, title in enumerate(("checkpointer", "walwriter", "launcher"), 1)]
+STALLED = [waiting(pid, "app shop [local] UPDATE waiting", 0.98) for pid in (21, 22)]
+
+
+def said(samples: Sequence[Sample]) -> list[str]:
+    """The lines of the verdict, in a pipe."""
+    lines = reported(of_one_window(*samples)).splitlines()
+    return [line for line in lines if line.startswith(("# VERDICT", "# REMARK"))]
+
+
+def test_processes_that_waited_share_a_line_below_a_finding() -> None:
+    starved = backend(31, "app shop [local] SELECT", 250)
+    finding, remark = said([*IDLE, *STALLED, starved])
+    assert finding.startswith("# VERDICT: process 31 (app shop [local] SELECT): ")
+    assert remark == (
+        "# REMARK: 5 processes only waited, for 98 to 100 % of the window. Whether they had work to"
+        " do is not known. They are: 2 app shop [local] UPDATE waiting, checkpointer, walwriter"
+        " and 1 other."
+    )
+
+
+def test_a_process_that_had_no_cpu_did_not_only_wait() -> None:
+    starved = waiting(31, "app shop [local] SELECT", 0.5, (no_cpu(31, 0.5),))
+    finding, remark = said([*IDLE, starved])
+    assert finding.startswith("# VERDICT: process 31 ")
+    assert remark.startswith("# REMARK: 4 processes waited for 50 to 100 % of the window. ")
+
+
+def test_stalled_processes_stand_above_the_others_that_waited() -> None:
+    stalled, idle = said([*IDLE, *STALLED])
+    assert stalled.startswith("# VERDICT: process 21 (app shop [local] UPDATE waiting): ")
+    assert stalled.endswith(" The same in 1 other process: 22 (98 %).")
+    assert idle.startswith("# REMARK: 3 other processes only waited, for 100 % of the window. ")
+
+
+def test_the_overview_of_several_processes_stands_first() -> None:
+    for tables in (False, True):
+        report = reported(CLUSTER, tables=tables)
+        assert report.index("PROCESS OR THREAD") < report.index("# VERDICT: ")

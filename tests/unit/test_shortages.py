@@ -1,0 +1,113 @@
+"""What is said where memory, a limit or a part of the installation is missing."""
+
+import errno
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from kernel_delay import cli, commands
+from kernel_delay.libbpf import BpfError, BpfObject, start_log
+from kernel_delay.loader.refusals import not_opened
+from tests.recordings import record_samples
+from tests.unit.event_samples import WITH_EVENTS
+
+# seccomp(2), linux/filter.h: prlimit64(2) gives EPERM.
+NUMBER = {"x86_64": 302, "aarch64": 261}.get(platform.machine())
+WITHOUT_PRLIMIT = """
+import ctypes, struct
+def line(code, yes, no, value): return struct.pack("=HBBI", code, yes, no, value)
+lines = (line(0x20, 0, 0, 0), line(0x15, 0, 1, {number}), line(0x06, 0, 0, 0x50001),
+    line(0x06, 0, 0, 0x7FFF0000))
+text = ctypes.create_string_buffer(b"".join(lines), 32)
+program = ctypes.create_string_buffer(struct.pack("@HP", 4, ctypes.addressof(text)))
+libc = ctypes.CDLL(None, use_errno=True)
+from kernel_delay.capture.syscall_events.stacks import _allow_many_files
+from kernel_delay.errors import raise_descriptors, raise_memory
+assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+assert libc.prctl(22, 2, program, 0, 0) == 0  # PR_SET_SECCOMP, filter
+_allow_many_files()
+print(raise_descriptors(), raise_memory(), sep="\\n")
+"""
+
+
+def reported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> tuple[int, str]:
+    """What a command that fails so ends with."""
+
+    def run(args: object) -> int:
+        raise error
+
+    failing = SimpleNamespace(run=run, add_arguments=lambda parser: None)
+    monkeypatch.setattr(commands, "load", lambda name: failing)
+    status = cli.main(["report"])
+    (line,) = capsys.readouterr().err.splitlines()
+    return status, line
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(errno.ENOMEM, "no memory")])
+def test_too_little_memory_is_no_internal_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    status, line = reported(capsys, monkeypatch, error)
+    assert status == os.EX_UNAVAILABLE
+    assert line.startswith("kernel-delay: too little memory: ")
+
+
+def test_library_that_is_missing_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, line = reported(capsys, monkeypatch, ImportError("libx.so.1: cannot open"))
+    assert (status, line) == (
+        os.EX_UNAVAILABLE,
+        "kernel-delay: a part can't be loaded (libx.so.1: cannot open):"
+        " install kernel-delay again, with what it needs",
+    )
+
+
+@pytest.mark.parametrize("module", ["argparse", "zstandard"])
+def test_import_that_fails_is_one_line(tmp_path: Path, module: str) -> None:
+    """At once, as the command line is read, and where a command needs it."""
+    recording = record_samples(tmp_path / "a.kdr", WITH_EVENTS)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / f"{module}.py").write_text("raise ImportError('libx.so.1: cannot open')")
+    done = subprocess.run(
+        [sys.executable, "-m", "kernel_delay", "report", recording],
+        env={**os.environ, "PYTHONPATH": str(broken)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == os.EX_UNAVAILABLE
+    (line,) = done.stderr.splitlines()
+    assert "libx.so.1: cannot open" in line
+
+
+def test_limits_that_may_not_be_asked_for_end_nothing() -> None:
+    if NUMBER is None:
+        pytest.skip("the number of prlimit64(2) is not known here")
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PRLIMIT.format(number=NUMBER)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    descriptors, memory = done.stdout.splitlines()
+    assert descriptors == "too few file descriptors: raise `ulimit -n`"
+    assert memory.startswith("too little memory: free some")
+
+
+def test_file_that_is_no_bpf_object_has_libbpfs_words(tmp_path: Path) -> None:
+    start_log(-1)
+    (tmp_path / "a.bpf.o").write_bytes(b"no ELF file")
+    with pytest.raises(BpfError) as caught:
+        BpfObject(tmp_path / "a.bpf.o")
+    assert "Unknown error" not in str(caught.value)
+    error = not_opened(caught.value)
+    assert error.what.startswith("opening a.bpf.o: ")
+    assert error.remedy == "install kernel-delay again"

@@ -1,0 +1,252 @@
+"""A thread that slept for a third of the window is not called fine, and is not accused."""
+
+import pytest
+from msgspec.structs import replace
+
+from kernel_delay.analysis.processes import ranked
+from kernel_delay.analysis.verdict import judge
+from kernel_delay.model import (
+    Finding,
+    LockWait,
+    Sample,
+    Sleep,
+    Target,
+    TaskTimes,
+    Thread,
+    Waker,
+)
+from kernel_delay.reporters import text
+from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
+
+MS = 1_000_000
+PID = 27090
+
+
+def slept(reason: str, ms: int, syscall: str, *wakers: Waker) -> Sleep:
+    return Sleep(reason, syscall, (), False, 1, ms * MS, ms * MS, wakers)  # type: ignore[arg-type]
+
+
+def asleep(tid: int, name: str, *sleeps: Sleep) -> Thread:
+    return replace(timed_thread(tid, name), sleeps=sleeps)
+
+
+def sample(
+    *threads: Thread,
+    comm: str = "postgres",
+    arguments: tuple[str, ...] = (),
+    processes: int = 1,
+) -> Sample:
+    return judge(
+        bare_sample(
+            *threads,
+            window=window(duration_ns=TIMED_WINDOW_NS),
+            target=Target(PID, comm, f"/usr/bin/{comm}", command_line=arguments),
+            processes=processes,
+        )
+    )
+
+
+def first_line(judged: Sample) -> str:
+    return next(line for line in text.render(judged).splitlines() if "VERDICT" in line)
+
+
+def remark(judged: Sample, rule: str = "asleep") -> Finding:
+    (found,) = [finding for finding in judged.verdict if finding.rule == rule]
+    return found
+
+
+BACKEND = asleep(PID, "postgres", slept("epoll", 500, "epoll_wait"))
+BUSY = replace(
+    timed_thread(9, "worker", user=495, kernel=1),
+    task_times=TaskTimes(495 * MS, MS, 0, 0, steal_ns=0),
+)
+
+
+def test_the_first_line_says_that_its_work_is_not_known() -> None:
+    arguments = ("postgres: app app [local] UPDATE waiting",)
+    assert first_line(sample(BACKEND, arguments=arguments)) == (
+        "# VERDICT: the main thread, postgres (27090) slept in epoll_wait for 500.0 ms, 100 % of"
+        ' the window. Nobody woke it. Its title is "app app [local] UPDATE waiting". Whether it had'
+        " work to do is not known."
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "syscall"),
+    [
+        ("epoll", "epoll_wait"),
+        ("poll", "poll"),
+        ("poll", "select"),
+        ("socket_receive", "recvfrom"),
+        ("futex", "futex"),
+        ("clock", "clock_nanosleep"),
+        ("signal", "pause"),
+    ],
+)
+@pytest.mark.parametrize("ms", [170, 500])
+def test_nothing_kept_stands_above_no_long_wait(reason: str, syscall: str, ms: int) -> None:
+    judged = sample(asleep(PID, "app", slept(reason, ms, syscall)))
+    assert "nothing kept" not in text.render(judged)
+    unknown = "waited for a lock or for work" if reason == "futex" else "had work to do"
+    assert first_line(judged).endswith(f" Whether it {unknown} is not known.")
+    assert not any(not finding.remark for finding in judged.verdict)
+
+
+def test_a_short_sleep_is_no_remark() -> None:
+    judged = sample(asleep(PID, "app", slept("epoll", 160, "epoll_wait")))
+    assert judged.verdict == ()
+
+
+def test_who_woke_it_is_named() -> None:
+    timer = Waker("hard_irq", 0, 0, "", 5, 500 * MS)
+    judged = sample(asleep(PID, "app", slept("poll", 500, "poll", timer)))
+    assert " Timers or devices woke it. " in remark(judged).text
+    own = Waker("thread", 5, PID, "helper", 5, 200 * MS)
+    judged = sample(asleep(PID, "app", slept("poll", 500, "poll", own)))
+    assert " helper (5) of the same process ended 40 % of that time. " in remark(judged).text
+
+
+def test_a_futex_wait_that_nobody_ends_is_not_idleness() -> None:
+    writer = asleep(5, "writer", slept("futex", 500, "futex"))
+    judged = sample(asleep(PID, "app", slept("futex", 500, "futex")), writer, comm="app")
+    assert remark(judged, "wait_futex").tid == PID
+    assert remark(judged).text == (
+        "writer (5) slept in futex for 500.0 ms, 100 % of the window. Nobody woke it. Whether it"
+        " waited for a lock or for work is not known."
+    )
+
+
+def test_the_other_threads_that_slept_are_named_if_they_are_few() -> None:
+    reader = asleep(4, "reader", slept("signal", 500, "pause"))
+    writers = [asleep(5 + n, f"writer{n}", slept("futex", 500, "futex")) for n in range(4)]
+    text = remark(sample(BUSY, reader, *writers[:2], comm="app")).text
+    assert "slept in pause for 500.0 ms, 100 % of the window. Nobody woke it. " in text
+    assert " is not known. So did writer0 (5) in futex and writer1 (6) in futex. A wait in" in text
+    text = remark(sample(BUSY, reader, *writers, comm="app")).text
+    assert "of the window (4 other threads too). Nobody woke it." in text
+    assert text.endswith(
+        " Whether it had work to do is not known. A wait in futex may be for a lock."
+    )
+
+
+def test_a_busy_thread_comes_before_those_that_wait_for_it() -> None:
+    join = asleep(PID, "app", slept("futex", 500, "futex"))
+    assert first_line(sample(BUSY, join)).startswith("# VERDICT: the kernel is not to blame:")
+    assert first_line(sample(BUSY, BACKEND)).startswith("# VERDICT: the main thread, postgres")
+    helper = asleep(7, "helper", slept("poll", 500, "poll"))
+    assert first_line(sample(BUSY, helper)).startswith("# VERDICT: the kernel is not to blame:")
+
+
+def test_the_thread_of_the_first_line_has_its_tables() -> None:
+    report = text.render(sample(BACKEND, asleep(5, "helper", slept("poll", 500, "poll"))))
+    assert "epoll, epoll_wait" in report
+    assert "# 1 thread slept throughout: helper" in report
+
+
+def test_helpers_of_a_java_vm_wait_by_design() -> None:
+    helper = asleep(5, "Service Thread", slept("futex", 500, "futex"))
+    assert sample(helper, comm="java").verdict == ()
+    assert sample(helper, comm="app").verdict != ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title"),
+    [
+        (("postgres: app app [local] UPDATE waiting",), "app app [local] UPDATE waiting"),
+        (("nginx: worker process",), "nginx: worker process"),
+        (("a" * 80 + " waiting",), "…" + "a" * 51 + " waiting"),
+        (("postgres", "-D", "/data"), None),
+        (("/opt/my app/bin/server", "--port"), None),
+        (("sleep",), None),
+        ((), None),
+    ],
+)
+def test_a_title_is_one_argument_of_several_words(
+    arguments: tuple[str, ...], title: str | None
+) -> None:
+    text = remark(sample(BACKEND, arguments=arguments)).text
+    assert ("Its title is" in text) == (title is not None)
+    assert title is None or f' Its title is "{title}". Whether' in text
+
+
+def test_waiting_processes_of_one_title_are_one_finding() -> None:
+    def backend(pid: int, title: str) -> Sample:
+        made = sample(asleep(pid, "postgres", slept("epoll", 500, "epoll_wait")), processes=4)
+        target = Target(pid, "postgres", None, command_line=(f"postgres: {title}",))
+        return judge(replace(made, target=target))
+
+    waiting = [backend(pid, "app app [local] UPDATE waiting") for pid in (5, 6, 7)]
+    first, second = ranked([backend(4, "checkpointer"), *waiting])
+    assert [first.target.pid, *(target.pid for target, _ in first.others)] == [5, 6, 7]
+    assert second.target.pid == 4
+    # Who reports them has the title in front.
+    assert "Its title" not in first.finding.text
+
+
+def java(*threads: Thread) -> Sample:
+    launcher = asleep(PID, "java", slept("futex", 500, "futex"))
+    helper = asleep(8, "Service Thread", slept("futex", 500, "futex", ended(6, "VM Thread", 500)))
+    return sample(launcher, helper, *threads, comm="java")
+
+
+def ended(tid: int, name: str, ms: int) -> Waker:
+    return Waker("thread", tid, PID, name, 5, ms * MS)
+
+
+def test_workers_that_a_java_vm_stopped_come_before_its_idle_helpers() -> None:
+    worker = asleep(5, "worker", slept("futex", 300, "futex", ended(6, "VM Thread", 290)))
+    finding = remark(java(worker), "wait_futex")
+    assert finding.text.startswith("worker (5) waited for a futex for 300.0 ms, 60 %")
+    assert "VM Thread (6) of the same process ended 97 % of that time." in finding.text
+    assert "Such waits are typical of a safepoint of the Java VM" in finding.text
+    assert "not known" not in finding.text
+    assert finding.advice == "java -Xlog:safepoint,gc shows how long each took, and why."
+
+
+def test_waits_beside_those_for_locks_have_their_waker_named() -> None:
+    wakers = (ended(6, "VM Thread", 200), ended(7, "owner", 100))
+    lock = LockWait(0xABC0, 7, "owner", 9, 100 * MS)
+    worker = asleep(5, "worker", slept("futex", 300, "futex", *wakers))
+    text = remark(java(replace(worker, lock_waits=(lock,))), "wait_futex").text
+    assert "for 200.0 ms, 40 % of the window. VM Thread (6) of the same process ended 100 %" in text
+    # More than is left of the waits without those for locks: some of it was for these.
+    lock = replace(lock, ns=150 * MS)
+    text = remark(java(replace(worker, lock_waits=(lock,))), "wait_futex").text
+    assert "VM Thread" not in text
+
+
+def test_waits_of_which_more_is_known_come_first() -> None:
+    worker = asleep(5, "worker", slept("futex", 300, "futex", ended(6, "VM Thread", 290)))
+    unknown = asleep(9, "java", slept("futex", 500, "futex"))
+    assert [finding.rule for finding in java(unknown, worker).verdict] == ["wait_futex", "asleep"]
+
+
+def test_the_sleep_of_a_locks_owner_is_part_of_the_lock() -> None:
+    owner = asleep(5, "owner", slept("clock", 500, "clock_nanosleep"))
+    lock = LockWait(0xABC0, 5, "owner", 1, 500 * MS)
+    waiter = replace(asleep(PID, "app", slept("futex", 500, "futex")), lock_waits=(lock,))
+    assert [finding.rule for finding in sample(waiter, owner).verdict] == ["lock"]
+
+
+def test_who_woke_it_most_often_is_named() -> None:
+    timer = Waker("hard_irq", 0, 0, "", 5, 400 * MS)
+    often = Waker("thread", 8, 8, "often", 9, 10 * MS)
+    longest = Waker("thread", 9, PID, "longest", 1, 20 * MS)
+    judged = sample(asleep(PID, "app", slept("poll", 500, "poll", timer, often, longest)))
+    assert " often (8) of process 8 woke it most often, 9 times. " in remark(judged).text
+    judged = sample(asleep(PID, "app", slept("poll", 500, "poll", timer, longest)))
+    assert " longest (9) of the same process woke it, once. " in remark(judged).text
+
+
+@pytest.mark.parametrize("name", ["worker", "Service Thread"])
+def test_nothing_kept_stands_above_no_sleep_without_a_remark(name: str) -> None:
+    # No record of its sleep was left, or it is there to wait.
+    thread = timed_thread(5, name, user=320)
+    judged = sample(thread, asleep(6, "Finalizer", slept("futex", 500, "futex")), comm="java")
+    assert judged.verdict == ()
+    assert first_line(judged) == (
+        "# VERDICT: no cause of a delay was found. Finalizer (6) slept for 100 % of the window"
+        " (1 other thread too)."
+    )
+    busy = sample(timed_thread(5, name, user=400))
+    assert first_line(busy) == "# VERDICT: nothing kept a thread from its work for long."

@@ -1,0 +1,88 @@
+"""Whether something runs at each system call: only where no machine's own speed explains it."""
+
+import pytest
+from msgspec.structs import replace
+
+from kernel_delay.analysis.verdict import judge
+from kernel_delay.host.call_cost import call_cost
+from kernel_delay.model import CallCost, Finding, SyscallStats, SystemState, TaskTimes, Thread
+from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
+
+MS = 1_000_000
+USUAL = CallCost(call_ns=300, function_ns=22)
+
+
+def calls(mean_ns: int, name: str = "getppid") -> Thread:
+    count = 200 * MS // mean_ns
+    stats = SyscallStats(110, name, count, 200 * MS, mean_ns, (), 200 * MS, 0, 0, 0)
+    counted = TaskTimes(30 * MS, 470 * MS, 0, 0, steal_ns=0)
+    thread = timed_thread(5, "app", user=300, kernel=200)
+    return replace(thread, syscalls=(stats,), task_times=counted)
+
+
+def verdict(
+    thread: Thread, cost: CallCost | None = USUAL, seccomp: int | None = 0
+) -> dict[str, Finding]:
+    judged = judge(
+        bare_sample(
+            thread,
+            window=window(duration_ns=TIMED_WINDOW_NS),
+            system_state=SystemState(call_cost=cost, seccomp_filters=seccomp),
+        )
+    )
+    return {finding.rule: finding for finding in judged.verdict}
+
+
+def test_a_call_that_takes_many_times_the_usual_has_something_run_at_it() -> None:
+    found = verdict(calls(1700))
+    finding = found["kernel_work"]
+    assert finding.text.startswith(
+        "the kernel worked for app (5), on a CPU, for 229.4 ms, 46 % of the window. Each getppid"
+        " took 1.7 µs, 6 times the usual: a tracer or BPF program runs at each call."
+    )
+    assert finding.who == "other-process"
+    assert "Fewer calls" not in finding.text
+    assert "doubtful_user" not in found
+
+
+def test_a_filter_of_system_calls_is_named_where_there_may_be_one() -> None:
+    for filters in (1, None):
+        text = verdict(calls(1700), seccomp=filters)["kernel_work"].text
+        assert "a tracer, BPF program or seccomp filter runs at each call" in text
+
+
+@pytest.mark.parametrize(
+    ("mean_ns", "cost"),
+    [
+        (300, USUAL),
+        (890, USUAL),
+        # A slow processor, and an emulated one.
+        (1700, CallCost(call_ns=700, function_ns=60)),
+        (15_000, CallCost(call_ns=9000, function_ns=900)),
+        (1700, None),
+    ],
+)
+def test_what_a_slow_machine_explains_is_not_told(mean_ns: int, cost: CallCost | None) -> None:
+    assert "runs at each call" not in verdict(calls(mean_ns), cost)["kernel_work"].text
+
+
+def test_what_runs_at_all_calls_of_all_processes_is_not_usual() -> None:
+    found = verdict(calls(3500), CallCost(call_ns=7000, function_ns=22))
+    assert "8 times the usual" in found["kernel_work"].text
+
+
+def test_calls_that_do_something_may_take_long() -> None:
+    assert "runs at each call" not in verdict(calls(3500, "write"))["kernel_work"].text
+
+
+def test_interrupts_are_no_part_of_a_call() -> None:
+    thread = calls(1700)
+    assert thread.time is not None
+    flooded = replace(thread, time=replace(thread.time, soft_irq_ns=150 * MS, user_ns=150 * MS))
+    assert "runs at each call" not in verdict(flooded)["kernel_work"].text
+
+
+def test_what_calls_cost_here_is_measured() -> None:
+    cost = call_cost()
+    assert cost.call_ns > 0
+    assert cost.function_ns > 0

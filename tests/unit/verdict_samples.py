@@ -1,0 +1,281 @@
+"""For each rule of the verdict a Sample that it finds something in, with all that it can say."""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from kernel_delay.analysis.verdict import RULES
+from kernel_delay.analysis.verdict.user_work import USER_WORK
+from kernel_delay.analysis.verdict.wait_reasons import WAITS, Wait
+from kernel_delay.model import (
+    CallCost,
+    CgroupLimit,
+    CpuTaker,
+    CpuUse,
+    HardIrqStats,
+    Intervals,
+    LockWait,
+    MemoryLimit,
+    PageFaults,
+    Sample,
+    Scheduling,
+    Sleep,
+    SoftIrqStats,
+    Stopper,
+    SyscallStats,
+    SystemState,
+    Target,
+    TaskTimes,
+    Thread,
+    Waker,
+)
+from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
+
+MS = 1_000_000
+PID = 27090
+
+# The longest name of a thread, and its longest role.
+NAME = "ct_clean-abcdef"
+
+RULE_NAMES = [rule.name for rule in (*RULES, USER_WORK)]
+
+LIMITED = MemoryLimit("/kubepods.slice/pod1", 16 << 20, 5000)
+
+
+def calls(name: str, on_cpu: int, blocked: int = 0, count: int = 1) -> SyscallStats:
+    """Calls of a system call that took so many ms on a CPU and asleep."""
+    total_ns = (on_cpu + blocked) * MS
+    return SyscallStats(0, name, count, total_ns, MS, (), on_cpu * MS, 0, blocked * MS, 0)
+
+
+def samples_of(rule: str) -> Iterator[Sample]:
+    """Samples that the rule finds something in, of one process and of an Open vSwitch's."""
+    waits = {f"wait_{wait.reason}": wait for wait in WAITS}
+    found = _waits(waits[rule]) if rule in waits else _OF_RULE[rule]()
+    for sample in found:
+        yield sample
+        yield replace(sample, target=Target(PID, "ovs-vswitchd", "/usr/sbin/ovs-vswitchd"))
+
+
+def _sample(*threads: Thread, **around: object) -> Sample:
+    return bare_sample(
+        *threads,
+        timed_thread(98, "other"),
+        window=window(duration_ns=TIMED_WINDOW_NS),
+        target=Target(PID, "app", "/usr/bin/python3", command_line=("app: " + "word " * 20,)),
+        system_state=SystemState(**around),  # type: ignore[arg-type]
+    )
+
+
+def _alike(thread: Thread) -> tuple[Thread, Thread]:
+    """The main thread, and another to which the same happened."""
+    return replace(thread, tid=PID), replace(thread, tid=99)
+
+
+def _waits(wait: Wait) -> Iterator[Sample]:
+    wakers = (
+        Waker("thread", 4242, 4240, "waker", 3, 240 * MS),
+        Waker("hard_irq", 0, 0, "", 40, 200 * MS),
+    )
+    stack = ("new_wait", "mem_cgroup_handle_over_high")
+    slept = Sleep(wait.reason, "epoll_pwait2", stack, False, 90, 480 * MS, 99 * MS, wakers)
+    thread = replace(timed_thread(PID, NAME), sleeps=(slept,))
+    around = {"memory": LIMITED, "lock_holder": ("holder", 70), "lock_shared": True}
+    judged = _sample(*_alike(thread), **around)
+    yield judged
+    yield _in_round(judged)
+    by_own = replace(wakers[0], pid=PID, tid=98)
+    yield _sample(*_alike(replace(thread, sleeps=(replace(slept, wakers=(by_own,)),))))
+    turns = [replace(thread, tid=tid, sleeps=(replace(slept, ns=160 * MS),)) for tid in (5, 6, 7)]
+    yield _sample(*turns)
+
+
+def _in_round(sample: Sample) -> Sample:
+    from tests.unit.test_rounds import sample_of
+
+    return replace(sample, round=sample_of(sample.threads[0]).round)
+
+
+def _contention() -> Iterator[Sample]:
+    takers = tuple(
+        CpuTaker(100 + n, "hog", 9, 90 * MS, PID, policy="FIFO", rt_priority=50) for n in range(3)
+    )
+    pinned = Scheduling("OTHER", 19, 0, (1,))
+    starved = replace(
+        timed_thread(PID, NAME, ready=300), cpu_taken_by=takers, scheduling=pinned, migrations=3
+    )
+    cpus = (CpuUse(0, 490 * MS, 0), CpuUse(1, 0, 0))
+    yield _sample(*_alike(starved), cpus=cpus)
+    yield _sample(*_alike(replace(starved, cpu_taken_by=())))
+    behind = (CpuTaker(7, "hog", 6, 290 * MS, 7),)
+    for policy in ("FIFO", "DEADLINE"):
+        budget = replace(starved, scheduling=Scheduling(policy, 0, 5, (0, 1)), cpu_taken_by=behind)
+        yield _sample(*_alike(budget))
+    yields = replace(calls("sched_yield", 10, count=9000), ready_ns=290 * MS)
+    yield _sample(*_alike(replace(starved, syscalls=(yields,))))
+
+
+def _locks() -> Iterator[Sample]:
+    takers = tuple(CpuTaker(100 + n, f"hog{n}", 9, 160 * MS, PID) for n in range(3))
+    last = replace(timed_thread(9, "owner", ready=490), cpu_taken_by=takers)
+    middle = replace(
+        timed_thread(7, "middle"), lock_waits=(LockWait(0xB0, 9, "owner", 1, 490 * MS),)
+    )
+    waiter = replace(
+        timed_thread(PID, NAME), lock_waits=(LockWait(0xA0, 7, "middle", 1, 495 * MS),)
+    )
+    yield _sample(*_alike(waiter), middle, last)
+    yield _sample(*_alike(waiter), middle, replace(last, sleeps=_disk("fsync")))
+    yield _sample(*_alike(waiter), replace(middle, tid=6), timed_thread(7, "middle"))
+    other = Waker("thread", 10, PID, "slow", 20, 490 * MS)
+    slept = Sleep("futex", "futex", (), False, 90, 495 * MS, MS, (other,))
+    yield _sample(*_alike(replace(waiter, sleeps=(slept,))), timed_thread(7, "middle"))
+    circle = [
+        replace(
+            timed_thread(tid, NAME),
+            lock_waits=(LockWait(tid, owner, NAME, 1, TIMED_WINDOW_NS),),
+        )
+        for tid, owner in ((PID, 5), (5, 6), (6, 7), (7, PID))
+    ]
+    yield _sample(*circle)
+    yield _sample(replace(circle[0], lock_waits=(LockWait(1, PID, NAME, 1, TIMED_WINDOW_NS),)))
+
+
+def _disk(syscall: str) -> tuple[Sleep, ...]:
+    return (Sleep("disk", syscall, (), False, 10, 490 * MS, MS),)
+
+
+def _kernel_sleep() -> Iterator[Sample]:
+    waker = Waker("thread", 4242, 4240, "waker", 3, 300 * MS)
+    slept = Sleep("unknown", "fsync", (), False, 10, 300 * MS, MS, (waker,))
+    fsync = (calls("fsync", 1, 300),)
+    yield _sample(*_alike(replace(timed_thread(PID, NAME), syscalls=fsync, sleeps=(slept,))))
+
+
+def _long_call() -> Iterator[Sample]:
+    unshare = replace(calls("unshare", 115, 40), ready_ns=10 * MS)
+    thread = timed_thread(PID, NAME, user=330, kernel=115, ready=10)
+    yield _sample(*_alike(replace(thread, syscalls=(unshare,))))
+
+
+def _kernel_work() -> Iterator[Sample]:
+    several = tuple(calls(name, 60) for name in ("mmap", "clone3", "munmap", "madvise"))
+    works = replace(timed_thread(PID, NAME, kernel=400), syscalls=several)
+    yield _sample(*_alike(works), memory=LIMITED)
+    yield _sample(*_alike(works), dumping=True)
+    tiny = (calls("getppid", 250, count=2_500_000), *several)
+    yield _sample(*_alike(replace(works, syscalls=tiny)))
+    costly = (calls("getppid", 300, count=100_000),)
+    cost = CallCost(call_ns=300, function_ns=22)
+    yield _sample(*_alike(replace(works, syscalls=costly)), call_cost=cost)
+
+
+def _doubtful() -> Iterator[Sample]:
+    counted = TaskTimes(20 * MS, 480 * MS, 500_000, 0)
+    busy = replace(timed_thread(PID, NAME, user=495), task_times=counted)
+    yield _sample(*_alike(busy))
+    denied = SyscallStats(110, "getppid", 9000, MS, MS, without_entry=3_000_000, abi="i386")
+    irqs = (HardIrqStats("function call", 26_000, 5 * MS, MS),)
+    all_causes = replace(busy, signals=100_000, syscalls=(denied,), hard_irqs=irqs)
+    yield _sample(*_alike(all_causes), memory=LIMITED, uprobed=True, dumping=True)
+    nothing = replace(busy, task_times=replace(counted, minor_faults=0))
+    yield _sample(*_alike(nothing))
+
+
+def _user_work() -> Iterator[Sample]:
+    counted = TaskTimes(484 * MS, 12 * MS, 3, 0, steal_ns=0)
+    busy = replace(timed_thread(PID, NAME, user=485, kernel=10), task_times=counted)
+    yield _sample(*_alike(busy))
+    denied = SyscallStats(110, "getppid", 0, 0, 0, without_entry=3_400_000)
+    yield _sample(*_alike(replace(busy, syscalls=(denied,))))
+
+
+def _asleep() -> Iterator[Sample]:
+    waker = Waker("thread", 4242, 4240, "waker", 3, 20 * MS)
+    for wakers in ((), (waker,), (replace(waker, ns=400 * MS),)):
+        slept = tuple(
+            Sleep(reason, syscall, (), False, 9, 160 * MS, MS, wakers)  # type: ignore[arg-type]
+            for reason, syscall in (
+                *(("epoll", "epoll_pwait2"), ("futex", "futex")),
+                ("clock", "clock_nanosleep"),
+            )
+        )
+        main = replace(timed_thread(PID, NAME), sleeps=slept)
+        yield _sample(main)
+        yield _sample(main, *(replace(main, tid=tid) for tid in (5, 6, 7)))
+        yield _sample(main, *(replace(main, tid=tid) for tid in range(5, 15)))
+
+
+def _interrupts() -> Iterator[Sample]:
+    flooded = replace(
+        timed_thread(PID, NAME, user=279, hard_irq=33, soft_irq=188),
+        hard_irqs=(HardIrqStats("eth0", 26_000, 33 * MS, MS),),
+        soft_irqs=(SoftIrqStats(3, "net_rx", 26_000, 188 * MS, MS),),
+        task_times=TaskTimes(10 * MS, 490 * MS, 0, 0, steal_ns=0),
+    )
+    yield _sample(*_alike(flooded))
+
+
+def _stopped() -> Iterator[Sample]:
+    thread = timed_thread(PID, NAME, stopped=400)
+    often = replace(thread, stopped=Intervals(300, 399 * MS, 9_000, 9 * MS))
+    for tracer in (None, ("strace", 99)):
+        for stopper in (
+            *(None, Stopper(19, 7, "bash", alone=True), Stopper(20, 0, alone=True)),
+            *(Stopper(19, 7, alone=True), Stopper(19, 7, "bash")),
+        ):
+            for stops in (thread, often):
+                yield _sample(*_alike(stops), tracer=tracer, stopper=stopper)
+
+
+def _frozen() -> Iterator[Sample]:
+    files = ("/cg/freezer/a b/freezer.state", "/cg/unified/box/cgroup.freeze")
+    for freezers in ((), files):
+        yield _sample(*_alike(timed_thread(PID, NAME, frozen=300)), freezers=freezers)
+
+
+def _throttled() -> Iterator[Sample]:
+    limit = CgroupLimit("/kubepods/pod1", 20 * MS, 100 * MS, 5, 400 * MS, False)
+    for cgroup in (None, limit):
+        yield _sample(*_alike(timed_thread(PID, NAME, throttled=300)), cgroup=cgroup)
+
+
+def _steal() -> Iterator[Sample]:
+    counted = TaskTimes(400 * MS, 0, 0, 0, steal_ns=100 * MS)
+    yield _sample(*_alike(replace(timed_thread(PID, NAME, user=400), task_times=counted)))
+
+
+def _worker() -> Iterator[Sample]:
+    worker = replace(timed_thread(99, "iou-wrk-1", kernel=400), kernel_worker=True)
+    yield _sample(worker, replace(worker, tid=97))
+
+
+def _faults() -> Iterator[Sample]:
+    faults = PageFaults(1234, 20 * MS, 80 * MS)
+    thread = replace(timed_thread(PID, NAME, kernel=20), page_faults=faults)
+    yield _sample(*_alike(thread), memory=LIMITED)
+
+
+def _own_cost() -> Iterator[Sample]:
+    thread = replace(timed_thread(PID, NAME, tool=260), syscalls=(calls("read", 1, count=400_000),))
+    yield _sample(*_alike(thread))
+
+
+_OF_RULE = {
+    "cpu_contention": _contention,
+    "throttled": _throttled,
+    "frozen": _frozen,
+    "stopped": _stopped,
+    "steal": _steal,
+    "lock": _locks,
+    "kernel_sleep": _kernel_sleep,
+    "long_call": _long_call,
+    "kernel_work": _kernel_work,
+    "kernel_worker": _worker,
+    "page_faults": _faults,
+    "doubtful_user": _doubtful,
+    "own_cost": _own_cost,
+    "interrupt_load": _interrupts,
+    "asleep": _asleep,
+    "user_work": _user_work,
+}
