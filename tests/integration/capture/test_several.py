@@ -16,6 +16,7 @@ from kernel_delay.capture.programs import Programs
 from kernel_delay.model import Sample, ThreadTime
 from tests import commands
 from tests.integration.capture.captures import Capture, StartCapture, calls, thread
+from tests.integration.capture.scheduler_clock import most_stolen_ns, stolen_ns
 from tests.integration.capture.workload import StartWorkload, known_syscall
 from tests.workload import wait_until
 
@@ -65,6 +66,7 @@ def test_each_process_has_its_own_threads_calls_and_account(
     capture = start_capture(first.pid, options=("--pid", str(second.pid)))
     capture.wait_until_open()
     befores = {work.pid: work.parked()[work.pid] for work in (first, second)}
+    stolen_before_ns = stolen_ns()
     for work in (first, second, other):
         work.ask()
     afters = {work.pid: work.parked()[work.pid] for work in (first, second)}
@@ -78,7 +80,9 @@ def test_each_process_has_its_own_threads_calls_and_account(
         return  # its scheduler's clock lags by more than they run
     for pid, sample in samples.items():
         expected_ns = afters[pid].since(befores[pid]).run_ns
-        assert running_ns(sample) == pytest.approx(expected_ns, rel=0.2, abs=5_000_000)
+        # A fifth: interrupts may be none of the scheduler's.
+        slack_ns = expected_ns // 5 + 5_000_000 + most_stolen_ns(stolen_before_ns)
+        assert running_ns(sample) == pytest.approx(expected_ns, abs=slack_ns)
 
 
 def test_what_was_forked_before_and_what_is_forked_meanwhile_is_measured(
