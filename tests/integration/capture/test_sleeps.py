@@ -81,7 +81,9 @@ def test_waits_are_reported_by_what_they_are_for_and_who_ends_them(
     slept = workload.slept(workload.pid) - slept
     measured = thread(sample, workload.pid)
     assert_all_known(measured)
-    assert abs(sum(sleep.count for sleep in measured.sleeps) - slept) <= 2 + count // 50
+    # Those that missed switches hid are reported as missed.
+    apart = 2 + count // 50 + sample.lost.missed_switches
+    assert abs(sum(sleep.count for sleep in measured.sleeps) - slept) <= apart
     found = of_reason(measured, reason)
     assert {sleep.syscall for sleep in found} <= calls
     wakers = wakers_of(found)
