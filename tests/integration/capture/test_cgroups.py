@@ -15,6 +15,7 @@ from kernel_delay.analysis.timeline import account_of, by_thread
 from kernel_delay.model import Sample, ThreadTime
 from tests.emulation import is_emulated
 from tests.integration.capture.in_process import measured
+from tests.integration.capture.workload import known_syscall
 from tests.workload import compile_workload, wait_until
 
 MS = 1_000_000
@@ -391,7 +392,18 @@ def start_sleepers(
     closing.callback(cgroup.freeze, False)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
+    wait_until(lambda: all_sleep(process.pid))
     return process
+
+
+def all_sleep(pid: int) -> bool:
+    """Whether each thread is in the call in which it sleeps: proc_pid_syscall(5).
+
+    Until then it may wait for Python's lock, in futex(2).
+    """
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    calls = {(task / "syscall").read_text().split()[0] for task in tasks}
+    return not calls & {"running", str(known_syscall("futex"))}
 
 
 def times_of(sample: Sample) -> dict[bool, list[ThreadTime]]:
