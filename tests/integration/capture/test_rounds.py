@@ -27,7 +27,11 @@ NS_PER_MS = 1_000_000
 
 
 def watched(
-    pid: int, work: Callable[[], None], plan: RoundPlan, events: EventPlan | None = None
+    pid: int,
+    work: Callable[[], None],
+    plan: RoundPlan,
+    events: EventPlan | None = None,
+    tick: Callable[[], None] = lambda: None,
 ) -> tuple[list[Sample], RoundTotals]:
     """Watch while `work` is done."""
     failures: list[BaseException] = []
@@ -42,7 +46,7 @@ def watched(
     worker = threading.Thread(target=work_and_interrupt)
     with Watch(find_target(pid), plan, events) as watch:
         worker.start()
-        samples = [judge(sample) for sample in watch.rounds()]
+        samples = [judge(sample) for sample in watch.rounds(tick)]
         totals = watch.totals()
     worker.join()
     assert not failures
@@ -395,22 +399,34 @@ def test_what_keeps_a_program_from_making_an_interrupted_poll_again_is_a_round(
 
 @pytest.mark.skipif(is_emulated(), reason="so many threads take minutes on an emulated CPU")
 def test_threads_that_end_leave_room_for_others(start_workload: StartWorkload) -> None:
-    """More of them than there are records."""
-    count, long_ns = 12_000, 20 * NS_PER_MS
-    workload = start_workload("poll_threads", count, long_ns)
+    """More of them than there are records, and at no time as many."""
+    at_once, turns, long_ns = 1000, 12, 20 * NS_PER_MS
+    workload = start_workload("poll_threads", at_once, long_ns)
+    looked = threading.Event()
+    answers: list[dict[str, Any]] = []
 
-    samples, totals, seen = asked(workload, RoundPlan(threshold_ns=long_ns))
+    def ask_in_turns() -> None:
+        for _ in range(turns):
+            answers.append(workload.ask())
+            # The first look may have begun before the answer came.
+            for _ in range(2):
+                looked.clear()
+                looked.wait()
+
+    samples, totals = watched(
+        workload.pid, ask_in_turns, RoundPlan(threshold_ns=long_ns), tick=looked.set
+    )
 
     mine = [each for each in samples if each.round and each.round.tid == workload.pid]
     found = assert_accounted(mine[-1])
-    assert mine[-1].window.duration_ns >= seen["worked_ns"]
+    assert mine[-1].window.duration_ns >= answers[-1]["worked_ns"]
     assert found.time is not None
     assert found.time.user_ns > 0
-    assert not mine[-1].lost.dropped_records
+    assert not any(each.lost.dropped_records for each in mine)
     ended = [each for each in totals.threads if not each.tid]
     # A round or two of each: from poll to poll, and none of those that were missed.
     rounds = sum(sum(each.lengths) for each in ended)
-    assert count <= rounds <= 2 * count
+    assert at_once * turns <= rounds <= 2 * at_once * turns
 
 
 @pytest.mark.parametrize(
