@@ -4,7 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from msgspec import structs
 
@@ -14,11 +14,9 @@ from kernel_delay.capture.windows.control import LONGEST_LEAD_NS
 from kernel_delay.host.syscalls import syscalls
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample, StackFrame, SyscallEvent
+from tests.workload import Workload, wait_until
 
-if TYPE_CHECKING:
-    from tests.workload import Workload
-
-Start = Callable[..., "Workload"]
+Start = Callable[..., Workload]
 """Starts a workload by its name, with arguments."""
 
 LONG_ENOUGH_S = 60.0
@@ -55,6 +53,21 @@ def capture(
         opened.set()
         caller.join()
     return sample
+
+
+def until_it_slept(process: Workload, times: int) -> Callable[[], None]:
+    """What lets a process sleep so often, however busy the machine is, and then kills it."""
+
+    def sleeps() -> int:
+        text = Path(f"/proc/{process.pid}/status").read_text()
+        return int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+    def wait() -> None:
+        until = sleeps() + times
+        wait_until(lambda: sleeps() >= until)
+        process.kill()
+
+    return wait
 
 
 def event_plan(*names: str, **options: object) -> EventPlan:

@@ -10,7 +10,7 @@ from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample, SyscallStats
-from tests.event_captures import Start, capture, event_plan, events_of
+from tests.event_captures import Start, capture, event_plan, events_of, until_it_slept
 
 PAUSE_NS = 1_000_000
 Key = tuple[int, int]
@@ -65,7 +65,8 @@ def sums(sample: Sample) -> Iterator[Sums]:
 @pytest.mark.parametrize("name", ["storm", "counted_calls"])
 def test_events_sum_up_to_the_account(start: Start, name: str) -> None:
     if name == "storm":
-        sample = capture(start(name, "3", "1000").pid, WITHOUT_STACKS, sample_time_s=0.3)
+        workload = start(name, "3", "1000")
+        sample = capture(workload.pid, WITHOUT_STACKS, until_it_slept(workload, 200))
     else:
         workload = start(name)
         sample = capture(workload.pid, WITHOUT_STACKS, workload.send)
@@ -81,7 +82,7 @@ def test_events_sum_up_to_the_account(start: Start, name: str) -> None:
 
 def test_a_sleep_is_off_the_cpus_for_as_long_as_was_asked_for(start: Start) -> None:
     workload = start("storm", "1", str(PAUSE_NS // 1000))
-    sample = capture(workload.pid, WITHOUT_STACKS, sample_time_s=0.2)
+    sample = capture(workload.pid, WITHOUT_STACKS, until_it_slept(workload, 50))
     calls = [event for event in events_of(sample) if event.name == "clock_nanosleep"]
     slept = [event for event in calls if event.off_cpu_ns is not None]
     assert len(slept) > len(calls) / 2
@@ -94,7 +95,7 @@ def test_a_sleep_is_off_the_cpus_for_as_long_as_was_asked_for(start: Start) -> N
 def test_without_accounting_it_is_not_known(start: Start) -> None:
     workload = start("storm", "1", "1000")
     options = SessionOptions(events=WITHOUT_STACKS, accounting=False)
-    plan = WindowPlan(sample_time_ns=100_000_000)
+    plan = WindowPlan(sample_time_ns=500_000_000)
     with Session(find_target(workload.pid), plan, options) as session:
         (sample,) = session.samples()
     assert {event.off_cpu_ns for event in events_of(sample)} == {None}

@@ -20,7 +20,14 @@ from kernel_delay.reporters import text
 from kernel_delay.reporters.layout import Layout
 from tests import commands
 from tests.emulation import few
-from tests.event_captures import Start, capture, check_sums, event_plan, events_of
+from tests.event_captures import (
+    Start,
+    capture,
+    check_sums,
+    event_plan,
+    events_of,
+    until_it_slept,
+)
 
 CALLS = {"getppid": 200, "getuid": 100}
 LAST_CALLS = {"getgid": 50}
@@ -101,7 +108,7 @@ def test_a_window_that_opened_too_late_leaves_nothing(
 ) -> None:
     monkeypatch.setattr(control, "lib", Late(True, True))
     process = start("storm", "3", "1000")
-    sample = capture(process.pid, plan, sample_time_s=0.2)
+    sample = capture(process.pid, plan, until_it_slept(process, 100))
     assert events_of(sample)
     check_sums(sample)
     if plan.stack_mode == "none":
@@ -120,7 +127,7 @@ def test_a_window_that_opened_too_late_takes_nothing_from_the_one_before(
 ) -> None:
     monkeypatch.setattr(control, "lib", Late(False, True))
     process = start("storm", "1", "1000")
-    windows = WindowPlan(sample_time_ns=100_000_000, count=2)
+    windows = WindowPlan(sample_time_ns=500_000_000, count=2)
     events = SessionOptions(events=event_plan(stack_mode="none"))
     with Session(find_target(process.pid), windows, events) as session:
         samples = list(session.samples())

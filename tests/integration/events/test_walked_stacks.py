@@ -8,7 +8,14 @@ import pytest
 from kernel_delay.capture.plan import EventPlan, StackMode, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.model import Sample
-from tests.event_captures import Start, capture, event_plan, events_of, user_stack
+from tests.event_captures import (
+    Start,
+    capture,
+    event_plan,
+    events_of,
+    until_it_slept,
+    user_stack,
+)
 from tests.integration.symbols.call_chains import TO_MAIN, build, running, short_name
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="tables are x86-64's")
@@ -93,9 +100,10 @@ def test_no_walk_is_by_the_table_of_the_program_before(call_chain: Path) -> None
 
 @pytest.mark.parametrize("mode", ["table", "auto"])
 def test_a_stack_of_more_frames_is_short_or_copied(start: Start, mode: StackMode) -> None:
-    workload = start("storm", 140, 2000)
+    deepest = MOST_FRAMES + 12
+    workload = start("storm", deepest, 1000)
     plan = event_plan("getppid", stack_mode=mode)
-    sample = capture(workload.pid, plan, sample_time_s=0.5)
+    sample = capture(workload.pid, plan, until_it_slept(workload, 2 * deepest))
     depths = {len(user_stack(sample, event)) for event in events_of(sample) if event.user_stack}
     lost = sample.lost
     assert max(depths) == MOST_FRAMES if mode == "table" else max(depths) > MOST_FRAMES
