@@ -144,3 +144,34 @@ def test_after_an_interrupt_only_the_newest_of_the_windows_that_wait_is_reported
         "interrupted: 3 windows that were measured are not reported",
         "interrupted while waiting for start trigger up:work",
     ]
+
+
+def test_after_the_exit_the_windows_that_wait_are_the_last() -> None:
+    """Other processes may hit a trigger in the kernel for as long as they like."""
+    reported: list[str] = []
+    control = new_control()
+    for _ in range(3):
+        hit(control)()
+    plan = WindowPlan(LENGTH_NS, count=100, start=TRIGGER)
+    windows, waiter = windows_of(control), FakeWaiter("time", "time", "time")
+    over = iter(TriggeredWindows(plan, windows, waiter, FakeNotices(), reported.append))
+    assert next(over) == (1, "time")
+    waiter.exit()
+    assert next(over) == (2, "time")
+    assert control.windows_done >= plan.count
+    assert list(over) == [(3, "time")]
+    assert reported == ["the process exited while waiting for start trigger up:work"]
+
+
+def test_after_the_exit_no_window_waits_for_a_stop_trigger() -> None:
+    plan = WindowPlan(LENGTH_NS, count=100, stop=TRIGGER)
+    control = new_control()
+
+    def stop() -> None:
+        lib.end_window(control, control.epoch, lib.monotonic_ns())
+
+    windows, waiter = windows_of(control), FakeWaiter(stop, stop)
+    over = iter(TriggeredWindows(plan, windows, waiter, FakeNotices(), print))
+    assert next(over) == (1, "trigger")
+    waiter.exit()
+    assert next(over, None) is None

@@ -43,12 +43,12 @@ class FakeWaiter(Waiter):
         """Say these, one a wait."""
         self._script = list(script)
         self.waits: list[int | None] = []
-        self._interrupted = False
+        self._interrupted = self._exited = False
 
     def _next(self, until_ns: int | None) -> Ended | None:
         self.waits.append(until_ns)
         if not self._script:
-            return "interrupt" if self._interrupted else "time"
+            return "interrupt" if self._interrupted else "exit" if self._exited else "time"
         step = self._script.pop(0)
         if not callable(step):
             return step
@@ -63,6 +63,15 @@ class FakeWaiter(Waiter):
     def interrupt(self) -> None:
         """Be interrupted, as by Ctrl-C between two waits."""
         self._interrupted = True
+
+    @property
+    def exited(self) -> bool:
+        """Whether that was done."""
+        return self._exited
+
+    def exit(self) -> None:
+        """Have all processes exit between two waits."""
+        self._exited = True
 
     def wait_until(self, until_ns: int, report_left: ReportLeft | None = None) -> Ended:
         """Say the next end."""

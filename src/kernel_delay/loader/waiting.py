@@ -79,6 +79,11 @@ class Waiter:
         """Whether one of the signals came."""
         return signals.noted()
 
+    @property
+    def exited(self) -> bool:
+        """Whether all processes have exited."""
+        return self._have_exited(self._poll(0))
+
     def reporting(self) -> AbstractContextManager[None]:
         """Let the first signal end the tool soon, while what was waited for is worked on."""
         return signals.signals_end_soon()

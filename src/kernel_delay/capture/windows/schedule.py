@@ -85,10 +85,14 @@ class TriggeredWindows:
                 return
             if plan.stop and ended == "timeout":
                 raise self._expired(plan.stop)
-            if plan.start is None and done < plan.count and not self._pause(stop_ns):
+            # Threads of other processes may hit a trigger in the kernel for ever.
+            exited = self._waiter.exited
+            if plan.start is None and (exited or (done < plan.count and not self._pause(stop_ns))):
                 return
             if plan.start and self._waiter.interrupted:
                 epoch = self._pass_over(epoch)
+            elif exited:
+                self._windows.open_no_more()
 
     def _pass_over(self, epoch: int) -> int:
         """Leave out the windows that wait to be reported, but for the newest.
