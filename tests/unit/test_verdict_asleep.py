@@ -122,6 +122,8 @@ def test_the_other_threads_that_slept_are_named_if_they_are_few() -> None:
     text = remark(sample(BUSY, reader, *writers[:2], comm="app")).text
     assert "slept in pause for 500.0 ms, 100 % of the window. Nobody woke it. " in text
     assert " is not known. So did writer0 (5) in futex and writer1 (6) in futex. A wait in" in text
+    text = remark(sample(BUSY, reader, *writers[:3], comm="app")).text
+    assert "writer0 (5) in futex, writer1 (6) in futex and writer2 (7) in futex." in text
     text = remark(sample(BUSY, reader, *writers, comm="app")).text
     assert "of the window (4 other threads too). Nobody woke it." in text
     assert text.endswith(

@@ -84,18 +84,42 @@ STOPPED = Rule(
 
 
 def _frozen_ns(sample: Sample, thread: Thread) -> int:
-    return thread.time.frozen_ns if thread.time else 0
+    """How long it was frozen; of a process that is frozen now, how long it may have been."""
+    if thread.time is None:
+        return 0
+    least_ns = SEEN_SHARE * sample.window.duration_ns
+    is_frozen_now = sample.round is None and _freezers(sample)
+    if thread.time.frozen_ns >= least_ns or not is_frozen_now:
+        return thread.time.frozen_ns
+    # Before Linux 6.1 a thread that slept counts as blocked until it would have woken.
+    unknown_ns = thread.time.unaccounted_ns
+    return unknown_ns if unknown_ns >= least_ns else thread.time.blocked_ns
+
+
+def _freezers(sample: Sample) -> tuple[str, ...]:
+    return sample.system_state.freezers if sample.system_state else ()
 
 
 def _say_frozen(case: Case) -> Statement:
-    claim = f"{name(case.sample, case.thread)} was frozen by its cgroup's freezer"
-    freezers = case.sample.system_state.freezers if case.sample.system_state else ()
+    assert case.thread.time is not None
+    freezers = _freezers(case.sample)
+    is_known = case.lost_ns == case.thread.time.frozen_ns
+    was = "was" if is_known else "may have been"
+    claim = f"{name(case.sample, case.thread)} {was} frozen by its cgroup's freezer"
     if not freezers:
         return Statement(claim, "person")
     commands = (f"echo {_thaws(file)} >{shlex.quote(file)}" for file in freezers)
     # No full stop: the command is copied.
     advice = f"Thaw it: {' and '.join(commands)}"
-    return Statement(claim, "person", details=("It still is frozen.",), advice=advice)
+    if is_known:
+        return Statement(claim, "person", details=("It still is frozen.",), advice=advice)
+    return Statement(
+        claim,
+        "person",
+        details=("It is frozen now, and since when is not known.",),
+        advice=advice,
+        explains=frozenset(("asleep", thread.tid) for thread in (case.thread, *case.others)),
+    )
 
 
 def _thaws(file: str) -> str:
@@ -110,7 +134,9 @@ FROZEN = Rule(
     say=_say_frozen,
     measures=("The time in the kernel's frozen state: cgroup v1's freezer or v2's cgroup.freeze."),
     limits=(
-        "Does not detect threads that already slept when they were frozen. With cgroup v1 (Linux"
-        " 6.1 on) the start is unknown if all threads slept in nanosleep, futex or sigtimedwait."
+        "If the process is frozen at the end of the window and the start is unknown, the time is"
+        " an upper limit. That is so with cgroup v1 (Linux 6.1 on) if all threads slept in"
+        " nanosleep, futex or sigtimedwait. Threads that already slept are missed if they are"
+        " thawed again."
     ),
 )
