@@ -871,6 +871,8 @@ def test_what_calls_take_at_their_edges_is_the_kernels_and_no_doubt() -> None:
     )
     assert rules_found(sample(thread)) == ["kernel_work"]
     assert found("kernel_work", sample(thread)).evidence["lost_ns"] == 310 * MS
+    # The way in and out took longer than what the calls did.
+    assert "Some of it was in getppid 100.0 ms." in found("kernel_work", sample(thread)).text
     # More than calls can take stays doubtful.
     few = replace(thread, syscalls=(call("getppid", 100, count=calls // 100),))
     assert "doubtful_user" in rules_found(sample(few))

@@ -205,6 +205,17 @@ def test_workers_that_a_java_vm_stopped_come_before_its_idle_helpers() -> None:
     assert finding.advice == "java -Xlog:safepoint,gc shows how long each took, and why."
 
 
+def test_a_helper_of_a_java_vm_that_waits_for_a_lock_is_no_finding() -> None:
+    """A worker that the collector stopped may have the lock: the worker is what matters."""
+    lock = LockWait(0xABC0, 5, "worker", 1, 300 * MS)
+    helper = asleep(8, "Reference Handl", slept("futex", 300, "futex", ended(6, "VM Thread", 290)))
+    helper = replace(helper, lock_waits=(lock,))
+    worker = asleep(5, "worker", slept("futex", 300, "futex", ended(6, "VM Thread", 290)))
+    assert [finding.rule for finding in java(helper, worker).verdict] == ["wait_futex"]
+    assert remark(java(helper, worker), "wait_futex").tid == 5
+    assert java(replace(helper, name="worker2"), worker).verdict[0].rule == "lock"
+
+
 def test_waits_beside_those_for_locks_have_their_waker_named() -> None:
     wakers = (ended(6, "VM Thread", 200), ended(7, "owner", 100))
     lock = LockWait(0xABC0, 7, "owner", 9, 100 * MS)
