@@ -22,10 +22,10 @@ def _say_stopped(case: Case) -> Statement:
     traced = () if tracer is None else (f"Meanwhile {tracer[0]} ({tracer[1]}) traced it.",)
     if stopper is not None:
         is_sure = stopper.alone and tracer is None
-        return _of_signal(claim, traced, stopper, is_sure, case.sample.target.pid)
+        return _of_signal(claim, traced, stopper, is_sure, _resume(case.sample))
     if tracer is None:
         unknown = "A signal (as SIGSTOP or SIGTTIN) stopped it, or a tracer that was not seen."
-        return Statement(claim, "person", details=(unknown,))
+        return Statement(claim, "person", details=(unknown,), advice=_resume(case.sample))
     evidence = {"tracer_pid": tracer[1]}
     if not _stops_as_traced(case.thread):
         either = f"{tracer[0]} stopped it, or a signal did (as SIGSTOP)."
@@ -34,7 +34,7 @@ def _say_stopped(case: Case) -> Statement:
 
 
 def _of_signal(
-    claim: str, traced: tuple[str, ...], stopper: Stopper, is_sure: bool, pid: int
+    claim: str, traced: tuple[str, ...], stopper: Stopper, is_sure: bool, advice: str
 ) -> Statement:
     signal = _SIGNALS.get(stopper.signal, f"signal {stopper.signal}")
     if stopper.comm is not None:
@@ -47,8 +47,12 @@ def _of_signal(
         "person",
         evidence={"signal": stopper.signal, "sender_pid": stopper.pid},
         details=(*traced, f"{how} {signal}."),
-        advice=f"kill -CONT {pid} resumes it if it is still stopped.",
+        advice=advice,
     )
+
+
+def _resume(sample: Sample) -> str:
+    return f"kill -CONT {sample.target.pid} resumes it if it is still stopped."
 
 
 # A tracer that follows calls stops its target so often, and shortly each time.
