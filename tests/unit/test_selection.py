@@ -255,5 +255,5 @@ def test_container_is_meant_by_its_name_or_its_id(pod: tuple[int, int]) -> None:
 
 
 def test_other_pod_is_not_there(pod: tuple[int, int]) -> None:
-    with pytest.raises(NoInputError, match=r"by --pod test/shop-0$"):
+    with pytest.raises(NoInputError, match=r"matches --pod test/shop-0$"):
         find_all(Selection(pod="test/shop-0"))
