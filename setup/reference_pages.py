@@ -9,6 +9,7 @@ import argparse
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from kernel_delay.analysis.verdict import docs_page
 from kernel_delay.cli import PROGRAM, parser_of
 from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND
 from kernel_delay.fleet.queries import QUERIES, text_of
+from kernel_delay.host import privileges
 from kernel_delay.metrics import docs_table
 from kernel_delay.model.schema import sample_schema
 from kernel_delay.recording.schema import recording_schema
@@ -88,6 +90,45 @@ text: times are integers, and every ranking has a fixed order. The files are in
 """
 
 
+PRIVILEGES_HEAD = """\
+# Privileges while measuring
+
+Attaching takes [root or some capabilities](requirements.md#rights). Then every command that
+measures gives up the rest, and keeps what its options use. `/proc/PID/status` shows that:
+`CapEff`, `NoNewPrivs` and `Seccomp`.
+
+| use | when | capabilities kept | calls kept |
+|---|---|---|---|
+"""
+
+PRIVILEGES_TAIL = """
+- Threads that drain buffers, serve metrics or send them have no capability at all.
+- A program that it starts gets no more rights than it has (`no_new_privs`). The PROGRAM of
+  `kernel-delay -- PROGRAM` is started before that, and has all rights of the caller.
+- C++ and Rust names are demangled in a process without capabilities. It can only read and write
+  what is open.
+- With `--follow` the rights to attach again stay.
+- The [Python API](api.md) gives nothing up: the process is not its own.
+
+## Denied calls
+
+These calls fail with `EPERM` in all threads, unless the table keeps them:
+
+{denied}
+
+`bpf` may read and write maps, link programs that are loaded, and iterate. It loads no program.
+
+The calls are a list of those that are denied. A list of the allowed ones would fail with the next
+version of glibc, Python or OpenSSL, in the middle of a measurement.
+
+## Limits
+
+The process stays root. It can still write files that belong to root, and `CAP_SYS_PTRACE` reaches
+the memory of other processes. Where you can, run it as [a service](../how-to/watch.md): systemd
+makes the file system read-only.
+"""
+
+
 def pages() -> Mapping[str, Callable[[], str]]:
     """What writes each page, by its path below docs/."""
     of_commands = {
@@ -99,6 +140,7 @@ def pages() -> Mapping[str, Callable[[], str]]:
         "reference/exit-codes.md": exit_codes_page,
         "reference/verdict.md": docs_page.page,
         "reference/metrics.md": docs_table.page,
+        "reference/privileges.md": privileges_page,
         "reference/fleet-queries.md": queries_page,
         "reference/sample.schema.json": sample_schema,
         "reference/recording.schema.json": recording_schema,
@@ -176,6 +218,22 @@ def _below(kind: type[errors.KernelDelayError]) -> Iterator[type[errors.KernelDe
     for each in kind.__subclasses__():
         yield each
         yield from _below(each)
+
+
+def privileges_page() -> str:
+    """What each use keeps of capabilities and calls."""
+    rows = (
+        f"| {use.what} | {use.when} | {', '.join(use.capabilities)} | {_calls(use)} |\n"
+        for use in privileges.USES
+    )
+    lines = textwrap.wrap(" ".join(privileges.DENIED_CALLS), 90)
+    denied = textwrap.indent("\n".join(lines), "    ")
+    return PRIVILEGES_HEAD + "".join(rows) + PRIVILEGES_TAIL.format(denied=denied)
+
+
+def _calls(use: privileges.Use) -> str:
+    every = ("all of `bpf`",) if use.loads else ()
+    return ", ".join((*every, *(f"`{name}`" for name in use.calls)))
 
 
 def queries_page() -> str:

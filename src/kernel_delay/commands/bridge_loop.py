@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
         report = _LoopReport(args, header, stack)
         recording = recording_options.open_writer(args, header, stack)
         events = stack.enter_context(LoopEvents(target.pid))
+        monitoring.keep_rights(args)
         follow = partial(_follow, events, report, recording, target.pid, args)
         ended = monitoring.monitor("main loop", target, events, report, recording, follow)
     return monitoring.print_end(ended, target)

@@ -147,6 +147,7 @@ def _measure(
         )
         progress = stack.enter_context(stack_progress(sys.stderr))
         session = stack.enter_context(Session(targets, windows, options, notify, progress))
+        _keep_rights(args)
         head = output_options.Head(args, header)
         # One of the outputs: the others have the sample where it can't be printed.
         reports.insert(0, lambda _: head.print())
@@ -167,6 +168,18 @@ def _measure(
             recording.finish_samples(interrupted=noted())
         for page in pages:
             page.finish()
+
+
+def _keep_rights(args: argparse.Namespace) -> None:
+    """Give up what was needed to attach alone."""
+    from kernel_delay.host import privileges
+
+    uses = [privileges.PROCESS]
+    if args.event_ns is not None or args.wakers == "stacks":
+        uses.append(privileges.NAMES)
+    if args.program is not None:
+        uses.append(privileges.PROGRAM)
+    privileges.keep_only(uses, output_options.given(args))
 
 
 def _check_several(args: argparse.Namespace) -> None:

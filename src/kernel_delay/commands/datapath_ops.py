@@ -111,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
         operations = DatapathOperations(target.pid, ring_bytes)
         recording = recording_options.open_writer(args, header, stack)
         source = stack.enter_context(operations)
+        monitoring.keep_rights(args)
         follow = partial(_follow, source, report, recording, target.pid, args.time_ns)
         ended = monitoring.monitor("datapath operations", target, source, report, recording, follow)
     return monitoring.print_end(ended, target)

@@ -126,6 +126,7 @@ def run(args: argparse.Namespace) -> int:
         report = _FlowReport(args, header, stack)
         recording = recording_options.open_writer(args, header, stack)
         source = stack.enter_context(FlowResults(target.pid, plan))
+        monitoring.keep_rights(args)
         follow = partial(_follow, source, report, recording, target.pid, args.time_ns)
         ended = monitoring.monitor("flows", target, source, report, recording, follow)
     return monitoring.print_end(ended, target)

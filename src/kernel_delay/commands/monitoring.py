@@ -7,6 +7,7 @@ from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.reporters.messages import print_exit, print_message
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Mapping, Sequence
 
     from kernel_delay.errors import InputError
@@ -56,6 +57,14 @@ def monitor(
     recording_options.finish(recording, ended, missed)
     report.finish(missed)
     return ended
+
+
+def keep_rights(args: "argparse.Namespace") -> None:
+    """Give up what was needed to attach alone."""
+    from kernel_delay.commands.options import outputs
+    from kernel_delay.host import privileges
+
+    privileges.keep_only((), outputs.given(args))
 
 
 def sum_up(summary: str, missed: "Sequence[str]", *, as_text: bool) -> None:

@@ -74,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
         source = stack.enter_context(
             RevalidatorRounds(target.pid, count_flows=not args.no_ukey_count)
         )
+        monitoring.keep_rights(args)
         follow = partial(_follow, source, report, recording, target.pid, args)
         ended = monitoring.monitor("revalidators", target, source, report, recording, follow)
     return monitoring.print_end(ended, target)

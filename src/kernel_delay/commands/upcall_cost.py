@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel_delay.commands import monitoring
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
@@ -207,6 +208,7 @@ def _collect(
     ring_bytes = arguments.buffer_bytes(args.buffer_page_count)
     plan = UpcallPlan(args.packet_size, args.flow_key_size, whole_trip=True, ring_bytes=ring_bytes)
     source = stack.enter_context(UpcallEvents(target.pid, plan))
+    monitoring.keep_rights(args)
     waiter = stack.enter_context(watch(target.pid))
     for note in source.notes:
         recording_options.noting(recording)(note)

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kernel_delay.commands import monitoring
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import recording as recording_options
@@ -80,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
         header = partial(recording_options.header_of, "upcall-monitor", target)
         recording = recording_options.open_writer(args, header, stack)
         events = stack.enter_context(UpcallEvents(target.pid, plan))
+        monitoring.keep_rights(args)
         waiter = stack.enter_context(watch(target.pid))
         for note in events.notes:
             recording_options.noting(recording)(note)

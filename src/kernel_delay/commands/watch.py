@@ -206,7 +206,7 @@ def _attach(
 
     room = args.memory_mib * MIB
     report.begin(target, _folder(args, target), _log(args, target, stack), stack)
-    return stack.enter_context(
+    watch = stack.enter_context(
         Watch(
             target,
             round_options.plan(args, target, room),
@@ -216,6 +216,22 @@ def _attach(
             open_upcall_counters=_upcall_counters(report),
         )
     )
+    _keep_rights(args)
+    return watch
+
+
+def _keep_rights(args: argparse.Namespace) -> None:
+    """Give up what was needed to attach alone, unless it is needed again."""
+    from kernel_delay.host import privileges
+
+    uses = [privileges.PROCESS]
+    if args.stacks:
+        uses += [privileges.NAMES, privileges.PROFILES]
+    if args.follow:
+        uses.append(privileges.FOLLOW)
+    if args.metrics is not None or args.otlp is not None:
+        uses.append(privileges.NETWORK)
+    privileges.keep_only(uses, output_options.given(args))
 
 
 def _is_gone(pid: int) -> bool:

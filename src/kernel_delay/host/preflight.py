@@ -142,7 +142,7 @@ def why_refused() -> Reason:
             "it is locked down for confidentiality",
             "boot with lockdown=integrity, or without Secure Boot",
         )
-    if process_status("Seccomp") == SECCOMP_MODE_FILTER:
+    if _is_filtered():
         return Reason(
             "a seccomp filter is set, as in a container", f"start it with {CONTAINER_OPTIONS}"
         )
@@ -158,6 +158,15 @@ def why_refused() -> Reason:
         " is active here",
         "report it, with what --debug prints",
     )
+
+
+def _is_filtered() -> bool:
+    """Whether a seccomp filter is set that is not this tool's own."""
+    from kernel_delay.host.privileges import own_filters
+
+    if process_status("Seccomp") != SECCOMP_MODE_FILTER:
+        return False
+    return int(process_status("Seccomp_filters")) != own_filters()
 
 
 def _locked_down() -> bool:

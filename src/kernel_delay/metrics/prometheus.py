@@ -21,6 +21,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from kernel_delay.errors import InputError, NoInputError, UnavailableError, UsageError
+from kernel_delay.host.privileges import without_capabilities
 from kernel_delay.metrics.clients import Clients
 from kernel_delay.metrics.families import FAMILIES, Buckets, Family, values
 from kernel_delay.metrics.snapshot import Snapshot
@@ -162,7 +163,7 @@ class MetricsServer:
         # Signals are the main thread's; those of a thread are its children's too.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            self._thread.start()
+            without_capabilities(self._thread.start)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

@@ -196,13 +196,18 @@ def refuse_same_outputs(args: argparse.Namespace) -> None:
 
 def warn_of_others(args: argparse.Namespace) -> None:
     """Warn of who else can replace an output, by the folder that it is written to."""
-    for name in (*_OUTPUTS, "folder"):
-        output = getattr(args, name, None)
-        if not isinstance(output, str | Path) or output == STDOUT:
-            continue
-        who = who_may_replace(Path(output))
+    for output in given(args):
+        who = who_may_replace(output)
         if who is not None:
             print_message(f"{who}, who can remove or replace {output}")
+
+
+def given(args: argparse.Namespace) -> list[Path]:
+    """Return the files and the folder that are written to."""
+    outputs = (getattr(args, name, None) for name in (*_OUTPUTS, "folder"))
+    return [
+        Path(output) for output in outputs if isinstance(output, str | Path) and output != STDOUT
+    ]
 
 
 def print_line(text: str) -> None:
