@@ -19,7 +19,10 @@ from tests.unit.plain_words import MOST_WORDS, faults, paragraphs, word_count
 
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
-PAGES = [*sorted(DOCS.rglob("*.md")), PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"]
+PAGES = [
+    *sorted(DOCS.rglob("*.md")),
+    *(PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+]
 NAMES = [str(page.relative_to(PROJECT)) for page in PAGES]
 
 GENERATED = runpy.run_path(str(PROJECT / "setup" / "reference_pages.py"))["pages"]()
