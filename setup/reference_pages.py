@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from kernel_delay.fleet.queries import QUERIES, text_of
 from kernel_delay.host import privileges
 from kernel_delay.metrics import docs_table
 from kernel_delay.model.schema import sample_schema
+from kernel_delay.recording.redaction import KEPT, REDACTED
 from kernel_delay.recording.schema import recording_schema
 
 OPTION = re.compile(r"(?<![\w/-])(--?[a-z][\w-]*|'[^']+')(?!\w)")
@@ -129,6 +130,35 @@ makes the file system read-only.
 """
 
 
+REDACTION_HEAD = """\
+# What --redact leaves
+
+    sudo kernel-delay -p PID -o send.kdr --redact
+    kernel-delay report --redact before.kdr
+    kernel-delay export --redact before.kdr --parquet DIR
+
+With `-o` the recording is redacted, and not what the command prints. With `report` all outputs are.
+The sums, times and counts stay, and so does the verdict: it is made anew of what is left.
+
+| field | what it is | what is left |
+|---|---|---|
+"""
+
+REDACTION_TAIL = """
+Names of threads, functions, calls and datapaths stay, as a report is about them. A program can put
+secrets into them. Read `kernel-delay report` of a recording before you send it.
+
+`upcall-cost` joins events by their packets. With a redacted recording it may join fewer upcalls, or
+join two whose packets have the same length.
+
+## Fields that stay
+
+These hold text and are not redacted:
+
+{kept}
+"""
+
+
 def pages() -> Mapping[str, Callable[[], str]]:
     """What writes each page, by its path below docs/."""
     of_commands = {
@@ -141,6 +171,7 @@ def pages() -> Mapping[str, Callable[[], str]]:
         "reference/verdict.md": docs_page.page,
         "reference/metrics.md": docs_table.page,
         "reference/privileges.md": privileges_page,
+        "reference/redaction.md": redaction_page,
         "reference/fleet-queries.md": queries_page,
         "reference/sample.schema.json": sample_schema,
         "reference/recording.schema.json": recording_schema,
@@ -226,9 +257,27 @@ def privileges_page() -> str:
         f"| {use.what} | {use.when} | {', '.join(use.capabilities)} | {_calls(use)} |\n"
         for use in privileges.USES
     )
-    lines = textwrap.wrap(" ".join(privileges.DENIED_CALLS), 90)
-    denied = textwrap.indent("\n".join(lines), "    ")
+    denied = _block(privileges.DENIED_CALLS)
     return PRIVILEGES_HEAD + "".join(rows) + PRIVILEGES_TAIL.format(denied=denied)
+
+
+def _block(words: Iterable[str]) -> str:
+    """Words as a block of code."""
+    return textwrap.indent("\n".join(textwrap.wrap(" ".join(words), 90)), "    ")
+
+
+def redaction_page() -> str:
+    """What --redact leaves of each field."""
+    described = {
+        f"{name}.{field}": value["description"]
+        for name, definition in msgspec.json.decode(recording_schema())["$defs"].items()
+        for field, value in fields_of(definition)
+    }
+    rows = (
+        f"| `{field}` | {_cell(described[field])} | {way.value} |\n"
+        for field, way in REDACTED.items()
+    )
+    return REDACTION_HEAD + "".join(rows) + REDACTION_TAIL.format(kept=_block(sorted(KEPT)))
 
 
 def _calls(use: privileges.Use) -> str:
@@ -262,16 +311,20 @@ def _fields(
     for name, definition in msgspec.json.decode(content)["$defs"].items():
         if name in (known or {}):
             continue
-        in_order = [(item["title"], item) for item in definition.get("prefixItems", ())]
-        fields = in_order or list(definition.get("properties", {}).items())
         lines.append(f"## `{name}`\n\n{definition['description']}\n")
         lines.append("| field | type | meaning |\n|---|---|---|")
         lines += [
             f"| `{field}` | {_cell(_type(value))} | {_cell(value['description'])} |"
-            for field, value in fields
+            for field, value in fields_of(definition)
         ]
         lines.append("")
     return "\n".join(lines)
+
+
+def fields_of(definition: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The fields of an object of a schema, by name; of one that is an array in JSON, too."""
+    in_order = [(item["title"], item) for item in definition.get("prefixItems", ())]
+    return in_order or list(definition.get("properties", {}).items())
 
 
 def _type(value: Mapping[str, Any]) -> str:

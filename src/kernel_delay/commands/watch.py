@@ -12,6 +12,7 @@ from kernel_delay import signals
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import metrics as metrics_options
 from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import rounds as round_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options.rounds import MIB
@@ -95,6 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write a recording of each long round into DIR, for `kernel-delay report`",
     )
+    recording_options.add_redact(files, "write the recordings")
     files.add_argument(
         "--max-size",
         dest="max_mib",
@@ -126,6 +128,7 @@ def run(args: argparse.Namespace) -> int:
     limits = (args.max_mib, args.max_age_ns, args.max_files)
     if args.folder is None and any(limit is not None for limit in limits):
         raise UsageError("--max-size, --max-age and --max-files limit recordings: add -o DIR")
+    recording_options.check_redact(args, args.folder)
     from kernel_delay.loader.requests import DumpRequests
 
     # Who asks while it starts, or waits for a process, is answered later, and ends nothing.
@@ -322,7 +325,7 @@ def _folder(args: argparse.Namespace, target: "ProcessTarget") -> "RecordingDire
     most_bytes = (args.max_mib or MOST_MIB) * MIB
     limits = Limits(most_bytes, args.max_age_ns, args.max_files or MOST_FILES)
     header = new_header("watch", sys.argv[1:], target)
-    return RecordingDirectory(args.folder, lambda: header, limits)
+    return RecordingDirectory(args.folder, lambda: header, limits, redact=args.redact)
 
 
 def _log(args: argparse.Namespace, target: "ProcessTarget", stack: ExitStack) -> "OvsLog | None":
