@@ -25,6 +25,9 @@ from tests.workload import Workload, compile_workload, wait_until
 
 NOBODY = 65534
 
+# A function of the workload is called so.
+MANGLED, PLAIN = "_ZN4deep5sleepEl", "deep::sleep(long)"
+
 
 @pytest.fixture
 def workload(root_user: None) -> Iterator[Workload]:
@@ -100,10 +103,11 @@ def test_threads_that_serve_metrics_have_no_capability(workload: Workload, tmp_p
 
 
 def test_watch_names_functions_of_another_users_process(root_user: None, tmp_path: Path) -> None:
-    """Its memory, its files and its threads are nobody's to read but root's."""
+    """Its memory and files are for its user's eyes and root's. C++ names are demangled."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "long_work"
-        program.write_bytes(compile_workload("long_work").read_bytes())
+        flags = ("-fno-inline", f"-Dsleep_ns={MANGLED}")
+        program.write_bytes(compile_workload("long_work", *flags).read_bytes())
         program.chmod(0o500)
         for path in (program, Path(folder)):
             subprocess.run(["chown", str(NOBODY), path], check=True)
@@ -124,7 +128,10 @@ def test_watch_names_functions_of_another_users_process(root_user: None, tmp_pat
         if event.user_stack is not None
     ]
     assert stacks
-    assert any(frame.name == "main" for stack in stacks for frame in stack)
+    names = {frame.name for stack in stacks for frame in stack if frame.name}
+    assert "main" in names
+    # A compiler may add what it made of it.
+    assert any(name.startswith(PLAIN) for name in names)
 
 
 def test_capture_keeps_what_it_uses(workload: Workload) -> None:

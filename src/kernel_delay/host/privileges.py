@@ -8,17 +8,19 @@ call too many that a process without capabilities may make.
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from msgspec import Struct
 
 from kernel_delay.host._seccomp import ffi, lib
+from kernel_delay.host.preflight import holds, note_own_filter, process_status
 
 # include/uapi/linux/capability.h (6.18)
 CAPABILITIES = {
     "CAP_DAC_OVERRIDE": 1,
     "CAP_DAC_READ_SEARCH": 2,
+    "CAP_FOWNER": 3,
     "CAP_KILL": 5,
     "CAP_SYS_PTRACE": 19,
     "CAP_SYS_ADMIN": 21,
@@ -28,6 +30,9 @@ CAPABILITIES = {
     "CAP_BPF": 39,
     "CAP_CHECKPOINT_RESTORE": 40,
 }
+
+# Those that were part of CAP_SYS_ADMIN before Linux 5.9, and that it still stands for.
+SPLIT_OFF = frozenset({"CAP_BPF", "CAP_PERFMON", "CAP_CHECKPOINT_RESTORE"})
 
 # Nothing here makes these calls once it measures, except for a use that says so.
 DENIED_CALLS = (
@@ -135,9 +140,11 @@ NETWORK = Use(
 )
 PROGRAM = Use("pass signals on to the PROGRAM", "`capture -- PROGRAM`", ("CAP_KILL",))
 FOLDERS = Use(
-    "write into a folder of another user", "an output in such a folder", ("CAP_DAC_OVERRIDE",)
+    "write into a folder of another user",
+    "an output in such a folder",
+    ("CAP_DAC_OVERRIDE", "CAP_FOWNER"),
 )
-_filters = 0
+_given_up = False
 
 USES = (EVENTS, PROCESS, NAMES, PROFILES, FOLLOW, NETWORK, PROGRAM, FOLDERS)
 
@@ -149,9 +156,10 @@ def keep_only(uses: Iterable[Use], outputs: Iterable[Path | None] = ()) -> None:
     call. Threads that run already keep their capabilities: see without_capabilities(). After the
     first time nothing is left to give up.
     """
-    global _filters
-    if _filters:
+    global _given_up
+    if _given_up:
         return
+    _given_up = True
     kept = [EVENTS, *uses]
     if any(path is not None and _is_of_another(path) for path in outputs):
         kept.append(FOLDERS)
@@ -160,13 +168,9 @@ def keep_only(uses: Iterable[Use], outputs: Iterable[Path | None] = ()) -> None:
     error = lib.deny_calls(
         ffi.new("int32_t[]", calls), len(calls), ffi.new("int32_t[]", commands), len(commands)
     )
-    _filters = int(not error)
-    lib.limit_capabilities(_mask(name for use in kept for name in use.capabilities))
-
-
-def own_filters() -> int:
-    """Return how many seccomp filters of this process are of keep_only()."""
-    return _filters
+    if not error:
+        note_own_filter()
+    lib.limit_capabilities(_mask({name for use in kept for name in use.capabilities}))
 
 
 def keep_nothing() -> None:
@@ -212,8 +216,11 @@ def _numbers(names: Iterable[str]) -> list[int]:
     return sorted(number for number in found if number >= 0)
 
 
-def _mask(names: Iterable[str]) -> int:
-    mask = 0
-    for name in names:
-        mask |= 1 << CAPABILITIES[name]
-    return mask
+def _mask(names: Collection[str]) -> int:
+    """Return the mask of these, and of CAP_SYS_ADMIN where that has to stand for one of them."""
+    effective = process_status("CapEff")
+    mask = sum(1 << CAPABILITIES[name] for name in names)
+    split_off = (CAPABILITIES[name] for name in SPLIT_OFF.intersection(names))
+    if all(holds(effective, capability) for capability in split_off):
+        return mask
+    return mask | 1 << CAPABILITIES["CAP_SYS_ADMIN"]
