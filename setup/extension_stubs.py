@@ -26,6 +26,7 @@ EXTENSIONS = (
     "kernel_delay.ovs.monitors._ovs_records",
     "kernel_delay.ovs.monitors._upcall_records",
     "kernel_delay.symbols._libdw",
+    "kernel_delay.where._where_records",
 )
 
 # What ffi knows without a declaration, of which the code makes pointers and arrays.

@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "capture": "measure where the time of each thread of a process went",
         "watch": "stay attached and record each slow iteration of an event loop",
+        "where": "show where each thread stands now, and who keeps it, without stopping it",
         "report": "print a report from recordings, on any machine",
         "compare": "show what changed between two recordings, beyond chance",
         "check": "show what this machine supports and what is missing",
@@ -48,6 +49,7 @@ Examples:
 Commands:
   capture   measure a process (the command if none is given)
   watch     stay attached and record each slow iteration
+  where     show where each thread stands now, and who keeps it
   report    print a report from a recording; compare: what changed between two
   check     show what this machine supports; probes: list triggers
   export    write recordings for fleet: which of many nodes lose most time

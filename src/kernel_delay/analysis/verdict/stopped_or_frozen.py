@@ -112,7 +112,7 @@ def _say_frozen(case: Case) -> Statement:
     claim = f"{name(case.sample, case.thread)} {was} frozen by its cgroup's freezer"
     if not freezers:
         return Statement(claim, "person")
-    commands = (f"echo {_thaws(file)} >{shlex.quote(file)}" for file in freezers)
+    commands = (f"echo {thawing_word(file)} >{shlex.quote(file)}" for file in freezers)
     # No full stop: the command is copied.
     advice = f"Thaw it: {' and '.join(commands)}"
     if is_known:
@@ -126,7 +126,7 @@ def _say_frozen(case: Case) -> Statement:
     )
 
 
-def _thaws(file: str) -> str:
+def thawing_word(file: str) -> str:
     """What is written to that file to thaw its cgroup: of v1's freezer, and v2's cgroup.freeze."""
     return "THAWED" if file.endswith("/freezer.state") else "0"
 

@@ -1,0 +1,265 @@
+"""`kernel-delay where`: the frames are gdb's, and who keeps a thread is named."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kernel_delay.where.answer import Holder, ThreadPosition, Where
+from lab.instance import Instance
+from tests import commands
+from tests.needs import needed
+from tests.verdicts.cgroups import cgroup, join, unified
+from tests.verdicts.staging import Process, workload
+from tests.workload import wait_until
+
+pytestmark = pytest.mark.usefixtures("root_user", "measurable")
+
+# Prints each thread's frames, the innermost first.
+PRINT_FRAMES = """
+gdb.execute("set backtrace past-main on")
+for thread in gdb.selected_inferior().threads():
+    thread.switch()
+    frame = gdb.newest_frame()
+    while frame:
+        # Of inlined functions and tail calls nothing is on the stack.
+        if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
+            print("FRAME", thread.ptid[1], frame.pc(), frame.name())
+        frame = frame.older()
+"""
+
+
+def where(*options: object) -> Where:
+    done = commands.run("where", *options, "--json")
+    assert done.returncode == os.EX_OK, done.stderr
+    return msgspec.json.decode(done.stdout, type=Where)
+
+
+def threads_of(pid: int) -> dict[int, ThreadPosition]:
+    (process,) = where("-p", pid).processes
+    assert process.remarks == ()
+    return {thread.tid: thread for thread in process.threads}
+
+
+def text(*options: object) -> list[str]:
+    done = commands.run("where", *options)
+    assert done.returncode == os.EX_OK, done.stderr
+    return done.stdout.splitlines()
+
+
+def frames_by_gdb(pid: int) -> dict[int, list[int]]:
+    """Each thread's pcs, as gdb finds them."""
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+        script.write(PRINT_FRAMES)
+        script.flush()
+        command = [needed("gdb"), "-nx", "-batch", "-p", str(pid), "-x", script.name]
+        gdb = subprocess.run(command, capture_output=True, text=True, check=True)
+    frames: dict[int, list[int]] = {}
+    for line in gdb.stdout.splitlines():
+        if line.startswith("FRAME "):
+            _, tid, pc, *_ = line.split()
+            frames.setdefault(int(tid), []).append(int(pc))
+    return frames
+
+
+def addresses(thread: ThreadPosition) -> list[int]:
+    return [frame.address for frame in thread.user if not frame.inlined]
+
+
+def state(tid: int) -> str:
+    return Path(f"/proc/{tid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def is_in(tid: int, call: str) -> bool:
+    """Whether the thread sleeps in the system call of that number."""
+    return Path(f"/proc/{tid}/syscall").read_text().split()[0] == call
+
+
+FUTEX = {"x86_64": "202", "aarch64": "98"}[os.uname().machine]
+FLOCK = {"x86_64": "73", "aarch64": "32"}[os.uname().machine]
+READ = {"x86_64": "0", "aarch64": "63"}[os.uname().machine]
+
+
+@contextmanager
+def python(source: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a program of Python's that prints a line when it is about to wait."""
+    command = [sys.executable, "-c", source]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def deadlock() -> Iterator[Process]:
+    """Its threads "owner" and "victim", which is the first, wait for each other's mutex."""
+    with workload("contended", "deadlock", "sleep", 20_000) as process:
+        pair = (process.reported["owner"], process.pid)
+        wait_until(lambda: all(is_in(tid, FUTEX) for tid in pair))
+        yield process
+
+
+def test_deadlocked_threads_have_gdbs_frames(deadlock: Process) -> None:
+    threads = threads_of(deadlock.pid)
+    theirs = frames_by_gdb(deadlock.pid)
+    for tid in (deadlock.reported["owner"], deadlock.pid):
+        assert threads[tid].user_end == "whole"
+        assert addresses(threads[tid]) == theirs[tid]
+        assert any("mutex_lock" in (frame.name or "") for frame in threads[tid].user)
+
+
+def test_deadlock_names_both_threads_and_their_locks(deadlock: Process) -> None:
+    owner, victim = deadlock.reported["owner"], deadlock.pid
+    found = where("-p", deadlock.pid)
+    threads = {thread.tid: thread for thread in found.processes[0].threads}
+    assert [set(circle) for circle in found.deadlocks] == [{owner, victim}]
+    assert [(each.relation, each.tid) for each in threads[owner].holders] == [("owner", victim)]
+    assert [(each.relation, each.tid) for each in threads[victim].holders] == [("owner", owner)]
+    assert threads[owner].syscall == "futex"
+    assert text("-p", deadlock.pid)[0].startswith("# DEADLOCK: ")
+
+
+def test_python_that_sleeps_has_gdbs_frames() -> None:
+    with python("import time; print('on', flush=True); time.sleep(600)") as process:
+        wait_until(lambda: state(process.pid) == "S")
+        thread = threads_of(process.pid)[process.pid]
+        assert addresses(thread) == frames_by_gdb(process.pid)[process.pid]
+    assert thread.reason == "clock"
+    assert thread.waits_for is not None
+    assert thread.waits_for.startswith("a moment ")
+
+
+def switches(tid: int) -> int | None:
+    """How often a thread left its CPU; None if it is gone."""
+    try:
+        status = Path(f"/proc/{tid}/status").read_text()
+    except OSError:
+        return None
+    lines = (line.split() for line in status.splitlines())
+    return sum(int(words[1]) for words in lines if words and "ctxt_switches:" in words[0])
+
+
+def is_stopped_or_gone(tid: int) -> bool:
+    try:
+        return state(tid) == "T"
+    except OSError:
+        return True
+
+
+def test_sleeping_threads_of_open_vswitch_have_gdbs_frames(ovs: Instance) -> None:
+    """A thread that was asleep all the time was woken once, to be stopped."""
+    before = {
+        int(path.name): switches(int(path.name)) for path in Path(f"/proc/{ovs.pid}/task").iterdir()
+    }
+    threads = threads_of(ovs.pid)
+    os.kill(ovs.pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: all(map(is_stopped_or_gone, before)))
+        slept = [tid for tid, count in before.items() if count and switches(tid) == count + 1]
+        theirs = frames_by_gdb(ovs.pid)
+    finally:
+        os.kill(ovs.pid, signal.SIGCONT)
+    assert slept, "no thread slept throughout"
+    for tid in slept:
+        assert addresses(threads[tid]) == theirs[tid]
+
+
+def test_time_asleep_is_a_lower_bound() -> None:
+    began_ns = time.monotonic_ns()
+    with python("import sys; print('on', flush=True); sys.stdin.read(1)") as process:
+        wait_until(lambda: is_in(process.pid, READ))
+        asleep_ns = time.monotonic_ns()
+        time.sleep(2)
+        looked_ns = time.monotonic_ns()
+        thread = threads_of(process.pid)[process.pid]
+        ended_ns = time.monotonic_ns()
+    assert thread.at_least_ns is not None
+    assert thread.at_least_ns < ended_ns - began_ns
+    # The scheduler's clock is some ticks old, and does not count stolen time.
+    assert thread.at_least_ns > (looked_ns - asleep_ns) // 2
+
+
+def test_stopped_process_says_by_which_signal() -> None:
+    with python("import time; print('on', flush=True); time.sleep(600)") as process:
+        os.kill(process.pid, signal.SIGSTOP)
+        wait_until(lambda: state(process.pid) == "T")
+        thread = threads_of(process.pid)[process.pid]
+        lines = text("-p", process.pid)
+    assert (thread.state, thread.stopped_by) == ("stopped", "SIGSTOP")
+    assert f"# STOPPED by SIGSTOP. To resume it: kill -CONT {process.pid}" in lines
+
+
+def test_frozen_process_says_what_thaws_it() -> None:
+    with (
+        cgroup(unified()) as group,
+        python("import time; print('on', flush=True); time.sleep(600)") as process,
+    ):
+        join(group, process.pid)
+        (group / "cgroup.freeze").write_text("1")
+        wait_until(lambda: "frozen 1" in (group / "cgroup.events").read_text())
+        (found,) = where("-p", process.pid).processes
+        (group / "cgroup.freeze").write_text("0")
+    assert found.threads[0].state == "frozen"
+    assert found.freezers == (str(group / "cgroup.freeze"),)
+
+
+def test_file_lock_names_its_owner(tmp_path: Path) -> None:
+    file = tmp_path / "locked"
+    source = (
+        f"import fcntl; f = open({str(file)!r}, 'w'); print('on', flush=True); fcntl.flock(f, 2)"
+    )
+    with file.open("w") as ours:
+        fcntl.flock(ours, fcntl.LOCK_EX)
+        with python(source) as process:
+            wait_until(lambda: is_in(process.pid, FLOCK))
+            thread = threads_of(process.pid)[process.pid]
+    assert thread.reason == "file_lock"
+    assert str(file) in (thread.waits_for or "")
+    assert [(each.relation, each.tid) for each in thread.holders] == [("owner", os.getpid())]
+
+
+def test_pipe_names_its_writer() -> None:
+    source = "import sys; print('on', flush=True); sys.stdin.read(1)"
+    with python(source) as process:
+        wait_until(lambda: is_in(process.pid, READ))
+        thread = threads_of(process.pid)[process.pid]
+    assert any(each.relation == "peer" and each.tid == os.getpid() for each in thread.holders)
+    assert "a pipe; writer: " in (thread.waits_for or "")
+
+
+def test_busy_thread_never_sleeps() -> None:
+    with python("print('on', flush=True)\nwhile True: pass") as process:
+        thread = threads_of(process.pid)[process.pid]
+    assert thread.state in ("running", "runnable")
+    assert thread.state != "running" or (thread.user, thread.kernel) == ((), ())
+
+
+def test_traced_thread_names_its_tracer(tmp_path: Path) -> None:
+    script = tmp_path / "wait.py"
+    script.write_text("import time\nprint('on', flush=True)\ntime.sleep(600)\n")
+    with python("import time; print('on', flush=True); time.sleep(600)") as process:
+        command = [needed("gdb"), "-nx", "-batch", "-p", str(process.pid), "-x", str(script)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as gdb:
+            wait_until(lambda: state(process.pid) == "t")
+            thread = threads_of(process.pid)[process.pid]
+            gdb.kill()
+    assert thread.state == "traced"
+    assert thread.holders == (Holder("tracer", gdb.pid, "gdb"),)
+
+
+def test_no_such_process_is_one_line() -> None:
+    done = commands.run("where", "-p", 4_000_000)
+    assert done.returncode == os.EX_NOINPUT
+    assert len(done.stderr.splitlines()) == 1
