@@ -162,7 +162,7 @@ def _as_upstream(thread: Thread, layout: Layout) -> str:
     parts = []
     for table in shown:
         if table.rows or table.always:
-            columns, *rows = as_upstream(table)
+            columns, *rows = as_upstream(table, layout.times)
             parts.append(
                 _INDENTED.join((layout.heading(table.title), layout.heading(columns), *rows))
             )
