@@ -12,7 +12,7 @@ from typing import Any, NoReturn, cast
 
 from kernel_delay import commands
 from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND, OVERVIEW, Command
-from kernel_delay.commands.options import arguments, outputs
+from kernel_delay.commands.options import arguments, environment, outputs
 from kernel_delay.errors import (
     KernelDelayError,
     UnavailableError,
@@ -87,7 +87,10 @@ def _run(argv: Sequence[str], args: argparse.Namespace) -> int:
     if getattr(command, "RUNS_A_PROGRAM", False) and "--" in rest:
         place = rest.index("--")
         args.program, rest = list(rest[place + 1 :]), rest[:place]
-    parser_of(name, command).parse_args(rest, namespace=args)
+    parser = parser_of(name, command)
+    if getattr(command, "READS_ENVIRONMENT", False):
+        rest = [*environment.options(parser, rest, os.environ), *rest]
+    parser.parse_args(rest, namespace=args)
     outputs.refuse_same_outputs(args)
     outputs.warn_of_others(args)
     return command.run(args)

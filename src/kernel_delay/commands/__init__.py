@@ -67,7 +67,8 @@ Version:                kernel-delay --version
 class Command(Protocol):
     """What a command's module provides.
 
-    One that has RUNS_A_PROGRAM has what follows `--` in `program` of its arguments.
+    One that has RUNS_A_PROGRAM has what follows `--` in `program` of its arguments. One that has
+    READS_ENVIRONMENT takes options from variables too.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

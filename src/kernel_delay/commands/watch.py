@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from kernel_delay.recording.directory import RecordingDirectory
     from kernel_delay.reporters.live import LivePage
 
+# It runs as a service.
+READS_ENVIRONMENT = True
+
 # Of the recordings in a folder.
 MOST_MIB, MOST_FILES = 1024, 1000
 
