@@ -111,9 +111,19 @@ def _form(columns: tuple[Column, ...]) -> _Form:
 
 def as_upstream(table: Table, times: Times = "ns") -> Part:
     """The table, each column as wide as kernel_delay.py has it."""
-    text = _text(table, times)
+    text = table if times == "ns" else _text(table, times)
     headings, cells = _form(text.columns)
-    return [headings, *[(cells[len(row)] % row).rstrip() for row in text.rows]]
+    return [
+        headings,
+        *[
+            # A report has many cells: no call for each.
+            (
+                cells[len(row)]
+                % tuple([f"{cell:,}" if cell.__class__ is int else cell for cell in row])
+            ).rstrip()
+            for row in text.rows
+        ],
+    ]
 
 
 def fitted(table: Table, width: int, times: Times = "ns") -> list[Part]:
