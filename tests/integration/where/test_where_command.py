@@ -141,16 +141,6 @@ def test_python_that_sleeps_has_gdbs_frames() -> None:
     assert thread.waits_for.startswith("a moment ")
 
 
-def switches(tid: int) -> int | None:
-    """How often a thread left its CPU; None if it is gone."""
-    try:
-        status = Path(f"/proc/{tid}/status").read_text()
-    except OSError:
-        return None
-    lines = (line.split() for line in status.splitlines())
-    return sum(int(words[1]) for words in lines if words and "ctxt_switches:" in words[0])
-
-
 def is_stopped_or_gone(tid: int) -> bool:
     try:
         return state(tid) == "T"
@@ -158,37 +148,30 @@ def is_stopped_or_gone(tid: int) -> bool:
         return True
 
 
-def test_sleeping_threads_of_open_vswitch_have_gdbs_frames(ovs: Instance) -> None:
-    """A thread that was asleep all the time was woken once, to be stopped."""
-    before = {
-        int(path.name): switches(int(path.name)) for path in Path(f"/proc/{ovs.pid}/task").iterdir()
-    }
-    threads = threads_of(ovs.pid)
+def test_all_threads_of_open_vswitch_have_gdbs_frames(ovs: Instance) -> None:
+    """It is stopped first: its threads wake now and then, and gdb comes later."""
     os.kill(ovs.pid, signal.SIGSTOP)
     try:
-        wait_until(lambda: all(map(is_stopped_or_gone, before)))
-        slept = [tid for tid, count in before.items() if count and switches(tid) == count + 1]
+        tids = [int(path.name) for path in Path(f"/proc/{ovs.pid}/task").iterdir()]
+        wait_until(lambda: all(map(is_stopped_or_gone, tids)))
+        threads = threads_of(ovs.pid)
         theirs = frames_by_gdb(ovs.pid)
     finally:
         os.kill(ovs.pid, signal.SIGCONT)
-    assert slept, "no thread slept throughout"
-    for tid in slept:
-        assert addresses(threads[tid]) == theirs[tid]
+    assert len(theirs) > 1
+    assert {tid: addresses(thread) for tid, thread in threads.items()} == theirs
 
 
 def test_time_asleep_is_a_lower_bound() -> None:
     began_ns = time.monotonic_ns()
     with python("import sys; print('on', flush=True); sys.stdin.read(1)") as process:
         wait_until(lambda: is_in(process.pid, READ))
-        asleep_ns = time.monotonic_ns()
-        time.sleep(2)
-        looked_ns = time.monotonic_ns()
+        time.sleep(1)
         thread = threads_of(process.pid)[process.pid]
         ended_ns = time.monotonic_ns()
     assert thread.at_least_ns is not None
-    assert thread.at_least_ns < ended_ns - began_ns
-    # The scheduler's clock is some ticks old, and does not count stolen time.
-    assert thread.at_least_ns > (looked_ns - asleep_ns) // 2
+    # What a hypervisor took of the second is not counted, and may be nearly all of it.
+    assert 0 < thread.at_least_ns < ended_ns - began_ns
 
 
 def test_stopped_process_says_by_which_signal() -> None:
@@ -237,6 +220,49 @@ def test_pipe_names_its_writer() -> None:
         thread = threads_of(process.pid)[process.pid]
     assert any(each.relation == "peer" and each.tid == os.getpid() for each in thread.holders)
     assert "a pipe; writer: " in (thread.waits_for or "")
+
+
+# Writes to a file from memory that a userfaultfd never fills: the inode stays locked.
+HOLDS_INODE = """
+import ctypes, fcntl, mmap, os, struct, sys
+libc = ctypes.CDLL(None)
+faults = libc.syscall({userfaultfd}, os.O_CLOEXEC)
+if faults < 0:
+    print("no userfaultfd", flush=True)
+    sys.exit()
+fcntl.ioctl(faults, 0xC018AA3F, bytearray(struct.pack("=QQQ", 0xAA, 0, 0)))
+memory = mmap.mmap(-1, 16384)
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+fcntl.ioctl(faults, 0xC020AA00, bytearray(struct.pack("=QQQQ", address, 16384, 1, 0)))
+file = os.open({path!r}, os.O_WRONLY)
+print("on", flush=True)
+libc.pwrite(file, ctypes.c_void_p(address), 8192, 0)
+"""
+USERFAULTFD = {"x86_64": 323, "aarch64": 282}[os.uname().machine]
+PWRITE = {"x86_64": "18", "aarch64": "68"}[os.uname().machine]
+
+
+def test_kernel_lock_names_its_owner() -> None:
+    if b"\0last_holder\0" not in Path("/sys/kernel/btf/vmlinux").read_bytes():
+        pytest.skip("this kernel does not keep which lock a task waits for (Linux 6.16)")
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        holds = HOLDS_INODE.format(userfaultfd=USERFAULTFD, path=file.name)
+        writes = f"print('on', flush=True); open({file.name!r}, 'ab', 0).write(b'x')"
+        with python(holds) as holder:
+            if holder.poll() is not None:
+                pytest.skip("this kernel has no userfaultfd")
+            wait_until(lambda: is_in(holder.pid, PWRITE) and state(holder.pid) == "S")
+            with python(writes) as writer:
+                try:
+                    wait_until(lambda: state(writer.pid) == "D")
+                    thread = threads_of(writer.pid)[writer.pid]
+                finally:
+                    # Until then no signal ends the other.
+                    holder.kill()
+    assert (thread.state, thread.reason) == ("uninterruptible", "kernel_lock")
+    assert [(each.relation, each.tid) for each in thread.holders] == [("owner", holder.pid)]
+    assert thread.waits_for is not None
+    assert file.name in thread.waits_for
 
 
 def test_busy_thread_never_sleeps() -> None:
