@@ -18,25 +18,13 @@ from kernel_delay.where.answer import Holder, ThreadPosition, Where
 from kernel_delay.where.look import NO_REGISTERS
 from lab.instance import Instance
 from tests import commands
+from tests.gdb_frames import frames_by_gdb
 from tests.needs import needed
 from tests.verdicts.cgroups import cgroup, join, unified
 from tests.verdicts.staging import Process, workload
 from tests.workload import wait_until
 
 pytestmark = pytest.mark.usefixtures("root_user", "measurable")
-
-# Prints each thread's frames, the innermost first.
-PRINT_FRAMES = """
-gdb.execute("set backtrace past-main on")
-for thread in gdb.selected_inferior().threads():
-    thread.switch()
-    frame = gdb.newest_frame()
-    while frame:
-        # Of inlined functions and tail calls nothing is on the stack.
-        if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
-            print("FRAME", thread.ptid[1], frame.pc(), frame.name())
-        frame = frame.older()
-"""
 
 
 def where(*options: object) -> Where:
@@ -57,21 +45,6 @@ def text(*options: object) -> list[str]:
     done = commands.run("where", *options)
     assert done.returncode == os.EX_OK, done.stderr
     return done.stdout.splitlines()
-
-
-def frames_by_gdb(pid: int) -> dict[int, list[int]]:
-    """Each thread's pcs, as gdb finds them."""
-    with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
-        script.write(PRINT_FRAMES)
-        script.flush()
-        command = [needed("gdb"), "-nx", "-batch", "-p", str(pid), "-x", script.name]
-        gdb = subprocess.run(command, capture_output=True, text=True, check=True)
-    frames: dict[int, list[int]] = {}
-    for line in gdb.stdout.splitlines():
-        if line.startswith("FRAME "):
-            _, tid, pc, *_ = line.split()
-            frames.setdefault(int(tid), []).append(int(pc))
-    return frames
 
 
 def addresses(thread: ThreadPosition) -> list[int]:
