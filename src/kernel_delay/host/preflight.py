@@ -1,5 +1,6 @@
 """What must hold before BPF is asked for anything, and why it may still be refused."""
 
+import mmap
 import os
 import struct
 from pathlib import Path
@@ -85,9 +86,20 @@ def lacking_of_bpf() -> tuple[str, ...]:
     """
     with BTF.open("rb") as file:
         *_, header_len, _, _, strings, strings_len = _BTF_HEADER.unpack(file.read(_BTF_HEADER.size))
-        file.seek(header_len + strings)
-        names = file.read(strings_len)
-    return tuple(what for what, name in NEEDED_OF_BPF if b"\0%b\0" % name.encode() not in names)
+        try:
+            # From 6.16 on, commit a539e2a6d51d; a read has a page of it at most.
+            types = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
+        except OSError:
+            file.seek(header_len + strings)
+            return _lacking(file.read(strings_len))
+        with types:
+            return _lacking(types, header_len + strings)
+
+
+def _lacking(names: bytes | mmap.mmap, begin: int = 0) -> tuple[str, ...]:
+    return tuple(
+        what for what, name in NEEDED_OF_BPF if names.find(b"\0%b\0" % name.encode(), begin) < 0
+    )
 
 
 def missing_capabilities(cap_eff: str) -> tuple[str, ...]:
