@@ -71,12 +71,8 @@ struct rq {
 	__u64 nr_switches;
 	__u64 clock;
 	__u64 clock_task;
+	__u64 prev_steal_time_rq; /* CONFIG_PARAVIRT_TIME_ACCOUNTING */
 	int cpu;
-};
-
-/* CONFIG_PARAVIRT_TIME_ACCOUNTING */
-struct rq___stolen {
-	__u64 prev_steal_time_rq;
 };
 
 struct cfs_rq {
