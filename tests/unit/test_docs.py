@@ -13,8 +13,9 @@ import pytest
 
 from kernel_delay import commands
 from kernel_delay.cli import parser_of
-from kernel_delay.commands import COMMANDS, OVERVIEW
+from kernel_delay.commands import COMMANDS
 from kernel_delay.errors import UsageError
+from kernel_delay.overview import OVERVIEW
 from tests.unit.plain_words import MOST_WORDS, faults, paragraphs, word_count
 
 PROJECT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -14,6 +14,7 @@ from kernel_delay.private_file import STDOUT_NAMES, PrivateFile, remove, who_may
 from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
+    from kernel_delay.analysis.processes import Windows
     from kernel_delay.model import RecordingHeader, Sample, SkippedWindow
     from kernel_delay.reporters.layout import Color, Layout
 
@@ -317,12 +318,16 @@ class TextReport:
 
     def __init__(self, file: TextIO, layout: "Layout", *, summary: bool) -> None:
         """Print to `file`."""
-        from kernel_delay.analysis.processes import Windows
-
         self._file = file
         self._layout = as_shown(layout, file)
         self._summary = summary
-        self._windows = Windows()
+
+    @cached_property
+    def _windows(self) -> "Windows":
+        # Not before the first window opens, which would wait for it.
+        from kernel_delay.analysis.processes import Windows
+
+        return Windows()
 
     def __call__(self, sample: "Sample") -> None:
         """Take a Sample."""
