@@ -13,7 +13,7 @@ from kernel_delay.capture.plan import EXEC, EventPlan, TriggerPoints, WindowPlan
 from kernel_delay.capture.processes import Processes
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.scheduling import weights_of_takers, with_scheduling
-from kernel_delay.capture.threads.collector import Collector
+from kernel_delay.capture.threads.collector import Collector, ThreadOf
 from kernel_delay.capture.threads.task_times import (
     has_uprobes,
     migrations,
@@ -272,7 +272,7 @@ class Session:
         moved = migrations(counted.before, counted.after) if counted else {}
         changed = rescheduled(states.before, states.after) if states else frozenset()
         snapshots = self._snapshots.close(epoch, start_ns, stop_ns)
-        threads = self._collector.collect_each(epoch, start_ns, stop_ns)
+        threads = self._with_files(self._collector.collect_each(epoch, start_ns, stop_ns))
         threads = [
             (
                 process,
@@ -327,6 +327,14 @@ class Session:
                 timeline=slices[pid],
                 processes=len(processes),
             )
+
+    def _with_files(self, threads: list[ThreadOf]) -> list[ThreadOf]:
+        """Say what the files are that threads slept on; /proc is only read if there are any."""
+        if not any(sleep.file for _, thread in threads for sleep in thread.sleeps):
+            return threads
+        from kernel_delay.capture.sleep_files import with_files
+
+        return with_files(threads)
 
     def _slices_of(
         self, timeline: "TimelineOfWindow | None", pids: Iterable[int]
