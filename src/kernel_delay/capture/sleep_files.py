@@ -4,7 +4,7 @@ They are looked at when the window is over. The programs noted the inode of each
 slept: a descriptor that is of another file by now is not known.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -56,9 +56,8 @@ class _Key(Struct, frozen=True):
     writes: bool
 
 
-def with_files(threads: Iterable[ThreadOf]) -> list[ThreadOf]:
+def with_files(threads: Sequence[ThreadOf]) -> list[ThreadOf]:
     """Return the threads, each with its process, with what the files are that they slept on."""
-    threads = list(threads)
     asked: dict[_Key, tuple[int, int, Sleep]] = {}
     for process, thread in threads:
         for sleep in thread.sleeps:

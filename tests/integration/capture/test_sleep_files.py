@@ -5,15 +5,18 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
+from kernel_delay.capture.plan import RoundPlan
 from kernel_delay.capture.threads.sleeps import FILE_SHARE
 from kernel_delay.model import Sample, Sleep
 from tests.integration.capture.captures import UNTIL_ENDED_S, StartCapture, thread
+from tests.integration.capture.test_rounds import watched
 from tests.system_calls import syscall_number
 from tests.workload import wait_until
 
@@ -81,6 +84,25 @@ def test_sleeps_on_several_files_are_told_apart(start_capture: StartCapture) -> 
         assert os.getpid() in [peer.pid for peer in sleep.file.peers]
 
 
+def test_of_a_crowd_of_files_the_waker_is_kept(start_capture: StartCapture) -> None:
+    """There is not room for each file of a thread that never sleeps on the same twice."""
+    pipes = [os.pipe() for _ in range(100)]
+    with reader(*(reads for reads, _ in pipes)) as pid:
+        wait_until_reading(pid, pipes[0][0])
+        capture = start_capture(pid, UNTIL_ENDED_S)
+        capture.wait_until_open()
+        for (_, writes), (next_reads, _) in pairwise(pipes):
+            time.sleep(0.002)
+            os.write(writes, b"x")
+            wait_until_reading(pid, next_reads)
+        found = [each for each in slept(capture.end(), pid) if each.reason == "pipe"]
+    for ends in pipes:
+        for fd in ends:
+            os.close(fd)
+    tids = {waker.tid for sleep in found for waker in sleep.wakers}
+    assert tids == {threading.get_native_id()}
+
+
 def test_a_stopped_server_on_loopback_is_named(start_capture: StartCapture) -> None:
     """Nothing wakes the client: only the socket says for whom it waits."""
     with (
@@ -102,3 +124,35 @@ def test_a_stopped_server_on_loopback_is_named(start_capture: StartCapture) -> N
     assert (finding.rule, finding.remark) == ("wait_socket_receive", False)
     assert finding.evidence["peer_pid"] == server
     assert f"({server}) was stopped at the end, by a signal." in finding.text
+
+
+ASKER = """
+import os, select, signal, sys
+signal.alarm(int(sys.argv[1]))
+answers, requests = map(int, sys.argv[2:])
+while True:
+    select.select([], [], [], 0.001)
+    os.write(requests, b"x")
+    os.read(answers, 1)
+"""
+
+
+def test_a_long_round_names_the_process_at_the_other_end() -> None:
+    requests, answers = os.pipe(), os.pipe()
+    words = (sys.executable, "-c", ASKER, str(LIFE_S), str(answers[0]), str(requests[1]))
+    with subprocess.Popen(words, pass_fds=(answers[0], requests[1])) as process:
+
+        def answer_late() -> None:
+            for _ in range(3):
+                os.read(requests[0], 1)
+                time.sleep(0.2)
+                os.write(answers[1], b"x")
+
+        samples, _ = watched(process.pid, answer_late, RoundPlan(threshold_ns=100_000_000))
+        process.kill()
+    for fd in (*requests, *answers):
+        os.close(fd)
+    slept = [sleep for sample in samples for sleep in thread(sample, process.pid).sleeps]
+    (file, *_) = [each.file for each in slept if each.reason == "pipe" and each.file]
+    assert (file.fd, file.kind) == (answers[0], "pipe")
+    assert os.getpid() in [peer.pid for peer in file.peers]

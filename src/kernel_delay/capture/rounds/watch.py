@@ -400,7 +400,7 @@ class Watch:
     def _sample(self, notice: "RoundNotice", after: Reading) -> Sample:
         start_ns, stop_ns = notice.start_ns, notice.stop_ns
         parts = self._records.of_round(notice.record, notice.round)
-        thread = self._thread(notice, parts)
+        thread = self._with_files(self._thread(notice, parts))
         before = self._readings.before(start_ns) or after
         seen = self._readings.last_seen(before, after)
         uname = os.uname()
@@ -453,6 +453,15 @@ class Watch:
                 soft_irqs_start_ns=self._soft_irqs_start_ns(notice),
             ),
         )
+
+    def _with_files(self, thread: Thread) -> Thread:
+        if not any(sleep.file for sleep in thread.sleeps):
+            return thread
+        # As Session has them: most rounds are not long by waits on files.
+        from kernel_delay.capture.sleep_files import with_files
+
+        ((_, found),) = with_files([(self._target.pid, thread)])
+        return found
 
     def _soft_irqs_start_ns(self, notice: "RoundNotice") -> int | None:
         # While a thread has no CPU no soft IRQ is on its time.
