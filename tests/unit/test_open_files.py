@@ -16,7 +16,7 @@ from kernel_delay.host.open_files import holders as holders_module
 from kernel_delay.host.open_files.descriptor import INODE_MASK, describe
 from kernel_delay.host.open_files.holders import End, holders
 from kernel_delay.host.open_files.inet import ends_of
-from kernel_delay.host.open_files.unix import _parsed, unix_socket
+from kernel_delay.host.open_files.unix import UnixSockets, parsed
 from kernel_delay.model import Sleep, SleepFile, SleepReason
 from tests.unit.samples import timed_thread
 
@@ -56,7 +56,9 @@ def slept(fd: int, reason: SleepReason, syscall: str, inode: int | None = None) 
 def file_of(sleep: Sleep) -> SleepFile:
     """What is found out of the file of that sleep, of this thread's."""
     thread = replace(timed_thread(TID, "test"), sleeps=(sleep,))
-    ((_, found),) = with_files([(PID, thread)])
+    unix_sockets = UnixSockets()
+    ((_, found),) = with_files([(PID, thread)], unix_sockets)
+    unix_sockets.close()
     (file,) = (each.file for each in found.sleeps)
     assert file is not None
     return file
@@ -213,9 +215,11 @@ def test_a_search_that_is_cut_short_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 def test_sockets_that_are_not_there_have_no_ends() -> None:
     assert ends_of(PID, "tcp", 1) is None
     assert ends_of(2**22 + 1, "tcp", 1) is None
-    assert unix_socket(1) is None
+    unix_sockets = UnixSockets()
+    assert unix_sockets.find(1) is None
+    unix_sockets.close()
 
 
 @pytest.mark.parametrize("answer", [b"", bytes(15), bytes(36), b"\xff" * 64])
 def test_what_is_no_answer_of_the_kernel_is_no_socket(answer: bytes) -> None:
-    assert _parsed(answer) is None
+    assert parsed(answer, 1) is None

@@ -36,6 +36,8 @@ def serve_pipe(requests: str, answers: str) -> None:
 
 def ask_pipe(requests: str, answers: str) -> None:
     with open(requests, "wb", buffering=0) as sink, open(answers, "rb", buffering=0) as source:
+        sink.write(b"x")
+        source.read(1)
         tell()
         while sink.write(b"x"):
             source.read(1)
@@ -76,6 +78,9 @@ def _answer(listener: socket.socket) -> None:
 
 
 def _ask(connection: socket.socket) -> None:
+    # Once that is answered the server has accepted.
+    connection.send(b"x")
+    connection.recv(1)
     tell()
     while connection.send(b"x"):
         connection.recv(1)

@@ -26,6 +26,7 @@ from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.host.call_cost import call_cost
 from kernel_delay.host.file_locks import lock_owner
+from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.system_state import Snapshot, between, stopper, tracer
 from kernel_delay.host.target import ProcessTarget, Targets
 from kernel_delay.loader._records import ffi, lib
@@ -126,6 +127,8 @@ class Session:
                 waker_stacks=self._options.waker_stacks,
             )
             self._closing.enter_context(self._programs)
+            self._unix_sockets = UnixSockets()
+            self._closing.callback(self._unix_sockets.close)
             self._snapshots = Boundaries(self._processes.snapshots)
             self._states = Boundaries(self._read_states)
             self._windows = Windows(self._programs.control, self._forget, self._opened)
@@ -334,7 +337,7 @@ class Session:
             return threads
         from kernel_delay.capture.sleep_files import with_files
 
-        return with_files(threads)
+        return with_files(threads, self._unix_sockets)
 
     def _slices_of(
         self, timeline: "TimelineOfWindow | None", pids: Iterable[int]

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from kernel_delay.capture.threads.collector import ThreadOf
 from kernel_delay.host.open_files.descriptor import Descriptor, describe
 from kernel_delay.host.open_files.holders import End, Holders, holders
+from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.waiting_calls import WRITES
 from kernel_delay.model import FileKind, Sleep, SleepFile, SleepReason, Thread
 
@@ -56,7 +57,7 @@ class _Key(Struct, frozen=True):
     writes: bool
 
 
-def with_files(threads: Sequence[ThreadOf]) -> list[ThreadOf]:
+def with_files(threads: Sequence[ThreadOf], unix_sockets: UnixSockets) -> list[ThreadOf]:
     """Return the threads, each with its process, with what the files are that they slept on."""
     asked: dict[_Key, tuple[int, int, Sleep]] = {}
     for process, thread in threads:
@@ -71,7 +72,7 @@ def with_files(threads: Sequence[ThreadOf]) -> list[ThreadOf]:
         _, tid, sleep = asked[key]
         described = describe(key.process, tid, key.fd, key.inode)
         if described is not None and _fits(sleep.reason, described.kind):
-            found[key] = _find(key, described)
+            found[key] = _find(key, described, unix_sockets)
     ends = {each.end for each in found.values() if each.end is not None}
     wakers = (waker.pid for _, _, sleep in asked.values() for waker in sleep.wakers if waker.pid)
     held = holders(ends, wakers) if ends else Holders({}, are_all=True)
@@ -87,14 +88,14 @@ def _fits(reason: SleepReason, kind: FileKind) -> bool:
     return reason not in _KINDS or kind in _KINDS[reason]
 
 
-def _find(key: _Key, described: Descriptor) -> _Found:
+def _find(key: _Key, described: Descriptor, unix_sockets: UnixSockets) -> _Found:
     kind = described.kind
     file = SleepFile(fd=key.fd, inode=key.inode, kind=kind, name=described.link)
     if kind == "pipe":
         end = End(described.link, described.inode, reads=key.writes, writes=not key.writes)
         return _Found(file, end)
     if kind == "unix":
-        return _find_unix(file)
+        return _find_unix(file, unix_sockets)
     if kind in ("tcp", "udp"):
         # Most threads wait on no such socket.
         from kernel_delay.host.open_files.inet import ends_of
@@ -107,14 +108,11 @@ def _find(key: _Key, described: Descriptor) -> _Found:
     return _Found(file)
 
 
-def _find_unix(file: SleepFile) -> _Found:
-    # As above.
-    from kernel_delay.host.open_files.unix import unix_socket
-
-    own = unix_socket(file.inode)
+def _find_unix(file: SleepFile, unix_sockets: UnixSockets) -> _Found:
+    own = unix_sockets.find(file.inode)
     if own is None:
         return _Found(file)
-    peer = unix_socket(own.peer_inode) if own.peer_inode else None
+    peer = unix_sockets.find(own.peer_inode) if own.peer_inode else None
     address = (peer.name if peer else "") or None
     # What is accepted has the name of the socket that listens: unix(7).
     is_client = bool(address) and not own.name

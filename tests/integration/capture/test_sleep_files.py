@@ -156,3 +156,18 @@ def test_a_long_round_names_the_process_at_the_other_end() -> None:
     (file, *_) = [each.file for each in slept if each.reason == "pipe" and each.file]
     assert (file.fd, file.kind) == (answers[0], "pipe")
     assert os.getpid() in [peer.pid for peer in file.peers]
+
+
+def test_a_unix_sockets_peer_is_found_without_the_right_to_make_sockets(
+    start_capture: StartCapture,
+) -> None:
+    """By then the command has given that up: host/privileges.py."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, reader(theirs.fileno()) as pid:
+        wait_until_reading(pid, theirs.fileno())
+        theirs.close()
+        sample = start_capture(pid, "0.5").sample()
+    (file,) = [each.file for each in slept(sample, pid) if each.reason == "socket_receive"]
+    assert file is not None
+    assert file.kind == "unix"
+    assert os.getpid() in [peer.pid for peer in file.peers]

@@ -47,6 +47,7 @@ from kernel_delay.capture.threads.thread_stats import (
 )
 from kernel_delay.capture.upcalls import UpcallsSoFar, count_upcalls
 from kernel_delay.capture.windows.control import NEVER_NS, wait_for_programs
+from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import Ended, watch
@@ -138,6 +139,8 @@ class Watch:
                 totals=self._keeps_totals,
             )
             self._closing.enter_context(self._programs)
+            self._unix_sockets = UnixSockets()
+            self._closing.callback(self._unix_sockets.close)
             profiles = Profiles(self._programs, self._plan.suspect_ns)
             self._profiles = self._closing.enter_context(profiles)
             soft_irqs = SoftIrqs(self._programs, self._plan.suspect_ns)
@@ -460,7 +463,7 @@ class Watch:
         # As Session has them: most rounds are not long by waits on files.
         from kernel_delay.capture.sleep_files import with_files
 
-        ((_, found),) = with_files([(self._target.pid, thread)])
+        ((_, found),) = with_files([(self._target.pid, thread)], self._unix_sockets)
         return found
 
     def _soft_irqs_start_ns(self, notice: "RoundNotice") -> int | None:

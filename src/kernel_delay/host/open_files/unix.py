@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 # include/uapi/linux/netlink.h, sock_diag.h and unix_diag.h
@@ -39,37 +40,58 @@ class UnixSocket(NamedTuple):
     peer_inode: int
 
 
-def unix_socket(inode: int) -> UnixSocket | None:
-    """Return the socket of that inode in this process's network namespace.
+class UnixSockets:
+    """The Unix sockets of this process's network namespace, one by one.
 
-    None if the kernel does not show it: it is of another namespace, or CONFIG_UNIX_DIAG is off.
+    Made before the process gives up its right to make sockets: host/privileges.py.
     """
-    request = REQUEST.pack(
-        socket.AF_UNIX,
-        0,
-        0,
-        0xFFFFFFFF,
-        inode & 0xFFFFFFFF,
-        UDIAG_SHOW_NAME | UDIAG_SHOW_PEER,
-        ANY_COOKIE,
-        ANY_COOKIE,
-    )
-    header = HEADER.pack(HEADER.size + len(request), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 0, 0)
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as asking:
-            asking.settimeout(ANSWERS_WITHIN_S)
-            asking.send(header + request)
-            answer = asking.recv(ANSWER_BYTES)
-    except OSError:
-        return None
-    return _parsed(answer)
+
+    def __init__(self) -> None:
+        """Make the socket to ask by; where that is refused, no socket is known."""
+        self._asking: socket.socket | None = None
+        with suppress(OSError):
+            self._asking = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG)
+            self._asking.settimeout(ANSWERS_WITHIN_S)
+
+    def close(self) -> None:
+        """Close what it asks by."""
+        if self._asking is not None:
+            self._asking.close()
+
+    def find(self, inode: int) -> UnixSocket | None:
+        """Return the socket of that inode.
+
+        None if the kernel does not show it: it is of another namespace, or CONFIG_UNIX_DIAG is off.
+        """
+        if self._asking is None:
+            return None
+        request = REQUEST.pack(
+            socket.AF_UNIX,
+            0,
+            0,
+            0xFFFFFFFF,
+            inode & 0xFFFFFFFF,
+            UDIAG_SHOW_NAME | UDIAG_SHOW_PEER,
+            ANY_COOKIE,
+            ANY_COOKIE,
+        )
+        size = HEADER.size + len(request)
+        header = HEADER.pack(size, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 0, 0)
+        try:
+            self._asking.send(header + request)
+            answer = self._asking.recv(ANSWER_BYTES)
+        except OSError:
+            return None
+        return parsed(answer, inode)
 
 
-def _parsed(answer: bytes) -> UnixSocket | None:
+def parsed(answer: bytes, inode: int) -> UnixSocket | None:
+    """Return what an answer says of the socket of that inode; None if it is of another."""
     if len(answer) < HEADER.size + MESSAGE.size:
         return None
     length, kind, *_ = HEADER.unpack_from(answer)
-    if kind != SOCK_DIAG_BY_FAMILY:
+    _, _, _, _, found, *_ = MESSAGE.unpack_from(answer, HEADER.size)
+    if kind != SOCK_DIAG_BY_FAMILY or found != inode & 0xFFFFFFFF:
         return None
     name, peer_inode = "", 0
     for attribute, value in _attributes(answer[HEADER.size + MESSAGE.size : length]):
