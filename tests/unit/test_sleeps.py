@@ -27,11 +27,12 @@ def blocked(ms: int) -> Thread:
     return replace(thread, time=replace(thread.time, blocked_ns=ms * MS))
 
 
-def record(stack: int, ms: int, waker: int = 0, comm: bytes = b"") -> Any:
+def record(stack: int, ms: int, waker: int = 0, comm: bytes = b"", file: int = 0) -> Any:
     """Three sleeps; without a waker an interrupt ended them."""
     made = ffi.new("struct sleep_record *")
     made.stack = stack
     made.syscall = READ
+    made.file = file
     made.waker_kind = lib.WAKER_THREAD if waker else lib.WAKER_HARD_IRQ
     made.waker.task = made.waker.tid = made.waker.process = waker
     made.waker.comm[0 : len(comm)] = [bytes([byte]) for byte in comm]
@@ -48,8 +49,14 @@ def parts(*sleeps: Any, short_ms: int = 0, other_ms: int = 0) -> ThreadRecords:
     return ThreadRecords([thread], [], [], [], list(sleeps))
 
 
-def asleep(since_ms: int, stack: int) -> OpenWaits:
-    return OpenWaits(ThreadState("syscall", 0, "blocked", since_ms * MS, READ), sleep_stack=stack)
+def asleep(since_ms: int, stack: int, file: int = 0) -> OpenWaits:
+    state = ThreadState("syscall", 0, "blocked", since_ms * MS, READ)
+    return OpenWaits(state, sleep_stack=stack, sleep_file=file)
+
+
+def file(fd: int, inode: int) -> int:
+    """A descriptor and an inode as struct sleep_record has them."""
+    return inode << 32 | fd + 1
 
 
 def sums(thread: Thread) -> dict[str, int]:
@@ -112,6 +119,43 @@ def test_a_sleep_that_goes_on_counts_up_to_the_windows_end() -> None:
         "pipe": 200,
         "disk": 100,
     }
+
+
+def files(thread: Thread) -> list[tuple[int, int, int] | int]:
+    """The descriptor, the inode and how many ms it slept there; where none is known, how many."""
+    return [
+        (sleep.file.fd, sleep.file.inode, sleep.ns // MS) if sleep.file else sleep.ns // MS
+        for sleep in thread.sleeps
+    ]
+
+
+def test_sleeps_on_several_files_are_told_apart() -> None:
+    records = parts(
+        record(1, 300, 42, b"writer", file(0, 7)),
+        record(1, 200, 43, b"other", file(0, 7)),
+        record(1, 100, 42, b"writer", file(5, 8)),
+        record(1, 40, 42, b"writer", file(6, 9)),
+    )
+    thread = slept(blocked(840), records, asleep(1800, 1, file(5, 8)))
+    # What was slept less on than one part in twenty is not told apart.
+    assert files(thread) == [(0, 7, 500), (5, 8, 300), 40]
+    assert sums(thread) == {"pipe": 40}
+    assert [waker.tid for waker in thread.sleeps[0].wakers] == [42, 43]
+    assert thread.sleeps[0].count == 6
+
+
+def test_a_32_bit_call_has_its_descriptor_elsewhere() -> None:
+    compat = record(1, 300, file=file(3, 7))
+    compat.syscall = lib.COMPAT_SYSCALL | 3
+    thread = slept(blocked(300), parts(compat))
+    assert (thread.sleeps[0].syscall, files(thread)) == ("read", [300])
+
+
+def test_a_call_without_a_file_has_none() -> None:
+    """Its first argument is no descriptor, or it was over when the thread slept."""
+    outside = record(1, 300, file=file(3, 7))
+    outside.syscall = lib.NO_SYSCALL
+    assert files(slept(blocked(300), parts(outside))) == [300]
 
 
 def test_one_that_began_just_before_the_end_is_short() -> None:

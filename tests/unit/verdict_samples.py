@@ -12,6 +12,7 @@ from kernel_delay.model import (
     CgroupLimit,
     CpuTaker,
     CpuUse,
+    FilePeer,
     HardIrqStats,
     Intervals,
     LockWait,
@@ -20,6 +21,7 @@ from kernel_delay.model import (
     Sample,
     Scheduling,
     Sleep,
+    SleepFile,
     SoftIrqStats,
     Stopper,
     SyscallStats,
@@ -86,8 +88,27 @@ def _waits(wait: Wait) -> Iterator[Sample]:
     yield _in_round(judged)
     by_own = replace(wakers[0], pid=PID, tid=98)
     yield _sample(*_alike(replace(thread, sleeps=(replace(slept, wakers=(by_own,)),))))
-    turns = [replace(thread, tid=tid, sleeps=(replace(slept, ns=160 * MS),)) for tid in (5, 6, 7)]
-    yield _sample(*turns)
+    for sleep in (slept, *_on_files(slept)):
+        sent = (calls("sendto", 1, count=90),)
+        thread = replace(thread, sleeps=(sleep,), syscalls=sent)
+        yield _sample(*_alike(thread))
+        each = (replace(sleep, ns=160 * MS),)
+        yield _sample(*(replace(thread, tid=tid, sleeps=each) for tid in (5, 6, 7)))
+
+
+def _on_files(slept: Sleep) -> Iterator[Sleep]:
+    """The same on each kind of file: nearly all, and most; and to write to it."""
+    peers = tuple(FilePeer(4240 + n, "kworker/u:abcd", stopped=n == 0) for n in range(3))
+    address = "[2001:db8:1234:5678:9abc:def0:1234:5678]:65432"
+    file = SleepFile(5, 1, "file", "/var/lib/" + 9 * "directory/" + "name")
+    yield replace(slept, file=file, syscall="fsync")
+    tcp = replace(file, kind="tcp", peers=peers[:1], is_client=True)
+    for of_kind in (tcp, replace(tcp, peers=peers), replace(tcp, peers=(), peer_address=address)):
+        yield replace(slept, file=of_kind, syscall="recvfrom")
+    pipe = replace(file, kind="pipe", peers=peers[1:2])
+    for call in ("sendmmsg", "recvfrom"):
+        yield replace(slept, file=pipe, syscall=call)
+        yield replace(slept, file=replace(pipe, more_peers=True), syscall=call)
 
 
 def _in_round(sample: Sample) -> Sample:

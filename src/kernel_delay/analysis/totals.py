@@ -186,7 +186,14 @@ def _add_sleeps(one: Sleep, other: Sleep) -> Sleep:
         max_ns=max(one.max_ns, other.max_ns),
         short_ns=one.short_ns + other.short_ns,
         wakers=tuple(sorted(wakers, key=lambda waker: -waker.ns)[:MOST_TASKS]),
+        file=other.file if _is_of_same_file(one, other) else None,
     )
+
+
+def _is_of_same_file(one: Sleep, other: Sleep) -> bool:
+    if one.file is None or other.file is None:
+        return False
+    return (one.file.fd, one.file.inode) == (other.file.fd, other.file.inode)
 
 
 def _waker(waker: Waker) -> Hashable:

@@ -30,7 +30,14 @@ from kernel_delay.host.cgroups import may_be_frozen
 from kernel_delay.host.cpus import cpu_numbers
 from kernel_delay.host.syscalls import X32_BIT, Syscall, syscall, syscalls
 from kernel_delay.host.target import has_virtual_machines, thread_count
-from kernel_delay.host.waiting_calls import FUTEXES, HANDLERS_ENDS, POLLS, RESTARTS, RING_ENTRY
+from kernel_delay.host.waiting_calls import (
+    FILE_CALLS,
+    FUTEXES,
+    HANDLERS_ENDS,
+    POLLS,
+    RESTARTS,
+    RING_ENTRY,
+)
 from kernel_delay.libbpf import (
     BpfError,
     BpfObject,
@@ -244,6 +251,10 @@ class ProgramOptions:
             self._set_flag(lib.SYSCALL_IS_FUTEX, syscalls(name))
         for name in HANDLERS_ENDS:
             self._set_flag(lib.SYSCALL_ENDS_HANDLER, syscalls(name))
+        for name in FILE_CALLS:
+            # A 32-bit call has its arguments elsewhere.
+            native = (call for call in syscalls(name) if call.abi is None)
+            self._set_flag(lib.SYSCALL_HAS_FILE, native)
 
     def _set_flag(self, flag: int, calls: Iterable[Syscall]) -> None:
         flags = self.struct().syscall_flags

@@ -13,7 +13,7 @@ from kernel_delay.capture.plan import EXEC, EventPlan, TriggerPoints, WindowPlan
 from kernel_delay.capture.processes import Processes
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.scheduling import weights_of_takers, with_scheduling
-from kernel_delay.capture.threads.collector import Collector
+from kernel_delay.capture.threads.collector import Collector, ThreadOf
 from kernel_delay.capture.threads.task_times import (
     has_uprobes,
     migrations,
@@ -26,6 +26,7 @@ from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.host.call_cost import call_cost
 from kernel_delay.host.file_locks import lock_owner
+from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.system_state import Snapshot, between, stopper, tracer
 from kernel_delay.host.target import ProcessTarget, Targets
 from kernel_delay.loader._records import ffi, lib
@@ -126,6 +127,8 @@ class Session:
                 waker_stacks=self._options.waker_stacks,
             )
             self._closing.enter_context(self._programs)
+            self._unix_sockets = UnixSockets()
+            self._closing.callback(self._unix_sockets.close)
             self._snapshots = Boundaries(self._processes.snapshots)
             self._states = Boundaries(self._read_states)
             self._windows = Windows(self._programs.control, self._forget, self._opened)
@@ -272,7 +275,7 @@ class Session:
         moved = migrations(counted.before, counted.after) if counted else {}
         changed = rescheduled(states.before, states.after) if states else frozenset()
         snapshots = self._snapshots.close(epoch, start_ns, stop_ns)
-        threads = self._collector.collect_each(epoch, start_ns, stop_ns)
+        threads = self._with_files(self._collector.collect_each(epoch, start_ns, stop_ns))
         threads = [
             (
                 process,
@@ -327,6 +330,14 @@ class Session:
                 timeline=slices[pid],
                 processes=len(processes),
             )
+
+    def _with_files(self, threads: list[ThreadOf]) -> list[ThreadOf]:
+        """Say what the files are that threads slept on; /proc is only read if there are any."""
+        if not any(sleep.file for _, thread in threads for sleep in thread.sleeps):
+            return threads
+        from kernel_delay.capture.sleep_files import with_files
+
+        return with_files(threads, self._unix_sockets)
 
     def _slices_of(
         self, timeline: "TimelineOfWindow | None", pids: Iterable[int]

@@ -26,5 +26,19 @@ RING_ENTRY = "io_uring_enter"
 # With which the kernel, on return from a signal's stop, goes on with a call.
 RESTARTS = ("restart_syscall",)
 
+# Those that wait for the one file whose descriptor is their first argument: to write to it, and
+# others.
+WRITES = (
+    *("write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg"),
+    "mq_timedsend",
+)
+FILE_CALLS = (
+    *WRITES,
+    *("read", "readv", "pread64", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg"),
+    *("accept", "accept4", "connect", "fsync", "fdatasync", "sync_file_range", "flock", "fcntl"),
+    *("ioctl", "fallocate", "ftruncate", "getdents64", "epoll_wait", "epoll_pwait"),
+    *("epoll_pwait2", "mq_timedreceive"),
+)
+
 # With which a signal's handler ends.
 HANDLERS_ENDS = ("rt_sigreturn", "sigreturn")

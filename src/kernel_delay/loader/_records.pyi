@@ -299,6 +299,7 @@ class SleepRecord(CData):
     thread: int
     next: int
     syscall: int
+    file: int
     stack: int
     waker_stack: int
     uninterruptible: int
@@ -427,6 +428,7 @@ class ThreadState(CData):
     state: int
     sleep_stack: int
     uninterruptible: int
+    sleep_file: int
     group: int
     hard_irq_since_ns: int
     soft_irq_since_ns: int
@@ -1250,7 +1252,7 @@ class _FFI:
     @overload
     def addressof(self, struct: RunQueue, /) -> RunQueuePointer: ...
     @overload
-    def addressof(self, struct: SleepRecord, field: Literal['number', 'thread', 'next', 'syscall', 'stack', 'waker_stack', 'uninterruptible', 'waker_kind', 'unused', 'sleeps', 'total_ns', 'short_ns', 'max_ns'], /) -> Pointer[int]: ...
+    def addressof(self, struct: SleepRecord, field: Literal['number', 'thread', 'next', 'syscall', 'file', 'stack', 'waker_stack', 'uninterruptible', 'waker_kind', 'unused', 'sleeps', 'total_ns', 'short_ns', 'max_ns'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: SleepRecord, field: Literal['waker'], /) -> TaskInfoPointer: ...
     @overload
@@ -1324,7 +1326,7 @@ class _FFI:
     @overload
     def addressof(self, struct: ThreadRounds, /) -> ThreadRoundsPointer: ...
     @overload
-    def addressof(self, struct: ThreadState, field: Literal['epoch', 'syscall', 'mode_since_ns', 'state_since_ns', 'state_changes', 'ready_since_ns', 'frozen_since_ns', 'first_slice', 'blocked_until_ns', 'lock', 'futex_owner', 'wait_cpu', 'mode', 'state', 'sleep_stack', 'uninterruptible', 'group', 'hard_irq_since_ns', 'soft_irq_since_ns', 'soft_irq_lost_ns'], /) -> Pointer[int]: ...
+    def addressof(self, struct: ThreadState, field: Literal['epoch', 'syscall', 'mode_since_ns', 'state_since_ns', 'state_changes', 'ready_since_ns', 'frozen_since_ns', 'first_slice', 'blocked_until_ns', 'lock', 'futex_owner', 'wait_cpu', 'mode', 'state', 'sleep_stack', 'uninterruptible', 'sleep_file', 'group', 'hard_irq_since_ns', 'soft_irq_since_ns', 'soft_irq_lost_ns'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, array: Array[ThreadState], index: int, /) -> ThreadStatePointer: ...
     @overload
@@ -1451,6 +1453,7 @@ class _Lib:
     ROUND_SLOTS: Final[int]
     ROUND_THREAD_ENDED: Final[int]
     SEVERAL_LOCKS: Final[int]
+    SLEEPS_ON_FILES: Final[int]
     SLEEPS_PER_LIST: Final[int]
     SLEEPS_SEARCHED: Final[int]
     SLEEP_FRAMES: Final[int]
@@ -1495,6 +1498,7 @@ class _Lib:
     STATE_UNKNOWN: Final[int]
     SYSCALL_ENDS_HANDLER: Final[int]
     SYSCALL_HAS_EVENTS: Final[int]
+    SYSCALL_HAS_FILE: Final[int]
     SYSCALL_IS_FUTEX: Final[int]
     SYSCALL_IS_POLL: Final[int]
     SYSCALL_MAY_POLL: Final[int]

@@ -79,6 +79,62 @@ class Waker(Struct, frozen=True, gc=False):
     user_stack: tuple[str, ...] = ()
 
 
+FileKind = Literal[
+    "pipe",
+    "unix",
+    "tcp",
+    "udp",
+    "socket",
+    "file",
+    "device",
+    "eventfd",
+    "epoll",
+    "other",
+    "unknown",
+]
+"""What is open: "socket" is one of another family, "pipe" also a FIFO."""
+
+
+class FilePeer(Struct, frozen=True, gc=False):
+    """A process that has the other end of a pipe or a socket open.
+
+    Attributes:
+        pid: The process, as the tool numbers it.
+        comm: Its name.
+        stopped: A signal kept it stopped when it was looked at, just after the window.
+    """
+
+    pid: int
+    comm: str
+    stopped: bool = False
+
+
+class SleepFile(Struct, frozen=True, gc=False):
+    """The open file that a thread waited on, as it was at the end of the window.
+
+    Attributes:
+        fd: The file descriptor.
+        inode: The number of the inode, its lower 32 bits.
+        kind: What is open. "unknown": the descriptor was closed, or is of another file by now.
+        name: The path; of a socket its own address; else what /proc/PID/fd shows. Empty: not
+            known.
+        peer_address: The address of a socket's other end. None: not known, or there is none.
+        peers: The processes that have the other end, at most eight. Empty: none is known.
+        more_peers: There may be further ones.
+        is_client: The process connected to the other end, which accepted. False: it did not, or
+            that is not known.
+    """
+
+    fd: int
+    inode: int
+    kind: FileKind = "unknown"
+    name: str = ""
+    peer_address: str | None = None
+    peers: tuple[FilePeer, ...] = ()
+    more_peers: bool = False
+    is_client: bool = False
+
+
 class Sleep(Struct, frozen=True, gc=False):
     """Waits of a thread in one place of the kernel, within the window.
 
@@ -94,6 +150,8 @@ class Sleep(Struct, frozen=True, gc=False):
         wakers: Who ended the waits, longest first. A wait that continues after the window has no
             waker.
         short_ns: The part of `ns` that is an estimate from samples of waits below 200 µs, in ns.
+        file: The open file that the call waited on. None: not known, the call has none, or these
+            waits were less than 5 % of the window.
     """
 
     reason: SleepReason
@@ -105,6 +163,7 @@ class Sleep(Struct, frozen=True, gc=False):
     max_ns: int
     wakers: tuple[Waker, ...] = ()
     short_ns: int = 0
+    file: SleepFile | None = None
 
 
 class Scheduling(Struct, frozen=True, gc=False):

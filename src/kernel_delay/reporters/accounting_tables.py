@@ -5,7 +5,15 @@ from itertools import accumulate
 
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.states import time_parts
-from kernel_delay.model import Histogram, Sleep, SyscallStats, Thread, ThreadTime, Waker
+from kernel_delay.model import (
+    Histogram,
+    Sleep,
+    SleepFile,
+    SyscallStats,
+    Thread,
+    ThreadTime,
+    Waker,
+)
 from kernel_delay.printable import printable
 from kernel_delay.reporters.grid import Column, Row, Table
 from kernel_delay.reporters.tables import COUNT, NUMBER, call_name, cut, name_column, times
@@ -21,6 +29,9 @@ TELLING_SHARE_OF_CALLS = 0.99
 PERCENTILES = (0.5, 0.9, 0.99)
 
 PLACE_WIDTH = 24
+
+# A name and a thread ID.
+WAKER_WIDTH = 25
 
 PERCENT = Column("%", 7)
 TID = Column("TID", 10, gap=1)
@@ -43,6 +54,11 @@ SLEEP_COLUMNS = (
     Column("COUNT", 9, gap=1),
     *times("TOTAL ns"),
     Column("WOKEN MOSTLY BY", 0, left=True),
+)
+FILE_COLUMNS = (
+    *SLEEP_COLUMNS[:-1],
+    Column("WOKEN MOSTLY BY", WAKER_WIDTH, left=True),
+    Column("FILE", 0, left=True),
 )
 LOCK_COLUMNS = (name_column("HELD BY"), TID, COUNT, *times("TOTAL ns", "LOCK"))
 
@@ -179,15 +195,35 @@ def _lock_waits(thread: Thread, most: int) -> Table:
 
 
 def _sleeps(sleeps: tuple[Sleep, ...], most: int) -> Table:
-    """Those for the same in the same call are one line."""
-    by_place: dict[str, list[Sleep]] = {}
+    """Those for the same in the same call, on the same file, are one line."""
+    by_place: dict[tuple[str, str], list[Sleep]] = {}
     for sleep in sleeps:
-        by_place.setdefault(sleep_place(sleep), []).append(sleep)
+        place = sleep_place(sleep), sleep_file(sleep.file) if sleep.file else ""
+        by_place.setdefault(place, []).append(sleep)
     places = sorted(by_place.items(), key=lambda each: -sum(sleep.ns for sleep in each[1]))
-    rows = [_slept(place, each) for place, each in places[:most]]
+    has_files = any(file for (_, file), _ in places[:most])
+    columns = FILE_COLUMNS if has_files else SLEEP_COLUMNS
+    rows = [
+        (*_slept(place, each), *([file] if file else [])) for (place, file), each in places[:most]
+    ]
     if others := [sleep for _, each in places[most:] for sleep in each]:
         rows.append(_slept("OTHERS:", others, wakers=False))
-    return Table("[SLEEP]", SLEEP_COLUMNS, rows)
+    return Table("[SLEEP]", columns, rows)
+
+
+def sleep_file(file: SleepFile) -> str:
+    """What a file is, and who has its other end; only the descriptor where that is not known."""
+    if file.kind == "unknown":
+        return f"fd {file.fd}"
+    peers = [f"{printable(peer.comm)} ({peer.pid})" for peer in file.peers]
+    if file.kind == "pipe" and peers:
+        what = "pipe"
+    elif file.peer_address is not None:
+        what = f"{file.kind} {printable(file.peer_address)}"
+    else:
+        what = printable(file.name)
+    more = " and others" if len(peers) > 1 or (peers and file.more_peers) else ""
+    return f"{what}, {peers[0]}{more}" if peers else what
 
 
 def sleep_place(sleep: Sleep) -> str:

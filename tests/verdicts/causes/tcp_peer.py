@@ -30,5 +30,4 @@ def victim(port: int) -> None:
 @contextmanager
 def stage() -> Iterator[Staged]:
     with running(peer, name="peer") as other, running(victim, other.reported["port"]) as process:
-        # A soft IRQ delivers what the peer sends: who sent it is not known.
-        yield Staged(process.pid, cause("wait_socket_receive"))
+        yield Staged(process.pid, cause("wait_socket_receive", names=(other.pid,)))

@@ -39,6 +39,9 @@ WAITS = f"""
 These rules use the place in the kernel where a thread slept, and who woke the thread.
 Limits: {WAIT_LIMITS} "In turn" means that several threads together can reach the share.
 
+Where one process has the other end of the pipe or socket, it is named. A remark becomes a finding
+if the thread is a client that sent a request for about each wait, or if that process was stopped.
+
 | rule | kind | from | the thread waits for |
 |---|---|---|---|
 """

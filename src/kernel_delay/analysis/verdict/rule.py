@@ -44,6 +44,7 @@ class Statement(Struct, frozen=True):
         explains: Other findings, by rule and tid, that this one includes: they are not repeated.
         estimated: How long it took is known only roughly.
         names_others: The details name the other threads.
+        is_wanted: The thread surely wanted what it waited for: no remark, but a finding.
     """
 
     claim: str
@@ -54,6 +55,7 @@ class Statement(Struct, frozen=True):
     explains: frozenset[tuple[str, int]] = frozenset()
     estimated: bool = False
     names_others: bool = False
+    is_wanted: bool = False
 
 
 class Rule(Struct, frozen=True):
@@ -178,7 +180,7 @@ def _finding(rule: Rule, case: Case, statement: Statement) -> Finding:
         share=case.share,
         tid=case.thread.tid,
         text=" ".join((first, *statement.details, *advice)),
-        remark=rule.remark and case.sample.round is None,
+        remark=rule.remark and case.sample.round is None and not statement.is_wanted,
         evidence={"lost_ns": case.lost_ns, **statement.evidence},
         advice=statement.advice,
         sentence=f"{claim}{length(case.lost_ns)}{others}.",

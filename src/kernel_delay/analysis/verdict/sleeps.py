@@ -22,6 +22,7 @@ from kernel_delay.analysis.verdict.python_gil import (
 )
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design, is_java
+from kernel_delay.analysis.verdict.wait_files import MainFile, is_kept_by_peer, main_file
 from kernel_delay.analysis.verdict.wait_reasons import WAITS, WITHOUT_REASON, Wait
 from kernel_delay.analysis.verdict.wakers import MainWaker, main_waker
 from kernel_delay.model import Sample, Sleep, SleepReason, SyscallStats, Thread, Who
@@ -93,7 +94,9 @@ def wait_rule(wait: Wait) -> Rule:
         if (
             wait.remark
             and not is_main
-            and not any(sleep.wakers or _is_wanted(sleep) for sleep in slept)
+            and not any(
+                sleep.wakers or _is_wanted(sleep) or is_kept_by_peer(sleep) for sleep in slept
+            )
         ):
             # It was not woken within the window: idle, for all that is known.
             return 0
@@ -118,7 +121,7 @@ def wait_rule(wait: Wait) -> Rule:
         in_turn=wait.remark and wait.reason != "futex",
         reason=wait.reason,
         is_clearer=lambda sample, thread: (
-            main_waker(slept_for(thread, wait.reason)) is not None
+            (main_waker(slept := slept_for(thread, wait.reason)) or main_file(slept)) is not None
             and not _is_among_locks(wait, thread)
         ),
     )
@@ -153,6 +156,7 @@ def _say(case: Case, wait: Wait) -> Statement:
     slept = [sleep for each in (thread, *case.in_turn) for sleep in slept_for(each, wait.reason)]
     who_waited = name(sample, thread) + in_turn(case.in_turn)
     evidence = {"waits": sum(sleep.count for sleep in slept)}
+    file = main_file(slept)
     who, advice = wait.who, wait.advice
     among_locks = _is_among_locks(wait, thread)
     waker = _of_no_lock(case, slept) if among_locks else main_waker(slept)
@@ -182,11 +186,20 @@ def _say(case: Case, wait: Wait) -> Statement:
         details.append(f"The longest wait took {length(longest)}.")
     if wait.reason in _OF_MEMORY:
         details += _memory(sample, slept)
+    asked = file.requests(case.thread, evidence["waits"]) if file is not None else None
+    if file is not None:
+        details += file.details(sample, wait.reason)
+        evidence |= file.evidence()
+        who, advice = file.blamed(sample, who, advice)
+    details += [asked] if asked else []
+    is_wanted = asked is not None or (file is not None and file.is_stopped)
     wanted_ns = sum(sleep.ns for sleep in slept if _is_wanted(sleep))
     is_idleness = wait.remark and sample.round is None and not is_safepoint
+    is_idleness = is_idleness and not is_wanted
     if is_idleness and 2 * wanted_ns < case.lost_ns:
         details += work_unknown(sample, thread, in_futex=wait.reason == "futex")
-    return Statement(f"{who_waited} {_waited(wait, slept)}", who, evidence, tuple(details), advice)
+    claim = f"{who_waited} {_waited(sample, wait, slept, file)}"
+    return Statement(claim, who, evidence, tuple(details), advice, is_wanted=is_wanted)
 
 
 def _memory(sample: Sample, slept: list[Sleep]) -> Iterator[str]:
@@ -257,7 +270,7 @@ def _is_mostly_in(slept: list[Sleep], name: str) -> bool:
 _ACCEPTS = frozenset(("accept", "accept4"))
 
 
-def _waited(wait: Wait, slept: list[Sleep]) -> str:
+def _waited(sample: Sample, wait: Wait, slept: list[Sleep], file: MainFile | None) -> str:
     calls = sorted({sleep.syscall for sleep in slept if sleep.syscall})
     where = f" in {', '.join(calls[:3])}" if calls and calls != [wait.reason] else ""
     stack = next((sleep.stack for sleep in slept if sleep.stack), ())
@@ -265,7 +278,8 @@ def _waited(wait: Wait, slept: list[Sleep]) -> str:
         return f"slept{where}, most in the kernel's {stack[0]},"
     if wait.reason == "socket_receive" and calls and _ACCEPTS.issuperset(calls):
         return f"waited for somebody to connect to it{where}"
-    return f"waited for {wait.phrase}{where}"
+    phrase = file.phrase(sample, wait.reason) if file is not None else None
+    return f"waited for {phrase or wait.phrase}{where}"
 
 
 # Locks of no known owner: the place where a thread is woken shows which one it is.

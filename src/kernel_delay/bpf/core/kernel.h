@@ -61,6 +61,22 @@ struct thread_info {
 	unsigned int cpu;
 };
 
+struct inode {
+	unsigned long i_ino;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
 struct seccomp {
 	int mode;
 };
@@ -122,6 +138,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct mm_struct *mm;
+	struct files_struct *files;
 	struct signal_struct *signal;
 	sigset_t blocked;
 	struct sigpending pending;

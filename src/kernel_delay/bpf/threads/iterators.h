@@ -181,6 +181,14 @@ static __always_inline bool runs_on(struct task_struct *task, const struct threa
 	       *(volatile __u64 *)&thread->mode_since_ns == dumped->mode_since_ns;
 }
 
+/* No stack, as the verifier follows what is on that. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct dumped_thread);
+} dumped_threads SEC(".maps");
+
 /*
  * Dumps the state of each thread that is there: user space accounts for the time since.
  *
@@ -191,45 +199,49 @@ static __always_inline bool runs_on(struct task_struct *task, const struct threa
 SEC("?iter/task")
 int dump_thread_states(struct bpf_iter__task *ctx)
 {
-	struct dumped_thread dumped = {};
+	struct dumped_thread *dumped;
 	struct task_struct *task = ctx->task;
 	struct seq_file *seq = ctx->meta->seq;
 	struct thread *thread;
+	__u32 only = 0;
 	struct rq *rq;
 
 	if (!task || !is_target(task))
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, NULL, 0);
-	if (!thread)
+	dumped = bpf_map_lookup_elem(&dumped_threads, &only);
+	if (!thread || !dumped)
 		return 0;
+	clear(dumped, sizeof(*dumped));
 	rq = kernel_run_queue(task);
-	dumped.identity = thread->identity;
-	dumped.tid = thread->tid;
-	dumped.own_tid = thread->own_tid;
-	dumped.process = thread->process;
-	dumped.kernel_worker = thread->kernel_worker;
-	bpf_probe_read_kernel_str(dumped.comm, sizeof(dumped.comm), task->comm);
+	dumped->identity = thread->identity;
+	dumped->tid = thread->tid;
+	dumped->own_tid = thread->own_tid;
+	dumped->process = thread->process;
+	dumped->kernel_worker = thread->kernel_worker;
+	bpf_probe_read_kernel_str(dumped->comm, sizeof(dumped->comm), task->comm);
 	look_at_sleeper(thread, task);
-	note_thread_state(&dumped.now, thread);
-	note_unknown_freeze(&dumped.now, task);
-	dumped.on_cpu = task->on_cpu;
-	dumped.policy = task->policy;
-	dumped.static_prio = task->static_prio;
-	dumped.rt_priority = task->rt_priority;
-	note_task_times(&dumped.times, thread, task, rq);
+	note_thread_state(&dumped->now, thread);
+	dumped->now.sleep_file = sleep_file(task);
+	note_unknown_freeze(&dumped->now, task);
+	dumped->on_cpu = task->on_cpu;
+	dumped->policy = task->policy;
+	dumped->static_prio = task->static_prio;
+	dumped->rt_priority = task->rt_priority;
+	note_task_times(&dumped->times, thread, task, rq);
 	/* Last, as the verifier follows each way from here on. */
-	dumped.uprobes = uprobes_of(task);
-	note_interrupts(&dumped.now, thread, task);
-	note_sleep(&dumped.now, task);
-	if (dumped.now.wait_cpu)
-		note_running(&dumped.running, rq, dumped.now.wait_cpu - 1);
-	dumped.returned = runs_on(task, thread, &dumped.now);
+	dumped->uprobes = uprobes_of(task);
+	note_interrupts(&dumped->now, thread, task);
+	note_sleep(&dumped->now, task);
+	if (dumped->now.wait_cpu)
+		note_running(&dumped->running, rq, dumped->now.wait_cpu - 1);
+	dumped->returned = runs_on(task, thread, &dumped->now);
 	barrier();
-	dumped.now.state_changes |= 1 & ~mask_if_same(*(volatile __u64 *)&thread->state_changes,
-						      dumped.now.state_changes);
-	if (dumped.now.mode == MODE_UNKNOWN)
-		settle_mode(task, &dumped.now.mode, &dumped.now.syscall);
-	bpf_seq_write(seq, &dumped, sizeof(dumped));
+	dumped->now.state_changes |= 1 & ~mask_if_same(*(volatile __u64 *)&thread->state_changes,
+						       dumped->now.state_changes);
+	if (dumped->now.mode == MODE_UNKNOWN)
+		settle_mode(task, &dumped->now.mode, &dumped->now.syscall);
+	bpf_seq_write(seq, dumped, sizeof(*dumped));
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "freezer.h"
 #include "owner.h"
 #include "run_queue.h"
+#include "sleep_file.h"
 #include "sleep_record.h"
 #include "sleep_stack.h"
 #include "waker_stack.h"
@@ -168,6 +169,7 @@ static __always_inline void note_waking(struct task_struct *task)
 	key->waker_stack = 0;
 	is_signal = has_signal(task);
 	key->stack = sleep_stack(task, READ_BY_WAKER);
+	key->file = sleep_file(task);
 	key->uninterruptible = task->__state / TASK_UNINTERRUPTIBLE & 1;
 	kind = waker_kind(is_signal, current);
 	key->waker_kind = kind;

@@ -25,7 +25,7 @@ static __always_inline struct sleep_record *sleep_record_at(__u64 number)
 
 static __always_inline __u64 *sleeps_of(struct thread_record *thread, const struct sleep_key *key)
 {
-	__u32 list = key->stack ^ key->waker ^ key->waker_stack;
+	__u32 list = key->stack ^ key->waker ^ key->waker_stack ^ (__u32)key->file;
 
 	barrier_var(list);
 	return &thread->sleeps[list & (SLEEP_LISTS - 1)];
@@ -38,6 +38,7 @@ static __always_inline void begin_sleep_record(struct sleep_record *record,
 	clear(record, sizeof(*record));
 	record->thread = thread->number;
 	record->syscall = key->syscall;
+	record->file = key->file;
 	record->stack = key->stack;
 	record->uninterruptible = key->uninterruptible;
 	record->waker_kind = key->waker_kind;
@@ -102,8 +103,8 @@ __noinline int pass_sleep(struct sleep_search *search)
 	record = sleep_record_at(search->number);
 	if (!record ||
 	    !((record->stack ^ key->stack) | (record->syscall ^ key->syscall) |
-	      (record->waker_stack ^ key->waker_stack) | (record->waker.task ^ key->waker) |
-	      (record->waker_kind ^ key->waker_kind) |
+	      (record->file ^ key->file) | (record->waker_stack ^ key->waker_stack) |
+	      (record->waker.task ^ key->waker) | (record->waker_kind ^ key->waker_kind) |
 	      (record->uninterruptible ^ key->uninterruptible) | (record->thread ^ search->thread)))
 		return 1;
 	if (is_of_earlier_round(record->thread, search->thread))
@@ -116,12 +117,13 @@ __noinline int pass_sleep(struct sleep_search *search)
 STEP(pass_sleep, struct sleep_search)
 
 /*
- * The number of a sleep's record, 0 if there is no room. A list is full of single wakers before
- * it is of where the thread slept. Not static, as take_record().
+ * The number of a sleep's record, 0 if there is no room. A list is full of single wakers and files
+ * before it is of where the thread slept. Not static, as take_record().
  */
 __noinline __u64 find_sleep(struct thread_record *thread, struct sleep_key *key)
 {
 	struct sleep_search search = {};
+	__u64 most = SLEEPS_SEARCHED;
 
 	if (!thread || !key)
 		return 0;
@@ -133,17 +135,25 @@ __noinline __u64 find_sleep(struct thread_record *thread, struct sleep_key *key)
 		return search.number;
 	if (search.earlier)
 		return renew_sleep_record(thread, key, search.earlier);
-	if (search.passed >= (key->waker ? SLEEPS_PER_LIST : SLEEPS_SEARCHED))
+	if (key->file)
+		most = SLEEPS_ON_FILES;
+	else if (key->waker)
+		most = SLEEPS_PER_LIST;
+	if (search.passed >= most)
 		return 0;
 	return new_sleep_record(thread, key);
 }
 
-/* The same for @key; of a waker for whom there is no room, that of those who are not told apart. */
+/* The same for @key; where there is no room, that of files, and then wakers, not told apart. */
 static __always_inline __u64 find_sleep_of_waker(struct thread_record *thread,
 						 struct sleep_key *key)
 {
 	__u64 number = find_sleep(thread, key);
 
+	if (!number && key->file) {
+		key->file = 0;
+		number = find_sleep(thread, key);
+	}
 	if (number || !key->waker)
 		return number;
 	key->waker = 0;

@@ -39,6 +39,7 @@ struct off_cpu_time {
 /* What sleeps have alike that are summed up in one record. */
 struct sleep_key {
 	__u64 syscall;
+	__u64 file;
 	__u32 stack;
 	__u32 waker; /* its id in the initial PID namespace, 0 for an interrupt */
 	__u16 waker_kind;

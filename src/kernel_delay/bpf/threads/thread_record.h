@@ -17,6 +17,7 @@ struct {
 	__type(value, struct thread_record);
 } thread_records SEC(".maps");
 
+/* All of @dumped is 0 before. Those that notice an interrupt tell of it. */
 static __always_inline void note_thread_state(struct thread_state *dumped,
 					      const struct thread *thread)
 {
@@ -34,17 +35,12 @@ static __always_inline void note_thread_state(struct thread_state *dumped,
 	dumped->mode = thread->mode;
 	dumped->state = thread->state;
 	dumped->group = thread->group;
-	if (thread->sleep_since_ns == thread->since_ns) {
-		dumped->sleep_stack = thread->sleep_stack;
-		dumped->uninterruptible = thread->uninterruptible;
-	} else {
-		dumped->sleep_stack = 0;
-		dumped->uninterruptible = 0;
-	}
-	/* Those that notice an interrupt tell of it. */
-	dumped->hard_irq_since_ns = 0;
-	dumped->soft_irq_since_ns = 0;
-	dumped->soft_irq_lost_ns = 0;
+	/* The rest is 0. */
+	if (thread->sleep_since_ns != thread->since_ns)
+		return;
+	dumped->sleep_stack = thread->sleep_stack;
+	dumped->uninterruptible = thread->uninterruptible;
+	dumped->sleep_file = thread->sleep_key.file;
 }
 
 /* From here on a struct thread_record has what is counted. */

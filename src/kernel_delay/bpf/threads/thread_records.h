@@ -28,10 +28,12 @@
 #define OWNERS_SEARCHED 16
 
 /*
- * The number of lists of a thread's sleeps, by where it slept and who woke it. A full one
- * takes only where, and is searched as far as both together go.
+ * The number of lists of a thread's sleeps, by where it slept, on which file and who woke it. A
+ * full one takes no further file, then no further waker, only where, and is searched as far as all
+ * together go.
  */
 #define SLEEP_LISTS 8
+#define SLEEPS_ON_FILES 8
 #define SLEEPS_PER_LIST 12
 #define SLEEPS_SEARCHED 16
 
@@ -98,6 +100,7 @@ enum syscall_flag {
 	SYSCALL_MAY_POLL = 8, /* io_uring_enter(2), by its arguments */
 	SYSCALL_RESTARTS = 16, /* restart_syscall(2) */
 	SYSCALL_ENDS_HANDLER = 32, /* sigreturn(2) */
+	SYSCALL_HAS_FILE = 64, /* its first argument is a file descriptor */
 };
 
 /*
@@ -127,6 +130,7 @@ struct thread_state {
 	__u32 state; /* enum scheduler_state */
 	__u32 sleep_stack; /* where it sleeps, as in struct sleep_record */
 	__u32 uninterruptible;
+	__u64 sleep_file; /* the same */
 	/*
 	 * Its cgroup's queue on the CPU that it waits for: struct cfs_rq's address. 0 where that
 	 * is not known, and where tasks are throttled one by one: their own states show it.
@@ -337,12 +341,16 @@ enum waker_kind {
 	WAKER_SOFT_IRQ,
 };
 
-/* A thread's sleeps in one place that one waker ended, in one epoch; clipped to the window. */
+/*
+ * A thread's sleeps in one place, on one file, that one waker ended, in one epoch; clipped to the
+ * window.
+ */
 struct sleep_record {
 	__u64 number; /* in its ring; written last, when the rest is valid */
 	__u64 thread; /* thread_record.number */
 	__u64 next; /* number of the next record in the list, 0: none */
 	__u64 syscall; /* that it was in, or NO_SYSCALL */
+	__u64 file; /* the call's descriptor, and 1; 0: not known. Above: 32 bits of the inode */
 	__u32 stack; /* slot in sleep_stacks, and 1; 0: not known */
 	__u32 waker_stack; /* slot in waker_stacks, and 1; 0: not known, or not asked for */
 	__u16 uninterruptible;

@@ -47,6 +47,7 @@ from kernel_delay.capture.threads.thread_stats import (
 )
 from kernel_delay.capture.upcalls import UpcallsSoFar, count_upcalls
 from kernel_delay.capture.windows.control import NEVER_NS, wait_for_programs
+from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import Ended, watch
@@ -138,6 +139,8 @@ class Watch:
                 totals=self._keeps_totals,
             )
             self._closing.enter_context(self._programs)
+            self._unix_sockets = UnixSockets()
+            self._closing.callback(self._unix_sockets.close)
             profiles = Profiles(self._programs, self._plan.suspect_ns)
             self._profiles = self._closing.enter_context(profiles)
             soft_irqs = SoftIrqs(self._programs, self._plan.suspect_ns)
@@ -400,7 +403,7 @@ class Watch:
     def _sample(self, notice: "RoundNotice", after: Reading) -> Sample:
         start_ns, stop_ns = notice.start_ns, notice.stop_ns
         parts = self._records.of_round(notice.record, notice.round)
-        thread = self._thread(notice, parts)
+        thread = self._with_files(self._thread(notice, parts))
         before = self._readings.before(start_ns) or after
         seen = self._readings.last_seen(before, after)
         uname = os.uname()
@@ -453,6 +456,15 @@ class Watch:
                 soft_irqs_start_ns=self._soft_irqs_start_ns(notice),
             ),
         )
+
+    def _with_files(self, thread: Thread) -> Thread:
+        if not any(sleep.file for sleep in thread.sleeps):
+            return thread
+        # As Session has them: most rounds are not long by waits on files.
+        from kernel_delay.capture.sleep_files import with_files
+
+        ((_, found),) = with_files([(self._target.pid, thread)], self._unix_sockets)
+        return found
 
     def _soft_irqs_start_ns(self, notice: "RoundNotice") -> int | None:
         # While a thread has no CPU no soft IRQ is on its time.

@@ -31,7 +31,7 @@ class OpenWaits(Struct, frozen=True, gc=False):
     """What a thread waits for after its last event that is charged: a CPU, or a lock, or neither.
 
     `lock` is its address and `owner` the id of the thread that has it. `sleep_stack` is where
-    it sleeps, as struct sleep_record has it.
+    it sleeps, and `sleep_file` on what, as struct sleep_record has it.
     """
 
     thread_state: ThreadState
@@ -39,6 +39,7 @@ class OpenWaits(Struct, frozen=True, gc=False):
     lock: int = 0
     owner: int = 0
     sleep_stack: int = 0
+    sleep_file: int = 0
     uninterruptible: bool = False
 
 

@@ -161,7 +161,10 @@ def open_waits(
     if now.state != "blocked":
         return OpenWaits(now)
     waits = OpenWaits(
-        now, sleep_stack=struct.sleep_stack, uninterruptible=bool(struct.uninterruptible)
+        now,
+        sleep_stack=struct.sleep_stack,
+        sleep_file=struct.sleep_file,
+        uninterruptible=bool(struct.uninterruptible),
     )
     if _is_futex(now.syscall) and struct.futex_owner:
         return replace(waits, lock=struct.lock, owner=struct.futex_owner)

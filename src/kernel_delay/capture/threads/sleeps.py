@@ -18,8 +18,9 @@ from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import taker
 from kernel_delay.capture.threads.sleep_stacks import SleepStacks, WakerStack
 from kernel_delay.capture.threads.thread_stats import syscall_of
+from kernel_delay.host.waiting_calls import FILE_CALLS
 from kernel_delay.loader._records import lib
-from kernel_delay.model import Sleep, SleepReason, Thread, Waker, WakerKind
+from kernel_delay.model import Sleep, SleepFile, SleepReason, Thread, Waker, WakerKind
 
 if TYPE_CHECKING:
     from kernel_delay.loader._records import SleepRecord
@@ -32,13 +33,21 @@ WAKER_KINDS: Mapping[int, WakerKind] = {
 }
 
 
+# From so much of the window on it matters which file a thread slept on.
+FILE_SHARE = 0.05
+
+
 class _Place(Struct, frozen=True):
-    """What distinguishes sleeps."""
+    """What distinguishes sleeps.
+
+    `file` is as in struct sleep_record.
+    """
 
     reason: SleepReason
     syscall: str | None
     stack: tuple[str, ...]
     uninterruptible: bool
+    file: int = 0
 
 
 class _Sleeps:
@@ -62,19 +71,27 @@ class _Sleeps:
     def add_waker(self, record: "SleepRecord", stack: WakerStack) -> None:
         kind = WAKER_KINDS[record.waker_kind]
         who = record.waker
-        key = kind, who.task, stack
-        known = self.wakers.get(key)
-        count, ns = (known.count, known.ns) if known else (0, 0)
-        self.wakers[key] = Waker(
+        waker = Waker(
             kind,
             who.tid,
             who.process,
             taker(who).comm if kind == "thread" else "",
-            count + record.sleeps,
-            ns + record.total_ns,
+            record.sleeps,
+            record.total_ns,
             stack.kernel,
             stack.user,
         )
+        self._add_waker((kind, who.task, stack), waker)
+
+    def _add_waker(self, key: tuple[WakerKind, int, WakerStack], waker: Waker) -> None:
+        if (known := self.wakers.get(key)) is not None:
+            waker = replace(waker, count=waker.count + known.count, ns=waker.ns + known.ns)
+        self.wakers[key] = waker
+
+    def add_all(self, other: "_Sleeps") -> None:
+        self.add(other.count, other.ns, other.max_ns, other.short_ns)
+        for key, waker in other.wakers.items():
+            self._add_waker(key, waker)
 
 
 def with_sleeps(
@@ -92,7 +109,8 @@ def with_sleeps(
     found: defaultdict[_Place, _Sleeps] = defaultdict(_Sleeps)
     for record in parts.sleeps:
         if count := record.sleeps:
-            slept = found[_place(stacks, record.stack, record.syscall, record.uninterruptible)]
+            place = _place(stacks, record.stack, record.syscall, record.uninterruptible)
+            slept = found[_on_file(place, record.syscall, record.file)]
             slept.add(count, record.total_ns, record.max_ns, record.short_ns)
             slept.add_waker(record, stacks.waker(record.waker_stack))
     for each_thread in parts.threads:
@@ -109,6 +127,7 @@ def with_sleeps(
         missing_ns = thread.time.blocked_ns
     if missing_ns:
         found[_UNKNOWN].add(0, missing_ns, 0)
+    found = _without_files(found, FILE_SHARE * (window[1] - window[0]))
     each = [_sleep(place, those) for place, those in found.items() if those.ns or those.count]
     each.sort(key=lambda sleep: (-sleep.ns, sleep.reason, "".join(sleep.stack)))
     sleeps = tuple(each)
@@ -134,6 +153,30 @@ def _place_of(names: tuple[str, ...], syscall: int, uninterruptible: bool) -> _P
     return _Place(sleep_reason(names), name, names, uninterruptible)
 
 
+def _on_file(place: _Place, syscall: int, file: int) -> _Place:
+    """The place with the file, unless the call has none, or its arguments are elsewhere."""
+    has_file = file and place.syscall in FILE_CALLS and not syscall & lib.COMPAT_SYSCALL
+    return replace(place, file=file) if has_file else place
+
+
+def _file(file: int) -> SleepFile | None:
+    """A descriptor, and 1, and above that 32 bits of an inode's number: see struct sleep_record."""
+    return SleepFile(fd=(file & 0xFFFFFFFF) - 1, inode=file >> 32) if file else None
+
+
+def _without_files(
+    found: defaultdict[_Place, _Sleeps], least_ns: float
+) -> defaultdict[_Place, _Sleeps]:
+    """Return the same without the files on which it slept less."""
+    if not any(place.file for place in found):
+        return found
+    kept: defaultdict[_Place, _Sleeps] = defaultdict(_Sleeps)
+    for place, slept in found.items():
+        is_kept = not place.file or (least_ns and slept.ns >= least_ns)
+        kept[place if is_kept else replace(place, file=0)].add_all(slept)
+    return kept
+
+
 def _add_open(
     found: defaultdict[_Place, _Sleeps],
     waits: OpenWaits | None,
@@ -154,7 +197,7 @@ def _add_open(
     call = waits.thread_state.syscall
     number = lib.NO_SYSCALL if call is None else call
     place = _place(stacks, waits.sleep_stack, number, waits.uninterruptible)
-    found[place].add(1, ns, ns)
+    found[_on_file(place, number, waits.sleep_file)].add(1, ns, ns)
 
 
 def _sleep(place: _Place, sleeps: _Sleeps) -> Sleep:
@@ -170,4 +213,5 @@ def _sleep(place: _Place, sleeps: _Sleeps) -> Sleep:
         max_ns=sleeps.max_ns,
         short_ns=sleeps.short_ns,
         wakers=tuple(wakers),
+        file=_file(place.file),
     )

@@ -19,7 +19,7 @@ from kernel_delay.model import (
     Thread,
 )
 from kernel_delay.printable import printable
-from kernel_delay.reporters.accounting_tables import PERCENTILES
+from kernel_delay.reporters.accounting_tables import PERCENTILES, sleep_file
 from kernel_delay.reporters.tables import call_name
 
 Split = tuple[int, int, int, int, int]
@@ -71,6 +71,7 @@ class PageSleep(Struct, frozen=True):
     max_ns: int
     wakers: tuple[Row, ...]
     estimated_ns: int
+    file: str | None
 
 
 class PageThread(Struct, frozen=True):
@@ -227,6 +228,7 @@ def _sleep(sleep: Sleep) -> PageSleep:
         max_ns=sleep.max_ns,
         wakers=tuple(wakers),
         estimated_ns=sleep.short_ns,
+        file=None if sleep.file is None else sleep_file(sleep.file),
     )
 
 

@@ -229,8 +229,10 @@ function sleeps(all) {
 }
 
 function where(sleep) {
-  const place = sleep.call ? `${sleep.reason} in ${sleep.call}` : sleep.reason;
-  return sleep.uninterruptible ? [place, h("small", {}, " no signal ends it")] : place;
+  const place = [sleep.call ? `${sleep.reason} in ${sleep.call}` : sleep.reason];
+  if (sleep.file) place.push(h("small", {}, ` ${sleep.file}`));
+  if (sleep.uninterruptible) place.push(h("small", {}, " no signal ends it"));
+  return place;
 }
 
 // Of short waits only some are looked at, and stand for the others.

@@ -1,0 +1,151 @@
+"""What the open files are that threads slept on, and who has their other ends.
+
+They are looked at when the window is over. The programs noted the inode of each as the thread
+slept: a descriptor that is of another file by now is not known.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kernel_delay.capture.threads.collector import ThreadOf
+from kernel_delay.host.open_files.descriptor import Descriptor, describe
+from kernel_delay.host.open_files.holders import End, Holders, holders
+from kernel_delay.host.open_files.unix import UnixSockets
+from kernel_delay.host.waiting_calls import WRITES
+from kernel_delay.model import FileKind, Sleep, SleepFile, SleepReason, Thread
+
+# Files that are looked at, those that were slept on longest.
+MOST_FILES = 32
+
+# Processes that are named of each.
+MOST_PEERS = 8
+
+_SOCKETS: frozenset[FileKind] = frozenset(("unix", "tcp", "udp", "socket"))
+_OF_STORAGE: frozenset[FileKind] = frozenset(("file", "device"))
+
+# What may be open where a thread sleeps for that, by the kernel's functions; else anything.
+_KINDS: Mapping[SleepReason, frozenset[FileKind]] = {
+    "pipe": frozenset(("pipe",)),
+    "socket_receive": _SOCKETS,
+    "socket_send": _SOCKETS,
+    "socket_connect": _SOCKETS,
+    "eventfd": frozenset(("eventfd",)),
+    "epoll": frozenset(("epoll",)),
+    "terminal": frozenset(("device",)),
+    "disk": _OF_STORAGE,
+    "page_cache": _OF_STORAGE,
+    "network_filesystem": _OF_STORAGE,
+    "file_lock": _OF_STORAGE,
+}
+
+
+class _Found(Struct, frozen=True):
+    """What is known of a file without its peers, and its other end."""
+
+    file: SleepFile
+    end: End | None = None
+
+
+class _Key(Struct, frozen=True):
+    """What distinguishes files, and the end that a thread waits at."""
+
+    process: int
+    fd: int
+    inode: int
+    writes: bool
+
+
+def with_files(threads: Sequence[ThreadOf], unix_sockets: UnixSockets) -> list[ThreadOf]:
+    """Return the threads, each with its process, with what the files are that they slept on."""
+    asked: dict[_Key, tuple[int, int, Sleep]] = {}
+    for process, thread in threads:
+        for sleep in thread.sleeps:
+            if sleep.file is not None:
+                key = _key(process, sleep, sleep.file)
+                if key not in asked or asked[key][0] < sleep.ns:
+                    asked[key] = sleep.ns, thread.tid, sleep
+    longest = sorted(asked, key=lambda key: -asked[key][0])[:MOST_FILES]
+    found: dict[_Key, _Found] = {}
+    for key in longest:
+        _, tid, sleep = asked[key]
+        described = describe(key.process, tid, key.fd, key.inode)
+        if described is not None and _fits(sleep.reason, described.kind):
+            found[key] = _find(key, described, unix_sockets)
+    ends = {each.end for each in found.values() if each.end is not None}
+    wakers = (waker.pid for _, _, sleep in asked.values() for waker in sleep.wakers if waker.pid)
+    held = holders(ends, wakers) if ends else Holders({}, are_all=True)
+    files = {key: _with_peers(key, each, held) for key, each in found.items()}
+    return [(process, _named(process, thread, files)) for process, thread in threads]
+
+
+def _key(process: int, sleep: Sleep, file: SleepFile) -> _Key:
+    return _Key(process, file.fd, file.inode, sleep.syscall in WRITES)
+
+
+def _fits(reason: SleepReason, kind: FileKind) -> bool:
+    return reason not in _KINDS or kind in _KINDS[reason]
+
+
+def _find(key: _Key, described: Descriptor, unix_sockets: UnixSockets) -> _Found:
+    kind = described.kind
+    file = SleepFile(fd=key.fd, inode=key.inode, kind=kind, name=described.link)
+    if kind == "pipe":
+        end = End(described.link, described.inode, reads=key.writes, writes=not key.writes)
+        return _Found(file, end)
+    if kind == "unix":
+        return _find_unix(file, unix_sockets)
+    if kind in ("tcp", "udp"):
+        # Most threads wait on no such socket.
+        from kernel_delay.host.open_files.inet import ends_of
+
+        ends = ends_of(key.process, kind, described.inode)
+        if ends is None:
+            return _Found(file)
+        file = replace(file, name=ends.local, peer_address=ends.remote, is_client=ends.is_client)
+        return _Found(file, _socket(ends.peer_inode))
+    return _Found(file)
+
+
+def _find_unix(file: SleepFile, unix_sockets: UnixSockets) -> _Found:
+    own = unix_sockets.find(file.inode)
+    if own is None:
+        return _Found(file)
+    peer = unix_sockets.find(own.peer_inode) if own.peer_inode else None
+    address = (peer.name if peer else "") or None
+    # What is accepted has the name of the socket that listens: unix(7).
+    is_client = bool(address) and not own.name
+    file = replace(file, name=own.name or file.name, peer_address=address, is_client=is_client)
+    return _Found(file, _socket(own.peer_inode))
+
+
+def _socket(inode: int) -> End | None:
+    return End(f"socket:[{inode}]", inode) if inode else None
+
+
+def _with_peers(key: _Key, found: _Found, held: Holders) -> SleepFile:
+    if found.end is None:
+        return found.file
+    peers = held.of[found.end]
+    # Whoever opens a FIFO to read and write, or has left open what it was forked with, has both.
+    others = [peer for peer in peers if peer.pid != key.process]
+    peers = others or peers
+    is_pipe = found.file.kind == "pipe"
+    return replace(
+        found.file,
+        peers=tuple(peers[:MOST_PEERS]),
+        more_peers=len(peers) > MOST_PEERS or (is_pipe and not held.are_all),
+    )
+
+
+def _named(process: int, thread: Thread, files: Mapping[_Key, SleepFile]) -> Thread:
+    if not any(sleep.file for sleep in thread.sleeps):
+        return thread
+    sleeps = tuple(
+        replace(sleep, file=files.get(_key(process, sleep, sleep.file), sleep.file))
+        if sleep.file
+        else sleep
+        for sleep in thread.sleeps
+    )
+    return replace(thread, sleeps=sleeps)

@@ -1,0 +1,173 @@
+"""On which file a thread slept: a program that reads one pipe after the other, and a TCP socket."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+from kernel_delay.capture.plan import RoundPlan
+from kernel_delay.capture.threads.sleeps import FILE_SHARE
+from kernel_delay.model import Sample, Sleep
+from tests.integration.capture.captures import UNTIL_ENDED_S, StartCapture, thread
+from tests.integration.capture.test_rounds import watched
+from tests.system_calls import syscall_number
+from tests.workload import wait_until
+
+# Longer than any test.
+LIFE_S = 300
+
+READER = """
+import os, signal, sys
+signal.alarm(int(sys.argv[1]))
+for fd in sys.argv[2:]:
+    os.read(int(fd), 1)
+"""
+
+
+@contextmanager
+def reader(*fds: int) -> Iterator[int]:
+    """A process that reads a byte of each of these, one after the other."""
+    words = (sys.executable, "-c", READER, str(LIFE_S), *map(str, fds))
+    with subprocess.Popen(words, pass_fds=fds) as process:
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def wait_until_reading(pid: int, fd: int) -> None:
+    """Wait until it is in read(2) of that descriptor."""
+    call = f"{syscall_number('read')} {fd:#x} "
+    wait_until(lambda: Path(f"/proc/{pid}/syscall").read_text().startswith(call))
+
+
+def slept(sample: Sample, pid: int) -> list[Sleep]:
+    """Its sleeps; all together they are the time that it was blocked."""
+    measured = thread(sample, pid)
+    assert measured.time is not None
+    assert sum(sleep.ns for sleep in measured.sleeps) == measured.time.blocked_ns
+    return list(measured.sleeps)
+
+
+def test_sleeps_on_several_files_are_told_apart(start_capture: StartCapture) -> None:
+    pipes = [os.pipe() for _ in range(3)]
+    with reader(*(reads for reads, _ in pipes)) as pid:
+        wait_until_reading(pid, pipes[0][0])
+        capture = start_capture(pid, UNTIL_ENDED_S)
+        capture.wait_until_open()
+        for (_, writes), (next_reads, _) in pairwise(pipes):
+            time.sleep(0.3)
+            os.write(writes, b"x")
+            wait_until_reading(pid, next_reads)
+        time.sleep(0.3)
+        sample = capture.end()
+        least_ns = FILE_SHARE * sample.window.duration_ns
+        named = [each for each in slept(sample, pid) if each.reason == "pipe" and each.file]
+        long = [each for each in slept(sample, pid) if each.reason == "pipe" and each.ns > least_ns]
+    inodes = {reads: os.fstat(reads).st_ino for reads, _ in pipes}
+    for ends in pipes:
+        for fd in ends:
+            os.close(fd)
+    assert long
+    assert [sleep for sleep in long if sleep.file is None] == []
+    for sleep in named:
+        assert sleep.file is not None
+        assert sleep.file.inode == inodes[sleep.file.fd]
+        assert (sleep.file.kind, sleep.syscall) == ("pipe", "read")
+        assert os.getpid() in [peer.pid for peer in sleep.file.peers]
+
+
+def test_of_a_crowd_of_files_the_waker_is_kept(start_capture: StartCapture) -> None:
+    """There is not room for each file of a thread that never sleeps on the same twice."""
+    pipes = [os.pipe() for _ in range(100)]
+    with reader(*(reads for reads, _ in pipes)) as pid:
+        wait_until_reading(pid, pipes[0][0])
+        capture = start_capture(pid, UNTIL_ENDED_S)
+        capture.wait_until_open()
+        for (_, writes), (next_reads, _) in pairwise(pipes):
+            time.sleep(0.002)
+            os.write(writes, b"x")
+            wait_until_reading(pid, next_reads)
+        found = [each for each in slept(capture.end(), pid) if each.reason == "pipe"]
+    for ends in pipes:
+        for fd in ends:
+            os.close(fd)
+    tids = {waker.tid for sleep in found for waker in sleep.wakers}
+    assert tids == {threading.get_native_id()}
+
+
+def test_a_stopped_server_on_loopback_is_named(start_capture: StartCapture) -> None:
+    """Nothing wakes the client: only the socket says for whom it waits."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as client,
+    ):
+        accepted, _ = listener.accept()
+        with accepted, reader(accepted.fileno()) as server, reader(client.fileno()) as pid:
+            wait_until_reading(pid, client.fileno())
+            accepted.close()
+            client.close()
+            os.kill(server, signal.SIGSTOP)
+            sample = start_capture(pid, "0.5").sample()
+    (sleep,) = (each for each in slept(sample, pid) if each.reason == "socket_receive")
+    assert sleep.file is not None
+    assert sleep.file.kind == "tcp"
+    assert [(peer.pid, peer.stopped) for peer in sleep.file.peers] == [(server, True)]
+    finding = sample.verdict[0]
+    assert (finding.rule, finding.remark) == ("wait_socket_receive", False)
+    assert finding.evidence["peer_pid"] == server
+    assert f"({server}) was stopped at the end, by a signal." in finding.text
+
+
+ASKER = """
+import os, select, signal, sys
+signal.alarm(int(sys.argv[1]))
+answers, requests = map(int, sys.argv[2:])
+while True:
+    select.select([], [], [], 0.001)
+    os.write(requests, b"x")
+    os.read(answers, 1)
+"""
+
+
+def test_a_long_round_names_the_process_at_the_other_end() -> None:
+    requests, answers = os.pipe(), os.pipe()
+    words = (sys.executable, "-c", ASKER, str(LIFE_S), str(answers[0]), str(requests[1]))
+    with subprocess.Popen(words, pass_fds=(answers[0], requests[1])) as process:
+
+        def answer_late() -> None:
+            for _ in range(3):
+                os.read(requests[0], 1)
+                time.sleep(0.2)
+                os.write(answers[1], b"x")
+
+        samples, _ = watched(process.pid, answer_late, RoundPlan(threshold_ns=100_000_000))
+        process.kill()
+    for fd in (*requests, *answers):
+        os.close(fd)
+    slept = [sleep for sample in samples for sleep in thread(sample, process.pid).sleeps]
+    (file, *_) = [each.file for each in slept if each.reason == "pipe" and each.file]
+    assert (file.fd, file.kind) == (answers[0], "pipe")
+    assert os.getpid() in [peer.pid for peer in file.peers]
+
+
+def test_a_unix_sockets_peer_is_found_without_the_right_to_make_sockets(
+    start_capture: StartCapture,
+) -> None:
+    """By then the command has given that up: host/privileges.py."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, reader(theirs.fileno()) as pid:
+        wait_until_reading(pid, theirs.fileno())
+        theirs.close()
+        sample = start_capture(pid, "0.5").sample()
+    (file,) = [each.file for each in slept(sample, pid) if each.reason == "socket_receive"]
+    assert file is not None
+    assert file.kind == "unix"
+    assert os.getpid() in [peer.pid for peer in file.peers]

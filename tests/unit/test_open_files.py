@@ -1,0 +1,225 @@
+"""What descriptors are of and who has the other ends: of pipes and sockets that the test opens."""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from kernel_delay.capture.sleep_files import with_files
+from kernel_delay.host.open_files import holders as holders_module
+from kernel_delay.host.open_files.descriptor import INODE_MASK, describe
+from kernel_delay.host.open_files.holders import End, holders
+from kernel_delay.host.open_files.inet import ends_of
+from kernel_delay.host.open_files.unix import UnixSockets, parsed
+from kernel_delay.model import Sleep, SleepFile, SleepReason
+from tests.unit.samples import timed_thread
+
+PID, TID = os.getpid(), threading.get_native_id()
+
+
+@contextmanager
+def child_with(*kept: int) -> Iterator[int]:
+    """A child that has these descriptors open and no other, until the test ends with it."""
+    ready_read, ready_write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        signal.alarm(60)
+        for fd in range(256):
+            if fd not in (*kept, ready_write):
+                with suppress(OSError):
+                    os.close(fd)
+        os.write(ready_write, b"x")
+        os.close(ready_write)
+        while True:
+            signal.pause()
+    os.close(ready_write)
+    os.read(ready_read, 1)
+    os.close(ready_read)
+    try:
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def slept(fd: int, reason: SleepReason, syscall: str, inode: int | None = None) -> Sleep:
+    number = os.fstat(fd).st_ino & INODE_MASK if inode is None else inode
+    return Sleep(reason, syscall, (), False, 1, 1000, 1000, file=SleepFile(fd, number))
+
+
+def file_of(sleep: Sleep) -> SleepFile:
+    """What is found out of the file of that sleep, of this thread's."""
+    thread = replace(timed_thread(TID, "test"), sleeps=(sleep,))
+    unix_sockets = UnixSockets()
+    ((_, found),) = with_files([(PID, thread)], unix_sockets)
+    unix_sockets.close()
+    (file,) = (each.file for each in found.sleeps)
+    assert file is not None
+    return file
+
+
+def test_a_pipes_reader_waits_for_who_writes_to_it() -> None:
+    reads, writes = os.pipe()
+    with child_with(writes) as child:
+        os.close(writes)
+        file = file_of(slept(reads, "pipe", "read"))
+    os.close(reads)
+    assert (file.kind, file.name) == ("pipe", f"pipe:[{file.inode}]")
+    assert [peer.pid for peer in file.peers] == [child]
+    assert not file.more_peers
+
+
+def test_a_pipes_writer_waits_for_who_reads_it() -> None:
+    reads, writes = os.pipe()
+    with child_with(reads) as child:
+        os.close(reads)
+        file = file_of(slept(writes, "pipe", "write"))
+    os.close(writes)
+    assert [peer.pid for peer in file.peers] == [child]
+
+
+def test_both_ends_in_one_process_are_its_own() -> None:
+    reads, writes = os.pipe()
+    file = file_of(slept(reads, "pipe", "read"))
+    os.close(reads)
+    os.close(writes)
+    assert [peer.pid for peer in file.peers] == [PID]
+
+
+def test_a_stopped_process_at_the_other_end_is_seen() -> None:
+    reads, writes = os.pipe()
+    with child_with(writes) as child:
+        os.close(writes)
+        os.kill(child, signal.SIGSTOP)
+        os.waitpid(child, os.WUNTRACED)
+        file = file_of(slept(reads, "pipe", "read"))
+        os.kill(child, signal.SIGCONT)
+    os.close(reads)
+    assert [(peer.pid, peer.stopped) for peer in file.peers] == [(child, True)]
+
+
+def test_a_fifo_has_the_processes_that_opened_its_other_end(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    reads = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    writes = os.open(path, os.O_WRONLY)
+    with child_with(writes) as child:
+        os.close(writes)
+        file = file_of(slept(reads, "pipe", "read"))
+    os.close(reads)
+    assert (file.kind, file.name) == ("pipe", str(path))
+    assert [peer.pid for peer in file.peers] == [child]
+
+
+def test_a_unix_client_waits_for_its_server() -> None:
+    name = f"\0kernel-delay-test-{PID}"
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+        listener.bind(name)
+        listener.listen()
+        client.connect(name)
+        accepted, _ = listener.accept()
+        with child_with(accepted.fileno()) as child:
+            server = file_of(slept(accepted.fileno(), "socket_receive", "recvfrom"))
+            accepted.close()
+            file = file_of(slept(client.fileno(), "socket_receive", "recvfrom"))
+    assert (file.kind, file.peer_address) == ("unix", f"@{name[1:]}")
+    assert [peer.pid for peer in file.peers] == [child]
+    assert file.is_client
+    assert not server.is_client
+    assert [peer.pid for peer in server.peers] == [PID]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_tcp_client_on_loopback_waits_for_its_server(host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if ":" in host and not Path("/proc/net/if_inet6").exists():
+        pytest.skip("there is no IPv6")
+    with socket.create_server((host, 0), family=family) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection((host, port)) as client:
+            accepted, _ = listener.accept()
+            with child_with(accepted.fileno()) as child:
+                server = file_of(slept(accepted.fileno(), "socket_receive", "read"))
+                accepted.close()
+                file = file_of(slept(client.fileno(), "socket_receive", "read"))
+            own_port = client.getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    assert (file.kind, file.name) == ("tcp", f"{shown}:{own_port}")
+    assert file.peer_address == f"{shown}:{port}"
+    assert [peer.pid for peer in file.peers] == [child]
+    assert file.is_client
+    assert not server.is_client
+
+
+def test_a_udp_socket_has_the_one_that_it_is_connected_to() -> None:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client,
+    ):
+        server.bind(("127.0.0.1", 0))
+        client.connect(server.getsockname())
+        file = file_of(slept(client.fileno(), "socket_receive", "recvfrom"))
+        address = "{}:{}".format(*server.getsockname())
+    assert (file.kind, file.peer_address) == ("udp", address)
+    assert [peer.pid for peer in file.peers] == [PID]
+    assert not file.is_client
+
+
+def test_a_listening_socket_has_no_other_end() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        file = file_of(slept(listener.fileno(), "socket_receive", "accept"))
+        assert file.name == "{}:{}".format(*listener.getsockname())
+    assert (file.kind, file.peer_address, file.peers) == ("tcp", None, ())
+
+
+def test_a_file_is_known_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    with path.open("wb") as file:
+        found = file_of(slept(file.fileno(), "disk", "fsync"))
+    assert (found.kind, found.name) == ("file", str(path))
+
+
+def test_a_descriptor_of_another_file_by_now_is_not_known() -> None:
+    reads, writes = os.pipe()
+    inode = os.fstat(reads).st_ino & INODE_MASK
+    others = os.pipe()
+    os.dup2(others[0], reads)
+    assert file_of(slept(reads, "pipe", "read", inode)) == SleepFile(reads, inode)
+    os.close(reads)
+    assert describe(PID, TID, reads, inode) is None
+    for fd in (writes, *others):
+        os.close(fd)
+
+
+def test_what_does_not_fit_the_reason_is_not_known() -> None:
+    reads, writes = os.pipe()
+    assert file_of(slept(reads, "socket_receive", "read")).kind == "unknown"
+    os.close(reads)
+    os.close(writes)
+
+
+def test_a_search_that_is_cut_short_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holders_module, "MOST_LINKS", -1)
+    end = End("pipe:[1]", 1, writes=True)
+    found = holders([end])
+    assert found.of == {end: []}
+    assert not found.are_all
+
+
+def test_sockets_that_are_not_there_have_no_ends() -> None:
+    assert ends_of(PID, "tcp", 1) is None
+    assert ends_of(2**22 + 1, "tcp", 1) is None
+    unix_sockets = UnixSockets()
+    assert unix_sockets.find(1) is None
+    unix_sockets.close()
+
+
+@pytest.mark.parametrize("answer", [b"", bytes(15), bytes(36), b"\xff" * 64])
+def test_what_is_no_answer_of_the_kernel_is_no_socket(answer: bytes) -> None:
+    assert parsed(answer, 1) is None

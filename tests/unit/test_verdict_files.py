@@ -1,0 +1,128 @@
+"""What a verdict says of the file that a thread waited on, and of who has its other end."""
+
+import pytest
+from msgspec.structs import replace
+
+from kernel_delay.analysis.verdict import judge
+from kernel_delay.analysis.verdict.wait_files import main_file
+from kernel_delay.model import FilePeer, Finding, Sample, Sleep, SleepFile, SleepReason, Thread
+from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
+from tests.unit.verdict_samples import MS, PID, calls
+
+SERVER = FilePeer(4240, "server")
+TCP = SleepFile(
+    5, 7, "tcp", "127.0.0.1:40000", peer_address="127.0.0.1:5432", peers=(SERVER,), is_client=True
+)
+PIPE = SleepFile(3, 8, "pipe", "pipe:[8]", peers=(SERVER,))
+
+
+def waited(file: SleepFile | None, call: str = "recvfrom", ms: int = 480) -> Sleep:
+    reason: SleepReason = "pipe" if file is None or file.kind == "pipe" else "socket_receive"
+    return Sleep(reason, call, (), False, 4, ms * MS, 99 * MS, file=file)
+
+
+def found(*sleeps: Sleep, sent: int = 0, tid: int = PID) -> Finding:
+    """The first of the verdict on a thread that slept so, and sent so often."""
+    syscalls = (calls("sendto", 1, count=sent),) if sent else ()
+    thread = replace(timed_thread(tid, "app"), sleeps=sleeps, syscalls=syscalls)
+    return judge_first(sample_of(thread))
+
+
+def sample_of(*threads: Thread) -> Sample:
+    return bare_sample(*threads, window=window(duration_ns=TIMED_WINDOW_NS))
+
+
+def judge_first(sample: Sample) -> Finding:
+    return judge(sample).verdict[0]
+
+
+def test_a_client_that_sent_requests_surely_waited_for_answers() -> None:
+    finding = found(waited(TCP), sent=4)
+    assert (finding.rule, finding.who) == ("wait_socket_receive", "other-process")
+    assert not finding.remark
+    assert finding.evidence["peer_pid"] == 4240
+    assert "waited for data on the TCP connection from server (4240) in recvfrom" in finding.text
+    assert finding.text.endswith("It is the client, and called sendto 4 times.")
+
+
+@pytest.mark.parametrize("sent", [0, 1])
+def test_a_client_that_sent_little_may_have_nothing_to_do(sent: int) -> None:
+    finding = found(waited(TCP), sent=sent)
+    assert finding.remark
+    assert "from server (4240)" in finding.text
+    assert finding.text.endswith("Whether it had work to do is not known.")
+
+
+def test_a_server_that_waits_for_its_client_is_not_kept_from_work() -> None:
+    """It answers as often as it waits."""
+    finding = found(waited(replace(TCP, is_client=False)), sent=4)
+    assert finding.remark
+    assert finding.text.endswith("Whether it had work to do is not known.")
+
+
+def test_a_stopped_process_at_the_other_end_is_a_cause() -> None:
+    stopped = replace(PIPE, peers=(replace(SERVER, stopped=True),))
+    finding = found(waited(stopped, "read"))
+    assert not finding.remark
+    assert finding.who == "person"
+    assert "waited for the pipe from server (4240) in read" in finding.text
+    assert "server (4240) was stopped at the end, by a signal." in finding.details
+    assert finding.advice == "To resume it: kill -CONT 4240"
+
+
+def test_one_of_several_stopped_processes_is_not_blamed() -> None:
+    peers = (replace(SERVER, stopped=True), FilePeer(4241, "other"))
+    for file in (replace(PIPE, peers=peers), replace(PIPE, peers=peers[:1], more_peers=True)):
+        finding = found(waited(file, "read"))
+        assert finding.remark
+        assert "stopped" not in finding.text
+        assert "peer_pid" not in finding.evidence
+        assert "It waited for the pipe from server (4240) or" in finding.text
+
+
+def test_who_writes_to_a_pipe_waits_for_its_reader() -> None:
+    finding = found(waited(PIPE, "write"))
+    assert "waited for room in the pipe to server (4240) in write" in finding.text
+
+
+def test_a_pipe_within_the_process_names_no_other() -> None:
+    finding = found(waited(replace(PIPE, peers=(FilePeer(PID, "app"),)), "read"))
+    assert "waited for the pipe from its own process in read" in finding.text
+
+
+def test_a_peer_on_another_machine_is_named_by_its_address() -> None:
+    remote = replace(TCP, peers=(), peer_address="10.0.0.2:5432")
+    assert "data on the TCP connection from 10.0.0.2:5432 in recvfrom" in found(waited(remote)).text
+
+
+def test_most_of_several_files_is_named_beside() -> None:
+    finding = found(waited(TCP, ms=300), waited(replace(TCP, fd=6, peers=()), ms=180))
+    assert "waited for data on a socket in recvfrom" in finding.text
+    assert "For 62 % of that time it waited for data on the TCP connection" in finding.text
+
+
+def test_connections_to_one_server_are_one() -> None:
+    slept = [waited(TCP, ms=200), waited(replace(TCP, fd=6, inode=9), ms=280)]
+    main = main_file(slept)
+    assert main is not None
+    assert main.is_sure
+    assert main.file.fd == 6
+
+
+@pytest.mark.parametrize("file", [None, SleepFile(5, 7)])
+def test_a_file_that_is_not_known_changes_nothing(file: SleepFile | None) -> None:
+    slept = replace(waited(PIPE, "read"), file=file)
+    assert main_file([slept]) is None
+    assert "waited for a pipe in read for" in found(slept).text
+
+
+def test_the_thread_whose_peer_is_known_is_named_first() -> None:
+    idle = replace(timed_thread(8, "acceptor"), sleeps=(replace(waited(TCP, ms=490), file=None),))
+    worker = replace(timed_thread(9, "worker"), sleeps=(waited(TCP),))
+    assert judge_first(sample_of(idle, worker)).tid == 9
+
+
+def test_a_file_on_a_disk_is_named() -> None:
+    file = SleepFile(5, 7, "file", "/var/lib/data/" + 60 * "x")
+    finding = found(Sleep("disk", "fsync", (), True, 4, 100 * MS, 99 * MS, file=file))
+    assert f"The file is …{59 * 'x'}." in finding.details
