@@ -23,6 +23,11 @@ from kernel_delay.logs import text as logs_text
 from kernel_delay.logs.files import find
 from kernel_delay.logs.survey import survey
 from kernel_delay.model import Sample
+from kernel_delay.monitors.bridge_loop.events import LoopEvents
+from kernel_delay.monitors.datapath_ops.events import OperationEvents
+from kernel_delay.monitors.flows.events import FlowEvents
+from kernel_delay.monitors.revalidator.events import RevalidatorRounds
+from kernel_delay.monitors.upcalls.events import UpcallEvents
 from kernel_delay.ovs.bridge_loop import BridgeLoop
 from kernel_delay.ovs.flow_key import FlowFilter, format_key, format_match, nlraw_lines
 from kernel_delay.ovs.flows import FlowChurn
@@ -38,13 +43,6 @@ from kernel_delay.probes.usdt import decode_notes, read_usdt_probes
 from kernel_delay.recording.frames import CutError
 from kernel_delay.recording.frames import lines as recorded_lines
 from kernel_delay.recording.reader import RecordingReader
-from kernel_delay.recording.records import (
-    FlowEvents,
-    LoopEvents,
-    OperationEvents,
-    RevalidatorRounds,
-    UpcallEvents,
-)
 from kernel_delay.reporters import (
     bridge_loop,
     datapath_ops,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from kernel_delay.monitors.flows.report import FlowReport
 from kernel_delay.ovs import flows
 from kernel_delay.ovs.flows import (
     REASONS,
@@ -21,7 +22,6 @@ from kernel_delay.ovs.monitors.flow_results import decode
 from kernel_delay.ovs.operations.message import ufid_text
 from kernel_delay.ovs.version import read_version
 from kernel_delay.reporters.flows import HEADER, event_lines, json_of, render
-from kernel_delay.reporters.missed import missed_lines
 from tests.unit.test_flow_match import KEY, MASK, WRITTEN
 
 NS_PER_MS = 1_000_000
@@ -183,8 +183,8 @@ def test_the_summary_has_reasons_ages_and_what_came_back() -> None:
 
 
 def test_what_was_missed_is_reported() -> None:
-    assert missed_lines({"flow_events": 0, "untracked": 0, "unknown_results": 0}) == []
-    lines = missed_lines({"flow_events": 3, "untracked": 1000, "unknown_results": 1})
+    assert FlowReport.missed_lines({"flow_events": 0, "untracked": 0, "unknown_results": 0}) == []
+    lines = FlowReport.missed_lines({"flow_events": 3, "untracked": 1000, "unknown_results": 1})
     assert [line.split()[0] for line in lines] == ["3", "1,000", "1"]
 
 

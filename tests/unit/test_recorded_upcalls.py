@@ -54,6 +54,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     monkeypatch.setattr(target_options, "find_to_measure", lambda args: target)
     monkeypatch.setattr(upcall_events, "UpcallEvents", Source)
     monkeypatch.setattr(waiting, "watch", lambda pid: contextlib.nullcontext())
+    monkeypatch.setattr(follow, "watch", lambda pid: contextlib.nullcontext())
     monkeypatch.setattr(follow, "rounds", lambda waiter, duration: iter([None, None, "exit"]))
 
     def run(*arguments: object) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from kernel_delay.monitors.revalidator.report import RevalidatorReport
 from kernel_delay.ovs import revalidator
 from kernel_delay.ovs.monitors._ovs_records import ffi
 from kernel_delay.ovs.monitors.revalidator_rounds import FLOW_PROBES, Decoding
@@ -19,7 +20,6 @@ from kernel_delay.ovs.revalidator import (
     UdpifState,
     limit_change,
 )
-from kernel_delay.reporters.missed import missed_lines
 from kernel_delay.reporters.revalidator import (
     HEADER,
     POLL_HEADER,
@@ -215,8 +215,11 @@ def test_without_a_round_it_says_so() -> None:
 
 
 def test_what_was_not_seen_is_reported() -> None:
-    assert missed_lines({"revalidator_rounds": 0, "flow_results": 0, "else": 5}) == []
-    assert missed_lines({"revalidator_rounds": 2, "flow_results": 3}) == [
+    assert (
+        RevalidatorReport.missed_lines({"revalidator_rounds": 0, "flow_results": 0, "else": 5})
+        == []
+    )
+    assert RevalidatorReport.missed_lines({"revalidator_rounds": 2, "flow_results": 3}) == [
         "2 rounds were lost: this process was kept from its CPU for too long",
         "3 flows were not counted: their probe was hit while its program ran",
     ]

@@ -2,25 +2,27 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache, reduce
+from operator import or_
 from typing import BinaryIO, NoReturn, get_args
 
 import msgspec
 
 from kernel_delay.errors import InputError, NoInputError
 from kernel_delay.model import RecordingFormat, RecordingHeader, RecordingTrailer, Sample
+from kernel_delay.monitors.register import MONITORS
 from kernel_delay.printable import printable
 from kernel_delay.recording.frames import CutError, lines
 from kernel_delay.recording.older_formats import renamed
 from kernel_delay.recording.records import (
+    COMMANDS,
     Content,
-    FlowEvents,
-    LoopEvents,
-    OperationEvents,
+    Events,
     Read,
-    RevalidatorRounds,
-    UpcallEvents,
+    record_type,
+    record_types,
 )
 from kernel_delay.recording.sample_assembly import SampleAssembly
 from kernel_delay.recording.validation import check_header, check_trailer
@@ -63,11 +65,11 @@ class RecordingReader:
 
         Raises InputError behind the last that is whole, where something is missing behind it.
         """
-        decoder = msgspec.json.Decoder(Content | RecordingTrailer)
+        decode = _decoder(self.header.command)
         assembly = SampleAssembly()
         for line in self._following():
             with self._naming_damage():
-                record = decoder.decode(renamed(line, self.header.format))
+                record = decode(renamed(line, self.header.format))
                 if isinstance(record, RecordingTrailer):
                     assembly.end()
                     check_trailer(record)
@@ -92,6 +94,8 @@ class RecordingReader:
         try:
             header = msgspec.json.decode(line, type=RecordingHeader)
             check_header(header)
+            if header.command not in COMMANDS:
+                raise InputError(f"this version has no command {header.command!r}")
         except (*_UNDECODABLE, InputError) as error:
             self._fail_as_foreign(_why_unknown(line) or str(error))
         return header
@@ -117,17 +121,10 @@ class RecordingReader:
             self._fail_as_damaged(str(error))
 
     def _count(self, found: Read) -> None:
-        match found:
-            case Sample():
-                self._samples += 1
-            case LoopEvents():
-                self._events += len(found.hits)
-            case UpcallEvents():
-                self._events += len(found.events)
-            case RevalidatorRounds():
-                self._events += len(found.rounds)
-            case FlowEvents() | OperationEvents():
-                self._events += len(found.events)
+        if isinstance(found, Sample):
+            self._samples += 1
+        elif isinstance(found, Events):
+            self._events += len(found.measured())
 
     def _end(self, trailer: RecordingTrailer) -> None:
         missing = (trailer.samples - self._samples, trailer.events - self._events)
@@ -147,7 +144,7 @@ class RecordingReader:
         raise InputError(f"{self.name!r} {how}; {self._so_far()} before that were read")
 
     def _so_far(self) -> str:
-        events = self.header.command != "capture"
+        events = self.header.command in MONITORS
         count, what = (self._events, "event") if events else (self._samples, "sample")
         return f"{count:,} {what}s" if count != 1 else f"the 1 {what}"
 
@@ -187,6 +184,31 @@ def open_recording(path: str | os.PathLike[str]) -> Iterator[RecordingReader]:
         raise _unreadable(name, error) from error
     with file:
         yield RecordingReader(file, name)
+
+
+def _decoder(command: str) -> Callable[[bytes], Content | Events | RecordingTrailer]:
+    """What decodes the records of a recording, of this command first."""
+    own = (record_type(command),) if command in MONITORS else ()
+    first = _decoder_of(own)
+
+    @cache
+    def all_kinds() -> "msgspec.json.Decoder[Content | Events | RecordingTrailer]":
+        return _decoder_of(record_types())
+
+    def decode(line: bytes) -> Content | Events | RecordingTrailer:
+        try:
+            return first.decode(line)
+        except msgspec.ValidationError:
+            # Of another monitor, or of none.
+            return all_kinds().decode(line)
+
+    return decode
+
+
+def _decoder_of(
+    kinds: tuple[type[Events], ...],
+) -> "msgspec.json.Decoder[Content | Events | RecordingTrailer]":
+    return msgspec.json.Decoder(reduce(or_, (*get_args(Content), *kinds, RecordingTrailer)))
 
 
 def _lines(file: BinaryIO, name: str) -> Iterator[bytes]:

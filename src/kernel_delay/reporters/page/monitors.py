@@ -25,6 +25,8 @@ MOST_TEXT = 1000
 class LoopPage:
     """Passes of the main loop, and waits."""
 
+    subject = "The main loop"
+
     def __init__(self) -> None:
         """Start before the first."""
         self._lengths = {"run": Peaks(NS_PER_MS), "wait": Peaks(NS_PER_MS)}
@@ -52,6 +54,8 @@ class LoopPage:
 
 class RoundsPage:
     """Rounds of the revalidators, of each datapath."""
+
+    subject = "The rounds of the revalidators"
 
     def __init__(self) -> None:
         """Start before the first."""
@@ -86,6 +90,8 @@ class RoundsPage:
 class FlowsPage:
     """Changes of flows."""
 
+    subject = "What became of flows"
+
     def __init__(self) -> None:
         """Start before the first."""
         self._changes, self._reasons = Rates(), Rates()
@@ -119,6 +125,8 @@ class FlowsPage:
 
 class OperationsPage:
     """Operations of the kernel's datapath, and their answers."""
+
+    subject = "The operations of the kernel's datapath"
 
     def __init__(self) -> None:
         """Start before the first."""
@@ -162,6 +170,8 @@ class OperationsPage:
 
 class CostsPage:
     """Trips of upcalls."""
+
+    subject = "What upcalls cost"
 
     def __init__(self) -> None:
         """Start before the first."""

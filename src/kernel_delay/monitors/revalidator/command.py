@@ -1,0 +1,88 @@
+"""The options of `kernel-delay revalidator`, and what they have connected."""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import pages as page_options
+from kernel_delay.commands.options import recording as recording_options
+from kernel_delay.commands.options import target as target_options
+from kernel_delay.commands.options import upstream as upstream_options
+from kernel_delay.monitors.monitor import Monitor, batches
+
+if TYPE_CHECKING:
+    from kernel_delay.model import RecordingHeader
+    from kernel_delay.monitors.revalidator import report
+    from kernel_delay.monitors.revalidator.events import RevalidatorRounds
+    from kernel_delay.ovs.monitors import revalidator_rounds
+
+
+def add_report_arguments(parser: argparse._ActionsContainer) -> Sequence[argparse.Action]:
+    """Add the options that a report from a recording has too."""
+    return [
+        parser.add_argument(
+            "-c",
+            "--compress-output",
+            action="store_true",
+            help="print a round (one check of all flows) only if more than its times differs from"
+            " the previous round",
+        )
+    ]
+
+
+class Revalidator(Monitor["RevalidatorRounds", "revalidator_rounds.RevalidatorRounds"]):
+    """Follows the revalidators."""
+
+    command = "revalidator"
+    activity = "tracing the revalidators"
+    report_arguments = (add_report_arguments,)
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options: how long, what is counted, and how much to print."""
+        target_options.add_arguments(parser)
+        output_options.add_quiet(parser)
+        add_report_arguments(parser)
+        output_options.add_json(parser, "round")
+        page_options.add_html(parser)
+        recording_options.add_arguments(parser, "-w", "--write-events")
+        upstream_options.add_to_revalidator(parser)
+        parser.add_argument(
+            "--no-ukey-count",
+            action="store_true",
+            help="do not count flows: attach no probe that is hit once for each flow",
+        )
+        arguments.add_time(parser)
+        arguments.add_count(parser, "rounds")
+
+    def open_report(
+        self,
+        args: argparse.Namespace,
+        header: "Callable[[], RecordingHeader | None]",
+        stack: ExitStack,
+    ) -> "report.RevalidatorReport":
+        """A line for each round."""
+        from kernel_delay.monitors.revalidator.report import RevalidatorReport
+
+        return RevalidatorReport(args, header, stack)
+
+    def open_source(
+        self, args: argparse.Namespace, pid: int
+    ) -> "revalidator_rounds.RevalidatorRounds":
+        """The probes of the rounds, and those that are hit once a flow if it counts these."""
+        from kernel_delay.ovs.monitors.revalidator_rounds import RevalidatorRounds
+
+        return RevalidatorRounds(pid, count_flows=not args.no_ukey_count)
+
+    def take(self, source: "revalidator_rounds.RevalidatorRounds") -> "Iterator[RevalidatorRounds]":
+        """The rounds that have ended."""
+        from kernel_delay.monitors.revalidator.events import RevalidatorRounds
+        from kernel_delay.recording.records import EVENTS_AT_ONCE
+
+        for rounds in batches(iter(source.take()), EVENTS_AT_ONCE):
+            yield RevalidatorRounds(rounds)
+
+
+MONITOR = Revalidator()
