@@ -23,8 +23,8 @@ EXTENSIONS = (
     "kernel_delay.host._seccomp",
     "kernel_delay.libbpf._libbpf",
     "kernel_delay.loader._records",
-    "kernel_delay.ovs.monitors._ovs_records",
-    "kernel_delay.ovs.monitors._upcall_records",
+    "kernel_delay.monitors.upcalls._upcall_records",
+    "kernel_delay.openvswitch._ovs_records",
     "kernel_delay.symbols._libdw",
 )
 

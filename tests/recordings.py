@@ -13,9 +13,7 @@ from kernel_delay.model import (
     RecordingHeader,
     Sample,
 )
-from kernel_delay.monitors.upcalls.events import UpcallEvents
-from kernel_delay.ovs.upcalls import Event
-from kernel_delay.ovs.upcalls.port_names import PortName
+from kernel_delay.monitors.upcalls.events import Event, PortName, UpcallEvents
 from kernel_delay.recording.reader import open_recording
 from kernel_delay.recording.records import Read
 from kernel_delay.recording.writer import RecordingWriter

@@ -8,14 +8,11 @@ from typing import get_args
 from msgspec import structs
 
 from kernel_delay.model import MeasuringCommand
-from kernel_delay.monitors.bridge_loop.events import LoopEvents, LoopHit
+from kernel_delay.monitors.bridge_loop.events import LoopEvent, LoopEvents, LoopHit, Probe
 from kernel_delay.monitors.datapath_ops.events import OperationEvents
 from kernel_delay.monitors.flows.events import FlowEvents
 from kernel_delay.monitors.revalidator.events import RevalidatorRounds
-from kernel_delay.monitors.upcalls.events import UpcallEvents
-from kernel_delay.ovs.bridge_loop import LoopEvent, Probe
-from kernel_delay.ovs.upcalls import DpUpcall
-from kernel_delay.ovs.upcalls.port_names import PortName
+from kernel_delay.monitors.upcalls.events import DpUpcall, PortName, UpcallEvents
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import header
 from tests.unit.test_flows import DELETED

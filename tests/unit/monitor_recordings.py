@@ -8,15 +8,11 @@ from msgspec import structs
 
 from kernel_delay.model import MeasuringCommand
 from kernel_delay.monitors.bridge_loop.events import LoopEvents, LoopHit
-from kernel_delay.monitors.datapath_ops.events import OperationEvents
-from kernel_delay.monitors.flows.events import FlowEvents
+from kernel_delay.monitors.datapath_ops.events import OPERATIONS, OperationEvent, OperationEvents
+from kernel_delay.monitors.flows.events import FlowChange, FlowEvent, FlowEvents
 from kernel_delay.monitors.monitor import batches
-from kernel_delay.monitors.revalidator.events import RevalidatorRounds
-from kernel_delay.monitors.upcalls.events import UpcallEvents
-from kernel_delay.ovs.flows import FlowChange, FlowEvent
-from kernel_delay.ovs.operations import OPERATIONS, OperationEvent
-from kernel_delay.ovs.revalidator import LeaderTime, RevalidatorRound
-from kernel_delay.ovs.upcalls import RecvUpcall
+from kernel_delay.monitors.revalidator.events import LeaderTime, RevalidatorRound, RevalidatorRounds
+from kernel_delay.monitors.upcalls.events import RecvUpcall, UpcallEvents
 from kernel_delay.recording.records import EVENTS_AT_ONCE
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import header

@@ -11,8 +11,7 @@ from msgspec import structs
 
 import kernel_delay
 from kernel_delay.model import RecordingTrailer, Sample, TaskTimes
-from kernel_delay.monitors.bridge_loop.events import LoopEvents, LoopHit
-from kernel_delay.ovs.bridge_loop import LoopEvent
+from kernel_delay.monitors.bridge_loop.events import LoopEvent, LoopEvents, LoopHit
 from kernel_delay.recording.tables import COLUMNS, rows
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import HEADER, header, record_samples

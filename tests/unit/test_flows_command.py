@@ -7,8 +7,7 @@ import pytest
 from msgspec import structs
 
 from kernel_delay.cli import main
-from kernel_delay.monitors.flows.events import FlowEvents
-from kernel_delay.ovs.flows import FlowEvent
+from kernel_delay.monitors.flows.events import FlowEvent, FlowEvents
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import header
 from tests.unit.test_flows import DELETED

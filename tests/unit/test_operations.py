@@ -10,21 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kernel_delay.monitors.datapath_ops.report import OperationReport
-from kernel_delay.ovs.monitors._ovs_records import ffi, lib
-from kernel_delay.ovs.monitors.datapath_operations import Joining
-from kernel_delay.ovs.operations import (
-    OPERATIONS,
-    OperationEvent,
-    format_actions,
-    read_request,
-)
-from kernel_delay.reporters.datapath_ops import (
+from kernel_delay.monitors.datapath_ops.actions import format_actions
+from kernel_delay.monitors.datapath_ops.events import OPERATIONS, OperationEvent
+from kernel_delay.monitors.datapath_ops.message import read_request
+from kernel_delay.monitors.datapath_ops.probe import Joining
+from kernel_delay.monitors.datapath_ops.report import (
     HEADER,
+    OperationReport,
     Summary,
     event_lines,
     json_of,
 )
+from kernel_delay.openvswitch._ovs_records import ffi, lib
 from tests.unit.test_flow_match import KEY, MASK, WRITTEN
 from tests.unit.test_flows import UFID
 

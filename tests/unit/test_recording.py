@@ -29,15 +29,11 @@ from kernel_delay.model import (
     SyscallEvent,
     ThreadTime,
 )
-from kernel_delay.monitors.bridge_loop.events import LoopEvents, LoopHit
+from kernel_delay.monitors.bridge_loop.events import LoopEvent, LoopEvents, LoopHit
 from kernel_delay.monitors.datapath_ops.events import OperationEvents
 from kernel_delay.monitors.flows.events import FlowEvents
-from kernel_delay.monitors.revalidator.events import RevalidatorRounds
-from kernel_delay.monitors.upcalls.events import UpcallEvents
-from kernel_delay.ovs.bridge_loop import LoopEvent
-from kernel_delay.ovs.revalidator import LeaderTime
-from kernel_delay.ovs.upcalls import DpUpcall
-from kernel_delay.ovs.upcalls.port_names import PortName
+from kernel_delay.monitors.revalidator.events import LeaderTime, RevalidatorRounds
+from kernel_delay.monitors.upcalls.events import DpUpcall, PortName, UpcallEvents
 from kernel_delay.recording import frames
 from kernel_delay.recording.older_formats import renamed
 from kernel_delay.recording.reader import IntactRecords, open_recording

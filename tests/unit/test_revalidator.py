@@ -7,11 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kernel_delay.monitors.revalidator.report import RevalidatorReport
-from kernel_delay.ovs import revalidator
-from kernel_delay.ovs.monitors._ovs_records import ffi
-from kernel_delay.ovs.monitors.revalidator_rounds import FLOW_PROBES, Decoding
-from kernel_delay.ovs.revalidator import (
+from kernel_delay.monitors.revalidator import events
+from kernel_delay.monitors.revalidator.events import (
     FlowResults,
     LeaderTime,
     Revalidation,
@@ -20,9 +17,11 @@ from kernel_delay.ovs.revalidator import (
     UdpifState,
     limit_change,
 )
-from kernel_delay.reporters.revalidator import (
+from kernel_delay.monitors.revalidator.probe import FLOW_PROBES, Decoding
+from kernel_delay.monitors.revalidator.report import (
     HEADER,
     POLL_HEADER,
+    RevalidatorReport,
     datapath_line,
     polled_round_line,
     remark_lines,
@@ -30,6 +29,7 @@ from kernel_delay.reporters.revalidator import (
     round_line,
     sparkline,
 )
+from kernel_delay.openvswitch._ovs_records import ffi
 
 NS_PER_MS = 1_000_000
 START_NS = 5 * 10**12
@@ -235,7 +235,7 @@ def test_bars_are_as_high_as_their_values(values: list[int]) -> None:
 
 
 def test_datapaths_without_end_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(revalidator, "MOST_DATAPATHS", 2)
+    monkeypatch.setattr(events, "MOST_DATAPATHS", 2)
     revalidation = Revalidation()
     for number in range(5):
         found = structs.replace(ROUND, datapath=f"netdev@{number}")

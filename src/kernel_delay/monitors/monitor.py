@@ -50,6 +50,10 @@ class Source(Protocol):
 _Source = TypeVar("_Source", bound=Source)
 
 
+OpenPage = Callable[[], page_options.EventPage[_Contents] | None]
+"""What opens the page that is asked for, if one is."""
+
+
 class Report(ABC, Generic[_Record, _Contents]):
     """What is reported of a monitor's records: text or JSON as they come, a sum, and a page."""
 
@@ -57,21 +61,16 @@ class Report(ABC, Generic[_Record, _Contents]):
     """What a recording's trailer calls what was lost, and what that means, behind its count."""
 
     def __init__(
-        self,
-        args: argparse.Namespace,
-        header: "Callable[[], RecordingHeader | None]",
-        stack: ExitStack,
+        self, args: argparse.Namespace, stack: ExitStack, open_page: "OpenPage[_Contents]"
     ) -> None:
-        """Open the outputs that `args` ask for, which `stack` closes; `header` is for a page."""
+        """Open the outputs that `args` ask for, which `stack` closes."""
         self.most: int | None = getattr(args, "count", None)
         self.has_enough = False
         self._json = output_options.open_json(args.json_file, stack)
         self._text = output_options.has_text(args.json_file)
         self._lines = self._text and not getattr(args, "quiet", False)
         self._begun = False
-        self._page: page_options.EventPage[_Contents] | None = None
-        if getattr(args, "html", None) is not None:
-            self._page = page_options.EventPage(args.html, header(), self._contents())
+        self._page = open_page()
 
     def note(self, text: str) -> None:
         """Take a remark on how it was measured, or read, that was printed already."""
@@ -99,10 +98,6 @@ class Report(ABC, Generic[_Record, _Contents]):
         """What was not seen, a line each."""
         known = ((count, cls.LOST[kind]) for kind, count in missed.items() if kind in cls.LOST)
         return [f"{count:,} {meaning}" for count, meaning in known if count]
-
-    def _contents(self) -> _Contents:
-        """Return the empty contents of a page."""
-        raise NotImplementedError
 
     def _print_below(self, header: str, *lines: str) -> None:
         """Print lines, the first time with a header above."""
@@ -144,12 +139,13 @@ class Monitor(ABC, Generic[_Record, _Source]):
 
     @abstractmethod
     def open_report(
-        self,
-        args: argparse.Namespace,
-        header: "Callable[[], RecordingHeader | None]",
-        stack: ExitStack,
+        self, args: argparse.Namespace, stack: ExitStack, open_page: OpenPage[Any]
     ) -> Report[_Record, Any]:
         """What reports; raises OutputError where an output can't be opened."""
+
+    def page(self) -> "Contents":
+        """The empty contents of a page."""
+        raise NotImplementedError
 
     @abstractmethod
     def open_source(self, args: argparse.Namespace, pid: int) -> AbstractContextManager[_Source]:
@@ -168,7 +164,7 @@ class Monitor(ABC, Generic[_Record, _Source]):
         target = target_options.find_to_measure(args)
         with ExitStack() as stack:
             header = partial(recording_options.header_of, self.command, target)
-            report = self.open_report(args, header, stack)
+            report = self.open_report(args, stack, self.page_opener(args, header))
             # Nothing of it runs in the kernel any more while it is summed up.
             with ExitStack() as measuring:
                 source = self.open_source(args, target.pid)
@@ -186,8 +182,21 @@ class Monitor(ABC, Generic[_Record, _Source]):
         self, recording: "RecordingReader", args: argparse.Namespace
     ) -> "InputError | None":
         """Print what run() printed when it was recorded; return why it is not all, or None."""
+        open_page = self.page_opener(args, lambda: recording.header)
         with ExitStack() as stack:
-            return replay(recording, self.open_report(args, lambda: recording.header, stack))
+            return replay(recording, self.open_report(args, stack, open_page))
+
+    def page_opener(
+        self, args: argparse.Namespace, header: "Callable[[], RecordingHeader | None]"
+    ) -> OpenPage[Any]:
+        """What opens the page; `header` says what that is of."""
+
+        def open_page() -> "page_options.EventPage[Contents] | None":
+            if getattr(args, "html", None) is None:
+                return None
+            return page_options.EventPage(args.html, header(), self.page())
+
+        return open_page
 
     def _follow(
         self,

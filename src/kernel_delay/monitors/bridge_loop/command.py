@@ -1,22 +1,22 @@
 """The options of `kernel-delay bridge-loop`, and what they have connected."""
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.monitors.monitor import Monitor, batches
+from kernel_delay.monitors.monitor import Monitor, OpenPage, batches
 
 if TYPE_CHECKING:
-    from kernel_delay.model import RecordingHeader
     from kernel_delay.monitors.bridge_loop import report
     from kernel_delay.monitors.bridge_loop.events import LoopEvents
-    from kernel_delay.ovs.monitors import loop_events
+    from kernel_delay.monitors.bridge_loop.page import LoopPage
+    from kernel_delay.monitors.bridge_loop.probe import LoopProbes
 
 
 def add_report_arguments(parser: argparse._ActionsContainer) -> Sequence[argparse.Action]:
@@ -30,7 +30,7 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> Sequence[argpars
     ]
 
 
-class BridgeLoop(Monitor["LoopEvents", "loop_events.LoopEvents"]):
+class LoopMonitor(Monitor["LoopEvents", "LoopProbes"]):
     """Follows the main loop."""
 
     command = "bridge-loop"
@@ -49,23 +49,26 @@ class BridgeLoop(Monitor["LoopEvents", "loop_events.LoopEvents"]):
         arguments.add_count(parser, "passes")
 
     def open_report(
-        self,
-        args: argparse.Namespace,
-        header: "Callable[[], RecordingHeader | None]",
-        stack: ExitStack,
+        self, args: argparse.Namespace, stack: ExitStack, open_page: OpenPage[Any]
     ) -> "report.LoopReport":
         """A line for each pass and wait."""
         from kernel_delay.monitors.bridge_loop.report import LoopReport
 
-        return LoopReport(args, header, stack)
+        return LoopReport(args, stack, open_page)
 
-    def open_source(self, args: argparse.Namespace, pid: int) -> "loop_events.LoopEvents":
+    def page(self) -> "LoopPage":
+        """The empty contents of a page."""
+        from kernel_delay.monitors.bridge_loop.page import LoopPage
+
+        return LoopPage()
+
+    def open_source(self, args: argparse.Namespace, pid: int) -> "LoopProbes":
         """The probes of the loop."""
-        from kernel_delay.ovs.monitors.loop_events import LoopEvents
+        from kernel_delay.monitors.bridge_loop.probe import LoopProbes
 
-        return LoopEvents(pid)
+        return LoopProbes(pid)
 
-    def take(self, source: "loop_events.LoopEvents") -> "Iterator[LoopEvents]":
+    def take(self, source: "LoopProbes") -> "Iterator[LoopEvents]":
         """What has come of the loop."""
         from kernel_delay.monitors.bridge_loop.events import LoopEvents, LoopHit
         from kernel_delay.recording.records import EVENTS_AT_ONCE
@@ -74,4 +77,4 @@ class BridgeLoop(Monitor["LoopEvents", "loop_events.LoopEvents"]):
             yield LoopEvents(hits)
 
 
-MONITOR = BridgeLoop()
+MONITOR = LoopMonitor()

@@ -1,19 +1,70 @@
 """A line for each pass and wait as it ends, and at the end what they sum up to; or JSON."""
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
+from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kernel_delay.monitors.bridge_loop.events import LoopEvents, LoopHit
-from kernel_delay.monitors.monitor import Report
-from kernel_delay.ovs.bridge_loop import BridgeLoop
-from kernel_delay.reporters.bridge_loop import interval_line, render
+from kernel_delay.analysis.histogram import Quantiles
+from kernel_delay.monitors.bridge_loop.events import (
+    BridgeLoop,
+    Interval,
+    LoopEvents,
+    LoopHit,
+    LoopTimes,
+)
+from kernel_delay.monitors.monitor import OpenPage, Report
+from kernel_delay.printable import printable
+from kernel_delay.reporters.histogram import bucket_lines
 
 if TYPE_CHECKING:
-    from kernel_delay.model import RecordingHeader
-    from kernel_delay.reporters.page.monitors import LoopPage
+    from kernel_delay.monitors.bridge_loop.page import LoopPage
+
+NS_PER_S = 1_000_000_000
+TITLES = {"run": "bridge run loop time ", "wait": "poll_block() wait time"}
+RULE = "-" * 50
+
+
+def interval_line(interval: Interval) -> str:
+    """One pass or wait: `- [411887@ovs-vswitchd] bridge run loop time : 0:00:00.000090274`."""
+    return (
+        f"- [{interval.tid}@{printable(interval.comm)}] {TITLES[interval.kind]}: "
+        f"{_clock(interval.duration_ns)}"
+    )
+
+
+def render(loop: BridgeLoop, *, log2: bool = False) -> str:
+    """The summary: both histograms, linear or by powers of two, and what they boil down to."""
+    lines = [RULE, "Showing run time histograms in micro seconds:", RULE]
+    for title, times in (("bridge_run_time", loop.runs), ("poll_block_wait_time", loop.waits)):
+        buckets = (times.log2 if log2 else times.linear).buckets()
+        lines += [f"@{title}:", *(bucket_lines(buckets) or ["(none was seen)"]), ""]
+    rate = loop.passes_per_second
+    per_second = "" if rate is None else f", {float(rate):.2f} per second"
+    lines.append(f"{loop.passes} passes in {_clock(loop.duration_ns)}{per_second}")
+    lines += _quantiles("run", loop.runs) + _quantiles("wait", loop.waits)
+    if loop.unpaired:
+        lines.append(f"{loop.unpaired} events out of turn: some were missed, and their intervals")
+    return "\n".join(lines)
+
+
+def _quantiles(name: str, times: LoopTimes) -> list[str]:
+    quantiles: Quantiles = times.quantiles
+    p50, p99 = quantiles.quantile(Fraction(1, 2)), quantiles.quantile(Fraction(99, 100))
+    if p50 is None or p99 is None or quantiles.max is None:
+        return []
+    return [f"{name:<4}  p50 {_us(p50)}, p99 {_us(p99)}, max {_us(quantiles.max)}"]
+
+
+def _us(time_ns: int) -> str:
+    return f"{time_ns / 1000:.3f} us"
+
+
+def _clock(duration_ns: int) -> str:
+    seconds, fraction_ns = divmod(duration_ns, NS_PER_S)
+    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction_ns:09}"
 
 
 class LoopReport(Report[LoopEvents, "LoopPage"]):
@@ -26,11 +77,11 @@ class LoopReport(Report[LoopEvents, "LoopPage"]):
     def __init__(
         self,
         args: argparse.Namespace,
-        header: "Callable[[], RecordingHeader | None]",
         stack: ExitStack,
+        open_page: "OpenPage[LoopPage]",
     ) -> None:
         """Start before the first."""
-        super().__init__(args, header, stack)
+        super().__init__(args, stack, open_page)
         self._loop = BridgeLoop()
         self._log2: bool = args.log2
 
@@ -46,11 +97,6 @@ class LoopReport(Report[LoopEvents, "LoopPage"]):
     def finish(self, missed: Mapping[str, int]) -> None:
         """Sum up."""
         self._sum_up(render(self._loop, log2=self._log2), self.missed_lines(missed))
-
-    def _contents(self) -> "LoopPage":
-        from kernel_delay.reporters.page.monitors import LoopPage
-
-        return LoopPage()
 
     def _take(self, hit: LoopHit) -> None:
         if hit.lost_before:

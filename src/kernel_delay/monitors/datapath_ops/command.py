@@ -2,10 +2,10 @@
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
@@ -13,15 +13,14 @@ from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import upstream as upstream_options
-from kernel_delay.monitors.monitor import Monitor, batches
+from kernel_delay.monitors.monitor import Monitor, OpenPage, batches
 from kernel_delay.monitors.options import add_filter, add_packets
 
 if TYPE_CHECKING:
-    from kernel_delay.model import RecordingHeader
     from kernel_delay.monitors.datapath_ops import report
-    from kernel_delay.monitors.datapath_ops.events import OperationEvents
-    from kernel_delay.ovs.monitors import datapath_operations
-    from kernel_delay.ovs.operations import Operation
+    from kernel_delay.monitors.datapath_ops.events import Operation, OperationEvents
+    from kernel_delay.monitors.datapath_ops.page import OperationsPage
+    from kernel_delay.monitors.datapath_ops.probe import OperationProbes
 
 # Of 64 KiB at most each, so that a record of a recording stays small.
 EVENTS_AT_ONCE = 100
@@ -74,7 +73,7 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> Sequence[argpars
     ]
 
 
-class DatapathOps(Monitor["OperationEvents", "datapath_operations.DatapathOperations"]):
+class OperationMonitor(Monitor["OperationEvents", "OperationProbes"]):
     """Follows the operations."""
 
     command = "datapath-ops"
@@ -96,25 +95,26 @@ class DatapathOps(Monitor["OperationEvents", "datapath_operations.DatapathOperat
         arguments.add_time(parser)
 
     def open_report(
-        self,
-        args: argparse.Namespace,
-        header: "Callable[[], RecordingHeader | None]",
-        stack: ExitStack,
+        self, args: argparse.Namespace, stack: ExitStack, open_page: OpenPage[Any]
     ) -> "report.OperationReport":
         """Lines for each operation."""
         from kernel_delay.monitors.datapath_ops.report import OperationReport
 
-        return OperationReport(args, header, stack)
+        return OperationReport(args, stack, open_page)
 
-    def open_source(
-        self, args: argparse.Namespace, pid: int
-    ) -> "datapath_operations.DatapathOperations":
+    def page(self) -> "OperationsPage":
+        """The empty contents of a page."""
+        from kernel_delay.monitors.datapath_ops.page import OperationsPage
+
+        return OperationsPage()
+
+    def open_source(self, args: argparse.Namespace, pid: int) -> "OperationProbes":
         """What sees the messages; UnavailableError where there is no datapath to look into."""
-        from kernel_delay.ovs.monitors.datapath_operations import DatapathOperations
+        from kernel_delay.monitors.datapath_ops.probe import OperationProbes
 
-        return DatapathOperations(pid, arguments.buffer_bytes(args.buffer_page_count))
+        return OperationProbes(pid, arguments.buffer_bytes(args.buffer_page_count))
 
-    def take(self, source: "datapath_operations.DatapathOperations") -> "Iterator[OperationEvents]":
+    def take(self, source: "OperationProbes") -> "Iterator[OperationEvents]":
         """The operations that have ended."""
         from kernel_delay.monitors.datapath_ops.events import OperationEvents
 
@@ -123,4 +123,4 @@ class DatapathOps(Monitor["OperationEvents", "datapath_operations.DatapathOperat
             yield OperationEvents(events, since_epoch_ns)
 
 
-MONITOR = DatapathOps()
+MONITOR = OperationMonitor()

@@ -1,33 +1,197 @@
 """Lines for each operation that is asked for, and at the end what they come to; or JSON."""
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from fractions import Fraction
 from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
+from kernel_delay.analysis.histogram import Quantiles
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.errors import UsageError
-from kernel_delay.monitors.datapath_ops.events import OperationEvents
-from kernel_delay.monitors.monitor import Report
-from kernel_delay.ovs.flow_key import FlowFilter, datapath_port
-from kernel_delay.ovs.operations import (
+from kernel_delay.host.errnos import ERRORS
+from kernel_delay.monitors.datapath_ops.actions import format_actions
+from kernel_delay.monitors.datapath_ops.events import (
     OPERATIONS,
     Operation,
     OperationEvent,
+    OperationEvents,
+    answer,
+)
+from kernel_delay.monitors.datapath_ops.message import (
+    Reply,
     Request,
+    flow_match,
+    packet_headers,
+    packet_text,
+    read_reply,
     read_request,
 )
-from kernel_delay.ovs.operations.message import packet_headers
-from kernel_delay.ovs.packets.hexdump import hex_lines
-from kernel_delay.ovs.packets.packet import packet_decoder
-from kernel_delay.ovs.packets.pcapng import PcapngWriter
-from kernel_delay.reporters.datapath_ops import HEADER, Summary, event_lines, json_of
+from kernel_delay.monitors.monitor import OpenPage, Report
+from kernel_delay.openvswitch.flow_key import FlowFilter, datapath_port
+from kernel_delay.openvswitch.packets import hex_lines, packet_decoder
+from kernel_delay.openvswitch.pcapng import PcapngWriter
+from kernel_delay.printable import printable
 
 if TYPE_CHECKING:
-    from kernel_delay.model import RecordingHeader
-    from kernel_delay.reporters.page.monitors import OperationsPage
+    from kernel_delay.monitors.datapath_ops.page import OperationsPage
+
+NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
+INDENT = " " * 4
+
+HEADER = f"{'TIME':>15} {'COMM':<15} {'PID':>7} {'OPERATION':<14} {'ANSWER':<10} {'KERNEL us':>9}"
+
+
+def event_lines(event: OperationEvent, request: Request) -> list[str]:
+    """One operation, under HEADER, and what it asked for; TIME is that of the answer."""
+    seconds, rest_ns = divmod(event.time_ns, NS_PER_S)
+    took = "-" if event.duration_ns is None else f"{event.duration_ns / 1000:,.1f}"
+    return [
+        f"{f'{seconds}.{rest_ns // 1000:06}':>15} {printable(event.comm):<15} {event.tid:>7} "
+        f"{event.operation:<14} {answer(event):<10} {took:>9}",
+        *(f"{INDENT}{line}" for line in request_lines(event, request)),
+    ]
+
+
+def request_lines(event: OperationEvent, request: Request) -> Iterator[str]:
+    """What was asked: of which datapath, which flow, what it matches, and what is to be done."""
+    words = [f"datapath {request.dp_ifindex}"]
+    words += [request.flags] if request.flags != "0" else []
+    words += [f"ufid {request.ufid}"] if request.ufid is not None else []
+    yield printable(", ".join([*words, *request.others]))
+    if (match := flow_match(request)) is not None:
+        yield f"match: {match}"
+    if request.actions is not None:
+        yield f"actions: {printable(format_actions(request.actions))}"
+    if request.packet is not None:
+        headers = packet_text(request)
+        yield f"packet of {len(request.packet):,} bytes: {headers}"
+    if request.problem is not None:
+        yield f"<{request.problem}>"
+    reply = read_reply(event.reply, event.reply_len)
+    if reply is not None:
+        yield from _reply_lines(reply, event.time_ns)
+
+
+def _reply_lines(reply: Reply, time_ns: int) -> Iterator[str]:
+    """What came back beside the answer: first the counts, as dpctl/dump-flows writes them."""
+    words = [f"ufid {reply.ufid}"] if reply.ufid is not None else []
+    yield printable(", ".join(["sent back", *words, counts_text(reply, time_ns), *reply.others]))
+    if (match := flow_match(reply)) is not None:
+        yield f"{INDENT}match: {match}"
+    if reply.actions is not None:
+        yield f"{INDENT}actions: {printable(format_actions(reply.actions))}"
+    if reply.problem is not None:
+        yield f"{INDENT}<{reply.problem}>"
+
+
+def counts_text(reply: Reply, time_ns: int) -> str:
+    """`packets:2, bytes:120, used:0.100s, flags:S.`, of what had hit the flow at `time_ns`.
+
+    As dpif_flow_stats_format() of Open vSwitch 3.5 writes it: a flow without counts has none.
+    """
+    packets, size = reply.counts or (0, 0)
+    used = "never"
+    if reply.used_ms is not None:
+        used = f"{max(time_ns // NS_PER_MS - reply.used_ms, 0) / 1000:.3f}s"
+    seen = "".join(letter for bit, letter in _TCP_FLAGS if (reply.tcp_flags or 0) & bit)
+    return f"packets:{packets}, bytes:{size}, used:{used}" + (f", flags:{seen}" if seen else "")
+
+
+# In the order of Open vSwitch's packet_format_tcp_flags().
+_TCP_FLAGS = ((2, "S"), (1, "F"), (8, "P"), (4, "R"), (32, "U"), (16, "."), (64, "E"), (128, "C"))
+
+
+def json_of(event: OperationEvent, request: Request) -> Mapping[str, object]:
+    """The operation for JSON: what was asked as text, and not in bytes."""
+    left_out = ("message", "reply", "reply_len")
+    fields = {name: value for name, value in structs.asdict(event).items() if name not in left_out}
+    actions = None if request.actions is None else format_actions(request.actions)
+    return {
+        **fields,
+        "answer": answer(event),
+        "dp_ifindex": request.dp_ifindex,
+        "flags": request.flags,
+        "sequence": request.sequence,
+        "ufid": request.ufid,
+        "match": flow_match(request),
+        "actions": actions,
+        "packet_len": None if request.packet is None else len(request.packet),
+        "packet": None if request.packet is None else packet_text(request),
+        "others": list(request.others),
+        "problem": request.problem,
+        "reply": _json_of_reply(read_reply(event.reply, event.reply_len), event.time_ns),
+    }
+
+
+def _json_of_reply(reply: Reply | None, time_ns: int) -> Mapping[str, object] | None:
+    if reply is None:
+        return None
+    packets, size = reply.counts or (0, 0)
+    used_ms = reply.used_ms
+    return {
+        "ufid": reply.ufid,
+        "match": flow_match(reply),
+        "actions": None if reply.actions is None else format_actions(reply.actions),
+        "packets": packets,
+        "bytes": size,
+        "idle_ms": None if used_ms is None else max(time_ns // NS_PER_MS - used_ms, 0),
+        "tcp_flags": reply.tcp_flags or 0,
+        "others": list(reply.others),
+        "problem": reply.problem,
+    }
+
+
+class Summary:
+    """How many operations there were, how they were answered, and what they took."""
+
+    def __init__(self) -> None:
+        """Start before the first."""
+        self._answers: dict[Operation, Counter[str]] = defaultdict(Counter)
+        self._durations: dict[Operation, Quantiles] = defaultdict(Quantiles)
+
+    def take(self, event: OperationEvent) -> None:
+        """Count one."""
+        self._answers[event.operation][answer(event)] += 1
+        if event.duration_ns is not None:
+            self._durations[event.operation].add(event.duration_ns)
+
+    def render(self, passed_over: int) -> str:
+        """A line for each kind of operation, and one for the errors of each."""
+        lines = [f"{'':<14}{'count':>9}{'failed':>9}{'p50 us':>10}{'p99 us':>10}{'max us':>10}"]
+        for operation in OPERATIONS:
+            if operation in self._answers:
+                lines += self._lines(operation)
+        if len(lines) == 1:
+            lines = ["no operation was seen"]
+        if passed_over:
+            lines.append(f"{passed_over:,} operations that were not asked for are not among them")
+        return "\n".join(lines)
+
+    def _lines(self, operation: Operation) -> list[str]:
+        answers, took = self._answers[operation], self._durations[operation]
+        failed = answers.total() - answers["ok"]
+        quantiles = [took.quantile(Fraction(part, 100)) for part in (50, 99)]
+        cells = "".join(f"{_us(value):>10}" for value in (*quantiles, took.max))
+        lines = [f"{operation:<14}{answers.total():>9,}{failed:>9,}{cells}"]
+        errors = [(name, count) for name, count in answers.most_common() if name != "ok"]
+        lines += [f"  {name} {count:,} ({_words(name)})" for name, count in errors if count]
+        return lines
+
+
+def _us(duration_ns: int | None) -> str:
+    return "-" if duration_ns is None else f"{duration_ns / 1000:,.1f}"
+
+
+def _words(name: str) -> str:
+    return dict(ERRORS.values()).get(name, "unknown")
+
 
 PACKET_INDENT = " " * 8
 
@@ -45,14 +209,14 @@ class OperationReport(Report[OperationEvents, "OperationsPage"]):
     def __init__(
         self,
         args: argparse.Namespace,
-        header: "Callable[[], RecordingHeader | None]",
         stack: ExitStack,
+        open_page: "OpenPage[OperationsPage]",
     ) -> None:
         """Raise UsageError for an operation that there is not."""
         output_options.check_pcap(args)
         self._filter = FlowFilter(args.filter_flows) if args.filter_flows else None
         self._operations = _operations(args.operation, args.traced)
-        super().__init__(args, header, stack)
+        super().__init__(args, stack, open_page)
         self._ufid: str = args.ufid or ""
         self._answer: str = args.answer
         self._message: str = args.nlmsg_decode
@@ -76,11 +240,6 @@ class OperationReport(Report[OperationEvents, "OperationsPage"]):
     def finish(self, missed: Mapping[str, int]) -> None:
         """Sum up."""
         self._sum_up(self._summary.render(self._passed_over), self.missed_lines(missed))
-
-    def _contents(self) -> "OperationsPage":
-        from kernel_delay.reporters.page.monitors import OperationsPage
-
-        return OperationsPage()
 
     def _is_wanted(self, event: OperationEvent, request: Request) -> bool:
         if self._operations is not None and event.operation not in self._operations:

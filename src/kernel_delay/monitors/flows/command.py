@@ -1,9 +1,9 @@
 """The options of `kernel-delay flows`, and what they have connected."""
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
@@ -11,14 +11,14 @@ from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import upstream as upstream_options
-from kernel_delay.monitors.monitor import Monitor, batches
+from kernel_delay.monitors.monitor import Monitor, OpenPage, batches
 from kernel_delay.monitors.options import add_filter
 
 if TYPE_CHECKING:
-    from kernel_delay.model import RecordingHeader
     from kernel_delay.monitors.flows import report
     from kernel_delay.monitors.flows.events import FlowEvents
-    from kernel_delay.ovs.monitors import flow_results
+    from kernel_delay.monitors.flows.page import FlowsPage
+    from kernel_delay.monitors.flows.probe import FlowProbes
 
 BUFFER_PAGES = 4096
 """16 MiB, where a page is of 4 KiB: 20,000 flows that are made or deleted at once."""
@@ -43,7 +43,7 @@ def add_report_arguments(
     ]
 
 
-class Flows(Monitor["FlowEvents", "flow_results.FlowResults"]):
+class FlowMonitor(Monitor["FlowEvents", "FlowProbes"]):
     """Follows what happens to flows."""
 
     command = "flows"
@@ -81,24 +81,27 @@ class Flows(Monitor["FlowEvents", "flow_results.FlowResults"]):
         arguments.add_time(parser)
 
     def open_report(
-        self,
-        args: argparse.Namespace,
-        header: "Callable[[], RecordingHeader | None]",
-        stack: ExitStack,
+        self, args: argparse.Namespace, stack: ExitStack, open_page: OpenPage[Any]
     ) -> "report.FlowReport":
         """Lines for each event."""
         from kernel_delay.monitors.flows.report import FlowReport
 
-        return FlowReport(args, header, stack)
+        return FlowReport(args, stack, open_page)
 
-    def open_source(self, args: argparse.Namespace, pid: int) -> "flow_results.FlowResults":
+    def page(self) -> "FlowsPage":
+        """The empty contents of a page."""
+        from kernel_delay.monitors.flows.page import FlowsPage
+
+        return FlowsPage()
+
+    def open_source(self, args: argparse.Namespace, pid: int) -> "FlowProbes":
         """The probes of the revalidators' results."""
-        from kernel_delay.ovs.monitors.flow_results import FlowPlan, FlowResults
+        from kernel_delay.monitors.flows.probe import FlowPlan, FlowProbes
 
         ring_bytes = arguments.buffer_bytes(args.buffer_page_count)
-        return FlowResults(pid, FlowPlan(args.flow_key_size, ring_bytes, args.all_results))
+        return FlowProbes(pid, FlowPlan(args.flow_key_size, ring_bytes, args.all_results))
 
-    def take(self, source: "flow_results.FlowResults") -> "Iterator[FlowEvents]":
+    def take(self, source: "FlowProbes") -> "Iterator[FlowEvents]":
         """What has happened."""
         from kernel_delay.monitors.flows.events import FlowEvents
         from kernel_delay.recording.records import EVENTS_AT_ONCE
@@ -106,11 +109,11 @@ class Flows(Monitor["FlowEvents", "flow_results.FlowResults"]):
         for events in batches(iter(source.take()), EVENTS_AT_ONCE):
             yield FlowEvents(events, source.flows_before())
 
-    def rest(self, source: "flow_results.FlowResults") -> "Iterator[FlowEvents]":
+    def rest(self, source: "FlowProbes") -> "Iterator[FlowEvents]":
         """How many flows there were before, of those that were seen until the end."""
         from kernel_delay.monitors.flows.events import FlowEvents
 
         yield FlowEvents((), source.flows_before())
 
 
-MONITOR = Flows()
+MONITOR = FlowMonitor()

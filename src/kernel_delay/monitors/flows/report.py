@@ -1,21 +1,131 @@
 """Lines for each event that is asked for, and at the end what they come to; or JSON."""
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from kernel_delay.errors import UsageError
-from kernel_delay.monitors.flows.events import FlowEvents
-from kernel_delay.monitors.monitor import Report
-from kernel_delay.ovs.flow_key import FlowFilter
-from kernel_delay.ovs.flows import REASONS, UNKNOWN_REASON, FlowChurn, FlowEvent
-from kernel_delay.reporters.flows import HEADER, CutEvents, event_lines, json_of, render
+from kernel_delay.monitors.flows.events import (
+    REASONS,
+    UNKNOWN_REASON,
+    FlowChurn,
+    FlowEvent,
+    FlowEvents,
+    match_text,
+    reason_text,
+)
+from kernel_delay.monitors.monitor import OpenPage, Report
+from kernel_delay.openvswitch.flow_key import FlowFilter
+from kernel_delay.printable import printable
+from kernel_delay.reporters.histogram import bucket_lines
 
 if TYPE_CHECKING:
-    from kernel_delay.model import RecordingHeader
-    from kernel_delay.reporters.page.monitors import FlowsPage
+    from kernel_delay.monitors.flows.page import FlowsPage
+
+NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
+
+HEADER = f"{'TIME':>11} {'UFID':<36} {'EVENT':<6} {'REASON':<15} {'AGE s':>8}"
+INDENT = " " * 4
+MOST_SHOWN = 5
+
+
+def event_lines(event: FlowEvent, *, match: bool, came_back: bool) -> list[str]:
+    """One event, under HEADER; of a deletion and a change also what the flow was used for."""
+    is_insert = event.change == "insert"
+    reason = reason_text(event) if event.change == "delete" else "came back" if came_back else "-"
+    age = "-" if is_insert else _seconds(event.age_ns)
+    time_ms = event.time_ns // NS_PER_MS
+    lines = [
+        f"{f'{time_ms // 1000}.{time_ms % 1000:03}':>11} {event.ufid:<36} {event.change:<6} "
+        f"{reason:<15} {age:>8}"
+    ]
+    if not is_insert and event.change != "keep":
+        lines.append(f"{INDENT}{_use(event)}")
+    if match:
+        where = f"{printable(event.datapath)}, {printable(event.layer) or 'not in it yet'}"
+        lines.append(f"{INDENT}{where}: {match_text(event)}")
+    return lines
+
+
+def json_of(event: FlowEvent, *, came_back: bool) -> Mapping[str, object]:
+    """The event for JSON: its match as text, and not in bytes."""
+    left_out = {"key", "key_len", "mask", "mask_len"}
+    fields = {name: value for name, value in structs.asdict(event).items() if name not in left_out}
+    return {**fields, "match": match_text(event), "came_back": came_back}
+
+
+def render(churn: FlowChurn, flows_before: int, passed_over: int) -> str:
+    """The summary: how many came, changed and went, why, how old, and which came back."""
+    changes = churn.changes
+    lines = [
+        f"{changes['insert']:,} flows made, {changes['delete']:,} deleted,"
+        f" {changes['modify']:,} modified; {flows_before:,} were there before"
+    ]
+    if passed_over:
+        lines.append(f"{passed_over:,} events of other flows or reasons are not among them")
+    if churn.reasons:
+        lines.append("deleted, by reason:")
+        width = max(map(len, churn.reasons))
+        lines += [f"  {name:<{width}} {n:>9,}" for name, n in churn.reasons.most_common()]
+        lines.append("age when deleted, in ms:")
+        lines += [f"  {line}" for line in bucket_lines(churn.lifetimes_ms.buckets())]
+    if churn.came_back:
+        lines.append(
+            f"{churn.came_back:,} of those made had been deleted within the second before:"
+        )
+        lines += list(_returned(churn))
+    return "\n".join(lines)
+
+
+class CutEvents:
+    """Events of which the key or the mask was captured in part."""
+
+    def __init__(self) -> None:
+        """Start before the first."""
+        self._count = self._longest = 0
+
+    def take(self, event: FlowEvent) -> None:
+        """Count it if it is one."""
+        if event.is_cut:
+            self._count += 1
+            self._longest = max(self._longest, event.key_len, event.mask_len)
+
+    def lines(self) -> list[str]:
+        """How many there were, and how they are not cut."""
+        if not self._count:
+            return []
+        events = "1 event has" if self._count == 1 else f"{self._count:,} events have"
+        return [
+            f"{events} a part of the key or mask only, and of the rest no filter knows:"
+            f" -f {self._longest} takes all"
+        ]
+
+
+def _returned(churn: FlowChurn) -> Iterator[str]:
+    ranked = sorted(churn.returned.items(), key=lambda item: (-item[1], item[0]))
+    for ufid, times in ranked[:MOST_SHOWN]:
+        yield f"  {ufid} {'once' if times == 1 else f'{times:,} times'}"
+    if len(ranked) > MOST_SHOWN:
+        yield f"  and {len(ranked) - MOST_SHOWN:,} more"
+
+
+def _use(event: FlowEvent) -> str:
+    where = "sweep" if event.in_sweep else "dump"
+    who = f"in the {where}, by {printable(event.comm)} ({event.tid})"
+    if event.used_ns is None:
+        return f"{event.n_packets:,} packets, {who}"
+    idle = _seconds(max(event.time_ns - event.used_ns, 0))
+    return f"{event.n_packets:,} packets, {event.n_bytes:,} bytes, idle {idle} s, {who}"
+
+
+def _seconds(duration_ns: int) -> str:
+    return f"{duration_ns / NS_PER_S:,.1f}"
+
 
 LONGEST_REASON_NUMBER = 10
 """It has 32 bits."""
@@ -37,13 +147,13 @@ class FlowReport(Report[FlowEvents, "FlowsPage"]):
     def __init__(
         self,
         args: argparse.Namespace,
-        header: "Callable[[], RecordingHeader | None]",
         stack: ExitStack,
+        open_page: "OpenPage[FlowsPage]",
     ) -> None:
         """Raise UsageError for a reason that there is not."""
         self._filter = FlowFilter(args.filter_flows) if args.filter_flows else None
         self._reasons = _reasons(args.reason)
-        super().__init__(args, header, stack)
+        super().__init__(args, stack, open_page)
         self._ufid: str = args.ufid or ""
         self._keys: bool = args.flow_keys
         self._churn = FlowChurn()
@@ -64,11 +174,6 @@ class FlowReport(Report[FlowEvents, "FlowsPage"]):
         """Sum up."""
         summary = render(self._churn, self._flows_before, self._passed_over)
         self._sum_up(summary, [*self._cut.lines(), *self.missed_lines(missed)])
-
-    def _contents(self) -> "FlowsPage":
-        from kernel_delay.reporters.page.monitors import FlowsPage
-
-        return FlowsPage()
 
     def _is_wanted(self, event: FlowEvent) -> bool:
         if not event.ufid.startswith(self._ufid):

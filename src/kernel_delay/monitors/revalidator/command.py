@@ -1,9 +1,9 @@
 """The options of `kernel-delay revalidator`, and what they have connected."""
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
@@ -11,13 +11,13 @@ from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import upstream as upstream_options
-from kernel_delay.monitors.monitor import Monitor, batches
+from kernel_delay.monitors.monitor import Monitor, OpenPage, batches
 
 if TYPE_CHECKING:
-    from kernel_delay.model import RecordingHeader
     from kernel_delay.monitors.revalidator import report
     from kernel_delay.monitors.revalidator.events import RevalidatorRounds
-    from kernel_delay.ovs.monitors import revalidator_rounds
+    from kernel_delay.monitors.revalidator.page import RoundsPage
+    from kernel_delay.monitors.revalidator.probe import RevalidatorProbes
 
 
 def add_report_arguments(parser: argparse._ActionsContainer) -> Sequence[argparse.Action]:
@@ -33,7 +33,7 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> Sequence[argpars
     ]
 
 
-class Revalidator(Monitor["RevalidatorRounds", "revalidator_rounds.RevalidatorRounds"]):
+class RevalidatorMonitor(Monitor["RevalidatorRounds", "RevalidatorProbes"]):
     """Follows the revalidators."""
 
     command = "revalidator"
@@ -58,25 +58,26 @@ class Revalidator(Monitor["RevalidatorRounds", "revalidator_rounds.RevalidatorRo
         arguments.add_count(parser, "rounds")
 
     def open_report(
-        self,
-        args: argparse.Namespace,
-        header: "Callable[[], RecordingHeader | None]",
-        stack: ExitStack,
+        self, args: argparse.Namespace, stack: ExitStack, open_page: OpenPage[Any]
     ) -> "report.RevalidatorReport":
         """A line for each round."""
         from kernel_delay.monitors.revalidator.report import RevalidatorReport
 
-        return RevalidatorReport(args, header, stack)
+        return RevalidatorReport(args, stack, open_page)
 
-    def open_source(
-        self, args: argparse.Namespace, pid: int
-    ) -> "revalidator_rounds.RevalidatorRounds":
+    def page(self) -> "RoundsPage":
+        """The empty contents of a page."""
+        from kernel_delay.monitors.revalidator.page import RoundsPage
+
+        return RoundsPage()
+
+    def open_source(self, args: argparse.Namespace, pid: int) -> "RevalidatorProbes":
         """The probes of the rounds, and those that are hit once a flow if it counts these."""
-        from kernel_delay.ovs.monitors.revalidator_rounds import RevalidatorRounds
+        from kernel_delay.monitors.revalidator.probe import RevalidatorProbes
 
-        return RevalidatorRounds(pid, count_flows=not args.no_ukey_count)
+        return RevalidatorProbes(pid, count_flows=not args.no_ukey_count)
 
-    def take(self, source: "revalidator_rounds.RevalidatorRounds") -> "Iterator[RevalidatorRounds]":
+    def take(self, source: "RevalidatorProbes") -> "Iterator[RevalidatorRounds]":
         """The rounds that have ended."""
         from kernel_delay.monitors.revalidator.events import RevalidatorRounds
         from kernel_delay.recording.records import EVENTS_AT_ONCE
@@ -85,4 +86,4 @@ class Revalidator(Monitor["RevalidatorRounds", "revalidator_rounds.RevalidatorRo
             yield RevalidatorRounds(rounds)
 
 
-MONITOR = Revalidator()
+MONITOR = RevalidatorMonitor()

@@ -3,10 +3,10 @@
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
@@ -14,15 +14,15 @@ from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import InputError, UsageError
-from kernel_delay.monitors.monitor import Monitor, batches, replay
+from kernel_delay.monitors.monitor import Monitor, OpenPage, batches, replay
 from kernel_delay.printable import printable
 from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
-    from kernel_delay.model import RecordingHeader
     from kernel_delay.monitors.upcalls import cost_report
+    from kernel_delay.monitors.upcalls.cost_page import CostsPage
     from kernel_delay.monitors.upcalls.events import UpcallEvents
-    from kernel_delay.ovs.monitors import upcall_events
+    from kernel_delay.monitors.upcalls.probe import UpcallProbes
 
 # The analysis needs all of them at once, in about a kilobyte each.
 MOST_EVENTS = 1_000_000
@@ -56,7 +56,7 @@ def _event_count(text: str) -> int:
     return number
 
 
-class UpcallCost(Monitor["UpcallEvents", "upcall_events.UpcallEvents"]):
+class UpcallCost(Monitor["UpcallEvents", "UpcallProbes"]):
     """Collects events, joins them into sets, and reports their costs."""
 
     command = "upcall-cost"
@@ -93,19 +93,22 @@ class UpcallCost(Monitor["UpcallEvents", "upcall_events.UpcallEvents"]):
         arguments.add_time(parser)
 
     def open_report(
-        self,
-        args: argparse.Namespace,
-        header: "Callable[[], RecordingHeader | None]",
-        stack: ExitStack,
+        self, args: argparse.Namespace, stack: ExitStack, open_page: OpenPage[Any]
     ) -> "cost_report.CostReport":
         """The events, and at the end what they cost."""
         from kernel_delay.monitors.upcalls.cost_report import CostReport
 
-        return CostReport(args, header, stack, MOST_EVENTS)
+        return CostReport(args, stack, open_page, MOST_EVENTS)
 
-    def open_source(self, args: argparse.Namespace, pid: int) -> "upcall_events.UpcallEvents":
+    def page(self) -> "CostsPage":
+        """The empty contents of a page."""
+        from kernel_delay.monitors.upcalls.cost_page import CostsPage
+
+        return CostsPage()
+
+    def open_source(self, args: argparse.Namespace, pid: int) -> "UpcallProbes":
         """The probes of the whole trip."""
-        from kernel_delay.ovs.monitors.upcall_events import UpcallEvents, UpcallPlan
+        from kernel_delay.monitors.upcalls.probe import UpcallPlan, UpcallProbes
 
         plan = UpcallPlan(
             args.packet_size,
@@ -113,12 +116,11 @@ class UpcallCost(Monitor["UpcallEvents", "upcall_events.UpcallEvents"]):
             whole_trip=True,
             ring_bytes=arguments.buffer_bytes(args.buffer_page_count),
         )
-        return UpcallEvents(pid, plan)
+        return UpcallProbes(pid, plan)
 
-    def take(self, source: "upcall_events.UpcallEvents") -> "Iterator[UpcallEvents]":
+    def take(self, source: "UpcallProbes") -> "Iterator[UpcallEvents]":
         """What has come; no cost needs the names of ports."""
-        from kernel_delay.monitors.upcalls.events import UpcallEvents
-        from kernel_delay.ovs.upcalls.port_names import PortName
+        from kernel_delay.monitors.upcalls.events import PortName, UpcallEvents
         from kernel_delay.recording.records import EVENTS_AT_ONCE
 
         since_epoch_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
@@ -130,7 +132,7 @@ class UpcallCost(Monitor["UpcallEvents", "upcall_events.UpcallEvents"]):
         """Collect events from a process, or read them from a file; raises InputError for damage."""
         if args.read_events is None:
             return super().run(args)
-        from kernel_delay.ovs.upcalls.script_events import is_of_script
+        from kernel_delay.monitors.upcalls.script_events import is_of_script
 
         if target_options.is_given(args) or args.recording_file is not None:
             raise UsageError("--read-events takes neither --pid nor --write-events")
@@ -145,10 +147,10 @@ class UpcallCost(Monitor["UpcallEvents", "upcall_events.UpcallEvents"]):
 
     def _report_script(self, args: argparse.Namespace) -> InputError | None:
         """Report what Open vSwitch's own script wrote; return why that is not all, or None."""
-        from kernel_delay.ovs.upcalls.script_events import ScriptEvents
+        from kernel_delay.monitors.upcalls.script_events import ScriptEvents
 
         with ExitStack() as stack:
-            report = self.open_report(args, lambda: None, stack)
+            report = self.open_report(args, stack, self.page_opener(args, lambda: None))
             report.say(f"- Reading events of upcall_cost.py from {str(args.read_events)!r}...")
             report.begin()
             damage = None
@@ -178,7 +180,7 @@ class UpcallCost(Monitor["UpcallEvents", "upcall_events.UpcallEvents"]):
                     f"{recording.name!r} is a recording of {header.command}, not of upcall-cost:"
                     " read it with kernel-delay report"
                 )
-            report = self.open_report(args, lambda: header, stack)
+            report = self.open_report(args, stack, self.page_opener(args, lambda: header))
             where = f"{printable(header.host)}, Linux {printable(header.kernel)}"
             report.say(f"- Reading events from {str(args.read_events)!r} ({where})...")
             return replay(recording, report)

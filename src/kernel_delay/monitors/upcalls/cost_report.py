@@ -1,26 +1,216 @@
 """Each event of upcalls as it comes, and at the end what the upcalls cost; or JSON."""
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from kernel_delay.monitors.monitor import Report
-from kernel_delay.monitors.upcalls.events import UpcallEvents
-from kernel_delay.ovs.upcalls import Event, Joined, RecvUpcall, analyse, join
-from kernel_delay.ovs.upcalls.port_names import PortName
-from kernel_delay.reporters.messages import print_message
-from kernel_delay.reporters.upcall_cost import (
-    EVENT_HEADER,
-    event_line,
-    json_of,
-    render,
-    set_lines,
+from msgspec import structs
+
+from kernel_delay.analysis.histogram import equal_width
+from kernel_delay.monitors.monitor import OpenPage, Report
+from kernel_delay.monitors.upcalls.costs import Analysis, Costs, Statistics, analyse, costs_of
+from kernel_delay.monitors.upcalls.events import (
+    EVENT_TYPES,
+    DpUpcall,
+    Event,
+    FlowExecute,
+    FlowPut,
+    PacketCmdExecute,
+    PortName,
+    RecvUpcall,
+    UpcallEvents,
 )
+from kernel_delay.monitors.upcalls.join import Joined, UpcallSet, join
+from kernel_delay.openvswitch.flow_key import datapath_port
+from kernel_delay.printable import printable
+from kernel_delay.reporters.histogram import SIGN, bar, count_per_sign, equal_width_lines
+from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
-    from kernel_delay.model import RecordingHeader
-    from kernel_delay.reporters.page.monitors import CostsPage
+    from kernel_delay.monitors.upcalls.cost_page import CostsPage
+
+DEFAULT_BUCKETS = 20
+NS_PER_US = 1000
+MAX_BATCH_GAP = 4
+
+NAMES: Mapping[type[Event], str] = {
+    DpUpcall: "openvswitch:ovs_dp_upcall",
+    RecvUpcall: "dpif_recv:recv_upcall",
+    FlowPut: "dpif_netlink_operate__:op_flow_put",
+    FlowExecute: "dpif_netlink_operate__:op_flow_execute",
+    PacketCmdExecute: "ovs_packet_cmd_execute",
+}
+
+EVENT_HEADER = (
+    f"{'EVENT':<24} {'COMM':<16} {'TID':>8} {'CPU':>5} {'TIME':>18}  DATAPATH/PORT/LEN/LINEAR_LEN"
+)
+
+
+def event_line(event: Event) -> str:
+    """One event, under EVENT_HEADER."""
+    name = NAMES[type(event)].rpartition(":")[2]
+    line = (
+        f"[{name:<22}] {printable(event.comm):<16} {event.tid:>8} [{event.cpu:03}] "
+        f"{_seconds(event.time_ns):>18}"
+    )
+    details = _details(event)
+    return f"{line}: {details}" if details else line
+
+
+def set_lines(found: UpcallSet) -> list[str]:
+    """One set: what is there of it, its events and its intervals."""
+    letters = (
+        ("U", found.dp_upcall),
+        ("u", found.recv_upcall),
+        ("p", found.flow_put),
+        ("e", found.flow_execute),
+        ("E", found.packet_cmd_execute),
+    )
+    present = "".join(letter if event else "-" for letter, event in letters)
+    return [
+        f"{present} batch {found.batch}: {_costs(costs_of(found))}",
+        *(f"  {event_line(event)}" for event in found.events),
+    ]
+
+
+def json_of(found: UpcallSet) -> Mapping[str, object]:
+    """One set for JSON: which upcall it is, when its events were, and its intervals."""
+    received = found.recv_upcall
+    trip = {
+        "dp_upcall": found.dp_upcall,
+        "recv_upcall": received,
+        "op_flow_put": found.flow_put,
+        "op_flow_execute": found.flow_execute,
+        "packet_cmd_execute": found.packet_cmd_execute,
+    }
+    return {
+        "tid": received.tid,
+        "comm": received.comm,
+        "cpu": received.cpu,
+        "datapath": received.datapath,
+        "in_port": datapath_port(received.key),
+        "kind": received.kind,
+        "packet_len": received.packet_len,
+        "batch": found.batch,
+        "times_ns": {name: event and event.time_ns for name, event in trip.items()},
+        **structs.asdict(costs_of(found)),
+    }
+
+
+def render(
+    joined: Joined,
+    analysis: Analysis,
+    missed: Mapping[str, int],
+    buckets: int = DEFAULT_BUCKETS,
+) -> str:
+    """The whole report; `missed` counts events that were not recorded, by their type's tag."""
+    lines = [*_received(joined, missed), ""]
+    if not analysis.sets:
+        return "\n".join([*lines, "No upcall was seen both sent and received: there is no cost."])
+    lines += [f"- Analyzing {len(analysis.sets)} event sets...", ""]
+    lines += ["=> Upcalls handled per thread:", *_threads(analysis), ""]
+    lines += ["=> Histogram of upcalls per batch:", *_batches(analysis.batch_sizes)]
+    for title, cost in (
+        ("Kernel upcall action to vswitchd receive", analysis.kernel_to_vswitchd),
+        ("vswitchd execute to kernel receive", analysis.execute_to_kernel),
+        ("Upcall overhead (total time minus lookup)", analysis.overhead),
+        ("Kernel upcall to kernel packet execute", analysis.total),
+    ):
+        lines += ["", f"=> {title} (microseconds):", *_statistics(cost, buckets)]
+    return "\n".join(lines)
+
+
+def _received(joined: Joined, missed: Mapping[str, int]) -> list[str]:
+    lines = ["=> Events received per type (usable/total) [missed events]:"]
+    for kind in EVENT_TYPES:
+        tag = kind.__struct_config__.tag
+        usable, total = joined.usable.get(kind, 0), joined.total.get(kind, 0)
+        lines.append(
+            f"  {NAMES[kind]:<40}: {usable:>10}/{total:>10} [{missed.get(str(tag), 0):>10}]"
+        )
+    if sum(missed.values()):
+        lines.append("  Some events were missed: sets are incomplete, and fewer than the upcalls.")
+    return lines
+
+
+def _threads(analysis: Analysis) -> list[str]:
+    names = Counter(comm for comm, _, _ in analysis.upcalls)
+    return [
+        f"  {_thread(comm, tid, names[comm]):<36}: {count:>10}"
+        for comm, tid, count in analysis.upcalls
+    ]
+
+
+def _thread(comm: str, tid: int, namesakes: int) -> str:
+    return printable(comm) if namesakes == 1 else f"{printable(comm)} ({tid})"
+
+
+def _batches(sizes: tuple[int, ...]) -> list[str]:
+    counts = Counter(sizes)
+    scale = count_per_sign(list(counts.values()))
+    width = len(str(max(counts.values())))
+    lines = [
+        f"# NumSamples = {len(sizes)}; Min = {min(sizes)}; Max = {max(sizes)}",
+        f"# each {SIGN} stands for a count of {scale}",
+    ]
+    previous = min(sizes) - 1
+    for size in sorted(counts):
+        if size > previous + MAX_BATCH_GAP:
+            lines.append("  ...")
+        else:
+            lines += [f"  {empty:>3} [{0:>{width}}]:" for empty in range(previous + 1, size)]
+        lines.append(f"  {size:>3} [{counts[size]:>{width}}]: {bar(counts[size], scale)}".rstrip())
+        previous = size
+    return lines
+
+
+def _statistics(cost: Statistics | None, buckets: int) -> list[str]:
+    if cost is None:
+        return ["# NumSamples = 0"]
+    return [
+        f"# NumSamples = {cost.count}; Min = {cost.min_ns / NS_PER_US:.2f}; "
+        f"Max = {cost.max_ns / NS_PER_US:.2f}",
+        f"# Mean = {cost.mean_ns / NS_PER_US:.6f}; "
+        f"Variance = {cost.variance_ns2 / NS_PER_US**2:.6f}; "
+        f"SD = {cost.deviation_ns / NS_PER_US:.6f}; Median {cost.median_ns / NS_PER_US:.6f}",
+        *equal_width_lines(equal_width(cost.values_ns, buckets), NS_PER_US),
+    ]
+
+
+def _details(event: Event) -> str:
+    match event:
+        case DpUpcall():
+            text = f"{printable(event.datapath):<17} {_port(event.in_port):>4} "
+            text += f"{event.packet_len:>4} {event.linear_len:>4}"
+            return f"{text} dropped, errno {event.error}" if event.error else text
+        case RecvUpcall():
+            port = _port(datapath_port(event.key))
+            return f"{printable(event.datapath):<17} {port:>4} {event.packet_len:>4}"
+        case FlowExecute():
+            return f"{'':<17} {'':>4} {event.packet_len:>4}"
+    return ""
+
+
+def _port(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _costs(costs: Costs) -> str:
+    intervals = (
+        ("kernel to vswitchd", costs.kernel_to_vswitchd_ns),
+        ("lookup", costs.lookup_ns),
+        ("put to execute", costs.put_to_execute_ns),
+        ("execute to kernel", costs.execute_to_kernel_ns),
+        ("overhead", costs.overhead_ns),
+        ("total", costs.total_ns),
+    )
+    return ", ".join(f"{name} {value} ns" for name, value in intervals if value is not None)
+
+
+def _seconds(time_ns: int) -> str:
+    return f"{time_ns // 10**9}.{time_ns % 10**9:09}"
 
 
 class CostReport(Report[UpcallEvents, "CostsPage"]):
@@ -29,12 +219,12 @@ class CostReport(Report[UpcallEvents, "CostsPage"]):
     def __init__(
         self,
         args: argparse.Namespace,
-        header: "Callable[[], RecordingHeader | None]",
         stack: ExitStack,
+        open_page: "OpenPage[CostsPage]",
         most: int,
     ) -> None:
         """Have none; at most `most` are analysed, if not fewer are asked for."""
-        super().__init__(args, header, stack)
+        super().__init__(args, stack, open_page)
         self._args = args
         self._asked = self.most is not None
         self._most = self.most or most
@@ -89,11 +279,6 @@ class CostReport(Report[UpcallEvents, "CostsPage"]):
                 self._page.contents.add(found)
             # The summary's first table has what was missed.
             self._page.finish(summary, ())
-
-    def _contents(self) -> "CostsPage":
-        from kernel_delay.reporters.page.monitors import CostsPage
-
-        return CostsPage()
 
     def _handlers(self) -> list[str] | None:
         """Whose upcalls are meant; names of none are printed, if there are others."""

@@ -2,22 +2,21 @@
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.monitors.monitor import Monitor, batches
+from kernel_delay.monitors.monitor import Monitor, OpenPage, batches
 from kernel_delay.monitors.options import add_packets
 
 if TYPE_CHECKING:
-    from kernel_delay.model import RecordingHeader
     from kernel_delay.monitors.upcalls import monitor_report
     from kernel_delay.monitors.upcalls.events import UpcallEvents
-    from kernel_delay.ovs.monitors import upcall_events
+    from kernel_delay.monitors.upcalls.probe import UpcallProbes
 
 
 def add_report_arguments(parser: argparse._ActionsContainer) -> Sequence[argparse.Action]:
@@ -42,7 +41,7 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> Sequence[argpars
     ]
 
 
-class UpcallMonitor(Monitor["UpcallEvents", "upcall_events.UpcallEvents"]):
+class UpcallMonitor(Monitor["UpcallEvents", "UpcallProbes"]):
     """Shows each upcall that is received or dropped."""
 
     command = "upcall-monitor"
@@ -62,19 +61,16 @@ class UpcallMonitor(Monitor["UpcallEvents", "upcall_events.UpcallEvents"]):
         recording_options.add_arguments(parser)
 
     def open_report(
-        self,
-        args: argparse.Namespace,
-        header: "Callable[[], RecordingHeader | None]",
-        stack: ExitStack,
+        self, args: argparse.Namespace, stack: ExitStack, open_page: OpenPage[Any]
     ) -> "monitor_report.MonitorReport":
         """Lines for each upcall."""
         from kernel_delay.monitors.upcalls.monitor_report import MonitorReport
 
-        return MonitorReport(args, header, stack)
+        return MonitorReport(args, stack, open_page)
 
-    def open_source(self, args: argparse.Namespace, pid: int) -> "upcall_events.UpcallEvents":
+    def open_source(self, args: argparse.Namespace, pid: int) -> "UpcallProbes":
         """The probes of what is received, and of what is dropped."""
-        from kernel_delay.ovs.monitors.upcall_events import UpcallEvents, UpcallPlan
+        from kernel_delay.monitors.upcalls.probe import UpcallPlan, UpcallProbes
 
         plan = UpcallPlan(
             args.packet_size,
@@ -82,9 +78,9 @@ class UpcallMonitor(Monitor["UpcallEvents", "upcall_events.UpcallEvents"]):
             whole_trip=False,
             ring_bytes=arguments.buffer_bytes(args.buffer_page_count),
         )
-        return UpcallEvents(pid, plan)
+        return UpcallProbes(pid, plan)
 
-    def take(self, source: "upcall_events.UpcallEvents") -> "Iterator[UpcallEvents]":
+    def take(self, source: "UpcallProbes") -> "Iterator[UpcallEvents]":
         """What has come, with how its clock stands to that of the day."""
         from kernel_delay.monitors.upcalls.events import UpcallEvents
         from kernel_delay.recording.records import EVENTS_AT_ONCE

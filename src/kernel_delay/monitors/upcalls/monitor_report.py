@@ -2,35 +2,162 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from kernel_delay.commands.options import outputs as output_options
-from kernel_delay.host.errnos import error_name
-from kernel_delay.monitors.monitor import Report
-from kernel_delay.monitors.upcalls.events import UpcallEvents
-from kernel_delay.ovs.packets.hexdump import hex_lines
-from kernel_delay.ovs.packets.packet import packet_decoder
-from kernel_delay.ovs.packets.pcapng import PcapngWriter
-from kernel_delay.ovs.upcalls import DpUpcall, Event, RecvUpcall
-from kernel_delay.ovs.upcalls.port_names import PortName, PortNames
+from kernel_delay.host.errnos import error_name, error_text
+from kernel_delay.monitors.monitor import OpenPage, Report
+from kernel_delay.monitors.upcalls.events import (
+    SYSTEM,
+    DpUpcall,
+    Event,
+    PortName,
+    PortNames,
+    RecvUpcall,
+    UpcallEvents,
+)
+from kernel_delay.openvswitch.flow_key import datapath_port, format_key, nlraw_lines
+from kernel_delay.openvswitch.packets import hex_lines, packet_decoder
+from kernel_delay.openvswitch.pcapng import PcapngWriter
+from kernel_delay.printable import printable
 from kernel_delay.reporters.messages import print_message
-from kernel_delay.reporters.upcall_monitor import (
-    HEADER,
-    Show,
-    Upcall,
-    comment,
-    json_of,
-    key_comments,
-    missed_text,
-    port_number,
-    summary,
-    upcall_lines,
+
+Upcall = RecvUpcall | DpUpcall
+KeyDecode = Literal["none", "hex", "nlraw", "decode"]
+
+HEADER = (
+    f"{'TIME':<18} {'CPU':>4}  {'COMM':<16} {'PID':>10} {'DPIF_NAME':<20} {'PORT':<16} "
+    f"{'TYPE':<6} {'PKT_LEN':>7} {'KEY_LEN':>7} RESULT"
 )
 
-if TYPE_CHECKING:
-    from kernel_delay.model import RecordingHeader
+
+class Show(Struct, frozen=True):
+    """What is shown below an upcall's line: `packet` makes lines of a packet, None shows none."""
+
+    packet: Callable[[bytes], Sequence[str]] | None = None
+    key: KeyDecode = "none"
+
+
+def upcall_lines(upcall: Upcall, port: str, number: int, show: Show) -> list[str]:
+    """The `number`th upcall, under HEADER: one that was received, or one that was dropped.
+
+    A dropped one is in the thread that was on the CPU when its packet came.
+    """
+    lines = [_line(upcall, port)]
+    if isinstance(upcall, RecvUpcall) and show.key != "none":
+        lines.append(
+            f"  Flow key size {upcall.key_len} bytes, size captured {len(upcall.key)} bytes."
+        )
+        lines += [f"    {line}" for line in _key_lines(upcall, show.key)]
+    if show.packet is not None:
+        received = isinstance(upcall, RecvUpcall)
+        lines.append(
+            f"{number}: {'Receive' if received else 'Drop'} dp_port {_number(upcall)}, packet size "
+            f"{upcall.packet_len} bytes, size captured {len(upcall.packet)} bytes."
+        )
+        lines += show.packet(upcall.packet)
+    return lines
+
+
+def comment(upcall: Upcall, port: str) -> str:
+    """What a file of packets says of one."""
+    return (
+        f"cpu {upcall.cpu}, {printable(upcall.comm)} ({upcall.tid}), {_datapath(upcall)}, "
+        f"port {_number(upcall)} ({printable(port)}), {upcall.kind}, {result(upcall)}"
+    )
+
+
+def result(upcall: Upcall) -> str:
+    """`ok`, or the name of the error with which the kernel dropped it."""
+    return error_name(upcall.error) if isinstance(upcall, DpUpcall) else "ok"
+
+
+def summary(received: int, dropped: Counter[str], missed: int) -> str:
+    """What it all came to; `dropped` by the error's name."""
+    parts = [f"{received} upcalls received", f"{dropped.total()} dropped by the kernel"]
+    if dropped:
+        parts[-1] += f" ({', '.join(f'{name} {n}' for name, n in sorted(dropped.items()))})"
+    if missed:
+        parts.append(missed_text(missed))
+    return ", ".join(parts)
+
+
+def missed_text(missed: int) -> str:
+    """How many events were missed, and what that means."""
+    return f"{missed} events missed: there were more upcalls than could be shown"
+
+
+def json_of(upcall: Upcall, port: str) -> Mapping[str, object]:
+    """The upcall for JSON: its key as text, its packet as hexadecimal digits."""
+    received = upcall if isinstance(upcall, RecvUpcall) else None
+    return {
+        "time_ns": upcall.time_ns,
+        "cpu": upcall.cpu,
+        "tid": upcall.tid,
+        "comm": upcall.comm,
+        "datapath": _dpif_name(upcall),
+        "port": port,
+        "in_port": port_number(upcall),
+        "kind": upcall.kind,
+        "result": result(upcall),
+        "packet_len": upcall.packet_len,
+        "packet": upcall.packet.hex(),
+        "key_len": received and received.key_len,
+        "key": received and format_key(received.key, received.key_len),
+    }
+
+
+def port_number(upcall: Upcall) -> int | None:
+    """The datapath port that its packet came from; None for none."""
+    return upcall.in_port if isinstance(upcall, DpUpcall) else datapath_port(upcall.key)
+
+
+def _line(upcall: Upcall, port: str) -> str:
+    key_len = upcall.key_len if isinstance(upcall, RecvUpcall) else "-"
+    seconds, rest_ns = divmod(upcall.time_ns, 10**9)
+    outcome = result(upcall)
+    if isinstance(upcall, DpUpcall):
+        outcome += f" ({error_text(upcall.error)})"
+    return (
+        f"{f'{seconds}.{rest_ns:09}':<18} [{upcall.cpu:03}] {printable(upcall.comm):<16} "
+        f"{upcall.tid:>10} {_datapath(upcall):<20} {printable(port):<16} {upcall.kind:<6} "
+        f"{upcall.packet_len:>7} {key_len:>7} {outcome}"
+    )
+
+
+def _datapath(upcall: Upcall) -> str:
+    return printable(_dpif_name(upcall))
+
+
+def _dpif_name(upcall: Upcall) -> str:
+    system = SYSTEM if isinstance(upcall, DpUpcall) else ""
+    return f"{system}{upcall.datapath}"
+
+
+def key_comments(upcall: Upcall, how: KeyDecode) -> list[str]:
+    """The flow key of a received upcall for a file of packets, where keys are shown."""
+    if how == "none" or not isinstance(upcall, RecvUpcall):
+        return []
+    return ["\n".join(_key_lines(upcall, how))]
+
+
+def _key_lines(upcall: RecvUpcall, how: KeyDecode) -> list[str]:
+    match how:
+        case "hex":
+            return hex_lines(upcall.key)
+        case "nlraw":
+            return nlraw_lines(upcall.key, upcall.key_len)
+        case _:
+            return [format_key(upcall.key, upcall.key_len)]
+
+
+def _number(upcall: Upcall) -> str:
+    number = port_number(upcall)
+    return "-" if number is None else str(number)
 
 
 class MonitorReport(Report[UpcallEvents, Any]):
@@ -39,12 +166,12 @@ class MonitorReport(Report[UpcallEvents, Any]):
     def __init__(
         self,
         args: argparse.Namespace,
-        header: "Callable[[], RecordingHeader | None]",
         stack: ExitStack,
+        open_page: "OpenPage[Any]",
     ) -> None:
         """Raise OutputError where a file of packets would be lost."""
         output_options.check_pcap(args)
-        super().__init__(args, header, stack)
+        super().__init__(args, stack, open_page)
         self._received = self._shown = 0
         self._dropped = Counter[str]()
         self._result: str = args.result
