@@ -13,6 +13,7 @@ from kernel_delay.model import RecordingHeader, RecordingTrailer, Sample
 from kernel_delay.recording.reader import open_recording
 from kernel_delay.recording.records import Events
 from kernel_delay.recording.tables import TABLES, Table, to_arrow, to_pandas
+from kernel_delay.units import NS_PER_S
 
 if TYPE_CHECKING:
     import pandas
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from kernel_delay.capture.plan import EventPlan, WindowPlan
     from kernel_delay.host.target import ProcessTarget
-
-NS_PER_S = 1_000_000_000
 
 
 class Plan(Struct, frozen=True):

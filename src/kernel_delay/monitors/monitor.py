@@ -5,11 +5,11 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.loader.waiting import Ended
     from kernel_delay.model import RecordingHeader
+    from kernel_delay.openvswitch.programs import Probes
     from kernel_delay.recording.reader import RecordingReader
     from kernel_delay.recording.records import Events
     from kernel_delay.recording.writer import RecordingWriter
@@ -30,24 +31,11 @@ if TYPE_CHECKING:
 
 _Record = TypeVar("_Record", bound="Events")
 _Contents = TypeVar("_Contents", bound="Contents")
+_Source = TypeVar("_Source", bound="Probes")
 _Item = TypeVar("_Item")
 
 AddArguments = Callable[[argparse._ActionsContainer], Sequence[argparse.Action]]
 """What adds options of a report from a recording, to any group."""
-
-
-class Source(Protocol):
-    """Where events come from, while its programs are attached."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """A line each on what can't be seen here, and why."""
-
-    def missed(self) -> Mapping[str, int]:
-        """How many were lost, by what they were."""
-
-
-_Source = TypeVar("_Source", bound=Source)
 
 
 OpenPage = Callable[[], page_options.EventPage[_Contents] | None]
@@ -148,7 +136,7 @@ class Monitor(ABC, Generic[_Record, _Source]):
         raise NotImplementedError
 
     @abstractmethod
-    def open_source(self, args: argparse.Namespace, pid: int) -> AbstractContextManager[_Source]:
+    def open_source(self, args: argparse.Namespace, pid: int) -> _Source:
         """What attaches the programs to process `pid`; NoInputError if it lacks the probes."""
 
     @abstractmethod
@@ -169,9 +157,9 @@ class Monitor(ABC, Generic[_Record, _Source]):
             with ExitStack() as measuring:
                 source = self.open_source(args, target.pid)
                 writer = recording_options.open_writer(args, header, measuring)
-                attached = measuring.enter_context(source)
-                ended = self._follow(attached, report, writer, target, args.time_ns)
-                missed = attached.missed()
+                measuring.enter_context(source)
+                ended = self._follow(source, report, writer, target, args.time_ns)
+                missed = source.missed()
                 recording_options.finish(writer, ended, missed)
             report.finish(missed)
         if ended == "exit":

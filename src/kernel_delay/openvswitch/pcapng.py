@@ -8,7 +8,6 @@ interface nameless and makes its file with the umask's mode.
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kernel_delay.errors import OutputError
@@ -53,12 +52,7 @@ class PcapngWriter:
         """The writer itself; leaving closes it."""
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, exc: BaseException | None, traceback: object) -> None:
         """Close the file; one without a packet is removed where an error leaves."""
         if exc is not None and not self._interfaces:
             self._file.discard()

@@ -1,8 +1,8 @@
 """What the programs that follow Open vSwitch have in common: see bpf/ovs/ovs_event.h."""
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kernel_delay.host.target import living_thread
@@ -58,12 +58,7 @@ class OvsPrograms:
         """Return the programs themselves."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Detach and unload."""
         self.closing.close()
 
@@ -133,6 +128,49 @@ class OvsPrograms:
     def reported_by_fallbacks(self, event_type: int) -> int:
         """Return how many events of that type fallbacks reported in their programs' place."""
         return _counter(self._control.by_fallback, event_type)
+
+
+class Probes(ABC):
+    """What a monitor follows of a process. Used as a context manager, it detaches at the end.
+
+    `notes` say, a line each, what can't be seen here, and why.
+    """
+
+    _programs: OvsPrograms
+
+    def __init__(self, pid: int) -> None:
+        """Of process `pid`."""
+        self.notes: list[str] = []
+        self._pid = pid
+        self._closing = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Load and attach; PermissionDeniedError or UnavailableError when the kernel refuses."""
+        with ExitStack() as failing:
+            self._programs = failing.enter_context(self._open())
+            self._attach()
+            self._closing = failing.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Detach and unload."""
+        self._closing.close()
+
+    @abstractmethod
+    def _open(self) -> OvsPrograms:
+        """Open the programs."""
+
+    @abstractmethod
+    def _attach(self) -> None:
+        """Set their options, load and attach them."""
+
+    @abstractmethod
+    def missed(self) -> Mapping[str, int]:
+        """How many events were not seen since the programs were attached, by what they are."""
+
+    def _misses(self, program: str) -> int:
+        """How often a program was not run, as it, or one like it, ran already."""
+        return self._programs.object.program(program).recursion_misses()
 
 
 def _counter(counters: "Array[int]", event_type: int) -> int:

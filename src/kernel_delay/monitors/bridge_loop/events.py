@@ -8,9 +8,7 @@ from msgspec import Struct
 
 from kernel_delay.analysis.histogram import LinearHistogram, Log2Histogram, Quantiles
 from kernel_delay.recording.records import Events
-
-NS_PER_US = 1000
-NS_PER_S = 1_000_000_000
+from kernel_delay.units import NS_PER_S, NS_PER_US
 
 # The slides' histograms, in microseconds: passes up to a second by the
 # millisecond, waits up to 30 seconds by 30 milliseconds.

@@ -7,8 +7,7 @@ from kernel_delay.monitors.bridge_loop.events import Interval
 from kernel_delay.printable import printable
 from kernel_delay.reporters.page.charts import PageChart, Peaks
 from kernel_delay.reporters.page.rows import Largest, PageTable, Row, seconds_text, us_text
-
-NS_PER_MS = 1_000_000
+from kernel_delay.units import NS_PER_MS
 
 
 class LoopPage:

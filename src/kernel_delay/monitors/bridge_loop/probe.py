@@ -1,9 +1,7 @@
 """The events of ovs-vswitchd's main loop, as bridge_loop.bpf.c sees them."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
-from types import MappingProxyType, TracebackType
-from typing import Self
+from types import MappingProxyType
 
 from kernel_delay.host.target import living_thread
 from kernel_delay.libbpf import BpfError
@@ -11,7 +9,7 @@ from kernel_delay.loader.refusals import refusal
 from kernel_delay.monitors.bridge_loop.events import LoopEvent, Probe
 from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.probes import find_probe
-from kernel_delay.openvswitch.programs import OvsPrograms, text
+from kernel_delay.openvswitch.programs import OvsPrograms, Probes, text
 from kernel_delay.probes.attach_points import UserProbe
 from kernel_delay.probes.in_use import in_use
 from kernel_delay.probes.objects import process_objects
@@ -25,43 +23,28 @@ PROBES: Mapping[int, Probe] = MappingProxyType(
 )
 
 
-class LoopProbes:
-    """Follows a process's main loop. Used as a context manager, it detaches at the end."""
+class LoopProbes(Probes):
+    """Follows a process's main loop."""
 
     def __init__(self, pid: int) -> None:
         """Find the probes of process `pid`; NoInputError if it has none."""
+        super().__init__(pid)
         objects = process_objects(pid)
-        self.notes: list[str] = []
-        self._pid = pid
         self._places = {
             probe: find_probe(UsdtTrigger("main", probe), objects) for probe in PROBES.values()
         }
         self._lost_before = 0
-        self._closing = ExitStack()
 
-    def __enter__(self) -> Self:
-        """Load and attach; PermissionDeniedError or UnavailableError when the kernel refuses."""
-        with ExitStack() as failing:
-            self._programs = failing.enter_context(
-                OvsPrograms("bridge_loop", self._pid, RING_BYTES)
-            )
-            self._programs.load()
-            for probe, places in self._places.items():
-                for place in places:
-                    self._attach(probe, place)
-            self._closing = failing.pop_all()
-        return self
+    def _open(self) -> OvsPrograms:
+        return OvsPrograms("bridge_loop", self._pid, RING_BYTES)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Detach and unload."""
-        self._closing.close()
+    def _attach(self) -> None:
+        self._programs.load()
+        for probe, places in self._places.items():
+            for place in places:
+                self._attach_to(probe, place)
 
-    def _attach(self, probe: Probe, place: UserProbe) -> None:
+    def _attach_to(self, probe: Probe, place: UserProbe) -> None:
         try:
             self._programs.attach(
                 lambda program: program.attach_uprobe(

@@ -18,11 +18,11 @@ from kernel_delay.monitors.bridge_loop.events import (
 from kernel_delay.monitors.monitor import OpenPage, Report
 from kernel_delay.printable import printable
 from kernel_delay.reporters.histogram import bucket_lines
+from kernel_delay.units import NS_PER_S
 
 if TYPE_CHECKING:
     from kernel_delay.monitors.bridge_loop.page import LoopPage
 
-NS_PER_S = 1_000_000_000
 TITLES = {"run": "bridge run loop time ", "wait": "poll_block() wait time"}
 RULE = "-" * 50
 

@@ -18,8 +18,7 @@ from kernel_delay.reporters.page.rows import (
     short_text,
     us_text,
 )
-
-NS_PER_US = 1000
+from kernel_delay.units import NS_PER_US
 
 
 class OperationsPage:

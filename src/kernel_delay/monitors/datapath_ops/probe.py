@@ -3,9 +3,6 @@
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from types import TracebackType
-from typing import Self
 
 from msgspec import Struct
 
@@ -15,7 +12,7 @@ from kernel_delay.loader.refusals import refusal
 from kernel_delay.monitors.datapath_ops.events import OPERATIONS, OperationEvent
 from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.datapath_module import has_kernel_datapath, why_no_datapath
-from kernel_delay.openvswitch.programs import OvsPrograms, text
+from kernel_delay.openvswitch.programs import OvsPrograms, Probes, text
 
 LARGEST_EVENT = 1 << 17
 
@@ -31,52 +28,34 @@ NETDEV = (
 )
 
 
-class OperationProbes:
-    """Follows a process's operations. Used as a context manager, it detaches at the end.
-
-    `notes` say, a line each, what can't be seen here, and why.
-    """
+class OperationProbes(Probes):
+    """Follows a process's operations."""
 
     def __init__(self, pid: int, ring_bytes: int) -> None:
         """For process `pid`; UnavailableError where there is no datapath to look into."""
+        super().__init__(pid)
         reason = why_no_datapath()
         if reason is not None:
             raise UnavailableError(f"{reason}; {NETDEV}")
-        self.notes: list[str] = []
         if not has_kernel_datapath(pid):
             self.notes.append(f"process {pid} has no datapath in the kernel: {NETDEV}")
-        self._pid = pid
         self._ring_bytes = ring_bytes
         self._joining = Joining()
-        self._closing = ExitStack()
 
-    def __enter__(self) -> Self:
-        """Load and attach; PermissionDeniedError or UnavailableError when the kernel refuses."""
-        with ExitStack() as failing:
-            programs = failing.enter_context(
-                OvsPrograms("datapath_ops", self._pid, self._ring_bytes, LARGEST_EVENT)
-            )
-            self._programs = programs
-            programs.load()
-            try:
-                # Of an operation whose begin is seen, so are its reply and the end.
-                names = [program.name for program in programs.object.programs()]
-                ends = [name for name in names if _ENDS.match(name)]
-                for name in [*ends, *(name for name in names if name not in ends)]:
-                    programs.attach(lambda program: program.attach(), name)
-            except BpfError as error:
-                raise refusal(error) from error
-            self._closing = failing.pop_all()
-        return self
+    def _open(self) -> OvsPrograms:
+        return OvsPrograms("datapath_ops", self._pid, self._ring_bytes, LARGEST_EVENT)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Detach and unload."""
-        self._closing.close()
+    def _attach(self) -> None:
+        programs = self._programs
+        programs.load()
+        try:
+            # Of an operation whose begin is seen, so are its reply and the end.
+            names = [program.name for program in programs.object.programs()]
+            ends = [name for name in names if _ENDS.match(name)]
+            for name in [*ends, *(name for name in names if name not in ends)]:
+                programs.attach(lambda program: program.attach(), name)
+        except BpfError as error:
+            raise refusal(error) from error
 
     def take(self) -> Iterator[OperationEvent]:
         """Take away and yield the operations that have ended."""

@@ -37,12 +37,11 @@ from kernel_delay.openvswitch.flow_key import FlowFilter, datapath_port
 from kernel_delay.openvswitch.packets import hex_lines, packet_decoder
 from kernel_delay.openvswitch.pcapng import PcapngWriter
 from kernel_delay.printable import printable
+from kernel_delay.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from kernel_delay.monitors.datapath_ops.page import OperationsPage
 
-NS_PER_S = 1_000_000_000
-NS_PER_MS = 1_000_000
 INDENT = " " * 4
 
 HEADER = f"{'TIME':>15} {'COMM':<15} {'PID':>7} {'OPERATION':<14} {'ANSWER':<10} {'KERNEL us':>9}"

@@ -14,8 +14,7 @@ from kernel_delay.openvswitch.flow_key import format_match
 from kernel_delay.openvswitch.version import Version
 from kernel_delay.printable import printable
 from kernel_delay.recording.records import Events
-
-NS_PER_MS = 1_000_000
+from kernel_delay.units import NS_PER_MS
 
 FlowChange = Literal["insert", "keep", "modify", "delete"]
 """What happened to a flow: it was made, or a revalidator looked at it and did that."""

@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
-from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -12,15 +11,15 @@ from kernel_delay.monitors.flows.events import FlowChange, FlowEvent, reason_nam
 from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.flow_key.text import ufid_text
 from kernel_delay.openvswitch.probes import files_with
-from kernel_delay.openvswitch.programs import OvsPrograms, room, text
+from kernel_delay.openvswitch.programs import OvsPrograms, Probes, room, text
 from kernel_delay.openvswitch.version import find_version
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
+from kernel_delay.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from kernel_delay.openvswitch._ovs_records import FlowEventPointer
 
-NS_PER_MS = 1_000_000
 
 PROBES: Mapping[str, UsdtTrigger] = MappingProxyType(
     {
@@ -46,16 +45,12 @@ class FlowPlan(Struct, frozen=True):
     kept: bool
 
 
-class FlowProbes:
-    """Follows a process's flows. Used as a context manager, it detaches at the end.
-
-    `notes` say, a line each, what is not known here, and why.
-    """
+class FlowProbes(Probes):
+    """Follows a process's flows."""
 
     def __init__(self, pid: int, plan: FlowPlan) -> None:
         """Find the probes of process `pid`; NoInputError if it lacks one."""
-        self.notes: list[str] = []
-        self._pid = pid
+        super().__init__(pid)
         self._plan = plan
         self._unknown_results = 0
         objects = process_objects(pid)
@@ -69,33 +64,21 @@ class FlowProbes:
             self.notes.append(
                 f"this Open vSwitch is of {reported}: its reasons for deletions are numbers"
             )
-        self._closing = ExitStack()
 
-    def __enter__(self) -> Self:
-        """Load and attach; PermissionDeniedError or UnavailableError when the kernel refuses."""
-        with ExitStack() as failing:
-            programs = failing.enter_context(OvsPrograms("flows", self._pid, self._plan.ring_bytes))
-            self._programs = programs
-            options = programs.options
-            options.key_bytes = room(self._plan.key_bytes)
-            options.report_kept = self._plan.kept
-            # Open vSwitch's own clock is cut off to milliseconds too.
-            options.start_ms = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // NS_PER_MS
-            programs.load()
-            for program, paths in self._files.items():
-                for path in paths:
-                    programs.attach_usdt(program, PROBES[program], path)
-            self._closing = failing.pop_all()
-        return self
+    def _open(self) -> OvsPrograms:
+        return OvsPrograms("flows", self._pid, self._plan.ring_bytes)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Detach and unload."""
-        self._closing.close()
+    def _attach(self) -> None:
+        programs = self._programs
+        options = programs.options
+        options.key_bytes = room(self._plan.key_bytes)
+        options.report_kept = self._plan.kept
+        # Open vSwitch's own clock is cut off to milliseconds too.
+        options.start_ms = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // NS_PER_MS
+        programs.load()
+        for program, paths in self._files.items():
+            for path in paths:
+                programs.attach_usdt(program, PROBES[program], path)
 
     def take(self) -> Iterator[FlowEvent]:
         """Take away and yield the events that are there; a new flow is one of its own first."""
@@ -110,10 +93,9 @@ class FlowProbes:
 
     def missed(self) -> dict[str, int]:
         """What was not seen, by kind: events without room, hits missed, flows without a slot."""
-        programs = map(self._programs.object.program, PROBES)
         return {
             "flow_events": self._programs.lost(lib.EVENT_FLOW_RESULT)
-            + sum(program.recursion_misses() for program in programs),
+            + sum(map(self._misses, PROBES)),
             "untracked": self._programs.control.flows_untracked,
             "unknown_results": self._unknown_results,
         }

@@ -22,12 +22,11 @@ from kernel_delay.monitors.monitor import OpenPage, Report
 from kernel_delay.openvswitch.flow_key import FlowFilter
 from kernel_delay.printable import printable
 from kernel_delay.reporters.histogram import bucket_lines
+from kernel_delay.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from kernel_delay.monitors.flows.page import FlowsPage
 
-NS_PER_S = 1_000_000_000
-NS_PER_MS = 1_000_000
 
 HEADER = f"{'TIME':>11} {'UFID':<36} {'EVENT':<6} {'REASON':<15} {'AGE s':>8}"
 INDENT = " " * 4

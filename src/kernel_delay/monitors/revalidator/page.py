@@ -14,8 +14,7 @@ from kernel_delay.reporters.page.rows import (
     ms_text,
     seconds_text,
 )
-
-NS_PER_MS = 1_000_000
+from kernel_delay.units import NS_PER_MS
 
 
 class RoundsPage:

@@ -1,9 +1,8 @@
 """The rounds of Open vSwitch's revalidators, as revalidator.bpf.c sees them."""
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack
-from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from kernel_delay.errors import NoInputError
 from kernel_delay.libbpf import BpfError
@@ -16,7 +15,7 @@ from kernel_delay.monitors.revalidator.events import (
 )
 from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.probes import files_with
-from kernel_delay.openvswitch.programs import OvsPrograms, text
+from kernel_delay.openvswitch.programs import OvsPrograms, Probes, text
 from kernel_delay.probes.objects import ProbedObject, process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
 
@@ -43,19 +42,15 @@ FLOW_PROBES: Mapping[str, UsdtTrigger] = MappingProxyType(
 )
 
 
-class RevalidatorProbes:
-    """Follows a process's revalidators. Used as a context manager, it detaches at the end.
-
-    `notes` say, a line each, what can't be seen here, and why.
-    """
+class RevalidatorProbes(Probes):
+    """Follows a process's revalidators."""
 
     def __init__(self, pid: int, *, count_flows: bool) -> None:
         """Find the probes of process `pid`; NoInputError if it lacks those of the rounds.
 
         Without `count_flows` those that are hit once a flow are left alone.
         """
-        self.notes: list[str] = []
-        self._pid = pid
+        super().__init__(pid)
         objects = process_objects(pid)
         self._probes: dict[str, set[str]] = {}
         for program, trigger in ROUND_PROBES.items():
@@ -63,35 +58,23 @@ class RevalidatorProbes:
         if count_flows:
             self._find_flow_probes(objects)
         self._decoding = Decoding(self._probes.keys())
-        self._closing = ExitStack()
 
-    def __enter__(self) -> Self:
-        """Load and attach; PermissionDeniedError or UnavailableError when the kernel refuses."""
-        with ExitStack() as failing:
-            programs = failing.enter_context(OvsPrograms("revalidator", self._pid, RING_BYTES))
-            self._programs = programs
-            for program in programs.object.programs():
-                program.autoload = program.name in {*self._probes, SWITCHES}
-            programs.load()
-            try:
-                programs.attach(lambda program: program.attach(), SWITCHES)
-            except BpfError as error:
-                raise refusal(error) from error
-            probes = {**ROUND_PROBES, **FLOW_PROBES}
-            for name, paths in self._probes.items():
-                for path in paths:
-                    programs.attach_usdt(name, probes[name], path)
-            self._closing = failing.pop_all()
-        return self
+    def _open(self) -> OvsPrograms:
+        return OvsPrograms("revalidator", self._pid, RING_BYTES)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Detach and unload."""
-        self._closing.close()
+    def _attach(self) -> None:
+        programs = self._programs
+        for program in programs.object.programs():
+            program.autoload = program.name in {*self._probes, SWITCHES}
+        programs.load()
+        try:
+            programs.attach(lambda program: program.attach(), SWITCHES)
+        except BpfError as error:
+            raise refusal(error) from error
+        probes = {**ROUND_PROBES, **FLOW_PROBES}
+        for name, paths in self._probes.items():
+            for path in paths:
+                programs.attach_usdt(name, probes[name], path)
 
     def take(self) -> Iterator[RevalidatorRound]:
         """Take away and yield the rounds that have ended."""
@@ -106,9 +89,6 @@ class RevalidatorProbes:
             "revalidator_rounds": rounds + sum(map(self._misses, ROUND_PROBES)),
             "flow_results": sum(map(self._misses, flows)),
         }
-
-    def _misses(self, program: str) -> int:
-        return self._programs.object.program(program).recursion_misses()
 
     def _find_flow_probes(self, objects: tuple[ProbedObject, ...]) -> None:
         for program, trigger in FLOW_PROBES.items():

@@ -22,12 +22,11 @@ from kernel_delay.monitors.revalidator.events import (
 )
 from kernel_delay.printable import printable
 from kernel_delay.reporters.terminal import has_columns, has_room_for_bars
+from kernel_delay.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from kernel_delay.monitors.revalidator.page import RoundsPage
 
-NS_PER_S = 1_000_000_000
-NS_PER_MS = 1_000_000
 UNKNOWN = "-"
 
 HEADER = (

@@ -15,8 +15,7 @@ from kernel_delay.reporters.page.rows import (
     seconds_text,
     us_text,
 )
-
-NS_PER_US = 1000
+from kernel_delay.units import NS_PER_US
 
 
 class CostsPage:

@@ -27,12 +27,12 @@ from kernel_delay.openvswitch.flow_key import datapath_port
 from kernel_delay.printable import printable
 from kernel_delay.reporters.histogram import SIGN, bar, count_per_sign, equal_width_lines
 from kernel_delay.reporters.messages import print_message
+from kernel_delay.units import NS_PER_US
 
 if TYPE_CHECKING:
     from kernel_delay.monitors.upcalls.cost_page import CostsPage
 
 DEFAULT_BUCKETS = 20
-NS_PER_US = 1000
 MAX_BATCH_GAP = 4
 
 NAMES: Mapping[type[Event], str] = {

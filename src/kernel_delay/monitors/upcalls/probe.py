@@ -1,9 +1,8 @@
 """The events of upcalls, as upcall.bpf.c sees them."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Self, TypedDict
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct
 
@@ -24,7 +23,7 @@ from kernel_delay.monitors.upcalls.events import (
 from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.datapath_module import has_kernel_datapath, why_no_datapath
 from kernel_delay.openvswitch.probes import files_with
-from kernel_delay.openvswitch.programs import OvsPrograms, room, text
+from kernel_delay.openvswitch.programs import OvsPrograms, Probes, room, text
 from kernel_delay.probes.objects import ProbedObject, process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
 
@@ -82,11 +81,8 @@ class UpcallPlan(Struct, frozen=True):
     ring_bytes: int = RING_BYTES
 
 
-class UpcallProbes:
-    """Follows a process's upcalls. Used as a context manager, it detaches at the end.
-
-    `notes` say, a line each, what can't be seen here, and why.
-    """
+class UpcallProbes(Probes):
+    """Follows a process's upcalls."""
 
     def __init__(self, pid: int, plan: UpcallPlan) -> None:
         """Find the probes of process `pid`.
@@ -94,41 +90,26 @@ class UpcallProbes:
         Raises NoInputError if it lacks the one without which nothing works,
         dpif_recv:recv_upcall.
         """
-        self.notes: list[str] = []
-        self._pid = pid
+        super().__init__(pid)
         self._plan = plan
         self._files = self._find_probes(process_objects(pid))
-        self._closing = ExitStack()
 
-    def __enter__(self) -> Self:
-        """Load and attach; PermissionDeniedError or UnavailableError when the kernel refuses."""
-        with ExitStack() as failing:
-            programs = failing.enter_context(
-                OvsPrograms("upcall", self._pid, self._plan.ring_bytes)
-            )
-            self._programs = programs
-            self._kernel_programs = self._wanted_of_kernel()
-            wanted = {*self._files, *self._kernel_programs}
-            for program in programs.object.programs():
-                program.autoload = program.name in wanted
-            options = programs.options
-            options.network_inode = network_inode(self._pid)
-            options.packet_bytes = room(self._plan.packet_bytes)
-            options.key_bytes = room(self._plan.key_bytes)
-            options.report_sent = self._plan.whole_trip
-            programs.load()
-            self._attach()
-            self._closing = failing.pop_all()
-        return self
+    def _open(self) -> OvsPrograms:
+        return OvsPrograms("upcall", self._pid, self._plan.ring_bytes)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Detach and unload."""
-        self._closing.close()
+    def _attach(self) -> None:
+        programs = self._programs
+        self._kernel_programs = self._wanted_of_kernel()
+        wanted = {*self._files, *self._kernel_programs}
+        for program in programs.object.programs():
+            program.autoload = program.name in wanted
+        options = programs.options
+        options.network_inode = network_inode(self._pid)
+        options.packet_bytes = room(self._plan.packet_bytes)
+        options.key_bytes = room(self._plan.key_bytes)
+        options.report_sent = self._plan.whole_trip
+        programs.load()
+        self._attach_all()
 
     def take(self) -> Iterator[Event | PortName]:
         """Take away and yield the events that are there, in the order they were reported."""
@@ -138,14 +119,14 @@ class UpcallProbes:
     def missed(self) -> dict[str, int]:
         """How many events of each type, by its tag, were missed since they were attached."""
         return {
-            str(kind.__struct_config__.tag): self._programs.lost(number) + self._misses(program)
+            str(kind.__struct_config__.tag): self._programs.lost(number) + self._misses_of(program)
             for kind, (number, program) in EVENT_TYPES.items()
         }
 
-    def _misses(self, program: str) -> int:
+    def _misses_of(self, program: str) -> int:
         programs = {"on_dp_upcall", "on_dp_upcall_exit"} if program == "on_dp_upcall" else {program}
         loaded = programs & {*self._files, *self._kernel_programs}
-        return sum(self._programs.object.program(name).recursion_misses() for name in loaded)
+        return sum(map(self._misses, loaded))
 
     def _find_probes(self, objects: tuple[ProbedObject, ...]) -> dict[str, set[str]]:
         """The files that each program's probe is in."""
@@ -182,7 +163,7 @@ class UpcallProbes:
             if self._plan.whole_trip or name != "on_packet_cmd_execute"
         )
 
-    def _attach(self) -> None:
+    def _attach_all(self) -> None:
         for program, paths in self._files.items():
             for path in paths:
                 self._programs.attach_usdt(program, USDT_PROBES[program], path)

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from kernel_delay.units import NS_PER_MS, NS_PER_US
+
 MOST_ROWS = 500
 
 MOST_TEXT = 1000
 """Characters of a match, or of actions: one can be of 64 KiB in a message, and more as text."""
 
-NS_PER_US = 1000
-NS_PER_MS = 1_000_000
 
 Row = tuple[str, ...]
 
