@@ -35,8 +35,7 @@ from kernel_delay.monitors.flows.events import FlowEvents
 from kernel_delay.monitors.revalidator.events import LeaderTime, RevalidatorRounds
 from kernel_delay.monitors.upcalls.events import DpUpcall, PortName, UpcallEvents
 from kernel_delay.recording import frames
-from kernel_delay.recording.older_formats import renamed
-from kernel_delay.recording.reader import IntactRecords, open_recording
+from kernel_delay.recording.reader import IntactRecords, open_recording, renamed
 from kernel_delay.recording.records import EVENTS_AT_ONCE, Note, Read, Record, SampleRecord
 from kernel_delay.recording.sample_assembly import MOST_EVENTS
 from kernel_delay.recording.schema import recording_schema
@@ -259,7 +258,7 @@ from pathlib import Path
 from tests.unit import test_recording
 from tests.recordings import record_samples
 from kernel_delay.model import SyscallEvent
-from kernel_delay.recording.packed_events import PackedEvents
+from kernel_delay.recording.packed import PackedEvents
 limit = 400 << 20
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 events = PackedEvents()

@@ -15,7 +15,6 @@ from kernel_delay.model import RecordingFormat, RecordingHeader, RecordingTraile
 from kernel_delay.monitors.register import MONITORS
 from kernel_delay.printable import printable
 from kernel_delay.recording.frames import CutError, lines
-from kernel_delay.recording.older_formats import renamed
 from kernel_delay.recording.records import (
     COMMANDS,
     Content,
@@ -238,3 +237,28 @@ def _why_unknown(line: bytes) -> str | None:
     if unknown.schema is not None and unknown.schema.startswith("kernel-delay/"):
         return "it holds the samples of --json; write with -o what is to be reported from"
     return None
+
+
+_RENAMED_SINCE_1 = (
+    (b'"record":"more"', b'"record":"continuation"'),
+    (b'"to_come":', b'"remaining":'),
+    (b'"surroundings":', b'"system_state":'),
+    (b'"doing":', b'"activity":'),
+    (b'"untold":', b'"suppressed":'),
+    (b'"schema":"kernel-delay/2"', b'"schema":"kernel-delay/3"'),
+)
+
+
+def renamed(line: bytes, written_as: RecordingFormat) -> bytes:
+    """Return a record with the names of the current format.
+
+    JSON escapes quotes within a string, so what is replaced can only be a field.
+
+    Args:
+        line: The record as JSON, without spaces between its parts.
+        written_as: The format of the recording.
+    """
+    if written_as == "kernel-delay-recording/1":
+        for old, new in _RENAMED_SINCE_1:
+            line = line.replace(old, new)
+    return line

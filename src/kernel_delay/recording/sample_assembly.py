@@ -6,8 +6,7 @@ from msgspec import structs
 
 from kernel_delay.errors import InputError
 from kernel_delay.model import Sample, SkippedWindow, StackFrame, Thread
-from kernel_delay.recording.packed_events import PackedEvents
-from kernel_delay.recording.packed_slices import PackedSlices
+from kernel_delay.recording.packed import PackedEvents, PackedSlices
 from kernel_delay.recording.records import (
     Content,
     Continuation,

@@ -19,7 +19,7 @@ from kernel_delay.model import (
     Thread,
     Window,
 )
-from kernel_delay.recording.packed_events import PackedEvents
+from kernel_delay.recording.packed import PackedEvents
 from kernel_delay.recording.records import Events, Note
 
 # Of a struct's fields these alone can be below 0: as the kernel has them.

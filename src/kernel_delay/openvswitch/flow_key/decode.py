@@ -1,8 +1,15 @@
 """A whole flow key to text: as attributes (`nlraw`), or in ovs-dpctl's terms (`decode`)."""
 
+import struct
+
 from kernel_delay.openvswitch.flow_key.fields import FIELDS
 from kernel_delay.openvswitch.flow_key.mpls import mpls
-from kernel_delay.openvswitch.flow_key.names import attribute_name, attribute_term
+from kernel_delay.openvswitch.flow_key.names import (
+    IN_PORT,
+    RECIRC_ID,
+    attribute_name,
+    attribute_term,
+)
 from kernel_delay.openvswitch.flow_key.netlink import Attribute, walk
 from kernel_delay.openvswitch.flow_key.nsh import nsh
 from kernel_delay.openvswitch.flow_key.text import cut_short, spaced_hex, wrong_length
@@ -72,3 +79,25 @@ def _word(attribute: Attribute, depth: int) -> str:
     if len(payload) != field.length:
         return wrong_length(term, payload, str(field.length))
     return f"{term}({field.text(payload)})"
+
+
+def datapath_port(key: bytes) -> int | None:
+    """The datapath port a packet came in on; None when `key` does not say.
+
+    The kernel leaves the attribute out for a packet that user space injected
+    without a port (ovs_nla_put_key(), net/openvswitch/flow_netlink.c, 6.18).
+    """
+    return _u32(key, IN_PORT)
+
+
+def recirculation_id(key: bytes) -> int | None:
+    """The recirculation ID a packet was looked up with; None when `key` does not say."""
+    return _u32(key, RECIRC_ID)
+
+
+def _u32(key: bytes, kind: int) -> int | None:
+    for attribute in walk(key).found:
+        if attribute.type == kind and attribute.complete and len(attribute.payload) == 4:
+            value: int = struct.unpack("=I", attribute.payload)[0]
+            return value
+    return None
