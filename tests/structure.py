@@ -150,7 +150,8 @@ def files_that_know_a_monitor() -> int:
 
 def folders_that_args_enters() -> int:
     """Folders with a file that has argparse's Namespace."""
-    return len({path.parent for path in source_files(".py") if "Namespace" in path.read_text()})
+    named = re.compile(r"\bargparse\.Namespace\b|\bimport .*\bNamespace\b")
+    return len({path.parent for path in source_files(".py") if named.search(path.read_text())})
 
 
 def headers_behind_capture() -> int:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.loader.waiting import Ended
     from kernel_delay.model import RecordingHeader
+    from kernel_delay.openvswitch.pcapng import PcapngWriter
     from kernel_delay.openvswitch.programs import Probes
     from kernel_delay.recording.reader import RecordingReader
     from kernel_delay.recording.records import Events
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from kernel_delay.reporters.page.monitor_page import Contents
 
 _Record = TypeVar("_Record", bound="Events")
-_Contents = TypeVar("_Contents", bound="Contents")
 _Source = TypeVar("_Source", bound="Probes")
 _Item = TypeVar("_Item")
 
@@ -38,27 +38,41 @@ AddArguments = Callable[[argparse._ActionsContainer], Sequence[argparse.Action]]
 """What adds options of a report from a recording, to any group."""
 
 
-OpenPage = Callable[[], page_options.EventPage[_Contents] | None]
-"""What opens the page that is asked for, if one is."""
+class Outputs(NamedTuple):
+    """The outputs that are asked for.
+
+    `json` writes a line of JSON, and `packets` a file of packets. `text` says whether stdout has
+    text, and `lines` whether that has single events. At most `most` events are wanted; None: all.
+    """
+
+    json: Callable[[object], None] | None
+    text: bool
+    lines: bool
+    page: page_options.EventPage[Any] | None
+    packets: "PcapngWriter | None"
+    most: int | None
 
 
-class Report(ABC, Generic[_Record, _Contents]):
+OpenOutputs = Callable[[], Outputs]
+"""What opens them; raises OutputError where one can't be opened."""
+
+
+class Report(ABC, Generic[_Record]):
     """What is reported of a monitor's records: text or JSON as they come, a sum, and a page."""
 
     LOST: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """What a recording's trailer calls what was lost, and what that means, behind its count."""
 
-    def __init__(
-        self, args: argparse.Namespace, stack: ExitStack, open_page: "OpenPage[_Contents]"
-    ) -> None:
-        """Open the outputs that `args` ask for, which `stack` closes."""
-        self.most: int | None = getattr(args, "count", None)
+    def __init__(self, outputs: Outputs) -> None:
+        """Report to these outputs."""
         self.has_enough = False
-        self._json = output_options.open_json(args.json_file, stack)
-        self._text = output_options.has_text(args.json_file)
-        self._lines = self._text and not getattr(args, "quiet", False)
+        self._most = outputs.most
+        self._json = outputs.json
+        self._text = outputs.text
+        self._lines = outputs.lines
+        self._page: page_options.EventPage[Any] | None = outputs.page
+        self._packets = outputs.packets
         self._begun = False
-        self._page = open_page()
 
     def note(self, text: str) -> None:
         """Take a remark on how it was measured, or read, that was printed already."""
@@ -126,10 +140,8 @@ class Monitor(ABC, Generic[_Record, _Source]):
         """Add the command's own options."""
 
     @abstractmethod
-    def open_report(
-        self, args: argparse.Namespace, stack: ExitStack, open_page: OpenPage[Any]
-    ) -> Report[_Record, Any]:
-        """What reports; raises OutputError where an output can't be opened."""
+    def open_report(self, args: argparse.Namespace, open_outputs: OpenOutputs) -> Report[_Record]:
+        """What reports. Raises UsageError for an option's value before an output is opened."""
 
     def page(self) -> "Contents":
         """The empty contents of a page."""
@@ -152,7 +164,7 @@ class Monitor(ABC, Generic[_Record, _Source]):
         target = target_options.find_to_measure(args)
         with ExitStack() as stack:
             header = partial(recording_options.header_of, self.command, target)
-            report = self.open_report(args, stack, self.page_opener(args, header))
+            report = self.open_report(args, self.opener(args, header, stack))
             # Nothing of it runs in the kernel any more while it is summed up.
             with ExitStack() as measuring:
                 source = self.open_source(args, target.pid)
@@ -170,26 +182,40 @@ class Monitor(ABC, Generic[_Record, _Source]):
         self, recording: "RecordingReader", args: argparse.Namespace
     ) -> "InputError | None":
         """Print what run() printed when it was recorded; return why it is not all, or None."""
-        open_page = self.page_opener(args, lambda: recording.header)
         with ExitStack() as stack:
-            return replay(recording, self.open_report(args, stack, open_page))
+            open_outputs = self.opener(args, lambda: recording.header, stack)
+            return replay(recording, self.open_report(args, open_outputs))
 
-    def page_opener(
-        self, args: argparse.Namespace, header: "Callable[[], RecordingHeader | None]"
-    ) -> OpenPage[Any]:
-        """What opens the page; `header` says what that is of."""
+    def opener(
+        self,
+        args: argparse.Namespace,
+        header: "Callable[[], RecordingHeader | None]",
+        stack: ExitStack,
+    ) -> OpenOutputs:
+        """What opens the outputs, which `stack` closes; `header` says what a page is of."""
 
-        def open_page() -> "page_options.EventPage[Contents] | None":
-            if getattr(args, "html", None) is None:
-                return None
-            return page_options.EventPage(args.html, header(), self.page())
+        def open_outputs() -> Outputs:
+            file = getattr(args, "pcap", None)
+            if file is not None or getattr(args, "overwrite", False):
+                output_options.check_pcap(args)
+            json = output_options.open_json(args.json_file, stack)
+            text = output_options.has_text(args.json_file)
+            page = packets = None
+            if getattr(args, "html", None) is not None:
+                page = page_options.EventPage(args.html, header(), self.page())
+            if file is not None:
+                from kernel_delay.openvswitch.pcapng import PcapngWriter
 
-        return open_page
+                packets = stack.enter_context(PcapngWriter(file))
+            lines = text and not getattr(args, "quiet", False)
+            return Outputs(json, text, lines, page, packets, getattr(args, "count", None))
+
+        return open_outputs
 
     def _follow(
         self,
         source: _Source,
-        report: Report[_Record, Any],
+        report: Report[_Record],
         writer: "RecordingWriter | None",
         target: "ProcessTarget",
         time_ns: int | None,
@@ -223,7 +249,7 @@ def monitor(command: str) -> Monitor[Any, Any]:
     return cast(Monitor[Any, Any], command_module(command).MONITOR)
 
 
-def replay(recording: "RecordingReader", report: Report[Any, Any]) -> "InputError | None":
+def replay(recording: "RecordingReader", report: Report[Any]) -> "InputError | None":
     """Report what was recorded, and sum up; return why it is not all, None if it is.
 
     What was printed when it was recorded is printed again.

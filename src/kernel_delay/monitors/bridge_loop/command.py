@@ -2,15 +2,14 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.monitors.monitor import Monitor, OpenPage, batches
+from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches
 
 if TYPE_CHECKING:
     from kernel_delay.monitors.bridge_loop import report
@@ -49,12 +48,12 @@ class LoopMonitor(Monitor["LoopEvents", "LoopProbes"]):
         arguments.add_count(parser, "passes")
 
     def open_report(
-        self, args: argparse.Namespace, stack: ExitStack, open_page: OpenPage[Any]
+        self, args: argparse.Namespace, open_outputs: OpenOutputs
     ) -> "report.LoopReport":
         """A line for each pass and wait."""
         from kernel_delay.monitors.bridge_loop.report import LoopReport
 
-        return LoopReport(args, stack, open_page)
+        return LoopReport(open_outputs(), log2=args.log2)
 
     def page(self) -> "LoopPage":
         """The empty contents of a page."""

@@ -1,8 +1,6 @@
 """A line for each pass and wait as it ends, and at the end what they sum up to; or JSON."""
 
-import argparse
 from collections.abc import Mapping
-from contextlib import ExitStack
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -15,13 +13,16 @@ from kernel_delay.monitors.bridge_loop.events import (
     LoopHit,
     LoopTimes,
 )
-from kernel_delay.monitors.monitor import OpenPage, Report
+from kernel_delay.monitors.monitor import Outputs, Report
 from kernel_delay.printable import printable
 from kernel_delay.reporters.histogram import bucket_lines
 from kernel_delay.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from kernel_delay.commands.options.pages import EventPage
     from kernel_delay.monitors.bridge_loop.page import LoopPage
+
+    pass
 
 TITLES = {"run": "bridge run loop time ", "wait": "poll_block() wait time"}
 RULE = "-" * 50
@@ -67,8 +68,10 @@ def _clock(duration_ns: int) -> str:
     return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction_ns:09}"
 
 
-class LoopReport(Report[LoopEvents, "LoopPage"]):
+class LoopReport(Report[LoopEvents]):
     """Passes of the loop, and waits."""
+
+    _page: "EventPage[LoopPage] | None"
 
     LOST = MappingProxyType(
         {"loop_events": "events were lost: this process was kept from its CPU for too long"}
@@ -76,20 +79,20 @@ class LoopReport(Report[LoopEvents, "LoopPage"]):
 
     def __init__(
         self,
-        args: argparse.Namespace,
-        stack: ExitStack,
-        open_page: "OpenPage[LoopPage]",
+        outputs: Outputs,
+        *,
+        log2: bool,
     ) -> None:
         """Start before the first."""
-        super().__init__(args, stack, open_page)
+        super().__init__(outputs)
         self._loop = BridgeLoop()
-        self._log2: bool = args.log2
+        self._log2 = log2
 
     def take(self, record: LoopEvents) -> LoopEvents:
         """Count and print, up to as many passes as were asked for."""
         for count, hit in enumerate(record.hits, 1):
             self._take(hit)
-            if self.most is not None and self._loop.passes >= self.most:
+            if self._most is not None and self._loop.passes >= self._most:
                 self.has_enough = True
                 return LoopEvents(record.hits[:count])
         return record

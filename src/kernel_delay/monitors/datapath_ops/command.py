@@ -3,9 +3,8 @@
 import argparse
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
@@ -13,7 +12,7 @@ from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import upstream as upstream_options
-from kernel_delay.monitors.monitor import Monitor, OpenPage, batches
+from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches
 from kernel_delay.monitors.options import add_filter, add_packets
 
 if TYPE_CHECKING:
@@ -95,12 +94,20 @@ class OperationMonitor(Monitor["OperationEvents", "OperationProbes"]):
         arguments.add_time(parser)
 
     def open_report(
-        self, args: argparse.Namespace, stack: ExitStack, open_page: OpenPage[Any]
+        self, args: argparse.Namespace, open_outputs: OpenOutputs
     ) -> "report.OperationReport":
         """Lines for each operation."""
-        from kernel_delay.monitors.datapath_ops.report import OperationReport
+        from kernel_delay.monitors.datapath_ops.report import (
+            OperationReport,
+            Wanted,
+            wanted_operations,
+        )
 
-        return OperationReport(args, stack, open_page)
+        operations = wanted_operations(args.operation, args.traced)
+        wanted = Wanted.of(args.filter_flows, args.ufid, operations, args.answer)
+        return OperationReport(
+            open_outputs(), wanted, message=args.nlmsg_decode, packet=args.packet_decode
+        )
 
     def page(self) -> "OperationsPage":
         """The empty contents of a page."""

@@ -1,18 +1,15 @@
 """Lines for each operation that is asked for, and at the end what they come to; or JSON."""
 
-import argparse
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from fractions import Fraction
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
 from kernel_delay.analysis.histogram import Quantiles
-from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.errors import UsageError
 from kernel_delay.host.errnos import ERRORS
 from kernel_delay.monitors.datapath_ops.actions import format_actions
@@ -32,15 +29,17 @@ from kernel_delay.monitors.datapath_ops.message import (
     read_reply,
     read_request,
 )
-from kernel_delay.monitors.monitor import OpenPage, Report
+from kernel_delay.monitors.monitor import Outputs, Report
 from kernel_delay.openvswitch.flow_key import FlowFilter, datapath_port
 from kernel_delay.openvswitch.packets import hex_lines, packet_decoder
-from kernel_delay.openvswitch.pcapng import PcapngWriter
 from kernel_delay.printable import printable
 from kernel_delay.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
+    from kernel_delay.commands.options.pages import EventPage
     from kernel_delay.monitors.datapath_ops.page import OperationsPage
+
+    pass
 
 INDENT = " " * 4
 
@@ -195,8 +194,10 @@ def _words(name: str) -> str:
 PACKET_INDENT = " " * 8
 
 
-class OperationReport(Report[OperationEvents, "OperationsPage"]):
+class OperationReport(Report[OperationEvents]):
     """Operations of the kernel's datapath."""
+
+    _page: "EventPage[OperationsPage] | None"
 
     LOST = MappingProxyType(
         {
@@ -207,52 +208,35 @@ class OperationReport(Report[OperationEvents, "OperationsPage"]):
 
     def __init__(
         self,
-        args: argparse.Namespace,
-        stack: ExitStack,
-        open_page: "OpenPage[OperationsPage]",
+        outputs: Outputs,
+        wanted: "Wanted",
+        *,
+        message: str,
+        packet: str,
     ) -> None:
-        """Raise UsageError for an operation that there is not."""
-        output_options.check_pcap(args)
-        self._filter = FlowFilter(args.filter_flows) if args.filter_flows else None
-        self._operations = _operations(args.operation, args.traced)
-        super().__init__(args, stack, open_page)
-        self._ufid: str = args.ufid or ""
-        self._answer: str = args.answer
-        self._message: str = args.nlmsg_decode
+        """Of the operations that are wanted; `message` and `packet` say how these are shown."""
+        super().__init__(outputs)
+        self._wanted = wanted
+        self._message = message
+        self._decode = _decoder(packet)
         self._summary = Summary()
         self._passed_over = 0
-        self._file = stack.enter_context(PcapngWriter(args.pcap)) if args.pcap else None
-        self._decode = _decoder(args.packet_decode)
 
     def take(self, record: OperationEvents) -> OperationEvents:
         """Count and print."""
         for event in record.events:
             request = read_request(event.operation, event.message, event.message_len)
-            if not self._is_wanted(event, request):
+            if not self._wanted.has(event, request):
                 self._passed_over += 1
                 continue
             self._put_out(event, request)
-            if self._file is not None and request.packet is not None:
+            if self._packets is not None and request.packet is not None:
                 self._write_packet(event, request, record.since_epoch_ns)
         return record
 
     def finish(self, missed: Mapping[str, int]) -> None:
         """Sum up."""
         self._sum_up(self._summary.render(self._passed_over), self.missed_lines(missed))
-
-    def _is_wanted(self, event: OperationEvent, request: Request) -> bool:
-        if self._operations is not None and event.operation not in self._operations:
-            return False
-        if self._answer != "any" and (self._answer == "ok") != (event.error == 0):
-            return False
-        if self._ufid and not (request.ufid or "").startswith(self._ufid):
-            return False
-        if self._filter is None:
-            return True
-        key = request.key or b""
-        if request.packet is not None:
-            key += packet_headers(request)
-        return bool(key) and self._filter.covers(key, request.mask or b"", cut=event.is_cut)
 
     def _put_out(self, event: OperationEvent, request: Request) -> None:
         self._summary.take(event)
@@ -277,10 +261,10 @@ class OperationReport(Report[OperationEvents, "OperationsPage"]):
         return ()
 
     def _write_packet(self, event: OperationEvent, request: Request, since_epoch_ns: int) -> None:
-        assert self._file is not None
+        assert self._packets is not None
         assert request.packet is not None
         port = datapath_port(request.key or b"")
-        self._file.write_packet(
+        self._packets.write_packet(
             event.time_ns + since_epoch_ns,
             "no port" if port is None else f"port {port}",
             request.packet,
@@ -299,7 +283,42 @@ def _decoder(form: str) -> Callable[[bytes], Sequence[str]]:
     return lambda packet: ()
 
 
-def _operations(
+class Wanted(NamedTuple):
+    """Which operations are asked for: by the flow, by their names, and by the answer."""
+
+    filter: FlowFilter | None
+    ufid: str
+    operations: frozenset[str] | None
+    answer: str
+
+    @classmethod
+    def of(
+        cls,
+        flow: str | None,
+        ufid: str | None,
+        operations: frozenset[str] | None,
+        answer: str,
+    ) -> "Wanted":
+        """As the options have it. Raises UsageError for a flow that can't be."""
+        return cls(FlowFilter(flow) if flow else None, ufid or "", operations, answer)
+
+    def has(self, event: OperationEvent, request: Request) -> bool:
+        """Whether it is one of them."""
+        if self.operations is not None and event.operation not in self.operations:
+            return False
+        if self.answer != "any" and (self.answer == "ok") != (event.error == 0):
+            return False
+        if self.ufid and not (request.ufid or "").startswith(self.ufid):
+            return False
+        if self.filter is None:
+            return True
+        key = request.key or b""
+        if request.packet is not None:
+            key += packet_headers(request)
+        return bool(key) and self.filter.covers(key, request.mask or b"", cut=event.is_cut)
+
+
+def wanted_operations(
     names: str | None, traced: Sequence[Sequence[Operation]] | None
 ) -> frozenset[str] | None:
     """Those that are asked for, None for all; UsageError for one that there is not."""

@@ -2,8 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
@@ -11,7 +10,7 @@ from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import upstream as upstream_options
-from kernel_delay.monitors.monitor import Monitor, OpenPage, batches
+from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches
 from kernel_delay.monitors.options import add_filter
 
 if TYPE_CHECKING:
@@ -81,12 +80,13 @@ class FlowMonitor(Monitor["FlowEvents", "FlowProbes"]):
         arguments.add_time(parser)
 
     def open_report(
-        self, args: argparse.Namespace, stack: ExitStack, open_page: OpenPage[Any]
+        self, args: argparse.Namespace, open_outputs: OpenOutputs
     ) -> "report.FlowReport":
         """Lines for each event."""
-        from kernel_delay.monitors.flows.report import FlowReport
+        from kernel_delay.monitors.flows.report import FlowReport, Wanted
 
-        return FlowReport(args, stack, open_page)
+        wanted = Wanted.of(args.filter_flows, args.reason, args.ufid)
+        return FlowReport(open_outputs(), wanted, keys=args.flow_keys)
 
     def page(self) -> "FlowsPage":
         """The empty contents of a page."""

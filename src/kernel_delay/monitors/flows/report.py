@@ -1,10 +1,8 @@
 """Lines for each event that is asked for, and at the end what they come to; or JSON."""
 
-import argparse
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
@@ -18,14 +16,17 @@ from kernel_delay.monitors.flows.events import (
     match_text,
     reason_text,
 )
-from kernel_delay.monitors.monitor import OpenPage, Report
+from kernel_delay.monitors.monitor import Outputs, Report
 from kernel_delay.openvswitch.flow_key import FlowFilter
 from kernel_delay.printable import printable
 from kernel_delay.reporters.histogram import bucket_lines
 from kernel_delay.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
+    from kernel_delay.commands.options.pages import EventPage
     from kernel_delay.monitors.flows.page import FlowsPage
+
+    pass
 
 
 HEADER = f"{'TIME':>11} {'UFID':<36} {'EVENT':<6} {'REASON':<15} {'AGE s':>8}"
@@ -130,8 +131,10 @@ LONGEST_REASON_NUMBER = 10
 """It has 32 bits."""
 
 
-class FlowReport(Report[FlowEvents, "FlowsPage"]):
+class FlowReport(Report[FlowEvents]):
     """What happens to flows."""
+
+    _page: "EventPage[FlowsPage] | None"
 
     LOST = MappingProxyType(
         {
@@ -145,16 +148,15 @@ class FlowReport(Report[FlowEvents, "FlowsPage"]):
 
     def __init__(
         self,
-        args: argparse.Namespace,
-        stack: ExitStack,
-        open_page: "OpenPage[FlowsPage]",
+        outputs: Outputs,
+        wanted: "Wanted",
+        *,
+        keys: bool,
     ) -> None:
-        """Raise UsageError for a reason that there is not."""
-        self._filter = FlowFilter(args.filter_flows) if args.filter_flows else None
-        self._reasons = _reasons(args.reason)
-        super().__init__(args, stack, open_page)
-        self._ufid: str = args.ufid or ""
-        self._keys: bool = args.flow_keys
+        """Of the events that are wanted; with `keys` also what each flow matches."""
+        super().__init__(outputs)
+        self._wanted = wanted
+        self._keys = keys
         self._churn = FlowChurn()
         self._cut = CutEvents()
         self._flows_before = self._passed_over = 0
@@ -163,7 +165,7 @@ class FlowReport(Report[FlowEvents, "FlowsPage"]):
         """Count and print."""
         self._flows_before = record.flows_before
         for event in record.events:
-            if self._is_wanted(event):
+            if self._wanted.has(event):
                 self._put_out(event)
             else:
                 self._passed_over += 1
@@ -173,13 +175,6 @@ class FlowReport(Report[FlowEvents, "FlowsPage"]):
         """Sum up."""
         summary = render(self._churn, self._flows_before, self._passed_over)
         self._sum_up(summary, [*self._cut.lines(), *self.missed_lines(missed)])
-
-    def _is_wanted(self, event: FlowEvent) -> bool:
-        if not event.ufid.startswith(self._ufid):
-            return False
-        if self._reasons is not None and not _is_deletion_for(self._reasons, event):
-            return False
-        return self._filter is None or self._filter.covers(event.key, event.mask, cut=event.is_cut)
 
     def _put_out(self, event: FlowEvent) -> None:
         came_back = self._churn.take(event)
@@ -194,6 +189,27 @@ class FlowReport(Report[FlowEvents, "FlowsPage"]):
 
 
 _Reasons = frozenset[str | int]
+
+
+class Wanted(NamedTuple):
+    """Which events are asked for: by the flow's match and UFID, and by a deletion's reasons."""
+
+    filter: FlowFilter | None
+    reasons: _Reasons | None
+    ufid: str
+
+    @classmethod
+    def of(cls, flow: str | None, reasons: str | None, ufid: str | None) -> "Wanted":
+        """As the options have it. Raises UsageError for a reason that there is not."""
+        return cls(FlowFilter(flow) if flow else None, _reasons(reasons), ufid or "")
+
+    def has(self, event: FlowEvent) -> bool:
+        """Whether it is one of them."""
+        if not event.ufid.startswith(self.ufid):
+            return False
+        if self.reasons is not None and not _is_deletion_for(self.reasons, event):
+            return False
+        return self.filter is None or self.filter.covers(event.key, event.mask, cut=event.is_cut)
 
 
 def _is_deletion_for(reasons: _Reasons, event: FlowEvent) -> bool:

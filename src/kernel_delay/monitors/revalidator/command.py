@@ -2,8 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
@@ -11,7 +10,7 @@ from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import upstream as upstream_options
-from kernel_delay.monitors.monitor import Monitor, OpenPage, batches
+from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches
 
 if TYPE_CHECKING:
     from kernel_delay.monitors.revalidator import report
@@ -58,12 +57,12 @@ class RevalidatorMonitor(Monitor["RevalidatorRounds", "RevalidatorProbes"]):
         arguments.add_count(parser, "rounds")
 
     def open_report(
-        self, args: argparse.Namespace, stack: ExitStack, open_page: OpenPage[Any]
+        self, args: argparse.Namespace, open_outputs: OpenOutputs
     ) -> "report.RevalidatorReport":
         """A line for each round."""
         from kernel_delay.monitors.revalidator.report import RevalidatorReport
 
-        return RevalidatorReport(args, stack, open_page)
+        return RevalidatorReport(open_outputs(), only_changes=args.compress_output)
 
     def page(self) -> "RoundsPage":
         """The empty contents of a page."""

@@ -1,16 +1,14 @@
 """A line for each round as it ends, and at the end what they come to; or JSON."""
 
-import argparse
 import textwrap
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kernel_delay.analysis.histogram import Quantiles
 from kernel_delay.commands.options import outputs as output_options
-from kernel_delay.monitors.monitor import OpenPage, Report
+from kernel_delay.monitors.monitor import Outputs, Report
 from kernel_delay.monitors.revalidator.events import (
     LATE_NS,
     DatapathRounds,
@@ -25,7 +23,10 @@ from kernel_delay.reporters.terminal import has_columns, has_room_for_bars
 from kernel_delay.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
+    from kernel_delay.commands.options.pages import EventPage
     from kernel_delay.monitors.revalidator.page import RoundsPage
+
+    pass
 
 UNKNOWN = "-"
 
@@ -232,8 +233,10 @@ class _Table:
         return self._line(rounds, found) + bars
 
 
-class RevalidatorReport(Report[RevalidatorRounds, "RoundsPage"]):
+class RevalidatorReport(Report[RevalidatorRounds]):
     """Rounds of the revalidators."""
+
+    _page: "EventPage[RoundsPage] | None"
 
     LOST = MappingProxyType(
         {
@@ -246,21 +249,21 @@ class RevalidatorReport(Report[RevalidatorRounds, "RoundsPage"]):
 
     def __init__(
         self,
-        args: argparse.Namespace,
-        stack: ExitStack,
-        open_page: "OpenPage[RoundsPage]",
+        outputs: Outputs,
+        *,
+        only_changes: bool,
     ) -> None:
         """Start before the first."""
-        super().__init__(args, stack, open_page)
+        super().__init__(outputs)
         self._revalidation = Revalidation()
-        self._only_changes: bool = args.compress_output
+        self._only_changes = only_changes
         self._table = _Table() if self._lines else None
 
     def take(self, record: RevalidatorRounds) -> RevalidatorRounds:
         """Count and print, up to as many rounds as were asked for."""
         for count, found in enumerate(record.rounds, 1):
             self._take(found)
-            if self.most is not None and self._revalidation.rounds >= self.most:
+            if self._most is not None and self._revalidation.rounds >= self._most:
                 self.has_enough = True
                 return RevalidatorRounds(record.rounds[:count])
         return record

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
@@ -14,7 +14,7 @@ from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import InputError, UsageError
-from kernel_delay.monitors.monitor import Monitor, OpenPage, batches, replay
+from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches, replay
 from kernel_delay.printable import printable
 from kernel_delay.reporters.messages import print_message
 
@@ -93,12 +93,18 @@ class UpcallCost(Monitor["UpcallEvents", "UpcallProbes"]):
         arguments.add_time(parser)
 
     def open_report(
-        self, args: argparse.Namespace, stack: ExitStack, open_page: OpenPage[Any]
+        self, args: argparse.Namespace, open_outputs: OpenOutputs
     ) -> "cost_report.CostReport":
         """The events, and at the end what they cost."""
         from kernel_delay.monitors.upcalls.cost_report import CostReport
 
-        return CostReport(args, stack, open_page, MOST_EVENTS)
+        return CostReport(
+            open_outputs(),
+            MOST_EVENTS,
+            buckets=args.histogram_buckets,
+            handlers=args.handler_filter,
+            sets=args.sets,
+        )
 
     def page(self) -> "CostsPage":
         """The empty contents of a page."""
@@ -150,7 +156,7 @@ class UpcallCost(Monitor["UpcallEvents", "UpcallProbes"]):
         from kernel_delay.monitors.upcalls.script_events import ScriptEvents
 
         with ExitStack() as stack:
-            report = self.open_report(args, stack, self.page_opener(args, lambda: None))
+            report = self.open_report(args, self.opener(args, lambda: None, stack))
             report.say(f"- Reading events of upcall_cost.py from {str(args.read_events)!r}...")
             report.begin()
             damage = None
@@ -180,7 +186,7 @@ class UpcallCost(Monitor["UpcallEvents", "UpcallProbes"]):
                     f"{recording.name!r} is a recording of {header.command}, not of upcall-cost:"
                     " read it with kernel-delay report"
                 )
-            report = self.open_report(args, stack, self.page_opener(args, lambda: header))
+            report = self.open_report(args, self.opener(args, lambda: header, stack))
             where = f"{printable(header.host)}, Linux {printable(header.kernel)}"
             report.say(f"- Reading events from {str(args.read_events)!r} ({where})...")
             return replay(recording, report)

@@ -1,15 +1,13 @@
 """Each event of upcalls as it comes, and at the end what the upcalls cost; or JSON."""
 
-import argparse
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from kernel_delay.analysis.histogram import equal_width
-from kernel_delay.monitors.monitor import OpenPage, Report
+from kernel_delay.monitors.monitor import Outputs, Report
 from kernel_delay.monitors.upcalls.costs import Analysis, Costs, Statistics, analyse, costs_of
 from kernel_delay.monitors.upcalls.events import (
     EVENT_TYPES,
@@ -30,7 +28,10 @@ from kernel_delay.reporters.messages import print_message
 from kernel_delay.units import NS_PER_US
 
 if TYPE_CHECKING:
+    from kernel_delay.commands.options.pages import EventPage
     from kernel_delay.monitors.upcalls.cost_page import CostsPage
+
+    pass
 
 DEFAULT_BUCKETS = 20
 MAX_BATCH_GAP = 4
@@ -213,21 +214,29 @@ def _seconds(time_ns: int) -> str:
     return f"{time_ns // 10**9}.{time_ns % 10**9:09}"
 
 
-class CostReport(Report[UpcallEvents, "CostsPage"]):
+class CostReport(Report[UpcallEvents]):
     """Keeps the events for the analysis, and prints each as it comes; then their costs."""
+
+    _page: "EventPage[CostsPage] | None"
 
     def __init__(
         self,
-        args: argparse.Namespace,
-        stack: ExitStack,
-        open_page: "OpenPage[CostsPage]",
+        outputs: Outputs,
         most: int,
+        *,
+        buckets: int,
+        handlers: str | None,
+        sets: bool,
     ) -> None:
-        """Have none; at most `most` are analysed, if not fewer are asked for."""
-        super().__init__(args, stack, open_page)
-        self._args = args
-        self._asked = self.most is not None
-        self._most = self.most or most
+        """Have none; at most `most` are analysed, if not fewer are asked for.
+
+        `buckets` are those of each histogram. Of `handlers`, by their names, the upcalls are
+        analysed, and with `sets` the events of each are printed.
+        """
+        super().__init__(outputs)
+        self._asked = outputs.most is not None
+        self._limit = outputs.most or most
+        self._buckets, self._handler_names, self._sets = buckets, handlers, sets
         self._events: list[Event] = []
 
     def say(self, line: str) -> None:
@@ -256,11 +265,11 @@ class CostReport(Report[UpcallEvents, "CostsPage"]):
             self._events.append(event)
             if self._lines:
                 print(event_line(event))
-            if len(self._events) == self._most:
+            if len(self._events) == self._limit:
                 self.has_enough = True
                 if not self._asked:
                     print_message(
-                        f"stopped after {self._most:,} events, the most that are analysed"
+                        f"stopped after {self._limit:,} events, the most that are analysed"
                     )
                 return
 
@@ -272,7 +281,7 @@ class CostReport(Report[UpcallEvents, "CostsPage"]):
         if self._json is not None:
             for found in joined.sets:
                 self._json(json_of(found))
-        summary = render(joined, analysis, missed, self._args.histogram_buckets)
+        summary = render(joined, analysis, missed, self._buckets)
         self._print(joined, summary, missed)
         if self._page is not None:
             for found in analysis.sets:
@@ -282,9 +291,9 @@ class CostReport(Report[UpcallEvents, "CostsPage"]):
 
     def _handlers(self) -> list[str] | None:
         """Whose upcalls are meant; names of none are printed, if there are others."""
-        if self._args.handler_filter is None:
+        if self._handler_names is None:
             return None
-        names: list[str] = self._args.handler_filter.split(",")
+        names: list[str] = self._handler_names.split(",")
         there = sorted({event.comm for event in self._events if isinstance(event, RecvUpcall)})
         if there and (strange := [repr(name) for name in names if name not in there]):
             print_message(
@@ -297,7 +306,7 @@ class CostReport(Report[UpcallEvents, "CostsPage"]):
             if lost := sum(missed.values()):
                 print_message(f"{lost:,} events were missed: upcalls lack events, or are not there")
             return
-        if self._args.sets:
+        if self._sets:
             for found in joined.sets:
                 print("\n".join(set_lines(found)))
             print()

@@ -3,14 +3,13 @@
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.monitors.monitor import Monitor, OpenPage, batches
+from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches
 from kernel_delay.monitors.options import add_packets
 
 if TYPE_CHECKING:
@@ -61,12 +60,17 @@ class UpcallMonitor(Monitor["UpcallEvents", "UpcallProbes"]):
         recording_options.add_arguments(parser)
 
     def open_report(
-        self, args: argparse.Namespace, stack: ExitStack, open_page: OpenPage[Any]
+        self, args: argparse.Namespace, open_outputs: OpenOutputs
     ) -> "monitor_report.MonitorReport":
         """Lines for each upcall."""
         from kernel_delay.monitors.upcalls.monitor_report import MonitorReport
 
-        return MonitorReport(args, stack, open_page)
+        return MonitorReport(
+            open_outputs(),
+            result=args.result,
+            packet=args.packet_decode,
+            key=args.flow_key_decode,
+        )
 
     def open_source(self, args: argparse.Namespace, pid: int) -> "UpcallProbes":
         """The probes of what is received, and of what is dropped."""

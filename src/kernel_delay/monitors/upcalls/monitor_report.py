@@ -1,16 +1,13 @@
 """Lines for each upcall that is received or dropped, and a file of their packets; or JSON."""
 
-import argparse
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
-from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.host.errnos import error_name, error_text
-from kernel_delay.monitors.monitor import OpenPage, Report
+from kernel_delay.monitors.monitor import Outputs, Report
 from kernel_delay.monitors.upcalls.events import (
     SYSTEM,
     DpUpcall,
@@ -22,7 +19,6 @@ from kernel_delay.monitors.upcalls.events import (
 )
 from kernel_delay.openvswitch.flow_key import datapath_port, format_key, nlraw_lines
 from kernel_delay.openvswitch.packets import hex_lines, packet_decoder
-from kernel_delay.openvswitch.pcapng import PcapngWriter
 from kernel_delay.printable import printable
 from kernel_delay.reporters.messages import print_message
 
@@ -160,23 +156,23 @@ def _number(upcall: Upcall) -> str:
     return "-" if number is None else str(number)
 
 
-class MonitorReport(Report[UpcallEvents, Any]):
+class MonitorReport(Report[UpcallEvents]):
     """Upcalls, counted whether or not they are shown."""
 
     def __init__(
         self,
-        args: argparse.Namespace,
-        stack: ExitStack,
-        open_page: "OpenPage[Any]",
+        outputs: Outputs,
+        *,
+        result: str,
+        packet: str,
+        key: KeyDecode,
     ) -> None:
-        """Raise OutputError where a file of packets would be lost."""
-        output_options.check_pcap(args)
-        super().__init__(args, stack, open_page)
+        """Of upcalls with this result; `packet` and `key` say how these are shown."""
+        super().__init__(outputs)
         self._received = self._shown = 0
         self._dropped = Counter[str]()
-        self._result: str = args.result
-        self._show = _show(args)
-        self._file = stack.enter_context(PcapngWriter(args.pcap)) if args.pcap else None
+        self._result = result
+        self._show = _show(packet, key)
         self._ports = PortNames()
 
     def begin(self) -> None:
@@ -218,16 +214,16 @@ class MonitorReport(Report[UpcallEvents, Any]):
             self._json(json_of(upcall, port))
         if self._text:
             print("\n".join(upcall_lines(upcall, port, self._shown, self._show)))
-        if self._file is not None:
+        if self._packets is not None:
             time_ns = upcall.time_ns + since_epoch_ns
             comments = [comment(upcall, port), *key_comments(upcall, self._show.key)]
-            self._file.write_packet(time_ns, port, upcall.packet, upcall.packet_len, comments)
+            self._packets.write_packet(time_ns, port, upcall.packet, upcall.packet_len, comments)
 
 
-def _show(args: argparse.Namespace) -> Show:
-    match args.packet_decode:
+def _show(packet: str, key: KeyDecode) -> Show:
+    match packet:
         case "hex":
-            return Show(hex_lines, args.flow_key_decode)
+            return Show(hex_lines, key)
         case "decode":
-            return Show(packet_decoder(), args.flow_key_decode)
-    return Show(None, args.flow_key_decode)
+            return Show(packet_decoder(), key)
+    return Show(None, key)
