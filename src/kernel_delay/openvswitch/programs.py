@@ -1,4 +1,4 @@
-"""What the programs that follow Open vSwitch have in common: see bpf/ovs/ovs_event.h."""
+"""What the programs that follow Open vSwitch have in common: see ovs_event.h."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping

@@ -11,7 +11,7 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.commands.options import upstream as upstream_options
+from kernel_delay.commands.options.upstream import add_needless
 from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches
 from kernel_delay.monitors.options import add_filter, add_packets
 
@@ -89,7 +89,10 @@ class OperationMonitor(Monitor["OperationEvents", "OperationProbes"]):
         page_options.add_html(parser)
         recording_options.add_arguments(parser)
         add_packets(parser, "packets of executions")
-        upstream_options.add_to_datapath_ops(parser)
+        # Of dpif_op_nl_monitor.py; its options that say which operations are our own.
+        add_needless(
+            parser, "messages are captured whole", "-s", "--nlmsg-size", metavar="[64-2048]"
+        )
         arguments.add_buffer_pages(parser)
         arguments.add_time(parser)
 

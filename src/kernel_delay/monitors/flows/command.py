@@ -9,7 +9,7 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.commands.options import upstream as upstream_options
+from kernel_delay.commands.options.upstream import PAHOLE, add_needless
 from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches
 from kernel_delay.monitors.options import add_filter
 
@@ -75,7 +75,8 @@ class FlowMonitor(Monitor["FlowEvents", "FlowProbes"]):
             f" {arguments.CAPTURED_MIN} to {arguments.CAPTURED_MAX}; {arguments.WHOLE_KEY}"
             " suffice for any key (default: %(default)s)",
         )
-        upstream_options.add_to_flows(parser)
+        # Of flow_reval_monitor.py.
+        add_needless(parser, PAHOLE, "-P", "--pahole", metavar="PAHOLE")
         arguments.add_buffer_pages(parser, BUFFER_PAGES)
         arguments.add_time(parser)
 

@@ -9,7 +9,7 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.commands.options import upstream as upstream_options
+from kernel_delay.commands.options.upstream import PAHOLE, add_needless, add_other
 from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches
 
 if TYPE_CHECKING:
@@ -32,6 +32,19 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> Sequence[argpars
     ]
 
 
+def _add_upstream(parser: argparse.ArgumentParser) -> None:
+    """Add the options of reval_monitor.py."""
+    add_needless(parser, "there are no windows", "-g", "--no-gui")
+    add_needless(parser, "plots are drawn on a terminal alone", "-R", "--no-realtime-plots")
+    add_needless(
+        parser, "each round is shown as it ends", "-u", "--update-interval", metavar="SECONDS"
+    )
+    add_needless(parser, "flows are counted in the kernel", "--buffer-page-count", metavar="NUMBER")
+    add_needless(parser, PAHOLE, "-P", "--pahole", metavar="PAHOLE")
+    add_other(parser, "charts are a page for a browser: --html {stem}.html", "-W", "--write-charts")
+    add_other(parser, "`kernel-delay report {file}` reads what -w wrote", "-r", "--read-events")
+
+
 class RevalidatorMonitor(Monitor["RevalidatorRounds", "RevalidatorProbes"]):
     """Follows the revalidators."""
 
@@ -47,7 +60,7 @@ class RevalidatorMonitor(Monitor["RevalidatorRounds", "RevalidatorProbes"]):
         output_options.add_json(parser, "round")
         page_options.add_html(parser)
         recording_options.add_arguments(parser, "-w", "--write-events")
-        upstream_options.add_to_revalidator(parser)
+        _add_upstream(parser)
         parser.add_argument(
             "--no-ukey-count",
             action="store_true",
