@@ -172,7 +172,7 @@ test-arm64: image packages-test packages-arm64 .venv/.extra-test
 	@KERNEL_DELAY_DIST=$(CURDIR)/$(DIST) \
 	exec $(BIN)/python -m pytest $(PYTEST_ARGS) tests/arm64/measured.py
 
-## bench: what measuring costs, beside other tools, into docs/performance.md; BENCH_ARGS="--only own"
+## bench: what measuring costs, beside other tools, into docs/reference/performance.md; BENCH_ARGS="--only own"
 bench: build packages-bench
 	@PYTHONPATH=$(CURDIR) exec $(BIN)/python -m bench $(BENCH_ARGS)
 

@@ -1,4 +1,4 @@
-"""`make bench`: measure, print, and write results.json and docs/reference/performance.md."""
+"""`make bench`: measure, print, and write results.json, performance.md and README's figures."""
 
 import argparse
 import datetime
@@ -14,6 +14,7 @@ from bench.figures import Measured, Results
 from bench.measures.measure import Measure, Setting
 from bench.page import PAGE, render
 from bench.plan import MEASURES
+from bench.readme import README, with_figures
 from bench.results import read_results, write_results
 from kernel_delay.errors import KernelDelayError
 from tests.debian import DebianError
@@ -38,6 +39,7 @@ def main() -> int:
         results = _merged(taken)
         write_results(results)
         PAGE.write_text(render(results))
+        README.write_text(with_figures(README.read_text(), results))
     return os.EX_OK
 
 

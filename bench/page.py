@@ -15,7 +15,11 @@ _HEAD = """# What measuring costs
 
 `sudo make bench` writes this page from `bench/results.json`, which has every value. A value is the
 median of several rounds, ± half the distance between the quartiles. Each *round* measures all
-variants in turn. A `+` is the difference to the unmeasured load of the same round."""
+variants in turn. A `+` is the difference to the unmeasured load of the same round.
+
+Figures without noise are counted by `make cost`. Each version adds a line to `bench/history.jsonl`:
+
+![A panel for each figure, from the first version to the newest.](../images/cost.svg)"""
 
 
 def render(results: Results) -> str:

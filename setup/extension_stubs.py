@@ -33,6 +33,7 @@ EXTENSIONS = (
     "kernel_delay.monitors.upcalls._upcall_records",
     "kernel_delay.openvswitch._ovs_records",
     "kernel_delay.symbols._libdw",
+    "kernel_delay.where._where_records",
 )
 
 HEAD = '''"""Types of the extension {name}; written by setup/extension_stubs.py, `make stubs`."""

@@ -4,7 +4,7 @@
 # PREFIX/lib/kernel-delay is a virtual environment (PEP 405) of the interpreter PYTHON, with the
 # wheel and the libraries of Python that it needs. PREFIX/bin/kernel-delay leads into it. So it
 # neither finds nor changes what others install for that Python. Pages for man, completions
-# and the systemd unit are where PREFIX has them.
+# and the systemd units are where PREFIX has them.
 #
 # VERSIONS are those of the Pythons that PYTHON may be ("3.11 3.13"); without, it is asked. The
 # extensions of all of them are in one folder, by the tags in their names.
@@ -60,7 +60,9 @@ done
 mkdir -p "$share" "$root$prefix/lib/systemd/system"
 cp -a "$work/share.${versions[0]}/." "$share"
 echo '.so man1/kernel-delay.1' >"$share/man/man1/kernel_delay.1"
-sed "s|^ExecStart=[^ ]*|ExecStart=$prefix/bin/kernel-delay|" \
-	setup/kernel-delay-watch.service >"$root$prefix/lib/systemd/system/kernel-delay-watch.service"
+for unit in kernel-delay-watch.service kernel-delay-watch@.service; do
+	sed "s|^ExecStart=[^ ]*|ExecStart=$prefix/bin/kernel-delay|" \
+		"setup/$unit" >"$root$prefix/lib/systemd/system/$unit"
+done
 # As root has them, whoever's umask this is.
 chmod -R u=rwX,go=rX "$home"

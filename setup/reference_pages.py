@@ -9,7 +9,8 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from kernel_delay.analysis.verdict import docs_page
 from kernel_delay.cli import PROGRAM, parser_of
 from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND
 from kernel_delay.fleet.queries import QUERIES, text_of
+from kernel_delay.host import privileges
 from kernel_delay.metrics import docs_table
 from kernel_delay.model.schema import sample_schema
+from kernel_delay.recording.redaction import KEPT, REDACTED
 from kernel_delay.recording.schema import recording_schema
 
 OPTION = re.compile(r"(?<![\w/-])(--?[a-z][\w-]*|'[^']+')(?!\w)")
@@ -88,6 +91,74 @@ text: times are integers, and every ranking has a fixed order. The files are in
 """
 
 
+PRIVILEGES_HEAD = """\
+# Privileges while measuring
+
+Attaching takes [root or some capabilities](requirements.md#rights). Then every command that
+measures gives up the rest, and keeps what its options use. `/proc/PID/status` shows that:
+`CapEff`, `NoNewPrivs` and `Seccomp`.
+
+| use | when | capabilities kept | calls kept |
+|---|---|---|---|
+"""
+
+PRIVILEGES_TAIL = """
+- Threads that drain buffers, serve metrics or send them have no capability at all.
+- A program that it starts gets no more rights than it has (`no_new_privs`). The PROGRAM of
+  `kernel-delay -- PROGRAM` is started before that, and has all rights of the caller.
+- C++ and Rust names are demangled in a process without capabilities. It can only read and write
+  what is open.
+- With `--follow` the rights to attach again stay.
+- The [Python API](api.md) gives nothing up: the process is not its own.
+
+## Denied calls
+
+These calls fail with `EPERM` in all threads, unless the table keeps them:
+
+{denied}
+
+`bpf` may read and write maps, link programs that are loaded, and iterate. It loads no program.
+
+The calls are a list of those that are denied. A list of the allowed ones would fail with the next
+version of glibc, Python or OpenSSL, in the middle of a measurement.
+
+## Limits
+
+The process stays root. It can still write files that belong to root, and `CAP_SYS_PTRACE` reaches
+the memory of other processes. Where you can, run it as [a service](../how-to/watch.md): systemd
+makes the file system read-only.
+"""
+
+
+REDACTION_HEAD = """\
+# What --redact leaves
+
+    sudo kernel-delay -p PID -o send.kdr --redact
+    kernel-delay report --redact before.kdr
+    kernel-delay export --redact before.kdr --parquet DIR
+
+With `-o` the recording is redacted, and not what the command prints. With `report` all outputs are.
+The sums, times and counts stay, and so does the verdict: it is made anew of what is left.
+
+| field | what it is | what is left |
+|---|---|---|
+"""
+
+REDACTION_TAIL = """
+Names of threads, functions, calls and datapaths stay, as a report is about them. A program can put
+secrets into them. Read `kernel-delay report` of a recording before you send it.
+
+`upcall-cost` joins events by their packets. With a redacted recording it may join fewer upcalls, or
+join two whose packets have the same length.
+
+## Fields that stay
+
+These hold text and are not redacted:
+
+{kept}
+"""
+
+
 def pages() -> Mapping[str, Callable[[], str]]:
     """What writes each page, by its path below docs/."""
     of_commands = {
@@ -99,6 +170,8 @@ def pages() -> Mapping[str, Callable[[], str]]:
         "reference/exit-codes.md": exit_codes_page,
         "reference/verdict.md": docs_page.page,
         "reference/metrics.md": docs_table.page,
+        "reference/privileges.md": privileges_page,
+        "reference/redaction.md": redaction_page,
         "reference/fleet-queries.md": queries_page,
         "reference/sample.schema.json": sample_schema,
         "reference/recording.schema.json": recording_schema,
@@ -178,6 +251,40 @@ def _below(kind: type[errors.KernelDelayError]) -> Iterator[type[errors.KernelDe
         yield from _below(each)
 
 
+def privileges_page() -> str:
+    """What each use keeps of capabilities and calls."""
+    rows = (
+        f"| {use.what} | {use.when} | {', '.join(use.capabilities)} | {_calls(use)} |\n"
+        for use in privileges.USES
+    )
+    denied = _block(privileges.DENIED_CALLS)
+    return PRIVILEGES_HEAD + "".join(rows) + PRIVILEGES_TAIL.format(denied=denied)
+
+
+def _block(words: Iterable[str]) -> str:
+    """Words as a block of code."""
+    return textwrap.indent("\n".join(textwrap.wrap(" ".join(words), 90)), "    ")
+
+
+def redaction_page() -> str:
+    """What --redact leaves of each field."""
+    described = {
+        f"{name}.{field}": value["description"]
+        for name, definition in msgspec.json.decode(recording_schema())["$defs"].items()
+        for field, value in fields_of(definition)
+    }
+    rows = (
+        f"| `{field}` | {_cell(described[field])} | {way.value} |\n"
+        for field, way in REDACTED.items()
+    )
+    return REDACTION_HEAD + "".join(rows) + REDACTION_TAIL.format(kept=_block(sorted(KEPT)))
+
+
+def _calls(use: privileges.Use) -> str:
+    every = ("all of `bpf`",) if use.loads else ()
+    return ", ".join((*every, *(f"`{name}`" for name in use.calls)))
+
+
 def queries_page() -> str:
     """The queries, whole."""
     sections = (f"\n## {name}\n\n```sql\n{text_of(name)}```\n" for name in QUERIES)
@@ -204,16 +311,20 @@ def _fields(
     for name, definition in msgspec.json.decode(content)["$defs"].items():
         if name in (known or {}):
             continue
-        in_order = [(item["title"], item) for item in definition.get("prefixItems", ())]
-        fields = in_order or list(definition.get("properties", {}).items())
         lines.append(f"## `{name}`\n\n{definition['description']}\n")
         lines.append("| field | type | meaning |\n|---|---|---|")
         lines += [
             f"| `{field}` | {_cell(_type(value))} | {_cell(value['description'])} |"
-            for field, value in fields
+            for field, value in fields_of(definition)
         ]
         lines.append("")
     return "\n".join(lines)
+
+
+def fields_of(definition: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The fields of an object of a schema, by name; of one that is an array in JSON, too."""
+    in_order = [(item["title"], item) for item in definition.get("prefixItems", ())]
+    return in_order or list(definition.get("properties", {}).items())
 
 
 def _type(value: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ SHARED = {
     "bin/kernel-delay",
     "bin/kernel_delay",
     "lib/systemd/system/kernel-delay-watch.service",
+    "lib/systemd/system/kernel-delay-watch@.service",
     "share/fish/vendor_completions.d/kernel-delay.fish",
 }
 

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench.cost.history import append, entry_of
 from bench.cost.measured import is_editable, measured
 from bench.cost.table import WRITE, read_table, remarks, rises, write_table
 from kernel_delay.errors import KernelDelayError
@@ -34,6 +35,7 @@ def main() -> int:
             print(f"{value:>14,}  {name}")
     if args.write:
         write_table(table)
+        append(entry_of(table))
         return os.EX_OK
     committed = read_table()
     rose = list(rises(table, committed))

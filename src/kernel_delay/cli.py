@@ -8,11 +8,12 @@ import shlex
 import signal
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import Any, NoReturn, cast
 
 from kernel_delay import commands
-from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND, OVERVIEW, Command
-from kernel_delay.commands.options import arguments, outputs
+from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND, Command
+from kernel_delay.commands.options import arguments, environment, outputs
 from kernel_delay.errors import (
     KernelDelayError,
     UnavailableError,
@@ -24,6 +25,7 @@ from kernel_delay.errors import (
     raise_memory,
     too_few_descriptors,
 )
+from kernel_delay.overview import OVERVIEW
 from kernel_delay.reporters.messages import print_message
 from kernel_delay.signals import signals_end
 
@@ -87,10 +89,29 @@ def _run(argv: Sequence[str], args: argparse.Namespace) -> int:
     if getattr(command, "RUNS_A_PROGRAM", False) and "--" in rest:
         place = rest.index("--")
         args.program, rest = list(rest[place + 1 :]), rest[:place]
-    parser_of(name, command).parse_args(rest, namespace=args)
+    parser = parser_of(name, command)
+    if getattr(command, "READS_ENVIRONMENT", False):
+        rest = [*environment.options(parser, rest, os.environ), *rest]
+    parser.parse_args(rest, namespace=args)
     outputs.refuse_same_outputs(args)
     outputs.warn_of_others(args)
+    _import_msgspec()
     return command.run(args)
+
+
+def _import_msgspec() -> None:
+    """Import it as where no other package has brought typing_extensions, which takes 9 ms.
+
+    What msgspec takes from that, typing has from Python 3.11 on.
+    """
+    others = "typing_extensions"
+    if others in sys.modules or "msgspec" in sys.modules:
+        return
+    sys.modules[others] = None  # type: ignore[assignment]
+    try:
+        import msgspec  # noqa: F401
+    finally:
+        del sys.modules[others]
 
 
 def parser_of(name: str | None, command: Command) -> argparse.ArgumentParser:
@@ -99,7 +120,6 @@ def parser_of(name: str | None, command: Command) -> argparse.ArgumentParser:
         prog=PROGRAM if name is None else f"{PROGRAM} {name}",
         description=sentence(COMMANDS[name or DEFAULT_COMMAND]),
         overview=OVERVIEW if name is None else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,  # a new option must not change what an old line means
     )
     add_arguments(parser, command)
@@ -177,11 +197,14 @@ class _Parser(argparse.ArgumentParser):
     `overview` is the help of a parser whose options are listed elsewhere.
     """
 
-    def __init__(self, *args: Any, overview: str | None = None, **named: Any) -> None:
-        super().__init__(*args, **named)
+    def __init__(self, *, overview: str | None, **named: Any) -> None:
+        # Each option is formatted once as it is added. To ask how wide the terminal is takes 3 ms.
+        formatter = partial(argparse.HelpFormatter, width=sys.maxsize)
+        super().__init__(formatter_class=formatter, **named)
         self.overview = overview
 
     def format_help(self) -> str:
+        self.formatter_class = argparse.RawDescriptionHelpFormatter
         return self.overview or super().format_help()
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:

@@ -1,22 +1,36 @@
-"""The unit for systemd: systemd reads it, and `watch` does all it can with what that leaves it."""
+"""The units for systemd: they are understood, and `watch` lacks nothing that they take away."""
 
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.needs import needed
+from tests.units import USER, restricted, settings
 from tests.watching.watch import samples_in, watch_of
 from tests.workload import Workload, compile_workload, wait_until
 
 # As systemd-analyze(1) has it, ten times over: 100 is a service that may do anything.
-MOST_EXPOSED = 45
+MOST_EXPOSED = 25
+
+UNITS = ("kernel-delay-watch.service", "kernel-delay-watch@.service")
+
+
+@pytest.fixture(params=UNITS)
+def unit(project: Path, request: pytest.FixtureRequest) -> Path:
+    return project / "setup" / str(request.param)
 
 
 @pytest.fixture
-def unit(project: Path) -> Path:
-    return project / "setup" / "kernel-delay-watch.service"
+def folder_of_the_user() -> Iterator[Path]:
+    """As systemd makes one for the user of the service."""
+    with tempfile.TemporaryDirectory() as name:
+        shutil.chown(name, USER)
+        yield Path(name)
 
 
 def analyzed(*arguments: object) -> "subprocess.CompletedProcess[str]":
@@ -25,7 +39,7 @@ def analyzed(*arguments: object) -> "subprocess.CompletedProcess[str]":
 
 
 def test_systemd_understands_all_of_it(unit: Path, tmp_path: Path) -> None:
-    installed = tmp_path / unit.name
+    installed = tmp_path / unit.name.replace("@", "@redis-server")
     program = "/usr/local/bin/kernel-delay"
     installed.write_text(unit.read_text().replace(program, sys.executable))
     assert program in unit.read_text()
@@ -40,24 +54,31 @@ def test_it_leaves_little_to_whoever_takes_the_service_over(unit: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def restricted(unit: Path) -> list[str]:
-    """What runs a command with the capabilities that the unit leaves it, and with no network."""
-    (line,) = (
-        line for line in unit.read_text().splitlines() if line.startswith("CapabilityBoundingSet=")
-    )
-    kept = [f"+{name.removeprefix('CAP_').lower()}" for name in line.partition("=")[2].split()]
-    bounds = ("--bounding-set", ",".join(("-all", *kept)), "--inh-caps", "-all")
-    return ["unshare", "--net", "setpriv", "--no-new-privs", *bounds, "--"]
+def test_both_units_leave_the_same(project: Path) -> None:
+    first, second = ((project / "setup" / name).read_text() for name in UNITS)
+    start = "# What it does is never more urgent"
+    own = second.partition(start)[2].replace("kernel-delay-%i", "kernel-delay")
+    assert first.partition(start)[2] == own
 
 
-def test_a_record_lacks_nothing_for_want_of_a_capability(
-    root_user: None, unit: Path, tmp_path: Path
+def test_options_of_the_unit_are_accepted(unit: Path) -> None:
+    from kernel_delay import commands
+    from kernel_delay.cli import parser_of
+
+    (line,) = settings(unit, "ExecStart")
+    _, command, *words = line.replace("$TARGET", "--comm redis").replace("$OPTIONS", "").split()
+    assert command == "watch"
+    assert parser_of(command, commands.load(command)).parse_args(words).follow
+
+
+def test_a_record_lacks_nothing_for_want_of_a_right(
+    root_user: None, unit: Path, folder_of_the_user: Path
 ) -> None:
     workload = Workload([compile_workload("long_work"), 8])
     options = ("--threshold", "0.005")
     try:
         with watch_of(
-            workload.pid, tmp_path / "records", *options, within=restricted(unit)
+            workload.pid, folder_of_the_user, *options, within=restricted(unit)
         ) as watching:
             workload.send()
             wait_until(lambda: len(watching.recordings()) >= 8, "the records")

@@ -22,6 +22,8 @@ class Member(Struct, frozen=True):
 
     name: str = ANONYMOUS
     type_id: int = 0
+    offset: int = 0
+    """Bytes, of what is in a section."""
 
 
 class Type(Struct, frozen=True):

@@ -24,7 +24,9 @@ import pytest
 from kernel_delay.analysis.losses import worst_first
 from kernel_delay.analysis.processes import as_one
 from kernel_delay.model import Sample, ThreadTime
+from kernel_delay.where.answer import Where
 from tests import commands
+from tests.gdb_frames import frames_by_gdb
 from tests.workload import wait_until
 
 HOG = "import time; end = time.monotonic() + 120\nwhile time.monotonic() < end: pass"
@@ -274,6 +276,24 @@ def test_backends_that_wait_for_a_lock_are_not_called_fine(
     alone = commands.run("--pid", stalled[0], "--sample-time", "1")
     (first, *_) = (line for line in alone.stdout.splitlines() if line.startswith("# VERDICT"))
     assert 'Its title is "postgres postgres [local] UPDATE waiting"' in first
+
+
+def test_where_a_backend_waits_gdb_sees_the_same_frames(start: Start, postgres: Postgres) -> None:
+    psql = postgres.client("psql")
+    start(*psql, "-c", LOCK)
+    wait_until(lambda: len(postgres.backends("SELECT")) == 1, "the owner of the lock")
+    start(*psql, "-c", UPDATE)
+    wait_until(lambda: len(postgres.backends("UPDATE waiting")) == 1, "the client")
+    (waiting,) = postgres.backends("UPDATE waiting")
+    # Once it has looked for a deadlock nobody wakes it.
+    time.sleep(2)
+
+    done = commands.run("where", "--pid", waiting, "--json")
+
+    (process,) = msgspec.json.decode(done.stdout, type=Where).processes
+    (thread,) = process.threads
+    assert "ProcSleep" in [frame.name for frame in thread.user]
+    assert [frame.address for frame in thread.user] == frames_by_gdb(waiting)[waiting]
 
 
 def test_nginx_by_its_name(start: Start, folder: Path, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kernel_delay.host import privileges
+
 # A busy machine must not fail a property for its slowness.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
@@ -22,6 +24,12 @@ for name in names:
     subprocess.Popen([name, "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 sys.exit(subprocess.run([sys.executable, *arguments]).returncode)
 """
+
+
+@pytest.fixture(autouse=True)
+def _rights_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that runs in the tests' own process gives up none of its rights."""
+    monkeypatch.setattr(privileges, "keep_only", lambda *_: None)
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
 """The bench's figures, tables and targets; docs/reference/performance.md is of its results."""
 
+import re
 import statistics
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import page, results, tables
+from bench import page, readme, results, tables
 from bench.figures import Figure, Machine, Measured, Results, quartile_distance, ratio
 from bench.measures import packets
 from bench.measures.packets import AVERAGE, DELTA, DEVIATION, REFERENCE, figures
@@ -98,6 +99,18 @@ def test_the_page_is_of_the_results() -> None:
     found = results.read_results()
     assert found is not None, REWRITE
     assert page.PAGE.read_text() == page.render(found), REWRITE
+
+
+def test_readme_quotes_the_page() -> None:
+    """README's figures are of the results, and each stands on the page."""
+    found = results.read_results()
+    assert found is not None, REWRITE
+    text = readme.README.read_text()
+    assert text == readme.with_figures(text, found), REWRITE
+    (paragraph,) = re.findall(r"^- Measuring costs.*\n(?:  .*\n)*", text, re.MULTILINE)
+    shown = page.PAGE.read_text()
+    for figure in re.findall(r"([\d.,]+)\s+(?:ns|%)", paragraph):
+        assert re.search(rf"[|+ ]{re.escape(figure)} [±|]", shown), figure
 
 
 def test_each_target_stands_on_the_page_as_met_or_missed() -> None:

@@ -18,6 +18,7 @@ from kernel_delay.commands import capture
 from kernel_delay.commands.options import outputs
 from kernel_delay.errors import OutputError, TimeoutExpiredError
 from kernel_delay.model import SkippedWindow
+from kernel_delay.overview import OVERVIEW
 from kernel_delay.recording.reader import IntactRecords, open_recording
 from kernel_delay.recording.writer import RecordingWriter
 from kernel_delay.reporters import json, text
@@ -32,6 +33,15 @@ COMMAND = [sys.executable, "-m", "kernel_delay"]
 
 def kernel_delay(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_overview_takes_no_parser(option: str) -> None:
+    command = [sys.executable, "-X", "importtime", "-P", "-m", "kernel_delay", option]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert result.stdout == OVERVIEW
+    assert "kernel_delay.overview" in result.stderr
+    assert "argparse" not in result.stderr
 
 
 def assert_one_line(stderr: str, *parts: str) -> None:

@@ -13,13 +13,17 @@ import pytest
 
 from kernel_delay import commands
 from kernel_delay.cli import parser_of
-from kernel_delay.commands import COMMANDS, OVERVIEW
+from kernel_delay.commands import COMMANDS
 from kernel_delay.errors import UsageError
+from kernel_delay.overview import OVERVIEW
 from tests.unit.plain_words import MOST_WORDS, faults, paragraphs, word_count
 
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
-PAGES = [*sorted(DOCS.rglob("*.md")), PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"]
+PAGES = [
+    *sorted(DOCS.rglob("*.md")),
+    *(PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+]
 NAMES = [str(page.relative_to(PROJECT)) for page in PAGES]
 
 GENERATED = runpy.run_path(str(PROJECT / "setup" / "reference_pages.py"))["pages"]()

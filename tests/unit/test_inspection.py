@@ -15,6 +15,7 @@ FREE = MachineFacts(
     cap_eff="000001ffffffffff",
     first_user_namespace=True,
     seccomp="0",
+    has_filters=True,
     lockdown="[none] integrity confidentiality\n",
     pid_namespace="first",
     cgroups=True,

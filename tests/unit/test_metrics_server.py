@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from kernel_delay.errors import InputError, UnavailableError, UsageError
+from kernel_delay.errors import InputError, NoInputError, UnavailableError, UsageError
 from kernel_delay.metrics import clients
 from kernel_delay.metrics.clients import MOST_CLIENTS, source_of
 from kernel_delay.metrics.families import FAMILIES
@@ -140,9 +140,17 @@ def test_files_that_are_none_of_that_are_one_line(tmp_path: Path, certificate: C
         MetricsServer(LOOPBACK, Access(token=empty), full_snapshot)
     with pytest.raises(InputError, match="no certificate"):
         MetricsServer(LOOPBACK, Access(empty, certificate.key), full_snapshot)
+
+
+def test_a_file_that_is_missing_is_no_input(tmp_path: Path, certificate: Certificate) -> None:
     missing = tmp_path / "missing"
-    with pytest.raises(FileNotFoundError):
-        MetricsServer(LOOPBACK, Access(token=missing), full_snapshot)
+    for access in (
+        Access(token=missing),
+        Access(missing, certificate.key),
+        Access(certificate.path, missing),
+    ):
+        with pytest.raises(NoInputError, match=r"can't read .*missing: No such file"):
+            MetricsServer(LOOPBACK, access, full_snapshot)
 
 
 def test_a_port_that_is_taken_is_one_line() -> None:

@@ -183,7 +183,7 @@ def test_name_is_cut_as_the_kernel_cuts_it(start: Start) -> None:
 
 
 def test_no_process_of_a_name_is_said(start: Start) -> None:
-    with pytest.raises(NoInputError, match="no process is meant by --comm kd-not-there"):
+    with pytest.raises(NoInputError, match="no process matches --comm kd-not-there"):
         find_all(Selection(comm="kd-not-there"))
 
 
@@ -212,7 +212,7 @@ def test_unit_means_what_is_in_it_as_systemctl_names_it(
         assert [target.pid for target in find_all(Selection(unit=unit))] == [service]
     both = sorted([service, of_other])
     assert [target.pid for target in find_all(Selection(unit="kd.slice"))] == both
-    with pytest.raises(NoInputError, match=r"no process is meant by --unit kd$"):
+    with pytest.raises(NoInputError, match=r"no process matches --unit kd$"):
         find_all(Selection(unit="kd"))
 
 
@@ -250,10 +250,10 @@ def test_container_is_meant_by_its_name_or_its_id(pod: tuple[int, int]) -> None:
     for name in ("web", ID, ID[:12]):
         assert find_one(Selection(container=name)).pid == pod[0]
     for name in ("we", ID[:11]):
-        with pytest.raises(NoInputError, match=f"no process is meant by --container {name}"):
+        with pytest.raises(NoInputError, match=f"no process matches --container {name}"):
             find_one(Selection(container=name))
 
 
 def test_other_pod_is_not_there(pod: tuple[int, int]) -> None:
-    with pytest.raises(NoInputError, match=r"by --pod test/shop-0$"):
+    with pytest.raises(NoInputError, match=r"matches --pod test/shop-0$"):
         find_all(Selection(pod="test/shop-0"))

@@ -3,6 +3,7 @@
 import errno
 import os
 import platform
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernel_delay import cli, commands
+from kernel_delay import cli, commands, errors
 from kernel_delay.libbpf import BpfError, BpfObject, start_log
+from kernel_delay.loader import refusals
 from kernel_delay.loader.refusals import not_opened
 from tests.recordings import record_samples
 from tests.unit.event_samples import WITH_EVENTS
@@ -111,3 +113,19 @@ def test_file_that_is_no_bpf_object_has_libbpfs_words(tmp_path: Path) -> None:
     error = not_opened(caught.value)
     assert error.what.startswith("opening a.bpf.o: ")
     assert error.remedy == "install kernel-delay again"
+
+
+@pytest.mark.parametrize(
+    ("limit_bytes", "said"), [(30 << 20, "too little memory: raise"), (None, "this kernel refuses")]
+)
+def test_types_that_find_no_room_are_no_refusal(
+    monkeypatch: pytest.MonkeyPatch, limit_bytes: int | None, said: str
+) -> None:
+    """libbpf says ESRCH where the address space has no room for the kernel's types."""
+    log = "libbpf: failed to find valid kernel BTF\n"
+    limits = {resource.RLIMIT_AS: limit_bytes}
+    monkeypatch.setattr(refusals, "take_log", lambda: log)
+    monkeypatch.setattr(refusals, "soft_limit", limits.get)
+    monkeypatch.setattr(errors, "soft_limit", limits.get)
+    error = BpfError(errno.ESRCH, "No such process", "reading the kernel's types")
+    assert refusals.refusal(error).what.startswith(said)

@@ -154,7 +154,7 @@ def test_a_line_fits_a_terminal_that_is_as_wide_and_any_file(
 
 
 def of_width(columns: int, **changes: object) -> Layout:
-    return replace(Layout(width=columns), **changes)
+    return replace(Layout(width=columns, units="ns"), **changes)
 
 
 def first_screen(report: str) -> list[str]:
@@ -221,6 +221,34 @@ def test_no_line_is_wider_than_the_terminal(
         assert max(map(len, summary.render(ALL[name], layout).splitlines())) <= columns
 
 
+@pytest.mark.parametrize("columns", [80, 100, 132])
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("units", ["auto", "ms"])
+def test_no_line_is_wider_in_other_units(name: str, columns: int, units: str) -> None:
+    layout = of_width(columns, units=units, percentiles=True)
+    assert max(map(len, text.render(ALL[name], layout).splitlines())) <= columns
+
+
+def test_times_have_three_digits_and_a_unit_on_a_terminal() -> None:
+    report = text.render(CROWD, of_width(80, units="auto"))
+    _, _, rows = report.partition("[SYSCALL STATISTICS]")
+    heading, first, *_ = rows.splitlines()
+    assert heading.split() == ["NUMBER", "COUNT", "TOTAL", "MAX"]
+    assert first.split()[-4:] == ["454", "ms", "9.00", "ms"]
+
+
+def test_headings_of_stacks_keep_their_right_edges() -> None:
+    columns = "  TOTAL ns  COUNT  MAX ns  SYSCALL"
+    assert of_width(80, units="auto").headings(columns) == "     TOTAL  COUNT     MAX  SYSCALL"
+    assert of_width(80, units="ms").headings(columns) == "  TOTAL ms  COUNT  MAX ms  SYSCALL"
+    assert Layout().headings(columns) == columns
+
+
+@pytest.mark.parametrize(("units", "cell"), [("auto", "9,000,000"), ("ms", "9.000")])
+def test_times_in_a_pipe_have_one_unit(units: str, cell: str) -> None:
+    assert cell in text.render(CROWD, replace(Layout(), units=units))
+
+
 @pytest.mark.parametrize("columns", [40, 60, 80, 132])
 @pytest.mark.parametrize("name", ["everything", "accounted", "crowd"])
 def test_no_figure_is_lost_to_the_terminals_width(name: str, columns: int) -> None:
@@ -267,7 +295,7 @@ def test_a_number_and_its_unit_stay_in_one_line() -> None:
 
 def test_colour_is_the_terminals_alone(terminal: TextIO) -> None:
     plain = text.render(CROWD, of_width(80))
-    coloured = text.render(CROWD, shown_on(Layout(), terminal))
+    coloured = text.render(CROWD, shown_on(Layout(units="ns"), terminal))
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
     by_word = {
         word: next(line for line in coloured.splitlines() if word in line)

@@ -203,6 +203,6 @@ def test_a_recording_called_csv_is_said_to_be_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with ExitStack() as stack:
-        args = argparse.Namespace(recording_file=tmp_path / "x.csv")
+        args = argparse.Namespace(recording_file=tmp_path / "x.csv", redact=False)
         recording_options.open_writer(args, lambda: HEADER, stack)
     assert "x.csv will be a recording for `kernel-delay report`, not CSV" in capsys.readouterr().err

@@ -737,6 +737,7 @@ def test_stopped_is_found_and_the_tracer_named() -> None:
     finding = found("stopped", sample(*IDLE, thread))
     assert finding.who == "person"
     assert "5.0 ms, 1 % of the window" in finding.text
+    assert finding.advice == "kill -CONT 27090 resumes it if it is still stopped."
     assert "stopped" not in rules_found(sample(timed_thread(5, "a", stopped=4)))
     traced = sample(thread, system_state=SystemState(tracer=("strace", 99)))
     assert "Meanwhile strace (99) traced it." in found("stopped", traced).text
@@ -794,6 +795,31 @@ def test_the_freezer_that_is_still_on_is_named() -> None:
     assert "/pods" not in finding.text
 
 
+def test_all_tasks_of_one_name_are_one_figure() -> None:
+    """Those that have a tenth each are not told apart from the rest of their crowd."""
+    takers = tuple(CpuTaker(100 + n, "cc1", 5, ms * MS) for n, ms in enumerate((60, 30, 12, 12)))
+    thread = replace(timed_thread(5, "a", ready=200), cpu_taken_by=takers)
+    text = found("cpu_contention", sample(thread)).text
+    assert "4 tasks called cc1 ran for 57 % of that time" in text
+    assert "cc1 (100)" not in text
+
+
+@pytest.mark.parametrize("unaccounted", [0, 300])
+def test_a_process_that_is_frozen_now_is_not_called_asleep(unaccounted: int) -> None:
+    """Version 1's freezer leaves threads asleep, or since when they are frozen unknown."""
+    frozen = SystemState(freezers=("/cg/ice/freezer.state",))
+    threads = [
+        timed_thread(tid, "a", unaccounted=unaccounted, frozen=1 if tid == 6 else 0)
+        for tid in (5, 6)
+    ]
+    (finding,) = judge(sample(*threads, system_state=frozen)).verdict
+    assert finding.rule == "frozen"
+    assert finding.text.startswith("a (5) may have been frozen by its cgroup's freezer for ")
+    assert "It is frozen now, and since when is not known." in finding.text
+    assert finding.advice == "Thaw it: echo THAWED >/cg/ice/freezer.state"
+    assert not [each for each in judge(sample(*threads)).verdict if each.rule == "frozen"]
+
+
 def test_page_faults_are_found() -> None:
     thread = replace(
         timed_thread(5, "a", kernel=20), page_faults=PageFaults(1234, 20 * MS, 80 * MS)
@@ -846,6 +872,8 @@ def test_what_calls_take_at_their_edges_is_the_kernels_and_no_doubt() -> None:
     )
     assert rules_found(sample(thread)) == ["kernel_work"]
     assert found("kernel_work", sample(thread)).evidence["lost_ns"] == 310 * MS
+    # The way in and out took longer than what the calls did.
+    assert "Some of it was in getppid 100.0 ms." in found("kernel_work", sample(thread)).text
     # More than calls can take stays doubtful.
     few = replace(thread, syscalls=(call("getppid", 100, count=calls // 100),))
     assert "doubtful_user" in rules_found(sample(few))

@@ -122,6 +122,8 @@ def test_the_other_threads_that_slept_are_named_if_they_are_few() -> None:
     text = remark(sample(BUSY, reader, *writers[:2], comm="app")).text
     assert "slept in pause for 500.0 ms, 100 % of the window. Nobody woke it. " in text
     assert " is not known. So did writer0 (5) in futex and writer1 (6) in futex. A wait in" in text
+    text = remark(sample(BUSY, reader, *writers[:3], comm="app")).text
+    assert "writer0 (5) in futex, writer1 (6) in futex and writer2 (7) in futex." in text
     text = remark(sample(BUSY, reader, *writers, comm="app")).text
     assert "of the window (4 other threads too). Nobody woke it." in text
     assert text.endswith(
@@ -201,6 +203,17 @@ def test_workers_that_a_java_vm_stopped_come_before_its_idle_helpers() -> None:
     assert "Such waits are typical of a safepoint of the Java VM" in finding.text
     assert "not known" not in finding.text
     assert finding.advice == "java -Xlog:safepoint,gc shows how long each took, and why."
+
+
+def test_a_helper_of_a_java_vm_that_waits_for_a_lock_is_no_finding() -> None:
+    """A worker that the collector stopped may have the lock: the worker is what matters."""
+    lock = LockWait(0xABC0, 5, "worker", 1, 300 * MS)
+    helper = asleep(8, "Reference Handl", slept("futex", 300, "futex", ended(6, "VM Thread", 290)))
+    helper = replace(helper, lock_waits=(lock,))
+    worker = asleep(5, "worker", slept("futex", 300, "futex", ended(6, "VM Thread", 290)))
+    assert [finding.rule for finding in java(helper, worker).verdict] == ["wait_futex"]
+    assert remark(java(helper, worker), "wait_futex").tid == 5
+    assert java(replace(helper, name="worker2"), worker).verdict[0].rule == "lock"
 
 
 def test_waits_beside_those_for_locks_have_their_waker_named() -> None:

@@ -232,6 +232,7 @@ def _frozen() -> Iterator[Sample]:
     files = ("/cg/freezer/a b/freezer.state", "/cg/unified/box/cgroup.freeze")
     for freezers in ((), files):
         yield _sample(*_alike(timed_thread(PID, NAME, frozen=300)), freezers=freezers)
+    yield _sample(*_alike(timed_thread(PID, NAME, unaccounted=300)), freezers=files)
 
 
 def _throttled() -> Iterator[Sample]:

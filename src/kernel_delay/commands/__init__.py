@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "capture": "measure where the time of each thread of a process went",
         "watch": "stay attached and record each slow iteration of an event loop",
+        "where": "show where each thread stands now, and who keeps it, without stopping it",
         "report": "print a report from recordings, on any machine",
         "compare": "show what changed between two recordings, beyond chance",
         "check": "show what this machine supports and what is missing",
@@ -31,38 +32,12 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 )
 """Each command's name and, for --help, what it does."""
 
-OVERVIEW = """\
-kernel-delay: is the kernel to blame for a slow process?
-It measures where the time of each thread went, and who caused the delays.
-
-Examples:
-  sudo kernel-delay -p PID              measure a process for half a second
-  sudo kernel-delay --summary -- make   run a program and measure it
-  sudo kernel-delay watch -p PID        print each slow iteration of its loop
-  sudo kernel-delay -p PID -o now.kdr   also write a recording
-  kernel-delay report now.kdr           report from it, on any machine
-
-Commands:
-  capture   measure a process (the command if none is given)
-  watch     stay attached and record each slow iteration
-  report    print a report from a recording; compare: what changed between two
-  check     show what this machine supports; probes: list triggers
-  export    write recordings for fleet: which of many nodes lose most time
-
-Commands for Open vSwitch: bridge-loop, revalidator, flows, datapath-ops,
-  upcall-monitor, upcall-cost; log: from logs, why poll intervals were long
-
-Options of a command:   kernel-delay COMMAND --help, man kernel-delay-COMMAND
-Options without one:    kernel-delay capture --help
-Version:                kernel-delay --version
-"""
-"""What `kernel-delay --help` prints: one screen of 24 lines and 80 columns."""
-
 
 class Command(Protocol):
     """What a command's module provides.
 
-    One that has RUNS_A_PROGRAM has what follows `--` in `program` of its arguments.
+    One that has RUNS_A_PROGRAM has what follows `--` in `program` of its arguments. One that has
+    READS_ENVIRONMENT takes options from variables too.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

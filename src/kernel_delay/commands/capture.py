@@ -15,7 +15,7 @@ from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import syscall_events as event_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import windows as window_options
-from kernel_delay.errors import UsageError
+from kernel_delay.errors import NoInputError, UsageError
 from kernel_delay.reporters.progress import stack_progress, window_progress
 from kernel_delay.signals import noted, noted_signal
 
@@ -65,13 +65,31 @@ def run(args: argparse.Namespace) -> int:
         return _run_program(args)
     if args.user is not None:
         raise UsageError("--user needs a PROGRAM that it runs: give one after --")
-    targets = target_options.find_all_to_measure(args)
+    try:
+        targets = target_options.find_all_to_measure(args)
+    except NoInputError:
+        if not target_options.is_given(args):
+            _propose(args)
+        raise
     if targets.are_several:
         _check_several(args)
     target = targets.processes[0]
     windows = window_options.window_plan(args, target.pid, several=targets.are_several)
     _measure(args, targets, windows)
     return os.EX_OK
+
+
+def _propose(args: argparse.Namespace) -> None:
+    """Print what could be measured in place of Open vSwitch, for who sits at a terminal."""
+    file = output_options.stdout()
+    if not file.isatty():
+        return
+    from kernel_delay.host.losing import losing_processes
+    from kernel_delay.reporters import losing
+
+    layout = output_options.as_shown(layout_options.layout_of(args, named=False), file)
+    file.write(losing.render(losing_processes(), layout))
+    file.flush()
 
 
 def _run_program(args: argparse.Namespace) -> int:
@@ -147,6 +165,7 @@ def _measure(
         )
         progress = stack.enter_context(stack_progress(sys.stderr))
         session = stack.enter_context(Session(targets, windows, options, notify, progress))
+        _keep_rights(args)
         head = output_options.Head(args, header)
         # One of the outputs: the others have the sample where it can't be printed.
         reports.insert(0, lambda _: head.print())
@@ -167,6 +186,18 @@ def _measure(
             recording.finish_samples(interrupted=noted())
         for page in pages:
             page.finish()
+
+
+def _keep_rights(args: argparse.Namespace) -> None:
+    """Give up what was needed to attach alone."""
+    from kernel_delay.host import privileges
+
+    uses = [privileges.PROCESS]
+    if args.event_ns is not None or args.wakers == "stacks":
+        uses.append(privileges.NAMES)
+    if args.program is not None:
+        uses.append(privileges.PROGRAM)
+    privileges.keep_only(uses, output_options.given(args))
 
 
 def _check_several(args: argparse.Namespace) -> None:

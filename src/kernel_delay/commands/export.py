@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.errors import InputError, NoInputError
 from kernel_delay.reporters.messages import print_message
 
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write Parquet files below DIR, by table, day and node. An older copy of the"
         " same recording is replaced, unless that one is longer",
     )
+    recording_options.add_redact(parser, "export")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     status = os.EX_OK
     for name in args.files:
         try:
-            damage = _export(name, args.folder)
+            damage = _export(name, args.folder, redact=args.redact)
         except (InputError, NoInputError) as error:
             damage = error
         if damage is not None:
@@ -46,13 +48,13 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def _export(name: str, folder: Path) -> "KernelDelayError | None":
+def _export(name: str, folder: Path, *, redact: bool) -> "KernelDelayError | None":
     """Export one recording; return why that is not all of it, None if it is."""
     from kernel_delay.model import Sample
     from kernel_delay.recording.parquet import ParquetFiles
     from kernel_delay.recording.reader import IntactRecords, open_recording
 
-    with open_recording(name) as recording:
+    with open_recording(name, redact=redact) as recording:
         command = recording.header.command
         if command not in ("capture", "watch"):
             raise InputError(

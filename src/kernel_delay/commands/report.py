@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
+from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.errors import InputError, KernelDelayError, NoInputError, UsageError, naming
 from kernel_delay.monitors.monitor import AddArguments, monitor
 from kernel_delay.monitors.register import MONITORS
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print where, when and how the recording was made, and the process",
     )
+    recording_options.add_redact(parser, "report")
     # Without a FILE of its own: the recording's would be taken for it, and written over.
     as_json = parser.add_argument(
         "--json",
@@ -154,7 +156,7 @@ def _report_file(
     """Report from one file; return why that is not all, None if it is."""
     from kernel_delay.recording.reader import open_recording
 
-    with open_recording(name) as recording:
+    with open_recording(name, redact=args.redact) as recording:
         _check_options(recording, args)
         if len(args.files) > 1 and output_options.STDOUT not in (args.json_file, args.folded):
             print(f"==> {printable(recording.name)} <==")

@@ -12,6 +12,7 @@ from kernel_delay import signals
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import metrics as metrics_options
 from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import rounds as round_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options.rounds import MIB
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from kernel_delay.openvswitch.log import OvsLog
     from kernel_delay.recording.directory import RecordingDirectory
     from kernel_delay.reporters.live import LivePage
+
+# It runs as a service.
+READS_ENVIRONMENT = True
 
 # Of the recordings in a folder.
 MOST_MIB, MOST_FILES = 1024, 1000
@@ -95,6 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write a recording of each long round into DIR, for `kernel-delay report`",
     )
+    recording_options.add_redact(files, "write the recordings")
     files.add_argument(
         "--max-size",
         dest="max_mib",
@@ -126,6 +131,7 @@ def run(args: argparse.Namespace) -> int:
     limits = (args.max_mib, args.max_age_ns, args.max_files)
     if args.folder is None and any(limit is not None for limit in limits):
         raise UsageError("--max-size, --max-age and --max-files limit recordings: add -o DIR")
+    recording_options.check_redact(args, args.folder)
     from kernel_delay.loader.requests import DumpRequests
 
     # Who asks while it starts, or waits for a process, is answered later, and ends nothing.
@@ -206,7 +212,7 @@ def _attach(
 
     room = args.memory_mib * MIB
     report.begin(target, _folder(args, target), _log(args, target, stack), stack)
-    return stack.enter_context(
+    watch = stack.enter_context(
         Watch(
             target,
             round_options.plan(args, target, room),
@@ -216,6 +222,22 @@ def _attach(
             open_upcall_counters=_upcall_counters(report),
         )
     )
+    _keep_rights(args)
+    return watch
+
+
+def _keep_rights(args: argparse.Namespace) -> None:
+    """Give up what was needed to attach alone, unless it is needed again."""
+    from kernel_delay.host import privileges
+
+    uses = [privileges.PROCESS]
+    if args.stacks:
+        uses += [privileges.NAMES, privileges.PROFILES]
+    if args.follow:
+        uses.append(privileges.FOLLOW)
+    if args.metrics is not None or args.otlp is not None:
+        uses.append(privileges.NETWORK)
+    privileges.keep_only(uses, output_options.given(args))
 
 
 def _is_gone(pid: int) -> bool:
@@ -306,7 +328,7 @@ def _folder(args: argparse.Namespace, target: "ProcessTarget") -> "RecordingDire
     most_bytes = (args.max_mib or MOST_MIB) * MIB
     limits = Limits(most_bytes, args.max_age_ns, args.max_files or MOST_FILES)
     header = new_header("watch", sys.argv[1:], target)
-    return RecordingDirectory(args.folder, lambda: header, limits)
+    return RecordingDirectory(args.folder, lambda: header, limits, redact=args.redact)
 
 
 def _log(args: argparse.Namespace, target: "ProcessTarget", stack: ExitStack) -> "OvsLog | None":

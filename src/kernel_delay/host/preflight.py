@@ -1,5 +1,6 @@
 """What must hold before BPF is asked for anything, and why it may still be refused."""
 
+import mmap
 import os
 import struct
 from pathlib import Path
@@ -37,6 +38,8 @@ PROC_USER_INIT_INO = 0xEFFF_FFFD
 PROC_CGROUP_INIT_INO = 0xEFFF_FFFB
 
 SECCOMP_MODE_FILTER = "2"
+
+_own_filters = 0
 
 CONTAINER_OPTIONS = "--privileged --pid=host"
 
@@ -83,9 +86,20 @@ def lacking_of_bpf() -> tuple[str, ...]:
     """
     with BTF.open("rb") as file:
         *_, header_len, _, _, strings, strings_len = _BTF_HEADER.unpack(file.read(_BTF_HEADER.size))
-        file.seek(header_len + strings)
-        names = file.read(strings_len)
-    return tuple(what for what, name in NEEDED_OF_BPF if b"\0%b\0" % name.encode() not in names)
+        try:
+            # From 6.16 on, commit a539e2a6d51d; a read has a page of it at most.
+            types = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
+        except OSError:
+            file.seek(header_len + strings)
+            return _lacking(file.read(strings_len))
+        with types:
+            return _lacking(types, header_len + strings)
+
+
+def _lacking(names: bytes | mmap.mmap, begin: int = 0) -> tuple[str, ...]:
+    return tuple(
+        what for what, name in NEEDED_OF_BPF if names.find(b"\0%b\0" % name.encode(), begin) < 0
+    )
 
 
 def missing_capabilities(cap_eff: str) -> tuple[str, ...]:
@@ -142,7 +156,7 @@ def why_refused() -> Reason:
             "it is locked down for confidentiality",
             "boot with lockdown=integrity, or without Secure Boot",
         )
-    if process_status("Seccomp") == SECCOMP_MODE_FILTER:
+    if _is_filtered():
         return Reason(
             "a seccomp filter is set, as in a container", f"start it with {CONTAINER_OPTIONS}"
         )
@@ -158,6 +172,19 @@ def why_refused() -> Reason:
         " is active here",
         "report it, with what --debug prints",
     )
+
+
+def note_own_filter() -> None:
+    """Blame no refusal on a seccomp filter that this tool has set."""
+    global _own_filters
+    _own_filters += 1
+
+
+def _is_filtered() -> bool:
+    """Whether a seccomp filter is set that is not this tool's own."""
+    if process_status("Seccomp") != SECCOMP_MODE_FILTER:
+        return False
+    return int(process_status("Seccomp_filters")) != _own_filters
 
 
 def _locked_down() -> bool:

@@ -202,7 +202,7 @@ def _cgroup_path(text: str) -> str:
 
 
 def _nothing_found(selection: Selection) -> str:
-    where = f"no process is meant by {selection}{namespace_hint()}"
+    where = f"no process matches {selection}{namespace_hint()}"
     if selection.pod is None and selection.container is None:
         return where
     names = _Names()

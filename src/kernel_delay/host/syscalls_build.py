@@ -1,4 +1,4 @@
-"""Writes the C source of the `_seccomp` extension: libseccomp's table of syscalls.
+"""Writes the C source of the `_seccomp` extension: libseccomp's table of syscalls, and filters.
 
 Run by meson: `syscalls_build.py OUTPUT.c`.
 """
@@ -15,6 +15,16 @@ uint32_t seccomp_arch_native(void);
 char *seccomp_syscall_resolve_num_arch(uint32_t arch, int number);
 int seccomp_syscall_resolve_name_arch(uint32_t arch, const char *name);
 void free(void *memory);
+int deny_calls(const int32_t *calls, size_t n_calls, const int32_t *commands, size_t n_commands);
+int allow_calls(const int32_t *calls, size_t n_calls);
+int limit_capabilities(uint64_t kept);
+"""
+
+INCLUDED = """
+#include <stdlib.h>
+#include <seccomp.h>
+#include "capabilities.h"
+#include "seccomp_filter.h"
 """
 
 
@@ -22,7 +32,7 @@ def main() -> None:
     """Write the extension's C source to the path given."""
     ffi = FFI()
     ffi.cdef(DECLARATIONS)
-    ffi.set_source("kernel_delay.host._seccomp", "#include <stdlib.h>\n#include <seccomp.h>\n")
+    ffi.set_source("kernel_delay.host._seccomp", INCLUDED)
     ffi.emit_c_code(sys.argv[1])
 
 

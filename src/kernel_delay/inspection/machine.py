@@ -20,8 +20,12 @@ from kernel_delay.host.preflight import (
     missing_capabilities,
     process_status,
 )
+from kernel_delay.host.privileges import DENIED_CALLS, EVENTS, PROCESS
 from kernel_delay.host.target import PidNamespace, pid_namespace
 from kernel_delay.inspection.findings import Finding
+
+# Which actions a filter may have, seccomp(2): from Linux 4.14 on, with CONFIG_SECCOMP_FILTER.
+SECCOMP_ACTIONS = Path("/proc/sys/kernel/seccomp/actions_avail")
 
 AS_ROOT = f"run as root, in a container with {CONTAINER_OPTIONS}"
 
@@ -51,14 +55,16 @@ class MachineFacts(Struct, frozen=True):
     """What /proc and /sys say of this process.
 
     `cap_eff` and `seccomp` are the fields of /proc/self/status; `lockdown`
-    the text of its file, None where there is none. `pid_namespace` is
-    "foreign" where /proc is not of this process's own. `cgroups`: whether
-    any hierarchy is mounted, None where its paths are not the machine's.
+    the text of its file, None where there is none. `has_filters`: the kernel
+    has filters of system calls. `pid_namespace` is "foreign" where /proc is
+    not of this process's own. `cgroups`: whether any hierarchy is mounted,
+    None where its paths are not the machine's.
     """
 
     cap_eff: str
     first_user_namespace: bool
     seccomp: str
+    has_filters: bool
     lockdown: str | None
     pid_namespace: PidNamespace
     cgroups: bool | None
@@ -70,6 +76,7 @@ def read_machine_facts() -> MachineFacts:
         cap_eff=process_status("CapEff"),
         first_user_namespace=in_first_user_namespace(),
         seccomp=process_status("Seccomp"),
+        has_filters=SECCOMP_ACTIONS.exists(),
         lockdown=_read(LOCKDOWN),
         pid_namespace=pid_namespace(),
         cgroups=cgroups.are_mounted() if in_first_cgroup_namespace() else None,
@@ -86,6 +93,7 @@ def machine_findings(facts: MachineFacts) -> tuple[Finding, ...]:
         _cgroups(facts),
         _lockdown(facts),
         _seccomp(facts),
+        _rights_given_up(facts),
     )
 
 
@@ -196,6 +204,21 @@ def _seccomp(facts: MachineFacts) -> Finding:
         "a filter is set, as in a container",
         cost="if it blocks bpf(2) or perf_event_open(2), nothing can be measured",
         remedy=f"start the container with {CONTAINER_OPTIONS}",
+    )
+
+
+def _rights_given_up(facts: MachineFacts) -> Finding:
+    name = "rights given up"
+    kept = " ".join((*EVENTS.capabilities, *PROCESS.capabilities))
+    detail = f"once it measures, capture keeps {kept}"
+    if facts.has_filters:
+        return Finding(name, "yes", f"{detail}, and {len(DENIED_CALLS)} system calls are denied")
+    return Finding(
+        name,
+        "no",
+        f"{detail}, but no system call is denied",
+        cost="whoever takes the process over while it measures may make any system call",
+        remedy="use a kernel with CONFIG_SECCOMP_FILTER=y",
     )
 
 

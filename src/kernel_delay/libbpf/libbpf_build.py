@@ -136,7 +136,8 @@ def main() -> None:
     here = Path(__file__).parent
     ffi = FFI()
     ffi.cdef(DECLARATIONS)
-    ffi.set_source("kernel_delay.libbpf._libbpf", (here / "libbpf_shim.c").read_text())
+    source = "".join((here / name).read_text() for name in ("libbpf_shim.c", "features.c"))
+    ffi.set_source("kernel_delay.libbpf._libbpf", source)
     ffi.emit_c_code(sys.argv[1])
 
 

@@ -34,11 +34,14 @@ LEAST_DESCRIPTORS = 64
 # (kernel/bpf/syscall.c:bpf_obj_get_next_id(), 5.14 to 6.18): src/libbpf.c:load_module_btfs(), 1.1.
 NO_MODULES_TYPES = f"failed to iterate BTF objects: -{errno.EPERM}"
 
+# And where it can't read those of the kernel itself, that preflight found: src/btf.c, 1.1 to 1.5.
+NO_TYPES = "failed to find valid kernel BTF"
+
 
 def refusal(error: BpfError) -> KernelDelayError:
     """Return the exception for an error of libbpf's or the kernel's."""
     log = take_log()
-    if shortage := _shortage(error):
+    if shortage := _shortage(error, log):
         return shortage
     asked = f"{error.filename}: {error.strerror}"
     if verdict := verifier_verdict(log):
@@ -68,13 +71,14 @@ def not_opened(error: BpfError) -> KernelDelayError:
     return _shortage(error) or UnavailableError(what, "install kernel-delay again")
 
 
-def _shortage(error: BpfError) -> UnavailableError | None:
+def _shortage(error: BpfError, log: str = "") -> UnavailableError | None:
     # Where libbpf finds no descriptor to try a feature with, or for the kernel's types, it goes on
     # as if the kernel lacked that, and what fails then has any error.
     limit = soft_limit(resource.RLIMIT_NOFILE)
     if too_few_descriptors(error) or (limit is not None and limit < LEAST_DESCRIPTORS):
         return UnavailableError(raise_descriptors())
-    return UnavailableError(raise_memory()) if error.errno == errno.ENOMEM else None
+    no_room = NO_TYPES in log and soft_limit(resource.RLIMIT_AS) is not None
+    return UnavailableError(raise_memory()) if no_room or error.errno == errno.ENOMEM else None
 
 
 def verifier_verdict(log: str) -> str:

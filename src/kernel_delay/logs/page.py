@@ -72,7 +72,7 @@ def _groups(survey: Survey) -> PageTable:
         title="By thread",
         headings=tuple(column.heading for column in table.columns),
         texts=tuple(place for place, column in enumerate(table.columns) if column.left),
-        rows=tuple(table.rows),
+        rows=tuple(tuple(map(str, row)) for row in table.rows),
         left_out=len(survey.groups) - len(table.rows),
     )
 

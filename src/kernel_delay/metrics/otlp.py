@@ -31,6 +31,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from kernel_delay.analysis.rounds import cause_name, main_cause
 from kernel_delay.analysis.states import states
+from kernel_delay.host.privileges import without_capabilities
 from kernel_delay.metrics.bounded_answers import bounded_session
 from kernel_delay.metrics.families import Buckets, Family, Value, values
 from kernel_delay.metrics.snapshot import Snapshot
@@ -82,10 +83,14 @@ class OtlpExporter:
         )
         self._closed = threading.Event()
         self._sending = threading.Thread(target=self._send_each, daemon=True)
-        with _signals_blocked():
-            self._provider = TracerProvider(resource=self._resource, shutdown_on_exit=False)
+        self._provider = TracerProvider(resource=self._resource, shutdown_on_exit=False)
+
+        def start() -> None:
             self._provider.add_span_processor(BatchSpanProcessor(spans, MOST_SPANS))
             self._sending.start()
+
+        with _signals_blocked():
+            without_capabilities(start)
         self._tracer = self._provider.get_tracer(SERVICE)
 
     def __enter__(self) -> Self:

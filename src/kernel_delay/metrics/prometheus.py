@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
@@ -19,7 +20,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from kernel_delay.errors import InputError, UnavailableError, UsageError
+from kernel_delay.errors import InputError, NoInputError, UnavailableError, UsageError
+from kernel_delay.host.privileges import without_capabilities
 from kernel_delay.metrics.clients import Clients
 from kernel_delay.metrics.families import FAMILIES, Buckets, Family, values
 from kernel_delay.metrics.snapshot import Snapshot
@@ -62,26 +64,39 @@ class Access(Struct, frozen=True):
         )
 
     def read_token(self) -> bytes | None:
-        """Return the token; InputError if the file has none."""
+        """Return the token; InputError if the file has none, NoInputError if it can't be read."""
         if self.token is None:
             return None
-        token = self.token.read_bytes().strip()
+        with _reading(self.token):
+            token = self.token.read_bytes().strip()
         if not token:
             raise InputError(f"{self.token} has no token: it is empty")
         return token
 
     def context(self) -> ssl.SSLContext | None:
-        """Return what TLS takes; InputError if the files are not that."""
+        """Return what TLS takes; errors as of read_token()."""
         if self.certificate is None:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
+            for file in filter(None, (self.certificate, self.key)):
+                with _reading(file):
+                    file.open("rb").close()
             context.load_cert_chain(self.certificate, self.key)
         except ssl.SSLError as error:
             what = f"{self.certificate} and {self.key} are no certificate and its key"
             raise InputError(f"{what}: {error.reason or error}") from error
         return context
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """Raise NoInputError where the file can't be read."""
+    try:
+        yield
+    except OSError as error:
+        raise NoInputError(f"can't read {file}: {error.strerror}") from error
 
 
 class SnapshotCollector(Collector):
@@ -136,8 +151,6 @@ class MetricsServer:
         try:
             self._server = _Server(address, access, registry)
         except OSError as error:
-            if error.filename is not None:
-                raise
             raise UnavailableError(
                 f"--metrics {address}: {(error.strerror or str(error)).lower()}"
             ) from error
@@ -150,7 +163,7 @@ class MetricsServer:
         # Signals are the main thread's; those of a thread are its children's too.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            self._thread.start()
+            without_capabilities(self._thread.start)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

@@ -161,6 +161,9 @@ class Monitor(ABC, Generic[_Record, _Source]):
 
     def run(self, args: argparse.Namespace) -> int:
         """Follow the process, report what comes, and then sum up; return the exit code."""
+        # Only a command that runs pays for what it imports.
+        from kernel_delay.host import privileges
+
         target = target_options.find_to_measure(args)
         with ExitStack() as stack:
             header = partial(recording_options.header_of, self.command, target)
@@ -170,6 +173,8 @@ class Monitor(ABC, Generic[_Record, _Source]):
                 source = self.open_source(args, target.pid)
                 writer = recording_options.open_writer(args, header, measuring)
                 measuring.enter_context(source)
+                # What was needed to attach alone.
+                privileges.keep_only((), output_options.given(args))
                 ended = self._follow(source, report, writer, target, args.time_ns)
                 missed = source.missed()
                 recording_options.finish(writer, ended, missed)

@@ -32,12 +32,18 @@ class RecordingDirectory:
     """Writes each Sample of a round to a file of its own, and removes the oldest beyond limits."""
 
     def __init__(
-        self, folder: Path, header: Callable[[], RecordingHeader], limits: Limits = NO_LIMITS
+        self,
+        folder: Path,
+        header: Callable[[], RecordingHeader],
+        limits: Limits = NO_LIMITS,
+        *,
+        redact: bool = False,
     ) -> None:
         """Write to `folder`, which is made; OutputError where that can't be.
 
-        What a kill has left half written is removed.
+        What a kill has left half written is removed. `redact` is a RecordingWriter's.
         """
+        self._redact = redact
         self._folder = folder
         self._header = header
         self._limits = limits
@@ -57,7 +63,7 @@ class RecordingDirectory:
             path = self._folder / _name(sample, with_tid=True)
         part = PartFile(path)
         try:
-            with RecordingWriter(part.part, self._header()) as writer:
+            with RecordingWriter(part.part, self._header(), redact=self._redact) as writer:
                 writer.sample(sample)
                 writer.finish("done")
         except BaseException:

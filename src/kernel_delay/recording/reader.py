@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, reduce
 from operator import or_
-from typing import BinaryIO, NoReturn, get_args
+from typing import BinaryIO, NoReturn, TypeVar, get_args
 
 import msgspec
 
@@ -34,6 +34,9 @@ FORMATS: tuple[str, ...] = get_args(RecordingFormat)
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
+_R = TypeVar("_R", bound=msgspec.Struct)
+
+
 class _Unknown(msgspec.Struct):
     """What a first line may say of a file that is not ours to read."""
 
@@ -47,8 +50,8 @@ class RecordingReader:
     `name` is what the user calls it, `trailer` None until the whole of it was read.
     """
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        """Read the header.
+    def __init__(self, file: BinaryIO, name: str, *, redact: bool = False) -> None:
+        """Read the header. With `redact` all that is read is what redacted() leaves.
 
         Raises InputError where the file is no recording, is cut before its first record is
         whole, or has a format that this version does not know.
@@ -57,7 +60,8 @@ class RecordingReader:
         self.trailer: RecordingTrailer | None = None
         self._lines = _lines(file, name)
         self._records = self._samples = self._events = 0
-        self.header = self._header()
+        self._redact = redact
+        self.header = self._redacted(self._header())
 
     def read(self) -> Iterator[Read]:
         """Yield what was measured.
@@ -77,8 +81,15 @@ class RecordingReader:
                 found = assembly.take(record, len(line))
             if found is not None:
                 self._count(found)
-                yield found
+                yield self._redacted(found)
         self._fail("was cut: its writer was killed or is still writing, or its disk was full")
+
+    def _redacted(self, record: _R) -> _R:
+        if not self._redact:
+            return record
+        from kernel_delay.recording.redaction import redacted
+
+        return redacted(record)
 
     def _header(self) -> RecordingHeader:
         try:
@@ -165,8 +176,10 @@ class IntactRecords:
 
 
 @contextmanager
-def open_recording(path: str | os.PathLike[str]) -> Iterator[RecordingReader]:
-    """Open a recording for reading; "-" is the standard input.
+def open_recording(
+    path: str | os.PathLike[str], *, redact: bool = False
+) -> Iterator[RecordingReader]:
+    """Open a recording for reading; "-" is the standard input. `redact` is a RecordingReader's.
 
     Raises NoInputError when it can't be opened or read, and what RecordingReader raises.
     """
@@ -175,14 +188,14 @@ def open_recording(path: str | os.PathLike[str]) -> Iterator[RecordingReader]:
         # Python's stdin is None where the shell closed it (<&-).
         if sys.stdin is None:
             raise NoInputError("standard input is closed: there is no recording to read")
-        yield RecordingReader(sys.stdin.buffer, "standard input")
+        yield RecordingReader(sys.stdin.buffer, "standard input", redact=redact)
         return
     try:
         file = open(name, "rb")  # noqa: SIM115 (what is done within has errors of its own)
     except OSError as error:
         raise _unreadable(name, error) from error
     with file:
-        yield RecordingReader(file, name)
+        yield RecordingReader(file, name, redact=redact)
 
 
 def _decoder(command: str) -> Callable[[bytes], Content | Events | RecordingTrailer]:

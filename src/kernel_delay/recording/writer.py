@@ -33,6 +33,7 @@ BATCH_BYTES = 1 << 20
 """Of threads or of stacks in one record: far below the most that is read of one."""
 
 _T = TypeVar("_T")
+_R = TypeVar("_R", bound=msgspec.Struct)
 
 
 class RecordingWriter:
@@ -43,8 +44,12 @@ class RecordingWriter:
     measured until then the file is removed.
     """
 
-    def __init__(self, path: Path, header: RecordingHeader) -> None:
-        """Create or empty `path` as a PrivateFile. Raises OutputError."""
+    def __init__(self, path: Path, header: RecordingHeader, *, redact: bool = False) -> None:
+        """Create or empty `path` as a PrivateFile; write what redacted() leaves with `redact`.
+
+        Raises OutputError.
+        """
+        self._redact = redact
         self._encoder = msgspec.json.Encoder()
         self._samples = self._events = 0
         self._finished = False
@@ -78,6 +83,8 @@ class RecordingWriter:
 
     def sample(self, sample: Sample) -> None:
         """Append a Sample, in several records if there is much in it."""
+        if self._redact:
+            sample = _redacted(sample)
         threads, stacks = self._batches(sample.threads), self._batches(sample.stacks)
         first_threads, first_stacks = next(threads, ()), next(stacks, ())
         events, first_events = _split(sample.syscall_events)
@@ -145,7 +152,16 @@ class RecordingWriter:
             yield tuple(batch)
 
     def _write(self, record: Record) -> None:
+        # A Sample is redacted as a whole.
+        if self._redact and not isinstance(record, SampleRecord | Continuation):
+            record = _redacted(record)
         self._file.write(self._encoder.encode(record) + b"\n")
+
+
+def _redacted(record: _R) -> _R:
+    from kernel_delay.recording.redaction import redacted
+
+    return redacted(record)
 
 
 def _split(items: Sequence[_T] | None) -> tuple[Iterator[_T], tuple[_T, ...] | None]:

@@ -7,7 +7,7 @@ from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.states import time_parts
 from kernel_delay.model import Histogram, Sleep, SyscallStats, Thread, ThreadTime, Waker
 from kernel_delay.printable import printable
-from kernel_delay.reporters.grid import Column, Table
+from kernel_delay.reporters.grid import Column, Row, Table
 from kernel_delay.reporters.tables import COUNT, NUMBER, call_name, cut, name_column, times
 
 SHOWN_ROWS = 10
@@ -79,9 +79,9 @@ def percentile_table(thread: Thread) -> Table:
     return Table("[PERCENTILES]", PERCENTILE_COLUMNS, rows)
 
 
-def _percentiles(name: str, count: int, histogram: Histogram, max_ns: int) -> tuple[str, ...]:
+def _percentiles(name: str, count: int, histogram: Histogram, max_ns: int) -> Row:
     values = [percentile(histogram, fraction, max_ns) for fraction in PERCENTILES]
-    return (cut(name), str(count), *(f"{value:,}" for value in (*values, max_ns)))
+    return (cut(name), str(count), *values, max_ns)
 
 
 def _time(thread: Thread, time: ThreadTime, *, total: bool) -> Table:
@@ -93,9 +93,9 @@ def _time(thread: Thread, time: ThreadTime, *, total: bool) -> Table:
     return Table("[TIME ACCOUNTING]", TIME_COLUMNS, rows)
 
 
-def _share(ns: int, whole_ns: int) -> tuple[str, str]:
+def _share(ns: int, whole_ns: int) -> tuple[int, str]:
     """A time, and how many per cent it is."""
-    return f"{ns:,}", f"{100 * ns / whole_ns if whole_ns else 0:.3f}"
+    return ns, f"{100 * ns / whole_ns if whole_ns else 0:.3f}"
 
 
 def _syscalls(calls: tuple[SyscallStats, ...], most: int) -> Table:
@@ -107,13 +107,12 @@ def _syscalls(calls: tuple[SyscallStats, ...], most: int) -> Table:
     timed.sort(key=lambda each: (-sum(each[1]), each[0].number))
     in_calls = [sum(times) for _, times in timed]
     telling = _telling(in_calls, sum(in_calls), TELLING_SHARE_OF_CALLS, most)
-    rows = [
-        (cut(call_name(call)), str(call.number), *[f"{ns:,}" for ns in times[:shown]])
-        for call, times in timed[:telling]
+    rows: list[Row] = [
+        (cut(call_name(call)), str(call.number), *times[:shown]) for call, times in timed[:telling]
     ]
     if others := [times for _, times in timed[telling:]]:
         sums = [sum(each) for each in zip(*others, strict=True)]
-        rows.append(("OTHERS:", "", *[f"{ns:,}" for ns in sums[:shown]]))
+        rows.append(("OTHERS:", "", *sums[:shown]))
     return Table("[SYSCALL TIME ACCOUNTING]", columns, rows)
 
 
@@ -163,19 +162,19 @@ def _cpu_taken_by(thread: Thread, ready_ns: int, most: int) -> Table:
 
 def _lock_waits(thread: Thread, most: int) -> Table:
     waits, others = thread.lock_waits[:most], thread.lock_waits[most:]
-    rows: list[tuple[str, ...]] = [
+    rows: list[Row] = [
         (
             cut(printable(wait.name)),
             str(wait.tid),
             str(wait.waits),
-            f"{wait.ns:,}",
+            wait.ns,
             f"{wait.address:#x}" if wait.address else "several",
         )
         for wait in waits
     ]
     if others or thread.lock_waits_others_ns:
         others_ns = sum(wait.ns for wait in others) + thread.lock_waits_others_ns
-        rows.append(("OTHERS:", "", "", f"{others_ns:,}"))
+        rows.append(("OTHERS:", "", "", others_ns))
     return Table("[LOCK WAITS]", LOCK_COLUMNS, rows)
 
 
@@ -197,10 +196,10 @@ def sleep_place(sleep: Sleep) -> str:
     return f"{what}, {printable(sleep.syscall)}" if sleep.syscall else what
 
 
-def _slept(place: str, sleeps: list[Sleep], *, wakers: bool = True) -> tuple[str, ...]:
+def _slept(place: str, sleeps: list[Sleep], *, wakers: bool = True) -> Row:
     count, ns = sum(sleep.count for sleep in sleeps), sum(sleep.ns for sleep in sleeps)
     woken_by = _main_waker(sleeps) if wakers else ""
-    return place[:PLACE_WIDTH], str(count), f"{ns:,}", woken_by
+    return place[:PLACE_WIDTH], str(count), ns, woken_by
 
 
 def _main_waker(sleeps: list[Sleep]) -> str:

@@ -49,7 +49,7 @@ def _lines(table: Table, layout: Layout, width: int) -> list[str]:
         return []
     return [
         INDENT + line
-        for headings, *rows in fitted(table, width - len(INDENT))
+        for headings, *rows in fitted(table, width - len(INDENT), layout.times)
         for line in (layout.heading(headings), *rows)
     ]
 

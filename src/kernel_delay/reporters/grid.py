@@ -4,6 +4,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from kernel_delay.reporters.layout import HEADING_UNITS, TIME_TEXTS, Times
+
+Row = tuple[str | int, ...]
+"""The cells of a row; an int is a time in nanoseconds, in a column whose heading ends so."""
+
 
 class Column(NamedTuple):
     """A column of kernel_delay.py's form: its heading, how wide it is, and what is left of it.
@@ -26,9 +31,36 @@ class Table(NamedTuple):
 
     title: str
     columns: tuple[Column, ...]
-    rows: Sequence[tuple[str, ...]]
+    rows: Sequence[Row]
     always: bool = False
     partial: bool = False
+
+
+class _Text(NamedTuple):
+    """A table whose times are text."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: Sequence[tuple[str, ...]]
+    partial: bool
+
+
+def _text(table: Table, times: Times) -> _Text:
+    """The table with its times as they are to be shown."""
+    shown = TIME_TEXTS[times]
+    rows = [
+        tuple([cell if isinstance(cell, str) else shown(cell) for cell in row])
+        for row in table.rows
+    ]
+    columns = table.columns
+    if times != "ns":
+        columns = tuple(
+            column._replace(heading=column.heading.removesuffix(" ns") + HEADING_UNITS[times])
+            if column.heading.endswith(" ns")
+            else column
+            for column in columns
+        )
+    return _Text(table.title, columns, rows, table.partial)
 
 
 GAP = "  "
@@ -41,7 +73,7 @@ Part = list[str]
 
 def first_rows(table: Table, most: int) -> Table:
     """The table with its first rows, and how many there are; its total stands for all of them."""
-    totals = [row for row in table.rows[-1:] if row[0].startswith("TOTAL")]
+    totals = [row for row in table.rows[-1:] if str(row[0]).startswith("TOTAL")]
     rows = table.rows[: len(table.rows) - len(totals)]
     if len(rows) <= most:
         return table
@@ -77,37 +109,49 @@ def _form(columns: tuple[Column, ...]) -> _Form:
     return _Form("".join(headings).rstrip(), tuple(joined))
 
 
-def as_upstream(table: Table) -> Part:
+def as_upstream(table: Table, times: Times = "ns") -> Part:
     """The table, each column as wide as kernel_delay.py has it."""
-    headings, cells = _form(table.columns)
-    return [headings, *[(cells[len(row)] % row).rstrip() for row in table.rows]]
+    text = table if times == "ns" else _text(table, times)
+    headings, cells = _form(text.columns)
+    return [
+        headings,
+        *[
+            # A report has many cells: no call for each.
+            (
+                cells[len(row)]
+                % tuple([f"{cell:,}" if cell.__class__ is int else cell for cell in row])
+            ).rstrip()
+            for row in text.rows
+        ],
+    ]
 
 
-def fitted(table: Table, width: int) -> list[Part]:
+def fitted(table: Table, width: int, times: Times = "ns") -> list[Part]:
     """The same, title and all, each column as wide as what is in it; none that has but zeros.
 
     A total of one row is left out. Columns for which `width` has no room are further parts,
     behind the first one again.
     """
-    if len(table.rows) == 2 and table.rows[1][0].startswith("TOTAL") and not table.partial:
-        table = table._replace(rows=table.rows[:1])
-    places = range(1, len(table.columns))
-    shown = [0, *(place for place in places if set(_cells(table, place)) != {"0"})]
-    titled = _with_title(table)
+    text = _text(table, times)
+    if len(text.rows) == 2 and text.rows[1][0].startswith("TOTAL") and not text.partial:
+        text = text._replace(rows=text.rows[:1])
+    places = range(1, len(text.columns))
+    shown = [0, *(place for place in places if set(_cells(text, place)) != {"0"})]
+    titled = _with_title(text)
     if _width(titled, shown) <= width:
         return [_part(titled, shown)]
-    parts = [_part(table, [0, *part]) for part in _parts(table, shown, width)]
-    return [[table.title], *parts]
+    parts = [_part(text, [0, *part]) for part in _parts(text, shown, width)]
+    return [[text.title], *parts]
 
 
-def _with_title(table: Table) -> Table:
+def _with_title(table: _Text) -> _Text:
     """The table, its title in the heading of its first column, of which some say nothing more."""
     first = table.columns[0]
     heading = table.title if first.heading in UNLABELLED else f"{table.title} {first.heading}"
     return table._replace(columns=(first._replace(heading=heading), *table.columns[1:]))
 
 
-def _part(table: Table, shown: Sequence[int]) -> Part:
+def _part(table: _Text, shown: Sequence[int]) -> Part:
     columns = [(table.columns[i], _needed(table, i)) for i in shown]
     (first, first_width), *others = columns
     headings = [f"{first.heading:{first_width}}"]
@@ -120,11 +164,11 @@ def _part(table: Table, shown: Sequence[int]) -> Part:
     return [line.rstrip() for line in lines]
 
 
-def _width(table: Table, shown: Sequence[int]) -> int:
+def _width(table: _Text, shown: Sequence[int]) -> int:
     return sum(_needed(table, i) for i in shown) + len(GAP) * (len(shown) - 1)
 
 
-def _parts(table: Table, shown: Sequence[int], width: int) -> list[list[int]]:
+def _parts(table: _Text, shown: Sequence[int], width: int) -> list[list[int]]:
     """The columns after the first one, as many together as there is room for: one at least."""
     parts: list[list[int]] = [[]]
     for index in shown[1:]:
@@ -134,11 +178,11 @@ def _parts(table: Table, shown: Sequence[int], width: int) -> list[list[int]]:
     return parts
 
 
-def _needed(table: Table, index: int) -> int:
+def _needed(table: _Text, index: int) -> int:
     return max(len(text) for text in (table.columns[index].heading, *_cells(table, index)))
 
 
-def _cells(table: Table, index: int) -> list[str]:
+def _cells(table: _Text, index: int) -> list[str]:
     return [row[index] for row in table.rows if index < len(row)]
 
 

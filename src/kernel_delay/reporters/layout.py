@@ -2,10 +2,13 @@
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 from msgspec import Struct
+
+from kernel_delay.analysis.units import brief
 
 Role = Literal["heading", "verdict", "acquittal", "remark", "warning"]
 """What a line is to its reader, and so its colour."""
@@ -15,6 +18,24 @@ Order = Literal["lost", "name"]
 
 Color = Literal["auto", "always", "never"]
 """Whether there is colour: `auto` leaves it to the terminal and the environment."""
+
+Units = Literal["auto", "ns", "ms"]
+"""How times are shown: `auto` leaves it to where they go."""
+
+Times = Literal["ns", "ms", "brief"]
+"""How times are shown there: in one unit, or each with three digits and a unit of its own."""
+
+TIME_TEXTS: Mapping[Times, Callable[[int], str]] = MappingProxyType(
+    {
+        "ns": "{:,}".format,
+        "ms": lambda ns: f"{ns / 1e6:,.3f}" if ns else "0",
+        "brief": lambda ns: brief(ns) if ns else "0",
+    }
+)
+"""What makes a cell of a time, by how it is shown."""
+
+HEADING_UNITS: Mapping[Times, str] = MappingProxyType({"ns": " ns", "ms": " ms", "brief": ""})
+"""What stands behind the heading of a column of times."""
 
 SCREEN = 50
 """Lines of a terminal. The thread that lost most is whole on the first of them."""
@@ -40,6 +61,7 @@ class Layout(Struct, frozen=True):
 
     `width` are the columns of the terminal, None for a pipe or a file: there all is in
     kernel_delay.py's form, and each line one line. `style` may add colour, if `color` says so.
+    `units` are those of the times in tables.
     `all_rows`: a thread has all of its tables, though they fit no screen. `top` is how many stacks
     of system calls to show, and `events` whether to list the calls one by one too. `named`: it is
     said which process a Sample is of, also where it is the only one in its window, as others may
@@ -49,6 +71,7 @@ class Layout(Struct, frozen=True):
     width: int | None = None
     style: Callable[[str, Role], str] = unstyled
     color: Color = "auto"
+    units: Units = "auto"
     order: Order = "lost"
     all_threads: bool = False
     all_rows: bool = False
@@ -56,6 +79,26 @@ class Layout(Struct, frozen=True):
     top: int = 10
     events: bool = False
     named: bool = False
+
+    @property
+    def times(self) -> Times:
+        """How times are shown: for people on a terminal, to the nanosecond elsewhere."""
+        if self.units != "auto":
+            return self.units
+        return "ns" if self.width is None else "brief"
+
+    def time(self, ns: int) -> str:
+        """A time in a table."""
+        return TIME_TEXTS[self.times](ns)
+
+    def headings(self, columns: str) -> str:
+        """A line of headings, above columns of times whose right edges are aligned."""
+        if self.times == "ns":
+            return self.heading(columns)
+        return self.heading(re.sub(r"(\w+) ns\b", self._in_units, columns))
+
+    def _in_units(self, heading: re.Match[str]) -> str:
+        return f"{heading[1]}{HEADING_UNITS[self.times]}".rjust(len(heading[0]))
 
     def heading(self, text: str) -> str:
         """A heading."""

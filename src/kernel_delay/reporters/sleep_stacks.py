@@ -35,9 +35,10 @@ def sleep_lines(sample: Sample, layout: Layout) -> Iterator[str]:
     yield ""
     yield ""
     yield layout.heading(f"# SLEEPS BY STACK, IN THE KERNEL{of}:")
-    yield layout.heading(COLUMNS)
+    yield layout.headings(COLUMNS)
     yield layout.heading(LINE)
     for sleep in telling[:MOST]:
-        yield f"  {sleep.ns:16,} {sleep.count:10,} {sleep.max_ns:15,}  {sleep_place(sleep)}"
+        total, longest = layout.time(sleep.ns), layout.time(sleep.max_ns)
+        yield f"  {total:>16} {sleep.count:10,} {longest:>15}  {sleep_place(sleep)}"
         for function in sleep.stack:
             yield from frame_lines(printable(function), layout)

@@ -1,6 +1,6 @@
 """Single system calls by the functions that led to them, the worst ones first."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from kernel_delay.analysis.call_stacks import CallsOfStack, calls_by_stack
 from kernel_delay.model import Sample
@@ -38,25 +38,22 @@ def stack_lines(sample: Sample, layout: Layout) -> Iterator[str]:
     yield ""
     of = f", THE WORST {layout.top:,} OF {len(stacks):,}" if others else ""
     yield layout.heading(f"# SYSTEM CALLS BY STACK{of}:")
-    yield layout.heading(COLUMNS)
+    yield layout.headings(COLUMNS)
     yield layout.heading(LINE)
     for each in shown:
-        yield _row(each.total_ns, each.count, each.max_ns, call_name(each.call), _who(each, names))
+        yield _row(layout, (each,), call_name(each.call), _who(each, names))
         yield from _stack(each, layout)
     if others:
-        yield _sum("OTHERS:", others)
+        yield _row(layout, others, "OTHERS:")
     if len(stacks) > 1:
-        yield _sum("TOTAL:", stacks)
+        yield _row(layout, stacks, "TOTAL:")
 
 
-def _row(total_ns: int, count: int, max_ns: int, call: str, who: str) -> str:
-    return f"  {total_ns:16,} {count:10} {max_ns:15,}  {call:16} {who}".rstrip()
-
-
-def _sum(name: str, stacks: list[CallsOfStack]) -> str:
+def _row(layout: Layout, stacks: Sequence[CallsOfStack], call: str, who: str = "") -> str:
+    total = layout.time(sum(each.total_ns for each in stacks))
+    longest = layout.time(max(each.max_ns for each in stacks))
     count = sum(each.count for each in stacks)
-    longest_ns = max(each.max_ns for each in stacks)
-    return _row(sum(each.total_ns for each in stacks), count, longest_ns, name, "")
+    return f"  {total:>16} {count:10} {longest:>15}  {call:16} {who}".rstrip()
 
 
 def _who(calls: CallsOfStack, names: Mapping[int, str]) -> str:

@@ -18,7 +18,7 @@ from kernel_delay.model import (
     Thread,
 )
 from kernel_delay.printable import printable
-from kernel_delay.reporters.grid import Column, Table, first_rows
+from kernel_delay.reporters.grid import Column, Row, Table, first_rows
 
 NAME_WIDTH = 20
 
@@ -103,13 +103,13 @@ def call_name(call: SyscallStats | SyscallEvent) -> str:
 
 def _syscalls(syscalls: Iterable[SyscallStats]) -> Table:
     syscalls = [call for call in syscalls if call.count]
-    rows: list[tuple[str, ...]] = [
+    rows: list[Row] = [
         (
             cut(call_name(call)),
             str(call.number),
             str(call.count),
-            f"{call.total_ns:,}",
-            f"{call.max_ns:,}",
+            call.total_ns,
+            call.max_ns,
         )
         for call in sorted(syscalls, key=lambda c: (-c.total_ns, c.number))
     ]
@@ -133,7 +133,7 @@ def _long_poll(polls: Intervals | None) -> Table:
     rows = []
     if polls is not None:
         average_ns = polls.total_ns // polls.count
-        found = (f"{average_ns:,}", f"{polls.min_ns:,}", f"{polls.max_ns:,}")
+        found = (average_ns, polls.min_ns, polls.max_ns)
         rows.append((str(polls.count), *found))
     return Table("[LONG POLL STATISTICS]", LONG_POLL_COLUMNS, rows)
 
@@ -141,7 +141,7 @@ def _long_poll(polls: Intervals | None) -> Table:
 def _run(runs: Intervals | None) -> Table:
     rows = []
     if runs is not None:
-        found = (f"{runs.total_ns:,}", f"{runs.min_ns:,}", f"{runs.max_ns:,}")
+        found = (runs.total_ns, runs.min_ns, runs.max_ns)
         rows.append((str(runs.count), *found))
     return Table("[THREAD RUN STATISTICS]", RUN_COLUMNS, rows, always=True)
 
@@ -162,7 +162,7 @@ def _intervals(thread: Thread) -> Table:
         ("stopped", thread.stopped),
     )
     rows = [
-        (name, str(all_.count), *(f"{ns:,}" for ns in (all_.total_ns, all_.min_ns, all_.max_ns)))
+        (name, str(all_.count), all_.total_ns, all_.min_ns, all_.max_ns)
         for name, all_ in kinds
         if all_ is not None
     ]
@@ -170,8 +170,8 @@ def _intervals(thread: Thread) -> Table:
 
 
 def _hard_irqs(irqs: Iterable[HardIrqStats]) -> Table:
-    rows: list[tuple[str, ...]] = [
-        (cut(printable(irq.name)), str(irq.count), f"{irq.total_ns:,}", f"{irq.max_ns:,}")
+    rows: list[Row] = [
+        (cut(printable(irq.name)), str(irq.count), irq.total_ns, irq.max_ns)
         for irq in sorted(irqs, key=lambda i: (-i.total_ns, i.name))
     ]
     if rows:
@@ -180,23 +180,23 @@ def _hard_irqs(irqs: Iterable[HardIrqStats]) -> Table:
 
 
 def _soft_irqs(irqs: Iterable[SoftIrqStats]) -> Table:
-    rows: list[tuple[str, ...]] = []
+    rows: list[Row] = []
     for irq in sorted(irqs, key=lambda i: (-i.total_ns, i.vector)):
         name = str(irq.vector) if irq.name is None else printable(irq.name)
-        counted = (str(irq.count), f"{irq.total_ns:,}", f"{irq.max_ns:,}")
+        counted = (str(irq.count), irq.total_ns, irq.max_ns)
         rows.append((cut(name), str(irq.vector), *counted))
     if rows:
         rows.append(("TOTAL:", "", *_total(irqs)))
     return Table("[SOFT IRQ STATISTICS]", SOFT_IRQS_COLUMNS, rows)
 
 
-def _total_and_max(intervals: Intervals | None) -> list[tuple[str, ...]]:
+def _total_and_max(intervals: Intervals | None) -> list[Row]:
     if intervals is None:
         return []
-    return [(str(intervals.count), f"{intervals.total_ns:,}", f"{intervals.max_ns:,}")]
+    return [(str(intervals.count), intervals.total_ns, intervals.max_ns)]
 
 
-def _total(stats: Iterable[SyscallStats | HardIrqStats | SoftIrqStats]) -> tuple[str, str]:
+def _total(stats: Iterable[SyscallStats | HardIrqStats | SoftIrqStats]) -> tuple[str, int]:
     """The count and the time of all of `stats`."""
     count = sum(s.count for s in stats)
-    return str(count), f"{sum(s.total_ns for s in stats):,}"
+    return str(count), sum(s.total_ns for s in stats)

@@ -159,10 +159,10 @@ def _as_upstream(thread: Thread, layout: Layout) -> str:
     shown = (*tables(thread), *accounting_tables(thread))
     if layout.percentiles:
         shown = (*shown, percentile_table(thread))
-    parts = []
+    parts, times = [], layout.times
     for table in shown:
         if table.rows or table.always:
-            columns, *rows = as_upstream(table)
+            columns, *rows = as_upstream(table, times)
             parts.append(
                 _INDENTED.join((layout.heading(table.title), layout.heading(columns), *rows))
             )

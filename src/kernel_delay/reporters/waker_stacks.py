@@ -36,17 +36,17 @@ def waker_lines(sample: Sample, layout: Layout) -> Iterator[str]:
     yield ""
     of = f", THE LONGEST {layout.top:,} OF {len(found):,}" if len(found) > layout.top else ""
     yield layout.heading(f"# WAKERS BY STACK{of}:")
-    yield layout.heading(COLUMNS)
+    yield layout.headings(COLUMNS)
     yield layout.heading(LINE)
     for wakes in found[: layout.top]:
-        yield _row(wakes)
+        yield _row(wakes, layout)
         for function in (*wakes.waker.kernel_stack, *wakes.waker.user_stack):
             yield from frame_lines(printable(function), layout)
 
 
-def _row(wakes: _Wakes) -> str:
+def _row(wakes: _Wakes, layout: Layout) -> str:
     thread, sleep, waker = wakes
     who = f"{printable(thread.name)} ({thread.tid})"
     what = sleep.reason.replace("_", " ")
     by = f"{printable(waker.comm)} ({waker.tid})"
-    return f"  {waker.ns:16,} {waker.count:10}  {who:24} {what:20} {by}"
+    return f"  {layout.time(waker.ns):>16} {waker.count:10}  {who:24} {what:20} {by}"

@@ -73,7 +73,7 @@ def test_each_page_is_the_same_from_a_file(
     target: int, tmp_path: Path, option: str, name: str
 ) -> None:
     live, reported, path = tmp_path / name, tmp_path / f"again-{name}", tmp_path / "a.kdr"
-    windows = ("--sample-time", "0.1", "--sample-count", "2", "-s", "0", "--timeline")
+    windows = ("--sample-time", "0.5", "--sample-count", "2", "-s", "0", "--timeline")
     done = commands.run("capture", "-p", target, *windows, option, live, "-o", path)
     assert done.returncode == 0, done.stderr
     again = commands.run("report", option, reported, path)

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from kernel_delay.model import Sleep, Thread, Waker
 from tests.integration.capture.captures import Measure, StartCapture, thread
 from tests.integration.capture.workload import StartWorkload
 from tests.integration.oracles import StartBpftrace, StartPerfStat
+from tests.workload import wait_until
 
 MS = 1_000_000
 
@@ -276,7 +278,9 @@ def test_who_sends_a_signal_has_no_part_in_what_is_waited_for(start_capture: Sta
         reader.stdout.readline()
         capture = start_capture(reader.pid)
         capture.wait_until_open()
+        stat = Path(f"/proc/{reader.pid}/stat")
         for _ in range(count):
+            wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "S")
             time.sleep(0.005)
             os.kill(reader.pid, signal.SIGUSR1)
         sample = capture.end()

@@ -88,8 +88,8 @@ def _others(case: Case) -> tuple[str, ...]:
     """The other threads that slept so, by name if they are few: one may be the one that matters."""
     if not case.others or len(case.others) > MOST_OTHERS:
         return ()
-    named = [f"{name(case.sample, other)}{_where(_sleeps(other))}" for other in case.others]
-    return (f"So did {' and '.join(named)}.",)
+    *first, last = (f"{name(case.sample, other)}{_where(_sleeps(other))}" for other in case.others)
+    return (f"So did {', '.join(first)}{' and ' if first else ''}{last}.",)
 
 
 def _woken(sample: Sample, slept: list[Sleep]) -> tuple[str, ...]:

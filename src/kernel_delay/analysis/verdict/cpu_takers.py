@@ -79,13 +79,14 @@ def named_takers(sample: Sample, takers: Sequence[CpuTaker], ready_ns: int) -> t
     found = []
     for (_, own, _, is_tool), tasks in alike.items():
         singly = [taker for taker in tasks if taker.ns >= least_ns]
-        if len(singly) > NAMED_SINGLY or (is_tool and len(tasks) > 1):
-            singly = []
-        found += [Takers(taker, 1, taker.ns, own) for taker in singly]
-        rest = [taker for taker in tasks if taker not in singly]
-        ns = sum(taker.ns for taker in rest)
-        if ns >= least_ns and len(rest) > 1:
-            found.append(Takers(max(rest, key=lambda each: each.ns), len(rest), ns, own))
+        ns = sum(taker.ns for taker in tasks)
+        rest_ns = ns - sum(taker.ns for taker in singly)
+        is_crowd = len(singly) > NAMED_SINGLY or rest_ns >= least_ns or is_tool
+        if is_crowd and len(tasks) > 1:
+            worst = max(tasks, key=lambda each: each.ns)
+            found.append(Takers(worst, len(tasks), ns, own))
+        else:
+            found += [Takers(taker, 1, taker.ns, own) for taker in singly]
     return tuple(sorted(found, key=lambda each: (-each.ns, each.worst.tid)))
 
 

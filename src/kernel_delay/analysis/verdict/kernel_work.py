@@ -77,7 +77,10 @@ def _by_call(calls: list[SyscallStats], kernel_ns: int) -> str:
     all_ns = sum(each.on_cpu_ns or 0 for each in calls)
     if all_ns <= kernel_ns:
         shown = [f"{call(each)} {length(each.on_cpu_ns or 0)}" for each in calls[:3]]
-        return f"Most of it was in {', '.join(shown)}."
+        is_most = 2 * sum(each.on_cpu_ns or 0 for each in calls[:3]) >= kernel_ns
+        # At many short calls the kernel's way in and out takes as long.
+        part = "Most" if is_most else "Some"
+        return f"{part} of it was in {', '.join(shown)}."
     shown = [f"{call(each)} {share(each.on_cpu_ns or 0, all_ns)}" for each in calls[:3]]
     return f"Its calls, with the interrupts in them, were {', '.join(shown)}."
 

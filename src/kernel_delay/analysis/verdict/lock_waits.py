@@ -3,10 +3,14 @@
 from kernel_delay.analysis.verdict.formatting import name, share, where_from
 from kernel_delay.analysis.verdict.lock_chains import SURE_SHARE, deadlock, owner_story
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
+from kernel_delay.analysis.verdict.thread_roles import is_java_helper
 from kernel_delay.model import LockWait, Sample, Thread, Waker
 
 
 def _lock_ns(sample: Sample, thread: Thread) -> int:
+    # The locks of a Java VM's helpers are held by threads that its collector stopped.
+    if is_java_helper(sample, thread):
+        return 0
     return sum(wait.ns for wait in thread.lock_waits)
 
 
@@ -103,5 +107,5 @@ LOCK = Rule(
     " owner's activity meanwhile.",
     limits="Locks without an owner's ID are in `wait_futex`: rwlocks, condition variables,"
     " semaphores, other languages. Owners between the first and the last one are not"
-    " known.",
+    " known. Helper threads of a Java VM are left out.",
 )

@@ -22,10 +22,10 @@ def _say_stopped(case: Case) -> Statement:
     traced = () if tracer is None else (f"Meanwhile {tracer[0]} ({tracer[1]}) traced it.",)
     if stopper is not None:
         is_sure = stopper.alone and tracer is None
-        return _of_signal(claim, traced, stopper, is_sure, case.sample.target.pid)
+        return _of_signal(claim, traced, stopper, is_sure, _resume(case.sample))
     if tracer is None:
         unknown = "A signal (as SIGSTOP or SIGTTIN) stopped it, or a tracer that was not seen."
-        return Statement(claim, "person", details=(unknown,))
+        return Statement(claim, "person", details=(unknown,), advice=_resume(case.sample))
     evidence = {"tracer_pid": tracer[1]}
     if not _stops_as_traced(case.thread):
         either = f"{tracer[0]} stopped it, or a signal did (as SIGSTOP)."
@@ -34,7 +34,7 @@ def _say_stopped(case: Case) -> Statement:
 
 
 def _of_signal(
-    claim: str, traced: tuple[str, ...], stopper: Stopper, is_sure: bool, pid: int
+    claim: str, traced: tuple[str, ...], stopper: Stopper, is_sure: bool, advice: str
 ) -> Statement:
     signal = _SIGNALS.get(stopper.signal, f"signal {stopper.signal}")
     if stopper.comm is not None:
@@ -47,8 +47,12 @@ def _of_signal(
         "person",
         evidence={"signal": stopper.signal, "sender_pid": stopper.pid},
         details=(*traced, f"{how} {signal}."),
-        advice=f"kill -CONT {pid} resumes it if it is still stopped.",
+        advice=advice,
     )
+
+
+def _resume(sample: Sample) -> str:
+    return f"kill -CONT {sample.target.pid} resumes it if it is still stopped."
 
 
 # A tracer that follows calls stops its target so often, and shortly each time.
@@ -84,21 +88,45 @@ STOPPED = Rule(
 
 
 def _frozen_ns(sample: Sample, thread: Thread) -> int:
-    return thread.time.frozen_ns if thread.time else 0
+    """How long it was frozen; of a process that is frozen now, how long it may have been."""
+    if thread.time is None:
+        return 0
+    least_ns = SEEN_SHARE * sample.window.duration_ns
+    is_frozen_now = sample.round is None and _freezers(sample)
+    if thread.time.frozen_ns >= least_ns or not is_frozen_now:
+        return thread.time.frozen_ns
+    # Before Linux 6.1 a thread that slept counts as blocked until it would have woken.
+    unknown_ns = thread.time.unaccounted_ns
+    return unknown_ns if unknown_ns >= least_ns else thread.time.blocked_ns
+
+
+def _freezers(sample: Sample) -> tuple[str, ...]:
+    return sample.system_state.freezers if sample.system_state else ()
 
 
 def _say_frozen(case: Case) -> Statement:
-    claim = f"{name(case.sample, case.thread)} was frozen by its cgroup's freezer"
-    freezers = case.sample.system_state.freezers if case.sample.system_state else ()
+    assert case.thread.time is not None
+    freezers = _freezers(case.sample)
+    is_known = case.lost_ns == case.thread.time.frozen_ns
+    was = "was" if is_known else "may have been"
+    claim = f"{name(case.sample, case.thread)} {was} frozen by its cgroup's freezer"
     if not freezers:
         return Statement(claim, "person")
-    commands = (f"echo {_thaws(file)} >{shlex.quote(file)}" for file in freezers)
+    commands = (f"echo {thawing_word(file)} >{shlex.quote(file)}" for file in freezers)
     # No full stop: the command is copied.
     advice = f"Thaw it: {' and '.join(commands)}"
-    return Statement(claim, "person", details=("It still is frozen.",), advice=advice)
+    if is_known:
+        return Statement(claim, "person", details=("It still is frozen.",), advice=advice)
+    return Statement(
+        claim,
+        "person",
+        details=("It is frozen now, and since when is not known.",),
+        advice=advice,
+        explains=frozenset(("asleep", thread.tid) for thread in (case.thread, *case.others)),
+    )
 
 
-def _thaws(file: str) -> str:
+def thawing_word(file: str) -> str:
     """What is written to that file to thaw its cgroup: of v1's freezer, and v2's cgroup.freeze."""
     return "THAWED" if file.endswith("/freezer.state") else "0"
 
@@ -110,7 +138,9 @@ FROZEN = Rule(
     say=_say_frozen,
     measures=("The time in the kernel's frozen state: cgroup v1's freezer or v2's cgroup.freeze."),
     limits=(
-        "Does not detect threads that already slept when they were frozen. With cgroup v1 (Linux"
-        " 6.1 on) the start is unknown if all threads slept in nanosleep, futex or sigtimedwait."
+        "If the process is frozen at the end of the window and the start is unknown, the time is"
+        " an upper limit. That is so with cgroup v1 (Linux 6.1 on) if all threads slept in"
+        " nanosleep, futex or sigtimedwait. Threads that already slept are missed if they are"
+        " thawed again."
     ),
 )

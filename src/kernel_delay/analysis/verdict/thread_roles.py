@@ -40,11 +40,18 @@ _JVM_HELPERS = (
 def idles_by_design(sample: Sample, thread: Thread) -> bool:
     """Whether the thread waits for rare work by design.
 
-    Kernel workers do, threads that poll without sleeping, and a Java VM's helpers. The
-    launcher's first thread waits for that of main() (src/java.base/share/native/libjli/java.c).
+    Kernel workers do, threads that poll without sleeping, and a Java VM's helpers.
     """
     if thread.kernel_worker or spins_by_design(sample, thread):
         return True
+    return is_java_helper(sample, thread)
+
+
+def is_java_helper(sample: Sample, thread: Thread) -> bool:
+    """Whether it is a thread of a Java VM that runs none of the program's work.
+
+    The launcher's first thread waits for that of main() (src/java.base/share/native/libjli/java.c).
+    """
     if not is_java(sample):
         return False
     return thread.tid == sample.target.pid or thread.name.startswith(_JVM_HELPERS)

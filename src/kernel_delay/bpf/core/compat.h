@@ -18,24 +18,15 @@ struct mm_struct___bitmap {
 	} flags;
 };
 
-/* With PREEMPT_RT alone; 5.13, commit 8b1c04acad08. */
-struct task_struct___rt {
-	int softirq_disable_cnt;
-};
-
-/* 6.18, commit 2cd571245b43: tasks are throttled one by one, on their way to their program. */
-struct task_struct___throttled {
+/* What not each kernel has of it. Each flavor of a type has libbpf go through all of the kernel's.
+ */
+struct task_struct___compat {
+	int softirq_disable_cnt; /* with PREEMPT_RT alone; 5.13, commit 8b1c04acad08 */
+	/* 6.18, commit 2cd571245b43: tasks are throttled one by one, on their way to their program
+	 */
 	bool throttled;
-};
-
-/* CONFIG_CGROUPS; 5.2, commit 76f969e8948d. */
-struct task_struct___frozen {
-	unsigned int frozen : 1;
-};
-
-/* Until 5.16, commit bcf9033e5449, it was not in thread_info on x86. */
-struct task_struct___own_cpu {
-	unsigned int cpu;
+	unsigned int frozen : 1; /* CONFIG_CGROUPS; 5.2, commit 76f969e8948d */
+	unsigned int cpu; /* until 5.16, commit bcf9033e5449, it was not in thread_info on x86 */
 };
 
 /* 6.4, commit 54e6842d0775. */
@@ -86,7 +77,7 @@ struct kernel_clone_args {
 
 /* Soft IRQs may leave their CPU. */
 #define SOFT_IRQS_ARE_PREEMPTED                                                                    \
-	bpf_core_field_exists(((struct task_struct___rt *)0)->softirq_disable_cnt)
+	bpf_core_field_exists(((struct task_struct___compat *)0)->softirq_disable_cnt)
 
 /*
  * Did the freezer of cgroup v1 have @task sleep? The flag means something else from 6.14 on, but
@@ -100,7 +91,7 @@ static __always_inline bool is_frozen_by_v1(struct task_struct *task, unsigned i
 /* And that of v2? A task counts as frozen elsewhere too, as in vfork(2), but is not asked to be. */
 static __always_inline bool is_frozen_by_v2(struct task_struct *task)
 {
-	struct task_struct___frozen *counted = (void *)task;
+	struct task_struct___compat *counted = (void *)task;
 
 	return task->jobctl & JOBCTL_TRAP_FREEZE && bpf_core_field_exists(counted->frozen) &&
 	       BPF_CORE_READ_BITFIELD_PROBED(counted, frozen);
@@ -121,7 +112,7 @@ static __always_inline __u32 task_cpu(struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->thread_info.cpu))
 		return task->thread_info.cpu;
-	return BPF_CORE_READ((struct task_struct___own_cpu *)task, cpu);
+	return BPF_CORE_READ((struct task_struct___compat *)task, cpu);
 }
 
 /* Reads a process's flags; false if there are none. */
@@ -130,9 +121,9 @@ static __always_inline bool read_mm_flags(const struct mm_struct *mm, unsigned l
 	const struct mm_struct___bitmap *newer = (const void *)mm;
 
 	if (bpf_core_field_exists(newer->flags.__mm_flags))
-		*flags = newer->flags.__mm_flags[0];
+		*flags = BPF_CORE_READ(newer, flags.__mm_flags[0]);
 	else if (bpf_core_field_exists(mm->flags))
-		*flags = mm->flags;
+		*flags = BPF_CORE_READ(mm, flags);
 	else
 		return false;
 	return true;
@@ -141,12 +132,12 @@ static __always_inline bool read_mm_flags(const struct mm_struct *mm, unsigned l
 /* Are tasks throttled one by one, and not all of a group's on a CPU at once? */
 static __always_inline bool throttles_tasks(void)
 {
-	return bpf_core_field_exists(((struct task_struct___throttled *)0)->throttled);
+	return bpf_core_field_exists(((struct task_struct___compat *)0)->throttled);
 }
 
 static __always_inline __u32 is_throttled_itself(struct task_struct *task)
 {
-	return ((struct task_struct___throttled *)task)->throttled;
+	return ((struct task_struct___compat *)task)->throttled;
 }
 
 /*

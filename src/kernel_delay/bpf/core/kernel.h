@@ -69,12 +69,10 @@ struct seccomp {
 struct rq {
 	struct task_struct *curr;
 	__u64 nr_switches;
+	__u64 clock;
+	__u64 clock_task;
+	__u64 prev_steal_time_rq; /* CONFIG_PARAVIRT_TIME_ACCOUNTING */
 	int cpu;
-};
-
-/* CONFIG_PARAVIRT_TIME_ACCOUNTING */
-struct rq___stolen {
-	__u64 prev_steal_time_rq;
 };
 
 struct cfs_rq {
@@ -84,6 +82,7 @@ struct cfs_rq {
 
 struct sched_entity {
 	__u64 nr_migrations;
+	__u64 exec_start;
 	__u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
 };
@@ -91,6 +90,7 @@ struct sched_entity {
 /* CONFIG_SCHED_INFO */
 struct sched_info {
 	unsigned long long run_delay;
+	unsigned long long last_queued;
 };
 
 typedef struct {
@@ -129,6 +129,8 @@ struct task_struct {
 	struct sched_info sched_info;
 	__u64 utime;
 	__u64 stime;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
 	unsigned long min_flt;
 	unsigned long maj_flt;
 	struct thread_struct thread;

@@ -115,7 +115,7 @@ static __always_inline void note_running(struct slice *slice, struct rq *rq, __u
 	struct task_struct *running;
 	__u64 number, seen;
 
-	if (!rq || !run_queue)
+	if (!has_run_queues() || !run_queue)
 		return;
 	number = *(volatile __u64 *)&run_queue->slices + 1;
 	seen = *(volatile __u64 *)&run_queue->switches;
@@ -216,7 +216,7 @@ int dump_thread_states(struct bpf_iter__task *ctx)
 	dumped.policy = task->policy;
 	dumped.static_prio = task->static_prio;
 	dumped.rt_priority = task->rt_priority;
-	note_task_times(&dumped.times, thread, task);
+	note_task_times(&dumped.times, thread, task, rq);
 	/* Last, as the verifier follows each way from here on. */
 	dumped.uprobes = uprobes_of(task);
 	note_interrupts(&dumped.now, thread, task);

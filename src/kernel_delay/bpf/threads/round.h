@@ -97,7 +97,7 @@ __noinline bool tell_round(struct thread *thread, __u64 kind)
 	notice->begun = thread->round_times;
 	__builtin_memset(&notice->ended, 0, sizeof(notice->ended));
 	if (kind != ROUND_IS_OFF_CPU)
-		note_task_times(&notice->ended, thread, bpf_get_current_task_btf());
+		note_own_times(&notice->ended, thread);
 	notice->suppressed = *(volatile __u64 *)&control.suppressed_rounds;
 	notice->tid = thread->tid;
 	notice->unused = 0;
@@ -233,7 +233,7 @@ static __always_inline void begin_round(struct thread *thread, const struct time
 		thread->retry_ran_ns = counted_ns();
 	thread->round_start_ns = timestamp->now_ns;
 	if (!thread->tells_off_cpu_rounds)
-		note_task_times(&thread->round_times, thread, bpf_get_current_task_btf());
+		note_own_times(&thread->round_times, thread);
 	if (has_timeline())
 		begin_timeline(thread);
 	thread->round_ends_ns = NEVER_NS;

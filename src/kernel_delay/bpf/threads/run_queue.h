@@ -56,22 +56,30 @@ static __always_inline bool cpu_is_waited_for(__u32 cpu)
 	return options.accounting && run_queue && is_waited_for(run_queue);
 }
 
+/* That is known as the programs are loaded: no branch, as there is where a pointer is looked at. */
+static __always_inline bool has_run_queues(void)
+{
+	return bpf_core_field_exists(((struct task_struct *)0)->se.cfs_rq);
+}
+
 /*
  * The kernel's own that @task is in, or would be, whatever its policy; NULL
  * without CONFIG_FAIR_GROUP_SCHED (kernel/sched/sched.h:set_task_rq(), 5.14 to
  * 6.18). A switch changes it before its tracepoint, and keeps its lock till after.
+ *
+ * Once a program, and before its ways part: wherever the verifier comes by a pointer that is read
+ * from what it trusts, it goes through all of the kernel's types by name, up to four times, which
+ * takes 1 ms (kernel/bpf/btf.c:btf_nested_type_is_trusted(), 6.4 to 6.18).
  */
 static __always_inline struct rq *kernel_run_queue(struct task_struct *task)
 {
-	return bpf_core_field_exists(task->se.cfs_rq) ? task->se.cfs_rq->rq : NULL;
+	return has_run_queues() ? task->se.cfs_rq->rq : NULL;
 }
 
-/* How many switches there were at the run queue that @task is in, as it counts them. */
-static __always_inline __u64 switches_of(struct task_struct *task)
+/* How many switches there were at that, as it counts them. */
+static __always_inline __u64 switches_of(const struct rq *rq)
 {
-	struct rq *rq = kernel_run_queue(task);
-
-	return rq ? rq->nr_switches : 0;
+	return has_run_queues() ? rq->nr_switches : 0;
 }
 
 static __always_inline bool were_all_seen(__u64 before, __u64 now, __u64 most)

@@ -221,7 +221,8 @@ __noinline int leave_cpu(struct thread *thread, struct thread_record *record,
 	enter_state(thread, state, timestamp);
 	if (state == STATE_READY_PREEMPTED) {
 		struct task_struct *task = bpf_get_current_task_btf();
-		struct queue_place at = {(__u64)group_of(task), switches_of(task), cpu, 0};
+		struct queue_place at = {(__u64)group_of(task), switches_of(kernel_run_queue(task)),
+					 cpu, 0};
 
 		thread->ready_since_ns = timestamp->now_ns;
 		begin_wait(thread, &at);
@@ -231,8 +232,8 @@ __noinline int leave_cpu(struct thread *thread, struct thread_record *record,
 }
 
 /* @prev, the current task, leaves @cpu. */
-static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, bool preempt,
-				       struct timestamp *timestamp)
+static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, const struct rq *rq,
+				       bool preempt, struct timestamp *timestamp)
 {
 	struct thread *thread = find_settled_thread(prev);
 
@@ -242,7 +243,7 @@ static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, bool
 		control.traced = 1;
 	begin_off_cpu_round(thread, timestamp);
 	use_round(timestamp, thread);
-	end_steal(thread, prev);
+	end_steal(thread, rq);
 	leave_cpu(thread, find_record(thread, timestamp), timestamp, cpu,
 		  state_after(prev, preempt, timestamp));
 }
@@ -378,8 +379,8 @@ static __always_inline bool end_switch_in(struct thread *thread, __u32 cpu,
  * before the window: then user space, which accounts for the end of the window before, needs the
  * slices up to now.
  */
-static __always_inline bool switch_in(struct task_struct *next, __u32 cpu, bool known,
-				      struct timestamp *timestamp)
+static __always_inline bool switch_in(struct task_struct *next, __u32 cpu, const struct rq *rq,
+				      bool known, struct timestamp *timestamp)
 {
 	struct thread *thread = find_settled_thread(next);
 	struct thread_record *record;
@@ -388,7 +389,7 @@ static __always_inline bool switch_in(struct task_struct *next, __u32 cpu, bool 
 	if (!thread)
 		return false;
 	use_round(timestamp, thread);
-	begin_steal(thread, next);
+	begin_steal(thread, rq);
 	record = find_record(thread, timestamp);
 	keep_off_cpu_time(thread, timestamp);
 	/* Nothing wakes one that was throttled. */
@@ -418,22 +419,25 @@ static __always_inline void note_switch(bool preempt, struct task_struct *prev,
 	struct run_queue *run_queue = run_queue_of(cpu);
 	bool known = true, across = false;
 	struct timestamp timestamp;
+	struct rq *rq;
 
 	/* One timestamp for both, as reading the clock is what costs most. */
 	take_timestamp(&timestamp);
 	if (!run_queue)
 		return;
-	if (is_waited_for(run_queue)) {
-		known = note_switches(run_queue, switches_of(next), 1);
+	/* As well that of @prev. */
+	rq = options.accounting ? kernel_run_queue(next) : NULL;
+	if (options.accounting && is_waited_for(run_queue)) {
+		known = note_switches(run_queue, switches_of(rq), 1);
 		if (!known)
 			count_up(&control.missed_others_switches);
 	}
 	if (is_target(next))
-		across = switch_in(next, cpu, known, &timestamp);
+		across = switch_in(next, cpu, rq, known, &timestamp);
 	if (options.accounting && (across || is_waited_for(run_queue)))
 		end_slice_of_current(cpu, known, timestamp.now_ns);
 	if (is_target(prev))
-		switch_out(prev, cpu, preempt, &timestamp);
+		switch_out(prev, cpu, rq, preempt, &timestamp);
 }
 
 static __always_inline bool waits_for_lock(const struct thread *thread)
@@ -490,7 +494,7 @@ static __always_inline void end_freeze(struct thread *thread, struct task_struct
 static __always_inline void take_place(struct queue_place *at, struct task_struct *task)
 {
 	at->group = (__u64)group_of(task);
-	at->switches = switches_of(task);
+	at->switches = switches_of(kernel_run_queue(task));
 	at->cpu = task_cpu(task);
 	at->throttled = is_throttled(task);
 }
@@ -608,11 +612,11 @@ static __always_inline void migrate(struct task_struct *task, __u32 to)
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
 	record = find_record(thread, &timestamp);
-	known = note_switches(run_queue, switches_of(task), 0);
+	rq = kernel_run_queue(task);
+	known = note_switches(run_queue, switches_of(rq), 0);
 	begin_change(thread);
 	length_ns = charge_state(thread, record, &timestamp);
-	rq = kernel_run_queue(task);
-	if (rq)
+	if (has_run_queues())
 		end_slice(run_queue, from, rq->curr, known, timestamp.now_ns);
 	/* By now all that had the CPU is among the slices. */
 	if (length_ns && record)

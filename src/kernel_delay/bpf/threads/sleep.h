@@ -30,7 +30,8 @@ static __always_inline bool read_contexts(struct task_struct *current, __u32 *co
 	struct rq *rq = kernel_run_queue(current);
 	void *address = (void *)rq + options.contexts_distance;
 
-	if (!rq || !options.contexts_distance || (__u32)rq->cpu != bpf_get_smp_processor_id())
+	if (!has_run_queues() || !options.contexts_distance ||
+	    (__u32)rq->cpu != bpf_get_smp_processor_id())
 		return false;
 	return !bpf_probe_read_kernel(contexts, sizeof(*contexts), address);
 }
@@ -54,12 +55,11 @@ static __always_inline bool has_signal(struct task_struct *task)
 	return pending & ~task->blocked.sig[0];
 }
 
-static __always_inline enum waker_kind waker_kind(struct task_struct *task,
-						  struct task_struct *current)
+static __always_inline enum waker_kind waker_kind(bool is_signal, struct task_struct *current)
 {
 	__u32 contexts = 0;
 
-	if (has_signal(task) || !read_contexts(current, &contexts))
+	if (is_signal || !read_contexts(current, &contexts))
 		return WAKER_UNKNOWN;
 	if (contexts & HARD_IRQS_AND_NMI)
 		return WAKER_HARD_IRQ;
@@ -137,7 +137,7 @@ static __always_inline void note_waking(struct task_struct *task)
 	struct timestamp timestamp;
 	struct sleep_key *key;
 	enum waker_kind kind;
-	bool is_in_window;
+	bool is_in_window, is_signal;
 
 	if (!thread)
 		return;
@@ -166,9 +166,10 @@ static __always_inline void note_waking(struct task_struct *task)
 	key = &thread->sleep_key;
 	key->waker = 0;
 	key->waker_stack = 0;
+	is_signal = has_signal(task);
 	key->stack = sleep_stack(task, READ_BY_WAKER);
 	key->uninterruptible = task->__state / TASK_UNINTERRUPTIBLE & 1;
-	kind = waker_kind(task, current);
+	kind = waker_kind(is_signal, current);
 	key->waker_kind = kind;
 	if (kind == WAKER_THREAD) {
 		key->waker = current->pid;

@@ -12,42 +12,41 @@
 
 static __always_inline bool has_steal_clock(void)
 {
-	return bpf_core_field_exists(struct rq___stolen, prev_steal_time_rq);
+	return bpf_core_field_exists(struct rq, prev_steal_time_rq);
 }
 
-/* Of the CPU that @task is on, and 1; 0 where that can't be told. */
-static __always_inline __u64 steal_count(struct task_struct *task)
+/* Of the CPU of @rq, and 1; 0 where that can't be told. */
+static __always_inline __u64 steal_count(const struct rq *rq)
 {
-	struct rq___stolen *rq = (void *)kernel_run_queue(task);
-
-	return rq ? rq->prev_steal_time_rq + 1 : 0;
+	return has_run_queues() ? rq->prev_steal_time_rq + 1 : 0;
 }
 
 /* @task, of @thread, got on a CPU. */
-static __always_inline void begin_steal(struct thread *thread, struct task_struct *task)
+static __always_inline void begin_steal(struct thread *thread, const struct rq *rq)
 {
 	if (options.accounting && has_steal_clock())
-		thread->steal_since = steal_count(task);
+		thread->steal_since = steal_count(rq);
 }
 
 /* @task, of @thread, leaves its CPU. */
-static __always_inline void end_steal(struct thread *thread, struct task_struct *task)
+static __always_inline void end_steal(struct thread *thread, const struct rq *rq)
 {
 	__u64 now;
 
 	if (!options.accounting || !has_steal_clock() || !thread->steal_since)
 		return;
-	now = steal_count(task);
+	now = steal_count(rq);
 	if (now > thread->steal_since)
 		thread->steal_ns += now - thread->steal_since;
 	thread->steal_since = 0;
 }
 
 /*
- * What was stolen of the time of @thread until now. One that was found on its CPU
- * counts from here on.
+ * What was stolen of the time of @thread, whose @task is in @rq, until now. One that was found on
+ * its CPU counts from here on.
  */
-static __always_inline __u64 steal_until_now(struct thread *thread, struct task_struct *task)
+static __always_inline __u64 steal_until_now(struct thread *thread, struct task_struct *task,
+					     const struct rq *rq)
 {
 	__u64 before, since, now;
 
@@ -56,7 +55,7 @@ static __always_inline __u64 steal_until_now(struct thread *thread, struct task_
 	before = *(volatile __u64 *)&thread->steal_ns;
 	if (!task->on_cpu)
 		return before;
-	now = steal_count(task);
+	now = steal_count(rq);
 	since = __sync_val_compare_and_swap(&thread->steal_since, 0, now);
 	return before + (length_since(now, since) & ~mask_if_same(since, 0));
 }

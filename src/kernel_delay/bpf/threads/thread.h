@@ -236,7 +236,7 @@ static __always_inline struct thread *register_thread(struct task_struct *task,
 
 static __always_inline __u32 uprobes_of(const struct task_struct *task)
 {
-	const struct mm_struct *mm = task->mm;
+	const struct mm_struct *mm = BPF_CORE_READ(task, mm);
 	unsigned long flags, has, recalculates;
 
 	if (!mm || !read_mm_flags(mm, &flags))

@@ -51,6 +51,7 @@ class EventsOfRounds:
             lambda: deque(maxlen=MOST_EVENTS_OF_THREAD)
         )
         self._lost = Lost()
+        self._forgettable_ns = 0
         self._is_open = True
 
     def close(self) -> None:
@@ -74,7 +75,12 @@ class EventsOfRounds:
             )
 
     def forget(self, before_ns: int) -> None:
-        """Forget what ended before that: it is of no round that is open."""
+        """Forget what ended before the time that the call before had.
+
+        By then it was of no round that is open. The record of a round that ended shortly before
+        is made between two calls.
+        """
+        before_ns, self._forgettable_ns = self._forgettable_ns, before_ns
         self._store.discard(before_ns)
         for tid, kept in list(self._kept.items()):
             left = [each for each in kept if each.event.exit_ns >= before_ns]

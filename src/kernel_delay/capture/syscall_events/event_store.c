@@ -15,6 +15,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "capabilities.h"
 #include "entry_order.h"
 #include "event_records.h"
 #include "longest_events.h"
@@ -180,6 +181,7 @@ static void *drain(void *context)
 
 	/* The buffer must not fill up while a busy machine lets this thread wait for a CPU. */
 	setpriority(PRIO_PROCESS, gettid(), HIGHEST_PRIORITY);
+	limit_capabilities(0);
 	while (!stop) {
 		pthread_mutex_lock(&store->lock);
 		drained = drain_some(store, DRAINED_AT_ONCE);

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "capabilities.h"
 #include "kept_slices.h"
 #include "tracks.h"
 
@@ -79,6 +80,7 @@ static void *drain(void *context)
 
 	/* The rings must not fill up while a busy machine lets this thread wait for a CPU. */
 	setpriority(PRIO_PROCESS, gettid(), HIGHEST_PRIORITY);
+	limit_capabilities(0);
 	while (!stop) {
 		pthread_mutex_lock(&store->lock);
 		drained = drain_all(store);

@@ -23,6 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
             " %(default)s)",
         ),
         group.add_argument(
+            "--units",
+            choices=("auto", "ns", "ms"),
+            default="auto",
+            help="units of the times in tables: nanoseconds, milliseconds, or on a terminal three"
+            " digits and a unit, and nanoseconds elsewhere (default: %(default)s)",
+        ),
+        group.add_argument(
             "--all-threads",
             action="store_true",
             help="also show threads that slept for the whole window (otherwise summarised in"
@@ -71,6 +78,7 @@ def layout_of(args: argparse.Namespace, *, named: bool) -> "Layout":
 
     return Layout(
         color=args.color,
+        units=args.units,
         order=args.order,
         all_threads=args.all_threads,
         all_rows=args.all_rows,

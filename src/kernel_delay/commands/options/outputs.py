@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -14,6 +14,7 @@ from kernel_delay.private_file import STDOUT_NAMES, PrivateFile, remove, who_may
 from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
+    from kernel_delay.analysis.processes import Windows
     from kernel_delay.model import RecordingHeader, Sample, SkippedWindow
     from kernel_delay.reporters.layout import Color, Layout
 
@@ -196,13 +197,18 @@ def refuse_same_outputs(args: argparse.Namespace) -> None:
 
 def warn_of_others(args: argparse.Namespace) -> None:
     """Warn of who else can replace an output, by the folder that it is written to."""
-    for name in (*_OUTPUTS, "folder"):
-        output = getattr(args, name, None)
-        if not isinstance(output, str | Path) or output == STDOUT:
-            continue
-        who = who_may_replace(Path(output))
+    for output in given(args):
+        who = who_may_replace(output)
         if who is not None:
             print_message(f"{who}, who can remove or replace {output}")
+
+
+def given(args: argparse.Namespace) -> list[Path]:
+    """Return the files and the folder that are written to."""
+    outputs = (getattr(args, name, None) for name in (*_OUTPUTS, "folder"))
+    return [
+        Path(output) for output in outputs if isinstance(output, str | Path) and output != STDOUT
+    ]
 
 
 def print_line(text: str) -> None:
@@ -312,12 +318,16 @@ class TextReport:
 
     def __init__(self, file: TextIO, layout: "Layout", *, summary: bool) -> None:
         """Print to `file`."""
-        from kernel_delay.analysis.processes import Windows
-
         self._file = file
         self._layout = as_shown(layout, file)
         self._summary = summary
-        self._windows = Windows()
+
+    @cached_property
+    def _windows(self) -> "Windows":
+        # Not before the first window opens, which would wait for it.
+        from kernel_delay.analysis.processes import Windows
+
+        return Windows()
 
     def __call__(self, sample: "Sample") -> None:
         """Take a Sample."""

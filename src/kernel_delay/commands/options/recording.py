@@ -6,10 +6,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options.outputs import own_file
+from kernel_delay.errors import UsageError
 from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.loader.waiting import Ended
@@ -29,6 +31,23 @@ def add_arguments(parser: argparse.ArgumentParser, *other_names: str) -> None:
         help="write a recording to FILE, for `kernel-delay report`: zstd, or plain JSON"
         " Lines if the name ends in .jsonl",
     )
+    add_redact(parser, "write the recording (-o)")
+
+
+def add_redact(parser: argparse._ActionsContainer, what: str) -> argparse.Action:
+    """Add the option that leaves out what may be secret; `what` is done so."""
+    return parser.add_argument(
+        "--redact",
+        action="store_true",
+        help=f"{what} without command lines, folders, packets, addresses, and names of hosts,"
+        " cgroups and pods",
+    )
+
+
+def check_redact(args: argparse.Namespace, output: "Path | None") -> None:
+    """Raise UsageError where nothing is written that could be redacted."""
+    if args.redact and output is None:
+        raise UsageError("--redact is for a recording: add -o")
 
 
 def header_of(
@@ -47,6 +66,7 @@ def open_writer(
 
     Raises OutputError where it can't be written, before anything is measured for it.
     """
+    check_redact(args, args.recording_file)
     if args.recording_file is None:
         return None
     from kernel_delay.recording.writer import RecordingWriter
@@ -55,7 +75,7 @@ def open_writer(
         print_message(
             f"{args.recording_file} will be a recording for `kernel-delay report`, not CSV"
         )
-    return stack.enter_context(RecordingWriter(args.recording_file, header()))
+    return stack.enter_context(RecordingWriter(args.recording_file, header(), redact=args.redact))
 
 
 def finish(writer: "RecordingWriter | None", ended: "Ended", lost: "Mapping[str, int]") -> None:

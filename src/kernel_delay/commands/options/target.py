@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 _BY_NAME = ("comm", "cgroup", "unit", "pod", "container")
 
 
-def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """The options that name the process, or `several`; selection() has what they say."""
+def add_arguments(
+    parser: argparse.ArgumentParser, *, several: bool = False, children: bool | None = None
+) -> None:
+    """The options that name the process, or `several`; selection() has what they say.
+
+    `children` adds the option for the processes that they fork; by default where it is `several`.
+    """
     more = "; may be repeated" if several else ""
     parser.add_argument(
         "-p",
@@ -30,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> 
         help="measure the process with this PID, or the process of this thread ID (default:"
         f" the process named ovs-vswitchd){more}",
     )
-    if several:
+    if several if children is None else children:
         parser.add_argument(
             "--children",
             action="store_true",
@@ -111,7 +116,7 @@ def find_all_to_measure(args: argparse.Namespace) -> "Targets":
     for note in filter(None, (target.note for target in found)):
         print_message(note)
     prepare(args)
-    return Targets(found, args.children)
+    return Targets(found, getattr(args, "children", False))
 
 
 def prepare_to_run(args: argparse.Namespace) -> None:

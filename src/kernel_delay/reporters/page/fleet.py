@@ -92,6 +92,6 @@ def _table(name: str, title: str, table: Table, all_of_them: int) -> PageTable:
         title=title,
         headings=tuple(column.heading for column in table.columns),
         texts=tuple(place for place, column in enumerate(table.columns) if column.left),
-        rows=tuple(table.rows),
+        rows=tuple(tuple(map(str, row)) for row in table.rows),
         left_out=all_of_them - len(table.rows),
     )

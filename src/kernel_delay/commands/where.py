@@ -1,0 +1,34 @@
+"""`kernel-delay where`: where each thread of a process stands now, without stopping it."""
+
+import argparse
+import os
+
+from kernel_delay.commands.options import layout as layout_options
+from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import target as target_options
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that name the processes, and the form."""
+    target_options.add_arguments(parser, several=True, children=False)
+    parser.add_argument(
+        "--source",
+        action="store_true",
+        help="report inlined functions and source lines, if there is debug information",
+    )
+    layout_options.add_color(parser)
+    output_options.add_json_alone(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look once, and print."""
+    # Only a command that runs pays for what it imports.
+    from kernel_delay.reporters import json, where
+    from kernel_delay.reporters.layout import Layout
+    from kernel_delay.where.look import look
+
+    file = output_options.stdout()
+    found = look(target_options.find_all_to_measure(args).processes, source=args.source)
+    layout = output_options.as_shown(Layout(color=args.color), file)
+    file.write(json.render(found) if args.json else where.render(found, layout))
+    return os.EX_OK

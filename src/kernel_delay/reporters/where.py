@@ -1,0 +1,229 @@
+"""Where threads stand, as text: who waits for whom, then each thread with its stacks."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+
+from kernel_delay.analysis.units import brief
+from kernel_delay.analysis.verdict.stopped_or_frozen import thawing_word
+from kernel_delay.analysis.verdict.wait_reasons import PHRASES
+from kernel_delay.model import SleepReason, StackFrame
+from kernel_delay.printable import printable
+from kernel_delay.reporters.layout import Layout
+from kernel_delay.reporters.syscall_events import frame_text
+from kernel_delay.where.answer import Holder, ProcessPosition, State, ThreadPosition, Where
+
+# Of threads that stand alike so many are named.
+MOST_NAMED = 3
+
+# Whoever sleeps so waits for more than its call's object.
+_IN_THE_KERNEL: frozenset[SleepReason] = frozenset(
+    (
+        "disk", "page_cache", "network_filesystem", "swap", "reclaim", "mmap_lock", "kernel_lock",
+        "frozen_filesystem", "file_lock", "fuse", "userfaultfd", "seccomp", "fanotify", "rcu",
+        "core_dump",
+    )
+)  # fmt: skip
+
+# With which each system call begins: arch/x86/entry/, arch/arm64/kernel/ (5.14 to 6.18).
+_ENTRIES = frozenset(
+    (
+        "entry_SYSCALL_64_after_hwframe", "do_syscall_64", "x64_sys_call",
+        "entry_INT80_compat_after_hwframe", "do_int80_syscall_32", "do_fast_syscall_32",
+        "entry_SYSENTER_compat_after_hwframe", "__do_fast_syscall_32", "ret_from_fork_asm",
+        "el0t_64_sync", "el0t_64_sync_handler", "el0_svc", "do_el0_svc", "el0_svc_common",
+        "invoke_syscall", "ret_from_fork",
+    )
+)  # fmt: skip
+
+# The first is shown first.
+_ORDER: Sequence[State] = (
+    "uninterruptible", "stopped", "traced", "frozen", "throttled", "runnable", "running",
+    "sleeping", "exited",
+)  # fmt: skip
+
+_INDENT = "    "
+_FRAME = "      "
+
+
+def render(found: Where, layout: Layout) -> str:
+    """The processes, one below the other, each line with its end."""
+    names = {thread.tid: _name(thread) for each in found.processes for thread in each.threads}
+    lines: list[str] = []
+    for circle in found.deadlocks:
+        lines += layout.comment(_deadlock(circle, names), "verdict")
+    for process in found.processes:
+        if lines:
+            lines.append("")
+        lines += _process(process, found, layout)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _deadlock(circle: Sequence[int], names: dict[int, str]) -> str:
+    owners = (*circle[1:], circle[0])
+    waits = [
+        f"{names[tid]} waits for a lock of {names[owner]}"
+        for tid, owner in zip(circle, owners, strict=True)
+    ]
+    return f"DEADLOCK: {', and '.join(waits)}."
+
+
+def _process(process: ProcessPosition, found: Where, layout: Layout) -> Iterator[str]:
+    title = printable(" ".join(process.command_line))
+    behind = f": {title}" if title else ""
+    yield from layout.comment(
+        f"Process {process.pid} ({printable(process.comm)}){behind}", "heading"
+    )
+    yield from layout.comment(_counts(process.threads))
+    for remark in process.remarks:
+        yield from layout.comment(printable(remark), "remark")
+    for remedy in _remedies(process):
+        yield from layout.comment(remedy, "verdict")
+    yield from _waited_for(process, found, layout)
+    in_circles = {tid for circle in found.deadlocks for tid in circle}
+    for alike in _grouped(process.threads, in_circles):
+        yield ""
+        yield from _threads(alike, layout)
+
+
+def _counts(threads: Sequence[ThreadPosition]) -> str:
+    states = [thread.state for thread in threads]
+    counts = [f"{states.count(state):,} {state}" for state in _ORDER if state in states]
+    return f"{len(threads):,} {'thread' if len(threads) == 1 else 'threads'}: {', '.join(counts)}"
+
+
+def _remedies(process: ProcessPosition) -> Iterator[str]:
+    """Who keeps the process from running, and how it goes on."""
+    signals = sorted({thread.stopped_by for thread in process.threads if thread.stopped_by})
+    if any(thread.state == "stopped" for thread in process.threads):
+        by = f" by {' and '.join(signals)}" if signals else ""
+        yield f"STOPPED{by}. To resume it: kill -CONT {process.pid}"
+    tracers = {_named(each) for thread in process.threads for each in thread.holders
+               if each.relation == "tracer"}  # fmt: skip
+    if tracers:
+        yield f"STOPPED by its tracer {', '.join(sorted(tracers))}."
+    if process.freezers:
+        commands = (f"echo {thawing_word(each)} >{shlex.quote(each)}" for each in process.freezers)
+        yield f"FROZEN by its cgroup. To thaw it: {' && '.join(commands)}"
+    if process.throttling:
+        yield f"THROTTLED: the quota of CPU time is used up, of {', '.join(process.throttling)}"
+
+
+def _waited_for(process: ProcessPosition, found: Where, layout: Layout) -> Iterator[str]:
+    """For whose locks threads of the process wait, and where those owners stand."""
+    everyone = {thread.tid: thread for each in found.processes for thread in each.threads}
+    in_circles = {tid for circle in found.deadlocks for tid in circle}
+    waiters: dict[int, int] = {}
+    owners: dict[int, Holder] = {}
+    for thread in process.threads:
+        for holder in thread.holders:
+            if holder.relation == "owner" and thread.tid not in in_circles:
+                waiters[holder.tid] = waiters.get(holder.tid, 0) + 1
+                owners[holder.tid] = holder
+    for tid, count in sorted(waiters.items(), key=lambda each: -each[1]):
+        wait = "1 thread waits" if count == 1 else f"{count:,} threads wait"
+        owner = everyone.get(tid)
+        where = f", which is {_state(owner)}{_call(owner)}" if owner else ""
+        yield from layout.comment(f"{wait} for a lock of {_named(owners[tid])}{where}.", "verdict")
+
+
+def _grouped(
+    threads: Iterable[ThreadPosition], in_circles: set[int]
+) -> Iterator[list[ThreadPosition]]:
+    """Threads that stand alike, together; whoever is kept by somebody comes first."""
+    groups: dict[object, list[ThreadPosition]] = {}
+    for thread in threads:
+        groups.setdefault(_alike(thread), []).append(thread)
+    yield from sorted(
+        groups.values(),
+        key=lambda group: (
+            group[0].tid not in in_circles,
+            not any(holder.relation == "owner" for holder in group[0].holders),
+            _ORDER.index(group[0].state),
+            group[0].tid,
+        ),
+    )
+
+
+def _alike(thread: ThreadPosition) -> object:
+    if thread.state in ("running", "exited"):
+        return thread.tid
+    user = tuple((frame.address, frame.name) for frame in thread.user)
+    kernel = tuple(frame.address for frame in thread.kernel)
+    # Of one stack the times and futexes differ.
+    waits = None if thread.reason in ("clock", "futex") and not thread.holders else thread.waits_for
+    return thread.state, thread.syscall, waits, thread.holders, kernel, user, thread.remark
+
+
+def _threads(alike: list[ThreadPosition], layout: Layout) -> Iterator[str]:
+    first = alike[0]
+    names = [_name(thread) for thread in alike[:MOST_NAMED]]
+    if len(alike) > MOST_NAMED:
+        names.append(f"{len(alike) - MOST_NAMED:,} more")
+    head = f"{', '.join(names)}: {_state(first)}{_how_long(alike)}{_call(first)}"
+    for line in layout.wrapped(head, "", _INDENT):
+        yield layout.heading(line)
+    if (waits_for := _waits_for(first)) is not None:
+        yield from layout.wrapped(f"waits for: {waits_for}", _INDENT, _FRAME)
+    for holder in first.holders:
+        if holder.relation in ("owner", "reader", "tracer"):
+            word = {"reader": "shared with readers, the last"}.get(holder.relation, holder.relation)
+            yield from layout.wrapped(f"{word}: {_named(holder)}", _INDENT, _FRAME)
+    if first.remark is not None:
+        yield from layout.wrapped(first.remark, _INDENT, _FRAME)
+    yield from _stack("kernel stack:", _within(first.kernel), layout)
+    yield from _stack("user stack:", first.user, layout)
+    if first.user_end not in (None, "whole"):
+        yield f"{_FRAME}… (its callers are not known)"
+
+
+def _state(thread: ThreadPosition) -> str:
+    if thread.state == "running":
+        return f"running on CPU {thread.cpu}"
+    if thread.state == "runnable":
+        return f"runnable, waiting for CPU {thread.cpu}"
+    if thread.state == "uninterruptible":
+        return "in uninterruptible sleep"
+    return thread.state
+
+
+def _how_long(alike: list[ThreadPosition]) -> str:
+    known = [thread.at_least_ns for thread in alike if thread.at_least_ns is not None]
+    if alike[0].state in ("running", "exited"):
+        return ""
+    if not known:
+        return ", since when is not known"
+    return f" for at least {brief(min(known))}"
+
+
+def _call(thread: ThreadPosition) -> str:
+    return f", in {thread.syscall}" if thread.syscall else ""
+
+
+def _waits_for(thread: ThreadPosition) -> str | None:
+    if thread.state not in ("sleeping", "uninterruptible"):
+        return None
+    phrase = PHRASES.get(thread.reason) if thread.reason else None
+    object_ = None if thread.waits_for is None else printable(thread.waits_for)
+    if thread.reason in _IN_THE_KERNEL and phrase is not None:
+        return phrase if object_ is None else f"{phrase}, for {object_}"
+    return object_ or phrase
+
+
+def _within(frames: Sequence[StackFrame]) -> Sequence[StackFrame]:
+    """A kernel stack without what each call begins with."""
+    return [frame for frame in frames if frame.name not in _ENTRIES]
+
+
+def _stack(heading: str, frames: Sequence[StackFrame], layout: Layout) -> Iterator[str]:
+    if frames:
+        yield f"{_INDENT}{heading}"
+    for frame in frames:
+        yield from layout.wrapped(frame_text(frame), _FRAME, _FRAME + "  ")
+
+
+def _name(thread: ThreadPosition) -> str:
+    return f"{printable(thread.name)} ({thread.tid})"
+
+
+def _named(holder: Holder) -> str:
+    return f"{printable(holder.name)} ({holder.tid})"

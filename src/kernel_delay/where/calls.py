@@ -1,0 +1,228 @@
+"""Which object a system call waits for, by its arguments and the memory that they point to."""
+
+import os
+import struct
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from kernel_delay.analysis.units import brief
+from kernel_delay.host.target import PROC, read_comm
+from kernel_delay.host.waiting_calls import FUTEXES
+from kernel_delay.where.answer import Holder
+from kernel_delay.where.files import MOST_NAMED, Files
+
+Read = Callable[[int, int], bytes]
+"""Reads memory of the process: an address and a size; less where it can't be read."""
+
+# Places in struct pt_regs of a call's arguments, as in struct standing_thread. x86-64 and i386:
+# arch/x86/include/asm/ptrace.h; arm64: the first registers.
+_X86_64 = (14, 13, 12, 7, 9, 8)
+_I386 = (5, 11, 12, 13, 14, 4)
+_ARM = (0, 1, 2, 3, 4, 5)
+
+_READERS = frozenset(
+    ("read", "readv", "pread64", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg", "accept",
+     "accept4", "getdents64", "io_uring_enter")
+)  # fmt: skip
+_WRITERS = frozenset(
+    ("write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg",
+     "connect", "sendfile", "fsync", "fdatasync", "sync_file_range", "syncfs", "fallocate",
+     "ftruncate", "ioctl", "fcntl", "flock", "close", "fstat")
+)  # fmt: skip
+_PATHS = frozenset(
+    ("open", "stat", "lstat", "access", "mkdir", "rmdir", "unlink", "chdir", "rename", "truncate",
+     "readlink", "chmod", "chown", "execve", "statfs", "umount2")
+)  # fmt: skip
+_PATHS_AT = frozenset(
+    ("openat", "openat2", "newfstatat", "statx", "faccessat", "faccessat2", "mkdirat", "unlinkat",
+     "renameat", "renameat2", "readlinkat", "fchmodat", "fchownat", "execveat", "utimensat")
+)  # fmt: skip
+
+_LONGEST_PATH = 4096
+_MOST_POLLED = 1024
+
+# include/uapi/linux/futex.h
+_FUTEX_CMD_MASK = 0x7F
+_FUTEX_PRIVATE = 0x80
+_FUTEX_WAIT = 0
+_FUTEX_LOCK_PI = (6, 13)
+_FUTEX_TID_MASK = 0x3FFFFFFF
+
+# As bpf/threads/mutex.h has it: which futex calls wait for a mutex of glibc's, and its owner.
+_LOCKED_AND_WAITED_FOR = 2
+_MUTEX_TYPES = 0x3
+_MUTEX_RECURSIVE = 1
+_MUTEX_ELISION = 0x300
+_NATIVE_MUTEX = struct.Struct("=IIIIIIQQ")
+_COMPAT_MUTEX = struct.Struct("=IIIII")
+
+_TIMER_ABSTIME = 1
+_CLOCKS = (time.CLOCK_REALTIME, time.CLOCK_MONOTONIC)
+
+_P_PID = 1
+
+
+class Call(Struct, frozen=True):
+    """A system call of a thread: its name, and its arguments."""
+
+    name: str
+    arguments: tuple[int, ...]
+    compat: bool
+
+
+class Waited(Struct, frozen=True):
+    """What a call waits for, in words, and who has that."""
+
+    words: str | None = None
+    holders: tuple[Holder, ...] = ()
+
+
+def arguments_of(registers: tuple[int, ...], compat: bool) -> tuple[int, ...]:
+    """Return the arguments of a call, by the words of struct pt_regs."""
+    on_x86 = _I386 if compat else _X86_64
+    places = on_x86 if os.uname().machine == "x86_64" else _ARM
+    return tuple(registers[place] for place in places)
+
+
+class Calls:
+    """The calls of the threads of one process."""
+
+    def __init__(
+        self, pid: int, files: Files, read: Read, names: Mapping[int, tuple[int, str]]
+    ) -> None:
+        """Look at their objects; `names` are the threads by the ids that they have themselves."""
+        self._pid = pid
+        self._files = files
+        self._read = read
+        self._names = names
+
+    def waited(self, call: Call) -> Waited:
+        """Return what a call waits for; nothing where that is not known."""
+        first, second, third, *_ = call.arguments
+        name = call.name
+        if name in FUTEXES:
+            return self._futex(call)
+        if name in _READERS or name in _WRITERS:
+            found = self._files.describe(
+                _signed(first), os.O_WRONLY if name in _READERS else os.O_RDONLY
+            )
+            return Waited(found.words, found.peers)
+        if name in ("poll", "ppoll", "ppoll_time64"):
+            return Waited(self._files.several(self._polled(first, second)))
+        if name in ("select", "pselect6", "_newselect", "pselect6_time64"):
+            return Waited(self._files.several(self._selected(call)))
+        if name.startswith("epoll_"):
+            fd = _signed(first)
+            watched = self._files.several(self._files.epoll(fd))
+            return Waited(f"epoll fd {fd}, which watches {watched}")
+        if name in ("wait4", "waitpid", "waitid"):
+            return self._children(_signed(second if name == "waitid" else first), call)
+        if name == "nanosleep" and not call.compat:
+            return self._clock(time.CLOCK_MONOTONIC, 0, first)
+        if name == "clock_nanosleep" and not call.compat:
+            return self._clock(_signed(first), second, third)
+        if name in _PATHS:
+            return Waited(self._path(first))
+        if name in _PATHS_AT:
+            return Waited(self._path(second))
+        return Waited()
+
+    def _futex(self, call: Call) -> Waited:
+        address, operation, value, *_ = call.arguments
+        value &= 0xFFFFFFFF
+        command = operation & _FUTEX_CMD_MASK
+        if command in _FUTEX_LOCK_PI:
+            word = self._read(address, 4)
+            owner = struct.unpack("=I", word)[0] & _FUTEX_TID_MASK if len(word) == 4 else 0
+            return self._lock(f"the PI mutex at {address:#x}", owner)
+        if operation & 0xFF == _FUTEX_WAIT | _FUTEX_PRIVATE and value == _LOCKED_AND_WAITED_FOR:
+            owner = mutex_owner(self._read(address, _NATIVE_MUTEX.size), call.compat)
+            if owner in self._names:
+                return self._lock(f"the mutex at {address:#x}", owner)
+        return Waited(f"the futex at {address:#x}")
+
+    def _lock(self, words: str, own_tid: int) -> Waited:
+        owner = self._names.get(own_tid)
+        return Waited(words, () if owner is None else (Holder("owner", *owner),))
+
+    def _polled(self, address: int, count: int) -> list[int]:
+        """The descriptors of an array of struct pollfd."""
+        content = self._read(address, 8 * min(count, _MOST_POLLED))
+        whole = len(content) // 8 * 8
+        return [fd for fd, _, _ in struct.iter_unpack("=ihh", content[:whole]) if fd >= 0]
+
+    def _selected(self, call: Call) -> list[int]:
+        """The descriptors in the sets of a select(2)."""
+        count, *sets = call.arguments[:4]
+        count = min(count, _MOST_POLLED)
+        found = 0
+        for address in filter(None, sets):
+            found |= int.from_bytes(self._read(address, -(-count // 8)), "little")
+        return [fd for fd in range(count) if found >> fd & 1]
+
+    def _children(self, pid: int, call: Call) -> Waited:
+        if call.name == "waitid" and call.arguments[0] != _P_PID:
+            pid = -1
+        children = [pid] if pid > 0 else self._all_children()
+        named = []
+        for child in children:
+            try:
+                named.append(Holder("child", child, read_comm(PROC / str(child))))
+            except OSError:
+                continue
+        if not named:
+            return Waited("a child process")
+        words = ", ".join(f"{child.name} ({child.tid})" for child in named[:MOST_NAMED])
+        if len(named) > MOST_NAMED:
+            words += f" and {len(named) - MOST_NAMED} more"
+        return Waited(f"the end of {words}", tuple(named[:MOST_NAMED]))
+
+    def _all_children(self) -> list[int]:
+        found: list[int] = []
+        for path in Path(PROC / str(self._pid) / "task").glob("*/children"):
+            try:
+                found += map(int, path.read_text().split())
+            except OSError:  # the thread is gone, or the kernel has no CONFIG_PROC_CHILDREN
+                continue
+        return found
+
+    def _clock(self, clock: int, flags: int, address: int) -> Waited:
+        content = self._read(address, 16)
+        if len(content) < 16:
+            return Waited()
+        seconds, nanoseconds = struct.unpack("=qq", content)
+        asked_ns = seconds * 1_000_000_000 + nanoseconds
+        if not flags & _TIMER_ABSTIME:
+            return Waited(f"a sleep of {brief(asked_ns)}")
+        if clock not in _CLOCKS:
+            return Waited("a moment of a clock")
+        left_ns = max(0, asked_ns - time.clock_gettime_ns(clock))
+        return Waited(f"a moment {brief(left_ns)} from now")
+
+    def _path(self, address: int) -> str | None:
+        text = self._read(address, _LONGEST_PATH).partition(b"\0")[0]
+        return text.decode(errors="backslashreplace") or None
+
+
+def mutex_owner(content: bytes, compat: bool) -> int:
+    """Return who owns the glibc mutex with this content; 0 if it can't be one that is owned."""
+    if len(content) < _NATIVE_MUTEX.size:
+        return 0
+    if compat:
+        _, count, owner, kind, users = _COMPAT_MUTEX.unpack_from(content)
+        robust: tuple[int, ...] = ()
+    else:
+        _, count, owner, users, kind, _, *robust_list = _NATIVE_MUTEX.unpack(content)
+        robust = tuple(robust_list)
+    is_recursive = kind & _MUTEX_TYPES == _MUTEX_RECURSIVE
+    if not users or any(robust) or kind & ~(_MUTEX_TYPES | _MUTEX_ELISION):
+        return 0
+    return owner if is_recursive == bool(count) else 0
+
+
+def _signed(argument: int) -> int:
+    """An argument that is an int."""
+    return (argument & 0xFFFFFFFF ^ 0x80000000) - 0x80000000

@@ -1,0 +1,304 @@
+"""Looks where the threads of processes stand, without stopping them.
+
+The kernel's records are read, then the memory of the programs, then the records again. A thread
+that has not run in between had that stack all the time; another is looked at again.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from msgspec import Struct, structs
+
+from kernel_delay.analysis.sleep_reasons import sleep_reason
+from kernel_delay.capture.syscall_events.stacks import DWARF_REGISTERS, STACK_POINTER
+from kernel_delay.errors import KernelDelayError, NoInputError
+from kernel_delay.host.cgroups import read_hierarchy
+from kernel_delay.host.file_locks import lock_owner
+from kernel_delay.host.syscalls import syscall
+from kernel_delay.host.target import (
+    PROC,
+    ProcessTarget,
+    command_line,
+    living_thread,
+    read_comm,
+)
+from kernel_delay.model import StackFrame
+from kernel_delay.symbols import AddressSpace, Frame, KernelSymbols, ProcessImage, Stack
+from kernel_delay.symbols.demangle import Demangler
+from kernel_delay.symbols.memory import ProcessMemory
+from kernel_delay.where.answer import (
+    Holder,
+    ProcessPosition,
+    Relation,
+    State,
+    ThreadPosition,
+    Where,
+)
+from kernel_delay.where.calls import Call, Calls, Waited, arguments_of
+from kernel_delay.where.files import Files, Links
+from kernel_delay.where.standing import KernelLock, Standing, StandingThread
+from kernel_delay.where.states import at_least_ns, deadlocks, state_of, stop_signal
+
+# How often a thread is looked at that ran meanwhile.
+MOST_LOOKS = 5
+
+# Of a user stack: most are shallow.
+SHALLOW_STACK = 16384
+DEEP_STACK = 1 << 20
+
+MOST_COMMAND_LINE_BYTES = 256
+
+NO_REGISTERS = "this kernel does not give programs' registers: user stacks take Linux 5.15 or newer"
+LOCKED = (
+    "user stacks and objects are not read: a thread holds or awaits the lock of the process's"
+    " address space, and reading would wait for it too"
+)
+MOVED = "the thread ran again each time its user stack was read"
+
+OwnNames = Mapping[int, tuple[int, str]]
+"""The threads of a process by their own ids: their ids here, and their names."""
+
+
+class _Looked(Struct, frozen=True):
+    """What was seen of a thread: the kernel's record, and what was read of its program."""
+
+    thread: StandingThread
+    waited: Waited = Waited()
+    stack: Stack | None = None
+    remark: str | None = None
+
+
+def look(targets: Sequence[ProcessTarget], *, source: bool = False) -> Where:
+    """Return where the threads of these processes stand.
+
+    With `source` user stacks have inlined functions and source lines, where those are known.
+    Raises NoInputError where they have all exited, PermissionDeniedError where one may not be
+    looked at, and what Standing() raises.
+    """
+    links = Links()
+    with ExitStack() as stack:
+        standing = stack.enter_context(Standing([target.pid for target in targets]))
+        before = standing.threads()
+        locked = {thread.process for thread in before if thread.blocks_readers}
+        lookers = {
+            target.pid: stack.enter_context(
+                _Process(target, links, reads=target.pid not in locked, source=source)
+            )
+            for target in targets
+        }
+        found = _look_until_still(standing, lookers)
+        processes = tuple(
+            looker.position(found[pid]) for pid, looker in lookers.items() if found[pid]
+        )
+    if not processes:
+        raise NoInputError("the processes have exited: nothing to look at")
+    return Where(processes, deadlocks(each for process in processes for each in process.threads))
+
+
+def _look_until_still(
+    standing: Standing, lookers: Mapping[int, "_Process"]
+) -> dict[int, list[_Looked]]:
+    """The threads of each process; those that run again each time without a user stack."""
+    found: dict[int, _Looked] = {}
+    before = standing.threads()
+    for _ in range(MOST_LOOKS):
+        names = _own_names(before)
+        looked = {
+            thread.tid: lookers[thread.process].look(thread, names[thread.process])
+            for thread in before
+            if thread.tid not in found and thread.process in lookers
+        }
+        after = standing.threads()
+        for thread in after:
+            seen = looked.get(thread.tid)
+            if seen is not None and thread.switches == seen.thread.switches:
+                found[thread.tid] = seen
+        before = after
+        if all(thread.tid in found for thread in after):
+            break
+    processes: dict[int, list[_Looked]] = defaultdict(list)
+    for thread in before:
+        remark = None if thread.on_cpu else MOVED
+        processes[thread.process].append(found.get(thread.tid, _Looked(thread, remark=remark)))
+    return processes
+
+
+def _own_names(threads: Iterable[StandingThread]) -> dict[int, dict[int, tuple[int, str]]]:
+    names: dict[int, dict[int, tuple[int, str]]] = defaultdict(dict)
+    for thread in threads:
+        names[thread.process][thread.own_tid] = thread.tid, thread.comm
+    return names
+
+
+class _Process:
+    """One process: its code, memory and descriptors."""
+
+    def __init__(self, target: ProcessTarget, links: Links, *, reads: bool, source: bool) -> None:
+        """Open them, if the process is one whose memory is read."""
+        self._target = target
+        self._kernel = KernelSymbols()
+        self._demangler = Demangler()
+        self._remarks: dict[str, None] = {}
+        self._space: AddressSpace | None = None
+        if self._kernel.reason is not None:
+            self._remarks[self._kernel.reason] = None
+        with ExitStack() as failing:
+            directory = PROC / str(living_thread(target.pid) or target.pid)
+            self._files = Files(directory, links)
+            if reads:
+                self._memory = ProcessMemory(directory)
+                failing.callback(self._memory.close)
+                self._image = failing.enter_context(ProcessImage(target.pid))
+                if self._image.perf_map:
+                    self._image.perf_map.refresh()
+                self._space = AddressSpace(self._image, source)
+                failing.callback(self._space.close)
+            else:
+                self._remarks[LOCKED] = None
+            self._closing = failing.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._closing.close()
+
+    def look(self, thread: StandingThread, names: OwnNames) -> _Looked:
+        """Read what the thread's program has; quickly, as it may run again."""
+        if thread.on_cpu or thread.is_kernel_worker or self._space is None:
+            return _Looked(thread)
+        if thread.registers is None:
+            self._remarks[NO_REGISTERS] = None
+            return _Looked(thread)
+        try:
+            stack = self._unwound(self._space, thread.registers)
+        except KernelDelayError as error:
+            self._remarks[str(error)] = None
+            stack = None
+        return _Looked(thread, self._waited(thread, thread.registers, names), stack)
+
+    def _waited(
+        self, thread: StandingThread, registers: tuple[int, ...], names: OwnNames
+    ) -> Waited:
+        if thread.syscall is None:
+            return Waited()
+        call = Call(_call_name(thread), arguments_of(registers, thread.compat), thread.compat)
+        return Calls(self._target.pid, self._files, self._memory.read, names).waited(call)
+
+    def _unwound(self, space: AddressSpace, registers: tuple[int, ...]) -> Stack:
+        machine = space.machine
+        in_order = tuple(registers[place] for place in DWARF_REGISTERS[machine])
+        sp = in_order[STACK_POINTER[machine]]
+        stack = space.unwind(in_order, self._memory.read(sp, SHALLOW_STACK), sp)
+        if stack.end != "short":
+            return stack
+        return space.unwind(in_order, self._memory.read(sp, DEEP_STACK), sp)
+
+    def position(self, looked: Sequence[_Looked]) -> ProcessPosition:
+        """The process, with what was seen of its threads by names."""
+        pid = self._target.pid
+        threads = tuple(map(self._thread, looked))
+        states = {thread.state for thread in threads}
+        hierarchy = read_hierarchy(pid) if states & {"frozen", "throttled"} else None
+        limits = hierarchy.levels if hierarchy and "throttled" in states else ()
+        if self._space is not None:
+            self._remarks |= dict.fromkeys(self._image.bounds.take_remarks())
+        return ProcessPosition(
+            pid=pid,
+            comm=self._target.comm,
+            # That is in its memory too.
+            command_line=command_line(pid, MOST_COMMAND_LINE_BYTES) if self._space else (),
+            threads=threads,
+            freezers=hierarchy.freezers if hierarchy and "frozen" in states else (),
+            throttling=tuple(each.path for each in limits if each.quota_ns is not None),
+            remarks=tuple(self._remarks),
+        )
+
+    def _thread(self, looked: _Looked) -> ThreadPosition:
+        thread, waited, stack = looked.thread, looked.waited, looked.stack
+        state = state_of(thread)
+        frames = self._kernel.frames(_return_addresses(thread.kernel))
+        reason = None
+        if state in ("sleeping", "uninterruptible"):
+            reason = sleep_reason([frame.name for frame in frames if frame.name])
+        if reason == "file_lock":
+            waited = self._file_lock(waited)
+        return ThreadPosition(
+            tid=thread.tid,
+            name=thread.comm,
+            state=state,
+            at_least_ns=at_least_ns(thread, state),
+            cpu=thread.cpu,
+            syscall=None if thread.syscall is None else _call_name(thread),
+            waits_for=waited.words,
+            reason=reason,
+            holders=(*_tracer(thread, state), *_lock_holder(thread.lock), *waited.holders),
+            stopped_by=stop_signal(thread) if state == "stopped" else None,
+            kernel=tuple(map(_stack_frame, frames)),
+            user=() if stack is None or self._space is None else self._named(self._space, stack),
+            user_end=None if stack is None else stack.end,
+            remark=looked.remark,
+        )
+
+    def _file_lock(self, waited: Waited) -> Waited:
+        owner = lock_owner(self._target.pid)
+        if owner is None:
+            return waited
+        return Waited(waited.words, (*waited.holders, Holder("owner", owner.pid, owner.comm)))
+
+    def _named(self, space: AddressSpace, stack: Stack) -> tuple[StackFrame, ...]:
+        """A stack's frames, with names as programmers write them."""
+        frames = tuple(map(_stack_frame, space.frames(stack)))
+        plain = self._demangler.names({frame.name for frame in frames if frame.name})
+        return tuple(
+            structs.replace(frame, name=plain.get(frame.name or "", frame.name)) for frame in frames
+        )
+
+
+def _call_name(thread: StandingThread) -> str:
+    number = thread.syscall or 0
+    return syscall(number, thread.compat).name or f"system call {number}"
+
+
+def _tracer(thread: StandingThread, state: State) -> tuple[Holder, ...]:
+    if state != "traced":
+        return ()
+    try:
+        status = (PROC / str(thread.tid) / "status").read_text(errors="replace")
+        for line in status.splitlines():
+            name, _, value = line.partition(":")
+            if name == "TracerPid" and int(value):
+                return (Holder("tracer", int(value), read_comm(PROC / value.strip())),)
+    except OSError:
+        pass
+    return ()
+
+
+def _lock_holder(lock: KernelLock | None) -> tuple[Holder, ...]:
+    if lock is None or not lock.holder:
+        return ()
+    relation: Relation = "reader" if lock.kind == "readers" else "owner"
+    return (Holder(relation, lock.holder, lock.comm),)
+
+
+def _return_addresses(addresses: tuple[int, ...]) -> Stack:
+    return Stack(addresses, (False,) * len(addresses), "whole")
+
+
+def _stack_frame(frame: Frame) -> StackFrame:
+    return StackFrame(
+        address=frame.address,
+        name=frame.name,
+        offset=frame.offset,
+        object=frame.object,
+        source=frame.source,
+        inlined=frame.inlined,
+    )

@@ -1,0 +1,1 @@
+"""Where threads stand: held against gdb, and against who staged it."""

@@ -1,0 +1,267 @@
+"""`kernel-delay where`: the frames are gdb's, and who keeps a thread is named."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kernel_delay.where.answer import Holder, ThreadPosition, Where
+from kernel_delay.where.look import NO_REGISTERS
+from lab.instance import Instance
+from tests import commands
+from tests.gdb_frames import frames_by_gdb
+from tests.needs import needed
+from tests.verdicts.cgroups import cgroup, join, unified
+from tests.verdicts.staging import Process, workload
+from tests.workload import wait_until
+
+pytestmark = pytest.mark.usefixtures("root_user", "measurable")
+
+
+def where(*options: object) -> Where:
+    done = commands.run("where", *options, "--json")
+    assert done.returncode == os.EX_OK, done.stderr
+    return msgspec.json.decode(done.stdout, type=Where)
+
+
+def threads_of(pid: int) -> dict[int, ThreadPosition]:
+    (process,) = where("-p", pid).processes
+    if NO_REGISTERS in process.remarks:
+        pytest.skip(NO_REGISTERS)
+    assert process.remarks == ()
+    return {thread.tid: thread for thread in process.threads}
+
+
+def text(*options: object) -> list[str]:
+    done = commands.run("where", *options)
+    assert done.returncode == os.EX_OK, done.stderr
+    return done.stdout.splitlines()
+
+
+def addresses(thread: ThreadPosition) -> list[int]:
+    return [frame.address for frame in thread.user if not frame.inlined]
+
+
+def state(tid: int) -> str:
+    return Path(f"/proc/{tid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def is_in(tid: int, call: str) -> bool:
+    """Whether the thread sleeps in the system call of that number."""
+    return Path(f"/proc/{tid}/syscall").read_text().split()[0] == call
+
+
+FUTEX = {"x86_64": "202", "aarch64": "98"}[os.uname().machine]
+FLOCK = {"x86_64": "73", "aarch64": "32"}[os.uname().machine]
+READ = {"x86_64": "0", "aarch64": "63"}[os.uname().machine]
+
+
+@contextmanager
+def python(source: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a program of Python's that prints a line when it is about to wait."""
+    command = [sys.executable, "-c", source]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def deadlock() -> Iterator[Process]:
+    """Its threads "owner" and "victim", which is the first, wait for each other's mutex."""
+    with workload("contended", "deadlock", "sleep", 20_000) as process:
+        pair = (process.reported["owner"], process.pid)
+        wait_until(lambda: all(is_in(tid, FUTEX) for tid in pair))
+        yield process
+
+
+def test_deadlocked_threads_have_gdbs_frames(deadlock: Process) -> None:
+    threads = threads_of(deadlock.pid)
+    theirs = frames_by_gdb(deadlock.pid)
+    for tid in (deadlock.reported["owner"], deadlock.pid):
+        assert threads[tid].user_end == "whole"
+        assert addresses(threads[tid]) == theirs[tid]
+        assert any("mutex_lock" in (frame.name or "") for frame in threads[tid].user)
+
+
+def test_deadlock_names_both_threads_and_their_locks(deadlock: Process) -> None:
+    owner, victim = deadlock.reported["owner"], deadlock.pid
+    threads = threads_of(deadlock.pid)
+    found = where("-p", deadlock.pid)
+    assert [set(circle) for circle in found.deadlocks] == [{owner, victim}]
+    assert [(each.relation, each.tid) for each in threads[owner].holders] == [("owner", victim)]
+    assert [(each.relation, each.tid) for each in threads[victim].holders] == [("owner", owner)]
+    assert threads[owner].syscall == "futex"
+    assert text("-p", deadlock.pid)[0].startswith("# DEADLOCK: ")
+
+
+def test_python_that_sleeps_has_gdbs_frames() -> None:
+    with python("import time; print('on', flush=True); time.sleep(600)") as process:
+        wait_until(lambda: state(process.pid) == "S")
+        thread = threads_of(process.pid)[process.pid]
+        assert addresses(thread) == frames_by_gdb(process.pid)[process.pid]
+    assert thread.reason == "clock"
+    assert thread.waits_for is not None
+    assert thread.waits_for.startswith("a moment ")
+
+
+def is_stopped_or_gone(tid: int) -> bool:
+    try:
+        return state(tid) == "T"
+    except OSError:
+        return True
+
+
+def test_all_threads_of_open_vswitch_have_gdbs_frames(ovs: Instance) -> None:
+    """It is stopped first: its threads wake now and then, and gdb comes later."""
+    os.kill(ovs.pid, signal.SIGSTOP)
+    try:
+        tids = [int(path.name) for path in Path(f"/proc/{ovs.pid}/task").iterdir()]
+        wait_until(lambda: all(map(is_stopped_or_gone, tids)))
+        threads = threads_of(ovs.pid)
+        theirs = frames_by_gdb(ovs.pid)
+    finally:
+        os.kill(ovs.pid, signal.SIGCONT)
+    assert len(theirs) > 1
+    assert {tid: addresses(thread) for tid, thread in threads.items()} == theirs
+
+
+def test_time_asleep_is_a_lower_bound() -> None:
+    began_ns = time.monotonic_ns()
+    with python("import sys; print('on', flush=True); sys.stdin.read(1)") as process:
+        wait_until(lambda: is_in(process.pid, READ))
+        time.sleep(1)
+        thread = threads_of(process.pid)[process.pid]
+        ended_ns = time.monotonic_ns()
+    assert thread.at_least_ns is not None
+    # What a hypervisor took of the second is not counted, and may be nearly all of it.
+    assert 0 < thread.at_least_ns < ended_ns - began_ns
+
+
+def test_stopped_process_says_by_which_signal() -> None:
+    with python("import time; print('on', flush=True); time.sleep(600)") as process:
+        os.kill(process.pid, signal.SIGSTOP)
+        wait_until(lambda: state(process.pid) == "T")
+        thread = threads_of(process.pid)[process.pid]
+        lines = text("-p", process.pid)
+    assert (thread.state, thread.stopped_by) == ("stopped", "SIGSTOP")
+    assert f"# STOPPED by SIGSTOP. To resume it: kill -CONT {process.pid}" in lines
+
+
+def test_frozen_process_says_what_thaws_it() -> None:
+    with (
+        cgroup(unified()) as group,
+        python("import time; print('on', flush=True); time.sleep(600)") as process,
+    ):
+        join(group, process.pid)
+        (group / "cgroup.freeze").write_text("1")
+        wait_until(lambda: "frozen 1" in (group / "cgroup.events").read_text())
+        (found,) = where("-p", process.pid).processes
+        (group / "cgroup.freeze").write_text("0")
+    assert found.threads[0].state == "frozen"
+    assert found.freezers == (str(group / "cgroup.freeze"),)
+
+
+def test_file_lock_names_its_owner(tmp_path: Path) -> None:
+    file = tmp_path / "locked"
+    source = (
+        f"import fcntl; f = open({str(file)!r}, 'w'); print('on', flush=True); fcntl.flock(f, 2)"
+    )
+    with file.open("w") as ours:
+        fcntl.flock(ours, fcntl.LOCK_EX)
+        with python(source) as process:
+            wait_until(lambda: is_in(process.pid, FLOCK))
+            thread = threads_of(process.pid)[process.pid]
+    assert thread.reason == "file_lock"
+    assert str(file) in (thread.waits_for or "")
+    assert [(each.relation, each.tid) for each in thread.holders] == [("owner", os.getpid())]
+
+
+def test_pipe_names_its_writer() -> None:
+    source = "import sys; print('on', flush=True); sys.stdin.read(1)"
+    with python(source) as process:
+        wait_until(lambda: is_in(process.pid, READ))
+        thread = threads_of(process.pid)[process.pid]
+    assert any(each.relation == "peer" and each.tid == os.getpid() for each in thread.holders)
+    assert "a pipe; writer: " in (thread.waits_for or "")
+
+
+# Writes to a file from memory that a userfaultfd never fills: the inode stays locked.
+HOLDS_INODE = """
+import ctypes, fcntl, mmap, os, struct, sys
+libc = ctypes.CDLL(None)
+faults = libc.syscall({userfaultfd}, os.O_CLOEXEC)
+if faults < 0:
+    print("no userfaultfd", flush=True)
+    sys.exit()
+fcntl.ioctl(faults, 0xC018AA3F, bytearray(struct.pack("=QQQ", 0xAA, 0, 0)))
+memory = mmap.mmap(-1, 16384)
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+fcntl.ioctl(faults, 0xC020AA00, bytearray(struct.pack("=QQQQ", address, 16384, 1, 0)))
+file = os.open({path!r}, os.O_WRONLY)
+print("on", flush=True)
+libc.pwrite(file, ctypes.c_void_p(address), 8192, 0)
+"""
+USERFAULTFD = {"x86_64": 323, "aarch64": 282}[os.uname().machine]
+PWRITE = {"x86_64": "18", "aarch64": "68"}[os.uname().machine]
+
+
+def test_kernel_lock_names_its_owner() -> None:
+    if b"\0last_holder\0" not in Path("/sys/kernel/btf/vmlinux").read_bytes():
+        pytest.skip("this kernel does not keep which lock a task waits for (Linux 6.16)")
+    with tempfile.NamedTemporaryFile() as file:
+        holds = HOLDS_INODE.format(userfaultfd=USERFAULTFD, path=file.name)
+        writes = f"print('on', flush=True); open({file.name!r}, 'ab', 0).write(b'x')"
+        with python(holds) as holder:
+            if holder.poll() is not None:
+                pytest.skip("this kernel has no userfaultfd")
+            wait_until(lambda: is_in(holder.pid, PWRITE) and state(holder.pid) == "S")
+            with python(writes) as writer:
+                try:
+                    wait_until(lambda: state(writer.pid) == "D")
+                    thread = threads_of(writer.pid)[writer.pid]
+                finally:
+                    # Until then no signal ends the other.
+                    holder.kill()
+    assert (thread.state, thread.reason) == ("uninterruptible", "kernel_lock")
+    assert [(each.relation, each.tid) for each in thread.holders] == [("owner", holder.pid)]
+    assert thread.waits_for is not None
+    assert file.name in thread.waits_for
+
+
+def test_busy_thread_never_sleeps() -> None:
+    with python("print('on', flush=True)\nwhile True: pass") as process:
+        thread = threads_of(process.pid)[process.pid]
+    assert thread.state in ("running", "runnable")
+    assert thread.state != "running" or (thread.user, thread.kernel) == ((), ())
+
+
+def test_traced_thread_names_its_tracer(tmp_path: Path) -> None:
+    script = tmp_path / "wait.py"
+    script.write_text("import time\nprint('on', flush=True)\ntime.sleep(600)\n")
+    with python("import time; print('on', flush=True); time.sleep(600)") as process:
+        command = [needed("gdb"), "-nx", "-batch", "-p", str(process.pid), "-x", str(script)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as gdb:
+            wait_until(lambda: state(process.pid) == "t")
+            thread = threads_of(process.pid)[process.pid]
+            gdb.kill()
+    assert thread.state == "traced"
+    assert thread.holders == (Holder("tracer", gdb.pid, "gdb"),)
+
+
+def test_no_such_process_is_one_line() -> None:
+    done = commands.run("where", "-p", 4_000_000)
+    assert done.returncode == os.EX_NOINPUT
+    assert len(done.stderr.splitlines()) == 1
