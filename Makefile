@@ -180,6 +180,10 @@ bench: build packages-bench
 cost: build packages-test .venv/.extra-test
 	@exec $(BIN)/python -m bench.cost $(COST_ARGS)
 
+## structure: how the sources are laid out, in figures: lines, files, folders, long functions
+structure: build packages-test .venv/.extra-test
+	@exec $(BIN)/python -m tests.structure
+
 ## fuzz: what a measured process can write, to each parser for FUZZ_SECONDS; FUZZ_TARGETS="maps elf"
 fuzz: build packages-test packages-fuzz .venv/.extra-test .venv/.extra-fuzz
 	@exec $(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)

@@ -6,15 +6,22 @@ them, an editor knows the fields without a build, and a unit test (test_extensio
 when they are old.
 
 A struct is a class, and a pointer to it that class's `...Pointer`, which has the fields
-too as cffi has it. The rest of C's types is in src/kernel_delay/cdata.pyi.
+too as cffi has it. The rest of C's types, and what ffi has for all of them, is in
+src/kernel_delay/cdata.pyi. A stub has what is left: the types that the modules that import the
+extension ask ffi for by name, and the fields whose addresses they take.
 """
 
+import ast
 import importlib
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+PROJECT = Path(__file__).parent.parent
 
 EXTENSIONS = (
     "kernel_delay.signals._signals",
@@ -23,51 +30,47 @@ EXTENSIONS = (
     "kernel_delay.host._seccomp",
     "kernel_delay.libbpf._libbpf",
     "kernel_delay.loader._records",
-    "kernel_delay.ovs.monitors._ovs_records",
-    "kernel_delay.ovs.monitors._upcall_records",
+    "kernel_delay.monitors.upcalls._upcall_records",
+    "kernel_delay.openvswitch._ovs_records",
     "kernel_delay.symbols._libdw",
     "kernel_delay.where._where_records",
 )
 
-# What ffi knows without a declaration, of which the code makes pointers and arrays.
-INTEGERS = ("int", "int32_t", "int64_t", "size_t", "uint8_t", "uint32_t", "uint64_t", "uintptr_t")
-
 HEAD = '''"""Types of the extension {name}; written by setup/extension_stubs.py, `make stubs`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final, Literal, TypeVar, overload
 
 from typing_extensions import Buffer
 
-from kernel_delay.cdata import (
-    Array,
-    CData,
-    CType,
-    Flat,
-    Function,
-    Null,
-    Number,
-    Pointer,
-)
+from kernel_delay.cdata import *
 
 _T = TypeVar("_T")
-_C = TypeVar("_C", bound=CData)
+_P = TypeVar("_P")
 '''
 
-FFI_METHODS = """
-    NULL: Final[Null]
-    errno: int
-    def string(self, text: Array[bytes] | Pointer[bytes], maxlen: int = ..., /) -> bytes: ...
-    @overload
-    def unpack(  # type: ignore[overload-overlap]  # chars are not a list
-        self, items: Array[bytes] | Pointer[bytes], length: int, /
-    ) -> bytes: ...
-    @overload
-    def unpack(self, items: Array[_T] | Pointer[_T], length: int, /) -> list[_T]: ...
-    def buffer(self, memory: CData, size: int = ..., /) -> Flat: ...
-    def sizeof(self, kind: str | CData | CType[object], /) -> int: ...
-    def gc(self, owned: _T, free: Callable[[_T], object], /) -> _T: ...
-"""
+# What a module asks ffi for by a type's name, and what by a field's.
+BY_TYPE = re.compile(r'ffi\.(new|cast|from_buffer)\(\s*"([^"]+)"')
+WORD = re.compile(r'"(\w+)"')
+
+RESULTS = {" *": "{name}Pointer", "[]": "Array[{name}]", " **": "Pointer[{name}Pointer]"}
+"""What ffi makes of a struct's name with that behind it."""
+
+ARGUMENTS = {
+    ("new", " *"): "init: {name} = ..., /",
+    ("new", "[]"): "init: int | Iterable[tuple[int, ...]], /",
+    ("new", " **"): "/",
+    ("cast", " *"): "value: int | CData, /",
+    ("from_buffer", " *"): "memory: Buffer, /",
+    ("from_buffer", "[]"): "memory: Buffer, /",
+}
+"""What a method takes behind such a name."""
+
+INTEGER_CALLS = {
+    ("new", " *"): "(self, kind: {kind}, init: int = ..., /) -> Pointer[int]",
+    ("cast", ""): "(self, kind: {kind}, value: int | CData, /) -> Number",
+}
+"""The same of an extension's own names of integers."""
 
 
 class Stub:
@@ -82,19 +85,23 @@ class Stub:
         typedefs, structs, _ = self._ffi.list_types()
         # Of each struct the names it goes by: with its tag, and typedefs.
         self._structs = {f"struct {tag}": [f"struct {tag}"] for tag in structs}
-        self._integers = list(INTEGERS)
+        self._integers: list[str] = []
         for name in typedefs:
             kind = self._ffi.typeof(name)
             if kind.kind == "struct":
                 self._structs.setdefault(kind.cname, []).append(name)
-            elif kind.kind in ("primitive", "enum") and not name.startswith("__"):
+            elif kind.kind in ("primitive", "enum"):
                 self._integers.append(name)
+        users = [text for text in sources() if module.rpartition(".")[2] in text]
+        by_field = [text for text in users if "ffi.addressof(" in text]
+        self._calls = {call for text in users for call in BY_TYPE.findall(text)}
+        self._words = {word for text in by_field for word in WORD.findall(text)}
 
     def text(self) -> str:
         """Return the stub."""
         parts = [HEAD.format(name=self._module.rpartition(".")[2])]
         parts += [self._struct(cname) for cname in self._structs]
-        parts.append("class _FFI:\n" + "".join(self._ffi_lines()))
+        parts.append("class _FFI(FFI):\n" + ("".join(self._ffi_lines()) or "    ...\n"))
         parts.append("class _Lib:\n" + ("".join(self._lib_lines()) or "    ...\n"))
         parts.append("ffi: _FFI\nlib: _Lib\n")
         return "\n".join(parts)
@@ -103,7 +110,10 @@ class Stub:
         name = class_name(cname)
         fields = [f"    {field}: {self._read(kind)}\n" for field, kind in self._fields(cname)]
         body = "\n" + "".join(fields) if fields else " ...\n"
-        return f"class {name}(CData):{body}class {name}Pointer({name}, Pointer[{name}]): ...\n"
+        pointer = f"{name}Pointer"
+        return (
+            f"class {name}(Struct[{pointer}]):{body}class {pointer}({name}, Pointer[{name}]): ...\n"
+        )
 
     def _fields(self, cname: str) -> list[tuple[str, Any]]:
         """Return the fields that are declared; none of a struct of which only pointers are."""
@@ -144,64 +154,32 @@ class Stub:
         return f"{self._pointer(kind)} | Array[{self._read(kind.item)}]{text} | Null"
 
     def _ffi_lines(self) -> Iterator[str]:
-        yield FFI_METHODS.removeprefix("\n")
-        yield from overloads("typeof", self._typeof())
-        yield from overloads("new", self._new())
-        yield from overloads("cast", self._cast())
-        yield from overloads("from_buffer", self._from_buffer())
-        yield from overloads("addressof", self._addressof())
+        for method in ("new", "cast", "from_buffer"):
+            yield from overloads(method, list(self._by_type(method)))
+        yield from overloads("addressof", list(self._by_field()))
 
-    def _typeof(self) -> Iterator[str]:
-        yield "(self, kind: str, /) -> CType[CData]"
-        yield "(self, value: _C, /) -> CType[_C]"
-
-    def _new(self) -> Iterator[str]:
-        filled = "init: int | Iterable[int] | Buffer = ..., /"
-        rows = "init: int | Iterable[tuple[int, ...]], /"
-        yield '(self, kind: Literal["char[]"], init: int | bytes, /) -> Array[bytes]'
-        yield '(self, kind: Literal["void **"], /) -> Pointer[Pointer[None]]'
-        yield f"(self, kind: {self._ints('[]')}, {filled}) -> Array[int]"
-        yield f"(self, kind: {self._ints(' *')}, init: int = ..., /) -> Pointer[int]"
-        yield f"(self, kind: {self._ints(' **')}, /) -> Pointer[Pointer[int]]"
+    def _by_type(self, method: str) -> Iterator[str]:
         for name, cnames in self._classes():
-            yield f"(self, kind: {literal(cnames, ' *')}, init: {name} = ..., /) -> {name}Pointer"
-            yield f"(self, kind: {literal(cnames, '[]')}, {rows}) -> Array[{name}]"
-            yield f"(self, kind: {literal(cnames, ' **')}, /) -> Pointer[{name}Pointer]"
-        yield "(self, kind: CType[Array[_T]], init: int, /) -> Array[_T]"
+            for suffix, result in RESULTS.items():
+                asked = [each + suffix for each in cnames if (method, each + suffix) in self._calls]
+                if asked:
+                    arguments = f"self, kind: {literal(asked)}, {ARGUMENTS[method, suffix]}"
+                    yield f"({arguments}) -> {result}".format(name=name)
+        for (of, suffix), signature in INTEGER_CALLS.items():
+            asked = [each + suffix for each in self._integers if (of, each + suffix) in self._calls]
+            if of == method and asked:
+                yield signature.format(kind=literal(asked))
 
-    def _cast(self) -> Iterator[str]:
-        yield f"(self, kind: {self._ints('')}, value: int | CData, /) -> Number"
-        yield f"(self, kind: {self._ints(' *')}, value: int | CData, /) -> Pointer[int]"
-        for name, cnames in self._classes():
-            yield f"(self, kind: {literal(cnames, ' *')}, value: int | CData, /) -> {name}Pointer"
-
-    def _from_buffer(self) -> Iterator[str]:
-        yield '(self, kind: Literal["char[]"], memory: Buffer, /) -> Array[bytes]'
-        yield f"(self, kind: {self._ints('[]')}, memory: Buffer, /) -> Array[int]"
-        for name, cnames in self._classes():
-            yield f"(self, kind: {literal(cnames, ' *')}, memory: Buffer, /) -> {name}Pointer"
-            yield f"(self, kind: {literal(cnames, '[]')}, memory: Buffer, /) -> Array[{name}]"
-        # Of a name that is made at run time; the modules that mypy forbids Any have none.
-        yield "(self, kind: str, memory: Buffer, /) -> Any"
-
-    def _addressof(self) -> Iterator[str]:
+    def _by_field(self) -> Iterator[str]:
         for name, cnames in self._classes():
             fields = defaultdict(list)
             for field, kind in self._fields(cnames[0]):
-                if kind.kind != "array":
+                if kind.kind != "array" and field in self._words:
                     read = self._read(kind)
                     pointer = f"{read}Pointer" if kind.kind == "struct" else f"Pointer[{read}]"
                     fields[pointer].append(field)
             for pointer, names in fields.items():
                 yield f"(self, struct: {name}, field: {literal(names)}, /) -> {pointer}"
-            yield f"(self, array: Array[{name}], index: int, /) -> {name}Pointer"
-            yield f"(self, struct: {name}, /) -> {name}Pointer"
-        yield "(self, array: Array[int], index: int, /) -> Pointer[int]"
-        # As above.
-        yield "(self, struct: CData, field: str, /) -> Any"
-
-    def _ints(self, suffix: str) -> str:
-        return literal(self._integers, suffix)
 
     def _classes(self) -> Iterator[tuple[str, list[str]]]:
         """Yield each struct's class, and the names that C has for the struct."""
@@ -228,22 +206,44 @@ def class_name(cname: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in words)
 
 
-def literal(names: Iterable[str], suffix: str = "") -> str:
-    """Return the type of any of these strings, each with the suffix."""
-    return f"Literal[{', '.join(repr(name + suffix) for name in names)}]"
+def literal(names: Iterable[str]) -> str:
+    """Return the type of any of these strings."""
+    return f"Literal[{', '.join(map(repr, names))}]"
 
 
-def overloads(name: str, signatures: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of a method's overloads; of one signature alone it is none."""
-    lines = [f"    def {name}{signature}: ...\n" for signature in signatures]
-    for line in lines:
-        yield f"    @overload\n{line}" if len(lines) > 1 else line
+def overloads(method: str, own: list[str]) -> Iterator[str]:
+    """Yield the lines of a method's overloads, FFI's own behind these; nothing without any."""
+    if own:
+        for signature in own:
+            yield f"    @overload\n    def {method}{signature}: ...\n"
+        yield inherited()[method]
+
+
+@cache
+def inherited() -> dict[str, str]:
+    """Return the lines of the methods that FFI has in cdata.pyi, by their names."""
+    text = (PROJECT / "src" / "kernel_delay" / "cdata.pyi").read_text()
+    ffi = next(node for node in ast.parse(text).body if getattr(node, "name", None) == "FFI")
+    assert isinstance(ffi, ast.ClassDef)
+    lines, found = text.splitlines(keepends=True), defaultdict[str, str](str)
+    for node in ffi.body:
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            found[node.name] += "".join(lines[first - 1 : node.end_lineno])
+    return found
+
+
+@cache
+def sources() -> tuple[str, ...]:
+    """Return the text of each Python file that can import an extension."""
+    folders = [PROJECT / "src", PROJECT / "tests", PROJECT / "bench"]
+    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    return tuple(path.read_text() for path in files)
 
 
 def path_of(module: str) -> Path:
     """Return where an extension's stub is."""
-    root = Path(__file__).parent.parent / "src"
-    return root.joinpath(*module.split(".")).with_suffix(".pyi")
+    return (PROJECT / "src").joinpath(*module.split(".")).with_suffix(".pyi")
 
 
 def main() -> None:

@@ -13,10 +13,9 @@ from kernel_delay.model import (
     RecordingHeader,
     Sample,
 )
-from kernel_delay.ovs.upcalls import Event
-from kernel_delay.ovs.upcalls.port_names import PortName
+from kernel_delay.monitors.upcalls.events import Event, PortName, UpcallEvents
 from kernel_delay.recording.reader import open_recording
-from kernel_delay.recording.records import Read, UpcallEvents
+from kernel_delay.recording.records import Read
 from kernel_delay.recording.writer import RecordingWriter
 
 POD = "0c9fc2a3-8b1d-4f5e-9a51-7d3c2b1a0e9f"

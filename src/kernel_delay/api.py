@@ -11,14 +11,9 @@ from kernel_delay.errors import NoInputError, compiled_parts
 from kernel_delay.limits import LONGEST_S
 from kernel_delay.model import RecordingHeader, RecordingTrailer, Sample
 from kernel_delay.recording.reader import open_recording
-from kernel_delay.recording.records import (
-    FlowEvents,
-    LoopEvents,
-    OperationEvents,
-    RevalidatorRounds,
-    UpcallEvents,
-)
+from kernel_delay.recording.records import Events
 from kernel_delay.recording.tables import TABLES, Table, to_arrow, to_pandas
+from kernel_delay.units import NS_PER_S
 
 if TYPE_CHECKING:
     import pandas
@@ -26,16 +21,6 @@ if TYPE_CHECKING:
 
     from kernel_delay.capture.plan import EventPlan, WindowPlan
     from kernel_delay.host.target import ProcessTarget
-    from kernel_delay.ovs.bridge_loop import LoopEvent
-    from kernel_delay.ovs.flows import FlowEvent
-    from kernel_delay.ovs.operations import OperationEvent
-    from kernel_delay.ovs.revalidator import RevalidatorRound
-    from kernel_delay.ovs.upcalls import Event
-    from kernel_delay.ovs.upcalls.port_names import PortName
-
-    OvsEvent = LoopEvent | Event | PortName | RevalidatorRound | FlowEvent | OperationEvent
-
-NS_PER_S = 1_000_000_000
 
 
 class Plan(Struct, frozen=True):
@@ -138,21 +123,15 @@ class Recording:
                 if isinstance(record, Sample):
                     yield record
 
-    def events(self) -> "Iterator[OvsEvent]":
-        """Yield the events of Open vSwitch, in a recording of another command than capture.
+    def events(self) -> Iterator[Struct]:
+        """Yield the events of a monitor, as of Open vSwitch, in a recording of its command.
 
         They are described in docs/reference/recording.schema.json. Raises as iterating does.
         """
         with open_recording(self.path) as recording:
             for record in recording.read():
-                if isinstance(record, UpcallEvents):
-                    yield from record.events
-                elif isinstance(record, LoopEvents):
-                    yield from (hit.event for hit in record.hits)
-                elif isinstance(record, FlowEvents | OperationEvents):
-                    yield from record.events
-                elif isinstance(record, RevalidatorRounds):
-                    yield from record.rounds
+                if isinstance(record, Events):
+                    yield from record.measured()
 
     @property
     def trailer(self) -> RecordingTrailer:

@@ -185,9 +185,9 @@ def _process_meant(word: str) -> str:
 
 def _likely(given: Iterable[str], names: Collection[str]) -> str:
     """Which of `names` was probably meant by what was given and is none, to be put behind it."""
-    from difflib import get_close_matches
+    from kernel_delay.suggestions import similar_names
 
-    closest = [match for word in given for match in get_close_matches(word, names, n=1)]
+    closest = [match for word in given for match in similar_names(word, names, count=1)]
     return f" (did you mean {', '.join(closest)}?)" if closest else ""
 
 

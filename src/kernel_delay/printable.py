@@ -5,6 +5,8 @@ anything but NUL: a newline forges a line of the report, an escape sequence
 drives the reader's terminal.
 """
 
+import os
+
 
 def printable(text: str) -> str:
     """`text` with every character that is not printable as a Python escape.
@@ -16,6 +18,14 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def encodable(text: str | os.PathLike[str]) -> str:
+    """Text that need not be UTF-8, as an argument or a path, as text that can be encoded.
+
+    A byte that is not UTF-8 becomes `\\xNN`.
+    """
+    return os.fsencode(text).decode(errors="backslashreplace")
 
 
 def _escape(character: str) -> str:

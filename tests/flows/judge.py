@@ -12,9 +12,10 @@ import msgspec
 from msgspec import Struct
 
 import kernel_delay
-from kernel_delay.ovs.flows import FlowChange
-from kernel_delay.ovs.operations import Operation, OperationEvent, read_reply, read_request
-from kernel_delay.ovs.revalidator import RevalidatorRound
+from kernel_delay.monitors.datapath_ops.events import Operation, OperationEvent
+from kernel_delay.monitors.datapath_ops.message import read_reply, read_request
+from kernel_delay.monitors.flows.events import FlowChange
+from kernel_delay.monitors.revalidator.events import RevalidatorRound
 from tests.flows.traffic import MONITORS, NOTES, Notes, Period, State, recording
 from tests.integration.test_datapath_ops_command import written_anew
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from kernel_delay.ovs.flows import FlowChange
+from kernel_delay.monitors.flows.events import FlowChange
 from lab.binaries import Binaries
 from lab.instance import Instance, OvsCommandError
 from tests.integration import kernel_datapath

@@ -23,14 +23,19 @@ from kernel_delay.logs import text as logs_text
 from kernel_delay.logs.files import find
 from kernel_delay.logs.survey import survey
 from kernel_delay.model import Sample
-from kernel_delay.ovs.bridge_loop import BridgeLoop
-from kernel_delay.ovs.flow_key import FlowFilter, format_key, format_match, nlraw_lines
-from kernel_delay.ovs.flows import FlowChurn
-from kernel_delay.ovs.operations import read_request
-from kernel_delay.ovs.packets.pcapng import PcapngWriter
-from kernel_delay.ovs.revalidator import Revalidation
-from kernel_delay.ovs.upcalls import Event, join
-from kernel_delay.ovs.upcalls.port_names import PortName
+from kernel_delay.monitors.bridge_loop import report as bridge_loop
+from kernel_delay.monitors.bridge_loop.events import BridgeLoop, LoopEvents
+from kernel_delay.monitors.datapath_ops import report as datapath_ops
+from kernel_delay.monitors.datapath_ops.events import OperationEvents
+from kernel_delay.monitors.datapath_ops.message import read_request
+from kernel_delay.monitors.flows import report as flow_lines
+from kernel_delay.monitors.flows.events import FlowChurn, FlowEvents
+from kernel_delay.monitors.revalidator import report as revalidator
+from kernel_delay.monitors.revalidator.events import Revalidation, RevalidatorRounds
+from kernel_delay.monitors.upcalls.events import Event, PortName, UpcallEvents
+from kernel_delay.monitors.upcalls.join import join
+from kernel_delay.openvswitch.flow_key import FlowFilter, format_key, format_match, nlraw_lines
+from kernel_delay.openvswitch.pcapng import PcapngWriter
 from kernel_delay.printable import printable
 from kernel_delay.probes.arguments import parse_arguments
 from kernel_delay.probes.object_layout import ObjectLayout
@@ -38,23 +43,7 @@ from kernel_delay.probes.usdt import decode_notes, read_usdt_probes
 from kernel_delay.recording.frames import CutError
 from kernel_delay.recording.frames import lines as recorded_lines
 from kernel_delay.recording.reader import RecordingReader
-from kernel_delay.recording.records import (
-    FlowEvents,
-    LoopEvents,
-    OperationEvents,
-    RevalidatorRounds,
-    UpcallEvents,
-)
-from kernel_delay.reporters import (
-    bridge_loop,
-    datapath_ops,
-    folded,
-    json,
-    revalidator,
-    summary,
-    text,
-)
-from kernel_delay.reporters import flows as flow_lines
+from kernel_delay.reporters import folded, json, summary, text
 from kernel_delay.reporters.layout import IN_A_PIPE
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import find_debug_files

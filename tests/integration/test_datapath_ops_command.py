@@ -13,10 +13,10 @@ import pytest
 from msgspec import Struct
 
 import kernel_delay
-from kernel_delay.ovs.flow_key.netlink import walk
-from kernel_delay.ovs.monitors.datapath_operations import LARGEST_EVENT, Joining
-from kernel_delay.ovs.monitors.programs import OvsPrograms
-from kernel_delay.ovs.operations import Operation, OperationEvent
+from kernel_delay.monitors.datapath_ops.events import Operation, OperationEvent
+from kernel_delay.monitors.datapath_ops.probe import LARGEST_EVENT, Joining
+from kernel_delay.openvswitch.flow_key.netlink import walk
+from kernel_delay.openvswitch.programs import OvsPrograms
 from lab.instance import Instance, OvsCommandError
 from tests import commands
 from tests.integration import kernel_datapath

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernel_delay.ovs.flow_key import format_key
+from kernel_delay.openvswitch.flow_key import format_key
 from lab.binaries import Binaries
 from tests.integration import flow_keys
 from tests.integration.datapath_double import (

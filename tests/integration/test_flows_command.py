@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from kernel_delay.ovs.flows import FlowChange
+from kernel_delay.monitors.flows.events import FlowChange
 from lab.binaries import Binaries
 from lab.instance import Instance
 from tests import commands

@@ -10,8 +10,8 @@ import pytest
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.host.target import find_target, network_inode
-from kernel_delay.ovs.monitors.upcall_events import UpcallEvents, UpcallPlan
-from kernel_delay.ovs.upcalls import RecvUpcall
+from kernel_delay.monitors.upcalls.events import RecvUpcall
+from kernel_delay.monitors.upcalls.probe import UpcallPlan, UpcallProbes
 from kernel_delay.symbols import ProcessImage
 from tests import commands
 from tests.integration.triggers.sessions import HANGS_NS, Command, session, trigger
@@ -81,7 +81,7 @@ def test_its_upcalls_are_received(leaderless: Target) -> None:
         upcalls.extend(event for event in events.take() if isinstance(event, RecvUpcall))
         return len(upcalls) >= ROUNDS
 
-    with UpcallEvents(leaderless.pid, plan) as events:
+    with UpcallProbes(leaderless.pid, plan) as events:
         leaderless.go(ROUNDS)
         wait_until(have_come)
     assert {upcall.packet for upcall in upcalls} == {b"a packet\0"}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from kernel_delay.ovs.revalidator import RevalidatorRound
+from kernel_delay.monitors.revalidator.events import RevalidatorRound
 from kernel_delay.recording.reader import open_recording
 from lab.binaries import Binaries
 from lab.instance import Instance

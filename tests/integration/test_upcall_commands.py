@@ -12,14 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.ovs.upcalls import (
-    EVENT_TYPES,
-    DpUpcall,
-    PacketCmdExecute,
-    UpcallSet,
-    costs_of,
-    join,
-)
+from kernel_delay.monitors.upcalls.costs import costs_of
+from kernel_delay.monitors.upcalls.events import EVENT_TYPES, DpUpcall, PacketCmdExecute
+from kernel_delay.monitors.upcalls.join import UpcallSet, join
 from lab.binaries import Binaries
 from lab.instance import Instance
 from lab.traffic import Traffic

@@ -10,7 +10,7 @@ import pytest
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
 from kernel_delay.host.target import find_target
-from kernel_delay.ovs.monitors.upcall_counters import open_counters
+from kernel_delay.monitors.upcalls.counters import open_counters
 from kernel_delay.reporters import text
 from lab.instance import Instance
 from tests.integration import kernel_datapath

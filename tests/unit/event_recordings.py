@@ -8,10 +8,11 @@ from typing import get_args
 from msgspec import structs
 
 from kernel_delay.model import MeasuringCommand
-from kernel_delay.ovs.bridge_loop import LoopEvent, Probe
-from kernel_delay.ovs.upcalls import DpUpcall
-from kernel_delay.ovs.upcalls.port_names import PortName
-from kernel_delay.recording.records import FlowEvents, LoopHit, OperationEvents, UpcallEvents
+from kernel_delay.monitors.bridge_loop.events import LoopEvent, LoopEvents, LoopHit, Probe
+from kernel_delay.monitors.datapath_ops.events import OperationEvents
+from kernel_delay.monitors.flows.events import FlowEvents
+from kernel_delay.monitors.revalidator.events import RevalidatorRounds
+from kernel_delay.monitors.upcalls.events import DpUpcall, PortName, UpcallEvents
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import header
 from tests.unit.test_flows import DELETED
@@ -49,22 +50,20 @@ LOST = {"recv_upcall": 2, "loop_events": 1, "rounds": 3, "flow_results": 4, "ope
 
 
 def _upcalls(writer: RecordingWriter) -> None:
-    writer.upcall_events(UpcallEvents((PortName("ovs-system", 3, "eth\x1b0"), *UPCALLS), 1 << 60))
+    writer.events(UpcallEvents((PortName("ovs-system", 3, "eth\x1b0"), *UPCALLS), 1 << 60))
 
 
 def _passes(writer: RecordingWriter) -> None:
-    writer.loop_events([LoopHit(*found) for found in PASSES])
+    writer.events(LoopEvents(tuple(LoopHit(*found) for found in PASSES)))
 
 
 EVENT_COMMANDS: dict[MeasuringCommand, Callable[[RecordingWriter], None]] = {
     "bridge-loop": _passes,
     "upcall-monitor": _upcalls,
     "upcall-cost": _upcalls,
-    "revalidator": lambda writer: writer.revalidator_rounds(ROUNDS),
-    "flows": lambda writer: writer.flow_events(FlowEvents(tuple(CHANGES), 1 << 40)),
-    "datapath-ops": lambda writer: writer.operation_events(
-        OperationEvents(tuple(OPERATIONS), 1 << 60)
-    ),
+    "revalidator": lambda writer: writer.events(RevalidatorRounds(tuple(ROUNDS))),
+    "flows": lambda writer: writer.events(FlowEvents(tuple(CHANGES), 1 << 40)),
+    "datapath-ops": lambda writer: writer.events(OperationEvents(tuple(OPERATIONS), 1 << 60)),
 }
 
 

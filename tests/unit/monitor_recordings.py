@@ -7,11 +7,13 @@ from pathlib import Path
 from msgspec import structs
 
 from kernel_delay.model import MeasuringCommand
-from kernel_delay.ovs.flows import FlowChange, FlowEvent
-from kernel_delay.ovs.operations import OPERATIONS, OperationEvent
-from kernel_delay.ovs.revalidator import LeaderTime, RevalidatorRound
-from kernel_delay.ovs.upcalls import RecvUpcall
-from kernel_delay.recording.records import FlowEvents, LoopHit, OperationEvents, UpcallEvents
+from kernel_delay.monitors.bridge_loop.events import LoopEvents, LoopHit
+from kernel_delay.monitors.datapath_ops.events import OPERATIONS, OperationEvent, OperationEvents
+from kernel_delay.monitors.flows.events import FlowChange, FlowEvent, FlowEvents
+from kernel_delay.monitors.monitor import batches
+from kernel_delay.monitors.revalidator.events import LeaderTime, RevalidatorRound, RevalidatorRounds
+from kernel_delay.monitors.upcalls.events import RecvUpcall, UpcallEvents
+from kernel_delay.recording.records import EVENTS_AT_ONCE
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import header
 from tests.unit.test_bridge_loop import passes
@@ -89,21 +91,23 @@ def operations(count: int, name: str = "") -> Iterator[OperationEvent]:
 
 def _write_loop(writer: RecordingWriter, count: int, name: str) -> None:
     found = passes([((1 + number) * NS_PER_MS, 10 * NS_PER_MS) for number in range(count)])
-    events = (structs.replace(event, comm=name or event.comm) for event in found)
-    writer.loop_events([LoopHit(event) for event in events])
+    hits = (LoopHit(structs.replace(event, comm=name or event.comm)) for event in found)
+    for batch in batches(hits, EVENTS_AT_ONCE):
+        writer.events(LoopEvents(batch))
 
 
 def _write_rounds(writer: RecordingWriter, count: int, name: str) -> None:
-    writer.revalidator_rounds(tuple(rounds(count, name)))
+    for batch in batches(rounds(count, name), EVENTS_AT_ONCE):
+        writer.events(RevalidatorRounds(batch))
 
 
 def _write_flows(writer: RecordingWriter, count: int, name: str) -> None:
     for event in flow_events(count, name):
-        writer.flow_events(FlowEvents((event,), 7))
+        writer.events(FlowEvents((event,), 7))
 
 
 def _write_operations(writer: RecordingWriter, count: int, name: str) -> None:
-    writer.operation_events(OperationEvents(tuple(operations(count, name)), 0))
+    writer.events(OperationEvents(tuple(operations(count, name)), 0))
 
 
 def _write_upcalls(writer: RecordingWriter, count: int, name: str) -> None:
@@ -113,7 +117,8 @@ def _write_upcalls(writer: RecordingWriter, count: int, name: str) -> None:
         structs.replace(event, datapath=name) if name and isinstance(event, RecvUpcall) else event
         for event in named
     ]
-    writer.upcall_events(UpcallEvents(tuple(events), 0))
+    for batch in batches(iter(events), EVENTS_AT_ONCE):
+        writer.events(UpcallEvents(batch, 0))
 
 
 _WRITE: Mapping[MeasuringCommand, Callable[[RecordingWriter, int, str], None]] = {

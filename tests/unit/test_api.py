@@ -11,8 +11,7 @@ from msgspec import structs
 
 import kernel_delay
 from kernel_delay.model import RecordingTrailer, Sample, TaskTimes
-from kernel_delay.ovs.bridge_loop import LoopEvent
-from kernel_delay.recording.records import LoopHit
+from kernel_delay.monitors.bridge_loop.events import LoopEvent, LoopEvents, LoopHit
 from kernel_delay.recording.tables import COLUMNS, rows
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import HEADER, header, record_samples
@@ -72,7 +71,7 @@ def test_what_is_no_recording_raises_at_once(tmp_path: Path) -> None:
 def test_events_of_open_vswitch_are_yielded(tmp_path: Path) -> None:
     hits = [LoopHit(LoopEvent("run_start", at, 7, "ovs-vswitchd")) for at in range(3)]
     with RecordingWriter(tmp_path / "loop.kdr", header("bridge-loop")) as writer:
-        writer.loop_events(hits)
+        writer.events(LoopEvents(tuple(hits)))
         writer.finish("exit")
     recording = kernel_delay.open_recording(tmp_path / "loop.kdr")
     assert list(recording.events()) == [hit.event for hit in hits]

@@ -6,8 +6,8 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.ovs.bridge_loop import BridgeLoop, Interval, LoopEvent
-from kernel_delay.reporters.bridge_loop import interval_line, render
+from kernel_delay.monitors.bridge_loop.events import BridgeLoop, Interval, LoopEvent
+from kernel_delay.monitors.bridge_loop.report import interval_line, render
 
 START_NS = 5 * 10**12
 

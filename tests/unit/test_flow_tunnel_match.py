@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_delay.errors import UsageError
-from kernel_delay.ovs.flow_key import FlowFilter, format_match
+from kernel_delay.openvswitch.flow_key import FlowFilter, format_match
 from tests.unit.test_flow_match import attribute
 
 Nest = dict[int, bytes]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from kernel_delay.ovs import flows
-from kernel_delay.ovs.flows import (
+from kernel_delay.monitors.flows import events
+from kernel_delay.monitors.flows.events import (
     REASONS,
     REMEMBERED_NS,
     THRASH_NS,
@@ -16,12 +16,11 @@ from kernel_delay.ovs.flows import (
     reason_names,
     reason_text,
 )
-from kernel_delay.ovs.monitors._ovs_records import ffi, lib
-from kernel_delay.ovs.monitors.flow_results import decode
-from kernel_delay.ovs.operations.message import ufid_text
-from kernel_delay.ovs.version import read_version
-from kernel_delay.reporters.flows import HEADER, event_lines, json_of, render
-from kernel_delay.reporters.missed import missed_lines
+from kernel_delay.monitors.flows.probe import decode
+from kernel_delay.monitors.flows.report import HEADER, FlowReport, event_lines, json_of, render
+from kernel_delay.openvswitch._ovs_records import ffi, lib
+from kernel_delay.openvswitch.flow_key.text import ufid_text
+from kernel_delay.openvswitch.version import read_version
 from tests.unit.test_flow_match import KEY, MASK, WRITTEN
 
 NS_PER_MS = 1_000_000
@@ -128,8 +127,8 @@ def test_a_flow_that_is_back_within_a_second_came_back() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows, "MOST_DELETED", 3)
-    monkeypatch.setattr(flows, "MOST_RETURNED", 2)
+    monkeypatch.setattr(events, "MOST_DELETED", 3)
+    monkeypatch.setattr(events, "MOST_RETURNED", 2)
     churn = FlowChurn()
     for number in range(5):
         churn.take(structs.replace(DELETED, ufid=str(number)))
@@ -183,8 +182,8 @@ def test_the_summary_has_reasons_ages_and_what_came_back() -> None:
 
 
 def test_what_was_missed_is_reported() -> None:
-    assert missed_lines({"flow_events": 0, "untracked": 0, "unknown_results": 0}) == []
-    lines = missed_lines({"flow_events": 3, "untracked": 1000, "unknown_results": 1})
+    assert FlowReport.missed_lines({"flow_events": 0, "untracked": 0, "unknown_results": 0}) == []
+    lines = FlowReport.missed_lines({"flow_events": 3, "untracked": 1000, "unknown_results": 1})
     assert [line.split()[0] for line in lines] == ["3", "1,000", "1"]
 
 

@@ -7,8 +7,7 @@ import pytest
 from msgspec import structs
 
 from kernel_delay.cli import main
-from kernel_delay.ovs.flows import FlowEvent
-from kernel_delay.recording.records import FlowEvents
+from kernel_delay.monitors.flows.events import FlowEvent, FlowEvents
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import header
 from tests.unit.test_flows import DELETED
@@ -27,7 +26,7 @@ EVENTS = (
 def recording(tmp_path: Path) -> Path:
     path = tmp_path / "flows.kdr"
     with RecordingWriter(path, header("flows")) as writer:
-        writer.flow_events(FlowEvents(EVENTS, 0))
+        writer.events(FlowEvents(EVENTS, 0))
         writer.finish("interrupt", {})
     return path
 
@@ -61,7 +60,7 @@ def test_what_was_cut_is_reported_with_what_it_takes(
     whole, long, longer = (structs.replace(DELETED, key_len=n) for n in (len(DELETED.key), 300, 9))
     longer = structs.replace(longer, mask=DELETED.mask[:8], mask_len=388)
     with RecordingWriter(path, header("flows")) as writer:
-        writer.flow_events(FlowEvents((whole, long, longer), 0))
+        writer.events(FlowEvents((whole, long, longer), 0))
         writer.finish("interrupt", {})
     reported = (
         "2 events have a part of the key or mask only, and of the rest no filter knows:"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from kernel_delay.ovs.revalidator import FlowResults, RevalidatorRound, UdpifState
+from kernel_delay.monitors.revalidator.events import FlowResults, RevalidatorRound, UdpifState
 from tests.flows.judge import Asked, Change, judged
 from tests.flows.traffic import Period, State
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.ovs.packets.hexdump import hex_lines
+from kernel_delay.openvswitch.packets import hex_lines
 
 
 def test_a_dump_shows_offset_bytes_and_ascii() -> None:

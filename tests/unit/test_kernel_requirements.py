@@ -34,13 +34,14 @@ def uses(built_for: str, project: Path, tmp_path_factory: pytest.TempPathFactory
     if built_for == machine():
         return read_all(installed_objects())
     folder = tmp_path_factory.mktemp(built_for)
-    return read_all(cross_compiled(project / "src" / "kernel_delay" / "bpf", folder))
+    return read_all(cross_compiled(project / "src" / "kernel_delay", folder))
 
 
 def cross_compiled(sources: Path, folder: Path) -> list[Path]:
     """Compile the objects for arm64, as src/kernel_delay/bpf/meson.build does."""
     command = [needed("clang"), "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-D__TARGET_ARCH_arm64"]
-    command += ["-Wno-everything", f"-I{sources / 'core'}"]
+    command += ["-Wno-everything", f"-I{sources / 'bpf' / 'core'}"]
+    command += [f"-I{sources / 'openvswitch'}"]
     command += ["-idirafter", "/usr/aarch64-linux-gnu/include"]
     for source in sources.rglob("*.bpf.c"):
         compiled = folder / source.with_suffix(".o").name

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kernel_delay.cli import main
 from kernel_delay.model import MeasuringCommand
+from kernel_delay.monitors.revalidator.page import RoundsPage
 from kernel_delay.reporters.page.charts import MOST_LINES, MOST_SLOTS, OTHERS, Peaks, Rates
-from kernel_delay.reporters.page.monitors import RoundsPage
 from kernel_delay.reporters.page.rows import MOST_ROWS, Largest
 from tests.unit.monitor_recordings import LOST, NOTE, record, rounds
 from tests.unit.page_samples import HOSTILE

@@ -10,21 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kernel_delay.ovs.monitors._ovs_records import ffi, lib
-from kernel_delay.ovs.monitors.datapath_operations import Joining
-from kernel_delay.ovs.operations import (
-    OPERATIONS,
-    OperationEvent,
-    format_actions,
-    read_request,
-)
-from kernel_delay.reporters.datapath_ops import (
+from kernel_delay.monitors.datapath_ops.actions import format_actions
+from kernel_delay.monitors.datapath_ops.events import OPERATIONS, OperationEvent
+from kernel_delay.monitors.datapath_ops.message import read_request
+from kernel_delay.monitors.datapath_ops.probe import Joining
+from kernel_delay.monitors.datapath_ops.report import (
     HEADER,
+    OperationReport,
     Summary,
     event_lines,
     json_of,
 )
-from kernel_delay.reporters.missed import missed_lines
+from kernel_delay.openvswitch._ovs_records import ffi, lib
 from tests.unit.test_flow_match import KEY, MASK, WRITTEN
 from tests.unit.test_flows import UFID
 
@@ -190,8 +187,8 @@ def test_the_summary_counts_answers_and_times() -> None:
     assert lines[5] == "4 operations that were not asked for are not among them"
     assert max(map(len, lines)) <= 80
     assert Summary().render(0) == "no operation was seen"
-    assert missed_lines({"operations": 0}) == []
-    assert missed_lines({"operations": 2, "replies": 1}) == [
+    assert OperationReport.missed_lines({"operations": 0}) == []
+    assert OperationReport.missed_lines({"operations": 2, "replies": 1}) == [
         "2 operations were lost: a larger --buffer-page-count helps",
         "1 messages that were sent back were lost: a larger --buffer-page-count helps",
     ]

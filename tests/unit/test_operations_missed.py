@@ -5,7 +5,7 @@ from typing import NamedTuple, cast
 import pytest
 
 from kernel_delay.libbpf import Program
-from kernel_delay.ovs.monitors.datapath_operations import passed_over
+from kernel_delay.monitors.datapath_ops.probe import passed_over
 
 
 class Hooked(NamedTuple):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_delay.errors import UnavailableError
-from kernel_delay.ovs.packets.packet import packet_decoder
+from kernel_delay.openvswitch.packets import packet_decoder
 
 UDP = bytes.fromhex(
     "00000200000000000100000008004500002100010000401177cc010000000200000000350036000d00001b5b324a0a"
@@ -51,7 +51,7 @@ def test_make_installs_scapy(project: Path) -> None:
 
 
 def test_scapy_is_loaded_only_when_it_is_needed() -> None:
-    program = "import sys, kernel_delay.ovs.packets.packet; print('scapy' in sys.modules)"
+    program = "import sys, kernel_delay.openvswitch.packets; print('scapy' in sys.modules)"
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

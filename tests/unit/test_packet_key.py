@@ -15,7 +15,7 @@ from scapy.layers.inet6 import (
 from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
 from scapy.packet import Packet
 
-from kernel_delay.ovs.flow_key import format_key, packet_key
+from kernel_delay.openvswitch.flow_key import format_key, packet_key
 
 ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 WRITTEN = "eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02),"

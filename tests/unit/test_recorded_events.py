@@ -14,12 +14,10 @@ from kernel_delay.cli import main
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader import follow, waiting
-from kernel_delay.ovs.monitors import (
-    datapath_operations,
-    flow_results,
-    loop_events,
-    revalidator_rounds,
-)
+from kernel_delay.monitors.bridge_loop import probe as loop_probe
+from kernel_delay.monitors.datapath_ops import probe as operation_probe
+from kernel_delay.monitors.flows import probe as flow_probe
+from kernel_delay.monitors.revalidator import probe as revalidator_probe
 from tests.unit.event_recordings import CHANGES, LOST, OPERATIONS, PASSES, ROUNDS
 
 NOTE = "which flows there were before is not seen"
@@ -59,10 +57,10 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     """Run a command on such a source; what it printed."""
     target = ProcessTarget(27090, "ovs-vswitchd", "/usr/sbin/ovs-vswitchd")
     monkeypatch.setattr(target_options, "find_to_measure", lambda args: target)
-    monkeypatch.setattr(loop_events, "LoopEvents", source_of(PASSES))
-    monkeypatch.setattr(revalidator_rounds, "RevalidatorRounds", source_of(ROUNDS))
-    monkeypatch.setattr(flow_results, "FlowResults", source_of(CHANGES))
-    monkeypatch.setattr(datapath_operations, "DatapathOperations", source_of(OPERATIONS))
+    monkeypatch.setattr(loop_probe, "LoopProbes", source_of(PASSES))
+    monkeypatch.setattr(revalidator_probe, "RevalidatorProbes", source_of(ROUNDS))
+    monkeypatch.setattr(flow_probe, "FlowProbes", source_of(CHANGES))
+    monkeypatch.setattr(operation_probe, "OperationProbes", source_of(OPERATIONS))
     monkeypatch.setattr(waiting, "watch", lambda pid: contextlib.nullcontext())
     monkeypatch.setattr(follow, "watch", lambda pid: contextlib.nullcontext())
     monkeypatch.setattr(follow, "rounds", lambda waiter, duration: iter([None, None, "exit"]))

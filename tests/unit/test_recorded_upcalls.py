@@ -13,9 +13,8 @@ from kernel_delay.cli import main
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader import follow, waiting
-from kernel_delay.ovs.monitors import upcall_events
-from kernel_delay.ovs.upcalls import DpUpcall, Event
-from kernel_delay.ovs.upcalls.port_names import PortName
+from kernel_delay.monitors.upcalls import probe
+from kernel_delay.monitors.upcalls.events import DpUpcall, Event, PortName
 from kernel_delay.recording.reader import open_recording
 from tests.unit.upcall_trips import World
 
@@ -52,8 +51,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     """Run a command on the Source; what it printed."""
     target = ProcessTarget(27090, "ovs-vswitchd", "/usr/sbin/ovs-vswitchd")
     monkeypatch.setattr(target_options, "find_to_measure", lambda args: target)
-    monkeypatch.setattr(upcall_events, "UpcallEvents", Source)
+    monkeypatch.setattr(probe, "UpcallProbes", Source)
     monkeypatch.setattr(waiting, "watch", lambda pid: contextlib.nullcontext())
+    monkeypatch.setattr(follow, "watch", lambda pid: contextlib.nullcontext())
     monkeypatch.setattr(follow, "rounds", lambda waiter, duration: iter([None, None, "exit"]))
 
     def run(*arguments: object) -> tuple[str, str]:

@@ -29,26 +29,14 @@ from kernel_delay.model import (
     SyscallEvent,
     ThreadTime,
 )
-from kernel_delay.ovs.bridge_loop import LoopEvent
-from kernel_delay.ovs.revalidator import LeaderTime
-from kernel_delay.ovs.upcalls import DpUpcall
-from kernel_delay.ovs.upcalls.port_names import PortName
+from kernel_delay.monitors.bridge_loop.events import LoopEvent, LoopEvents, LoopHit
+from kernel_delay.monitors.datapath_ops.events import OperationEvents
+from kernel_delay.monitors.flows.events import FlowEvents
+from kernel_delay.monitors.revalidator.events import LeaderTime, RevalidatorRounds
+from kernel_delay.monitors.upcalls.events import DpUpcall, PortName, UpcallEvents
 from kernel_delay.recording import frames
-from kernel_delay.recording.older_formats import renamed
-from kernel_delay.recording.reader import IntactRecords, open_recording
-from kernel_delay.recording.records import (
-    EVENTS_AT_ONCE,
-    FlowEvents,
-    LoopEvents,
-    LoopHit,
-    Note,
-    OperationEvents,
-    Read,
-    Record,
-    RevalidatorRounds,
-    SampleRecord,
-    UpcallEvents,
-)
+from kernel_delay.recording.reader import IntactRecords, open_recording, renamed
+from kernel_delay.recording.records import EVENTS_AT_ONCE, Note, Read, Record, SampleRecord
 from kernel_delay.recording.sample_assembly import MOST_EVENTS
 from kernel_delay.recording.schema import recording_schema
 from kernel_delay.recording.writer import BATCH_BYTES, RecordingWriter
@@ -147,8 +135,8 @@ def test_events_and_notes_are_read_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "events.kdr"
     with RecordingWriter(path, header("upcall-cost")) as writer:
         writer.note("what is not seen")
-        writer.upcall_events(upcalls)
-        writer.loop_events(hits)
+        writer.events(upcalls)
+        writer.events(LoopEvents(hits))
         writer.finish("exit", {"recv_upcall": 3})
     with open_recording(path) as recording:
         assert list(recording.read()) == [Note("what is not seen"), upcalls, LoopEvents(hits)]
@@ -164,10 +152,9 @@ def test_what_is_of_revalidators_is_read_as_it_was_written(tmp_path: Path) -> No
     operations = OperationEvents((OPERATION,), 1_600_000_000)
     changes = FlowEvents((DELETED, structs.replace(DELETED, used_ns=None)), 1 << 40)
     with RecordingWriter(path, header("flows")) as writer:
-        writer.revalidator_rounds([ROUND])
-        writer.revalidator_rounds([])
-        writer.flow_events(changes)
-        writer.operation_events(operations)
+        writer.events(RevalidatorRounds((ROUND,)))
+        writer.events(changes)
+        writer.events(operations)
         writer.finish("done")
     with open_recording(path) as recording:
         assert list(recording.read()) == [RevalidatorRounds((ROUND,)), changes, operations]
@@ -189,7 +176,7 @@ def test_a_round_that_can_not_be_is_refused(
 ) -> None:
     path = tmp_path / "impossible.kdr"
     with RecordingWriter(path, header("revalidator")) as writer:
-        writer.revalidator_rounds([structs.replace(ROUND, **changes)])
+        writer.events(RevalidatorRounds((structs.replace(ROUND, **changes),)))
         writer.finish("done")
     found, damage = until_damage(path)
     assert found == []
@@ -199,7 +186,7 @@ def test_a_round_that_can_not_be_is_refused(
 def test_a_flow_without_a_ufid_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "impossible.kdr"
     with RecordingWriter(path, header("flows")) as writer:
-        writer.flow_events(FlowEvents((structs.replace(DELETED, ufid="\x1b[2J"),), 0))
+        writer.events(FlowEvents((structs.replace(DELETED, ufid="\x1b[2J"),), 0))
         writer.finish("done")
     found, damage = until_damage(path)
     assert found == []
@@ -271,7 +258,7 @@ from pathlib import Path
 from tests.unit import test_recording
 from tests.recordings import record_samples
 from kernel_delay.model import SyscallEvent
-from kernel_delay.recording.packed_events import PackedEvents
+from kernel_delay.recording.packed import PackedEvents
 limit = 400 << 20
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 events = PackedEvents()
@@ -464,7 +451,7 @@ def test_events_that_can_not_be_are_refused(
     (sent,) = (event for event in events if isinstance(event, DpUpcall))
     path = tmp_path / "impossible.kdr"
     with RecordingWriter(path, header("upcall-monitor")) as writer:
-        writer.upcall_events(UpcallEvents((structs.replace(sent, **changes),), 1))
+        writer.events(UpcallEvents((structs.replace(sent, **changes),), 1))
         writer.finish("exit")
     found, damage = until_damage(path)
     assert found == []
@@ -716,8 +703,8 @@ def test_the_records_fit_the_schema(tmp_path: Path) -> None:
     with RecordingWriter(path, HEADER) as writer:
         writer.sample(many_events(EVENTS_AT_ONCE + 1))
         writer.note("note")
-        writer.loop_events((LoopHit(LoopEvent("run_start", 5, 7, "ovs-vswitchd")),))
-        writer.upcall_events(UpcallEvents(tuple(events), 1))
+        writer.events(LoopEvents((LoopHit(LoopEvent("run_start", 5, 7, "ovs-vswitchd")),)))
+        writer.events(UpcallEvents(tuple(events), 1))
         writer.finish("done")
     validator = jsonschema.Draft202012Validator(msgspec.json.decode(SCHEMA.read_bytes()))
     lines = path.read_bytes().splitlines()

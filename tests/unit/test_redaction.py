@@ -10,7 +10,6 @@ import pytest
 
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.cli import main
-from kernel_delay.recording.records import Record
 from kernel_delay.recording.redaction import (
     HIDDEN,
     KEPT,
@@ -20,7 +19,7 @@ from kernel_delay.recording.redaction import (
     Redaction,
     redacted,
 )
-from kernel_delay.recording.schema import recording_schema
+from kernel_delay.recording.schema import recording_schema, union_of_records
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import HEADER, record_samples
 from tests.unit.verdict_samples import samples_of
@@ -150,7 +149,7 @@ RECORDS = [
 
 def filled(kind: str) -> tuple[Any, set[str]]:
     filling = Filled()
-    return msgspec.convert(filling.struct(kind), Record), filling.fields
+    return msgspec.convert(filling.struct(kind), union_of_records()), filling.fields
 
 
 def bytes_of(record: object) -> bytes:

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kernel_delay.ovs import revalidator
-from kernel_delay.ovs.monitors._ovs_records import ffi
-from kernel_delay.ovs.monitors.revalidator_rounds import FLOW_PROBES, Decoding
-from kernel_delay.ovs.revalidator import (
+from kernel_delay.monitors.revalidator import events
+from kernel_delay.monitors.revalidator.events import (
     FlowResults,
     LeaderTime,
     Revalidation,
@@ -19,10 +17,11 @@ from kernel_delay.ovs.revalidator import (
     UdpifState,
     limit_change,
 )
-from kernel_delay.reporters.missed import missed_lines
-from kernel_delay.reporters.revalidator import (
+from kernel_delay.monitors.revalidator.probe import FLOW_PROBES, Decoding
+from kernel_delay.monitors.revalidator.report import (
     HEADER,
     POLL_HEADER,
+    RevalidatorReport,
     datapath_line,
     polled_round_line,
     remark_lines,
@@ -30,6 +29,7 @@ from kernel_delay.reporters.revalidator import (
     round_line,
     sparkline,
 )
+from kernel_delay.openvswitch._ovs_records import ffi
 
 NS_PER_MS = 1_000_000
 START_NS = 5 * 10**12
@@ -215,8 +215,11 @@ def test_without_a_round_it_says_so() -> None:
 
 
 def test_what_was_not_seen_is_reported() -> None:
-    assert missed_lines({"revalidator_rounds": 0, "flow_results": 0, "else": 5}) == []
-    assert missed_lines({"revalidator_rounds": 2, "flow_results": 3}) == [
+    assert (
+        RevalidatorReport.missed_lines({"revalidator_rounds": 0, "flow_results": 0, "else": 5})
+        == []
+    )
+    assert RevalidatorReport.missed_lines({"revalidator_rounds": 2, "flow_results": 3}) == [
         "2 rounds were lost: this process was kept from its CPU for too long",
         "3 flows were not counted: their probe was hit while its program ran",
     ]
@@ -232,7 +235,7 @@ def test_bars_are_as_high_as_their_values(values: list[int]) -> None:
 
 
 def test_datapaths_without_end_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(revalidator, "MOST_DATAPATHS", 2)
+    monkeypatch.setattr(events, "MOST_DATAPATHS", 2)
     revalidation = Revalidation()
     for number in range(5):
         found = structs.replace(ROUND, datapath=f"netdev@{number}")

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.cli import main
-from kernel_delay.ovs.upcalls import (
+from kernel_delay.monitors.upcalls.events import (
     DpUpcall,
     Event,
     FlowExecute,
     FlowPut,
     PacketCmdExecute,
     RecvUpcall,
-    join,
 )
-from kernel_delay.ovs.upcalls.script_events import ScriptEvents
+from kernel_delay.monitors.upcalls.join import join
+from kernel_delay.monitors.upcalls.script_events import ScriptEvents
 from tests.unit.upcall_trips import World
 
 # The script's own: of its arrays, and of its enum.

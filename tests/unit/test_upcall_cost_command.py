@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.cli import main
-from kernel_delay.commands import upcall_cost
-from kernel_delay.recording.records import UpcallEvents
+from kernel_delay.monitors.upcalls import cost_command
+from kernel_delay.monitors.upcalls.events import UpcallEvents
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import header
 from tests.unit.upcall_trips import World
@@ -20,7 +20,7 @@ def recording(tmp_path: Path) -> Path:
     events, _ = World(seed=1).run(BATCHES)
     with RecordingWriter(path, header("upcall-cost", host="some-host", kernel="6.12.0")) as writer:
         for event in events:
-            writer.upcall_events(UpcallEvents((event,), 0))
+            writer.events(UpcallEvents((event,), 0))
         writer.finish("interrupt", {"recv_upcall": 2})
     return path
 
@@ -105,7 +105,7 @@ def test_more_events_than_are_analysed_are_refused(
 def test_that_there_are_more_is_reported_unless_it_was_asked_for(
     recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(upcall_cost, "MOST_EVENTS", 4)
+    monkeypatch.setattr(cost_command, "MOST_EVENTS", 4)
     for options, reported in (
         ((), "stopped after 4 events, the most that are analysed"),
         (("-s", 4), ""),

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.ovs.upcalls import RecvUpcall, analyse, costs_of, join
-from kernel_delay.ovs.upcalls.costs import describe
+from kernel_delay.monitors.upcalls.costs import analyse, costs_of, describe
+from kernel_delay.monitors.upcalls.events import RecvUpcall
+from kernel_delay.monitors.upcalls.join import join
 from tests.unit.upcall_trips import World
 
 seeds = st.integers(0, 1 << 32)

@@ -7,16 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.ovs.upcalls import (
+from kernel_delay.monitors.upcalls.events import (
     DpUpcall,
     Event,
     FlowExecute,
     FlowPut,
     PacketCmdExecute,
     RecvUpcall,
-    UpcallSet,
-    join,
 )
+from kernel_delay.monitors.upcalls.join import UpcallSet, join
 from tests.unit.upcall_trips import Trip, World
 
 seeds = st.integers(0, 1 << 32)

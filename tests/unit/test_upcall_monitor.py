@@ -7,10 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.ovs.packets.hexdump import hex_lines
-from kernel_delay.ovs.upcalls import DpUpcall, RecvUpcall
-from kernel_delay.ovs.upcalls.port_names import PortName, PortNames
-from kernel_delay.reporters.upcall_monitor import (
+from kernel_delay.monitors.upcalls.events import DpUpcall, PortName, PortNames, RecvUpcall
+from kernel_delay.monitors.upcalls.monitor_report import (
     HEADER,
     Show,
     comment,
@@ -20,6 +18,7 @@ from kernel_delay.reporters.upcall_monitor import (
     summary,
     upcall_lines,
 )
+from kernel_delay.openvswitch.packets import hex_lines
 
 WHERE: dict[str, Any] = {"cpu": 21, "tid": 411906, "time_ns": 685_799_566_914_183}
 KEY = struct.pack("=HHIHHI", 8, 20, 0, 8, 3, 2)

@@ -5,16 +5,10 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.ovs.upcalls import (
-    DpUpcall,
-    FlowPut,
-    RecvUpcall,
-    UpcallSet,
-    analyse,
-    costs_of,
-    join,
-)
-from kernel_delay.reporters.upcall_cost import event_line, render, set_lines
+from kernel_delay.monitors.upcalls.cost_report import event_line, render, set_lines
+from kernel_delay.monitors.upcalls.costs import analyse, costs_of
+from kernel_delay.monitors.upcalls.events import DpUpcall, FlowPut, RecvUpcall
+from kernel_delay.monitors.upcalls.join import UpcallSet, join
 from tests.unit.upcall_trips import World
 
 SENT = DpUpcall(

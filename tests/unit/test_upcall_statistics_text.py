@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from kernel_delay.model import Lost, UpcallCount, UpcallStats
 from kernel_delay.reporters import text
-from kernel_delay.reporters.upcall_statistics import upcall_lines
+from kernel_delay.reporters.text import upcall_lines
 from tests.unit.samples import bare_sample
 
 TITLE = "\n\n# UPCALL STATISTICS (TOTAL [CPU_ID: N_UPCALLS_PER_CPU, ...]):"

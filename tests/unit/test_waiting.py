@@ -124,7 +124,10 @@ def test_a_notice_comes_before_the_exit_and_an_interrupt_before_both(
 
 def test_it_is_time_to_look_again_until_the_end(process: "subprocess.Popen[bytes]") -> None:
     with watch(process.pid) as waiter:
-        assert list(rounds(waiter, 120_000_000)) == [None, None, "time"]
+        *before, last = rounds(waiter, 120_000_000)
+        assert last == "time"
+        # A busy machine can let the time pass before the first look.
+        assert set(before) <= {None}
         process.kill()
         assert list(rounds(waiter, None))[-1] == "exit"
 

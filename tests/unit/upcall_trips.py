@@ -10,7 +10,7 @@ import random
 import struct
 from typing import Any
 
-from kernel_delay.ovs.upcalls import (
+from kernel_delay.monitors.upcalls.events import (
     DpUpcall,
     Event,
     FlowExecute,

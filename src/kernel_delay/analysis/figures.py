@@ -22,8 +22,7 @@ from kernel_delay.analysis.spread import Estimate, percentile_of, rate, ratio
 from kernel_delay.analysis.states import states
 from kernel_delay.host.waiting_calls import POLLS
 from kernel_delay.model import Histogram, Sample, Thread
-
-NS_PER_S = 1_000_000_000
+from kernel_delay.units import NS_PER_S
 
 LEAST_COUNT = 20
 """Of fewer a mean or a rate is chance."""

@@ -2,7 +2,7 @@
 
 A command is a module here, named as the command with `_` for `-`, that has
 the two functions of `Command`; adding one takes the module and a line in
-`COMMANDS`.
+`COMMANDS`. Those of monitors are in the folders that `monitors/register.py` names.
 """
 
 import argparse
@@ -10,6 +10,8 @@ import importlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol, cast
+
+from kernel_delay.monitors.register import MONITORS, command_module
 
 DEFAULT_COMMAND = "capture"
 
@@ -25,12 +27,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "export": "write recordings as Parquet files, to compare many nodes",
         "fleet": "find the nodes that lose most time, to what, and since when",
         "log": "classify the long poll intervals in logs of Open vSwitch and OVN",
-        "bridge-loop": "measure the main loop of ovs-vswitchd and its waits",
-        "revalidator": "measure how ovs-vswitchd's revalidators check the flows",
-        "flows": "show which flows ovs-vswitchd adds, modifies and deletes, and why",
-        "datapath-ops": "show requests of ovs-vswitchd to the kernel's datapath and the answers",
-        "upcall-cost": "measure the way of a packet through ovs-vswitchd",
-        "upcall-monitor": "show each upcall that ovs-vswitchd receives or the kernel drops",
+        **{name: each.purpose for name, each in MONITORS.items()},
     }
 )
 """Each command's name and, for --help, what it does."""
@@ -52,5 +49,7 @@ class Command(Protocol):
 
 def load(name: str) -> Command:
     """Import the command called `name`, one of `COMMANDS`."""
+    if name in MONITORS:
+        return cast(Command, command_module(name).MONITOR)
     module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
     return cast(Command, module)

@@ -212,6 +212,6 @@ def _upcall_counters(targets: "Targets") -> "OpenCounters | None":
 
     if targets.are_several or targets.processes[0].comm != DEFAULT_COMM:
         return None
-    from kernel_delay.ovs.monitors.upcall_counters import open_counters
+    from kernel_delay.monitors.upcalls.counters import open_counters
 
     return open_counters

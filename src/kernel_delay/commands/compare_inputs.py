@@ -1,6 +1,5 @@
 """What `compare` compares: windows of a capture, or long rounds of one recording or of a folder."""
 
-import os
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options.rounds import THRESHOLD_S
 from kernel_delay.errors import InputError, KernelDelayError, NoInputError, UsageError
 from kernel_delay.model import RecordingHeader, Sample
+from kernel_delay.printable import encodable
 from kernel_delay.recording.directory import recordings_in
 from kernel_delay.recording.reader import IntactRecords, RecordingReader, open_recording
 from kernel_delay.reporters.comparison_sides import RecordedRounds, Side
@@ -97,7 +97,7 @@ def _read_windows(argument: str, part: Part, recording: RecordingReader) -> Side
     # Of several processes those of one window are one: what is compared are windows.
     for sample in part.of(merged(record for record in reading if isinstance(record, Sample))):
         figures.add(sample)
-    side = Side(_encodable(argument), recording.header, figures.samples, figures.window_ns)
+    side = Side(encodable(argument), recording.header, figures.samples, figures.window_ns)
     return SideRead(side, figures, () if reading.damage is None else (reading.damage,))
 
 
@@ -127,11 +127,6 @@ def _threshold_ns(words: Sequence[str]) -> int | None:
         return arguments.pause_ns(given)
     except ArgumentTypeError:
         return None
-
-
-def _encodable(argument: str) -> str:
-    """What the user called a side, which need not be UTF-8, as text that is."""
-    return os.fsencode(argument).decode(errors="backslashreplace")
 
 
 class _Rounds:
@@ -172,7 +167,7 @@ class _Rounds:
             thresholds_ns=tuple(sorted(self._thresholds_ns)),
         )
         figures = self._figures
-        side = Side(_encodable(argument), self._header, figures.samples, figures.window_ns, known)
+        side = Side(encodable(argument), self._header, figures.samples, figures.window_ns, known)
         return SideRead(side, figures, self.damages)
 
     def _add(self, sample: Sample) -> None:

@@ -5,24 +5,18 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from kernel_delay.commands import (
-    bridge_loop,
-    datapath_ops,
-    flows,
-    revalidator,
-    upcall_cost,
-    upcall_monitor,
-)
 from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.errors import InputError, KernelDelayError, NoInputError, UsageError, naming
+from kernel_delay.monitors.monitor import AddArguments, monitor
+from kernel_delay.monitors.register import MONITORS
 from kernel_delay.printable import printable
 from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kernel_delay.recording.reader import RecordingReader
 
@@ -47,39 +41,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print a line of JSON for each sample or event instead of the text",
     )
     of_capture = [as_json, *_add_capture_arguments(parser)]
-    html = next(action for action in of_capture if action.dest == "html")
-    loop = parser.add_argument_group("recordings of bridge-loop")
-    rounds = parser.add_argument_group("recordings of revalidator")
-    changes = parser.add_argument_group("recordings of flows")
-    operations = parser.add_argument_group("recordings of datapath-ops")
-    monitor = parser.add_argument_group("recordings of upcall-monitor")
-    cost = parser.add_argument_group("recordings of upcall-cost")
-    which = flows.add_filter_arguments(
-        parser.add_argument_group("recordings of flows and datapath-ops")
-    )
-    of_monitor = upcall_monitor.add_report_arguments(monitor)
-    packets = [
-        action for action in of_monitor if action.dest in ("pcap", "overwrite", "packet_decode")
-    ]
+    of_monitors = _add_monitors_arguments(parser)
     layout_options.add_color(parser)
     quiet = output_options.add_quiet(
         parser, "for recordings of Open vSwitch commands: only print the summary"
     )
-    parser.set_defaults(
-        actions_of={
-            "capture": of_capture,
-            "watch": of_capture,
-            "bridge-loop": [quiet, as_json, html, *bridge_loop.add_report_arguments(loop)],
-            "revalidator": [quiet, as_json, html, *revalidator.add_report_arguments(rounds)],
-            "flows": [quiet, as_json, html, *which, *flows.add_report_arguments(changes)],
-            "datapath-ops": [
-                *(quiet, as_json, html, *packets, *which),
-                *datapath_ops.add_report_arguments(operations),
-            ],
-            "upcall-monitor": [as_json, *of_monitor],
-            "upcall-cost": [quiet, as_json, html, *upcall_cost.add_report_arguments(cost)],
-        }
-    )
+    shared = {"quiet": quiet, "html": next(each for each in of_capture if each.dest == "html")}
+    actions_of: dict[str, Actions] = {"capture": of_capture, "watch": of_capture}
+    for name, own in of_monitors.items():
+        actions_of[name] = [
+            *(shared[option] for option in monitor(name).report_options),
+            as_json,
+            *own,
+        ]
+    parser.set_defaults(actions_of=actions_of)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -133,6 +108,21 @@ def _add_capture_arguments(parser: argparse.ArgumentParser) -> "Actions":
     ]
 
 
+def _add_monitors_arguments(parser: argparse.ArgumentParser) -> "Mapping[str, Actions]":
+    """Add the options of monitors, a group for those that have the same; return each one's."""
+    takers: dict[AddArguments, list[str]] = {}
+    for name in MONITORS:
+        for add in monitor(name).report_arguments:
+            takers.setdefault(add, []).append(name)
+    actions: dict[str, list[argparse.Action]] = {name: [] for name in MONITORS}
+    # Options of one monitor come before those that several share.
+    for add, names in sorted(takers.items(), key=lambda item: len(item[1])):
+        added = add(parser.add_argument_group(f"recordings of {' and '.join(names)}"))
+        for name in names:
+            actions[name] += added
+    return actions
+
+
 class _CaptureOutputs:
     """The outputs for Samples, opened with the first that there is."""
 
@@ -173,21 +163,9 @@ def _report_file(
         if args.header:
             return _print_header(recording)
         output_options.stdout().flush()
-        match recording.header.command:
-            case "capture" | "watch":
-                return _report_samples(recording, args, outputs)
-            case "bridge-loop":
-                return bridge_loop.report_recording(recording, args)
-            case "datapath-ops":
-                return datapath_ops.report_recording(recording, args)
-            case "flows":
-                return flows.report_recording(recording, args)
-            case "revalidator":
-                return revalidator.report_recording(recording, args)
-            case "upcall-monitor":
-                return upcall_monitor.report_recording(recording, args)
-            case "upcall-cost":
-                return upcall_cost.report_recording(recording, args)
+        if recording.header.command in MONITORS:
+            return monitor(recording.header.command).report_recording(recording, args)
+        return _report_samples(recording, args, outputs)
 
 
 def _report_samples(

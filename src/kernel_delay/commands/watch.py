@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kernel_delay.loader.requests import DumpRequests
     from kernel_delay.metrics.exporter import Exporter
     from kernel_delay.model import RoundTotals, Sample
-    from kernel_delay.ovs.log import OvsLog
+    from kernel_delay.openvswitch.log import OvsLog
     from kernel_delay.recording.directory import RecordingDirectory
     from kernel_delay.reporters.live import LivePage
 
@@ -256,7 +256,7 @@ def _upcall_counters(
     report: "_WatchReport",
 ) -> "Callable[[int, Programs], UpcallsSoFar | None] | None":
     """Return what counts upcalls where these are reported."""
-    from kernel_delay.ovs.monitors.upcall_counters import open_counters
+    from kernel_delay.monitors.upcalls.counters import open_counters
 
     return open_counters if report.exporter is not None else None
 
@@ -332,7 +332,7 @@ def _folder(args: argparse.Namespace, target: "ProcessTarget") -> "RecordingDire
 
 
 def _log(args: argparse.Namespace, target: "ProcessTarget", stack: ExitStack) -> "OvsLog | None":
-    from kernel_delay.ovs.log import OvsLog, is_open_vswitch, log_file_of
+    from kernel_delay.openvswitch.log import OvsLog, is_open_vswitch, log_file_of
 
     path = args.ovs_log
     if path is None and args.start_trigger is None and is_open_vswitch(target.comm):

@@ -2,8 +2,6 @@
 
 from msgspec import Struct
 
-NS_PER_S = 1_000_000_000
-
 
 class Extent(Struct, frozen=True):
     """What was read: from `first_ns` to `last_ns` of the Unix epoch, which None has if nothing was.

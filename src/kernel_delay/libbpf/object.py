@@ -7,7 +7,6 @@ with errno becomes a BpfError.
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kernel_delay.libbpf._libbpf import ffi, lib
@@ -37,12 +36,7 @@ class BpfObject:
         """Return the object itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
 

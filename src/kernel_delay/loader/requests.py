@@ -1,7 +1,7 @@
 """SIGUSR1: a request to say what is going on."""
 
 import signal
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 
@@ -17,12 +17,7 @@ class DumpRequests:
         self._before = signal.signal(signal.SIGUSR1, self._note)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the signal back."""
         signal.signal(signal.SIGUSR1, self._before)
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
-from types import TracebackType
 from typing import Literal, Protocol, Self
 
 from kernel_delay import signals
@@ -61,12 +60,7 @@ class Waiter:
         self._closing.enter_context(signals.signals_end_waits(self._signalled))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the signals back."""
         self.close()
 

@@ -54,8 +54,14 @@ from kernel_delay.model.thread import (
     ThreadTime,
 )
 from kernel_delay.model.timeline import Slice, SliceKind, SliceMode
-from kernel_delay.model.totals import CallTotals, Losses, ThreadTotals, Upcalls
-from kernel_delay.model.upcalls import UpcallCount, UpcallStats
+from kernel_delay.model.totals import (
+    CallTotals,
+    Losses,
+    ThreadTotals,
+    UpcallCount,
+    Upcalls,
+    UpcallStats,
+)
 from kernel_delay.model.verdict import Finding, Who
 from kernel_delay.model.window import EndedBy, TriggerHit, WallClock, Window
 

@@ -1,6 +1,6 @@
 """What a recording says of itself: where, of what and how it was made, and how it ended.
 
-What was measured stands between the two: Samples, or events of Open vSwitch.
+What was measured stands between the two: Samples, or events of a monitor.
 docs/reference/recording.schema.json is generated from this.
 """
 
@@ -16,17 +16,8 @@ It gains fields without a new number. A minor number is for names that change, a
 what changes its meaning or goes.
 """
 
-MeasuringCommand = Literal[
-    "capture",
-    "watch",
-    "bridge-loop",
-    "upcall-monitor",
-    "upcall-cost",
-    "revalidator",
-    "flows",
-    "datapath-ops",
-]
-"""The commands that measure, and so can write a recording."""
+MeasuringCommand = str
+"""A command that measures, and so can write a recording: capture, watch, or a monitor's."""
 
 RecordingEnd = Literal["done", "interrupt", "exit", "timeout", "error"]
 """Why nothing follows: all was measured that was asked for, a signal, the process's exit, a

@@ -19,7 +19,7 @@ from kernel_delay.model.rounds import Round
 from kernel_delay.model.syscalls import StackFrame, SyscallEvent
 from kernel_delay.model.thread import Thread
 from kernel_delay.model.timeline import Slice
-from kernel_delay.model.upcalls import UpcallStats
+from kernel_delay.model.totals import UpcallStats
 from kernel_delay.model.verdict import Finding
 from kernel_delay.model.window import Window
 

@@ -5,7 +5,8 @@ It prints docs/reference/sample.schema.json.
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -21,13 +22,19 @@ def sample_schema() -> str:
     return schema_of(Sample, "kernel-delay sample")
 
 
-def schema_of(kind: Any, title: str) -> str:
+def schema_of(
+    kind: Any, title: str, values: Mapping[tuple[Any, str], Sequence[str]] = MappingProxyType({})
+) -> str:
     """Return the same of any type, or union of types.
 
-    The descriptions are those of the docstrings, with None as null.
+    The descriptions are those of the docstrings, with None as null. `values` are all that a
+    struct's field can have, where its type does not say so.
     """
     (reference,), definitions = msgspec.json.schema_components([kind])
     for struct in _structs(type_info(kind)):
+        for (of, field), known in values.items():
+            if of is struct:
+                definitions[struct.__name__]["properties"][field] = {"enum": list(known)}
         _describe(definitions[struct.__name__], struct)
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -17,6 +17,7 @@ from msgspec import Struct
 from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.host.preflight import may_not_look_at
 from kernel_delay.host.target import living_thread
+from kernel_delay.printable import encodable
 from kernel_delay.probes.usdt import UsdtProbes, read_usdt_probes
 from kernel_delay.suggestions import hint, similar_names
 from kernel_delay.symbols.bounds import MAX_OBJECTS
@@ -74,7 +75,7 @@ def file_object(path: Path) -> ProbedObject:
         otherwise = f" (a process is --pid {path})" if path.name.isdecimal() else ""
         raise NoInputError(f"there is no file {path}{otherwise}")
     is_library = ".so" in path.suffixes
-    return ProbedObject(_text(path), str(path), "/", os.path.abspath(path), is_library)
+    return ProbedObject(encodable(path), str(path), "/", os.path.abspath(path), is_library)
 
 
 def process_objects(pid: int) -> tuple[ProbedObject, ...]:
@@ -152,7 +153,7 @@ def _library(process: Path, mapping: Mapping) -> ProbedObject | None:
 def _object(process: Path, path: str, name: str, *, is_library: bool) -> ProbedObject:
     path_in_root = _path_in_root(process, path, name)
     return ProbedObject(
-        name=_text(path_in_root),
+        name=encodable(path_in_root),
         path=path,
         root=str(process / "root"),
         path_in_root=path_in_root,
@@ -175,11 +176,6 @@ def _path_in_root(process: Path, path: str, name: str) -> str:
         if _is_same_file(path, str(_in_root(process, one)))
     )
     return next(in_root, name)
-
-
-def _text(path: str | Path) -> str:
-    """A path of any bytes as text that can be encoded again."""
-    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def _is_same_file(path: str, other: str) -> bool:

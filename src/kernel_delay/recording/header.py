@@ -14,6 +14,7 @@ from kernel_delay.model import (
     RecordedTarget,
     RecordingHeader,
 )
+from kernel_delay.printable import encodable
 from kernel_delay.version import VERSION
 
 PROC = Path("/proc")
@@ -33,8 +34,8 @@ def new_header(
         format="kernel-delay-recording/1.1",
         tool=VERSION,
         command=command,
-        arguments=tuple(map(_encodable, arguments)),
-        host=_encodable(uname.nodename),
+        arguments=tuple(map(encodable, arguments)),
+        host=encodable(uname.nodename),
         kernel=uname.release,
         machine=uname.machine,
         boot_id=_boot_id(),
@@ -71,8 +72,3 @@ def _clock_relation() -> ClockRelation:
     realtime_ns = time.time_ns()
     after_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     return ClockRelation((before_ns + after_ns) // 2, realtime_ns)
-
-
-def _encodable(argument: str) -> str:
-    """An argument of ours or a host's name, which need not be UTF-8, as text that is."""
-    return os.fsencode(argument).decode(errors="backslashreplace")

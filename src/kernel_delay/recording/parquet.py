@@ -13,7 +13,6 @@ from contextlib import suppress
 from datetime import UTC
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
@@ -64,12 +63,7 @@ class ParquetFiles:
         """The files themselves."""
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Remove what did not come to finish()."""
         for file in (*self._written, *self._open.values()):
             file.discard()

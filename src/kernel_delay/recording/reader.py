@@ -2,25 +2,26 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache, reduce
+from operator import or_
 from typing import BinaryIO, NoReturn, TypeVar, get_args
 
 import msgspec
 
 from kernel_delay.errors import InputError, NoInputError
 from kernel_delay.model import RecordingFormat, RecordingHeader, RecordingTrailer, Sample
+from kernel_delay.monitors.register import MONITORS
 from kernel_delay.printable import printable
 from kernel_delay.recording.frames import CutError, lines
-from kernel_delay.recording.older_formats import renamed
 from kernel_delay.recording.records import (
+    COMMANDS,
     Content,
-    FlowEvents,
-    LoopEvents,
-    OperationEvents,
+    Events,
     Read,
-    RevalidatorRounds,
-    UpcallEvents,
+    record_type,
+    record_types,
 )
 from kernel_delay.recording.sample_assembly import SampleAssembly
 from kernel_delay.recording.validation import check_header, check_trailer
@@ -67,11 +68,11 @@ class RecordingReader:
 
         Raises InputError behind the last that is whole, where something is missing behind it.
         """
-        decoder = msgspec.json.Decoder(Content | RecordingTrailer)
+        decode = _decoder(self.header.command)
         assembly = SampleAssembly()
         for line in self._following():
             with self._naming_damage():
-                record = decoder.decode(renamed(line, self.header.format))
+                record = decode(renamed(line, self.header.format))
                 if isinstance(record, RecordingTrailer):
                     assembly.end()
                     check_trailer(record)
@@ -103,6 +104,8 @@ class RecordingReader:
         try:
             header = msgspec.json.decode(line, type=RecordingHeader)
             check_header(header)
+            if header.command not in COMMANDS:
+                raise InputError(f"this version has no command {header.command!r}")
         except (*_UNDECODABLE, InputError) as error:
             self._fail_as_foreign(_why_unknown(line) or str(error))
         return header
@@ -128,17 +131,10 @@ class RecordingReader:
             self._fail_as_damaged(str(error))
 
     def _count(self, found: Read) -> None:
-        match found:
-            case Sample():
-                self._samples += 1
-            case LoopEvents():
-                self._events += len(found.hits)
-            case UpcallEvents():
-                self._events += len(found.events)
-            case RevalidatorRounds():
-                self._events += len(found.rounds)
-            case FlowEvents() | OperationEvents():
-                self._events += len(found.events)
+        if isinstance(found, Sample):
+            self._samples += 1
+        elif isinstance(found, Events):
+            self._events += len(found.measured())
 
     def _end(self, trailer: RecordingTrailer) -> None:
         missing = (trailer.samples - self._samples, trailer.events - self._events)
@@ -158,7 +154,7 @@ class RecordingReader:
         raise InputError(f"{self.name!r} {how}; {self._so_far()} before that were read")
 
     def _so_far(self) -> str:
-        events = self.header.command != "capture"
+        events = self.header.command in MONITORS
         count, what = (self._events, "event") if events else (self._samples, "sample")
         return f"{count:,} {what}s" if count != 1 else f"the 1 {what}"
 
@@ -202,6 +198,31 @@ def open_recording(
         yield RecordingReader(file, name, redact=redact)
 
 
+def _decoder(command: str) -> Callable[[bytes], Content | Events | RecordingTrailer]:
+    """What decodes the records of a recording, of this command first."""
+    own = (record_type(command),) if command in MONITORS else ()
+    first = _decoder_of(own)
+
+    @cache
+    def all_kinds() -> "msgspec.json.Decoder[Content | Events | RecordingTrailer]":
+        return _decoder_of(record_types())
+
+    def decode(line: bytes) -> Content | Events | RecordingTrailer:
+        try:
+            return first.decode(line)
+        except msgspec.ValidationError:
+            # Of another monitor, or of none.
+            return all_kinds().decode(line)
+
+    return decode
+
+
+def _decoder_of(
+    kinds: tuple[type[Events], ...],
+) -> "msgspec.json.Decoder[Content | Events | RecordingTrailer]":
+    return msgspec.json.Decoder(reduce(or_, (*get_args(Content), *kinds, RecordingTrailer)))
+
+
 def _lines(file: BinaryIO, name: str) -> Iterator[bytes]:
     try:
         yield from lines(file)
@@ -229,3 +250,28 @@ def _why_unknown(line: bytes) -> str | None:
     if unknown.schema is not None and unknown.schema.startswith("kernel-delay/"):
         return "it holds the samples of --json; write with -o what is to be reported from"
     return None
+
+
+_RENAMED_SINCE_1 = (
+    (b'"record":"more"', b'"record":"continuation"'),
+    (b'"to_come":', b'"remaining":'),
+    (b'"surroundings":', b'"system_state":'),
+    (b'"doing":', b'"activity":'),
+    (b'"untold":', b'"suppressed":'),
+    (b'"schema":"kernel-delay/2"', b'"schema":"kernel-delay/3"'),
+)
+
+
+def renamed(line: bytes, written_as: RecordingFormat) -> bytes:
+    """Return a record with the names of the current format.
+
+    JSON escapes quotes within a string, so what is replaced can only be a field.
+
+    Args:
+        line: The record as JSON, without spaces between its parts.
+        written_as: The format of the recording.
+    """
+    if written_as == "kernel-delay-recording/1":
+        for old, new in _RENAMED_SINCE_1:
+            line = line.replace(old, new)
+    return line

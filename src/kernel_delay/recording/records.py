@@ -2,12 +2,14 @@
 
     header, (note | sample, continuation … | EVENTS) …, trailer
 
-EVENTS is loop_events, upcall_events, revalidator_rounds, flow_events or operation_events, by
-the command.
+EVENTS are those of the monitor that measured: a monitor's `events` module has its kind of record.
 
 The model has the first and the last. A record is read whole or not at all, so none is large: a
 sample of many threads, stacks or events goes on in the `continuation` records that follow.
 """
+
+from collections.abc import Collection, Sequence
+from typing import ClassVar, cast
 
 from msgspec import Struct
 
@@ -22,12 +24,7 @@ from kernel_delay.model import (
     Thread,
     Window,
 )
-from kernel_delay.ovs.bridge_loop import LoopEvent
-from kernel_delay.ovs.flows import FlowEvent
-from kernel_delay.ovs.operations import OperationEvent
-from kernel_delay.ovs.revalidator import RevalidatorRound
-from kernel_delay.ovs.upcalls.port_names import PortName
-from kernel_delay.ovs.upcalls.probe_events import Event
+from kernel_delay.monitors.register import MONITORS, events_module
 
 EVENTS_AT_ONCE = 1000
 """In one record at most: so it stays small."""
@@ -101,81 +98,37 @@ class Continuation(Struct, frozen=True, tag="continuation", tag_field="record"):
     timeline: tuple[Slice, ...] = ()
 
 
-class LoopHit(Struct, frozen=True):
-    """An event of the main loop.
+class Events(Struct, frozen=True, tag_field="record"):
+    """What a monitor measured, in place of Samples. Each kind of record is a subclass."""
 
-    Attributes:
-        event: The event.
-        lost_before: Events were lost between the previous event and this one.
-    """
+    COUNTERS: ClassVar[Collection[str]] = ()
+    """Which fields, here and in the events, can have any value of 64 bits."""
 
-    event: LoopEvent
-    lost_before: bool = False
+    def measured(self) -> Sequence[Struct]:
+        """The events in it, in their order."""
+        raise NotImplementedError
 
-
-class LoopEvents(Struct, frozen=True, tag="loop_events", tag_field="record"):
-    """Events of the main loop of ovs-vswitchd, in order.
-
-    Attributes:
-        hits: The events.
-    """
-
-    hits: tuple[LoopHit, ...]
+    def check(self) -> None:
+        """Raise InputError for events that can't be, each figure by itself being in range."""
 
 
-class UpcallEvents(Struct, frozen=True, tag="upcall_events", tag_field="record"):
-    """Events of upcalls, and names of ports, in order.
+Content = Note | Skipped | SampleRecord | Continuation
+"""What is between the header and the trailer, beside the events of monitors."""
 
-    Attributes:
-        events: The events and names.
-        since_epoch_ns: CLOCK_REALTIME minus CLOCK_MONOTONIC, in ns.
-    """
+Record = RecordingHeader | Content | Events | RecordingTrailer
 
-    events: tuple[Event | PortName, ...]
-    since_epoch_ns: int
-
-
-class RevalidatorRounds(Struct, frozen=True, tag="revalidator_rounds", tag_field="record"):
-    """Rounds of Open vSwitch's revalidators, in the order of their ends.
-
-    Attributes:
-        rounds: The rounds.
-    """
-
-    rounds: tuple[RevalidatorRound, ...]
-
-
-class FlowEvents(Struct, frozen=True, tag="flow_events", tag_field="record"):
-    """What happened to flows, in order.
-
-    Attributes:
-        events: The events.
-        flows_before: How many older flows had been seen by then.
-    """
-
-    events: tuple[FlowEvent, ...]
-    flows_before: int
-
-
-class OperationEvents(Struct, frozen=True, tag="operation_events", tag_field="record"):
-    """Operations of the kernel's datapath, in the order of their ends.
-
-    Attributes:
-        events: The operations.
-        since_epoch_ns: CLOCK_REALTIME minus CLOCK_MONOTONIC, in ns.
-    """
-
-    events: tuple[OperationEvent, ...]
-    since_epoch_ns: int
-
-
-Events = LoopEvents | UpcallEvents | RevalidatorRounds | FlowEvents | OperationEvents
-"""What is measured of Open vSwitch, in place of Samples."""
-
-Content = Note | Skipped | SampleRecord | Continuation | Events
-"""What is between the header and the trailer."""
-
-Record = RecordingHeader | Content | RecordingTrailer
+COMMANDS = ("capture", "watch", *MONITORS)
+"""The commands that measure, and so can write a recording."""
 
 Read = Sample | SkippedWindow | Note | Events
 """What a reader makes of the content: Samples are whole."""
+
+
+def record_type(command: str) -> type[Events]:
+    """Return the kind of record that a recording of a monitor has."""
+    return cast(type[Events], events_module(command).RECORD)
+
+
+def record_types() -> tuple[type[Events], ...]:
+    """Return those of all monitors, each once."""
+    return tuple(dict.fromkeys(map(record_type, MONITORS)))

@@ -6,11 +6,11 @@ from msgspec import structs
 
 from kernel_delay.errors import InputError
 from kernel_delay.model import Sample, SkippedWindow, StackFrame, Thread
-from kernel_delay.recording.packed_events import PackedEvents
-from kernel_delay.recording.packed_slices import PackedSlices
+from kernel_delay.recording.packed import PackedEvents, PackedSlices
 from kernel_delay.recording.records import (
     Content,
     Continuation,
+    Events,
     Read,
     Remaining,
     SampleRecord,
@@ -31,7 +31,7 @@ class SampleAssembly:
         """Start between two samples."""
         self._parts: _Parts | None = None
 
-    def take(self, record: Content, size: int) -> Read | None:
+    def take(self, record: Content | Events, size: int) -> Read | None:
         """Take the next record, a line of `size` bytes; return what is whole with it.
 
         Raises InputError where it doesn't follow, holds what can't be, or makes a sample too large.

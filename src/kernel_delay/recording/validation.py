@@ -1,7 +1,6 @@
 """Validation of what a recording holds, whoever wrote that."""
 
-import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from string import digits
 
 import msgspec
@@ -20,9 +19,8 @@ from kernel_delay.model import (
     Thread,
     Window,
 )
-from kernel_delay.ovs.revalidator import RevalidatorRound
-from kernel_delay.recording.packed_events import PackedEvents
-from kernel_delay.recording.records import Events, FlowEvents, Note, RevalidatorRounds
+from kernel_delay.recording.packed import PackedEvents
+from kernel_delay.recording.records import Events, Note
 
 # Of a struct's fields these alone can be below 0: as the kernel has them.
 _SIGNED = frozenset({"ret", "nice", "number"})
@@ -33,8 +31,6 @@ _MOST_OTHERS = (1 << 32) - 1
 MOST_BUCKETS = 65
 """Of a histogram: one for 0, and one for each power of two of 64 bits."""
 
-_UFID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_COUNTERS = frozenset({"n_packets", "n_bytes", "flows_before"})
 # include/linux/err.h (6.18)
 MAX_ERRNO = 4095
 
@@ -75,15 +71,10 @@ def check_sample(sample: Sample) -> None:
 
 
 def check_events(record: Note | Events) -> None:
-    """Raise InputError for figures that no event of Open vSwitch has: they are of the kernel's."""
-    _check_figures(record)
-    if isinstance(record, RevalidatorRounds):
-        for found in record.rounds:
-            _check_round(found)
-    if isinstance(record, FlowEvents):
-        for event in record.events:
-            if not _UFID.fullmatch(event.ufid):
-                raise InputError("a flow's ufid is malformed")
+    """Raise InputError for figures that no event of a monitor has: they are of the kernel's."""
+    if isinstance(record, Events):
+        _check_figures(record, record.COUNTERS)
+        record.check()
 
 
 def check_window(window: Window) -> None:
@@ -126,9 +117,9 @@ _DIGITS = bytes(ord("0") if chr(byte) in digits else byte for byte in range(256)
 _MOST_DIGITS = b"0" * len(str(_MOST_COUNT))
 
 
-def _check_figures(record: Struct) -> None:
+def _check_figures(record: Struct, counters: Collection[str] = ()) -> None:
     for name, value in _integers(record):
-        _check_figure(name, value, _most(name))
+        _check_figure(name, value, _MOST_COUNT if name in counters else _most(name))
 
 
 def _check_figure(name: str, value: int, most: int) -> None:
@@ -140,17 +131,7 @@ def _most(name: str) -> int:
     """The highest value of a field."""
     if name.endswith("_ns"):
         return _MOST_NS
-    if name in _COUNTERS:
-        return _MOST_COUNT
     return MAX_ERRNO if name == "error" else _MOST_OTHERS
-
-
-def _check_round(found: RevalidatorRound) -> None:
-    if not (found.previous_stop_ns or 0) <= found.start_ns <= found.stop_ns:
-        raise InputError("a round ended before it began")
-    time = found.leader_time
-    if time is not None and sum(structs.astuple(time)) != found.duration_ns:
-        raise InputError("the leader's time is not its round's length")
 
 
 def _check_thread(thread: Thread, window: Window) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 import msgspec
@@ -18,22 +17,16 @@ from kernel_delay.model import (
     Sample,
     SkippedWindow,
 )
-from kernel_delay.ovs.revalidator import RevalidatorRound
 from kernel_delay.recording import frames
 from kernel_delay.recording.records import (
     EVENTS_AT_ONCE,
     Continuation,
-    FlowEvents,
-    LoopEvents,
-    LoopHit,
+    Events,
     Note,
-    OperationEvents,
     Record,
     Remaining,
-    RevalidatorRounds,
     SampleRecord,
     Skipped,
-    UpcallEvents,
 )
 
 BATCH_BYTES = 1 << 20
@@ -72,12 +65,7 @@ class RecordingWriter:
         """The writer itself."""
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, exc: BaseException | None, traceback: object) -> None:
         """Close the file."""
         if exc is not None and not self._samples and not self._events:
             self._file.discard()
@@ -130,34 +118,10 @@ class RecordingWriter:
         """Append a window that is no sample."""
         self._write(Skipped(skipped.window))
 
-    def loop_events(self, hits: Sequence[LoopHit]) -> None:
-        """Append what came of the main loop; nothing if none did."""
-        for start in range(0, len(hits), EVENTS_AT_ONCE):
-            self._write(LoopEvents(tuple(hits[start : start + EVENTS_AT_ONCE])))
-        self._events += len(hits)
-
-    def upcall_events(self, events: UpcallEvents) -> None:
-        """Append what came of upcalls; nothing if none did."""
-        for start in range(0, len(events.events), EVENTS_AT_ONCE):
-            batch = events.events[start : start + EVENTS_AT_ONCE]
-            self._write(structs.replace(events, events=batch))
-        self._events += len(events.events)
-
-    def revalidator_rounds(self, rounds: Sequence[RevalidatorRound]) -> None:
-        """Append rounds that ended; nothing if none did."""
-        for start in range(0, len(rounds), EVENTS_AT_ONCE):
-            self._write(RevalidatorRounds(tuple(rounds[start : start + EVENTS_AT_ONCE])))
-        self._events += len(rounds)
-
-    def flow_events(self, events: FlowEvents) -> None:
-        """Append what happened to flows, at most EVENTS_AT_ONCE."""
+    def events(self, events: Events) -> None:
+        """Append what a monitor measured, of which there is so much that a record stays small."""
         self._write(events)
-        self._events += len(events.events)
-
-    def operation_events(self, events: OperationEvents) -> None:
-        """Append operations of a datapath, as many as are far below the most that is read."""
-        self._write(events)
-        self._events += len(events.events)
+        self._events += len(events.measured())
 
     def finish_samples(self, *, interrupted: bool) -> None:
         """Append the trailer behind Samples: `interrupted`, a signal kept others from following."""

@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Self, TextIO
 
 from rich.console import Console, Group
@@ -45,12 +44,7 @@ class LivePage:
         self._closing.enter_context(self._live)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Erase it."""
         self.close()
 

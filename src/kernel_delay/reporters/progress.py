@@ -6,12 +6,12 @@ from typing import TextIO
 
 from kernel_delay.printable import printable
 from kernel_delay.signals import shutdown_text
+from kernel_delay.units import NS_PER_S
 
 # Not worth a bar, nor the time that importing it takes.
 FEW_STACKS = 200
 
 SHORT_WINDOW_NS = 2_000_000_000
-NS_PER_S = 1_000_000_000
 
 # To the line's begin, erase it, show the cursor: ECMA-48, and xterm's DECTCEM.
 WITHOUT_BAR = "\r\x1b[2K\x1b[?25h"

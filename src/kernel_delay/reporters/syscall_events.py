@@ -6,6 +6,7 @@ from kernel_delay.model import Sample, StackFrame, SyscallEvent
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.tables import call_name
+from kernel_delay.units import NS_PER_US
 
 COLUMNS = (
     f"  {'ENTRY (ns)':>19} {'EXIT (ns)':>19} {'TID':>10} {'COMM':16} {'DELTA (us)':>10}  SYSCALL"
@@ -15,7 +16,6 @@ LINE = f"  {'-' * 19} {'-' * 19} {'-' * 10} {'-' * 16} {'-' * 10}  {'-' * 16}"
 NARROW_COLUMNS = f"  {'ENTRY (ns)':>19} {'TID':>10} {'COMM':16} {'DELTA (us)':>10}  SYSCALL"
 NARROW_LINE = f"  {'-' * 19} {'-' * 10} {'-' * 16} {'-' * 10}  {'-' * 16}"
 FRAME_INDENT = " " * 6
-NS_PER_US = 1000
 
 
 def event_lines(sample: Sample, layout: Layout) -> Iterator[str]:

@@ -1,10 +1,11 @@
 """A Sample as the text report of kernel_delay.py, so that its parsers keep working."""
 
 import datetime
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from kernel_delay.analysis.losses import by_name, slept_throughout, worst_first
-from kernel_delay.model import Sample, SkippedWindow, Target, Thread, Window
+from kernel_delay.model import Sample, SkippedWindow, Target, Thread, UpcallStats, Window
 from kernel_delay.printable import printable
 from kernel_delay.reporters.accounting_tables import accounting_tables, percentile_table
 from kernel_delay.reporters.block import block
@@ -20,7 +21,6 @@ from kernel_delay.reporters.sleepers import sleepers
 from kernel_delay.reporters.stacks import stack_lines
 from kernel_delay.reporters.syscall_events import event_lines
 from kernel_delay.reporters.tables import name_of, tables
-from kernel_delay.reporters.upcall_statistics import upcall_lines
 from kernel_delay.reporters.verdict_block import verdict
 from kernel_delay.reporters.waker_stacks import waker_lines
 
@@ -167,3 +167,26 @@ def _as_upstream(thread: Thread, layout: Layout) -> str:
                 _INDENTED.join((layout.heading(table.title), layout.heading(columns), *rows))
             )
     return f"{thread.tid:10} {name_of(thread):16} " + f"\n{_INDENTED}".join(parts)
+
+
+def upcall_lines(sample: Sample) -> Iterator[str]:
+    """The section; nothing where no upcall was counted."""
+    if not sample.upcalls:
+        return
+    failed = [stats for stats in sample.upcalls if stats.error]
+    yield "\n\n# UPCALL STATISTICS (TOTAL [CPU_ID: N_UPCALLS_PER_CPU, ...]):"
+    yield f"  Total upcalls       : {_counts(sample.upcalls)}"
+    if not failed:
+        return
+    yield f"  Successfull upcalls : {_counts([s for s in sample.upcalls if not s.error])}"
+    yield f"  Failed upcalls      : {_counts(failed)}"
+    for stats in failed:
+        yield f"    {stats.error:3}, {stats.name or 'unknown':13}: {_counts([stats])}"
+
+
+def _counts(all_stats: Sequence[UpcallStats]) -> str:
+    cpus: Counter[int] = Counter()
+    for stats in all_stats:
+        cpus.update({cpu.cpu: cpu.count for cpu in stats.cpus})
+    each = ",".join(f" {cpu}: {count}" for cpu, count in sorted(cpus.items()))
+    return f"{cpus.total()} [{each.strip()}]"

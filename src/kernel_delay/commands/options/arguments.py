@@ -10,8 +10,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
 from kernel_delay.limits import LONGEST_S
-
-NS_PER_S = 1_000_000_000
+from kernel_delay.units import NS_PER_S
 
 HIGHEST_COUNT = 1_000_000_000
 """More of anything is never reached: a billion samples, of a millisecond each, take eleven days."""

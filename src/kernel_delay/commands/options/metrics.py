@@ -87,7 +87,7 @@ def open_exporter(args: argparse.Namespace, comm: str, stack: ExitStack) -> "Exp
     if args.metrics is None and args.otlp is None:
         return None
     from kernel_delay.metrics.exporter import Exporter
-    from kernel_delay.ovs.log import is_open_vswitch
+    from kernel_delay.openvswitch.log import is_open_vswitch
 
     exporter = Exporter(comm, is_open_vswitch=is_open_vswitch(comm))
     if args.metrics is not None:

@@ -9,7 +9,7 @@ from kernel_delay.commands.options.outputs import own_file
 from kernel_delay.errors import UsageError
 
 if TYPE_CHECKING:
-    from kernel_delay.model import MeasuringCommand, RecordingHeader, Sample
+    from kernel_delay.model import RecordingHeader, Sample
     from kernel_delay.private_file import WholeFile
     from kernel_delay.reporters.page import monitor_page
 
@@ -94,12 +94,11 @@ class Page:
 
 
 class EventPage(Generic[_OfEvents]):
-    """The page of a monitor of Open vSwitch, written at the end; `contents` take what it sees."""
+    """The page of a monitor, written at the end; `contents` take what it sees."""
 
     def __init__(
         self,
         path: Path,
-        command: "MeasuringCommand",
         header: "RecordingHeader | None",
         contents: _OfEvents,
     ) -> None:
@@ -107,7 +106,6 @@ class EventPage(Generic[_OfEvents]):
         from kernel_delay.private_file import WholeFile
 
         self._file = WholeFile(path)
-        self._command = command
         self._header = header
         self._notes: list[str] = []
         self.contents = contents
@@ -122,7 +120,7 @@ class EventPage(Generic[_OfEvents]):
         from kernel_delay.reporters.page import monitor_page
 
         notes = (*self._notes, *missed)
-        pieces = monitor_page.render(self._command, self._header, self.contents, summary, notes)
+        pieces = monitor_page.render(self._header, self.contents, summary, notes)
         write_page(self._file, pieces)
 
 

@@ -104,7 +104,7 @@ def plan(args: argparse.Namespace, target: "ProcessTarget", room: int) -> "Round
     from msgspec.structs import replace
 
     from kernel_delay.capture.plan import RoundPlan
-    from kernel_delay.ovs.log import PMD_NAME, ROUND_POLLS, is_open_vswitch
+    from kernel_delay.openvswitch.log import PMD_NAME, ROUND_POLLS, is_open_vswitch
 
     if args.max_slices is not None and not args.timeline:
         raise UsageError("--max-slices limits a timeline: add --timeline")

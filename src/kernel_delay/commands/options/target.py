@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.errors import UsageError
+from kernel_delay.printable import encodable
 from kernel_delay.reporters.messages import print_message
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _name(text: str) -> str:
     """A name of something; it may be anything but nothing."""
     if not text:
         raise argparse.ArgumentTypeError("must not be empty")
-    return os.fsencode(text).decode(errors="backslashreplace")
+    return encodable(text)
 
 
 def _pod(text: str) -> str:

@@ -10,37 +10,10 @@ from typing import Any
 
 from kernel_delay.reporters.messages import print_message
 
-_PAHOLE = "neither pahole nor debug information is needed"
+PAHOLE = "neither pahole nor debug information is needed"
 
 
-def add_to_revalidator(parser: argparse.ArgumentParser) -> None:
-    """Add those of reval_monitor.py."""
-    _add_needless(parser, "there are no windows", "-g", "--no-gui")
-    _add_needless(parser, "plots are drawn on a terminal alone", "-R", "--no-realtime-plots")
-    _add_needless(
-        parser, "each round is shown as it ends", "-u", "--update-interval", metavar="SECONDS"
-    )
-    _add_needless(
-        parser, "flows are counted in the kernel", "--buffer-page-count", metavar="NUMBER"
-    )
-    _add_needless(parser, _PAHOLE, "-P", "--pahole", metavar="PAHOLE")
-    _add_other(
-        parser, "charts are a page for a browser: --html {stem}.html", "-W", "--write-charts"
-    )
-    _add_other(parser, "`kernel-delay report {file}` reads what -w wrote", "-r", "--read-events")
-
-
-def add_to_flows(parser: argparse.ArgumentParser) -> None:
-    """Add that of flow_reval_monitor.py."""
-    _add_needless(parser, _PAHOLE, "-P", "--pahole", metavar="PAHOLE")
-
-
-def add_to_datapath_ops(parser: argparse.ArgumentParser) -> None:
-    """Add that of dpif_op_nl_monitor.py; those that say which operations are operations' own."""
-    _add_needless(parser, "messages are captured whole", "-s", "--nlmsg-size", metavar="[64-2048]")
-
-
-def _add_needless(
+def add_needless(
     parser: argparse.ArgumentParser, why: str, *names: str, metavar: str | None = None
 ) -> None:
     """Add an option that has no effect, as its line says; with an argument if it has a metavar."""
@@ -55,7 +28,7 @@ def _add_needless(
     )
 
 
-def _add_other(parser: argparse.ArgumentParser, instead: str, *names: str) -> None:
+def add_other(parser: argparse.ArgumentParser, instead: str, *names: str) -> None:
     """Add an option with a file that is an error, which says what to use instead."""
     parser.add_argument(
         *names,

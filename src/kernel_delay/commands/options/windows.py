@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kernel_delay.commands.options import arguments
 from kernel_delay.errors import UsageError
 from kernel_delay.limits import LONGEST_S
+from kernel_delay.units import NS_PER_S
 
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import TriggerPoints, WindowPlan
@@ -146,7 +147,7 @@ def program_plan(args: argparse.Namespace) -> "WindowPlan":
             raise UsageError(
                 f"a PROGRAM is measured in one window, from its start: leave {option} out"
             )
-    longest_ns = LONGEST_S * arguments.NS_PER_S
+    longest_ns = LONGEST_S * NS_PER_S
     return WindowPlan(sample_time_ns=args.sample_time_ns or longest_ns, start=EXEC)
 
 

@@ -6,8 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from kernel_delay.printable import printable
-
-NS_PER_S = 1_000_000_000
+from kernel_delay.units import NS_PER_S
 
 MOST_SLOTS = 4000
 """From the first to the last; beyond that they get wider."""

@@ -1,25 +1,17 @@
-"""What Open vSwitch's monitors saw, as a page: charts over time, tables, and the summary."""
+"""What a monitor saw, as a page: charts over time, tables, and the summary."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from msgspec import Struct, structs
 
-from kernel_delay.model import MeasuringCommand, RecordingHeader
+from kernel_delay.model import RecordingHeader
 from kernel_delay.printable import printable
 from kernel_delay.reporters.json import ascii_json
 from kernel_delay.reporters.page.charts import PageChart
 from kernel_delay.reporters.page.contents import about
 from kernel_delay.reporters.page.document import document
 from kernel_delay.reporters.page.rows import PageTable
-
-SUBJECTS: dict[MeasuringCommand, str] = {
-    "bridge-loop": "The main loop",
-    "revalidator": "The rounds of the revalidators",
-    "flows": "What became of flows",
-    "datapath-ops": "The operations of the kernel's datapath",
-    "upcall-cost": "What upcalls cost",
-}
 
 
 class PageEvents(Struct, frozen=True):
@@ -37,6 +29,9 @@ class PageEvents(Struct, frozen=True):
 class Contents(Protocol):
     """What a monitor's events come to."""
 
+    subject: str
+    """What the page is about, in a few words."""
+
     def charts(self) -> Sequence[PageChart]:
         """Over time; their times are CLOCK_MONOTONIC's."""
 
@@ -45,18 +40,16 @@ class Contents(Protocol):
 
 
 def render(
-    command: MeasuringCommand,
     header: RecordingHeader | None,
     contents: Contents,
     summary: str,
     notes: Sequence[str],
 ) -> Iterator[str]:
     """The page, in pieces. `summary` is the text's."""
-    subject = SUBJECTS[command]
     target = header.target if header else None
     page = PageEvents(
-        title=f"{printable(target.comm)} ({target.pid})" if target else subject,
-        subject=subject,
+        title=f"{printable(target.comm)} ({target.pid})" if target else contents.subject,
+        subject=contents.subject,
         about=tuple(about(header, None)),
         notes=tuple(map(printable, notes)),
         charts=tuple(from_the_start(contents.charts())),

@@ -5,7 +5,13 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from kernel_delay.units import NS_PER_MS, NS_PER_US
+
 MOST_ROWS = 500
+
+MOST_TEXT = 1000
+"""Characters of a match, or of actions: one can be of 64 KiB in a message, and more as text."""
+
 
 Row = tuple[str, ...]
 
@@ -47,3 +53,29 @@ class Largest:
         rows = tuple(row for *_, row in sorted(self._heap, reverse=True))
         left_out = self._count - len(rows)
         return PageTable(name, title, tuple(headings), tuple(texts), rows, left_out)
+
+
+def seconds_text(time_ns: int) -> str:
+    """A time of CLOCK_MONOTONIC in seconds, to the microsecond."""
+    seconds, rest_ns = divmod(time_ns, 1_000_000_000)
+    return f"{seconds}.{rest_ns // NS_PER_US:06}"
+
+
+def ms_text(time_ns: int | None) -> str:
+    """A length in ms; empty where it is not known."""
+    return "" if time_ns is None else f"{time_ns / NS_PER_MS:,.1f}"
+
+
+def us_text(time_ns: int | None) -> str:
+    """A length in us; empty where it is not known."""
+    return "" if time_ns is None else f"{time_ns / NS_PER_US:,.1f}"
+
+
+def count_text(count: int | None) -> str:
+    """A count; empty where it is not known."""
+    return "" if count is None else f"{count:,}"
+
+
+def short_text(text: str) -> str:
+    """The text, cut after MOST_TEXT characters."""
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"

@@ -1,0 +1,150 @@
+"""What becomes of flows, as flows.bpf.c sees it."""
+
+import time
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from kernel_delay.monitors.flows.events import FlowChange, FlowEvent, reason_names
+from kernel_delay.openvswitch._ovs_records import ffi, lib
+from kernel_delay.openvswitch.flow_key.text import ufid_text
+from kernel_delay.openvswitch.probes import files_with
+from kernel_delay.openvswitch.programs import OvsPrograms, Probes, room, text
+from kernel_delay.openvswitch.version import find_version
+from kernel_delay.probes.objects import process_objects
+from kernel_delay.probes.triggers import UsdtTrigger
+from kernel_delay.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from kernel_delay.openvswitch._ovs_records import FlowEventPointer
+
+
+PROBES: Mapping[str, UsdtTrigger] = MappingProxyType(
+    {
+        "on_flow_result": UsdtTrigger("revalidate", "flow_result"),
+        "on_flow_sweep_result": UsdtTrigger("revalidator_sweep__", "flow_sweep_result"),
+    }
+)
+
+CHANGES: Mapping[int, FlowChange] = MappingProxyType(
+    {lib.UKEY_KEEP: "keep", lib.UKEY_DELETE: "delete", lib.UKEY_MODIFY: "modify"}
+)
+
+
+class FlowPlan(Struct, frozen=True):
+    """Which events of flows are wanted.
+
+    At most `key_bytes` are captured of each flow's key, and of its mask; `ring_bytes` is the size
+    of the buffer that events come through. With `kept` each result that a flow is kept is an event.
+    """
+
+    key_bytes: int
+    ring_bytes: int
+    kept: bool
+
+
+class FlowProbes(Probes):
+    """Follows a process's flows."""
+
+    def __init__(self, pid: int, plan: FlowPlan) -> None:
+        """Find the probes of process `pid`; NoInputError if it lacks one."""
+        super().__init__(pid)
+        self._plan = plan
+        self._unknown_results = 0
+        objects = process_objects(pid)
+        self._files: dict[str, set[str]] = {}
+        for program, trigger in PROBES.items():
+            self._files[program] = files_with(trigger, objects)
+        version = find_version(objects)
+        self._reasons = reason_names(version)
+        if not self._reasons:
+            reported = "no version that is known" if version is None else "{}.{}".format(*version)
+            self.notes.append(
+                f"this Open vSwitch is of {reported}: its reasons for deletions are numbers"
+            )
+
+    def _open(self) -> OvsPrograms:
+        return OvsPrograms("flows", self._pid, self._plan.ring_bytes)
+
+    def _attach(self) -> None:
+        programs = self._programs
+        options = programs.options
+        options.key_bytes = room(self._plan.key_bytes)
+        options.report_kept = self._plan.kept
+        # Open vSwitch's own clock is cut off to milliseconds too.
+        options.start_ms = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // NS_PER_MS
+        programs.load()
+        for program, paths in self._files.items():
+            for path in paths:
+                programs.attach_usdt(program, PROBES[program], path)
+
+    def take(self) -> Iterator[FlowEvent]:
+        """Take away and yield the events that are there; a new flow is one of its own first."""
+        for data in self._programs.all_records():
+            events = list(decode(data, self._plan.key_bytes, self._reasons, kept=self._plan.kept))
+            self._unknown_results += not events
+            yield from events
+
+    def flows_before(self) -> int:
+        """How many of the flows that were there before the start have been seen since."""
+        return self._programs.control.flows_before
+
+    def missed(self) -> dict[str, int]:
+        """What was not seen, by kind: events without room, hits missed, flows without a slot."""
+        return {
+            "flow_events": self._programs.lost(lib.EVENT_FLOW_RESULT)
+            + sum(map(self._misses, PROBES)),
+            "untracked": self._programs.control.flows_untracked,
+            "unknown_results": self._unknown_results,
+        }
+
+
+def decode(
+    data: bytes, key_bytes: int, reasons: Mapping[int, str], *, kept: bool
+) -> Iterator[FlowEvent]:
+    """The events that a record makes: that a flow is new, and what became of it."""
+    record = ffi.from_buffer("struct flow_event *", data)
+    key_at = ffi.sizeof("struct flow_event")
+    mask_at = key_at + room(key_bytes)
+    key = data[key_at : key_at + min(record.key_size, key_bytes)]
+    mask = data[mask_at : mask_at + min(record.mask_size, key_bytes)]
+    if record.is_new:
+        yield _event(record, "insert", key, mask, {})
+    change = CHANGES.get(record.result)
+    if change is not None and (change != "keep" or kept):
+        yield _event(record, change, key, mask, reasons)
+
+
+def _event(
+    record: "FlowEventPointer",
+    change: FlowChange,
+    key: bytes,
+    mask: bytes,
+    reasons: Mapping[int, str],
+) -> FlowEvent:
+    is_insert = change == "insert"
+    created_ns = record.created_ms * NS_PER_MS
+    number = record.reason if change == "delete" else 0
+    return FlowEvent(
+        time_ns=created_ns if is_insert else record.event.time_ns,
+        tid=record.event.tid,
+        comm=text(record.event.comm),
+        change=change,
+        in_sweep=bool(record.in_sweep),
+        reason=reasons.get(number) if change == "delete" else None,
+        reason_number=number,
+        datapath=text(record.datapath),
+        ufid=ufid_text(*record.ufid),
+        layer=text(record.layer),
+        pmd_id=record.pmd_id,
+        created_ns=created_ns,
+        used_ns=record.used_ms * NS_PER_MS or None,
+        n_packets=record.n_packets,
+        n_bytes=record.n_bytes,
+        key=key,
+        key_len=record.key_len,
+        mask=mask,
+        mask_len=record.mask_len,
+    )

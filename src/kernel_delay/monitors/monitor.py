@@ -1,0 +1,284 @@
+"""What monitors have in common: how one runs, and how its recording is reported."""
+
+import argparse
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import islice
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast
+
+from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import pages as page_options
+from kernel_delay.commands.options import recording as recording_options
+from kernel_delay.commands.options import target as target_options
+from kernel_delay.monitors.register import command_module
+from kernel_delay.reporters.messages import print_exit, print_message
+
+if TYPE_CHECKING:
+    from kernel_delay.errors import InputError
+    from kernel_delay.host.target import ProcessTarget
+    from kernel_delay.loader.waiting import Ended
+    from kernel_delay.model import RecordingHeader
+    from kernel_delay.openvswitch.pcapng import PcapngWriter
+    from kernel_delay.openvswitch.programs import Probes
+    from kernel_delay.recording.reader import RecordingReader
+    from kernel_delay.recording.records import Events
+    from kernel_delay.recording.writer import RecordingWriter
+    from kernel_delay.reporters.page.monitor_page import Contents
+
+_Record = TypeVar("_Record", bound="Events")
+_Source = TypeVar("_Source", bound="Probes")
+_Item = TypeVar("_Item")
+
+AddArguments = Callable[[argparse._ActionsContainer], Sequence[argparse.Action]]
+"""What adds options of a report from a recording, to any group."""
+
+
+class Outputs(NamedTuple):
+    """The outputs that are asked for.
+
+    `json` writes a line of JSON, and `packets` a file of packets. `text` says whether stdout has
+    text, and `lines` whether that has single events. At most `most` events are wanted; None: all.
+    """
+
+    json: Callable[[object], None] | None
+    text: bool
+    lines: bool
+    page: page_options.EventPage[Any] | None
+    packets: "PcapngWriter | None"
+    most: int | None
+
+
+OpenOutputs = Callable[[], Outputs]
+"""What opens them; raises OutputError where one can't be opened."""
+
+
+class Report(ABC, Generic[_Record]):
+    """What is reported of a monitor's records: text or JSON as they come, a sum, and a page."""
+
+    LOST: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """What a recording's trailer calls what was lost, and what that means, behind its count."""
+
+    def __init__(self, outputs: Outputs) -> None:
+        """Report to these outputs."""
+        self.has_enough = False
+        self._most = outputs.most
+        self._json = outputs.json
+        self._text = outputs.text
+        self._lines = outputs.lines
+        self._page: page_options.EventPage[Any] | None = outputs.page
+        self._packets = outputs.packets
+        self._begun = False
+
+    def note(self, text: str) -> None:
+        """Take a remark on how it was measured, or read, that was printed already."""
+        if self._page is not None:
+            self._page.note(text)
+
+    def begin(self) -> None:
+        """Print what is above all events; most print that with the first."""
+
+    @abstractmethod
+    def take(self, record: _Record) -> _Record:
+        """Count and print. Return as much of it as was asked for, where that is not all."""
+
+    def flush(self) -> None:
+        """Show what was printed."""
+        if self._text:
+            sys.stdout.flush()
+
+    @abstractmethod
+    def finish(self, missed: Mapping[str, int]) -> None:
+        """Sum up."""
+
+    @classmethod
+    def missed_lines(cls, missed: Mapping[str, int]) -> list[str]:
+        """What was not seen, a line each."""
+        known = ((count, cls.LOST[kind]) for kind, count in missed.items() if kind in cls.LOST)
+        return [f"{count:,} {meaning}" for count, meaning in known if count]
+
+    def _print_below(self, header: str, *lines: str) -> None:
+        """Print lines, the first time with a header above."""
+        if not self._begun:
+            self._begun = True
+            print(header)
+        for line in lines:
+            print(line)
+
+    def _sum_up(self, summary: str, lines: Sequence[str]) -> None:
+        """Print the summary, and what was not seen: that also where stdout has no text."""
+        if self._text:
+            print("\n".join([f"\n{summary}" if self._begun else summary, *lines]))
+        else:
+            for line in lines:
+                print_message(line)
+        if self._page is not None:
+            self._page.finish(summary, lines)
+
+
+class Monitor(ABC, Generic[_Record, _Source]):
+    """A command that follows ovs-vswitchd's own events.
+
+    `command` is its name, and `activity` what it says that it is doing; None: it says nothing.
+    """
+
+    command: ClassVar[str]
+    activity: ClassVar[str | None]
+
+    report_arguments: ClassVar[Sequence[AddArguments]] = ()
+    """What adds the options that a report from a recording has too. Monitors can share some."""
+
+    report_options: ClassVar[Collection[str]] = ("quiet", "html")
+    """Which of the options of `report` itself, beside --json, a report from a recording has."""
+
+    @abstractmethod
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's own options."""
+
+    @abstractmethod
+    def open_report(self, args: argparse.Namespace, open_outputs: OpenOutputs) -> Report[_Record]:
+        """What reports. Raises UsageError for an option's value before an output is opened."""
+
+    def page(self) -> "Contents":
+        """The empty contents of a page."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def open_source(self, args: argparse.Namespace, pid: int) -> _Source:
+        """What attaches the programs to process `pid`; NoInputError if it lacks the probes."""
+
+    @abstractmethod
+    def take(self, source: _Source) -> Iterator[_Record]:
+        """Take away and yield what has come, in records that are not large."""
+
+    def rest(self, source: _Source) -> Iterator[_Record]:
+        """Yield what there is to record when nothing follows."""
+        yield from ()
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Follow the process, report what comes, and then sum up; return the exit code."""
+        # Only a command that runs pays for what it imports.
+        from kernel_delay.host import privileges
+
+        target = target_options.find_to_measure(args)
+        with ExitStack() as stack:
+            header = partial(recording_options.header_of, self.command, target)
+            report = self.open_report(args, self.opener(args, header, stack))
+            # Nothing of it runs in the kernel any more while it is summed up.
+            with ExitStack() as measuring:
+                source = self.open_source(args, target.pid)
+                writer = recording_options.open_writer(args, header, measuring)
+                measuring.enter_context(source)
+                # What was needed to attach alone.
+                privileges.keep_only((), output_options.given(args))
+                ended = self._follow(source, report, writer, target, args.time_ns)
+                missed = source.missed()
+                recording_options.finish(writer, ended, missed)
+            report.finish(missed)
+        if ended == "exit":
+            print_exit(target.pid)
+        return os.EX_OK
+
+    def report_recording(
+        self, recording: "RecordingReader", args: argparse.Namespace
+    ) -> "InputError | None":
+        """Print what run() printed when it was recorded; return why it is not all, or None."""
+        with ExitStack() as stack:
+            open_outputs = self.opener(args, lambda: recording.header, stack)
+            return replay(recording, self.open_report(args, open_outputs))
+
+    def opener(
+        self,
+        args: argparse.Namespace,
+        header: "Callable[[], RecordingHeader | None]",
+        stack: ExitStack,
+    ) -> OpenOutputs:
+        """What opens the outputs, which `stack` closes; `header` says what a page is of."""
+
+        def open_outputs() -> Outputs:
+            file = getattr(args, "pcap", None)
+            if file is not None or getattr(args, "overwrite", False):
+                output_options.check_pcap(args)
+            json = output_options.open_json(args.json_file, stack)
+            text = output_options.has_text(args.json_file)
+            page = packets = None
+            if getattr(args, "html", None) is not None:
+                page = page_options.EventPage(args.html, header(), self.page())
+            if file is not None:
+                from kernel_delay.openvswitch.pcapng import PcapngWriter
+
+                packets = stack.enter_context(PcapngWriter(file))
+            lines = text and not getattr(args, "quiet", False)
+            return Outputs(json, text, lines, page, packets, getattr(args, "count", None))
+
+        return open_outputs
+
+    def _follow(
+        self,
+        source: _Source,
+        report: Report[_Record],
+        writer: "RecordingWriter | None",
+        target: "ProcessTarget",
+        time_ns: int | None,
+    ) -> "Ended":
+        # Only a command that runs pays for what it imports.
+        from kernel_delay.loader.follow import follow
+
+        def take_all(records: Iterator[_Record]) -> bool:
+            for record in records:
+                taken = report.take(record)
+                if writer is not None:
+                    writer.events(taken)
+                report.flush()
+                if report.has_enough:
+                    break
+            return report.has_enough
+
+        for note in source.notes:
+            recording_options.noting(writer)(note)
+            report.note(note)
+        report.begin()
+        if self.activity is not None:
+            print_message(f"{self.activity} of {target.comm} ({target.pid}); Ctrl-C ends it")
+        ended = follow(target.pid, time_ns, lambda: take_all(self.take(source)))
+        take_all(self.rest(source))
+        return "time" if report.has_enough else ended
+
+
+def monitor(command: str) -> Monitor[Any, Any]:
+    """Import and return the monitor of that command."""
+    return cast(Monitor[Any, Any], command_module(command).MONITOR)
+
+
+def replay(recording: "RecordingReader", report: Report[Any]) -> "InputError | None":
+    """Report what was recorded, and sum up; return why it is not all, None if it is.
+
+    What was printed when it was recorded is printed again.
+    """
+    from kernel_delay.recording.reader import IntactRecords
+    from kernel_delay.recording.records import Note, record_type
+
+    kind = record_type(recording.header.command)
+    reading = IntactRecords(recording)
+    report.begin()
+    for record in reading:
+        if isinstance(record, Note):
+            print_message(record.text)
+            report.note(record.text)
+        elif isinstance(record, kind) and not report.has_enough:
+            report.take(record)
+            report.flush()
+    if reading.damage is not None:
+        report.note(str(reading.damage))
+    report.finish(recording.trailer.lost if recording.trailer else {})
+    return reading.damage
+
+
+def batches(items: Iterator[_Item], size: int) -> Iterator[tuple[_Item, ...]]:
+    """Yield the items in their order, as many at a time."""
+    while batch := tuple(islice(items, size)):
+        yield batch

@@ -1,0 +1,1 @@
+"""`kernel-delay revalidator`: what each round of Open vSwitch's revalidators does and takes."""

@@ -1,0 +1,174 @@
+"""The rounds of Open vSwitch's revalidators, as revalidator.bpf.c sees them."""
+
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from kernel_delay.errors import NoInputError
+from kernel_delay.libbpf import BpfError
+from kernel_delay.loader.refusals import refusal
+from kernel_delay.monitors.revalidator.events import (
+    FlowResults,
+    LeaderTime,
+    RevalidatorRound,
+    UdpifState,
+)
+from kernel_delay.openvswitch._ovs_records import ffi, lib
+from kernel_delay.openvswitch.probes import files_with
+from kernel_delay.openvswitch.programs import OvsPrograms, Probes, text
+from kernel_delay.probes.objects import ProbedObject, process_objects
+from kernel_delay.probes.triggers import UsdtTrigger
+
+if TYPE_CHECKING:
+    from kernel_delay.cdata import Array
+    from kernel_delay.openvswitch._ovs_records import RevalidatorRoundPointer
+
+# 200 rounds and more; a datapath has two a second, or as many as it takes milliseconds.
+RING_BYTES = 1 << 18
+
+SWITCHES = "on_sched_switch"
+ROUND_PROBES: Mapping[str, UsdtTrigger] = MappingProxyType(
+    {
+        "on_start_dump": UsdtTrigger("udpif_revalidator", "start_dump"),
+        "on_sweep_done": UsdtTrigger("udpif_revalidator", "sweep_done"),
+    }
+)
+FLOW_PROBES: Mapping[str, UsdtTrigger] = MappingProxyType(
+    {
+        "on_revalidate_ukey": UsdtTrigger("revalidate_ukey__", "entry"),
+        "on_flow_result": UsdtTrigger("revalidate", "flow_result"),
+        "on_flow_sweep_result": UsdtTrigger("revalidator_sweep__", "flow_sweep_result"),
+    }
+)
+
+
+class RevalidatorProbes(Probes):
+    """Follows a process's revalidators."""
+
+    def __init__(self, pid: int, *, count_flows: bool) -> None:
+        """Find the probes of process `pid`; NoInputError if it lacks those of the rounds.
+
+        Without `count_flows` those that are hit once a flow are left alone.
+        """
+        super().__init__(pid)
+        objects = process_objects(pid)
+        self._probes: dict[str, set[str]] = {}
+        for program, trigger in ROUND_PROBES.items():
+            self._probes[program] = files_with(trigger, objects)
+        if count_flows:
+            self._find_flow_probes(objects)
+        self._decoding = Decoding(self._probes.keys())
+
+    def _open(self) -> OvsPrograms:
+        return OvsPrograms("revalidator", self._pid, RING_BYTES)
+
+    def _attach(self) -> None:
+        programs = self._programs
+        for program in programs.object.programs():
+            program.autoload = program.name in {*self._probes, SWITCHES}
+        programs.load()
+        try:
+            programs.attach(lambda program: program.attach(), SWITCHES)
+        except BpfError as error:
+            raise refusal(error) from error
+        probes = {**ROUND_PROBES, **FLOW_PROBES}
+        for name, paths in self._probes.items():
+            for path in paths:
+                programs.attach_usdt(name, probes[name], path)
+
+    def take(self) -> Iterator[RevalidatorRound]:
+        """Take away and yield the rounds that have ended."""
+        for data in self._programs.records():
+            yield self._decoding.round(ffi.from_buffer("struct revalidator_round *", data))
+
+    def missed(self) -> dict[str, int]:
+        """How many rounds were lost, and hits of probes missed, since they were attached."""
+        flows = self._probes.keys() & FLOW_PROBES.keys()
+        rounds = self._programs.lost(lib.EVENT_REVALIDATOR_ROUND)
+        return {
+            "revalidator_rounds": rounds + sum(map(self._misses, ROUND_PROBES)),
+            "flow_results": sum(map(self._misses, flows)),
+        }
+
+    def _find_flow_probes(self, objects: tuple[ProbedObject, ...]) -> None:
+        for program, trigger in FLOW_PROBES.items():
+            try:
+                self._probes[program] = files_with(trigger, objects)
+            except NoInputError as error:
+                self.notes.append(f"{error}: what it counts is not known")
+
+
+class Decoding:
+    """Makes rounds of the records of a process, one after the other."""
+
+    def __init__(self, counted: Collection[str]) -> None:
+        """`counted` are the programs that counted something in them."""
+        self._counted = counted
+        self._layout_known = False
+
+    def round(self, record: "RevalidatorRoundPointer") -> RevalidatorRound:
+        """The round that a record says."""
+        datapath = text(record.datapath)
+        state = _state(record, self._layout_known)
+        self._layout_known |= state is not None
+        counted = self._counted
+        return RevalidatorRound(
+            datapath=datapath or f"{record.udpif:#x}",
+            tid=record.event.tid,
+            comm=text(record.event.comm),
+            start_ns=record.start_ns,
+            stop_ns=record.event.time_ns,
+            previous_stop_ns=record.previous_stop_ns or None,
+            n_flows=record.n_flows,
+            dumped=_results(record.dumped) if "on_flow_result" in counted else None,
+            swept=_results(record.swept) if "on_flow_sweep_result" in counted else None,
+            revalidated=record.revalidated if "on_revalidate_ukey" in counted else None,
+            poll_wait_ms=record.poll_wait_ms,
+            state=state,
+            leader_time=_leader_time(record),
+        )
+
+
+def _results(places: "Array[int]") -> FlowResults:
+    return FlowResults(
+        kept=places[lib.UKEY_KEEP],
+        deleted=places[lib.UKEY_DELETE],
+        modified=places[lib.UKEY_MODIFY],
+        other=places[lib.REVAL_RESULTS],
+    )
+
+
+def _state(record: "RevalidatorRoundPointer", layout_known: bool) -> UdpifState | None:
+    # Of another layout, chance would have to make all of this hold: the maximum is of what was
+    # ever counted, the average of the same, and OVS's own clock starts before the probe. It stops
+    # before the probe as well, by more than that if its leader loses the CPU there, or writes to
+    # the log that the round was long: so this is asked until it was so once.
+    measured_ms = (record.event.time_ns - record.start_ns) // 1_000_000
+    least_ms = 1 if layout_known else max(measured_ms - 2, 1)
+    plausible = (
+        record.is_udpif
+        and record.avg_n_flows <= record.max_n_flows >= record.n_flows
+        and record.dump_duration_ms >= least_ms
+    )
+    if not plausible:
+        return None
+    return UdpifState(
+        avg_n_flows=record.avg_n_flows,
+        max_n_flows=record.max_n_flows,
+        flow_limit=record.flow_limit,
+        flow_limit_before=record.flow_limit_before,
+        dump_duration_ms=record.dump_duration_ms,
+    )
+
+
+def _leader_time(record: "RevalidatorRoundPointer") -> LeaderTime | None:
+    duration_ns = record.event.time_ns - record.start_ns
+    if not record.account_known or record.off_cpu_ns > duration_ns:
+        return None
+    # The kernel's clock of run queues is another than the one that events are dated by.
+    runnable_ns = min(record.runnable_ns, record.off_cpu_ns)
+    return LeaderTime(
+        run_ns=duration_ns - record.off_cpu_ns,
+        runnable_ns=runnable_ns,
+        blocked_ns=record.off_cpu_ns - runnable_ns,
+    )

@@ -1,0 +1,1 @@
+"""`kernel-delay upcall-cost` and `upcall-monitor`: packets that the kernel sent to user space."""

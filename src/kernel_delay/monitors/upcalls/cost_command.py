@@ -1,0 +1,195 @@
+"""The options of `kernel-delay upcall-cost`, and what they have connected."""
+
+import argparse
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import pages as page_options
+from kernel_delay.commands.options import recording as recording_options
+from kernel_delay.commands.options import target as target_options
+from kernel_delay.errors import InputError, UsageError
+from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches, replay
+from kernel_delay.printable import printable
+from kernel_delay.reporters.messages import print_message
+
+if TYPE_CHECKING:
+    from kernel_delay.monitors.upcalls import cost_report
+    from kernel_delay.monitors.upcalls.cost_page import CostsPage
+    from kernel_delay.monitors.upcalls.events import UpcallEvents
+    from kernel_delay.monitors.upcalls.probe import UpcallProbes
+
+# The analysis needs all of them at once, in about a kilobyte each.
+MOST_EVENTS = 1_000_000
+
+
+def add_report_arguments(parser: argparse._ActionsContainer) -> Sequence[argparse.Action]:
+    """Add the options that a report from a recording has too."""
+    return [
+        parser.add_argument(
+            "-b",
+            "--histogram-buckets",
+            type=arguments.bucket_count,
+            default=20,
+            metavar="N",
+            help="number of buckets of each histogram (default: %(default)s)",
+        ),
+        parser.add_argument(
+            "--handler-filter",
+            metavar="NAME[,NAME...]",
+            help="only analyse upcalls that these handler threads received",
+        ),
+        parser.add_argument("--sets", action="store_true", help="print the events of each upcall"),
+    ]
+
+
+def _event_count(text: str) -> int:
+    """How many events to take: no more than are analysed."""
+    number = arguments.count(text)
+    if number > MOST_EVENTS:
+        raise argparse.ArgumentTypeError(f"must be at most {MOST_EVENTS:,}, not {text!r}")
+    return number
+
+
+class UpcallCost(Monitor["UpcallEvents", "UpcallProbes"]):
+    """Collects events, joins them into sets, and reports their costs."""
+
+    command = "upcall-cost"
+    activity = "collecting events"
+    report_arguments = (add_report_arguments,)
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options: from where events come, which of them, and what is printed of them."""
+        target_options.add_arguments(parser)
+        parser.add_argument(
+            "-r",
+            "--read-events",
+            type=Path,
+            metavar="FILE",
+            help="analyse the events in FILE instead of a process: a recording, or a file of"
+            " Open vSwitch's upcall_cost.py",
+        )
+        recording_options.add_arguments(parser, "-w", "--write-events")
+        page_options.add_html(parser)
+        output_options.add_json(parser, "upcall, at the end")
+        parser.add_argument(
+            "-s",
+            "--stop",
+            dest="count",
+            type=_event_count,
+            metavar="N",
+            help=f"stop after N events, at most {MOST_EVENTS:,} (default: at Ctrl-C, or after"
+            " that many)",
+        )
+        output_options.add_quiet(parser, "do not print the events")
+        add_report_arguments(parser)
+        arguments.add_capture_sizes(parser, "-P", 256)
+        arguments.add_buffer_pages(parser)
+        arguments.add_time(parser)
+
+    def open_report(
+        self, args: argparse.Namespace, open_outputs: OpenOutputs
+    ) -> "cost_report.CostReport":
+        """The events, and at the end what they cost."""
+        from kernel_delay.monitors.upcalls.cost_report import CostReport
+
+        return CostReport(
+            open_outputs(),
+            MOST_EVENTS,
+            buckets=args.histogram_buckets,
+            handlers=args.handler_filter,
+            sets=args.sets,
+        )
+
+    def page(self) -> "CostsPage":
+        """The empty contents of a page."""
+        from kernel_delay.monitors.upcalls.cost_page import CostsPage
+
+        return CostsPage()
+
+    def open_source(self, args: argparse.Namespace, pid: int) -> "UpcallProbes":
+        """The probes of the whole trip."""
+        from kernel_delay.monitors.upcalls.probe import UpcallPlan, UpcallProbes
+
+        plan = UpcallPlan(
+            args.packet_size,
+            args.flow_key_size,
+            whole_trip=True,
+            ring_bytes=arguments.buffer_bytes(args.buffer_page_count),
+        )
+        return UpcallProbes(pid, plan)
+
+    def take(self, source: "UpcallProbes") -> "Iterator[UpcallEvents]":
+        """What has come; no cost needs the names of ports."""
+        from kernel_delay.monitors.upcalls.events import PortName, UpcallEvents
+        from kernel_delay.recording.records import EVENTS_AT_ONCE
+
+        since_epoch_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        found = (event for event in source.take() if not isinstance(event, PortName))
+        for events in batches(found, EVENTS_AT_ONCE):
+            yield UpcallEvents(events, since_epoch_ns)
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Collect events from a process, or read them from a file; raises InputError for damage."""
+        if args.read_events is None:
+            return super().run(args)
+        from kernel_delay.monitors.upcalls.script_events import is_of_script
+
+        if target_options.is_given(args) or args.recording_file is not None:
+            raise UsageError("--read-events takes neither --pid nor --write-events")
+        if args.time_ns is not None:
+            raise UsageError("--read-events takes no --time: -s stops after so many events")
+        output_options.refuse_inputs([str(args.read_events)], [args.json_file, args.html])
+        report = self._report_script if is_of_script(args.read_events) else self._report_recorded
+        damage = report(args)
+        if damage is not None:
+            raise damage
+        return os.EX_OK
+
+    def _report_script(self, args: argparse.Namespace) -> InputError | None:
+        """Report what Open vSwitch's own script wrote; return why that is not all, or None."""
+        from kernel_delay.monitors.upcalls.script_events import ScriptEvents
+
+        with ExitStack() as stack:
+            report = self.open_report(args, self.opener(args, lambda: None, stack))
+            report.say(f"- Reading events of upcall_cost.py from {str(args.read_events)!r}...")
+            report.begin()
+            damage = None
+            with ScriptEvents(args.read_events) as events:
+                try:
+                    report.take_all(events)
+                except InputError as error:
+                    damage = error
+            if damage is not None:
+                report.note(str(damage))
+            report.finish(events.missed)
+            if events.unknown_ports:
+                print_message(
+                    f"of {events.unknown_ports} upcalls of the kernel the script did not know"
+                    " the port"
+                )
+        return damage
+
+    def _report_recorded(self, args: argparse.Namespace) -> InputError | None:
+        """Report from a recording of this command; return why it is not all, None if it is."""
+        from kernel_delay.recording.reader import open_recording
+
+        with open_recording(args.read_events) as recording, ExitStack() as stack:
+            header = recording.header
+            if header.command != self.command:
+                raise InputError(
+                    f"{recording.name!r} is a recording of {header.command}, not of upcall-cost:"
+                    " read it with kernel-delay report"
+                )
+            report = self.open_report(args, self.opener(args, lambda: header, stack))
+            where = f"{printable(header.host)}, Linux {printable(header.kernel)}"
+            report.say(f"- Reading events from {str(args.read_events)!r} ({where})...")
+            return replay(recording, report)
+
+
+MONITOR = UpcallCost()

@@ -1,0 +1,1 @@
+"""Open vSwitch, as monitors share it: flow keys, packets, its log, version, probes and programs."""

@@ -1,1 +1,0 @@
-"""Packets as bytes: dissected, dumped, and written to pcapng files."""
