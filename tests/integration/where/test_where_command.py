@@ -126,10 +126,14 @@ def is_stopped_or_gone(tid: int) -> bool:
 
 def test_all_threads_of_open_vswitch_have_gdbs_frames(ovs: Instance) -> None:
     """It is stopped first: its threads wake now and then, and gdb comes later."""
+    tasks = Path(f"/proc/{ovs.pid}/task")
+    wait_until(lambda: len(list(tasks.iterdir())) > 1, "a second thread")
     os.kill(ovs.pid, signal.SIGSTOP)
     try:
-        tids = [int(path.name) for path in Path(f"/proc/{ovs.pid}/task").iterdir()]
+        tids = [int(path.name) for path in tasks.iterdir()]
         wait_until(lambda: all(map(is_stopped_or_gone, tids)))
+        # A thread says that it is stopped before it has left its CPU.
+        wait_until(lambda: all(each.user for each in threads_of(ovs.pid).values()))
         threads = threads_of(ovs.pid)
         theirs = frames_by_gdb(ovs.pid)
     finally:
