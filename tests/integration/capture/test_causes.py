@@ -71,13 +71,13 @@ def taken(measured: Thread) -> dict[int, int]:
     return {taker.tid: taker.ns for taker in measured.cpu_taken_by}
 
 
-def assert_agree(measured: Thread, traced: dict[str, Any]) -> None:
+def assert_agree(sample: Sample, measured: Thread, traced: dict[str, Any]) -> None:
     """Both give each task the same time, but for 1 % of the wait, and what either missed.
 
     A machine may keep a switch from all programs: of what had the CPU until the next one it is
-    not known then who that was. Where bpftrace knows, that is no third of the wait. A wait whose
-    begin bpftrace misses is none to it: the whole, which schedstat bears out, is longer then. Nor
-    has an idle task a CPU that is waited for.
+    not known then who that was, and the sample counts it. Where bpftrace knows, and nothing is
+    counted, that is no third of the wait. A wait whose begin bpftrace misses is none to it: the
+    whole, which schedstat bears out, is longer then. Nor has an idle task a CPU that is waited for.
     """
     ours, theirs = taken(measured), {int(pid): ns for pid, ns in traced["@took"].items()}
     ready_ns = time_of(measured).ready_ns
@@ -85,7 +85,8 @@ def assert_agree(measured: Thread, traced: dict[str, Any]) -> None:
     missed_ns += measured.cpu_taken_by_others_ns + time_of(measured).unaccounted_ns
     they_missed_ns = max(traced.get("@unsure", 0), ready_ns - sum(theirs.values()))
     they_missed_ns += theirs.get(0, 0)
-    assert missed_ns <= ready_ns // 3 + 2 * they_missed_ns, (measured, traced)
+    if not sample.lost.missed_events:
+        assert missed_ns <= ready_ns // 3 + 2 * they_missed_ns, (measured, traced)
     least_ns = max(200_000, ready_ns // 100) + missed_ns + they_missed_ns
     for tid in ours.keys() | theirs.keys():
         apart_ns = abs(ours.get(tid, 0) - theirs.get(tid, 0))
@@ -130,7 +131,7 @@ def test_a_trace_of_the_switches_says_the_same(
     check(sample)
     measured = thread(sample, target.pid)
     assert sum(ns for ns in taken(measured).values()) > length_ns // 10
-    assert_agree(measured, traced)
+    assert_agree(sample, measured, traced)
 
 
 def test_a_ticker_has_what_it_ran_and_no_more(
@@ -210,7 +211,7 @@ def test_a_wait_goes_on_at_another_cpu(
     traced = bpftrace.end()
     check(sample)
     measured = thread(sample, target.pid)
-    assert_agree(measured, traced)
+    assert_agree(sample, measured, traced)
     for of_cpu in hogs.values():
         assert {hog.ready["tids"][0] for hog in of_cpu} & taken(measured).keys()
 
