@@ -30,5 +30,8 @@ def frames_by_gdb(pid: int) -> dict[int, list[int]]:
     for line in gdb.stdout.splitlines():
         if line.startswith("FRAME "):
             _, tid, pc, *_ = line.split()
-            frames.setdefault(int(tid), []).append(int(pc))
+            # Of a thread that was just made it goes on to the address that its outermost
+            # function has no caller by.
+            if int(pc):
+                frames.setdefault(int(tid), []).append(int(pc))
     return frames

@@ -297,7 +297,7 @@ def test_without_accounting_there_are_the_tables_alone(
 ) -> None:
     workload = start_workload("busy", CPU, LONG_NS, 1, 1)
     workload.send()
-    sample = start_capture(workload.pid, "0.5", ("--no-accounting",)).sample()
+    sample = start_capture(workload.pid, "3", ("--no-accounting",)).sample()
     assert sample.threads
     for measured in sample.threads:
         assert (measured.time, measured.preempted_ns, measured.page_faults) == (None, None, None)
