@@ -15,8 +15,9 @@ from kernel_delay.capture.sleep_files import with_files
 from kernel_delay.host.open_files import holders as holders_module
 from kernel_delay.host.open_files.descriptor import INODE_MASK, describe
 from kernel_delay.host.open_files.holders import End, holders
-from kernel_delay.host.open_files.inet import ends_of
+from kernel_delay.host.open_files.inet import InetSockets
 from kernel_delay.host.open_files.unix import UnixSockets, parsed
+from kernel_delay.host.target import PROC
 from kernel_delay.model import Sleep, SleepFile, SleepReason
 from tests.unit.samples import timed_thread
 
@@ -157,6 +158,22 @@ def test_a_tcp_client_on_loopback_waits_for_its_server(host: str) -> None:
     assert not server.is_client
 
 
+def test_a_server_of_ipv6_has_clients_of_ipv4() -> None:
+    if not Path("/proc/net/if_inet6").exists():
+        pytest.skip("there is no IPv6")
+    server = socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    with server as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            accepted, _ = listener.accept()
+            with child_with(accepted.fileno()) as child:
+                accepted.close()
+                file = file_of(slept(client.fileno(), "socket_receive", "read"))
+    assert file.peer_address == f"127.0.0.1:{port}"
+    assert [peer.pid for peer in file.peers] == [child]
+    assert file.is_client
+
+
 def test_a_udp_socket_has_the_one_that_it_is_connected_to() -> None:
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server,
@@ -213,8 +230,8 @@ def test_a_search_that_is_cut_short_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_sockets_that_are_not_there_have_no_ends() -> None:
-    assert ends_of(PID, "tcp", 1) is None
-    assert ends_of(2**22 + 1, "tcp", 1) is None
+    assert InetSockets(PROC / str(PID)).ends("tcp", 1) is None
+    assert InetSockets(PROC / str(2**22 + 1)).ends("tcp", 1) is None
     unix_sockets = UnixSockets()
     assert unix_sockets.find(1) is None
     unix_sockets.close()

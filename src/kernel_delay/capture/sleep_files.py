@@ -5,6 +5,7 @@ slept: a descriptor that is of another file by now is not known.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,8 +14,12 @@ from kernel_delay.capture.threads.collector import ThreadOf
 from kernel_delay.host.open_files.descriptor import Descriptor, describe
 from kernel_delay.host.open_files.holders import End, Holders, holders
 from kernel_delay.host.open_files.unix import UnixSockets
+from kernel_delay.host.target import PROC
 from kernel_delay.host.waiting_calls import WRITES
 from kernel_delay.model import FileKind, Sleep, SleepFile, SleepReason, Thread
+
+if TYPE_CHECKING:
+    from kernel_delay.host.open_files.inet import InetSockets
 
 # Files that are looked at, those that were slept on longest.
 MOST_FILES = 32
@@ -68,11 +73,12 @@ def with_files(threads: Sequence[ThreadOf], unix_sockets: UnixSockets) -> list[T
                     asked[key] = sleep.ns, thread.tid, sleep
     longest = sorted(asked, key=lambda key: -asked[key][0])[:MOST_FILES]
     found: dict[_Key, _Found] = {}
+    inet: dict[int, InetSockets] = {}
     for key in longest:
         _, tid, sleep = asked[key]
         described = describe(key.process, tid, key.fd, key.inode)
         if described is not None and _fits(sleep.reason, described.kind):
-            found[key] = _find(key, described, unix_sockets)
+            found[key] = _find(key, described, unix_sockets, inet)
     ends = {each.end for each in found.values() if each.end is not None}
     wakers = (waker.pid for _, _, sleep in asked.values() for waker in sleep.wakers if waker.pid)
     held = holders(ends, wakers) if ends else Holders({}, are_all=True)
@@ -88,7 +94,13 @@ def _fits(reason: SleepReason, kind: FileKind) -> bool:
     return reason not in _KINDS or kind in _KINDS[reason]
 
 
-def _find(key: _Key, described: Descriptor, unix_sockets: UnixSockets) -> _Found:
+def _find(
+    key: _Key,
+    described: Descriptor,
+    unix_sockets: UnixSockets,
+    inet: "dict[int, InetSockets]",
+) -> _Found:
+    """Say what a file is. `inet` has the other sockets of each process that they were asked of."""
     kind = described.kind
     file = SleepFile(fd=key.fd, inode=key.inode, kind=kind, name=described.link)
     if kind == "pipe":
@@ -96,11 +108,13 @@ def _find(key: _Key, described: Descriptor, unix_sockets: UnixSockets) -> _Found
         return _Found(file, end)
     if kind == "unix":
         return _find_unix(file, unix_sockets)
-    if kind in ("tcp", "udp"):
+    if kind == "tcp" or kind == "udp":
         # Most threads wait on no such socket.
-        from kernel_delay.host.open_files.inet import ends_of
+        from kernel_delay.host.open_files.inet import InetSockets
 
-        ends = ends_of(key.process, kind, described.inode)
+        if key.process not in inet:
+            inet[key.process] = InetSockets(PROC / str(key.process))
+        ends = inet[key.process].ends(kind, described.inode)
         if ends is None:
             return _Found(file)
         file = replace(file, name=ends.local, peer_address=ends.remote, is_client=ends.is_client)

@@ -1,8 +1,6 @@
 """What a process's descriptors are: files, pipes and sockets, and who is at their other ends."""
 
 import os
-import socket
-import struct
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
@@ -10,6 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from kernel_delay.host.open_files.descriptor import access as access_of
+from kernel_delay.host.open_files.holders import links
+from kernel_delay.host.open_files.inet import InetSockets, text_of
 from kernel_delay.host.target import PROC, process_ids, read_comm
 from kernel_delay.where.answer import Holder
 
@@ -20,17 +21,6 @@ TABLE_BYTES = 16 << 20
 # Of what is listed, so many are named.
 MOST_NAMED = 4
 
-O_ACCMODE = 3
-
-_TABLES = (
-    ("tcp", "TCP", socket.AF_INET),
-    ("tcp6", "TCP", socket.AF_INET6),
-    ("udp", "UDP", socket.AF_INET),
-    ("udp6", "UDP", socket.AF_INET6),
-)
-
-Address = tuple[str, int]
-
 
 class Descriptor(Struct, frozen=True):
     """A file descriptor in words, and who is at the other end if that is known."""
@@ -39,36 +29,20 @@ class Descriptor(Struct, frozen=True):
     peers: tuple[Holder, ...] = ()
 
 
-class _Connection(Struct, frozen=True):
-    """A socket as /proc/PID/net lists it."""
-
-    protocol: str
-    local: Address
-    remote: Address
-
-    @property
-    def is_connected(self) -> bool:
-        return self.remote[1] != 0
-
-    def __str__(self) -> str:
-        if not self.is_connected:
-            return f"{self.protocol} {_address(self.local)}"
-        return f"{self.protocol} {_address(self.local)} to {_address(self.remote)}"
-
-
 class Links:
     """Which processes have which pipes and sockets open; read once, when it is first asked for."""
 
     def processes(self, link: str, access: int | None = None) -> tuple[tuple[int, str], ...]:
         """Return the processes that have it open, with their names.
 
-        With `access`, one of os.O_RDONLY and so on, only those that have it open so, or for both.
+        With `access`, os.O_RDONLY or os.O_WRONLY, only those that have it open so, or for both.
         """
         found = {}
-        for pid, fd in self._open.get(link, ()):
-            if access is not None and _access(pid, fd) not in (access, os.O_RDWR):
-                continue
+        for pid, path in self._open.get(link, ()):
             try:
+                reads, writes = access_of(path)
+                if (access == os.O_RDONLY and not reads) or (access == os.O_WRONLY and not writes):
+                    continue
                 found[pid] = read_comm(PROC / str(pid))
             except OSError:
                 continue
@@ -77,9 +51,9 @@ class Links:
     @cached_property
     def _open(self) -> dict[str, list[tuple[int, str]]]:
         found: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        for number, (pid, fd, link) in enumerate(_all_links()):
+        for number, (pid, path, link) in enumerate(_all_links()):
             if link.startswith(("pipe:", "socket:")):
-                found[link].append((pid, fd))
+                found[link].append((pid, path))
             if number >= MOST_DESCRIPTORS:
                 break
         return found
@@ -92,6 +66,7 @@ class Files:
         """Those of `process`, a directory such as /proc/123."""
         self._process = process
         self._links = links
+        self._inet = InetSockets(process, TABLE_BYTES)
 
     def describe(self, fd: int, access: int | None = None) -> Descriptor:
         """Return what a descriptor is.
@@ -138,33 +113,17 @@ class Files:
 
     def _socket(self, fd: int, link: str) -> Descriptor:
         inode = link.removeprefix("socket:[").rstrip("]")
-        connection = self._connections.get(inode)
-        if connection is None:
+        own = self._inet.find(int(inode))
+        if own is None:
             return Descriptor(f"fd {fd} ({self._unix.get(inode, 'a socket')})")
-        peer = self._by_ends.get((connection.remote, connection.local))
-        processes = self._links.processes(f"socket:[{peer}]") if peer else ()
+        words = f"{own.protocol.upper()} {text_of(own.local)}"
+        if not own.is_connected:
+            return Descriptor(f"fd {fd} ({words})")
+        peer = self._inet.peer(own)
+        processes = self._links.processes(f"socket:[{peer.inode}]") if peer else ()
         peers = tuple(Holder("peer", pid, comm) for pid, comm in processes[:MOST_NAMED])
         behind = f"; peer: {_named(peers, len(processes))}" if peers else ""
-        return Descriptor(f"fd {fd} ({connection}{behind})", peers)
-
-    @cached_property
-    def _connections(self) -> dict[str, _Connection]:
-        """By their inodes; proc_pid_net(5)."""
-        found = {}
-        for name, protocol, family in _TABLES:
-            for words in self._table(name, 10):
-                local, remote = _parsed(words[1], family), _parsed(words[2], family)
-                if local is not None and remote is not None:
-                    found[words[9]] = _Connection(protocol, local, remote)
-        return found
-
-    @cached_property
-    def _by_ends(self) -> dict[tuple[Address, Address], str]:
-        return {
-            (each.local, each.remote): inode
-            for inode, each in self._connections.items()
-            if each.is_connected
-        }
+        return Descriptor(f"fd {fd} ({words} to {text_of(own.remote)}{behind})", peers)
 
     @cached_property
     def _unix(self) -> dict[str, str]:
@@ -189,44 +148,8 @@ def _named(peers: tuple[Holder, ...], count: int) -> str:
     return named if count <= len(peers) else f"{named} and {count - len(peers)} more"
 
 
-def _parsed(text: str, family: int) -> Address | None:
-    """An address as the tables have it: words of 32 bits in the machine's order, and a port."""
-    digits, _, port = text.partition(":")
-    try:
-        words = [int(digits[at : at + 8], 16) for at in range(0, len(digits), 8)]
-        packed = b"".join(struct.pack("=I", word) for word in words)
-        host = socket.inet_ntop(family, packed).removeprefix("::ffff:")
-        return host, int(port, 16)
-    except (ValueError, OSError, struct.error):
-        return None
-
-
-def _address(address: Address) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def _all_links() -> Iterator[tuple[int, str, str]]:
-    """Every descriptor of every process: the PID, the descriptor and what it is."""
+    """Every descriptor of every process: the PID, the descriptor's path and what it is of."""
     for pid in process_ids():
-        try:
-            with os.scandir(PROC / str(pid) / "fd") as entries:
-                for entry in entries:
-                    try:
-                        yield pid, entry.name, os.readlink(entry.path)
-                    except OSError:
-                        continue
-        except OSError:
-            continue
-
-
-def _access(pid: int, fd: str) -> int | None:
-    """How a descriptor is open; None if it is gone. "flags:" of proc_pid_fdinfo(5) are octal."""
-    try:
-        text = (PROC / str(pid) / "fdinfo" / fd).read_text()
-    except OSError:
-        return None
-    for line in text.splitlines():
-        if line.startswith("flags:"):
-            return int(line.split()[1], 8) & O_ACCMODE
-    return None
+        for path, link in links(pid):
+            yield pid, path, link

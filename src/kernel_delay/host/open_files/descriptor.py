@@ -48,16 +48,23 @@ def describe(pid: int, tid: int, fd: int, inode: int) -> Descriptor | None:
     try:
         now = os.stat(path)
         link = os.readlink(path)
-        access = os.lstat(path).st_mode
+        reads, writes = access(path)
     except OSError:
         return None
     if now.st_ino & INODE_MASK != inode:
         return None
     kind = _kind(path, link, now.st_mode)
-    # fs/proc/fd.c:tid_fd_update_inode(): the link's mode is the file's.
-    return Descriptor(
-        kind, link, now.st_ino, bool(access & stat.S_IRUSR), bool(access & stat.S_IWUSR)
-    )
+    return Descriptor(kind, link, now.st_ino, reads, writes)
+
+
+def access(path: str) -> tuple[bool, bool]:
+    """Return whether a descriptor is open for reading, and for writing; OSError if it is gone.
+
+    `path` is its link in /proc/PID/fd, which has the mode of the file
+    (fs/proc/fd.c:tid_fd_update_inode(), 5.14 to 6.18).
+    """
+    mode = os.lstat(path).st_mode
+    return bool(mode & stat.S_IRUSR), bool(mode & stat.S_IWUSR)
 
 
 def _kind(path: str, link: str, mode: int) -> FileKind:

@@ -1,13 +1,13 @@
 """Which processes have a pipe or a socket open: /proc/*/fd."""
 
 import os
-import stat
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from kernel_delay.host.open_files.descriptor import access
 from kernel_delay.host.target import read_comm
 from kernel_delay.model import FilePeer
 
@@ -46,15 +46,15 @@ def holders(ends: Collection[End], likely: Iterable[int] = ()) -> Holders:
     for end in ends:
         by_link.setdefault(end.link, []).append(end)
     end_s = time.thread_time() + MOST_CPU_S
-    links = 0
+    count = 0
     for pid in _processes(likely):
         if all(found[end] and not (end.reads or end.writes) for end in ends):
             break
-        if links > MOST_LINKS or time.thread_time() > end_s:
+        if count > MOST_LINKS or time.thread_time() > end_s:
             return Holders(found, are_all=False)
         held: set[End] = set()
-        for path, link in _links(pid):
-            links += 1
+        for path, link in links(pid):
+            count += 1
             held.update(end for end in by_link.get(link, ()) if _is_end(path, end))
         for end in held:
             found[end].append(_peer(pid))
@@ -70,8 +70,8 @@ def _processes(likely: Iterable[int]) -> Iterator[int]:
                 yield int(name)
 
 
-def _links(pid: int) -> Iterator[tuple[str, str]]:
-    """The paths of a process's descriptors, and what they are of."""
+def links(pid: int) -> Iterator[tuple[str, str]]:
+    """Yield the paths of a process's descriptors, and what they are of."""
     folder = f"/proc/{pid}/fd"
     # Those of other users, and those of processes that have exited, can't be read.
     with suppress(OSError):
@@ -83,12 +83,11 @@ def _links(pid: int) -> Iterator[tuple[str, str]]:
 
 def _is_end(path: str, end: End) -> bool:
     try:
-        access = os.lstat(path).st_mode
+        reads, writes = access(path)
         if os.stat(path).st_ino != end.inode:
             return False
     except OSError:
         return False
-    reads, writes = bool(access & stat.S_IRUSR), bool(access & stat.S_IWUSR)
     return reads >= end.reads and writes >= end.writes
 
 

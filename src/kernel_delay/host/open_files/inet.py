@@ -4,13 +4,18 @@ import ipaddress
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 # Of a table: some 25,000 sockets.
 MOST_BYTES = 4 << 20
 
 # TCP_LISTEN, include/net/tcp_states.h.
 LISTENS = 0x0A
+
+# How an IPv4 address begins that a socket of IPv6 has: RFC 4291, 2.5.5.2, as the tables print it.
+_MAPPED = "0" * 16 + ("FFFF0000" if sys.byteorder == "little" else "0000FFFF")
+
+Protocol = Literal["tcp", "udp"]
 
 Address = tuple[str, int]
 """A host, as hexadecimal digits in the order of the table, and a port."""
@@ -19,10 +24,16 @@ Address = tuple[str, int]
 class InetSocket(NamedTuple):
     """A line of a table."""
 
+    protocol: Protocol
     local: Address
     remote: Address
     state: int
     inode: int
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it has another end."""
+        return self.remote[1] != 0
 
 
 class Ends(NamedTuple):
@@ -38,31 +49,67 @@ class Ends(NamedTuple):
     is_client: bool = False
 
 
-def ends_of(pid: int, protocol: str, inode: int) -> Ends | None:
-    """Return the ends of the socket of that inode, which a process has; None if it is not found.
+class _Sockets:
+    """The sockets of one protocol, of IPv4 and IPv6: a connection may have one of each."""
 
-    `protocol` is "tcp" or "udp". The other end is looked for in the process's own network
-    namespace.
-    """
-    for table in (protocol, f"{protocol}6"):
-        sockets = list(_sockets(Path(f"/proc/{pid}/net/{table}")))
-        own = next((each for each in sockets if each.inode == inode), None)
-        if own is not None:
-            return _ends(own, sockets, is_stream=protocol == "tcp")
-    return None
+    def __init__(self, sockets: list[InetSocket]) -> None:
+        self.all = sockets
+        self.by_inode = {each.inode: each for each in sockets}
+        self.by_ends = {(each.local, each.remote): each for each in sockets if each.is_connected}
 
 
-def _ends(own: InetSocket, sockets: list[InetSocket], *, is_stream: bool) -> Ends:
-    if not own.remote[1] or (is_stream and own.state == LISTENS):
-        return Ends(_text(own.local))
-    # What is delivered to itself has the same addresses, the other way round.
-    peer = next(
-        (each for each in sockets if (each.local, each.remote) == (own.remote, own.local)), None
-    )
-    if peer is None and not is_stream:
-        peer = next((each for each in sockets if _receives(each, own)), None)
-    is_client = is_stream and _is_client(own, sockets, is_here=peer is not None)
-    return Ends(_text(own.local), _text(own.remote), peer.inode if peer else 0, is_client)
+class InetSockets:
+    """The sockets of a process's own network namespace. A table is read when it is asked for."""
+
+    def __init__(self, process: Path, most_bytes: int = MOST_BYTES) -> None:
+        """Those of `process`, a directory such as /proc/123; so much of each table is read."""
+        self._process = process
+        self._most_bytes = most_bytes
+        self._read: dict[Protocol, _Sockets] = {}
+
+    def find(self, inode: int) -> InetSocket | None:
+        """Return the socket of that inode; None if there is none."""
+        return self._of("tcp").by_inode.get(inode) or self._of("udp").by_inode.get(inode)
+
+    def peer(self, own: InetSocket) -> InetSocket | None:
+        """Return the other end of a connection: it has the same addresses the other way round."""
+        return self._of(own.protocol).by_ends.get((own.remote, own.local))
+
+    def ends(self, protocol: Protocol, inode: int) -> Ends | None:
+        """Return the ends of the socket of that inode; None if it is not found."""
+        own = self._of(protocol).by_inode.get(inode)
+        if own is None:
+            return None
+        is_stream = protocol == "tcp"
+        if not own.is_connected or (is_stream and own.state == LISTENS):
+            return Ends(text_of(own.local))
+        sockets = self._of(protocol).all
+        peer = self.peer(own)
+        if peer is None and not is_stream:
+            peer = next((each for each in sockets if _receives(each, own)), None)
+        is_client = is_stream and _is_client(own, sockets, is_here=peer is not None)
+        return Ends(text_of(own.local), text_of(own.remote), peer.inode if peer else 0, is_client)
+
+    def _of(self, protocol: Protocol) -> _Sockets:
+        if protocol not in self._read:
+            found = [
+                *self._sockets(protocol, self._process / "net" / protocol),
+                *self._sockets(protocol, self._process / "net" / f"{protocol}6"),
+            ]
+            self._read[protocol] = _Sockets(found)
+        return self._read[protocol]
+
+    def _sockets(self, protocol: Protocol, table: Path) -> Iterator[InetSocket]:
+        try:
+            with table.open() as file:
+                text = file.read(self._most_bytes)
+        except OSError:
+            return
+        for line in text.splitlines()[1:]:
+            words = line.split()
+            if len(words) > 9 and words[9].isdecimal():
+                local, remote = _address(words[1]), _address(words[2])
+                yield InetSocket(protocol, local, remote, int(words[3], 16), int(words[9]))
 
 
 def _is_client(own: InetSocket, sockets: list[InetSocket], *, is_here: bool) -> bool:
@@ -94,33 +141,15 @@ def _receives(each: InetSocket, own: InetSocket) -> bool:
     return each.local == own.remote and not each.remote[1]
 
 
-def _sockets(table: Path) -> Iterator[InetSocket]:
-    try:
-        with table.open() as file:
-            text = file.read(MOST_BYTES)
-    except OSError:
-        return
-    for line in text.splitlines()[1:]:
-        words = line.split()
-        if len(words) > 9 and words[9].isdecimal():
-            yield InetSocket(
-                _address(words[1]), _address(words[2]), int(words[3], 16), int(words[9])
-            )
-
-
 def _address(text: str) -> Address:
     host, _, port = text.partition(":")
-    return host, int(port, 16)
+    return host.removeprefix(_MAPPED), int(port, 16)
 
 
-def _text(address: Address) -> str:
-    """HOST:PORT; net/ipv4/tcp_ipv4.c prints words of 32 bits as the machine has them."""
+def text_of(address: Address) -> str:
+    """Return HOST:PORT; net/ipv4/tcp_ipv4.c prints words of 32 bits as the machine has them."""
     host, port = address
     words = [int(host[at : at + 8], 16) for at in range(0, len(host), 8)]
     packed = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
     ip = ipaddress.ip_address(packed)
-    if isinstance(ip, ipaddress.IPv6Address):
-        if ip.ipv4_mapped is None:
-            return f"[{ip}]:{port}"
-        ip = ip.ipv4_mapped
-    return f"{ip}:{port}"
+    return f"[{ip}]:{port}" if ip.version == 6 else f"{ip}:{port}"
