@@ -13,20 +13,19 @@ from typing import Self
 from msgspec import Struct, structs
 
 from kernel_delay.analysis.sleep_reasons import sleep_reason
-from kernel_delay.capture.syscall_events.stacks import DWARF_REGISTERS, STACK_POINTER
+from kernel_delay.capture.syscall_events.stacks import (
+    DWARF_REGISTERS,
+    STACK_POINTER,
+    stack_frame,
+)
 from kernel_delay.errors import KernelDelayError, NoInputError
 from kernel_delay.host.cgroups import read_hierarchy
 from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.syscalls import syscall
-from kernel_delay.host.target import (
-    PROC,
-    ProcessTarget,
-    command_line,
-    living_thread,
-    read_comm,
-)
+from kernel_delay.host.system_state import tracer
+from kernel_delay.host.target import PROC, ProcessTarget, command_line, living_thread
 from kernel_delay.model import StackFrame
-from kernel_delay.symbols import AddressSpace, Frame, KernelSymbols, ProcessImage, Stack
+from kernel_delay.symbols import AddressSpace, KernelSymbols, ProcessImage, Stack
 from kernel_delay.symbols.demangle import Demangler
 from kernel_delay.symbols.memory import ProcessMemory
 from kernel_delay.where.answer import (
@@ -242,7 +241,7 @@ class _Process:
             reason=reason,
             holders=(*_tracer(thread, state), *_lock_holder(thread.lock), *waited.holders),
             stopped_by=stop_signal(thread) if state == "stopped" else None,
-            kernel=tuple(map(_stack_frame, frames)),
+            kernel=tuple(map(stack_frame, frames)),
             user=() if stack is None or self._space is None else self._named(self._space, stack),
             user_end=None if stack is None else stack.end,
             remark=looked.remark,
@@ -256,7 +255,7 @@ class _Process:
 
     def _named(self, space: AddressSpace, stack: Stack) -> tuple[StackFrame, ...]:
         """A stack's frames, with names as programmers write them."""
-        frames = tuple(map(_stack_frame, space.frames(stack)))
+        frames = tuple(map(stack_frame, space.frames(stack)))
         plain = self._demangler.names({frame.name for frame in frames if frame.name})
         return tuple(
             structs.replace(frame, name=plain.get(frame.name or "", frame.name)) for frame in frames
@@ -269,17 +268,11 @@ def _call_name(thread: StandingThread) -> str:
 
 
 def _tracer(thread: StandingThread, state: State) -> tuple[Holder, ...]:
-    if state != "traced":
+    found = tracer(thread.process, [thread.tid]) if state == "traced" else None
+    if found is None:
         return ()
-    try:
-        status = (PROC / str(thread.tid) / "status").read_text(errors="replace")
-        for line in status.splitlines():
-            name, _, value = line.partition(":")
-            if name == "TracerPid" and int(value):
-                return (Holder("tracer", int(value), read_comm(PROC / value.strip())),)
-    except OSError:
-        pass
-    return ()
+    comm, pid = found
+    return (Holder("tracer", pid, comm),)
 
 
 def _lock_holder(lock: KernelLock | None) -> tuple[Holder, ...]:
@@ -291,14 +284,3 @@ def _lock_holder(lock: KernelLock | None) -> tuple[Holder, ...]:
 
 def _return_addresses(addresses: tuple[int, ...]) -> Stack:
     return Stack(addresses, (False,) * len(addresses), "whole")
-
-
-def _stack_frame(frame: Frame) -> StackFrame:
-    return StackFrame(
-        address=frame.address,
-        name=frame.name,
-        offset=frame.offset,
-        object=frame.object,
-        source=frame.source,
-        inlined=frame.inlined,
-    )

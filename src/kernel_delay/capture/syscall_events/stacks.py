@@ -121,7 +121,7 @@ class StackNamer:
         frames = self._kernel.frames(Stack.of_return_addresses(addresses))
         if self._kernel.reason is None:
             frames = tuple(dropwhile(_is_tracing, frames))
-        return tuple(_stack_frame(frame) for frame in frames)
+        return tuple(stack_frame(frame) for frame in frames)
 
     def user_frames(
         self, saved: tuple[int, ...], stack: bytes, pages: int
@@ -144,7 +144,7 @@ class StackNamer:
         content, missing_pages = _unpacked(stack, pages)
         unwound = self._space.unwind(registers, content[sp % PAGE :], sp, missing_pages)
         frames = self._space.frames(unwound)
-        return tuple(_stack_frame(frame) for frame in frames), unwound.end
+        return tuple(stack_frame(frame) for frame in frames), unwound.end
 
     def _walked(self, addresses: tuple[int, ...]) -> tuple[tuple[StackFrame, ...], StackEnd]:
         frames = self._space.frames(Stack.of_return_addresses(addresses))
@@ -153,7 +153,7 @@ class StackNamer:
         end: StackEnd = "whole"
         if len(code) < len(frames):
             end = "short" if len(addresses) > WALKED_FRAMES else "lost"
-        return tuple(_stack_frame(frame) for frame in code), end
+        return tuple(stack_frame(frame) for frame in code), end
 
 
 def start_stack(pid: int) -> int:
@@ -196,7 +196,8 @@ def _is_tracing(frame: Frame) -> bool:
     return frame.name is None or frame.name.startswith(TRACING)
 
 
-def _stack_frame(frame: Frame) -> StackFrame:
+def stack_frame(frame: Frame) -> StackFrame:
+    """Return a frame as it is reported."""
     return StackFrame(
         address=frame.address,
         name=frame.name,
