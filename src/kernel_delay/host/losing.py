@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -73,9 +73,11 @@ def losing_processes() -> Survey:
     runnable before and after and did not run has waited all the time.
     """
     began_ns = time.monotonic_ns()
-    before, throttled = _threads(), _throttled()
+    before = _threads()
+    throttled = _throttled(before)
     time.sleep(INTERVAL_NS / 1e9)
-    after, throttled_after = _threads(), _throttled()
+    after = _threads()
+    throttled_after = _throttled(after)
     interval_ns = time.monotonic_ns() - began_ns
     found = []
     for pid, threads in after.items():
@@ -138,10 +140,10 @@ def _thread(folder: Path) -> Thread | None:
     return Thread(state, ran_ns, waited_ns)
 
 
-def _throttled() -> dict[int, int]:
+def _throttled(pids: Iterable[int]) -> dict[int, int]:
     """How long the cgroups of each process that have a quota were throttled so far."""
     return {
         pid: sum(level.throttled_ns for level in hierarchy.levels if level.quota_ns is not None)
-        for pid, hierarchy in read_hierarchies(process_ids()).items()
+        for pid, hierarchy in read_hierarchies(pids).items()
         if hierarchy is not None
     }
