@@ -127,9 +127,11 @@ def is_stopped_or_gone(tid: int) -> bool:
 def test_all_threads_of_open_vswitch_have_gdbs_frames(ovs: Instance) -> None:
     """It is stopped first: its threads wake now and then, and gdb comes later."""
     tasks = Path(f"/proc/{ovs.pid}/task")
-    wait_until(lambda: len(list(tasks.iterdir())) > 1, "a second thread")
-    os.kill(ovs.pid, signal.SIGSTOP)
+    # Without a bridge it has the main thread alone.
+    ovs.add_bridge("brwhere")
     try:
+        wait_until(lambda: len(list(tasks.iterdir())) > 1, "a second thread")
+        os.kill(ovs.pid, signal.SIGSTOP)
         tids = [int(path.name) for path in tasks.iterdir()]
         wait_until(lambda: all(map(is_stopped_or_gone, tids)))
         # A thread says that it is stopped before it has left its CPU.
@@ -138,6 +140,7 @@ def test_all_threads_of_open_vswitch_have_gdbs_frames(ovs: Instance) -> None:
         theirs = frames_by_gdb(ovs.pid)
     finally:
         os.kill(ovs.pid, signal.SIGCONT)
+        ovs.vsctl("del-br", "brwhere")
     assert len(theirs) > 1
     assert {tid: addresses(thread) for tid, thread in threads.items()} == theirs
 
