@@ -97,7 +97,7 @@ test-integration: $(HOST_TEST_SETUP)
 	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --ignore=tests/unit
 
 ## test-repeat: `make test` RUNS=20 times, every second time beside stress-ng: does it ever fail?
-test-repeat: packages-repeat
+test-repeat: build packages-repeat
 	@exec python3 -m tests.repeat --runs $(RUNS)
 
 ## test-newcomer: CONTRIBUTING.md's first steps in a fresh Debian 12: the build, an edit, a test
