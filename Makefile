@@ -130,6 +130,10 @@ test-compare: build packages-test packages-compare .venv/.extra-test
 test-servers: build packages-test packages-servers .venv/.extra-test
 	@exec $(BIN)/python -m pytest -q tests/servers/several.py
 
+## test-sos: the plugin for sos, by Debian's sosreport
+test-sos: build packages-test packages-sos .venv/.extra-test
+	@exec $(BIN)/python -m pytest -q tests/sos/plugin.py
+
 ## test-peers: do we count what Open vSwitch's own scripts count? On the same traffic
 test-peers: build packages-test packages-peers .venv/.extra-test
 	@exec $(BIN)/python -m tests.peers.run
@@ -220,7 +224,7 @@ clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 packages-arm64 packages-build packages-wheel packages-fleet packages-fuzz packages-peers \
-packages-image packages-release packages-repeat packages-watch: packages-%:
+packages-image packages-release packages-repeat packages-sos packages-watch: packages-%:
 	@setup/debian-packages.sh setup/packages-$*.txt
 
 # Servers that apt would start stay off.
