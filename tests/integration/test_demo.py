@@ -123,12 +123,13 @@ def test_it_reports_and_leaves_nothing(start_demo: StartDemo, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
     start_s, stop_s = window_of(report)
     ran_s = competitor.ran_s(start_s, stop_s)
-    waited = [line for line in verdict if "had no CPU" in line]
-    assert waited, report
-    # A fifth of the time it has the CPU to itself, and of the rest a half, unless others want it:
-    # then it may be that more of the wait was for these.
+    assert any("had no CPU" in line for line in verdict), report
+    # A fifth of the time it has the CPU to itself, and of the rest a half, unless others want it.
+    # The verdict may be of a thread elsewhere; the main thread's table is of the shared CPU.
     if ran_s >= 0.3 * (stop_s - start_s):
-        assert any(f"({competitor.pid}) ran" in line for line in waited), report
+        (main,) = [reported for name, reported in threads(report) if name == "ovs-vswitchd"]
+        takers = main.partition("[CPU TAKEN BY]")[2].partition("\n\n")[0]
+        assert re.search(rf"^ *spin +{competitor.pid} ", takers, re.M), report
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
