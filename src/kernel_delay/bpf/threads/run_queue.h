@@ -7,13 +7,11 @@
 #ifndef KERNEL_DELAY_RUN_QUEUE_H
 #define KERNEL_DELAY_RUN_QUEUE_H
 
+#include "contexts.h"
 #include "thread.h"
 
 /* include/linux/sched/prio.h */
 #define DEFAULT_PRIO 120
-
-/* include/linux/sched.h */
-#define PF_KTHREAD 0x00200000
 
 /* User space sets the sizes of both: options.cpus, and that times options.slices. */
 struct {
@@ -54,26 +52,6 @@ static __always_inline bool cpu_is_waited_for(__u32 cpu)
 	struct run_queue *run_queue = run_queue_of(cpu);
 
 	return options.accounting && run_queue && is_waited_for(run_queue);
-}
-
-/* That is known as the programs are loaded: no branch, as there is where a pointer is looked at. */
-static __always_inline bool has_run_queues(void)
-{
-	return bpf_core_field_exists(((struct task_struct *)0)->se.cfs_rq);
-}
-
-/*
- * The kernel's own that @task is in, or would be, whatever its policy; NULL
- * without CONFIG_FAIR_GROUP_SCHED (kernel/sched/sched.h:set_task_rq(), 5.14 to
- * 6.18). A switch changes it before its tracepoint, and keeps its lock till after.
- *
- * Once a program, and before its ways part: wherever the verifier comes by a pointer that is read
- * from what it trusts, it goes through all of the kernel's types by name, up to four times, which
- * takes 1 ms (kernel/bpf/btf.c:btf_nested_type_is_trusted(), 6.4 to 6.18).
- */
-static __always_inline struct rq *kernel_run_queue(struct task_struct *task)
-{
-	return has_run_queues() ? task->se.cfs_rq->rq : NULL;
 }
 
 /* How many switches there were at that, as it counts them. */

@@ -9,6 +9,7 @@
 #define KERNEL_DELAY_SLEEP_H
 
 #include "accounting.h"
+#include "contexts.h"
 #include "freezer.h"
 #include "owner.h"
 #include "run_queue.h"
@@ -16,59 +17,6 @@
 #include "sleep_record.h"
 #include "sleep_stack.h"
 #include "waker_stack.h"
-
-/* include/linux/preempt.h, the same from 5.14 to 6.18: what of it counts which context. */
-#define SERVING_SOFT_IRQ 0x00000100
-#define HARD_IRQS_AND_NMI 0x00ff0000
-
-#if defined(__TARGET_ARCH_x86)
-/*
- * The variable that counts the contexts which a CPU is in. The kernel's symbols may have
- * no data: it is found by how far it is behind the CPU's run queue.
- */
-static __always_inline bool read_contexts(struct task_struct *current, __u32 *contexts)
-{
-	struct rq *rq = kernel_run_queue(current);
-	void *address = (void *)rq + options.contexts_distance;
-
-	if (!has_run_queues() || !options.contexts_distance ||
-	    (__u32)rq->cpu != bpf_get_smp_processor_id())
-		return false;
-	return !bpf_probe_read_kernel(contexts, sizeof(*contexts), address);
-}
-#elif defined(__TARGET_ARCH_arm64)
-static __always_inline bool read_contexts(struct task_struct *current, __u32 *contexts)
-{
-	*contexts = current->thread_info.preempt_count;
-	return true;
-}
-#endif
-
-/*
- * Is there a signal for @task? Who sends one wakes it, and has no part in what it waits for;
- * kernel/signal.c:complete_signal().
- */
-static __always_inline bool has_signal(struct task_struct *task)
-{
-	__u64 pending = task->pending.signal.sig[0];
-
-	pending |= task->signal->shared_pending.signal.sig[0];
-	return pending & ~task->blocked.sig[0];
-}
-
-static __always_inline enum waker_kind waker_kind(bool is_signal, struct task_struct *current)
-{
-	__u32 contexts = 0;
-
-	if (is_signal || !read_contexts(current, &contexts))
-		return WAKER_UNKNOWN;
-	if (contexts & HARD_IRQS_AND_NMI)
-		return WAKER_HARD_IRQ;
-	if (contexts & SERVING_SOFT_IRQ)
-		return WAKER_SOFT_IRQ;
-	/* The idle task only ever does what an interrupt of another CPU asked it for. */
-	return current->pid ? WAKER_THREAD : WAKER_HARD_IRQ;
-}
 
 static __always_inline bool is_long_sleep(__u64 since_ns, __u64 now_ns)
 {

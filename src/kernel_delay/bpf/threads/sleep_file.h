@@ -9,15 +9,6 @@
 #include "syscall_id.h"
 #include "thread.h"
 
-static __always_inline __u32 first_argument(const struct pt_regs___syscall *regs)
-{
-#if defined(__TARGET_ARCH_x86)
-	return regs->di;
-#elif defined(__TARGET_ARCH_arm64)
-	return regs->regs[0];
-#endif
-}
-
 /*
  * What the @descriptor of the call of that @number is of, as struct sleep_record has it, by its
  * process's array of @files. Outside of a call, as of a number that has no slot for flags, nothing

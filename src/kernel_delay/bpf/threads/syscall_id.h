@@ -47,6 +47,15 @@ static __always_inline __s32 syscall_number(struct pt_regs___syscall *regs)
 #endif
 }
 
+static __always_inline __u32 first_argument(const struct pt_regs___syscall *regs)
+{
+#if defined(__TARGET_ARCH_x86)
+	return regs->di;
+#elif defined(__TARGET_ARCH_arm64)
+	return regs->regs[0];
+#endif
+}
+
 /* The enum syscall_flag of a call; none if its number has no slot. */
 static __always_inline __u8 syscall_flags(__u64 syscall)
 {
