@@ -75,7 +75,7 @@ def test_fields_are_those_documented() -> None:
         "tid name exited syscalls long_poll run ready stopped hard_irqs soft_irqs"
         " time preempted_ns cpu_taken_by lock_waits page_faults"
         " sleeps own_soft_irq_ns signals migrations scheduling task_times threads"
-        " kernel_worker cpu_taken_by_others_ns cpu_taken_by_unknown_ns lock_waits_others_ns"
+        " kernel_worker cpu_taken_by_others_ns cpu_taken_by_unknown_ns lock_waits_others_ns chain"
     )
     assert thread["syscalls"][2] == {
         "number": 7,

@@ -42,7 +42,9 @@ def test_a_client_that_sent_requests_surely_waited_for_answers() -> None:
     assert not finding.remark
     assert finding.evidence["peer_pid"] == 4240
     assert "waited for data on the TCP connection from server (4240) in recvfrom" in finding.text
-    assert finding.text.endswith("It is the client, and called sendto 4 times.")
+    assert finding.details[-1] == "It is the client, and called sendto 4 times."
+    assert finding.advice is not None
+    assert "--chains" in finding.advice
 
 
 @pytest.mark.parametrize("sent", [0, 1])

@@ -10,6 +10,9 @@ from kernel_delay.analysis.verdict.wait_reasons import WAITS, Wait
 from kernel_delay.model import (
     CallCost,
     CgroupLimit,
+    ChainPart,
+    ChainState,
+    ChainThread,
     CpuTaker,
     CpuUse,
     FilePeer,
@@ -29,6 +32,7 @@ from kernel_delay.model import (
     Target,
     TaskTimes,
     Thread,
+    WaitChain,
     Waker,
 )
 from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
@@ -283,6 +287,27 @@ def _own_cost() -> Iterator[Sample]:
     yield _sample(*_alike(thread))
 
 
+def _wait_chain() -> Iterator[Sample]:
+    ways = (ChainThread(5, 5, NAME), ChainThread(6, 6, NAME), ChainThread(7, 7, NAME))
+    states: tuple[tuple[ChainState, ChainState], ...] = (
+        ("throttled", "running"),
+        ("stopped", "runnable"),
+        ("running", "frozen"),
+    )
+    for first, second in states:
+        main = ChainPart(ways, first, 300 * MS, cgroup="/batch")
+        yield _chained(main, ChainPart(ways, second, 120 * MS))
+    yield _chained(ChainPart(ways, "blocked", 400 * MS, "clock"), ChainPart((), "unknown", 90 * MS))
+    yield _chained(ChainPart(ways, "blocked", 400 * MS, "disk"))
+
+
+def _chained(*parts: ChainPart) -> Sample:
+    sleep = Sleep("socket_receive", "recvfrom", (), False, 5, 500 * MS, 90 * MS)
+    chain = WaitChain(500 * MS, parts, is_bounded=True)
+    thread = replace(timed_thread(PID, NAME), sleeps=(sleep,), chain=chain)
+    return _sample(thread)
+
+
 _OF_RULE = {
     "cpu_contention": _contention,
     "throttled": _throttled,
@@ -300,4 +325,5 @@ _OF_RULE = {
     "interrupt_load": _interrupts,
     "asleep": _asleep,
     "user_work": _user_work,
+    "wait_chain": _wait_chain,
 }

@@ -45,10 +45,14 @@ from kernel_delay.model import (
 )
 
 if TYPE_CHECKING:
+    from kernel_delay.capture.chains.follower import Follower
     from kernel_delay.capture.syscall_events.event_store import EventsOfWindow, EventStore, Progress
     from kernel_delay.capture.timeline.store import TimelineOfWindow, TimelineStore
     from kernel_delay.loader._records import TriggerHit as RecordOfHit
 
+
+# So often it is looked whom threads wait for.
+FOLLOW_EACH_MS = 50
 
 _Snapshots = dict[int, Snapshot]
 
@@ -60,7 +64,8 @@ class SessionOptions(Struct, frozen=True):
     `open_upcall_counters` counts upcalls in the windows of the process of that PID;
     it may raise KernelDelayError or return None where there are none to count.
     `accounting`: account for all of each thread's time, and not for what the tables
-    hold alone. `waker_stacks`: and from where each thread was woken. `on_open` is called
+    hold alone. `waker_stacks`: and from where each thread was woken. `chains`: and whom threads
+    waited for, to the roots. `on_open` is called
     with the epoch of each window that is planned by the clock, or that only a stop trigger
     ends, a moment before it begins; and, of one that a program's execution opens, when that can
     be executed.
@@ -75,6 +80,7 @@ class SessionOptions(Struct, frozen=True):
     accounting: bool = True
     timeline: int | None = None
     waker_stacks: bool = False
+    chains: bool = False
     on_open: Callable[[int], None] = lambda epoch: None
     report_left: ReportLeft | None = None
 
@@ -129,6 +135,7 @@ class Session:
             self._closing.enter_context(self._programs)
             self._unix_sockets = UnixSockets()
             self._closing.callback(self._unix_sockets.close)
+            self._follower = self._follow() if self._options.chains else None
             self._snapshots = Boundaries(self._processes.snapshots)
             self._states = Boundaries(self._read_states)
             self._windows = Windows(self._programs.control, self._forget, self._opened)
@@ -147,6 +154,14 @@ class Session:
             self._closing.enter_context(self._waiter)
             failing.pop_all()
         return self
+
+    def _follow(self) -> "Follower":
+        from kernel_delay.capture.chains.follower import Follower
+
+        follower = Follower(self._targets.pids, self._unix_sockets)
+        self._closing.callback(follower.close)
+        self._waiter.act_each(FOLLOW_EACH_MS, follower.look)
+        return follower
 
     def _read_states(self) -> bytes:
         states = self._programs.thread_states()
@@ -276,6 +291,8 @@ class Session:
         changed = rescheduled(states.before, states.after) if states else frozenset()
         snapshots = self._snapshots.close(epoch, start_ns, stop_ns)
         threads = self._with_files(self._collector.collect_each(epoch, start_ns, stop_ns))
+        if self._follower is not None:
+            threads = list(self._follower.chains(threads, start_ns, stop_ns))
         threads = [
             (
                 process,

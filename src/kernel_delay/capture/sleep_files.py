@@ -4,7 +4,7 @@ They are looked at when the window is over. The programs noted the inode of each
 slept: a descriptor that is of another file by now is not known.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -53,7 +53,7 @@ class _Found(Struct, frozen=True):
     end: End | None = None
 
 
-class _Key(Struct, frozen=True):
+class FileKey(Struct, frozen=True):
     """What distinguishes files, and the end that a thread waits at."""
 
     process: int
@@ -64,30 +64,44 @@ class _Key(Struct, frozen=True):
 
 def with_files(threads: Sequence[ThreadOf], unix_sockets: UnixSockets) -> list[ThreadOf]:
     """Return the threads, each with its process, with what the files are that they slept on."""
-    asked: dict[_Key, tuple[int, int, Sleep]] = {}
+    asked: dict[FileKey, tuple[int, int, Sleep]] = {}
     for process, thread in threads:
         for sleep in thread.sleeps:
             if sleep.file is not None:
                 key = _key(process, sleep, sleep.file)
                 if key not in asked or asked[key][0] < sleep.ns:
                     asked[key] = sleep.ns, thread.tid, sleep
-    longest = sorted(asked, key=lambda key: -asked[key][0])[:MOST_FILES]
-    found: dict[_Key, _Found] = {}
-    inet: dict[int, InetSockets] = {}
-    for key in longest:
-        _, tid, sleep = asked[key]
-        described = describe(key.process, tid, key.fd, key.inode)
-        if described is not None and _fits(sleep.reason, described.kind):
-            found[key] = _find(key, described, unix_sockets, inet)
-    ends = {each.end for each in found.values() if each.end is not None}
     wakers = (waker.pid for _, _, sleep in asked.values() for waker in sleep.wakers if waker.pid)
-    held = holders(ends, wakers) if ends else Holders({}, are_all=True)
-    files = {key: _with_peers(key, each, held) for key, each in found.items()}
+    longest = sorted(asked, key=lambda key: -asked[key][0])[:MOST_FILES]
+    files = find_files(
+        {key: (asked[key][1], asked[key][2].reason) for key in longest}, unix_sockets, wakers
+    )
     return [(process, _named(process, thread, files)) for process, thread in threads]
 
 
-def _key(process: int, sleep: Sleep, file: SleepFile) -> _Key:
-    return _Key(process, file.fd, file.inode, sleep.syscall in WRITES)
+def find_files(
+    asked: Mapping[FileKey, tuple[int, SleepReason]],
+    unix_sockets: UnixSockets,
+    likely: Iterable[int] = (),
+) -> dict[FileKey, SleepFile]:
+    """Return what the files are, and who has their other ends; without what does not fit.
+
+    Each is asked for with a thread that has it, and what that slept for. The processes in `likely`
+    are looked at first.
+    """
+    found: dict[FileKey, _Found] = {}
+    inet: dict[int, InetSockets] = {}
+    for key, (tid, reason) in asked.items():
+        described = describe(key.process, tid, key.fd, key.inode)
+        if described is not None and _fits(reason, described.kind):
+            found[key] = _find(key, described, unix_sockets, inet)
+    ends = {each.end for each in found.values() if each.end is not None}
+    held = holders(ends, likely) if ends else Holders({}, are_all=True)
+    return {key: _with_peers(key, each, held) for key, each in found.items()}
+
+
+def _key(process: int, sleep: Sleep, file: SleepFile) -> FileKey:
+    return FileKey(process, file.fd, file.inode, sleep.syscall in WRITES)
 
 
 def _fits(reason: SleepReason, kind: FileKind) -> bool:
@@ -95,7 +109,7 @@ def _fits(reason: SleepReason, kind: FileKind) -> bool:
 
 
 def _find(
-    key: _Key,
+    key: FileKey,
     described: Descriptor,
     unix_sockets: UnixSockets,
     inet: "dict[int, InetSockets]",
@@ -138,7 +152,7 @@ def _socket(inode: int) -> End | None:
     return End(f"socket:[{inode}]", inode) if inode else None
 
 
-def _with_peers(key: _Key, found: _Found, held: Holders) -> SleepFile:
+def _with_peers(key: FileKey, found: _Found, held: Holders) -> SleepFile:
     if found.end is None:
         return found.file
     peers = held.of[found.end]
@@ -153,7 +167,7 @@ def _with_peers(key: _Key, found: _Found, held: Holders) -> SleepFile:
     )
 
 
-def _named(process: int, thread: Thread, files: Mapping[_Key, SleepFile]) -> Thread:
+def _named(process: int, thread: Thread, files: Mapping[FileKey, SleepFile]) -> Thread:
     if not any(sleep.file for sleep in thread.sleeps):
         return thread
     sleeps = tuple(

@@ -154,6 +154,7 @@ def _measure(
             accounting=args.accounting,
             timeline=args.max_slices or MOST_SLICES if args.timeline else None,
             waker_stacks=args.wakers == "stacks",
+            chains=args.chains,
             report_left=stack.enter_context(
                 window_progress(
                     progress_file,
@@ -193,7 +194,7 @@ def _keep_rights(args: argparse.Namespace) -> None:
     from kernel_delay.host import privileges
 
     uses = [privileges.PROCESS]
-    if args.event_ns is not None or args.wakers == "stacks":
+    if args.event_ns is not None or args.wakers == "stacks" or args.chains:
         uses.append(privileges.NAMES)
     if args.program is not None:
         uses.append(privileges.PROGRAM)

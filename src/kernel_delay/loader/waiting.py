@@ -50,10 +50,16 @@ class Waiter:
             self._closing = failing.pop_all()
         self._notices: Notices | None = None
         self._act: Callable[[], None] = lambda: None
+        self._each_ms: int | None = None
+        self._act_each: Callable[[], None] = lambda: None
 
     def act_at_notices(self, notices: Notices, act: Callable[[], None]) -> None:
         """Call `act` at each of these notices while anything is waited for."""
         self._notices, self._act = notices, act
+
+    def act_each(self, each_ms: int, act: Callable[[], None]) -> None:
+        """Call `act` so often while the clock is waited for."""
+        self._each_ms, self._act_each = each_ms, act
 
     def __enter__(self) -> Self:
         """Take the signals over."""
@@ -97,9 +103,10 @@ class Waiter:
 
     def _wait_until(self, until_ns: int, notify: Callable[[], None], each_ms: int | None) -> Ended:
         while True:
+            self._act_each()
             notify()
             left_ms = (until_ns - lib.monotonic_ns()) // 1_000_000
-            poll_ms = max(0, left_ms if each_ms is None else min(left_ms, each_ms))
+            poll_ms = max(0, min(left_ms, each_ms or left_ms, self._each_ms or left_ms))
             ready = self._poll_and_act(poll_ms)
             if left_ms <= 0:
                 self.sleep_until(until_ns)

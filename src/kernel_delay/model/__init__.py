@@ -21,6 +21,7 @@ from kernel_delay.model.causes import (
     Waker,
     WakerKind,
 )
+from kernel_delay.model.chains import ChainPart, ChainState, ChainThread, WaitChain
 from kernel_delay.model.interrupts import HardIrqStats, SoftIrqStats
 from kernel_delay.model.intervals import Histogram, Intervals
 from kernel_delay.model.lost import Lost
@@ -70,6 +71,9 @@ __all__ = [
     "CallCost",
     "CallTotals",
     "CgroupLimit",
+    "ChainPart",
+    "ChainState",
+    "ChainThread",
     "ClockRelation",
     "Container",
     "CpuTaker",
@@ -126,6 +130,7 @@ __all__ = [
     "UpcallCount",
     "UpcallStats",
     "Upcalls",
+    "WaitChain",
     "Waker",
     "WakerKind",
     "WallClock",

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from kernel_delay.model.causes import Scheduling, Sleep, SleepReason, TaskTimes
+from kernel_delay.model.chains import WaitChain
 from kernel_delay.model.interrupts import HardIrqStats, SoftIrqStats
 from kernel_delay.model.intervals import Intervals
 from kernel_delay.model.syscalls import SyscallStats
@@ -169,6 +170,8 @@ class Thread(Struct, frozen=True, gc=False):
         cpu_taken_by_others_ns: Waiting time in which further tasks had the CPU, in ns.
         cpu_taken_by_unknown_ns: Waiting time for which the task on the CPU is not known, in ns.
         lock_waits_others_ns: Waiting time for further locks whose owner is known, in ns.
+        chain: The threads that it waited for, to the roots. None: it did not wait, or `--chains`
+            was not given.
     """
 
     tid: int
@@ -197,3 +200,4 @@ class Thread(Struct, frozen=True, gc=False):
     cpu_taken_by_others_ns: int = 0
     cpu_taken_by_unknown_ns: int = 0
     lock_waits_others_ns: int = 0
+    chain: WaitChain | None = None

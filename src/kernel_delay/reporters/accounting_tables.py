@@ -6,12 +6,14 @@ from itertools import accumulate
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.states import time_parts
 from kernel_delay.model import (
+    ChainPart,
     Histogram,
     Sleep,
     SleepFile,
     SyscallStats,
     Thread,
     ThreadTime,
+    WaitChain,
     Waker,
 )
 from kernel_delay.printable import printable
@@ -60,6 +62,14 @@ FILE_COLUMNS = (
     Column("WOKEN MOSTLY BY", WAKER_WIDTH, left=True),
     Column("FILE", 0, left=True),
 )
+CHAIN_COLUMNS = (
+    name_column("ROOT"),
+    TID,
+    *times("TOTAL ns"),
+    PERCENT,
+    Column("STATE", PLACE_WIDTH, left=True),
+    Column("WAITED FOR", 0, left=True),
+)
 LOCK_COLUMNS = (name_column("HELD BY"), TID, COUNT, *times("TOTAL ns", "LOCK"))
 
 
@@ -78,6 +88,7 @@ def accounting_tables(thread: Thread, most: int | None = None) -> tuple[Table, .
         _cpu_taken_by(thread, thread.time.ready_ns, most_others),
         _lock_waits(thread, most_others),
         _sleeps(thread.sleeps, most_others),
+        *([_chain(thread.chain)] if thread.chain is not None else []),
     )
 
 
@@ -209,6 +220,30 @@ def _sleeps(sleeps: tuple[Sleep, ...], most: int) -> Table:
     if others := [sleep for _, each in places[most:] for sleep in each]:
         rows.append(_slept("OTHERS:", others, wakers=False))
     return Table("[SLEEP]", columns, rows)
+
+
+def _chain(chain: WaitChain) -> Table:
+    """Who was waited for in the end: all rows, as they add up to the time that was blocked."""
+    rows: list[Row] = []
+    for part in chain.parts:
+        root = part.threads[-1] if part.threads else None
+        rows.append(
+            (
+                cut(printable(root.name)) if root else "",
+                str(root.tid) if root else "",
+                *_share(part.ns, chain.ns),
+                _root_state(part),
+                " → ".join(f"{printable(each.name)} ({each.tid})" for each in part.threads),
+            )
+        )
+    followed = "not all threads were followed" if chain.is_bounded else ""
+    rows.append(("TOTAL:", "", *_share(chain.ns, chain.ns), "", followed))
+    return Table("[WAIT CHAINS]", CHAIN_COLUMNS, rows)
+
+
+def _root_state(part: ChainPart) -> str:
+    state = "not known" if part.state == "unknown" else part.state
+    return f"{state}, {part.reason.replace('_', ' ')}" if part.reason != "unknown" else state
 
 
 def sleep_file(file: SleepFile) -> str:

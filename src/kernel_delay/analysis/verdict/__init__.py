@@ -19,6 +19,7 @@ from kernel_delay.analysis.verdict.rule import Judged, Rule, apply
 from kernel_delay.analysis.verdict.sleeps import KERNEL_SLEEP, WAIT_RULES
 from kernel_delay.analysis.verdict.stopped_or_frozen import FROZEN, STOPPED
 from kernel_delay.analysis.verdict.user_work import USER_WORK
+from kernel_delay.analysis.verdict.wait_chains import WAIT_CHAIN
 from kernel_delay.model import Finding, Sample
 
 RULES: tuple[Rule, ...] = (
@@ -28,6 +29,7 @@ RULES: tuple[Rule, ...] = (
     STOPPED,
     STEAL,
     LOCK,
+    WAIT_CHAIN,
     *WAIT_RULES,
     KERNEL_SLEEP,
     LONG_CALL,

@@ -219,8 +219,7 @@ CPU_CONTENTION = Rule(
     say=_say_contention,
     measures="The time that a thread could run but had no CPU, and the tasks that ran there"
     " meanwhile. Also policy, nice value, affinity, cgroup weights and idle CPUs.",
-    limits="Names no task that had less than a tenth of the wait. Ignores waits below"
-    " 0.1 ms in total.",
+    limits="Names no task that had less than a tenth of the wait.",
 )
 
 

@@ -192,6 +192,8 @@ def _say(case: Case, wait: Wait) -> Statement:
         evidence |= file.evidence()
         who, advice = file.blamed(sample, who, advice)
     details += [asked] if asked else []
+    if asked is not None and advice is None and sample.round is None and not case.thread.chain:
+        advice = _CHAINS
     is_wanted = asked is not None or (file is not None and file.is_stopped)
     wanted_ns = sum(sleep.ns for sleep in slept if _is_wanted(sleep))
     is_idleness = wait.remark and sample.round is None and not is_safepoint
@@ -281,6 +283,8 @@ def _waited(sample: Sample, wait: Wait, slept: list[Sleep], file: MainFile | Non
     phrase = file.phrase(sample, wait.reason) if file is not None else None
     return f"waited for {phrase or wait.phrase}{where}"
 
+
+_CHAINS = "Option --chains shows what the server did meanwhile, or whom it waited for itself."
 
 # Locks of no known owner: the place where a thread is woken shows which one it is.
 _WHERE_WOKEN = "Option --wakers stacks shows where in the program it is woken."

@@ -26,6 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="report who woke a thread by name, or with the stacks of the waker",
     )
     accounting.add_argument(
+        "--chains",
+        action="store_true",
+        help="follow whom the threads wait for, in other processes too, and report what the last"
+        " of each wait chain did meanwhile",
+    )
+    accounting.add_argument(
         "--no-accounting",
         dest="accounting",
         action="store_false",
@@ -48,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check(args: argparse.Namespace) -> None:
     """Raise UsageError for options that ask for what others turn off."""
-    for option in ("summary", "percentiles", "timeline"):
+    for option in ("summary", "percentiles", "timeline", "chains"):
         if getattr(args, option) and not args.accounting:
             raise UsageError(f"--{option} shows what --no-accounting turns off: leave one out")
     if args.max_slices is not None and not args.timeline:

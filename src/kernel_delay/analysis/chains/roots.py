@@ -1,0 +1,117 @@
+"""The waits of a thread, split by what the roots of its wait chains did: disjoint parts."""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from kernel_delay.model import ChainState, SleepReason
+
+MOST_HOPS = 6
+"""Whom the sixth waits for is not looked for."""
+
+MOST_STEPS = 200_000
+"""Slices that are looked at for one thread: what is left then is not known."""
+
+# What a thread waits for that no other thread does for it.
+ROOT_REASONS: frozenset[SleepReason] = frozenset(
+    (
+        *("clock", "disk", "page_cache", "network_filesystem", "swap", "reclaim", "rcu"),
+        *("frozen_filesystem", "core_dump", "signal", "terminal"),
+    )
+)
+
+
+class StateSlice(Struct, frozen=True, gc=False):
+    """What a thread did for a while.
+
+    Attributes:
+        since_ns: When it began, by the clock of the window.
+        until_ns: When it ended.
+        state: What it did.
+        reason: What it slept for, if it was blocked.
+        waker: Who ended a sleep, or surely will: a thread ID. 0: not known.
+    """
+
+    since_ns: int
+    until_ns: int
+    state: ChainState
+    reason: SleepReason | None = None
+    waker: int = 0
+
+
+class Root(Struct, frozen=True):
+    """Which threads were waited for, one for the other, and what the last did.
+
+    Attributes:
+        tids: The threads, from the one that was waited for first. Empty: none.
+        state: What the last did.
+        reason: What it slept for.
+    """
+
+    tids: tuple[int, ...]
+    state: ChainState
+    reason: SleepReason | None = None
+
+
+def roots(
+    tid: int, threads: Mapping[int, Sequence[StateSlice]], start_ns: int, stop_ns: int
+) -> Counter[Root]:
+    """Return how long each root made a thread wait, in ns: the sum is all that it was blocked.
+
+    Args:
+        tid: The thread.
+        threads: The slices of each followed thread, sorted and disjoint.
+        start_ns: Where the window begins.
+        stop_ns: Where it ends.
+    """
+    return _Walk(threads).waits(tid, start_ns, stop_ns)
+
+
+class _Walk:
+    """The way from one thread to its roots."""
+
+    def __init__(self, threads: Mapping[int, Sequence[StateSlice]]) -> None:
+        self._threads = threads
+        self._steps = 0
+
+    def waits(self, tid: int, start_ns: int, stop_ns: int) -> Counter[Root]:
+        found: Counter[Root] = Counter()
+        for each in self._within(tid, start_ns, stop_ns):
+            if each.state == "blocked":
+                found.update(self._of_sleep(each, (), tid))
+        return found
+
+    def _of_sleep(self, each: StateSlice, tids: tuple[int, ...], first: int) -> Counter[Root]:
+        """Split a sleep of the last of `tids`, or of the `first` thread."""
+        length_ns = each.until_ns - each.since_ns
+        if each.reason in ROOT_REASONS:
+            return Counter({Root(tids, "blocked", each.reason): length_ns})
+        is_circle = each.waker == first or each.waker in tids
+        if not each.waker or is_circle or len(tids) >= MOST_HOPS:
+            return Counter({Root(tids, "unknown", each.reason): length_ns})
+        found: Counter[Root] = Counter()
+        further = (*tids, each.waker)
+        left_ns = length_ns
+        for other in self._within(each.waker, each.since_ns, each.until_ns):
+            left_ns -= other.until_ns - other.since_ns
+            if other.state == "blocked":
+                found.update(self._of_sleep(other, further, first))
+            else:
+                found[Root(further, other.state)] += other.until_ns - other.since_ns
+        if left_ns:
+            found[Root(further, "unknown")] += left_ns
+        return found
+
+    def _within(self, tid: int, start_ns: int, stop_ns: int) -> Iterator[StateSlice]:
+        """Yield the slices of a thread, cut to the interval."""
+        slices = self._threads.get(tid, ())
+        at = bisect_right(slices, start_ns, key=lambda each: each.until_ns)
+        while at < len(slices) and slices[at].since_ns < stop_ns and self._steps < MOST_STEPS:
+            self._steps += 1
+            each = slices[at]
+            since_ns, until_ns = max(each.since_ns, start_ns), min(each.until_ns, stop_ns)
+            if since_ns < until_ns:
+                yield StateSlice(since_ns, until_ns, each.state, each.reason, each.waker)
+            at += 1

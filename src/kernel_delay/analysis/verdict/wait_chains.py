@@ -1,0 +1,159 @@
+"""The rule on wait chains: what the thread at their root did, whoever was asked in between."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from kernel_delay.analysis.verdict.formatting import length, name, share
+from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
+from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE
+from kernel_delay.analysis.verdict.wait_files import main_file
+from kernel_delay.analysis.verdict.wait_reasons import ADVICE, PHRASES
+from kernel_delay.model import ChainPart, ChainState, Sample, Thread, Who
+
+# One root is named if it is that of so much of all waits.
+LEAST_SHARE = 0.5
+
+# Another state of the root is named from that part on.
+NAMED_SHARE = 0.1
+
+_WHO: dict[ChainState, Who] = {
+    "running": "other-process",
+    "runnable": "other-process",
+    "throttled": "limit",
+    "stopped": "person",
+    "frozen": "person",
+    "blocked": "other-process",
+}
+
+_ADVICE: dict[ChainState, str] = {
+    "stopped": "To resume it: kill -CONT {pid}",
+    "throttled": "Raise the CPU quota (cpu.max; cpu.cfs_quota_us of v1) of its cgroup.",
+}
+_LOOK_AT = "What it does shows kernel-delay -p {pid}."
+
+
+def _of_main_root(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
+    """The parts whose root is the thread that was at the root most, the longest first.
+
+    None where it is not known, too little of the waits, or the process's own and asked directly:
+    other rules have the threads of one process.
+    """
+    if thread.chain is None:
+        return ()
+    parts_of: dict[int, list[ChainPart]] = defaultdict(list)
+    for part in thread.chain.parts:
+        if part.threads and part.state != "unknown":
+            parts_of[part.threads[-1].tid].append(part)
+    parts = max(parts_of.values(), key=_sum_ns, default=[])
+    if not parts or _sum_ns(parts) < LEAST_SHARE * thread.chain.ns:
+        return ()
+    threads = parts[0].threads
+    is_own = all(each.pid == sample.target.pid for each in threads)
+    return () if is_own and len(threads) < 2 else sorted(parts, key=lambda each: -each.ns)
+
+
+def _sum_ns(parts: Sequence[ChainPart]) -> int:
+    return sum(part.ns for part in parts)
+
+
+def _is_wanted(thread: Thread, parts: Sequence[ChainPart]) -> bool:
+    """Whether the wait was surely for work: something held the root, or it was asked for it.
+
+    A server that has nothing to do waits for clients too, which run, sleep or have no CPU.
+    """
+    if parts[0].state in ("throttled", "stopped", "frozen"):
+        return True
+    file = main_file(thread.sleeps)
+    waits = sum(sleep.count for sleep in thread.sleeps)
+    return file is not None and file.requests(thread, waits) is not None
+
+
+def _lost_ns(sample: Sample, thread: Thread) -> int:
+    parts = _of_main_root(sample, thread)
+    if not parts:
+        return 0
+    if _is_wanted(thread, parts) or _sum_ns(parts) >= IDLE_SHARE * sample.window.duration_ns:
+        return parts[0].ns
+    return 0
+
+
+def _did(part: ChainPart) -> str:
+    if part.state == "throttled":
+        return f"was throttled by the quota of {part.cgroup}" if part.cgroup else "was throttled"
+    if part.state == "blocked":
+        if part.reason == "clock":
+            return "slept on a timer"
+        return f"waited for {PHRASES[part.reason]}" if part.reason in PHRASES else "slept"
+    words = {"running": "was on a CPU", "runnable": "had no CPU"}
+    return words.get(part.state, f"was {part.state}")
+
+
+def _say(case: Case) -> Statement:
+    thread = case.thread
+    assert thread.chain is not None
+    parts = _of_main_root(case.sample, thread)
+    main, *others = parts
+    root = main.threads[-1]
+    calls = sorted({sleep.syscall for sleep in thread.sleeps if sleep.syscall})[:2]
+    where = f" in {', '.join(calls)}" if calls else ""
+    claim = f"{root.name} ({root.tid}) {_did(main)} while {name(case.sample, thread)} waited"
+    same = [other for other in case.others if _root_of(case.sample, other) == root.tid]
+    look_at = _LOOK_AT if main.state != "blocked" or main.reason != "clock" else None
+    advice = _ADVICE.get(main.state, look_at)
+    if main.reason in ADVICE and main.state == "blocked":
+        advice = ADVICE[main.reason] or advice
+    return Statement(
+        f"{claim} for it{where}",
+        _WHO[main.state],
+        {"root_tid": root.tid, "hops": len(main.threads), "waited_ns": thread.chain.ns},
+        (*_chain(thread, main), *_further(thread, others)),
+        advice and advice.format(pid=root.pid),
+        explains=frozenset(explained for each in (thread, *same) for explained in _waits(each)),
+        is_wanted=_is_wanted(thread, parts),
+    )
+
+
+def _root_of(sample: Sample, thread: Thread) -> int:
+    parts = _of_main_root(sample, thread)
+    return parts[0].threads[-1].tid if parts else 0
+
+
+def _waits(thread: Thread) -> Iterator[tuple[str, int]]:
+    """The findings that its waits are by themselves."""
+    yield "asleep", thread.tid
+    for sleep in thread.sleeps:
+        yield f"wait_{sleep.reason}", thread.tid
+
+
+def _chain(thread: Thread, main: ChainPart) -> Iterator[str]:
+    assert thread.chain is not None
+    waited = length(thread.chain.ns)
+    yield f"That is {share(main.ns, thread.chain.ns)} of the {waited} that it waited in all."
+    if len(main.threads) > 1:
+        way = " → ".join(f"{each.name} ({each.tid})" for each in main.threads)
+        yield f"The chain: {thread.name} ({thread.tid}) → {way}."
+
+
+def _further(thread: Thread, others: Sequence[ChainPart]) -> Iterator[str]:
+    """What the root did besides, and what is not known."""
+    assert thread.chain is not None
+    least_ns = NAMED_SHARE * thread.chain.ns
+    named = [f"{_did(each)} for {length(each.ns)}" for each in others if each.ns >= least_ns][:2]
+    if named:
+        yield f"Besides, the root {' and '.join(named)}."
+    unknown_ns = sum(part.ns for part in thread.chain.parts if part.state == "unknown")
+    if unknown_ns >= least_ns:
+        yield f"For {length(unknown_ns)} it is not known whom it waited for."
+    if thread.chain.is_bounded:
+        yield "Not all threads were followed: there were too many, or too many hops."
+
+
+WAIT_CHAIN = Rule(
+    name="wait_chain",
+    least_share=WANTED_SHARE,
+    lost_ns=_lost_ns,
+    say=_say,
+    measures="The activity of the root of a wait chain (`--chains`).",
+    limits="Does not detect for whom a server works.",
+    remark=True,
+)

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * What chains.bpf.c reports of each followed thread: when it left a CPU, got one, and was woken.
+ */
+#ifndef KERNEL_DELAY_CHAIN_RECORDS_H
+#define KERNEL_DELAY_CHAIN_RECORDS_H
+
+#define CHAIN_FRAMES 16
+#define CHAIN_COMM 16
+
+enum chain_event_kind {
+	CHAIN_LEFT_CPU,
+	CHAIN_GOT_CPU,
+	CHAIN_WOKEN,
+	CHAIN_SEEN, /* by the iterator: it is in that state since then, or longer */
+};
+
+/* Ids are in the tool's PID namespace, 0 for what is not there. */
+struct chain_event {
+	__u64 now_ns;
+	__u64 inode; /* of the descriptor that is the call's first argument; 0: not known */
+	__u64 frames[CHAIN_FRAMES]; /* where it sleeps, the innermost first; ends with 0 */
+	__u32 kind; /* enum chain_event_kind */
+	__u32 state; /* that it is in from now on, enum scheduler_state */
+	__u32 tid;
+	__u32 process;
+	__u32 waker; /* of one that is woken: the task that this CPU had */
+	__u32 waker_process;
+	__u32 waker_kind; /* in which context the waker was, enum waker_kind */
+	__s32 syscall; /* the number, negative where it is in none that is known */
+	__u32 descriptor;
+	char waker_comm[CHAIN_COMM];
+	char comm[CHAIN_COMM];
+	__u32 unused;
+};
+
+#endif

@@ -1,0 +1,305 @@
+"""Follows the threads that measured threads wait for, and makes wait chains of what they did."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from kernel_delay.analysis.chains.roots import MOST_HOPS, Root, StateSlice, roots
+from kernel_delay.analysis.sleep_reasons import sleep_reason
+from kernel_delay.capture.chains._chain_records import ffi, lib
+from kernel_delay.capture.chains.programs import ChainPrograms
+from kernel_delay.capture.chains.states import Place, ThreadStates, Was, slice_of
+from kernel_delay.capture.sleep_files import FileKey, find_files
+from kernel_delay.capture.threads.collector import ThreadOf
+from kernel_delay.host.cgroups import read_hierarchy
+from kernel_delay.host.open_files.unix import UnixSockets
+from kernel_delay.host.syscalls import syscall_name
+from kernel_delay.host.target import PROC
+from kernel_delay.host.waiting_calls import FILE_CALLS, WRITES
+from kernel_delay.loader._records import lib as session
+from kernel_delay.model import (
+    ChainPart,
+    ChainThread,
+    SleepReason,
+    WaitChain,
+)
+from kernel_delay.symbols import KernelSymbols
+
+if TYPE_CHECKING:
+    from kernel_delay.capture.chains._chain_records import ChainEvent
+
+# What is followed besides the measured processes.
+MOST_THREADS = 256
+
+# Names of threads that are not followed.
+MOST_WAKERS = 4096
+
+# Of a thread's chain: the longest are kept, and the others are added up as not known.
+MOST_PARTS = 16
+
+_POLLED = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2"))
+
+
+class Follower:
+    """The wait chains of measured processes, from construction to close()."""
+
+    def __init__(self, pids: Sequence[int], unix_sockets: UnixSockets) -> None:
+        """Follow them, and whom they wait for now. Raises as load_object() does."""
+        self._unix_sockets = unix_sockets
+        self._kernel = KernelSymbols()
+        self._reasons: dict[tuple[int, ...], SleepReason] = {}
+        self._states: dict[int, ThreadStates] = {}
+        self._hops: dict[int, int] = {}
+        self._peers: dict[FileKey, tuple[int, ...]] = {}
+        self._asked: dict[FileKey, tuple[int, SleepReason]] = {}
+        self._awaited: dict[int, int] = {}
+        # Processes with peers that they had on any file.
+        self._known: set[tuple[int, int]] = set()
+        self._wakers: dict[int, ChainThread] = {}
+        self._others = 0
+        self._missed = 0
+        self._looked_ns = 0
+        self._is_bounded = False
+        self._programs = ChainPrograms(pids[0])
+        self._unseen = list(pids)
+        self._hops = dict.fromkeys(pids, 0)
+        for pid in pids:
+            self._programs.follow(pid)
+        self.look()
+
+    def close(self) -> None:
+        """Follow nobody any more."""
+        self._programs.close()
+
+    def look(self) -> None:
+        """Take the events that there are, and follow whoever is waited for by now."""
+        self._take_events()
+        while True:
+            if self._unseen:
+                self._programs.note_states()
+                self._take_events()
+            for pid in self._unseen:
+                self._look_at(pid)
+            self._unseen = []
+            for pid, hops in self._waited_for():
+                self._follow(pid, hops)
+            if not self._unseen:
+                return
+
+    def chains(
+        self, threads: Iterable[ThreadOf], start_ns: int, stop_ns: int
+    ) -> Iterator[ThreadOf]:
+        """Yield the threads, each with its process, with their chains within the window."""
+        self.look()
+        was = {tid: states.until(stop_ns) for tid, states in self._states.items()}
+        slices = {tid: self._judged(self._states[tid], each) for tid, each in was.items()}
+        cgroups: dict[int, str | None] = {}
+        for process, thread in threads:
+            blocked_ns = thread.time.blocked_ns if thread.time is not None else 0
+            if not blocked_ns or thread.threads != 1:
+                yield process, thread
+                continue
+            found = roots(thread.tid, slices, start_ns, stop_ns)
+            parts = exact_parts(
+                {self._part(root, cgroups): ns for root, ns in found.items()}, blocked_ns
+            )
+            chain = WaitChain(blocked_ns, parts, self._is_bounded)
+            yield process, replace(thread, chain=chain)
+        for states in self._states.values():
+            states.drop(stop_ns)
+        self._states = {tid: each for tid, each in self._states.items() if not each.is_over}
+        # Whoever was not to be found may be by the next window.
+        self._peers = {key: pids for key, pids in self._peers.items() if pids}
+        if len(self._wakers) > MOST_WAKERS:
+            self._wakers.clear()
+
+    def _part(self, root: Root, cgroups: dict[int, str | None]) -> ChainPart:
+        threads = tuple(self._named(tid) for tid in root.tids)
+        cgroup = None
+        if root.state == "throttled" and threads:
+            pid = threads[-1].pid
+            if pid not in cgroups:
+                cgroups[pid] = _limiting(pid)
+            cgroup = cgroups[pid]
+        return ChainPart(threads, root.state, 0, root.reason or "unknown", cgroup)
+
+    def _named(self, tid: int) -> ChainThread:
+        states = self._states.get(tid)
+        if states is None:
+            return self._wakers.get(tid, ChainThread(tid, 0, ""))
+        return ChainThread(tid, states.process, states.name)
+
+    def _take_events(self) -> None:
+        for event in self._programs.events():
+            if event.tid not in self._states:
+                name = ffi.string(event.comm).decode(errors="backslashreplace")
+                self._states[event.tid] = ThreadStates(event.tid, event.process, name)
+            states = self._states[event.tid]
+            place = None
+            if event.kind == lib.CHAIN_LEFT_CPU and event.state == session.STATE_BLOCKED:
+                place = self._place(event)
+                self._note_place(event.process, event.tid, place)
+            elif event.kind == lib.CHAIN_WOKEN and event.waker_kind == session.WAKER_THREAD:
+                self._note_peer(event.process, event.waker_process)
+                name = ffi.string(event.waker_comm).decode(errors="backslashreplace")
+                self._wakers[event.waker] = ChainThread(event.waker, event.waker_process, name)
+            states.note(event, place)
+        missed, now_ns = self._programs.missed(), session.monotonic_ns()
+        if missed != self._missed:
+            self._missed = missed
+            for states in self._states.values():
+                states.forget(self._looked_ns, now_ns)
+        self._looked_ns = now_ns
+
+    def _place(self, event: "ChainEvent") -> Place:
+        frames = tuple(event.frames[0 : lib.CHAIN_FRAMES])
+        frames = frames[: frames.index(0)] if 0 in frames else frames
+        if frames not in self._reasons:
+            names = [self._kernel.symbolise(pc, exact=False).name or "" for pc in frames]
+            self._reasons[frames] = sleep_reason(names)
+        inode = event.inode & 0xFFFFFFFF
+        return Place(self._reasons[frames], event.syscall, event.descriptor, inode)
+
+    def _look_at(self, pid: int) -> None:
+        """Note where the threads of a process sleep that was not followed until now."""
+        for tid in _threads_of(pid):
+            process = PROC / str(pid) / "task" / str(tid)
+            states = self._states.get(tid)
+            if states is not None and states.sleeps_somewhere:
+                place = _place_now(process)
+                states.settle(place)
+                self._note_place(pid, tid, place)
+
+    def _waited_for(self) -> list[tuple[int, int]]:
+        """The processes that threads were seen to wait for since, and how many hops away."""
+        asked, self._asked = self._asked, {}
+        files = find_files(asked, self._unix_sockets, self._hops) if asked else {}
+        for key in asked:
+            file = files.get(key)
+            # One of several that have the other end is nobody.
+            peers = file.peers if file is not None and not file.more_peers else ()
+            self._peers[key] = tuple(peer.pid for peer in peers)
+            for pid in self._peers[key]:
+                self._note_peer(key.process, pid)
+                self._known.add((key.process, pid))
+        found, self._awaited = self._awaited, {}
+        return sorted(found.items(), key=_number)
+
+    def _note_peer(self, process: int, peer: int) -> None:
+        if peer not in self._hops:
+            hops = self._hops.get(process, MOST_HOPS) + 1
+            self._awaited[peer] = min(hops, self._awaited.get(peer, hops))
+
+    def _note_place(self, process: int, tid: int, place: Place) -> None:
+        key = _key(process, place)
+        if key is not None and key not in self._peers:
+            self._asked.setdefault(key, (tid, place.reason))
+
+    def _follow(self, pid: int, hops: int) -> None:
+        if pid in self._hops or not pid or pid == os.getpid() or _is_of_kernel(pid):
+            return
+        count = len(_threads_of(pid))
+        if hops > MOST_HOPS or self._others + count > MOST_THREADS:
+            self._is_bounded = True
+            return
+        self._hops[pid] = hops
+        if self._programs.follow(pid):
+            self._others += count
+            self._unseen.append(pid)
+
+    def _judged(self, states: ThreadStates, found: Sequence[Was]) -> list[StateSlice]:
+        return [slice_of(was, self._waker(states, was)) for was in found]
+
+    def _waker(self, states: ThreadStates, was: Was) -> int:
+        """Who ended a sleep, or surely will; 0: not known."""
+        if was.state != "blocked":
+            return 0
+        if was.waker_kind == "thread":
+            return was.waker
+        key = _key(states.process, was.place) if was.place is not None else None
+        peers = self._peers.get(key, ()) if key is not None else ()
+        if was.waker_kind == "soft_irq" and (states.process, was.waker_process) in self._known:
+            # What is sent by loopback arrives in the sender's own context. The connection may have
+            # been too short to be seen, but for others between the two.
+            return was.waker
+        if was.waker_kind == "hard_irq" or len(peers) != 1:
+            return 0
+        threads = [each.tid for each in self._states.values() if each.process == peers[0]]
+        return threads[0] if len(threads) == 1 else 0
+
+
+def _key(process: int, place: Place) -> FileKey | None:
+    name = syscall_name(place.syscall) if place.inode and place.syscall >= 0 else None
+    if name not in FILE_CALLS or name in _POLLED:
+        return None
+    return FileKey(process, place.fd, place.inode, name in WRITES)
+
+
+def _place_now(process: Path) -> Place:
+    """Where a thread sleeps, by /proc; what can't be read is not known."""
+    reason: SleepReason = "unknown"
+    with suppress(OSError):
+        lines = (process / "stack").read_text().splitlines()
+        reason = sleep_reason([line.partition("] ")[2].partition("+")[0] for line in lines])
+    with suppress(OSError, ValueError, IndexError):
+        number, first, *_ = (process / "syscall").read_text().split()
+        fd = int(first, 16)
+        inode = 0
+        with suppress(OSError):
+            inode = os.stat(process / "fd" / str(fd)).st_ino & 0xFFFFFFFF
+        return Place(reason, int(number), fd, inode)
+    return Place(reason)
+
+
+def _threads_of(pid: int) -> list[int]:
+    with suppress(OSError):
+        return [int(name) for name in os.listdir(PROC / str(pid) / "task")]
+    return []
+
+
+def _is_of_kernel(pid: int) -> bool:
+    """Whether it is a thread of the kernel's, which has no program."""
+    try:
+        os.readlink(PROC / str(pid) / "exe")
+    except OSError:
+        return True
+    return False
+
+
+def _limiting(pid: int) -> str | None:
+    hierarchy = read_hierarchy(pid)
+    levels = hierarchy.levels if hierarchy is not None else ()
+    return next((level.path for level in levels if level.quota_ns is not None), None)
+
+
+def exact_parts(found: Mapping[ChainPart, int], blocked_ns: int) -> tuple[ChainPart, ...]:
+    """Return the parts so that they add up to what was charged as blocked.
+
+    Both read the clock at the same events, one just after the other. What is left is not known.
+    """
+    parts = sorted(found.items(), key=_number, reverse=True)
+    kept = [(part, ns) for part, ns in parts[:MOST_PARTS] if part != _NOT_KNOWN]
+    left_ns = blocked_ns - sum(ns for _, ns in kept)
+    while left_ns < 0:
+        part, ns = kept[0]
+        taken_ns = min(ns, -left_ns)
+        kept[0] = part, ns - taken_ns
+        left_ns += taken_ns
+        kept.sort(key=_number, reverse=True)
+    kept = [*kept, (_NOT_KNOWN, left_ns)] if left_ns else kept
+    return tuple(_of_length(part, ns) for part, ns in kept if ns)
+
+
+def _number(each: tuple[object, int]) -> int:
+    return each[1]
+
+
+_NOT_KNOWN = ChainPart((), "unknown", 0)
+
+
+def _of_length(part: ChainPart, ns: int) -> ChainPart:
+    return ChainPart(part.threads, part.state, ns, part.reason, part.cgroup)

@@ -1,0 +1,142 @@
+"""The slices of each followed thread, from the events of its switches and wake-ups."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from kernel_delay.analysis.chains.roots import StateSlice
+from kernel_delay.capture.chains._chain_records import lib
+from kernel_delay.loader._records import lib as session
+from kernel_delay.model import ChainState, SleepReason, WakerKind
+
+if TYPE_CHECKING:
+    from kernel_delay.capture.chains._chain_records import ChainEvent
+
+STATES: dict[int, ChainState] = {
+    session.STATE_RUNNING: "running",
+    session.STATE_READY_WOKEN: "runnable",
+    session.STATE_READY_PREEMPTED: "runnable",
+    session.STATE_THROTTLED: "throttled",
+    session.STATE_STOPPED: "stopped",
+    session.STATE_FROZEN: "frozen",
+    session.STATE_BLOCKED: "blocked",
+}
+
+WAKERS: dict[int, WakerKind] = {
+    session.WAKER_THREAD: "thread",
+    session.WAKER_HARD_IRQ: "hard_irq",
+    session.WAKER_SOFT_IRQ: "soft_irq",
+}
+
+# Of one thread: more are not kept, and what is before them is not known.
+MOST_SLICES = 50_000
+
+
+class Place(Struct, frozen=True):
+    """Where a thread sleeps.
+
+    Attributes:
+        reason: What for, by the kernel's functions.
+        syscall: The number of the call; negative: none that is known.
+        fd: Its first argument.
+        inode: That of this descriptor; 0: not known.
+    """
+
+    reason: SleepReason = "unknown"
+    syscall: int = -1
+    fd: int = 0
+    inode: int = 0
+
+
+class Was(Struct, frozen=True):
+    """What a thread did for a while, and who ended that: a slice whose waker is not judged yet."""
+
+    since_ns: int
+    until_ns: int
+    state: ChainState
+    place: Place | None = None
+    waker: int = 0
+    waker_process: int = 0
+    waker_kind: WakerKind = "unknown"
+
+
+class ThreadStates:
+    """One thread's."""
+
+    def __init__(self, tid: int, process: int, name: str) -> None:
+        """Nothing is known of it yet."""
+        self.tid, self.process, self.name = tid, process, name
+        self.done: list[Was] = []
+        self._state: ChainState = "unknown"
+        self._has_ended = False
+        self._since_ns = 0
+        self._place: Place | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, and nothing is kept of it."""
+        return self._has_ended and not self.done
+
+    @property
+    def sleeps_somewhere(self) -> bool:
+        """Whether it sleeps, and where is not known yet."""
+        return self._state == "blocked" and self._place is None
+
+    def settle(self, place: Place) -> None:
+        """It sleeps there, since before it was followed."""
+        self._place = place
+
+    def note(self, event: "ChainEvent", place: Place | None) -> None:
+        """Take an event that it has, in their order."""
+        if event.kind == lib.CHAIN_SEEN:
+            if self._since_ns:
+                return
+            self._since_ns = event.now_ns
+        elif event.kind == lib.CHAIN_WOKEN:
+            # One that is about to sleep, or stands in line already, goes on.
+            if self._state in ("running", "runnable", "throttled"):
+                return
+            kind = WAKERS.get(event.waker_kind, "unknown")
+            self._end(event.now_ns, event.waker, event.waker_process, kind)
+        elif event.kind == lib.CHAIN_LEFT_CPU and self._state in ("runnable", "throttled"):
+            # It was woken before it was off its CPU.
+            self._state = "running"
+            self._end(event.now_ns)
+        else:
+            self._end(event.now_ns)
+        self._state, self._place = STATES.get(event.state, "unknown"), place
+        self._has_ended = event.state == session.STATE_NOT_ALIVE
+
+    def forget(self, since_ns: int, now_ns: int) -> None:
+        """Events were lost in between: what it did meanwhile, and does now, is not known."""
+        self.done = [each for each in self.done if each.until_ns <= since_ns]
+        self._state, self._place, self._since_ns = "unknown", None, now_ns
+
+    def until(self, stop_ns: int) -> list[Was]:
+        """Return what is known up to then, with what it does still."""
+        going_on = Was(self._since_ns, stop_ns, self._state, self._place)
+        is_open = self._since_ns and self._since_ns < stop_ns
+        return [*self.done, going_on] if is_open else list(self.done)
+
+    def drop(self, before_ns: int) -> None:
+        """Keep no more of what was over by then."""
+        self.done = [each for each in self.done if each.until_ns > before_ns]
+
+    def _end(
+        self, now_ns: int, waker: int = 0, process: int = 0, kind: WakerKind = "unknown"
+    ) -> None:
+        if self._since_ns and self._since_ns < now_ns:
+            was = Was(self._since_ns, now_ns, self._state, self._place, waker, process, kind)
+            self.done.append(was)
+            if len(self.done) > MOST_SLICES:
+                del self.done[: MOST_SLICES // 2]
+        self._since_ns = now_ns
+
+
+def slice_of(was: Was, waker: int) -> StateSlice:
+    """Return a slice whose sleep that thread ends."""
+    reason = was.place.reason if was.place is not None and was.state == "blocked" else None
+    if reason == "futex" and was.waker_kind == "hard_irq":
+        # Nothing else than a time-out ends it there.
+        reason = "clock"
+    return StateSlice(was.since_ns, was.until_ns, was.state, reason, waker)

@@ -1,0 +1,104 @@
+"""Wait chains: the parts of a wait are disjoint and add up to it, whatever threads did."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel_delay.analysis.chains.roots import MOST_HOPS, Root, StateSlice, roots
+from kernel_delay.model import ChainState, SleepReason
+
+STATES: st.SearchStrategy[ChainState] = st.sampled_from(
+    ("running", "runnable", "throttled", "stopped", "blocked", "unknown")
+)
+REASONS: st.SearchStrategy[SleepReason | None] = st.sampled_from(
+    (None, "clock", "pipe", "futex", "disk")
+)
+
+
+@st.composite
+def timelines(draw: st.DrawFn) -> dict[int, list[StateSlice]]:
+    """Threads 1 to 5, each with slices that have gaps, and wakers that may be any, or none."""
+    found = {}
+    for tid in range(1, 6):
+        at = draw(st.integers(1, 50))
+        slices = []
+        for _ in range(draw(st.integers(0, 8))):
+            since = at + draw(st.integers(0, 20))
+            at = since + draw(st.integers(1, 60))
+            state = draw(STATES)
+            waker = draw(st.integers(0, 7))
+            slices.append(StateSlice(since, at, state, draw(REASONS), waker))
+        found[tid] = slices
+    return found
+
+
+def blocked_ns(slices: list[StateSlice], start: int, stop: int) -> int:
+    return sum(
+        max(0, min(each.until_ns, stop) - max(each.since_ns, start))
+        for each in slices
+        if each.state == "blocked"
+    )
+
+
+@given(timelines(), st.integers(0, 200), st.integers(0, 400))
+def test_parts_add_up_to_the_wait(
+    threads: dict[int, list[StateSlice]], start: int, length: int
+) -> None:
+    for tid, slices in threads.items():
+        found = roots(tid, threads, start, start + length)
+        assert sum(found.values()) == blocked_ns(slices, start, start + length)
+        assert all(ns > 0 for ns in found.values())
+
+
+@given(timelines())
+def test_no_thread_is_in_a_chain_twice(threads: dict[int, list[StateSlice]]) -> None:
+    for tid in threads:
+        for root in roots(tid, threads, 0, 1000):
+            assert len({tid, *root.tids}) == len(root.tids) + 1
+            assert len(root.tids) <= MOST_HOPS
+
+
+def test_root_is_what_the_last_one_did() -> None:
+    threads = {
+        1: [StateSlice(0, 100, "blocked", "pipe", 2)],
+        2: [
+            StateSlice(0, 10, "running"),
+            StateSlice(10, 90, "blocked", "socket_receive", 3),
+            StateSlice(90, 200, "running"),
+        ],
+        3: [StateSlice(0, 60, "throttled"), StateSlice(60, 95, "running")],
+    }
+    assert roots(1, threads, 0, 100) == Counter(
+        {
+            Root((2,), "running"): 20,
+            Root((2, 3), "throttled"): 50,
+            Root((2, 3), "running"): 30,
+        }
+    )
+
+
+def test_timer_ends_a_chain() -> None:
+    threads = {
+        1: [StateSlice(0, 100, "blocked", "pipe", 2)],
+        2: [StateSlice(0, 100, "blocked", "clock", 0)],
+    }
+    assert roots(1, threads, 20, 100) == Counter({Root((2,), "blocked", "clock"): 80})
+
+
+def test_waker_that_is_not_followed_is_named_and_not_known() -> None:
+    threads = {1: [StateSlice(0, 100, "blocked", "futex", 9)]}
+    assert roots(1, threads, 0, 100) == Counter({Root((9,), "unknown"): 100})
+
+
+def test_circle_is_not_known() -> None:
+    threads = {
+        1: [StateSlice(0, 100, "blocked", "futex", 2)],
+        2: [StateSlice(0, 100, "blocked", "futex", 1)],
+    }
+    assert roots(1, threads, 0, 100) == Counter({Root((2,), "unknown", "futex"): 100})
+
+
+def test_chain_is_followed_for_six_hops() -> None:
+    threads = {tid: [StateSlice(0, 10, "blocked", "pipe", tid + 1)] for tid in range(1, 9)}
+    assert roots(1, threads, 0, 10) == Counter({Root((2, 3, 4, 5, 6, 7), "unknown", "pipe"): 10})

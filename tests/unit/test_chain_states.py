@@ -1,0 +1,92 @@
+"""The slices of a followed thread, from events of its switches and wake-ups."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel_delay.capture.chains._chain_records import ffi, lib
+from kernel_delay.capture.chains.follower import exact_parts
+from kernel_delay.capture.chains.states import Place, ThreadStates, Was, slice_of
+from kernel_delay.loader._records import lib as session
+from kernel_delay.model import ChainPart, ChainState, ChainThread
+
+ON_PIPE = Place("pipe", 0, 5, 77)
+
+
+def note(states: ThreadStates, now_ns: int, kind: int, state: int, **more: int) -> None:
+    event = ffi.new("struct chain_event *")
+    event.now_ns, event.kind, event.state = now_ns, kind, state
+    event.waker, event.waker_process = more.get("waker", 0), more.get("waker_process", 0)
+    event.waker_kind = more.get("waker_kind", session.WAKER_UNKNOWN)
+    states.note(event, ON_PIPE if state == session.STATE_BLOCKED else None)
+
+
+def seen(states: ThreadStates, stop_ns: int) -> list[tuple[int, int, ChainState, int]]:
+    return [(was.since_ns, was.until_ns, was.state, was.waker) for was in states.until(stop_ns)]
+
+
+def followed() -> ThreadStates:
+    """One that was seen to run at 10."""
+    states = ThreadStates(7, 7, "server")
+    note(states, 10, lib.CHAIN_SEEN, session.STATE_RUNNING)
+    return states
+
+
+def test_sleep_ends_with_its_waker() -> None:
+    states = followed()
+    note(states, 20, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED)
+    waker = {"waker": 9, "waker_process": 8, "waker_kind": session.WAKER_THREAD}
+    note(states, 50, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN, **waker)
+    note(states, 60, lib.CHAIN_GOT_CPU, session.STATE_RUNNING)
+    assert seen(states, 100) == [
+        (10, 20, "running", 0),
+        (20, 50, "blocked", 9),
+        (50, 60, "runnable", 0),
+        (60, 100, "running", 0),
+    ]
+    assert states.until(100)[1].place == ON_PIPE
+
+
+def test_state_of_before_is_not_that_of_the_iterator() -> None:
+    states = ThreadStates(7, 7, "server")
+    note(states, 20, lib.CHAIN_LEFT_CPU, session.STATE_STOPPED)
+    note(states, 30, lib.CHAIN_SEEN, session.STATE_RUNNING)
+    assert seen(states, 40) == [(20, 40, "stopped", 0)]
+
+
+def test_thread_that_is_woken_before_it_sleeps_runs_on() -> None:
+    states = followed()
+    note(states, 20, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN, waker=9)
+    note(states, 30, lib.CHAIN_LEFT_CPU, session.STATE_READY_PREEMPTED)
+    assert seen(states, 40) == [(10, 30, "running", 0), (30, 40, "runnable", 0)]
+
+
+def test_what_was_lost_is_not_known() -> None:
+    states = followed()
+    note(states, 20, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED)
+    note(states, 30, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN)
+    states.forget(20, 45)
+    assert seen(states, 60) == [(10, 20, "running", 0), (45, 60, "unknown", 0)]
+
+
+def test_ended_thread_is_forgotten() -> None:
+    states = followed()
+    note(states, 20, lib.CHAIN_LEFT_CPU, session.STATE_NOT_ALIVE)
+    assert not states.is_over
+    states.drop(20)
+    assert states.is_over
+
+
+def test_timer_that_ends_a_futex_wait_is_its_root() -> None:
+    place = Place("futex", 202)
+    was = Was(0, 10, "blocked", place, 0, 0, "hard_irq")
+    assert slice_of(was, 0).reason == "clock"
+    assert slice_of(Was(0, 10, "blocked", place), 0).reason == "futex"
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=30), st.integers(-1000, 10**9))
+def test_parts_add_up_to_the_blocked_time(lengths: list[int], more_ns: int) -> None:
+    found = {ChainPart((ChainThread(n, n, ""),), "running", 0): ns for n, ns in enumerate(lengths)}
+    blocked_ns = max(1, sum(lengths) + more_ns)
+    parts = exact_parts(found, blocked_ns)
+    assert sum(part.ns for part in parts) == blocked_ns
+    assert all(part.ns > 0 for part in parts)

@@ -1,0 +1,72 @@
+"""The verdict on wait chains: it names the root, and nobody who is not sure."""
+
+from msgspec.structs import replace
+
+from kernel_delay.analysis.verdict import judge
+from kernel_delay.model import ChainPart, ChainThread, Finding, Sample, Sleep, Thread, WaitChain
+from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
+
+CLIENT = 27090
+SERVER = ChainThread(50, 50, "server")
+ROOT = ChainThread(60, 60, "database")
+MS = 1_000_000
+
+
+def waiting(*parts: ChainPart) -> Thread:
+    thread = timed_thread(CLIENT, "client")
+    sleep = Sleep("socket_receive", "recvfrom", (), False, 5, TIMED_WINDOW_NS, TIMED_WINDOW_NS)
+    chain = WaitChain(sum(part.ns for part in parts), parts)
+    return replace(thread, sleeps=(sleep,), chain=chain)
+
+
+def judged(*parts: ChainPart) -> Sample:
+    return judge(bare_sample(waiting(*parts), window=window(duration_ns=TIMED_WINDOW_NS)))
+
+
+def finding(*parts: ChainPart) -> Finding:
+    return judged(*parts).verdict[0]
+
+
+def test_first_line_names_the_root_and_what_it_did() -> None:
+    found = finding(
+        ChainPart((SERVER, ROOT), "throttled", 400 * MS, cgroup="/batch"),
+        ChainPart((SERVER, ROOT), "running", 60 * MS),
+        ChainPart((), "unknown", 40 * MS),
+    )
+    assert found.rule == "wait_chain"
+    assert not found.remark
+    assert found.who == "limit"
+    assert found.sentence == (
+        "database (60) was throttled by the quota of /batch while the main thread, client (27090)"
+        " waited for it in recvfrom for 400.0 ms."
+    )
+    assert "The chain: client (27090) → server (50) → database (60)." in found.details
+    assert "Besides, the root was on a CPU for 60.0 ms." in found.details
+
+
+def test_wait_itself_is_not_said_again() -> None:
+    rules = {each.rule for each in judged(ChainPart((SERVER, ROOT), "stopped", 500 * MS)).verdict}
+    assert "wait_chain" in rules
+    assert not rules & {"wait_socket_receive", "asleep"}
+
+
+def test_root_that_only_slept_is_a_remark() -> None:
+    assert finding(ChainPart((ROOT,), "blocked", 500 * MS, "clock")).remark
+
+
+def test_root_that_is_not_known_is_not_named() -> None:
+    verdict = judged(ChainPart((SERVER,), "unknown", 500 * MS, "epoll")).verdict
+    assert all(each.rule != "wait_chain" for each in verdict)
+
+
+def test_root_of_less_than_half_is_not_named() -> None:
+    verdict = judged(
+        ChainPart((ROOT,), "stopped", 200 * MS), ChainPart((), "unknown", 300 * MS)
+    ).verdict
+    assert all(each.rule != "wait_chain" for each in verdict)
+
+
+def test_thread_of_the_same_process_is_left_to_other_rules() -> None:
+    own = ChainThread(CLIENT + 1, CLIENT, "worker")
+    verdict = judged(ChainPart((own,), "running", 500 * MS)).verdict
+    assert all(each.rule != "wait_chain" for each in verdict)
