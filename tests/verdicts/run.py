@@ -73,9 +73,10 @@ def stage_of(name: str) -> Stage:
     return stage
 
 
-def measure(pid: int, windows: int, window_s: float) -> list[Sample]:
+def measure(pid: int, windows: int, window_s: float, options: tuple[str, ...] = ()) -> list[Sample]:
     """Capture a process's windows, one right after the other."""
-    arguments = ("--pid", pid, "--sample-time", window_s, "--sample-count", windows, "--json")
+    plan = ("--sample-time", window_s, "--sample-count", windows)
+    arguments = ("--pid", pid, *plan, *options, "--json")
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = commands.start(*arguments, stdout=out.fileno(), stderr=err.fileno())
         try:
@@ -96,7 +97,7 @@ def observe(stage: Stage, windows: int, window_s: float) -> tuple[list[Sample], 
         time.sleep(SETTLES_S)
         throttled_ns = _throttled_ns(staged)
         before, began_ns = oracle.count(), time.monotonic_ns()
-        samples = measure(staged.pid, windows, window_s)
+        samples = measure(staged.pid, windows, window_s, staged.options)
         after, length_ns = oracle.count(), time.monotonic_ns() - began_ns
         span = oracle.Span(before, after, length_ns, _throttled_ns(staged) - throttled_ns)
     return samples, staged.truth, span

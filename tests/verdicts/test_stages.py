@@ -8,6 +8,7 @@ pytestmark = pytest.mark.usefixtures("root_user", "measurable")
 
 # A second each, and what starting takes: make test-verdicts has the others.
 CASES = (
+    "causes/chain_pipe_3_stopped",
     "causes/cpu_hogs_and_ticker",
     "causes/mutex_chain",
     "causes/quota_of_parent",

@@ -62,12 +62,13 @@ def _name(name: object) -> str:
 class Staged(Struct, frozen=True):
     """The process to measure, and what is true of it.
 
-    `quota` is the cgroup whose CPU quota it uses up, if there is one.
+    `quota` is the cgroup whose CPU quota it uses up, if there is one. `options` are of the capture.
     """
 
     pid: int
     truth: Truth
     quota: Path | None = None
+    options: tuple[str, ...] = ()
 
 
 class NotHereError(Exception):

@@ -1,0 +1,13 @@
+"""It waits by pipes for the last of three processes, which sleeps on a timer."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.verdicts.relays import staged
+from tests.verdicts.truth import Staged
+
+
+@contextmanager
+def stage() -> Iterator[Staged]:
+    with staged("pipe", 3, "timer") as relays:
+        yield relays
