@@ -66,7 +66,7 @@ def why_no_usdt(objects: Sequence[ProbedObject], found: Iterable[ObjectProbes]) 
     """Say why a probe is not among those `found` in `objects`, the executable first."""
     executable = objects[0].name
     having = [where.name for where, usdt in found if usdt.probes]
-    if _is_ovs(executable) and not any(map(_is_ovs, having)):
+    if is_ovs(executable) and not any(map(is_ovs, having)):
         return f"{executable} has none: it takes an OVS built with {BUILD_OPTION}"
     if not having:
         return f"{executable} and its libraries have none at all"
@@ -118,17 +118,16 @@ def _no_function(function: str, where: ProbedObject, functions: Functions) -> No
 
 def stripped_advice(where: ProbedObject, functions: Functions) -> str:
     """Say how to get at the functions that the stripped file `where` no longer names."""
-    package = "its debug package"
-    if functions.build_id is not None:
-        digits = functions.build_id.hex()
-        package = f"the package of /usr/lib/debug/.build-id/{digits[:2]}/{digits[2:]}.debug"
+    debug_file = functions.debug_file()
+    package = f"the package of {debug_file}" if debug_file else "its debug package"
     return (
         f"is stripped: install {package} (-dbgsym or -debuginfo),"
         f" or give an offset in the file, {where.uprobe_trigger('0xADDRESS')}"
     )
 
 
-def _is_ovs(path: str) -> bool:
+def is_ovs(path: str) -> bool:
+    """Whether a file is of Open vSwitch, as its name says."""
     return os.path.basename(path).startswith(("ovs", "libopenvswitch", "libofproto", "libovs"))
 
 

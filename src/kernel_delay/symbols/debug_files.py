@@ -58,7 +58,7 @@ def find_debug_files(
 
 def _candidates(elf: Elf, path: str) -> Iterator[str]:
     if elf.build_id:
-        yield _by_build_id(elf.build_id)
+        yield by_build_id(elf.build_id)
     if elf.debug_link:
         directory, name = os.path.dirname(path), os.path.basename(elf.debug_link.name)
         if os.path.join(directory, name) != path:
@@ -67,7 +67,8 @@ def _candidates(elf: Elf, path: str) -> Iterator[str]:
         yield os.path.join(DEBUG_DIRECTORY, directory.lstrip("/"), name)
 
 
-def _by_build_id(build_id: bytes) -> str:
+def by_build_id(build_id: bytes) -> str:
+    """Where the debug file of that build-id is, as packages have it."""
     digits = build_id.hex()
     return f"{DEBUG_DIRECTORY}/.build-id/{digits[:2]}/{digits[2:]}.debug"
 
@@ -103,7 +104,7 @@ def _has_crc(fd: int, link: DebugLink, path: str, bounds: Bounds) -> bool:
 def _open_alt(link: AltLink, debug_path: str, roots: Sequence[Root]) -> int | None:
     named = os.path.join(os.path.dirname(debug_path), link.name)
     for root in roots:
-        for candidate in (_by_build_id(link.build_id), named):
+        for candidate in (by_build_id(link.build_id), named):
             fd = root.open(candidate)
             if fd is None:
                 continue

@@ -17,7 +17,7 @@ from kernel_delay.errors import InputError, NoInputError
 from kernel_delay.suggestions import similar_names
 from kernel_delay.symbols._libdw import ffi, lib
 from kernel_delay.symbols.bounds import Bounds
-from kernel_delay.symbols.debug_files import DebugFiles, find_debug_files
+from kernel_delay.symbols.debug_files import DebugFiles, by_build_id, find_debug_files
 from kernel_delay.symbols.stored_files import Root
 
 if TYPE_CHECKING:
@@ -95,6 +95,10 @@ class Functions:
             if debug:
                 debug.close()
         return cls(elf, addresses, stripped)
+
+    def debug_file(self) -> str | None:
+        """Where a debug package has its symbols; None if it has no build-id."""
+        return None if self.build_id is None else by_build_id(self.build_id)
 
     def find(self, name: str) -> tuple[Function, ...]:
         """Find the functions called `name`: several when static functions share it."""
