@@ -183,3 +183,5 @@ def test_an_open_vswitch_without_probes_says_what_it_takes(ovs: Instance) -> Non
     done = commands.run("bridge-loop", "-p", ovs.pid)
     assert done.returncode == 66
     assert "it takes an OVS built with --enable-usdt-probes" in done.stderr
+    assert "install openvswitch-switch-dbgsym" in done.stderr
+    assert "or use 'kernel-delay watch'" in done.stderr

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.errors import NoInputError
-from kernel_delay.monitors.bridge_loop import probe as loop_probe
 from kernel_delay.monitors.flows import probe as flow_probe
 from kernel_delay.monitors.revalidator import probe as revalidator_probe
 from kernel_delay.monitors.upcalls import probe as upcall_probe
+from kernel_delay.openvswitch.functions import MAIN_LOOP, REVALIDATORS
 from kernel_delay.openvswitch.probes import FIRST_VERSIONS, files_with
 from kernel_delay.probes import user
 from kernel_delay.probes.objects import file_object
@@ -55,9 +55,9 @@ def test_an_older_version_is_reported(tmp_path: Path, version: str, reported: st
 
 def test_each_probe_that_is_followed_has_a_version() -> None:
     followed = {
-        *(UsdtTrigger("main", probe) for probe in loop_probe.PROBES.values()),
+        *MAIN_LOOP.probes.values(),
         *flow_probe.PROBES.values(),
-        *revalidator_probe.ROUND_PROBES.values(),
+        *REVALIDATORS.probes.values(),
         *revalidator_probe.FLOW_PROBES.values(),
         *upcall_probe.USDT_PROBES.values(),
     }

@@ -9,7 +9,7 @@ import pytest
 @pytest.mark.parametrize(
     ("words", "needed"),
     [
-        ("kernel-delay revalidator", "USDT probes"),
+        ("kernel-delay revalidator", "USDT probes or symbols"),
         ("kernel-delay flows", "USDT probes"),
         ("up:bridge_run", "symbols"),
     ],

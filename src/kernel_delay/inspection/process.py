@@ -1,10 +1,13 @@
 """What the process to be measured offers: its binary, its functions, its USDT probes."""
 
+import os
 from collections.abc import Sequence
 
-from kernel_delay.errors import KernelDelayError
+from kernel_delay.errors import KernelDelayError, NoInputError
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.inspection.findings import Finding
+from kernel_delay.openvswitch.functions import FOLLOWED, Followed
+from kernel_delay.openvswitch.probes import find_probe
 from kernel_delay.probes.objects import ProbedObject, process_objects
 from kernel_delay.probes.user import read_all_usdt, stripped_advice, why_no_usdt
 
@@ -17,7 +20,28 @@ def process_findings(target: ProcessTarget) -> tuple[Finding, ...]:
         objects = process_objects(target.pid)
     except KernelDelayError as error:
         return (Finding("binary", "no", str(error), cost=NO_TRIGGERS),)
-    return (_binary(objects[0]), _functions(objects[0]), _usdt(objects))
+    found = (_binary(objects[0]), _functions(objects[0]), _usdt(objects))
+    if os.path.basename(objects[0].name) != "ovs-vswitchd":
+        return found
+    return (*found, *(_followed(name, what, objects) for name, what in FOLLOWED.items()))
+
+
+def _followed(name: str, what: Followed, objects: Sequence[ProbedObject]) -> Finding:
+    """At what Open vSwitch's monitors measure it."""
+    try:
+        for probe in what.probes.values():
+            find_probe(probe, objects)
+    except NoInputError as error:
+        try:
+            what.find_functions(objects, error)
+        except NoInputError:
+            cost = "when it begins and ends is not seen"
+            detail = "neither USDT probes nor symbols"
+            return Finding(name, "no", detail, cost=cost, remedy=what.advice(objects[0]))
+        return Finding(name, "yes", "measured at functions, without USDT probes")
+    except KernelDelayError as error:
+        return Finding(name, "unknown", str(error))
+    return Finding(name, "yes", "measured at USDT probes")
 
 
 def _binary(executable: ProbedObject) -> Finding:

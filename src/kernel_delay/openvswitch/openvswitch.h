@@ -77,10 +77,12 @@ struct genl_info {
 
 #define DP_VPORT_HASH_BUCKETS 1024
 #define NLA_HDRLEN 4
+#define NLA_TYPE_MASK 0x3fff
 
 /* enum ovs_packet_cmd and ovs_packet_attr, include/uapi/linux/openvswitch.h */
 #define OVS_PACKET_CMD_ACTION 2
 #define OVS_PACKET_ATTR_PACKET 1
+#define OVS_PACKET_ATTR_KEY 2
 
 /* The number of the datapath's own port, which has its name. */
 #define OVSP_LOCAL 0

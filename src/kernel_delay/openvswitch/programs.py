@@ -13,6 +13,7 @@ from kernel_delay.loader.objects import load_object, open_object
 from kernel_delay.loader.refusals import refusal
 from kernel_delay.openvswitch._ovs_records import ffi
 from kernel_delay.openvswitch.probes import find_probe
+from kernel_delay.probes.attach_points import UserProbe
 from kernel_delay.probes.in_use import in_use
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
@@ -84,6 +85,27 @@ class OvsPrograms:
     def attach(self, attach: Callable[[Program], Link], program: str) -> None:
         """Attach a program, until close(). Raises BpfError."""
         self.closing.callback(attach(self.object.program(program)).close)
+
+    def attach_uprobe(self, program: str, place: UserProbe, name: str) -> None:
+        """Attach a program to one place of a file, until close(); `name` is what is there.
+
+        Raises UnavailableError or PermissionDeniedError where the kernel refuses.
+        """
+        try:
+            self.attach(
+                lambda each: each.attach_uprobe(
+                    living_thread(self._pid) or self._pid,
+                    place.path,
+                    place.file_offset,
+                    is_return=place.is_return,
+                    semaphore_offset=place.semaphore_offset,
+                ),
+                program,
+            )
+        except BpfError as error:
+            attached = self.object.program(program)
+            reason = in_use(error, attached, self._pid, name, [place])
+            raise reason or refusal(error) from error
 
     def attach_usdt(self, program: str, probe: UsdtTrigger, path: str) -> None:
         """Attach a program to all places of a USDT probe in a file, until close().

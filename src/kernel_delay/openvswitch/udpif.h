@@ -45,6 +45,7 @@ struct udpif {
 	__u32 max_n_flows;
 	__u32 avg_n_flows;
 	__u32 flow_limit;
+	__u32 n_flows;
 };
 
 /* pthread_mutex_t of glibc; and where it was locked, a pointer. */

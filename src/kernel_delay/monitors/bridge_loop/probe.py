@@ -3,17 +3,13 @@
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from kernel_delay.host.target import living_thread
-from kernel_delay.libbpf import BpfError
-from kernel_delay.loader.refusals import refusal
+from kernel_delay.errors import NoInputError
 from kernel_delay.monitors.bridge_loop.events import LoopEvent, Probe
 from kernel_delay.openvswitch._ovs_records import ffi, lib
+from kernel_delay.openvswitch.functions import MAIN_LOOP, at_functions
 from kernel_delay.openvswitch.probes import find_probe
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, text
-from kernel_delay.probes.attach_points import UserProbe
-from kernel_delay.probes.in_use import in_use
 from kernel_delay.probes.objects import process_objects
-from kernel_delay.probes.triggers import UsdtTrigger
 
 # 16,000 passes: more than a loop that never waits makes between two looks.
 RING_BYTES = 1 << 21
@@ -27,12 +23,18 @@ class LoopProbes(Probes):
     """Follows a process's main loop."""
 
     def __init__(self, pid: int) -> None:
-        """Find the probes of process `pid`; NoInputError if it has none."""
+        """Find the probes of process `pid`; NoInputError if it has none, nor symbols."""
         super().__init__(pid)
         objects = process_objects(pid)
-        self._places = {
-            probe: find_probe(UsdtTrigger("main", probe), objects) for probe in PROBES.values()
-        }
+        try:
+            self._places = {
+                program: find_probe(trigger, objects)
+                for program, trigger in MAIN_LOOP.probes.items()
+            }
+        except NoInputError as error:
+            functions = MAIN_LOOP.find_functions(objects, error)
+            self._places = {program: (place,) for program, place in functions.items()}
+            self.notes.append(at_functions(functions, MAIN_LOOP))
         self._lost_before = 0
 
     def _open(self) -> OvsPrograms:
@@ -40,27 +42,9 @@ class LoopProbes(Probes):
 
     def _attach(self) -> None:
         self._programs.load()
-        for probe, places in self._places.items():
+        for program, places in self._places.items():
             for place in places:
-                self._attach_to(probe, place)
-
-    def _attach_to(self, probe: Probe, place: UserProbe) -> None:
-        try:
-            self._programs.attach(
-                lambda program: program.attach_uprobe(
-                    living_thread(self._pid) or self._pid,
-                    place.path,
-                    place.file_offset,
-                    is_return=False,
-                    semaphore_offset=place.semaphore_offset,
-                ),
-                f"on_{probe}",
-            )
-        except BpfError as error:
-            program = self._programs.object.program(f"on_{probe}")
-            name = str(UsdtTrigger("main", probe))
-            reason = in_use(error, program, self._pid, name, [place])
-            raise reason or refusal(error) from error
+                self._programs.attach_uprobe(program, place, str(MAIN_LOOP.probes[program]))
 
     def take(self) -> Iterator[tuple[LoopEvent, bool]]:
         """Yield the new events, and with each whether others were lost since the one before."""

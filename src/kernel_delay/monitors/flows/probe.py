@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from kernel_delay.errors import NoInputError
 from kernel_delay.monitors.flows.events import FlowChange, FlowEvent, reason_names
 from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.flow_key.text import ufid_text
+from kernel_delay.openvswitch.functions import without_probes
 from kernel_delay.openvswitch.probes import files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, room, text
 from kernel_delay.openvswitch.version import find_version
@@ -55,8 +57,11 @@ class FlowProbes(Probes):
         self._unknown_results = 0
         objects = process_objects(pid)
         self._files: dict[str, set[str]] = {}
-        for program, trigger in PROBES.items():
-            self._files[program] = files_with(trigger, objects)
+        try:
+            for program, trigger in PROBES.items():
+                self._files[program] = files_with(trigger, objects)
+        except NoInputError as error:
+            raise without_probes(error, objects) from error
         version = find_version(objects)
         self._reasons = reason_names(version)
         if not self._reasons:

@@ -14,8 +14,10 @@ from kernel_delay.monitors.revalidator.events import (
     UdpifState,
 )
 from kernel_delay.openvswitch._ovs_records import ffi, lib
+from kernel_delay.openvswitch.functions import REVALIDATED_FLOWS, REVALIDATORS, at_functions
 from kernel_delay.openvswitch.probes import files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, text
+from kernel_delay.probes.attach_points import UserProbe
 from kernel_delay.probes.objects import ProbedObject, process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
 
@@ -27,37 +29,42 @@ if TYPE_CHECKING:
 RING_BYTES = 1 << 18
 
 SWITCHES = "on_sched_switch"
-ROUND_PROBES: Mapping[str, UsdtTrigger] = MappingProxyType(
-    {
-        "on_start_dump": UsdtTrigger("udpif_revalidator", "start_dump"),
-        "on_sweep_done": UsdtTrigger("udpif_revalidator", "sweep_done"),
-    }
-)
 FLOW_PROBES: Mapping[str, UsdtTrigger] = MappingProxyType(
     {
-        "on_revalidate_ukey": UsdtTrigger("revalidate_ukey__", "entry"),
+        **REVALIDATED_FLOWS.probes,
         "on_flow_result": UsdtTrigger("revalidate", "flow_result"),
         "on_flow_sweep_result": UsdtTrigger("revalidator_sweep__", "flow_sweep_result"),
     }
 )
 
+REVALIDATES = REVALIDATED_FLOWS.probes.keys() | REVALIDATED_FLOWS.functions.keys()
+
 
 class RevalidatorProbes(Probes):
-    """Follows a process's revalidators."""
+    """Follows a process's revalidators, at functions where it lacks the probes of the rounds."""
 
     def __init__(self, pid: int, *, count_flows: bool) -> None:
-        """Find the probes of process `pid`; NoInputError if it lacks those of the rounds.
+        """Find the probes of process `pid`; NoInputError if it lacks those, and symbols too.
 
         Without `count_flows` those that are hit once a flow are left alone.
         """
         super().__init__(pid)
         objects = process_objects(pid)
         self._probes: dict[str, set[str]] = {}
-        for program, trigger in ROUND_PROBES.items():
-            self._probes[program] = files_with(trigger, objects)
-        if count_flows:
-            self._find_flow_probes(objects)
-        self._decoding = Decoding(self._probes.keys())
+        self._functions: dict[str, UserProbe] = {}
+        try:
+            for program, trigger in REVALIDATORS.probes.items():
+                self._probes[program] = files_with(trigger, objects)
+        except NoInputError as error:
+            self._probes.clear()
+            self._functions |= REVALIDATORS.find_functions(objects, error)
+            self.notes.append(at_functions(self._functions, REVALIDATORS))
+            if count_flows:
+                self._find_flow_functions(objects, error)
+        else:
+            if count_flows:
+                self._find_flow_probes(objects)
+        self._decoding = Decoding(self._attached())
 
     def _open(self) -> OvsPrograms:
         return OvsPrograms("revalidator", self._pid, RING_BYTES)
@@ -65,13 +72,15 @@ class RevalidatorProbes(Probes):
     def _attach(self) -> None:
         programs = self._programs
         for program in programs.object.programs():
-            program.autoload = program.name in {*self._probes, SWITCHES}
+            program.autoload = program.name in {*self._attached(), SWITCHES}
         programs.load()
         try:
             programs.attach(lambda program: program.attach(), SWITCHES)
         except BpfError as error:
             raise refusal(error) from error
-        probes = {**ROUND_PROBES, **FLOW_PROBES}
+        for name, place in self._functions.items():
+            programs.attach_uprobe(name, place, name)
+        probes = {**REVALIDATORS.probes, **FLOW_PROBES}
         for name, paths in self._probes.items():
             for path in paths:
                 programs.attach_usdt(name, probes[name], path)
@@ -83,12 +92,25 @@ class RevalidatorProbes(Probes):
 
     def missed(self) -> dict[str, int]:
         """How many rounds were lost, and hits of probes missed, since they were attached."""
-        flows = self._probes.keys() & FLOW_PROBES.keys()
+        flows = self._attached() & {*FLOW_PROBES, *REVALIDATED_FLOWS.functions}
         rounds = self._programs.lost(lib.EVENT_REVALIDATOR_ROUND)
         return {
-            "revalidator_rounds": rounds + sum(map(self._misses, ROUND_PROBES)),
+            "revalidator_rounds": rounds + sum(map(self._misses, self._attached() - flows)),
             "flow_results": sum(map(self._misses, flows)),
         }
+
+    def _attached(self) -> set[str]:
+        return {*self._probes, *self._functions}
+
+    def _find_flow_functions(
+        self, objects: tuple[ProbedObject, ...], lacking: NoInputError
+    ) -> None:
+        unknown = "which flows are kept, modified or deleted"
+        try:
+            self._functions |= REVALIDATED_FLOWS.find_functions(objects, lacking)
+        except NoInputError:
+            unknown = "which flows are translated anew, kept, modified or deleted"
+        self.notes.append(f"without USDT probes it is not known {unknown}")
 
     def _find_flow_probes(self, objects: tuple[ProbedObject, ...]) -> None:
         for program, trigger in FLOW_PROBES.items():
@@ -122,7 +144,7 @@ class Decoding:
             n_flows=record.n_flows,
             dumped=_results(record.dumped) if "on_flow_result" in counted else None,
             swept=_results(record.swept) if "on_flow_sweep_result" in counted else None,
-            revalidated=record.revalidated if "on_revalidate_ukey" in counted else None,
+            revalidated=None if REVALIDATES.isdisjoint(counted) else record.revalidated,
             poll_wait_ms=record.poll_wait_ms,
             state=state,
             leader_time=_leader_time(record),

@@ -15,6 +15,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define MAX_UDPIFS 1024
+#define NS_PER_MS 1000000
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -49,6 +50,8 @@ struct leader {
 	__u64 left_ns; /* when it left its CPU; 0: it is on one */
 	__u64 off_cpu_ns;
 	bool missed; /* not every switch was seen */
+	bool dumped; /* it destroyed the dump */
+	__u64 udpif; /* where functions are followed: the round's */
 };
 
 /* Leaders in a round, by their id. */
@@ -58,6 +61,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct leader);
 } leaders SEC(".maps");
+
+/* Where functions are followed: the struct udpif whose flows a thread last counted, by its id. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_UDPIFS);
+	__type(key, __u32);
+	__type(value, __u64);
+} counted_udpifs SEC(".maps");
 
 static __always_inline __u64 run_delay(struct task_struct *task)
 {
@@ -79,17 +90,14 @@ static __always_inline __u32 read_flow_limit(const struct udpif *udpif)
 	return limit;
 }
 
-SEC("usdt")
-int BPF_USDT(on_start_dump, const struct udpif *udpif, __u64 n_flows)
+static __noinline int start_round(const struct udpif *udpif, __u64 n_flows)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct round *round, none = {};
-	struct leader leader = {};
+	struct leader leader = {.udpif = (__u64)udpif};
 	__u32 id = task->pid;
 	__u64 key = (__u64)udpif;
 
-	if (!in_target())
-		return 0;
 	round = bpf_map_lookup_elem(&rounds, &key);
 	if (!round) {
 		bpf_map_update_elem(&rounds, &key, &none, BPF_NOEXIST);
@@ -108,6 +116,47 @@ int BPF_USDT(on_start_dump, const struct udpif *udpif, __u64 n_flows)
 	bpf_map_update_elem(&leaders, &id, &leader, BPF_ANY);
 	round->start_ns = bpf_ktime_get_ns();
 	return 0;
+}
+
+SEC("usdt")
+int BPF_USDT(on_start_dump, const struct udpif *udpif, __u64 n_flows)
+{
+	return in_target() ? start_round(udpif, n_flows) : 0;
+}
+
+/* Each leader counts the flows of its udpif before it dumps them. */
+SEC("kprobe")
+int BPF_KPROBE(on_get_n_flows, __u64 udpif)
+{
+	__u32 id = bpf_get_current_task_btf()->pid;
+
+	if (in_target())
+		bpf_map_update_elem(&counted_udpifs, &id, &udpif, BPF_ANY);
+	return 0;
+}
+
+/* The main thread dumps flows too, for ovs-appctl. */
+SEC("kprobe")
+int BPF_KPROBE(on_dump_create, const struct dpif *dpif)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 id = task->pid;
+	const struct udpif *udpif;
+	struct dpif *its_dpif;
+	__u32 n_flows;
+	__u64 *counted;
+
+	if (!in_target() || task->pid == task->tgid)
+		return 0;
+	counted = bpf_map_lookup_elem(&counted_udpifs, &id);
+	if (!counted)
+		return 0;
+	udpif = (void *)*counted;
+	if (bpf_probe_read_user(&its_dpif, sizeof(its_dpif), &udpif->dpif) || its_dpif != dpif)
+		return 0;
+	if (bpf_probe_read_user(&n_flows, sizeof(n_flows), &udpif->n_flows))
+		return 0;
+	return start_round(udpif, n_flows);
 }
 
 static __always_inline void count(__u64 *counts, __u32 result)
@@ -132,6 +181,16 @@ static __always_inline struct round *current_round(const void *udpif)
 
 SEC("usdt")
 int BPF_USDT(on_revalidate_ukey, const void *udpif)
+{
+	struct round *round = current_round(udpif);
+
+	if (round)
+		__sync_fetch_and_add(&round->revalidated, 1);
+	return 0;
+}
+
+SEC("kprobe")
+int BPF_KPROBE(on_revalidate_ukey_begin, const void *udpif)
 {
 	struct round *round = current_round(udpif);
 
@@ -197,17 +256,13 @@ static __always_inline void copy_account(struct revalidator_round *event, const 
 	bpf_map_delete_elem(&leaders, &id);
 }
 
-SEC("usdt")
-int BPF_USDT(on_sweep_done, const struct udpif *udpif, __u64 n_flows, __u32 poll_wait_ms)
+static __noinline int end_round(struct round *round, const struct udpif *udpif, __u64 n_flows,
+				__u32 poll_wait_ms)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct revalidator_round *event;
-	struct round *round;
 
-	round = current_round(udpif);
-	if (!round)
-		return 0;
 	round->under_way = false;
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
@@ -231,6 +286,43 @@ int BPF_USDT(on_sweep_done, const struct udpif *udpif, __u64 n_flows, __u32 poll
 	submit(event);
 	round->stop_ns = now_ns;
 	return 0;
+}
+
+SEC("usdt")
+int BPF_USDT(on_sweep_done, const struct udpif *udpif, __u64 n_flows, __u32 poll_wait_ms)
+{
+	struct round *round = current_round(udpif);
+
+	return round ? end_round(round, udpif, n_flows, poll_wait_ms) : 0;
+}
+
+SEC("kprobe")
+int BPF_KPROBE(on_dump_destroy)
+{
+	__u32 id = bpf_get_current_task_btf()->pid;
+	struct leader *leader = bpf_map_lookup_elem(&leaders, &id);
+
+	if (leader)
+		leader->dumped = true;
+	return 0;
+}
+
+/* After a dump, the leader first sets the time of the next. */
+SEC("kprobe")
+int BPF_KPROBE(on_poll_timer_wait, __u64 due_ms)
+{
+	__u32 id = bpf_get_current_task_btf()->pid;
+	struct leader *leader = bpf_map_lookup_elem(&leaders, &id);
+	struct udpif *udpif;
+	struct round *round;
+
+	if (!leader || !leader->dumped)
+		return 0;
+	udpif = (void *)leader->udpif;
+	round = current_round(udpif);
+	if (!round)
+		return 0;
+	return end_round(round, udpif, round->n_flows, due_ms - round->start_ns / NS_PER_MS);
 }
 
 static __always_inline void switch_out(struct task_struct *task, __u64 now_ns)

@@ -22,8 +22,10 @@ from kernel_delay.monitors.upcalls.events import (
 )
 from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.datapath_module import has_kernel_datapath, why_no_datapath
+from kernel_delay.openvswitch.functions import RECEIPTS, at_functions
 from kernel_delay.openvswitch.probes import files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, room, text
+from kernel_delay.probes.attach_points import UserProbe
 from kernel_delay.probes.objects import ProbedObject, process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
 
@@ -35,7 +37,7 @@ RING_BYTES = 1 << 24
 RECEIPT = "on_recv_upcall"
 USDT_PROBES: Mapping[str, UsdtTrigger] = MappingProxyType(
     {
-        RECEIPT: UsdtTrigger("dpif_recv", "recv_upcall"),
+        **RECEIPTS.probes,
         "on_flow_put": UsdtTrigger("dpif_netlink_operate__", "op_flow_put"),
         "on_flow_execute": UsdtTrigger("dpif_netlink_operate__", "op_flow_execute"),
     }
@@ -88,10 +90,11 @@ class UpcallProbes(Probes):
         """Find the probes of process `pid`.
 
         Raises NoInputError if it lacks the one without which nothing works,
-        dpif_recv:recv_upcall.
+        dpif_recv:recv_upcall, and the symbols that replace it.
         """
         super().__init__(pid)
         self._plan = plan
+        self._functions: dict[str, UserProbe] = {}
         self._files = self._find_probes(process_objects(pid))
 
     def _open(self) -> OvsPrograms:
@@ -100,7 +103,7 @@ class UpcallProbes(Probes):
     def _attach(self) -> None:
         programs = self._programs
         self._kernel_programs = self._wanted_of_kernel()
-        wanted = {*self._files, *self._kernel_programs}
+        wanted = {*self._files, *self._functions, *self._kernel_programs}
         for program in programs.object.programs():
             program.autoload = program.name in wanted
         options = programs.options
@@ -124,8 +127,12 @@ class UpcallProbes(Probes):
         }
 
     def _misses_of(self, program: str) -> int:
-        programs = {"on_dp_upcall", "on_dp_upcall_exit"} if program == "on_dp_upcall" else {program}
-        loaded = programs & {*self._files, *self._kernel_programs}
+        programs = {program}
+        if program == "on_dp_upcall":
+            programs.add("on_dp_upcall_exit")
+        elif program == RECEIPT:
+            programs.update(RECEIPTS.functions)
+        loaded = programs & {*self._files, *self._functions, *self._kernel_programs}
         return sum(map(self._misses, loaded))
 
     def _find_probes(self, objects: tuple[ProbedObject, ...]) -> dict[str, set[str]]:
@@ -138,7 +145,9 @@ class UpcallProbes(Probes):
                 files[program] = files_with(trigger, objects)
             except NoInputError as error:
                 if program == RECEIPT:
-                    raise
+                    self._functions |= RECEIPTS.find_functions(objects, error)
+                    self.notes.append(at_functions(self._functions, RECEIPTS))
+                    continue
                 self.notes.append(f"{error}; costs that it begins or ends are not measured")
         return files
 
@@ -164,6 +173,8 @@ class UpcallProbes(Probes):
         )
 
     def _attach_all(self) -> None:
+        for program, place in self._functions.items():
+            self._programs.attach_uprobe(program, place, program)
         for program, paths in self._files.items():
             for path in paths:
                 self._programs.attach_usdt(program, USDT_PROBES[program], path)

@@ -4,6 +4,7 @@
  */
 #include "ovs_event.h"
 #include "openvswitch.h"
+#include "udpif.h"
 
 /* struct pt_regs, which usdt.bpf.h needs */
 #include <linux/ptrace.h>
@@ -209,24 +210,140 @@ int BPF_PROG(on_packet_cmd_execute, struct sk_buff *skb, struct genl_info *info)
 	return 0;
 }
 
+struct receipt {
+	const char *datapath;
+	__u32 kind; /* enum upcall_kind */
+	__u32 packet_len;
+	const void *packet;
+	const void *key;
+	__u64 key_len;
+};
+
+static __always_inline int report_receipt(const struct receipt *receipt)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct upcall_event *event = reserve_event();
+
+	if (!event)
+		return count_lost(EVENT_RECV_UPCALL);
+	begin_upcall_event(event, EVENT_RECV_UPCALL, now_ns);
+	bpf_probe_read_user_str(event->datapath, sizeof(event->datapath), receipt->datapath);
+	event->kind = receipt->kind;
+	copy_user_packet(event, receipt->packet, receipt->packet_len);
+	copy_key(event, receipt->key, receipt->key_len);
+	submit(event);
+	return 0;
+}
+
 SEC("usdt")
 int BPF_USDT(on_recv_upcall, const char *datapath, __u32 type, const void *packet, __u32 packet_len,
 	     const void *key, __u64 key_len)
 {
-	__u64 now_ns = bpf_ktime_get_ns();
-	struct upcall_event *event;
+	struct receipt receipt = {
+		.datapath = datapath,
+		.kind = type,
+		.packet_len = packet_len,
+		.packet = packet,
+		.key = key,
+		.key_len = key_len,
+	};
+
+	return in_target() ? report_receipt(&receipt) : 0;
+}
+
+/* The beginning of struct ofpbuf, include/openvswitch/ofpbuf.h of Open vSwitch 2.17 to 4.0. */
+struct ofpbuf {
+	void *base;
+	void *data;
+	__u32 size;
+};
+
+/* A message of the kernel's: struct nlmsghdr, genlmsghdr and ovs_header, and then attributes. */
+#define UPCALL_COMMAND 16
+#define UPCALL_ATTRIBUTES 24
+#define UPCALL_MAX_ATTRIBUTES 10
+
+struct nl_attribute {
+	__u16 length;
+	__u16 type;
+};
+
+struct receiving {
+	const struct dpif *dpif;
+	const struct ofpbuf *buf;
+};
+
+/* Calls of dpif_recv() under way, by their thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct receiving);
+} receiving SEC(".maps");
+
+SEC("kprobe")
+int BPF_KPROBE(on_dpif_recv, const struct dpif *dpif, __u32 handler_id, const void *upcall,
+	       const struct ofpbuf *buf)
+{
+	struct receiving call = {.dpif = dpif, .buf = buf};
+	__u32 id = bpf_get_current_task_btf()->pid;
+
+	if (in_target() && bpf_map_update_elem(&receiving, &id, &call, BPF_ANY))
+		count_lost(EVENT_RECV_UPCALL);
+	return 0;
+}
+
+/* Finds the packet and its key in a message of the kernel's; 0, or -1 for another message. */
+static __always_inline int parse_message(const struct ofpbuf *buf, struct receipt *receipt)
+{
+	__u32 at = UPCALL_ATTRIBUTES;
+	struct nl_attribute attribute;
+	__u8 command;
+
+	if (bpf_probe_read_user(&command, sizeof(command), buf->data + UPCALL_COMMAND))
+		return -1;
+	receipt->kind = command == OVS_PACKET_CMD_ACTION ? UPCALL_ACTION : UPCALL_MISS;
+	for (int n = 0; n < UPCALL_MAX_ATTRIBUTES && at + NLA_HDRLEN <= buf->size; n++) {
+		if (bpf_probe_read_user(&attribute, sizeof(attribute), buf->data + at) ||
+		    attribute.length < NLA_HDRLEN)
+			return -1;
+		if ((attribute.type & NLA_TYPE_MASK) == OVS_PACKET_ATTR_KEY) {
+			receipt->key = buf->data + at + NLA_HDRLEN;
+			receipt->key_len = attribute.length - NLA_HDRLEN;
+		} else if ((attribute.type & NLA_TYPE_MASK) == OVS_PACKET_ATTR_PACKET) {
+			receipt->packet = buf->data + at + NLA_HDRLEN;
+			receipt->packet_len = attribute.length - NLA_HDRLEN;
+		}
+		at += (attribute.length + 3) & ~3;
+	}
+	return receipt->key && receipt->packet ? 0 : -1;
+}
+
+SEC("kprobe")
+int BPF_KRETPROBE(on_dpif_recv_return, int error)
+{
+	__u32 id = bpf_get_current_task_btf()->pid;
+	struct receipt receipt = {};
+	struct receiving *call;
+	struct ofpbuf buf;
+	struct dpif dpif;
 
 	if (!in_target())
 		return 0;
-	event = reserve_event();
-	if (!event)
-		return count_lost(EVENT_RECV_UPCALL);
-	begin_upcall_event(event, EVENT_RECV_UPCALL, now_ns);
-	bpf_probe_read_user_str(event->datapath, sizeof(event->datapath), datapath);
-	event->kind = type;
-	copy_user_packet(event, packet, packet_len);
-	copy_key(event, key, key_len);
-	submit(event);
+	call = bpf_map_lookup_elem(&receiving, &id);
+	if (!call)
+		return 0;
+	if (!error) {
+		if (bpf_probe_read_user(&dpif, sizeof(dpif), call->dpif) ||
+		    bpf_probe_read_user(&buf, sizeof(buf), call->buf) ||
+		    parse_message(&buf, &receipt)) {
+			count_lost(EVENT_RECV_UPCALL);
+		} else {
+			receipt.datapath = dpif.full_name;
+			report_receipt(&receipt);
+		}
+	}
+	bpf_map_delete_elem(&receiving, &id);
 	return 0;
 }
 
