@@ -125,7 +125,7 @@ def test_all_that_is_needed_is_there(results: dict[str, Any]) -> None:
     assert "A capture can run." in check["stdout"]
 
 
-def test_a_recording_of_another_machine_says_there_what_it_says_here(
+def test_recording_of_another_machine_gives_the_same_report(
     results: dict[str, Any], recording: Path
 ) -> None:
     assert results["elsewhere"]["stdout"] == commands.run("report", "--json", recording).stdout
@@ -192,7 +192,7 @@ def test_a_running_python_is_measured(results: dict[str, Any]) -> None:
         assert "_PyEval_EvalFrameDefault" in names
 
 
-def test_each_long_round_is_reported_with_where_its_time_went(results: dict[str, Any]) -> None:
+def test_each_long_round_reports_where_its_time_went(results: dict[str, Any]) -> None:
     """One of ten computes for half a second."""
     numbers = [sample["round"]["number"] for sample in results["watch"]]
     assert len(numbers) > 1
@@ -208,7 +208,7 @@ def test_each_long_round_is_reported_with_where_its_time_went(results: dict[str,
         assert on_cpu_ns >= COMPUTED_NS * (1 - SLACK)
 
 
-def test_what_runs_in_the_vdso_is_unwound_to_the_start(results: dict[str, Any]) -> None:
+def test_stacks_in_the_vdso_are_unwound_to_the_start(results: dict[str, Any]) -> None:
     """That asks the kernel for the time of a thread, which POLLING does all the time."""
     stacks = [
         sample["stacks"][sampled["user_stack"]]

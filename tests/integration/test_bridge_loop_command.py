@@ -92,9 +92,7 @@ def go(target: subprocess.Popen[str]) -> None:
     target.stdin.flush()
 
 
-def test_each_pass_and_wait_is_as_long_as_the_loop_itself_says(
-    target: subprocess.Popen[str],
-) -> None:
+def test_pass_and_wait_lengths_match_those_of_the_loop(target: subprocess.Popen[str]) -> None:
     tool = Tool(target.pid, "--count", str(PASSES))
     go(target)
     output = tool.output()
@@ -108,7 +106,7 @@ def test_each_pass_and_wait_is_as_long_as_the_loop_itself_says(
     assert f"{PASSES} passes in " in output
 
 
-def test_quiet_prints_the_summary_alone_and_ctrl_c_ends_it(target: subprocess.Popen[str]) -> None:
+def test_quiet_prints_only_the_summary_after_ctrl_c(target: subprocess.Popen[str]) -> None:
     tool = Tool(target.pid, "--quiet")
     go(target)
     times_of(target)

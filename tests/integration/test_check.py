@@ -42,7 +42,7 @@ def test_all_that_is_needed_is_there(root_user: None) -> None:
     assert {name for name in NEEDED if found[name] == "yes"} == NEEDED
 
 
-def test_part_that_check_misses_is_a_line_of_the_report(root_user: None) -> None:
+def test_report_has_a_line_for_each_part_check_misses(root_user: None) -> None:
     found = states(check())
     report = commands.run("--pid", os.getpid(), "--sample-time", "0.01").stdout
     for part in get_args(Unseen):
@@ -56,7 +56,7 @@ def test_kprobes_are_where_the_kernel_has_their_files(root_user: None) -> None:
     assert (states(check())["kprobes"] == "yes") == exist
 
 
-def test_without_rights_it_says_which_and_what_then_is_unknown(root_user: None) -> None:
+def test_check_without_capabilities_names_them_and_what_is_unknown(root_user: None) -> None:
     done = check("setpriv", "--bounding-set=-all", "--inh-caps=-all")
     assert done.returncode == os.EX_UNAVAILABLE
     found = states(done)
@@ -100,7 +100,7 @@ def test_a_process_that_is_not_there_is_an_error(root_user: None) -> None:
     assert "no process 4194303" in done.stderr
 
 
-def test_root_reads_which_capability_it_lacks_to_look_at_a_process(root_user: None) -> None:
+def test_missing_cap_sys_ptrace_of_root_is_named(root_user: None) -> None:
     within = ("setpriv", "--bounding-set=-sys_ptrace")
     done = commands.run("probes", "--pid", os.getpid(), within=within)
     assert done.returncode == os.EX_NOPERM

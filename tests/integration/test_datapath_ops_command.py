@@ -251,7 +251,7 @@ ASKED = (
 )
 
 
-def test_what_is_shown_is_what_was_sent_and_what_came_back(
+def test_reported_operations_match_what_was_sent_and_replied(
     datapath: Instance, tmp_path: Path
 ) -> None:
     path = tmp_path / "asked.kdr"

@@ -93,9 +93,7 @@ FLOWS = (
 
 
 @pytest.mark.parametrize("flow", FLOWS)
-def test_the_bytes_ovs_dpctl_makes_of_a_flow_read_back_as_that_flow(
-    dpctl: OvsDpctl, flow: str
-) -> None:
+def test_flow_bytes_from_ovs_dpctl_format_as_that_flow(dpctl: OvsDpctl, flow: str) -> None:
     double = DatapathDouble(dpctl.preload.with_name(f"genl{next(SERIAL)}"), [])
     try:
         ovs_dpctl(double, dpctl, "add-flow", f"system@{DATAPATH}", flow, "drop")

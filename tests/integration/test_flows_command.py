@@ -245,7 +245,7 @@ def rare_flows() -> list[str]:
     ]
 
 
-def test_tunnels_labels_and_connections_are_written_as_open_vswitch_does(
+def test_tunnels_labels_and_connections_are_formatted_as_in_ovs(
     ovs: Instance, tmp_path: Path
 ) -> None:
     # Until it looks at them the flows stay, though their ports are none.
@@ -360,7 +360,7 @@ def test_what_changes_is_what_the_kernels_dump_says(
     assert there - {line.ufid for line in of(seen, "delete")} == left
 
 
-def test_an_open_vswitch_without_the_probes_says_what_it_takes(
+def test_flows_without_usdt_probes_names_the_build_it_needs(
     root_user: None, ovs_binaries: Binaries
 ) -> None:
     with Instance(ovs_binaries) as bare:

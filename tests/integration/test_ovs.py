@@ -89,7 +89,7 @@ def test_a_failing_command_is_one_line(ovs: Instance) -> None:
         ovs.appctl("nosuch/command")
 
 
-def test_a_bridge_that_cannot_be_made_is_reported_with_the_reason(ovs: Instance) -> None:
+def test_bridge_creation_failure_is_reported_with_its_reason(ovs: Instance) -> None:
     # A device of this name is in the way of the bridge's own port.
     ovs.in_network(["ip", "link", "add", "brtest", "type", "veth"])
     try:

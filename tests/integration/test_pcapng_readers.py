@@ -117,7 +117,7 @@ while True:
 """
 
 
-def test_a_killed_writer_loses_at_most_the_packet_at_hand(tmp_path: Path) -> None:
+def test_killed_writer_loses_at_most_the_current_packet(tmp_path: Path) -> None:
     path = tmp_path / "packets.pcapng"
     writer = subprocess.Popen(
         [sys.executable, "-c", ENDLESS, path], stdout=subprocess.PIPE, text=True

@@ -189,7 +189,7 @@ def test_each_datapath_has_rounds_of_its_own(datapath: Instance, tmp_path: Path)
 
 
 @pytest.mark.parametrize("command", ["bridge-loop", "flows", "revalidator"])
-def test_it_ends_with_its_open_vswitch_and_begins_with_the_next(
+def test_monitor_ends_with_its_ovs_and_starts_with_another(
     root_user: None, usdt_binaries: Binaries, tmp_path: Path, command: str
 ) -> None:
     path = tmp_path / "rounds.kdr"
@@ -215,7 +215,7 @@ def test_it_ends_with_its_open_vswitch_and_begins_with_the_next(
         assert commands.run("report", path, "--json").stdout == out.read_text()
 
 
-def test_an_open_vswitch_without_the_probes_says_what_it_takes(
+def test_revalidator_without_usdt_probes_names_the_build_it_needs(
     root_user: None, ovs_binaries: Binaries
 ) -> None:
     with Instance(ovs_binaries) as bare:

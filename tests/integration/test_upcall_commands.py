@@ -162,7 +162,7 @@ def test_a_report_from_a_recording_is_the_same(monitored: Monitored, tmp_path: P
     assert pcap.read_bytes() == monitored.pcap.read_bytes()
 
 
-def test_upcalls_that_the_kernel_drops_are_reported_with_their_error(datapath: Instance) -> None:
+def test_upcalls_dropped_by_the_kernel_have_their_error(datapath: Instance) -> None:
     lost_before = kernel_datapath.lost(datapath)
     tool = Tool("upcall-monitor", datapath.pid, "--result", "error")
     os.kill(datapath.pid, signal.SIGSTOP)
@@ -285,7 +285,7 @@ def numbers(output: str, kind: str) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("command", ["upcall-monitor", "upcall-cost"])
-def test_of_a_userspace_datapath_a_line_says_that_its_upcalls_are_not_seen_and_what_to_use(
+def test_userspace_datapath_is_reported_as_unseen_with_an_alternative(
     root_user: None, usdt_binaries: Binaries, command: str
 ) -> None:
     with Instance(usdt_binaries) as ovs, Traffic(ovs, rate=100, seconds=LASTS_S):

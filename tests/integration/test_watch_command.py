@@ -59,7 +59,7 @@ def continue_when_stopped(pid: int) -> None:
     os.kill(pid, signal.SIGCONT)
 
 
-def test_each_line_of_the_log_has_one_record_and_none_is_without(
+def test_each_log_line_has_one_record_and_vice_versa(
     slow_ovs: LongRounds, watching: Watching
 ) -> None:
     before = len(slow_ovs.logged())
@@ -129,7 +129,7 @@ def test_what_a_thread_computed_has_the_function_that_did(
     assert "mostly in kd_compute" in text or "no CPU" in text
 
 
-def test_a_report_of_a_record_says_whose_round_it_was(
+def test_report_of_a_record_names_the_thread_and_round(
     slow_ovs: LongRounds, watching: Watching
 ) -> None:
     slow_ovs.make(MAIN, "sleep", LONG_MS)
@@ -180,7 +180,7 @@ def is_pmd(sample: Sample) -> bool:
     return sample.round is not None and sample.round.name.startswith("pmd-c")
 
 
-def test_a_time_that_a_pmd_thread_is_off_its_cpu_is_a_record(
+def test_time_off_cpu_of_a_pmd_thread_is_recorded(
     root_user: None, ovs_binaries: Binaries, tmp_path: Path
 ) -> None:
     """It is stopped for a while, as it spins and never polls."""
@@ -302,9 +302,7 @@ def unit(root_user: None) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("by", ["pid", "name", "unit", "pid file"])
-def test_it_follows_the_process_that_takes_the_place_of_one(
-    unit: Path, tmp_path: Path, by: str
-) -> None:
+def test_watch_follows_the_successor_of_a_process(unit: Path, tmp_path: Path, by: str) -> None:
     pid_file, errors, program = tmp_path / "pid", tmp_path / "errors", tmp_path / "kd-followed"
     shutil.copy(compile_workload("long_work"), program)
 

@@ -76,9 +76,7 @@ def test_a_full_disk_is_said_and_leaves_nothing_torn(looping: Workload, tmp_path
     assert " could not be written" in text
 
 
-def test_where_everything_is_slow_what_is_not_recorded_is_counted(
-    looping: Workload, tmp_path: Path
-) -> None:
+def test_rounds_that_cannot_all_be_recorded_are_counted(looping: Workload, tmp_path: Path) -> None:
     most = 20
     options = ("--threshold", "0", "--max-files", str(most))
     with watch_of(looping.pid, tmp_path / "recordings", *options) as watching:
@@ -108,7 +106,7 @@ time.sleep(3600)
 """
 
 
-def test_a_round_that_is_not_over_at_the_end_is_said(root_user: None, tmp_path: Path) -> None:
+def test_round_still_open_at_the_end_is_reported(root_user: None, tmp_path: Path) -> None:
     workload = Workload([sys.executable, "-c", HANGING])
     try:
         with watch_of(workload.pid, tmp_path / "recordings", *THRESHOLD) as watching:
@@ -122,7 +120,7 @@ def test_a_round_that_is_not_over_at_the_end_is_said(root_user: None, tmp_path: 
     assert re.search(rf" \({workload.pid}\): a round is open for .* no record", said)
 
 
-def test_a_round_that_a_kill_cuts_short_has_a_record(root_user: None, tmp_path: Path) -> None:
+def test_round_cut_short_by_a_kill_has_a_record(root_user: None, tmp_path: Path) -> None:
     """Of a program that hangs, that is what it ends with."""
     workload = Workload([sys.executable, "-c", HANGING])
     try:
@@ -147,9 +145,7 @@ def test_a_round_that_a_kill_cuts_short_has_a_record(root_user: None, tmp_path: 
     assert thread.task_times is not None
 
 
-def test_what_the_last_thread_did_is_in_the_sum_of_a_process_that_exited(
-    root_user: None, tmp_path: Path
-) -> None:
+def test_sum_of_an_exited_process_includes_its_last_thread(root_user: None, tmp_path: Path) -> None:
     """The process is gone a moment before its last thread leaves its CPU."""
     workload = Workload([compile_workload("round_loop", "-lpthread"), 1, LONG_MS])
     try:
@@ -174,7 +170,7 @@ while True:
 """
 
 
-def test_thread_that_ended_has_one_row_and_no_open_round(root_user: None, tmp_path: Path) -> None:
+def test_ended_thread_has_one_row_and_no_open_round(root_user: None, tmp_path: Path) -> None:
     """It is dumped as long as it is a zombie, which its parent, this process, decides."""
     workload = Workload([sys.executable, "-c", POLLING])
     try:

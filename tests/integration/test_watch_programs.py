@@ -158,7 +158,7 @@ def dearest(
     return found
 
 
-def test_a_slow_answer_of_a_python_asyncio_server_has_its_function(
+def test_slow_answer_of_an_asyncio_server_names_its_function(
     root_user: None, closing: ExitStack, tmp_path: Path
 ) -> None:
     library = compile_workload("slow_library", "-shared", "-fPIC")

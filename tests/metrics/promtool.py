@@ -14,9 +14,7 @@ from tests.unit.metric_samples import full_snapshot
 @pytest.mark.parametrize(
     ("what", "name"), [("check", "kernel-delay.rules.yml"), ("test", "kernel-delay.test.yml")]
 )
-def test_the_alerts_are_well_formed_and_do_what_their_tests_say(
-    project: Path, what: str, name: str
-) -> None:
+def test_alerts_are_valid_and_pass_their_own_tests(project: Path, what: str, name: str) -> None:
     needed("promtool")
     command = ["promtool", what, "rules", name]
     folder = project / "deploy" / "prometheus"

@@ -242,7 +242,7 @@ LOCK = "BEGIN; LOCK TABLE pgbench_branches IN ACCESS EXCLUSIVE MODE; SELECT pg_s
 UPDATE = "UPDATE pgbench_branches SET bbalance = 1"
 
 
-def test_backends_that_wait_for_a_lock_are_not_called_fine(
+def test_backends_waiting_for_a_lock_are_not_called_healthy(
     start: Start, postgres: Postgres, tmp_path: Path
 ) -> None:
     psql = postgres.client("psql")

@@ -180,7 +180,7 @@ TIMES = st.integers(0, 1 << 62)
     absent_ns=TIMES,
     window_ns=TIMES,
 )
-def test_whatever_was_read_the_parts_and_what_is_missing_make_the_window(
+def test_account_and_missing_time_add_up_to_the_window(
     mode_ns: dict[Mode, int],
     not_running_ns: dict[tuple[Mode, NotRunning], int],
     absent_ns: int,
@@ -200,7 +200,7 @@ def test_thread_without_any_event_is_accounted_for() -> None:
     assert account(100, 500, NOTHING_COUNTED, busy).time.user_ns == 400
 
 
-def test_a_hard_interrupt_within_a_soft_one_at_the_edge_is_none_of_that_ones() -> None:
+def test_hard_irq_within_a_soft_irq_is_counted_separately() -> None:
     last = ThreadState(
         "user", 100, "running", 100, None,
         hard_irq_since_ns=480, soft_irq_since_ns=300, soft_irq_lost_ns=30,
@@ -233,7 +233,7 @@ def test_calls_that_were_not_all_read_do_not_fit() -> None:
         assert (found.missing_ns, found.calls_fit) == (0, fit)
 
 
-def test_interrupt_charged_to_the_wrong_mode_leaves_no_time_below_zero() -> None:
+def test_interrupt_in_the_wrong_mode_leaves_no_negative_time() -> None:
     counted = Counted(
         mode_ns={"user": 5, "syscall": 95},
         not_running_ns={("user", "hard_irq"): 15},
@@ -245,7 +245,7 @@ def test_interrupt_charged_to_the_wrong_mode_leaves_no_time_below_zero() -> None
     assert (found.time.user_ns, found.time.kernel_ns, found.time.hard_irq_ns) == (0, 85, 15)
 
 
-def test_guest_time_is_no_time_of_the_call_it_is_in() -> None:
+def test_guest_time_is_not_time_of_its_call() -> None:
     calls = {16: CountedCalls(total_ns=30, not_running_ns={"guest": 20, "ready_woken": 4})}
     counted_ns: dict[tuple[Mode, NotRunning], int] = {
         ("syscall", "guest"): 20,
@@ -273,13 +273,13 @@ def test_a_kernel_workers_time_is_the_kernels() -> None:
     assert (found.missing_ns, found.calls_fit) == (0, True)
 
 
-def test_a_sleeper_that_was_frozen_is_so_from_when_it_is_known() -> None:
+def test_sleeper_is_frozen_only_from_when_that_is_known() -> None:
     last = ThreadState("user", 10, "blocked", 20, None, blocked_until_ns=40, frozen_since_ns=55)
     time = account(START_NS, STOP_NS, NOTHING_COUNTED, last).time
     assert (time.blocked_ns, time.unaccounted_ns, time.frozen_ns) == (10, 15, 15)
 
 
-def test_a_sleeper_that_may_have_been_frozen_all_the_time_is_unaccounted() -> None:
+def test_sleeper_that_may_have_been_frozen_is_unaccounted() -> None:
     never_ns = (1 << 64) - 1
     last = ThreadState("user", 10, "blocked", 50, None, frozen_since_ns=never_ns)
     time = account(START_NS, STOP_NS, NOTHING_COUNTED, last).time

@@ -40,7 +40,7 @@ def test_time_accounting_names_all_parts_and_their_shares() -> None:
     ]
 
 
-def test_calls_in_flight_are_accounted_for_and_not_in_the_manuals_table() -> None:
+def test_calls_in_flight_are_only_in_the_accounting_table() -> None:
     report = text.render(of_revalidator(ACCOUNTED))
     assert not any("poll" in row for row in section(report, "[SYSCALL STATISTICS]")[:-1])
     assert [row.split() for row in section(report, "[SYSCALL TIME ACCOUNTING]")[1:]] == [
@@ -64,7 +64,7 @@ def test_who_had_the_cpu_and_the_locks() -> None:
     ]
 
 
-def test_tables_of_causes_lose_nothing_of_what_they_do_not_show() -> None:
+def test_tables_of_causes_sum_up_their_hidden_rows() -> None:
     """More rows than a table has are summed up in its last."""
     takers = tuple(CpuTaker(tid, "hog", 1, 1000) for tid in range(1, 31))
     locks = tuple(LockWait(8 * tid, tid, "owner", 1, 1000) for tid in range(1, 31))
@@ -74,7 +74,7 @@ def test_tables_of_causes_lose_nothing_of_what_they_do_not_show() -> None:
     assert section(report, "[LOCK WAITS]")[-1].split() == ["OTHERS:", "720,000"]
 
 
-def test_sleeps_are_by_what_they_are_for_and_who_ended_most() -> None:
+def test_sleeps_are_listed_by_reason_and_main_waker() -> None:
     writer = Waker("thread", 42, 40, "writer\x1b", 3, 9_000_000)
     timer = Waker("hard_irq", 0, 0, "", 1, 1_000_000)
     disk = Waker("soft_irq", 0, 0, "", 2, 2_000_000)
@@ -98,7 +98,7 @@ def test_sleeps_are_by_what_they_are_for_and_who_ended_most() -> None:
     assert section(report, "[SLEEP]")[-1].split() == ["OTHERS:", "20", "20,000"]
 
 
-def test_who_had_next_to_nothing_of_the_cpu_has_no_row_of_its_own() -> None:
+def test_takers_of_little_cpu_share_one_row() -> None:
     shares = (60, 29, 2, 1, 1, 1)
     takers = tuple(CpuTaker(n, f"hog{n}", 1, n * 870_000) for n in shares)
     crowd = replace(ACCOUNTED.threads[0], cpu_taken_by=takers, cpu_taken_by_others_ns=0)
@@ -107,7 +107,7 @@ def test_who_had_next_to_nothing_of_the_cpu_has_no_row_of_its_own() -> None:
     assert rows == ["hog60", "hog29", "hog2", "OTHERS:", "UNKNOWN:"]
 
 
-def test_calls_that_took_next_to_nothing_are_one_row_of_the_account() -> None:
+def test_short_calls_share_one_row_of_the_account() -> None:
     calls = [
         SyscallStats(n, f"call{n}", 1, ns, ns, (), ns, 0, 0, 0)
         for n, ns in enumerate((990_000, 6_000, 3_000, 1_000))
@@ -121,7 +121,7 @@ def test_calls_that_took_next_to_nothing_are_one_row_of_the_account() -> None:
     ]
 
 
-def test_what_is_not_known_of_calls_has_a_column_where_there_is_any() -> None:
+def test_unaccounted_time_of_calls_has_a_column_if_any() -> None:
     call = SyscallStats(7, "poll", 1, 9, 9, (), 1, 2, 3, 0, unaccounted_ns=3)
     thread = replace(ACCOUNTED.threads[0], syscalls=(call,))
     columns, row = section(
@@ -140,7 +140,7 @@ def test_percentiles_stand_only_where_asked_for() -> None:
     assert "[PERCENTILES]" not in text.render(ACCOUNTED)
 
 
-def test_verdict_stands_before_and_after_the_tables_and_is_escaped() -> None:
+def test_verdict_frames_the_tables_and_is_escaped() -> None:
     assert text.render(ACCOUNTED).splitlines()[3] == "# VERDICT: no CPU for \\x1b a while."
     assert text.render(ACCOUNTED).splitlines()[-2:] == [
         "",
@@ -159,7 +159,7 @@ def test_verdict_stands_before_and_after_the_tables_and_is_escaped() -> None:
     assert "VERDICT" not in text.render(EVERYTHING)
 
 
-def test_summary_is_a_line_a_thread_the_most_lost_first() -> None:
+def test_summary_has_a_line_per_thread_most_lost_first() -> None:
     report = summary.render(ACCOUNTED)
     lines = report.splitlines()
     assert [line.split()[1] for line in lines[5:7]] == ["revalidator122", "ovs-vswitchd"]
@@ -169,7 +169,7 @@ def test_summary_is_a_line_a_thread_the_most_lost_first() -> None:
     assert lines[3] == lines[-1] == "# VERDICT: no CPU for \\x1b a while."
 
 
-def test_summary_of_any_width_of_names_and_shares_fits_80_columns() -> None:
+def test_summary_fits_80_columns_with_long_names_and_shares() -> None:
     ended = replace(timed_thread(0, "worker", user=500), threads=1_234_567)
     longest = timed_thread(4_194_303, "fifteen-letters", stopped=500)
     lines = summary.render(bare_sample(ended, longest, window=WINDOW)).splitlines()
@@ -180,7 +180,7 @@ def test_summary_of_any_width_of_names_and_shares_fits_80_columns() -> None:
 
 
 @given(st.dictionaries(st.sampled_from("UKIRBS-?"), st.integers(0, 1 << 62)))
-def test_bar_is_always_as_wide_and_no_letter_is_off_by_a_whole_one(parts: dict[str, int]) -> None:
+def test_bar_has_constant_width_and_rounds_each_letter(parts: dict[str, int]) -> None:
     found = overview.bar(parts)
     assert len(found) == overview.BAR_WIDTH
     whole = sum(parts.values())

@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
     return record_samples(tmp_path / "a.kdr", EVERYTHING, ACCOUNTED, WITH_EVENTS)
 
 
-def test_a_recording_is_its_samples_as_often_as_it_is_read(path: Path) -> None:
+def test_recording_can_be_read_repeatedly(path: Path) -> None:
     recording = kernel_delay.open_recording(path)
     assert recording.path == str(path)
     assert recording.header == HEADER
@@ -121,7 +121,7 @@ def test_tables_have_the_figures_of_the_samples(path: Path, read: Any) -> None:
         assert list(found[0]) == list(COLUMNS[table])  # type: ignore[index]
 
 
-def test_each_column_is_filled_by_a_sample_that_has_it_all() -> None:
+def test_complete_sample_fills_each_column_of_threads() -> None:
     everything = structs.replace(
         ACCOUNTED.threads[0],
         run=EVERYTHING.threads[0].run,

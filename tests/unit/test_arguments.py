@@ -69,7 +69,7 @@ def test_largest_buffer_fits_the_size_of_a_map() -> None:
 @example("9" * 23)
 @example("9" * 5000)
 @example("1e999999999999999999")
-def test_any_text_is_a_value_in_range_or_an_argument_error(
+def test_any_text_is_a_number_in_range_or_refused(
     parse: Callable[[str], int], lowest: int, highest: int, text: str
 ) -> None:
     try:
@@ -81,11 +81,11 @@ def test_any_text_is_a_value_in_range_or_an_argument_error(
 
 
 @pytest.mark.parametrize(("text", "level"), [("0x0", 0), ("0x3f", 2), ("0x4000000", 2), ("1", 1)])
-def test_a_mask_of_the_scripts_is_all_of_the_log(text: str, level: int) -> None:
+def test_debug_masks_of_the_scripts_enable_the_whole_log(text: str, level: int) -> None:
     assert arguments.debug_level(text) == level
 
 
-def test_a_stack_is_copied_by_the_pages_and_up_to_the_size_that_the_programs_have() -> None:
+def test_stack_bytes_are_whole_pages_within_the_programs_limit() -> None:
     assert arguments.STACK_PAGE == lib.STACK_PAGE
     assert arguments.STACK_BYTES_MAX == lib.STACK_BYTES_MAX
     assert arguments.stack_bytes("1") == lib.STACK_PAGE

@@ -38,14 +38,14 @@ def test_the_spread_leaves_outliers_out() -> None:
     assert quartile_distance([1, 2, 3, 4, 1000]) == 2
 
 
-def test_a_ratio_is_of_medians_and_only_where_there_is_something_to_divide_by() -> None:
+def test_ratio_is_of_medians_and_absent_without_a_divisor() -> None:
     two = Figure.of("", "", "ns", [1, 2, 900])
     assert ratio(two, Figure.of("", "", "ns", [4])) == 0.5
     assert ratio(two, Figure.of("", "", "ns", [0])) is None
     assert ratio(two, None) is None
 
 
-def test_a_table_shows_what_is_added_and_leaves_open_what_was_not_measured() -> None:
+def test_table_shows_added_cost_and_blanks_for_unmeasured() -> None:
     base = Figure.of("call", "unmeasured", "ns", [90])
     whole, added = Figure.of("call", "x", "ns", [120]), Figure.of("call, added", "x", "ns", [30])
     other = Figure.of("ping", "unmeasured", "ns", [2800])
@@ -113,7 +113,7 @@ def test_readme_quotes_the_page() -> None:
         assert re.search(rf"[|+ ]{re.escape(figure)} [±|]", shown), figure
 
 
-def test_each_target_stands_on_the_page_as_met_or_missed() -> None:
+def test_page_marks_each_target_as_met_or_missed() -> None:
     lines = page.PAGE.read_text().splitlines()
     for target in targets():
         (line,) = (line for line in lines if line.startswith(f"| {target.about} |"))

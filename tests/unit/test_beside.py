@@ -29,7 +29,7 @@ def test_others_name_none(project: Path) -> None:
     assert not names_a_cpu(project / "tests" / "integration" / "test_check.py")
 
 
-def test_those_that_name_a_cpu_run_one_after_the_other(project: Path, tmp_path: Path) -> None:
+def test_tests_that_name_a_cpu_run_one_by_one(project: Path, tmp_path: Path) -> None:
     for number in range(2):
         (tmp_path / f"test_cpu_{number}.py").write_text(NAMES_ONE + TEST)
         (tmp_path / f"test_other_{number}.py").write_text(TEST)

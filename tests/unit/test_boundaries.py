@@ -42,13 +42,13 @@ def test_a_window_is_reported_as_it_was_seen() -> None:
     assert all(use.idle_ns <= (stop_ns - start_ns) * 1.1 for use in found.cpus)
 
 
-def test_what_was_counted_is_not_reported_for_a_window_that_was_read_too_late() -> None:
+def test_window_read_too_late_is_marked_as_late() -> None:
     seen = read(0.25)
     assert seen is not None
     assert seen.is_late
 
 
-def test_nothing_is_reported_for_a_window_that_was_read_long_after_it() -> None:
+def test_window_read_long_after_its_end_is_unreported() -> None:
     boundaries = snapshots()
     boundaries.open(1, WINDOW_NS)
     start_ns = time.monotonic_ns() - 3 * WINDOW_NS
@@ -62,7 +62,7 @@ def test_short_windows_are_not_looked_at() -> None:
     assert boundaries.close(1, now_ns, now_ns + SHORTEST_NS) is None
 
 
-def test_windows_that_were_not_seen_to_open_are_not_reported() -> None:
+def test_window_not_seen_to_open_is_unreported() -> None:
     now_ns = time.monotonic_ns()
     assert snapshots().close(3, now_ns - WINDOW_NS, now_ns) is None
 
@@ -74,7 +74,7 @@ def test_threads_that_waited_for_a_cpu_are_asked_about(ready_ms: int, asked: boo
     assert (found.scheduling is not None) == asked
 
 
-def test_threads_that_were_scheduled_in_another_way_before_are_not_asked_about() -> None:
+def test_threads_whose_scheduling_changed_have_no_scheduling() -> None:
     waited = timed_thread(os.getpid(), "waited", ready=400)
     (found,) = with_scheduling([waited], WINDOW_NS, {waited.tid})
     assert found.scheduling is None

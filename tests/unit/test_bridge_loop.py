@@ -89,7 +89,7 @@ def test_passes_per_second_are_of_the_time_seen() -> None:
     assert BridgeLoop().passes_per_second is None
 
 
-def test_a_pass_and_a_wait_are_lines_as_in_the_slides() -> None:
+def test_pass_and_wait_lines_match_the_slides() -> None:
     run = Interval("run", 411887, "ovs-vswitchd", 0, 90_274)
     wait = Interval("wait", 411887, "ovs\x1b", 0, (3600 * 11 + 61) * 10**9 + 500_756_124)
     assert interval_line(run) == (

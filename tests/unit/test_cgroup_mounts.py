@@ -17,7 +17,7 @@ MOUNTS = """\
 """
 
 
-def test_those_within_others_come_first_and_else_the_order_is_the_kernels(
+def test_nested_mounts_come_first_and_others_in_kernel_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "self").mkdir()
@@ -36,7 +36,7 @@ def test_those_within_others_come_first_and_else_the_order_is_the_kernels(
         (None, True),
     ],
 )
-def test_only_cgroups_below_the_root_of_version_1_may_be_frozen(
+def test_only_cgroups_below_the_v1_root_may_be_frozen(
     cgroups_of_it: str | None, is_so: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "42").mkdir()

@@ -270,7 +270,7 @@ def own_stdout() -> Iterator[None]:
         (ValueError("odd"), os.EX_SOFTWARE, "internal error: ValueError: odd; --debug shows where"),
     ],
 )
-def test_every_error_is_a_line_and_with_debug_a_traceback_too(
+def test_errors_are_one_line_and_debug_adds_a_traceback(
     own_stdout: None,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -288,7 +288,7 @@ def test_every_error_is_a_line_and_with_debug_a_traceback_too(
     assert stderr.endswith(f"kernel-delay: {line}\n")
 
 
-def test_interrupt_outside_a_window_is_reported_by_the_exit_code(
+def test_interrupt_outside_a_window_sets_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raise_from_command(monkeypatch, KeyboardInterrupt())
@@ -334,7 +334,7 @@ def test_a_skipped_window_is_reported_to_a_reader_alone(capsys: pytest.CaptureFi
     assert capsys.readouterr().out == text.render_skipped(skipped)
 
 
-def test_each_sample_is_in_the_file_when_it_was_taken(tmp_path: Path) -> None:
+def test_each_sample_is_written_when_it_is_taken(tmp_path: Path) -> None:
     file = tmp_path / "samples.jsonl"
     with ExitStack() as stack:
         for report in outputs.open_reports(str(file), None, stack, IN_A_PIPE):
@@ -343,7 +343,7 @@ def test_each_sample_is_in_the_file_when_it_was_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_folded", [False, True])
-def test_a_full_disk_is_reported_with_the_name_of_the_file(is_folded: bool) -> None:
+def test_full_disk_error_names_the_output_file(is_folded: bool) -> None:
     json_file, folded_file = (None, "/dev/full") if is_folded else ("/dev/full", None)
 
     def report_to_it() -> None:
@@ -355,7 +355,7 @@ def test_a_full_disk_is_reported_with_the_name_of_the_file(is_folded: bool) -> N
         report_to_it()
 
 
-def test_an_output_without_room_keeps_no_other_from_the_sample(
+def test_full_output_keeps_no_other_output_from_the_sample(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "a.kdr"

@@ -27,7 +27,7 @@ def collected(recorded: Recorded, collector: Collector) -> dict[str, Thread]:
     return {thread.name: thread for thread in threads}
 
 
-def test_a_thread_without_records_did_all_along_what_it_does(recorded: Recorded) -> None:
+def test_thread_without_records_keeps_its_state_throughout(recorded: Recorded) -> None:
     recorded.open_window(START_NS, STOP_NS)
     recorded.state(1, 7, b"sleeper")
     thread = collected(recorded, Collector(recorded))["sleeper"]
@@ -100,7 +100,7 @@ def test_a_program_that_is_held_up_is_waited_for(
     assert reader.lost() == Lost()
 
 
-def test_a_program_that_is_held_up_for_good_is_a_missed_event(recorded: Recorded) -> None:
+def test_permanently_changing_state_is_a_missed_event(recorded: Recorded) -> None:
     recorded.open_window(START_NS, STOP_NS)
     recorded.state(1, 7, b"changing").now.state_changes = 1
     reader = Collector(recorded)
@@ -148,7 +148,7 @@ def test_records_of_the_next_window_are_kept_for_it(recorded: Recorded) -> None:
     assert thread.syscalls[0].count == 1
 
 
-def test_a_record_whose_thread_is_released_is_lost_and_counted(recorded: Recorded) -> None:
+def test_record_of_a_released_thread_is_counted_as_dropped(recorded: Recorded) -> None:
     collector = Collector(recorded)
     epoch = recorded.open_window(START_NS, STOP_NS)
     record = recorded.thread(1, 7, b"caller", epoch)
@@ -170,7 +170,7 @@ def test_without_accounting_threads_with_nothing_counted_are_left_out() -> None:
     assert (thread.name, thread.time) == ("caller", None)
 
 
-def test_copies_stay_as_they_were_when_the_ring_is_used_again(recorded: Recorded) -> None:
+def test_copied_records_survive_reuse_of_the_ring(recorded: Recorded) -> None:
     record = recorded.thread(1, 7, b"caller", 1)
     call = recorded.syscall(record.number, 5)
     copied = ThreadRecords([record], [call], [], [], []).copied()
@@ -179,7 +179,7 @@ def test_copies_stay_as_they_were_when_the_ring_is_used_again(recorded: Recorded
     assert copied.syscalls[0].calls.count == 1
 
 
-def test_a_thread_that_ended_keeps_its_details_where_there_is_room(recorded: Recorded) -> None:
+def test_ended_thread_keeps_its_details_if_there_is_room(recorded: Recorded) -> None:
     collector = Collector(recorded)
     epoch = recorded.open_window(START_NS, STOP_NS)
     ended = recorded.thread(1, 20, b"brief", epoch)

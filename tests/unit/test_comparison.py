@@ -164,7 +164,7 @@ def test_the_same_load_is_no_change() -> None:
     assert len(changed) <= 1
 
 
-def test_one_call_that_is_a_fifth_slower_is_named_and_no_other() -> None:
+def test_only_the_call_that_got_slower_is_named() -> None:
     draw = random.Random(4)
     named = others = 0
     for _ in range(RUNS):
@@ -209,7 +209,7 @@ def test_what_matters_most_comes_first_and_waiting_last() -> None:
     assert idle == sorted(idle)
 
 
-def test_no_change_is_of_more_than_all_of_the_time() -> None:
+def test_no_change_exceeds_the_whole_time() -> None:
     """Calls of 400 ms, of which one fits a window, became a thousand short ones."""
 
     def calls(count: int, ms_each: float) -> Figures:
@@ -235,7 +235,7 @@ def test_one_sample_alone_claims_nothing() -> None:
         assert comparison.changes == ()
 
 
-def test_calls_that_come_and_go_are_reported_by_their_rates() -> None:
+def test_calls_that_appear_or_vanish_have_changed_rates() -> None:
     draw = random.Random(7)
 
     def without(samples: int, name: str) -> Figures:
@@ -422,7 +422,7 @@ def test_samples_of_one_recording_are_compared(pair: tuple[Path, Path], run: Run
     assert run(f"{before}@0-1", before)[0] == 64
 
 
-def test_a_cut_recording_is_compared_as_far_as_it_goes(pair: tuple[Path, Path], run: Run) -> None:
+def test_cut_recording_is_compared_up_to_the_cut(pair: tuple[Path, Path], run: Run) -> None:
     before, after = pair
     after.write_bytes(after.read_bytes()[:-3])
     status, out, err = run(before, after)

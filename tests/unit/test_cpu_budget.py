@@ -23,7 +23,7 @@ def budget_of(machine: Machine, share: float) -> CpuBudget:
     return CpuBudget(share, lambda: machine.now_ns, lambda: machine.used_ns)
 
 
-def test_more_than_the_share_for_half_a_minute_is_too_much() -> None:
+def test_half_a_minute_above_the_share_exceeds_the_budget() -> None:
     machine = Machine()
     budget = budget_of(machine, 0.01)
     assert not any(machine.run(budget, 100, 0.009))
@@ -49,7 +49,7 @@ def test_after_it_was_exceeded_it_begins_anew() -> None:
     assert machine.run(budget, 2, 0.5)[-1]
 
 
-def test_memory_is_too_much_from_the_limit_on_until_it_is_given_up() -> None:
+def test_memory_is_in_excess_until_it_is_given_up() -> None:
     used = 99
     budget = MemoryBudget(100, lambda: used)
     assert budget.excess() is None

@@ -55,7 +55,7 @@ def test_v2_weights_count_where_the_ways_part(machine: Path) -> None:
     )
 
 
-def test_v2_where_a_cgroup_has_no_weight_the_one_above_counts(machine: Path) -> None:
+def test_v2_cgroup_without_a_weight_uses_its_parents(machine: Path) -> None:
     mount(machine, "cgroup2", "rw")
     cgroup(machine, "a", cpu__weight="20\n")
     cgroup(machine, "a/deep")
@@ -74,7 +74,7 @@ def test_v1_shares(machine: Path) -> None:
     assert cpu_weights.cpu_weights(OTHER, [TARGET]) == (CpuWeights(TARGET, None, 1024, "/low", 64),)
 
 
-def test_who_is_in_the_same_cgroup_weighs_by_nice_alone(machine: Path) -> None:
+def test_tasks_of_one_cgroup_have_no_cgroup_weights(machine: Path) -> None:
     mount(machine, "cgroup2", "rw")
     cgroup(machine, "a", cpu__weight="20\n")
     process(machine, TARGET, "0::/a\n")

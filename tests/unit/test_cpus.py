@@ -26,7 +26,7 @@ def test_numbers_end_after_the_highest(
     assert cpu_numbers() == numbers
 
 
-def test_what_has_a_place_for_each_cpu_has_one_for_the_highest(
+def test_maps_per_cpu_have_room_for_the_highest_cpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "possible").write_text("0-1,8-9\n")

@@ -44,7 +44,7 @@ def test_each_is_asked_for_once() -> None:
     assert asked == sorted(CXX)
 
 
-def test_a_name_that_doubles_with_each_letter_stays_as_it_is() -> None:
+def test_name_that_expands_exponentially_is_left_mangled() -> None:
     """Each S_ stands for all before it: 2 to the power of 60 letters, if it were written out."""
     bomb = "_Z1fSt4pairIiiE" + "".join(f"S_IS{number:X}_S{number:X}_E" for number in range(60))
     nested = "_Z1f" + "P" * 100_000 + "i"

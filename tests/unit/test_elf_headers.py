@@ -112,7 +112,7 @@ def test_a_hole_is_no_symbol_table(
         Functions.open(str(path))
 
 
-def test_what_is_in_the_file_or_empty_on_purpose_is_read(tmp_path: Path) -> None:
+def test_sections_with_contents_or_empty_on_purpose_are_read(tmp_path: Path) -> None:
     files = [
         sparse_elf(tmp_path / "data", kind=SHT_PROGBITS, size=1 << 30, flags=ALLOC_WRITE),
         sparse_elf(tmp_path / "bss", kind=SHT_NOBITS, size=1 << 30),

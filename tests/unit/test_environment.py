@@ -48,7 +48,7 @@ def test_flag_with_another_value_names_its_variable() -> None:
         options({"KERNEL_DELAY_FOLLOW": "maybe"})
 
 
-def test_value_that_is_wrong_is_an_error_of_its_option(
+def test_wrong_value_of_a_variable_names_its_option(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KERNEL_DELAY_THRESHOLD", "soon")

@@ -18,7 +18,7 @@ def record(number: int, epoch: int, identity: int) -> "ThreadRecord":
     return made
 
 
-def test_next_is_the_first_epoch_that_the_thread_has_any_of() -> None:
+def test_next_epoch_is_the_threads_first_with_records() -> None:
     epochs = Epochs()
     rng = random.Random(1)
     expected: dict[int, set[int]] = {}

@@ -76,7 +76,7 @@ def test_each_option(arguments: list[str], fields: dict[str, Any]) -> None:
         ("xyzzy-frobnicate", "'xyzzy-frobnicate' on this machine"),
     ],
 )
-def test_a_name_that_is_none_is_reported_with_the_closest(
+def test_unknown_name_is_reported_with_the_closest_match(
     option: str, name: str, message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:

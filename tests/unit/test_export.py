@@ -171,7 +171,7 @@ def test_each_day_has_its_own_files(tmp_path: Path) -> None:
     assert sorted(int(str(row["sample"])) for row in table(tmp_path, "samples")) == [0, 1, 2, 3, 4]
 
 
-def test_a_recording_that_was_cut_is_exported_as_far_as_it_is_whole(
+def test_cut_recording_is_exported_up_to_the_cut(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "cut.jsonl"
@@ -209,7 +209,7 @@ def test_of_two_copies_the_longer_one_stays(
     assert (said in capsys.readouterr().err) == (longest_is != "last")
 
 
-def test_what_is_there_and_can_not_be_read_is_written_anew(tmp_path: Path) -> None:
+def test_unreadable_files_of_an_export_are_written_again(tmp_path: Path) -> None:
     recording = record_samples(tmp_path / "a.kdr", ACCOUNTED, ACCOUNTED)
     out = tmp_path / "out"
     assert main(["export", "--parquet", str(out), str(recording)]) == 0
@@ -269,7 +269,7 @@ def test_a_file_is_not_seen_before_it_is_whole(tmp_path: Path) -> None:
     assert len(list(tmp_path.rglob("*.parquet"))) == len(files_of(tmp_path)) == 4
 
 
-def test_no_more_rows_are_in_memory_than_are_written_at_once(tmp_path: Path) -> None:
+def test_rows_in_memory_are_bounded_by_one_write(tmp_path: Path) -> None:
     many = bare_sample(*(timed_thread(tid, f"t{tid}") for tid in range(1, 1500)))
     with ParquetFiles(tmp_path, HEADER) as files:
         for _ in range(20):
@@ -282,7 +282,7 @@ def test_no_more_rows_are_in_memory_than_are_written_at_once(tmp_path: Path) -> 
     assert sum(groups) == 20 * 1499
 
 
-def test_a_folder_that_can_not_be_written_is_one_line(
+def test_folder_that_cannot_be_written_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recording = record_samples(tmp_path / "a.kdr", ACCOUNTED)

@@ -105,7 +105,7 @@ def test_threads_are_read_when_a_snapshot_is_asked_for(
     assert found.own.cpu_ns > 0
 
 
-def test_what_threads_say_at_their_ends_is_taken_at_once(
+def test_totals_of_ended_threads_are_collected_at_each_tick(
     exporter: Exporter, watch: FakeWatch
 ) -> None:
     """Their buffer is bounded, and a snapshot may not be asked for in an hour."""
@@ -136,7 +136,7 @@ def test_who_asks_while_nothing_is_watched_gets_what_was(
     assert found.upcalls == Upcalls(5, 1)
 
 
-def test_a_watch_that_does_not_go_on_keeps_nobody_waiting(
+def test_stalled_watch_delays_no_snapshot(
     exporter: Exporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exporter_module, "LONGEST_WAIT_S", 0.01)
@@ -173,7 +173,7 @@ def test_long_rounds_are_counted_by_what_the_verdict_says(
     assert sum(causes.values()) == 2
 
 
-def test_a_long_round_that_is_yet_to_be_reported_is_none_without_a_record(
+def test_pending_long_round_is_not_counted_as_unrecorded(
     exporter: Exporter, watch: FakeWatch
 ) -> None:
     """Those that are without one are in the first scrape after them."""
@@ -185,9 +185,7 @@ def test_a_long_round_that_is_yet_to_be_reported_is_none_without_a_record(
     assert exporter.snapshot().causes[NOT_RECORDED] == 3
 
 
-def test_a_round_that_its_own_program_made_long_has_a_cause_too(
-    exporter: Exporter, watch: FakeWatch
-) -> None:
+def test_round_made_long_by_its_program_has_a_cause(exporter: Exporter, watch: FakeWatch) -> None:
     """Of a round that is a finding as any other. A rule that is not listed ends no watch."""
     slept = timed_thread(PID, "prog", user_ns=2, blocked_ns=3)
     for rule in (USER_WORK.name, "not_listed"):

@@ -40,7 +40,7 @@ def picture(*samples: Sample) -> ElementTree.Element:
     return ElementTree.fromstring("".join(graph.svg()))
 
 
-def test_each_frame_has_the_time_and_the_count_of_its_calls() -> None:
+def test_each_frame_has_time_and_count_of_its_calls() -> None:
     shown = frames(WITH_EVENTS)
     whole_ns = sum(event.exit_ns - event.entry_ns for event in EVENTS)
     assert shown["all"][1:] == (whole_ns, 3)

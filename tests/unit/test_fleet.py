@@ -184,7 +184,7 @@ def test_a_clock_that_is_wrong_hides_nobody(tmp_path: Path) -> None:
     assert worst.since_ns == (began - EPOCH) // timedelta(microseconds=1) * 1000
 
 
-def test_where_all_are_equal_next_to_nothing_is_no_outlier(tmp_path: Path) -> None:
+def test_small_differences_among_equal_nodes_are_no_outliers(tmp_path: Path) -> None:
     """Each node of one window, and the median of the distances is 0."""
     for number in range(9):
         write(tmp_path, f"n{number}", half_a_second(ready=50))
@@ -328,7 +328,7 @@ def test_another_schema_is_not_read(
     assert f"{os.fspath(path)!r} is not a file of kernel-delay-parquet/2" in capsys.readouterr().err
 
 
-def test_a_file_that_was_cut_is_left_out_and_reported(
+def test_cut_parquet_file_is_left_out_and_reported(
     quiet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "x"

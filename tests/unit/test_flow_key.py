@@ -47,11 +47,11 @@ def test_nlraw_names_what_it_does_not_know() -> None:
     assert nlraw_lines(nlattr(77, b"\x01")) == ["nla_len 5, nla_type <unknown>[77], data: 01"]
 
 
-def test_the_flag_bits_of_a_type_are_not_part_of_its_number() -> None:
+def test_flag_bits_are_not_part_of_an_attribute_type() -> None:
     assert format_key(nlattr(3 | 0x8000, struct.pack("=I", 7))) == "in_port(7)"
 
 
-def test_a_key_cut_by_the_capture_is_read_up_to_the_cut() -> None:
+def test_cut_key_is_formatted_up_to_the_cut() -> None:
     key = IN_PORT + ETHERNET
     assert nlraw_lines(key[:17], len(key)) == [
         "nla_len 8, nla_type OVS_KEY_ATTR_IN_PORT[3], data: 02 00 00 00",

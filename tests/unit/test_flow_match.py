@@ -61,7 +61,7 @@ WRITTEN = (
 )
 
 
-def test_a_match_is_what_the_mask_leaves_of_the_key() -> None:
+def test_match_has_only_what_the_mask_leaves() -> None:
     assert format_match(KEY, MASK) == WRITTEN
 
 
@@ -99,7 +99,7 @@ def test_what_the_mask_leaves_out_is_wildcarded() -> None:
     assert not FlowFilter("tcp_flags(fin/fin)").covers(key, b"")
 
 
-def test_a_frame_with_a_length_in_place_of_a_type_is_reported() -> None:
+def test_missing_eth_type_is_formatted_as_zero() -> None:
     key, mask = attribute("in_port", u32(2)), attribute("in_port", b"\xff" * 4)
     mask += attribute("eth_type", b"\xff\xff")
     assert format_match(key, mask) == "in_port(2),eth_type(0/0xffff)"
@@ -131,7 +131,7 @@ def test_each_of_nested_tags_is_found() -> None:
     assert not FlowFilter("eth_type(0x86dd)").covers(tagged, masked)
 
 
-def test_a_flow_of_any_protocol_is_hit_by_packets_of_each() -> None:
+def test_flow_of_any_protocol_covers_each_protocol() -> None:
     any_protocol = attribute("ipv4", ipv4("0.0.0.0", "0.0.0.0", bytes([0, 0, 0, 255])))
     mask = attribute("eth_type", b"\xff\xff") + any_protocol
     assert FlowFilter("tcp(dst=53)").covers(KEY, mask)
@@ -195,7 +195,7 @@ def test_which_packets_hit_a_flow(text: str, covers: bool) -> None:
     assert FlowFilter(text).covers(KEY, MASK) is covers
 
 
-def test_the_packet_type_of_the_userspace_datapath_can_be_asked_for() -> None:
+def test_filter_accepts_the_packet_type_of_userspace_datapaths() -> None:
     of_netdev = packet_type(bytes(4)) + attribute("eth_type", b"\x08\x00")
     written = format_match(of_netdev, b"")
     assert written == "packet_type(ns=0,id=0),eth_type(0x0800)"
@@ -207,7 +207,7 @@ def test_the_packet_type_of_the_userspace_datapath_can_be_asked_for() -> None:
     assert not FlowFilter("packet_type(ns=0)").covers(attribute("eth_type", b"\x08\x00"), b"")
 
 
-def test_what_is_within_tags_can_be_asked_for_as_it_is_written() -> None:
+def test_filter_accepts_encap_as_it_is_formatted() -> None:
     inner = attribute("eth_type", b"\x08\x00") + attribute("ipv4", bytes(8) + bytes([6, 0, 0, 0]))
     tags = attribute("eth_type", b"\x81\x00") + attribute("vlan", b"\x10\x05")
     key = tags + attribute("encap", inner)
@@ -220,7 +220,7 @@ def test_what_is_within_tags_can_be_asked_for_as_it_is_written() -> None:
     assert not FlowFilter("vlan(vid=6),encap(eth_type(0x0800))").covers(key, b"")
 
 
-def test_a_frame_without_a_type_can_be_asked_for_as_it_is_written() -> None:
+def test_filter_accepts_zero_eth_type_as_it_is_formatted() -> None:
     key, mask = attribute("in_port", u32(2)), attribute("eth_type", b"\xff\xff")
     written = format_match(key, mask)
     assert written == "in_port(2),eth_type(0/0xffff)"
@@ -229,7 +229,7 @@ def test_a_frame_without_a_type_can_be_asked_for_as_it_is_written() -> None:
     assert FlowFilter("eth_type(0x0800)").covers(key, mask, cut=True)
 
 
-def test_what_was_cut_off_does_not_keep_a_flow_from_view() -> None:
+def test_filter_does_not_reject_fields_beyond_the_cut() -> None:
     cut = KEY[:36]
     assert not FlowFilter("udp(dst=53)").covers(cut, MASK)
     assert FlowFilter("udp(dst=53)").covers(cut, MASK, cut=True)

@@ -188,7 +188,7 @@ def test_a_tunnel_of_ipv6_is_none_of_ipv4() -> None:
     assert not FlowFilter("tunnel(src=10.0.0.1)").covers(key, b"")
 
 
-def test_of_a_tunnel_that_is_cut_nothing_is_held_against_it() -> None:
+def test_filter_does_not_reject_the_cut_part_of_tunnels() -> None:
     key = tunnel(PARTS)[:20]
     assert FlowFilter("tunnel(tun_id=9,src=1.2.3.4)").covers(key, tunnel(MASK), cut=True)
     assert FlowFilter("tunnel(dst=1.2.3.4)").covers(tunnel(PARTS), tunnel(MASK)[:24], cut=True)
@@ -212,7 +212,7 @@ def test_which_packets_with_labels_hit_a_flow(text: str, covers: bool) -> None:
     assert FlowFilter(text).covers(key, mask) is covers
 
 
-def test_labels_below_those_that_a_flow_looks_at_may_be_any() -> None:
+def test_mpls_labels_below_those_of_the_flow_are_any() -> None:
     key, mask = attribute("mpls", STACK[:4]), attribute("mpls", STACK_MASK[:4])
     assert FlowFilter("mpls(label=100,label=300)").covers(key, mask)
     assert not FlowFilter("mpls(label=101,label=300)").covers(key, mask)
@@ -245,7 +245,7 @@ def test_what_is_written_is_read_back() -> None:
 
 
 @given(st.data())
-def test_a_tunnel_is_hit_by_what_is_written_of_it(data: st.DataObject) -> None:
+def test_filter_covers_a_tunnel_as_it_is_formatted(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from([*LENGTHS]), unique=True, min_size=1))
     parts = {kind: data.draw(st.binary(min_size=n, max_size=n)) for kind, n in _sizes(kinds)}
     mask = {kind: data.draw(st.binary(min_size=n, max_size=n)) for kind, n in _sizes(kinds)}

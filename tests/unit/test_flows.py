@@ -101,7 +101,7 @@ def test_reasons_have_the_names_of_their_version(version: tuple[int, int]) -> No
 
 
 @pytest.mark.parametrize("version", [None, (3, 3), (4, 1), (17, 0)])
-def test_of_a_version_that_is_not_known_no_reason_is(version: tuple[int, int] | None) -> None:
+def test_unknown_ovs_version_has_no_delete_reasons(version: tuple[int, int] | None) -> None:
     assert reason_names(version) == {}
 
 
@@ -112,7 +112,7 @@ def test_a_reason_without_a_name_is_a_number() -> None:
     assert "unknown reason 13" in line
 
 
-def test_a_flow_that_is_back_within_a_second_came_back() -> None:
+def test_flow_back_within_a_second_came_back() -> None:
     churn = FlowChurn()
     assert not churn.take(made())
     assert not churn.take(DELETED)
@@ -147,7 +147,7 @@ def test_a_deleted_flow_is_not_remembered_for_ever() -> None:
     assert churn.remembered == 2
 
 
-def test_the_same_flow_of_another_pmd_thread_did_not_come_back() -> None:
+def test_same_flow_of_another_pmd_thread_is_another_flow() -> None:
     churn = FlowChurn()
     first, second = (structs.replace(DELETED, pmd_id=number) for number in (1, 2))
     churn.take(first)

@@ -11,7 +11,7 @@ from tests.unit.event_samples import EVENTS, WITH_EVENTS, renamed
 FUTEX = "revalidator14;[unknown];ovs_mutex_lock_at;__GI___lll_lock_wait;futex_[k]"
 
 
-def test_a_line_is_the_thread_its_functions_the_call_and_the_nanoseconds() -> None:
+def test_line_has_thread_functions_call_and_nanoseconds() -> None:
     assert folded.render(WITH_EVENTS).splitlines() == [
         "3359635;main;ovs_mutex_lock_at;[vdso];9999_[k] 1000087052",
         f"{FUTEX} 95715",
@@ -30,7 +30,7 @@ def test_no_events_no_lines() -> None:
         assert folded.render(structs.replace(WITH_EVENTS, syscall_events=none)) == ""
 
 
-def test_a_run_without_names_in_one_object_is_one_function() -> None:
+def test_consecutive_nameless_frames_of_an_object_are_one_function() -> None:
     def frame(name: str | None, of: str | None) -> StackFrame:
         return StackFrame(address=1, name=name, offset=0, object=of)
 

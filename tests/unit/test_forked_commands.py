@@ -14,7 +14,7 @@ def _is_kept_from_garbage() -> bool:
     return all(os.path.lexists(f"/proc/self/fd/{number}") for number in opened)
 
 
-def test_files_of_the_tests_that_are_garbage_close_none_of_the_commands() -> None:
+def test_garbage_files_of_tests_close_no_descriptor_of_commands() -> None:
     cycle: list[object] = [open(os.devnull) for _ in range(8)]  # noqa: SIM115 (that is the point)
     cycle.append(cycle)
     del cycle
@@ -24,7 +24,7 @@ def test_files_of_the_tests_that_are_garbage_close_none_of_the_commands() -> Non
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def test_a_pipe_of_the_tests_ends_when_they_close_it() -> None:
+def test_closed_pipe_of_the_tests_ends_in_the_command() -> None:
     reader, writer = os.pipe()
     here, there = os.pipe()
     pid = os.fork()

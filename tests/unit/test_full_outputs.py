@@ -55,7 +55,7 @@ def test_a_full_or_closed_stdout_is_one_line(
 
 
 @pytest.mark.parametrize("redirection", [">/dev/full", ">&-"])
-def test_so_it_is_where_a_file_of_events_is_read(
+def test_unwritable_stdout_is_one_line_from_an_event_recording(
     recordings: dict[MeasuringCommand, Path], redirection: str
 ) -> None:
     path = str(recordings["upcall-cost"])
@@ -69,14 +69,14 @@ def test_so_it_is_of_what_measures_nothing(arguments: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("option", ["--html", "--folded"])
-def test_full_disk_is_an_error_of_writing_for_each_output(tmp_path: Path, option: str) -> None:
+def test_full_disk_is_a_write_error_for_each_output(tmp_path: Path, option: str) -> None:
     path = record_samples(tmp_path / "a.kdr", WITH_EVENTS)
     found = run("report", str(path), option, "/dev/full", redirection=">/dev/null")
     assert found[0] == os.EX_IOERR
     assert os.strerror(errno.ENOSPC) in found[1]
 
 
-def test_full_disk_is_distinguished_from_a_file_that_may_not_be(tmp_path: Path) -> None:
+def test_full_disk_and_uncreatable_file_have_different_exit_codes(tmp_path: Path) -> None:
     with RecordingWriter(Path("/dev/null"), header("capture")) as writer:
         writer.finish("done")
     with (
@@ -92,7 +92,7 @@ def test_full_disk_is_distinguished_from_a_file_that_may_not_be(tmp_path: Path) 
     assert caught.value.exit_code == os.EX_CANTCREAT
 
 
-def test_a_full_disk_names_the_file_that_was_asked_for(
+def test_full_disk_error_names_the_requested_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(fd: int, data: bytes) -> int:

@@ -63,9 +63,7 @@ def test_equal_width_buckets_count_every_value_once(found: list[int], n: int) ->
 
 
 @given(values, parts)
-def test_a_quantile_is_within_one_128th_of_the_nearest_rank(
-    found: list[int], part: Fraction
-) -> None:
+def test_quantile_is_within_one_128th_of_the_nearest_rank(found: list[int], part: Fraction) -> None:
     quantiles = Quantiles()
     for value in found:
         quantiles.add(value)

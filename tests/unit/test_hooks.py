@@ -61,7 +61,7 @@ def test_what_a_fallback_took_over_is_not_missed() -> None:
     assert both.newly_missed() == 2
 
 
-def test_what_only_one_of_the_two_was_kept_from_is_not_missed() -> None:
+def test_event_missed_by_only_one_program_is_not_missed() -> None:
     program, fallback = Counted(), Counted()
     both = hook(program, fallback)
     program.misses = 12
@@ -70,7 +70,7 @@ def test_what_only_one_of_the_two_was_kept_from_is_not_missed() -> None:
     assert both.newly_missed() == 0
 
 
-def test_events_taken_over_between_two_readings_are_not_counted_negative() -> None:
+def test_events_taken_over_are_never_negative_misses() -> None:
     program, fallback, taken_over = Counted(), Counted(), [0]
     both = hook(program, fallback, taken_over)
     taken_over[0] = 1

@@ -41,9 +41,7 @@ def test_nothing_is_missing_on_a_free_machine() -> None:
         (replace(FREE, lockdown="none integrity [confidentiality]\n"), "no lockdown"),
     ],
 )
-def test_what_keeps_a_capture_from_running_is_said_with_cost_and_remedy(
-    facts: MachineFacts, name: str
-) -> None:
+def test_each_obstacle_to_a_capture_has_cost_and_remedy(facts: MachineFacts, name: str) -> None:
     found = missing(facts)
     assert [key for key in found if not key.startswith("CAP_")] == [name]
     assert found[name].cost
@@ -114,7 +112,7 @@ def test_missing_part_is_listed_with_cost_and_remedy() -> None:
     assert not faults.needed
 
 
-def test_each_finding_is_a_line_and_the_verdict_the_last() -> None:
+def test_findings_are_lines_and_the_verdict_comes_last() -> None:
     facts = replace(FREE, cap_eff="0000000000000000")
     machine = machine_findings(facts)
     found = Inspection(

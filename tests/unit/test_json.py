@@ -112,13 +112,13 @@ def test_fields_are_those_documented() -> None:
     }
 
 
-def test_what_was_not_counted_is_null_and_unknown_names_too() -> None:
+def test_uncounted_statistics_are_null_in_json() -> None:
     odd = next(t for t in json.loads(json_reporter.render(EVERYTHING))["threads"] if t["exited"])
     assert [odd[k] for k in ("long_poll", "run", "ready", "stopped")] == [None] * 4
 
 
 @given(samples(COUNTS, TIMES))
-def test_any_sample_is_one_line_of_printable_ascii_that_reads_back(sample: Sample) -> None:
+def test_any_sample_is_one_ascii_line_that_reads_back(sample: Sample) -> None:
     line = json_reporter.render(sample)
     assert line.endswith("\n")
     assert line[:-1].isascii()

@@ -44,7 +44,7 @@ PASSED, FAILED = Result(Outcome.PASSED), Result(Outcome.FAILED, "assert 1 == 2")
 SKIPPED = Result(Outcome.NOT_APPLICABLE, "no module")
 
 FILE = "tests/unit/test_kernel_results.py"
-HERE = f"{FILE}::test_a_run_passes_only_if_it_ended_and_something_passed"
+HERE = f"{FILE}::test_run_passes_only_if_it_ended_with_a_pass"
 THERE = f"{FILE}::test_a_later_result_stands_in_place_of_an_earlier"
 GONE = f"{FILE}::test_that_the_sources_have_no_more"
 
@@ -90,7 +90,7 @@ def test_a_test_that_the_guest_died_of_has_failed(tmp_path: Path) -> None:
     }
 
 
-def test_a_run_passes_only_if_it_ended_and_something_passed() -> None:
+def test_run_passes_only_if_it_ended_with_a_pass() -> None:
     assert KernelRun("k", "1", {"a": PASSED, "b": SKIPPED}).passed
     assert not KernelRun("k", "1", {"a": PASSED, "b": FAILED}).passed
     assert not KernelRun("k", "1", {"b": SKIPPED}).passed
@@ -161,7 +161,7 @@ def test_the_page_has_counts_failures_and_reasons() -> None:
     assert "1. no module" in lines
 
 
-def test_an_image_that_is_missing_is_not_run_and_no_failure(
+def test_missing_image_is_not_run_and_not_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(images.FOLDER_VARIABLE, str(tmp_path))
@@ -191,7 +191,7 @@ def test_what_is_the_hosts_alone_runs_only_if_named() -> None:
     assert f"--ignore={alone}" not in guest_tests([f"{alone}::test_a"])
 
 
-def test_a_guests_last_words_are_lines_without_its_control_characters(tmp_path: Path) -> None:
+def test_last_words_of_a_guest_have_no_control_characters(tmp_path: Path) -> None:
     kernel = Kernel("k", open_vswitch="trixie")
     guest = Guest(Image(kernel, "1", tmp_path), kvm=False, results=tmp_path)
     assert guest.last_words() == []

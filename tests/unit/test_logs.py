@@ -214,7 +214,7 @@ def test_other_threads_lines_come_between() -> None:
     assert [round_.usage for round_ in rounds_of(mixed)] == [usage, usage]
 
 
-def test_missing_switches_are_zero_if_the_next_line_shows_it() -> None:
+def test_missing_switch_line_means_zero_if_another_line_follows() -> None:
     lines = of_usage(Usage(2000, 100, 50))
     following = vlog(0, 8, "coverage", "Skipping details", "INFO")
     (round_,) = rounds_of([*lines, following])

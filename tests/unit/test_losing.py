@@ -25,7 +25,7 @@ def test_wait_for_a_cpu_is_what_the_kernel_counted() -> None:
     assert (found.waited_ns, found.waiting, found.uninterruptible) == (1_000, 1, 0)
 
 
-def test_wait_that_goes_on_is_as_long_as_the_interval() -> None:
+def test_unfinished_wait_lasts_the_whole_interval() -> None:
     assert loss(Thread("R", 10, 5), Thread("R", 10, 5)).waited_ns == INTERVAL_NS
     assert loss(Thread("R", 10, 5), Thread("R", 11, 5)).waited_ns == 0
 

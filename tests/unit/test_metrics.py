@@ -43,7 +43,7 @@ def a_ledger() -> Ledger:
         ("", "other"),
     ],
 )
-def test_a_thread_is_of_the_class_of_its_name_without_the_number(name: str, base: str) -> None:
+def test_class_of_a_thread_is_its_name_without_number(name: str, base: str) -> None:
     assert base_name(name) == base
 
 
@@ -52,7 +52,7 @@ def test_names_that_print_alike_are_one_class() -> None:
     assert base_name("a\x1b[2J\x07b") == base_name(r"a\x1b[2J\x07b") == r"a\x1b[2J\x07b"
 
 
-def test_open_vswitch_has_its_own_classes_and_the_rest_is_one() -> None:
+def test_open_vswitch_has_fixed_classes_and_other() -> None:
     classes = ThreadClasses(is_open_vswitch=True)
     classes.learn(["ct_clean4", "ct_clean5", "handler1"])
 
@@ -62,13 +62,13 @@ def test_open_vswitch_has_its_own_classes_and_the_rest_is_one() -> None:
     assert found == ["handler", "revalidator", "pmd", "urcu", "other", "other"]
 
 
-def test_only_the_first_thread_is_main_whatever_others_are_called() -> None:
+def test_only_the_first_thread_is_in_class_main() -> None:
     classes = ThreadClasses(is_open_vswitch=False)
     classes.learn(["main", "main7"])
     assert [classes.of(name, is_main=False) for name in ("main", "main7")] == ["other", "other"]
 
 
-def test_classes_are_bounded_and_those_of_most_threads_come_first() -> None:
+def test_classes_are_bounded_and_keep_the_most_common() -> None:
     classes = ThreadClasses(is_open_vswitch=False)
     names = [f"rare-{letter}" for letter in "abcdef"]
     classes.learn([*names, *(f"worker{number}" for number in range(50))])
@@ -113,7 +113,7 @@ def test_threads_that_end_are_in_the_sums_once() -> None:
     assert ledger.losses.missed_ends == 0
 
 
-def test_a_thread_that_went_without_a_word_is_counted_as_lost() -> None:
+def test_thread_that_vanished_is_counted_as_a_missed_end() -> None:
     ledger = a_ledger()
     ledger.add_living(PID, {1: thread(1, "a1", blocked_ns=5)})
     ledger.add_living(PID, {})
@@ -127,7 +127,7 @@ def test_a_thread_that_went_without_a_word_is_counted_as_lost() -> None:
     assert ledger.losses.missed_ends == 2
 
 
-def test_a_thread_that_is_watched_no_more_is_not_lost() -> None:
+def test_thread_no_longer_watched_is_no_missed_end() -> None:
     ledger = a_ledger()
     ledger.add_living(PID, {1: thread(1, "a1", blocked_ns=5)})
     ledger.end_process(has_exited=False)
@@ -135,7 +135,7 @@ def test_a_thread_that_is_watched_no_more_is_not_lost() -> None:
     assert ledger.classes["a"].threads == 0
 
 
-def test_the_next_process_goes_on_where_the_last_one_ended() -> None:
+def test_totals_continue_with_the_next_process() -> None:
     ledger = a_ledger()
     for _ in range(2):
         ledger.add_living(PID, {1: thread(1, "a1", user_ns=5)})
@@ -168,7 +168,7 @@ def test_nothing_is_taken_back_and_all_is_given(steps: list[dict[str, int]]) -> 
         assert sum(given_ns.values()) == whole_ns
 
 
-def test_calls_have_names_while_there_is_room_and_keep_them() -> None:
+def test_calls_have_names_while_there_is_room() -> None:
     ledger = a_ledger()
     large = [CallTotals(f"call{number}", 1, 1000) for number in range(MOST_CALLS - 1)]
     ledger.add_calls([*large, CallTotals("small", 1, 1)])

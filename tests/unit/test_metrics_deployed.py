@@ -82,7 +82,7 @@ def test_the_dashboard_shows_every_metric(dashboard: dict[str, Any]) -> None:
     assert missing == {"kernel_delay_last_read_timestamp_seconds"}
 
 
-def test_the_panels_are_each_a_whole_and_none_is_on_another(dashboard: dict[str, Any]) -> None:
+def test_dashboard_panels_are_complete_and_do_not_overlap(dashboard: dict[str, Any]) -> None:
     panels = dashboard["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     for panel in panels:

@@ -76,8 +76,6 @@ def test_who_may_read_takes_something_to_be_read(name: str) -> None:
         metrics.open_exporter(arguments, "prog", stack)  # type: ignore[arg-type]
 
 
-def test_an_address_that_is_none_ends_with_a_usage_error(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_invalid_metrics_address_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", "--metrics", "node1:9797"]) == 64
     assert "[ADDR:]PORT" in capsys.readouterr().err

@@ -104,7 +104,7 @@ def test_there_is_nothing_else_to_be_read(plain: MetricsServer) -> None:
         get(plain.url.replace("/metrics", "/"))
 
 
-def test_who_can_be_reached_from_elsewhere_needs_a_certificate_and_a_token(
+def test_reachable_address_needs_a_certificate_and_a_token(
     certificate: Certificate, token: Path
 ) -> None:
     for access in (
@@ -211,7 +211,7 @@ def test_an_answer_that_is_not_read_ends(monkeypatch: pytest.MonkeyPatch) -> Non
         wait_until(lambda: threading.active_count() <= before, "the end of the client's thread")
 
 
-def test_who_may_read_is_not_hung_up_on_for_others(token: Path) -> None:
+def test_reader_with_a_token_is_not_dropped_for_others(token: Path) -> None:
     is_asked, may_answer = threading.Event(), threading.Event()
 
     def snapshot() -> Snapshot:

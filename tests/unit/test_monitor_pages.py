@@ -85,7 +85,7 @@ def test_the_longest_passes_are_first_and_charted(tmp_path: Path) -> None:
     assert (len(table["rows"]), table["left_out"]) == (MOST_ROWS, 10)
 
 
-def test_rounds_are_of_their_datapath_with_what_is_said_of_them(tmp_path: Path) -> None:
+def test_rounds_page_has_lines_and_remarks_per_datapath(tmp_path: Path) -> None:
     data = page_of(record(tmp_path / "a.kdr", "revalidator", 5))
     lengths, flows = data["charts"]
     assert line(lengths, "system@ovs-system") == [4, 5, 6, 7, 8]
@@ -112,7 +112,7 @@ def test_flows_are_those_that_were_asked_for(tmp_path: Path) -> None:
     assert {row[3] for row in idle["tables"][0]["rows"]} == {"flow_idle"}
 
 
-def test_operations_that_were_refused_have_a_table_of_their_own(tmp_path: Path) -> None:
+def test_refused_operations_have_a_table_of_their_own(tmp_path: Path) -> None:
     data = page_of(record(tmp_path / "a.kdr", "datapath-ops", 50))
     rates, lengths = data["charts"]
     assert sum(line(rates, "refused")) == 5
@@ -171,7 +171,7 @@ def test_any_times_make_a_chart_that_is_bounded(found: list[tuple[int, int, int]
 
 
 @given(st.lists(st.integers(0, 10**13), min_size=1, max_size=200))
-def test_a_chart_of_rates_has_them_all_and_one_of_peaks_the_largest(times_ns: list[int]) -> None:
+def test_rates_count_all_events_and_peaks_keep_the_largest(times_ns: list[int]) -> None:
     peaks, rates = Peaks(), Rates()
     for time_ns in times_ns:
         peaks.add("line", time_ns, time_ns)

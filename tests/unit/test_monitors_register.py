@@ -23,7 +23,7 @@ def test_each_folder_is_registered(project: Path) -> None:
     assert {path.parent.name for path in folders} == {each.folder for each in MONITORS.values()}
 
 
-def test_each_kind_of_record_has_a_tag_of_its_own() -> None:
+def test_each_kind_of_record_has_its_own_tag() -> None:
     tags = [kind.__struct_config__.tag for kind in record_types()]
     assert len(set(tags)) == len(tags) == len({each.folder for each in MONITORS.values()})
 

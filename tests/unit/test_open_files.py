@@ -105,7 +105,7 @@ def test_a_stopped_process_at_the_other_end_is_seen() -> None:
     assert [(peer.pid, peer.stopped) for peer in file.peers] == [(child, True)]
 
 
-def test_a_fifo_has_the_processes_that_opened_its_other_end(tmp_path: Path) -> None:
+def test_fifo_has_the_processes_at_its_other_end(tmp_path: Path) -> None:
     path = tmp_path / "fifo"
     os.mkfifo(path)
     reads = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -174,7 +174,7 @@ def test_a_server_of_ipv6_has_clients_of_ipv4() -> None:
     assert file.is_client
 
 
-def test_a_udp_socket_has_the_one_that_it_is_connected_to() -> None:
+def test_udp_socket_has_its_connected_peer() -> None:
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client,
@@ -202,7 +202,7 @@ def test_a_file_is_known_by_its_path(tmp_path: Path) -> None:
     assert (found.kind, found.name) == ("file", str(path))
 
 
-def test_a_descriptor_of_another_file_by_now_is_not_known() -> None:
+def test_descriptor_reused_for_another_file_is_unknown() -> None:
     reads, writes = os.pipe()
     inode = os.fstat(reads).st_ino & INODE_MASK
     others = os.pipe()
@@ -238,5 +238,5 @@ def test_sockets_that_are_not_there_have_no_ends() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", bytes(15), bytes(36), b"\xff" * 64])
-def test_what_is_no_answer_of_the_kernel_is_no_socket(answer: bytes) -> None:
+def test_malformed_kernel_answer_is_no_socket(answer: bytes) -> None:
     assert parsed(answer, 1) is None

@@ -68,7 +68,7 @@ def lines_of(event: OperationEvent) -> list[str]:
     return event_lines(event, read_request(event.operation, event.message, event.message_len))
 
 
-def test_an_operation_is_a_line_and_what_it_asked_for() -> None:
+def test_operation_has_a_line_and_its_request() -> None:
     first, *others = lines_of(EVENT)
     assert len(HEADER) == len(first) <= 80
     assert first.split() == ["12345.678901", "handler3", "17", "flow_new", "ok", "4.5"]
@@ -243,7 +243,7 @@ def echoing(error: int, entered_ns: int, end_ns: int) -> bytes:
     return bytes(data)
 
 
-def test_an_operation_that_was_done_and_has_no_echo_lacks_it() -> None:
+def test_only_a_missing_reply_to_an_echo_is_counted() -> None:
     joining = Joining()
     records = [reply_of(1100), echoing(0, 1000, 1500), echoing(errno.EEXIST, 1600, 1700)]
     assert [bool(event.reply) for event in joining.operations(records)] == [True, False]
@@ -252,7 +252,7 @@ def test_an_operation_that_was_done_and_has_no_echo_lacks_it() -> None:
     assert joining.without_reply == 1
 
 
-def test_what_was_sent_back_belongs_to_the_operation_of_its_thread() -> None:
+def test_reply_belongs_to_the_operation_of_its_thread() -> None:
     new = partial(record_of, lib.OPERATION_FLOW_NEW, 0)
     joining = Joining()
     records = [reply_of(1100), reply_of(1200, tid=18), new(1000, 1500), new(1600, 1700)]
@@ -274,7 +274,7 @@ REPLY = message(
 )
 
 
-def test_what_was_sent_back_is_shown_as_dump_flows_does() -> None:
+def test_reply_is_formatted_as_dump_flows_does() -> None:
     event = structs.replace(EVENT, reply=REPLY, reply_len=len(REPLY))
     assert lines_of(event)[4:] == [
         f"    sent back, ufid {UFID}, packets:2, bytes:120, used:0.120s, flags:S.",

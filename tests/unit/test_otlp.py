@@ -76,7 +76,7 @@ def test_a_long_round_is_a_span() -> None:
     assert said["kernel_delay.blocked_ns"] == thread.time.blocked_ns
 
 
-def test_a_receiver_that_is_not_there_is_reported_once_and_counted_in_the_end(
+def test_unreachable_receiver_is_reported_once_and_losses_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The library tries again for so long.
@@ -94,7 +94,7 @@ def test_a_receiver_that_is_not_there_is_reported_once_and_counted_in_the_end(
     assert sum("can't be reached" in line for line in lines) == 1
 
 
-def test_a_receiver_that_does_not_answer_is_not_waited_for_in_the_end() -> None:
+def test_unresponsive_receiver_does_not_delay_the_end() -> None:
     lines: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"

@@ -78,7 +78,7 @@ def append(path: Path, text: str) -> None:
         file.write(text)
 
 
-def test_a_round_has_the_line_of_its_thread_length_and_time(path: Path) -> None:
+def test_round_has_the_line_of_its_thread_and_length(path: Path) -> None:
     follower = OvsLog(path)
     append(path, line_at(1100, "handler5") + line_at(1300) + line_at(1101) + "anything\n")
 
@@ -100,9 +100,7 @@ def kept_sample(length_ms: float, ready_ms: int) -> Sample:
     return replace(sample, threads=(timed_thread(31, "handler4", ready=ready_ms),))
 
 
-def test_a_round_is_longer_than_its_line_by_what_its_thread_waited_for_a_cpu_at_an_edge(
-    path: Path,
-) -> None:
+def test_round_may_exceed_its_line_by_waits_for_cpu(path: Path) -> None:
     follower = OvsLog(path)
     append(path, line_at(1100))
     paired = follower.with_line(kept_sample(1290, 150))
@@ -156,7 +154,7 @@ def test_a_log_that_is_rotated_goes_on(path: Path) -> None:
     follower.close()
 
 
-def test_nothing_is_lost_of_a_log_that_is_longer_than_what_is_read_at_once(path: Path) -> None:
+def test_log_longer_than_one_read_is_read_completely(path: Path) -> None:
     follower = OvsLog(path)
     other = "2026-11-21T21:12:20.312Z|00001|bridge|INFO|something else, of which there is much\n"
     append(path, other * (2 * log.MOST_READ_BYTES // len(other)) + line_at(1100))
@@ -166,7 +164,7 @@ def test_nothing_is_lost_of_a_log_that_is_longer_than_what_is_read_at_once(path:
     follower.close()
 
 
-def test_a_log_that_is_rotated_twice_is_read_where_it_is_followed(path: Path) -> None:
+def test_log_rotated_twice_is_read_if_it_is_followed(path: Path) -> None:
     follower = OvsLog(path)
     for name, length_ms in ((".1", 1100), (".2", 1200)):
         append(path, line_at(length_ms))
@@ -202,7 +200,7 @@ DUMP = (
 )
 
 
-def test_lines_of_slow_threads_and_of_dumps_say_whose_they_are() -> None:
+def test_quiesce_and_dump_lines_name_their_thread() -> None:
     assert parse_related(QUIESCE.format("handler4")) == RelatedLine(
         TIME, "urcu3", "quiesce", 1000, "handler4"
     )

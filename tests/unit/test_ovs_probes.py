@@ -37,7 +37,7 @@ def program_with(content: bytes, path: Path) -> Path:
     return path
 
 
-def test_a_line_names_the_version_and_the_build_option_once(tmp_path: Path) -> None:
+def test_refusal_names_the_version_and_build_option_once(tmp_path: Path) -> None:
     end = "(Open vSwitch has it from 3.2 on, built with --enable-usdt-probes)"
     assert refusal(program_with(b"", tmp_path / "other")).endswith(end)
     of_ovs = refusal(program_with(b"", tmp_path / "ovs-vswitchd"))

@@ -101,7 +101,7 @@ def data(*shown: Sample, header: RecordingHeader | None = None) -> Any:
     return data_of(document(*shown, header=header))
 
 
-def test_the_parts_of_each_thread_are_its_account_to_the_nanosecond() -> None:
+def test_parts_of_each_thread_add_up_to_its_account() -> None:
     page = data(ACCOUNTED)
     for thread, shown in zip(ACCOUNTED.threads, page["threads"], strict=True):
         assert isinstance(thread.time, ThreadTime)
@@ -143,7 +143,7 @@ def test_samples_add_up_and_stand_by_themselves() -> None:
         assert total["time_ns"] == [3 * ns for ns in each["time_ns"]]
 
 
-def test_a_rule_is_reported_once_with_where_it_was_worst_and_in_how_many_samples() -> None:
+def test_each_rule_is_listed_once_with_its_worst_sample() -> None:
     first, second, third = series_of(3)
     worse = replace(second.verdict[0], share=0.9, tid=105)
     page = data(first, replace(second, verdict=(worse,)), replace(third, verdict=()))
@@ -154,7 +154,7 @@ def test_a_rule_is_reported_once_with_where_it_was_worst_and_in_how_many_samples
     assert page["findings"][0]["finding"]["share"] == 0.9
 
 
-def test_a_rule_is_in_no_more_samples_than_there_are() -> None:
+def test_rule_is_in_no_more_samples_than_exist() -> None:
     first, second, third = series_of(3)
     two = [
         replace(each, processes=2, target=Target(pid, "worker", None))
@@ -166,7 +166,7 @@ def test_a_rule_is_in_no_more_samples_than_there_are() -> None:
     assert [each["samples"] for each in page["findings"]] == [3, 3]
 
 
-def test_a_wait_of_which_the_work_is_not_known_is_marked() -> None:
+def test_waits_for_unknown_work_are_marked() -> None:
     (sample,) = series_of(1)
     wait = replace(sample.verdict[0], rule="wait_pipe", remark=True)
     page = data(replace(sample, verdict=(wait, sample.verdict[1])))
@@ -184,7 +184,7 @@ def test_what_was_lost_is_reported_for_all_samples_together() -> None:
     assert any(text.startswith("4 kernel events were missed") for text in page["remarks"])
 
 
-def test_samples_without_room_keep_their_account_and_are_in_the_totals(
+def test_samples_without_room_keep_their_account_and_totals(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = data(*series_of(3))
@@ -196,7 +196,7 @@ def test_samples_without_room_keep_their_account_and_are_in_the_totals(
     assert page["threads"] == whole["threads"]
 
 
-def test_the_scripts_draw_each_part_as_the_state_it_is_of() -> None:
+def test_scripts_draw_each_part_as_its_state() -> None:
     parts = script("page").partition("const STATES = {")[2].partition("};")[0]
     drawn = {
         part: state
@@ -239,7 +239,7 @@ def test_the_flame_graph_is_of_the_folded_stacks(sample: Sample) -> None:
     assert plain == {name: int(ns) for name, _, ns in lines}
 
 
-def test_what_calls_were_off_the_cpus_and_what_is_not_known_of_them_add_up() -> None:
+def test_off_cpu_and_unknown_time_of_calls_add_up() -> None:
     sample = sample_with_events(5000)
     made = list(sample.syscall_events or ())
     paths = data(sample)["calls"]["paths"]
@@ -261,7 +261,7 @@ def test_events_are_in_order_and_their_times_exact() -> None:
     )
 
 
-def test_of_too_many_events_the_longest_are_shown_and_all_are_in_the_flame_graph(
+def test_only_longest_events_are_listed_but_all_are_graphed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = data(*series_of(3))
@@ -275,7 +275,7 @@ def test_of_too_many_events_the_longest_are_shown_and_all_are_in_the_flame_graph
     assert page["calls"]["paths"] == whole["calls"]["paths"]
 
 
-def test_a_timeline_has_the_threads_of_all_processes_of_a_window() -> None:
+def test_timeline_has_the_threads_of_all_processes() -> None:
     first = replace(WITH_TIMELINE, processes=2)
     other = replace(
         first,
@@ -291,7 +291,7 @@ def test_a_timeline_has_the_threads_of_all_processes_of_a_window() -> None:
     assert len(slices["threads"]) == 2 * len(first.timeline or ())
 
 
-def test_the_head_names_what_was_measured_where_and_by_what() -> None:
+def test_head_names_the_process_the_host_and_the_command() -> None:
     assert dict(data(ACCOUNTED, header=HEADER)["about"]) == {
         "Process": "ovs-vswitchd (27090)",
         "Program": "/usr/sbin/ovs-vswitchd",
@@ -319,7 +319,7 @@ def test_without_a_sample_it_says_so() -> None:
     assert page.all("title")[0][1].startswith("nothing was measured")
 
 
-def test_nothing_but_its_own_scripts_and_styles_is_allowed_and_nothing_is_loaded() -> None:
+def test_page_allows_only_its_own_scripts_and_loads_nothing() -> None:
     page = document(EVERYTHING)
     (policy,) = [
         attributes["content"] or ""
@@ -348,7 +348,7 @@ def names_in(value: object) -> list[str]:
     return [name for each in value for name in names_in(each)] if isinstance(value, list) else []
 
 
-def test_hostile_names_change_nothing_of_the_page_but_its_data() -> None:
+def test_hostile_names_change_only_the_data_of_the_page() -> None:
     calm, hostile = document(sample_with_events(1)), document(hostile_sample())
     assert [tag for tag, _, _ in hostile.texts] == [tag for tag, _, _ in calm.texts]
     assert all(name.isprintable() for name in names_in(data_of(hostile)))
@@ -370,7 +370,7 @@ def test_it_is_less_than_a_megabyte_without_data() -> None:
 
 
 @pytest.mark.parametrize("main", ["page", "flamegraph", "comparison", "fleet", "events"])
-def test_the_modules_are_one_script_in_which_each_comes_after_what_it_imports(main: str) -> None:
+def test_modules_are_one_script_ordered_by_imports(main: str) -> None:
     text = script(main)
     assert not re.search(r"^\s*(import|export)\b", text, re.MULTILINE)
     declared = re.findall(r"^const (\w+)_js = ", text, re.MULTILINE)
@@ -381,7 +381,7 @@ def test_the_modules_are_one_script_in_which_each_comes_after_what_it_imports(ma
         assert set(used) <= set(declared[:place])
 
 
-def test_what_others_wrote_is_listed_with_version_licence_and_sum(project: Path) -> None:
+def test_vendored_files_are_listed_with_version_licence_and_checksum(project: Path) -> None:
     vendor = project / "src/kernel_delay/reporters/page/vendor"
     rows = re.findall(
         r"^\| `(\S+)` \| \[[\w-]+\]\(\S+\) \| [\d.]+ \| [\w.-]+, \[\S+\]\((\S+)\)"

@@ -139,9 +139,7 @@ def overflow(page: Page) -> int:
     return found
 
 
-def test_the_verdict_comes_first_then_threads_by_what_they_lost(
-    open_page: Open, pictures: Path
-) -> None:
+def test_verdict_comes_first_then_threads_by_lost_time(open_page: Open, pictures: Path) -> None:
     page = open_page(page_of(sample_with_events(2000)))
     assert page.locator("main > *").first.get_attribute("id") == "verdict"
     texts = page.locator(".findings .text").all_inner_texts()
@@ -174,9 +172,7 @@ def test_threads_are_sorted_by_any_column_and_back(open_page: Open) -> None:
     assert names(page)[0] == "idle0"
 
 
-def test_a_thread_is_found_and_opened_with_the_keyboard_alone(
-    open_page: Open, pictures: Path
-) -> None:
+def test_thread_is_found_and_opened_by_keyboard_alone(open_page: Open, pictures: Path) -> None:
     page = open_page(page_of(sample_with_events(10)))
     page.keyboard.press("/")
     page.keyboard.type("worker1")
@@ -219,7 +215,7 @@ def test_the_flame_graph_is_zoomed_and_searched(open_page: Open, pictures: Path)
     assert frames(page).count() == whole
 
 
-def test_the_flame_graph_is_of_all_time_or_that_on_a_cpu_or_off_it(open_page: Open) -> None:
+def test_flame_graph_separates_on_cpu_from_off_cpu_time(open_page: Open) -> None:
     sample = sample_with_events(5000)
     page = open_page(page_of(sample))
     graph, shown = page.locator("#flame"), {}
@@ -255,7 +251,7 @@ def test_the_flame_graph_is_walked_with_the_keyboard(open_page: Open) -> None:
     assert graph.locator("g.above").count() == 0
 
 
-def test_the_account_is_a_flame_graph_on_the_cpus_and_off_them(open_page: Open) -> None:
+def test_account_flame_graph_separates_on_cpu_from_off_cpu(open_page: Open) -> None:
     page = open_page(page_of(sample_with_events(0)))
     graph = page.locator("#flame")
     assert graph.get_by_label("What the widths are").locator("option").all_inner_texts() == [
@@ -369,7 +365,7 @@ def test_of_very_many_slices_the_shortest_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("sample", "drawn"), [(sample_with_events, "#timeline"), (many_slices, "#slices")]
 )
-def test_100_000_events_take_less_than_two_seconds_of_a_cpu_to_open(
+def test_100_000_events_open_within_two_cpu_seconds(
     open_page: Open, sample: Callable[[int], Sample], drawn: str
 ) -> None:
     """The page's own time on a CPU, which other load does not lengthen as it does the clock's."""
@@ -625,7 +621,7 @@ def test_a_comparison_without_a_change_says_so_on_paper(open_page: Open, picture
     page.screenshot(path=pictures / "comparison-paper.png", full_page=True)
 
 
-def test_of_few_rounds_a_page_claims_neither_a_change_nor_none(open_page: Open) -> None:
+def test_comparison_of_few_rounds_claims_nothing(open_page: Open) -> None:
     sides = []
     for name, ms in (("before", 60), ("after", 120)):
         made, figures = round_of(user=40, blocked=ms), RoundFigures()
@@ -740,7 +736,7 @@ def monitor_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Monitore
     ("name", "width", "scheme"),
     [("light", WIDTH, "light"), ("dark", WIDTH, "dark"), ("phone", PHONE_WIDTH, "light")],
 )
-def test_a_monitor_of_open_vswitch_has_charts_a_summary_and_tables(
+def test_monitor_page_has_charts_a_summary_and_tables(
     open_page: Open,
     pictures: Path,
     monitor_page: Monitored,

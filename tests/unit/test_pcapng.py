@@ -33,7 +33,7 @@ def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
     assert [kind for kind, _ in blocks(path.read_bytes())] == [SECTION_HEADER]
 
 
-def test_each_packet_is_in_the_file_as_soon_as_it_is_written(tmp_path: Path) -> None:
+def test_each_packet_is_in_the_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "packets"
     with PcapngWriter(path) as writer:
         for number in range(3):
@@ -57,7 +57,7 @@ def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
     assert target.read_text() == "kept"
 
 
-def test_a_full_disk_is_said_and_a_device_keeps_its_mode() -> None:
+def test_full_disk_is_an_error_and_device_mode_stays() -> None:
     mode = Path("/dev/full").stat().st_mode
     with pytest.raises(OutputError, match="No space left on device"):
         PcapngWriter(Path("/dev/full"))

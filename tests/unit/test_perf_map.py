@@ -52,7 +52,7 @@ def test_what_is_written_later_is_taken_up_and_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder", "other user"])
-def test_what_is_no_file_of_its_own_is_not_read(tmp_path: Path, kind: str) -> None:
+def test_perf_map_that_is_no_regular_file_is_ignored(tmp_path: Path, kind: str) -> None:
     folder = process(tmp_path)
     path = folder / "root/tmp/perf-7.map"
     outside = tmp_path / "outside"

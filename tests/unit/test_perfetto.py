@@ -114,7 +114,7 @@ FUTEX_FUNCTIONS = [
 ]
 
 
-def test_a_calls_stack_is_the_programs_and_then_the_kernels(traced: Traced) -> None:
+def test_stack_of_a_call_has_program_then_kernel_frames(traced: Traced) -> None:
     found = slices_with_stacks(traced(WITH_EVENTS, WITH_EVENTS))
     assert (
         found
@@ -142,7 +142,7 @@ def test_of_very_many_stacks_the_numbers_begin_anew(
     assert len([s for packet in trace.packet for s in packet.interned_data.callstacks]) == 4
 
 
-def test_a_timeline_is_nested_slices_states_interrupts_and_a_counter(traced: Traced) -> None:
+def test_timeline_has_nested_slices_states_interrupts_and_a_counter(traced: Traced) -> None:
     found = drawn_on(traced(WITH_TIMELINE))
     at = WITH_TIMELINE.window.start_ns
 
@@ -182,7 +182,7 @@ def test_a_timeline_is_nested_slices_states_interrupts_and_a_counter(traced: Tra
 
 
 @pytest.mark.parametrize("kind", ["throttled", "stopped", "frozen"])
-def test_what_else_keeps_a_thread_is_a_state_too_and_in_its_call(traced: Traced, kind: str) -> None:
+def test_other_states_are_shown_as_states_and_within_calls(traced: Traced, kind: str) -> None:
     slices = tuple(
         structs.replace(each, kind=kind, name=None) if each.kind == "blocked" else each
         for each in WITH_TIMELINE.timeline or ()
@@ -201,7 +201,7 @@ def test_what_else_keeps_a_thread_is_a_state_too_and_in_its_call(traced: Traced,
     assert found["runnable threads"] == before["runnable threads"]
 
 
-def test_the_states_of_a_trace_add_up_to_the_account(traced: Traced) -> None:
+def test_states_of_a_trace_add_up_to_the_account(traced: Traced) -> None:
     found = drawn_on(traced(WITH_TIMELINE))
     for thread in WITH_TIMELINE.threads:
         its = thread.time

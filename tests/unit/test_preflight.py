@@ -132,7 +132,7 @@ def test_refusal_names_lockdown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("u:r:container_t:s0\0", "0", None, ()),
     ],
 )
-def test_refusal_blames_a_security_module_only_where_one_is_active(
+def test_refusal_blames_a_security_module_only_if_active(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     context: str | None,

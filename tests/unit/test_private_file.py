@@ -78,7 +78,7 @@ def report(tmp_path: Path, option: str, name: str) -> tuple[int, Path]:
 
 
 @pytest.mark.parametrize("option", OUTPUTS)
-def test_an_output_is_for_its_owner_and_follows_no_link(
+def test_output_is_private_and_follows_no_symlink(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "outputs"

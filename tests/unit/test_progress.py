@@ -64,7 +64,7 @@ def test_a_long_window_has_a_line_that_goes_away(terminal: tuple[TextIO, int]) -
     read_until(master, ERASED)
 
 
-def test_there_is_none_for_a_short_window_and_in_a_pipe(terminal: tuple[TextIO, int]) -> None:
+def test_progress_is_not_shown_for_short_windows_or_pipes(terminal: tuple[TextIO, int]) -> None:
     file, _ = terminal
     for output, window_ns in ((file, 2 * S), (StringIO(), 60 * S), (None, 60 * S)):
         with window_progress(output, window_ns, threads) as left:

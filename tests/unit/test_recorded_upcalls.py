@@ -82,7 +82,7 @@ def test_upcall_monitor(run: Run, tmp_path: Path, options: tuple[str, ...]) -> N
         assert (recording.trailer.ended, recording.trailer.lost) == ("exit", MISSED)
 
 
-def test_with_keys_each_packet_of_a_file_has_its_own_as_a_comment(run: Run, tmp_path: Path) -> None:
+def test_packets_of_a_file_have_their_keys_as_comments(run: Run, tmp_path: Path) -> None:
     path, pcap, plain = (tmp_path / name for name in ("a.kdr", "a.pcapng", "plain.pcapng"))
     printed = run("upcall-monitor", "-o", path, "-w", pcap, "-k", "decode")[0]
     keys = re.findall(r"^    (recirc_id\(.*)$", printed, re.MULTILINE)

@@ -109,7 +109,7 @@ def until_damage(path: Path) -> tuple[list[Read], str | None]:
 
 @pytest.mark.parametrize("form", RENDERERS)
 @pytest.mark.parametrize("name", ["samples.kdr", "samples.jsonl"])
-def test_each_form_of_the_report_is_the_same_from_a_file(
+def test_reports_from_a_file_equal_those_of_the_samples(
     tmp_path: Path, name: str, form: str
 ) -> None:
     written = [EVERYTHING, ACCOUNTED, WITH_EVENTS, WITH_TIMELINE]
@@ -147,7 +147,7 @@ def test_events_and_notes_are_read_as_they_were_written(tmp_path: Path) -> None:
         assert recording.trailer.lost == {"recv_upcall": 3}
 
 
-def test_what_is_of_revalidators_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_revalidator_records_are_read_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "events.kdr"
     operations = OperationEvents((OPERATION,), 1_600_000_000)
     changes = FlowEvents((DELETED, structs.replace(DELETED, used_ns=None)), 1 << 40)
@@ -193,7 +193,7 @@ def test_a_flow_without_a_ufid_is_refused(tmp_path: Path) -> None:
     assert "a flow's ufid is malformed" in (damage or "")
 
 
-def test_a_window_that_was_skipped_is_read_and_is_no_sample(tmp_path: Path) -> None:
+def test_skipped_window_is_read_and_is_no_sample(tmp_path: Path) -> None:
     path = tmp_path / "a.kdr"
     skipped = SkippedWindow(window(ended_by="trigger"))
     with RecordingWriter(path, HEADER) as writer:
@@ -239,7 +239,7 @@ def test_a_timeline_of_many_slices_is_in_several_records(tmp_path: Path) -> None
     assert read.timeline[-1] == slices[-1]
 
 
-def test_a_sample_of_many_threads_and_stacks_is_in_several_records(tmp_path: Path) -> None:
+def test_large_sample_is_split_into_several_records(tmp_path: Path) -> None:
     threads = tuple(bare_thread(tid, "t" * 1000) for tid in range(1, 3000))
     stacks = tuple((structs.replace(STACKS[0][0], name="f" * at),) for at in range(2000))
     sample = bare_sample(*threads, stacks=stacks)
@@ -303,7 +303,7 @@ def test_a_million_events_are_reported_while_they_come() -> None:
 
 
 @pytest.mark.parametrize("name", ["cut.kdr", "cut.jsonl"])
-def test_a_file_cut_at_any_byte_is_read_up_to_the_cut(tmp_path: Path, name: str) -> None:
+def test_file_cut_anywhere_is_read_up_to_the_cut(tmp_path: Path, name: str) -> None:
     written = [ACCOUNTED, bare_sample(bare_thread(1, "main")), ACCOUNTED]
     path = record_samples(tmp_path / name, *written)
     data = path.read_bytes()
@@ -355,7 +355,7 @@ def test_any_damage_gives_whole_samples_and_one_line(
 
 
 @given(data=st.data())
-def test_any_damage_of_plain_lines_gives_what_can_be_reported(
+def test_damaged_plain_lines_still_give_reportable_samples(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     written = [ACCOUNTED, WITH_EVENTS, EVERYTHING]
@@ -493,7 +493,7 @@ def test_another_file_is_refused(tmp_path: Path, content: bytes, reason: str) ->
     assert str(error.value).isprintable()
 
 
-def test_what_is_behind_the_end_or_missing_before_it_is_said(tmp_path: Path) -> None:
+def test_records_after_the_end_or_missing_before_are_reported(tmp_path: Path) -> None:
     path = record_samples(tmp_path / "a.jsonl", ACCOUNTED, EVERYTHING)
     lines = path.read_bytes().splitlines(keepends=True)
     for content, reason in (
@@ -538,7 +538,7 @@ def test_a_recording_of_nothing_is_said_to_be_one(
     assert main(["report", "--header", "empty.kdr"]) == 0
 
 
-def test_a_sample_of_which_records_are_missing_is_left_out(tmp_path: Path) -> None:
+def test_sample_with_missing_records_is_left_out(tmp_path: Path) -> None:
     path = record_samples(tmp_path / "a.jsonl", many_events(3 * EVENTS_AT_ONCE), ACCOUNTED)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:2], *lines[3:]]))
@@ -558,7 +558,7 @@ def test_an_endless_sample_does_not_fill_the_memory(
     assert "a sample is too large" in (damage or "")
 
 
-def test_all_of_a_recording_of_an_older_version_is_read() -> None:
+def test_recording_of_an_older_version_is_read_whole() -> None:
     """Written before there were rounds and several processes: as of 6383a4d."""
     assert len(read_samples(OLDER)) == 3
     decoder = msgspec.json.Decoder(Record)

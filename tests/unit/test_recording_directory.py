@@ -56,7 +56,7 @@ def test_two_threads_of_a_name_may_begin_at_once(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [last]
 
 
-def test_a_folder_that_takes_no_file_is_an_error_at_once() -> None:
+def test_unwritable_folder_is_an_error_at_once() -> None:
     with pytest.raises(OutputError, match="can't write '/proc/round': No such file or directory"):
         opened(Path("/proc"))
 
@@ -87,7 +87,7 @@ def test_what_is_too_old_goes(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [new]
 
 
-def test_what_is_of_a_clock_that_was_set_back_goes_first(tmp_path: Path) -> None:
+def test_recordings_from_a_clock_set_back_go_first(tmp_path: Path) -> None:
     recordings = opened(tmp_path, Limits(most_files=2))
     later = [recordings.add(sample_at(second)) for second in (3600, 3601)]
     for path in later:
@@ -130,7 +130,7 @@ def test_a_full_disk_leaves_nothing_half_written(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_can_not_be_made_is_an_error(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="can't write to"):
         opened(tmp_path / "file" / "folder")

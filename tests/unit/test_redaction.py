@@ -65,13 +65,13 @@ def test_each_address_is_redacted() -> None:
     assert addresses <= REDACTED.keys()
 
 
-def test_no_field_is_in_both_lists_or_of_no_record() -> None:
+def test_no_redacted_field_is_kept_or_unknown() -> None:
     assert not KEPT & REDACTED.keys()
     assert REDACTED.keys() <= FIELDS.keys()
 
 
 @pytest.mark.parametrize("field", sorted(MADE_WHEN_LOOKED_AT))
-def test_what_is_made_when_it_is_looked_at_has_nothing_redacted(field: str) -> None:
+def test_derived_values_have_nothing_to_redact(field: str) -> None:
     (kind,) = (value for value in _references(FIELDS[field]))
     assert not {field for field, _ in fields_of(kind)} & REDACTED.keys()
 

@@ -45,7 +45,7 @@ def test_the_notes_are_the_section_of_the_version(version: str, text: str | None
     assert notes(CHANGES, version) == text
 
 
-def test_a_release_without_a_section_is_refused_in_one_line(project: Path, tmp_path: Path) -> None:
+def test_release_without_a_changelog_section_is_refused(project: Path, tmp_path: Path) -> None:
     (tmp_path / "CHANGELOG.md").write_text(CHANGES)
     script = project / "setup" / "release" / "notes.py"
     command = [sys.executable, str(script), "0.3.0", str(tmp_path / "CHANGELOG.md")]
@@ -73,7 +73,7 @@ def test_what_is_published_has_the_urls_and_all_else(project: Path) -> None:
     assert published == tomllib.loads(text)
 
 
-def test_the_metadata_names_the_licences_as_spdx_and_their_files(project: Path) -> None:
+def test_metadata_has_spdx_licences_and_their_files(project: Path) -> None:
     metadata = tomllib.loads((project / "pyproject.toml").read_text())["project"]
     assert metadata["license"] == "Apache-2.0 AND (GPL-2.0-only OR BSD-3-Clause) AND MIT"
     assert all((project / file).is_file() for file in metadata["license-files"])

@@ -182,7 +182,7 @@ def test_a_round_that_starts_late_is_reported() -> None:
     assert lines_of(ROUND, lost)[2:] == []
 
 
-def test_a_limit_that_is_set_between_two_rounds_is_reported() -> None:
+def test_flow_limit_set_between_rounds_is_reported() -> None:
     lowered = state(flow_limit_before=5000, flow_limit=5000)
     *_, remark = lines_of(ROUND, after(ROUND, 496, state=lowered))
     assert remark == "  ! limit set from 200,000 to 5,000 before it"
@@ -292,7 +292,7 @@ def test_a_struct_of_another_layout_is_not_believed(fields: dict[str, Any]) -> N
     assert record(**fields).state is None
 
 
-def test_of_a_layout_that_is_known_a_late_leader_is_believed() -> None:
+def test_late_leader_of_a_known_layout_is_believed() -> None:
     """What it logs of a long round, or a CPU it loses, is between Open vSwitch's clock and ours."""
     decoding = Decoding(FLOW_PROBES)
     assert record(decoding=decoding, dump_duration_ms=7).state is None
@@ -305,7 +305,7 @@ def test_of_a_layout_that_is_known_a_late_leader_is_believed() -> None:
     assert record(decoding=decoding, dump_duration_ms=0).state is None
 
 
-def test_a_datapath_without_a_name_is_reported_by_its_address() -> None:
+def test_datapath_without_a_name_has_its_address() -> None:
     assert record(datapath="", udpif=0x55AA).datapath == "0x55aa"
 
 

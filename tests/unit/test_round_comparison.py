@@ -149,7 +149,7 @@ def test_rounds_of_several_causes_are_no_change() -> None:
     assert claims <= 10
 
 
-def test_a_task_that_seldom_takes_the_cpu_for_long_is_no_change() -> None:
+def test_rare_long_waits_for_cpu_are_no_change() -> None:
     """One wait of many makes the mean: in 200 comparisons hardly one has a claim."""
     draw = random.Random(6)
     claims = 0
@@ -167,7 +167,7 @@ def test_a_task_that_seldom_takes_the_cpu_for_long_is_no_change() -> None:
     assert claims <= 10
 
 
-def test_a_change_to_nothing_and_from_it_has_bounds_that_go_with_the_claim() -> None:
+def test_change_to_or_from_zero_has_consistent_bounds() -> None:
     draw = random.Random(7)
     waiting, other = rounds(draw, user=100, ready=20), rounds(draw, user=100)
     gone = changes_of(compared(waiting, other))["ready.round"]
@@ -215,7 +215,7 @@ def test_all_of_a_few_is_not_all() -> None:
     assert proportion(0, 3).variance == pytest.approx(proportion(3, 3).variance)
 
 
-def test_a_thread_with_few_rounds_gains_nothing_by_another_with_many() -> None:
+def test_thread_with_few_rounds_gains_nothing_from_others() -> None:
     draw = random.Random(5)
     few = [round_of("main", user=100)] * 2
     more = [round_of("main", user=500)] * 2

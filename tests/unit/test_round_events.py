@@ -51,7 +51,7 @@ def test_a_round_that_ended_just_before_has_its_calls(events: EventsOfRounds) ->
     assert calls_of_round(events) == [WRITE]
 
 
-def test_what_ended_before_the_last_look_but_one_is_forgotten(events: EventsOfRounds) -> None:
+def test_events_before_the_last_but_one_look_are_forgotten(events: EventsOfRounds) -> None:
     events.forget(15_000)
     events.forget(16_000)
     assert calls_of_round(events) == []

@@ -50,9 +50,7 @@ def test_slices_of_no_timeline_are_refused(target: ProcessTarget) -> None:
         planned(target, "--max-slices", "64")
 
 
-def test_timelines_that_take_more_than_half_of_the_memory_are_refused(
-    target: ProcessTarget,
-) -> None:
+def test_timelines_above_half_of_the_memory_are_refused(target: ProcessTarget) -> None:
     assert planned(target, "--timeline", "--max-slices", "16384").timeline_bytes == 32 * MIB
     with pytest.raises(UsageError, match=r"16,385 slices need 64 MiB, .*lower --max-slices"):
         planned(target, "--timeline", "--max-slices", "16385")
@@ -67,7 +65,7 @@ def test_a_trigger_in_the_kernel_is_refused(
         planned(target, "--start-trigger", switch.text, "--stop-trigger", switch.text)
 
 
-def test_calls_are_kept_from_a_tenth_of_the_threshold_on() -> None:
+def test_calls_are_kept_from_a_tenth_of_the_threshold() -> None:
     assert kept("--threshold", "0.5").shortest_ns == 50_000_000
     assert kept("--threshold", "0").shortest_ns == rounds.SHORTEST_CALL_NS
     assert rounds.events(given("--no-stacks"), 512 * MIB) is None

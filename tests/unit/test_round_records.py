@@ -45,7 +45,7 @@ def free(records: Any, *owners: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("owner", "slots"), [(1, [1, 2]), (2, [3, 6]), (3, [4]), (4, []), (0, [])])
-def test_a_threads_parts_are_found_whatever_round_they_are_of(
+def test_parts_of_a_thread_are_found_for_any_round(
     parts: Any, owner: int, slots: list[int]
 ) -> None:
     found = ffi.new("uint32_t[]", SLOTS)
@@ -54,7 +54,7 @@ def test_a_threads_parts_are_found_whatever_round_they_are_of(
     assert [found[index] for index in range(count)] == slots
 
 
-def test_what_is_freed_is_freed_once_and_belongs_to_nobody(parts: Any) -> None:
+def test_parts_are_freed_once_and_have_no_owner(parts: Any) -> None:
     assert free(parts, 2, 3) == [3, 4, 6]
     assert [parts[slot].thread for slot in (3, 4, 6)] == [0, 0, 0]
     assert [parts[slot].thread for slot in (1, 2)] == [SLOT + 1, 2 * SLOT + 1]
@@ -85,7 +85,7 @@ def test_what_others_did_is_what_their_counts_grew_by() -> None:
     )
 
 
-def test_others_that_ended_meanwhile_did_what_they_did_when_they_were_seen_last() -> None:
+def test_ended_threads_did_what_was_last_seen_of_them() -> None:
     before = Reading(100, {1: reported(11, 500), 2: reported(12, 70)})
     between = Reading(500, {1: reported(11, 600), 2: reported(12, 90), 3: reported(13, 40)})
     after = Reading(900, {1: reported(11, 900)})
@@ -99,7 +99,7 @@ def test_others_that_ended_meanwhile_did_what_they_did_when_they_were_seen_last(
     )
 
 
-def test_what_was_lost_is_said_of_each_round_that_it_may_be_of() -> None:
+def test_losses_are_reported_for_each_round_they_may_affect() -> None:
     """Those of two threads at once: it is not used up by the first that is told."""
     readings = Readings()
     for reading in (
@@ -117,7 +117,7 @@ def test_what_was_lost_is_said_of_each_round_that_it_may_be_of() -> None:
         )
 
 
-def test_there_is_a_reading_from_before_a_round_and_there_are_never_many() -> None:
+def test_readings_before_a_round_are_kept_but_bounded() -> None:
     readings = Readings()
     assert readings.before(5) is None
     for time_ns in range(10_000):
@@ -136,7 +136,7 @@ def test_there_is_a_reading_from_before_a_round_and_there_are_never_many() -> No
     assert len(readings.names()) <= threads.MOST_READINGS
 
 
-def test_threads_that_ended_are_summed_up_by_name_and_take_no_more_room_for_more_names() -> None:
+def test_ended_threads_are_summed_by_name_in_bounded_room() -> None:
     ended = EndedThreadRounds()
     count = 10 * MOST_NAMES
     for number in range(count):

@@ -47,7 +47,7 @@ def soft_irqs_of(programs: FakePrograms, clock: Iterator[int]) -> SoftIrqs:
     return SoftIrqs(cast(Programs, programs), SUSPECT_NS, lambda: next(clock))
 
 
-def test_they_are_reported_from_when_a_round_is_old_until_a_while_after() -> None:
+def test_soft_irqs_are_reported_from_old_rounds_until_rest() -> None:
     programs = FakePrograms()
     attached_ns = BEGUN_NS + SUSPECT_NS + 5
     with soft_irqs_of(programs, iter([attached_ns])) as soft_irqs:
@@ -71,7 +71,7 @@ def test_they_are_reported_from_when_a_round_is_old_until_a_while_after() -> Non
         assert len(programs.noted) == 4
 
 
-def test_an_exit_that_is_still_attached_stays_for_the_next_round() -> None:
+def test_attached_exit_program_stays_for_the_next_round() -> None:
     programs = FakePrograms()
     with soft_irqs_of(programs, iter([1, 2])) as soft_irqs:
         now_ns = BEGUN_NS + SUSPECT_NS
@@ -91,7 +91,7 @@ def test_where_all_are_reported_nothing_is_attached() -> None:
 
 
 @pytest.mark.parametrize("stop_ns", [BEGUN_NS + 1, BEGUN_NS + REST_NS])
-def test_where_the_kernel_refuses_none_is_said_to_be_reported(stop_ns: int) -> None:
+def test_soft_irqs_refused_by_the_kernel_are_not_reported(stop_ns: int) -> None:
     programs = FakePrograms()
     programs.refuses = True
     with soft_irqs_of(programs, iter(())) as soft_irqs:

@@ -87,7 +87,7 @@ def test_why_a_round_was_long_is_said_in_sentences(thread: Thread, cause: str) -
     assert cause in main_cause(sample_of(thread))
 
 
-def test_a_round_is_given_no_option_that_watch_has_not() -> None:
+def test_advice_for_a_round_names_no_option_watch_lacks() -> None:
     lock = LockWait(0x1000, 32, "urcu2", 3, 480 * 10**6)
     futex = replace(SLEEP, reason="futex", syscall="futex")
     sample = sample_of(
@@ -104,7 +104,7 @@ def test_a_round_is_given_no_option_that_watch_has_not() -> None:
     assert finding.advice.startswith("Option -s ")
 
 
-def test_round_of_many_short_waits_has_their_stack_in_its_report() -> None:
+def test_report_of_many_short_waits_has_their_stack() -> None:
     close = replace(SLEEP, reason="rcu", syscall="close", stack=("synchronize_rcu", "fput"))
     waits = replace(close, count=397, max_ns=1_200_000)
     thread = replace(timed_thread(31, "handler4", user=20), sleeps=(waits,))
@@ -133,9 +133,7 @@ PIPE = replace(SLEEP, reason="pipe", syscall="write", stack=("anon_pipe_write",)
         ),
     ],
 )
-def test_what_a_window_has_as_a_remark_if_at_all_is_a_finding_in_a_round(
-    thread: Thread, rule: str
-) -> None:
+def test_remark_of_a_window_is_a_finding_in_rounds(thread: Thread, rule: str) -> None:
     sample = sample_of(thread)
     (finding,) = sample.verdict
     assert (finding.rule, finding.remark) == (rule, False)
@@ -148,7 +146,7 @@ def test_what_a_window_has_as_a_remark_if_at_all_is_a_finding_in_a_round(
     assert all("% of the window" in each.text for each in as_window.verdict)
 
 
-def test_a_line_has_who_how_long_and_what_ovs_logged() -> None:
+def test_line_has_thread_length_and_the_ovs_log() -> None:
     thread = timed_thread(31, "hand\x1bler", ready=400)
     said = line(sample_of(thread, log=LogLine(START_TIME, "handler4", 499)))
     assert "hand\\x1bler (31)  500.0 ms [log: 499 ms]  " in said
@@ -156,7 +154,7 @@ def test_a_line_has_who_how_long_and_what_ovs_logged() -> None:
     assert "\n" not in said
 
 
-def test_a_report_says_whose_round_it_was_and_what_others_did() -> None:
+def test_report_names_the_thread_and_what_others_did() -> None:
     others = tuple(OtherThread(100 + i, f"t{i}", 10**9 - i, i, "futex") for i in range(12))
     sample = sample_of(
         timed_thread(31, "handler4", user=499),
@@ -177,7 +175,7 @@ def test_a_report_says_whose_round_it_was_and_what_others_did() -> None:
     assert all(f"# {said}" in report for said in lines)
 
 
-def test_a_report_says_from_when_on_soft_irqs_are_reported() -> None:
+def test_report_says_when_soft_irq_measurement_began() -> None:
     thread, late_ns = timed_thread(31, "handler4", user=499), window().start_ns + 150_000_000
     said = "\n".join(round_lines(sample_of(thread, soft_irqs_start_ns=late_ns)))
     assert "Soft IRQs are measured from 150.0 ms of the round on" in said
@@ -187,7 +185,7 @@ def test_a_report_says_from_when_on_soft_irqs_are_reported() -> None:
     assert "Soft IRQs" not in "\n".join(round_lines(slept))
 
 
-def test_what_the_hypervisor_took_of_a_round_is_reported_and_accused() -> None:
+def test_steal_time_of_a_round_is_reported_and_blamed() -> None:
     def taken(steal_ns: int | None) -> Sample:
         times = TaskTimes(499_000_000, 0, 0, 0, steal_ns)
         return sample_of(replace(timed_thread(31, "handler4", user=499), task_times=times))
@@ -205,7 +203,7 @@ def frame(name: str | None, object_: str) -> StackFrame:
     return StackFrame(0x1000, name, 4, f"/usr/lib/{object_}")
 
 
-def test_a_profile_names_the_function_of_the_program_that_ran() -> None:
+def test_profile_names_the_programs_function_that_ran() -> None:
     libc, slow = frame("memcmp", "libc.so.6"), frame("xlate\x1b", "ovs-vswitchd")
     stacks = ((libc, slow), (slow,), (libc, frame(None, "ovs-vswitchd")), ())
     sample = replace(
@@ -246,14 +244,14 @@ def sampled(*counted: tuple[int, tuple[StackFrame, ...]]) -> Sample:
     )
 
 
-def test_what_is_less_than_half_of_a_round_is_not_most_of_it() -> None:
+def test_half_of_the_samples_is_not_most_of_them() -> None:
     first, other = frame("xlate", "ovs-vswitchd"), frame("lookup", "ovs-vswitchd")
     half = sampled((20, (first,)), (19, (other,)), (1, ()))
     assert main_cause(half).endswith(" It ran most often in xlate: 50 % of the samples.")
     assert main_cause(sampled((21, (first,)), (19, (other,)))).endswith(" It ran mostly in xlate.")
 
 
-def test_code_without_a_name_is_reported_by_who_called_it() -> None:
+def test_nameless_code_is_reported_by_its_caller() -> None:
     """Each sample in it is at another address."""
     caller = frame("lua_pcall", "redis-server")
     nameless = [replace(frame(None, "redis-server"), address=0x1000 + n) for n in range(30)]
@@ -285,7 +283,7 @@ def test_the_sum_names_what_was_not_recorded() -> None:
     ]
 
 
-def test_a_round_that_is_long_and_not_over_is_reported_at_the_end() -> None:
+def test_long_round_still_open_is_reported_at_the_end() -> None:
     (said,) = open_lines(totals(), 3_000_000)
     assert said == "handler4 (31): a round is open for 3.0 ms, and has no record; now: futex"
     assert not list(open_lines(totals(), 3_000_001))
@@ -318,7 +316,7 @@ def shown_on(page: live.Contents, width: int, height: int) -> str:
 
 
 @pytest.mark.parametrize("height", [10, 24, 50])
-def test_a_verdict_is_whole_on_a_terminal_of_80_columns(height: int) -> None:
+def test_verdict_is_whole_on_80_columns(height: int) -> None:
     page = live.Contents("watching")
     many = tuple(ThreadRounds(n, f"t{n}", (1,), 1) for n in range(1, 31))
     page.update(replace(totals(), threads=many))

@@ -55,7 +55,7 @@ def seen(life: Life) -> Counter[int]:
 
 
 @given(lives(), st.integers(1, 1000))
-def test_each_task_has_what_a_look_at_every_nanosecond_finds(life: Life, first: int) -> None:
+def test_shares_of_each_task_match_a_nanosecond_scan(life: Life, first: int) -> None:
     cpu, wait = slices_of(life, first)
     found = waited(wait, cpu, START_NS, STOP_NS).taken_ns
     assert None not in found
@@ -63,9 +63,7 @@ def test_each_task_has_what_a_look_at_every_nanosecond_finds(life: Life, first: 
 
 
 @given(lives(), st.data())
-def test_what_is_gone_or_was_missed_is_unknown_and_the_sum_stays(
-    life: Life, data: st.DataObject
-) -> None:
+def test_missed_slices_are_unknown_and_the_sum_stays(life: Life, data: st.DataObject) -> None:
     cpu, wait = slices_of(life, 1)
     slices = [cpu.slices[place] for place in range(len(cpu.slices))]
     gone = data.draw(st.integers(0, len(slices)))
@@ -94,7 +92,7 @@ def throttled_slice(end_ns: int) -> Slice:
     return Slice(end_ns, OWN, True, group=7, throttled=True)
 
 
-def test_a_wait_is_throttling_from_where_its_group_is_until_that_runs_again() -> None:
+def test_wait_is_throttling_until_its_group_runs_again() -> None:
     slices = [
         throttled_slice(10),
         Slice(20, OTHER, True, group=8),
@@ -109,7 +107,7 @@ def test_a_wait_is_throttling_from_where_its_group_is_until_that_runs_again() ->
     assert found.taken_ns == {OWN: (10 - 5) + (35 - 30) + (50 - 40), OTHER: 40 - 35}
 
 
-def test_what_another_group_is_throttled_is_a_wait_for_the_cpu() -> None:
+def test_throttling_of_another_group_is_a_cpu_wait() -> None:
     slices = [throttled_slice(10), Slice(20, OTHER, True, group=8)]
     for group in (0, 8):
         wait = CpuWait(1, 1, 5, 5, Running(3, OTHER, 8), group=group)

@@ -48,9 +48,7 @@ def test_all_windows_of_a_plan_are_over_by_time() -> None:
     assert timed(WindowPlan(LENGTH_NS, count=3)) == [(1, "time"), (2, "time"), (3, "time")]
 
 
-def test_a_window_that_comes_too_late_is_opened_when_the_one_before_is_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_late_window_opens_when_the_previous_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     windows = windows_of(new_control())
     try_open = windows.try_open
     late = iter([False, True])
@@ -62,7 +60,7 @@ def test_a_window_that_comes_too_late_is_opened_when_the_one_before_is_reported(
     assert next(over)[0] == windows.newest
 
 
-def test_with_an_interval_the_next_window_is_opened_after_it() -> None:
+def test_interval_delays_the_opening_of_the_next_window() -> None:
     plan = WindowPlan(LENGTH_NS, count=2, interval_ns=1_000_000_000)
     waiter = FakeWaiter()
     before_ns = lib.monotonic_ns()
@@ -76,7 +74,7 @@ def test_with_an_interval_the_next_window_is_opened_after_it() -> None:
 
 
 @pytest.mark.parametrize("ended", ["interrupt", "exit"])
-def test_what_ends_a_wait_ends_the_window_and_the_plan(ended: Ended) -> None:
+def test_end_of_a_wait_ends_window_and_plan(ended: Ended) -> None:
     assert timed(WindowPlan(LENGTH_NS, count=3), "time", ended) == [(1, "time"), (2, ended)]
 
 
@@ -99,13 +97,13 @@ def test_a_window_too_short_does_not_count() -> None:
     assert triggered(control, plan, short, long) == [(1, "trigger"), (2, "trigger")]
 
 
-def test_no_hit_in_time_is_an_error_that_names_the_trigger() -> None:
+def test_timeout_without_a_hit_names_the_trigger() -> None:
     plan = WindowPlan(LENGTH_NS, count=1, start=TRIGGER, timeout_ns=1)
     with pytest.raises(TimeoutExpiredError, match="no hit of up:work within 1e-09 s"):
         triggered(new_control(), plan, "time")
 
 
-def test_a_window_whose_stop_does_not_come_is_reported_before_the_error() -> None:
+def test_window_without_its_stop_is_reported_before_the_error() -> None:
     plan = WindowPlan(LENGTH_NS, count=1, stop=TRIGGER, timeout_ns=1)
     windows = windows_of(new_control())
     over = iter(TriggeredWindows(plan, windows, FakeWaiter("time"), FakeNotices(), print))
@@ -122,14 +120,14 @@ def test_a_long_wait_is_reported_once() -> None:
     assert reported == ["waiting for start trigger up:work (Ctrl-C ends)"]
 
 
-def test_who_interrupts_a_wait_is_reported_why_there_is_no_window() -> None:
+def test_interrupted_wait_for_a_start_is_reported() -> None:
     reported: list[str] = []
     plan = WindowPlan(LENGTH_NS, count=1, start=TRIGGER)
     assert triggered(new_control(), plan, "interrupt", reported=reported) == []
     assert reported == ["interrupted while waiting for start trigger up:work"]
 
 
-def test_after_an_interrupt_only_the_newest_of_the_windows_that_wait_is_reported() -> None:
+def test_interrupt_reports_only_the_newest_waiting_window() -> None:
     reported: list[str] = []
     control = new_control()
     for _ in range(5):
@@ -146,7 +144,7 @@ def test_after_an_interrupt_only_the_newest_of_the_windows_that_wait_is_reported
     ]
 
 
-def test_after_the_exit_the_windows_that_wait_are_the_last() -> None:
+def test_windows_waiting_at_exit_are_the_last() -> None:
     """Other processes may hit a trigger in the kernel for as long as they like."""
     reported: list[str] = []
     control = new_control()
@@ -163,7 +161,7 @@ def test_after_the_exit_the_windows_that_wait_are_the_last() -> None:
     assert reported == ["the process exited while waiting for start trigger up:work"]
 
 
-def test_after_the_exit_no_window_waits_for_a_stop_trigger() -> None:
+def test_no_window_waits_for_a_stop_after_exit() -> None:
     plan = WindowPlan(LENGTH_NS, count=100, stop=TRIGGER)
     control = new_control()
 

@@ -24,7 +24,7 @@ def test_a_stall_of_the_clock_lets_as_much_pass() -> None:
     assert disagreements(moved, EXPECTED, stalled) == []
 
 
-def test_time_that_schedstat_leaves_out_is_time_on_a_cpu() -> None:
+def test_time_left_out_by_schedstat_is_cpu_time() -> None:
     interrupted = LAG._replace(stopped_ns=50 * MS)
     account = RIGHT._replace(run_ns=550 * MS)
     assert disagreements(account, EXPECTED, interrupted) == []

@@ -202,7 +202,7 @@ def test_all_processes_are_no_cgroup(path: str) -> None:
         find_all(Selection(cgroup=path))
 
 
-def test_unit_means_what_is_in_it_as_systemctl_names_it(
+def test_unit_selects_its_processes_by_its_systemctl_name(
     start: Start, cgroup: Callable[[str], Path]
 ) -> None:
     service, of_other = start("kd-service"), start("kd-other")

@@ -99,7 +99,7 @@ def test_verdicts_of_all_processes_are_ranked_together() -> None:
     )
 
 
-def test_another_finding_of_the_same_rule_is_a_line_of_its_own() -> None:
+def test_another_finding_of_a_rule_has_its_own_line() -> None:
     first, second = (
         replace(
             backend(pid, "writer", 100),
@@ -143,7 +143,7 @@ def test_a_thread_beside_others_is_named_with_its_process(width: int | None) -> 
     assert "G1 Main of 7 java -jar shop.jar\n" in report
 
 
-def test_the_pid_of_a_thread_s_process_is_never_cut() -> None:
+def test_pid_of_a_threads_process_is_never_cut() -> None:
     title = "/usr/bin/python3 /srv/" + "long/" * 20 + "worker.py --queue mail"
     worker = bare_sample(
         timed_thread(4711, "main"),
@@ -236,7 +236,7 @@ def test_a_recording_has_the_same_text_window_by_window(
     assert capsys.readouterr().out.endswith(live)
 
 
-def test_what_a_cut_recording_has_of_a_window_is_reported(
+def test_partial_window_of_a_cut_recording_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "a.jsonl"
@@ -291,7 +291,7 @@ def test_processes_that_waited_share_a_line_below_a_finding() -> None:
     )
 
 
-def test_a_process_that_had_no_cpu_did_not_only_wait() -> None:
+def test_process_without_cpu_is_not_only_waiting() -> None:
     starved = waiting(31, "app shop [local] SELECT", 0.5, (no_cpu(31, 0.5),))
     finding, remark = said([*IDLE, starved])
     assert finding.startswith("# VERDICT: process 31 ")

@@ -41,7 +41,7 @@ def test_the_files_are_those_that_are_listed(files: Path) -> None:
     assert {f"kernel-delay-{name}.1" for name in COMMANDS} < set(listed)
 
 
-def test_they_need_nothing_that_is_compiled_or_only_needed_to_run() -> None:
+def test_shell_files_need_no_compiled_or_runtime_package() -> None:
     loaded = (
         "import runpy, sys; sys.argv = ['', '--list']\n"
         f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')\n"

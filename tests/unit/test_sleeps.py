@@ -111,7 +111,7 @@ def test_what_does_not_fit_is_unknown() -> None:
     assert sums(slept(blocked(50), parts(record(1, 60)))) == {"unknown": 50}
 
 
-def test_a_sleep_that_goes_on_counts_up_to_the_windows_end() -> None:
+def test_unfinished_sleep_counts_up_to_the_windows_end() -> None:
     thread = slept(blocked(1000), parts(), asleep(500, 1))
     assert sums(thread) == {"pipe": 1000}
     assert thread.sleeps[0].wakers == ()

@@ -78,7 +78,7 @@ def test_other_code_makes_another_kind(built: tuple[Any, Any], place: int, word:
     assert kind(built, other) != kind(built, MEASURED)
 
 
-def test_the_place_of_the_call_and_the_depth_make_the_kind(built: tuple[Any, Any]) -> None:
+def test_kind_depends_on_call_place_and_depth(built: tuple[Any, Any]) -> None:
     whole = kind(built, MEASURED)
     assert kind(built, MEASURED, pc=CODE + 4) != whole
     assert kind(built, (0, *MEASURED)) != whole
@@ -92,7 +92,7 @@ def test_a_pointer_authentication_code_makes_no_other_kind(built: tuple[Any, Any
     assert kind(built, (CODE | 0x2A << 48, *MEASURED[1:])) == kind(built, MEASURED)
 
 
-def test_what_lies_below_and_above_the_stack_makes_no_kind(built: tuple[Any, Any]) -> None:
+def test_memory_beyond_the_stack_does_not_affect_the_kind(built: tuple[Any, Any]) -> None:
     below = (CODE + 99, *MEASURED)
     assert kind(built, below, sp=STACK + 8) != kind(built, MEASURED)
     ffi, lib = built

@@ -74,5 +74,5 @@ def test_native_names_and_numbers_fit_together() -> None:
     assert syscall_number("xyzzy") is None
 
 
-def test_each_poll_and_futex_is_a_call_of_some_abi() -> None:
+def test_each_poll_and_futex_call_exists_in_some_abi() -> None:
     assert all(syscalls(name) for name in (*POLLS, *FUTEXES))

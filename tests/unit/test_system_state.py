@@ -121,7 +121,7 @@ def test_limits_of_memory_that_were_reached(
     )
 
 
-def test_the_limit_of_memory_that_was_reached_most_is_reported() -> None:
+def test_memory_limit_reached_most_often_is_reported() -> None:
     before = Hierarchy((), (), (MemoryState("/a", 9, 5), MemoryState("/b", 8, 100)))
     after = Hierarchy((), (), (MemoryState("/a", 9, 65), MemoryState("/b", 8, 101)))
     found = between(Snapshot({}, before), Snapshot({}, after), os.getpid())
@@ -139,7 +139,7 @@ def test_a_process_whose_core_is_dumped(monkeypatch: pytest.MonkeyPatch, tmp_pat
         assert between(empty, empty, 7).dumping == dumping
 
 
-def test_a_container_that_has_its_own_cgroup_mounted_knows_no_others(
+def test_container_with_its_own_cgroup_mount_knows_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = "quota -1\n", "nr_throttled 5\nthrottled_time 6\n"

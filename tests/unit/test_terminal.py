@@ -144,7 +144,7 @@ def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 88, 100])
-def test_a_line_fits_a_terminal_that_is_as_wide_and_any_file(
+def test_files_have_any_width_and_terminals_their_own(
     terminal: TextIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -164,7 +164,7 @@ def first_screen(report: str) -> list[str]:
 
 
 @pytest.mark.parametrize("columns", [80, 132])
-def test_the_culprit_among_sixty_sleepers_is_whole_on_the_first_screen(columns: int) -> None:
+def test_culprit_among_sixty_sleepers_fits_the_first_screen(columns: int) -> None:
     report = text.render(CROWD, of_width(columns))
     blocks = re.split(r"\nculprit \(9000\).*\n", report)
     assert len(blocks) == 2
@@ -181,7 +181,7 @@ def test_the_culprit_among_sixty_sleepers_is_whole_on_the_first_screen(columns: 
 
 
 @pytest.mark.parametrize("columns", [80, 132])
-def test_a_culprit_with_every_table_is_whole_on_the_first_screen(columns: int) -> None:
+def test_culprit_with_every_table_fits_the_first_screen(columns: int) -> None:
     culprit = in_every_table()
     crowd = replace(CROWD, threads=(*SIXTY[:31], culprit, *SIXTY[31:]))
     report = text.render(crowd, of_width(columns))
@@ -229,7 +229,7 @@ def test_no_line_is_wider_in_other_units(name: str, columns: int, units: str) ->
     assert max(map(len, text.render(ALL[name], layout).splitlines())) <= columns
 
 
-def test_times_have_three_digits_and_a_unit_on_a_terminal() -> None:
+def test_times_on_a_terminal_have_three_digits_and_unit() -> None:
     report = text.render(CROWD, of_width(80, units="auto"))
     _, _, rows = report.partition("[SYSCALL STATISTICS]")
     heading, first, *_ = rows.splitlines()
@@ -276,7 +276,7 @@ def test_columns_without_room_follow_below_with_the_names_again() -> None:
     ]
 
 
-def test_verdict_is_wrapped_on_a_terminal_and_one_line_in_a_pipe() -> None:
+def test_verdict_is_wrapped_on_a_terminal_but_not_piped() -> None:
     in_a_pipe = [line for line in text.render(CROWD).splitlines() if "VERDICT" in line]
     assert [len(line) > 200 for line in in_a_pipe] == [True, True]
     lines = text.render(CROWD, of_width(80)).splitlines()
@@ -310,7 +310,7 @@ def test_colour_is_the_terminals_alone(terminal: TextIO) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_no_colour_where_it_is_not_wanted_or_not_there(
+def test_unwanted_or_unsupported_colour_is_absent(
     terminal: TextIO, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -366,7 +366,7 @@ def tids(threads: list[Thread]) -> list[int]:
     return [thread.tid for thread in threads]
 
 
-def test_threads_are_sorted_by_what_others_had_of_their_time() -> None:
+def test_threads_are_sorted_by_time_lost_to_others() -> None:
     busy = timed_thread(1, "busy", user=500)
     waits = timed_thread(2, "waits", ready=20)
     stopped = timed_thread(3, "stopped", stopped=30)
@@ -387,7 +387,7 @@ def test_without_accounting_it_is_what_was_counted() -> None:
     assert order[1].startswith("a\x1b")  # which had interrupts
 
 
-def test_only_who_slept_by_choice_is_left_to_a_line() -> None:
+def test_only_threads_asleep_by_choice_are_summarised() -> None:
     accused = timed_thread(1, "accused")
     locked = replace(timed_thread(2, "locked"), lock_waits=(LockWait(8, 1, "x", 1, 40_000_000),))
     disk = replace(
@@ -413,7 +413,7 @@ def test_a_line_tells_of_any_number_of_sleepers() -> None:
     assert len(line) < 200
 
 
-def test_the_head_names_the_machine_the_process_and_the_version() -> None:
+def test_head_names_the_machine_process_and_version() -> None:
     assert list(head_lines(HEADER, Layout())) == [
         "# kernel-delay 0.1.0 on compute-1, Linux 6.1.0-30-amd64 x86_64, 8 CPUs",
         "# Process 27090 (ovs-vswitchd): ovs-vswitchd --pidfile 'unix:db socket'",
@@ -459,7 +459,7 @@ def test_a_deep_stack_shows_its_ends() -> None:
     assert "… 85 more …" in report
 
 
-def test_calls_of_other_addresses_in_the_same_functions_are_one_stack() -> None:
+def test_calls_from_the_same_functions_are_one_stack() -> None:
     first, *_ = WITH_EVENTS.syscall_events or ()
     stack = WITH_EVENTS.stacks[1]
     moved = tuple(
@@ -486,7 +486,7 @@ def test_sixty_thousand_calls_are_ten_stacks() -> None:
 
 
 @pytest.mark.parametrize("sample", [EVERYTHING, ACCOUNTED, CROWD])
-def test_each_report_begins_and_ends_with_the_verdict_if_there_is_one(sample: Sample) -> None:
+def test_reports_begin_and_end_with_any_verdict(sample: Sample) -> None:
     for report in (text.render(sample), summary.render(sample)):
         lines = report.splitlines()
         places = [n for n, line in enumerate(lines) if line.startswith("# VERDICT")]

@@ -95,7 +95,7 @@ def test_calls_of_another_abi_are_marked() -> None:
     assert named == [["i386:nanosleep", "162"], ["i386:999", "999"], ["nanosleep", "35"]]
 
 
-def test_calls_without_an_entry_have_a_table_and_a_remark() -> None:
+def test_calls_without_entry_have_a_table_and_a_remark() -> None:
     calls = (
         SyscallStats(110, "getppid", 0, 0, 0, without_entry=1_234_567),
         SyscallStats(39, "getpid", 2, 9, 5, without_entry=3),
@@ -159,7 +159,7 @@ def test_missed_wakeups_make_no_call_too_low() -> None:
     assert "missed: wake-ups. Counts and times of runs and waits for a CPU may be too low." in said
 
 
-def test_missed_events_of_an_old_recording_have_the_kinds_it_knows() -> None:
+def test_missed_events_of_old_recordings_have_known_kinds() -> None:
     said = said_of_missed(Lost(missed_events=5, missed_switches=3))
     assert said.startswith(
         "5 kernel events were missed: 3 other events of the scheduler and 2 of a kind that is not"
@@ -321,7 +321,7 @@ def cut(row: str, *edges: int) -> tuple[int, ...]:
     return tuple(int(row[start:end].replace(",", "")) for start, end in pairs)
 
 
-def test_idle_thread_has_the_headings_the_manual_shows_for_one() -> None:
+def test_idle_thread_has_the_headings_from_the_manual() -> None:
     indent = " " * INDENT
     assert text.render(bare_sample(IDLE)).splitlines()[5:] == [
         "     27090 ovs-vswitchd     [SYSCALL STATISTICS]",

@@ -34,7 +34,7 @@ def test_a_kernel_worker_has_no_program() -> None:
     assert (found.kernel_ns, found.blocked_ns, found.user_ns) == (400_000, 600_000, 0)
 
 
-def test_the_text_says_how_much_there_is_and_what_is_not() -> None:
+def test_text_reports_the_size_and_gaps_of_a_timeline() -> None:
     said = text.render(WITH_TIMELINE)
     assert "# The timeline has 13 slices of time" in said
     assert "WARNING" not in said

@@ -20,7 +20,7 @@ def test_one_window_is_what_it_is() -> None:
     assert of(ACCOUNTED) == ACCOUNTED.threads
 
 
-def test_two_like_windows_are_twice_each_sum_and_the_same_extremes() -> None:
+def test_two_equal_windows_double_sums_and_keep_extremes() -> None:
     one, (two, _) = ACCOUNTED.threads[0], of(ACCOUNTED, ACCOUNTED)
     assert one.time is not None
     assert two.time is not None
@@ -51,7 +51,7 @@ def test_interrupts_are_added_by_handler_and_vector() -> None:
     assert [irq.max_ns for irq in two.soft_irqs] == [irq.max_ns for irq in one.soft_irqs]
 
 
-def test_takers_beyond_the_bound_are_in_the_sum_of_others() -> None:
+def test_takers_beyond_the_bound_are_summed_as_others() -> None:
     first = tuple(CpuTaker(tid, "a", 1, 1000 + tid) for tid in range(1, MOST_TASKS + 1))
     later = tuple(CpuTaker(tid, "b", 1, tid) for tid in range(5001, 5011))
     one = replace(timed_thread(1, "x"), cpu_taken_by=first, cpu_taken_by_others_ns=7)
@@ -61,7 +61,7 @@ def test_takers_beyond_the_bound_are_in_the_sum_of_others() -> None:
     assert reported_ns == sum(taker.ns for taker in (*first, *later)) + 12
 
 
-def test_sleeps_in_one_place_are_one_with_all_who_woke_it() -> None:
+def test_sleeps_in_one_place_are_merged_with_all_wakers() -> None:
     def slept(waker: str, ns: int) -> Thread:
         wakers = (Waker("thread", 1, 1, waker, 1, ns),)
         sleep = Sleep("futex", "futex", ("futex_wait",), False, 2, ns, ns, wakers, ns // 10)
@@ -75,7 +75,7 @@ def test_sleeps_in_one_place_are_one_with_all_who_woke_it() -> None:
     ]
 
 
-def test_a_thread_of_one_window_alone_is_there_and_a_tid_used_again_is_another() -> None:
+def test_reused_tid_is_another_thread_in_totals() -> None:
     first = replace(ACCOUNTED, threads=(timed_thread(1, "a"), timed_thread(2, "b")))
     second = replace(ACCOUNTED, threads=(timed_thread(1, "c"),))
     assert [(thread.tid, thread.name) for thread in of(first, second)] == [
@@ -85,7 +85,7 @@ def test_a_thread_of_one_window_alone_is_there_and_a_tid_used_again_is_another()
     ]
 
 
-def test_ended_threads_of_a_name_are_as_many_as_in_all_windows() -> None:
+def test_totals_add_up_the_ended_threads_of_a_name() -> None:
     ended = replace(timed_thread(0, "worker"), threads=300, exited=True)
     assert together(ended, ended).threads == 600
     assert together(bare_thread(7, "x"), bare_thread(7, "x")).threads == 1

@@ -162,9 +162,7 @@ def test_where_some_were_lost_it_is_said(
             assert found.get(ns, records.SLICE_PROGRAM) in (truth[ns], lost)
 
 
-def test_without_room_interrupts_go_first_then_states_then_what_comes_last(
-    built: tuple[Any, Any],
-) -> None:
+def test_full_store_drops_interrupts_then_states_then_newest(built: tuple[Any, Any]) -> None:
     store = Store(built, most=10)
     for at in range(4):
         since = START + 100 * at
@@ -185,7 +183,7 @@ def test_without_room_interrupts_go_first_then_states_then_what_comes_last(
     assert list(store.kept.lost) == [0, 0, 0, 0]
 
 
-def test_threads_that_are_not_asked_for_are_counted_as_lost(built: tuple[Any, Any]) -> None:
+def test_slices_of_other_threads_are_counted_as_lost(built: tuple[Any, Any]) -> None:
     store = Store(built)
     for thread in (3, THREAD, 900):
         store.add(Reported(records.STATE_RUNNING, START, START + 50), thread=thread)
@@ -200,7 +198,7 @@ def test_threads_that_are_not_asked_for_are_counted_as_lost(built: tuple[Any, An
     assert store.lost == [2, 2, 0, 0]
 
 
-def test_a_slice_that_crosses_the_end_is_of_both_windows(built: tuple[Any, Any]) -> None:
+def test_slice_across_the_end_is_in_both_windows(built: tuple[Any, Any]) -> None:
     store = Store(built)
     store.add(Reported(records.STATE_BLOCKED, START, STOP + 500))
     running = Reported(records.STATE_RUNNING, STOP + 500, STOP + 600)
@@ -254,7 +252,7 @@ def test_so_it_is_of_one_that_goes_on(built: tuple[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("reported", [0, 1, 7, 8, 9, 16, 17, 60, 70_000])
-def test_of_a_round_the_first_and_the_last_are_shown(built: tuple[Any, Any], reported: int) -> None:
+def test_first_and_last_slices_of_a_round_are_shown(built: tuple[Any, Any], reported: int) -> None:
     """Calls of 2 ns, each 4 ns after the one before, in a ring of 16 slices."""
     ffi, lib = built
     room = 16

@@ -59,7 +59,7 @@ def test_only_handlers_of_the_filter_are_counted(
 
 
 @pytest.mark.parametrize("output", ["-q", "--json"])
-def test_a_handler_of_the_filter_that_received_nothing_is_reported(
+def test_filtered_handler_that_received_nothing_is_reported(
     recording: Path, output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("-r", recording, output, "--handler-filter", "handler2,handler,") == 0
@@ -102,7 +102,7 @@ def test_more_events_than_are_analysed_are_refused(
     assert reported.count("\n") == 1
 
 
-def test_that_there_are_more_is_reported_unless_it_was_asked_for(
+def test_event_limit_is_reported_unless_requested(
     recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cost_command, "MOST_EVENTS", 4)

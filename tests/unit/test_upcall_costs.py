@@ -42,7 +42,7 @@ def test_the_costs_of_a_set_add_up_exactly(seed: int, batches: list[int]) -> Non
 
 
 @given(seeds, sizes)
-def test_each_cost_has_the_sets_that_have_both_its_ends(seed: int, batches: list[int]) -> None:
+def test_each_cost_counts_sets_that_have_both_ends(seed: int, batches: list[int]) -> None:
     events, trips = World(seed).run(batches)
     analysis = analyse(join(events))
     puts = sum(bool(trip[2] and trip[4]) for trip in trips)

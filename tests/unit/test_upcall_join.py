@@ -51,9 +51,7 @@ def test_with_keys_every_trip_is_found_whole(
 
 
 @given(seeds, sizes)
-def test_without_keys_only_a_put_without_an_execute_can_go_astray(
-    seed: int, batches: list[int]
-) -> None:
+def test_without_keys_only_puts_without_execute_may_mismatch(seed: int, batches: list[int]) -> None:
     events, trips = World(seed, keys=False).run(batches)
     joined = join(events)
     for found, true in zip(joined.sets, by_receipt(trips), strict=True):
@@ -76,7 +74,7 @@ def test_lost_events_make_sets_smaller_never_wrong(
             assert got is None or got is right
 
 
-def test_a_lost_execute_of_the_kernel_does_not_shift_the_others() -> None:
+def test_lost_kernel_execute_does_not_shift_the_others() -> None:
     events, _ = World(1).run([10])
     taken = [event for event in events if isinstance(event, PacketCmdExecute)]
     assert len(taken) > 2
@@ -101,7 +99,7 @@ def test_packets_tell_which_execute_of_the_kernel_was_lost() -> None:
     assert found == taken[:3] + taken[4:]
 
 
-def test_a_dropped_upcall_is_not_taken_for_the_one_received_later() -> None:
+def test_dropped_upcall_is_not_matched_to_a_later_receipt() -> None:
     events, _ = World(2).run([1])
     sent = next(event for event in events if isinstance(event, DpUpcall))
     dropped = msgspec.structs.replace(sent, time_ns=sent.time_ns - 10**9, error=105)
@@ -109,7 +107,7 @@ def test_a_dropped_upcall_is_not_taken_for_the_one_received_later() -> None:
     assert found.dp_upcall is sent
 
 
-def test_an_upcall_is_not_taken_for_one_of_its_flow_that_differs_at_the_end() -> None:
+def test_upcalls_that_differ_at_the_end_do_not_match() -> None:
     events, _ = World(2).run([1])
     sent = next(event for event in events if isinstance(event, DpUpcall))
     whole = msgspec.structs.replace(sent, linear_len=sent.packet_len)
@@ -121,7 +119,7 @@ def test_an_upcall_is_not_taken_for_one_of_its_flow_that_differs_at_the_end() ->
     assert found.dp_upcall is sent
 
 
-def test_an_upcall_is_not_taken_for_one_sent_after_it() -> None:
+def test_upcall_sent_after_the_receipt_does_not_match() -> None:
     events, _ = World(2).run([1])
     sent = next(event for event in events if isinstance(event, DpUpcall))
     late = msgspec.structs.replace(sent, time_ns=events[-1].time_ns + 1)
@@ -133,9 +131,7 @@ def test_an_upcall_is_not_taken_for_one_sent_after_it() -> None:
 @pytest.mark.parametrize(
     "change", [{"in_port": 9}, {"datapath": "other"}, {"kind": "action"}, {"recirc_id": 7}]
 )
-def test_an_upcall_of_another_port_datapath_kind_or_round_does_not_match(
-    change: dict[str, object],
-) -> None:
+def test_upcall_with_another_port_or_datapath_does_not_match(change: dict[str, object]) -> None:
     events, _ = World(3).run([1])
     changed = [
         msgspec.structs.replace(event, **change) if isinstance(event, DpUpcall) else event
@@ -171,7 +167,7 @@ def test_the_handler_filter_keeps_the_kernels_upcalls() -> None:
     assert all(found.dp_upcall for found in joined.sets)
 
 
-def test_what_another_handler_received_is_none_of_those_asked_for() -> None:
+def test_upcalls_of_handlers_not_asked_for_are_left_out() -> None:
     # The same packet once more, a second later, which another handler receives.
     (first, _) = World(6).run([1])
     again = [

@@ -72,7 +72,7 @@ def test_keys_and_packets_are_below_their_upcall() -> None:
     assert "in_port(2)" in upcall_lines(RECEIVED, "eth1", 1, Show(key="decode"))[2]
 
 
-def test_json_has_the_key_as_text_and_the_packet_in_digits() -> None:
+def test_json_has_key_text_and_packet_in_hex() -> None:
     received = json_of(RECEIVED, "eth1")
     assert (received["result"], received["port"], received["in_port"]) == ("ok", "eth1", 2)
     assert received["key"] == "recirc_id(0),in_port(2),<16 of 132 bytes captured>"
@@ -82,7 +82,7 @@ def test_json_has_the_key_as_text_and_the_packet_in_digits() -> None:
     assert (dropped["key"], dropped["key_len"]) == (None, None)
 
 
-def test_the_key_is_a_comment_of_its_own_where_keys_are_shown() -> None:
+def test_shown_keys_are_separate_packet_comments() -> None:
     assert key_comments(RECEIVED, "none") == []
     assert key_comments(DROPPED, "decode") == []
     (found,) = key_comments(RECEIVED, "nlraw")
@@ -90,7 +90,7 @@ def test_the_key_is_a_comment_of_its_own_where_keys_are_shown() -> None:
     assert found.splitlines() == [line.strip() for line in lines[2:]]
 
 
-def test_a_comment_says_where_a_packet_came_from_and_what_became_of_it() -> None:
+def test_comment_has_the_origin_and_result_of_a_packet() -> None:
     assert comment(DROPPED, "eth0") == (
         "cpu 21, swapper/21 (411906), system@ovs-system, port 3 (eth0), action, EAGAIN"
     )
@@ -104,7 +104,7 @@ def test_the_summary_counts_drops_by_their_error() -> None:
     assert "4 events missed" in summary(5, Counter(), 4)
 
 
-def test_a_port_has_its_newest_name_in_its_own_datapath() -> None:
+def test_port_has_its_newest_name_in_its_datapath() -> None:
     names = PortNames()
     names.learn(PortName("ovs-system", 2, "eth1"))
     names.learn(PortName("other", 2, "tap0"))

@@ -56,7 +56,7 @@ def test_a_set_shows_what_it_has() -> None:
     assert len(lines) == 3
 
 
-def test_the_report_has_the_slides_sections_and_the_sets_numbers() -> None:
+def test_upcall_report_has_the_slides_sections_and_right_numbers() -> None:
     events, trips = World(11).run([30, 12])
     joined = join(events)
     text = render(joined, analyse(joined), {"recv_upcall": 2}, buckets=4)

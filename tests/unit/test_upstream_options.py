@@ -67,7 +67,7 @@ EDGES = ("--start-trigger", "up:a", "--stop-trigger", "up:b")
         ("upcall-cost", ("-D", "0x0"), "debug", 0),
     ],
 )
-def test_what_is_left_out_is_as_the_scripts_have_it(
+def test_defaults_of_options_are_those_of_the_scripts(
     command: str, given: tuple[str, ...], option: str, value: object
 ) -> None:
     assert getattr(parsed(command, *given), option) == value

@@ -90,7 +90,7 @@ syntax = st.text(alphabet="-@$%()[],:#+*rax123sp0f_ ", max_size=40)
 
 
 @given(st.one_of(st.text(), syntax), st.sampled_from(["X86_64", "AARCH64", "S390"]))
-def test_any_text_decodes_to_one_word_or_more_for_each_argument(text: str, machine: str) -> None:
+def test_any_nonblank_text_decodes_to_nonempty_arguments(text: str, machine: str) -> None:
     arguments = parse_arguments(text, machine)
     assert bool(arguments) == bool(text.strip())
     assert len(arguments) <= len(text)

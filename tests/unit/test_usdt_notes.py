@@ -72,7 +72,7 @@ pieces = st.one_of(st.binary(max_size=24), small, st.just(b"stapsdt\0"), st.buil
 
 
 @given(st.one_of(st.binary(), st.lists(pieces).map(b"".join)))
-def test_any_bytes_give_probes_inside_the_file_or_are_counted(notes: bytes) -> None:
+def test_any_bytes_give_valid_probes_or_counted_notes(notes: bytes) -> None:
     found = decode_notes(object_with(notes))
     assert len(found.probes) + found.malformed_notes <= 1 + len(notes) // 12
     for probe in found.probes:

@@ -96,7 +96,7 @@ def test_idle_process_is_not_accused() -> None:
     assert found("asleep", sample(*IDLE)).remark
 
 
-def test_threads_that_are_summed_up_are_not_held_against_one_window() -> None:
+def test_summed_up_threads_are_not_compared_with_one_window() -> None:
     many = replace(timed_thread(0, "short-lived", kernel=100, ready=100), threads=1000)
     assert rules_found(sample(*IDLE, many)) == ["asleep"]
     assert "cpu_contention" in rules_found(sample(*IDLE, replace(many, threads=1)))
@@ -182,7 +182,7 @@ def test_takers_that_are_not_known_are_not_named() -> None:
     assert "Who had the CPU is not known" in found("cpu_contention", sample(unknown)).text
 
 
-def test_a_ticker_that_had_the_cpu_last_is_not_blamed() -> None:
+def test_ticker_that_had_the_cpu_last_is_not_blamed() -> None:
     takers = (CpuTaker(7, "hog", 30, 288 * MS, 7), CpuTaker(8, "ticker", 300, 12 * MS, 8))
     finding = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=takers)))
     assert "hog (7)" in finding.text
@@ -195,7 +195,7 @@ def test_many_small_takers_are_not_named() -> None:
     assert "Who had the CPU is not known" in finding.text
 
 
-def test_affinity_to_a_busy_cpu_while_another_idles_is_advice() -> None:
+def test_affinity_that_excludes_an_idle_cpu_is_advice() -> None:
     machine = SystemState(cpus=(CpuUse(0, 490 * MS, 0), CpuUse(1, 0, 0)))
     pinned = replace(STARVED, scheduling=Scheduling("OTHER", 0, 0, (1,)))
     finding = found("cpu_contention", sample(pinned, system_state=machine))
@@ -277,7 +277,7 @@ def test_a_quota_is_a_limit_with_its_path() -> None:
     assert "cpu_contention" not in rules_found(sample(thread))
 
 
-def test_a_cpu_that_idles_while_a_quota_has_run_out_is_no_contention() -> None:
+def test_idle_cpu_under_an_exhausted_quota_is_no_contention() -> None:
     idle = CpuTaker(0, "idle", 3, 390 * MS)
     thread = replace(timed_thread(5, "a", user=100, ready=400), cpu_taken_by=(idle,))
     assert "cpu_contention" in rules_found(sample(thread))
@@ -302,7 +302,7 @@ def test_kernel_work_names_the_calls() -> None:
     assert "read" not in finding.text
 
 
-def test_the_calls_of_kernel_work_are_no_more_than_all_of_it() -> None:
+def test_calls_of_kernel_work_do_not_exceed_it() -> None:
     thread = replace(
         timed_thread(5, "a", kernel=183, soft_irq=60),
         syscalls=(call("write", 156), call("epoll_wait", 44), call("read", 31)),
@@ -313,7 +313,7 @@ def test_the_calls_of_kernel_work_are_no_more_than_all_of_it() -> None:
     assert "156" not in text
 
 
-def test_a_call_is_judged_by_the_sum_of_its_states() -> None:
+def test_call_is_judged_by_the_sum_of_its_states() -> None:
     unshare = replace(call("unshare", 115, 40, count=48), ready_ns=10 * MS)
     thread = replace(timed_thread(5, "a", user=330, kernel=115, ready=10), syscalls=(unshare,))
     finding = found("long_call", sample(thread))
@@ -356,7 +356,7 @@ def test_a_kernel_worker_is_no_thread_that_calls() -> None:
     assert "kernel_worker" not in rules_found(sample(*IDLE, BUSY))
 
 
-def test_kernel_sleep_is_of_calls_that_are_not_made_to_wait() -> None:
+def test_kernel_sleep_excludes_calls_that_are_made_to_wait() -> None:
     thread = replace(
         timed_thread(5, "a"),
         syscalls=(call("poll", 0, 300), call("fsync", 1, 150), call("munmap", 1, 20)),
@@ -383,7 +383,7 @@ def test_who_ended_sleep_of_no_known_reason_is_told() -> None:
     assert "other" not in found("kernel_sleep", sample(by_another)).text
 
 
-def test_a_known_reason_takes_the_place_of_the_calls_name() -> None:
+def test_known_reason_of_a_wait_replaces_the_call() -> None:
     thread = replace(
         timed_thread(5, "a"),
         syscalls=(call("fsync", 1, 150),),
@@ -442,7 +442,7 @@ def in_turn(*ms: int) -> Sample:
     )
 
 
-def test_what_threads_wait_for_in_turn_is_told_of_them_together() -> None:
+def test_threads_that_wait_in_turn_are_reported_together() -> None:
     finding = found("wait_pipe", in_turn(200, 180, 100))
     assert finding.text.startswith(
         "m (5) and 2 other threads, in turn, waited for a pipe in read for 480.0 ms, 96 % of the"
@@ -455,11 +455,11 @@ def test_what_threads_wait_for_in_turn_is_told_of_them_together() -> None:
 
 
 @pytest.mark.parametrize("ms", [(100, 100), (240, 240, 240)])
-def test_what_is_too_little_or_no_turn_is_not_told(ms: tuple[int, ...]) -> None:
+def test_short_waits_or_no_turns_are_not_reported(ms: tuple[int, ...]) -> None:
     assert "wait_pipe" not in rules_found(in_turn(*ms))
 
 
-def test_a_kernel_worker_that_waits_for_work_is_no_remark() -> None:
+def test_kernel_worker_waiting_for_work_is_no_remark() -> None:
     waker = Waker("thread", 7, 7, "main", 20, 300 * MS)
     idle = replace(timed_thread(5, "iou-wrk-7"), sleeps=(sleep("io_uring", 400, None, waker),))
     assert "wait_io_uring" in rules_found(sample(idle))
@@ -494,7 +494,7 @@ def test_interrupts_are_nobodys_doing() -> None:
     assert "ended" not in found("wait_disk", sample(waits)).text
 
 
-def test_a_thread_of_which_the_waker_is_known_is_told_of_first() -> None:
+def test_thread_with_a_known_waker_is_reported_first() -> None:
     other = Waker("thread", 9, 27090, "owner", 10, 300 * MS)
     waits = replace(timed_thread(5, "a"), sleeps=(sleep("futex", 300, "futex", other),))
     idle = replace(timed_thread(27090, "main"), sleeps=(sleep("futex", 500, "futex"),))
@@ -609,7 +609,7 @@ def test_a_chain_of_one_lock_is_none() -> None:
     assert "deadlock" not in text
 
 
-def test_an_owner_that_waits_for_other_futexes_too_is_in_no_chain() -> None:
+def test_owner_waiting_for_other_futexes_is_in_no_chain() -> None:
     last = replace(timed_thread(9, "c"), sleeps=(sleep("disk", 500, "fsync"),))
     middle = held_by(last, 300, tid=7, address=0xDEF0)
     middle = replace(middle, syscalls=(call("futex", blocked=490),))
@@ -618,7 +618,7 @@ def test_an_owner_that_waits_for_other_futexes_too_is_in_no_chain() -> None:
     assert "waiter7 (7) slept in futex" in text
 
 
-def test_of_a_lock_that_others_had_too_it_is_not_known_who_had_it_when() -> None:
+def test_owner_of_a_lock_with_several_owners_is_uncertain() -> None:
     caster, herd = timed_thread(7, "caster"), timed_thread(8, "herd")
     waiter, second = held_by(caster, 400), held_by(herd, 300, tid=6)
     text = found("lock", sample(waiter, second, caster, herd)).text
@@ -635,7 +635,7 @@ def test_of_a_lock_that_others_had_too_it_is_not_known_who_had_it_when() -> None
     assert "when waits of 100 % of that time began or were first seen. Others had it too." in text
 
 
-def test_who_ends_other_waits_is_no_owner_of_a_lock() -> None:
+def test_waker_from_other_waits_is_no_lock_owner() -> None:
     owner, feeder = timed_thread(7, "owner"), Waker("thread", 8, 27090, "feeder", 9, 300 * MS)
     waiter = held_by(owner, 190)
     waiter = replace(waiter, sleeps=(sleep("futex", 490, "futex", feeder),))
@@ -646,14 +646,14 @@ def test_who_ends_other_waits_is_no_owner_of_a_lock() -> None:
     assert "longest" not in futex.text
 
 
-def test_what_an_owner_ran_is_told_where_it_ran_nothing_else() -> None:
+def test_work_of_an_owner_that_only_ran_is_reported() -> None:
     both = timed_thread(9, "b", user=150, kernel=100)
     assert "b (9) was on a CPU for 100 % of that time." in seen(both)
     kernel = timed_thread(9, "b", user=5, kernel=200)
     assert "b (9) was at work in the kernel for 100 % of that time." in seen(kernel)
 
 
-def test_an_owner_is_not_blamed_for_what_it_may_have_done_at_another_time() -> None:
+def test_owner_is_not_blamed_for_activity_at_other_times() -> None:
     owner = replace(timed_thread(9, "b"), sleeps=(sleep("disk", 240, "fsync"),))
     judged = sample(held_by(owner, 250), owner)
     assert "fsync" not in found("lock", judged).text
@@ -661,7 +661,7 @@ def test_an_owner_is_not_blamed_for_what_it_may_have_done_at_another_time() -> N
 
 
 @given(st.integers(26, 500), st.integers(0, 500), st.integers(0, 500))
-def test_no_more_of_a_chain_is_claimed_than_must_be(waited: int, slept: int, begin: int) -> None:
+def test_chain_claims_no_more_than_the_certain_overlap(waited: int, slept: int, begin: int) -> None:
     """Whenever in the window the owner slept, the overlap is at least what is claimed."""
     owner = replace(timed_thread(9, "b"), sleeps=(sleep("disk", slept, "fsync"),))
     judged = sample(held_by(owner, waited), owner)
@@ -683,7 +683,7 @@ def seen(owner: Thread, *, known: int = 200, **ms: int) -> str:
     return found("lock", sample(waiting, owner)).text
 
 
-def test_what_an_owner_was_seen_to_do_in_the_wait_is_told() -> None:
+def test_activity_of_an_owner_during_the_wait_is_reported() -> None:
     owner = replace(timed_thread(9, "b", frozen=150), sleeps=(sleep("disk", 200, "fsync"),))
     assert "b (9) slept in fsync, waiting for a disk, for 93 % of that time." in seen(
         owner, blocked=186
@@ -698,7 +698,7 @@ def test_what_an_owner_was_seen_to_do_in_the_wait_is_told() -> None:
     assert held in seen(owner, known=90, blocked=90)
 
 
-def test_what_an_owner_was_seen_to_do_is_told_once() -> None:
+def test_activity_of_an_owner_is_reported_once() -> None:
     owner = replace(timed_thread(9, "b"), sleeps=(sleep("disk", 200, "fsync"),))
     waiting = held_by(owner, 200)
     activity = OwnerActivity(200 * MS, 190 * MS, 0, 0, "fsync", "disk")
@@ -752,14 +752,14 @@ def test_stopped_is_found_and_the_tracer_named() -> None:
     assert "gone" not in found("stopped", sample(thread)).text
 
 
-def test_who_stopped_it_last_did_not_stop_it_all_the_time() -> None:
+def test_last_stopper_is_not_blamed_for_all_stops() -> None:
     around = SystemState(stopper=Stopper(19, 7, "blip"))
     text = found("stopped", sample(timed_thread(5, "a", stopped=200), system_state=around)).text
     assert "stopped by" not in text
     assert " The last signal to stop it was SIGSTOP, which blip (7) sent" in text
 
 
-def test_a_tracer_is_not_blamed_for_a_stop_that_may_be_a_signals() -> None:
+def test_tracer_is_not_blamed_for_a_possible_signal_stop() -> None:
     stopped = timed_thread(5, "a", stopped=400)
     traced = SystemState(tracer=("strace", 99))
     finding = found("stopped", sample(stopped, system_state=traced))
@@ -805,7 +805,7 @@ def test_all_tasks_of_one_name_are_one_figure() -> None:
 
 
 @pytest.mark.parametrize("unaccounted", [0, 300])
-def test_a_process_that_is_frozen_now_is_not_called_asleep(unaccounted: int) -> None:
+def test_process_frozen_now_is_not_called_asleep(unaccounted: int) -> None:
     """Version 1's freezer leaves threads asleep, or since when they are frozen unknown."""
     frozen = SystemState(freezers=("/cg/ice/freezer.state",))
     threads = [
@@ -830,7 +830,7 @@ def test_page_faults_are_found() -> None:
     assert "The thread slept 80.0 ms of that time." in finding.text
 
 
-def test_user_work_acquits_the_kernel_only_if_nothing_speaks_against_it() -> None:
+def test_user_work_acquits_the_kernel_only_without_contrary_evidence() -> None:
     alone = found("user_work", sample(*IDLE, BUSY))
     assert (alone.who, alone.remark) == ("program", True)
     assert alone.text.startswith("the kernel is not to blame: the revalidator revalidator9 (9)")
@@ -845,7 +845,7 @@ def test_user_work_acquits_the_kernel_only_if_nothing_speaks_against_it() -> Non
         assert "not to blame" not in found("user_work", judged).text
 
 
-def test_user_time_that_the_kernel_calls_its_own_is_not_the_programs() -> None:
+def test_user_time_the_kernel_counts_as_system_is_doubtful() -> None:
     times = TaskTimes(user_ns=20 * MS, system_ns=480 * MS, minor_faults=500_000, major_faults=0)
     faulting = replace(BUSY, task_times=times)
     judged = sample(faulting)
@@ -861,7 +861,7 @@ def test_user_time_that_the_kernel_calls_its_own_is_not_the_programs() -> None:
     assert "6,000,000 system calls denied at their entry a second" in finding.text
 
 
-def test_what_calls_take_at_their_edges_is_the_kernels_and_no_doubt() -> None:
+def test_entry_and_exit_cost_of_calls_is_kernel_work() -> None:
     # As measured of getppid(2): stime has 140 ns more of each call than is between its events.
     calls = 1_500_000
     times = TaskTimes(user_ns=180 * MS, system_ns=310 * MS, minor_faults=0, major_faults=0)
@@ -899,7 +899,7 @@ def test_a_pmd_is_not_blamed_for_its_own_polling() -> None:
     assert "recvmmsg" not in text
 
 
-def test_who_took_the_cpu_of_a_pmd_is_named_though_it_yields() -> None:
+def test_taker_of_a_pmds_cpu_is_named_despite_yields() -> None:
     yields = replace(call("sched_yield", 10, count=10_000), ready_ns=290 * MS)
     pmd = replace(STARVED, name="pmd-c01/id:6", syscalls=(yields,))
     finding = found("cpu_contention", sample(pmd))

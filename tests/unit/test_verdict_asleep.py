@@ -62,7 +62,7 @@ BUSY = replace(
 )
 
 
-def test_the_first_line_says_that_its_work_is_not_known() -> None:
+def test_verdict_on_a_sleeper_says_its_work_is_unknown() -> None:
     arguments = ("postgres: app app [local] UPDATE waiting",)
     assert first_line(sample(BACKEND, arguments=arguments)) == (
         "# VERDICT: the main thread, postgres (27090) slept in epoll_wait for 500.0 ms, 100 % of"
@@ -116,7 +116,7 @@ def test_a_futex_wait_that_nobody_ends_is_not_idleness() -> None:
     )
 
 
-def test_the_other_threads_that_slept_are_named_if_they_are_few() -> None:
+def test_few_other_sleeping_threads_are_named() -> None:
     reader = asleep(4, "reader", slept("signal", 500, "pause"))
     writers = [asleep(5 + n, f"writer{n}", slept("futex", 500, "futex")) for n in range(4)]
     text = remark(sample(BUSY, reader, *writers[:2], comm="app")).text
@@ -131,7 +131,7 @@ def test_the_other_threads_that_slept_are_named_if_they_are_few() -> None:
     )
 
 
-def test_a_busy_thread_comes_before_those_that_wait_for_it() -> None:
+def test_busy_thread_precedes_threads_that_wait_for_it() -> None:
     join = asleep(PID, "app", slept("futex", 500, "futex"))
     assert first_line(sample(BUSY, join)).startswith("# VERDICT: the kernel is not to blame:")
     assert first_line(sample(BUSY, BACKEND)).startswith("# VERDICT: the main thread, postgres")
@@ -195,7 +195,7 @@ def ended(tid: int, name: str, ms: int) -> Waker:
     return Waker("thread", tid, PID, name, 5, ms * MS)
 
 
-def test_workers_that_a_java_vm_stopped_come_before_its_idle_helpers() -> None:
+def test_workers_stopped_by_a_java_vm_precede_idle_helpers() -> None:
     worker = asleep(5, "worker", slept("futex", 300, "futex", ended(6, "VM Thread", 290)))
     finding = remark(java(worker), "wait_futex")
     assert finding.text.startswith("worker (5) waited for a futex for 300.0 ms, 60 %")
@@ -205,7 +205,7 @@ def test_workers_that_a_java_vm_stopped_come_before_its_idle_helpers() -> None:
     assert finding.advice == "java -Xlog:safepoint,gc shows how long each took, and why."
 
 
-def test_a_helper_of_a_java_vm_that_waits_for_a_lock_is_no_finding() -> None:
+def test_java_helper_waiting_for_a_lock_is_no_finding() -> None:
     """A worker that the collector stopped may have the lock: the worker is what matters."""
     lock = LockWait(0xABC0, 5, "worker", 1, 300 * MS)
     helper = asleep(8, "Reference Handl", slept("futex", 300, "futex", ended(6, "VM Thread", 290)))
@@ -234,7 +234,7 @@ def test_waits_of_which_more_is_known_come_first() -> None:
     assert [finding.rule for finding in java(unknown, worker).verdict] == ["wait_futex", "asleep"]
 
 
-def test_the_sleep_of_a_locks_owner_is_part_of_the_lock() -> None:
+def test_sleep_of_a_lock_owner_belongs_to_the_lock() -> None:
     owner = asleep(5, "owner", slept("clock", 500, "clock_nanosleep"))
     lock = LockWait(0xABC0, 5, "owner", 1, 500 * MS)
     waiter = replace(asleep(PID, "app", slept("futex", 500, "futex")), lock_waits=(lock,))

@@ -34,7 +34,7 @@ from tests.unit.test_verdict import (
 PID = 27090
 
 
-def test_waits_too_short_to_look_at_are_no_work_of_the_owner() -> None:
+def test_waits_too_short_to_inspect_are_not_owners_work() -> None:
     # Of what it was seen to do, all but 20 ms is left: it was on a CPU for 60 ms.
     owner = replace(timed_thread(9, "b", kernel=60), sleeps=(sleep("disk", 440, "fsync"),))
     waiting = held_by(owner, 490)
@@ -46,7 +46,7 @@ def test_waits_too_short_to_look_at_are_no_work_of_the_owner() -> None:
     assert "b (9) slept in fsync, waiting for a disk, for at least 88 % of that time." in text
 
 
-def test_a_call_of_short_waits_and_work_is_told_as_what_the_owner_was_in() -> None:
+def test_owners_call_with_waits_and_work_is_reported() -> None:
     fsync = replace(call("fsync", 170, 180), ready_ns=110 * MS)
     owner = timed_thread(9, "b", kernel=170, ready_woken=110)
     text = found("lock", sample(held_by(owner, 490), replace(owner, syscalls=(fsync,)))).text
@@ -56,7 +56,7 @@ def test_a_call_of_short_waits_and_work_is_told_as_what_the_owner_was_in() -> No
     assert "fsync" not in text
 
 
-def test_who_is_made_to_sleep_for_memory_high_is_told_of_it() -> None:
+def test_sleep_imposed_by_memory_high_is_named() -> None:
     slept = replace(
         sleep("reclaim", 480), stack=("schedule_timeout", "__mem_cgroup_handle_over_high")
     )
@@ -86,7 +86,7 @@ def test_a_crowd_that_has_the_cpu_is_told_together() -> None:
     assert "hog (100) ran for 33 % of that time, hog (101) ran for 33 %." in text
 
 
-def test_threads_of_the_process_are_told_together_whatever_they_are_called() -> None:
+def test_taker_threads_of_the_same_process_are_reported_together() -> None:
     own = tuple(CpuTaker(100 + i, f"worker{i}", 1, 10 * MS, PID) for i in range(28))
     finding = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=own)))
     assert "28 threads of the same process ran for 93 % of that" in finding.text
@@ -108,7 +108,7 @@ def test_a_deadline_threads_own_budget_is_a_limit() -> None:
     assert "other (8), SCHED_DEADLINE, ran for" in text
 
 
-def test_a_real_time_thread_that_an_ordinary_one_goes_before_is_throttled() -> None:
+def test_real_time_thread_behind_an_ordinary_one_is_throttled() -> None:
     waits = replace(
         STARVED,
         scheduling=Scheduling("FIFO", 0, 5, (0, 1)),
@@ -124,7 +124,7 @@ def test_a_real_time_thread_that_an_ordinary_one_goes_before_is_throttled() -> N
     assert "idled or woke up" in found("cpu_contention", sample(woken)).text
 
 
-def test_who_waits_for_memory_as_nothing_is_killed_is_told_so() -> None:
+def test_wait_for_memory_with_oom_kill_disabled_is_named() -> None:
     stack = ("mem_cgroup_oom_synchronize", "pagefault_out_of_memory")
     waits = replace(timed_thread(5, "a"), sleeps=(replace(sleep("reclaim", 480), stack=stack),))
     text = found("wait_reclaim", sample(waits)).text
@@ -153,7 +153,7 @@ def test_who_weighs_more_is_told() -> None:
     assert finding.advice is None
 
 
-def test_a_session_that_is_nice_as_a_whole_is_told() -> None:
+def test_low_weight_of_a_session_is_advice() -> None:
     weights = CpuWeights(77, "/autogroup-7", 36, "/autogroup-8", 1024)
     judged = sample(STARVED, system_state=SystemState(weights=(weights,)))
     advice = found("cpu_contention", judged).advice
@@ -172,7 +172,7 @@ def test_nice_counts_within_a_group_alone() -> None:
         assert advice.endswith(f"0, which counts within a {within}, and theirs differ.")
 
 
-def test_who_is_nice_and_kept_from_an_idle_cpu_is_told_both() -> None:
+def test_nice_and_affinity_are_both_in_the_advice() -> None:
     machine = SystemState(cpus=(CpuUse(0, 490 * MS, 0), CpuUse(1, 0, 0)))
     nice = replace(STARVED, scheduling=Scheduling("OTHER", 19, 0, (1,)))
     advice = found("cpu_contention", sample(nice, system_state=machine)).advice
@@ -184,7 +184,7 @@ def test_who_is_nice_and_kept_from_an_idle_cpu_is_told_both() -> None:
 HELD = OwnerActivity(known_ns=200 * MS, blocked_ns=0, ready_ns=160 * MS, held_ns=0)
 
 
-def test_who_had_an_owners_cpu_is_told_with_the_lock() -> None:
+def test_lock_verdict_names_the_taker_of_its_owners_cpu() -> None:
     owner = replace(
         timed_thread(9, "b", ready=200), cpu_taken_by=(CpuTaker(7, "hog", 9, 190 * MS, 7),)
     )
@@ -198,7 +198,7 @@ def test_who_had_an_owners_cpu_is_told_with_the_lock() -> None:
     assert "b (9) had no CPU itself for 80 % of that time." in text
 
 
-def test_a_lock_that_went_from_one_to_the_other_has_no_one_owner() -> None:
+def test_lock_that_changed_hands_has_no_single_owner() -> None:
     quick = replace(timed_thread(9, "quick"), sleeps=(sleep("clock", 490, "nanosleep"),))
     slow = Waker("thread", 10, PID, "slow", 20, 460 * MS)
     waits = replace(held_by(quick, 490), sleeps=(sleep("futex", 490, "futex", slow),))
@@ -213,7 +213,7 @@ def test_a_lock_that_went_from_one_to_the_other_has_no_one_owner() -> None:
     assert "quick (9) held the lock at 0xabc0 for 100 % of that time. quick (9) slept in" in text
 
 
-def test_what_helps_the_owner_of_a_lock_helps_who_waits_for_it() -> None:
+def test_advice_for_a_lock_is_that_for_its_owner() -> None:
     owner = replace(timed_thread(9, "b", user=10), sleeps=(sleep("disk", 480, "fsync"),))
     advice = found("lock", sample(held_by(owner, 490), owner)).advice
     assert advice is not None
@@ -252,7 +252,7 @@ def test_what_who_ended_a_wait_surely_did_is_told() -> None:
     assert "nanosleep" not in found("wait_futex", sample(waits, seldom)).text
 
 
-def test_another_process_is_told_of_what_is_the_processs_own_as_a_rule() -> None:
+def test_other_process_that_holds_mmap_lock_is_blamed() -> None:
     monitor = Waker("thread", 70, 70, "monitor", 20, 90 * MS)
     waits = replace(timed_thread(5, "a"), sleeps=(sleep("mmap_lock", 90, "mmap", monitor),))
     finding = found("wait_mmap_lock", sample(waits))
@@ -275,7 +275,7 @@ def test_who_has_something_to_hand_over_is_not_idle(reason: str, syscall: str) -
     assert "nothing else to do" not in text
 
 
-def test_a_place_in_the_kernel_that_is_not_known_is_named() -> None:
+def test_unknown_place_of_a_sleep_is_named() -> None:
     slept = Sleep("unknown", "ioctl", ("new_wait", "new_ioctl"), False, 4, 400 * MS, 100 * MS)
     main = replace(timed_thread(PID, "main"), sleeps=(slept,))
     finding = found("wait_unknown", sample(main))
@@ -286,7 +286,7 @@ def test_a_place_in_the_kernel_that_is_not_known_is_named() -> None:
     assert rules_found(sample(unseen)) == ["asleep"]
 
 
-def test_who_has_a_file_lock_at_the_end_is_told() -> None:
+def test_file_lock_wait_names_the_holder_at_the_end() -> None:
     slept = Sleep("file_lock", "flock", (), False, 1, 500 * MS, 500 * MS)
     main = replace(timed_thread(PID, "main"), sleeps=(slept,))
     judged = sample(main, system_state=SystemState(lock_holder=("holder", 70)))
@@ -300,7 +300,7 @@ def test_who_has_a_file_lock_at_the_end_is_told() -> None:
 
 
 @pytest.mark.parametrize("syscall", ["splice", "vmsplice", "tee"])
-def test_who_waits_for_room_in_a_pipe_does_not_lack_work(syscall: str) -> None:
+def test_wait_for_pipe_room_does_not_mean_missing_work(syscall: str) -> None:
     def text(*stack: str, reason: SleepReason = "pipe") -> str:
         slept = Sleep(reason, syscall, stack, False, 9, 400 * MS, 50 * MS)
         main = replace(timed_thread(PID, "main"), sleeps=(slept,))
@@ -324,7 +324,7 @@ def test_page_faults_are_no_system_calls() -> None:
 LIMITED = SystemState(memory=MemoryLimit("/small", 16 << 20, 5000))
 
 
-def test_a_limit_of_memory_that_is_reached_often_is_told() -> None:
+def test_memory_limit_that_is_reached_often_is_named() -> None:
     thread = replace(timed_thread(5, "a", user=100, kernel=300), syscalls=(call("read", 300),))
     told = "limit of memory, 16.0 MiB of /small, was reached 5,000 times"
     assert told in found("kernel_work", sample(thread, system_state=LIMITED)).text

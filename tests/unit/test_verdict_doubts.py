@@ -35,7 +35,7 @@ def busy(user: int, kernel: int, counted_user: int, counted_system: int) -> Thre
     return replace(timed_thread(PID, "app", user=user, kernel=kernel), task_times=times)
 
 
-def test_time_that_is_most_likely_the_kernels_is_not_the_programs_own() -> None:
+def test_likely_system_time_is_not_reported_as_user_work() -> None:
     # Page faults took 145 ms of the 385, and calls 115: by chance stime can be so much more.
     assert "user_work" not in verdict(busy(385, 115, 240, 260))
     # Where stime has little more, some of the own code may be the kernel's.
@@ -51,12 +51,12 @@ def test_the_shorter_the_tick_the_more_is_known(counted_user: int, acquits: bool
     assert ("not to blame" in text) == acquits
 
 
-def test_own_code_that_the_kernel_was_not_asked_about_is_not_told() -> None:
+def test_user_work_unchecked_by_the_kernel_is_not_reported() -> None:
     unchecked = timed_thread(PID, "app", user=430)
     assert "user_work" not in verdict(unchecked)
 
 
-def test_calls_by_another_table_may_be_what_takes_the_kernels_time() -> None:
+def test_calls_of_another_abi_may_take_the_kernels_time() -> None:
     calls = SyscallStats(20, "getpid", 40_000, 8 * MS, 1000, abi="i386")
     text = verdict(replace(busy(490, 8, 160, 340), syscalls=(calls,)))["doubtful_user"].text
     assert "It had 80,000 system calls of another ABI a second" in text
@@ -96,7 +96,7 @@ def futex_waits(ms: int, count: int, *wakers: Waker) -> Thread:
     return replace(timed_thread(PID, "app"), sleeps=(slept,))
 
 
-def test_who_ended_a_little_of_what_still_goes_on_is_not_told_to_have_ended_it() -> None:
+def test_waker_of_few_waits_is_not_named_for_all() -> None:
     early = Waker("thread", 9, PID, "early", 3, 15 * MS)
     assert "early" not in verdict(futex_waits(500, 4, early))["wait_futex"].text
     half = replace(early, ns=250 * MS)
@@ -105,12 +105,12 @@ def test_who_ended_a_little_of_what_still_goes_on_is_not_told_to_have_ended_it()
     )
 
 
-def test_waits_too_long_for_pythons_lock_of_the_interpreter_are_not_told_so() -> None:
+def test_waits_too_long_for_the_gil_are_not_blamed() -> None:
     assert "GIL" in of_python(100, timed_thread(9, "python3", user=500))
     assert "GIL" not in of_python(2, timed_thread(9, "python3", user=500))
 
 
-def test_waits_for_a_python_thread_that_is_in_calls_are_not_for_the_interpreter() -> None:
+def test_waits_for_a_thread_in_calls_are_not_gil() -> None:
     sleeps = timed_thread(9, "python3", user=10, ready=80)
     assert "GIL" not in of_python(100, sleeps)
     # It wants a CPU to leave its call, and takes the lock after that.

@@ -33,7 +33,7 @@ def verdict(
     return {finding.rule: finding for finding in judged.verdict}
 
 
-def test_a_call_that_takes_many_times_the_usual_has_something_run_at_it() -> None:
+def test_unusually_slow_calls_name_a_tracer_or_bpf_program() -> None:
     found = verdict(calls(1700))
     finding = found["kernel_work"]
     assert finding.text.startswith(
@@ -45,7 +45,7 @@ def test_a_call_that_takes_many_times_the_usual_has_something_run_at_it() -> Non
     assert "doubtful_user" not in found
 
 
-def test_a_filter_of_system_calls_is_named_where_there_may_be_one() -> None:
+def test_seccomp_filter_is_named_if_there_may_be_one() -> None:
     for filters in (1, None):
         text = verdict(calls(1700), seccomp=filters)["kernel_work"].text
         assert "a tracer, BPF program or seccomp filter runs at each call" in text
@@ -66,7 +66,7 @@ def test_what_a_slow_machine_explains_is_not_told(mean_ns: int, cost: CallCost |
     assert "runs at each call" not in verdict(calls(mean_ns), cost)["kernel_work"].text
 
 
-def test_what_runs_at_all_calls_of_all_processes_is_not_usual() -> None:
+def test_calls_slow_for_all_processes_are_not_usual() -> None:
     found = verdict(calls(3500), CallCost(call_ns=7000, function_ns=22))
     assert "8 times the usual" in found["kernel_work"].text
 

@@ -48,21 +48,21 @@ def test_a_client_that_sent_requests_surely_waited_for_answers() -> None:
 
 
 @pytest.mark.parametrize("sent", [0, 1])
-def test_a_client_that_sent_little_may_have_nothing_to_do(sent: int) -> None:
+def test_client_that_sent_little_may_have_no_work(sent: int) -> None:
     finding = found(waited(TCP), sent=sent)
     assert finding.remark
     assert "from server (4240)" in finding.text
     assert finding.text.endswith("Whether it had work to do is not known.")
 
 
-def test_a_server_that_waits_for_its_client_is_not_kept_from_work() -> None:
+def test_server_waiting_for_its_client_may_have_no_work() -> None:
     """It answers as often as it waits."""
     finding = found(waited(replace(TCP, is_client=False)), sent=4)
     assert finding.remark
     assert finding.text.endswith("Whether it had work to do is not known.")
 
 
-def test_a_stopped_process_at_the_other_end_is_a_cause() -> None:
+def test_stopped_process_at_the_other_end_is_a_cause() -> None:
     stopped = replace(PIPE, peers=(replace(SERVER, stopped=True),))
     finding = found(waited(stopped, "read"))
     assert not finding.remark
@@ -92,7 +92,7 @@ def test_a_pipe_within_the_process_names_no_other() -> None:
     assert "waited for the pipe from its own process in read" in finding.text
 
 
-def test_a_peer_on_another_machine_is_named_by_its_address() -> None:
+def test_peer_on_another_machine_is_named_by_address() -> None:
     remote = replace(TCP, peers=(), peer_address="10.0.0.2:5432")
     assert "data on the TCP connection from 10.0.0.2:5432 in recvfrom" in found(waited(remote)).text
 

@@ -87,14 +87,14 @@ TAKEN = (CpuTaker(HOG, "hog", 10, 250 * MS), CpuTaker(TICKER, "ticker", 10, 200 
     ],
     ids=["as counted", "ran less", "ended meanwhile", "waited less"],
 )
-def test_a_wait_for_a_cpu_is_held_against_the_kernels_counts(
+def test_cpu_wait_is_compared_with_the_kernels_counts(
     ran: dict[int, int], waited_ms: int, expected: str
 ) -> None:
     judged = sample(CONTENTION, taken=TAKEN, ready=450)
     assert outcome(judged, HEALTHY, span(ran, waited_ms * MS)) == expected
 
 
-def test_a_wait_that_is_not_over_is_not_counted_yet() -> None:
+def test_unfinished_wait_is_not_counted_yet() -> None:
     judged = sample(CONTENTION, taken=TAKEN, ready=450)
     counted = span({HOG: 260 * MS, TICKER: 210 * MS}, waited=10 * MS)
     assert outcome(judged, HEALTHY, counted) == "FALSE"
@@ -109,7 +109,7 @@ def test_being_throttled_is_no_wait_for_a_cpu() -> None:
     assert outcome(judged, HEALTHY, replace(counted, throttled_ns=700 * MS)) == "FALSE"
 
 
-def test_an_idle_cpu_may_wake_up_slowly_but_takes_no_cpu_away() -> None:
+def test_idle_cpu_may_wake_slowly_but_takes_no_cpu() -> None:
     found = finding("cpu_contention", "had no CPU; the CPU idled or woke up")
     slow = (CpuTaker(0, "idle", 1000, 90 * MS),)
     assert outcome(sample(found, taken=slow, ready=90), HEALTHY) == "right"

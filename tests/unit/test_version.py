@@ -54,7 +54,7 @@ def test_without_a_tag_it_names_the_commit(tree: Path) -> None:
     assert Version(version(tree)) < Version("0.1.0")
 
 
-def test_a_tag_is_the_version_and_what_comes_after_it_is_newer(tree: Path) -> None:
+def test_tag_is_the_version_and_later_commits_are_newer(tree: Path) -> None:
     git(tree, "init")
     commit(tree)
     git(tree, "tag", "v1.2.3")
@@ -77,7 +77,7 @@ def test_changed_files_are_no_commit(tree: Path, tagged: bool) -> None:
     assert str(Version(version(tree))) == version(tree)
 
 
-def test_an_archive_of_git_has_the_version_of_its_commit(tree: Path) -> None:
+def test_git_archive_has_the_version_of_its_commit(tree: Path) -> None:
     git(tree, "init")
     name = commit(tree)
     assert version(archived(tree, "untagged")) == f"0.1.0.dev0+g{name}"
@@ -105,7 +105,7 @@ def test_other_tags_are_none(tree: Path) -> None:
     assert version(tree) == f"0.1.0.dev1+g{name}"
 
 
-def test_a_packed_tree_keeps_its_version_also_within_another_repository(tree: Path) -> None:
+def test_packed_tree_keeps_its_version_within_another_repository(tree: Path) -> None:
     git(tree, "init")
     commit(tree)
     git(tree, "tag", "v1.2.3")

@@ -63,9 +63,7 @@ def test_a_wait_lasts_until_its_moment(process: "subprocess.Popen[bytes]") -> No
         assert lib.monotonic_ns() >= until_ns
 
 
-def test_a_wait_tells_how_much_is_left_until_it_is_over(
-    process: "subprocess.Popen[bytes]",
-) -> None:
+def test_wait_reports_the_time_left_until_its_end(process: "subprocess.Popen[bytes]") -> None:
     reported: list[int] = []
     with watch(process.pid) as waiter:
         whole_ns = 1_200_000_000
@@ -108,7 +106,7 @@ def test_a_notice_ends_a_wait_for_one(process: "subprocess.Popen[bytes]", pipe: 
         assert waiter.wait_for_notice(pipe, lib.monotonic_ns() + 1) == "time"
 
 
-def test_a_notice_comes_before_the_exit_and_an_interrupt_before_both(
+def test_notice_precedes_the_exit_and_interrupt_precedes_both(
     process: "subprocess.Popen[bytes]", pipe: Pipe
 ) -> None:
     with watch(process.pid) as waiter:
@@ -132,7 +130,7 @@ def test_it_is_time_to_look_again_until_the_end(process: "subprocess.Popen[bytes
         assert list(rounds(waiter, None))[-1] == "exit"
 
 
-def test_a_process_that_is_gone_is_no_process_to_measure() -> None:
+def test_exited_process_cannot_be_measured() -> None:
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
     with pytest.raises(NoInputError, match=f"process {gone.pid} has exited"):

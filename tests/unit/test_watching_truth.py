@@ -36,7 +36,7 @@ def provoked(share: Share, named: str, ran_ms: int, waited_ms: int, hog_ms: int 
     )
 
 
-def test_shares_of_a_round_are_distinguished_by_what_the_kernel_counted() -> None:
+def test_shares_of_a_round_follow_the_kernels_counts() -> None:
     truth = truth_of(1000 * MS, SchedStat(100 * MS, 700 * MS), SchedStat(500 * MS, 0))
     assert truth.shares_ns == {
         "own": 100 * MS,
@@ -71,7 +71,7 @@ Counted = Literal["long", "named", "otherwise", "otherwise_named"]
         (provoked("own", "user_work", 590, 610), "user_work", ("long", "named")),
     ],
 )
-def test_a_record_has_to_name_what_was_the_largest_share(
+def test_record_must_name_the_largest_share(
     cause: Provoked, record_names: str, counted: tuple[Counted, ...]
 ) -> None:
     found = compared([cause], [LINE], [record(named=record_names)]).causes["cause"]
@@ -85,7 +85,7 @@ def problems(*samples: Sample) -> list[str]:
     return compared([cause], [LINE], list(samples)).problems
 
 
-def test_each_line_has_one_record_of_its_length_and_none_is_without() -> None:
+def test_each_line_has_one_record_of_its_length() -> None:
     assert problems(record()) == []
     longer = (
         "a record is +200.0 ms longer than its line of 1200 ms: 1400 ms: lock 90 %;"
@@ -101,7 +101,7 @@ def test_each_line_has_one_record_of_its_length_and_none_is_without() -> None:
 @pytest.mark.parametrize(
     ("after_us", "stopped_ms", "unseen"), [(20, 1099, 1), (20, 50, 0), (80, 1099, 0)]
 )
-def test_a_thread_that_is_stopped_as_its_poll_returns_has_no_line(
+def test_thread_stopped_as_its_poll_returns_has_no_line(
     after_us: int, stopped_ms: int, unseen: int
 ) -> None:
     long = record(1100, None)
@@ -114,7 +114,7 @@ def test_a_thread_that_is_stopped_as_its_poll_returns_has_no_line(
     assert (found.unseen, len(found.problems)) == (unseen, 1 - unseen)
 
 
-def test_who_was_kept_from_its_cpu_at_an_edge_and_what_a_poll_ended_is_counted() -> None:
+def test_records_with_edge_waits_and_split_polls_are_counted() -> None:
     cause = provoked("off", "lock", 10, 20)
     found = compared([cause], [LINE], [record(1250)])
     assert (found.kept, found.split, found.problems) == (1, 0, [])
@@ -125,7 +125,7 @@ def test_who_was_kept_from_its_cpu_at_an_edge_and_what_a_poll_ended_is_counted()
     assert list(table(found))[-1].startswith("1 lines, 1 records: 0 are as long within 2 ms")
 
 
-def test_a_cause_of_which_no_round_was_long_was_not_shown() -> None:
+def test_cause_without_a_long_round_is_a_problem() -> None:
     cause = provoked("own", "user_work", 200, 1000)
     found = compared([cause], [LINE], [record(named="cpu_contention")])
     assert found.problems == ["no round was long of it: cause"]

@@ -75,7 +75,7 @@ def test_mutex_names_its_owner() -> None:
     assert waited == Waited("the mutex at 0x1000", (Holder("owner", 7071, "owner"),))
 
 
-def test_owner_that_is_no_thread_of_the_process_is_not_named() -> None:
+def test_owner_outside_of_the_process_is_not_named() -> None:
     """Whatever else looks like a mutex has no thread's id there."""
     waited = calls({ADDRESS: mutex(owner=5)}).waited(call("futex", ADDRESS, FUTEX_WAIT_PRIVATE, 2))
     assert waited == Waited("the futex at 0x1000")
@@ -311,7 +311,7 @@ def test_deadlock_is_the_first_line_of_the_report() -> None:
     )
 
 
-def test_whom_many_wait_for_is_said_once_with_its_state() -> None:
+def test_owner_many_wait_for_is_named_once_with_state() -> None:
     found = answer(
         *(position(tid, holders=owned_by(1)) for tid in range(2, 12)),
         position(1, name="owner", state="uninterruptible", syscall="fsync"),

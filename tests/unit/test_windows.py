@@ -10,7 +10,7 @@ from kernel_delay.loader._records import lib
 from tests.unit.windows import new_control, windows_of
 
 
-def test_a_window_has_its_length_and_begins_after_it_is_there() -> None:
+def test_window_has_its_length_and_begins_in_the_future() -> None:
     windows = windows_of(new_control())
     before_ns = lib.monotonic_ns()
     epoch = windows.open(1_000_000)
@@ -52,7 +52,7 @@ class Late:
             time.sleep(0.001)
 
 
-def test_a_window_that_was_there_too_late_is_opened_again_and_the_first_is_forgotten(
+def test_late_window_is_opened_again_and_its_predecessor_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "lib", Late())
@@ -69,7 +69,7 @@ def test_a_window_that_was_there_too_late_is_opened_again_and_the_first_is_forgo
     assert set(open_ones) == {(NEVER_NS, NEVER_NS)}
 
 
-def test_a_cpu_that_is_always_too_slow_gets_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_cpu_gets_more_time_to_open_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "lib", Late(times=1_000_000))
     windows = windows_of(new_control())
     before_ns = lib.monotonic_ns()

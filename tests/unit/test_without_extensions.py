@@ -138,7 +138,7 @@ def test_it_is_read_from_python(python: Run, recording: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["capture(1)", "record('a.kdr', 1)"])
-def test_what_would_measure_from_python_is_an_error_of_ours(python: Run, call: str) -> None:
+def test_measuring_without_extensions_is_an_error_of_ours(python: Run, call: str) -> None:
     script = (
         "import kernel_delay\n"
         f"try: kernel_delay.{call}\n"

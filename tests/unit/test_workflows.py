@@ -24,7 +24,7 @@ def targets(project: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["ci.yml", "release.yml"])
-def test_each_action_is_pinned_by_its_commit_and_says_its_version(project: Path, name: str) -> None:
+def test_each_action_is_pinned_by_commit_with_its_version(project: Path, name: str) -> None:
     actions = re.findall(r"uses: (.*)", (project / ".github" / "workflows" / name).read_text())
     assert actions
     loose = [
@@ -45,6 +45,6 @@ def test_a_release_is_made_by_what_runs_anywhere(targets: set[str], release: str
     assert "secrets." not in release
 
 
-def test_the_form_for_a_wrong_report_asks_for_a_check(project: Path) -> None:
+def test_wrong_report_form_asks_for_check_output(project: Path) -> None:
     forms = project / ".github" / "ISSUE_TEMPLATE"
     assert "`kernel-delay check --json`" in (forms / "wrong-report.yml").read_text()

@@ -155,7 +155,7 @@ def test_a_ticker_has_what_it_ran_and_no_more(
     assert min(found[hog] for hog in hogs) > found.get(ticker, 0)
 
 
-def test_an_endless_real_time_hog_is_named_also_by_a_window_without_a_switch(
+def test_real_time_hog_is_named_in_windows_without_switches(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     if len(CPUS) < 2:
@@ -240,7 +240,7 @@ def read_after_s(sample: Sample) -> float:
 
 
 @pytest.mark.parametrize("interval", ["0", "0.007"])
-def test_waits_across_the_edges_of_windows_are_charged_to_both(
+def test_waits_across_window_edges_are_charged_to_both_windows(
     interval: str, start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     duties = [word for run, sleep in HOGS_AND_A_TICKER for word in (0, run * 1000, sleep * 1000)]
@@ -358,7 +358,7 @@ def test_what_looks_like_a_mutex_has_no_owner(
     assert not waiter.lock_waits
 
 
-def test_kernel_delay_that_has_the_cpu_is_known_as_itself(
+def test_kernel_delay_is_marked_as_itself_among_cpu_takers(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     workload = start_workload("spin", CPU, 60_000 * MS)

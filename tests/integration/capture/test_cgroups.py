@@ -211,7 +211,7 @@ def rules(sample: Sample) -> set[str]:
     return {finding.rule for finding in sample.verdict if not finding.remark}
 
 
-def test_a_quota_is_throttling_and_nobody_is_blamed_for_it(
+def test_cpu_quota_is_reported_as_throttling_without_cpu_contention(
     quota: Cgroup, closing: ExitStack
 ) -> None:
     burner = start_burner(quota, closing)
@@ -238,7 +238,7 @@ def test_a_quota_is_throttling_and_nobody_is_blamed_for_it(
     assert "cpu_contention" not in rules(sample) or found.ready_ns > 50 * MS
 
 
-def test_threads_that_wait_behind_who_uses_up_the_quota_are_throttled_with_it(
+def test_threads_queued_behind_a_quota_user_are_throttled(
     quota: Cgroup, closing: ExitStack
 ) -> None:
     # On one CPU: they wait for each other alone.
@@ -280,7 +280,7 @@ def test_threads_that_wait_behind_who_uses_up_the_quota_are_throttled_with_it(
     assert "throttled" in rules(sample)
 
 
-def test_one_that_was_throttled_before_is_not_waiting_for_a_cpu(
+def test_thread_throttled_before_the_window_stays_throttled(
     quota: Cgroup, closing: ExitStack
 ) -> None:
     burner = start_burner(quota, closing)
@@ -451,7 +451,7 @@ def test_a_freezer_that_finds_a_thread_asleep_is_seen(
     assert "frozen" in rules(sample)
 
 
-def test_since_when_all_that_slept_were_frozen_is_not_claimed(
+def test_sleepers_frozen_during_the_window_are_frozen_or_unaccounted(
     freezer: Cgroup, closing: ExitStack
 ) -> None:
     sleepers = start_sleepers(freezer, "sleeps", 0.002, closing)
@@ -478,9 +478,7 @@ def is_asleep(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
-def test_a_sleeper_that_was_frozen_before_the_window_is_frozen(
-    freezer: Cgroup, closing: ExitStack
-) -> None:
+def test_sleeper_frozen_before_the_window_is_frozen(freezer: Cgroup, closing: ExitStack) -> None:
     sleepers = start_sleepers(freezer, "sleeps", 600, closing)
     freezer.freeze(True)
     state = "blocked_ns" if is_asleep(sleepers.pid) else "frozen_ns"
@@ -490,9 +488,7 @@ def test_a_sleeper_that_was_frozen_before_the_window_is_frozen(
         assert getattr(found, state) == sample.window.duration_ns
 
 
-def test_a_sleeper_that_is_thawed_before_it_would_wake_lost_nothing(
-    freezer: Cgroup, closing: ExitStack
-) -> None:
+def test_sleeper_thawed_before_its_wakeup_lost_nothing(freezer: Cgroup, closing: ExitStack) -> None:
     sleepers = start_sleepers(freezer, "reads", 600, closing)
     least = []
 

@@ -115,7 +115,7 @@ SWITCHES = ("on_sched_wakeup", "on_sched_switch")
 CALLS = ("on_sys_enter", "on_sys_exit")
 
 
-def test_a_thread_that_was_not_seen_to_get_on_its_cpu(
+def test_time_is_whole_if_getting_a_cpu_was_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
     # Long enough to get a CPU for a while, however many others want it.
@@ -150,7 +150,7 @@ def test_missed_wakeups_are_counted_as_such(
     assert not reported_of_the_kernel(sample)
 
 
-def test_calls_of_threads_that_were_not_seen_to_run_fit(
+def test_calls_fit_if_all_switches_were_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
     """New ones, and one that sleeps: what they did off a CPU is no time of their calls on one."""
@@ -165,7 +165,7 @@ def test_calls_of_threads_that_were_not_seen_to_run_fit(
         check_calls(thread)
 
 
-def test_a_thread_that_runs_and_of_which_nothing_was_seen(
+def test_running_thread_without_any_event_is_unaccounted(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
     workload = start_workload("spin", CPU, 60_000 * MS)
@@ -189,7 +189,7 @@ def test_a_thread_that_runs_and_of_which_nothing_was_seen(
     assert not reported_of_the_kernel(sample)
 
 
-def test_a_thread_that_was_seen_again_as_it_left_its_cpu(
+def test_running_thread_is_detected_as_it_leaves_its_cpu(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
     workload = start_workload("spin", CPU, 60_000 * MS)
@@ -215,7 +215,7 @@ def test_a_thread_that_was_seen_again_as_it_left_its_cpu(
     assert not reported_of_the_kernel(sample)
 
 
-def test_a_thread_that_was_not_seen_to_leave_its_cpu(
+def test_sleep_is_unaccounted_if_leaving_the_cpu_was_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
     workload = start_workload("sleeps", "nanosleep", 1, 300 * MS)
@@ -233,7 +233,7 @@ def test_a_thread_that_was_not_seen_to_leave_its_cpu(
     assert call.unaccounted_ns > 290 * MS
 
 
-def test_a_thread_that_was_not_seen_to_leave_its_cpu_and_is_still_off_it(
+def test_stopped_thread_is_accounted_if_its_switch_was_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
     workload = start_workload("spin", CPU, 60_000 * MS)
@@ -251,7 +251,7 @@ def test_a_thread_that_was_not_seen_to_leave_its_cpu_and_is_still_off_it(
     assert_accounted_for(sample, 190 * MS)
 
 
-def test_a_thread_that_was_not_seen_to_leave_its_cpu_until_the_next_window(
+def test_switch_missed_until_the_next_window_is_accounted_for(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
     workload = start_workload("spin", CPU, 60_000 * MS)
@@ -299,7 +299,7 @@ def test_a_call_that_was_not_seen_to_return(
     assert not reported_of_the_kernel(sample)
 
 
-def test_a_call_that_was_not_seen_to_return_until_the_window_ended(
+def test_call_is_unaccounted_if_its_return_was_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
     workload = start_workload("spin", CPU, 60_000 * MS)
@@ -320,7 +320,7 @@ def test_a_call_that_was_not_seen_to_return_until_the_window_ended(
     assert not reported_of_the_kernel(sample)
 
 
-def test_a_call_that_was_not_seen_to_return_until_others_had_its_cpu(
+def test_missed_return_is_detected_when_others_take_the_cpu(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
     workload = start_workload("spin", CPU, 60_000 * MS)

@@ -29,7 +29,7 @@ def samples_in(file: Path) -> list[Sample]:
     return [msgspec.json.decode(line, type=Sample) for line in file.read_bytes().splitlines()]
 
 
-def test_a_program_is_measured_from_its_start_to_its_end(tmp_path: Path) -> None:
+def test_program_is_measured_from_its_start_to_its_end(tmp_path: Path) -> None:
     file = tmp_path / "json"
     done = commands.run("--json", file, "--", sys.executable, "-S", "-u", "-c", CALLS)
 
@@ -100,7 +100,7 @@ def test_a_signal_ends_the_window_and_is_passed_on() -> None:
         assert b"# Interrupted: the window ended after " in stderr.read()
 
 
-def test_a_terminal_that_is_gone_ends_the_window_and_the_program(tmp_path: Path) -> None:
+def test_lost_terminal_ends_the_window_and_the_program(tmp_path: Path) -> None:
     file = tmp_path / "a.kdr"
     terminal, side = os.openpty()
     with tempfile.TemporaryFile() as stdout:

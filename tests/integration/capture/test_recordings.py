@@ -161,7 +161,7 @@ def test_a_report_needs_no_privilege_and_no_libbpf(target: int, tmp_path: Path) 
     assert done.stdout == live.stdout
 
 
-def test_a_full_disk_is_one_line_before_anything_is_measured(target: int) -> None:
+def test_full_disk_is_one_line_before_any_measurement(target: int) -> None:
     done = commands.run("capture", "-p", target, "--sample-time", "0.1", "-o", "/dev/full")
     assert done.returncode == 74  # EX_IOERR
     assert done.stderr.count("\n") == 1

@@ -104,7 +104,7 @@ def test_in_a_pid_namespace_threads_have_its_numbers(
     assert calls(thread(sample, 1))[GETPPID] == 1000
 
 
-def test_a_process_in_another_namespace_has_the_numbers_of_the_tools(
+def test_process_in_a_pid_namespace_has_its_outer_pid(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     namespace = ("unshare", "--pid", "--fork", "--kill-child")

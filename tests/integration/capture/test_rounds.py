@@ -87,9 +87,7 @@ def of_work(samples: list[Sample]) -> list[Sample]:
     return [each for each in samples if read in calls(assert_accounted(each))]
 
 
-def test_each_long_round_is_reported_once_with_its_length_and_account(
-    start_workload: StartWorkload,
-) -> None:
+def test_each_long_round_is_reported_once_with_its_account(start_workload: StartWorkload) -> None:
     count = 20
     workload = start_workload("long_work", count)
 
@@ -126,9 +124,7 @@ def test_what_is_in_a_round_is_in_its_tables(start_workload: StartWorkload) -> N
     assert any(sleep.syscall in ("nanosleep", "clock_nanosleep") for sleep in slept)
 
 
-def test_a_round_that_gets_old_is_sampled_and_its_long_calls_are_kept(
-    start_workload: StartWorkload,
-) -> None:
+def test_old_round_is_sampled_and_keeps_its_long_calls(start_workload: StartWorkload) -> None:
     workload = start_workload("poll_threads", 1, 500 * NS_PER_MS)
     plan = RoundPlan(threshold_ns=300 * NS_PER_MS)
     events = EventPlan(shortest_ns=NS_PER_MS, max_events=1000, max_stacks=100)
@@ -163,7 +159,7 @@ for line in sys.stdin:
 """
 
 
-def test_page_faults_of_a_round_are_not_its_own_code() -> None:
+def test_page_faults_of_a_round_are_not_user_work() -> None:
     # Before others: of a round that mostly waits for a CPU they are no great part.
     command = [*undisturbed(), sys.executable, "-c", TOUCHES]
     pipe = subprocess.PIPE
@@ -198,9 +194,7 @@ def packets_round(workload: Workload, plan: RoundPlan) -> tuple[Sample, int, int
     return sample, int(seen["sent"]), received
 
 
-def test_soft_irqs_of_a_round_that_gets_old_are_reported_from_then_on(
-    start_workload: StartWorkload,
-) -> None:
+def test_soft_irqs_are_reported_once_a_round_is_old(start_workload: StartWorkload) -> None:
     workload = start_workload("packets", max(os.sched_getaffinity(0)), 1500 * NS_PER_MS)
     plan = RoundPlan(threshold_ns=1000 * NS_PER_MS)
 
@@ -213,9 +207,7 @@ def test_soft_irqs_of_a_round_that_gets_old_are_reported_from_then_on(
     assert 0 < received < sent
 
 
-def test_where_rounds_may_be_short_all_soft_irqs_are_reported(
-    start_workload: StartWorkload,
-) -> None:
+def test_short_thresholds_report_all_soft_irqs(start_workload: StartWorkload) -> None:
     workload = start_workload("packets", max(os.sched_getaffinity(0)), 500 * NS_PER_MS)
 
     sample, sent, received = packets_round(workload, RoundPlan(threshold_ns=300 * NS_PER_MS))
@@ -226,7 +218,7 @@ def test_where_rounds_may_be_short_all_soft_irqs_are_reported(
     assert received + sample.lost.missed_events > sent / 2
 
 
-def test_the_timeline_of_a_round_adds_up_to_its_account(start_workload: StartWorkload) -> None:
+def test_timeline_of_a_round_adds_up_to_its_account(start_workload: StartWorkload) -> None:
     workload = start_workload("long_work", 8)
 
     plan = RoundPlan(threshold_ns=5 * NS_PER_MS, max_slices=1 << 14)
@@ -244,7 +236,7 @@ def test_the_timeline_of_a_round_adds_up_to_its_account(start_workload: StartWor
             assert account_of(sample.timeline, sample.window) == found.time
 
 
-def test_of_a_long_timeline_the_first_and_the_last_are_kept(start_workload: StartWorkload) -> None:
+def test_long_timeline_keeps_its_first_and_last_slices(start_workload: StartWorkload) -> None:
     room = 64
     workload = start_workload("long_work", room)
 
@@ -268,9 +260,7 @@ def test_of_a_long_timeline_the_first_and_the_last_are_kept(start_workload: Star
     assert 0 < first_ns < sample.window.duration_ns - last_ns < sample.window.duration_ns
 
 
-def test_what_takes_too_much_is_given_up_timelines_first_and_then_stacks(
-    start_workload: StartWorkload,
-) -> None:
+def test_memory_limit_drops_timelines_first_and_then_stacks(start_workload: StartWorkload) -> None:
     """What is not needed for the account: that is there to the last."""
     workload = start_workload("polls", "ppoll", 1_000_000, 5 * NS_PER_MS)
     plan = RoundPlan(threshold_ns=4 * NS_PER_MS, max_slices=1024)
@@ -304,9 +294,7 @@ def test_short_rounds_leave_nothing_but_their_lengths(start_workload: StartWorkl
     assert reported.longest_ns >= work_ns
 
 
-def test_after_a_record_only_longer_rounds_are_reported_for_a_while(
-    start_workload: StartWorkload,
-) -> None:
+def test_only_longer_rounds_are_reported_during_the_gap(start_workload: StartWorkload) -> None:
     count = 20
     workload = start_workload("long_work", count)
 
@@ -332,9 +320,7 @@ def test_everything_is_long(start_workload: StartWorkload) -> None:
         assert_accounted(sample)
 
 
-def test_who_waits_to_be_reported_does_not_count_as_suppressed(
-    start_workload: StartWorkload,
-) -> None:
+def test_rounds_waiting_to_be_reported_are_not_suppressed(start_workload: StartWorkload) -> None:
     workload = start_workload("polls", "ppoll", 2000, 0)
 
     samples, totals, _ = asked(workload, RoundPlan(threshold_ns=0))
@@ -354,7 +340,7 @@ def test_the_records_tell_of_the_rounds_between_them(start_workload: StartWorklo
     assert len(samples) + totals.suppressed + totals.missed + totals.left == totals.long
 
 
-def test_an_interrupt_just_as_a_round_ends_is_none_of_its(start_workload: StartWorkload) -> None:
+def test_interrupt_at_the_end_of_a_round_is_excluded(start_workload: StartWorkload) -> None:
     """These rounds are shorter than an interrupt, and it comes as often in what ends one."""
     workload = start_workload("interrupted_polls", 40, 200)
 
@@ -365,9 +351,7 @@ def test_an_interrupt_just_as_a_round_ends_is_none_of_its(start_workload: StartW
     assert min(min(astuple(time)) for time in times) >= 0
 
 
-def test_a_poll_that_a_signal_interrupted_and_is_made_again_is_one(
-    start_workload: StartWorkload,
-) -> None:
+def test_poll_restarted_after_a_signal_is_one_poll(start_workload: StartWorkload) -> None:
     """A program that is stopped in its poll, and goes on, has waited all the time."""
     threshold_ns = 10 * NS_PER_MS
     workload = start_workload("kept_polls", "wait", 3 * threshold_ns)
@@ -379,7 +363,7 @@ def test_a_poll_that_a_signal_interrupted_and_is_made_again_is_one(
 
 
 @pytest.mark.parametrize("what", ["stopped", "preempted"])
-def test_what_keeps_a_program_from_making_an_interrupted_poll_again_is_a_round(
+def test_delay_before_an_interrupted_poll_restarts_is_a_round(
     start_workload: StartWorkload, what: str
 ) -> None:
     """As it called nothing, and does not run, there is nothing but time to tell it by."""
@@ -449,7 +433,7 @@ def test_each_kind_of_poll_makes_rounds(start_workload: StartWorkload, name: str
 
 
 @pytest.mark.parametrize("what", ["fork", "exec", "ring", "alarm", "end"])
-def test_one_round_is_one_record_whatever_is_done_in_it(
+def test_one_round_is_one_record_whatever_happens_in_it(
     start_workload: StartWorkload, what: str
 ) -> None:
     """Of what it forks, and of a thread that ends before it polls again, there is none."""
@@ -471,9 +455,7 @@ def test_one_round_is_one_record_whatever_is_done_in_it(
     assert seen["inside_ns"] <= sample.window.duration_ns <= seen["outside_ns"]
 
 
-def test_what_a_signals_handler_does_in_a_poll_that_is_made_again_is_a_round(
-    start_workload: StartWorkload,
-) -> None:
+def test_signal_handler_within_a_restarted_poll_is_a_round(start_workload: StartWorkload) -> None:
     """As long as it takes nothing else is answered."""
     threshold_ns = 10 * NS_PER_MS
     workload = start_workload("odd_rounds", "handler", threshold_ns)

@@ -85,7 +85,7 @@ def test_each_process_has_its_own_threads_calls_and_account(
         assert running_ns(sample) == pytest.approx(expected_ns, abs=slack_ns)
 
 
-def test_what_was_forked_before_and_what_is_forked_meanwhile_is_measured(
+def test_children_forked_before_and_during_the_window_are_measured(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     family = start_workload("family", 50)
@@ -120,7 +120,7 @@ def title(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode()
 
 
-def test_each_process_has_the_title_that_it_gave_itself_last(start_capture: StartCapture) -> None:
+def test_each_process_has_its_newest_title(start_capture: StartCapture) -> None:
     with ExitStack() as stack:
         command = ["perl", "-e", TITLED]
         servers = [
@@ -142,7 +142,7 @@ def test_each_process_has_the_title_that_it_gave_itself_last(start_capture: Star
     assert samples[second].target.command_line == ("idle",)
 
 
-def test_one_that_executed_something_and_is_gone_has_no_arguments_of_before() -> None:
+def test_exited_process_has_no_arguments_from_before_its_exec() -> None:
     command = ("--children", "--json", "-", "--", "sh", "-c", "(exec sleep 0.01); exit 0")
     # The program's own output is stdout: what is reported goes to stderr.
     done = commands.run(*command)
@@ -167,7 +167,7 @@ def test_without_children_none_is_measured(
     assert set(end(capture)) == {family.pid, os.getpid()}
 
 
-def test_the_window_ends_when_all_that_were_asked_for_have_exited(
+def test_window_ends_when_all_requested_processes_have_exited(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     first, second = (start_workload("calls", f"{GETPPID}={count}") for count in (3, 4))
@@ -187,7 +187,7 @@ def test_the_window_ends_when_all_that_were_asked_for_have_exited(
     assert callers(samples[second.pid]) == {second.pid: 4}
 
 
-def test_the_number_of_a_process_that_is_gone_is_free_for_others(measurable: None) -> None:
+def test_pid_of_an_exited_process_is_free_for_others(measurable: None) -> None:
     with ExitStack() as stack:
         processes = [subprocess.Popen(["sleep", "600"]) for _ in range(2)]
         for process in processes:
@@ -214,7 +214,7 @@ def test_a_name_means_all_that_are_called_so(
             assert f"# Process {pid} (family): family " in done.stdout
 
 
-def test_those_that_are_gone_are_named_and_the_others_measured(
+def test_exited_processes_are_named_and_the_others_measured(
     measurable: None, start_workload: StartWorkload
 ) -> None:
     first, second = (start_workload("calls") for _ in range(2))
@@ -292,7 +292,7 @@ def test_so_have_those_that_are_forked_meanwhile(
         assert slices_of_calls(samples[pid], "getppid") == number
 
 
-def test_what_is_of_one_process_says_so_in_a_line() -> None:
+def test_option_for_one_process_is_refused_in_one_line() -> None:
     done = commands.run("--pid", str(os.getpid()), "--pid", "1", "-s")
     assert done.returncode == os.EX_USAGE
     assert "measures one process" in done.stderr

@@ -137,7 +137,7 @@ while True:
 """
 
 
-def test_a_long_round_names_the_process_at_the_other_end() -> None:
+def test_long_round_names_the_process_at_the_other_end() -> None:
     requests, answers = os.pipe(), os.pipe()
     words = (sys.executable, "-c", ASKER, str(LIFE_S), str(answers[0]), str(requests[1]))
     with subprocess.Popen(words, pass_fds=(answers[0], requests[1])) as process:
@@ -158,7 +158,7 @@ def test_a_long_round_names_the_process_at_the_other_end() -> None:
     assert os.getpid() in [peer.pid for peer in file.peers]
 
 
-def test_a_unix_sockets_peer_is_found_without_the_right_to_make_sockets(
+def test_unix_peer_is_found_without_permission_to_create_sockets(
     start_capture: StartCapture,
 ) -> None:
     """By then the command has given that up: host/privileges.py."""

@@ -68,7 +68,7 @@ def wakers_of(sleeps: list[Sleep]) -> list[Waker]:
 @pytest.mark.parametrize(
     ("kind", "count", "reason", "calls"), KINDS, ids=[kind for kind, *_ in KINDS]
 )
-def test_waits_are_reported_by_what_they_are_for_and_who_ends_them(
+def test_waits_are_reported_with_their_reason_and_waker(
     kind: str,
     count: int,
     reason: str,
@@ -104,7 +104,7 @@ def test_waits_are_reported_by_what_they_are_for_and_who_ends_them(
         assert all(waker.comm == "waits" for waker in wakers)
 
 
-def test_the_call_that_waits_for_a_lock_of_a_file_is_not_interruptible_by_all(
+def test_vfork_waits_uninterruptibly_and_flock_interruptibly(
     start_workload: StartWorkload, measure: Measure
 ) -> None:
     """vfork waits in state D, flock in S; see wait_for_vfork_done() and flock_lock_inode_wait()."""
@@ -217,7 +217,7 @@ def test_short_waits_are_known_by_a_few_of_them(
     assert looks + sum(sleep.count for sleep in of_reason(measured, "short")) <= 5_010
 
 
-def test_a_thread_that_sleeps_throughout_is_known_by_its_stack(
+def test_thread_asleep_throughout_is_known_by_its_stack(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     workload = start_workload("waits", "pipe", 1, 1)
@@ -271,7 +271,7 @@ os.read(pipe, 1)
 """
 
 
-def test_who_sends_a_signal_has_no_part_in_what_is_waited_for(start_capture: StartCapture) -> None:
+def test_sender_of_a_signal_is_no_waker(start_capture: StartCapture) -> None:
     count = 50
     with subprocess.Popen([sys.executable, "-c", READS], stdout=subprocess.PIPE) as reader:
         assert reader.stdout is not None

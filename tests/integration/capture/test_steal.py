@@ -28,7 +28,7 @@ def stolen_ns(cpu: int) -> int:
     raise LookupError(cpu)
 
 
-def test_a_thread_that_has_a_cpu_is_stolen_what_its_cpu_is(start_workload: StartWorkload) -> None:
+def test_running_thread_has_the_steal_time_of_its_cpu(start_workload: StartWorkload) -> None:
     cpu = max(os.sched_getaffinity(0))
     workload = start_workload("spin", cpu, LONG_NS, within=undisturbed())
     workload.ask()

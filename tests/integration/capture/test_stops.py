@@ -70,7 +70,7 @@ def test_who_sent_all_stops_is_reported() -> None:
     assert f"({os.getpid()}) sent" in text
 
 
-def test_who_sent_the_last_of_several_stops_did_not_send_the_others() -> None:
+def test_last_of_several_stops_is_not_blamed_for_all() -> None:
     with running(hog) as victim:
 
         def another_stops() -> None:
@@ -86,7 +86,7 @@ def test_who_sent_the_last_of_several_stops_did_not_send_the_others() -> None:
     assert " The last signal to stop it was SIGSTOP" in text
 
 
-def test_who_stopped_it_before_the_window_has_no_part_in_it() -> None:
+def test_sender_of_an_earlier_stop_is_not_blamed() -> None:
     with running(hog) as victim, session_of(victim.pid) as session:
         subprocess.run(["kill", "-STOP", str(victim.pid)], check=True)
         wait_until_stopped(victim.pid, victim.pid)
@@ -123,7 +123,7 @@ def seizer(tid: str) -> None:
     signal.pause()
 
 
-def test_a_thread_has_a_tracer_that_the_main_one_has_not() -> None:
+def test_tracer_of_another_thread_than_main_is_named() -> None:
     with workload("contended", "mutex", "spin", 20_000) as victim:
         owner = victim.reported["owner"]
         with running(seizer, owner, name="seizer") as tracer:

@@ -41,7 +41,7 @@ def test_threads_that_exit_keep_their_last_name(
     assert not thread(sample, workload.pid).exited
 
 
-def test_a_thread_that_calls_exec_has_the_id_it_got(
+def test_thread_that_calls_exec_has_its_new_tid(
     start_workload: StartWorkload, measure: Measure
 ) -> None:
     workload = start_workload("exec", 1000)
@@ -74,7 +74,7 @@ def test_each_of_a_crowd_is_measured(
 
 
 @pytest.mark.parametrize("options", [(), ("--no-accounting",)])
-def test_threads_that_end_are_summed_up_where_there_is_no_room_for_each(
+def test_ended_threads_without_room_are_summed_up(
     options: tuple[str, ...],
     slow_machine: bool,
     start_workload: StartWorkload,
@@ -109,7 +109,7 @@ def test_threads_that_end_are_summed_up_where_there_is_no_room_for_each(
         assert unknown_ns <= sample.lost.missed_events * sample.window.duration_ns
 
 
-def test_windows_in_a_storm_of_threads_are_each_accounted_for(
+def test_windows_in_a_storm_of_threads_are_accounted_for(
     slow_machine: bool, start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     if slow_machine:

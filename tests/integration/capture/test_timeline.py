@@ -90,7 +90,7 @@ def check_order(slices: Sequence[Slice], sample: Sample) -> None:
         ("maps", (CPU, SHORT_NS)),
     ],
 )
-def test_the_slices_of_each_thread_add_up_to_its_account(
+def test_slices_of_each_thread_add_up_to_its_account(
     name: str,
     arguments: tuple[object, ...],
     start_workload: StartWorkload,
@@ -136,7 +136,7 @@ def test_so_do_those_of_windows_that_follow_each_other(
         check(sample)
 
 
-def test_an_interrupt_across_the_edge_of_a_window_is_in_both(
+def test_interrupt_across_a_window_edge_is_in_both_windows(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     """Its part of the first is charged by what is told when it ends, in the second."""

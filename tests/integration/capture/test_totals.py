@@ -70,7 +70,7 @@ def on_cpu_ns(totals: ThreadTotals) -> int:
         ("crowd", (20, 100)),
     ],
 )
-def test_what_a_thread_has_more_is_the_time_that_went_by(
+def test_totals_of_a_thread_grow_by_the_elapsed_time(
     name: str, arguments: tuple[object, ...], start_workload: StartWorkload
 ) -> None:
     """In rounds and out of them, while it runs and while it sleeps, to the nanosecond."""
@@ -108,9 +108,7 @@ def test_the_time_on_cpus_is_what_the_scheduler_has(start_workload: StartWorkloa
         assert abs(more_ns - run_ns) <= slack_ns, (tid, more_ns, run_ns)
 
 
-def test_what_ran_in_its_program_is_that_also_of_a_thread_that_slept_before(
-    start_workload: StartWorkload,
-) -> None:
+def test_user_time_after_a_long_sleep_is_user_time(start_workload: StartWorkload) -> None:
     """In a call that was never seen to begin, for longer than it runs then."""
     workload = start_workload("calls", f"{known_syscall('getppid')}={scaled(50_000)}")
     with Watch(find_target(workload.pid), PLAN, totals=True) as watch:
@@ -138,7 +136,7 @@ def test_calls_are_counted_once_whatever_round_they_are_in(start_workload: Start
     assert call.total_ns > 0
 
 
-def test_threads_that_end_between_two_reads_are_in_the_sums(start_workload: StartWorkload) -> None:
+def test_threads_that_end_between_reads_are_in_the_sums(start_workload: StartWorkload) -> None:
     """Each tells at its end: all of the time of all threads is somewhere, or is said to be lost."""
     ended = 400
     workload = start_workload("crowd", 4, ended)

@@ -87,7 +87,7 @@ def watching(pid: int, *options: str) -> Iterator[Watching]:
                 process.kill()
 
 
-def test_all_time_of_a_hundred_threads_is_in_the_figures(start_workload: StartWorkload) -> None:
+def test_metrics_have_all_time_of_a_hundred_threads(start_workload: StartWorkload) -> None:
     """What they have more from one scrape to the next is the time that went by, a thread each."""
     threads = 100
     workload = start_workload("crowd", threads, 0)
@@ -112,9 +112,7 @@ def test_all_time_of_a_hundred_threads_is_in_the_figures(start_workload: StartWo
     assert last.value("kernel_delay_own_cpu_seconds_total") > 0
 
 
-def test_calls_rounds_and_long_rounds_are_those_that_were_made(
-    start_workload: StartWorkload,
-) -> None:
+def test_metrics_count_calls_rounds_and_long_rounds(start_workload: StartWorkload) -> None:
     long_ns = 300 * NS_PER_MS
     workload = start_workload("poll_threads", 5, long_ns)
     with watching(workload.pid, "--threshold", "0.2", "--no-stacks") as watch:
@@ -195,9 +193,7 @@ def test_the_figures_are_there_when_the_process_is_gone(start_workload: StartWor
     assert after.value("kernel_delay_threads") == 0
 
 
-def test_a_receiver_of_otlp_has_the_same_and_a_span_of_the_round(
-    start_workload: StartWorkload,
-) -> None:
+def test_otlp_receiver_gets_the_metrics_and_a_round_span(start_workload: StartWorkload) -> None:
     long_ns = 300 * NS_PER_MS
     workload = start_workload("poll_threads", 1, long_ns)
     with Receiver() as receiver:

@@ -51,7 +51,7 @@ def test_of_large_frames_only_the_edges_are_copied(start: Start) -> None:
     assert sample.lost.truncated_stacks == 0
 
 
-def test_a_frame_whose_size_only_the_frame_pointer_tells_is_copied_whole(start: Start) -> None:
+def test_frame_sized_by_its_frame_pointer_is_copied_whole(start: Start) -> None:
     plan = event_plan("getppid", stack_bytes=STACK_BYTES_MAX)
     sample = capture_deep(start, plan, "1", "variable")
     kinds = {tuple(names) for names in own_functions(sample)}
@@ -60,7 +60,7 @@ def test_a_frame_whose_size_only_the_frame_pointer_tells_is_copied_whole(start: 
     assert sample.lost.truncated_stacks == 0
 
 
-def test_a_copy_that_ends_before_is_reported_from_what_no_copy_could_have(start: Start) -> None:
+def test_short_copy_is_counted_as_cut_and_truncated(start: Start) -> None:
     plan = event_plan("getppid", stack_bytes=4 * 4096)
     lost = capture_deep(start, plan, "1", "variable").lost
     assert lost.cut_stacks == lost.truncated_stacks > 0

@@ -80,7 +80,7 @@ def test_events_sum_up_to_the_account(start: Start, name: str) -> None:
     assert sample.lost.missed_events or compared >= 50
 
 
-def test_a_sleep_is_off_the_cpus_for_as_long_as_was_asked_for(start: Start) -> None:
+def test_sleep_is_off_cpu_for_most_of_its_length(start: Start) -> None:
     workload = start("storm", "1", str(PAUSE_NS // 1000))
     sample = capture(workload.pid, WITHOUT_STACKS, until_it_slept(workload, 50))
     # The last one is ended by the signal that ends the program.

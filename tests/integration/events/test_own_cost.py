@@ -110,7 +110,7 @@ def test_a_calls_kernel_stack_is_where_it_slept(start: Start) -> None:
         assert (stack[-1].name or "").startswith(("entry_SYSCALL_64", "el0t_64_sync"))
 
 
-def test_a_call_that_did_not_sleep_has_no_kernel_stack(start: Start) -> None:
+def test_call_that_did_not_sleep_has_no_kernel_stack(start: Start) -> None:
     process = start("counted_calls")
     sample = capture(process.pid, event_plan("getppid"), process.send)
     events = events_of(sample)

@@ -122,7 +122,7 @@ def test_a_window_that_opened_too_late_leaves_nothing(
     assert sum(without) <= sample.lost.stacks <= sum(without_either)
 
 
-def test_a_window_that_opened_too_late_takes_nothing_from_the_one_before(
+def test_late_window_takes_no_events_from_the_previous_one(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "lib", Late(False, True))

@@ -81,7 +81,7 @@ def test_without_a_copy_such_a_stack_is_counted(call_chain: Path, chain: str) ->
     assert (sample.lost.truncated_stacks, sample.lost.failed_unwinds) == (0, 1)
 
 
-def test_no_walk_is_by_the_table_of_the_program_before(call_chain: Path) -> None:
+def test_stacks_after_exec_do_not_use_the_old_table(call_chain: Path) -> None:
     """After execve(2), where that may be at the same addresses."""
     command = f"read line; exec setarch -R {call_chain} recursion"
     with running(["setarch", "-R", "sh", "-c", f"echo $$; {command}"]) as run:

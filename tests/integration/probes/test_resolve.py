@@ -95,7 +95,7 @@ def test_in_another_mount_namespace(
         assert_fires(probe, pid)
 
 
-def test_in_a_chroot_files_have_the_names_they_have_there(
+def test_files_in_a_chroot_have_their_names_inside_it(
     workload: Workload, start: Start, tmp_path: Path
 ) -> None:
     libraries = re.findall(r"(/\S+) \(0x", subprocess.check_output(["ldd", *workload], text=True))
@@ -214,7 +214,7 @@ def test_kernel_functions_fire(trigger: str) -> None:
 
 
 @needs_kprobes
-def test_the_kernel_takes_what_is_called_probeable_and_refuses_the_rest() -> None:
+def test_kernel_accepts_probeable_functions_and_refuses_the_blacklist() -> None:
     functions = kernel_functions()
     assert functions.blacklist
     probeable = sorted(functions.probeable())

@@ -46,7 +46,7 @@ def names(frames: tuple[StackFrame, ...], count: int) -> list[str | None]:
 
 
 @pytest.mark.parametrize("chain", TO_MAIN)
-def test_each_frame_from_the_call_to_the_start_is_exact(call_chain: Path, chain: str) -> None:
+def test_frames_from_the_call_to_the_start_are_exact(call_chain: Path, chain: str) -> None:
     frames, sample = stack_of([call_chain, chain])
     expected = TO_MAIN[chain]
     assert names(frames, len(expected)) == expected
@@ -94,7 +94,7 @@ def test_source_lines_and_inlined_functions_where_asked_for(call_chain: Path) ->
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="arm64's frames are copied whole")
-def test_the_inside_of_a_large_frame_takes_no_room_in_the_copy(call_chain: Path) -> None:
+def test_inside_of_a_large_frame_is_not_copied(call_chain: Path) -> None:
     # Pages are copied whole: what is below the frame and what is above may each lie in two.
     frames, sample = stack_of([call_chain, "big"], stack_bytes=3 * 4096)
     assert names(frames, 4) == BIG
@@ -169,7 +169,7 @@ def test_frame_pointers_are_walked_where_there_are_some(call_chain: Path, tmp_pa
     assert names(frames, len(expected)) == expected
 
 
-def test_without_frame_pointers_the_walk_ends_where_no_code_is(call_chain: Path) -> None:
+def test_walk_without_frame_pointers_ends_outside_of_code(call_chain: Path) -> None:
     frames, _ = stack_of([call_chain, "recursion"], stack_mode="fp")
     assert frames[0].name == "stop_here"
     assert all(frame.object for frame in frames)

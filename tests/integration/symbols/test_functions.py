@@ -51,7 +51,7 @@ def test_a_separate_debug_file_by_debug_link(program: Path) -> None:
     assert not functions.stripped
 
 
-def test_a_separate_debug_file_by_build_id_below_a_root(program: Path, tmp_path: Path) -> None:
+def test_build_id_finds_a_debug_file_below_a_root(program: Path, tmp_path: Path) -> None:
     build_id = Functions.open(str(program)).build_id
     assert build_id
     root = tmp_path / "root"

@@ -45,7 +45,7 @@ def frames_of(command: list[object], rights: list[str], spoil: Callable[[], None
     return msgspec.json.decode(out.stdout, type=list[Frame])
 
 
-def test_a_program_at_a_fixed_address_that_maps_its_code_again() -> None:
+def test_program_that_maps_its_code_twice_has_its_functions() -> None:
     """As node does. Of its code where it is at first the functions have their names."""
     program = compile_workload("twice_mapped", "-no-pie")
     frames = frames_of([program], [], lambda: None)
@@ -89,7 +89,7 @@ def test_a_replaced_library_is_read_as_it_was_mapped(program: Path) -> None:
     assert frames[-1].name == "_start"
 
 
-def test_a_replaced_library_that_is_out_of_reach_is_marked(program: Path) -> None:
+def test_unreachable_replaced_library_is_marked(program: Path) -> None:
     library = program.parent / "libcall_chain.so"
     frames = frames_of(
         [program, "library"], WITHOUT_MAP_FILES, lambda: replace_library(library.parent)
@@ -105,7 +105,7 @@ def test_a_replaced_library_that_is_out_of_reach_is_marked(program: Path) -> Non
     assert frames[-1].name == "_start"
 
 
-def test_a_deleted_library_that_is_out_of_reach_is_marked(program: Path) -> None:
+def test_unreachable_deleted_library_is_marked(program: Path) -> None:
     library = program.parent / "libcall_chain.so"
     frames = frames_of([program, "library"], WITHOUT_MAP_FILES, library.unlink)
     assert [frame.object for frame in frames[1:3]] == [f"{library} (deleted)"] * 2
@@ -199,7 +199,7 @@ def build_id(file: Path) -> str:
     return notes.stdout.split("Build ID: ")[1].split()[0]
 
 
-def test_the_perf_map_is_the_one_that_a_container_has() -> None:
+def test_perf_map_is_read_from_inside_the_container() -> None:
     """Its /tmp is another, and there the process is number 1."""
     if os.geteuid():
         pytest.skip("namespaces need root")
@@ -217,7 +217,7 @@ def test_the_perf_map_is_the_one_that_a_container_has() -> None:
         process.communicate()
 
 
-def test_the_first_thread_may_end_while_it_is_looked_at(
+def test_main_thread_may_end_while_the_process_is_read(
     call_chain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when it had memory a moment ago."""

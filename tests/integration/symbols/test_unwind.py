@@ -20,7 +20,7 @@ from tests.needs import needed
 
 
 @pytest.mark.parametrize("chain", TO_MAIN)
-def test_each_frame_from_the_read_to_the_start_is_exact(call_chain: Path, chain: str) -> None:
+def test_frames_from_the_read_to_the_start_are_exact(call_chain: Path, chain: str) -> None:
     stack, frames = frames_after_exit([call_chain, chain])
     expected = TO_MAIN[chain]
     assert [short_name(frame) for frame in frames[: len(expected)]] == expected
@@ -59,7 +59,7 @@ def test_generated_code_without_frame_pointer_ends_the_stack(call_chain: Path) -
     assert stack.end == "lost"
 
 
-def test_a_short_copy_gives_the_inner_frames_and_says_so(call_chain: Path) -> None:
+def test_short_copy_has_the_inner_frames_and_ends_short(call_chain: Path) -> None:
     with running([call_chain, "recursion"]) as run, stopped_in_read(run) as thread:
         registers = thread.registers()
         sp, copy = thread.stack()

@@ -89,9 +89,7 @@ def test_the_vdso_is_left_without_unwind_information(program: Path, vdso: Path) 
     assert unwound.end == "whole"
 
 
-def test_a_frame_of_the_vdso_whose_size_nothing_says_ends_the_stack(
-    program: Path, vdso: Path
-) -> None:
+def test_vdso_frame_of_unknown_size_ends_the_stack(program: Path, vdso: Path) -> None:
     at, bare = labels(program), labels(vdso, VDSO_BIAS)
     registers = [0] * 33
     registers[29] = registers[31] = SP

@@ -98,7 +98,7 @@ def mapped_files() -> list[Path]:
         return sorted({Path(found.code.path) for found in image.objects if found.code.inode})
 
 
-def test_each_row_of_each_library_is_as_elfutils_has_it(elfutils_rules: Path) -> None:
+def test_rows_of_each_library_match_elfutils(elfutils_rules: Path) -> None:
     kinds: set[int] = set()
     for file in mapped_files():
         kinds |= check_rows(elfutils_rules, file)
@@ -112,7 +112,7 @@ def test_each_row_of_each_library_is_as_elfutils_has_it(elfutils_rules: Path) ->
     [["-O2"], ["-O0"], ["-O2", "-no-pie"], ["-O2", "-static"]],
     ids=" ".join,
 )
-def test_each_row_of_our_own_is_as_elfutils_has_it(
+def test_rows_of_our_own_programs_match_elfutils(
     elfutils_rules: Path, tmp_path: Path, flags: list[str]
 ) -> None:
     library, program = tmp_path / "libcall_chain.so", tmp_path / "call_chain"
@@ -139,7 +139,7 @@ def test_the_vdso_has_rows(elfutils_rules: Path, tmp_path: Path) -> None:
     check_rows(elfutils_rules, copy)
 
 
-def test_no_rows_of_a_file_when_the_time_is_over() -> None:
+def test_expired_deadline_leaves_a_file_without_rows() -> None:
     fd = os.open(mapped_files()[0], os.O_RDONLY)
     try:
         with pytest.raises(NoRowsError), rows_of(fd, time.monotonic_ns()):

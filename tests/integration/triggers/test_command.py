@@ -70,7 +70,7 @@ def test_short_windows_are_reported_and_do_not_count(
     assert file.read_text().count("\n") == 2
 
 
-def test_waiting_for_a_start_is_reported_and_ctrl_c_ends_it(
+def test_ctrl_c_ends_the_reported_wait_for_a_start(
     start_rounds: StartTarget, start_command: StartCommand
 ) -> None:
     command = start_command("-p", start_rounds(0).pid, *EDGES)
@@ -84,7 +84,7 @@ def test_waiting_for_a_start_is_reported_and_ctrl_c_ends_it(
     ]
 
 
-def test_ctrl_c_while_waiting_for_a_stop_reports_until_then(
+def test_ctrl_c_while_waiting_for_stop_reports_the_window(
     start_rounds: StartTarget, start_command: StartCommand
 ) -> None:
     options = ("--stop-trigger", "ur:round_work", "--json")

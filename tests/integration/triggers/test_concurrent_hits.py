@@ -80,9 +80,7 @@ def assert_in_order(samples: list[Sample]) -> None:
 
 
 @pytest.mark.parametrize("roles", ["sp", "sspp", "bbb"])
-def test_from_the_first_start_to_the_first_stop_after_it(
-    start_hits: StartTarget, roles: str
-) -> None:
+def test_window_is_from_first_start_to_the_next_stop(start_hits: StartTarget, roles: str) -> None:
     workload = start_hits(roles, HITS)
     samples, hits = closed_windows(workload, "up:start_hit", "up:stop_hit")
     assert_in_order(samples)
