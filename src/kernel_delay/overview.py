@@ -13,7 +13,7 @@ Examples:
 
 Commands:
   capture   measure a process (the command if none is given)
-  watch     stay attached and record each slow iteration
+  watch     stay attached and record each slow iteration; top: a live view
   where     show where each thread stands now, and who keeps it
   report    print a report from a recording; compare: what changed between two
   check     show what this machine supports; probes: list triggers

@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "capture": "measure where the time of each thread of a process went",
         "watch": "stay attached and record each slow iteration of an event loop",
+        "top": "show the threads that lose most time, live",
         "where": "show where each thread stands now, and who keeps it, without stopping it",
         "report": "print a report from recordings, on any machine",
         "compare": "show what changed between two recordings, beyond chance",

@@ -108,7 +108,7 @@ class Use(Struct, frozen=True):
 EVENTS = Use("read maps and iterate over threads", "always", ("CAP_BPF",))
 PROCESS = Use(
     "read `/proc` of the process: its cgroups, locked files and tracer",
-    "`capture`, `watch`",
+    "`capture`, `top`, `watch`",
     ("CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"),
 )
 NAMES = Use(
@@ -125,7 +125,7 @@ PROFILES = Use(
 )
 FOLLOW = Use(
     "attach to the next process",
-    "`watch --follow`",
+    "`watch --follow`, `top` without a process",
     (
         *("CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"),
         *("CAP_SYSLOG", "CAP_SYS_NICE"),

@@ -131,6 +131,11 @@ def prepare_to_run(args: argparse.Namespace) -> None:
         print_message(f"{args.program[0]} runs as root; --user {user} runs it as you")
 
 
+def prepare(args: argparse.Namespace) -> None:
+    """Check the machine, for who finds the processes by itself."""
+    _preparation()(args)
+
+
 def find_to_measure(args: argparse.Namespace) -> "ProcessTarget":
     """Return the process, on a machine that lets it be measured; libbpf's log is set up.
 

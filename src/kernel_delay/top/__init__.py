@@ -1,0 +1,1 @@
+"""`kernel-delay top`: what is on its screen, and the terminal that shows it."""

@@ -1,0 +1,176 @@
+"""The terminal of `kernel-delay top`: its keys, and what is drawn on it."""
+
+import os
+import select
+import shutil
+import signal
+import termios
+import threading
+import tty
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Self, TextIO
+
+from kernel_delay.errors import KernelDelayError
+from kernel_delay.host.privileges import without_capabilities
+from kernel_delay.signals import shutdown_text
+from kernel_delay.top.view import Line, Shown, View
+
+# ECMA-48 and xterm's private modes: the other screen, no cursor, no further line for a long one.
+_BEGIN = "\x1b[?1049h\x1b[?25l\x1b[?7l"
+_END = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+_HOME, _CLEAR_LINE, _PLAIN = "\x1b[H", "\x1b[K", "\x1b[0m"
+
+_REVERSE = "\x1b[7m"
+
+_KEYS = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1bOA": "up", b"\x1bOB": "down"}
+
+# How soon a terminal of another size is drawn anew.
+_LOOK_S = 0.5
+
+_COLORS = {
+    "heading": "\x1b[1;36m",
+    "verdict": "\x1b[1;31m",
+    "acquittal": "\x1b[32m",
+    "remark": "\x1b[33m",
+    "warning": "\x1b[1;33m",
+}
+
+
+class Terminal:
+    """While it is entered the terminal shows a View, and a thread takes keys."""
+
+    def __init__(self, file: TextIO, record: Callable[[Shown], str], *, has_color: bool) -> None:
+        """Draw on `file`; `record` writes what is shown, and returns what to say of that."""
+        self._input, self._output = os.dup(0), file.fileno()
+        self._record = record
+        self._has_color = has_color
+        self._view = View()
+        self._shown: Shown | None = None
+        self._newest: Shown | None = None
+        self._lock = threading.Lock()
+        self._ending, self._end = os.pipe2(os.O_CLOEXEC)
+        self._closing = ExitStack()
+        self.has_quit = False
+
+    def __enter__(self) -> Self:
+        """Take the terminal."""
+        self._saved = termios.tcgetattr(self._input)
+        for fd in (self._input, self._ending, self._end):
+            self._closing.callback(os.close, fd)
+        self._closing.callback(self._give)
+        self._closing.enter_context(shutdown_text(self._output, _END))
+        self._take()
+        self._keys = threading.Thread(target=self._follow, name="keys")
+        # It reads keys, and writes to the user's own folder.
+        without_capabilities(self._keys.start)
+        self._closing.callback(self._stop)
+        self._draw()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give it back as it was."""
+        self._closing.close()
+
+    def show(self, what: Shown) -> None:
+        """Show this from now on, unless what is there is frozen."""
+        with self._lock:
+            self._newest = what
+        self._draw()
+
+    def say(self, text: str) -> None:
+        """Have a line at the bottom, until a key is pressed."""
+        with self._lock:
+            self._view.message = text
+        self._draw()
+
+    def _take(self) -> None:
+        tty.setcbreak(self._input, termios.TCSAFLUSH)
+        mode = termios.tcgetattr(self._input)
+        # Ctrl-Z is a key: the terminal is given back before the command stops.
+        mode[6][termios.VSUSP] = os.fpathconf(self._input, "PC_VDISABLE").to_bytes(1)
+        termios.tcsetattr(self._input, termios.TCSANOW, mode)
+        self._write(_BEGIN)
+
+    def _give(self) -> None:
+        self._write(_END)
+        termios.tcsetattr(self._input, termios.TCSAFLUSH, self._saved)
+
+    def _stop(self) -> None:
+        os.write(self._end, b"\0")
+        self._keys.join()
+
+    def _follow(self) -> None:
+        size = shutil.get_terminal_size()
+        while True:
+            ready, _, _ = select.select([self._input, self._ending], [], [], _LOOK_S)
+            if self._ending in ready:
+                return
+            if self._input in ready:
+                data = os.read(self._input, 64)
+                if not data:
+                    os.kill(os.getpid(), signal.SIGHUP)
+                    return
+                for key in _keys_of(data):
+                    self._press(key)
+            if ready or os.get_terminal_size(self._output) != size:
+                size = os.get_terminal_size(self._output)
+                self._draw()
+
+    def _press(self, key: str) -> None:
+        with self._lock:
+            action = self._view.press(key)
+            if action == "record":
+                try:
+                    text = self._record(self._shown) if self._shown else "nothing was measured yet"
+                except KernelDelayError as error:
+                    text = str(error)
+                self._view.message = text
+        if action == "quit" and not self.has_quit:
+            self.has_quit = True
+            # As Ctrl-C ends the window that is open.
+            os.kill(os.getpid(), signal.SIGINT)
+        elif action == "suspend":
+            self._give()
+            os.kill(os.getpid(), signal.SIGSTOP)
+            self._take()
+
+    def _draw(self) -> None:
+        columns, lines = os.get_terminal_size(self._output)
+        with self._lock:
+            if not self._view.frozen:
+                self._shown = self._newest
+            text = self._text(self._view.lines(self._shown, max(columns, 1), max(lines, 1)))
+            self._write(text)
+
+    def _text(self, lines: Sequence[Line]) -> str:
+        # Cleared before it is written: behind a full line the cursor is on its last character.
+        drawn = "\r\n".join(f"{_CLEAR_LINE}{self._styled(line)}" for line in lines)
+        return f"{_HOME}{drawn}"
+
+    def _styled(self, line: Line) -> str:
+        text, role = line
+        if role is None or not self._has_color:
+            return text
+        return f"{_COLORS.get(role, _REVERSE)}{text}{_PLAIN}"
+
+    def _write(self, text: str) -> None:
+        left = text.encode(errors="replace")
+        while left:
+            left = left[os.write(self._output, left) :]
+
+
+def _keys_of(data: bytes) -> Iterator[str]:
+    """The keys of what was read at once: an arrow is three bytes, Escape alone is one."""
+    while data:
+        name = _KEYS.get(data[:3])
+        if name is not None:
+            yield name
+            data = data[3:]
+        elif data[:1] == b"\x1b" and len(data) > 1:
+            # Of another key, or of a mouse: not one of ours.
+            return
+        else:
+            character = data.decode(errors="ignore")[:1] or "\0"
+            yield character
+            data = data[max(1, len(character.encode())) :]

@@ -1,0 +1,118 @@
+"""`kernel-delay top` in a terminal of its own: a screen of a real process, its keys, its end."""
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernel_delay.recording.reader import open_recording
+
+COMMAND = [sys.executable, "-m", "kernel_delay", "top", "--delay", "0.2"]
+
+
+class Screen:
+    """A terminal with the command in it."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self._terminal, other = pty.openpty()
+        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.modes = termios.tcgetattr(other)
+        self.other = other
+        self.text = ""
+        self.process = subprocess.Popen(
+            [*COMMAND, *arguments],
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            cwd=folder,
+            env={**os.environ, "TERM": "xterm"},
+            start_new_session=True,
+        )
+
+    def press(self, keys: str) -> None:
+        """Type these."""
+        self.text = ""
+        os.write(self._terminal, keys.encode())
+
+    def wait_for(self, text: str) -> None:
+        """Until it was drawn, however long that takes; fails where the command ends before."""
+        while text not in self.text:
+            ready, _, _ = select.select([self._terminal], [], [], 1.0)
+            if ready:
+                self.text += os.read(self._terminal, 65536).decode(errors="replace")
+            else:
+                assert self.process.poll() is None, self.text
+
+    def end(self) -> int:
+        """Read on until the command has ended; return its status."""
+        while self.process.poll() is None:
+            if select.select([self._terminal], [], [], 0.1)[0]:
+                self.text += os.read(self._terminal, 65536).decode(errors="replace")
+        return self.process.wait()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._terminal)
+        os.close(self.other)
+
+
+@pytest.fixture
+def sleeper() -> Iterator[int]:
+    """A process that sleeps."""
+    process = subprocess.Popen(["sleep", "1000"])
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def test_shows_a_process_and_leaves_the_terminal_as_it_was(
+    measurable: None, sleeper: int, tmp_path: Path
+) -> None:
+    screen = Screen(tmp_path, "-p", str(sleeper))
+    try:
+        screen.wait_for("|BBBBBBBBBBBBBBBBB| sleep")
+        screen.press("\r")
+        screen.wait_for("TIME ACCOUNTING")
+        screen.press("w")
+        screen.wait_for("written: top-")
+        screen.press("q")
+        assert screen.end() == 0, screen.text
+        assert screen.text.endswith("\x1b[?1049l")
+        assert termios.tcgetattr(screen.other) == screen.modes
+    finally:
+        screen.close()
+    (path,) = tmp_path.glob("top-*.kdr")
+    with open_recording(path) as recording:
+        assert recording.header.target.pid == sleeper
+
+
+def test_another_size_is_drawn_anew(measurable: None, sleeper: int, tmp_path: Path) -> None:
+    screen = Screen(tmp_path, "-p", str(sleeper))
+    try:
+        screen.wait_for("|BBBBBBBBBBBBBBBBB| sleep")
+        fcntl.ioctl(screen.other, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
+        screen.wait_for("CAUSE")
+        screen.press("q")
+        assert screen.end() == 0, screen.text
+    finally:
+        screen.close()
+
+
+def test_without_a_terminal_it_says_what_to_use(sleeper: int) -> None:
+    done = subprocess.run(
+        [*COMMAND, "-p", str(sleeper)], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == os.EX_USAGE
+    assert done.stderr == (
+        "kernel-delay: top needs a terminal that can be drawn on: use `capture --summary` or"
+        " `watch`\n"
+    )
