@@ -127,9 +127,10 @@ def test_it_reports_and_leaves_nothing(start_demo: StartDemo, tmp_path: Path) ->
     # A fifth of the time it has the CPU to itself, and of the rest a half, unless others want it.
     # The verdict may be of a thread elsewhere; the main thread's table is of the shared CPU.
     if ran_s >= 0.3 * (stop_s - start_s):
-        (main,) = [reported for name, reported in threads(report) if name == "ovs-vswitchd"]
-        takers = main.partition("[CPU TAKEN BY]")[2].partition("\n\n")[0]
-        assert re.search(rf"^ *spin +{competitor.pid} ", takers, re.M), report
+        own = [reported for name, reported in threads(report) if name == "ovs-vswitchd"]
+        takers = [each.partition("[CPU TAKEN BY]")[2].partition("\n\n")[0] for each in own]
+        named = re.compile(rf"^ *spin +{competitor.pid} ", re.M)
+        assert any(map(named.search, takers)), report
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
