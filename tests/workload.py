@@ -5,6 +5,7 @@ import select
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,13 @@ def youngest_descendant(pid: int) -> int:
     return pid
 
 
+def _is_parser(process: Path) -> bool:
+    """Whether that is kernel-delay's own, which parses for it."""
+    with suppress(OSError):
+        return b"kernel_delay.symbols.parser" in (process / "cmdline").read_bytes()
+    return False
+
+
 def _children(pid: int) -> list[int]:
     children = []
     for entry in Path("/proc").iterdir():
@@ -120,6 +128,6 @@ def _children(pid: int) -> list[int]:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
             except OSError:  # it has gone
                 continue
-            if int(fields[1]) == pid:
+            if int(fields[1]) == pid and not _is_parser(entry):
                 children.append(int(entry.name))
     return children

@@ -16,9 +16,7 @@
 #include <elfutils/libdwfl.h>
 
 #include "truncation.h"
-#include "cfi_programs.h"
-#include "cfi_sections.h"
-#include "bounded_cfi.h"
+#include "eh_frame.h"
 #include "large_frames.h"
 #include "modules.h"
 #include "unwinder.h"
@@ -26,9 +24,7 @@
 #include "unwind_rows.h"
 
 #include "truncation.c"
-#include "cfi_programs.c"
-#include "cfi_sections.c"
-#include "bounded_cfi.c"
+#include "eh_frame.c"
 #include "large_frames.c"
 #include "modules.c"
 #include "unwinder.c"
@@ -98,7 +94,7 @@ static void make_rows(Dwfl_Module *mod)
 		    (i && made->rows[i] >> 32 <= made->rows[i - 1] >> 32))
 			abort();
 	copy = calloc(made->n_rows + UNWIND_WORDS, sizeof(*copy));
-	unwind_rows_copy(made, 1, copy);
+	unwind_rows_copy(made->rows, made->n_rows, 1, copy);
 	free(copy);
 	unwind_rows_free(made);
 }

@@ -3,6 +3,7 @@
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -155,6 +156,33 @@ def test_capture_keeps_what_it_uses(workload: Workload) -> None:
     assert rights.pop(process.pid) == (kept(PROCESS), "1", "2")
     assert set(rights.values()) <= {(f"{0:016x}", "1", "2")}
     assert b"VERDICT" in output
+
+
+WHERE = """
+import sys
+from pathlib import Path
+from kernel_delay.cli import main
+from kernel_delay.where import look
+
+read = look.ProcessImage.note
+
+def note(image):
+    print(Path("/proc/self/status").read_text(), file=sys.stderr)
+    return read(image)
+
+look.ProcessImage.note = note
+main()
+"""
+
+
+def test_where_reads_the_process_with_what_it_uses(workload: Workload) -> None:
+    command = [sys.executable, "-c", WHERE, "where", "--pid", str(workload.pid)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    fields = dict(line.split(":\t", 1) for line in done.stderr.splitlines() if ":\t" in line)
+    assert fields["CapEff"] == fields["CapPrm"] == kept(PROCESS, NAMES)
+    assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
+    assert "main+" in done.stdout
 
 
 def test_a_program_that_is_run_loses_no_right(root_user: None) -> None:

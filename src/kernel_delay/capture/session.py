@@ -122,6 +122,11 @@ class Session:
             self._waiter = watch(self._target.pid, *others)
             self._closing.callback(self._waiter.close)
             events, accounting = self._options.events, self._options.accounting
+            if events and events.stack_mode != "none":
+                # It starts while the programs are loaded.
+                from kernel_delay.symbols import start_parsers
+
+                start_parsers()
             self._programs = Programs(
                 self._target.pid,
                 self._plan,

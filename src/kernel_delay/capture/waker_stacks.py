@@ -11,6 +11,7 @@ from kernel_delay.capture.threads.sleep_stacks import WakerStack
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.model import StackFrame
+from kernel_delay.symbols import start_parsers
 from kernel_delay.symbols.demangle import Demangler
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class WakerStacks:
         self._namers: dict[int, StackNamer | None] = {}
         self._named: dict[int, WakerStack] = {}
         self._demangler = Demangler()
+        # Later this process may not change its user.
+        start_parsers()
 
     def close(self) -> None:
         """Give memory and files back."""
@@ -58,7 +61,7 @@ class WakerStacks:
         registers = tuple(stack.stacks.registers[at] for at in range(lib.REGISTERS))
         content = bytes(ffi.buffer(stack.content, stack.stacks.user_bytes))
         pages = int.from_bytes(ffi.buffer(stack.stacks.pages, PAGES_BYTES), sys.byteorder)
-        frames, _ = namer.user_frames(registers, content, pages)
+        ((frames, _),) = namer.user_frames([(registers, content, pages)])
         return WakerStack(kernel, self._functions(frames))
 
     def _namer(self, pid: int) -> StackNamer | None:

@@ -28,7 +28,15 @@ def run(args: argparse.Namespace) -> int:
     from kernel_delay.where.look import look
 
     file = output_options.stdout()
-    found = look(target_options.find_all_to_measure(args).processes, source=args.source)
+    targets = target_options.find_all_to_measure(args).processes
+    found = look(targets, source=args.source, on_attached=_keep_rights)
     layout = output_options.as_shown(Layout(color=args.color), file)
     file.write(json.render(found) if args.json else where.render(found, layout))
     return os.EX_OK
+
+
+def _keep_rights() -> None:
+    """Give up what was needed to load the programs alone."""
+    from kernel_delay.host import privileges
+
+    privileges.keep_only((privileges.PROCESS, privileges.NAMES))

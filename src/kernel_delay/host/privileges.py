@@ -9,6 +9,7 @@ call too many that a process without capabilities may make.
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -108,12 +109,12 @@ class Use(Struct, frozen=True):
 EVENTS = Use("read maps and iterate over threads", "always", ("CAP_BPF",))
 PROCESS = Use(
     "read `/proc` of the process: its cgroups, locked files and tracer",
-    "`capture`, `top`, `watch`",
+    "`capture`, `top`, `watch`, `where`",
     ("CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"),
 )
 NAMES = Use(
     "name the functions of stacks: its memory and files, `/proc/kallsyms`, a demangler",
-    "`capture -s`, `capture --wakers stacks`, `watch` without `--no-stacks`",
+    "`capture -s`, `capture --wakers stacks`, `watch` without `--no-stacks`, `where`",
     ("CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH", "CAP_CHECKPOINT_RESTORE", "CAP_SYSLOG"),
     ("execve",),
 )
@@ -173,11 +174,24 @@ def keep_only(uses: Iterable[Use], outputs: Iterable[Path | None] = ()) -> None:
     lib.limit_capabilities(_mask({name for use in kept for name in use.capabilities}))
 
 
-def keep_nothing() -> None:
-    """Give up all capabilities, and all calls but those that read and write what is open."""
-    calls = _numbers(CALLS_OF_A_FILTER)
+def keep_nothing(calls: Iterable[str] = CALLS_OF_A_FILTER) -> None:
+    """Give up all capabilities, and all calls but these: those that read and write what is open."""
+    numbers = _numbers(calls)
     lib.limit_capabilities(0)
-    lib.allow_calls(ffi.new("int32_t[]", calls), len(calls))
+    lib.allow_calls(ffi.new("int32_t[]", numbers), len(numbers))
+
+
+def become(user: int) -> None:
+    """Be another user, of no group but that of its number; the same where that is not allowed."""
+    with suppress(OSError):
+        os.setgroups(())
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+
+
+def end_with_parent() -> None:
+    """Have the kernel end this process with its parent: prctl(2), PR_SET_PDEATHSIG."""
+    lib.end_with_parent()
 
 
 def without_capabilities(start: Callable[[], object]) -> None:

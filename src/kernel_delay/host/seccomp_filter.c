@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <seccomp.h>
+#include <signal.h>
+#include <sys/prctl.h>
 
 #define DENIED SCMP_ACT_ERRNO(EPERM)
 
@@ -79,4 +81,9 @@ int allow_calls(const int32_t *calls, size_t n_calls)
 		error = seccomp_load(filter);
 	seccomp_release(filter);
 	return error;
+}
+
+void end_with_parent(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 }

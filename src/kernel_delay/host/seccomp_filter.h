@@ -14,4 +14,7 @@ int deny_calls(const int32_t *calls, size_t n_calls, const int32_t *commands, si
 /* Denies the calling thread all calls but those of these numbers. Returns 0 or -errno. */
 int allow_calls(const int32_t *calls, size_t n_calls);
 
+/* Has SIGKILL end this process when the thread that forked it ends. */
+void end_with_parent(void);
+
 #endif

@@ -18,6 +18,7 @@ void free(void *memory);
 int deny_calls(const int32_t *calls, size_t n_calls, const int32_t *commands, size_t n_commands);
 int allow_calls(const int32_t *calls, size_t n_calls);
 int limit_capabilities(uint64_t kept);
+void end_with_parent(void);
 """
 
 INCLUDED = """

@@ -78,8 +78,6 @@ class AddressSpace:
         missing = ffi.new("uint64_t[]", _words(missing_pages))
         lib.unwinder_set_stack(self._unwinder, base, copy, len(stack), missing)
         lib.unwinder_unwind(self._unwinder, words, len(registers), out)
-        if out.unbounded:
-            self._note_unbounded(out.unbounded)
         pcs = tuple(ffi.unpack(out.pcs, out.n))
         exact = tuple(map(bool, ffi.unpack(out.exact, out.n)))
         return Stack(pcs, exact, ENDS[out.end])
@@ -91,13 +89,6 @@ class AddressSpace:
         for pc, exact in zip(stack.pcs, stack.exact, strict=True):
             frames += self._symbolise(pc, exact)
         return tuple(frames)
-
-    def _note_unbounded(self, address: int) -> None:
-        found = self._objects[lib.dwfl_addrmodule(self._dwfl, address)]
-        self._image.bounds.pass_over(
-            f"stacks end in {path_text(found.code.path)}:"
-            " what it says of its functions' callers would take too long to follow"
-        )
 
     def _set_trampolines(self) -> None:
         perf_map = self._image.perf_map
@@ -152,7 +143,7 @@ class AddressSpace:
             rows = known.get(key)
             if rows is None:
                 with suppress(NoRowsError):
-                    rows = UnwindRows(module, deadline_ns)
+                    rows = UnwindRows.make(module, deadline_ns)
             room -= len(rows) if rows else 0
             self._rows[key] = rows if room >= 0 else None
             if (not rows or room < 0) and lib.module_has_eh_frame(module):
@@ -176,13 +167,12 @@ class AddressSpace:
     def code_ranges(self) -> list[tuple[int, int]]:
         """List the ranges of addresses that code is mapped at, sorted."""
         self._refresh()
-        ranges = _executable(self._image.mappings)
-        return list(zip(ranges[::2], ranges[1::2], strict=True))
+        return executable_ranges(self._image)
 
     @property
     def machine(self) -> Machine:
         """What the process's code is for: this machine, or 32-bit programs that it can run."""
-        return _machine(self._image)
+        return machine_of(self._image)
 
     def symbolise(self, pc: int, exact: bool = True) -> tuple[Frame, ...]:
         """Name one address; a return address (not `exact`) by the call before it."""
@@ -240,8 +230,7 @@ class AddressSpace:
         return Frame(pc, name, offset + pc - address, _printed(found))
 
     def _mapped(self, address: int) -> str | None:
-        mapping = self._code.find(address)
-        return (path_text(mapping.path) or "[anon]") if mapping else None
+        return mapped_object(self._code.find(address))
 
     def _refresh(self) -> None:
         if self._generation == self._image.generation:
@@ -298,7 +287,7 @@ def _words(bits: int) -> list[int]:
     return [bits >> 64 * word & (1 << 64) - 1 for word in range(lib.MISSING_WORDS)]
 
 
-def _machine(image: ProcessImage) -> Machine:
+def machine_of(image: ProcessImage) -> Machine:
     """The first of MACHINES that there is code for: a 64-bit program's files may be of both."""
     found = {each.machine for each in image.objects}
     return next((name for name, number in MACHINES.items() if number in found), "x86_64")
@@ -307,6 +296,17 @@ def _machine(image: ProcessImage) -> Machine:
 def path_text(path: str) -> str:
     """Turn a path of any bytes into text; bytes that are no UTF-8 print as \\xNN."""
     return os.fsencode(path).decode(errors="backslashreplace")
+
+
+def mapped_object(mapping: Mapping | None) -> str | None:
+    """Return what a Frame has as its object where no file is known."""
+    return (path_text(mapping.path) or "[anon]") if mapping else None
+
+
+def executable_ranges(image: ProcessImage) -> list[tuple[int, int]]:
+    """List the ranges of addresses that code is mapped at, sorted."""
+    ranges = _executable(image.mappings)
+    return list(zip(ranges[::2], ranges[1::2], strict=True))
 
 
 def _printed(found: ObjectFile) -> str:

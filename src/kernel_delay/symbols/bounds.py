@@ -31,6 +31,12 @@ ROWS_NS = 1_000_000_000
 UNWIND_ROWS = 8 << 20
 """Of all files together: 64 MiB. A browser has some 5 million, others 300,000."""
 
+ANSWER_S = 10
+"""The CPU time that an answer of the process which parses may take: of a stack, or all rows."""
+
+ANSWERS_S = 120
+"""How long the tool waits for its answers in one window, on a busy machine too."""
+
 MAX_OBJECTS = 4096
 """Executables, libraries and the like whose functions are named; large programs have some 1,000."""
 

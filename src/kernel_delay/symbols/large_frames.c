@@ -6,47 +6,34 @@
 
 #define X86_64_RSP 7
 
-/* What a process's file can make this read is bounded: of all its information, of one function's
- * (INSTRUCTIONS_MAX), and how often that of one is gone through; and the time of it all.
+/* What a process's file can make this read is bounded: of all its information, of one function's,
+ * and how often that of one is gone through; and the time of it all.
  */
 #define EH_FRAME_MAX (16u << 20)
+#define INSTRUCTIONS_MAX (64u << 10)
 #define ROWS_MAX 16
 
-/* DWARF 5, 6.4.2; PCREL_SDATA4 is GCC's and Clang's: System V ABI, 4.2.4, and LSB 5.0, 10.5. */
-struct eh_frame {
-	Dwfl_Module *mod;
-	Elf_Data *data;
-	uint64_t address;
+/* The .eh_frame of a module, as libdw has it. PCREL_SDATA4 is GCC's and Clang's: System V ABI,
+ * 4.2.4, and LSB 5.0, 10.5.
+ */
+struct module_eh_frame {
+	struct eh_frame section;
 	uint64_t bias;
 	Dwarf_CFI *cfi;
-	const unsigned char *ident;
 };
 
-static bool find_eh_frame(Dwfl_Module *mod, struct eh_frame *found)
+static bool find_module_eh_frame(Dwfl_Module *mod, struct module_eh_frame *found)
 {
 	Elf *elf = dwfl_module_getelf(mod, &found->bias);
 	GElf_Ehdr header;
-	Elf_Scn *scn = NULL;
-	GElf_Shdr shdr;
 	Dwarf_Addr cfi_bias;
-	size_t names;
 
-	if (!elf || !gelf_getehdr(elf, &header) || header.e_machine != EM_X86_64 ||
-	    elf_getshdrstrndx(elf, &names))
+	if (!elf || !gelf_getehdr(elf, &header) || header.e_machine != EM_X86_64)
 		return false;
-	while ((scn = elf_nextscn(elf, scn)) && gelf_getshdr(scn, &shdr)) {
-		const char *name = elf_strptr(elf, names, shdr.sh_name);
-
-		if (!name || strcmp(name, ".eh_frame") || shdr.sh_size > EH_FRAME_MAX)
-			continue;
-		found->mod = mod;
-		found->data = elf_rawdata(scn, NULL);
-		found->address = shdr.sh_addr;
-		found->ident = (const unsigned char *)elf_getident(elf, NULL);
-		found->cfi = dwfl_module_eh_cfi(mod, &cfi_bias);
-		return found->data && found->data->d_buf && found->ident && found->cfi;
-	}
-	return false;
+	find_eh_frame(elf, &found->section);
+	found->cfi = dwfl_module_eh_cfi(mod, &cfi_bias);
+	return found->section.data && found->section.data->d_buf &&
+	       found->section.data->d_size <= EH_FRAME_MAX && found->cfi;
 }
 
 /* Whether the pointers of the CIE's functions are as GCC and Clang write them. */
@@ -123,11 +110,10 @@ static bool is_past(uint64_t deadline_ns)
 	return now.tv_sec * 1000000000ULL + now.tv_nsec >= deadline_ns;
 }
 
-static size_t add_rows(const struct eh_frame *eh, const Dwarf_FDE *fde, uint64_t smallest,
-		       struct frame_rows *rows, size_t room, struct cfi_budget *budget,
-		       uint64_t deadline_ns)
+static size_t add_rows(const struct module_eh_frame *eh, const Dwarf_FDE *fde, uint64_t smallest,
+		       struct frame_rows *rows, size_t room, uint64_t deadline_ns)
 {
-	uint64_t offset = fde->start - (const uint8_t *)eh->data->d_buf, function, pc, end;
+	uint64_t offset = fde->start - (const uint8_t *)eh->section.data->d_buf, function, pc, end;
 	uint32_t length;
 	int32_t start;
 	size_t n = 0;
@@ -136,17 +122,15 @@ static size_t add_rows(const struct eh_frame *eh, const Dwarf_FDE *fde, uint64_t
 		return 0;
 	memcpy(&start, fde->start, sizeof(start));
 	memcpy(&length, fde->start + sizeof(start), sizeof(length));
-	function = pc = eh->address + offset + start;
+	function = pc = eh->section.address + offset + start;
 	end = pc + length;
-	budget->work = STACK_WORK;
 	for (int i = 0; i < ROWS_MAX && n < room && pc < end && !is_past(deadline_ns); i++) {
 		Dwarf_Addr row_start = pc, row_end = pc;
 		Dwarf_Frame *frame;
 		uint64_t size;
 		bool is_signal;
 
-		if (!eh_cfi_is_bounded(eh->mod, pc + eh->bias, budget) ||
-		    dwarf_cfi_addrframe(eh->cfi, pc, &frame))
+		if (dwarf_cfi_addrframe(eh->cfi, pc, &frame))
 			break;
 		dwarf_frame_info(frame, &row_start, &row_end, &is_signal);
 		size = size_at(frame);
@@ -164,17 +148,17 @@ static size_t add_rows(const struct eh_frame *eh, const Dwarf_FDE *fde, uint64_t
 size_t module_large_frames(Dwfl_Module *mod, uint64_t smallest, struct frame_rows *rows,
 			   size_t room, uint64_t deadline_ns)
 {
-	struct cfi_budget budget = {.walk = FILES_WALK};
 	Dwarf_Off offset = 0, next, cie = (Dwarf_Off)-1;
 	Dwarf_CFI_Entry entry;
-	struct eh_frame eh;
+	struct module_eh_frame eh = {};
 	bool usual = false;
 	size_t n = 0;
 
-	if (!find_eh_frame(mod, &eh))
+	if (!find_module_eh_frame(mod, &eh))
 		return 0;
 	for (; n < room && !is_past(deadline_ns); offset = next) {
-		int result = dwarf_next_cfi(eh.ident, eh.data, true, offset, &next, &entry);
+		int result = dwarf_next_cfi(eh.section.ident, eh.section.data, true, offset, &next,
+					    &entry);
 
 		if (result > 0 || (result < 0 && next == (Dwarf_Off)-1) || next <= offset)
 			break;
@@ -182,11 +166,10 @@ size_t module_large_frames(Dwfl_Module *mod, uint64_t smallest, struct frame_row
 			continue;
 		if (entry.fde.CIE_pointer != cie) {
 			cie = entry.fde.CIE_pointer;
-			usual = is_usual(&eh, cie);
+			usual = is_usual(&eh.section, cie);
 		}
 		if (usual && may_be_large(&entry.fde, smallest))
-			n += add_rows(&eh, &entry.fde, smallest, rows + n, room - n, &budget,
-				      deadline_ns);
+			n += add_rows(&eh, &entry.fde, smallest, rows + n, room - n, deadline_ns);
 	}
 	return n;
 }

@@ -12,9 +12,7 @@ from cffi import FFI
 
 OWN = (
     "truncation",
-    "cfi_programs",
-    "cfi_sections",
-    "bounded_cfi",
+    "eh_frame",
     "large_frames",
     "modules",
     "unwinder",

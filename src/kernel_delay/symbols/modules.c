@@ -5,22 +5,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A module's separate debug files, whose descriptors are -1 without one and once libdwfl has it;
- * and what is known of its call frame information.
- */
-struct module_notes {
+/* A module's separate debug files, whose descriptors are -1 without one and once libdwfl has it. */
+struct module_files {
 	int debug_fd;
 	char *debug_path;
 	int alt_fd;
 	char *alt_name; /* as the debug file's .gnu_debugaltlink has it */
-	void *known; /* of the module, as module_place() */
-	void (*release)(void *known);
 };
 
 static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *modname, Dwarf_Addr base,
 			  const char *file_name, const char *wanted, GElf_Word crc, char **found)
 {
-	struct module_notes *files = *userdata;
+	struct module_files *files = *userdata;
 	int fd;
 
 	if (wanted && files->alt_name && !strcmp(wanted, files->alt_name)) {
@@ -61,49 +57,36 @@ Dwfl *modules_begin(void)
 Dwfl_Module *modules_add(Dwfl *dwfl, const char *name, int fd, uint64_t bias)
 {
 	static unsigned long added;
-	struct module_notes *notes = calloc(1, sizeof(*notes));
+	struct module_files *files = calloc(1, sizeof(*files));
 	char unique[32];
 	Dwfl_Module *mod;
 	void **userdata;
 
 	snprintf(unique, sizeof(unique), "%lu", added++);
-	mod = notes ? dwfl_report_elf(dwfl, unique, name, fd, bias, true) : NULL;
+	mod = files ? dwfl_report_elf(dwfl, unique, name, fd, bias, true) : NULL;
 	if (!mod) {
-		free(notes);
+		free(files);
 		close(fd);
 		return NULL;
 	}
-	notes->debug_fd = notes->alt_fd = -1;
+	files->debug_fd = files->alt_fd = -1;
 	dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
-	*userdata = notes;
+	*userdata = files;
 	return mod;
-}
-
-static struct module_notes *notes_of(Dwfl_Module *mod)
-{
-	void **userdata;
-
-	dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
-	return *userdata;
 }
 
 void module_add_debug(Dwfl_Module *mod, int debug_fd, const char *debug_path, int alt_fd,
 		      const char *alt_name)
 {
-	struct module_notes *files = notes_of(mod);
+	struct module_files *files;
+	void **userdata;
 
+	dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+	files = *userdata;
 	files->debug_fd = debug_fd;
 	files->debug_path = strdup(debug_path);
 	files->alt_fd = alt_fd;
 	files->alt_name = alt_name ? strdup(alt_name) : NULL;
-}
-
-void **module_place(Dwfl_Module *mod, void (*release)(void *known))
-{
-	struct module_notes *notes = notes_of(mod);
-
-	notes->release = release;
-	return &notes->known;
 }
 
 int modules_reported(Dwfl *dwfl)
@@ -111,10 +94,10 @@ int modules_reported(Dwfl *dwfl)
 	return dwfl_report_end(dwfl, NULL, NULL);
 }
 
-static int free_notes(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+static int free_files(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
 		      void *arg)
 {
-	struct module_notes *files = *userdata;
+	struct module_files *files = *userdata;
 
 	*userdata = NULL;
 	if (files->debug_fd >= 0)
@@ -123,15 +106,13 @@ static int free_notes(Dwfl_Module *mod, void **userdata, const char *name, Dwarf
 		close(files->alt_fd);
 	free(files->debug_path);
 	free(files->alt_name);
-	if (files->known)
-		files->release(files->known);
 	free(files);
 	return DWARF_CB_OK;
 }
 
 void modules_free(Dwfl *dwfl)
 {
-	dwfl_getmodules(dwfl, free_notes, NULL, 0);
+	dwfl_getmodules(dwfl, free_files, NULL, 0);
 	dwfl_end(dwfl);
 }
 

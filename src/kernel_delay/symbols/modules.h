@@ -12,9 +12,6 @@ Dwfl_Module *modules_add(Dwfl *dwfl, const char *name, int fd, uint64_t bias);
 void module_add_debug(Dwfl_Module *mod, int debug_fd, const char *debug_path, int alt_fd,
 		      const char *alt_name);
 
-/* A place for what is known of the module, NULL at first: release frees it with the module. */
-void **module_place(Dwfl_Module *mod, void (*release)(void *known));
-
 int modules_reported(Dwfl *dwfl);
 void modules_free(Dwfl *dwfl);
 

@@ -26,49 +26,27 @@ LONGEST_NAME = 1024
 """Bytes; what is longer is cut."""
 
 
-class PerfMap:
-    """The perf map of one process, where and as it sees it itself, also after its exit.
+class PerfFunctions:
+    """The functions of one perf map.
 
     `trampolines` are start and end of each range of code that only calls a
     function of CPython's interpreter, sorted.
     """
 
-    def __init__(self, process: Path, bounds: Bounds) -> None:
-        """Take note of the process, a directory such as /proc/123; OSError when it has exited.
-
-        `bounds` counts what was passed over.
-        """
+    def __init__(self, path: str, bounds: Bounds) -> None:
+        """Know none yet of the map that is `path`; `bounds` counts what was passed over."""
+        self.path = path
         self._bounds = bounds
-        lines = (process / "status").read_bytes().splitlines()
-        fields = {
-            name: value.split() for name, _, value in (line.partition(b":") for line in lines)
-        }
-        # Its own PID namespace's number of it is the last, its effective user the second:
-        # proc_pid_status(5).
-        self.path = f"/tmp/perf-{int(fields[b'NStgid'][-1])}.map"
-        self._owners = {0, int(fields[b"Uid"][1])}
-        self._root = Root(process / "root")
-        self._state: tuple[int, ...] = ()
         self._starts: list[int] = []
         self._functions: list[tuple[int, str]] = []
         self.trampolines: tuple[int, ...] = ()
 
-    def refresh(self) -> None:
-        """Read the file again if it has changed."""
-        fd = self._root.open(self.path)
-        if fd is None:
-            return
+    def read(self, fd: int) -> None:
+        """Read them from the open map, which is closed."""
         with open(fd, "rb") as file:
-            status = os.fstat(fd)
-            # Anybody may write to /tmp: another user's file names nothing here.
-            if status.st_uid not in self._owners:
-                return
-            state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-            if state == self._state:
-                return
-            self._state = state
             functions = parse(file.read(LARGEST_BYTES))
-        if status.st_size > LARGEST_BYTES or len(functions) == MOST_FUNCTIONS:
+            size = os.fstat(fd).st_size
+        if size > LARGEST_BYTES or len(functions) == MOST_FUNCTIONS:
             self._bounds.pass_over(
                 f"{self.path} is too large: of its functions the first are named"
             )
@@ -84,6 +62,43 @@ class PerfMap:
         offset = address - self._starts[at]
         size, name = self._functions[at]
         return (name, offset) if offset < size else None
+
+
+class PerfMap(PerfFunctions):
+    """The perf map of one process, where and as it sees it itself, also after its exit."""
+
+    def __init__(self, process: Path, bounds: Bounds) -> None:
+        """Take note of the process, a directory such as /proc/123; OSError when it has exited."""
+        lines = (process / "status").read_bytes().splitlines()
+        fields = {
+            name: value.split() for name, _, value in (line.partition(b":") for line in lines)
+        }
+        # Its own PID namespace's number of it is the last, its effective user the second:
+        # proc_pid_status(5).
+        super().__init__(f"/tmp/perf-{int(fields[b'NStgid'][-1])}.map", bounds)
+        self._owners = {0, int(fields[b"Uid"][1])}
+        self._root = Root(process / "root")
+        self._state: tuple[int, ...] = ()
+
+    def open_changed(self) -> int | None:
+        """Open the file if it has changed since the last time."""
+        fd = self._root.open(self.path)
+        if fd is None:
+            return None
+        status = os.fstat(fd)
+        state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        # Anybody may write to /tmp: another user's file names nothing here.
+        if status.st_uid not in self._owners or state == self._state:
+            os.close(fd)
+            return None
+        self._state = state
+        return fd
+
+    def refresh(self) -> None:
+        """Read the file again if it has changed."""
+        fd = self.open_changed()
+        if fd is not None:
+            self.read(fd)
 
     def close(self) -> None:
         """Forget the process."""

@@ -8,6 +8,7 @@
  * of its functions that does not follow another of its.
  */
 #define ROWS_WORK (256u << 20)
+#define ENTRY_WORK 128
 #define EH_FRAME_SIZE_MAX (64u << 20)
 
 /* GCC nests two. */
@@ -37,7 +38,7 @@ struct function_rows {
 };
 
 struct rows_builder {
-	const struct cfi *cfi;
+	const struct eh_frame *eh;
 	struct unwind_rows *out;
 	size_t room;
 	struct function_rows *functions;
@@ -409,17 +410,17 @@ static bool run(struct rows_builder *builder, struct cfa_program *program, uint6
 
 static bool read_cie(struct rows_builder *builder, Dwarf_Off offset)
 {
-	const struct cfi *cfi = builder->cfi;
+	const struct eh_frame *eh = builder->eh;
 	struct cfa_program program = {.state = {.cfa_register = UINT64_MAX}};
 	Dwarf_CFI_Entry entry;
 	Dwarf_Off next = offset;
 
 	builder->cie = offset;
 	builder->is_usable = false;
-	if (dwarf_next_cfi(cfi->ident, cfi->data, true, offset, &next, &entry) ||
+	if (dwarf_next_cfi(eh->ident, eh->data, true, offset, &next, &entry) ||
 	    !dwarf_cfi_cie_p(&entry))
 		return false;
-	if (!read_augmentation(cfi, &entry.cie, &builder->encoding)) {
+	if (!read_augmentation(eh, &entry.cie, &builder->encoding)) {
 		builder->encoding = DW_EH_PE_omit; /* which functions it is of is not known */
 		return true;
 	}
@@ -445,8 +446,8 @@ static bool add_function(struct rows_builder *builder, const Dwarf_FDE *fde)
 
 	if (fde->CIE_pointer != builder->cie && !read_cie(builder, fde->CIE_pointer))
 		return true;
-	if (!take_address(builder->cfi, &program.code, builder->encoding, &start) ||
-	    !take_address(builder->cfi, &program.code, builder->encoding & 0x0f, &length))
+	if (!take_address(builder->eh, &program.code, builder->encoding, &start) ||
+	    !take_address(builder->eh, &program.code, builder->encoding & 0x0f, &length))
 		return false;
 	end = start + length;
 	if (end <= start)
@@ -488,7 +489,7 @@ static bool add_function(struct rows_builder *builder, const Dwarf_FDE *fde)
 
 static bool add_functions(struct rows_builder *builder, uint64_t deadline_ns)
 {
-	const struct cfi *cfi = builder->cfi;
+	const struct eh_frame *eh = builder->eh;
 	Dwarf_Off offset = 0, next;
 	Dwarf_CFI_Entry entry;
 
@@ -496,10 +497,10 @@ static bool add_functions(struct rows_builder *builder, uint64_t deadline_ns)
 		int result;
 
 		next = offset;
-		result = dwarf_next_cfi(cfi->ident, cfi->data, true, offset, &next, &entry);
+		result = dwarf_next_cfi(eh->ident, eh->data, true, offset, &next, &entry);
 		if (result > 0 || next <= offset)
 			return result >= 0;
-		builder->work += ENTRY_WALK;
+		builder->work += ENTRY_WORK;
 		if (builder->work > ROWS_WORK || (!(i % 1024) && is_past(deadline_ns)))
 			return false;
 		if (!result && !dwarf_cfi_cie_p(&entry) && !add_function(builder, &entry.fde))
@@ -555,8 +556,8 @@ bool module_has_eh_frame(Dwfl_Module *mod)
 
 struct unwind_rows *module_unwind_rows(Dwfl_Module *mod, uint64_t deadline_ns)
 {
-	struct cfi cfi = {};
-	struct rows_builder builder = {.cfi = &cfi, .cie = (Dwarf_Off)-1};
+	struct eh_frame eh = {};
+	struct rows_builder builder = {.eh = &eh, .cie = (Dwarf_Off)-1};
 	GElf_Ehdr header;
 	bool is_done = false;
 	Elf *elf;
@@ -567,8 +568,8 @@ struct unwind_rows *module_unwind_rows(Dwfl_Module *mod, uint64_t deadline_ns)
 	elf = dwfl_module_getelf(mod, &builder.out->bias);
 	if (elf && gelf_getehdr(elf, &header) && header.e_machine == EM_X86_64 &&
 	    module_has_eh_frame(mod))
-		find_eh_cfi(elf, &cfi);
-	if (cfi.data && cfi.data->d_buf && cfi.data->d_size <= EH_FRAME_SIZE_MAX) {
+		find_eh_frame(elf, &eh);
+	if (eh.data && eh.data->d_buf && eh.data->d_size <= EH_FRAME_SIZE_MAX) {
 		builder.out->rules = calloc(UNWIND_RULES_MAX, sizeof(*builder.out->rules));
 		builder.buckets = calloc(RULE_BUCKETS, sizeof(*builder.buckets));
 		is_done = builder.out->rules && builder.buckets &&
@@ -590,10 +591,10 @@ void unwind_rows_free(struct unwind_rows *rows)
 	free(rows);
 }
 
-void unwind_rows_copy(const struct unwind_rows *rows, uint32_t first_rule, uint64_t *to)
+void unwind_rows_copy(const uint64_t *rows, size_t n_rows, uint32_t first_rule, uint64_t *to)
 {
-	for (size_t i = 0; i < rows->n_rows; i++)
-		to[i] = rows->rows[i] + first_rule;
-	for (size_t i = rows->n_rows; i % UNWIND_WORDS; i++)
+	for (size_t i = 0; i < n_rows; i++)
+		to[i] = rows[i] + first_rule;
+	for (size_t i = n_rows; i % UNWIND_WORDS; i++)
 		to[i] = UINT64_MAX;
 }

@@ -26,4 +26,4 @@ void unwind_rows_free(struct unwind_rows *rows);
 bool module_has_eh_frame(Dwfl_Module *mod);
 
 /* Copies the rows with rules numbered from first_rule on, and fills the last entry. */
-void unwind_rows_copy(const struct unwind_rows *rows, uint32_t first_rule, uint64_t *to);
+void unwind_rows_copy(const uint64_t *rows, size_t n_rows, uint32_t first_rule, uint64_t *to);

@@ -1,6 +1,6 @@
 """Which rule finds the caller from where in a file: its .eh_frame, made for the kernel to use."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
@@ -17,32 +17,40 @@ class NoRowsError(Exception):
     """The file has no call frame information, or none that the kernel can use."""
 
 
-class UnwindRows:
-    """A file's rows and the rules that they name, as bpf/unwind/unwind_records.h has them."""
+class UnwindRows(Struct, frozen=True, eq=False):
+    """A file's rows and the rules that they name, as bpf/unwind/unwind_records.h has them.
 
-    def __init__(self, module: "DwflModulePointer", deadline_ns: int) -> None:
+    Attributes:
+        bias: What is added to the file's addresses to get those in memory.
+        rows: 8 bytes each.
+        rules: Each a struct unwind_rule.
+    """
+
+    bias: int
+    rows: bytes
+    rules: bytes
+
+    @classmethod
+    def make(cls, module: "DwflModulePointer", deadline_ns: int) -> Self:
         """Make them; raises NoRowsError where there are none: see module_unwind_rows()."""
         made = lib.module_unwind_rows(module, deadline_ns)
         if made == ffi.NULL:
             raise NoRowsError
-        self._rows = ffi.gc(made, lib.unwind_rows_free)
-        self.bias = made.bias
+        try:
+            rows = bytes(ffi.buffer(made.rows, WORD * made.n_rows))
+            rules = bytes(ffi.buffer(made.rules, WORD * made.n_rules))
+            return cls(made.bias, rows, rules)
+        finally:
+            lib.unwind_rows_free(made)
 
     def __len__(self) -> int:
         """Return how many rows there are."""
-        return self._rows.n_rows
-
-    def rows(self) -> bytes:
-        """Return the rows, 8 bytes each."""
-        return bytes(ffi.buffer(self._rows.rows, WORD * self._rows.n_rows))
-
-    def rules(self) -> bytes:
-        """Return the rules, each a struct unwind_rule."""
-        return bytes(ffi.buffer(self._rows.rules, WORD * self._rows.n_rules))
+        return len(self.rows) // WORD
 
     def copy(self, first_rule: int, to: "Pointer[int]") -> None:
         """Copy the rows to whole entries; their rules are numbered from `first_rule` on."""
-        lib.unwind_rows_copy(self._rows, first_rule, to)
+        rows = ffi.from_buffer("uint64_t[]", self.rows)
+        lib.unwind_rows_copy(rows, len(self), first_rule, to)
 
 
 class CodeRange(Struct, frozen=True):

@@ -34,14 +34,6 @@
  */
 #define ARM64_SIGNAL_REGS (128 + 176 + 8)
 
-/* Addresses whose call frame information is bounded, and what it costs: stacks are much alike. */
-#define LOOKED_UP 1024
-
-struct looked_up {
-	uint64_t pc;
-	uint64_t work;
-};
-
 struct unwinder {
 	Dwfl *dwfl;
 	const uint64_t *executable;
@@ -56,8 +48,6 @@ struct unwinder {
 	const uint8_t *stack;
 	size_t stack_len;
 	uint64_t missing_pages[MISSING_WORDS];
-	struct cfi_budget budget;
-	struct looked_up looked_up[LOOKED_UP];
 	int failed_read; /* since the last frame: STACK_WHOLE for none, or what it means */
 	struct unwound *out;
 
@@ -67,7 +57,6 @@ struct unwinder {
 	uint64_t frame_regs[ARM64_NREGS];
 	uint64_t rbx;
 	bool rbx_lost;
-	bool initial; /* the next frame is the first that libdwfl is given */
 	bool resumed; /* the first frame is noted already */
 	bool stepped; /* to the caller, which is noted */
 	bool returned; /* to what a signal interrupted */
@@ -304,64 +293,6 @@ static int leave_vdso(struct unwinder *unwinder, Dwfl_Frame *frame, uint64_t pc,
 	return DWARF_CB_ABORT;
 }
 
-static bool may_look_up(struct unwinder *unwinder, uint64_t pc)
-{
-	struct cfi_budget *budget = &unwinder->budget;
-	struct looked_up *last = &unwinder->looked_up[pc % LOOKED_UP];
-	uint64_t before = budget->work;
-	Dwfl_Module *mod;
-	bool affordable;
-
-	if (last->pc == pc) {
-		affordable = pay(&budget->work, last->work);
-	} else {
-		mod = dwfl_addrmodule(unwinder->dwfl, pc);
-		affordable = !mod || cfi_is_bounded(mod, pc, budget);
-		if (affordable)
-			*last = (struct looked_up){pc, before - budget->work};
-	}
-	if (!affordable)
-		unwinder->out->unbounded = pc;
-	return affordable;
-}
-
-/* libdwfl looks for a return address's call, but for what a signal interrupted itself, and does not
- * say which of them the frame has before it has unwound it.
- */
-static bool may_unwind(struct unwinder *unwinder, uint64_t pc)
-{
-	struct cfi_budget *left = &unwinder->budget;
-	uint64_t work = left->work, exact_work;
-	bool initial = unwinder->initial;
-
-	unwinder->initial = false;
-	if (!may_look_up(unwinder, pc))
-		return false;
-	if (initial)
-		return true;
-	exact_work = left->work;
-	left->work = work;
-	if (!may_look_up(unwinder, pc - 1))
-		return false;
-	if (left->work > exact_work)
-		left->work = exact_work;
-	return true;
-}
-
-/* Of the last frame, from which there is no way that is affordable. */
-static int note_unbounded(struct unwinder *unwinder, uint64_t pc)
-{
-	struct unwound *out = unwinder->out;
-
-	out->end = STACK_LOST;
-	if (!unwinder->resumed && out->n < MAX_FRAMES &&
-	    (!out->n || is_executable(unwinder, pc - 1))) {
-		out->exact[out->n] = !out->n;
-		out->pcs[out->n++] = pc;
-	}
-	return DWARF_CB_ABORT;
-}
-
 static int note_frame(Dwfl_Frame *frame, void *arg)
 {
 	struct unwinder *unwinder = arg;
@@ -370,8 +301,6 @@ static int note_frame(Dwfl_Frame *frame, void *arg)
 	bool exact;
 
 	unwinder->failed_read = STACK_WHOLE;
-	if (dwfl_frame_pc(frame, &pc, NULL) && !may_unwind(unwinder, pc))
-		return note_unbounded(unwinder, pc);
 	if (unwinder->resumed) {
 		unwinder->resumed = unwinder->rbx_lost = false;
 		return DWARF_CB_OK;
@@ -408,7 +337,6 @@ struct unwinder *unwinder_new(Dwfl *dwfl, pid_t pid, const uint64_t *executable,
 	unwinder->dwfl = dwfl;
 	unwinder->executable = executable;
 	unwinder->n_executable = n_executable;
-	unwinder->budget.walk = FILES_WALK;
 	if (!dwfl_attach_state(dwfl, NULL, pid, &thread_callbacks, unwinder)) {
 		free(unwinder);
 		return NULL;
@@ -447,9 +375,6 @@ void unwinder_unwind(struct unwinder *unwinder, const uint64_t *regs, unsigned i
 	unwinder->out = out;
 	out->n = 0;
 	out->end = STACK_LOST;
-	out->unbounded = 0;
-	unwinder->budget.work = STACK_WORK;
-	unwinder->initial = true;
 	unwinder->resumed = unwinder->rbx_lost = unwinder->stepped = unwinder->returned = false;
 	result = dwfl_getthread_frames(unwinder->dwfl, dwfl_pid(unwinder->dwfl), note_frame,
 				       unwinder);
@@ -458,7 +383,6 @@ void unwinder_unwind(struct unwinder *unwinder, const uint64_t *regs, unsigned i
 		unwinder->regs = unwinder->frame_regs;
 		unwinder->resumed = !unwinder->returned;
 		unwinder->stepped = unwinder->returned = false;
-		unwinder->initial = true;
 		result = dwfl_getthread_frames(unwinder->dwfl, dwfl_pid(unwinder->dwfl), note_frame,
 					       unwinder);
 	}

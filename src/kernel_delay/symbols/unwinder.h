@@ -11,13 +11,10 @@
 #define STACK_SHORT 1
 #define STACK_LOST 2
 
-/* exact[i]: pcs[i] is the very instruction, not a return address (first and signal frames).
- * unbounded: an address of the module whose call frame information would cost too much, or 0.
- */
+/* exact[i]: pcs[i] is the very instruction, not a return address (first and signal frames). */
 struct unwound {
 	unsigned int n;
 	int end;
-	uint64_t unbounded;
 	uint64_t pcs[MAX_FRAMES];
 	uint8_t exact[MAX_FRAMES];
 };

@@ -5,7 +5,7 @@ that has not run in between had that stack all the time; another is looked at ag
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
@@ -25,7 +25,13 @@ from kernel_delay.host.syscalls import syscall
 from kernel_delay.host.system_state import tracer
 from kernel_delay.host.target import PROC, ProcessTarget, command_line, living_thread
 from kernel_delay.model import StackFrame
-from kernel_delay.symbols import AddressSpace, KernelSymbols, ProcessImage, Stack
+from kernel_delay.symbols import (
+    AddressSpaceApart,
+    KernelSymbols,
+    ProcessImage,
+    Stack,
+    start_parsers,
+)
 from kernel_delay.symbols.demangle import Demangler
 from kernel_delay.symbols.memory import ProcessMemory
 from kernel_delay.where.answer import (
@@ -70,16 +76,24 @@ class _Looked(Struct, frozen=True):
     remark: str | None = None
 
 
-def look(targets: Sequence[ProcessTarget], *, source: bool = False) -> Where:
+def look(
+    targets: Sequence[ProcessTarget],
+    *,
+    source: bool = False,
+    on_attached: Callable[[], None] = lambda: None,
+) -> Where:
     """Return where the threads of these processes stand.
 
     With `source` user stacks have inlined functions and source lines, where those are known.
-    Raises NoInputError where they have all exited, PermissionDeniedError where one may not be
+    `on_attached` is called when the programs are loaded, and before anything of the processes is
+    read. Raises NoInputError where they have all exited, PermissionDeniedError where one may not be
     looked at, and what Standing() raises.
     """
     links = Links()
+    start_parsers()
     with ExitStack() as stack:
         standing = stack.enter_context(Standing([target.pid for target in targets]))
+        on_attached()
         before = standing.threads()
         locked = {thread.process for thread in before if thread.blocks_readers}
         lookers = {
@@ -141,7 +155,7 @@ class _Process:
         self._kernel = KernelSymbols()
         self._demangler = Demangler()
         self._remarks: dict[str, None] = {}
-        self._space: AddressSpace | None = None
+        self._space: AddressSpaceApart | None = None
         if self._kernel.reason is not None:
             self._remarks[self._kernel.reason] = None
         with ExitStack() as failing:
@@ -151,10 +165,9 @@ class _Process:
                 self._memory = ProcessMemory(directory)
                 failing.callback(self._memory.close)
                 self._image = failing.enter_context(ProcessImage(target.pid))
-                if self._image.perf_map:
-                    self._image.perf_map.refresh()
-                self._space = AddressSpace(self._image, source)
+                self._space = AddressSpaceApart(self._image, source)
                 failing.callback(self._space.close)
+                self._space.note()
             else:
                 self._remarks[LOCKED] = None
             self._closing = failing.pop_all()
@@ -192,14 +205,14 @@ class _Process:
         call = Call(_call_name(thread), arguments_of(registers, thread.compat), thread.compat)
         return Calls(self._target.pid, self._files, self._memory.read, names).waited(call)
 
-    def _unwound(self, space: AddressSpace, registers: tuple[int, ...]) -> Stack:
+    def _unwound(self, space: AddressSpaceApart, registers: tuple[int, ...]) -> Stack:
         machine = space.machine
         in_order = tuple(registers[place] for place in DWARF_REGISTERS[machine])
         sp = in_order[STACK_POINTER[machine]]
-        stack = space.unwind(in_order, self._memory.read(sp, SHALLOW_STACK), sp)
-        if stack.end != "short":
-            return stack
-        return space.unwind(in_order, self._memory.read(sp, DEEP_STACK), sp)
+        (stack,) = space.unwind([(in_order, self._memory.read(sp, SHALLOW_STACK), sp, 0)])
+        if stack.end == "short":
+            (stack,) = space.unwind([(in_order, self._memory.read(sp, DEEP_STACK), sp, 0)])
+        return stack
 
     def position(self, looked: Sequence[_Looked]) -> ProcessPosition:
         """The process, with what was seen of its threads by names."""
@@ -253,9 +266,9 @@ class _Process:
             return waited
         return Waited(waited.words, (*waited.holders, Holder("owner", owner.pid, owner.comm)))
 
-    def _named(self, space: AddressSpace, stack: Stack) -> tuple[StackFrame, ...]:
+    def _named(self, space: AddressSpaceApart, stack: Stack) -> tuple[StackFrame, ...]:
         """A stack's frames, with names as programmers write them."""
-        frames = tuple(map(stack_frame, space.frames(stack)))
+        frames = tuple(map(stack_frame, *space.frames([stack])))
         plain = self._demangler.names({frame.name for frame in frames if frame.name})
         return tuple(
             structs.replace(frame, name=plain.get(frame.name or "", frame.name)) for frame in frames

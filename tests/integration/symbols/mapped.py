@@ -26,18 +26,23 @@ def object_of(file: Path, bias: int, name: str) -> ObjectFile:
     return ObjectFile(mapping, bias, elf.machine, elf.build_id, "", 0, fd, None)
 
 
-@contextlib.contextmanager
-def space_of(*objects: ObjectFile, bounds: Bounds | None = None) -> Iterator[AddressSpace]:
-    """A process's that has them mapped; they are closed with it."""
-    image: Any = SimpleNamespace(
+def image_of(*objects: ObjectFile, bounds: Bounds | None = None) -> Any:
+    """A process's that has them mapped."""
+    return SimpleNamespace(
         pid=1,
         mappings=tuple(found.code for found in objects),
+        latest=tuple(found.code for found in objects),
         objects=objects,
         generation=1,
         bounds=bounds or Bounds(),
         perf_map=None,
     )
-    space = AddressSpace(image)
+
+
+@contextlib.contextmanager
+def space_of(*objects: ObjectFile, bounds: Bounds | None = None) -> Iterator[AddressSpace]:
+    """A process's that has them mapped; they are closed with it."""
+    space = AddressSpace(image_of(*objects, bounds=bounds))
     try:
         yield space
     finally:

@@ -51,7 +51,7 @@ def rows_of(fd: int, deadline_ns: int | None = None) -> Iterator[UnwindRows]:
     try:
         module = lib.modules_add(dwfl, b"object", os.dup(fd), 0)
         lib.modules_reported(dwfl)
-        yield UnwindRows(module, deadline_ns or time.monotonic_ns() + LONG_NS)
+        yield UnwindRows.make(module, deadline_ns or time.monotonic_ns() + LONG_NS)
     finally:
         lib.modules_free(dwfl)
 
@@ -59,7 +59,7 @@ def rows_of(fd: int, deadline_ns: int | None = None) -> Iterator[UnwindRows]:
 def rules_by_address(fd: int) -> dict[int, int]:
     """Of each row the first and the last byte that it is of, and its rule as a word."""
     with rows_of(fd) as made:
-        rows, rules = array("Q", made.rows()), array("Q", made.rules())
+        rows, rules = array("Q", made.rows), array("Q", made.rules)
     found = {}
     ends = [row >> 32 for row in rows[1:]] + [(rows[-1] >> 32) + 1]
     for row, end in zip(rows, ends, strict=True):

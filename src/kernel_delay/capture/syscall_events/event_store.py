@@ -11,7 +11,7 @@ from kernel_delay.capture.plan import EventPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.syscall_events._events import ffi, lib
 from kernel_delay.capture.syscall_events.kept_events import KeptEvents, Place
-from kernel_delay.capture.syscall_events.stacks import StackNamer
+from kernel_delay.capture.syscall_events.stacks import StackNamer, UserStack
 from kernel_delay.capture.windows.control import NEVER_NS
 from kernel_delay.errors import UnavailableError
 from kernel_delay.loader._records import lib as records
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 # Of the bitmap of the pages that were copied.
 PAGES_BYTES = 8 * int(records.STACK_PAGES_WORDS)
+
+# User stacks that are named in one exchange with the process that parses; most have 16 KiB.
+STACKS_AT_ONCE = 64
 
 # Called with how many stacks are named, and of how many.
 Progress = Callable[[int, int], None]
@@ -180,9 +183,10 @@ class _NamedStacks:
         self.cut = 0
         self.kernel_places = [self._kernel_place(at) for at in range(taken.kernel_stacks)]
         self.user_places: list[Place] = []
-        for at in range(taken.user_stacks):
-            self.user_places.append(self._user_place(at))
-            progress(at + 1, taken.user_stacks)
+        for first in range(0, taken.user_stacks, STACKS_AT_ONCE):
+            end = min(first + STACKS_AT_ONCE, taken.user_stacks)
+            self._add_user_stacks(range(first, end))
+            progress(end, taken.user_stacks)
 
     def stacks(self) -> tuple[tuple[StackFrame, ...], ...]:
         return tuple(self._stacks)
@@ -199,19 +203,27 @@ class _NamedStacks:
         addresses = ffi.unpack(words, stack.size // ffi.sizeof("uint64_t"))
         return self._place(self._namer.kernel_frames(tuple(addresses)))
 
-    def _user_place(self, index: int) -> Place:
+    def _add_user_stacks(self, indexes: range) -> None:
+        stacks = [self._user_stack(index) for index in indexes]
+        named = iter(self._namer.user_frames([stack for stack, uses in stacks if uses]))
+        for (_, content, _), uses in stacks:
+            if not uses:
+                self.user_places.append(None)
+                continue
+            frames, end = next(named)
+            self.ends[end] += uses
+            if end == "short" and self._namer.is_full(content):
+                self.cut += uses
+            self.user_places.append(self._place(frames))
+
+    def _user_stack(self, index: int) -> tuple[UserStack, int]:
+        """A stack, and how many events have it."""
         stack = ffi.new("struct taken_stack *")
         lib.event_store_user_stack(self._store, index, stack)
         if not stack.uses:
-            return None
+            return ((), b"", 0), 0
         words = ffi.cast("uint64_t *", stack.bytes) - stack.registers
         registers = tuple(ffi.unpack(stack.registers, words))
         content = bytes(ffi.buffer(stack.bytes, stack.size))
-        pages = ffi.buffer(stack.pages, PAGES_BYTES)
-        frames, end = self._namer.user_frames(
-            registers, content, int.from_bytes(pages, sys.byteorder)
-        )
-        self.ends[end] += stack.uses
-        if end == "short" and self._namer.is_full(content):
-            self.cut += stack.uses
-        return self._place(frames)
+        pages = int.from_bytes(ffi.buffer(stack.pages, PAGES_BYTES), sys.byteorder)
+        return (registers, content, pages), stack.uses

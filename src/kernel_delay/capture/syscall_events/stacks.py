@@ -1,6 +1,7 @@
 """From what the programs took of a stack to the functions on it."""
 
 import resource
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from itertools import dropwhile, takewhile
 from pathlib import Path
@@ -10,7 +11,7 @@ from kernel_delay.capture.syscall_events.large_frames import LARGE_FRAME, LARGE_
 from kernel_delay.loader._records import lib
 from kernel_delay.model import StackFrame
 from kernel_delay.symbols import (
-    AddressSpace,
+    AddressSpaceApart,
     CodeRange,
     Frame,
     KernelSymbols,
@@ -20,6 +21,7 @@ from kernel_delay.symbols import (
     Stack,
     StackEnd,
 )
+from kernel_delay.symbols.messages import Copy
 
 # Places in struct pt_regs, as saved in struct event_stacks, in the order of
 # the registers' DWARF numbers. x86-64: arch/x86/include/asm/ptrace.h and
@@ -45,6 +47,9 @@ UNWIND_RANGES = int(lib.UNWIND_RANGES)
 
 # Of the fields of /proc/PID/stat, counted from 1; the second is the name.
 START_STACK = 28
+
+UserStack = tuple[tuple[int, ...], bytes, int]
+"""Words of struct pt_regs, what was copied or found, and the pages as in struct event_stacks."""
 
 # How a tracepoint's program is called, kernel/trace/bpf_trace.c (5.14 to 6.18).
 TRACING = (
@@ -72,7 +77,7 @@ class StackNamer:
             return
         _allow_many_files()
         self._image = self._closing.enter_context(ProcessImage(pid))
-        self._space = AddressSpace(self._image, source=plan.source)
+        self._space = AddressSpaceApart(self._image, source=plan.source)
         self._closing.callback(self._space.close)
         self._kernel = KernelSymbols()
 
@@ -94,8 +99,7 @@ class StackNamer:
         # Before the mappings: if it executes another program meanwhile these are not used for that.
         self._start_stack = start_stack(self._pid)
         self._image.note()
-        if self._image.perf_map:
-            self._image.perf_map.refresh()
+        self._space.note()
         return [(at.start, at.end, at.executable) for at in self._image.latest]
 
     def remarks(self) -> tuple[str, ...]:
@@ -124,36 +128,57 @@ class StackNamer:
         return tuple(stack_frame(frame) for frame in frames)
 
     def user_frames(
-        self, saved: tuple[int, ...], stack: bytes, pages: int
-    ) -> tuple[tuple[StackFrame, ...], StackEnd]:
-        """Name a user stack: unwind the copy, or take the addresses that it is.
+        self, taken: Sequence[UserStack]
+    ) -> list[tuple[tuple[StackFrame, ...], StackEnd]]:
+        """Name user stacks: unwind the copies, or take the addresses that they are.
 
-        `saved` are the words of struct pt_regs, `pages` as in struct
-        event_stacks. Returns also why the stack
-        ends, as Stack does; a walk that ended too early may not be known for one.
+        Returns also why each ends, as Stack does; a walk that ended too early may not be known
+        for one.
         """
+        copies = [place for place, stack in enumerate(taken) if self._is_copy(stack)]
+        unwound = self._space.unwind([self._copy(taken[place]) for place in copies])
+        stacks = [self._walked(stack) for stack in taken]
+        for place, found in zip(copies, unwound, strict=True):
+            stacks[place] = found
+        named = zip(taken, stacks, self._space.frames(stacks), strict=True)
+        return [
+            (tuple(map(stack_frame, frames)), stack.end)
+            if self._is_copy(each)
+            else self._code(stack, frames)
+            for each, stack, frames in named
+        ]
+
+    def _is_copy(self, stack: UserStack) -> bool:
+        # libdwfl can't unwind by .ARM.exidx, and 32-bit code has nothing else.
+        is_walked = self._mode == "fp" or (self._mode in WALKING and not stack[2])
+        return not is_walked and self._space.machine != "arm"
+
+    def _copy(self, stack: UserStack) -> Copy:
+        saved, copied, pages = stack
         machine = self._space.machine
         registers = tuple(saved[place] for place in DWARF_REGISTERS[machine])
-        if self._mode == "fp" or (self._mode in WALKING and not pages):
-            walked = memoryview(stack).cast("Q")
-            return self._walked(tuple(takewhile(bool, walked)) or registers[-1:])
-        if machine == "arm":
-            # libdwfl can't unwind by .ARM.exidx, and 32-bit code has nothing else.
-            return self._walked(registers[-1:])[0], "lost"
         sp = registers[STACK_POINTER[machine]]
-        content, missing_pages = _unpacked(stack, pages)
-        unwound = self._space.unwind(registers, content[sp % PAGE :], sp, missing_pages)
-        frames = self._space.frames(unwound)
-        return tuple(stack_frame(frame) for frame in frames), unwound.end
+        content, missing_pages = _unpacked(copied, pages)
+        return registers, content[sp % PAGE :], sp, missing_pages
 
-    def _walked(self, addresses: tuple[int, ...]) -> tuple[tuple[StackFrame, ...], StackEnd]:
-        frames = self._space.frames(Stack.of_return_addresses(addresses))
-        # Without frame pointers the walk soon comes upon words that are no code.
+    def _walked(self, taken: UserStack) -> Stack:
+        """The addresses that the kernel found, or else where the thread was."""
+        saved, content, pages = taken
+        instruction = (saved[DWARF_REGISTERS[self._space.machine][-1]],)
+        if self._mode == "fp" or (self._mode in WALKING and not pages):
+            walked = memoryview(content).cast("Q")
+            return Stack.of_return_addresses(tuple(takewhile(bool, walked)) or instruction)
+        return Stack(instruction, (True,), "lost")
+
+    def _code(
+        self, stack: Stack, frames: tuple[Frame, ...]
+    ) -> tuple[tuple[StackFrame, ...], StackEnd]:
+        """Cut a walk: without frame pointers it soon comes upon words that are no code."""
         code = tuple(takewhile(lambda frame: frame.object is not None, frames)) or frames[:1]
-        end: StackEnd = "whole"
+        end = stack.end
         if len(code) < len(frames):
-            end = "short" if len(addresses) > WALKED_FRAMES else "lost"
-        return tuple(stack_frame(frame) for frame in code), end
+            end = "short" if len(stack.pcs) > WALKED_FRAMES else "lost"
+        return tuple(map(stack_frame, code)), end
 
 
 def start_stack(pid: int) -> int:

@@ -39,7 +39,7 @@ class UnwindTables:
 
     def _table(self, start_stack: int, ranges: "Sequence[CodeRange]") -> memoryview:
         files = {found.rows: 0 for found in ranges if found.rows is not None}
-        rules = UNKNOWN_RULE + b"".join(rows.rules() for rows in files)
+        rules = UNKNOWN_RULE + b"".join(rows.rules for rows in files)
         first_rule = 1 + len(ranges)
         entries = first_rule + _entries(len(rules) // WORD_BYTES)
         for rows in files:
@@ -63,7 +63,7 @@ class UnwindTables:
         number = 1
         for rows, place in files.items():
             rows.copy(number, ffi.cast("uint64_t *", ffi.addressof(table, place)))
-            number += len(rows.rules()) // WORD_BYTES
+            number += len(rows.rules) // WORD_BYTES
         return content
 
 
