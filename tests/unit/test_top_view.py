@@ -4,6 +4,7 @@ import pytest
 
 from kernel_delay.model import Finding, Target
 from kernel_delay.top.view import Line, Shown, View, shown
+from tests.recordings import HEADER
 from tests.unit.samples import bare_sample, timed_thread
 
 READY = Finding(
@@ -20,7 +21,7 @@ READY = Finding(
 def window() -> Shown:
     """Of two threads: one that waited for a CPU, one in the kernel."""
     threads = (timed_thread(7, "main", kernel=100), timed_thread(8, "worker", ready=200))
-    return shown([bare_sample(*threads, verdict=(READY,))])
+    return shown([bare_sample(*threads, verdict=(READY,))], HEADER)
 
 
 def texts(lines: list[Line]) -> list[str]:
@@ -83,7 +84,7 @@ def test_selected_thread_stays_selected_when_the_order_changes(window: Shown) ->
     view.press("down")
     selected(view, window)
     threads = (timed_thread(7, "main", kernel=300), timed_thread(8, "worker", ready=200))
-    assert "main" in selected(view, shown([bare_sample(*threads)]))
+    assert "main" in selected(view, shown([bare_sample(*threads)], HEADER))
 
 
 def test_keys_that_are_not_of_the_view_are_returned() -> None:
@@ -97,7 +98,7 @@ def test_keys_that_are_not_of_the_view_are_returned() -> None:
 
 def test_before_the_first_window_and_without_threads_there_is_a_screen() -> None:
     assert texts(View().lines(None, 80, 24))[0] == "kernel-delay top: the first window is open"
-    assert len(View().lines(shown([bare_sample()]), 80, 24)) == 24
+    assert len(View().lines(shown([bare_sample()], HEADER), 80, 24)) == 24
 
 
 def test_several_processes_are_counted_and_named() -> None:
@@ -105,11 +106,11 @@ def test_several_processes_are_counted_and_named() -> None:
         bare_sample(timed_thread(pid, name), target=Target(pid, name, None), processes=2)
         for pid, name in ((7, "redis-server"), (9, "nginx"))
     ]
-    lines = texts(View().lines(shown(samples, others=3), 80, 24))
+    lines = texts(View().lines(shown(samples, HEADER, others=3), 80, 24))
     assert "2 of 5 processes, 2 threads" in lines[0]
     assert any(line.endswith("nginx") for line in lines)
 
 
 def test_names_of_others_draw_nothing_else() -> None:
-    window = shown([bare_sample(timed_thread(7, "\x1b[2Jx"))])
+    window = shown([bare_sample(timed_thread(7, "\x1b[2Jx"))], HEADER)
     assert not any("\x1b" in line for line in texts(View().lines(window, 80, 24)))

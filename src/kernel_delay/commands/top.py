@@ -1,6 +1,7 @@
 """`kernel-delay top`: threads by lost time, live."""
 
 import argparse
+import gc
 import os
 import sys
 from pathlib import Path
@@ -55,11 +56,11 @@ def run(args: argparse.Namespace) -> int:
     from kernel_delay.top.terminal import Terminal
 
     has_color = output_options.as_shown(Layout(color=args.color), file).style is not unstyled
-    recorder = _Recorder(targets)
-    with Terminal(file, recorder.write, has_color=has_color) as terminal:
+    with Terminal(file, _record, has_color=has_color) as terminal:
         while _measure(args, targets, others, terminal) and not terminal.has_quit:
+            # A Session refers to itself: what it has mapped would stay for minutes.
+            gc.collect()
             targets, others = _targets(args)
-            recorder.targets = targets
     if not terminal.has_quit and not noted():
         print_message("all processes have exited")
     return os.EX_OK
@@ -102,18 +103,20 @@ def _measure(
     from kernel_delay.analysis.verdict import judge
     from kernel_delay.capture.plan import WindowPlan
     from kernel_delay.capture.session import Session, SessionOptions
+    from kernel_delay.commands.options.recording import header_of
     from kernel_delay.host import privileges
     from kernel_delay.top.view import shown
 
     plan = WindowPlan(sample_time_ns=args.sample_time_ns, count=_MOST_WINDOWS)
     is_given = target_options.is_given(args)
     count, windows = 0, Windows()
+    header = header_of("capture", *targets.processes)
     with Session(targets, plan, SessionOptions(), terminal.say) as session:
         uses = (privileges.PROCESS,) if is_given else (privileges.PROCESS, privileges.FOLLOW)
         privileges.keep_only(uses, (Path.cwd(),))
         for sample in session.samples():
             for window in windows.take(judge(sample)):
-                terminal.show(shown(window, others))
+                terminal.show(shown(window, header, others))
                 count += 1
                 if not is_given and count % _SURVEY_EACH == 0 and _others_lose(targets):
                     return True
@@ -128,22 +131,13 @@ def _others_lose(targets: "Targets") -> bool:
     return not {loss.pid for loss in losing_processes().processes} <= {*targets.pids}
 
 
-class _Recorder:
-    """Writes recordings of what is shown, each into a file of its own."""
+def _record(what: "Shown") -> str:
+    """Write a recording of the window; return what to say of it. Raises OutputError."""
+    from kernel_delay.recording.writer import RecordingWriter
 
-    def __init__(self, targets: "Targets") -> None:
-        """Of these processes; `targets` may change."""
-        self.targets = targets
-
-    def write(self, what: "Shown") -> str:
-        """Write the window; return what to say of it. Raises OutputError."""
-        from kernel_delay.commands.options.recording import header_of
-        from kernel_delay.recording.writer import RecordingWriter
-
-        path = Path(f"top-{what.sample.window.collected_time:%Y%m%dT%H%M%S}.kdr")
-        header = header_of("capture", *self.targets.processes)
-        with RecordingWriter(path, header) as writer:
-            for sample in what.samples:
-                writer.sample(sample)
-            writer.finish("done")
-        return f"written: {path}, for `kernel-delay report`"
+    path = Path(f"top-{what.sample.window.collected_time:%Y%m%dT%H%M%S}.kdr")
+    with RecordingWriter(path, what.header) as writer:
+        for sample in what.samples:
+            writer.sample(sample)
+        writer.finish("done")
+    return f"written: {path}, for `kernel-delay report`"

@@ -8,7 +8,7 @@ import termios
 import threading
 import tty
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Self, TextIO
 
 from kernel_delay.errors import KernelDelayError
@@ -107,7 +107,10 @@ class Terminal:
             if self._ending in ready:
                 return
             if self._input in ready:
-                data = os.read(self._input, 64)
+                data = b""
+                # EIO where the terminal is gone: read(2).
+                with suppress(OSError):
+                    data = os.read(self._input, 64)
                 if not data:
                     os.kill(os.getpid(), signal.SIGHUP)
                     return

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from kernel_delay.analysis.losses import lost_ns, worst_first
 from kernel_delay.analysis.states import states
-from kernel_delay.model import Finding, Sample, Thread
+from kernel_delay.model import Finding, RecordingHeader, Sample, Thread
 from kernel_delay.printable import printable
 from kernel_delay.reporters.block import block
 from kernel_delay.reporters.layout import Layout, Role
@@ -78,16 +78,18 @@ class Shown(Struct, frozen=True):
         samples: One of each process, judged.
         sample: All of them as one.
         rows: The threads, those first that lost most.
+        header: What a recording of them says of itself.
         others: How many processes there are that are not measured.
     """
 
     samples: Sequence[Sample]
     sample: Sample
     rows: Sequence[Row]
+    header: RecordingHeader
     others: int = 0
 
 
-def shown(samples: Sequence[Sample], others: int = 0) -> Shown:
+def shown(samples: Sequence[Sample], header: RecordingHeader, others: int = 0) -> Shown:
     """Return what is to be shown of a window's Samples."""
     sample, processes = together(samples)
     found: dict[int, Finding] = {}
@@ -97,7 +99,7 @@ def shown(samples: Sequence[Sample], others: int = 0) -> Shown:
             if known is None or (known.remark, -known.share) > (finding.remark, -finding.share):
                 found[finding.tid] = finding
     rows = [_row(each, sample, processes, found.get(each.tid)) for each in worst_first(sample)]
-    return Shown(samples, sample, rows, others)
+    return Shown(samples, sample, rows, header, others)
 
 
 def _row(thread: Thread, sample: Sample, processes: Processes, finding: Finding | None) -> Row:
