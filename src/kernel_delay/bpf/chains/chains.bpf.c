@@ -21,15 +21,6 @@ struct {
 /* Events that found no room. */
 __u64 missed_events SEC(".data.missed");
 
-static __always_inline bool is_throttled(struct task_struct *task)
-{
-	if (throttles_tasks())
-		return is_throttled_itself(task);
-	if (!has_run_queues() || !bpf_core_field_exists(struct cfs_rq, throttle_count))
-		return false;
-	return BPF_CORE_READ(task, se.cfs_rq, throttle_count);
-}
-
 static __always_inline struct chain_event *begin_event(struct task_struct *task, __u32 kind)
 {
 	struct chain_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
@@ -81,7 +72,7 @@ static __always_inline __u32 state_after(struct task_struct *prev, bool preempt)
 	unsigned int task_state = prev->__state;
 
 	if (preempt || task_state == TASK_RUNNING)
-		return is_throttled(prev) ? STATE_THROTTLED : STATE_READY_PREEMPTED;
+		return task_is_throttled(prev) ? STATE_THROTTLED : STATE_READY_PREEMPTED;
 	if (task_state & (__TASK_STOPPED | __TASK_TRACED))
 		return STATE_STOPPED;
 	if (task_state & TASK_DEAD)
@@ -133,7 +124,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 		return 0;
 	current = bpf_get_current_task_btf();
 	event->state =
-		!throttles_tasks() && is_throttled(task) ? STATE_THROTTLED : STATE_READY_WOKEN;
+		!throttles_tasks() && task_is_throttled(task) ? STATE_THROTTLED : STATE_READY_WOKEN;
 	event->waker_kind = waker_kind(has_signal(task), current);
 	event->waker = task_id(current, options.pid_level);
 	event->waker_process = task_id(current->group_leader, options.pid_level);

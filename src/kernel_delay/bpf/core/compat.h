@@ -140,6 +140,17 @@ static __always_inline __u32 is_throttled_itself(struct task_struct *task)
 	return ((struct task_struct___compat *)task)->throttled;
 }
 
+/* Is it throttled, by itself or with its group on that CPU? Read in any context, without locks. */
+static __always_inline __u32 task_is_throttled(struct task_struct *task)
+{
+	if (throttles_tasks())
+		return is_throttled_itself(task);
+	if (!bpf_core_field_exists(task->se.cfs_rq) ||
+	    !bpf_core_field_exists(struct cfs_rq, throttle_count))
+		return 0;
+	return BPF_CORE_READ(task, se.cfs_rq, throttle_count);
+}
+
 /*
  * 6.10, commit fc7566ad0a82, and 6.14, commit c8e2ee1f3df0. Before 5.16 the kernel refuses a
  * program that calls what it has not, even where that is never reached (kernel/bpf/verifier.c:

@@ -128,16 +128,6 @@ static __always_inline void note_times(struct task_struct *task)
 	standing.not_counted_ns = BPF_CORE_READ(there, clock) - BPF_CORE_READ(there, clock_task);
 }
 
-static __always_inline __u32 is_throttled(struct task_struct *task)
-{
-	if (throttles_tasks())
-		return is_throttled_itself(task);
-	if (!bpf_core_field_exists(task->se.cfs_rq) ||
-	    !bpf_core_field_exists(struct cfs_rq, throttle_count))
-		return 0;
-	return BPF_CORE_READ(task, se.cfs_rq, throttle_count);
-}
-
 static __always_inline void note_program(struct task_struct *task)
 {
 	struct mm_struct *mm = task->mm;
@@ -191,7 +181,7 @@ int where_threads(struct bpf_iter__task *ctx)
 					     : (__u32)task->tgid;
 	standing.own_tid = own_task_id(task);
 	standing.is_frozen = is_frozen_by_v1(task, task->__state) || is_frozen_by_v2(task);
-	standing.is_throttled = is_throttled(task);
+	standing.is_throttled = task_is_throttled(task);
 	standing.is_kernel_worker = !!is_kernel_worker(task);
 	bpf_probe_read_kernel_str(standing.comm, sizeof(standing.comm), task->comm);
 	note_times(task);

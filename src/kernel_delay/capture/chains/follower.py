@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -187,7 +188,7 @@ class Follower:
                 self._note_peer(key.process, pid)
                 self._known.add((key.process, pid))
         found, self._awaited = self._awaited, {}
-        return sorted(found.items(), key=_number)
+        return sorted(found.items(), key=itemgetter(1))
 
     def _note_peer(self, process: int, peer: int) -> None:
         if peer not in self._hops:
@@ -281,7 +282,7 @@ def exact_parts(found: Mapping[ChainPart, int], blocked_ns: int) -> tuple[ChainP
 
     Both read the clock at the same events, one just after the other. What is left is not known.
     """
-    parts = sorted(found.items(), key=_number, reverse=True)
+    parts = sorted(found.items(), key=itemgetter(1), reverse=True)
     kept = [(part, ns) for part, ns in parts[:MOST_PARTS] if part != _NOT_KNOWN]
     left_ns = blocked_ns - sum(ns for _, ns in kept)
     while left_ns < 0:
@@ -289,17 +290,9 @@ def exact_parts(found: Mapping[ChainPart, int], blocked_ns: int) -> tuple[ChainP
         taken_ns = min(ns, -left_ns)
         kept[0] = part, ns - taken_ns
         left_ns += taken_ns
-        kept.sort(key=_number, reverse=True)
+        kept.sort(key=itemgetter(1), reverse=True)
     kept = [*kept, (_NOT_KNOWN, left_ns)] if left_ns else kept
-    return tuple(_of_length(part, ns) for part, ns in kept if ns)
-
-
-def _number(each: tuple[object, int]) -> int:
-    return each[1]
+    return tuple(replace(part, ns=ns) for part, ns in kept if ns)
 
 
 _NOT_KNOWN = ChainPart((), "unknown", 0)
-
-
-def _of_length(part: ChainPart, ns: int) -> ChainPart:
-    return ChainPart(part.threads, part.state, ns, part.reason, part.cgroup)
