@@ -114,8 +114,8 @@ ASLEEP = Rule(
     say=_say_asleep,
     measures="Sleep that an idle thread has too: polls, futexes, pipes, sockets, timers,"
     " signals. Names who ended the sleep and the title that the process gave itself.",
-    limits="Does not detect whether the thread had work to do. Helper threads of a Java VM are"
-    " left out.",
+    limits="Does not detect whether the thread had work to do. A wait that still continues"
+    " has no waker. Helper threads of a Java VM are left out.",
     remark=True,
     is_clearer=lambda sample, thread: thread.tid == sample.target.pid,
 )

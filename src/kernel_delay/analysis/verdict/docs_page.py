@@ -11,16 +11,15 @@ from kernel_delay.analysis.verdict.user_work import USER_WORK
 
 HEAD = f"""# Rules of the verdict
 
-Each sentence of the verdict comes from one rule on this page. A rule names the thread that lost
-most. `VERDICT` lines are findings, the worst first. `REMARK` lines show where time went that the
-thread may have wanted to spend so. [What a verdict may claim](../explanation/verdict.md) explains
-both.
+Each sentence comes from one rule, which names the thread that lost most. `VERDICT` lines are
+findings, the worst first. `REMARK` lines show where time went, perhaps as the thread wanted it.
+[What a verdict may claim](../explanation/verdict.md) explains both.
 
 A rule counts from a share of the window on, and from {NEGLIGIBLE_NS // 1000} µs. In a record of
 [watch](../how-to/watch.md) the window is one iteration of an event loop. There each wait is a
 finding from {100 * WANTED_SHARE:g} % on, and the program's own code from {100 * KERNEL_SHARE:g} %.
 
-In JSON each sentence has its `rule`, `share`, `tid`, `evidence`, `advice` and `who`:
+In [JSON](json.md) each sentence has a `who`:
 
 | who | who or what caused the delay |
 |---|---|

@@ -82,7 +82,8 @@ STOPPED = Rule(
     say=_say_stopped,
     measures="The time in the kernel's stopped and traced states, the number and length of the"
     " stops, TracerPid, and the last stop signal with its sender.",
-    limits="If the process was stopped before the window, the signal and its sender are unknown.",
+    limits="If the process was stopped before the window, the signal and its sender are"
+    " unknown. The lengths of several stops are not listed.",
 )
 
 
