@@ -177,7 +177,7 @@ test-arm64: image packages-test packages-arm64 .venv/.extra-test
 	exec $(BIN)/python -m pytest $(PYTEST_ARGS) tests/arm64/measured.py
 
 ## bench: what measuring costs, beside other tools, into docs/reference/performance.md; BENCH_ARGS="--only own"
-bench: build packages-test packages-bench .venv/.extra-test
+bench: build packages-test packages-bench packages-kernels .venv/.extra-test .venv/.extra-kernels
 	@PYTHONPATH=$(CURDIR) exec $(BIN)/python -m bench $(BENCH_ARGS)
 
 ## cost: what measuring costs in figures without noise, beside bench/cost/table.json; COST_ARGS=--write

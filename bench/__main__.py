@@ -29,18 +29,25 @@ def main() -> int:
     # So that `with` blocks end what they began.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     machine.mount_tracing()
+    # Before anything is written, which would make it "-dirty".
+    version = machine.version()
     wanted = [measure for measure in MEASURES if not args.only or measure.name in args.only]
     try:
-        taken = {measure.name: _take(measure, args.rounds, args.peer) for measure in wanted}
+        for measure in wanted:
+            taken = _take(measure, version, args.rounds, args.peer)
+            if not (args.print_only or args.peer):
+                # After each one, so that nothing measured is lost where a later one fails.
+                _write(_merged(measure.name, taken))
     except (KernelDelayError, DebianError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return os.EX_UNAVAILABLE
-    if not (args.print_only or args.peer):
-        results = _merged(taken)
-        write_results(results)
-        PAGE.write_text(render(results))
-        README.write_text(with_figures(README.read_text(), results))
     return os.EX_OK
+
+
+def _write(results: Results) -> None:
+    write_results(results)
+    PAGE.write_text(render(results))
+    README.write_text(with_figures(README.read_text(), results))
 
 
 def _arguments() -> argparse.Namespace:
@@ -62,24 +69,24 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _take(measure: Measure, rounds: int, peers: Sequence[str]) -> Measured:
+def _take(measure: Measure, version: str, rounds: int, peers: Sequence[str]) -> Measured:
     print(f"bench: {measure.title}", file=sys.stderr, flush=True)
     # Not below the current folder: that may be on 9p.
     with tempfile.TemporaryDirectory(prefix="kernel-delay-bench-") as folder:
         figures, absent = measure.take(Setting(rounds, Path(folder), tuple(peers)))
     when = datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes")
-    measured = Measured(when, machine.version(), tuple(figures), tuple(absent))
+    measured = Measured(when, version, tuple(figures), tuple(absent))
     lines = [f"\n## {measure.title}\n", *tables.of(measured), "", *measure.remarks(measured)]
     print("\n".join(lines), flush=True)
     return measured
 
 
-def _merged(taken: dict[str, Measured]) -> Results:
-    """Keep the measures that this run left out, if they were made on this machine."""
+def _merged(name: str, taken: Measured) -> Results:
+    """Keep the other measures, if they were made on this machine."""
     here = machine.describe()
     before = read_results()
     kept = before.measures if before and before.machine == here else {}
-    return Results(here, {**kept, **taken})
+    return Results(here, {**kept, name: taken})
 
 
 if __name__ == "__main__":
