@@ -101,6 +101,9 @@ def test_who_woke_it_is_named() -> None:
     timer = Waker("hard_irq", 0, 0, "", 5, 500 * MS)
     judged = sample(asleep(PID, "app", slept("poll", 500, "poll", timer)))
     assert " Timers or devices woke it. " in remark(judged).text
+    packet = Waker("soft_irq", 0, 0, "", 5, 500 * MS)
+    judged = sample(asleep(PID, "app", slept("epoll", 500, "epoll_wait", packet)))
+    assert " Soft IRQs woke it: for timers or for packets, also those from" in remark(judged).text
     own = Waker("thread", 5, PID, "helper", 5, 200 * MS)
     judged = sample(asleep(PID, "app", slept("poll", 500, "poll", own)))
     assert " helper (5) of the same process ended 40 % of that time. " in remark(judged).text

@@ -101,8 +101,12 @@ def _woken(sample: Sample, slept: list[Sleep]) -> tuple[str, ...]:
     if not wakers:
         # Short waits are not looked at: who ended these is not known.
         return () if any(sleep.short_ns for sleep in slept) else ("Nobody woke it.",)
-    if all(waker.kind in ("hard_irq", "soft_irq") for waker in wakers):
+    kinds = {waker.kind for waker in wakers}
+    if kinds == {"hard_irq"}:
         return ("Timers or devices woke it.",)
+    if kinds <= {"hard_irq", "soft_irq"}:
+        # Loopback too: the sender's soft IRQ wakes the receiver.
+        return ("Soft IRQs woke it: for timers or for packets, also those from this machine.",)
     often = most_frequent_waker(sample, slept)
     return (often,) if often else ()
 
