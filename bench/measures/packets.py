@@ -98,6 +98,9 @@ class Packets(Measure):
             return
         called, clock, ours = (figure.median for figure in added if figure)
         soft_called, soft_clock = (figure.median for figure in alone if figure)
+        if not (0 <= called <= clock <= ours and 0 <= soft_called <= soft_clock):
+            yield "What this cost is made of was below the noise of this run."
+            return
         yield (
             f"{OURS} adds {ours:.0f} ns to a packet. The calls of its programs take"
             f" {called:.0f} ns,"

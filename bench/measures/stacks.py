@@ -18,7 +18,8 @@ _BURSTS_BEFORE = 20
 # A buffer with room for every stack of a window, also where the machine drains it late.
 _ROOM = ("--buffer-page-count", "16384")
 
-DEPTHS = MappingProxyType({"stack next to empty": 0, "stack of 12 KiB": 12, "stack of 80 KiB": 80})
+SHALLOW, DEEP = "stack next to empty", "stack of 80 KiB"
+DEPTHS = MappingProxyType({SHALLOW: 0, "stack of 12 KiB": 12, DEEP: 80})
 
 
 class Stacks(Measure):
@@ -44,9 +45,14 @@ class Stacks(Measure):
             for case, kib in DEPTHS.items():
                 values.note(case, peer.name, "ns", _added_ns(peer, program, kib, report))
 
-        events = [Ours("-s", "--stack-mode", mode, *_ROOM) for mode in ("none", "fp", "dwarf")]
+        events = [reporting_events(mode) for mode in ("none", "fp", "dwarf")]
         absent = in_turn([Ours(), *events], min(setting.rounds, 3), measure)
         return values.figures(), absent
+
+
+def reporting_events(stack_mode: str) -> Ours:
+    """Return the peer that reports each call as an event, with stacks taken in this mode."""
+    return Ours("-s", "--stack-mode", stack_mode, *_ROOM)
 
 
 def _added_ns(peer: Ours, program: Path, kib: int, report: Path) -> float:

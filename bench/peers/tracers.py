@@ -12,13 +12,14 @@ TRACEFS = Path("/sys/kernel/tracing")
 
 EVENTS = ("raw_syscalls", "sched", "irq")
 
-# The instance goes when nobody reads it any more.
+# The instance goes when nobody reads it any more: until then it is busy.
 _FTRACE = f"""
 set -e
 folder=$1
 shift
 mkdir "$folder"
-trap 'echo 0 >"$folder/events/enable"; kill $readers; wait; rmdir "$folder"' EXIT
+trap 'echo 0 >"$folder/events/enable"; kill $readers; wait
+  for n in 1 2 3 4 5 6 7 8 9; do rmdir "$folder" && break; sleep 0.1; done' EXIT
 trap 'exit 0' INT TERM
 readers=
 echo "$@" >"$folder/set_event_pid"
@@ -87,7 +88,8 @@ class Ftrace(CommandPeer):
     def command(self, pid: int) -> list[str]:
         """An instance of its own (Documentation/trace/ftrace.rst), whose buffers are read."""
         tids = sorted(os.listdir(f"/proc/{pid}/task"), key=int)
-        return ["sh", "-c", _FTRACE, "sh", os.fspath(TRACEFS / "instances/bench"), *tids]
+        folder = TRACEFS / f"instances/bench-{os.getpid()}"
+        return ["sh", "-c", _FTRACE, "sh", os.fspath(folder), *tids]
 
     def ready(self, process: subprocess.Popen[bytes], said: bytes) -> bool:
         """It says so."""
