@@ -17,7 +17,7 @@ Commands:
   where     show where each thread stands now, and who keeps it
   report    print a report from a recording; compare: what changed between two
   check     show what this machine supports; probes: list triggers
-  export    write recordings for fleet: which of many nodes lose most time
+  export    write recordings for fleet: the worst of many nodes; mcp: assistants
 
 Commands for Open vSwitch: bridge-loop, revalidator, flows, datapath-ops,
   upcall-monitor, upcall-cost; log: from logs, why poll intervals were long

@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "probes": "list USDT probes, functions and tracepoints for triggers",
         "export": "write recordings as Parquet files, to compare many nodes",
         "fleet": "find the nodes that lose most time, to what, and since when",
+        "mcp": "let assistants read recordings, by the Model Context Protocol",
         "log": "classify the long poll intervals in logs of Open vSwitch and OVN",
         **{name: each.purpose for name, each in MONITORS.items()},
     }

@@ -1,0 +1,147 @@
+"""What the server's tools answer, from recordings below the folders it was given."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from kernel_delay.analysis.verdict import RULES
+from kernel_delay.errors import KernelDelayError, NoInputError
+from kernel_delay.monitors.register import MONITORS
+from kernel_delay.printable import printable
+from kernel_delay.recording.reader import open_recording
+from kernel_delay.units import NS_PER_S
+
+PAGE_CHARACTERS = 20_000
+"""A report comes in pages of this length: a client has little room for one answer."""
+
+MOST_RECORDINGS = 500
+"""The newest are listed."""
+
+_SUFFIXES = (".kdr", ".jsonl")
+_LIMIT_S = 120
+
+
+class RecordingFile(Struct, frozen=True):
+    """A recording, by its header.
+
+    Attributes:
+        recording: Its path, for the other tools.
+        command: The command that measured.
+        host: The name of the machine.
+        process: The process that was measured, and its ID.
+        begun: When it began, UTC.
+        bytes: The size of the file.
+        problem: Why it cannot be read. Empty: its header could.
+    """
+
+    recording: str
+    command: str = ""
+    host: str = ""
+    process: str = ""
+    begun: str = ""
+    bytes: int = 0
+    problem: str = ""
+
+
+class Shelf:
+    """The folders that may be read, and nothing outside of them."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        """Serve what is below these folders. Raises NoInputError where one is none."""
+        for folder in folders:
+            if not folder.is_dir():
+                raise NoInputError(f"{printable(os.fspath(folder))!r} is not a folder")
+        self._folders = [folder.resolve() for folder in folders]
+
+    def recordings(self) -> list[RecordingFile]:
+        """List the recordings, the newest first."""
+        found = sorted(self._files(), key=lambda each: each[0], reverse=True)
+        return [_described(path, size) for _, size, path in found[:MOST_RECORDINGS]]
+
+    def report(self, recording: str, summary: bool, page: int) -> str:
+        """Return a page of the report. Raises KernelDelayError."""
+        path = self._inside(recording)
+        short: tuple[str, ...] = ()
+        if summary:
+            with open_recording(path) as opened:
+                short = ("--quiet",) if opened.header.command in MONITORS else ("--summary",)
+        return _page(_output("report", *short, path), page)
+
+    def compare(self, before: str, after: str) -> str:
+        """Return what changed. Raises KernelDelayError."""
+        return _page(_output("compare", self._inside(before), self._inside(after)), 1)
+
+    def fleet(self, folder: str) -> str:
+        """Return which nodes lose most. Raises KernelDelayError."""
+        return _page(_output("fleet", self._inside(folder)), 1)
+
+    def _inside(self, name: str) -> str:
+        path = Path(os.path.realpath(name))
+        if not any(path.is_relative_to(folder) for folder in self._folders):
+            raise NoInputError(f"{printable(name)!r} is not below a folder that is served")
+        return os.fspath(path)
+
+    def _files(self) -> Iterator[tuple[float, int, Path]]:
+        for top in self._folders:
+            for folder, _, names in os.walk(top):
+                for name in names:
+                    path = Path(folder, name)
+                    if name.endswith(_SUFFIXES) and path.is_file() and not path.is_symlink():
+                        status = path.stat()
+                        yield status.st_mtime, status.st_size, path
+
+
+def describe_rule(name: str) -> str:
+    """Return what a rule of the verdict measures, and its limits; without a name, all names."""
+    for rule in RULES:
+        if rule.name == name:
+            return f"{rule.measures}\nLimits: {rule.limits}"
+    return f"The rules are: {', '.join(sorted(rule.name for rule in RULES))}."
+
+
+def _described(path: Path, size: int) -> RecordingFile:
+    try:
+        with open_recording(os.fspath(path)) as opened:
+            header = opened.header
+    except (KernelDelayError, OSError) as error:
+        return RecordingFile(os.fspath(path), bytes=size, problem=str(error))
+    return RecordingFile(
+        recording=os.fspath(path),
+        command=header.command,
+        host=printable(header.host),
+        process=f"{printable(header.target.comm)} ({header.target.pid})",
+        begun=f"{datetime.fromtimestamp(header.clock.realtime_ns / NS_PER_S, UTC):%FT%TZ}",
+        bytes=size,
+    )
+
+
+def _output(*arguments: str) -> str:
+    """Run the command on files; its report. Raises KernelDelayError with its error.
+
+    In a process of its own: a recording that needs more memory than there is ends that one.
+    """
+    command = [sys.executable, "-P", "-m", "kernel_delay", *arguments]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S
+        )
+    except subprocess.TimeoutExpired:
+        raise NoInputError(f"{arguments[0]} took more than {_LIMIT_S} s") from None
+    report = done.stdout.decode(errors="replace")
+    errors = done.stderr.decode(errors="replace").strip()
+    if done.returncode and not report:
+        raise NoInputError(errors or f"{arguments[0]} ended with {done.returncode}")
+    return f"{report}\n{errors}" if errors else report
+
+
+def _page(text: str, page: int) -> str:
+    pages = max(1, -(-len(text) // PAGE_CHARACTERS))
+    if not 1 <= page <= pages:
+        raise NoInputError(f"there is no page {page}: the report has {pages}")
+    part = text[(page - 1) * PAGE_CHARACTERS : page * PAGE_CHARACTERS]
+    return part if pages == 1 else f"{part}\n[page {page} of {pages}]"

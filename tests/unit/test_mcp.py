@@ -1,0 +1,111 @@
+"""`kernel-delay mcp`: a real client of the protocol, on a server of its own."""
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp_types import CallToolResult, TextContent
+
+from kernel_delay.errors import NoInputError
+from kernel_delay.mcp import reading
+from tests.commands import KERNEL_DELAY
+from tests.recordings import record_samples
+from tests.unit.samples import ACCOUNTED, EVERYTHING
+
+
+def kernel_delay(*arguments: str) -> str:
+    return subprocess.check_output([*KERNEL_DELAY, *arguments], text=True, timeout=60)
+
+
+Ask = Callable[..., Coroutine[Any, Any, CallToolResult]]
+
+
+def text(result: CallToolResult) -> str:
+    return "".join(part.text for part in result.content if isinstance(part, TextContent))
+
+
+def ask_server(folder: Path, questions: Callable[[Ask], Coroutine[Any, Any, None]]) -> None:
+    """Start the command, and ask it."""
+    server = StdioServerParameters(
+        command=KERNEL_DELAY[0], args=[*KERNEL_DELAY[1:], "mcp", str(folder)]
+    )
+
+    async def talk() -> None:
+        async with Client(server) as client:
+
+            async def ask(tool: str, **arguments: object) -> CallToolResult:
+                return await client.call_tool(tool, arguments)
+
+            listed = await client.list_tools()
+            for tool in listed.tools:
+                assert tool.annotations is not None
+                assert tool.annotations.read_only_hint, tool.name
+            await questions(ask)
+
+    asyncio.run(talk())
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Path:
+    folder = tmp_path / "served"
+    folder.mkdir()
+    return folder
+
+
+def test_assistant_reads_what_the_command_prints(served: Path) -> None:
+    before = record_samples(served / "before.kdr", ACCOUNTED)
+    after = record_samples(served / "after.kdr", EVERYTHING)
+    (served / "broken.kdr").write_bytes(b"no recording")
+    printed = kernel_delay("report", "--summary", str(before))
+    assert "VERDICT" in printed
+
+    async def questions(ask: Ask) -> None:
+        listed = text(await ask("recordings"))
+        assert "after.kdr" in listed
+        assert "ovs-vswitchd (27090)" in listed
+        assert "not a recording" in listed
+        assert text(await ask("report", recording=str(before))) == printed
+        whole = text(await ask("report", recording=str(before), summary=False))
+        assert whole == kernel_delay("report", str(before))
+        changed = text(await ask("compare", before=str(before), after=str(after)))
+        assert changed == kernel_delay("compare", str(before), str(after))
+        explained = text(await ask("rule", name="wait_futex"))
+        assert "Limits: " in explained
+        assert "wait_futex" in text(await ask("rule"))
+
+    ask_server(served, questions)
+
+
+def test_nothing_outside_the_folder_is_read(served: Path, tmp_path: Path) -> None:
+    outside = record_samples(tmp_path / "secret.kdr", ACCOUNTED)
+    (served / "link.kdr").symlink_to(outside)
+    (served / "up").symlink_to(tmp_path)
+
+    async def questions(ask: Ask) -> None:
+        assert "secret" not in text(await ask("recordings"))
+        for name in (outside, served / "link.kdr", served / "up/secret.kdr", "/etc/passwd", "-"):
+            result = await ask("report", recording=str(name))
+            assert result.is_error
+            assert "is not below a folder that is served" in text(result)
+
+    ask_server(served, questions)
+
+
+def test_a_long_report_comes_in_pages(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = record_samples(served / "one.kdr", ACCOUNTED)
+    whole = kernel_delay("report", str(path))
+    monkeypatch.setattr(reading, "PAGE_CHARACTERS", 1 + len(whole) // 3)
+    shelf = reading.Shelf([served])
+    pages = [shelf.report(str(path), False, page) for page in (1, 2, 3)]
+    assert "".join(page.rpartition("\n[page ")[0] for page in pages) == whole
+    with pytest.raises(NoInputError, match="there is no page 4: the report has 3"):
+        shelf.report(str(path), False, 4)
+
+
+def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NoInputError, match="none' is not a folder"):
+        reading.Shelf([tmp_path / "none"])
