@@ -32,7 +32,8 @@ class Verifier(Measure):
         "Instructions that the verifier processes: of all programs of a set of options, and of each"
         " program of the smallest and the largest set. One program may have 1,000,000. Then the"
         " conditional jumps that it processes in one program, the most. On 5.14 at most 8,192 may"
-        " wait to be looked at. The time to load is without the verifier's log. Guests are emulated."
+        " wait to be looked at. The time to load is without the verifier's log. Guests are"
+        " emulated."
     )
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:

@@ -16,10 +16,19 @@ if TYPE_CHECKING:
     from kernel_delay.api import Recording
     from kernel_delay.errors import KernelDelayError
     from kernel_delay.model import Sample
+    from kernel_delay.own_block import Measurement
 
     Stacks = Literal["dwarf", "fp", "none"]
 
-__all__ = ["KernelDelayError", "Recording", "Sample", "capture", "open_recording", "record"]
+__all__ = [
+    "KernelDelayError",
+    "Recording",
+    "Sample",
+    "capture",
+    "measure",
+    "open_recording",
+    "record",
+]
 
 
 def capture(
@@ -98,6 +107,24 @@ def record(
     return api.record(path, pid, plan, api.account_plan(accounting, timeline))
 
 
+def measure(*, accounting: bool = True, timeline: bool = False) -> "Measurement":
+    """Measure this process while it runs a block: `with kernel_delay.measure() as measured:`.
+
+    After the block `measured.sample` is the Sample. Another process measures; it takes the rights
+    of `capture()`.
+
+    Args:
+        accounting: as in capture().
+        timeline: as in capture().
+
+    Raises:
+        KernelDelayError: where the block begins or ends, as capture().
+    """
+    from kernel_delay.own_block import Measurement
+
+    return Measurement(accounting, timeline)
+
+
 def open_recording(path: "str | os.PathLike[str]") -> "Recording":
     """Open a recording; it takes no privilege, and no kernel that has BPF.
 
@@ -119,6 +146,10 @@ def __getattr__(name: str) -> object:
             from kernel_delay.model import Sample
 
             return Sample
+        case "__version__":
+            from kernel_delay.version import VERSION
+
+            return VERSION
         case "KernelDelayError":
             from kernel_delay.errors import KernelDelayError
 

@@ -76,10 +76,15 @@ def account_plan(accounting: bool, timeline: bool) -> AccountPlan:
 
 
 @compiled_parts()
-def capture(pid: int | None, plan: Plan, account: AccountPlan) -> Sample:
-    """Measure one window. Raises KernelDelayError."""
+def capture(
+    pid: int | None,
+    plan: Plan,
+    account: AccountPlan,
+    on_open: Callable[[int], None] = lambda epoch: None,
+) -> Sample:
+    """Measure one window; `on_open` is called when it is open. Raises KernelDelayError."""
     taken: list[Sample] = []
-    _measure(_target(pid), plan, account, taken.append)
+    _measure(_target(pid), plan, account, taken.append, on_open)
     if not taken:
         raise NoInputError("no window was measured: a signal ended it before it was open")
     return taken[-1]
@@ -111,6 +116,13 @@ class Recording:
         self.path = os.fspath(path)
         with open_recording(self.path) as recording:
             self.header: RecordingHeader = recording.header
+
+    def __enter__(self) -> "Recording":
+        """Return itself: the file is open only while it is read."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
 
     def __iter__(self) -> Iterator[Sample]:
         """Yield its Samples in the order they were taken; none but one is in memory at a time.
@@ -197,7 +209,11 @@ def _target(pid: int | None) -> "ProcessTarget":
 
 
 def _measure(
-    target: "ProcessTarget", plan: Plan, account: AccountPlan, take: Callable[[Sample], None]
+    target: "ProcessTarget",
+    plan: Plan,
+    account: AccountPlan,
+    take: Callable[[Sample], None],
+    on_open: Callable[[int], None] = lambda epoch: None,
 ) -> bool:
     """Measure the plan's windows; return whether a signal ended that."""
     from kernel_delay.analysis.verdict import judge
@@ -209,6 +225,7 @@ def _measure(
         events=plan.events,
         accounting=account.accounting,
         timeline=MOST_SLICES if account.timeline else None,
+        on_open=on_open,
     )
     with Session(target, plan.windows, options) as session:
         for sample in map(judge, session.samples()):

@@ -51,6 +51,16 @@ def test_recording_can_be_read_repeatedly(path: Path) -> None:
     assert "ovs-vswitchd (27090) on compute-1" in repr(recording)
 
 
+def test_recording_is_a_context_manager(path: Path) -> None:
+    with kernel_delay.open_recording(path) as recording:
+        assert len(list(recording)) == len(list(kernel_delay.open_recording(path))) > 0
+
+
+def test_version_is_that_of_the_command() -> None:
+    done = subprocess.check_output([sys.executable, "-m", "kernel_delay", "--version"], text=True)
+    assert done == f"kernel-delay {kernel_delay.__version__}\n"
+
+
 def test_a_cut_recording_yields_what_is_whole_and_raises(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     found: list[Sample] = []
@@ -195,8 +205,8 @@ def test_the_public_names_are_those_of_the_page(project: Path) -> None:
     for name in kernel_delay.__all__:
         assert f"{name}(" in page or f"`{name}`" in page
         assert getattr(kernel_delay, name).__doc__
-    with pytest.raises(AttributeError, match="no attribute 'measure'"):
-        kernel_delay.measure  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'trace'"):
+        kernel_delay.trace  # noqa: B018
     recording = {name for name in vars(kernel_delay.Recording) if not name.startswith("_")}
     assert all(f"`{name}" in page for name in (*recording, "path", "header"))
 

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +64,27 @@ def test_a_recording_from_python_is_one_of_the_command(pid: int, tmp_path: Path)
     assert len(reported.stdout.splitlines()) == 2
 
 
+def test_a_block_of_this_process_is_measured(measurable: None) -> None:
+    with kernel_delay.measure() as measured:
+        for _ in range(1_000):
+            os.getppid()
+    (main,) = (each for each in measured.sample.threads if each.tid == threading.get_native_id())
+    assert {call.name: call.count for call in main.syscalls}["getppid"] == 1_000
+    assert measured.sample.target.pid == os.getpid()
+
+
+def test_an_error_of_the_block_goes_on(measurable: None) -> None:
+    measured = kernel_delay.measure()
+
+    def fail() -> None:
+        with measured:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert measured.sample.threads
+
+
 def test_what_can_not_be_measured_is_one_line(tmp_path: Path, pid: int) -> None:
     with subprocess.Popen(["true"]) as ended:
         ended.wait()
@@ -77,7 +99,7 @@ def test_the_examples_of_the_page_run(
 ) -> None:
     page = (project / "docs" / "reference" / "api.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(examples) == 5
+    assert len(examples) == 6
     monkeypatch.chdir(tmp_path)
     for number, example in enumerate(examples):
         if "cut.kdr" in example:
