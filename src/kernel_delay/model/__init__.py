@@ -22,9 +22,6 @@ from kernel_delay.model.causes import (
     WakerKind,
 )
 from kernel_delay.model.chains import ChainPart, ChainState, ChainThread, WaitChain
-from kernel_delay.model.interrupts import HardIrqStats, SoftIrqStats
-from kernel_delay.model.intervals import Histogram, Intervals
-from kernel_delay.model.lost import Lost
 from kernel_delay.model.recording import (
     ClockRelation,
     Container,
@@ -44,8 +41,27 @@ from kernel_delay.model.rounds import (
     RoundTotals,
     ThreadRounds,
 )
-from kernel_delay.model.sample import Sample, SkippedWindow, Target, Unseen
-from kernel_delay.model.syscalls import Abi, StackFrame, SyscallEvent, SyscallStats
+from kernel_delay.model.sample import (
+    Finding,
+    Sample,
+    SkippedWindow,
+    Slice,
+    SliceKind,
+    SliceMode,
+    Target,
+    Unseen,
+    Who,
+)
+from kernel_delay.model.syscalls import (
+    Abi,
+    HardIrqStats,
+    Histogram,
+    Intervals,
+    SoftIrqStats,
+    StackFrame,
+    SyscallEvent,
+    SyscallStats,
+)
 from kernel_delay.model.thread import (
     CpuTaker,
     LockWait,
@@ -54,7 +70,6 @@ from kernel_delay.model.thread import (
     Thread,
     ThreadTime,
 )
-from kernel_delay.model.timeline import Slice, SliceKind, SliceMode
 from kernel_delay.model.totals import (
     CallTotals,
     Losses,
@@ -63,8 +78,7 @@ from kernel_delay.model.totals import (
     Upcalls,
     UpcallStats,
 )
-from kernel_delay.model.verdict import Finding, Who
-from kernel_delay.model.window import EndedBy, TriggerHit, WallClock, Window
+from kernel_delay.model.window import EndedBy, Lost, TriggerHit, WallClock, Window
 
 __all__ = [
     "Abi",

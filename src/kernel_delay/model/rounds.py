@@ -4,9 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kernel_delay.model.intervals import Histogram
-from kernel_delay.model.lost import Lost
-from kernel_delay.model.window import WallClock
+from kernel_delay.model.syscalls import Histogram
+from kernel_delay.model.window import Lost, WallClock
 
 
 class OtherThread(Struct, frozen=True):

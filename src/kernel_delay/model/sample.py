@@ -7,21 +7,105 @@ these. All times are integers in nanoseconds; those named `…_ns` that are
 points in time are CLOCK_MONOTONIC.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, field
 
 from kernel_delay.model.causes import SystemState
-from kernel_delay.model.lost import Lost
 from kernel_delay.model.recording import Container
 from kernel_delay.model.rounds import Round
 from kernel_delay.model.syscalls import StackFrame, SyscallEvent
 from kernel_delay.model.thread import Thread
-from kernel_delay.model.timeline import Slice
 from kernel_delay.model.totals import UpcallStats
-from kernel_delay.model.verdict import Finding
-from kernel_delay.model.window import Window
+from kernel_delay.model.window import Lost, Window
+
+SliceKind = Literal[
+    "call", "fault", "unknown_mode", "lost_modes",
+    "running", "ready_woken", "ready_preempted", "blocked", "stopped", "throttled", "frozen",
+    "absent", "unknown", "lost_states",
+    "hard_irq", "soft_irq", "guest",
+]  # fmt: skip
+"""What a thread did, or was kept by.
+
+Its modes are "call" and "fault"; between these it was in its program, or a kernel worker in its
+work. "unknown_mode" is one of which an event was missed, and "lost_modes" where there was no room
+for them.
+
+Its states are "running" and the next eight, which follow one another without a gap;
+"lost_states" is where there was no room for them.
+
+The last three came while it ran.
+"""
+
+SliceMode = Literal["user", "syscall", "fault", "worker", "unknown"]
+"""Where the thread's own execution was: in its program, in a call, or a page fault of its program;
+a kernel worker's is always "worker"."""
+
+
+class Slice(Struct, frozen=True, gc=False, array_like=True):
+    """One activity of a thread in [start_ns, stop_ns).
+
+    In JSON this is an array of the fields. A boundary of the window cuts a slice.
+
+    Attributes:
+        tid: The thread ID.
+        kind: The activity: a mode, a scheduler state or an interrupt. Without "call" and "fault"
+            the thread was in its program. "unknown…" marks a missed event, "lost…" a lack of room.
+        start_ns: The start (CLOCK_MONOTONIC).
+        stop_ns: The end (CLOCK_MONOTONIC).
+        mode: The execution context that the time is charged to.
+        name: The call, the interrupt, or for a blocked state the reason of the sleep. None: not
+            known.
+        cpu: The CPU that the thread ran on or waited for. None: not known.
+    """
+
+    tid: int
+    kind: SliceKind
+    start_ns: int
+    stop_ns: int
+    mode: SliceMode
+    name: str | None = None
+    cpu: int | None = None
+
+
+Who = Literal["program", "other-process", "kernel", "limit", "hypervisor", "person", "tool"]
+"""Whose doing a finding is.
+
+The program's own; another process's; the kernel's or a device's; a limit's that was set (quota,
+affinity, priority); the hypervisor's; a person's (signal, debugger, freezer); or kernel-delay's
+own, which is only there as it measures.
+"""
+
+
+class Finding(Struct, frozen=True):
+    """One verdict or remark, with its evidence.
+
+    Attributes:
+        rule: The name of the rule.
+        who: Who or what caused the delay.
+        share: The share of the window that the thread lost, from 0 to 1.
+        tid: The thread that lost most.
+        text: All sentences: what happened, the details and the advice.
+        remark: The sentence shows where time went, and accuses nobody.
+        evidence: The figures of the sentences, in ns or as counts.
+        advice: What to do, in sentences. None: no advice.
+        sentence: What happened to which thread, and for how long; without the share. Empty: the
+            recording is older than this field.
+        details: Further sentences: who caused it, the object, and what is not known.
+    """
+
+    rule: str
+    who: Who
+    share: float
+    tid: int
+    text: str
+    remark: bool = False
+    evidence: Mapping[str, int] = {}
+    advice: str | None = None
+    sentence: str = ""
+    details: tuple[str, ...] = ()
+
 
 Unseen = Literal["page_faults", "futex_owners", "earlier_calls"]
 """What some kernels let no program see: page faults of programs (it takes `fentry`), and who has a

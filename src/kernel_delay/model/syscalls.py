@@ -1,10 +1,68 @@
-"""System calls: what a thread's calls of one add up to, and each by itself with its stacks."""
+"""How often and how long: intervals, interrupts, system calls, and single calls with stacks."""
 
 from typing import Literal
 
 from msgspec import Struct
 
-from kernel_delay.model.intervals import Histogram
+Histogram = tuple[int, ...]
+"""How many intervals lasted from 2^i up to 2^(i+1) ns, for each index i.
+
+All from 2^31 ns on are at index 31, and one of 0 ns at 0. Zeros at the end are
+left out, so it is empty when nothing was counted or accounting was off.
+"""
+
+
+class Intervals(Struct, frozen=True, gc=False):
+    """How often something happened within the window, and how long it took.
+
+    Attributes:
+        count: How often. At least 1.
+        total_ns: The sum of the lengths, in ns.
+        min_ns: The shortest, in ns.
+        max_ns: The longest, in ns.
+        histogram: Index i counts lengths from 2^i up to 2^(i+1) ns. Zeros at the end are left out.
+    """
+
+    count: int
+    total_ns: int
+    min_ns: int
+    max_ns: int
+    histogram: Histogram = ()
+
+
+class HardIrqStats(Struct, frozen=True, gc=False):
+    """Runs of one hard IRQ handler while the thread was on the CPU.
+
+    Attributes:
+        name: The name of the handler, as in /proc/interrupts.
+        count: The number of runs.
+        total_ns: The time of all runs, in ns.
+        max_ns: The longest run, in ns.
+    """
+
+    name: str
+    count: int
+    total_ns: int
+    max_ns: int
+
+
+class SoftIrqStats(Struct, frozen=True, gc=False):
+    """Runs of one soft IRQ vector while the thread was on the CPU.
+
+    Attributes:
+        vector: The number of the vector.
+        name: The name of the vector. None: include/linux/interrupt.h (6.18) has no name for it.
+        count: The number of runs.
+        total_ns: The time of all runs, in ns.
+        max_ns: The longest run, in ns.
+    """
+
+    vector: int
+    name: str | None
+    count: int
+    total_ns: int
+    max_ns: int
+
 
 Abi = Literal["i386", "x32", "arm"]
 """An ABI that a 64-bit kernel serves beside its own: its numbers mean other calls."""

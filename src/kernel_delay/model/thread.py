@@ -4,9 +4,7 @@ from msgspec import Struct
 
 from kernel_delay.model.causes import Scheduling, Sleep, SleepReason, TaskTimes
 from kernel_delay.model.chains import WaitChain
-from kernel_delay.model.interrupts import HardIrqStats, SoftIrqStats
-from kernel_delay.model.intervals import Intervals
-from kernel_delay.model.syscalls import SyscallStats
+from kernel_delay.model.syscalls import HardIrqStats, Intervals, SoftIrqStats, SyscallStats
 
 
 class ThreadTime(Struct, frozen=True, gc=False):

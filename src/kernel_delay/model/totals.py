@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from kernel_delay.model.intervals import Histogram
+from kernel_delay.model.syscalls import Histogram
 from kernel_delay.model.thread import ThreadTime
 
 

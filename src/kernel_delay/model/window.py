@@ -1,7 +1,7 @@
-"""The time that was measured, and what opened and closed it."""
+"""The time that was measured, what opened and closed it, and what was lost in it."""
 
 import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from msgspec import Meta, Struct
 
@@ -54,3 +54,75 @@ class Window(Struct, frozen=True):
     ended_by: EndedBy
     start_trigger: TriggerHit | None = None
     stop_trigger: TriggerHit | None = None
+
+
+class Lost(Struct, frozen=True):
+    """What could not be recorded, by reason.
+
+    All are zero when the Sample is complete.
+
+    Attributes:
+        dropped_records: Records of threads, system calls or interrupts that found no room.
+        missed_events: Kernel events for which a program did not run, or could not reach the
+            thread's state.
+        missed_triggers: Hits of the start trigger for which no window was free.
+        clamped_lengths: Intervals that ended before they began by the clocks of two CPUs. They
+            count as 0 ns.
+        events: Single system calls for which the buffer had no room.
+        shorter_events: Single system calls left out because there were too many longer ones.
+        stacks: Single system calls without a stack, because the buffer or the table of stacks was
+            full.
+        truncated_stacks: User stacks without their outer functions, because the copy did not
+            contain them.
+        cut_stacks: Those of `truncated_stacks` whose copy had the full requested size.
+        failed_unwinds: User stacks that end early because the caller cannot be determined.
+        upcalls: Upcalls that found no counter.
+        timeline_interrupts: Slices of interrupts left out of the timeline.
+        timeline_states: Slices of scheduler states left out of the timeline.
+        timeline_modes: Slices of system calls and page faults left out of the timeline.
+        missed_calls: Those of `missed_events` that are system calls or page faults.
+        missed_switches: Those of `missed_events` that are scheduler events.
+        missed_interrupts: Those of `missed_events` that are interrupts.
+        missed_wakeups: Those of `missed_switches` that are wake-ups.
+        missed_context_switches: Those of `missed_switches` that are context switches.
+        missed_others_switches: Those of `missed_switches` that are context switches on a CPU that a
+            thread waited for, by the kernel's count of them. One of a thread itself can be in
+            `missed_context_switches` as well.
+        missed_threads: Those of `missed_events` for which the program could not reach the thread's
+            state.
+        missed_by_recursion: Those of `missed_events` that the kernel counted: it does not run a
+            program on a CPU where that program runs already. They can be of other processes.
+    """
+
+    dropped_records: int = 0
+    missed_events: int = 0
+    missed_triggers: int = 0
+    clamped_lengths: int = 0
+    events: int = 0
+    shorter_events: int = 0
+    stacks: int = 0
+    truncated_stacks: int = 0
+    cut_stacks: int = 0
+    failed_unwinds: int = 0
+    upcalls: int = 0
+    timeline_interrupts: int = 0
+    timeline_states: int = 0
+    timeline_modes: int = 0
+    missed_calls: int = 0
+    missed_switches: int = 0
+    missed_interrupts: int = 0
+    missed_wakeups: int = 0
+    missed_context_switches: int = 0
+    missed_others_switches: int = 0
+    missed_threads: int = 0
+    missed_by_recursion: int = 0
+
+    def __add__(self, other: Self) -> "Lost":
+        """Return what was lost of both."""
+        fields = self.__struct_fields__
+        return Lost(*(getattr(self, field) + getattr(other, field) for field in fields))
+
+    def __sub__(self, other: Self) -> "Lost":
+        """Return what was lost since `other`, where both are of all time until then."""
+        fields = self.__struct_fields__
+        return Lost(*(getattr(self, field) - getattr(other, field) for field in fields))
