@@ -12,7 +12,7 @@ from bench.cost.programs import object_bytes, verified_figures
 from bench.cost.reports import report_calls
 from bench.cost.starts import imported_modules, readings
 from bench.cost.table import Table
-from kernel_delay.host.cpus import cpu_numbers
+from kernel_delay.host.system_state import cpu_numbers
 
 
 def measured(folder: Path, *, programs_only: bool) -> Table:

@@ -16,7 +16,7 @@ from bench.peers.kernel_delay_py import KernelDelayPy
 from bench.peers.ours import OurCommand, Ours
 from bench.peers.peer import Peer
 from bench.rounds import in_turn
-from kernel_delay.analysis.student import critical
+from kernel_delay.analysis.spread import critical
 from lab.binaries import Binaries
 from tests import ovs_with_usdt
 

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from kernel_delay.analysis.losses import worst_first
 from kernel_delay.analysis.processes import as_one
+from kernel_delay.analysis.states import worst_first
 from kernel_delay.model import Sample, ThreadTime
 from kernel_delay.where.answer import Where
 from tests import commands

@@ -10,13 +10,11 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from kernel_delay.analysis.blocks import MOST_BLOCKS
 from kernel_delay.analysis.comparison import Change, Comparison, compare
 from kernel_delay.analysis.conditions import parse_condition
-from kernel_delay.analysis.figures import Figures, Key, class_of
+from kernel_delay.analysis.figures import MOST_BLOCKS, Figures, Key, class_of
 from kernel_delay.analysis.percentiles import percentile
-from kernel_delay.analysis.spread import percentile_of, rate, ratio
-from kernel_delay.analysis.student import critical, within
+from kernel_delay.analysis.spread import critical, percentile_of, rate, ratio, within
 from kernel_delay.cli import main
 from kernel_delay.errors import UsageError
 from kernel_delay.model import Intervals, Sample, SyscallStats

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.host import cgroups, cpu_weights
+from kernel_delay.host import cgroups, system_state
 from kernel_delay.model import CpuWeights
 
 TARGET, OTHER = 7, 8
@@ -14,7 +14,7 @@ TARGET, OTHER = 7, 8
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without cgroups or processes yet; /proc and /fs of it are folders."""
     (tmp_path / "proc" / "self").mkdir(parents=True)
-    for module in (cgroups, cpu_weights):
+    for module in (cgroups, system_state):
         monkeypatch.setattr(module, "PROC", tmp_path / "proc")
     return tmp_path
 
@@ -46,11 +46,11 @@ def test_v2_weights_count_where_the_ways_part(machine: Path) -> None:
     cgroup(machine, "pods/b", cpu__weight="400\n", cpu__idle="0\n")
     process(machine, TARGET, "0::/pods/a/main\n")
     process(machine, OTHER, "0::/pods/b\n")
-    assert cpu_weights.cpu_weights(TARGET, [OTHER]) == (
+    assert system_state.cpu_weights(TARGET, [OTHER]) == (
         CpuWeights(OTHER, "/pods/a", 20, "/pods/b", 400),
     )
     (machine / "fs" / "pods" / "b" / "cpu.idle").write_text("1\n")
-    assert cpu_weights.cpu_weights(OTHER, [TARGET]) == (
+    assert system_state.cpu_weights(OTHER, [TARGET]) == (
         CpuWeights(TARGET, "/pods/b", 0, "/pods/a", 20),
     )
 
@@ -61,7 +61,7 @@ def test_v2_cgroup_without_a_weight_uses_its_parents(machine: Path) -> None:
     cgroup(machine, "a/deep")
     process(machine, TARGET, "0::/a/deep\n")
     process(machine, OTHER, "0::/\n")
-    assert cpu_weights.cpu_weights(TARGET, [OTHER]) == (CpuWeights(OTHER, "/a", 20, None, 100),)
+    assert system_state.cpu_weights(TARGET, [OTHER]) == (CpuWeights(OTHER, "/a", 20, None, 100),)
 
 
 def test_v1_shares(machine: Path) -> None:
@@ -70,8 +70,10 @@ def test_v1_shares(machine: Path) -> None:
     cgroup(machine, "low", cpu__shares="64\n")
     process(machine, TARGET, "3:cpu,cpuacct:/low\n0::/x\n")
     process(machine, OTHER, "3:cpu,cpuacct:/\n0::/y\n")
-    assert cpu_weights.cpu_weights(TARGET, [OTHER]) == (CpuWeights(OTHER, "/low", 64, None, 1024),)
-    assert cpu_weights.cpu_weights(OTHER, [TARGET]) == (CpuWeights(TARGET, None, 1024, "/low", 64),)
+    known = system_state.cpu_weights(TARGET, [OTHER])
+    assert known == (CpuWeights(OTHER, "/low", 64, None, 1024),)
+    known = system_state.cpu_weights(OTHER, [TARGET])
+    assert known == (CpuWeights(TARGET, None, 1024, "/low", 64),)
 
 
 def test_tasks_of_one_cgroup_have_no_cgroup_weights(machine: Path) -> None:
@@ -79,7 +81,7 @@ def test_tasks_of_one_cgroup_have_no_cgroup_weights(machine: Path) -> None:
     cgroup(machine, "a", cpu__weight="20\n")
     process(machine, TARGET, "0::/a\n")
     process(machine, OTHER, "0::/a\n")
-    assert cpu_weights.cpu_weights(TARGET, [OTHER, 9]) == ()
+    assert system_state.cpu_weights(TARGET, [OTHER, 9]) == ()
 
 
 def test_sessions_share_a_cpu_out_among_them(machine: Path) -> None:
@@ -94,12 +96,12 @@ def test_sessions_share_a_cpu_out_among_them(machine: Path) -> None:
         ("0\n", ()),
     ):
         setting.write_text(enabled)
-        assert cpu_weights.cpu_weights(TARGET, [OTHER]) == found
+        assert system_state.cpu_weights(TARGET, [OTHER]) == found
     setting.write_text("1\n")
     (machine / "proc" / str(TARGET) / "autogroup").write_text("/autogroup-4 nice 15\n")
     (machine / "proc" / str(OTHER) / "autogroup").write_text("/autogroup-5 nice -20\n")
-    assert cpu_weights.cpu_weights(TARGET, [OTHER]) == (
+    assert system_state.cpu_weights(TARGET, [OTHER]) == (
         CpuWeights(OTHER, "/autogroup-4", 36, "/autogroup-5", 88761),
     )
     (machine / "proc" / str(OTHER) / "autogroup").write_text("something else\n")
-    assert cpu_weights.cpu_weights(TARGET, [OTHER]) == ()
+    assert system_state.cpu_weights(TARGET, [OTHER]) == ()

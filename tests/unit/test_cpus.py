@@ -10,8 +10,8 @@ import pytest
 
 from kernel_delay.capture import program_options
 from kernel_delay.capture.plan import EventPlan, WindowPlan
-from kernel_delay.host import cpus
-from kernel_delay.host.cpus import cpu_numbers
+from kernel_delay.host import system_state
+from kernel_delay.host.system_state import cpu_numbers
 from kernel_delay.libbpf import KernelFeatures
 from kernel_delay.loader._records import ffi
 from kernel_delay.loader.namespace import KernelProcess
@@ -22,7 +22,7 @@ def test_numbers_end_after_the_highest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, possible: str, numbers: int
 ) -> None:
     (tmp_path / "possible").write_text(possible)
-    monkeypatch.setattr(cpus, "POSSIBLE", tmp_path / "possible")
+    monkeypatch.setattr(system_state, "POSSIBLE", tmp_path / "possible")
     assert cpu_numbers() == numbers
 
 
@@ -30,7 +30,7 @@ def test_maps_per_cpu_have_room_for_the_highest_cpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "possible").write_text("0-1,8-9\n")
-    monkeypatch.setattr(cpus, "POSSIBLE", tmp_path / "possible")
+    monkeypatch.setattr(system_state, "POSSIBLE", tmp_path / "possible")
     # What the kernel would be asked.
     monkeypatch.setattr(program_options, "find_process", lambda pid: KernelProcess(pid, 0))
     features = KernelFeatures(

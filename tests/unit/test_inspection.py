@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from kernel_delay.analysis.unseen import COSTS
+from kernel_delay.analysis.missed import COSTS
 from kernel_delay.errors import PermissionDeniedError, UnavailableError
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.inspection import kernel

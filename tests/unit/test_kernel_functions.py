@@ -6,7 +6,7 @@ import pytest
 
 from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.probes.attach_points import KernelProbe
-from kernel_delay.probes.kernel_functions import (
+from kernel_delay.probes.kernel import (
     KernelFunctions,
     read_blacklist,
     read_kallsyms,

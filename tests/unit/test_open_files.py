@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from kernel_delay.capture.sleep_files import with_files
 from kernel_delay.host.open_files import holders as holders_module
-from kernel_delay.host.open_files.descriptor import INODE_MASK, describe
-from kernel_delay.host.open_files.holders import End, holders
+from kernel_delay.host.open_files.holders import INODE_MASK, End, describe, holders
 from kernel_delay.host.open_files.inet import InetSockets
 from kernel_delay.host.open_files.unix import UnixSockets, parsed
 from kernel_delay.host.target import PROC

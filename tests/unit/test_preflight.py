@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.errors import UnavailableError
-from kernel_delay.host import preflight, security_modules
+from kernel_delay.host import preflight
 from kernel_delay.inspection import kernel
 
 ALL = (1 << 41) - 1
@@ -143,12 +143,12 @@ def test_refusal_blames_a_security_module_only_if_active(
     given = {"CONTEXT": context, "SELINUX_ENFORCE": enforce, "APPARMOR_PROFILE": profile}
     for name, text in given.items():
         path = tmp_path / name
-        monkeypatch.setattr(security_modules, name, path)
+        monkeypatch.setattr(preflight, name, path)
         if text is not None:
             path.write_text(text)
     monkeypatch.setattr(preflight, "LOCKDOWN", tmp_path / "lockdown")
     monkeypatch.setattr(preflight, "process_status", {"CapEff": f"{ALL:x}", "Seccomp": "0"}.get)
-    assert security_modules.active_modules() == active
+    assert preflight.active_modules() == active
     for said in (preflight.why_refused().why, str(preflight.may_not_look_at("process 7"))):
         assert all(module in said for module in active)
         assert active or "why is not known" in said

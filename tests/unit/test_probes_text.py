@@ -5,7 +5,7 @@ import re
 import pytest
 
 from kernel_delay.probes.arguments import Argument, Register, Unknown
-from kernel_delay.probes.probe_list import ListedArgument, ListedFunction, ListedUsdt, ProbeList
+from kernel_delay.probes.listing import ListedArgument, ListedFunction, ListedUsdt, ProbeList
 from kernel_delay.reporters import json, probes
 
 EVIL = "\x1b[2J\nu:forged:line"

@@ -11,8 +11,8 @@ from typing import TextIO
 
 import pytest
 
-from kernel_delay.host import run_delays
-from kernel_delay.host.run_delays import RunDelays
+from kernel_delay.host import losing
+from kernel_delay.host.losing import RunDelays
 from kernel_delay.reporters.progress import window_progress
 
 ERASED = "\x1b[1A\x1b[2K"
@@ -80,7 +80,7 @@ def put(tasks: Path, tid: int, name: str, delay_ns: int) -> None:
 def test_the_thread_that_waited_longest_since_the_first_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_delays, "PROC", tmp_path)
+    monkeypatch.setattr(losing, "PROC", tmp_path)
     tasks = tmp_path / "42" / "task"
     put(tasks, 42, "main", 9_000 * MS)
     glance = RunDelays(42)

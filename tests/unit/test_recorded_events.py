@@ -13,7 +13,7 @@ import pytest
 from kernel_delay.cli import main
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.host.target import ProcessTarget
-from kernel_delay.loader import follow, waiting
+from kernel_delay.loader import waiting
 from kernel_delay.monitors.bridge_loop import probe as loop_probe
 from kernel_delay.monitors.datapath_ops import probe as operation_probe
 from kernel_delay.monitors.flows import probe as flow_probe
@@ -62,8 +62,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     monkeypatch.setattr(flow_probe, "FlowProbes", source_of(CHANGES))
     monkeypatch.setattr(operation_probe, "OperationProbes", source_of(OPERATIONS))
     monkeypatch.setattr(waiting, "watch", lambda pid: contextlib.nullcontext())
-    monkeypatch.setattr(follow, "watch", lambda pid: contextlib.nullcontext())
-    monkeypatch.setattr(follow, "rounds", lambda waiter, duration: iter([None, None, "exit"]))
+    monkeypatch.setattr(waiting, "watch", lambda pid: contextlib.nullcontext())
+    monkeypatch.setattr(waiting, "rounds", lambda waiter, duration: iter([None, None, "exit"]))
 
     def run(*arguments: object) -> tuple[str, str]:
         assert main(list(map(str, arguments))) == 0

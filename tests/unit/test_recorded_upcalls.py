@@ -12,7 +12,7 @@ import pytest
 from kernel_delay.cli import main
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.host.target import ProcessTarget
-from kernel_delay.loader import follow, waiting
+from kernel_delay.loader import waiting
 from kernel_delay.monitors.upcalls import probe
 from kernel_delay.monitors.upcalls.events import DpUpcall, Event, PortName
 from kernel_delay.recording.reader import open_recording
@@ -53,8 +53,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     monkeypatch.setattr(target_options, "find_to_measure", lambda args: target)
     monkeypatch.setattr(probe, "UpcallProbes", Source)
     monkeypatch.setattr(waiting, "watch", lambda pid: contextlib.nullcontext())
-    monkeypatch.setattr(follow, "watch", lambda pid: contextlib.nullcontext())
-    monkeypatch.setattr(follow, "rounds", lambda waiter, duration: iter([None, None, "exit"]))
+    monkeypatch.setattr(waiting, "watch", lambda pid: contextlib.nullcontext())
+    monkeypatch.setattr(waiting, "rounds", lambda waiter, duration: iter([None, None, "exit"]))
 
     def run(*arguments: object) -> tuple[str, str]:
         assert main(list(map(str, arguments))) == 0

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from kernel_delay.analysis.blocks import MOST_BLOCKS
 from kernel_delay.analysis.comparison import Change, Comparison
+from kernel_delay.analysis.figures import MOST_BLOCKS
 from kernel_delay.analysis.round_comparison import compare_rounds
 from kernel_delay.analysis.round_figures import RoundFigures
 from kernel_delay.analysis.spread import proportion, separable

@@ -13,8 +13,8 @@ import pytest
 
 from kernel_delay import cli, commands, errors
 from kernel_delay.libbpf import BpfError, BpfObject, start_log
-from kernel_delay.loader import refusals
-from kernel_delay.loader.refusals import not_opened
+from kernel_delay.loader import objects
+from kernel_delay.loader.objects import not_opened
 from tests.recordings import record_samples
 from tests.unit.event_samples import WITH_EVENTS
 
@@ -124,8 +124,8 @@ def test_types_that_find_no_room_are_no_refusal(
     """libbpf says ESRCH where the address space has no room for the kernel's types."""
     log = "libbpf: failed to find valid kernel BTF\n"
     limits = {resource.RLIMIT_AS: limit_bytes}
-    monkeypatch.setattr(refusals, "take_log", lambda: log)
-    monkeypatch.setattr(refusals, "soft_limit", limits.get)
+    monkeypatch.setattr(objects, "take_log", lambda: log)
+    monkeypatch.setattr(objects, "soft_limit", limits.get)
     monkeypatch.setattr(errors, "soft_limit", limits.get)
     error = BpfError(errno.ESRCH, "No such process", "reading the kernel's types")
-    assert refusals.refusal(error).what.startswith(said)
+    assert objects.refusal(error).what.startswith(said)

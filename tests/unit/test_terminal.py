@@ -10,7 +10,7 @@ from typing import TextIO
 import pytest
 from msgspec.structs import replace
 
-from kernel_delay.analysis.losses import worst_first
+from kernel_delay.analysis.states import worst_first
 from kernel_delay.cli import main
 from kernel_delay.commands.options.outputs import as_shown
 from kernel_delay.model import (

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import judge
-from kernel_delay.host.call_cost import call_cost
+from kernel_delay.host.system_state import call_cost
 from kernel_delay.model import CallCost, Finding, SyscallStats, SystemState, TaskTimes, Thread
 from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
 

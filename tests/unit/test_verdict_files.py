@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import judge
-from kernel_delay.analysis.verdict.wait_files import main_file
+from kernel_delay.analysis.verdict.wait_reasons import main_file
 from kernel_delay.model import FilePeer, Finding, Sample, Sleep, SleepFile, SleepReason, Thread
 from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
 from tests.unit.verdict_samples import MS, PID, calls

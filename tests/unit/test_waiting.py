@@ -10,8 +10,7 @@ import pytest
 from kernel_delay.errors import NoInputError
 from kernel_delay.libbpf import Notices
 from kernel_delay.loader._records import lib
-from kernel_delay.loader.follow import rounds
-from kernel_delay.loader.waiting import Waiter, watch
+from kernel_delay.loader.waiting import Waiter, rounds, watch
 
 LATER_NS = 3_600 * 10**9
 

@@ -1,8 +1,9 @@
-"""What kernel events that were missed may have changed, and why they were, where that is known."""
+"""What no program saw: events that were missed, what that may change, and parts of a kernel."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
-from kernel_delay.model import Lost
+from kernel_delay.model import Lost, Unseen
 
 # A sentence of more kinds would be too long.
 _IN_A_SENTENCE = 4
@@ -108,3 +109,18 @@ def _many(count: int, one: str, several: str | None = None) -> str:
 
 def _were(count: int) -> str:
     return "was" if count == 1 else "were"
+
+
+COSTS: Mapping[Unseen, str] = MappingProxyType(
+    {
+        "page_faults": "the time of a program's page faults is in user",
+        "futex_owners": "the holder of a lock is not known where its waiter slept before the"
+        " capture began",
+        "earlier_calls": "the system call that a thread was in when the capture began is not known",
+    }
+)
+
+
+def say_unseen(part: Unseen) -> str:
+    """What the reader of a report is to know of it."""
+    return f"This kernel shows no {part.replace('_', ' ')}: {COSTS[part]}"

@@ -19,8 +19,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from kernel_delay.analysis.blocks import Blocks
-from kernel_delay.analysis.figures import LEAST_COUNT, Figure, class_of
+from kernel_delay.analysis.figures import LEAST_COUNT, Blocks, Figure, class_of
 from kernel_delay.analysis.rounds import cause_name
 from kernel_delay.analysis.spread import proportion, ratio
 from kernel_delay.analysis.states import STATES, states

@@ -27,8 +27,8 @@ from kernel_delay.capture.windows.trigger_programs import (
 )
 from kernel_delay.errors import KernelDelayError, UnavailableError
 from kernel_delay.host.cgroups import may_be_frozen
-from kernel_delay.host.cpus import cpu_numbers
 from kernel_delay.host.syscalls import X32_BIT, Syscall, syscall, syscalls
+from kernel_delay.host.system_state import cpu_numbers
 from kernel_delay.host.target import has_virtual_machines, thread_count
 from kernel_delay.host.waiting_calls import (
     FILE_CALLS,
@@ -47,7 +47,7 @@ from kernel_delay.libbpf import (
 )
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.namespace import find_process
-from kernel_delay.loader.refusals import refusal
+from kernel_delay.loader.objects import refusal
 from kernel_delay.model import Unseen
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from kernel_delay.capture.windows.trigger_programs import (
     needed_program_names,
 )
 from kernel_delay.errors import KernelDelayError
-from kernel_delay.host.irq_vectors import TRACEPOINTS
+from kernel_delay.host.interrupts import IRQ_TRACEPOINTS
 from kernel_delay.libbpf import (
     BpfError,
     BpfObject,
@@ -37,8 +37,7 @@ from kernel_delay.libbpf import (
     Records,
 )
 from kernel_delay.loader._records import ffi, lib
-from kernel_delay.loader.objects import load_object, open_object
-from kernel_delay.loader.refusals import refusal
+from kernel_delay.loader.objects import load_object, open_object, refusal
 from kernel_delay.model import Lost, Unseen
 
 if TYPE_CHECKING:
@@ -252,7 +251,7 @@ class Programs:
     def _attach_to_vectors(self) -> None:
         """Attach to those of x86's own interrupts that this kernel has tracepoints of."""
         programs = [(self._object.program(name), end) for name, end in VECTOR_PROGRAMS.items()]
-        for interrupt in TRACEPOINTS:
+        for interrupt in IRQ_TRACEPOINTS:
             with ExitStack() as links, suppress(BpfError):
                 for program, end in programs:
                     link = program.attach_raw_tracepoint(f"{interrupt}_{end}")

@@ -4,8 +4,7 @@ from collections.abc import Container, Iterable
 
 from msgspec.structs import replace
 
-from kernel_delay.host.cpu_weights import cpu_weights
-from kernel_delay.host.system_state import scheduling
+from kernel_delay.host.system_state import cpu_weights, scheduling
 from kernel_delay.model import CpuWeights, Thread
 
 # A thread that waited less for a CPU needs no explanation; more threads than that, nobody reads.

@@ -24,10 +24,9 @@ from kernel_delay.capture.upcalls import WindowUpcalls, count_upcalls
 from kernel_delay.capture.windows.boundaries import Boundaries, Readings
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
-from kernel_delay.host.call_cost import call_cost
 from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.open_files.unix import UnixSockets
-from kernel_delay.host.system_state import Snapshot, between, stopper, tracer
+from kernel_delay.host.system_state import Snapshot, between, call_cost, stopper, tracer
 from kernel_delay.host.target import ProcessTarget, Targets
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import ReportLeft, watch
@@ -286,7 +285,7 @@ class Session:
 
     def _samples(self, epoch: int, ended: EndedBy) -> Iterator[Sample]:
         # Not before the window opens, which would wait for it.
-        from kernel_delay.analysis.verdict.costly_calls import has_cheap_calls
+        from kernel_delay.analysis.verdict.user_work import has_cheap_calls
 
         start_ns, stop_ns = self._windows.boundaries(epoch)
         states = self._states.close(epoch, start_ns, stop_ns)

@@ -132,7 +132,7 @@ def _measure(
     # Only a command that runs pays for what it imports.
     from kernel_delay.capture.plan import MOST_SLICES
     from kernel_delay.capture.session import Session, SessionOptions
-    from kernel_delay.host.run_delays import RunDelays
+    from kernel_delay.host.losing import RunDelays
     from kernel_delay.model import SkippedWindow
 
     with ExitStack() as stack:

@@ -12,8 +12,8 @@ from kernel_delay.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kernel_delay.probes.listing import ProbeList
     from kernel_delay.probes.objects import ProbedObject
-    from kernel_delay.probes.probe_list import ProbeList
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kernel_delay.capture.upcalls import UpcallsSoFar
     from kernel_delay.host.selection import Selection
     from kernel_delay.host.target import ProcessTarget
-    from kernel_delay.loader.requests import DumpRequests
+    from kernel_delay.loader.waiting import DumpRequests
     from kernel_delay.metrics.exporter import Exporter
     from kernel_delay.model import RoundTotals, Sample
     from kernel_delay.openvswitch.log import OvsLog
@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     if args.folder is None and any(limit is not None for limit in limits):
         raise UsageError("--max-size, --max-age and --max-files limit recordings: add -o DIR")
     recording_options.check_redact(args, args.folder)
-    from kernel_delay.loader.requests import DumpRequests
+    from kernel_delay.loader.waiting import DumpRequests
 
     # Who asks while it starts, or waits for a process, is answered later, and ends nothing.
     with DumpRequests() as requests, ExitStack() as stack:

@@ -3,11 +3,44 @@
 import mmap
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from kernel_delay.errors import PermissionDeniedError, UnavailableError
-from kernel_delay.host.security_modules import active_modules
+from kernel_delay.printable import printable
+
+SELINUX_ENFORCE = Path("/sys/fs/selinux/enforce")
+# A context of SELinux: user:role:type:level.
+CONTEXT = Path("/proc/self/attr/current")
+CONTEXT_COLONS = 2
+# From Linux 5.8 on; a profile and its mode, "docker-default (enforce)", or "unconfined".
+APPARMOR_PROFILE = Path("/proc/self/attr/apparmor/current")
+ENFORCED = " (enforce)"
+
+
+def active_modules() -> tuple[str, ...]:
+    """Return the names of those that are active, each with what it has for this process."""
+    return tuple(_active_modules())
+
+
+def _active_modules() -> Iterator[str]:
+    context = _read(CONTEXT)
+    # Containers often have no selinuxfs: then it is not known whether the context is enforced.
+    if context.count(":") >= CONTEXT_COLONS and _read(SELINUX_ENFORCE) != "0":
+        yield f"SELinux (context {printable(context)})"
+    profile = _read(APPARMOR_PROFILE)
+    if profile.endswith(ENFORCED):
+        yield f"AppArmor (profile {printable(profile.removesuffix(ENFORCED))})"
+
+
+def _read(path: Path) -> str:
+    """The line in a file; nothing where it can't be read, as the module is not active."""
+    try:
+        return path.read_text(errors="backslashreplace").rstrip("\0\n")
+    except OSError:
+        return ""
+
 
 BTF = Path("/sys/kernel/btf/vmlinux")
 # struct btf_header of include/uapi/linux/btf.h (5.14 to 6.18).

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from kernel_delay.analysis.unseen import COSTS
+from kernel_delay.analysis.missed import COSTS
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.errors import KernelDelayError, PermissionDeniedError
@@ -16,7 +16,7 @@ from kernel_delay.inspection.machine import AS_ROOT
 from kernel_delay.libbpf import BpfError, has_map_type
 from kernel_delay.loader.objects import open_object
 from kernel_delay.model import Unseen
-from kernel_delay.probes.tracepoints import find_tracepoint
+from kernel_delay.probes.kernel import find_tracepoint
 
 EVENT_SOURCES = Path("/sys/bus/event_source/devices")
 

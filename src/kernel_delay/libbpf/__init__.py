@@ -1,12 +1,14 @@
 """A thin binding of libbpf: objects, their maps and programs, and links."""
 
-from kernel_delay.libbpf.attached import attached_uprobe
-from kernel_delay.libbpf.errors import BpfError, bpf_error
-from kernel_delay.libbpf.features import KernelFeatures, has_map_type, read_kernel_features
-from kernel_delay.libbpf.log import start_log, take_log
+from kernel_delay.libbpf.base import BpfError, bpf_error, start_log, take_log
+from kernel_delay.libbpf.features import (
+    KernelFeatures,
+    attached_uprobe,
+    has_map_type,
+    read_kernel_features,
+)
 from kernel_delay.libbpf.maps import Map, Notices, Records
-from kernel_delay.libbpf.object import BpfObject
-from kernel_delay.libbpf.programs import EVERY_PROCESS, Link, Program
+from kernel_delay.libbpf.programs import EVERY_PROCESS, BpfObject, Link, Program
 
 __all__ = [
     "EVERY_PROCESS",

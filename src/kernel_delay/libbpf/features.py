@@ -1,13 +1,13 @@
-"""What the running kernel's BPF has, found by trying: libbpf's feature probes."""
+"""What the running kernel has of BPF, found by trying; and what a perf event has attached."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
 from kernel_delay.libbpf._libbpf import ffi, lib
-from kernel_delay.libbpf.errors import bpf_error
+from kernel_delay.libbpf.base import bpf_error
 
 MapType = Literal["ARRAY", "RINGBUF", "TASK_STORAGE"]
 
@@ -76,3 +76,29 @@ def has_map_type(name: MapType) -> bool:
     if result < 0:
         raise bpf_error(f"map type {name}", -result)
     return bool(result)
+
+
+PATH_BYTES = 4096
+
+
+class AttachedUprobe(NamedTuple):
+    """A program at a place in a file, whose path is as the process gave it that attached it."""
+
+    path: str
+    offset: int
+
+
+def attached_uprobe(pid: int, fd: int) -> AttachedUprobe | None:
+    """Return what that descriptor of that process attaches a program to.
+
+    None where it is no uprobe of a BPF program, or this user may not ask (CAP_SYS_ADMIN).
+    """
+    path = ffi.new("char[]", PATH_BYTES)
+    length = ffi.new("uint32_t *", PATH_BYTES)
+    program, kind = ffi.new("uint32_t *"), ffi.new("uint32_t *")
+    offset, address = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+    if lib.bpf_task_fd_query(pid, fd, 0, path, length, program, kind, offset, address):
+        return None
+    if kind[0] not in (lib.BPF_FD_TYPE_UPROBE, lib.BPF_FD_TYPE_URETPROBE):
+        return None
+    return AttachedUprobe(ffi.string(path).decode(errors="surrogateescape"), offset[0])

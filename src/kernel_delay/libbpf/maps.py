@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kernel_delay.libbpf._libbpf import ffi, lib
-from kernel_delay.libbpf.errors import bpf_error
-from kernel_delay.libbpf.owned import Owned
+from kernel_delay.libbpf.base import Owned, bpf_error
 
 if TYPE_CHECKING:
     from kernel_delay.cdata import Array, Null

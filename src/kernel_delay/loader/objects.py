@@ -1,10 +1,121 @@
-"""The BPF objects that are installed with the package: opened and loaded."""
+"""The BPF objects that are installed with the package: opened and loaded, or why they are not."""
 
+import errno
+import os
+import re
+import resource
 from pathlib import Path
 
+from kernel_delay.errors import (
+    KernelDelayError,
+    PermissionDeniedError,
+    UnavailableError,
+    raise_descriptors,
+    raise_memory,
+    soft_limit,
+    too_few_descriptors,
+)
+from kernel_delay.host.preflight import why_refused
 from kernel_delay.libbpf import BpfError, BpfObject, take_log
 from kernel_delay.loader import _records
-from kernel_delay.loader.refusals import not_opened, refusal
+from kernel_delay.printable import printable
+
+# What libbpf (1.1 to 1.5) says of a program that is refused: src/libbpf.c:bpf_object_load_prog()
+# and bpf_object__load_progs(). The verifier's log comes in between; of a long one only the end is
+# kept.
+PROGRAM = re.compile(r"^libbpf: prog '([^']+)': failed to load: -\d+$", re.MULTILINE)
+VERIFIER_LOG_END = "-- END PROG LOAD LOG --"
+
+# Below the verifier's verdict: kernel/bpf/verifier.c:print_verification_stats().
+COUNT_OF_INSTRUCTIONS = "processed "
+
+# With fewer no capture can be: its programs and maps are more.
+LEAST_DESCRIPTORS = 64
+
+# The same of the types of the kernel's modules, which takes CAP_SYS_ADMIN
+# (kernel/bpf/syscall.c:bpf_obj_get_next_id(), 5.14 to 6.18): src/libbpf.c:load_module_btfs(), 1.1.
+NO_MODULES_TYPES = f"failed to iterate BTF objects: -{errno.EPERM}"
+
+# And where it can't read those of the kernel itself, that preflight found: src/btf.c, 1.1 to 1.5.
+NO_TYPES = "failed to find valid kernel BTF"
+
+
+def refusal(error: BpfError) -> KernelDelayError:
+    """Return the exception for an error of libbpf's or the kernel's."""
+    log = take_log()
+    if shortage := _shortage(error, log):
+        return shortage
+    asked = f"{error.filename}: {error.strerror}"
+    if verdict := verifier_verdict(log):
+        return UnavailableError(
+            f"the kernel's verifier refuses {_program(log)} ({asked}): {verdict}", _another_kernel()
+        )
+    if NO_MODULES_TYPES in log:
+        return PermissionDeniedError(
+            f"the kernel refuses eBPF ({asked}): CAP_SYS_ADMIN is missing, and reading the types of"
+            " kernel modules needs it: run as root",
+            "add that capability",
+        )
+    if error.errno in (errno.EPERM, errno.EACCES):
+        reason = why_refused()
+        return PermissionDeniedError(
+            f"the kernel refuses eBPF ({asked}): {reason.why}", reason.remedy
+        )
+    said = _last_line(log)
+    return UnavailableError(
+        f"this kernel refuses it ({asked}{': ' + said if said else ''})", _another_kernel()
+    )
+
+
+def not_opened(error: BpfError) -> KernelDelayError:
+    """Return the exception where an object file of ours can't be opened."""
+    what = f"{error.filename}: {error.strerror}"
+    return _shortage(error) or UnavailableError(what, "install kernel-delay again")
+
+
+def _shortage(error: BpfError, log: str = "") -> UnavailableError | None:
+    # Where libbpf finds no descriptor to try a feature with, or for the kernel's types, it goes on
+    # as if the kernel lacked that, and what fails then has any error.
+    limit = soft_limit(resource.RLIMIT_NOFILE)
+    if too_few_descriptors(error) or (limit is not None and limit < LEAST_DESCRIPTORS):
+        return UnavailableError(raise_descriptors())
+    no_room = NO_TYPES in log and soft_limit(resource.RLIMIT_AS) is not None
+    return UnavailableError(raise_memory()) if no_room or error.errno == errno.ENOMEM else None
+
+
+def verifier_verdict(log: str) -> str:
+    """Return the verifier's last line in libbpf's log, on one program; "" where it has none.
+
+    The verifier says no with EACCES, EINVAL, E2BIG and others, always with a log; what has none is
+    no refusal of the verifier's.
+    """
+    before, end, _ = log.rpartition(VERIFIER_LOG_END)
+    if not end:
+        return ""
+    lines = [line.strip() for line in before.splitlines() if line.strip()]
+    if lines and lines[-1].startswith(COUNT_OF_INSTRUCTIONS):
+        lines.pop()
+    return printable(lines[-1]) if lines else ""
+
+
+def _program(log: str) -> str:
+    last = ""
+    for found in PROGRAM.finditer(log):
+        last = found.group(1)
+    return f"the program {printable(last)}" if last else "a program"
+
+
+def _last_line(log: str) -> str:
+    """The last but one of libbpf's lines where the last says only which file was not loaded."""
+    lines = [line.removeprefix("libbpf: ") for line in log.splitlines() if line.strip()]
+    if lines and lines[-1].startswith("failed to load object"):
+        lines.pop()
+    return printable(lines[-1]) if lines else ""
+
+
+def _another_kernel() -> str:
+    release = os.uname().release
+    return f"report it, with what --debug prints; until then use another kernel than {release}"
 
 
 def open_object(name: str) -> BpfObject:

@@ -1,11 +1,13 @@
-"""Waiting, unless the user or the measured process ends it earlier."""
+"""Waiting, unless the user or the measured process ends it earlier; and looking meanwhile."""
 
 import os
 import select
+import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
+from types import FrameType
 from typing import Literal, Protocol, Self
 
 from kernel_delay import signals
@@ -186,3 +188,64 @@ def watch(pid: int, *others: int) -> Waiter:
     except ProcessLookupError:
         gone = f"all {len(others) + 1} processes have" if others else f"process {pid} has"
         raise NoInputError(f"{gone} exited: nothing to measure") from None
+
+
+# A round takes what came since the last: often enough for a reader's eye, seldom
+# enough not to disturb what is measured.
+ROUND_NS = 50_000_000
+
+
+def rounds(waiter: Waiter, duration_ns: int | None) -> Iterator[Ended | None]:
+    """Yield None each time that it is time to look, and last what ended it.
+
+    That is after `duration_ns` (None: never), a signal, or the process's exit.
+    """
+    deadline_ns = None if duration_ns is None else lib.monotonic_ns() + duration_ns
+    while True:
+        until_ns = lib.monotonic_ns() + ROUND_NS
+        if deadline_ns is not None:
+            until_ns = min(until_ns, deadline_ns)
+        ended = waiter.wait_until(until_ns)
+        if ended != "time" or until_ns == deadline_ns:
+            yield ended
+            return
+        yield None
+
+
+def follow(pid: int, duration_ns: int | None, take: Callable[[], bool]) -> Ended:
+    """Call `take` each time that it is time to look at what process `pid` did.
+
+    Until it says that there is enough, or what ends rounds(); returns what ended it, "time" for
+    enough. Raises NoInputError if the process has exited.
+    """
+    with watch(pid) as waiter:
+        for ended in rounds(waiter, duration_ns):
+            enough = take()
+            if enough or ended is not None:
+                return ended or "time"
+    raise AssertionError("rounds() ends with what ended it")
+
+
+class DumpRequests:
+    """Notes SIGUSR1 while it is entered; the signal interrupts nothing."""
+
+    def __init__(self) -> None:
+        """Note nothing yet."""
+        self._requested = False
+
+    def __enter__(self) -> Self:
+        """Take the signal over."""
+        self._before = signal.signal(signal.SIGUSR1, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give the signal back."""
+        signal.signal(signal.SIGUSR1, self._before)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._requested = True
+
+    def take(self) -> bool:
+        """Return whether the signal came since the last call."""
+        requested, self._requested = self._requested, False
+        return requested

@@ -226,7 +226,7 @@ class Monitor(ABC, Generic[_Record, _Source]):
         time_ns: int | None,
     ) -> "Ended":
         # Only a command that runs pays for what it imports.
-        from kernel_delay.loader.follow import follow
+        from kernel_delay.loader.waiting import follow
 
         def take_all(records: Iterator[_Record]) -> bool:
             for record in records:

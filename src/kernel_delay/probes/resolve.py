@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 from kernel_delay.host.tracefs import tracefs
 from kernel_delay.probes.attach_points import AttachPoint
-from kernel_delay.probes.kernel_functions import KernelFunctions, kernel_functions
+from kernel_delay.probes.kernel import KernelFunctions, find_tracepoint, kernel_functions
 from kernel_delay.probes.objects import process_objects
-from kernel_delay.probes.tracepoints import find_tracepoint
 from kernel_delay.probes.triggers import (
     KprobeTrigger,
     TracepointTrigger,

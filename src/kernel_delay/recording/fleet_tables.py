@@ -12,8 +12,8 @@ from typing import Literal, get_args
 from msgspec.structs import replace
 
 from kernel_delay.analysis.figures import class_of
-from kernel_delay.analysis.losses import lost_ns
 from kernel_delay.analysis.rounds import cause_name, main_cause
+from kernel_delay.analysis.states import lost_ns
 from kernel_delay.model import (
     Finding,
     Lost,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from kernel_delay.printable import printable
-from kernel_delay.probes.probe_list import ListedFunction, ListedUsdt, ProbeList
+from kernel_delay.probes.listing import ListedFunction, ListedUsdt, ProbeList
 
 _USDT_HEADINGS = ("USDT PROBE", "ADDRESS", "SEMAPHORE", "OBJECT", "ARGUMENTS")
 _FUNCTION_HEADINGS = ("FUNCTION", "FILE OFFSET", "OBJECT", "NAME")

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kernel_delay.analysis.missed import missed_sentences
-from kernel_delay.analysis.unseen import say_unseen
+from kernel_delay.analysis.missed import missed_sentences, say_unseen
 from kernel_delay.model import EndedBy, Lost, Sample
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout, Role

@@ -6,8 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kernel_delay.analysis.losses import lost_ns, worst_first
-from kernel_delay.analysis.states import states
+from kernel_delay.analysis.states import lost_ns, states, worst_first
 from kernel_delay.model import Finding, RecordingHeader, Sample, Thread
 from kernel_delay.printable import printable
 from kernel_delay.reporters.block import block

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kernel_delay.host.open_files.descriptor import access as access_of
+from kernel_delay.host.open_files.holders import access as access_of
 from kernel_delay.host.open_files.holders import links
 from kernel_delay.host.open_files.inet import InetSockets, text_of
 from kernel_delay.host.target import PROC, process_ids, read_comm

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.host.irq_vectors import NAMES
+from kernel_delay.host.interrupts import IRQ_VECTORS
 from kernel_delay.model import HardIrqStats
 from tests.integration.capture.captures import StartCapture, thread
 from tests.integration.capture.workload import StartWorkload
@@ -25,7 +25,7 @@ tracepoint:irq:irq_handler_entry /tid == TID && @in_soft == 1/ { @nested = count
 
 def has_handler(irq: HardIrqStats) -> bool:
     """Those of the kernel's own have none, and are not at the tracepoints of these."""
-    return irq.name not in NAMES.values()
+    return irq.name not in IRQ_VECTORS.values()
 
 
 @contextmanager

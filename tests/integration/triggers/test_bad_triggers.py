@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.cli import main
-from kernel_delay.probes.kernel_functions import KPROBE_PMU
+from kernel_delay.probes.kernel import KPROBE_PMU
 from tests.integration.triggers.targets import StartTarget, Target
 from tests.needs import needed
 

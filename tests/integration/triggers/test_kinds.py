@@ -5,7 +5,7 @@ import platform
 import pytest
 
 from kernel_delay.capture.plan import WindowPlan
-from kernel_delay.probes.kernel_functions import KPROBE_PMU
+from kernel_delay.probes.kernel import KPROBE_PMU
 from tests.emulation import few, scaled
 from tests.integration.triggers.sessions import HANGS_NS, session, trigger
 from tests.integration.triggers.targets import StartTarget

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.probes.kernel_functions import KPROBE_PMU
+from kernel_delay.probes.kernel import KPROBE_PMU
 from kernel_delay.probes.resolve import resolve
 from kernel_delay.probes.triggers import parse_trigger
 from lab.binaries import Binaries

@@ -1,8 +1,7 @@
 """Rules on CPUs: waiting for one, quotas, the hypervisor."""
 
-from kernel_delay.analysis.verdict.cpu_takers import REAL_TIME, is_idle, named_takers
+from kernel_delay.analysis.verdict.cpu_takers import REAL_TIME, REPORT_LESS, is_idle, named_takers
 from kernel_delay.analysis.verdict.formatting import length, name, share
-from kernel_delay.analysis.verdict.own_cost import REPORT_LESS
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.thread_roles import spins_by_design
 from kernel_delay.model import CpuTaker, CpuWeights, Sample, Thread

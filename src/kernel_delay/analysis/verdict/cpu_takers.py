@@ -1,11 +1,20 @@
-"""Who had the CPU that a thread waited for: tasks one by one, or those of a name together."""
+"""Who had the CPU of a thread: tasks, by name or one by one, interrupts, and the tool itself."""
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kernel_delay.analysis.verdict.formatting import share
-from kernel_delay.model import CpuTaker, Sample, Who
+from kernel_delay.analysis.verdict.formatting import length, name, share
+from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
+from kernel_delay.analysis.verdict.user_work import (
+    DOUBTFUL_USER,
+    causes_of,
+    doubtful_ns,
+    interrupts_of,
+    per_s,
+)
+from kernel_delay.host.interrupts import IRQ_VECTORS
+from kernel_delay.model import CpuTaker, Sample, Thread, Who
 
 # A task that had the CPU for a smaller part of a wait did not cause it.
 TAKER_SHARE = 0.1
@@ -95,3 +104,104 @@ def _is_own(sample: Sample, taker: CpuTaker) -> bool:
     if taker.pid:
         return taker.pid == sample.target.pid
     return bool(taker.tid) and any(taker.tid == own.tid for own in sample.threads)
+
+
+def foreign_interrupt_ns(sample: Sample, thread: Thread) -> int:
+    """Interrupts' time on a thread that its own calls did not raise."""
+    if thread.time is None:
+        return 0
+    return thread.time.hard_irq_ns + thread.time.soft_irq_ns - thread.own_soft_irq_ns
+
+
+def _say_interrupts(case: Case) -> Statement:
+    thread = case.thread
+    irqs = [(irq.total_ns, irq.name) for irq in thread.hard_irqs]
+    irqs += [(irq.total_ns, f"soft {irq.name or irq.vector}") for irq in thread.soft_irqs]
+    details: tuple[str, ...] = ()
+    if irqs:
+        most_ns, most = max(irqs)
+        # With what its own calls raised it can be more than what others did.
+        how_long = f", {length(most_ns)}" if most_ns <= case.lost_ns else ""
+        details = (f"Most of it was {most}{how_long}.",)
+    doubtful = _beside_handlers(case)
+    return Statement(
+        f"interrupts took the CPU from {name(case.sample, thread)}",
+        "kernel",
+        {"interrupts": sum(irq.count for irq in thread.hard_irqs)},
+        (*details, *doubtful),
+        _irq_advice(thread),
+        frozenset([(DOUBTFUL_USER.name, thread.tid)] if doubtful else []),
+    )
+
+
+def _beside_handlers(case: Case) -> tuple[str, ...]:
+    """What entering and leaving so many interrupts took besides, where nothing else explains it.
+
+    The kernel counts that as its own, and the handlers' tracepoints are within it.
+    """
+    sample, thread = case.sample, case.thread
+    interrupts, ns = interrupts_of(sample, thread), doubtful_ns(thread)
+    least_ns = DOUBTFUL_USER.least_share * sample.window.duration_ns
+    if interrupts is None or ns < least_ns or causes_of(sample, thread):
+        return ()
+    return (f"To enter and leave {interrupts} may have taken another {length(ns)}.",)
+
+
+# Soft IRQs that a device's interrupts raise; the others are timers', RCU's, the scheduler's.
+_OF_DEVICES = frozenset(("net_tx", "net_rx", "block", "irq_poll"))
+_OWN_HARD_IRQS = frozenset(IRQ_VECTORS.values())
+
+
+def _irq_advice(thread: Thread) -> str | None:
+    """How a device's interrupts are kept off the CPU; None if most are the kernel's own."""
+    of_devices = [irq.total_ns for irq in thread.hard_irqs if irq.name not in _OWN_HARD_IRQS]
+    of_devices += [irq.total_ns for irq in thread.soft_irqs if irq.name in _OF_DEVICES]
+    all_ns = sum(irq.total_ns for irq in thread.hard_irqs)
+    all_ns += sum(irq.total_ns for irq in thread.soft_irqs)
+    if 2 * sum(of_devices) < all_ns:
+        return None
+    return "See /proc/interrupts and the IRQs' smp_affinity."
+
+
+INTERRUPTS = Rule(
+    name="interrupt_load",
+    least_share=0.05,
+    lost_ns=foreign_interrupt_ns,
+    say=_say_interrupts,
+    measures=("Hard and soft IRQs in the thread's time on a CPU."),
+    limits="Leaves out soft IRQs that the thread's own sending raised. In a record of"
+    " `watch`, soft IRQs count from a tenth of the threshold on. Vectors without an"
+    " irq_handler, as the timer's, count as user and kernel time.",
+)
+
+
+# From there on it changes what it measures.
+LEAST_SHARE = 0.05
+
+REPORT_LESS = "Use -s DURATION_NS, --stack-mode fp or none."
+
+
+def _tool_ns(sample: Sample, thread: Thread) -> int:
+    return thread.time.tool_ns if thread.time else 0
+
+
+def _say_cost(case: Case) -> Statement:
+    sample, thread = case.sample, case.thread
+    calls = sum(stats.count for stats in thread.syscalls)
+    who = name(sample, thread)
+    claim = f"kernel-delay's own reports of calls (-s) took the CPU from {who}"
+    made = f"The thread made {per_s(calls, sample):,.0f} calls a second."
+    return Statement(
+        claim, "tool", {"calls": calls}, (made,), None if sample.round else REPORT_LESS
+    )
+
+
+OWN_COST = Rule(
+    name="own_cost",
+    least_share=LEAST_SHARE,
+    lost_ns=_tool_ns,
+    say=_say_cost,
+    measures="The time in kernel-delay's own program, which reports system calls as events and"
+    " takes their stacks.",
+    limits="Does not include its programs' cost without events, about 0.1 µs per call.",
+)

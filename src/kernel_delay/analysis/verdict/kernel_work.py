@@ -1,7 +1,5 @@
 """Rules on the kernel at work for a thread: calls, faults, and its own threads."""
 
-from kernel_delay.analysis.verdict.costly_calls import costly_call, say_costly
-from kernel_delay.analysis.verdict.doubtful_user import call_edges_ns, dumps_core, per_s
 from kernel_delay.analysis.verdict.formatting import (
     call,
     length,
@@ -9,14 +7,17 @@ from kernel_delay.analysis.verdict.formatting import (
     name,
     share,
 )
-from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
+from kernel_delay.analysis.verdict.rule import KERNEL_SHARE, Case, Rule, Statement
 from kernel_delay.analysis.verdict.thread_roles import spins_by_design
+from kernel_delay.analysis.verdict.user_work import (
+    call_edges_ns,
+    costly_call,
+    dumps_core,
+    per_s,
+    say_costly,
+)
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE
 from kernel_delay.model import Sample, SyscallStats, Thread
-
-# A thread that does I/O is there for making system calls; from a quarter of
-# its time on, what the kernel does for it bounds what it gets done.
-KERNEL_SHARE = 0.25
 
 # Of shorter calls the number matters, not what each does.
 TINY_CALL_NS = 2_000

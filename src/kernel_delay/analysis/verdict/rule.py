@@ -11,6 +11,10 @@ from kernel_delay.model import Finding, Sample, SleepReason, Thread, Who
 # more: in a window of a millisecond or less one such wait is a large share.
 NEGLIGIBLE_NS = 100_000
 
+# A thread that does I/O is there for making system calls; from a quarter of
+# its time on, what the kernel does for it bounds what it gets done.
+KERNEL_SHARE = 0.25
+
 
 class Case(Struct, frozen=True):
     """The thread that a rule found to be hit worst, and what it lost.

@@ -22,8 +22,14 @@ from kernel_delay.analysis.verdict.python_gil import (
 )
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design, is_java
-from kernel_delay.analysis.verdict.wait_files import MainFile, is_kept_by_peer, main_file
-from kernel_delay.analysis.verdict.wait_reasons import WAITS, WITHOUT_REASON, Wait
+from kernel_delay.analysis.verdict.wait_reasons import (
+    WAITS,
+    WITHOUT_REASON,
+    MainFile,
+    Wait,
+    is_kept_by_peer,
+    main_file,
+)
 from kernel_delay.analysis.verdict.wakers import MainWaker, main_waker
 from kernel_delay.model import Sample, Sleep, SleepReason, SyscallStats, Thread, Who
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from kernel_delay.analysis.verdict.formatting import length, name, share
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE
-from kernel_delay.analysis.verdict.wait_files import main_file
-from kernel_delay.analysis.verdict.wait_reasons import ADVICE, PHRASES
+from kernel_delay.analysis.verdict.wait_reasons import ADVICE, PHRASES, main_file
 from kernel_delay.model import ChainPart, ChainState, Sample, Thread, Who
 
 # One root is named if it is that of so much of all waits.

@@ -1,8 +1,21 @@
-"""What the reasons to sleep mean: in words, who causes each, and what helps."""
+"""What the reasons to sleep mean, and of what file a thread waited for: in words, with advice."""
+
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from kernel_delay.model import SleepReason, Who
+from kernel_delay.analysis.verdict.formatting import share
+from kernel_delay.host.waiting_calls import WRITES
+from kernel_delay.model import (
+    FileKind,
+    FilePeer,
+    Sample,
+    Sleep,
+    SleepFile,
+    SleepReason,
+    Thread,
+    Who,
+)
 
 # Two threads that take turns, as by an interpreter's lock, wait for half of the time each, less
 # what else delays them.
@@ -95,3 +108,166 @@ PHRASES = {
 }
 
 ADVICE = {wait.reason: wait.advice for wait in WAITS}
+
+
+# A file is the one that a thread waited on if it did so for that part of the sleep.
+SURE_SHARE = 0.9
+
+# From that part on it is named beside.
+LEAST_SHARE = 0.5
+
+# A sentence has no room for more of a path: its end says which it is.
+PATH_WIDTH = 60
+
+_NAMES: dict[FileKind, str] = {
+    "pipe": "pipe",
+    "unix": "Unix socket",
+    "tcp": "TCP connection",
+    "udp": "UDP socket",
+}
+
+# What a thread waits for there is in the file itself.
+_OF_STORAGE: frozenset[SleepReason] = frozenset(
+    ("disk", "page_cache", "network_filesystem", "file_lock", "fuse", "frozen_filesystem")
+)
+
+
+class MainFile(Struct, frozen=True):
+    """The file, or files with the same other end, on which most of some waits were.
+
+    Attributes:
+        file: The one that was waited on longest.
+        ns: How long those were waited on, in ns.
+        slept_ns: How long all waits were, in ns.
+        writes: They were to write.
+    """
+
+    file: SleepFile
+    ns: int
+    slept_ns: int
+    writes: bool
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether nearly all waits were on it."""
+        return self.ns >= SURE_SHARE * self.slept_ns
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the only process that has its other end was stopped."""
+        return self.peer is not None and self.peer.stopped
+
+    @property
+    def _is_one_of(self) -> bool:
+        """Whether there is no room in a first sentence for all that have the other end."""
+        return bool(self.file.peers) and self.peer is None
+
+    @property
+    def peer(self) -> FilePeer | None:
+        """The process that has its other end; None if none is known, or there may be others."""
+        peers = self.file.peers
+        return peers[0] if len(peers) == 1 and not self.file.more_peers else None
+
+    def phrase(self, sample: Sample, reason: SleepReason) -> str | None:
+        """What the thread waited for; None if no more is known of it than why it slept."""
+        return self._object(sample, reason) if self.is_sure and not self._is_one_of else None
+
+    def details(self, sample: Sample, reason: SleepReason) -> Iterator[str]:
+        """What else is known, as sentences."""
+        text = self._object(sample, reason)
+        if text is not None and not self.is_sure:
+            yield f"For {share(self.ns, self.slept_ns)} of that time it waited for {text}."
+        elif text is not None and self._is_one_of:
+            yield f"It waited for {text}."
+        if reason in _OF_STORAGE and self.file.kind in ("file", "device"):
+            path = self.file.name
+            path = path if len(path) <= PATH_WIDTH else f"…{path[1 - PATH_WIDTH :]}"
+            yield f"The file is {path}." if self.is_sure else f"Most of it was on {path}."
+        if self.peer is not None and self.peer.stopped:
+            yield f"{_named(self.peer)} was stopped at the end, by a signal."
+
+    def evidence(self) -> dict[str, int]:
+        """What it adds to a finding's."""
+        return {"peer_pid": self.peer.pid} if self.peer is not None else {}
+
+    def requests(self, thread: Thread, waits: int) -> str | None:
+        """Say that the thread sent about one request for each wait for an answer, if it did."""
+        if not self.file.is_client or self.writes or not self.is_sure:
+            return None
+        sent = max(
+            (call for call in thread.syscalls if call.name in WRITES),
+            key=lambda call: call.count,
+            default=None,
+        )
+        if sent is None or 2 * sent.count < waits:
+            return None
+        often = "once" if sent.count == 1 else f"{sent.count:,} times"
+        return f"It is the client, and called {sent.name} {often}."
+
+    def blamed(self, sample: Sample, who: Who, advice: str | None) -> tuple[Who, str | None]:
+        """Who causes the wait, and what helps."""
+        if self.peer is None or self.peer.pid == sample.target.pid:
+            return who, advice
+        if self.peer.stopped:
+            return "person", f"To resume it: kill -CONT {self.peer.pid}"
+        return who, advice
+
+    def _object(self, sample: Sample, reason: SleepReason) -> str | None:
+        name = _NAMES.get(self.file.kind)
+        other = self._other_end(sample)
+        if name is None or other is None:
+            return None
+        if reason == "pipe":
+            return f"room in the pipe to {other}" if self.writes else f"the pipe from {other}"
+        if reason == "socket_receive":
+            return f"data on the {name} from {other}"
+        if reason == "socket_send":
+            return f"room in the {name} to {other}"
+        return f"{other} to accept its connection" if reason == "socket_connect" else None
+
+    def _other_end(self, sample: Sample) -> str | None:
+        peers = self.file.peers
+        if not peers:
+            return self.file.peer_address
+        first, *others = peers
+        if first.pid == sample.target.pid:
+            return "its own process"
+        if others:
+            return f"{_named(first)} or {len(others)} other process{'es' if others[1:] else ''}"
+        return f"{_named(first)} or others" if self.file.more_peers else _named(first)
+
+
+def _named(peer: FilePeer) -> str:
+    return f"{peer.comm} ({peer.pid})"
+
+
+def is_kept_by_peer(sleep: Sleep) -> bool:
+    """Whether it waited for a server, or for a process that is stopped."""
+    if sleep.file is None:
+        return False
+    return sleep.file.is_client or any(peer.stopped for peer in sleep.file.peers)
+
+
+def main_file(slept: Sequence[Sleep]) -> MainFile | None:
+    """Return the file on which most of the waits were; None if it is not known, or none is.
+
+    Several with the same processes at their other ends, as connections to one server, are one.
+    """
+    ns_of: dict[tuple[object, ...], int] = {}
+    longest: dict[tuple[object, ...], Sleep] = {}
+    for sleep in slept:
+        if sleep.file is None or sleep.file.kind == "unknown":
+            continue
+        file, writes = sleep.file, sleep.syscall in WRITES
+        whose = file.peers or file.peer_address or (file.name, file.inode)
+        key = file.kind, writes, whose
+        ns_of[key] = ns_of.get(key, 0) + sleep.ns
+        if key not in longest or longest[key].ns < sleep.ns:
+            longest[key] = sleep
+    slept_ns = sum(sleep.ns for sleep in slept)
+    most = max(ns_of, key=lambda each: ns_of[each], default=None)
+    if most is None or ns_of[most] < LEAST_SHARE * slept_ns:
+        return None
+    sleep = longest[most]
+    assert sleep.file is not None
+    return MainFile(sleep.file, ns_of[most], slept_ns, sleep.syscall in WRITES)

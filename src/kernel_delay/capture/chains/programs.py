@@ -11,8 +11,7 @@ from kernel_delay.libbpf import BpfError, Records
 from kernel_delay.libbpf.features import read_kernel_features
 from kernel_delay.loader._records import ffi as session_ffi
 from kernel_delay.loader.namespace import find_process
-from kernel_delay.loader.objects import load_object, open_object
-from kernel_delay.loader.refusals import refusal
+from kernel_delay.loader.objects import load_object, open_object, refusal
 
 if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent

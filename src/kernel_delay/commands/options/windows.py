@@ -12,7 +12,7 @@ from kernel_delay.units import NS_PER_S
 
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import TriggerPoints, WindowPlan
-    from kernel_delay.probes.kernel_functions import KernelFunctions
+    from kernel_delay.probes.kernel import KernelFunctions
 
 TRIGGER_HELP = """\
 TRIGGER is one of these, as `kernel-delay probes` lists them:
@@ -159,7 +159,7 @@ def trigger_points(text: str, pid: int) -> "TriggerPoints":
 
 
 def _kernel_functions() -> "KernelFunctions":
-    from kernel_delay.probes.kernel_functions import kernel_functions
+    from kernel_delay.probes.kernel import kernel_functions
 
     return kernel_functions()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.errors import NoInputError
 from kernel_delay.libbpf import BpfError
-from kernel_delay.loader.refusals import refusal
+from kernel_delay.loader.objects import refusal
 from kernel_delay.monitors.revalidator.events import (
     FlowResults,
     LeaderTime,

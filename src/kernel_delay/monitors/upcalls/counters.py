@@ -9,8 +9,7 @@ from kernel_delay.errors import UnavailableError
 from kernel_delay.host.target import network_inode
 from kernel_delay.libbpf import BpfError
 from kernel_delay.loader._records import lib as shared
-from kernel_delay.loader.objects import load_object, open_object
-from kernel_delay.loader.refusals import refusal
+from kernel_delay.loader.objects import load_object, open_object, refusal
 from kernel_delay.model import Lost, UpcallCount, Upcalls, UpcallStats
 from kernel_delay.monitors.upcalls._upcall_records import ffi
 from kernel_delay.openvswitch.datapath_module import MODULE, why_no_datapath

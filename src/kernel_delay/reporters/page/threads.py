@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kernel_delay.analysis.losses import kept_ns
 from kernel_delay.analysis.percentiles import percentile
-from kernel_delay.analysis.states import time_parts
+from kernel_delay.analysis.states import kept_ns, time_parts
 from kernel_delay.model import (
     CpuTaker,
     Histogram,
