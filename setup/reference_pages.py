@@ -21,7 +21,7 @@ from kernel_delay import commands, errors
 from kernel_delay.analysis.verdict import docs_page
 from kernel_delay.cli import PROGRAM, parser_of
 from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND
-from kernel_delay.fleet.queries import QUERIES, text_of
+from kernel_delay.fleet.database import QUERIES, text_of
 from kernel_delay.host import privileges
 from kernel_delay.metrics import docs_table
 from kernel_delay.model.schema import sample_schema

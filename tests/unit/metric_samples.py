@@ -2,9 +2,8 @@
 
 from kernel_delay.analysis.rounds import CAUSES
 from kernel_delay.metrics.exporter import NOT_RECORDED
-from kernel_delay.metrics.ledger import MOST_CALLS, STATES
+from kernel_delay.metrics.ledger import MAIN, MOST_CALLS, MOST_CLASSES, OTHER, STATES
 from kernel_delay.metrics.snapshot import CallFigures, ClassFigures, Lengths, OwnCost, Snapshot
-from kernel_delay.metrics.thread_classes import MAIN, MOST_CLASSES, OTHER
 from kernel_delay.model import Losses, ThreadTime, ThreadTotals, Upcalls
 
 NOTHING = dict.fromkeys(ThreadTime.__struct_fields__, 0)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kernel_delay.model import CpuTaker, LockWait, Sample, Sleep, SyscallStats, Waker
 from kernel_delay.reporters import json as json_reporter
-from kernel_delay.reporters import overview, summary, text
+from kernel_delay.reporters import overview, text
 from kernel_delay.reporters.layout import Layout
 from tests.unit.samples import ACCOUNTED, EVERYTHING, bare_sample, timed_thread, window
 
@@ -160,7 +160,7 @@ def test_verdict_frames_the_tables_and_is_escaped() -> None:
 
 
 def test_summary_has_a_line_per_thread_most_lost_first() -> None:
-    report = summary.render(ACCOUNTED)
+    report = text.render_summary(ACCOUNTED)
     lines = report.splitlines()
     assert [line.split()[1] for line in lines[5:7]] == ["revalidator122", "ovs-vswitchd"]
     assert lines[5].split()[2:8] == ["50.0", "10.0", "0.2", "17.4", "22.4", "0.0"]
@@ -172,7 +172,7 @@ def test_summary_has_a_line_per_thread_most_lost_first() -> None:
 def test_summary_fits_80_columns_with_long_names_and_shares() -> None:
     ended = replace(timed_thread(0, "worker", user=500), threads=1_234_567)
     longest = timed_thread(4_194_303, "fifteen-letters", stopped=500)
-    lines = summary.render(bare_sample(ended, longest, window=WINDOW)).splitlines()
+    lines = text.render_summary(bare_sample(ended, longest, window=WINDOW)).splitlines()
     rows = [line for line in lines if line.endswith("|")]
     assert [len(row) for row in rows] == [79, 79]
     assert "work x1,234,567 100.0" in rows[1]
@@ -189,7 +189,7 @@ def test_bar_has_constant_width_and_rounds_each_letter(parts: dict[str, int]) ->
             assert abs(found.count(letter) - overview.BAR_WIDTH * part / whole) < 1
 
 
-@pytest.mark.parametrize("render", [text.render, summary.render, json_reporter.render])
+@pytest.mark.parametrize("render", [text.render, text.render_summary, json_reporter.render])
 def test_every_report_of_it_is_printable(render: object) -> None:
     assert callable(render)
     lines = render(ACCOUNTED).removesuffix("\n").split("\n")

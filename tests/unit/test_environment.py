@@ -5,17 +5,16 @@ from collections.abc import Mapping
 
 import pytest
 
-from kernel_delay import commands
+from kernel_delay import cli, commands
 from kernel_delay.cli import main, parser_of
 from kernel_delay.commands import COMMANDS
-from kernel_delay.commands.options import environment
 from kernel_delay.errors import UsageError
 
 WATCH = parser_of("watch", commands.load("watch"))
 
 
 def options(variables: Mapping[str, str], *given: str) -> list[str]:
-    return list(environment.options(WATCH, given, variables))
+    return list(cli.environment_options(WATCH, given, variables))
 
 
 @pytest.mark.parametrize(

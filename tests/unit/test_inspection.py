@@ -6,10 +6,9 @@ from msgspec.structs import replace
 from kernel_delay.analysis.missed import COSTS
 from kernel_delay.errors import PermissionDeniedError, UnavailableError
 from kernel_delay.host.target import ProcessTarget
-from kernel_delay.inspection import kernel
+from kernel_delay.inspection import inspect, kernel
 from kernel_delay.inspection.findings import Finding, Inspection, can_capture
 from kernel_delay.inspection.machine import MachineFacts, machine_findings
-from kernel_delay.reporters import inspection
 
 FREE = MachineFacts(
     cap_eff="000001ffffffffff",
@@ -125,7 +124,7 @@ def test_findings_are_lines_and_the_verdict_comes_last() -> None:
         process=(Finding("USDT probes", "yes", "13 in the binary"),),
         can_capture=can_capture(machine),
     )
-    lines = inspection.render(found).splitlines()
+    lines = inspect.render(found).splitlines()
     assert "\x1b" not in "".join(lines)
     assert lines[1].split() == ["capabilities", "no", "CAP_PERFMON", "and", "CAP_BPF", "missing"]
     assert lines[2].split()[:4] == ["what", "it", "costs:", "nothing"]

@@ -16,9 +16,15 @@ from kernel_delay.metrics.families import (
     buckets,
     values,
 )
-from kernel_delay.metrics.ledger import MOST_CALLS, Ledger, gains
+from kernel_delay.metrics.ledger import (
+    MOST_CALLS,
+    MOST_CLASSES,
+    Ledger,
+    ThreadClasses,
+    base_name,
+    gains,
+)
 from kernel_delay.metrics.snapshot import Lengths
-from kernel_delay.metrics.thread_classes import MOST_CLASSES, ThreadClasses, base_name
 from kernel_delay.model import CallTotals, Losses
 from kernel_delay.version import VERSION
 from tests.unit.metric_samples import full_snapshot, thread

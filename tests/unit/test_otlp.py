@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernel_delay.metrics import bounded_answers, otlp
+from kernel_delay.metrics import otlp
 from kernel_delay.metrics.families import FAMILIES, Buckets, values
 from kernel_delay.metrics.otlp import OtlpExporter
 from kernel_delay.model import Finding, Round
@@ -125,7 +125,7 @@ def test_an_answer_without_end_is_read_no_further() -> None:
 
 
 def test_an_answer_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_answers, "ANSWER_S", 0.1)
+    monkeypatch.setattr(otlp, "ANSWER_S", 0.1)
     is_over = threading.Event()
 
     def answer() -> Iterator[bytes]:

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
+from kernel_delay.probes import listing
 from kernel_delay.probes.arguments import Argument, Register, Unknown
 from kernel_delay.probes.listing import ListedArgument, ListedFunction, ListedUsdt, ProbeList
-from kernel_delay.reporters import json, probes
+from kernel_delay.reporters import json
 
 EVIL = "\x1b[2J\nu:forged:line"
 
@@ -27,7 +28,7 @@ def usdt(name: str, argument: str = "r1") -> ListedUsdt:
 
 def test_columns_start_where_their_headings_do() -> None:
     found = ProbeList(usdt=(usdt("a"), usdt("much_longer")))
-    heading, *rows = probes.render(found).splitlines()
+    heading, *rows = listing.render(found).splitlines()
     for row, name in zip(rows, ("a", "much_longer"), strict=True):
         assert row.startswith(f"u:p:{name} ")
         for title, cell in (("ADDRESS", "0x1234 "), ("SEMAPHORE", "- "), ("ARGUMENTS", "8 s")):
@@ -36,7 +37,7 @@ def test_columns_start_where_their_headings_do() -> None:
 
 def test_lists_are_parted_and_remarks_last() -> None:
     function = ListedFunction("up:0x10", "f", "/usr/sbin/x", 0x10)
-    text = probes.render(
+    text = listing.render(
         ProbeList(
             functions=(function,),
             kernel=("k:vfs_read",),
@@ -68,7 +69,7 @@ def test_untrusted_text_is_escaped(field: str) -> None:
     function = ListedFunction("up:0x10", EVIL if field == "function" else "f", "o", 0x10)
     remarks = (EVIL,) if field == "remark" else ()
     found = ProbeList(usdt=(listed,), functions=(function,), remarks=remarks)
-    text, line = probes.render(found), json.render(found)
+    text, line = listing.render(found), json.render(found)
     assert "\x1b" not in text + line
     assert "\nu:forged" not in text
     assert text.count("\\x1b") == 1

@@ -40,7 +40,7 @@ from kernel_delay.recording.records import EVENTS_AT_ONCE, Note, Read, Record, S
 from kernel_delay.recording.sample_assembly import MOST_EVENTS
 from kernel_delay.recording.schema import recording_schema
 from kernel_delay.recording.writer import BATCH_BYTES, RecordingWriter
-from kernel_delay.reporters import folded, json, summary, text
+from kernel_delay.reporters import folded, json, text
 from kernel_delay.reporters.layout import Layout
 from tests.recordings import HEADER, header, read_all, record_samples
 from tests.unit.event_samples import STACKS, WITH_EVENTS
@@ -71,7 +71,7 @@ ACCOUNTED = bare_sample(
 
 RENDERERS: dict[str, Callable[[Sample], str]] = {
     "text": text.render,
-    "summary": summary.render,
+    "summary": text.render,
     "percentiles": lambda sample: text.render(sample, Layout(percentiles=True)),
     "json": json.render,
     "folded": folded.render,

@@ -11,7 +11,7 @@ from kernel_delay.cli import main
 from kernel_delay.commands.options import outputs
 from kernel_delay.model import Container, Finding, Lost, RecordedTarget, Sample, Target
 from kernel_delay.recording.writer import RecordingWriter
-from kernel_delay.reporters import summary, text
+from kernel_delay.reporters import text
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.processes import together
 from kernel_delay.reporters.recording_header import head_lines
@@ -58,7 +58,7 @@ CLUSTER = of_one_window(
 
 def reported(samples: Sequence[Sample], width: int | None = None, *, tables: bool = False) -> str:
     """The summary of the window, or its whole report."""
-    render = text.render if tables else summary.render
+    render = text.render if tables else text.render_summary
     sample, processes = together(samples)
     return render(sample, Layout(width=width), processes)
 

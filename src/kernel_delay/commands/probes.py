@@ -71,6 +71,7 @@ def _objects(args: argparse.Namespace) -> "Sequence[ProbedObject]":
 
 
 def _rendered(found: "ProbeList", *, as_json: bool) -> str:
-    from kernel_delay.reporters import json, probes
+    from kernel_delay.probes import listing
+    from kernel_delay.reporters import json
 
-    return json.render(found) if as_json else probes.render(found)
+    return json.render(found) if as_json else listing.render(found)

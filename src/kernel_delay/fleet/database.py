@@ -3,8 +3,9 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +13,6 @@ import msgspec
 
 from kernel_delay.errors import InputError, UnavailableError
 from kernel_delay.fleet.parquet_files import Found
-from kernel_delay.fleet.queries import query
 from kernel_delay.fleet.survey import Extent, LongRounds, Outlier, Peers, Survey
 from kernel_delay.private_file import locked
 from kernel_delay.recording.fleet_tables import (
@@ -29,6 +29,45 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import duckdb
+
+
+QUERIES = ("fleet", "losses", "shares", "peers", "outliers", "evidence", "long_rounds")
+"""All of them, in the order in which they are to be run."""
+
+
+def query(name: str) -> str:
+    """The text of one of QUERIES, without the remark at its head."""
+    lines = text_of(name).splitlines(keepends=True)
+    while lines[0].startswith("--"):
+        del lines[0]
+    return "".join(lines)
+
+
+def text_of(name: str) -> str:
+    """The same, whole."""
+    return (files(__package__) / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+_SPARK_TYPES: dict[FleetKind, str] = {
+    "int": "BIGINT",
+    "str": "STRING",
+    "bool": "BOOLEAN",
+    "time": "TIMESTAMP",
+    "share": "DOUBLE",
+    "counts": "MAP<STRING, BIGINT>",
+}
+
+
+def spark_schema(table: FleetTable) -> str:
+    """A table's columns for Spark's reader: those that no file has are NULL then."""
+    return ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in columns(table).items())
+
+
+def views() -> Iterator[str]:
+    """Statements that make a temporary view of each, for what is not DuckDB."""
+    for name in QUERIES:
+        yield f"CREATE OR REPLACE TEMPORARY VIEW {name} AS\n{query(name)}"
+
 
 _TYPES: dict[FleetKind, str] = {
     "int": "BIGINT",

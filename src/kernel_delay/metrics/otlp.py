@@ -1,5 +1,6 @@
 """The figures by OTLP: metrics each few seconds, and a span of each long round."""
 
+import io
 import logging
 import signal
 import threading
@@ -7,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -28,16 +29,63 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from requests import PreparedRequest, Response, Session
+from requests.adapters import HTTPAdapter
+from urllib3.exceptions import HTTPError
 
 from kernel_delay.analysis.rounds import cause_name, main_cause
 from kernel_delay.analysis.states import states
 from kernel_delay.host.privileges import without_capabilities
-from kernel_delay.metrics.bounded_answers import bounded_session
 from kernel_delay.metrics.families import Buckets, Family, Value, values
 from kernel_delay.metrics.snapshot import Snapshot
 from kernel_delay.model import Sample
 from kernel_delay.printable import printable
 from kernel_delay.version import VERSION
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse  # there from urllib3 2 on
+
+
+MOST_ANSWER_BYTES = 4096
+"""An answer of OTLP has some bytes, or a sentence; its status says whether it took the message."""
+
+ANSWER_S = 5.0
+"""For so long the body of an answer is read, however often there is a byte of it."""
+
+
+def bounded_session() -> Session:
+    """Return a session that reads MOST_ANSWER_BYTES of a body, and hangs up on those with more."""
+    session = Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, _BoundedAdapter())
+    return session
+
+
+class _BoundedAdapter(HTTPAdapter):
+    def build_response(self, req: PreparedRequest, resp: "BaseHTTPResponse") -> Response:
+        """Return a response whose body is there, as far as it is read."""
+        response = super().build_response(req, resp)
+        response.raw = io.BytesIO(_beginning(resp))
+        return response
+
+
+def _beginning(raw: "BaseHTTPResponse") -> bytes:
+    """Read an answer's body to its end, or close it where that does not come."""
+    until_s = time.monotonic() + ANSWER_S
+    read = bytearray()
+    try:
+        while len(read) < MOST_ANSWER_BYTES and time.monotonic() < until_s:
+            # More at once would wait for all of it.
+            byte = raw.read(1, decode_content=False)
+            if not byte:
+                raw.release_conn()
+                return bytes(read)
+            read += byte
+    except HTTPError:
+        pass  # It took the message: its status said so.
+    raw.close()
+    return bytes(read)
+
 
 SERVICE = "kernel-delay"
 INTERVAL_S = 15.0

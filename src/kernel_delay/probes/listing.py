@@ -1,12 +1,13 @@
-"""Finds what can be a trigger, of a process, of files and of the kernel."""
+"""Finds what can be a trigger, of a process, of files and of the kernel, and has it as text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal
 
 from msgspec import Struct
 
 from kernel_delay.host.tracefs import tracefs
+from kernel_delay.printable import printable
 from kernel_delay.probes.arguments import Argument
 from kernel_delay.probes.kernel import kernel_functions, tracepoint_names
 from kernel_delay.probes.objects import ProbedObject, find_library
@@ -150,3 +151,44 @@ def list_tracepoints(glob: str) -> tuple[str, ...]:
     return tuple(
         f"t:{name}" for name in names if fnmatchcase(name if whole else name.split(":")[1], glob)
     )
+
+
+_USDT_HEADINGS = ("USDT PROBE", "ADDRESS", "SEMAPHORE", "OBJECT", "ARGUMENTS")
+_FUNCTION_HEADINGS = ("FUNCTION", "FILE OFFSET", "OBJECT", "NAME")
+
+
+def render(found: ProbeList) -> str:
+    """The lists in columns, each with its headings, and the remarks."""
+    parts = ["".join(f"{line}\n" for line in lines) for lines in _lists(found)]
+    return "\n".join(parts) + "".join(f"# {printable(remark)}\n" for remark in found.remarks)
+
+
+def _lists(found: ProbeList) -> Iterator[Iterator[str]]:
+    if found.usdt is not None:
+        yield _columns(_USDT_HEADINGS, [_usdt(probe) for probe in found.usdt])
+    if found.functions is not None:
+        yield _columns(_FUNCTION_HEADINGS, [_function(function) for function in found.functions])
+    if found.kernel is not None:
+        yield _columns(("KERNEL FUNCTION",), [(name,) for name in found.kernel])
+    if found.tracepoints is not None:
+        yield _columns(("TRACEPOINT",), [(name,) for name in found.tracepoints])
+
+
+def _usdt(probe: ListedUsdt) -> tuple[str, ...]:
+    semaphore = "-" if probe.semaphore_address is None else hex(probe.semaphore_address)
+    arguments = ", ".join(argument.words for argument in probe.arguments)
+    return probe.trigger, hex(probe.address), semaphore, probe.object, arguments or "-"
+
+
+def _function(function: ListedFunction) -> tuple[str, ...]:
+    return function.trigger, hex(function.file_offset), function.object, function.name
+
+
+def _columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows as wide as their widest; none at all is said in words."""
+    printed = [headings, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*printed, strict=True)]
+    for row in printed:
+        yield "  ".join(f"{cell:{w}}" for cell, w in zip(row, widths, strict=True)).rstrip()
+    if not rows:
+        yield "(none)"

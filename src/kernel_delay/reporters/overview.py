@@ -1,12 +1,14 @@
-"""A line a thread: its shares of the window, and a bar of these."""
+"""A line a thread: its shares of the window, and a bar; those that slept throughout share one."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 
 from kernel_delay.analysis.states import states
-from kernel_delay.model import Thread, ThreadTime
+from kernel_delay.model import Sample, Thread, ThreadTime
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
-from kernel_delay.reporters.processes import Processes
+from kernel_delay.reporters.processes import TITLE_WIDTH, Processes
 
 # A line is 79 columns: on a terminal of 80 none goes on in the next.
 BAR_WIDTH = 17
@@ -101,3 +103,36 @@ def bar(parts: dict[str, int]) -> str:
     for letter in sorted(parts, key=lambda letter: -(parts[letter] * BAR_WIDTH % whole))[:left]:
         widths[letter] += 1
     return "".join(letter * width for letter, width in widths.items())
+
+
+SHOWN_KINDS = 10
+
+_NUMBERS = re.compile(r"\d+")
+
+
+def sleepers(
+    sample: Sample, sleeping: Collection[int], layout: Layout, processes: Processes
+) -> Iterator[str]:
+    """The line, those of one name together, whatever the numbers in it; none if none slept."""
+    names = [
+        processes.named(thread, TITLE_WIDTH) if processes else printable(thread.name)
+        for thread in sample.threads
+        if thread.tid in sleeping
+    ]
+    if not names:
+        return
+    alike = Counter(_NUMBERS.sub("*", name) for name in names)
+    kinds = [_kind(kind, count, names) for kind, count in alike.most_common(SHOWN_KINDS)]
+    if left := sum(alike.values()) - sum(n for _, n in alike.most_common(SHOWN_KINDS)):
+        kinds.append(f"{left:,} others")
+    threads = "1 thread" if len(names) == 1 else f"{len(names):,} threads"
+    yield ""
+    yield from layout.comment(
+        f"{threads} slept throughout: {', '.join(kinds)} (--all-threads shows them)."
+    )
+
+
+def _kind(kind: str, count: int, names: list[str]) -> str:
+    if count == 1:
+        return next(name for name in names if _NUMBERS.sub("*", name) == kind)
+    return f"{count:,} {kind}"

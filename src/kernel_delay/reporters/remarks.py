@@ -1,13 +1,16 @@
-"""What the reader must know of how a window went: how it ended, and what was lost."""
+"""What a report says in sentences: the verdict, and remarks on what was not measured."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kernel_delay.analysis.missed import missed_sentences, say_unseen
-from kernel_delay.model import EndedBy, Lost, Sample
+from kernel_delay.analysis.timeline import whole_parts
+from kernel_delay.analysis.verdict import is_wait
+from kernel_delay.analysis.verdict.asleep import slept_long
+from kernel_delay.analysis.verdict.formatting import in_percent, length, share
+from kernel_delay.model import EndedBy, Finding, Lost, Round, Sample
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout, Role
-from kernel_delay.reporters.timeline import timeline_remarks
 
 Count = Callable[[Sample], int]
 
@@ -142,3 +145,97 @@ def _who(sample: Sample) -> str:
     if sample.processes > 1:
         return "All processes that were asked for"
     return f"Process {sample.target.pid} ({printable(sample.target.comm)})"
+
+
+def timeline_remarks(sample: Sample) -> Iterator[str]:
+    """The remarks; none without a timeline. One on what is missing begins with WARNING.
+
+    Of threads that were summed up, of all processes, there is none.
+    """
+    if sample.timeline is None or not sample.target.pid:
+        return
+    if sample.round is not None:
+        yield from _round_remarks(sample, sample.round)
+        return
+    yield (
+        f"The timeline has {len(sample.timeline):,} slices of time, thread by thread: --json prints"
+        " them, and of a recording (-o) `report --perfetto` and --html draw them."
+    )
+    lost = sample.lost
+    parts = (
+        (lost.timeline_interrupts, "interrupts"),
+        (lost.timeline_states, "states"),
+        (lost.timeline_modes, "calls and page faults"),
+    )
+    missing = [f"{count:,} {what}" for count, what in parts if count]
+    if missing:
+        yield (
+            f"WARNING: the timeline had no room for {', '.join(missing)}: its slices do not add up"
+            " to the tables, which have all. A shorter window or a larger --max-slices helps."
+        )
+
+
+def _round_remarks(sample: Sample, round_: Round) -> Iterator[str]:
+    slices = sample.timeline or ()
+    if not slices:
+        yield "WARNING: there was no room for a timeline of this round."
+        return
+    reported = f"The timeline has {len(slices):,} slices of time"
+    where = "of a recording (-o) `report --perfetto` and --html draw them, and --json prints them"
+    if not round_.slices_left_out:
+        yield f"{reported}, of all of the round: {where}."
+        return
+    parts = whole_parts(slices, sample.window)
+    left_out = f"{round_.slices_left_out:,} between are left out (--max-slices)"
+    if parts is None:
+        yield f"{reported}: {left_out}, all of them interrupts; {where}."
+        return
+    first, last = map(length, parts)
+    yield f"{reported}, of the first {first} of the round and its last {last}: {left_out}; {where}."
+
+
+_KINDS: dict[bool, tuple[str, Role]] = {False: ("VERDICT", "verdict"), True: ("REMARK", "remark")}
+
+
+def verdict(sample: Sample, layout: Layout) -> Iterator[str]:
+    """Whether the kernel is to blame, with the evidence; nothing without accounting."""
+    if not any(thread.time for thread in sample.threads):
+        return
+    acquitted = all(finding.remark for finding in sample.verdict)
+    waited = any(map(is_wait, sample.verdict))
+    # In a round there was time lost, whoever is to blame.
+    if sample.round is None and acquitted and not waited:
+        yield from _acquittal(sample, layout)
+    for position, finding in enumerate(sample.verdict):
+        kind, role = _KINDS[finding.remark]
+        if position == 0 and acquitted and waited:
+            # Of who waited nobody knows whether it was kept from work: no other line comes first.
+            kind = "VERDICT"
+        yield from _finding(kind, finding, role, layout)
+
+
+def _acquittal(sample: Sample, layout: Layout) -> Iterator[str]:
+    """That nothing was found; a thread that slept for long may not be called fine."""
+    slept = slept_long(sample)
+    if not slept:
+        text = "VERDICT: nothing kept a thread from its work for long."
+        yield from layout.comment(text, "acquittal")
+        return
+    (thread, ns), *others = slept
+    part = share(ns, sample.window.duration_ns)
+    also = f" ({len(others):,} other thread{'s' if len(others) > 1 else ''} too)" if others else ""
+    text = (
+        "VERDICT: no cause of a delay was found."
+        f" {printable(thread.name)} ({thread.tid}) slept for {part} of the window{also}."
+    )
+    yield from layout.comment(text, "remark")
+
+
+def _finding(kind: str, finding: Finding, role: Role, layout: Layout) -> Iterator[str]:
+    """A finding: on a terminal its share first, and each sentence in lines of its own."""
+    if layout.width is None or not finding.sentence:
+        yield from layout.comment(f"{kind}: {printable(finding.text)}", role)
+        return
+    advice = (finding.advice,) if finding.advice else ()
+    first, *others = map(printable, (finding.sentence, *finding.details, *advice))
+    yield from layout.item(f"{kind} {in_percent(finding.share)}: {first}", others, role)

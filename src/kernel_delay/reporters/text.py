@@ -11,18 +11,14 @@ from kernel_delay.reporters.accounting_tables import accounting_tables, percenti
 from kernel_delay.reporters.block import block
 from kernel_delay.reporters.grid import as_upstream
 from kernel_delay.reporters.layout import IN_A_PIPE, SCREEN, Layout
-from kernel_delay.reporters.overview import overview
+from kernel_delay.reporters.overview import overview, sleepers
 from kernel_delay.reporters.processes import ONE, Processes, title_of
 from kernel_delay.reporters.recording_header import short_container
-from kernel_delay.reporters.remarks import remarks
+from kernel_delay.reporters.remarks import remarks, verdict
 from kernel_delay.reporters.rounds import profile_lines, round_lines
-from kernel_delay.reporters.sleep_stacks import sleep_lines
-from kernel_delay.reporters.sleepers import sleepers
-from kernel_delay.reporters.stacks import stack_lines
+from kernel_delay.reporters.stacks import sleep_lines, stack_lines, waker_lines
 from kernel_delay.reporters.syscall_events import event_lines
 from kernel_delay.reporters.tables import name_of, tables
-from kernel_delay.reporters.verdict_block import verdict
-from kernel_delay.reporters.waker_stacks import waker_lines
 
 HEADINGS = (
     f"{'TID':10} {'THREAD':16} <RESOURCE SPECIFIC>",
@@ -190,3 +186,19 @@ def _counts(all_stats: Sequence[UpcallStats]) -> str:
         cpus.update({cpu.cpu: cpu.count for cpu in stats.cpus})
     each = ",".join(f" {cpu}: {count}" for cpu, count in sorted(cpus.items()))
     return f"{cpus.total()} [{each.strip()}]"
+
+
+def render_summary(sample: Sample, layout: Layout = IN_A_PIPE, processes: Processes = ONE) -> str:
+    """The summary of one window; of several `processes`, as together() has them."""
+    return "".join(f"{line}\n" for line in _summary(sample, layout, processes))
+
+
+def _summary(sample: Sample, layout: Layout, processes: Processes) -> Iterator[str]:
+    shown, sleeping = in_order(sample, layout)
+    yield from timestamps(sample, layout)
+    yield from process_lines(sample, layout, processes)
+    if not processes:
+        yield from verdict(sample, layout)
+    yield from overview(shown, layout, processes)
+    yield from sleepers(sample, sleeping, layout, processes)
+    yield from closing(sample, layout)

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Literal
 from kernel_delay.errors import UnavailableError
 from kernel_delay.symbols._libdw import ffi, lib
 from kernel_delay.symbols.bounds import FRAMES_NS, ROWS_NS, UNWIND_ROWS
-from kernel_delay.symbols.c_text import text
 from kernel_delay.symbols.frames import Frame, Stack, StackEnd
 from kernel_delay.symbols.go_functions import GoFunctions
 from kernel_delay.symbols.mappings import Mapping, code_ranges
 from kernel_delay.symbols.object_files import ObjectFile
 from kernel_delay.symbols.process_image import ProcessImage
-from kernel_delay.symbols.source import source_frames
+from kernel_delay.symbols.source import source_frames, text
 from kernel_delay.symbols.unwind_rows import CodeRange, NoRowsError, UnwindRows
 
 if TYPE_CHECKING:

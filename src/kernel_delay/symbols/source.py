@@ -4,12 +4,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kernel_delay.symbols._libdw import ffi, lib
-from kernel_delay.symbols.c_text import text
 from kernel_delay.symbols.frames import Frame
 
 if TYPE_CHECKING:
     from kernel_delay.cdata import Pointer
     from kernel_delay.symbols._libdw import DwarfDiePointer, DwflModulePointer
+
+
+NAME_BYTES = 16 << 10
+"""The longest name that is read; C++ has some of a few thousand."""
+
+
+def text(string: "Pointer[bytes]") -> str:
+    """Turn a C string of another program into text; bytes that are no UTF-8 print as \\xNN."""
+    return ffi.string(string, NAME_BYTES).decode(errors="backslashreplace")
 
 
 def source_frames(module: "DwflModulePointer", address: int, frame: Frame) -> tuple[Frame, ...]:

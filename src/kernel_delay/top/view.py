@@ -13,7 +13,7 @@ from kernel_delay.reporters.block import block
 from kernel_delay.reporters.layout import Layout, Role
 from kernel_delay.reporters.overview import LEGEND, LETTERS, SHARES, bar
 from kernel_delay.reporters.processes import Processes, together
-from kernel_delay.reporters.verdict_block import verdict
+from kernel_delay.reporters.remarks import verdict
 
 Action = Literal["quit", "record", "suspend"]
 """What a key asks for that is not of the view."""

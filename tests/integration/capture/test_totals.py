@@ -9,8 +9,7 @@ import pytest
 from kernel_delay.capture.plan import RoundPlan
 from kernel_delay.capture.rounds.watch import Watch
 from kernel_delay.host.target import find_target
-from kernel_delay.metrics.ledger import Ledger
-from kernel_delay.metrics.thread_classes import ThreadClasses
+from kernel_delay.metrics.ledger import Ledger, ThreadClasses
 from kernel_delay.model import ThreadTime, ThreadTotals
 from tests.emulation import is_emulated, scaled
 from tests.integration.capture.scheduler_clock import most_stolen_ns, stolen_ns

@@ -340,16 +340,13 @@ class TextReport:
             self._print(window)
 
     def _print(self, window: "Sequence[Sample]") -> None:
+        from kernel_delay.reporters import text
         from kernel_delay.reporters.processes import together
 
         sample, processes = together(window)
         if self._summary:
-            from kernel_delay.reporters.summary import render
-
-            _write(self._file, [render(sample, self._layout, processes)])
+            _write(self._file, [text.render_summary(sample, self._layout, processes)])
         else:
-            from kernel_delay.reporters import text
-
             _write(self._file, text.chunks(sample, self._layout, processes))
 
 
