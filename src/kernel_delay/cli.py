@@ -7,7 +7,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn, cast
 
@@ -97,7 +97,7 @@ def _run(argv: Sequence[str], args: argparse.Namespace) -> int:
     if getattr(command, "RUNS_A_PROGRAM", False) and "--" in rest:
         place = rest.index("--")
         args.program, rest = list(rest[place + 1 :]), rest[:place]
-    parser = parser_of(name, command)
+    parser = _parser_of(name, command)
     if getattr(command, "READS_ENVIRONMENT", False):
         rest = [*environment_options(parser, rest, os.environ), *rest]
     parser.parse_args(rest, namespace=args)
@@ -124,13 +124,21 @@ def _import_msgspec() -> None:
 
 def parser_of(name: str | None, command: Command) -> argparse.ArgumentParser:
     """What takes the arguments of the command called `name`; None: that where none is given."""
+    parser = _parser_of(name, command)
+    parser.add_late()
+    return parser
+
+
+def _parser_of(name: str | None, command: Command) -> "_Parser":
+    """The same, which adds some options only when they are needed."""
     parser = _Parser(
         prog=PROGRAM if name is None else f"{PROGRAM} {name}",
         description=sentence(COMMANDS[name or DEFAULT_COMMAND]),
         overview=OVERVIEW if name is None else None,
         allow_abbrev=False,  # a new option must not change what an old line means
     )
-    add_arguments(parser, command)
+    _add_early_arguments(parser, command)
+    parser.late = getattr(command, "add_late_arguments", None)
     parser.usage = _usage(parser, command)
     return parser
 
@@ -151,6 +159,12 @@ def _usage(parser: "_Parser", command: Command) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser, command: Command) -> None:
     """Add the command's own arguments, and those of all commands."""
+    _add_early_arguments(parser, command)
+    if late := getattr(command, "add_late_arguments", None):
+        late(parser)
+
+
+def _add_early_arguments(parser: argparse.ArgumentParser, command: Command) -> None:
     command.add_arguments(parser)
     parser.add_argument(
         "-D",
@@ -240,7 +254,8 @@ def _likely(given: Iterable[str], names: Collection[str]) -> str:
 class _Parser(argparse.ArgumentParser):
     """An ArgumentParser whose errors are UsageErrors: one line, exit code EX_USAGE.
 
-    `overview` is the help of a parser whose options are listed elsewhere.
+    `overview` is the help of a parser whose options are listed elsewhere. `late` adds further
+    options, which take long to import.
     """
 
     def __init__(self, *, overview: str | None, **named: Any) -> None:
@@ -248,12 +263,23 @@ class _Parser(argparse.ArgumentParser):
         formatter = partial(argparse.HelpFormatter, width=sys.maxsize)
         super().__init__(formatter_class=formatter, **named)
         self.overview = overview
+        self.late: Callable[[argparse.ArgumentParser], None] | None = None
+
+    def add_late(self) -> None:
+        """Add the late options, unless that was done."""
+        late, self.late = self.late, None
+        if late is not None:
+            late(self)
 
     def format_help(self) -> str:
+        self.add_late()
         self.formatter_class = argparse.RawDescriptionHelpFormatter
         return self.overview or super().format_help()
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        options = (word.partition("=")[0] for word in args if word[:1] == "-" != word)
+        if any(option not in self._option_string_actions for option in options):
+            self.add_late()
         namespace, unknown = self.parse_known_args(args, namespace)
         if unknown:
             given = [word.partition("=")[0] for word in unknown if word.startswith("-")]

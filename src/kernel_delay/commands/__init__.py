@@ -39,7 +39,8 @@ class Command(Protocol):
     """What a command's module provides.
 
     One that has RUNS_A_PROGRAM has what follows `--` in `program` of its arguments. One that has
-    READS_ENVIRONMENT takes options from variables too.
+    READS_ENVIRONMENT takes options from variables too. Those that add_late_arguments() adds, if it
+    has that, are there where they are given or listed.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

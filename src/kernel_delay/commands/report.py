@@ -3,6 +3,7 @@
 import argparse
 import os
 from contextlib import ExitStack
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import layout as layout_options
@@ -10,7 +11,6 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.errors import InputError, KernelDelayError, NoInputError, UsageError, naming
-from kernel_delay.monitors.monitor import AddArguments, monitor
 from kernel_delay.monitors.register import MONITORS
 from kernel_delay.printable import printable
 from kernel_delay.reporters.messages import print_message
@@ -18,6 +18,7 @@ from kernel_delay.reporters.messages import print_message
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kernel_delay.monitors.monitor import AddArguments
     from kernel_delay.recording.reader import RecordingReader
 
     Actions = Sequence[argparse.Action]
@@ -41,20 +42,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print a line of JSON for each sample or event instead of the text",
     )
     of_capture = [as_json, *_add_capture_arguments(parser)]
-    of_monitors = _add_monitors_arguments(parser)
     layout_options.add_color(parser)
     quiet = output_options.add_quiet(
         parser, "for recordings of Open vSwitch commands: only print the summary"
     )
-    shared = {"quiet": quiet, "html": next(each for each in of_capture if each.dest == "html")}
-    actions_of: dict[str, Actions] = {"capture": of_capture, "watch": of_capture}
-    for name, own in of_monitors.items():
-        actions_of[name] = [
-            *(shared[option] for option in monitor(name).report_options),
-            as_json,
-            *own,
-        ]
-    parser.set_defaults(actions_of=actions_of)
+    parser.set_defaults(options=_Options(parser, of_capture, quiet))
+
+
+def add_late_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of monitors' recordings: no other recording needs what they import."""
+    parser.get_default("options").complete()
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--html and --flamegraph show one recording: give one FILE")
     if len(args.files) > 1 and args.perfetto is not None:
         raise UsageError("--perfetto makes a trace of one recording: give one FILE")
-    written = (args.folded, args.html, args.flamegraph, args.perfetto, args.pcap)
+    written = (args.folded, args.html, args.flamegraph, args.perfetto, getattr(args, "pcap", None))
     output_options.refuse_inputs(args.files, written)
     status = os.EX_OK
     with ExitStack() as stack:
@@ -108,8 +105,56 @@ def _add_capture_arguments(parser: argparse.ArgumentParser) -> "Actions":
     ]
 
 
+class _Options:
+    """The options of a report, by the command whose recordings have them.
+
+    Those of monitors are added when they are needed.
+    """
+
+    def __init__(
+        self, parser: argparse.ArgumentParser, of_capture: "Actions", quiet: argparse.Action
+    ) -> None:
+        self._parser = parser
+        self._shared = {each.dest: each for each in (*of_capture, quiet)}
+        self._quiet = quiet
+        self._of: dict[str, Actions] = {"capture": of_capture, "watch": of_capture}
+
+    def complete(self) -> None:
+        """Add the options of monitors, unless that was done."""
+        if len(self._of) > len(MONITORS):
+            return
+        from kernel_delay.monitors.monitor import monitor
+
+        for name, own in _add_monitors_arguments(self._parser).items():
+            shared = ("json_file", *monitor(name).report_options)
+            self._of[name] = [*(self._shared[dest] for dest in shared), *own]
+
+    def check(self, recording: "RecordingReader", args: argparse.Namespace) -> None:
+        """Raise UsageError for an option that recordings of this one's command don't have.
+
+        Those of a monitor that were not given get their defaults.
+        """
+        command = recording.header.command
+        if command in MONITORS:
+            self.complete()
+        own = self._of[command]
+        for action in own:
+            if not hasattr(args, action.dest):
+                setattr(args, action.dest, action.default)
+        for action in (self._quiet, *chain(*self._of.values())):
+            if action not in own and getattr(args, action.dest, action.default) != action.default:
+                self.complete()
+                takers = " and ".join(name for name, taken in self._of.items() if action in taken)
+                raise UsageError(
+                    f"{action.option_strings[-1]} is for recordings of {takers};"
+                    f" {recording.name!r} is of {command}"
+                )
+
+
 def _add_monitors_arguments(parser: argparse.ArgumentParser) -> "Mapping[str, Actions]":
     """Add the options of monitors, a group for those that have the same; return each one's."""
+    from kernel_delay.monitors.monitor import monitor
+
     takers: dict[AddArguments, list[str]] = {}
     for name in MONITORS:
         for add in monitor(name).report_arguments:
@@ -157,13 +202,15 @@ def _report_file(
     from kernel_delay.recording.reader import open_recording
 
     with open_recording(name, redact=args.redact) as recording:
-        _check_options(recording, args)
+        args.options.check(recording, args)
         if len(args.files) > 1 and output_options.STDOUT not in (args.json_file, args.folded):
             print(f"==> {printable(recording.name)} <==")
         if args.header:
             return _print_header(recording)
         output_options.stdout().flush()
         if recording.header.command in MONITORS:
+            from kernel_delay.monitors.monitor import monitor
+
             return monitor(recording.header.command).report_recording(recording, args)
         return _report_samples(recording, args, outputs)
 
@@ -218,19 +265,3 @@ def _print_header(recording: "RecordingReader") -> "KernelDelayError | None":
         if recording.trailer is not None:
             file.write(trailer_line(recording.trailer))
     return reading.damage
-
-
-def _check_options(recording: "RecordingReader", args: argparse.Namespace) -> None:
-    """Raise UsageError for an option that recordings of this one's command don't have."""
-    own: Actions = args.actions_of[recording.header.command]
-    for actions in args.actions_of.values():
-        for action in actions:
-            given = getattr(args, action.dest) != action.default
-            if given and action not in own:
-                takers = " and ".join(
-                    command for command, taken in args.actions_of.items() if action in taken
-                )
-                raise UsageError(
-                    f"{action.option_strings[-1]} is for recordings of {takers};"
-                    f" {recording.name!r} is of {recording.header.command}"
-                )
