@@ -16,10 +16,13 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
+from kernel_delay.errors import UsageError
 from kernel_delay.monitors.register import command_module
 from kernel_delay.reporters.messages import print_exit, print_message
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kernel_delay.errors import InputError
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.loader.waiting import Ended
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 _Record = TypeVar("_Record", bound="Events")
 _Source = TypeVar("_Source", bound="Probes")
 _Item = TypeVar("_Item")
+_Options = TypeVar("_Options", bound=NamedTuple)
 
 AddArguments = Callable[[argparse._ActionsContainer], Sequence[argparse.Action]]
 """What adds options of a report from a recording, to any group."""
@@ -57,6 +61,9 @@ class Outputs(NamedTuple):
 
 OpenOutputs = Callable[[], Outputs]
 """What opens them; raises OutputError where one can't be opened."""
+
+Opener = Callable[[Callable[[], "RecordingHeader | None"], ExitStack], OpenOutputs]
+"""What makes that, which the stack closes; the header says what a page is of."""
 
 
 class Report(ABC, Generic[_Record]):
@@ -122,7 +129,7 @@ class Report(ABC, Generic[_Record]):
             self._page.finish(summary, lines)
 
 
-class Monitor(ABC, Generic[_Record, _Source]):
+class Monitor(ABC, Generic[_Record, _Source, _Options]):
     """A command that follows ovs-vswitchd's own events.
 
     `command` is its name, and `activity` what it says that it is doing; None: it says nothing.
@@ -130,6 +137,12 @@ class Monitor(ABC, Generic[_Record, _Source]):
 
     command: ClassVar[str]
     activity: ClassVar[str | None]
+
+    options: type[_Options]
+    """Its own options, a field for each by the name that argparse has for it.
+
+    Those that a report from a recording has not have defaults there.
+    """
 
     report_arguments: ClassVar[Sequence[AddArguments]] = ()
     """What adds the options that a report from a recording has too. Monitors can share some."""
@@ -142,7 +155,7 @@ class Monitor(ABC, Generic[_Record, _Source]):
         """Add the command's own options."""
 
     @abstractmethod
-    def open_report(self, args: argparse.Namespace, open_outputs: OpenOutputs) -> Report[_Record]:
+    def open_report(self, options: _Options, open_outputs: OpenOutputs) -> Report[_Record]:
         """What reports. Raises UsageError for an option's value before an output is opened."""
 
     def page(self) -> "Contents":
@@ -150,7 +163,7 @@ class Monitor(ABC, Generic[_Record, _Source]):
         raise NotImplementedError
 
     @abstractmethod
-    def open_source(self, args: argparse.Namespace, pid: int) -> _Source:
+    def open_source(self, options: _Options, pid: int) -> _Source:
         """What attaches the programs to process `pid`; NoInputError if it lacks the probes."""
 
     @abstractmethod
@@ -161,18 +174,31 @@ class Monitor(ABC, Generic[_Record, _Source]):
         """Yield what there is to record when nothing follows."""
         yield from ()
 
+    def report_file(self, file: "Path", options: _Options, opener: Opener) -> "InputError | None":
+        """Report what was written before; return why it is not all, or None.
+
+        Of a command with --read-events.
+        """
+        raise NotImplementedError
+
     def run(self, args: argparse.Namespace) -> int:
-        """Follow the process, report what comes, and then sum up; return the exit code."""
+        """Follow the process, report what comes, and then sum up; return the exit code.
+
+        With --read-events it reports from a file; raises InputError for damage.
+        """
+        if getattr(args, "read_events", None) is not None:
+            return self._report_file(args)
         # Only a command that runs pays for what it imports.
         from kernel_delay.host import privileges
 
+        options = self._options(args)
         target = target_options.find_to_measure(args)
         with ExitStack() as stack:
             header = partial(recording_options.header_of, self.command, target)
-            report = self.open_report(args, self.opener(args, header, stack))
+            report = self.open_report(options, self.opener(args, header, stack))
             # Nothing of it runs in the kernel any more while it is summed up.
             with ExitStack() as measuring:
-                source = self.open_source(args, target.pid)
+                source = self.open_source(options, target.pid)
                 writer = recording_options.open_writer(args, header, measuring)
                 measuring.enter_context(source)
                 # What was needed to attach alone.
@@ -191,7 +217,24 @@ class Monitor(ABC, Generic[_Record, _Source]):
         """Print what run() printed when it was recorded; return why it is not all, or None."""
         with ExitStack() as stack:
             open_outputs = self.opener(args, lambda: recording.header, stack)
-            return replay(recording, self.open_report(args, open_outputs))
+            return replay(recording, self.open_report(self._options(args), open_outputs))
+
+    def _options(self, args: argparse.Namespace) -> _Options:
+        given = vars(args)
+        kind: Callable[..., _Options] = self.options
+        return kind(**{name: given[name] for name in self.options._fields if name in given})
+
+    def _report_file(self, args: argparse.Namespace) -> int:
+        if target_options.is_given(args) or args.recording_file is not None:
+            raise UsageError("--read-events takes neither --pid nor --write-events")
+        if args.time_ns is not None:
+            raise UsageError("--read-events takes no --time: -s stops after so many events")
+        output_options.refuse_inputs([str(args.read_events)], [args.json_file, args.html])
+        opener = partial(self.opener, args)
+        damage = self.report_file(args.read_events, self._options(args), opener)
+        if damage is not None:
+            raise damage
+        return os.EX_OK
 
     def opener(
         self,
@@ -251,9 +294,9 @@ class Monitor(ABC, Generic[_Record, _Source]):
         return "time" if report.has_enough else ended
 
 
-def monitor(command: str) -> Monitor[Any, Any]:
+def monitor(command: str) -> Monitor[Any, Any, Any]:
     """Import and return the monitor of that command."""
-    return cast(Monitor[Any, Any], command_module(command).MONITOR)
+    return cast(Monitor[Any, Any, Any], command_module(command).MONITOR)
 
 
 def replay(recording: "RecordingReader", report: Report[Any]) -> "InputError | None":

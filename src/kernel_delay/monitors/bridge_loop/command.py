@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
@@ -29,10 +29,17 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> Sequence[argpars
     ]
 
 
-class LoopMonitor(Monitor["LoopEvents", "LoopProbes"]):
+class LoopOptions(NamedTuple):
+    """What is asked for of the report."""
+
+    log2: bool
+
+
+class LoopMonitor(Monitor["LoopEvents", "LoopProbes", LoopOptions]):
     """Follows the main loop."""
 
     command = "bridge-loop"
+    options = LoopOptions
     activity = "tracing the main loop"
     report_arguments = (add_report_arguments,)
 
@@ -47,13 +54,11 @@ class LoopMonitor(Monitor["LoopEvents", "LoopProbes"]):
         arguments.add_time(parser)
         arguments.add_count(parser, "passes")
 
-    def open_report(
-        self, args: argparse.Namespace, open_outputs: OpenOutputs
-    ) -> "report.LoopReport":
+    def open_report(self, options: LoopOptions, open_outputs: OpenOutputs) -> "report.LoopReport":
         """A line for each pass and wait."""
         from kernel_delay.monitors.bridge_loop.report import LoopReport
 
-        return LoopReport(open_outputs(), log2=args.log2)
+        return LoopReport(open_outputs(), log2=options.log2)
 
     def page(self) -> "LoopPage":
         """The empty contents of a page."""
@@ -61,7 +66,7 @@ class LoopMonitor(Monitor["LoopEvents", "LoopProbes"]):
 
         return LoopPage()
 
-    def open_source(self, args: argparse.Namespace, pid: int) -> "LoopProbes":
+    def open_source(self, options: LoopOptions, pid: int) -> "LoopProbes":
         """The probes of the loop."""
         from kernel_delay.monitors.bridge_loop.probe import LoopProbes
 

@@ -4,7 +4,7 @@ import argparse
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
@@ -71,10 +71,24 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> Sequence[argpars
     ]
 
 
-class OperationMonitor(Monitor["OperationEvents", "OperationProbes"]):
+class OperationOptions(NamedTuple):
+    """What is asked for; the last one says what is captured."""
+
+    filter_flows: str | None
+    ufid: str | None
+    operation: str | None
+    traced: "Sequence[tuple[Operation, ...]] | None"
+    answer: str
+    nlmsg_decode: str
+    packet_decode: str
+    buffer_page_count: int = 0
+
+
+class OperationMonitor(Monitor["OperationEvents", "OperationProbes", OperationOptions]):
     """Follows the operations."""
 
     command = "datapath-ops"
+    options = OperationOptions
     activity = "tracing the datapath operations"
     report_arguments = (add_packets, add_filter, add_report_arguments)
 
@@ -96,7 +110,7 @@ class OperationMonitor(Monitor["OperationEvents", "OperationProbes"]):
         arguments.add_time(parser)
 
     def open_report(
-        self, args: argparse.Namespace, open_outputs: OpenOutputs
+        self, options: OperationOptions, open_outputs: OpenOutputs
     ) -> "report.OperationReport":
         """Lines for each operation."""
         from kernel_delay.monitors.datapath_ops.report import (
@@ -105,10 +119,10 @@ class OperationMonitor(Monitor["OperationEvents", "OperationProbes"]):
             wanted_operations,
         )
 
-        operations = wanted_operations(args.operation, args.traced)
-        wanted = Wanted.of(args.filter_flows, args.ufid, operations, args.answer)
+        operations = wanted_operations(options.operation, options.traced)
+        wanted = Wanted.of(options.filter_flows, options.ufid, operations, options.answer)
         return OperationReport(
-            open_outputs(), wanted, message=args.nlmsg_decode, packet=args.packet_decode
+            open_outputs(), wanted, message=options.nlmsg_decode, packet=options.packet_decode
         )
 
     def page(self) -> "OperationsPage":
@@ -117,11 +131,11 @@ class OperationMonitor(Monitor["OperationEvents", "OperationProbes"]):
 
         return OperationsPage()
 
-    def open_source(self, args: argparse.Namespace, pid: int) -> "OperationProbes":
+    def open_source(self, options: OperationOptions, pid: int) -> "OperationProbes":
         """What sees the messages; UnavailableError where there is no datapath to look into."""
         from kernel_delay.monitors.datapath_ops.probe import OperationProbes
 
-        return OperationProbes(pid, arguments.buffer_bytes(args.buffer_page_count))
+        return OperationProbes(pid, arguments.buffer_bytes(options.buffer_page_count))
 
     def take(self, source: "OperationProbes") -> "Iterator[OperationEvents]":
         """The operations that have ended."""

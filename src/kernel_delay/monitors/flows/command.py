@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
@@ -41,10 +41,23 @@ def add_report_arguments(
     ]
 
 
-class FlowMonitor(Monitor["FlowEvents", "FlowProbes"]):
+class FlowOptions(NamedTuple):
+    """What is asked for; the last three say what is captured."""
+
+    filter_flows: str | None
+    ufid: str | None
+    reason: str | None
+    flow_keys: bool
+    flow_key_size: int = 0
+    buffer_page_count: int = 0
+    all_results: bool = False
+
+
+class FlowMonitor(Monitor["FlowEvents", "FlowProbes", FlowOptions]):
     """Follows what happens to flows."""
 
     command = "flows"
+    options = FlowOptions
     activity = "tracing the flows"
     report_arguments = (add_filter, add_report_arguments)
 
@@ -79,14 +92,12 @@ class FlowMonitor(Monitor["FlowEvents", "FlowProbes"]):
         arguments.add_buffer_pages(parser, BUFFER_PAGES)
         arguments.add_time(parser)
 
-    def open_report(
-        self, args: argparse.Namespace, open_outputs: OpenOutputs
-    ) -> "report.FlowReport":
+    def open_report(self, options: FlowOptions, open_outputs: OpenOutputs) -> "report.FlowReport":
         """Lines for each event."""
         from kernel_delay.monitors.flows.report import FlowReport, Wanted
 
-        wanted = Wanted.of(args.filter_flows, args.reason, args.ufid)
-        return FlowReport(open_outputs(), wanted, keys=args.flow_keys)
+        wanted = Wanted.of(options.filter_flows, options.reason, options.ufid)
+        return FlowReport(open_outputs(), wanted, keys=options.flow_keys)
 
     def page(self) -> "FlowsPage":
         """The empty contents of a page."""
@@ -94,12 +105,12 @@ class FlowMonitor(Monitor["FlowEvents", "FlowProbes"]):
 
         return FlowsPage()
 
-    def open_source(self, args: argparse.Namespace, pid: int) -> "FlowProbes":
+    def open_source(self, options: FlowOptions, pid: int) -> "FlowProbes":
         """The probes of the revalidators' results."""
         from kernel_delay.monitors.flows.probe import FlowPlan, FlowProbes
 
-        ring_bytes = arguments.buffer_bytes(args.buffer_page_count)
-        return FlowProbes(pid, FlowPlan(args.flow_key_size, ring_bytes, args.all_results))
+        ring_bytes = arguments.buffer_bytes(options.buffer_page_count)
+        return FlowProbes(pid, FlowPlan(options.flow_key_size, ring_bytes, options.all_results))
 
     def take(self, source: "FlowProbes") -> "Iterator[FlowEvents]":
         """What has happened."""

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
@@ -45,10 +45,18 @@ def _add_upstream(parser: argparse.ArgumentParser) -> None:
     add_other(parser, "`kernel-delay report {file}` reads what -w wrote", "-r", "--read-events")
 
 
-class RevalidatorMonitor(Monitor["RevalidatorRounds", "RevalidatorProbes"]):
+class RevalidatorOptions(NamedTuple):
+    """What is asked for; a recording was counted before."""
+
+    compress_output: bool
+    no_ukey_count: bool = False
+
+
+class RevalidatorMonitor(Monitor["RevalidatorRounds", "RevalidatorProbes", RevalidatorOptions]):
     """Follows the revalidators."""
 
     command = "revalidator"
+    options = RevalidatorOptions
     activity = "tracing the revalidators"
     report_arguments = (add_report_arguments,)
 
@@ -70,12 +78,12 @@ class RevalidatorMonitor(Monitor["RevalidatorRounds", "RevalidatorProbes"]):
         arguments.add_count(parser, "rounds")
 
     def open_report(
-        self, args: argparse.Namespace, open_outputs: OpenOutputs
+        self, options: RevalidatorOptions, open_outputs: OpenOutputs
     ) -> "report.RevalidatorReport":
         """A line for each round."""
         from kernel_delay.monitors.revalidator.report import RevalidatorReport
 
-        return RevalidatorReport(open_outputs(), only_changes=args.compress_output)
+        return RevalidatorReport(open_outputs(), only_changes=options.compress_output)
 
     def page(self) -> "RoundsPage":
         """The empty contents of a page."""
@@ -83,11 +91,11 @@ class RevalidatorMonitor(Monitor["RevalidatorRounds", "RevalidatorProbes"]):
 
         return RoundsPage()
 
-    def open_source(self, args: argparse.Namespace, pid: int) -> "RevalidatorProbes":
+    def open_source(self, options: RevalidatorOptions, pid: int) -> "RevalidatorProbes":
         """The probes of the rounds, and those that are hit once a flow if it counts these."""
         from kernel_delay.monitors.revalidator.probe import RevalidatorProbes
 
-        return RevalidatorProbes(pid, count_flows=not args.no_ukey_count)
+        return RevalidatorProbes(pid, count_flows=not options.no_ukey_count)
 
     def take(self, source: "RevalidatorProbes") -> "Iterator[RevalidatorRounds]":
         """The rounds that have ended."""

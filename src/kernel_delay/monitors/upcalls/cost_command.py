@@ -1,20 +1,19 @@
 """The options of `kernel-delay upcall-cost`, and what they have connected."""
 
 import argparse
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.errors import InputError, UsageError
-from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches, replay
+from kernel_delay.errors import InputError
+from kernel_delay.monitors.monitor import Monitor, Opener, OpenOutputs, batches, replay
 from kernel_delay.printable import printable
 from kernel_delay.reporters.messages import print_message
 
@@ -56,10 +55,22 @@ def _event_count(text: str) -> int:
     return number
 
 
-class UpcallCost(Monitor["UpcallEvents", "UpcallProbes"]):
+class CostOptions(NamedTuple):
+    """What is asked for; the last three say what is captured."""
+
+    histogram_buckets: int
+    handler_filter: str | None
+    sets: bool
+    packet_size: int = 0
+    flow_key_size: int = 0
+    buffer_page_count: int = 0
+
+
+class UpcallCost(Monitor["UpcallEvents", "UpcallProbes", CostOptions]):
     """Collects events, joins them into sets, and reports their costs."""
 
     command = "upcall-cost"
+    options = CostOptions
     activity = "collecting events"
     report_arguments = (add_report_arguments,)
 
@@ -93,7 +104,7 @@ class UpcallCost(Monitor["UpcallEvents", "UpcallProbes"]):
         arguments.add_time(parser)
 
     def open_report(
-        self, args: argparse.Namespace, open_outputs: OpenOutputs
+        self, options: CostOptions, open_outputs: OpenOutputs
     ) -> "cost_report.CostReport":
         """The events, and at the end what they cost."""
         from kernel_delay.monitors.upcalls.cost_report import CostReport
@@ -101,9 +112,9 @@ class UpcallCost(Monitor["UpcallEvents", "UpcallProbes"]):
         return CostReport(
             open_outputs(),
             MOST_EVENTS,
-            buckets=args.histogram_buckets,
-            handlers=args.handler_filter,
-            sets=args.sets,
+            buckets=options.histogram_buckets,
+            handlers=options.handler_filter,
+            sets=options.sets,
         )
 
     def page(self) -> "CostsPage":
@@ -112,15 +123,15 @@ class UpcallCost(Monitor["UpcallEvents", "UpcallProbes"]):
 
         return CostsPage()
 
-    def open_source(self, args: argparse.Namespace, pid: int) -> "UpcallProbes":
+    def open_source(self, options: CostOptions, pid: int) -> "UpcallProbes":
         """The probes of the whole trip."""
         from kernel_delay.monitors.upcalls.probe import UpcallPlan, UpcallProbes
 
         plan = UpcallPlan(
-            args.packet_size,
-            args.flow_key_size,
+            options.packet_size,
+            options.flow_key_size,
             whole_trip=True,
-            ring_bytes=arguments.buffer_bytes(args.buffer_page_count),
+            ring_bytes=arguments.buffer_bytes(options.buffer_page_count),
         )
         return UpcallProbes(pid, plan)
 
@@ -134,33 +145,23 @@ class UpcallCost(Monitor["UpcallEvents", "UpcallProbes"]):
         for events in batches(found, EVENTS_AT_ONCE):
             yield UpcallEvents(events, since_epoch_ns)
 
-    def run(self, args: argparse.Namespace) -> int:
-        """Collect events from a process, or read them from a file; raises InputError for damage."""
-        if args.read_events is None:
-            return super().run(args)
+    def report_file(self, file: Path, options: CostOptions, opener: Opener) -> InputError | None:
+        """Report from a recording, or from what Open vSwitch's own script wrote."""
         from kernel_delay.monitors.upcalls.script_events import is_of_script
 
-        if target_options.is_given(args) or args.recording_file is not None:
-            raise UsageError("--read-events takes neither --pid nor --write-events")
-        if args.time_ns is not None:
-            raise UsageError("--read-events takes no --time: -s stops after so many events")
-        output_options.refuse_inputs([str(args.read_events)], [args.json_file, args.html])
-        report = self._report_script if is_of_script(args.read_events) else self._report_recorded
-        damage = report(args)
-        if damage is not None:
-            raise damage
-        return os.EX_OK
+        report = self._report_script if is_of_script(file) else self._report_recorded
+        return report(file, options, opener)
 
-    def _report_script(self, args: argparse.Namespace) -> InputError | None:
+    def _report_script(self, file: Path, options: CostOptions, opener: Opener) -> InputError | None:
         """Report what Open vSwitch's own script wrote; return why that is not all, or None."""
         from kernel_delay.monitors.upcalls.script_events import ScriptEvents
 
         with ExitStack() as stack:
-            report = self.open_report(args, self.opener(args, lambda: None, stack))
-            report.say(f"- Reading events of upcall_cost.py from {str(args.read_events)!r}...")
+            report = self.open_report(options, opener(lambda: None, stack))
+            report.say(f"- Reading events of upcall_cost.py from {str(file)!r}...")
             report.begin()
             damage = None
-            with ScriptEvents(args.read_events) as events:
+            with ScriptEvents(file) as events:
                 try:
                     report.take_all(events)
                 except InputError as error:
@@ -175,20 +176,22 @@ class UpcallCost(Monitor["UpcallEvents", "UpcallProbes"]):
                 )
         return damage
 
-    def _report_recorded(self, args: argparse.Namespace) -> InputError | None:
+    def _report_recorded(
+        self, file: Path, options: CostOptions, opener: Opener
+    ) -> InputError | None:
         """Report from a recording of this command; return why it is not all, None if it is."""
         from kernel_delay.recording.reader import open_recording
 
-        with open_recording(args.read_events) as recording, ExitStack() as stack:
+        with open_recording(file) as recording, ExitStack() as stack:
             header = recording.header
             if header.command != self.command:
                 raise InputError(
                     f"{recording.name!r} is a recording of {header.command}, not of upcall-cost:"
                     " read it with kernel-delay report"
                 )
-            report = self.open_report(args, self.opener(args, lambda: header, stack))
+            report = self.open_report(options, opener(lambda: header, stack))
             where = f"{printable(header.host)}, Linux {printable(header.kernel)}"
-            report.say(f"- Reading events from {str(args.read_events)!r} ({where})...")
+            report.say(f"- Reading events from {str(file)!r} ({where})...")
             return replay(recording, report)
 
 

@@ -3,7 +3,7 @@
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
@@ -39,10 +39,22 @@ def add_report_arguments(parser: argparse._ActionsContainer) -> Sequence[argpars
     ]
 
 
-class UpcallMonitor(Monitor["UpcallEvents", "UpcallProbes"]):
+class MonitorOptions(NamedTuple):
+    """What is asked for; the last three say what is captured."""
+
+    result: str
+    packet_decode: str
+    flow_key_decode: "monitor_report.KeyDecode"
+    packet_size: int = 0
+    flow_key_size: int = 0
+    buffer_page_count: int = 0
+
+
+class UpcallMonitor(Monitor["UpcallEvents", "UpcallProbes", MonitorOptions]):
     """Shows each upcall that is received or dropped."""
 
     command = "upcall-monitor"
+    options = MonitorOptions
     activity = None
     report_arguments = (add_packets, add_report_arguments)
     report_options = ()
@@ -59,27 +71,27 @@ class UpcallMonitor(Monitor["UpcallEvents", "UpcallProbes"]):
         recording_options.add_arguments(parser)
 
     def open_report(
-        self, args: argparse.Namespace, open_outputs: OpenOutputs
+        self, options: MonitorOptions, open_outputs: OpenOutputs
     ) -> "monitor_report.MonitorReport":
         """Lines for each upcall."""
         from kernel_delay.monitors.upcalls.monitor_report import MonitorReport
 
         return MonitorReport(
             open_outputs(),
-            result=args.result,
-            packet=args.packet_decode,
-            key=args.flow_key_decode,
+            result=options.result,
+            packet=options.packet_decode,
+            key=options.flow_key_decode,
         )
 
-    def open_source(self, args: argparse.Namespace, pid: int) -> "UpcallProbes":
+    def open_source(self, options: MonitorOptions, pid: int) -> "UpcallProbes":
         """The probes of what is received, and of what is dropped."""
         from kernel_delay.monitors.upcalls.probe import UpcallPlan, UpcallProbes
 
         plan = UpcallPlan(
-            args.packet_size,
-            args.flow_key_size,
+            options.packet_size,
+            options.flow_key_size,
             whole_trip=False,
-            ring_bytes=arguments.buffer_bytes(args.buffer_page_count),
+            ring_bytes=arguments.buffer_bytes(options.buffer_page_count),
         )
         return UpcallProbes(pid, plan)
 
