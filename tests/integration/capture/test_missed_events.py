@@ -320,6 +320,32 @@ def test_call_is_unaccounted_if_its_return_was_missed(
     assert not reported_of_the_kernel(sample)
 
 
+def test_task_with_the_cpu_is_known_after_a_missed_switch(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    workload = start_workload("spin", CPU, 60_000 * MS)
+    os.sched_setscheduler(workload.pid, os.SCHED_IDLE, os.sched_param(0))
+    before, taker = start_workload("spin", CPU, 20 * MS), start_workload("spin", CPU, 300 * MS)
+    measured = Measured(workload.pid, closing)
+    workload.send()
+    wait_until(lambda: cpu_time_ns(workload.pid) > 1 * MS)
+    before.send()
+    wait_until(lambda: cpu_time_ns(before.pid) > 5 * MS)
+    with measured.programs.blind("on_sched_switch"):
+        taker.send()
+        before.parked()
+        wait_until(lambda: cpu_time_ns(taker.pid) > 50 * MS)
+    seen_ns = cpu_time_ns(taker.pid)
+    taker.parked()
+    ran_ns = cpu_time_ns(taker.pid) - seen_ns
+    time.sleep(0.05)
+    (spinner,) = measured.end().threads
+    taken_ns = sum(each.ns for each in spinner.cpu_taken_by if each.tid == taker.pid)
+    # A tick at most is not in what was read of it.
+    assert taken_ns >= ran_ns - 10 * MS, (ran_ns, spinner)
+    assert sum(taken.ns for taken in spinner.cpu_taken_by) <= time_of(spinner).ready_ns
+
+
 def test_missed_return_is_detected_when_others_take_the_cpu(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:

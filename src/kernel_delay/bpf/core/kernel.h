@@ -100,7 +100,13 @@ struct sched_entity {
 	__u64 nr_migrations;
 	__u64 exec_start;
 	__u64 sum_exec_runtime;
+	__u64 prev_sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
+};
+
+/* CONFIG_SCHED_CLASS_EXT, 6.12; not 0 once a scheduler of sched_ext has been loaded */
+struct sched_ext_entity {
+	__u32 flags;
 };
 
 /* CONFIG_SCHED_INFO */
@@ -128,8 +134,10 @@ struct task_struct {
 	unsigned int ptrace;
 	unsigned int on_cpu; /* int in 6.18, u8 in 7.2: libbpf fits only an unsigned load */
 	unsigned long jobctl;
+	int prio;
 	int static_prio;
 	struct sched_entity se;
+	struct sched_ext_entity scx;
 	unsigned int rt_priority;
 	unsigned int policy;
 	int pid;

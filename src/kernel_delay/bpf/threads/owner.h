@@ -279,19 +279,35 @@ static __always_inline void charge_slices(struct slice_walk *walk, __u64 newest)
 		charge_next_slice(walk);
 }
 
-/* Charges the end of a wait to @task. */
-static __always_inline void charge_task(struct thread_record *record, struct task_struct *task,
-					__u64 wait_ns, __u64 length_ns)
+/*
+ * Charges the end of a wait, @length_ns, to the current task: all of it if it is @known that no
+ * other had the CPU, else since it was taken to run. Returns the rest. Not static, so that it is
+ * verified once, by itself.
+ */
+__noinline __u64 charge_current(struct thread_record *record, __u64 wait_ns, __u64 length_ns,
+				bool known)
 {
-	struct owner_record *owner = find_owner_record(record, 0, task->pid);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owner_record *owner;
+	__u64 ran_ns = length_ns;
 
+	if (!options.accounting || !record)
+		return length_ns;
+	if (!known)
+		ran_ns = current_ran_ns();
+	if (ran_ns > length_ns)
+		ran_ns = length_ns;
+	if (!ran_ns)
+		return length_ns;
+	owner = find_owner_record(record, 0, task->pid);
 	if (!owner) {
-		record->account.other_tasks_ns += length_ns;
-		return;
+		record->account.other_tasks_ns += ran_ns;
+		return length_ns - ran_ns;
 	}
 	if (!owner->waits)
 		note_task(&owner->info, task);
-	charge_owner(owner, wait_ns, length_ns);
+	charge_owner(owner, wait_ns, ran_ns);
+	return length_ns - ran_ns;
 }
 
 /*
@@ -336,24 +352,25 @@ static __always_inline __u64 charge_waited_slices(struct thread_record *record,
 }
 
 /*
- * Charges what is not charged yet of @thread's wait for @cpu, which ends now or
- * goes on elsewhere. @task has had the CPU since the newest slice ended, if that
- * is @known.
+ * Charges what is not charged yet of @thread's wait for @cpu, which ends now or goes on
+ * elsewhere. If it ends @here, the current task has had the CPU, see charge_current().
  */
 static __always_inline void charge_wait(struct thread_record *record, struct thread *thread,
-					__u32 cpu, struct task_struct *task, bool known,
+					__u32 cpu, bool here, bool known,
 					const struct timestamp *timestamp)
 {
 	__u64 length_ns = charge_waited_slices(record, thread, cpu, timestamp);
 
 	if (!length_ns)
 		return;
-	if (thread->throttled && (!task || (__u64)group_of(task) != thread->group))
+	if (thread->throttled &&
+	    (!here || (__u64)group_of(bpf_get_current_task_btf()) != thread->group)) {
 		thread->throttled_ns += length_ns;
-	else if (known && task && thread->wait_cpu == cpu + 1)
-		charge_task(record, task, thread->ready_since_ns, length_ns);
-	else
-		record->account.unknown_tasks_ns += length_ns;
+		return;
+	}
+	if (here && thread->wait_cpu == cpu + 1)
+		length_ns = charge_current(record, thread->ready_since_ns, length_ns, known);
+	record->account.unknown_tasks_ns += length_ns;
 }
 
 /* Not static, as take_record(). */

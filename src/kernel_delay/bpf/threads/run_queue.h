@@ -119,6 +119,25 @@ static __always_inline __u32 group_is_throttled(struct task_struct *task)
 	return group ? group->throttle_count : 0;
 }
 
+/* include/linux/sched/prio.h: those below are of the real-time classes and the deadline class. */
+#define MAX_RT_PRIO 100
+
+/*
+ * How long the current task has had its CPU in one go, at least: the fair class notes what a task
+ * has run when it takes one to run (kernel/sched/fair.c:set_next_entity()). 0 where another class
+ * has it. Interrupts and steal may be left out. Not static, so that it is verified once, by itself.
+ */
+__noinline __u64 current_ran_ns(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (task->prio < MAX_RT_PRIO)
+		return 0;
+	if (bpf_core_field_exists(task->scx.flags) && task->scx.flags)
+		return 0;
+	return task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
+}
+
 /* @task had @cpu up to now, and no other since the slice before, if that is @known. */
 static __always_inline void end_slice(struct run_queue *run_queue, __u32 cpu,
 				      struct task_struct *task, bool known, __u64 now_ns)
@@ -134,6 +153,22 @@ static __always_inline void end_slice(struct run_queue *run_queue, __u32 cpu,
 	slice->throttled = group_is_throttled(task);
 	slice->group = (__u64)group_of(task);
 	note_task(&slice->prev, task);
+	barrier();
+	run_queue->slices = number;
+}
+
+/* Up to @end_ns it is not known who had the CPU. */
+static __always_inline void end_unknown_slice(struct run_queue *run_queue, __u32 cpu, __u64 end_ns)
+{
+	__u64 number = run_queue->slices + 1;
+	struct slice *slice = slice_at(cpu, number);
+
+	if (!slice)
+		return;
+	slice->number = number;
+	slice->end_ns = end_ns;
+	slice->known = false;
+	slice->group = 0;
 	barrier();
 	run_queue->slices = number;
 }

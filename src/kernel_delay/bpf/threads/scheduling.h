@@ -284,10 +284,10 @@ __noinline int move_throttled(struct thread *thread, struct thread_record *recor
  * long it was throttled.
  */
 static __always_inline __u64 charge_cpu_wait(struct thread_record *record, struct thread *thread,
-					     __u32 cpu, struct task_struct *task, bool known,
+					     __u32 cpu, bool here, bool known,
 					     const struct timestamp *timestamp)
 {
-	charge_wait(record, thread, cpu, task, known, timestamp);
+	charge_wait(record, thread, cpu, here, known, timestamp);
 	if (!thread->throttled_ns)
 		return 0;
 	move_throttled(thread, record);
@@ -340,8 +340,7 @@ __noinline int end_ready(struct thread *thread, struct thread_record *record,
 	if (thread->state == STATE_THROTTLED)
 		return 0;
 	if (length_ns && record)
-		throttled_ns = charge_cpu_wait(record, thread, cpu, bpf_get_current_task_btf(),
-					       known, timestamp);
+		throttled_ns = charge_cpu_wait(record, thread, cpu, true, known, timestamp);
 	count_wait(thread, record, timestamp, throttled_ns);
 	return 0;
 }
@@ -403,13 +402,20 @@ static __always_inline bool switch_in(struct task_struct *next, __u32 cpu, const
 	return across;
 }
 
-/* The current task had @cpu up to now, see end_slice(). Not static, as take_record(). */
+/*
+ * The current task had @cpu up to now, see end_slice(). If a switch was missed, that was before
+ * it was taken to run. Not static, as take_record().
+ */
 __noinline int end_slice_of_current(__u32 cpu, bool known, __u64 now_ns)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct run_queue *run_queue = run_queue_of(cpu);
 
-	if (options.accounting && run_queue)
-		end_slice(run_queue, cpu, bpf_get_current_task_btf(), known, now_ns);
+	if (!options.accounting || !run_queue)
+		return 0;
+	if (!known)
+		end_unknown_slice(run_queue, cpu, now_ns - current_ran_ns());
+	end_slice(run_queue, cpu, task, true, now_ns);
 	return 0;
 }
 
@@ -620,7 +626,7 @@ static __always_inline void migrate(struct task_struct *task, __u32 to)
 		end_slice(run_queue, from, rq->curr, known, timestamp.now_ns);
 	/* By now all that had the CPU is among the slices. */
 	if (length_ns && record)
-		charge_cpu_wait(record, thread, from, NULL, false, &timestamp);
+		charge_cpu_wait(record, thread, from, false, false, &timestamp);
 	thread->since_ns = timestamp.now_ns;
 	end_wait(thread, from);
 	/* Its group there it is given later (kernel/sched/core.c:set_task_cpu()). */
