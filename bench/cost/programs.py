@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from kernel_delay.capture.plan import EventPlan, RoundPlan, WindowPlan
+from kernel_delay.capture.plan import EventPlan, Plan, RoundPlan, WindowPlan
 from kernel_delay.capture.program_options import ProgramOptions
 from kernel_delay.libbpf import BpfObject, start_log
 from kernel_delay.loader.objects import load_object, open_object
@@ -25,25 +25,20 @@ _ROUNDS = RoundPlan(threshold_ns=1_000_000_000, max_slices=1024)
 class OptionSet(NamedTuple):
     """What a command has ProgramOptions set, by default `capture` alone."""
 
-    events: EventPlan | None = None
+    plan: Plan = Plan(_WINDOW)
     children: bool = False
-    accounting: bool = True
-    timeline: bool = False
-    waker_stacks: bool = False
-    rounds: RoundPlan | None = None
-    totals: bool = False
 
 
 OPTION_SETS = {
     "default": OptionSet(),
-    "--no-accounting": OptionSet(accounting=False),
-    "-s": OptionSet(events=EventPlan()),
-    "--timeline": OptionSet(timeline=True),
+    "--no-accounting": OptionSet(Plan(_WINDOW, accounting=False)),
+    "-s": OptionSet(Plan(_WINDOW, EventPlan())),
+    "--timeline": OptionSet(Plan(_WINDOW, timeline=True)),
     "-s --timeline --wakers=stacks --children": OptionSet(
-        events=EventPlan(), timeline=True, waker_stacks=True, children=True
+        Plan(_WINDOW, EventPlan(), timeline=True, waker_stacks=True), children=True
     ),
-    "watch": OptionSet(events=EventPlan(), rounds=_ROUNDS),
-    "watch --metrics": OptionSet(events=EventPlan(), rounds=_ROUNDS, totals=True),
+    "watch": OptionSet(Plan(_WINDOW, EventPlan(), rounds=_ROUNDS)),
+    "watch --metrics": OptionSet(Plan(_WINDOW, EventPlan(), rounds=_ROUNDS, totals=True)),
 }
 
 
@@ -82,7 +77,7 @@ def load_capture(options: OptionSet) -> Loaded:
 def open_capture(options: OptionSet) -> BpfObject:
     """Open capture.bpf.o, and set it up with these options."""
     bpf_object = open_object("capture")
-    ProgramOptions(bpf_object, (os.getpid(),), _WINDOW, **options._asdict())
+    ProgramOptions(bpf_object, (os.getpid(),), options.plan, children=options.children)
     return bpf_object
 
 

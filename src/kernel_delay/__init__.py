@@ -11,7 +11,7 @@ import kernel_delay.capture  # noqa: F401
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from typing import Literal
+    from typing import Literal, TypedDict, Unpack
 
     from kernel_delay.api import Recording
     from kernel_delay.errors import KernelDelayError
@@ -19,6 +19,28 @@ if TYPE_CHECKING:
     from kernel_delay.own_block import Measurement
 
     Stacks = Literal["dwarf", "fp", "none"]
+
+    class Options(TypedDict, total=False):
+        """What capture() and record() measure, and how; the defaults are in api.Options.
+
+        Attributes:
+            seconds: How long to measure, 0.5 s by default; a nanosecond to a week.
+            accounting: Account for all of each thread's time, and give a verdict (default).
+            syscall_events: Keep each system call too, with its stacks: `Sample.syscall_events`.
+            shortest_ns: Only those that took as long.
+            stacks: How user stacks are found: unwound from a copy by DWARF call frame information
+                (default), walked along frame pointers, or not at all.
+            timeline: Keep everything that the threads did in order: `Sample.timeline`. It takes
+                accounting.
+        """
+
+        seconds: float
+        accounting: bool
+        syscall_events: bool
+        shortest_ns: int
+        stacks: Stacks
+        timeline: bool
+
 
 __all__ = [
     "KernelDelayError",
@@ -31,16 +53,7 @@ __all__ = [
 ]
 
 
-def capture(
-    pid: int | None = None,
-    *,
-    seconds: float = 0.5,
-    accounting: bool = True,
-    syscall_events: bool = False,
-    shortest_ns: int = 0,
-    stacks: "Stacks" = "dwarf",
-    timeline: bool = False,
-) -> "Sample":
+def capture(pid: int | None = None, **options: "Unpack[Options]") -> "Sample":
     """Measure a process for some time, and judge where its time went.
 
     It takes root, or CAP_BPF and CAP_PERFMON, and is done by one thread at a time. SIGINT,
@@ -49,38 +62,28 @@ def capture(
 
     Args:
         pid: the process, or one of its threads; None: the one that is named ovs-vswitchd.
-        seconds: how long to measure; at least a nanosecond, at most a week.
-        accounting: account for all of each thread's time, and give a verdict.
-        syscall_events: keep each system call too, with its stacks: `Sample.syscall_events`.
-        shortest_ns: only those that took as long.
-        stacks: how user stacks are found: unwound from a copy by DWARF call frame information,
-            walked along frame pointers, or not at all.
-        timeline: keep everything that the threads did in order: `Sample.timeline`. It takes
-            accounting.
+        options: keywords, as the reference of the API lists them: `seconds` (0.5),
+            `accounting` (True), `syscall_events` (False), `shortest_ns` (0), `stacks` ("dwarf",
+            "fp" or "none") and `timeline` (False).
 
     Raises:
         KernelDelayError: where there is no such process, or it may not or can't be measured. Its
             text is one line, its `exit_code` that of the command.
         ValueError: for a time that is none, or a timeline without accounting.
+        TypeError: for an option that there is not.
     """
     from kernel_delay import api
 
-    plan = api.plan(seconds, 1, 0.0, syscall_events, shortest_ns, stacks)
-    return api.capture(pid, plan, api.account_plan(accounting, timeline))
+    return api.capture(pid, api.Options(**options))
 
 
 def record(
     path: "str | os.PathLike[str]",
     pid: int | None = None,
     *,
-    seconds: float = 0.5,
     samples: int = 1,
     interval: float = 0.0,
-    accounting: bool = True,
-    syscall_events: bool = False,
-    shortest_ns: int = 0,
-    stacks: "Stacks" = "dwarf",
-    timeline: bool = False,
+    **options: "Unpack[Options]",
 ) -> "Recording":
     """Measure a process and write a recording, as `kernel-delay capture -o` does; return it.
 
@@ -88,23 +91,18 @@ def record(
         path: the file, which is created or written over, for its owner alone; plain JSON Lines
             if its name ends in .jsonl. A symbolic link is not followed.
         pid: as in capture().
-        seconds: how long each sample is.
         samples: how many to take.
         interval: seconds between two of them.
-        accounting: as in capture(), as are the others.
-        syscall_events: each system call too.
-        shortest_ns: only those that took as long.
-        stacks: how user stacks are found.
-        timeline: everything that the threads did in order too.
+        options: as in capture(), of each sample.
 
     Raises:
         KernelDelayError: as capture(), and where the file can't be written.
         ValueError: for a time or a number that is none.
+        TypeError: as capture().
     """
     from kernel_delay import api
 
-    plan = api.plan(seconds, samples, interval, syscall_events, shortest_ns, stacks)
-    return api.record(path, pid, plan, api.account_plan(accounting, timeline))
+    return api.record(path, pid, api.Options(**options), samples, interval)
 
 
 def measure(*, accounting: bool = True, timeline: bool = False) -> "Measurement":

@@ -19,72 +19,44 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-    from kernel_delay.capture.plan import EventPlan, WindowPlan
+    from kernel_delay.capture.plan import WindowPlan
     from kernel_delay.host.target import ProcessTarget
 
 
-class Plan(Struct, frozen=True):
-    """Which windows are measured, and which events in them."""
+class Options(Struct, frozen=True, kw_only=True):
+    """What capture() and record() measure, and how. Raises ValueError for what is out of range.
 
-    windows: "WindowPlan"
-    events: "EventPlan | None"
+    The package's docstrings say what each is.
+    """
 
+    seconds: float = 0.5
+    accounting: bool = True
+    syscall_events: bool = False
+    shortest_ns: int = 0
+    stacks: Literal["dwarf", "fp", "none"] = "dwarf"
+    timeline: bool = False
 
-@compiled_parts()
-def plan(
-    seconds: float,
-    samples: int,
-    interval: float,
-    syscall_events: bool,
-    shortest_ns: int,
-    stacks: Literal["dwarf", "fp", "none"],
-) -> Plan:
-    """Make a plan of the arguments. Raises ValueError for one that is out of its range."""
-    from kernel_delay.capture.plan import EventPlan, WindowPlan
-
-    if not 0 < seconds <= LONGEST_S:
-        raise ValueError(f"seconds must be more than 0 and at most {LONGEST_S}, not {seconds}")
-    if not 0 <= interval <= LONGEST_S:
-        raise ValueError(f"interval must be from 0 to {LONGEST_S} seconds, not {interval}")
-    if samples < 1:
-        raise ValueError(f"samples must be at least 1, not {samples}")
-    if shortest_ns < 0:
-        raise ValueError(f"shortest_ns must be at least 0, not {shortest_ns}")
-    if stacks not in ("dwarf", "fp", "none"):
-        raise ValueError(f"stacks must be 'dwarf', 'fp' or 'none', not {stacks!r}")
-    windows = WindowPlan(
-        sample_time_ns=max(1, round(seconds * NS_PER_S)),
-        count=samples,
-        interval_ns=round(interval * NS_PER_S),
-    )
-    events = EventPlan(shortest_ns=shortest_ns, stack_mode=stacks) if syscall_events else None
-    return Plan(windows, events)
-
-
-class AccountPlan(Struct, frozen=True):
-    """Whether all of the time is accounted for, and kept in order."""
-
-    accounting: bool
-    timeline: bool
-
-
-def account_plan(accounting: bool, timeline: bool) -> AccountPlan:
-    """Make a plan of the arguments. Raises ValueError for those that exclude each other."""
-    if timeline and not accounting:
-        raise ValueError("a timeline takes accounting")
-    return AccountPlan(accounting, timeline)
+    def __post_init__(self) -> None:
+        """Raise ValueError for what is out of its range, or excludes something else."""
+        if not 0 < self.seconds <= LONGEST_S:
+            raise ValueError(
+                f"seconds must be more than 0 and at most {LONGEST_S}, not {self.seconds}"
+            )
+        if self.shortest_ns < 0:
+            raise ValueError(f"shortest_ns must be at least 0, not {self.shortest_ns}")
+        if self.stacks not in ("dwarf", "fp", "none"):
+            raise ValueError(f"stacks must be 'dwarf', 'fp' or 'none', not {self.stacks!r}")
+        if self.timeline and not self.accounting:
+            raise ValueError("a timeline takes accounting")
 
 
 @compiled_parts()
 def capture(
-    pid: int | None,
-    plan: Plan,
-    account: AccountPlan,
-    on_open: Callable[[int], None] = lambda epoch: None,
+    pid: int | None, options: Options, on_open: Callable[[int], None] = lambda epoch: None
 ) -> Sample:
     """Measure one window; `on_open` is called when it is open. Raises KernelDelayError."""
     taken: list[Sample] = []
-    _measure(_target(pid), plan, account, taken.append, on_open)
+    _measure(_target(pid), _windows(options, 1, 0.0), options, taken.append, on_open)
     if not taken:
         raise NoInputError("no window was measured: a signal ended it before it was open")
     return taken[-1]
@@ -92,15 +64,16 @@ def capture(
 
 @compiled_parts()
 def record(
-    path: str | os.PathLike[str], pid: int | None, plan: Plan, account: AccountPlan
+    path: str | os.PathLike[str], pid: int | None, options: Options, samples: int, interval: float
 ) -> "Recording":
     """Measure, and write each Sample as it is taken. Raises KernelDelayError."""
     from kernel_delay.recording.header import new_header
     from kernel_delay.recording.writer import RecordingWriter
 
+    windows = _windows(options, samples, interval)
     target = _target(pid)
     with RecordingWriter(Path(path), new_header("capture", (), target)) as writer:
-        interrupted = _measure(target, plan, account, writer.sample)
+        interrupted = _measure(target, windows, options, writer.sample)
         writer.finish_samples(interrupted=interrupted)
     return Recording(path)
 
@@ -208,26 +181,42 @@ def _target(pid: int | None) -> "ProcessTarget":
     return target
 
 
+def _windows(options: Options, samples: int, interval: float) -> "WindowPlan":
+    """Plan the windows. Raises ValueError for a number that is out of its range."""
+    from kernel_delay.capture.plan import WindowPlan
+
+    if not 0 <= interval <= LONGEST_S:
+        raise ValueError(f"interval must be from 0 to {LONGEST_S} seconds, not {interval}")
+    if samples < 1:
+        raise ValueError(f"samples must be at least 1, not {samples}")
+    return WindowPlan(
+        sample_time_ns=max(1, round(options.seconds * NS_PER_S)),
+        count=samples,
+        interval_ns=round(interval * NS_PER_S),
+    )
+
+
 def _measure(
     target: "ProcessTarget",
-    plan: Plan,
-    account: AccountPlan,
+    windows: "WindowPlan",
+    options: Options,
     take: Callable[[Sample], None],
     on_open: Callable[[int], None] = lambda epoch: None,
 ) -> bool:
-    """Measure the plan's windows; return whether a signal ended that."""
+    """Measure the windows; return whether a signal ended that."""
     from kernel_delay.analysis.verdict import judge
-    from kernel_delay.capture.plan import MOST_SLICES
+    from kernel_delay.capture.plan import MOST_SLICES, EventPlan
     from kernel_delay.capture.session import Session, SessionOptions
     from kernel_delay.signals import noted
 
-    options = SessionOptions(
-        events=plan.events,
-        accounting=account.accounting,
-        timeline=MOST_SLICES if account.timeline else None,
+    events = EventPlan(shortest_ns=options.shortest_ns, stack_mode=options.stacks)
+    session_options = SessionOptions(
+        events=events if options.syscall_events else None,
+        accounting=options.accounting,
+        timeline=MOST_SLICES if options.timeline else None,
         on_open=on_open,
     )
-    with Session(target, plan.windows, options) as session:
+    with Session(target, windows, session_options) as session:
         for sample in map(judge, session.samples()):
             take(sample)
         return noted()

@@ -67,8 +67,7 @@ def measure(pid: str, accounting: str, timeline: str) -> int:
     """In the other process: measure until SIGINT, say when the window is open, write the Sample."""
     from kernel_delay import api
 
-    plan = api.plan(LONGEST_S, 1, 0.0, False, 0, "none")
-    account = api.account_plan(accounting == "1", timeline == "1")
+    options = api.Options(seconds=LONGEST_S, accounting=accounting == "1", timeline=timeline == "1")
     output = sys.stdout.buffer
 
     def say_open(_: int) -> None:
@@ -76,7 +75,7 @@ def measure(pid: str, accounting: str, timeline: str) -> int:
         output.flush()
 
     try:
-        sample = api.capture(int(pid), plan, account, say_open)
+        sample = api.capture(int(pid), options, say_open)
     except KernelDelayError as error:
         output.write(f"{error}\n".encode())
         return error.exit_code

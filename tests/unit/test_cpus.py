@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernel_delay.capture import program_options
-from kernel_delay.capture.plan import EventPlan, WindowPlan
+from kernel_delay.capture.plan import EventPlan, Plan, WindowPlan
 from kernel_delay.host import system_state
 from kernel_delay.host.system_state import cpu_numbers
 from kernel_delay.libbpf import KernelFeatures
@@ -53,14 +53,8 @@ def test_maps_per_cpu_have_room_for_the_highest_cpu(
     program_options.ProgramOptions(
         bpf_object,
         [os.getpid()],
-        WindowPlan(sample_time_ns=1),
-        EventPlan(),
+        Plan(WindowPlan(sample_time_ns=1), EventPlan()),
         children=False,
-        accounting=True,
-        timeline=False,
-        waker_stacks=False,
-        rounds=None,
-        totals=False,
     )
     assert maps["run_queues"].max_entries == 10
     assert maps["slices"].max_entries == 10 * options.slices

@@ -123,3 +123,27 @@ class EventPlan(Struct, frozen=True):
     max_events: int = MAX_EVENTS
     buffer_pages: int | None = None
     source: bool = False
+
+
+class Plan(Struct, frozen=True):
+    """All that the programs are to measure.
+
+    Attributes:
+        windows: Which windows.
+        events: Which syscalls are reported one by one. None: none.
+        accounting: Account for all of each thread's time.
+        timeline: Note slices of it too, which takes accounting.
+        waker_stacks: Note from where threads are woken, which takes accounting too.
+        rounds: Each thread's records are of its rounds, and there are no other windows: from poll
+            to poll, or from the start trigger of the windows to their stop trigger, both in user
+            code. None: they are of windows.
+        totals: Keep sums of each thread since it was there, in its rounds and out of them.
+    """
+
+    windows: WindowPlan
+    events: EventPlan | None = None
+    accounting: bool = True
+    timeline: bool = False
+    waker_stacks: bool = False
+    rounds: RoundPlan | None = None
+    totals: bool = False

@@ -13,6 +13,7 @@ from kernel_delay.capture.plan import (
     EXEC,
     WALKING,
     EventPlan,
+    Plan,
     RoundPlan,
     WindowPlan,
 )
@@ -193,21 +194,16 @@ class ProgramOptions:
         self,
         bpf_object: BpfObject,
         pids: Sequence[int],
-        plan: WindowPlan,
-        events: EventPlan | None,
+        plan: Plan,
         *,
         children: bool,
-        accounting: bool,
-        timeline: bool,
-        waker_stacks: bool,
-        rounds: RoundPlan | None,
-        totals: bool,
     ) -> None:
         """Set all; the arguments are those of capture.programs.Programs."""
+        events, rounds = plan.events, plan.rounds
         self._object = bpf_object
-        self._plan = plan
+        self._plan = plan.windows
         self._rounds = rounds
-        self._accounting = accounting
+        self._accounting = plan.accounting
         self._kernel = _kernel_features()
         self.has_fallbacks = self._kernel.preempts_tracepoints
         self.unseen = {}
@@ -215,17 +211,17 @@ class ProgramOptions:
         self._set_processes(pids, children=children)
         self._set_accounting(pids)
         self._set_faults()
-        self._set_waker_stacks(are_taken=accounting and waker_stacks)
+        self._set_waker_stacks(are_taken=plan.accounting and plan.waker_stacks)
         self._set_fallbacks()
-        self._set_sizes(pids, to_come=children or plan.start is EXEC)
-        self._set_plan(plan)
-        self._set_triggers(plan)
+        self._set_sizes(pids, to_come=children or plan.windows.start is EXEC)
+        self._set_plan(plan.windows)
+        self._set_triggers(plan.windows)
         self._set_rounds(rounds, events)
-        self._set_totals(are_kept=totals)
+        self._set_totals(are_kept=plan.totals)
         are_late = rounds is not None and rounds.soft_irqs_are_late
-        self._set_soft_irqs(are_late=are_late and not totals)
+        self._set_soft_irqs(are_late=are_late and not plan.totals)
         self._set_events(events)
-        self._set_timeline(timeline)
+        self._set_timeline(plan.timeline)
         self._set_round_timelines(pids[0], rounds)
 
     def struct(self) -> "OptionsPointer":

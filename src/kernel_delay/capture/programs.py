@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from kernel_delay.capture.hooks import Hook, Kind
-from kernel_delay.capture.plan import EventPlan, RoundPlan, WindowPlan
+from kernel_delay.capture.plan import Plan
 from kernel_delay.capture.program_options import (
     FALLBACKS,
     GUEST_PROGRAMS,
@@ -98,55 +98,32 @@ class Programs:
 
     def __init__(
         self,
-        pid: int,
-        plan: WindowPlan,
-        events: EventPlan | None = None,
+        pids: Sequence[int],
+        plan: Plan,
         *,
-        others: Sequence[int] = (),
         children: bool = False,
-        accounting: bool = True,
-        timeline: bool = False,
-        waker_stacks: bool = False,
-        rounds: RoundPlan | None = None,
-        totals: bool = False,
     ) -> None:
-        """Load and attach to what the tool sees as process `pid`, with the plan's triggers.
+        """Load and attach to what the tool sees as processes `pids`, with the plan's triggers.
 
-        And to the `others`, and with `children` to what all of these have forked, or do from now
-        on, and so forth. Triggers in user code are those of the first process.
-
-        `timeline` takes accounting, as `waker_stacks`: it is noted from where threads are woken.
-        With `rounds` each thread's records are of its rounds, and there are no other windows: from
-        poll to poll, or from the plan's start trigger to its stop trigger, both in user code.
-        `totals` are of each thread since it was there, in its rounds and out of them.
+        With `children` also to what all of these have forked, or do from now on, and so forth.
+        Triggers in user code are those of the first process.
         Raises PermissionDeniedError or UnavailableError when the kernel refuses.
         """
-        self.accounting = accounting
+        self.accounting = plan.accounting
         self._closing = ExitStack()
         self._plan = plan
-        self._rounds = rounds
         self._hooks: list[Hook] = []
         self._missed_by_hooks: Counts[Kind] = Counts()
         with ExitStack() as failing:
             failing.callback(self.close)
             self._object = self._closing.enter_context(open_object("capture"))
-            self._options = ProgramOptions(
-                self._object,
-                (pid, *others),
-                plan,
-                events,
-                children=children,
-                accounting=accounting,
-                timeline=timeline,
-                waker_stacks=waker_stacks,
-                rounds=rounds,
-                totals=totals,
-            )
+            self._options = ProgramOptions(self._object, pids, plan, children=children)
             self._unseen = self.unseen = self._options.unseen
             load_object(self._object)
             self._map_memory()
             self._attach(children=children)
-            for link in attach_triggers(self._object, pid, plan, self._options.trigger_kinds):
+            kinds = self._options.trigger_kinds
+            for link in attach_triggers(self._object, pids[0], plan.windows, kinds):
                 self._closing.callback(link.close)
             failing.pop_all()
 
@@ -172,7 +149,7 @@ class Programs:
         self.control = ffi.from_buffer("struct control *", memory)
         lib.free_windows(self.control, 0)
         # The records of a long round are user space's to give back.
-        writable = self._rounds is not None
+        writable = self._plan.rounds is not None
         self._rings = {name: self._object.map(name).mmap(writable=writable) for name in RING_SIZES}
         self.freed_slots = self._object.map("freed_slots").mmap(writable=True)
         self.run_queues = self._object.map("run_queues").mmap()
@@ -375,7 +352,7 @@ class Programs:
         return self._object.map("waker_stacks").mmap()
 
     def _trigger_programs(self) -> list[Program]:
-        needed = needed_program_names(self._plan, self._options.trigger_kinds)
+        needed = needed_program_names(self._plan.windows, self._options.trigger_kinds)
         return [self._object.program(name) for name in needed]
 
     def share_windows(self, other: BpfObject) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct, structs
 
-from kernel_delay.capture.plan import EXEC, EventPlan, TriggerPoints, WindowPlan
+from kernel_delay.capture.plan import EXEC, EventPlan, Plan, TriggerPoints, WindowPlan
 from kernel_delay.capture.processes import Processes
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.scheduling import weights_of_takers, with_scheduling
@@ -127,14 +127,15 @@ class Session:
 
                 start_parsers()
             self._programs = Programs(
-                self._target.pid,
-                self._plan,
-                events,
-                others=others,
+                (self._target.pid, *others),
+                Plan(
+                    self._plan,
+                    events,
+                    accounting,
+                    timeline=self._options.timeline is not None,
+                    waker_stacks=self._options.waker_stacks,
+                ),
                 children=self._targets.children,
-                accounting=accounting,
-                timeline=self._options.timeline is not None,
-                waker_stacks=self._options.waker_stacks,
             )
             self._closing.enter_context(self._programs)
             self._unix_sockets = UnixSockets()

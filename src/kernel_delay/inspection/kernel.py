@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kernel_delay.analysis.missed import COSTS
-from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.errors import KernelDelayError, PermissionDeniedError
 from kernel_delay.host.preflight import BTF, NEWER, lacking_of_bpf, why_refused
@@ -123,7 +123,7 @@ def _programs(needed: tuple[Finding, ...]) -> tuple[Finding, ...]:
         detail = f"it takes {' and '.join(missing)} to try them"
         return (Finding("programs", "unknown", detail), *_optional_parts(None))
     try:
-        with Programs(os.getpid(), WindowPlan(sample_time_ns=1), events=None) as programs:
+        with Programs((os.getpid(),), Plan(WindowPlan(sample_time_ns=1))) as programs:
             return (
                 Finding("programs", "yes", "they load and attach", needed=True),
                 *_optional_parts(programs.unseen),

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from kernel_delay.analysis.verdict import judge
-from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.threads.collector import Collector
 from kernel_delay.capture.windows.control import Windows
@@ -59,7 +59,8 @@ class Measured:
     """A window on a process, from construction to end()."""
 
     def __init__(self, pid: int, closing: ExitStack) -> None:
-        self.programs = closing.enter_context(Holed(pid, WindowPlan(sample_time_ns=60_000 * MS)))
+        plan = Plan(WindowPlan(sample_time_ns=60_000 * MS))
+        self.programs = closing.enter_context(Holed((pid,), plan))
         self._windows = Windows(self.programs.control, lambda: None)
         self._collector = Collector(self.programs)
         self._epoch = self._windows.open(60_000 * MS)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from kernel_delay.analysis.timeline import account_of, by_thread
-from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.model import Sample, ThreadTime
 from tests import commands
@@ -194,8 +194,8 @@ def test_pid_of_an_exited_process_is_free_for_others(measurable: None) -> None:
             stack.callback(process.wait)
             stack.callback(process.kill)
         first, second = (process.pid for process in processes)
-        plan = WindowPlan(sample_time_ns=1)
-        programs = stack.enter_context(Programs(first, plan, others=[second]))
+        plan = Plan(WindowPlan(sample_time_ns=1))
+        programs = stack.enter_context(Programs((first, second), plan))
         assert programs.targets() == {first, second}
         processes[0].kill()
         processes[0].wait()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.capture.plan import EventPlan, StackMode, WindowPlan
+from kernel_delay.capture.plan import EventPlan, Plan, StackMode, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.model import Sample
 from tests.event_captures import (
@@ -128,7 +128,7 @@ def test_numbers_are_no_frames(start: Start) -> None:
 
 @pytest.mark.parametrize("mode", ["none", "fp", "dwarf", "auto", "table"])
 def test_the_table_is_there_where_stacks_are_walked(mode: StackMode) -> None:
-    plan = WindowPlan(sample_time_ns=1)
-    with Programs(os.getpid(), plan, EventPlan(stack_mode=mode)):
+    plan = Plan(WindowPlan(sample_time_ns=1), EventPlan(stack_mode=mode))
+    with Programs((os.getpid(),), plan):
         infos = [path.read_text() for path in Path("/proc/self/fdinfo").iterdir() if path.exists()]
     assert any(MAP_OF_MAPS in info for info in infos) == (mode in {"auto", "table"})

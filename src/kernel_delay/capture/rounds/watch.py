@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from kernel_delay.capture.plan import (
     SHORTEST_LOOK_NS,
     EventPlan,
+    Plan,
     RoundPlan,
     TriggerPoints,
     WindowPlan,
@@ -34,7 +35,7 @@ from kernel_delay.capture.rounds.threads import (
 from kernel_delay.capture.rounds.totals import TotalsReader
 from kernel_delay.capture.scheduling import with_scheduling
 from kernel_delay.capture.threads.accounts import account_of
-from kernel_delay.capture.threads.causes import with_causes
+from kernel_delay.capture.threads.causes import with_cpu_takers, with_lock_waits
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.sleep_stacks import SleepStacks
 from kernel_delay.capture.threads.sleeps import with_sleeps
@@ -132,11 +133,8 @@ class Watch:
             self._closing.callback(self._waiter.close)
             windows = WindowPlan(NEVER_NS, start=self._plan.start, stop=self._plan.stop)
             self._programs = Programs(
-                self._target.pid,
-                windows,
-                self._event_plan,
-                rounds=self._plan,
-                totals=self._keeps_totals,
+                (self._target.pid,),
+                Plan(windows, self._event_plan, rounds=self._plan, totals=self._keeps_totals),
             )
             self._closing.enter_context(self._programs)
             self._unix_sockets = UnixSockets()
@@ -497,7 +495,8 @@ class Watch:
         thread = accounted_stats(name, parts, account, self._programs.sees_faults)
         names = self._readings.names()
         stacks = self._sleep_stacks
-        thread = with_causes(thread, parts, None, {}, names.get, stacks, window)
+        thread = with_cpu_takers(thread, parts, None, {}, window)
+        thread = with_lock_waits(thread, parts, None, names.get, stacks, window)
         thread = with_sleeps(thread, parts, None, stacks, window)
         if notice.kind != lib.ROUND_IS_OFF_CPU:
             thread = replace(

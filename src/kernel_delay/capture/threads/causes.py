@@ -55,33 +55,19 @@ class _Waits:
         self.ns += ns
 
 
-def with_causes(
+def with_cpu_takers(
     thread: Thread,
     parts: ThreadRecords,
     waits: OpenWaits | None,
     slices: Mapping[int, CpuSlices],
-    owner_of: Callable[[int], ThreadName | None],
-    stacks: SleepStacks,
     window: tuple[int, int],
 ) -> Thread:
-    """Return the thread, of the window from start to stop, with who had what it waited for.
+    """Return the thread, of the window from start to stop, with who had the CPUs it waited for.
 
-    `waits` are those at the window's end, `slices` those of each CPU that one
-    is for, and `owner_of` gives the process's thread of an id in its own PID namespace.
+    `waits` are those at the window's end, `slices` those of each CPU that one is for.
     """
     assert thread.time is not None
-    thread = _with_cpu_takers(thread, thread.time.ready_ns, parts, waits, slices, window)
-    return _with_lock_waits(thread, parts, waits, owner_of, stacks, window)
-
-
-def _with_cpu_takers(
-    thread: Thread,
-    ready_ns: int,
-    parts: ThreadRecords,
-    waits: OpenWaits | None,
-    slices: Mapping[int, CpuSlices],
-    window: tuple[int, int],
-) -> Thread:
+    ready_ns = thread.time.ready_ns
     accounts = [record.account for record in parts.threads]
     others_ns = sum([account.other_tasks_ns for account in accounts])
     unknown_ns = sum([account.unknown_tasks_ns for account in accounts])
@@ -154,7 +140,7 @@ def is_tool(process: int, comm: str) -> bool:
     return process == os.getpid() and comm == Path("/proc/self/comm").read_text().rstrip("\n")
 
 
-def _with_lock_waits(
+def with_lock_waits(
     thread: Thread,
     parts: ThreadRecords,
     waits: OpenWaits | None,
@@ -164,8 +150,9 @@ def _with_lock_waits(
 ) -> Thread:
     """Add the waits for locks of the process's own threads; others are no locks.
 
-    Where there was no room for an owner it is not known whether it was a
-    thread: these are taken for such unless one is seen that was not.
+    `owner_of` gives the process's thread of an id in its own PID namespace. Where there was no
+    room for an owner it is not known whether it was a thread: these are taken for such unless one
+    is seen that was not.
     """
     found: defaultdict[tuple[int, int], _Waits] = defaultdict(_Waits)
     activities: dict[tuple[int, int], OwnerActivity] = {}

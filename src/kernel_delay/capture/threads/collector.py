@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis import accounting
 from kernel_delay.capture.threads.accounts import ThreadAccount, thread_accounts
-from kernel_delay.capture.threads.causes import with_causes
+from kernel_delay.capture.threads.causes import with_cpu_takers, with_lock_waits
 from kernel_delay.capture.threads.counting import (
     DumpedThread,
     counted,
@@ -215,7 +215,8 @@ class Collector:
         thread = accounted_stats(each.name, each.parts, each.account, self._source.sees_faults)
         owner_of = self._owner_of(names, each.name.process)
         stacks, waits = self._sleep_stacks, each.waits
-        thread = with_causes(thread, each.parts, waits, slices, owner_of, stacks, window)
+        thread = with_cpu_takers(thread, each.parts, waits, slices, window)
+        thread = with_lock_waits(thread, each.parts, waits, owner_of, stacks, window)
         return with_sleeps(thread, each.parts, waits, stacks, window)
 
     def _owner_of(self, names: _Names, process: int) -> Callable[[int], ThreadName | None]:
@@ -275,7 +276,8 @@ class Collector:
                 of_all = accounting.account(0, several.threads * window_ns, counted(parts), None)
                 thread = accounted_stats(name, parts, of_all, self._source.sees_faults)
                 owner_of, stacks = self._owner_of(names, NO_PROCESS), self._sleep_stacks
-                thread = with_causes(thread, parts, None, {}, owner_of, stacks, (0, 0))
+                thread = with_cpu_takers(thread, parts, None, {}, (0, 0))
+                thread = with_lock_waits(thread, parts, None, owner_of, stacks, (0, 0))
                 thread = with_sleeps(thread, parts, None, stacks, (0, 0))
             else:
                 thread = counted_stats(name, parts)
