@@ -26,7 +26,7 @@ from kernel_delay.errors import (
     too_few_descriptors,
 )
 from kernel_delay.overview import OVERVIEW
-from kernel_delay.reporters.messages import print_message
+from kernel_delay.reporters import print_message
 from kernel_delay.signals import signals_end
 
 VARIABLE_PREFIX = "KERNEL_DELAY_"
@@ -245,7 +245,7 @@ def _process_meant(word: str) -> str:
 
 def _likely(given: Iterable[str], names: Collection[str]) -> str:
     """Which of `names` was probably meant by what was given and is none, to be put behind it."""
-    from kernel_delay.suggestions import similar_names
+    from kernel_delay.errors import similar_names
 
     closest = [match for word in given for match in similar_names(word, names, count=1)]
     return f" (did you mean {', '.join(closest)}?)" if closest else ""

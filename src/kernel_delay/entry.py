@@ -59,7 +59,7 @@ def main() -> int:
         from kernel_delay.cli import main
     except ImportError as error:
         from kernel_delay.errors import UnavailableError, cannot_load
-        from kernel_delay.reporters.messages import print_message
+        from kernel_delay.reporters import print_message
 
         print_message(cannot_load(error))
         return UnavailableError.exit_code

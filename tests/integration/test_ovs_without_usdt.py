@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from kernel_delay.monitors.bridge_loop.probe import LoopProbes
 from kernel_delay.monitors.revalidator.probe import RevalidatorProbes
-from kernel_delay.probes.attach_points import UserProbe
+from kernel_delay.probes import UserProbe
 from kernel_delay.probes.objects import file_object
 from lab.binaries import Binaries
 from lab.instance import Instance

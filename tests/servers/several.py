@@ -24,7 +24,7 @@ import pytest
 from kernel_delay.analysis.processes import as_one
 from kernel_delay.analysis.states import worst_first
 from kernel_delay.model import Sample, ThreadTime
-from kernel_delay.where.answer import Where
+from kernel_delay.where import Where
 from tests import commands
 from tests.gdb_frames import frames_by_gdb
 from tests.workload import wait_until

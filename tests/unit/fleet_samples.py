@@ -1,6 +1,6 @@
 """Surveys of a fleet for the tests of its page."""
 
-from kernel_delay.fleet.survey import Extent, LongRounds, Outlier, Peers, Survey
+from kernel_delay.fleet import Extent, LongRounds, Outlier, Peers, Survey
 
 MARCH_NS = 1_773_446_400_000_000_000
 """2026-03-14 00:00 UTC."""

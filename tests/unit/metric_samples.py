@@ -1,9 +1,9 @@
 """Snapshots, and totals of threads, for tests."""
 
 from kernel_delay.analysis.rounds import CAUSES
+from kernel_delay.metrics import CallFigures, ClassFigures, Lengths, OwnCost, Snapshot
 from kernel_delay.metrics.exporter import NOT_RECORDED
 from kernel_delay.metrics.ledger import MAIN, MOST_CALLS, MOST_CLASSES, OTHER, STATES
-from kernel_delay.metrics.snapshot import CallFigures, ClassFigures, Lengths, OwnCost, Snapshot
 from kernel_delay.model import Losses, ThreadTime, ThreadTotals, Upcalls
 
 NOTHING = dict.fromkeys(ThreadTime.__struct_fields__, 0)

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kernel_delay.analysis.verdict.user_work import USER_WORK
+from kernel_delay.metrics import Snapshot
 from kernel_delay.metrics import exporter as exporter_module
 from kernel_delay.metrics.exporter import NOT_RECORDED, Exporter
-from kernel_delay.metrics.snapshot import Snapshot
 from kernel_delay.model import CallTotals, Finding, Losses, ThreadTotals, Upcalls
 from tests.unit.metric_samples import thread
 from tests.unit.samples import bare_sample, timed_thread

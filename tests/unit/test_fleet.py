@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.cli import main
+from kernel_delay.fleet import Survey
 from kernel_delay.fleet.database import QUERIES, survey, text_of
 from kernel_delay.fleet.parquet_files import find
-from kernel_delay.fleet.survey import Survey
 from kernel_delay.model import CpuTaker, MeasuringCommand, Round, Sample, Sleep
 from kernel_delay.recording.fleet_tables import (
     COLUMNS,

@@ -137,7 +137,7 @@ def test_error_beside_a_full_stdout_has_its_own_code(error: str, arguments: str,
 
 
 REMARK = (
-    "from kernel_delay.reporters.messages import print_message;"
+    "from kernel_delay.reporters import print_message;"
     " print_message('a remark'); print('the report')"
 )
 

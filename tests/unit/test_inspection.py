@@ -6,8 +6,7 @@ from msgspec.structs import replace
 from kernel_delay.analysis.missed import COSTS
 from kernel_delay.errors import PermissionDeniedError, UnavailableError
 from kernel_delay.host.target import ProcessTarget
-from kernel_delay.inspection import inspect, kernel
-from kernel_delay.inspection.findings import Finding, Inspection, can_capture
+from kernel_delay.inspection import Finding, Inspection, can_capture, inspect, kernel
 from kernel_delay.inspection.machine import MachineFacts, machine_findings
 
 FREE = MachineFacts(

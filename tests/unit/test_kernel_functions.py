@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.errors import NoInputError, UnavailableError
-from kernel_delay.probes.attach_points import KernelProbe
+from kernel_delay.probes import KernelProbe
 from kernel_delay.probes.kernel import (
     KernelFunctions,
     read_blacklist,

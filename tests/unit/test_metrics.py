@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel_delay.metrics import Lengths
 from kernel_delay.metrics.docs_table import table
 from kernel_delay.metrics.families import (
     BUILD_INFO,
@@ -24,7 +25,6 @@ from kernel_delay.metrics.ledger import (
     base_name,
     gains,
 )
-from kernel_delay.metrics.snapshot import Lengths
 from kernel_delay.model import CallTotals, Losses
 from kernel_delay.version import VERSION
 from tests.unit.metric_samples import full_snapshot, thread

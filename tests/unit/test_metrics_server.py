@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from kernel_delay.errors import InputError, NoInputError, UnavailableError, UsageError
-from kernel_delay.metrics import clients
+from kernel_delay.metrics import ClassFigures, Snapshot, clients
 from kernel_delay.metrics.clients import MOST_CLIENTS, source_of
 from kernel_delay.metrics.families import FAMILIES
 from kernel_delay.metrics.prometheus import (
@@ -27,7 +27,6 @@ from kernel_delay.metrics.prometheus import (
     MetricsServer,
     Request,
 )
-from kernel_delay.metrics.snapshot import ClassFigures, Snapshot
 from tests.unit.metric_samples import full_snapshot
 from tests.workload import HANGS_S, wait_until
 

@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from kernel_delay.capture.sleep_files import with_files
-from kernel_delay.host.open_files import holders as holders_module
-from kernel_delay.host.open_files.holders import INODE_MASK, End, describe, holders
+from kernel_delay.host import open_files as holders_module
+from kernel_delay.host.open_files import INODE_MASK, End, describe, holders
 from kernel_delay.host.open_files.inet import InetSockets
 from kernel_delay.host.open_files.unix import UnixSockets, parsed
 from kernel_delay.host.target import PROC

@@ -4,7 +4,7 @@ import pytest
 
 from kernel_delay.capture import ring_sizes
 from kernel_delay.capture.ring_sizes import RING_SIZES, doublings, ring_bytes, ring_entries
-from kernel_delay.capture.syscall_events.buffer_size import available_bytes
+from kernel_delay.capture.syscall_events.user_stacks import available_bytes
 
 MIB = 1 << 20
 

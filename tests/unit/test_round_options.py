@@ -9,7 +9,7 @@ from kernel_delay.capture.plan import EventPlan, RoundPlan, TriggerPoints
 from kernel_delay.commands.options import rounds, windows
 from kernel_delay.errors import UsageError
 from kernel_delay.host.target import ProcessTarget, find_target
-from kernel_delay.probes.attach_points import Tracepoint
+from kernel_delay.probes import Tracepoint
 
 MIB = 1 << 20
 

@@ -5,7 +5,7 @@ import difflib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.suggestions import similar_names
+from kernel_delay.errors import similar_names
 
 NAMES = ["bridge_run", "bridge_run__", "bridge_wait", "netdev_run", "ofproto_run", "main"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.errors import NoInputError
-from kernel_delay.probes.attach_points import Tracepoint
+from kernel_delay.probes import Tracepoint
 from kernel_delay.probes.kernel import find_tracepoint, tracepoint_names
 
 NAMES = ("sched:sched_switch", "sched:sched_wakeup", "syscalls:sys_enter_openat")

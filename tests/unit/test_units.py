@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel_delay.analysis.units import brief
+from kernel_delay.units import brief
 
 
 @pytest.mark.parametrize(

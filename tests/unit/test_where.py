@@ -12,7 +12,7 @@ from msgspec import structs
 from kernel_delay.model import StackFrame
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout
 from kernel_delay.reporters.where import render
-from kernel_delay.where.answer import Holder, ProcessPosition, State, ThreadPosition, Where
+from kernel_delay.where import Holder, ProcessPosition, State, ThreadPosition, Where
 from kernel_delay.where.calls import Call, Calls, Waited, arguments_of, mutex_owner
 from kernel_delay.where.files import Files, Links
 from kernel_delay.where.look import at_least_ns, deadlocks, state_of, stop_signal

@@ -7,7 +7,7 @@ from msgspec import Struct
 from kernel_delay.host.syscalls import Syscall
 from kernel_delay.host.waiting_calls import POLLS, RING_ENTRY
 from kernel_delay.limits import MAX_EVENTS, MAX_STACKS, STACK_BYTES
-from kernel_delay.probes.attach_points import AttachPoint
+from kernel_delay.probes import AttachPoint
 
 
 class TriggerPoints(Struct, frozen=True):

@@ -18,7 +18,7 @@ from kernel_delay.capture.plan import (
     WindowPlan,
 )
 from kernel_delay.capture.ring_sizes import doublings, ring_entries
-from kernel_delay.capture.syscall_events.buffer_size import default_pages
+from kernel_delay.capture.syscall_events.user_stacks import default_pages
 from kernel_delay.capture.windows.control import NEVER_NS
 from kernel_delay.capture.windows.trigger_programs import (
     TriggerKinds,

@@ -20,8 +20,7 @@ from kernel_delay.capture.program_options import (
     ProgramOptions,
 )
 from kernel_delay.capture.ring_sizes import RING_SIZES
-from kernel_delay.capture.syscall_events.large_frames import LargeFrames
-from kernel_delay.capture.syscall_events.unwind_tables import UnwindTables
+from kernel_delay.capture.syscall_events.user_stacks import LargeFrames, UnwindTables
 from kernel_delay.capture.windows.trigger_programs import (
     attach_triggers,
     needed_program_names,

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kernel_delay.capture.syscall_events.buffer_size import available_bytes
+from kernel_delay.capture.syscall_events.user_stacks import available_bytes
 from kernel_delay.host.cgroups import read_hierarchy
 from kernel_delay.loader._records import ffi
 

@@ -21,7 +21,7 @@ from kernel_delay.capture.threads.task_times import (
     task_times,
 )
 from kernel_delay.capture.upcalls import WindowUpcalls, count_upcalls
-from kernel_delay.capture.windows.boundaries import Boundaries, Readings
+from kernel_delay.capture.windows import Boundaries, Readings
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.host.file_locks import lock_owner

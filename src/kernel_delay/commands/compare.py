@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.errors import InputError, naming
-from kernel_delay.reporters.messages import print_message
+from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
     from kernel_delay.analysis.comparison import Comparison

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.errors import InputError, NoInputError
-from kernel_delay.reporters.messages import print_message
+from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
     from kernel_delay.errors import KernelDelayError

@@ -10,10 +10,10 @@ from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.errors import naming
-from kernel_delay.reporters.messages import print_message
+from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
-    from kernel_delay.fleet.survey import Survey
+    from kernel_delay.fleet import Survey
 
 MOST_REPORTED = 3
 """What can't be read, by name; of the others their number alone is printed."""

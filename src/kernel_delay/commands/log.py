@@ -10,7 +10,7 @@ from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.errors import InputError, NoInputError, naming
-from kernel_delay.reporters.messages import print_message
+from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
     from kernel_delay.logs.survey import Survey

@@ -13,7 +13,7 @@ from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.errors import InputError, KernelDelayError, NoInputError, UsageError, naming
 from kernel_delay.monitors.register import MONITORS
 from kernel_delay.printable import printable
-from kernel_delay.reporters.messages import print_message
+from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,7 +17,7 @@ from kernel_delay.commands.options import rounds as round_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options.rounds import MIB
 from kernel_delay.errors import NoInputError, OutputError, UnavailableError, UsageError
-from kernel_delay.reporters.messages import print_exit, print_message
+from kernel_delay.reporters import print_exit, print_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable

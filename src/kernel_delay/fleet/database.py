@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from kernel_delay.errors import InputError, UnavailableError
+from kernel_delay.fleet import Extent, LongRounds, Outlier, Peers, Survey
 from kernel_delay.fleet.parquet_files import Found
-from kernel_delay.fleet.survey import Extent, LongRounds, Outlier, Peers, Survey
 from kernel_delay.private_file import locked
 from kernel_delay.recording.fleet_tables import (
     FLEET_TABLES,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.host.selection import Selection, find_one
 from kernel_delay.host.target import ProcessTarget
-from kernel_delay.inspection.findings import Finding, Inspection, can_capture
+from kernel_delay.inspection import Finding, Inspection, can_capture
 from kernel_delay.inspection.kernel import kernel_findings
 from kernel_delay.inspection.machine import machine_findings, read_machine_facts
 from kernel_delay.inspection.process import process_findings

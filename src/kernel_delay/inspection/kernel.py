@@ -11,7 +11,7 @@ from kernel_delay.capture.programs import Programs
 from kernel_delay.errors import KernelDelayError, PermissionDeniedError
 from kernel_delay.host.preflight import BTF, NEWER, lacking_of_bpf, why_refused
 from kernel_delay.host.tracefs import tracefs
-from kernel_delay.inspection.findings import Finding
+from kernel_delay.inspection import Finding
 from kernel_delay.inspection.machine import AS_ROOT
 from kernel_delay.libbpf import BpfError, has_map_type
 from kernel_delay.loader.objects import open_object

@@ -22,7 +22,7 @@ from kernel_delay.host.preflight import (
 )
 from kernel_delay.host.privileges import DENIED_CALLS, EVENTS, PROCESS
 from kernel_delay.host.target import PidNamespace, pid_namespace
-from kernel_delay.inspection.findings import Finding
+from kernel_delay.inspection import Finding
 
 # Which actions a filter may have, seccomp(2): from Linux 4.14 on, with CONFIG_SECCOMP_FILTER.
 SECCOMP_ACTIONS = Path("/proc/sys/kernel/seccomp/actions_avail")

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from kernel_delay.analysis.rounds import CAUSES, UNKNOWN_CAUSE, cause_name
 from kernel_delay.capture.rounds.budget import resident_bytes
+from kernel_delay.metrics import OwnCost, Snapshot
 from kernel_delay.metrics.ledger import Ledger, ThreadClasses
-from kernel_delay.metrics.snapshot import OwnCost, Snapshot
 from kernel_delay.model import CallTotals, Losses, Sample, ThreadTotals, Upcalls
 from kernel_delay.printable import printable
 

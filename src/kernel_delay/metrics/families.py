@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kernel_delay.metrics.snapshot import Lengths, Snapshot
+from kernel_delay.metrics import Lengths, Snapshot
 from kernel_delay.version import VERSION
 
 NS_PER_S = 1_000_000_000

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from msgspec import Struct
 
-from kernel_delay.metrics.snapshot import CallFigures, ClassFigures, Lengths, added
+from kernel_delay.metrics import CallFigures, ClassFigures, Lengths, added
 from kernel_delay.model import CallTotals, Histogram, Losses, ThreadTime, ThreadTotals
 from kernel_delay.printable import printable
 

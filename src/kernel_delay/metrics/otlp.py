@@ -36,8 +36,8 @@ from urllib3.exceptions import HTTPError
 from kernel_delay.analysis.rounds import cause_name, main_cause
 from kernel_delay.analysis.states import states
 from kernel_delay.host.privileges import without_capabilities
+from kernel_delay.metrics import Snapshot
 from kernel_delay.metrics.families import Buckets, Family, Value, values
-from kernel_delay.metrics.snapshot import Snapshot
 from kernel_delay.model import Sample
 from kernel_delay.printable import printable
 from kernel_delay.version import VERSION

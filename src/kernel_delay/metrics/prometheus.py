@@ -22,9 +22,9 @@ from prometheus_client.registry import Collector
 
 from kernel_delay.errors import InputError, NoInputError, UnavailableError, UsageError
 from kernel_delay.host.privileges import without_capabilities
+from kernel_delay.metrics import Snapshot
 from kernel_delay.metrics.clients import Clients
 from kernel_delay.metrics.families import FAMILIES, Buckets, Family, values
-from kernel_delay.metrics.snapshot import Snapshot
 
 MOST_REQUEST_BYTES = 16 << 10
 """Of a client's request: more is not read. Prometheus sends some hundreds."""

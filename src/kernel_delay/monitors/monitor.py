@@ -18,7 +18,7 @@ from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import UsageError
 from kernel_delay.monitors.register import command_module
-from kernel_delay.reporters.messages import print_exit, print_message
+from kernel_delay.reporters import print_exit, print_message
 
 if TYPE_CHECKING:
     from pathlib import Path

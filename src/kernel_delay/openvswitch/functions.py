@@ -11,7 +11,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from kernel_delay.errors import NoInputError
-from kernel_delay.probes.attach_points import UserProbe
+from kernel_delay.probes import UserProbe
 from kernel_delay.probes.objects import ProbedObject
 from kernel_delay.probes.triggers import UprobeTrigger, UsdtTrigger
 from kernel_delay.probes.user import is_ovs

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from kernel_delay.errors import NoInputError
 from kernel_delay.openvswitch.version import Version, find_version
-from kernel_delay.probes.attach_points import UserProbe
+from kernel_delay.probes import UserProbe
 from kernel_delay.probes.objects import ProbedObject
 from kernel_delay.probes.triggers import UsdtTrigger
 from kernel_delay.probes.user import BUILD_OPTION, resolve_usdt

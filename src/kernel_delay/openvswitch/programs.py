@@ -12,7 +12,7 @@ from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import load_object, open_object, refusal
 from kernel_delay.openvswitch._ovs_records import ffi
 from kernel_delay.openvswitch.probes import find_probe
-from kernel_delay.probes.attach_points import UserProbe
+from kernel_delay.probes import UserProbe
 from kernel_delay.probes.in_use import in_use
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.triggers import UsdtTrigger

@@ -10,7 +10,7 @@ from kernel_delay.errors import KernelDelayError, UnavailableError
 from kernel_delay.host.target import living_thread
 from kernel_delay.libbpf import BpfError, Program, attached_uprobe
 from kernel_delay.printable import printable
-from kernel_delay.probes.attach_points import UserProbe
+from kernel_delay.probes import UserProbe
 
 
 def in_use(

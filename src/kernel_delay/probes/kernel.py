@@ -12,10 +12,11 @@ from kernel_delay.errors import (
     NoInputError,
     PermissionDeniedError,
     UnavailableError,
+    hint,
+    similar_names,
 )
 from kernel_delay.host.tracefs import detached, tracefs
-from kernel_delay.probes.attach_points import KernelProbe, Tracepoint
-from kernel_delay.suggestions import hint, similar_names
+from kernel_delay.probes import KernelProbe, Tracepoint
 
 KPROBE_PMU = Path("/sys/bus/event_source/devices/kprobe")
 KALLSYMS = Path("/proc/kallsyms")

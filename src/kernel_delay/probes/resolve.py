@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from kernel_delay.host.tracefs import tracefs
-from kernel_delay.probes.attach_points import AttachPoint
+from kernel_delay.probes import AttachPoint
 from kernel_delay.probes.kernel import KernelFunctions, find_tracepoint, kernel_functions
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.triggers import (

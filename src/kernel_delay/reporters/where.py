@@ -3,14 +3,14 @@
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from kernel_delay.analysis.units import brief
 from kernel_delay.analysis.verdict.stopped_or_frozen import thawing_word
 from kernel_delay.analysis.verdict.wait_reasons import PHRASES
 from kernel_delay.model import SleepReason, StackFrame
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.syscall_events import frame_text
-from kernel_delay.where.answer import Holder, ProcessPosition, State, ThreadPosition, Where
+from kernel_delay.units import brief
+from kernel_delay.where import Holder, ProcessPosition, State, ThreadPosition, Where
 
 # Of threads that stand alike so many are named.
 MOST_NAMED = 3

@@ -1,1 +1,109 @@
-"""Where the threads of processes stand now, what they wait for, and who has that."""
+"""Where threads stand now: what is found, which the others here find."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from kernel_delay.model import SleepReason, StackFrame
+
+State = Literal[
+    "running",
+    "runnable",
+    "throttled",
+    "sleeping",
+    "uninterruptible",
+    "stopped",
+    "traced",
+    "frozen",
+    "exited",
+]
+
+Relation = Literal["owner", "reader", "tracer", "peer", "child"]
+
+
+class Holder(Struct, frozen=True):
+    """Who has what a thread waits for, or keeps it from running.
+
+    Attributes:
+        relation: "owner": of a lock. "reader": the last that took a lock that readers share.
+            "tracer": it stopped the thread. "peer": at the other end of a
+            pipe or connection. "child": whose end is waited for.
+        tid: The thread; of a process the PID.
+        name: Its name.
+    """
+
+    relation: Relation
+    tid: int
+    name: str
+
+
+class ThreadPosition(Struct, frozen=True):
+    """Where one thread stands.
+
+    Attributes:
+        tid: The thread ID.
+        name: The name of the thread.
+        state: Its state. "running": on a CPU; such a thread has no stacks.
+        at_least_ns: How long it has been off its CPU, or has waited for one, at least. None: not
+            known.
+        cpu: The CPU that it is on, or was on last.
+        syscall: The system call that it is in. None: in none, or not known.
+        waits_for: The object that the call waits for, in words. None: not known, or nothing.
+        reason: What it sleeps for, by its kernel stack. None: it does not sleep.
+        holders: Who has what it waits for.
+        stopped_by: The signal that stopped it. None: none, or not known.
+        kernel: The kernel stack, the innermost function first.
+        user: The user stack, the innermost function first.
+        user_end: Why the user stack ends: "whole", "short" or "lost". None: there is none.
+        remark: What is missing, and why. None: nothing.
+    """
+
+    tid: int
+    name: str
+    state: State
+    at_least_ns: int | None
+    cpu: int
+    syscall: str | None = None
+    waits_for: str | None = None
+    reason: SleepReason | None = None
+    holders: tuple[Holder, ...] = ()
+    stopped_by: str | None = None
+    kernel: tuple[StackFrame, ...] = ()
+    user: tuple[StackFrame, ...] = ()
+    user_end: str | None = None
+    remark: str | None = None
+
+
+class ProcessPosition(Struct, frozen=True):
+    """Where the threads of one process stand.
+
+    Attributes:
+        pid: The process ID.
+        comm: The name of the process.
+        command_line: Its arguments, or the title that it gave itself.
+        threads: Its threads.
+        freezers: The files that keep it frozen.
+        throttling: The cgroups with a quota of CPU time, from its own up.
+        remarks: What is missing of all threads, and why.
+    """
+
+    pid: int
+    comm: str
+    command_line: tuple[str, ...]
+    threads: tuple[ThreadPosition, ...]
+    freezers: tuple[str, ...] = ()
+    throttling: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+class Where(Struct, frozen=True):
+    """Where the threads of all processes that were asked for stand.
+
+    Attributes:
+        processes: The processes.
+        deadlocks: Threads that wait for each other in a circle: each one's TID, then whom it waits
+            for.
+    """
+
+    processes: tuple[ProcessPosition, ...]
+    deadlocks: tuple[tuple[int, ...], ...] = ()

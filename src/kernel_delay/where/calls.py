@@ -8,10 +8,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kernel_delay.analysis.units import brief
 from kernel_delay.host.target import PROC, read_comm
 from kernel_delay.host.waiting_calls import FUTEXES
-from kernel_delay.where.answer import Holder
+from kernel_delay.units import brief
+from kernel_delay.where import Holder
 from kernel_delay.where.files import MOST_NAMED, Files
 
 Read = Callable[[int, int], bytes]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kernel_delay.host.open_files.holders import access as access_of
-from kernel_delay.host.open_files.holders import links
+from kernel_delay.host.open_files import access as access_of
+from kernel_delay.host.open_files import links
 from kernel_delay.host.open_files.inet import InetSockets, text_of
 from kernel_delay.host.target import PROC, process_ids, read_comm
-from kernel_delay.where.answer import Holder
+from kernel_delay.where import Holder
 
 # So many descriptors of all processes are looked at, and so much of a table of sockets.
 MOST_DESCRIPTORS = 200_000

@@ -35,7 +35,7 @@ from kernel_delay.symbols import (
 )
 from kernel_delay.symbols.demangle import Demangler
 from kernel_delay.symbols.memory import ProcessMemory
-from kernel_delay.where.answer import (
+from kernel_delay.where import (
     Holder,
     ProcessPosition,
     Relation,

@@ -15,7 +15,7 @@ from typing import Any
 
 from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
-from kernel_delay.capture.syscall_events.buffer_size import default_pages
+from kernel_delay.capture.syscall_events.user_stacks import default_pages
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kernel_delay.probes.attach_points import AttachPoint, KernelProbe, Tracepoint, UserProbe
+from kernel_delay.probes import AttachPoint, KernelProbe, Tracepoint, UserProbe
 
 PMUS = Path("/sys/bus/event_source/devices")
 SYS_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}

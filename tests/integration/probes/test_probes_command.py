@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kernel_delay.cli import main
-from kernel_delay.probes.attach_points import UserProbe
+from kernel_delay.probes import UserProbe
 from kernel_delay.probes.kernel import KPROBE_PMU
 from kernel_delay.probes.resolve import resolve
 from kernel_delay.probes.triggers import parse_trigger

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.errors import NoInputError, UnavailableError
-from kernel_delay.probes.attach_points import AttachPoint, KernelProbe, UserProbe
+from kernel_delay.probes import AttachPoint, KernelProbe, UserProbe
 from kernel_delay.probes.kernel import KPROBE_PMU, kernel_functions
 from kernel_delay.probes.resolve import resolve
 from kernel_delay.probes.triggers import parse_trigger

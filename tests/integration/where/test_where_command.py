@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kernel_delay.where.answer import Holder, ThreadPosition, Where
+from kernel_delay.where import Holder, ThreadPosition, Where
 from kernel_delay.where.look import NO_REGISTERS
 from lab.instance import Instance
 from tests import commands

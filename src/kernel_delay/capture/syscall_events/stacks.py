@@ -7,7 +7,7 @@ from itertools import dropwhile, takewhile
 from pathlib import Path
 
 from kernel_delay.capture.plan import COPYING, WALKING, EventPlan
-from kernel_delay.capture.syscall_events.large_frames import LARGE_FRAME, LARGE_FRAMES
+from kernel_delay.capture.syscall_events.user_stacks import LARGE_FRAME, LARGE_FRAMES
 from kernel_delay.loader._records import lib
 from kernel_delay.model import StackFrame
 from kernel_delay.symbols import (

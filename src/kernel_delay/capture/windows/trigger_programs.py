@@ -10,7 +10,7 @@ from kernel_delay.capture.plan import TriggerPoints, WindowPlan
 from kernel_delay.errors import KernelDelayError, UnavailableError
 from kernel_delay.host.target import living_thread
 from kernel_delay.libbpf import BpfError, BpfObject, Link, Program
-from kernel_delay.probes.attach_points import AttachPoint, KernelProbe, Tracepoint, UserProbe
+from kernel_delay.probes import AttachPoint, KernelProbe, Tracepoint, UserProbe
 from kernel_delay.probes.in_use import in_use
 
 BOUNDARIES = ("start", "stop", "both")

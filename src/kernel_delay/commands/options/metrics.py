@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kernel_delay.errors import UnavailableError, UsageError
-from kernel_delay.reporters.messages import print_message
+from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
     from kernel_delay.metrics.exporter import Exporter

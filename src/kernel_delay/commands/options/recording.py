@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options.outputs import own_file
 from kernel_delay.errors import UsageError
-from kernel_delay.reporters.messages import print_message
+from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

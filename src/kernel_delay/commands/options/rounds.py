@@ -144,7 +144,7 @@ def _slices(max_slices: int, room: int) -> int:
 
 def _check_triggers(rounds: "RoundPlan") -> None:
     """Raise UsageError for one in the kernel: it may be hit while a thread's time is noted."""
-    from kernel_delay.probes.attach_points import UserProbe
+    from kernel_delay.probes import UserProbe
 
     for trigger in (rounds.start, rounds.stop):
         if trigger and not all(isinstance(point, UserProbe) for point in trigger.points):

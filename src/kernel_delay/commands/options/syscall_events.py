@@ -143,8 +143,8 @@ def _calls(names: tuple[str, ...], *, known: bool = True) -> "frozenset[Syscall]
 
 
 def _unknown(name: str) -> UsageError:
+    from kernel_delay.errors import hint, similar_names
     from kernel_delay.host.syscalls import syscall_names
-    from kernel_delay.suggestions import hint, similar_names
 
     likely = hint(similar_names(name, syscall_names()))
     return UsageError(f"there is no system call {name!r} on this machine{likely}")

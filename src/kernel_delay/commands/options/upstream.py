@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from kernel_delay.reporters.messages import print_message
+from kernel_delay.reporters import print_message
 
 PAHOLE = "neither pahole nor debug information is needed"
 

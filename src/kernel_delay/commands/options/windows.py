@@ -116,7 +116,7 @@ def window_plan(args: argparse.Namespace, pid: int, *, several: bool = False) ->
 
 
 def _check_in_kernel(*triggers: "TriggerPoints | None") -> None:
-    from kernel_delay.probes.attach_points import UserProbe
+    from kernel_delay.probes import UserProbe
 
     for trigger in filter(None, triggers):
         if any(isinstance(point, UserProbe) for point in trigger.points):

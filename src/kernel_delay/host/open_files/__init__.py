@@ -2,3 +2,183 @@
 
 From /proc/PID/fd and /proc/PID/net, and for Unix sockets from the kernel's sock_diag(7).
 """
+
+import os
+import stat
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from kernel_delay.host.target import read_comm
+from kernel_delay.model import FileKind, FilePeer
+
+# The inode's number as the programs have it.
+INODE_MASK = 0xFFFFFFFF
+
+# fs/eventfd.c, fs/eventpoll.c: what the links are called.
+_ANONYMOUS: dict[str, FileKind] = {
+    "anon_inode:[eventfd]": "eventfd",
+    "anon_inode:[eventpoll]": "epoll",
+}
+
+# The attribute that each socket has (net/socket.c:sockfs_xattr_get(), 5.14 to 6.18).
+_PROTOCOL = "system.sockprotoname"
+
+# struct proto's names: net/ipv4, net/ipv6, net/unix.
+_PROTOCOLS: dict[str, FileKind] = {
+    "TCP": "tcp",
+    "TCPv6": "tcp",
+    "UDP": "udp",
+    "UDPv6": "udp",
+    "UNIX": "unix",
+    "UNIX-STREAM": "unix",
+}
+
+
+class Descriptor(NamedTuple):
+    """What a descriptor is of.
+
+    `link` is what /proc shows. `writes`: it is open for writing; `reads`: for reading.
+    """
+
+    kind: FileKind
+    link: str
+    inode: int
+    reads: bool
+    writes: bool
+
+
+def describe(pid: int, tid: int, fd: int, inode: int) -> Descriptor | None:
+    """Return what the thread's descriptor is of; None unless it is still of that inode."""
+    path = f"/proc/{pid}/task/{tid}/fd/{fd}"
+    try:
+        now = os.stat(path)
+        link = os.readlink(path)
+        reads, writes = access(path)
+    except OSError:
+        return None
+    if now.st_ino & INODE_MASK != inode:
+        return None
+    kind = _kind(path, link, now.st_mode)
+    return Descriptor(kind, link, now.st_ino, reads, writes)
+
+
+def access(path: str) -> tuple[bool, bool]:
+    """Return whether a descriptor is open for reading, and for writing; OSError if it is gone.
+
+    `path` is its link in /proc/PID/fd, which has the mode of the file
+    (fs/proc/fd.c:tid_fd_update_inode(), 5.14 to 6.18).
+    """
+    mode = os.lstat(path).st_mode
+    return bool(mode & stat.S_IRUSR), bool(mode & stat.S_IWUSR)
+
+
+def _kind(path: str, link: str, mode: int) -> FileKind:
+    if stat.S_ISFIFO(mode):
+        return "pipe"
+    if stat.S_ISSOCK(mode):
+        return _PROTOCOLS.get(_protocol(path), "socket")
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return "file"
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        return "device"
+    return _ANONYMOUS.get(link, "other")
+
+
+def _protocol(path: str) -> str:
+    try:
+        return os.getxattr(path, _PROTOCOL).decode().rstrip("\0")
+    except OSError:
+        return ""
+
+
+# The links that are read at most, and the CPU time: 2,000 links take some 20 ms.
+MOST_LINKS = 100_000
+MOST_CPU_S = 0.3
+
+
+class End(NamedTuple):
+    """An end of a pipe or a socket.
+
+    `link` is what /proc/PID/fd shows. `writes`: it is a pipe's end to write to; `reads`: to read
+    from. Neither: a socket.
+    """
+
+    link: str
+    inode: int
+    reads: bool = False
+    writes: bool = False
+
+
+class Holders(NamedTuple):
+    """The processes that have each end, and whether all that there are were looked at."""
+
+    of: dict[End, list[FilePeer]]
+    are_all: bool
+
+
+def holders(ends: Collection[End], likely: Iterable[int] = ()) -> Holders:
+    """Return which processes have these ends open; those in `likely` are looked at first.
+
+    Of a socket one is enough, and of pipes all are looked for.
+    """
+    found: dict[End, list[FilePeer]] = {end: [] for end in ends}
+    by_link: dict[str, list[End]] = {}
+    for end in ends:
+        by_link.setdefault(end.link, []).append(end)
+    end_s = time.thread_time() + MOST_CPU_S
+    count = 0
+    for pid in _processes(likely):
+        if all(found[end] and not (end.reads or end.writes) for end in ends):
+            break
+        if count > MOST_LINKS or time.thread_time() > end_s:
+            return Holders(found, are_all=False)
+        held: set[End] = set()
+        for path, link in links(pid):
+            count += 1
+            held.update(end for end in by_link.get(link, ()) if _is_end(path, end))
+        for end in held:
+            found[end].append(_peer(pid))
+    return Holders(found, are_all=True)
+
+
+def _processes(likely: Iterable[int]) -> Iterator[int]:
+    first = dict.fromkeys(likely)
+    yield from first
+    with suppress(OSError):
+        for name in sorted(os.listdir("/proc"), key=len):
+            if name.isdecimal() and int(name) not in first:
+                yield int(name)
+
+
+def links(pid: int) -> Iterator[tuple[str, str]]:
+    """Yield the paths of a process's descriptors, and what they are of."""
+    folder = f"/proc/{pid}/fd"
+    # Those of other users, and those of processes that have exited, can't be read.
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            path = f"{folder}/{name}"
+            with suppress(OSError):
+                yield path, os.readlink(path)
+
+
+def _is_end(path: str, end: End) -> bool:
+    try:
+        reads, writes = access(path)
+        if os.stat(path).st_ino != end.inode:
+            return False
+    except OSError:
+        return False
+    return reads >= end.reads and writes >= end.writes
+
+
+def _peer(pid: int) -> FilePeer:
+    process = Path(f"/proc/{pid}")
+    try:
+        # proc_pid_stat(5): the name is in parentheses and may have some itself.
+        state = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+        return FilePeer(pid, read_comm(process), stopped=state == "T")
+    except (OSError, IndexError):
+        return FilePeer(pid, "")

@@ -17,7 +17,7 @@ from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.functions import REVALIDATED_FLOWS, REVALIDATORS, at_functions
 from kernel_delay.openvswitch.probes import files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, text
-from kernel_delay.probes.attach_points import UserProbe
+from kernel_delay.probes import UserProbe
 from kernel_delay.probes.objects import ProbedObject, process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
 

@@ -15,7 +15,7 @@ from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import InputError
 from kernel_delay.monitors.monitor import Monitor, Opener, OpenOutputs, batches, replay
 from kernel_delay.printable import printable
-from kernel_delay.reporters.messages import print_message
+from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
     from kernel_delay.monitors.upcalls import cost_report

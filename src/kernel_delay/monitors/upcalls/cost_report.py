@@ -23,8 +23,8 @@ from kernel_delay.monitors.upcalls.events import (
 from kernel_delay.monitors.upcalls.join import Joined, UpcallSet, join
 from kernel_delay.openvswitch.flow_key import datapath_port
 from kernel_delay.printable import printable
+from kernel_delay.reporters import print_message
 from kernel_delay.reporters.histogram import SIGN, bar, count_per_sign, equal_width_lines
-from kernel_delay.reporters.messages import print_message
 from kernel_delay.units import NS_PER_US
 
 if TYPE_CHECKING:

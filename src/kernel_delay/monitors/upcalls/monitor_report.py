@@ -20,7 +20,7 @@ from kernel_delay.monitors.upcalls.events import (
 from kernel_delay.openvswitch.flow_key import datapath_port, format_key, nlraw_lines
 from kernel_delay.openvswitch.packets import hex_lines, packet_decoder
 from kernel_delay.printable import printable
-from kernel_delay.reporters.messages import print_message
+from kernel_delay.reporters import print_message
 
 Upcall = RecvUpcall | DpUpcall
 KeyDecode = Literal["none", "hex", "nlraw", "decode"]

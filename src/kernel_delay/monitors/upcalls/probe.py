@@ -25,7 +25,7 @@ from kernel_delay.openvswitch.datapath_module import has_kernel_datapath, why_no
 from kernel_delay.openvswitch.functions import RECEIPTS, at_functions
 from kernel_delay.openvswitch.probes import files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, room, text
-from kernel_delay.probes.attach_points import UserProbe
+from kernel_delay.probes import UserProbe
 from kernel_delay.probes.objects import ProbedObject, process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
 
