@@ -11,8 +11,133 @@
 #ifndef KERNEL_DELAY_ACCOUNTING_H
 #define KERNEL_DELAY_ACCOUNTING_H
 
+#include "soft_irq.h"
 #include "timeline.h"
-#include "totals.h"
+
+/*
+ * Where all of each thread's time went, whatever its rounds: what is charged to a thread's
+ * record within a round, is charged to its totals whole. Only with options.totals.
+ */
+
+/* User space reads these, and sets the sizes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} ended_totals SEC(".maps");
+
+/* options.cpus times SYSCALL_TOTALS. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct syscall_totals);
+} syscall_totals SEC(".maps");
+
+/* How much of what began at @since_ns and ends now came since @thread was registered. */
+static __always_inline __u64 total_since(const struct thread *thread, __u64 since_ns, __u64 now_ns)
+{
+	__u64 from_ns = since_ns > thread->totals.since_ns ? since_ns : thread->totals.since_ns;
+
+	return length_since(now_ns, from_ns);
+}
+
+static __always_inline void add_mode_total(struct thread *thread, const struct timestamp *timestamp)
+{
+	if (options.totals)
+		thread->totals.mode_ns[thread->mode & (MODE_SLOTS - 1)] +=
+			total_since(thread, thread->mode_since_ns, timestamp->now_ns);
+}
+
+static __always_inline void add_state_total(struct thread *thread, __u32 state, __u64 since_ns,
+					    const struct timestamp *timestamp)
+{
+	__u64 length_ns;
+
+	if (!options.totals)
+		return;
+	length_ns = total_since(thread, since_ns, timestamp->now_ns);
+	if (state == STATE_NOT_ALIVE) {
+		thread->totals.not_alive_ns += length_ns;
+		return;
+	}
+	thread->totals.state_ns[thread->mode & (MODE_SLOTS - 1)][state & (STATE_SLOTS - 1)] +=
+		length_ns;
+	if (SOFT_IRQS_ARE_PREEMPTED && thread->soft_irq.since_ns)
+		thread->soft_irq.lost_total_ns += length_ns;
+}
+
+/* @thread leaves its call. */
+static __always_inline void add_call_total(struct thread *thread, const struct timestamp *timestamp)
+{
+	__u32 cpu = bpf_get_smp_processor_id(), slot = OTHER_SYSCALLS;
+	struct syscall_totals *totals;
+
+	if (!options.totals)
+		return;
+	if (is_flagged(thread->syscall))
+		slot = syscall_slot(thread->syscall);
+	slot += cpu * SYSCALL_TOTALS;
+	totals = bpf_map_lookup_elem(&syscall_totals, &slot);
+	if (!totals)
+		return;
+	totals->calls++;
+	totals->total_ns += total_since(thread, thread->mode_since_ns, timestamp->now_ns);
+}
+
+static __always_inline void add_hard_irq_total(struct thread *thread, struct soft_irq *soft_irq,
+					       __u64 since_ns, const struct timestamp *timestamp)
+{
+	__u64 length_ns;
+
+	if (!options.totals || !since_ns)
+		return;
+	length_ns = total_since(thread, since_ns, timestamp->now_ns);
+	thread->totals.hard_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns;
+	if (soft_irq && soft_irq->since_ns)
+		soft_irq->lost_total_ns += length_ns;
+}
+
+static __always_inline void add_soft_irq_total(struct thread *thread,
+					       const struct soft_irq *soft_irq, __u64 since_ns,
+					       const struct timestamp *timestamp)
+{
+	__u64 length_ns;
+
+	if (!options.totals)
+		return;
+	length_ns = total_since(thread, since_ns, timestamp->now_ns);
+	if (soft_irq->lost_total_ns < length_ns)
+		thread->totals.soft_irq_ns[thread->mode & (MODE_SLOTS - 1)] +=
+			length_ns - soft_irq->lost_total_ns;
+}
+
+/* @thread leaves its CPU for the last time: tells its totals. Not static, see tell_round(). */
+__noinline int end_totals(struct thread *thread, const struct timestamp *timestamp)
+{
+	struct reported_totals *reported;
+
+	if (!options.totals || !thread || !timestamp || !thread->totals.since_ns ||
+	    thread->totals.exit_ns)
+		return 0;
+	add_mode_total(thread, timestamp);
+	thread->totals.exit_ns = timestamp->now_ns;
+	reported = bpf_ringbuf_reserve(&ended_totals, sizeof(*reported), 0);
+	if (!reported) {
+		count_up(&control.missed_totals);
+		return 0;
+	}
+	__builtin_memset(&reported->head, 0, sizeof(reported->head));
+	reported->head.identity = thread->identity;
+	reported->head.now_ns = timestamp->now_ns;
+	reported->head.tid = thread->tid;
+	reported->head.kernel_worker = is_kernel_worker(bpf_get_current_task_btf());
+	bpf_get_current_comm(reported->head.comm, sizeof(reported->head.comm));
+	bpf_probe_read_kernel(&reported->totals, sizeof(reported->totals), &thread->totals);
+	reported->state_changes = 0;
+	bpf_ringbuf_submit(reported, BPF_RB_NO_WAKEUP);
+	return 0;
+}
 
 /* How much of what began at @since_ns and ends now is in the window. */
 static __always_inline __u64 clip(const struct timestamp *timestamp, __u64 since_ns)

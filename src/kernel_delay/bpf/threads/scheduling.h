@@ -10,7 +10,7 @@
 #include "owner.h"
 #include "sleep.h"
 #include "state.h"
-#include "steal.h"
+#include "task_times.h"
 #include "syscall.h"
 
 /* One branch for all of @states, as the verifier follows each. */

@@ -13,7 +13,6 @@
 #include "freezer.h"
 #include "owner.h"
 #include "run_queue.h"
-#include "sleep_file.h"
 #include "sleep_record.h"
 #include "sleep_stack.h"
 #include "waker_stack.h"

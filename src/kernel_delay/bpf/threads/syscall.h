@@ -6,7 +6,7 @@
 #ifndef KERNEL_DELAY_SYSCALL_H
 #define KERNEL_DELAY_SYSCALL_H
 
-#include "mutex.h"
+#include "lock_owner.h"
 #include "owner.h"
 #include "round.h"
 #include "state.h"

@@ -14,7 +14,7 @@
 #ifndef KERNEL_DELAY_TIMELINE_H
 #define KERNEL_DELAY_TIMELINE_H
 
-#include "record_ring.h"
+#include "thread_record.h"
 #include "thread.h"
 
 /*
