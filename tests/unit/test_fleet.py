@@ -22,13 +22,7 @@ from kernel_delay.fleet import Survey
 from kernel_delay.fleet.database import QUERIES, survey, text_of
 from kernel_delay.fleet.parquet_files import find
 from kernel_delay.model import CpuTaker, MeasuringCommand, Round, Sample, Sleep
-from kernel_delay.recording.fleet_tables import (
-    COLUMNS,
-    EPOCH,
-    FLEET_TABLES,
-    PARTITIONS,
-    SCHEMA_KEY,
-)
+from kernel_delay.recording.fleet_tables import COLUMNS, EPOCH, FLEET_TABLES, PARTITIONS, SCHEMA_KEY
 from kernel_delay.recording.parquet import HIVE_NULL, ParquetFiles
 from kernel_delay.reporters import fleet as reporter
 from kernel_delay.reporters.fleet import MOST_ROWS

@@ -8,14 +8,18 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kernel_delay.capture.plan import (
-    COPYING,
-    EXEC,
-    WALKING,
-    EventPlan,
-    Plan,
-    RoundPlan,
-    WindowPlan,
+from kernel_delay.capture.plan import COPYING, EXEC, WALKING, EventPlan, Plan, RoundPlan, WindowPlan
+from kernel_delay.capture.program_names import (
+    FALLBACKS,
+    FAULT_PROGRAMS,
+    GUEST_PROGRAMS,
+    ITERATORS,
+    PREEMPTIBLE,
+    PREEMPTIBLE_FAULT_PROGRAMS,
+    SOFT_IRQ_PROGRAMS,
+    VECTOR_PROGRAMS,
+    WALK_MAPS,
+    preemptible,
 )
 from kernel_delay.capture.ring_sizes import doublings, ring_entries
 from kernel_delay.capture.syscall_events.user_stacks import default_pages
@@ -39,13 +43,7 @@ from kernel_delay.host.waiting_calls import (
     RESTARTS,
     RING_ENTRY,
 )
-from kernel_delay.libbpf import (
-    BpfError,
-    BpfObject,
-    KernelFeatures,
-    bpf_error,
-    read_kernel_features,
-)
+from kernel_delay.libbpf import BpfError, BpfObject, KernelFeatures, bpf_error, read_kernel_features
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import refusal
@@ -82,54 +80,12 @@ def least_timeline_bytes(max_slices: int) -> int:
     return LEAST_TIMELINES * slices_of_round(max_slices) * SLICE_BYTES
 
 
-ITERATORS = frozenset(
-    {
-        "register_threads",
-        "dump_thread_states",
-        "dump_rounds",
-        "dump_totals",
-        "note_futex_owners",
-        "name_sleep_stacks",
-        "find_children",
-    }
-)
-
 # Of the buffer that says of rounds which were long: some 3,000 of them, a power of two.
 ROUND_NOTICES_BYTES = 1 << 20
 
 # Of the buffer of totals of threads that ended: some 800 of them, a power of two.
 ENDED_TOTALS_BYTES = 1 << 20
 
-
-def preemptible(name: str) -> str:
-    """Return the program that is loaded in place of `name` where it can be preempted."""
-    return f"{name}_preemptible"
-
-
-# Where programs at tracepoints can be preempted, those in whose place others are loaded.
-PREEMPTIBLE = ("on_sys_enter", "on_sys_exit")
-
-# Each of those that can be preempted, and its fallback: see bpf/threads/fallback.h.
-FALLBACKS = {
-    "on_sys_enter_preemptible": "on_sys_enter_fallback",
-    "on_sys_exit_preemptible": "on_sys_exit_fallback",
-    "on_task_newtask": "on_task_newtask_fallback",
-    "on_task_rename": "on_task_rename_fallback",
-    "on_sched_process_exit": "on_sched_process_exit_fallback",
-}
-
-# The exit first: without it a fault that was entered would never end.
-FAULT_PROGRAMS = ("on_fault_exit", "on_fault_entry")
-PREEMPTIBLE_FAULT_PROGRAMS = tuple(map(preemptible, FAULT_PROGRAMS))
-
-# As above, of a virtual machine that was entered.
-GUEST_PROGRAMS = ("on_kvm_exit", "on_kvm_entry")
-
-# As above, of an interrupt; and the tracepoints of each.
-VECTOR_PROGRAMS = {"on_irq_vector_exit": "exit", "on_irq_vector_entry": "entry"}
-
-# As above, of a soft IRQ.
-SOFT_IRQ_PROGRAMS = {"entry": "on_softirq_entry", "exit": "on_softirq_exit"}
 
 STACK_MODES = {
     "auto": lib.STACK_COPY,
@@ -138,9 +94,6 @@ STACK_MODES = {
     "fp": lib.STACK_FRAME_POINTERS,
     "none": lib.STACK_NONE,
 }
-
-# They are there only where stacks are walked: see bpf/unwind/.
-WALK_MAPS = ("unwind_tables", "found_rules", "walked_stacks")
 
 # Of an event with stacks, but for the copy of the user's.
 EVENT_BYTES = ffi.sizeof("struct syscall_event") + ffi.sizeof("struct event_stacks")

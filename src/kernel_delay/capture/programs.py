@@ -1,74 +1,30 @@
 """The programs that measure processes: loaded, attached, and their memory.
 
-It and program_options alone know which programs and maps capture.bpf.c has.
+It, program_names and program_options alone know which programs and maps capture.bpf.c has.
 """
 
 import mmap
 from collections import Counter as Counts
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
+from kernel_delay.capture import program_names
 from kernel_delay.capture.hooks import Hook, Kind
 from kernel_delay.capture.plan import Plan
-from kernel_delay.capture.program_options import (
-    FALLBACKS,
-    GUEST_PROGRAMS,
-    SOFT_IRQ_PROGRAMS,
-    VECTOR_PROGRAMS,
-    ProgramOptions,
-)
+from kernel_delay.capture.program_options import ProgramOptions
 from kernel_delay.capture.ring_sizes import RING_SIZES
 from kernel_delay.capture.syscall_events.user_stacks import LargeFrames, UnwindTables
-from kernel_delay.capture.windows.trigger_programs import (
-    attach_triggers,
-    needed_program_names,
-)
+from kernel_delay.capture.windows.trigger_programs import attach_triggers, needed_program_names
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.host.interrupts import IRQ_TRACEPOINTS
-from kernel_delay.libbpf import (
-    BpfError,
-    BpfObject,
-    Link,
-    Notices,
-    Program,
-    Records,
-)
+from kernel_delay.libbpf import BpfError, BpfObject, Link, Notices, Program, Records
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.objects import load_object, open_object, refusal
 from kernel_delay.model import Lost, Unseen
 
 if TYPE_CHECKING:
     from kernel_delay.loader._records import ControlPointer
-
-Counter = Literal[
-    "clamped_lengths",
-    "entries_taken_over",
-    "epoch",
-    "exits_taken_over",
-    "long_rounds",
-    "missed_calls",
-    "missed_ends",
-    "missed_hits",
-    "missed_others_switches",
-    "missed_rounds",
-    "missed_soft_irqs",
-    "missed_stacks",
-    "missed_switches",
-    "missed_syscall_events",
-    "missed_threads",
-    "missed_totals",
-    "missed_wakeups",
-    "suppressed_rounds",
-]
-"""Those of struct control that user space reads."""
-
-# Where fallbacks count what they did.
-TAKEN_OVER: dict[str, Counter] = {
-    "on_sys_enter_preemptible": "entries_taken_over",
-    "on_sys_exit_preemptible": "exits_taken_over",
-}
 
 
 class Programs:
@@ -95,13 +51,7 @@ class Programs:
     unwind_tables: UnwindTables | None = None
     notices: Notices
 
-    def __init__(
-        self,
-        pids: Sequence[int],
-        plan: Plan,
-        *,
-        children: bool = False,
-    ) -> None:
+    def __init__(self, pids: Sequence[int], plan: Plan, *, children: bool = False) -> None:
         """Load and attach to what the tool sees as processes `pids`, with the plan's triggers.
 
         With `children` also to what all of these have forked, or do from now on, and so forth.
@@ -130,12 +80,7 @@ class Programs:
         """Return the programs themselves."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Detach and unload."""
         self.close()
 
@@ -176,11 +121,11 @@ class Programs:
                     self._hooks.append(self._attach_hook(program))
             self._attach_all(self._options.fault_programs, "page_faults")
             self.sees_faults = self.accounting and "page_faults" not in self.unseen
-            self._attach_all(GUEST_PROGRAMS)
+            self._attach_all(program_names.GUEST_PROGRAMS)
             if self.accounting:
                 self._attach_to_vectors()
             if not self.soft_irqs_attached:
-                programs = map(self._object.program, SOFT_IRQ_PROGRAMS.values())
+                programs = map(self._object.program, program_names.SOFT_IRQ_PROGRAMS.values())
                 self._hooks.extend(Hook(program) for program in programs)
             while children and self._object.program("find_children").iterate():
                 pass
@@ -195,13 +140,13 @@ class Programs:
     def _attach_hook(self, program: Program) -> Hook:
         """Attach a program and, behind it, its fallback if that is loaded."""
         self._attach_program(program)
-        if not self._options.has_fallbacks or program.name not in FALLBACKS:
+        if not self._options.has_fallbacks or program.name not in program_names.FALLBACKS:
             return Hook(program)
-        fallback = self._object.program(FALLBACKS[program.name])
+        fallback = self._object.program(program_names.FALLBACKS[program.name])
         self._attach_program(fallback)
-        if program.name not in TAKEN_OVER:
+        if program.name not in program_names.TAKEN_OVER:
             return Hook(program, fallback)
-        counter = TAKEN_OVER[program.name]
+        counter = program_names.TAKEN_OVER[program.name]
         return Hook(program, fallback, lambda: self._counter(counter))
 
     def _attach_program(self, program: Program) -> None:
@@ -226,7 +171,8 @@ class Programs:
 
     def _attach_to_vectors(self) -> None:
         """Attach to those of x86's own interrupts that this kernel has tracepoints of."""
-        programs = [(self._object.program(name), end) for name, end in VECTOR_PROGRAMS.items()]
+        vectors = program_names.VECTOR_PROGRAMS
+        programs = [(self._object.program(name), end) for name, end in vectors.items()]
         for interrupt in IRQ_TRACEPOINTS:
             with ExitStack() as links, suppress(BpfError):
                 for program, end in programs:
@@ -242,7 +188,7 @@ class Programs:
 
     def attach_soft_irq(self, end: Literal["entry", "exit"]) -> Link:
         """Have one end of soft IRQs reported from now on. Raises a BpfError where it is refused."""
-        return self._object.program(SOFT_IRQ_PROGRAMS[end]).attach()
+        return self._object.program(program_names.SOFT_IRQ_PROGRAMS[end]).attach()
 
     def ring_memory(self, kind: str) -> mmap.mmap:
         """Return the memory of the ring of `struct kind`: read-only, unless there are rounds."""
@@ -266,24 +212,15 @@ class Programs:
 
     def thread_states(self) -> bytes:
         """Return a struct dumped_thread of each thread of the process that is there."""
-        try:
-            return self._object.program("dump_thread_states").iterate()
-        except BpfError as error:
-            raise refusal(error) from error
+        return self._iterate("dump_thread_states")
 
     def thread_rounds(self) -> bytes:
         """Return a struct thread_rounds of each thread of the process that is there."""
-        try:
-            return self._object.program("dump_rounds").iterate()
-        except BpfError as error:
-            raise refusal(error) from error
+        return self._iterate("dump_rounds")
 
     def totals(self) -> bytes:
         """Return a struct told_totals of each thread of the process that is there."""
-        try:
-            return self._object.program("dump_totals").iterate()
-        except BpfError as error:
-            raise refusal(error) from error
+        return self._iterate("dump_totals")
 
     def ended_totals(self) -> Records:
         """Return what reads the struct told_totals of each thread that ended, once."""
@@ -346,13 +283,15 @@ class Programs:
         except BpfError as error:
             raise refusal(error) from error
 
+    def _iterate(self, program: str) -> bytes:
+        try:
+            return self._object.program(program).iterate()
+        except BpfError as error:
+            raise refusal(error) from error
+
     def waker_stacks(self) -> mmap.mmap:
         """Return the memory, read-only, of the struct waker_stacks."""
         return self._object.map("waker_stacks").mmap()
-
-    def _trigger_programs(self) -> list[Program]:
-        needed = needed_program_names(self._plan.windows, self._options.trigger_kinds)
-        return [self._object.program(name) for name in needed]
 
     def share_windows(self, other: BpfObject) -> None:
         """Give another object, before it is loaded, the windows of these programs."""
@@ -392,7 +331,8 @@ class Programs:
 
     def missed_hits(self) -> int:
         """Return how many hits found no room for a window, or their program could not run."""
-        misses = sum(program.recursion_misses() for program in self._trigger_programs())
+        needed = needed_program_names(self._plan.windows, self._options.trigger_kinds)
+        misses = sum(self._object.program(name).recursion_misses() for name in needed)
         return misses + self._counter("missed_hits")
 
     def stop_signal(self) -> tuple[int, int, int, int | None] | None:
@@ -410,7 +350,7 @@ class Programs:
         """Return how many intervals ended before they began, and count as 0 ns long."""
         return self._counter("clamped_lengths")
 
-    def _counter(self, name: Counter) -> int:
+    def _counter(self, name: program_names.Counter) -> int:
         """Return a counter of struct control as the programs have it now."""
         return lib.load_counter(ffi.addressof(self.control, name))
 

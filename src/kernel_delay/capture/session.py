@@ -14,12 +14,7 @@ from kernel_delay.capture.processes import Processes
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.scheduling import weights_of_takers, with_scheduling
 from kernel_delay.capture.threads.collector import Collector, ThreadOf
-from kernel_delay.capture.threads.task_times import (
-    has_uprobes,
-    migrations,
-    rescheduled,
-    task_times,
-)
+from kernel_delay.capture.threads.task_times import has_uprobes, migrations, rescheduled, task_times
 from kernel_delay.capture.upcalls import WindowUpcalls, count_upcalls
 from kernel_delay.capture.windows import Boundaries, Readings
 from kernel_delay.capture.windows.control import Windows

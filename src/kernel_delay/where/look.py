@@ -14,11 +14,7 @@ from typing import Self
 from msgspec import Struct, structs
 
 from kernel_delay.analysis.sleep_reasons import sleep_reason
-from kernel_delay.capture.syscall_events.stacks import (
-    DWARF_REGISTERS,
-    STACK_POINTER,
-    stack_frame,
-)
+from kernel_delay.capture.syscall_events.stacks import DWARF_REGISTERS, STACK_POINTER, stack_frame
 from kernel_delay.errors import KernelDelayError, NoInputError
 from kernel_delay.host.cgroups import read_hierarchy
 from kernel_delay.host.file_locks import lock_owner
@@ -35,14 +31,7 @@ from kernel_delay.symbols import (
 )
 from kernel_delay.symbols.demangle import Demangler
 from kernel_delay.symbols.memory import ProcessMemory
-from kernel_delay.where import (
-    Holder,
-    ProcessPosition,
-    Relation,
-    State,
-    ThreadPosition,
-    Where,
-)
+from kernel_delay.where import Holder, ProcessPosition, Relation, State, ThreadPosition, Where
 from kernel_delay.where.calls import Call, Calls, Waited, arguments_of
 from kernel_delay.where.files import Files, Links
 from kernel_delay.where.standing import KernelLock, Standing, StandingThread

@@ -8,14 +8,7 @@ import pytest
 from kernel_delay.capture.plan import EventPlan, Plan, StackMode, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.model import Sample
-from tests.event_captures import (
-    Start,
-    capture,
-    event_plan,
-    events_of,
-    until_it_slept,
-    user_stack,
-)
+from tests.event_captures import Start, capture, event_plan, events_of, until_it_slept, user_stack
 from tests.integration.symbols.call_chains import TO_MAIN, build, running, short_name
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="tables are x86-64's")

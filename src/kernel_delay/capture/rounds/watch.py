@@ -40,12 +40,7 @@ from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.sleep_stacks import SleepStacks
 from kernel_delay.capture.threads.sleeps import with_sleeps
 from kernel_delay.capture.threads.task_times import counted_since
-from kernel_delay.capture.threads.thread_stats import (
-    ThreadName,
-    accounted_stats,
-    name_of,
-    text_of,
-)
+from kernel_delay.capture.threads.thread_stats import ThreadName, accounted_stats, name_of, text_of
 from kernel_delay.capture.upcalls import UpcallsSoFar, count_upcalls
 from kernel_delay.capture.windows.control import NEVER_NS, wait_for_programs
 from kernel_delay.host.open_files.unix import UnixSockets

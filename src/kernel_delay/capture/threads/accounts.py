@@ -12,12 +12,7 @@ from collections.abc import Container, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kernel_delay.analysis.accounting import (
-    NOTHING_COUNTED,
-    Account,
-    account,
-    unaccounted,
-)
+from kernel_delay.analysis.accounting import NOTHING_COUNTED, Account, account, unaccounted
 from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.counting import (
     DumpedThread,

@@ -1,0 +1,77 @@
+"""What capture.bpf.c has by name: its programs, which stand in for others, and its counters."""
+
+from typing import Literal
+
+ITERATORS = frozenset(
+    {
+        "register_threads",
+        "dump_thread_states",
+        "dump_rounds",
+        "dump_totals",
+        "note_futex_owners",
+        "name_sleep_stacks",
+        "find_children",
+    }
+)
+
+
+def preemptible(name: str) -> str:
+    """Return the program that is loaded in place of `name` where it can be preempted."""
+    return f"{name}_preemptible"
+
+
+# Where programs at tracepoints can be preempted, those in whose place others are loaded.
+PREEMPTIBLE = ("on_sys_enter", "on_sys_exit")
+
+# Each of those that can be preempted, and its fallback: see bpf/threads/fallback.h.
+FALLBACKS = {
+    "on_sys_enter_preemptible": "on_sys_enter_fallback",
+    "on_sys_exit_preemptible": "on_sys_exit_fallback",
+    "on_task_newtask": "on_task_newtask_fallback",
+    "on_task_rename": "on_task_rename_fallback",
+    "on_sched_process_exit": "on_sched_process_exit_fallback",
+}
+
+# The exit first: without it a fault that was entered would never end.
+FAULT_PROGRAMS = ("on_fault_exit", "on_fault_entry")
+PREEMPTIBLE_FAULT_PROGRAMS = tuple(map(preemptible, FAULT_PROGRAMS))
+
+# As above, of a virtual machine that was entered.
+GUEST_PROGRAMS = ("on_kvm_exit", "on_kvm_entry")
+
+# As above, of an interrupt; and the tracepoints of each.
+VECTOR_PROGRAMS = {"on_irq_vector_exit": "exit", "on_irq_vector_entry": "entry"}
+
+# As above, of a soft IRQ.
+SOFT_IRQ_PROGRAMS = {"entry": "on_softirq_entry", "exit": "on_softirq_exit"}
+
+# They are there only where stacks are walked: see bpf/unwind/.
+WALK_MAPS = ("unwind_tables", "found_rules", "walked_stacks")
+
+Counter = Literal[
+    "clamped_lengths",
+    "entries_taken_over",
+    "epoch",
+    "exits_taken_over",
+    "long_rounds",
+    "missed_calls",
+    "missed_ends",
+    "missed_hits",
+    "missed_others_switches",
+    "missed_rounds",
+    "missed_soft_irqs",
+    "missed_stacks",
+    "missed_switches",
+    "missed_syscall_events",
+    "missed_threads",
+    "missed_totals",
+    "missed_wakeups",
+    "suppressed_rounds",
+]
+"""Those of struct control that user space reads."""
+
+# Where fallbacks count what they did.
+TAKEN_OVER: dict[str, Counter] = {
+    "on_sys_enter_preemptible": "entries_taken_over",
+    "on_sys_exit_preemptible": "exits_taken_over",
+}

@@ -1,0 +1,148 @@
+"""Where the records of `kernel-delay watch` go: a recording, and a line, a page or JSON."""
+
+import argparse
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TextIO
+
+from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.errors import OutputError
+from kernel_delay.reporters import print_message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kernel_delay.capture.rounds.watch import Watch
+    from kernel_delay.host.target import ProcessTarget
+    from kernel_delay.metrics.exporter import Exporter
+    from kernel_delay.model import RoundTotals, Sample
+    from kernel_delay.openvswitch.log import OvsLog
+    from kernel_delay.recording.directory import RecordingDirectory
+    from kernel_delay.reporters.live import LivePage
+
+# How often it is looked for a process that is to be followed, and into the log.
+FOLLOW_S = 0.5
+
+# To draw the page takes more than all else that is done ten times a second.
+DRAW_S = 0.5
+
+
+class WatchReport:
+    """Where a record goes: its recording, and a line, a page or JSON."""
+
+    def __init__(
+        self, args: argparse.Namespace, stack: ExitStack, exporter: "Exporter | None"
+    ) -> None:
+        """Report where the arguments say; the stack closes what is opened."""
+        self.exporter = exporter
+        self._threshold_ns: int = args.threshold_ns
+        self._json = output_options.open_json(args.json_file, stack)
+        self._shows_lines = args.json_file != output_options.STDOUT
+        self._target: ProcessTarget | None = None
+        self._folder: RecordingDirectory | None = None
+        self._log: OvsLog | None = None
+        self._page: LivePage | None = None
+        self._unwritten = 0
+        self._drawn = self._followed = 0.0
+
+    def begin(
+        self,
+        target: "ProcessTarget",
+        folder: "RecordingDirectory | None",
+        log: "OvsLog | None",
+        stack: ExitStack,
+    ) -> None:
+        """Report of this process from now on; `stack` ends the page."""
+        self._target, self._folder, self._log = target, folder, log
+        self._unwritten = 0
+        self._page = None
+        if self._shows_lines and sys.stdout is not None and sys.stdout.isatty():
+            self._page = stack.enter_context(_live_page(sys.stdout, self._title()))
+
+    def attached(self) -> None:
+        """Say what is watched."""
+        assert self._target is not None
+        if self.exporter is not None:
+            self.exporter.begin(self._target.pid)
+        if self._page is None:
+            print_message(f"{self._title()}; Ctrl-C ends it")
+
+    def _title(self) -> str:
+        from kernel_delay.analysis.verdict.formatting import length
+
+        assert self._target is not None
+        threshold = length(self._threshold_ns)
+        return f"watching {self._target.comm} ({self._target.pid}) for rounds of {threshold}"
+
+    def tick(self, watch: "Watch") -> None:
+        """Draw the page and read the log, now and then."""
+        if self.exporter is not None:
+            self.exporter.tick(watch)
+        now = time.monotonic()
+        if self._log is not None and now >= self._followed + FOLLOW_S:
+            self._followed = now
+            self._log.follow()
+        if self._page is not None and now >= self._drawn + DRAW_S:
+            self._drawn = now
+            self._page.update(watch.totals())
+
+    def add(self, sample: "Sample") -> None:
+        """Judge, record and show one."""
+        from kernel_delay.analysis.verdict import judge
+        from kernel_delay.reporters.rounds import line
+
+        judged = judge(sample if self._log is None else self._log.with_line(sample))
+        self._record(judged)
+        if self.exporter is not None:
+            self.exporter.add(judged)
+        if self._json is not None:
+            self._json(judged)
+        if self._page is not None:
+            self._page.add(judged)
+        elif self._shows_lines:
+            output_options.print_line(line(judged))
+
+    def _record(self, sample: "Sample") -> None:
+        """Write its recording; a full disk keeps this one from being kept, and nothing else."""
+        if self._folder is None:
+            return
+        try:
+            self._folder.add(sample)
+        except OutputError as error:
+            self._unwritten += 1
+            if self._unwritten == 1:
+                print_message(f"{error}; going on without, until it can be written again")
+
+    def dump(self, totals: "RoundTotals") -> None:
+        """Write what each thread does now to stderr: asked for by SIGUSR1."""
+        from kernel_delay.reporters.rounds import dump_lines
+
+        for text in dump_lines(totals):
+            print_message(text)
+
+    def finish(self, watch: "Watch") -> None:
+        """Say how all rounds went."""
+        from kernel_delay.reporters.rounds import left_lines, open_lines, summary_lines
+
+        if self.exporter is not None:
+            self.exporter.finish(watch)
+        totals = watch.totals()
+        if self._page is not None:
+            self._page.close()
+        to_reader: Callable[[str], None] = output_options.print_line
+        if not self._shows_lines:
+            to_reader = print_message
+        for text in summary_lines(totals, self._unwritten):
+            to_reader(text)
+        for text in open_lines(totals, self._threshold_ns):
+            print_message(text)
+        if self._log is not None:
+            for text in left_lines(self._log.left(), self._log.left_related()):
+                print_message(text)
+
+
+def _live_page(file: TextIO, title: str) -> "LivePage":
+    from kernel_delay.reporters.live import LivePage
+
+    return LivePage(file, title)
