@@ -76,7 +76,7 @@ def load_capture(options: OptionSet) -> Loaded:
 
 def open_capture(options: OptionSet) -> BpfObject:
     """Open capture.bpf.o, and set it up with these options."""
-    bpf_object = open_object("capture")
+    bpf_object = open_object("capture", built_in=True)
     ProgramOptions(bpf_object, (os.getpid(),), options.plan, children=options.children)
     return bpf_object
 

@@ -65,7 +65,7 @@ class Programs:
         self._missed_by_hooks: Counts[Kind] = Counts()
         with ExitStack() as failing:
             failing.callback(self.close)
-            self._object = self._closing.enter_context(open_object("capture"))
+            self._object = self._closing.enter_context(open_object("capture", built_in=True))
             self._options = ProgramOptions(self._object, pids, plan, children=children)
             self._unseen = self.unseen = self._options.unseen
             load_object(self._object)

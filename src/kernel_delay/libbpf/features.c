@@ -158,7 +158,7 @@ static void find_wanted(struct kernel_types *types)
 	}
 }
 
-static int find_in_memory(struct kernel_types *types)
+static int find_sections(struct kernel_types *types)
 {
 	const struct btf_header *header = (const void *)types->memory;
 	const char *sections = types->memory + header->hdr_len;
@@ -168,7 +168,6 @@ static int find_in_memory(struct kernel_types *types)
 	types->first = sections + header->type_off;
 	types->end = types->first + header->type_len;
 	types->names = sections + header->str_off;
-	find_wanted(types);
 	return 0;
 }
 
@@ -186,7 +185,7 @@ static int open_types(struct kernel_types *types)
 		result = take_memory(types, fd);
 	close(fd);
 	if (!result)
-		result = find_in_memory(types);
+		result = find_sections(types);
 	if (result)
 		close_types(types);
 	return result;
@@ -310,6 +309,7 @@ static int read_kernel_features(struct kernel_features *features)
 	memset(features, 0, sizeof(*features));
 	if (result)
 		return result;
+	find_wanted(&types);
 	features->faults_errno = try_fentry(&types, HANDLE_MM_FAULT);
 	features->sees_faults = !features->faults_errno;
 	features->reads_other_processes =

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from cffi import FFI
 
+SOURCES = ("features.c", "core_types.c", "libbpf_shim.c")
+
 DECLARATIONS = """
 struct bpf_object;
 struct bpf_program;
@@ -59,9 +61,9 @@ int read_kernel_features(struct kernel_features *features);
 
 int libbpf_probe_bpf_map_type(enum bpf_map_type type, const void *options);
 
-struct bpf_object *bpf_object__open_file(const char *path, const void *options);
+struct bpf_object *open_object(const char *path, int types_fd);
 void bpf_object__close(struct bpf_object *object);
-int load_object(struct bpf_object *object);
+int load_object(struct bpf_object *object, int types_fd);
 struct bpf_program *bpf_object__next_program(const struct bpf_object *object,
                                              struct bpf_program *previous);
 struct bpf_map *bpf_object__find_map_by_name(const struct bpf_object *object, const char *name);
@@ -136,7 +138,7 @@ def main() -> None:
     here = Path(__file__).parent
     ffi = FFI()
     ffi.cdef(DECLARATIONS)
-    source = "".join((here / name).read_text() for name in ("libbpf_shim.c", "features.c"))
+    source = "".join((here / name).read_text() for name in SOURCES)
     ffi.set_source("kernel_delay.libbpf._libbpf", source)
     ffi.emit_c_code(sys.argv[1])
 

@@ -231,10 +231,24 @@ static void use_huge_pages(void)
 }
 #endif
 
-static int load_object(struct bpf_object *object)
+/* With an empty file at @types_fd what is relocated is compared with core_types.c's alone. */
+static struct bpf_object *open_object(const char *path, int types_fd)
 {
-	int result;
+	char types[32];
+	LIBBPF_OPTS(bpf_object_open_opts, options);
 
+	snprintf(types, sizeof(types), "/proc/self/fd/%d", types_fd);
+	if (types_fd >= 0)
+		options.btf_custom_path = types;
+	return bpf_object__open_file(path, &options);
+}
+
+static int load_object(struct bpf_object *object, int types_fd)
+{
+	int result = types_fd < 0 ? 0 : write_core_types(object, types_fd);
+
+	if (result)
+		return result;
 #ifdef __GLIBC__
 	use_huge_pages();
 #endif

@@ -118,8 +118,8 @@ def _another_kernel() -> str:
     return f"report it, with what --debug prints; until then use another kernel than {release}"
 
 
-def open_object(name: str) -> BpfObject:
-    """Open `name`.bpf.o; nothing is in the kernel yet.
+def open_object(name: str, *, built_in: bool = False) -> BpfObject:
+    """Open `name`.bpf.o; nothing is in the kernel yet. `built_in` as for a BpfObject.
 
     Raises UnavailableError where the file is damaged, or memory or descriptors are short.
     """
@@ -127,7 +127,7 @@ def open_object(name: str) -> BpfObject:
     # Beside what else is compiled: an editable build has that elsewhere than the modules.
     path = Path(_records.__file__).parents[1] / "bpf" / f"{name}.bpf.o"
     try:
-        return BpfObject(path)
+        return BpfObject(path, built_in=built_in)
     except BpfError as error:
         raise not_opened(error) from error
 
