@@ -210,7 +210,7 @@ def test_plain_text_does_not_import_rich() -> None:
 
 def test_a_capture_without_events_does_not_import_symbols() -> None:
     script = (
-        "import sys, kernel_delay.capture.session, kernel_delay.reporters.text\n"
+        "import sys, kernel_delay.capture.sampling, kernel_delay.reporters.text\n"
         "print('kernel_delay.symbols' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

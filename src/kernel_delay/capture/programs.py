@@ -5,7 +5,7 @@ It, program_names and program_options alone know which programs and maps capture
 
 import mmap
 from collections import Counter as Counts
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -51,11 +51,19 @@ class Programs:
     unwind_tables: UnwindTables | None = None
     notices: Notices
 
-    def __init__(self, pids: Sequence[int], plan: Plan, *, children: bool = False) -> None:
+    def __init__(
+        self,
+        pids: Sequence[int],
+        plan: Plan,
+        *,
+        children: bool = False,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
         """Load and attach to what the tool sees as processes `pids`, with the plan's triggers.
 
         With `children` also to what all of these have forked, or do from now on, and so forth.
-        Triggers in user code are those of the first process.
+        Triggers in user code are those of the first process. `meanwhile` is called while the
+        kernel verifies the programs.
         Raises PermissionDeniedError or UnavailableError when the kernel refuses.
         """
         self.accounting = plan.accounting
@@ -68,7 +76,7 @@ class Programs:
             self._object = self._closing.enter_context(open_object("capture", built_in=True))
             self._options = ProgramOptions(self._object, pids, plan, children=children)
             self._unseen = self.unseen = self._options.unseen
-            load_object(self._object)
+            load_object(self._object, meanwhile)
             self._map_memory()
             self._attach(children=children)
             kinds = self._options.trigger_kinds

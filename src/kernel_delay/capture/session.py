@@ -1,86 +1,28 @@
 """A capture: programs attached to a process, window after window, a Sample each."""
 
-import datetime
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from msgspec import Struct, structs
-
-from kernel_delay.capture.plan import EXEC, EventPlan, Plan, TriggerPoints, WindowPlan
-from kernel_delay.capture.processes import Processes
+from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
-from kernel_delay.capture.scheduling import weights_of_takers, with_scheduling
-from kernel_delay.capture.threads.collector import Collector, ThreadOf
-from kernel_delay.capture.threads.task_times import has_uprobes, migrations, rescheduled, task_times
-from kernel_delay.capture.upcalls import WindowUpcalls, count_upcalls
-from kernel_delay.capture.windows import Boundaries, Readings
-from kernel_delay.capture.windows.control import Windows
-from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
-from kernel_delay.host.file_locks import lock_owner
-from kernel_delay.host.open_files.unix import UnixSockets
-from kernel_delay.host.system_state import Snapshot, between, call_cost, stopper, tracer
+from kernel_delay.capture.session_options import SessionOptions
 from kernel_delay.host.target import ProcessTarget, Targets
-from kernel_delay.loader._records import ffi, lib
-from kernel_delay.loader.waiting import ReportLeft, watch
-from kernel_delay.model import (
-    EndedBy,
-    Lost,
-    Sample,
-    SkippedWindow,
-    Slice,
-    SystemState,
-    Target,
-    Thread,
-    TriggerHit,
-    Window,
-)
+from kernel_delay.loader.waiting import watch
+from kernel_delay.model import Sample, SkippedWindow
 
 if TYPE_CHECKING:
-    from kernel_delay.capture.chains.follower import Follower
-    from kernel_delay.capture.syscall_events.event_store import EventsOfWindow, EventStore, Progress
-    from kernel_delay.capture.timeline.store import TimelineOfWindow, TimelineStore
-    from kernel_delay.loader._records import TriggerHit as RecordOfHit
+    from kernel_delay.capture.sampling import Sampling
+    from kernel_delay.capture.syscall_events.event_store import Progress
 
-
-# So often it is looked whom threads wait for.
-FOLLOW_EACH_MS = 50
-
-_Snapshots = dict[int, Snapshot]
-
-
-class SessionOptions(Struct, frozen=True):
-    """What a session is set up with.
-
-    `events` says which syscalls are reported one by one; None: none.
-    `open_upcall_counters` counts upcalls in the windows of the process of that PID;
-    it may raise KernelDelayError or return None where there are none to count.
-    `accounting`: account for all of each thread's time, and not for what the tables
-    hold alone. `waker_stacks`: and from where each thread was woken. `chains`: and whom threads
-    waited for, to the roots. `on_open` is called
-    with the epoch of each window that is planned by the clock, or that only a stop trigger
-    ends, a moment before it begins; and, of one that a program's execution opens, when that can
-    be executed.
-    `timeline`: how many slices of a timeline are kept of a window, which takes accounting; None:
-    there is none.
-    `report_left` is called with how many ns a window still has that is as long as the plan says,
-    twice a second, and with 0 when it is over.
-    """
-
-    events: EventPlan | None = None
-    open_upcall_counters: Callable[[int, Programs], WindowUpcalls | None] | None = None
-    accounting: bool = True
-    timeline: int | None = None
-    waker_stacks: bool = False
-    chains: bool = False
-    on_open: Callable[[int], None] = lambda epoch: None
-    report_left: ReportLeft | None = None
+__all__ = ["Session", "SessionOptions"]
 
 
 class Session:
     """Measures one process, or several. Used as a context manager, it detaches at the end."""
+
+    _sampling: "Sampling"
 
     def __init__(
         self,
@@ -96,8 +38,6 @@ class Session:
         `progress` while the stacks of events are named.
         """
         self._targets = Targets((target,)) if isinstance(target, ProcessTarget) else target
-        self._target = self._targets.processes[0]
-        self._processes = Processes(self._targets)
         self._plan = plan
         self._options = options
         self._notify = notify
@@ -112,91 +52,44 @@ class Session:
         """
         with ExitStack() as failing:
             failing.callback(self._closing.close)
-            others = self._targets.pids[1:]
-            self._waiter = watch(self._target.pid, *others)
-            self._closing.callback(self._waiter.close)
-            events, accounting = self._options.events, self._options.accounting
+            pid, *others = self._targets.pids
+            waiter = watch(pid, *others)
+            self._closing.callback(waiter.close)
+            events = self._options.events
             if events and events.stack_mode != "none":
                 # It starts while the programs are loaded.
                 from kernel_delay.symbols import start_parsers
 
                 start_parsers()
-            self._programs = Programs(
-                (self._target.pid, *others),
+            programs = Programs(
+                (pid, *others),
                 Plan(
                     self._plan,
                     events,
-                    accounting,
+                    self._options.accounting,
                     timeline=self._options.timeline is not None,
                     waker_stacks=self._options.waker_stacks,
                 ),
                 children=self._targets.children,
+                meanwhile=_import_sampling,
             )
-            self._closing.enter_context(self._programs)
-            self._unix_sockets = UnixSockets()
-            self._closing.callback(self._unix_sockets.close)
-            self._follower = self._follow() if self._options.chains else None
-            self._snapshots = Boundaries(self._processes.snapshots)
-            self._states = Boundaries(self._read_states)
-            self._windows = Windows(self._programs.control, self._forget, self._opened)
-            self._collector = self._collect()
-            self._waiter.act_at_notices(self._programs.notices, self._make_room)
-            self._events = self._store_events(events) if events else None
-            self._timeline = self._store_timeline(self._options.timeline)
-            self._upcalls = count_upcalls(
-                self._options.open_upcall_counters,
-                self._target.pid,
-                self._programs,
+            self._closing.enter_context(programs)
+            from kernel_delay.capture.sampling import Sampling
+
+            self._sampling = Sampling(
+                self._targets,
+                self._plan,
+                self._options,
+                programs,
+                waiter,
                 self._closing,
                 self._notify,
+                self._progress,
             )
             # Until now a signal ends the tool, and from now on a window.
-            self._closing.enter_context(self._waiter)
+            self._closing.enter_context(waiter)
             failing.pop_all()
         return self
-
-    def _follow(self) -> "Follower":
-        from kernel_delay.capture.chains.follower import Follower
-
-        follower = Follower(self._targets.pids, self._unix_sockets)
-        self._closing.callback(follower.close)
-        self._waiter.act_each(FOLLOW_EACH_MS, follower.look)
-        return follower
-
-    def _read_states(self) -> bytes:
-        states = self._programs.thread_states()
-        self._processes.note(states)
-        return states
-
-    def _collect(self) -> Collector:
-        has_timeline = self._options.timeline is not None
-        if not self._options.waker_stacks:
-            return Collector(self._programs, keeps_accounts=has_timeline)
-        # As above, and for these.
-        from kernel_delay.capture.waker_stacks import WakerStacks
-
-        stacks = WakerStacks(self._programs.waker_stacks())
-        self._closing.callback(stacks.close)
-        return Collector(self._programs, stacks.name, keeps_accounts=has_timeline)
-
-    def _store_events(self, plan: EventPlan) -> "EventStore":
-        # Symbols and their libraries are for events alone.
-        from kernel_delay.capture.syscall_events.event_store import EventStore
-
-        store = EventStore(self._programs, self._target.pid, plan, self._progress, self._notify)
-        self._closing.callback(store.close)
-        if reason := store.nameless():
-            self._notify(reason)
-        return store
-
-    def _store_timeline(self, max_slices: int | None) -> "TimelineStore | None":
-        if max_slices is None:
-            return None
-        from kernel_delay.capture.timeline.store import TimelineStore
-
-        store = TimelineStore(self._programs, max_slices)
-        self._closing.callback(store.close)
-        return store
 
     def __exit__(
         self,
@@ -220,209 +113,9 @@ class Session:
         last one. A signal that comes while a Sample is made, or used, leaves less than a second for
         that, unless there is a start trigger.
         """
-        for epoch, ended in self._schedule():
-            # With a start trigger others open meanwhile: a signal is to end the last of them.
-            with self._waiter.reporting() if self._plan.start is None else nullcontext():
-                if self._is_skipped(epoch, ended):
-                    yield self._skip(epoch)
-                else:
-                    yield from self._samples(epoch, ended)
-                self._windows.free(epoch)
-
-    def _is_skipped(self, epoch: int, ended: EndedBy) -> bool:
-        start_ns, stop_ns = self._windows.boundaries(epoch)
-        return ended == "trigger" and stop_ns - start_ns < self._plan.shortest_ns
-
-    def _opened(self, epoch: int) -> None:
-        if self._options.accounting:
-            self._states.open(epoch, self._plan.sample_time_ns)
-            self._snapshots.open(epoch, self._plan.sample_time_ns)
-        self._options.on_open(epoch)
-
-    def _make_room(self) -> None:
-        epoch = self._windows.newest
-        self._collector.make_room(epoch, *self._windows.boundaries(epoch))
-
-    def _forget(self) -> None:
-        """Forget all that was measured and not taken yet; no window is open."""
-        self._collector.discard(self._windows.newest, lib.monotonic_ns())
-        if self._events:
-            self._events.forget()
-        if self._timeline:
-            self._timeline.forget()
-
-    def _schedule(self) -> Iterable[Over]:
-        if self._plan.start is EXEC:
-            self._opened(self._windows.newest + 1)
-        report_left = self._options.report_left
-        if self._plan.start is None and self._plan.stop is None:
-            return timed_windows(self._plan, self._windows, self._waiter, report_left)
-        notices = self._programs.notices
-        return TriggeredWindows(
-            self._plan, self._windows, self._waiter, notices, self._notify, report_left
-        )
-
-    def _skip(self, epoch: int) -> SkippedWindow:
-        """Forget the epoch's window. The next Sample has what was lost by now.
-
-        The next window may be open already, and it be lost of that.
-        """
-        start_ns, stop_ns = self._windows.boundaries(epoch)
-        self._states.close(epoch, start_ns, stop_ns)
-        self._snapshots.close(epoch, start_ns, stop_ns)
-        self._collector.discard(epoch, stop_ns)
-        if self._events:
-            self._events.discard(stop_ns)
-        if self._timeline:
-            self._timeline.discard(stop_ns)
-        if self._upcalls:
-            self._upcalls.take(epoch)
-        return SkippedWindow(self._window(epoch, "trigger"))
-
-    def _samples(self, epoch: int, ended: EndedBy) -> Iterator[Sample]:
-        # Not before the window opens, which would wait for it.
-        from kernel_delay.analysis.verdict.user_work import has_cheap_calls
-
-        start_ns, stop_ns = self._windows.boundaries(epoch)
-        states = self._states.close(epoch, start_ns, stop_ns)
-        counted = states if states and not states.is_late else None
-        times = task_times(counted.before, counted.after) if counted else {}
-        moved = migrations(counted.before, counted.after) if counted else {}
-        changed = rescheduled(states.before, states.after) if states else frozenset()
-        snapshots = self._snapshots.close(epoch, start_ns, stop_ns)
-        threads = self._with_files(self._collector.collect_each(epoch, start_ns, stop_ns))
-        if self._follower is not None:
-            threads = list(self._follower.chains(threads, start_ns, stop_ns))
-        threads = [
-            (
-                process,
-                structs.replace(
-                    thread, task_times=times.get(thread.tid), migrations=moved.get(thread.tid)
-                ),
-            )
-            for process, thread in threads
-        ]
-        taken = self._events.take(stop_ns) if self._events else None
-        timeline = (
-            self._timeline.take(start_ns, stop_ns, self._collector.take_accounts())
-            if self._timeline
-            else None
-        )
-        upcalls = self._upcalls.take(epoch) if self._upcalls else None
-        uname = os.uname()
-        of_all = Sample(
-            schema="kernel-delay/3",
-            target=Target(0, "", None),
-            kernel=uname.release,
-            host=uname.nodename,
-            window=self._window(epoch, ended),
-            threads=(),
-            syscall_events=taken.events if taken else None,
-            stacks=taken.stacks if taken else (),
-            upcalls=upcalls,
-            lost=self._lost(taken, timeline),
-            unseen=tuple(self._programs.unseen),
-        )
-        processes = self._processes.sorted_out(threads)
-        slices = self._slices_of(timeline, processes)
-        for pid, own in processes.items():
-            system_state = None
-            if states and snapshots and pid in snapshots.after:
-                uprobed = has_uprobes(states.after, pid if len(processes) > 1 else None)
-                around = self._system_state(snapshots, pid, uprobed, start_ns)
-                holder = lock_owner(pid) if _waited_for_file_lock(own) else None
-                system_state = structs.replace(
-                    around,
-                    tracer=tracer(pid, _stopped(own)) or around.tracer,
-                    weights=weights_of_takers(pid, own, stop_ns - start_ns),
-                    lock_holder=(holder.comm, holder.pid) if holder else None,
-                    lock_shared=holder is not None and holder.shared,
-                    call_cost=call_cost() if has_cheap_calls(own) else None,
-                )
-            yield structs.replace(
-                of_all,
-                target=self._processes.target(pid, own),
-                threads=with_scheduling(own, stop_ns - start_ns, changed),
-                system_state=system_state,
-                timeline=slices[pid],
-                processes=len(processes),
-            )
-
-    def _with_files(self, threads: list[ThreadOf]) -> list[ThreadOf]:
-        """Say what the files are that threads slept on; /proc is only read if there are any."""
-        if not any(sleep.file for _, thread in threads for sleep in thread.sleeps):
-            return threads
-        from kernel_delay.capture.sleep_files import with_files
-
-        return with_files(threads, self._unix_sockets)
-
-    def _slices_of(
-        self, timeline: "TimelineOfWindow | None", pids: Iterable[int]
-    ) -> Mapping[int, Sequence[Slice] | None]:
-        """Return the slices of each process; None for each where no timeline is kept."""
-        own: Mapping[int, Sequence[Slice]] = {}
-        others: Sequence[Slice] | None = timeline.slices if timeline else None
-        if timeline is not None and self._targets.are_several:
-            own, others = timeline.slices.by_process(), ()
-        return {pid: own.get(pid, others) for pid in pids}
-
-    def _system_state(
-        self, snapshots: Readings[_Snapshots], pid: int, uprobed: bool | None, start_ns: int
-    ) -> SystemState:
-        before, after = snapshots.before, snapshots.after
-        # Of one that came since only the machine is known.
-        began = before.get(pid) or structs.replace(next(iter(before.values())), cgroups=None)
-        around = between(began, after[pid], pid, uprobed)
-        if snapshots.is_late:
-            around = structs.replace(around, cpus=(), memory=None, is_late=True)
-        reported = self._programs.stop_signal()
-        if reported is None:
-            return around
-        signal, sender, stopped, others_ns = reported
-        if self._targets.are_several and stopped != pid:
-            return around
-        # Of several it is not known which of them others stopped.
-        alone = not self._targets.are_several and others_ns is not None and others_ns < start_ns
-        return structs.replace(around, stopper=stopper(pid, signal, sender, alone=alone))
-
-    def _lost(self, events: "EventsOfWindow | None", timeline: "TimelineOfWindow | None") -> Lost:
-        lost = self._collector.lost()
-        if self._upcalls:
-            lost += self._upcalls.lost()
-        if timeline:
-            lost += timeline.lost
-        return lost + events.lost if events else lost
-
-    def _window(self, epoch: int, ended: EndedBy) -> Window:
-        """Say how the window went; after collecting, when its hits are surely noted."""
-        start_ns, stop_ns = self._windows.boundaries(epoch)
-        start_hit, stop_hit = self._windows.hits(epoch)
-        now = datetime.datetime.now(datetime.UTC)
-        since_start_ns = int(lib.monotonic_ns()) - start_ns
-        return Window(
-            start_ns=start_ns,
-            stop_ns=stop_ns,
-            duration_ns=stop_ns - start_ns,
-            start_time=now - datetime.timedelta(microseconds=since_start_ns / 1000),
-            collected_time=now,
-            ended_by=ended,
-            start_trigger=_hit(self._plan.start, start_hit),
-            stop_trigger=_hit(self._plan.stop, stop_hit) if ended == "trigger" else None,
-        )
+        return self._sampling.windows()
 
 
-def _stopped(threads: Iterable[Thread]) -> list[int]:
-    """The ids of those that were stopped, the longest first."""
-    times = [(thread.time.stopped_ns, thread.tid) for thread in threads if thread.time is not None]
-    return [tid for ns, tid in sorted(times, reverse=True) if ns]
-
-
-def _waited_for_file_lock(threads: Iterable[Thread]) -> bool:
-    return any(sleep.reason == "file_lock" for thread in threads for sleep in thread.sleeps)
-
-
-def _hit(trigger: TriggerPoints | None, hit: "RecordOfHit") -> TriggerHit | None:
-    if trigger is None:
-        return None
-    comm = ffi.string(hit.comm).decode(errors="backslashreplace")
-    return TriggerHit(trigger=trigger.text, tid=hit.tid, comm=comm)
+def _import_sampling() -> None:
+    """Import what is needed once the programs are loaded: that takes as long as the kernel does."""
+    import kernel_delay.capture.sampling  # noqa: F401

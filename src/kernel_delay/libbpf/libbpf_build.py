@@ -63,7 +63,9 @@ int libbpf_probe_bpf_map_type(enum bpf_map_type type, const void *options);
 
 struct bpf_object *open_object(const char *path, int types_fd);
 void bpf_object__close(struct bpf_object *object);
-int load_object(struct bpf_object *object, int types_fd);
+struct loading { ...; };
+void begin_loading(struct loading *loading, struct bpf_object *object, int types_fd);
+int end_loading(struct loading *loading);
 struct bpf_program *bpf_object__next_program(const struct bpf_object *object,
                                              struct bpf_program *previous);
 struct bpf_map *bpf_object__find_map_by_name(const struct bpf_object *object, const char *name);

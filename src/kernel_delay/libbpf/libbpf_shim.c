@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -258,4 +259,41 @@ static int load_object(struct bpf_object *object, int types_fd)
 	malloc_trim(0);
 #endif
 	return result;
+}
+
+struct loading {
+	struct bpf_object *object;
+	int types_fd;
+	int result;
+	bool has_thread;
+	pthread_t thread;
+};
+
+static void *load_in_thread(void *argument)
+{
+	struct loading *loading = argument;
+
+	loading->result = load_object(loading->object, loading->types_fd);
+	return NULL;
+}
+
+/* Loads an object in a thread, if there can be one. */
+static void begin_loading(struct loading *loading, struct bpf_object *object, int types_fd)
+{
+	*loading = (struct loading){.object = object, .types_fd = types_fd};
+#ifdef __GLIBC__
+	/* What one thread frees the others are to use. */
+	mallopt(M_ARENA_MAX, 1);
+#endif
+	loading->has_thread = !pthread_create(&loading->thread, NULL, load_in_thread, loading);
+	if (!loading->has_thread)
+		load_in_thread(loading);
+}
+
+/* Waits until it is loaded. Returns 0 or a negative errno. */
+static int end_loading(struct loading *loading)
+{
+	if (loading->has_thread)
+		pthread_join(loading->thread, NULL);
+	return loading->result;
 }

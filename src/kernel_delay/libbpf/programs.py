@@ -222,9 +222,14 @@ class BpfObject:
             yield Program(handle)
             handle = lib.bpf_object__next_program(self._object.handle, handle)
 
-    def load(self) -> None:
-        """Create the maps and load the programs."""
-        result = lib.load_object(self._object.handle, self._types.handle)
+    def load(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Create the maps and load the programs, in a thread; `meanwhile` is called beside it."""
+        loading = ffi.new("struct loading *")
+        lib.begin_loading(loading, self._object.handle, self._types.handle)
+        try:
+            meanwhile()
+        finally:
+            result = lib.end_loading(loading)
         if result:
             raise bpf_error(f"loading {self._name}", -result)
 

@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 from kernel_delay.errors import (
@@ -132,14 +133,14 @@ def open_object(name: str, *, built_in: bool = False) -> BpfObject:
         raise not_opened(error) from error
 
 
-def load_object(bpf_object: BpfObject) -> None:
-    """Load the object's maps and programs.
+def load_object(bpf_object: BpfObject, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Load the object's maps and programs, and call `meanwhile` beside that.
 
     Raises PermissionDeniedError when eBPF is refused, and UnavailableError
     when this kernel can't run a program.
     """
     take_log()  # As above.
     try:
-        bpf_object.load()
+        bpf_object.load(meanwhile)
     except BpfError as error:
         raise refusal(error) from error

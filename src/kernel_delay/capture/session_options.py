@@ -1,0 +1,41 @@
+"""What a session is set up with."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from kernel_delay.capture.plan import EventPlan
+from kernel_delay.loader.waiting import ReportLeft
+
+if TYPE_CHECKING:
+    from kernel_delay.capture.programs import Programs
+    from kernel_delay.capture.upcalls import WindowUpcalls
+
+
+class SessionOptions(Struct, frozen=True):
+    """What a session is set up with.
+
+    `events` says which syscalls are reported one by one; None: none.
+    `open_upcall_counters` counts upcalls in the windows of the process of that PID;
+    it may raise KernelDelayError or return None where there are none to count.
+    `accounting`: account for all of each thread's time, and not for what the tables
+    hold alone. `waker_stacks`: and from where each thread was woken. `chains`: and whom threads
+    waited for, to the roots. `on_open` is called
+    with the epoch of each window that is planned by the clock, or that only a stop trigger
+    ends, a moment before it begins; and, of one that a program's execution opens, when that can
+    be executed.
+    `timeline`: how many slices of a timeline are kept of a window, which takes accounting; None:
+    there is none.
+    `report_left` is called with how many ns a window still has that is as long as the plan says,
+    twice a second, and with 0 when it is over.
+    """
+
+    events: EventPlan | None = None
+    open_upcall_counters: "Callable[[int, Programs], WindowUpcalls | None] | None" = None
+    accounting: bool = True
+    timeline: int | None = None
+    waker_stacks: bool = False
+    chains: bool = False
+    on_open: Callable[[int], None] = lambda epoch: None
+    report_left: ReportLeft | None = None
