@@ -56,7 +56,11 @@ class AddressSpace:
         self._rows: dict[tuple[Mapping, int], UnwindRows | None] = {}
 
     def unwind(
-        self, registers: tuple[int, ...], stack: bytes, base: int, missing_pages: int = 0
+        self,
+        registers: tuple[int, ...],
+        stack: bytes | memoryview,
+        base: int,
+        missing_pages: int = 0,
     ) -> Stack:
         """Find the call chain of a thread of the process, as of when it was stopped.
 

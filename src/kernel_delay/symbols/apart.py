@@ -5,6 +5,8 @@ and capabilities, and with little memory and time: see parser.py. It is a new pr
 of this one, whose memory may hold secrets and whose threads may hold locks.
 """
 
+import fcntl
+import mmap
 import os
 import socket
 import struct
@@ -28,17 +30,20 @@ from kernel_delay.symbols.frames import Frame, Stack
 from kernel_delay.symbols.mappings import code_ranges
 from kernel_delay.symbols.messages import (
     ANSWER_BYTES,
+    F_SEAL_FUTURE_WRITE,
     HEADER,
     MOST_INLINED,
     ROWS_BYTES,
+    SHARED_BYTES,
+    Answers,
     Code,
     Copy,
     LargeFrames,
     Named,
     Ranges,
     Request,
+    SharedCopy,
     send_request,
-    take_bytes,
 )
 from kernel_delay.symbols.object_files import ObjectFile
 from kernel_delay.symbols.process_image import ProcessImage
@@ -95,11 +100,16 @@ class AddressSpaceApart:
         self._rows: dict[int, UnwindRows] = {}
         self._left_s = float(ANSWERS_S)
         self._socket, theirs = socket.socketpair()
+        self._answers = Answers(self._socket, self._wait_at_most)
         self._is_lost = False
         start_parsers()
         with theirs:
             try:
-                socket.send_fds(_parsers[0], [b"\0"], [theirs.fileno()])
+                copies, self._copies = _shared_memory()
+                try:
+                    socket.send_fds(_parsers[0], [b"\0"], [theirs.fileno(), copies])
+                finally:
+                    os.close(copies)
             except (OSError, IndexError):
                 self._lose("what finds them can't be started")
 
@@ -120,11 +130,29 @@ class AddressSpaceApart:
 
     def unwind(self, copies: Sequence[Copy]) -> list[Stack]:
         """Find the call chain of each copy of a stack: see AddressSpace.unwind()."""
-        found = self._ask(Request("unwind", list(copies)), Stack, len(copies))
-        if found and any(len(stack.pcs) != len(stack.exact) for stack in found):
-            self._lose(NONSENSE)
-            found = None
-        return found or [Stack(copy[0][-1:], (True,), "lost") for copy in copies]
+        found: list[Stack] = []
+        while len(found) < len(copies):
+            shared = () if self._is_lost else self._share(copies[len(found) :])
+            stacks = self._ask(Request("unwind", shared), Stack, len(shared))
+            if stacks and any(len(stack.pcs) != len(stack.exact) for stack in stacks):
+                self._lose(NONSENSE)
+                stacks = None
+            if not stacks:
+                return [Stack(copy[0][-1:], (True,), "lost") for copy in copies]
+            found += stacks
+        return found
+
+    def _share(self, copies: Sequence[Copy]) -> list[SharedCopy]:
+        """Write as many of the copies as there is room for to where the other process reads."""
+        shared: list[SharedCopy] = []
+        used = 0
+        for registers, stack, base, missing_pages in copies:
+            if used + len(stack) > SHARED_BYTES:
+                break
+            self._copies[used : used + len(stack)] = stack
+            used += len(stack)
+            shared.append((registers, len(stack), base, missing_pages))
+        return shared
 
     def frames(self, stacks: Sequence[Stack]) -> list[tuple[Frame, ...]]:
         """Name the frames of each, each frame preceded by the functions inlined into it."""
@@ -206,16 +234,16 @@ class AddressSpaceApart:
         self, request: Request, descriptors: Sequence[int], kind: type[T], count: int
     ) -> list[T]:
         start = time.monotonic()
+        self._deadline = start + self._left_s
         try:
-            self._wait_at_most(self._left_s)
+            self._wait_at_most()
             send_request(self._socket, request, descriptors)
             answers = []
             for _ in range(count):
-                self._wait_at_most(self._left_s - (time.monotonic() - start))
-                size, _ = HEADER.unpack(take_bytes(self._socket, HEADER.size))
+                size, _ = HEADER.unpack(self._answers.take(HEADER.size))
                 if size > (ROWS_BYTES if kind is Ranges else ANSWER_BYTES):
                     raise DecodeError
-                content = take_bytes(self._socket, size)
+                content = self._answers.take(size)
                 answer, remarks = msgpack.decode(content, type=tuple[kind, list[str]])  # type: ignore[valid-type]
                 answers.append(answer)
                 for remark in remarks:
@@ -231,8 +259,9 @@ class AddressSpaceApart:
         finally:
             self._left_s -= time.monotonic() - start
 
-    def _wait_at_most(self, seconds: float) -> None:
-        """Let a call on the socket fail with EAGAIN then: socket(7), SO_RCVTIMEO."""
+    def _wait_at_most(self) -> None:
+        """Let a call on the socket fail with EAGAIN at the deadline: socket(7), SO_RCVTIMEO."""
+        seconds = self._deadline - time.monotonic()
         limit = struct.pack("@ll", *divmod(max(int(seconds * 1e6), 1), 1_000_000))
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             self._socket.setsockopt(socket.SOL_SOCKET, option, limit)
@@ -243,6 +272,22 @@ class AddressSpaceApart:
         self._image.bounds.pass_over(
             f"functions of process {self._image.pid} have no names, and stacks may end early: {why}"
         )
+
+
+def _shared_memory() -> tuple[int, mmap.mmap]:
+    """Memory that this process alone can write to, and a descriptor for who is to read it.
+
+    Nobody can change its size: it would end who uses what is no longer there.
+    """
+    descriptor = os.memfd_create("stacks", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(descriptor, SHARED_BYTES)
+        memory = mmap.mmap(descriptor, SHARED_BYTES)
+        size = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, size | F_SEAL_FUTURE_WRITE)
+        return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC), memory
+    finally:
+        os.close(descriptor)
 
 
 def _code(image: ProcessImage, source: bool) -> tuple[Request, list[int]]:

@@ -6,7 +6,7 @@ A request is trusted and pickled. An answer may be anything, and has the form of
 import pickle
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -26,6 +26,9 @@ ANSWER_BYTES = 4 << 20
 
 MOST_INLINED = 256
 """Functions in one frame."""
+
+RECEIVED_BYTES = 256 << 10
+"""At once: a socket's buffer has less."""
 
 MOST_DESCRIPTORS = 250
 """In one sendmsg(2): SCM_MAX_FD in include/net/scm.h is 253."""
@@ -51,8 +54,17 @@ HalfWord = Annotated[int, Meta(ge=0, lt=1 << 31)]
 LargeFrames = list[tuple[Word, Word, HalfWord, Word]]
 """See LargeFrame."""
 
-Copy = tuple[tuple[int, ...], bytes, int, int]
+Copy = tuple[tuple[int, ...], bytes | memoryview, int, int]
 """Registers, a copy of a stack, its address and its missing pages: see AddressSpace.unwind()."""
+
+SharedCopy = tuple[tuple[int, ...], int, int, int]
+"""The same with the bytes of the copy alone: the copies are in shared memory, back to back."""
+
+SHARED_BYTES = 4 << 20
+"""Of that memory; a copy has 1 MiB and a page at most."""
+
+# include/uapi/linux/fcntl.h (5.1): who gets the file later can't write to it.
+F_SEAL_FUTURE_WRITE = 0x10
 
 
 class Request(Struct, frozen=True):
@@ -102,6 +114,31 @@ def take_request(sent: socket.socket) -> tuple[Request, list[int]]:
         descriptors += socket.recv_fds(sent, 1, MOST_DESCRIPTORS)[1]
     request: Request = pickle.loads(take_bytes(sent, size))
     return request, descriptors
+
+
+class Answers:
+    """What a socket brings, read as much at a time as there is."""
+
+    def __init__(self, sent: socket.socket, wait: Callable[[], None]) -> None:
+        """Call `wait` before each wait."""
+        self._sent, self._wait = sent, wait
+        self._content = bytearray()
+        self._taken = 0
+
+    def take(self, size: int) -> bytes:
+        """Wait for so many bytes; EOFError when there are fewer."""
+        missing = self._taken + size - len(self._content)
+        if missing > 0:
+            del self._content[: self._taken]
+            self._taken = 0
+        while len(self._content) < self._taken + size:
+            self._wait()
+            got = self._sent.recv(RECEIVED_BYTES)
+            if not got:
+                raise EOFError
+            self._content += got
+        first, self._taken = self._taken, self._taken + size
+        return bytes(memoryview(self._content)[first : self._taken])
 
 
 def take_bytes(sent: socket.socket, size: int) -> bytearray:

@@ -4,6 +4,7 @@ That one becomes nobody, gives up all it can, and is forked for each address spa
 libdw, or a file that is made to find one, ends such a fork and costs its names.
 """
 
+import mmap
 import os
 import resource
 import signal
@@ -20,7 +21,17 @@ from kernel_delay.host import privileges
 from kernel_delay.symbols.address_space import AddressSpace
 from kernel_delay.symbols.bounds import ANSWER_S, Bounds
 from kernel_delay.symbols.frames import Stack
-from kernel_delay.symbols.messages import HEADER, Code, Copy, Named, Ranges, Rows, take_request
+from kernel_delay.symbols.messages import (
+    HEADER,
+    RECEIVED_BYTES,
+    SHARED_BYTES,
+    Code,
+    Named,
+    Ranges,
+    Rows,
+    SharedCopy,
+    take_request,
+)
 from kernel_delay.symbols.perf_map import PerfFunctions
 from kernel_delay.symbols.unwind_rows import UnwindRows
 
@@ -52,13 +63,14 @@ def main() -> None:
     parent = socket.socket(fileno=os.dup(0))
     _drop_rights(parent)
     while True:
-        _, descriptors, _, _ = socket.recv_fds(parent, 1, 1)
+        _, descriptors, _, _ = socket.recv_fds(parent, 1, 2)
         if not descriptors:
             return
         if not os.fork():
             parent.close()
-            _parse(socket.socket(fileno=descriptors[0]))
-        os.close(descriptors[0])
+            _parse(socket.socket(fileno=descriptors[0]), descriptors[1])
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _drop_rights(kept: socket.socket) -> None:
@@ -82,22 +94,28 @@ def _drop_rights(kept: socket.socket) -> None:
     privileges.keep_nothing((*CALLS, *FORKING, *LIMITING))
 
 
-def _parse(parent: socket.socket) -> None:
+def _parse(parent: socket.socket, copies: int) -> None:
     """Answer all requests, and end."""
     try:
+        shared = mmap.mmap(copies, SHARED_BYTES, prot=mmap.PROT_READ)
         privileges.end_with_parent()
         _limit(resource.RLIMIT_CPU, CPU_S)
         privileges.keep_nothing(CALLS)
-        space = _Space()
+        space = _Space(memoryview(shared))
+        answers = bytearray()
         while True:
             request, descriptors = take_request(parent)
             # SIGPROF ends it.
             signal.setitimer(signal.ITIMER_PROF, ANSWER_S)
             for answer in getattr(space, request.what)(request.with_what, descriptors):
                 content = msgpack.encode((answer, space.bounds.take_remarks()))
-                parent.sendall(HEADER.pack(len(content), 0))
-                parent.sendall(content)
+                answers += HEADER.pack(len(content), 0) + content
+                if len(answers) >= RECEIVED_BYTES:
+                    parent.sendall(answers)
+                    answers.clear()
                 signal.setitimer(signal.ITIMER_PROF, ANSWER_S)
+            parent.sendall(answers)
+            answers.clear()
     except EOFError:
         os._exit(0)
     finally:
@@ -107,7 +125,8 @@ def _parse(parent: socket.socket) -> None:
 class _Space:
     """The address space of one process; its methods are called as requests are."""
 
-    def __init__(self) -> None:
+    def __init__(self, copies: memoryview) -> None:
+        self._copies = copies
         self.bounds = Bounds()
         self._image: Any = SimpleNamespace(
             generation=0, objects=(), latest=(), perf_map=None, bounds=self.bounds
@@ -136,10 +155,13 @@ class _Space:
         self._image.perf_map.read(descriptors[0])
         yield None
 
-    def unwind(self, copies: list[Copy], _: list[int]) -> Iterator[Stack]:
+    def unwind(self, shared: list[SharedCopy], _: list[int]) -> Iterator[Stack]:
         assert self._space
-        for copy in copies:
-            yield self._space.unwind(*copy)
+        used = 0
+        for registers, size, base, missing_pages in shared:
+            stack = self._copies[used : used + size]
+            used += size
+            yield self._space.unwind(registers, stack, base, missing_pages)
 
     def frames(self, stacks: list[Stack], _: list[int]) -> Iterator[Named]:
         assert self._space

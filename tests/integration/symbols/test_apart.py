@@ -1,5 +1,7 @@
 """Files that are made to crash or hang what parses them, or to fill its memory: names are lost."""
 
+import errno
+import mmap
 import os
 import platform
 import signal
@@ -9,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -137,9 +139,19 @@ def unwound(file: Path, calls: int) -> tuple[int, str, tuple[str, ...]]:
 def parsers() -> int:
     """The process that forks for each address space."""
     apart.start_parsers()
-    own = Path(f"/proc/self/task/{os.getpid()}/children")
-    names = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in own.read_text().split()}
-    return next(pid for pid, name in names.items() if b"kernel_delay.symbols.parser" in name)
+    found: list[int] = []
+
+    def look() -> bool:
+        # It has no arguments yet for a moment after posix_spawn(3).
+        found[:] = (
+            pid
+            for pid in children(os.getpid())
+            if b"kernel_delay.symbols.parser" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        )
+        return bool(found)
+
+    wait_until(look, "the process that forks for each address space")
+    return found[0]
 
 
 def children(pid: int) -> list[int]:
@@ -194,8 +206,8 @@ def test_the_parser_has_no_rights(tmp_path: Path, root_user: None) -> None:
         assert int(soft["Max address space"]) < 2 << 30
         assert soft["Max cpu time"] == "3600"
         opened = {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()}
-        opened -= {"/dev/null", str(file)}
-        assert all(name.startswith("socket:") for name in opened)
+        opened -= {"/dev/null", str(file), "/memfd:stacks (deleted)"}
+        assert {name.partition(":")[0] for name in opened} == {"socket"}, opened
     wait_until(lambda: pid not in children(first), "the end of the parser")
 
 
@@ -227,6 +239,26 @@ print(ours.makefile().read())
 def test_the_parser_can_open_and_start_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", REFUSED], capture_output=True, check=True)
     assert done.stdout.split() == [b"1"] * 8
+
+
+def refused() -> AbstractContextManager[object]:
+    errors = (errno.EBADF, errno.EACCES, errno.EPERM, errno.EINVAL)
+    return pytest.raises(OSError, match=rf"^\[Errno ({'|'.join(map(str, errors))})\]")
+
+
+def test_the_parser_can_only_read_copies() -> None:
+    copies, memory = apart._shared_memory()
+    memory[:5] = b"stack"
+    assert os.pread(copies, 5, 0) == b"stack"
+    again = os.open(f"/proc/self/fd/{copies}", os.O_RDWR)
+    for descriptor in (copies, again):
+        with refused():
+            os.write(descriptor, b"other")
+        with refused():
+            os.ftruncate(descriptor, 0)
+        with refused():
+            mmap.mmap(descriptor, mmap.PAGESIZE)
+        os.close(descriptor)
 
 
 LIES: list[tuple[object, ...]] = [

@@ -159,7 +159,7 @@ class StackNamer:
         registers = tuple(saved[place] for place in DWARF_REGISTERS[machine])
         sp = registers[STACK_POINTER[machine]]
         content, missing_pages = _unpacked(copied, pages)
-        return registers, content[sp % PAGE :], sp, missing_pages
+        return registers, memoryview(content)[sp % PAGE :], sp, missing_pages
 
     def _walked(self, taken: UserStack) -> Stack:
         """The addresses that the kernel found, or else where the thread was."""
@@ -203,8 +203,10 @@ def _allow_many_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _unpacked(copied: bytes, pages: int) -> tuple[bytes, int]:
+def _unpacked(copied: bytes, pages: int) -> tuple[bytes | bytearray, int]:
     """Put the pages that were copied to their places; say which are missing between them."""
+    if not pages & (pages + 1):
+        return copied[: pages.bit_length() * PAGE], 0
     content, missing, at = bytearray(), 0, 0
     for page in range(pages.bit_length()):
         if pages >> page & 1:
@@ -213,7 +215,7 @@ def _unpacked(copied: bytes, pages: int) -> tuple[bytes, int]:
         else:
             content += bytes(PAGE)
             missing |= 1 << page
-    return bytes(content), missing
+    return content, missing
 
 
 def _is_tracing(frame: Frame) -> bool:
