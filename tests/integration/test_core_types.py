@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.capture.plan import EventPlan, WindowPlan
+from kernel_delay.capture.plan import EventPlan, Plan, WindowPlan
 from kernel_delay.capture.program_options import ProgramOptions
 from kernel_delay.loader.objects import load_object, open_object
 
@@ -15,18 +15,9 @@ pytestmark = pytest.mark.usefixtures("measurable")
 def tags(*, built_in: bool) -> dict[str, str]:
     """Of each program that is loaded what the kernel makes of its instructions."""
     with open_object("capture", built_in=built_in) as bpf_object:
-        ProgramOptions(
-            bpf_object,
-            (os.getpid(),),
-            WindowPlan(sample_time_ns=500_000_000),
-            EventPlan(),
-            children=True,
-            accounting=True,
-            timeline=True,
-            waker_stacks=True,
-            rounds=None,
-            totals=True,
-        )
+        windows = WindowPlan(sample_time_ns=500_000_000)
+        plan = Plan(windows, EventPlan(), timeline=True, waker_stacks=True, totals=True)
+        ProgramOptions(bpf_object, (os.getpid(),), plan, children=True)
         load_object(bpf_object)
         return {
             program.name: field(program.fd, "prog_tag")
