@@ -102,3 +102,16 @@ def test_circle_is_not_known() -> None:
 def test_chain_is_followed_for_six_hops() -> None:
     threads = {tid: [StateSlice(0, 10, "blocked", "pipe", tid + 1)] for tid in range(1, 9)}
     assert roots(1, threads, 0, 10) == Counter({Root((2, 3, 4, 5, 6, 7), "unknown", "pipe"): 10})
+
+
+def test_runnable_root_has_its_taker_and_a_disk_its_device() -> None:
+    threads = {
+        1: [StateSlice(0, 100, "blocked", "pipe", 2)],
+        2: [StateSlice(0, 60, "runnable", waker=8), StateSlice(60, 100, "blocked", "disk", 0, 9)],
+    }
+    assert roots(1, threads, 0, 100) == Counter(
+        {
+            Root((2,), "runnable", taker=8): 60,
+            Root((2,), "blocked", "disk", device=9): 40,
+        }
+    )

@@ -90,3 +90,26 @@ def test_parts_add_up_to_the_blocked_time(lengths: list[int], more_ns: int) -> N
     parts = exact_parts(found, blocked_ns)
     assert sum(part.ns for part in parts) == blocked_ns
     assert all(part.ns > 0 for part in parts)
+
+
+def test_runnable_thread_knows_who_had_the_cpu() -> None:
+    states = followed()
+    note(states, 20, lib.CHAIN_LEFT_CPU, session.STATE_READY_PREEMPTED, waker=5)
+    assert seen(states, 30)[-1] == (20, 30, "runnable", 5)
+    note(states, 40, lib.CHAIN_GOT_CPU, session.STATE_RUNNING, waker=6)
+    assert seen(states, 50) == [
+        (10, 20, "running", 0),
+        (20, 40, "runnable", 6),
+        (40, 50, "running", 0),
+    ]
+
+
+def test_who_has_the_cpu_is_sampled_while_a_thread_waits() -> None:
+    states = ThreadStates(7, 7, "server")
+    for now_ns, taker in ((10, 5), (60, 6), (110, 5)):
+        note(states, now_ns, lib.CHAIN_SEEN, session.STATE_READY_PREEMPTED, waker=taker)
+    assert seen(states, 120) == [
+        (10, 60, "runnable", 6),
+        (60, 110, "runnable", 5),
+        (110, 120, "runnable", 5),
+    ]

@@ -1,5 +1,6 @@
 """The verdict on wait chains: it names the root, and nobody who is not sure."""
 
+import pytest
 from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import judge
@@ -70,3 +71,21 @@ def test_thread_of_the_same_process_is_left_to_other_rules() -> None:
     own = ChainThread(CLIENT + 1, CLIENT, "worker")
     verdict = judged(ChainPart((own,), "running", 500 * MS)).verdict
     assert all(each.rule != "wait_chain" for each in verdict)
+
+
+HOG = ChainThread(70, 70, "hog")
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (ChainPart((ROOT,), "runnable", 0, by=HOG), "had no CPU, which mostly hog (70) had,"),
+        (ChainPart((ROOT,), "stopped", 0, by=HOG), "was stopped by hog (70)"),
+        (ChainPart((ROOT,), "frozen", 0, cgroup="/cg/b"), "was frozen by the cgroup /cg/b"),
+        (ChainPart((ROOT,), "blocked", 0, "disk", device="sda1"), "a disk, of the device sda1,"),
+    ],
+)
+def test_object_that_holds_the_root_is_named(part: ChainPart, said: str) -> None:
+    parts = [replace(part, ns=300 * MS), replace(part, ns=200 * MS, by=None)]
+    assert f"{said} while the main thread, client" in finding(*parts).sentence
+    assert "for 500.0 ms" in finding(*parts).sentence

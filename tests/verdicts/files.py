@@ -9,10 +9,10 @@ BIG_FILE = 64 * 1024 * 1024
 
 
 @contextmanager
-def big_file() -> Iterator[str]:
-    """A file of BIG_FILE bytes on a disk."""
+def big_file(size: int = BIG_FILE) -> Iterator[str]:
+    """A file of that many bytes on a disk."""
     with tempfile.NamedTemporaryFile(dir="/var/tmp") as file:
-        for _ in range(BIG_FILE >> 20):
+        for _ in range(size >> 20):
             file.write(os.urandom(1 << 20))
         file.flush()
         os.fsync(file.fileno())

@@ -22,6 +22,7 @@ from msgspec import Struct
 from kernel_delay.model import Sample
 from tests import commands
 from tests.verdicts import oracle
+from tests.verdicts.causes.chains import STAGES as CHAINS
 from tests.verdicts.judge import Judgement, Outcome, judge, witness
 from tests.verdicts.staging import LIFE_S, program
 from tests.verdicts.truth import NotHereError, Stage, Staged, Truth
@@ -62,12 +63,14 @@ def names() -> list[str]:
         f"{kind}/{path.stem}"
         for kind in KINDS
         for path in sorted((HERE / kind).glob("*.py"))
-        if path.stem != "__init__"
-    ]
+        if path.stem not in ("__init__", "chains")
+    ] + [f"causes/{name}" for name in CHAINS]
 
 
 def stage_of(name: str) -> Stage:
     """What stages a case."""
+    if name.split("/")[1] in CHAINS:
+        return CHAINS[name.split("/")[1]]
     module = import_module(f"tests.verdicts.{name.replace('/', '.')}")
     stage: Stage = module.stage
     return stage

@@ -41,8 +41,12 @@ class ChainPart(Struct, frozen=True, gc=False):
         state: The state of the root meanwhile.
         ns: The length of this part in all, in ns.
         reason: The reason of a root's sleep. "unknown": it did not sleep, or that is not known.
-        cgroup: The cgroup whose quota of CPU time throttled the root. None: not throttled, or not
-            known.
+        cgroup: The cgroup whose quota of CPU time throttled the root, or the folder of the cgroup
+            that froze it. None: neither, or not known.
+        by: The task that had the CPU of a root that is runnable, or that stopped it, by a signal or
+            as its tracer. None: neither, or not known.
+        device: The block device of the file that a root waited for, as sda1. None: it did not wait
+            for a disk, or not known.
     """
 
     threads: tuple[ChainThread, ...]
@@ -50,6 +54,8 @@ class ChainPart(Struct, frozen=True, gc=False):
     ns: int
     reason: SleepReason = "unknown"
     cgroup: str | None = None
+    by: ChainThread | None = None
+    device: str | None = None
 
 
 class WaitChain(Struct, frozen=True, gc=False):

@@ -49,6 +49,7 @@ _SAMPLES = {
     "SystemState.freezers": Redaction.LAST_PART,
     "CgroupLimit.path": Redaction.TEXT,
     "ChainPart.cgroup": Redaction.TEXT,
+    "ChainPart.device": Redaction.TEXT,
     "MemoryLimit.path": Redaction.TEXT,
     "CpuWeights.path": Redaction.TEXT,
     "CpuWeights.other_path": Redaction.TEXT,

@@ -232,7 +232,7 @@ def _chain(chain: WaitChain) -> Table:
                 cut(printable(root.name)) if root else "",
                 str(root.tid) if root else "",
                 *_share(part.ns, chain.ns),
-                _root_state(part),
+                root_state(part),
                 " → ".join(f"{printable(each.name)} ({each.tid})" for each in part.threads),
             )
         )
@@ -241,9 +241,13 @@ def _chain(chain: WaitChain) -> Table:
     return Table("[WAIT CHAINS]", CHAIN_COLUMNS, rows)
 
 
-def _root_state(part: ChainPart) -> str:
-    state = "not known" if part.state == "unknown" else part.state
-    return f"{state}, {part.reason.replace('_', ' ')}" if part.reason != "unknown" else state
+def root_state(part: ChainPart) -> str:
+    """What a root did, and what kept it so."""
+    state: str = "not known" if part.state == "unknown" else part.state
+    if part.reason != "unknown":
+        state += f", {part.reason.replace('_', ' ')}"
+    held_by = part.cgroup or part.device or (part.by and f"{part.by.name} ({part.by.tid})")
+    return f"{state}: {printable(held_by)}" if held_by else state
 
 
 def sleep_file(file: SleepFile) -> str:

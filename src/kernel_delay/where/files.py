@@ -11,6 +11,7 @@ from msgspec import Struct
 from kernel_delay.host.open_files import access as access_of
 from kernel_delay.host.open_files import links
 from kernel_delay.host.open_files.inet import InetSockets, text_of
+from kernel_delay.host.open_files.watched import watched_by_epoll
 from kernel_delay.host.target import PROC, process_ids, read_comm
 from kernel_delay.where import Holder
 
@@ -86,13 +87,7 @@ class Files:
 
     def epoll(self, fd: int) -> list[int]:
         """Return the descriptors that an epoll one watches."""
-        try:
-            text = (self._process / "fdinfo" / str(fd)).read_text(errors="replace")
-        except OSError:
-            return []
-        # "tfd: 5 events: …" (fs/eventpoll.c:ep_show_fdinfo(), 5.14 to 6.18).
-        lines = (line.split() for line in text.splitlines())
-        return [int(words[1]) for words in lines if words[:1] == ["tfd:"] and len(words) > 1]
+        return watched_by_epoll(self._process, fd)
 
     def several(self, fds: list[int]) -> str:
         """Return what several descriptors are; the first are named."""

@@ -31,7 +31,9 @@ class StateSlice(Struct, frozen=True, gc=False):
         until_ns: When it ended.
         state: What it did.
         reason: What it slept for, if it was blocked.
-        waker: Who ended a sleep, or surely will: a thread ID. 0: not known.
+        waker: Who ended a sleep, or surely will, or had the CPU that it wanted: a thread ID. 0: not
+            known.
+        device: The device whose file it slept for, as the kernel numbers it. 0: not known.
     """
 
     since_ns: int
@@ -39,6 +41,7 @@ class StateSlice(Struct, frozen=True, gc=False):
     state: ChainState
     reason: SleepReason | None = None
     waker: int = 0
+    device: int = 0
 
 
 class Root(Struct, frozen=True):
@@ -48,11 +51,15 @@ class Root(Struct, frozen=True):
         tids: The threads, from the one that was waited for first. Empty: none.
         state: What the last did.
         reason: What it slept for.
+        taker: Who had its CPU, if it was runnable: a thread ID. 0: not known.
+        device: The device whose file it slept for. 0: not known.
     """
 
     tids: tuple[int, ...]
     state: ChainState
     reason: SleepReason | None = None
+    taker: int = 0
+    device: int = 0
 
 
 def roots(
@@ -87,7 +94,7 @@ class _Walk:
         """Split a sleep of the last of `tids`, or of the `first` thread."""
         length_ns = each.until_ns - each.since_ns
         if each.reason in ROOT_REASONS:
-            return Counter({Root(tids, "blocked", each.reason): length_ns})
+            return Counter({Root(tids, "blocked", each.reason, device=each.device): length_ns})
         is_circle = each.waker == first or each.waker in tids
         if not each.waker or is_circle or len(tids) >= MOST_HOPS:
             return Counter({Root(tids, "unknown", each.reason): length_ns})
@@ -99,7 +106,8 @@ class _Walk:
             if other.state == "blocked":
                 found.update(self._of_sleep(other, further, first))
             else:
-                found[Root(further, other.state)] += other.until_ns - other.since_ns
+                root = Root(further, other.state, taker=other.waker)
+                found[root] += other.until_ns - other.since_ns
         if left_ns:
             found[Root(further, "unknown")] += left_ns
         return found
@@ -113,5 +121,7 @@ class _Walk:
             each = slices[at]
             since_ns, until_ns = max(each.since_ns, start_ns), min(each.until_ns, stop_ns)
             if since_ns < until_ns:
-                yield StateSlice(since_ns, until_ns, each.state, each.reason, each.waker)
+                yield StateSlice(
+                    since_ns, until_ns, each.state, each.reason, each.waker, each.device
+                )
             at += 1

@@ -3,11 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from kernel_delay.analysis.verdict.formatting import length, name, share
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE, PHRASES, main_file
-from kernel_delay.model import ChainPart, ChainState, Sample, Thread, Who
+from kernel_delay.model import ChainPart, ChainState, Sample, SleepReason, Thread, Who
 
 # One root is named if it is that of so much of all waits.
 LEAST_SHARE = 0.5
@@ -26,6 +28,7 @@ _WHO: dict[ChainState, Who] = {
 
 _ADVICE: dict[ChainState, str] = {
     "stopped": "To resume it: kill -CONT {pid}",
+    "frozen": "Thaw it: cgroup.freeze of its cgroup, freezer.state of v1.",
     "throttled": "Raise the CPU quota (cpu.max; cpu.cfs_quota_us of v1) of its cgroup.",
 }
 _LOOK_AT = "What it does shows kernel-delay -p {pid}."
@@ -48,7 +51,23 @@ def _of_main_root(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
         return ()
     threads = parts[0].threads
     is_own = all(each.pid == sample.target.pid for each in threads)
-    return () if is_own and len(threads) < 2 else sorted(parts, key=lambda each: -each.ns)
+    return () if is_own and len(threads) < 2 else _by_state(parts)
+
+
+def _by_state(parts: Sequence[ChainPart]) -> list[ChainPart]:
+    """What the root did, the longest first: each has the object and the way of its longest part."""
+    found: dict[tuple[ChainState, SleepReason], list[ChainPart]] = defaultdict(list)
+    for part in parts:
+        found[part.state, part.reason].append(part)
+    states = [
+        replace(max(each, key=lambda part: (_object(part), part.ns)), ns=_sum_ns(each))
+        for each in found.values()
+    ]
+    return sorted(states, key=lambda part: -part.ns)
+
+
+def _object(part: ChainPart) -> bool:
+    return (part.by or part.cgroup or part.device) is not None
 
 
 def _sum_ns(parts: Sequence[ChainPart]) -> int:
@@ -77,14 +96,22 @@ def _lost_ns(sample: Sample, thread: Thread) -> int:
 
 
 def _did(part: ChainPart) -> str:
+    by = f"{part.by.name} ({part.by.tid})" if part.by is not None else None
     if part.state == "throttled":
         return f"was throttled by the quota of {part.cgroup}" if part.cgroup else "was throttled"
+    if part.state == "frozen":
+        return f"was frozen by the cgroup {part.cgroup}" if part.cgroup else "was frozen"
+    if part.state == "stopped":
+        return f"was stopped by {by}" if by else "was stopped"
+    if part.state == "runnable":
+        return f"had no CPU, which mostly {by} had," if by else "had no CPU"
     if part.state == "blocked":
         if part.reason == "clock":
             return "slept on a timer"
+        if part.device is not None and part.reason in PHRASES:
+            return f"waited for {PHRASES[part.reason]}, of the device {part.device},"
         return f"waited for {PHRASES[part.reason]}" if part.reason in PHRASES else "slept"
-    words = {"running": "was on a CPU", "runnable": "had no CPU"}
-    return words.get(part.state, f"was {part.state}")
+    return "was on a CPU"
 
 
 def _say(case: Case) -> Statement:

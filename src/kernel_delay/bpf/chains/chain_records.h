@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
  * What chains.bpf.c reports of each followed thread: when it left a CPU, got one, and was woken.
+ * And who stopped a process, of all.
  */
 #ifndef KERNEL_DELAY_CHAIN_RECORDS_H
 #define KERNEL_DELAY_CHAIN_RECORDS_H
@@ -13,6 +14,7 @@ enum chain_event_kind {
 	CHAIN_GOT_CPU,
 	CHAIN_WOKEN,
 	CHAIN_SEEN, /* by the iterator: it is in that state since then, or longer */
+	CHAIN_SIGNALLED, /* its process was sent a signal that stops it: by any process, to any */
 };
 
 /* Ids are in the tool's PID namespace, 0 for what is not there. */
@@ -24,14 +26,18 @@ struct chain_event {
 	__u32 state; /* that it is in from now on, enum scheduler_state */
 	__u32 tid;
 	__u32 process;
-	__u32 waker; /* of one that is woken: the task that this CPU had */
+	/*
+	 * The other task: who woke it, who gets the CPU that it left without sleeping, who had the
+	 * CPU that it got, who sent the signal. 0: none, or the idle task.
+	 */
+	__u32 waker;
 	__u32 waker_process;
 	__u32 waker_kind; /* in which context the waker was, enum waker_kind */
 	__s32 syscall; /* the number, negative where it is in none that is known */
 	__u32 descriptor;
 	char waker_comm[CHAIN_COMM];
 	char comm[CHAIN_COMM];
-	__u32 unused;
+	__u32 device; /* of the descriptor's file system, as the kernel has it; 0: not known */
 };
 
 #endif

@@ -39,9 +39,17 @@ static __always_inline struct chain_event *begin_event(struct task_struct *task,
 	event->syscall = -1;
 	event->descriptor = 0;
 	event->inode = 0;
+	event->device = 0;
 	event->frames[0] = 0;
 	BPF_CORE_READ_INTO(&event->comm, task, comm);
 	return event;
+}
+
+static __always_inline void note_other(struct chain_event *event, struct task_struct *other)
+{
+	event->waker = task_id(other, options.pid_level);
+	event->waker_process = task_id(other->group_leader, options.pid_level);
+	BPF_CORE_READ_INTO(&event->waker_comm, other, comm);
 }
 
 /* Where the current task, which is about to sleep, does so, and on which file. */
@@ -65,6 +73,9 @@ static __always_inline void note_place(struct chain_event *event, struct task_st
 	bpf_probe_read_kernel(&file, sizeof(file),
 			      BPF_CORE_READ(current, files, fdt, fd) + event->descriptor);
 	event->inode = BPF_CORE_READ(file, f_inode, i_ino);
+	event->device = BPF_CORE_READ(file, f_inode, i_rdev);
+	if (!event->device)
+		event->device = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
 }
 
 static __always_inline __u32 state_after(struct task_struct *prev, bool preempt)
@@ -86,12 +97,18 @@ static __always_inline __u32 state_after(struct task_struct *prev, bool preempt)
 SEC("iter/task")
 int note_states(struct bpf_iter__task *context)
 {
-	struct task_struct *task = context->task;
+	struct task_struct *task = context->task, *running;
 	struct chain_event *event;
 
 	if (!task || !is_target(task) || !(event = begin_event(task, CHAIN_SEEN)))
 		return 0;
 	event->state = task->on_cpu ? STATE_RUNNING : state_after(task, false);
+	if (event->state == STATE_READY_PREEMPTED && has_run_queues()) {
+		running = kernel_run_queue(task)->curr;
+		/* Whoever asks has a CPU too. */
+		if (running && running->pid && running != bpf_get_current_task_btf())
+			note_other(event, running);
+	}
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }
@@ -105,10 +122,14 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		event->state = state_after(prev, preempt);
 		if (event->state == STATE_BLOCKED)
 			note_place(event, prev, ctx);
+		else if (event->state == STATE_READY_PREEMPTED && next->pid)
+			note_other(event, next);
 		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	}
 	if (is_target(next) && next->pid && (event = begin_event(next, CHAIN_GOT_CPU))) {
 		event->state = STATE_RUNNING;
+		if (prev->pid)
+			note_other(event, prev);
 		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	}
 	return 0;
@@ -126,9 +147,25 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	event->state =
 		!throttles_tasks() && task_is_throttled(task) ? STATE_THROTTLED : STATE_READY_WOKEN;
 	event->waker_kind = waker_kind(has_signal(task), current);
-	event->waker = task_id(current, options.pid_level);
-	event->waker_process = task_id(current->group_leader, options.pid_level);
-	BPF_CORE_READ_INTO(&event->waker_comm, current, comm);
+	note_other(event, current);
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* include/uapi/asm-generic/signal.h */
+#define SIGSTOP 19
+#define SIGTTOU 22
+
+/* Whoever was stopped before it was followed is to have been stopped by someone. */
+SEC("tp_btf/signal_generate")
+int BPF_PROG(on_signal, int signal, struct kernel_siginfo *info, struct task_struct *task)
+{
+	struct chain_event *event;
+
+	if (signal < SIGSTOP || signal > SIGTTOU || !(event = begin_event(task, CHAIN_SIGNALLED)))
+		return 0;
+	event->state = 0;
+	note_other(event, bpf_get_current_task_btf());
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }

@@ -61,8 +61,14 @@ struct thread_info {
 	unsigned int cpu;
 };
 
+struct super_block {
+	__u32 s_dev; /* dev_t */
+};
+
 struct inode {
+	struct super_block *i_sb;
 	unsigned long i_ino;
+	__u32 i_rdev;
 };
 
 struct file {

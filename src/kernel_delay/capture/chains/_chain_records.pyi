@@ -25,7 +25,7 @@ class ChainEvent(Struct[ChainEventPointer]):
     descriptor: int
     waker_comm: Array[bytes]
     comm: Array[bytes]
-    unused: int
+    device: int
 class ChainEventPointer(ChainEvent, Pointer[ChainEvent]): ...
 
 class _FFI(FFI):
@@ -58,6 +58,7 @@ class _Lib:
     CHAIN_GOT_CPU: Final[int]
     CHAIN_LEFT_CPU: Final[int]
     CHAIN_SEEN: Final[int]
+    CHAIN_SIGNALLED: Final[int]
     CHAIN_WOKEN: Final[int]
 
 ffi: _FFI

@@ -1,6 +1,7 @@
 """Follows the threads that measured threads wait for, and makes wait chains of what they did."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
@@ -12,12 +13,14 @@ from msgspec.structs import replace
 from kernel_delay.analysis.chains.roots import MOST_HOPS, Root, StateSlice, roots
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.chains._chain_records import ffi, lib
+from kernel_delay.capture.chains.held_by import MINOR_BITS, OF_DISKS, HeldBy, device_name
 from kernel_delay.capture.chains.programs import ChainPrograms
 from kernel_delay.capture.chains.states import Place, ThreadStates, Was, slice_of
 from kernel_delay.capture.sleep_files import FileKey, find_files
 from kernel_delay.capture.threads.collector import ThreadOf
-from kernel_delay.host.cgroups import read_hierarchy
+from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.open_files.unix import UnixSockets
+from kernel_delay.host.open_files.watched import EPOLLS, watched_now
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC
 from kernel_delay.host.waiting_calls import FILE_CALLS, WRITES
@@ -25,6 +28,7 @@ from kernel_delay.loader._records import lib as session
 from kernel_delay.model import (
     ChainPart,
     ChainThread,
+    SleepFile,
     SleepReason,
     WaitChain,
 )
@@ -39,10 +43,14 @@ MOST_THREADS = 256
 # Names of threads that are not followed.
 MOST_WAKERS = 4096
 
+# Polls that are looked at at a time.
+MOST_POLLS = 16
+
+# What began before the last look lasts.
+LASTS_NS = 40_000_000
+
 # Of a thread's chain: the longest are kept, and the others are added up as not known.
 MOST_PARTS = 16
-
-_POLLED = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2"))
 
 
 class Follower:
@@ -52,6 +60,8 @@ class Follower:
         """Follow them, and whom they wait for now. Raises as load_object() does."""
         self._unix_sockets = unix_sockets
         self._kernel = KernelSymbols()
+        # They are read at the first question, which takes a while: not within a window.
+        self._kernel.symbolise(0, exact=False)
         self._reasons: dict[tuple[int, ...], SleepReason] = {}
         self._states: dict[int, ThreadStates] = {}
         self._hops: dict[int, int] = {}
@@ -60,7 +70,10 @@ class Follower:
         self._awaited: dict[int, int] = {}
         # Processes with peers that they had on any file.
         self._known: set[tuple[int, int]] = set()
+        # Places that were looked at.
+        self._judged_once: set[tuple[int, Place]] = set()
         self._wakers: dict[int, ChainThread] = {}
+        self._held_by = HeldBy()
         self._others = 0
         self._missed = 0
         self._looked_ns = 0
@@ -69,6 +82,7 @@ class Follower:
         self._unseen = list(pids)
         self._hops = dict.fromkeys(pids, 0)
         for pid in pids:
+            self._held_by.begin(pid)
             self._programs.follow(pid)
         self.look()
 
@@ -79,6 +93,13 @@ class Follower:
     def look(self) -> None:
         """Take the events that there are, and follow whoever is waited for by now."""
         self._take_events()
+        before_ns = self._looked_ns - LASTS_NS
+        if any(
+            each.state == "runnable" and each.lasts_since(before_ns)
+            for each in self._states.values()
+        ):
+            # Who has its CPU now?
+            self._programs.note_states()
         while True:
             if self._unseen:
                 self._programs.note_states()
@@ -86,10 +107,14 @@ class Follower:
             for pid in self._unseen:
                 self._look_at(pid)
             self._unseen = []
+            self._judge_waits()
             for pid, hops in self._waited_for():
                 self._follow(pid, hops)
             if not self._unseen:
-                return
+                break
+        for states in self._states.values():
+            if states.state in ("stopped", "frozen"):
+                self._held_by.look(states.process, states.state)
 
     def chains(
         self, threads: Iterable[ThreadOf], start_ns: int, stop_ns: int
@@ -98,35 +123,48 @@ class Follower:
         self.look()
         was = {tid: states.until(stop_ns) for tid, states in self._states.items()}
         slices = {tid: self._judged(self._states[tid], each) for tid, each in was.items()}
-        cgroups: dict[int, str | None] = {}
         for process, thread in threads:
             blocked_ns = thread.time.blocked_ns if thread.time is not None else 0
             if not blocked_ns or thread.threads != 1:
                 yield process, thread
                 continue
             found = roots(thread.tid, slices, start_ns, stop_ns)
-            parts = exact_parts(
-                {self._part(root, cgroups): ns for root, ns in found.items()}, blocked_ns
-            )
+            parts = exact_parts(self._parts(found), blocked_ns)
             chain = WaitChain(blocked_ns, parts, self._is_bounded)
             yield process, replace(thread, chain=chain)
         for states in self._states.values():
             states.drop(stop_ns)
         self._states = {tid: each for tid, each in self._states.items() if not each.is_over}
+        self._held_by.forget()
         # Whoever was not to be found may be by the next window.
         self._peers = {key: pids for key, pids in self._peers.items() if pids}
         if len(self._wakers) > MOST_WAKERS:
             self._wakers.clear()
 
-    def _part(self, root: Root, cgroups: dict[int, str | None]) -> ChainPart:
-        threads = tuple(self._named(tid) for tid in root.tids)
-        cgroup = None
-        if root.state == "throttled" and threads:
-            pid = threads[-1].pid
-            if pid not in cgroups:
-                cgroups[pid] = _limiting(pid)
-            cgroup = cgroups[pid]
-        return ChainPart(threads, root.state, 0, root.reason or "unknown", cgroup)
+    def _parts(self, found: Mapping[Root, int]) -> Counter[ChainPart]:
+        """Return the parts of these roots: one names what had most of a state, another the rest."""
+        parts: Counter[ChainPart] = Counter()
+        named: set[ChainPart] = set()
+        for root, ns in sorted(found.items(), key=itemgetter(1), reverse=True):
+            threads = tuple(self._named(tid) for tid in root.tids)
+            part = ChainPart(threads, root.state, 0, root.reason or "unknown")
+            whole = self._with_object(part, root) if part not in named else part
+            if whole != part:
+                named.add(part)
+            parts[whole] += ns
+        return parts
+
+    def _with_object(self, part: ChainPart, root: Root) -> ChainPart:
+        if root.device and root.reason in OF_DISKS:
+            return replace(part, device=device_name(root.device))
+        if not part.threads:
+            return part
+        pid = part.threads[-1].pid
+        by = self._named(root.taker) if root.state == "runnable" and root.taker else None
+        if root.state == "stopped":
+            by = self._held_by.stopper(pid)
+        cgroup = self._held_by.cgroup(pid, root.state)
+        return replace(part, by=by if by is not None and by.name else None, cgroup=cgroup)
 
     def _named(self, tid: int) -> ChainThread:
         states = self._states.get(tid)
@@ -136,6 +174,12 @@ class Follower:
 
     def _take_events(self) -> None:
         for event in self._programs.events():
+            if event.waker:
+                name = ffi.string(event.waker_comm).decode(errors="backslashreplace")
+                self._wakers[event.waker] = ChainThread(event.waker, event.waker_process, name)
+            if event.kind == lib.CHAIN_SIGNALLED:
+                self._held_by.signalled(event.process, self._wakers.get(event.waker))
+                continue
             if event.tid not in self._states:
                 name = ffi.string(event.comm).decode(errors="backslashreplace")
                 self._states[event.tid] = ThreadStates(event.tid, event.process, name)
@@ -144,10 +188,8 @@ class Follower:
             if event.kind == lib.CHAIN_LEFT_CPU and event.state == session.STATE_BLOCKED:
                 place = self._place(event)
                 self._note_place(event.process, event.tid, place)
-            elif event.kind == lib.CHAIN_WOKEN and event.waker_kind == session.WAKER_THREAD:
+            elif event.kind == lib.CHAIN_WOKEN and self._was_waited_for(event):
                 self._note_peer(event.process, event.waker_process)
-                name = ffi.string(event.waker_comm).decode(errors="backslashreplace")
-                self._wakers[event.waker] = ChainThread(event.waker, event.waker_process, name)
             states.note(event, place)
         missed, now_ns = self._programs.missed(), session.monotonic_ns()
         if missed != self._missed:
@@ -156,6 +198,15 @@ class Follower:
                 states.forget(self._looked_ns, now_ns)
         self._looked_ns = now_ns
 
+    def _was_waited_for(self, event: "ChainEvent") -> bool:
+        """Whether the waker is the one, and not a context that it happened to be in.
+
+        What is sent by loopback arrives in the sender's own context.
+        """
+        if event.waker_kind == session.WAKER_SOFT_IRQ:
+            return (event.process, event.waker_process) in self._known
+        return event.waker_kind == session.WAKER_THREAD
+
     def _place(self, event: "ChainEvent") -> Place:
         frames = tuple(event.frames[0 : lib.CHAIN_FRAMES])
         frames = frames[: frames.index(0)] if 0 in frames else frames
@@ -163,7 +214,7 @@ class Follower:
             names = [self._kernel.symbolise(pc, exact=False).name or "" for pc in frames]
             self._reasons[frames] = sleep_reason(names)
         inode = event.inode & 0xFFFFFFFF
-        return Place(self._reasons[frames], event.syscall, event.descriptor, inode)
+        return Place(self._reasons[frames], event.syscall, event.descriptor, inode, event.device)
 
     def _look_at(self, pid: int) -> None:
         """Note where the threads of a process sleep that was not followed until now."""
@@ -180,15 +231,50 @@ class Follower:
         asked, self._asked = self._asked, {}
         files = find_files(asked, self._unix_sockets, self._hops) if asked else {}
         for key in asked:
-            file = files.get(key)
-            # One of several that have the other end is nobody.
-            peers = file.peers if file is not None and not file.more_peers else ()
-            self._peers[key] = tuple(peer.pid for peer in peers)
+            self._peers[key] = _peers(files.get(key))
             for pid in self._peers[key]:
                 self._note_peer(key.process, pid)
                 self._known.add((key.process, pid))
         found, self._awaited = self._awaited, {}
         return sorted(found.items(), key=itemgetter(1))
+
+    def _judge_waits(self) -> None:
+        """Look at what threads poll, and who has their file locks, if that is new, or lasts."""
+        watched: dict[int, list[FileKey]] = {}
+        for tid, states in self._states.items():
+            place = states.unjudged
+            if place is None or len(watched) >= MOST_POLLS:
+                continue
+            poll = (states.process, place)
+            if poll in self._judged_once and not states.lasts_since(self._looked_ns - LASTS_NS):
+                continue
+            if len(self._judged_once) >= MOST_WAKERS:
+                self._judged_once.clear()
+            self._judged_once.add(poll)
+            states.judge(0)
+            if place.reason == "file_lock":
+                self._judge_file_lock(states)
+            else:
+                watched[tid] = _watched(states.process, tid)
+        keys: dict[FileKey, tuple[int, SleepReason]] = {
+            key: (tid, "poll") for tid, each in watched.items() for key in each
+        }
+        files = find_files(keys, self._unix_sockets, self._hops) if keys else {}
+        for tid, own in watched.items():
+            states = self._states[tid]
+            peers = [_peers(files.get(key)) for key in own]
+            others = {pid for each in peers for pid in each if pid != states.process}
+            self._known.update((states.process, pid) for pid in others)
+            if len(others) == 1 and all(peers):
+                (pid,) = others
+                states.judge(pid)
+                self._note_peer(states.process, pid)
+
+    def _judge_file_lock(self, states: ThreadStates) -> None:
+        owner = lock_owner(states.process)
+        if owner is not None and not owner.shared:
+            states.judge(owner.pid)
+            self._note_peer(states.process, owner.pid)
 
     def _note_peer(self, process: int, peer: int) -> None:
         if peer not in self._hops:
@@ -208,6 +294,7 @@ class Follower:
             self._is_bounded = True
             return
         self._hops[pid] = hops
+        self._held_by.begin(pid)
         if self._programs.follow(pid):
             self._others += count
             self._unseen.append(pid)
@@ -216,13 +303,15 @@ class Follower:
         return [slice_of(was, self._waker(states, was)) for was in found]
 
     def _waker(self, states: ThreadStates, was: Was) -> int:
-        """Who ended a sleep, or surely will; 0: not known."""
+        """Who ended a sleep, or surely will, or had the CPU; 0: not known."""
         if was.state != "blocked":
-            return 0
+            return was.waker
         if was.waker_kind == "thread":
             return was.waker
         key = _key(states.process, was.place) if was.place is not None else None
         peers = self._peers.get(key, ()) if key is not None else ()
+        if was.awaited:
+            peers = (was.awaited,)
         if was.waker_kind == "soft_irq" and (states.process, was.waker_process) in self._known:
             # What is sent by loopback arrives in the sender's own context. The connection may have
             # been too short to be seen, but for others between the two.
@@ -235,9 +324,25 @@ class Follower:
 
 def _key(process: int, place: Place) -> FileKey | None:
     name = syscall_name(place.syscall) if place.inode and place.syscall >= 0 else None
-    if name not in FILE_CALLS or name in _POLLED:
+    if name not in FILE_CALLS or name in EPOLLS:
         return None
     return FileKey(process, place.fd, place.inode, name in WRITES)
+
+
+def _watched(pid: int, tid: int) -> list[FileKey]:
+    """What a thread polls now."""
+    found = []
+    for fd in watched_now(pid, tid):
+        with suppress(OSError):
+            inode = os.stat(PROC / str(pid) / "fd" / str(fd)).st_ino & 0xFFFFFFFF
+            found.append(FileKey(pid, fd, inode, writes=False))
+    return found
+
+
+def _peers(file: SleepFile | None) -> tuple[int, ...]:
+    """The processes that have the other end; one of more than are known is nobody."""
+    peers = file.peers if file is not None and not file.more_peers else ()
+    return tuple(peer.pid for peer in peers)
 
 
 def _place_now(process: Path) -> Place:
@@ -249,10 +354,13 @@ def _place_now(process: Path) -> Place:
     with suppress(OSError, ValueError, IndexError):
         number, first, *_ = (process / "syscall").read_text().split()
         fd = int(first, 16)
-        inode = 0
+        inode = device = 0
         with suppress(OSError):
-            inode = os.stat(process / "fd" / str(fd)).st_ino & 0xFFFFFFFF
-        return Place(reason, int(number), fd, inode)
+            stat = os.stat(process / "fd" / str(fd))
+            inode = stat.st_ino & 0xFFFFFFFF
+            number_of = stat.st_rdev or stat.st_dev
+            device = os.major(number_of) << MINOR_BITS | os.minor(number_of)
+        return Place(reason, int(number), fd, inode, device)
     return Place(reason)
 
 
@@ -269,12 +377,6 @@ def _is_of_kernel(pid: int) -> bool:
     except OSError:
         return True
     return False
-
-
-def _limiting(pid: int) -> str | None:
-    hierarchy = read_hierarchy(pid)
-    levels = hierarchy.levels if hierarchy is not None else ()
-    return next((level.path for level in levels if level.quota_ns is not None), None)
 
 
 def exact_parts(found: Mapping[ChainPart, int], blocked_ns: int) -> tuple[ChainPart, ...]:

@@ -40,16 +40,23 @@ class Place(Struct, frozen=True):
         syscall: The number of the call; negative: none that is known.
         fd: Its first argument.
         inode: That of this descriptor; 0: not known.
+        device: That of its file system; 0: not known.
     """
 
     reason: SleepReason = "unknown"
     syscall: int = -1
     fd: int = 0
     inode: int = 0
+    device: int = 0
 
 
 class Was(Struct, frozen=True):
-    """What a thread did for a while, and who ended that: a slice whose waker is not judged yet."""
+    """What a thread did for a while, and who ended that: a slice whose waker is not judged yet.
+
+    The waker of a thread that was runnable is the task that had its CPU. `awaited` is the one
+    process that has the other ends of all files that it polled, or the file's lock; 0: there are
+    several, or none.
+    """
 
     since_ns: int
     until_ns: int
@@ -58,6 +65,7 @@ class Was(Struct, frozen=True):
     waker: int = 0
     waker_process: int = 0
     waker_kind: WakerKind = "unknown"
+    awaited: int = 0
 
 
 class ThreadStates:
@@ -71,6 +79,29 @@ class ThreadStates:
         self._has_ended = False
         self._since_ns = 0
         self._place: Place | None = None
+        self._taker = 0
+        self.awaited = 0
+        self._is_judged = False
+
+    @property
+    def unjudged(self) -> Place | None:
+        """Where it sleeps, if that is a poll or a file lock, and was not looked at."""
+        if self._state != "blocked" or self._is_judged or self._place is None:
+            return None
+        return self._place if self._place.reason in ("poll", "epoll", "file_lock") else None
+
+    def judge(self, awaited: int) -> None:
+        """It waits for that process; 0: for several, or not known."""
+        self.awaited, self._is_judged = awaited, True
+
+    def lasts_since(self, before_ns: int) -> bool:
+        """Whether it does what it does since before that."""
+        return self._since_ns < before_ns
+
+    @property
+    def state(self) -> ChainState:
+        """What it does now."""
+        return self._state
 
     @property
     def is_over(self) -> bool:
@@ -90,6 +121,10 @@ class ThreadStates:
         """Take an event that it has, in their order."""
         if event.kind == lib.CHAIN_SEEN:
             if self._since_ns:
+                # It waits for a CPU still: who has that now stands for the time since it was seen.
+                if self._state == STATES.get(event.state) == "runnable":
+                    self._end(event.now_ns, event.waker, event.waker_process)
+                    self._taker = event.waker
                 return
             self._since_ns = event.now_ns
         elif event.kind == lib.CHAIN_WOKEN:
@@ -102,9 +137,14 @@ class ThreadStates:
             # It was woken before it was off its CPU.
             self._state = "running"
             self._end(event.now_ns)
+        elif event.kind == lib.CHAIN_GOT_CPU:
+            self._end(event.now_ns, event.waker, event.waker_process)
         else:
             self._end(event.now_ns)
         self._state, self._place = STATES.get(event.state, "unknown"), place
+        self.awaited, self._is_judged = 0, False
+        goes_on = event.kind in (lib.CHAIN_LEFT_CPU, lib.CHAIN_SEEN)
+        self._taker = event.waker if goes_on else 0
         self._has_ended = event.state == session.STATE_NOT_ALIVE
 
     def forget(self, since_ns: int, now_ns: int) -> None:
@@ -114,7 +154,14 @@ class ThreadStates:
 
     def until(self, stop_ns: int) -> list[Was]:
         """Return what is known up to then, with what it does still."""
-        going_on = Was(self._since_ns, stop_ns, self._state, self._place)
+        going_on = Was(
+            self._since_ns,
+            stop_ns,
+            self._state,
+            self._place,
+            self._taker,
+            awaited=self.awaited,
+        )
         is_open = self._since_ns and self._since_ns < stop_ns
         return [*self.done, going_on] if is_open else list(self.done)
 
@@ -126,7 +173,8 @@ class ThreadStates:
         self, now_ns: int, waker: int = 0, process: int = 0, kind: WakerKind = "unknown"
     ) -> None:
         if self._since_ns and self._since_ns < now_ns:
-            was = Was(self._since_ns, now_ns, self._state, self._place, waker, process, kind)
+            place, awaited = self._place, self.awaited
+            was = Was(self._since_ns, now_ns, self._state, place, waker, process, kind, awaited)
             self.done.append(was)
             if len(self.done) > MOST_SLICES:
                 del self.done[: MOST_SLICES // 2]
@@ -139,4 +187,5 @@ def slice_of(was: Was, waker: int) -> StateSlice:
     if reason == "futex" and was.waker_kind == "hard_irq":
         # Nothing else than a time-out ends it there.
         reason = "clock"
-    return StateSlice(was.since_ns, was.until_ns, was.state, reason, waker)
+    device = was.place.device if was.place is not None else 0
+    return StateSlice(was.since_ns, was.until_ns, was.state, reason, waker, device)

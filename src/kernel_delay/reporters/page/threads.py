@@ -7,6 +7,7 @@ from msgspec import Struct
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.states import kept_ns, time_parts
 from kernel_delay.model import (
+    ChainPart,
     CpuTaker,
     Histogram,
     Intervals,
@@ -18,7 +19,7 @@ from kernel_delay.model import (
     Thread,
 )
 from kernel_delay.printable import printable
-from kernel_delay.reporters.accounting_tables import PERCENTILES, sleep_file
+from kernel_delay.reporters.accounting_tables import PERCENTILES, root_state, sleep_file
 from kernel_delay.reporters.tables import call_name
 
 Split = tuple[int, int, int, int, int]
@@ -73,6 +74,18 @@ class PageSleep(Struct, frozen=True):
     file: str | None
 
 
+class ChainRow(Struct, frozen=True):
+    """A part of a thread's waits: who was waited for, to the root, and what that did.
+
+    `state` is the one of the account that it is drawn as, `did` says more of it.
+    """
+
+    way: tuple[str, ...]
+    state: str
+    did: str
+    ns: int
+
+
 class PageThread(Struct, frozen=True):
     """A thread. `time_ns` are the parts of its account, named by PART_NAMES; None without one.
 
@@ -91,6 +104,7 @@ class PageThread(Struct, frozen=True):
     locks: tuple[Row, ...]
     sleeps: tuple[PageSleep, ...]
     interrupts: tuple[Row, ...]
+    chain: tuple[ChainRow, ...]
     facts: tuple[tuple[str, str], ...]
 
 
@@ -113,6 +127,7 @@ def page_thread(thread: Thread) -> PageThread:
         locks=_locks(thread),
         sleeps=tuple(map(_sleep, thread.sleeps)),
         interrupts=_interrupts(thread),
+        chain=tuple(map(_chain_row, thread.chain.parts)) if thread.chain is not None else (),
         facts=tuple(_facts(thread)),
     )
 
@@ -229,6 +244,14 @@ def _sleep(sleep: Sleep) -> PageSleep:
         estimated_ns=sleep.short_ns,
         file=None if sleep.file is None else sleep_file(sleep.file),
     )
+
+
+_DRAWN_AS = {"running": "user", "runnable": "ready", "unknown": "unaccounted"}
+
+
+def _chain_row(part: ChainPart) -> ChainRow:
+    way = tuple(f"{printable(each.name)} ({each.tid})" for each in part.threads)
+    return ChainRow(way, _DRAWN_AS.get(part.state, part.state), root_state(part), part.ns)
 
 
 def _interrupts(thread: Thread) -> tuple[Row, ...]:

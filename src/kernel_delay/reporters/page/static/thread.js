@@ -1,5 +1,6 @@
 // All that is known of one thread.
 
+import { drawn } from "./chain.js";
 import { bar, histogram, stateOf, swatch } from "./parts.js";
 import { column, count, exact, percent } from "./format.js";
 import { h } from "./dom.js";
@@ -17,7 +18,7 @@ export function details(thread, parts) {
     rows(thread.interrupts, "Interrupts", "served on its time", "Handler", "Runs"),
     facts(thread),
   ];
-  return h("div", {}, calls(thread), sleeps(thread.sleeps), h("div", { class: "columns" }, columns));
+  return h("div", {}, chain(thread), calls(thread), sleeps(thread.sleeps), h("div", { class: "columns" }, columns));
 }
 
 function card(title, about, ...content) {
@@ -27,6 +28,11 @@ function card(title, about, ...content) {
     h("h3", {}, title, about ? h("small", {}, about) : null),
     content,
   );
+}
+
+function chain(thread) {
+  if (!thread.chain.length) return null;
+  return card("Whom it waited for", "to the root of each wait", drawn(thread));
 }
 
 function cell(text, title, css = "number") {

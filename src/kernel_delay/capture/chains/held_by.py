@@ -1,0 +1,84 @@
+"""What keeps a thread from its work that no thread ends: who stopped it, its cgroups, a disk."""
+
+import os
+from contextlib import suppress
+
+from kernel_delay.host.cgroups import CgroupState, read_hierarchy
+from kernel_delay.host.system_state import tracer
+from kernel_delay.model import ChainState, ChainThread, SleepReason
+
+# Waits for the device of the file's system.
+OF_DISKS: frozenset[SleepReason] = frozenset(("disk", "page_cache"))
+
+MINOR_BITS = 20
+"""Of a device's number within the kernel, the lowest; include/linux/kdev_t.h."""
+
+# Processes whose stopper is known: a stop is rare.
+MOST_STOPPED = 4096
+
+
+class HeldBy:
+    """Who and what holds processes, as it was seen while it did."""
+
+    def __init__(self) -> None:
+        """Nothing was seen yet."""
+        self._senders: dict[int, ChainThread] = {}
+        self._tracers: dict[int, ChainThread] = {}
+        self._freezers: dict[int, str] = {}
+        self._levels: dict[int, tuple[CgroupState, ...]] = {}
+
+    def signalled(self, pid: int, sender: ChainThread | None) -> None:
+        """Note who sent a process the signal that stops it; None: not known."""
+        self._senders.pop(pid, None)
+        if sender is not None and sender.pid != pid and len(self._senders) < MOST_STOPPED:
+            self._senders[pid] = sender
+
+    def begin(self, pid: int) -> None:
+        """Note how often the cgroups of a process were throttled when it began to be followed."""
+        hierarchy = read_hierarchy(pid)
+        self._levels[pid] = hierarchy.levels if hierarchy is not None else ()
+
+    def look(self, pid: int, state: ChainState) -> None:
+        """Look once at what holds a process that is stopped or frozen now."""
+        if state == "stopped" and pid not in self._tracers:
+            found = tracer(pid, (pid,))
+            if found is not None:
+                self._tracers[pid] = ChainThread(found[1], found[1], found[0])
+        elif state == "frozen" and pid not in self._freezers:
+            hierarchy = read_hierarchy(pid)
+            if hierarchy is not None and hierarchy.freezers:
+                self._freezers[pid] = os.path.dirname(hierarchy.freezers[0])
+
+    def stopper(self, pid: int) -> ChainThread | None:
+        """Return who stopped a process."""
+        return self._senders.get(pid) or self._tracers.get(pid)
+
+    def cgroup(self, pid: int, state: ChainState) -> str | None:
+        """Return the cgroup that throttled or froze a process."""
+        if state == "frozen":
+            return self._freezers.get(pid)
+        if state != "throttled":
+            return None
+        hierarchy = read_hierarchy(pid)
+        limits = [level for level in hierarchy.levels if level.quota_ns] if hierarchy else []
+        before = {level.path: level.throttled_ns for level in self._levels.get(pid, ())}
+        gained = [(level.throttled_ns - before.get(level.path, 0), level.path) for level in limits]
+        return max(gained)[1] if gained else None
+
+    def forget(self) -> None:
+        """A window is over: whoever holds a process by the next is looked at again."""
+        self._tracers.clear()
+        self._freezers.clear()
+
+    def end(self, pid: int) -> None:
+        """A process is not followed any more."""
+        self._levels.pop(pid, None)
+        self._senders.pop(pid, None)
+
+
+def device_name(number: int) -> str | None:
+    """Return the name of a block device by the kernel's number; None: it is none, or is gone."""
+    major, minor = number >> MINOR_BITS, number & (1 << MINOR_BITS) - 1
+    with suppress(OSError):
+        return os.path.basename(os.readlink(f"/sys/dev/block/{major}:{minor}"))
+    return None

@@ -1,0 +1,56 @@
+"""What holds the root of a wait chain: its stopper, its cgroups, its device."""
+
+import os
+
+import pytest
+
+from kernel_delay.capture.chains import held_by
+from kernel_delay.capture.chains.held_by import MINOR_BITS, HeldBy, device_name
+from kernel_delay.host.cgroups import CgroupState, Hierarchy
+from kernel_delay.model import ChainThread
+
+SHELL = ChainThread(5, 5, "bash")
+
+
+def level(path: str, quota_ns: int | None, throttled_ns: int) -> CgroupState:
+    return CgroupState(path, quota_ns, 100_000_000, 1, throttled_ns)
+
+
+def test_cgroup_that_throttled_since_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = iter(
+        [
+            (level("/a/b", 10, 900), level("/a", 10, 100), level("/", None, 0)),
+            (level("/a/b", 10, 900), level("/a", 10, 800), level("/", None, 0)),
+        ]
+    )
+    monkeypatch.setattr(held_by, "read_hierarchy", lambda pid: Hierarchy(next(levels)))
+    held = HeldBy()
+    held.begin(7)
+    assert held.cgroup(7, "throttled") == "/a"
+
+
+def test_frozen_cgroup_is_known_after_it_was_thawed(monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen = Hierarchy((), freezers=("/sys/fs/cgroup/batch/cgroup.freeze",))
+    monkeypatch.setattr(held_by, "read_hierarchy", lambda pid: frozen)
+    held = HeldBy()
+    held.look(7, "frozen")
+    monkeypatch.setattr(held_by, "read_hierarchy", lambda pid: Hierarchy(()))
+    assert held.cgroup(7, "frozen") == "/sys/fs/cgroup/batch"
+    held.forget()
+    assert held.cgroup(7, "frozen") is None
+
+
+def test_last_sender_of_a_stop_is_the_stopper() -> None:
+    held = HeldBy()
+    held.signalled(7, SHELL)
+    assert held.stopper(7) == SHELL
+    held.signalled(7, None)
+    assert held.stopper(7) is None
+
+
+def test_device_has_the_name_of_sysfs() -> None:
+    assert device_name(0) is None
+    for entry in os.listdir("/sys/dev/block"):
+        major, minor = map(int, entry.split(":"))
+        name = os.path.basename(os.readlink(f"/sys/dev/block/{entry}"))
+        assert device_name(major << MINOR_BITS | minor) == name
