@@ -15,6 +15,8 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.states import STATE_OF, WORKER_PART
 from kernel_delay.model import (
+    ChainPart,
+    ChainThread,
     ClockRelation,
     Container,
     Lost,
@@ -23,6 +25,7 @@ from kernel_delay.model import (
     Sample,
     Target,
     ThreadTime,
+    WaitChain,
 )
 from kernel_delay.reporters import folded
 from kernel_delay.reporters.page import calls, contents, render
@@ -122,6 +125,25 @@ def test_a_call_has_its_split_and_percentiles() -> None:
     assert (lengths["count"], lengths["total_ns"], lengths["max_ns"]) == (7, 50_000_000, 9_000_000)
     p50, p90, p99 = lengths["percentiles_ns"]
     assert 1 << 22 <= p50 <= 1 << 23 <= p90 <= p99 <= 9_000_000
+
+
+def test_chain_leads_from_the_wait_to_what_its_root_did() -> None:
+    ways = (ChainThread(5, 5, "server\x1b"), ChainThread(6, 6, "root"))
+    chain = WaitChain(
+        70, (ChainPart(ways, "throttled", 50, cgroup="/batch"), ChainPart((), "unknown", 20))
+    )
+    (shown, *_) = data(replace(ACCOUNTED, threads=(replace(ACCOUNTED.threads[0], chain=chain),)))[
+        "threads"
+    ]
+    assert shown["chain"] == [
+        {
+            "way": ["server\\x1b (5)", "root (6)"],
+            "state": "throttled",
+            "did": "throttled: /batch",
+            "ns": 50,
+        },
+        {"way": [], "state": "unaccounted", "did": "not known", "ns": 20},
+    ]
 
 
 def test_who_had_the_cpu_sums_up_to_all_waits() -> None:

@@ -32,7 +32,7 @@ from kernel_delay.logs.causes import Usage
 from kernel_delay.logs.files import find
 from kernel_delay.logs.page import render as render_log
 from kernel_delay.logs.survey import survey
-from kernel_delay.model import MeasuringCommand, Sample
+from kernel_delay.model import ChainPart, ChainThread, MeasuringCommand, Sample
 from kernel_delay.reporters.comparison_sides import RecordedRounds, Side
 from kernel_delay.reporters.page import render
 from kernel_delay.reporters.page.comparison import render as render_comparison
@@ -53,9 +53,11 @@ from tests.unit.page_samples import (
     sample_with_events,
     series_of,
 )
+from tests.unit.samples import bare_sample
 from tests.unit.test_comparison import sample
 from tests.unit.test_logs import of_usage, vlog, write
 from tests.unit.test_round_comparison import round_of
+from tests.unit.test_verdict_wait_chain import MS, SERVER, waiting
 from tests.unit.timeline_samples import WITH_TIMELINE, many_slices
 
 WIDTH, HEIGHT = 1280, 900
@@ -773,3 +775,24 @@ def test_hostile_names_in_a_monitor_do_nothing(
     assert page.title().startswith("</script><script>document.title='owned'</script>")
     assert page.evaluate("document.querySelectorAll('[onmouseover]').length") == 0
     assert page.locator(".u-legend script").count() == 0
+
+
+def test_chain_is_drawn_from_the_wait_to_its_root(open_page: Open) -> None:
+    root = ChainThread(60, 60, "root")
+    parts = (
+        ChainPart((SERVER, root), "throttled", 300 * MS, cgroup="/batch"),
+        ChainPart((SERVER, root), "running", 100 * MS),
+        ChainPart((SERVER,), "running", 50 * MS),
+    )
+    page = open_page(page_of(bare_sample(waiting(*parts))))
+    page.locator("tr.thread button").first.click()
+    drawn = page.locator(".chain")
+    assert drawn.locator("span").all_inner_texts() == [
+        *("client (27090)", "server (50)", "root (60)", "throttled: /batch"),
+        *("running", "running"),
+    ]
+    throttled, *_ = (each.bounding_box() for each in drawn.locator(".root").all())
+    whole = drawn.bounding_box()
+    assert throttled is not None
+    assert whole is not None
+    assert throttled["width"] == pytest.approx(whole["width"] * 300 / 450, rel=0.02)

@@ -43,6 +43,9 @@ MOST_THREADS = 256
 # Names of threads that are not followed.
 MOST_WAKERS = 4096
 
+# Who was in no chain for so long is not followed any more.
+UNUSED_NS = 10_000_000_000
+
 # Polls that are looked at at a time.
 MOST_POLLS = 16
 
@@ -74,7 +77,9 @@ class Follower:
         self._judged_once: set[tuple[int, Place]] = set()
         self._wakers: dict[int, ChainThread] = {}
         self._held_by = HeldBy()
-        self._others = 0
+        # Of the processes that are followed besides: their threads, and when one was in a chain.
+        self._others: dict[int, int] = {}
+        self._used_ns: dict[int, int] = {}
         self._missed = 0
         self._looked_ns = 0
         self._is_bounded = False
@@ -130,16 +135,41 @@ class Follower:
                 continue
             found = roots(thread.tid, slices, start_ns, stop_ns)
             parts = exact_parts(self._parts(found), blocked_ns)
+            self._used_ns.update((each.pid, stop_ns) for part in parts for each in part.threads)
             chain = WaitChain(blocked_ns, parts, self._is_bounded)
             yield process, replace(thread, chain=chain)
         for states in self._states.values():
             states.drop(stop_ns)
         self._states = {tid: each for tid, each in self._states.items() if not each.is_over}
         self._held_by.forget()
+        self._forget_unused(stop_ns)
         # Whoever was not to be found may be by the next window.
         self._peers = {key: pids for key, pids in self._peers.items() if pids}
         if len(self._wakers) > MOST_WAKERS:
             self._wakers.clear()
+
+    def _forget_unused(self, now_ns: int) -> None:
+        """Follow nobody any more who has ended, or was in no chain for long."""
+        unused = {
+            pid
+            for pid in self._others
+            if now_ns - self._used_ns[pid] > UNUSED_NS or not _threads_of(pid)
+        }
+        for pid in unused:
+            self._programs.forget(pid)
+            self._held_by.end(pid)
+            del self._others[pid], self._hops[pid]
+        if unused:
+            self._states = {
+                tid: each for tid, each in self._states.items() if each.process not in unused
+            }
+            self._peers = {
+                key: pids for key, pids in self._peers.items() if key.process not in unused
+            }
+            self._known = {pair for pair in self._known if unused.isdisjoint(pair)}
+        self._used_ns = {pid: self._used_ns[pid] for pid in self._others}
+        # There may be room by the next window.
+        self._is_bounded = False
 
     def _parts(self, found: Mapping[Root, int]) -> Counter[ChainPart]:
         """Return the parts of these roots: one names what had most of a state, another the rest."""
@@ -290,13 +320,14 @@ class Follower:
         if pid in self._hops or not pid or pid == os.getpid() or _is_of_kernel(pid):
             return
         count = len(_threads_of(pid))
-        if hops > MOST_HOPS or self._others + count > MOST_THREADS:
+        if hops > MOST_HOPS or sum(self._others.values()) + count > MOST_THREADS:
             self._is_bounded = True
             return
         self._hops[pid] = hops
         self._held_by.begin(pid)
         if self._programs.follow(pid):
-            self._others += count
+            self._others[pid] = count
+            self._used_ns[pid] = self._looked_ns
             self._unseen.append(pid)
 
     def _judged(self, states: ThreadStates, found: Sequence[Was]) -> list[StateSlice]:
@@ -305,7 +336,7 @@ class Follower:
     def _waker(self, states: ThreadStates, was: Was) -> int:
         """Who ended a sleep, or surely will, or had the CPU; 0: not known."""
         if was.state != "blocked":
-            return was.waker
+            return was.waker if was.state == "runnable" else 0
         if was.waker_kind == "thread":
             return was.waker
         key = _key(states.process, was.place) if was.place is not None else None

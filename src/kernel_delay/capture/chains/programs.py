@@ -31,6 +31,7 @@ class ChainPrograms:
         `pid` is a process that is measured: others are numbered as it is.
         """
         self._closing = ExitStack()
+        self._tgids: dict[int, int] = {}
         with ExitStack() as failing:
             failing.callback(self.close)
             self._object = self._closing.enter_context(open_object("chains"))
@@ -64,7 +65,13 @@ class ChainPrograms:
         except KernelDelayError:
             return False
         self._followed[tgid // 8] |= 1 << tgid % 8
+        self._tgids[pid] = tgid
         return True
+
+    def forget(self, pid: int) -> None:
+        """Report the threads of a process no more."""
+        if tgid := self._tgids.pop(pid, 0):
+            self._followed[tgid // 8] &= ~(1 << tgid % 8)
 
     def note_states(self) -> None:
         """Have what all followed threads do now reported as events."""
