@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from kernel_delay.capture.chains import follower as module
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.follower import UNUSED_NS, Follower
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.loader._records import lib as session
+from kernel_delay.model import ThreadTime
+from tests.unit.samples import bare_thread
 
 if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent
@@ -82,3 +85,36 @@ def test_waker_is_followed_until_it_is_not_waited_for(
     server.wait()
     list(follower.chains((), now_ns, now_ns + 2))
     assert programs.followed == {client.pid}
+
+
+def polled(programs: Programs, pid: int, at_ns: int, *, waker: int, kind: int) -> None:
+    """It sleeps in a poll for 50 ns from then on, and runs for 5."""
+    for now_ns, what, state in (
+        (at_ns, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED),
+        (at_ns + 50, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN),
+        (at_ns + 55, lib.CHAIN_GOT_CPU, session.STATE_RUNNING),
+    ):
+        event = ffi.new("struct chain_event *")
+        event.now_ns, event.kind, event.state = now_ns, what, state
+        event.tid = event.process = pid
+        if what == lib.CHAIN_WOKEN:
+            event.waker, event.waker_process, event.waker_kind = waker, waker, kind
+        programs.queue.append(event)
+
+
+def test_interrupted_poll_is_for_whoever_ends_it_at_last(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    client, server = (each.pid for each in sleepers)
+    programs = Programs(client)
+    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
+    monkeypatch.setattr(module, "sleep_reason", lambda names: "epoll")
+    follower = Follower((client,), UnixSockets())
+    polled(programs, client, 100, waker=7, kind=session.WAKER_HARD_IRQ)
+    polled(programs, client, 160, waker=server, kind=session.WAKER_THREAD)
+    times = dict.fromkeys(ThreadTime.__struct_fields__, 0) | {"blocked_ns": 100}
+    thread = replace(bare_thread(client, "client"), time=ThreadTime(**times))
+    ((_, shown),) = follower.chains([(client, thread)], 90, 220)
+    assert shown.chain is not None
+    assert [(part.threads[0].tid, part.ns) for part in shown.chain.parts] == [(server, 100)]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from tests.verdicts import fuse
 from tests.verdicts.cgroups import cgroup, cpu_quota, join, unified
 from tests.verdicts.files import big_file
-from tests.verdicts.staging import CPU, Process, running, spin, tell
+from tests.verdicts.staging import CPU, Process, Role, running, spin, tell
 from tests.verdicts.truth import Staged, cause
 
 # How long the last one takes for an answer.
@@ -255,20 +255,25 @@ def client(kinds: str, folder: str) -> None:
 def chain(kinds: str, hops: int, how: str = "computes") -> Iterator[Chain]:
     """A client, and so many others behind one another."""
     cpu = CPU if how == "runnable" else None
+    # Who only waits gets a CPU at once, however busy the machine is.
+    waits = how not in ("computes", "runnable", "throttled")
+    within = ("chrt", "-f", "1") if waits else ()
     with TemporaryDirectory() as folder, ExitStack() as stack:
         for number in range(1, hops + 1):
             if _kind_of(kinds, number) in ("fuse", "inode"):
                 stack.callback(fuse.unmount, f"{folder}/{number}")
+
+        def start(role: Role, *arguments: object, name: str, cpu: int | None = None) -> Process:
+            words = (kinds, folder, *arguments)
+            return stack.enter_context(running(role, *words, name=name, within=within, cpu=cpu))
+
         others = [
-            stack.enter_context(running(root, kinds, folder, hops, how, name="root", cpu=cpu)),
-            *(
-                stack.enter_context(running(relay, kinds, folder, number, name=f"relay-{number}"))
-                for number in range(hops - 1, 0, -1)
-            ),
+            start(root, hops, how, name="root", cpu=cpu),
+            *(start(relay, each, name=f"relay-{each}") for each in range(hops - 1, 0, -1)),
         ]
         if "inode" in kinds:
-            stack.enter_context(running(client, kinds, folder, name="holder"))
-        asking = stack.enter_context(running(client, kinds, folder, name="client"))
+            start(client, name="holder")
+        asking = start(client, name="client")
         yield Chain(asking, others[::-1])
 
 

@@ -46,6 +46,9 @@ MOST_WAKERS = 4096
 # Who was in no chain for so long is not followed any more.
 UNUSED_NS = 10_000_000_000
 
+# Whoever polls again after so much computing has had no work in between.
+RESUMES_NS = 1_000_000
+
 # Polls that are looked at at a time.
 MOST_POLLS = 16
 
@@ -331,7 +334,23 @@ class Follower:
             self._unseen.append(pid)
 
     def _judged(self, states: ThreadStates, found: Sequence[Was]) -> list[StateSlice]:
-        return [slice_of(was, self._waker(states, was)) for was in found]
+        """Return the slices with those that were waited for.
+
+        A poll that a signal or its time-out ends, and that is called again at once, is still for
+        whoever ends it at last.
+        """
+        slices = []
+        place, waker, ran_ns = None, 0, 0
+        for was in reversed(found):
+            own = self._waker(states, was)
+            if was.state == "blocked":
+                goes_on = was.place == place and ran_ns <= RESUMES_NS and _is_interrupted(was)
+                own = own or (waker if goes_on else 0)
+                place, waker, ran_ns = was.place, own, 0
+            elif was.state == "running":
+                ran_ns += was.until_ns - was.since_ns
+            slices.append(slice_of(was, own))
+        return slices[::-1]
 
     def _waker(self, states: ThreadStates, was: Was) -> int:
         """Who ended a sleep, or surely will, or had the CPU; 0: not known."""
@@ -358,6 +377,12 @@ def _key(process: int, place: Place) -> FileKey | None:
     if name not in FILE_CALLS or name in EPOLLS:
         return None
     return FileKey(process, place.fd, place.inode, name in WRITES)
+
+
+def _is_interrupted(was: Was) -> bool:
+    """Whether it was a poll, and none of its files ended it."""
+    is_poll = was.place is not None and was.place.reason in ("poll", "epoll")
+    return is_poll and was.waker_kind in ("hard_irq", "unknown")
 
 
 def _watched(pid: int, tid: int) -> list[FileKey]:
