@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.follower import exact_parts
-from kernel_delay.capture.chains.states import Place, ThreadStates, Was, slice_of
+from kernel_delay.capture.chains.states import TAKER_NS, Place, ThreadStates, Was, slice_of
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import ChainPart, ChainState, ChainThread
 
@@ -113,3 +113,10 @@ def test_who_has_the_cpu_is_sampled_while_a_thread_waits() -> None:
         (60, 110, "runnable", 5),
         (110, 120, "runnable", 5),
     ]
+
+
+def test_last_task_is_not_the_taker_of_a_long_wait() -> None:
+    states = followed()
+    note(states, 20, lib.CHAIN_LEFT_CPU, session.STATE_READY_PREEMPTED, waker=5)
+    note(states, 20 + 2 * TAKER_NS, lib.CHAIN_GOT_CPU, session.STATE_RUNNING, waker=6)
+    assert seen(states, 20 + 2 * TAKER_NS)[-1] == (20, 20 + 2 * TAKER_NS, "runnable", 0)

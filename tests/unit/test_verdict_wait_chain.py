@@ -79,7 +79,7 @@ HOG = ChainThread(70, 70, "hog")
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        (ChainPart((ROOT,), "runnable", 0, by=HOG), "had no CPU, which mostly hog (70) had,"),
+        (ChainPart((ROOT,), "runnable", 0, by=HOG), "had no CPU, which most often hog (70) had,"),
         (ChainPart((ROOT,), "stopped", 0, by=HOG), "was stopped by hog (70)"),
         (ChainPart((ROOT,), "frozen", 0, cgroup="/cg/b"), "was frozen by the cgroup /cg/b"),
         (ChainPart((ROOT,), "blocked", 0, "disk", device="sda1"), "a disk, of the device sda1,"),

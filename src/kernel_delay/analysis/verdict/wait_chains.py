@@ -104,7 +104,7 @@ def _did(part: ChainPart) -> str:
     if part.state == "stopped":
         return f"was stopped by {by}" if by else "was stopped"
     if part.state == "runnable":
-        return f"had no CPU, which mostly {by} had," if by else "had no CPU"
+        return f"had no CPU, which most often {by} had," if by else "had no CPU"
     if part.state == "blocked":
         if part.reason == "clock":
             return "slept on a timer"

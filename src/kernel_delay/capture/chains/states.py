@@ -28,6 +28,9 @@ WAKERS: dict[int, WakerKind] = {
     session.WAKER_SOFT_IRQ: "soft_irq",
 }
 
+# So long a wait for a CPU is taken for that of one task. Longer ones are sampled meanwhile.
+TAKER_NS = 100_000_000
+
 # Of one thread: more are not kept, and what is before them is not known.
 MOST_SLICES = 50_000
 
@@ -123,7 +126,7 @@ class ThreadStates:
             if self._since_ns:
                 # It waits for a CPU still: who has that now stands for the time since it was seen.
                 if self._state == STATES.get(event.state) == "runnable":
-                    self._end(event.now_ns, event.waker, event.waker_process)
+                    self._got_cpu(event)
                     self._taker = event.waker
                 return
             self._since_ns = event.now_ns
@@ -138,7 +141,7 @@ class ThreadStates:
             self._state = "running"
             self._end(event.now_ns)
         elif event.kind == lib.CHAIN_GOT_CPU:
-            self._end(event.now_ns, event.waker, event.waker_process)
+            self._got_cpu(event)
         else:
             self._end(event.now_ns)
         self._state, self._place = STATES.get(event.state, "unknown"), place
@@ -168,6 +171,11 @@ class ThreadStates:
     def drop(self, before_ns: int) -> None:
         """Keep no more of what was over by then."""
         self.done = [each for each in self.done if each.until_ns > before_ns]
+
+    def _got_cpu(self, event: "ChainEvent") -> None:
+        """Whoever had the CPU last had it all the time, unless that was long."""
+        is_short = event.now_ns - self._since_ns <= TAKER_NS
+        self._end(event.now_ns, event.waker if is_short else 0)
 
     def _end(
         self, now_ns: int, waker: int = 0, process: int = 0, kind: WakerKind = "unknown"
