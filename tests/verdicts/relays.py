@@ -10,8 +10,9 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -26,7 +27,7 @@ from tests.verdicts.truth import Staged, cause
 ANSWER_S = 0.05
 
 # True besides, of the ways to ask.
-ALSO = ("wait_fuse", "wait_kernel_lock", "wait_file_lock")
+ALSO = ("wait_fuse", "wait_kernel_lock", "wait_file_lock", "wait_socket_receive")
 
 
 class Chain(NamedTuple):
@@ -211,22 +212,27 @@ def _accept(kinds: str, folder: str, number: int) -> _Line:
 
 def root(kinds: str, folder: str, number: str, how: str) -> None:
     """Answer late."""
-    line = _accept(kinds, folder, int(number))
-    work = {"timer": time.sleep, "disk": _read, "terminal": _read_terminal}.get(how, spin)
-    while line.wait():
-        work(ANSWER_S)
-        line.answer()
+    with big_file(4 << 20) if how == "disk" else nullcontext("") as path:
+        line = _accept(kinds, folder, int(number))
+        works: dict[str, Callable[[float], object]] = {
+            "timer": time.sleep,
+            "disk": partial(_read, path),
+            "terminal": _read_terminal,
+        }
+        work = works.get(how, spin)
+        while line.wait():
+            work(ANSWER_S)
+            line.answer()
 
 
-def _read(seconds: float) -> None:
+def _read(path: str, seconds: float) -> None:
     """Read from a disk that long."""
-    with big_file(4 << 20) as path:
-        file = os.open(path, os.O_RDONLY | os.O_DIRECT)
-        block = mmap.mmap(-1, 64 * 1024)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            os.preadv(file, [block], random.randrange(64) * len(block))
-        os.close(file)
+    file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    block = mmap.mmap(-1, 64 * 1024)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        os.preadv(file, [block], random.randrange(64) * len(block))
+    os.close(file)
 
 
 def _read_terminal(_: float) -> None:
