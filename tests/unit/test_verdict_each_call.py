@@ -71,6 +71,21 @@ def test_calls_slow_for_all_processes_are_not_usual() -> None:
     assert "8 times the usual" in found["kernel_work"].text
 
 
+def test_calls_slow_for_the_tool_too_need_not_be_many_times_slower() -> None:
+    """bpftrace with five maps at sys_exit, on a CPU where a function takes 49 ns."""
+    text = verdict(calls(1395), CallCost(call_ns=2803, function_ns=49))["kernel_work"].text
+    assert "took 1.4 µs, more than usual: a tracer or BPF program runs at each call." in text
+    assert "Fewer calls" not in text
+
+
+def test_hook_before_the_entry_is_seen_is_no_reason_for_fewer_calls() -> None:
+    finding = verdict(calls(400), CallCost(call_ns=2803, function_ns=40))["kernel_work"]
+    assert "A tracer or BPF program runs at each call of any process:" in finding.text
+    assert "kernel-delay's own getppid took 2.8 µs." in finding.text
+    assert finding.who == "other-process"
+    assert "Fewer calls" not in finding.text
+
+
 def test_calls_that_do_something_may_take_long() -> None:
     assert "runs at each call" not in verdict(calls(3500, "write"))["kernel_work"].text
 

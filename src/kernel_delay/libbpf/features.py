@@ -96,7 +96,7 @@ def attached_uprobe(pid: int, fd: int) -> AttachedUprobe | None:
     path = ffi.new("char[]", PATH_BYTES)
     length = ffi.new("uint32_t *", PATH_BYTES)
     program, kind = ffi.new("uint32_t *"), ffi.new("uint32_t *")
-    offset, address = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+    offset, address = ffi.new("unsigned long long *"), ffi.new("unsigned long long *")
     if lib.bpf_task_fd_query(pid, fd, 0, path, length, program, kind, offset, address):
         return None
     if kind[0] not in (lib.BPF_FD_TYPE_UPROBE, lib.BPF_FD_TYPE_URETPROBE):

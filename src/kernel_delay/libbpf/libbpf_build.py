@@ -126,7 +126,8 @@ int64_t record_reader_take(struct record_reader *reader, const uint64_t **batch)
 
 enum bpf_task_fd_type { BPF_FD_TYPE_UPROBE, BPF_FD_TYPE_URETPROBE, ... };
 int bpf_task_fd_query(int pid, int fd, uint32_t flags, char *path, uint32_t *length,
-                      uint32_t *program, uint32_t *kind, uint64_t *offset, uint64_t *address);
+                      uint32_t *program, uint32_t *kind,
+                      unsigned long long *offset, unsigned long long *address); /* __u64 */
 
 int bpf_obj_get_info_by_fd(int fd, void *info, uint32_t *length);
 

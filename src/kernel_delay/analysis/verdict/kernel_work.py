@@ -10,11 +10,14 @@ from kernel_delay.analysis.verdict.formatting import (
 from kernel_delay.analysis.verdict.rule import KERNEL_SHARE, Case, Rule, Statement
 from kernel_delay.analysis.verdict.thread_roles import spins_by_design
 from kernel_delay.analysis.verdict.user_work import (
+    LISTS,
     call_edges_ns,
     costly_call,
     dumps_core,
+    has_hooked_calls,
     per_s,
     say_costly,
+    what_runs,
 )
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE
 from kernel_delay.model import Sample, SyscallStats, Thread
@@ -64,9 +67,24 @@ def _say_work(case: Case) -> Statement | None:
     mean_ns = (worst.on_cpu_ns or 0) // worst.count if worst.count else 0
     if worst.count and mean_ns < TINY_CALL_NS:
         tiny = f"It made {rate:,.0f} calls of {call(worst)} a second, of {mean_ns:,} ns each."
+        if has_hooked_calls(sample):
+            # What runs before this tool's own program at the entry is no part of `mean_ns`.
+            return Statement(
+                claim, "other-process", evidence, (by_call, tiny, _hooked(sample)), LISTS
+            )
         advice = f"Fewer calls of {call(worst)} help: the kernel takes little time for each."
         return Statement(claim, "program", evidence, (by_call, tiny), advice)
     return Statement(claim, "kernel", evidence, (by_call, *memory_limit(sample)))
+
+
+def _hooked(sample: Sample) -> str:
+    assert sample.system_state is not None
+    assert sample.system_state.call_cost is not None
+    took = length(sample.system_state.call_cost.call_ns)
+    return (
+        f"{what_runs(sample, 'A')} runs at each call of any process: kernel-delay's own"
+        f" getppid took {took}."
+    )
 
 
 def _by_call(calls: list[SyscallStats], kernel_ns: int) -> str:
