@@ -160,6 +160,9 @@ def _irq_advice(thread: Thread) -> str | None:
     all_ns += sum(irq.total_ns for irq in thread.soft_irqs)
     if 2 * sum(of_devices) < all_ns:
         return None
+    if not any(irq.name not in _OWN_HARD_IRQS for irq in thread.hard_irqs):
+        # Another CPU had them (RPS), or a sender on this one.
+        return "See who sends on this CPU, and /sys/class/net/*/queues/*/rps_cpus."
     return "See /proc/interrupts and the IRQs' smp_affinity."
 
 
@@ -178,7 +181,7 @@ INTERRUPTS = Rule(
 # From there on it changes what it measures.
 LEAST_SHARE = 0.05
 
-REPORT_LESS = "Use -s DURATION_NS, --stack-mode fp or none."
+REPORT_LESS = "With -s DURATION_NS only longer calls are reported."
 
 
 def _tool_ns(sample: Sample, thread: Thread) -> int:

@@ -66,7 +66,10 @@ def _say_work(case: Case) -> Statement | None:
     by_call = _by_call(calls, case.lost_ns)
     mean_ns = (worst.on_cpu_ns or 0) // worst.count if worst.count else 0
     if worst.count and mean_ns < TINY_CALL_NS:
-        tiny = f"It made {rate:,.0f} calls of {call(worst)} a second, of {mean_ns:,} ns each."
+        tiny = (
+            f"It made {rate:,.0f} calls of {call(worst)} a second, of {mean_ns:,} ns each,"
+            " kernel-delay's own programs included."
+        )
         if has_hooked_calls(sample):
             # What runs before this tool's own program at the entry is no part of `mean_ns`.
             return Statement(

@@ -265,7 +265,7 @@ def causes_of(sample: Sample, thread: Thread) -> list[str]:
     compat = sum(stats.count for stats in thread.syscalls if stats.abi)
     if per_s(compat, sample) >= MANY_PER_S:
         causes.append(f"{per_s(compat, sample):,.0f} system calls of another ABI a second")
-    if costly_call(sample, thread) is not None:
+    if costly_call(sample, thread) is not None or has_hooked_calls(sample):
         causes.append(f"{what_runs(sample)} that runs at each call")
     if sample.system_state is not None and sample.system_state.uprobed:
         causes.append("uprobes that a tool has in its code")
