@@ -67,10 +67,11 @@ def record(
     path: str | os.PathLike[str], pid: int | None, options: Options, samples: int, interval: float
 ) -> "Recording":
     """Measure, and write each Sample as it is taken. Raises KernelDelayError."""
+    # First what takes compiled parts: where there are none, that is what the error says.
+    windows = _windows(options, samples, interval)
     from kernel_delay.recording.header import new_header
     from kernel_delay.recording.writer import RecordingWriter
 
-    windows = _windows(options, samples, interval)
     target = _target(pid)
     with RecordingWriter(Path(path), new_header("capture", (), target)) as writer:
         interrupted = _measure(target, windows, options, writer.sample)

@@ -1,6 +1,11 @@
 """What capture.bpf.c has by name: its programs, which stand in for others, and its counters."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+from kernel_delay.loader._records import ffi, lib
+
+if TYPE_CHECKING:
+    from kernel_delay.loader._records import ControlPointer
 
 ITERATORS = frozenset(
     {
@@ -75,3 +80,8 @@ TAKEN_OVER: dict[str, Counter] = {
     "on_sys_enter_preemptible": "entries_taken_over",
     "on_sys_exit_preemptible": "exits_taken_over",
 }
+
+
+def load_counter(control: "ControlPointer", name: Counter) -> int:
+    """Return a counter of struct control as the programs have it now."""
+    return lib.load_counter(ffi.addressof(control, name))

@@ -359,8 +359,7 @@ class Programs:
         return self._counter("clamped_lengths")
 
     def _counter(self, name: program_names.Counter) -> int:
-        """Return a counter of struct control as the programs have it now."""
-        return lib.load_counter(ffi.addressof(self.control, name))
+        return program_names.load_counter(self.control, name)
 
     def round_timeline_memory(self) -> tuple[mmap.mmap, mmap.mmap, int]:
         """Return the memory of all struct round_timeline, which is written too.
