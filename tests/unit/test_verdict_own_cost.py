@@ -30,8 +30,8 @@ def test_the_tools_own_part_is_reported_as_its_own() -> None:
     finding = verdict(reported(tool=260))["own_cost"]
     assert finding.text == (
         "kernel-delay's own reports of calls (-s) took the CPU from app (5) for 260.0 ms, 52 % of"
-        " the window. The thread made 800,000 calls a second. Use -s DURATION_NS, --stack-mode fp"
-        " or none."
+        " the window. The thread made 800,000 calls a second. With -s DURATION_NS"
+        " only longer calls are reported."
     )
     assert (finding.who, finding.remark) == ("tool", False)
     assert finding.evidence["lost_ns"] == 260 * MS
