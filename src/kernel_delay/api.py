@@ -213,6 +213,7 @@ def _measure(
     events = EventPlan(shortest_ns=options.shortest_ns, stack_mode=options.stacks)
     session_options = SessionOptions(
         events=events if options.syscall_events else None,
+        packet_losses=True,
         accounting=options.accounting,
         timeline=MOST_SLICES if options.timeline else None,
         on_open=on_open,

@@ -35,6 +35,7 @@ from kernel_delay.monitors.revalidator.events import Revalidation, RevalidatorRo
 from kernel_delay.monitors.upcalls.events import Event, PortName, UpcallEvents
 from kernel_delay.monitors.upcalls.join import join
 from kernel_delay.openvswitch.flow_key import FlowFilter, format_key, format_match, nlraw_lines
+from kernel_delay.openvswitch.losses.answers import parse_datapath, parse_events, parse_limits
 from kernel_delay.openvswitch.pcapng import PcapngWriter
 from kernel_delay.printable import printable
 from kernel_delay.probes.arguments import parse_arguments
@@ -234,6 +235,16 @@ def log(data: bytes) -> None:
     assert json.render(logs_text.document(found)).isascii()
 
 
+def ovs_answers(data: bytes) -> None:
+    """What ovs-vswitchd answers of its losses: counts that a recording has room for."""
+    text = data.decode(errors="replace")
+    datapath = parse_datapath(text)
+    ports = datapath.ports if datapath else ()
+    counts = [count for port in ports for count in (port.rx_packets, port.tx_dropped)]
+    counts += [*parse_events(text).values(), *(each.limit for each in parse_limits(text))]
+    assert all(0 <= count < 1 << 63 for count in counts)
+
+
 def recording_frames(data: bytes) -> None:
     """The same as zstd frames: no line that is not whole."""
     with suppress(InputError, CutError):
@@ -286,6 +297,7 @@ PARSERS: Mapping[str, Callable[[bytes], None]] = MappingProxyType(
             flow_key,
             recording,
             log,
+            ovs_answers,
             recording_frames,
             pcapng,
         )

@@ -1,10 +1,29 @@
 """Snapshots, and totals of threads, for tests."""
 
 from kernel_delay.analysis.rounds import CAUSES
-from kernel_delay.metrics import CallFigures, ClassFigures, Lengths, OwnCost, Snapshot
+from kernel_delay.metrics import CallFigures, ClassFigures, Lengths, LostPackets, OwnCost, Snapshot
 from kernel_delay.metrics.exporter import NOT_RECORDED
 from kernel_delay.metrics.ledger import MAIN, MOST_CALLS, MOST_CLASSES, OTHER, STATES
-from kernel_delay.model import Losses, ThreadTime, ThreadTotals, Upcalls
+from kernel_delay.model import (
+    ConntrackLosses,
+    DatapathLosses,
+    FlowLimit,
+    Losses,
+    PacketLosses,
+    PortLosses,
+    SocketOverrun,
+    ThreadTime,
+    ThreadTotals,
+    Upcalls,
+)
+
+LOSSES = PacketLosses(
+    (DatapathLosses("system@ovs-system", 100, 5, (PortLosses("veth1", 7, 8, 1000),)),),
+    (SocketOverrun(1, 2, "GENERIC", 6),),
+    ConntrackLosses(10, 20, 9, 10, 11),
+    (FlowLimit("system@ovs-system", 30, 40, 50, 60),),
+    {"upcall_flow_limit_hit": 12},
+)
 
 NOTHING = dict.fromkeys(ThreadTime.__struct_fields__, 0)
 
@@ -54,4 +73,5 @@ def full_snapshot() -> Snapshot:
         losses=Losses(1, 2, 3, 4),
         own=OwnCost(cpu_ns=250_000_000, resident_bytes=1 << 27),
         upcalls=Upcalls(100, 2),
+        lost_packets=LostPackets({}, 0, PacketLosses()) + LOSSES,
     )

@@ -11,7 +11,7 @@ from kernel_delay.metrics import Snapshot
 from kernel_delay.metrics import exporter as exporter_module
 from kernel_delay.metrics.exporter import NOT_RECORDED, Exporter
 from kernel_delay.model import CallTotals, Finding, Losses, ThreadTotals, Upcalls
-from tests.unit.metric_samples import thread
+from tests.unit.metric_samples import LOSSES, thread
 from tests.unit.samples import bare_sample, timed_thread
 
 PID = 1000
@@ -134,6 +134,18 @@ def test_who_asks_while_nothing_is_watched_gets_what_was(
     found = asked(exporter, watch)
     assert found.classes["main"].state_ns["user"] == 8
     assert found.upcalls == Upcalls(5, 1)
+
+
+def test_lost_packets_add_up_over_processes(exporter: Exporter, watch: FakeWatch) -> None:
+    assert asked(exporter, watch).lost_packets is None
+    for _ in range(2):
+        exporter.begin(PID, lambda: LOSSES)
+        exporter.finish(watch)
+    found = exporter.snapshot().lost_packets
+    assert found is not None
+    assert list(found.counts.values()) == [10, 12, 18, 20, 14, 16]
+    assert found.limit_hits == 24
+    assert found.newest == LOSSES
 
 
 def test_stalled_watch_delays_no_snapshot(

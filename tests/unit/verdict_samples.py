@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import RULES
+from kernel_delay.analysis.verdict.packet_losses import LOSS_RULES
 from kernel_delay.analysis.verdict.user_work import USER_WORK
 from kernel_delay.analysis.verdict.wait_reasons import WAITS, Wait
 from kernel_delay.model import (
@@ -13,18 +14,24 @@ from kernel_delay.model import (
     ChainPart,
     ChainState,
     ChainThread,
+    ConntrackLosses,
     CpuTaker,
     CpuUse,
+    DatapathLosses,
     FilePeer,
+    FlowLimit,
     HardIrqStats,
     Intervals,
     LockWait,
     MemoryLimit,
+    PacketLosses,
     PageFaults,
+    PortLosses,
     Sample,
     Scheduling,
     Sleep,
     SleepFile,
+    SocketOverrun,
     SoftIrqStats,
     Stopper,
     SyscallStats,
@@ -32,6 +39,7 @@ from kernel_delay.model import (
     Target,
     TaskTimes,
     Thread,
+    UpcallStats,
     WaitChain,
     Waker,
 )
@@ -43,7 +51,7 @@ PID = 27090
 # The longest name of a thread, and its longest role.
 NAME = "ct_clean-abcdef"
 
-RULE_NAMES = [rule.name for rule in (*RULES, USER_WORK)]
+RULE_NAMES = [*(rule.name for rule in (*RULES, USER_WORK)), *LOSS_RULES]
 
 LIMITED = MemoryLimit("/kubepods.slice/pod1", 16 << 20, 5000)
 
@@ -308,7 +316,35 @@ def _chained(*parts: ChainPart) -> Sample:
     return _sample(thread)
 
 
+def _losses() -> Iterator[Sample]:
+    """Datapaths in the kernel and in user space, whose reader was late or was not."""
+    ports = tuple(PortLosses(f"a-device-{n}", 10**6, 10**6, 10**9, 10**6) for n in range(5))
+    sockets = (
+        SocketOverrun(1, 4_294_967_295, "GENERIC", 10**6, PID, "a-device-1"),
+        SocketOverrun(2, 4_294_967_294, "KOBJECT_UEVENT", 10**6),
+    )
+    names = "upcall_flow_limit_hit", "upcall_flow_limit_kill", "conntrack_full"
+    drops = "datapath_drop_upcall_error", "datapath_drop_lock_error"
+    for slept_ms in (0, 500):
+        sleep = Sleep("poll", "poll", (), False, 1, slept_ms * MS, slept_ms * MS)
+        thread = replace(timed_thread(PID, NAME), sleeps=(sleep,))
+        for datapath in ("system@ovs-system", "netdev@ovs-netdev"):
+            for limit, before in ((1_000, 200_000), (200_000, None)):
+                losses = PacketLosses(
+                    (DatapathLosses(datapath, 10**9, 10**6, ports),),
+                    sockets,
+                    ConntrackLosses(10**6, limit, 10**6, 10**6, 10**6),
+                    (FlowLimit(datapath, 10**6, limit, before, 2_300 * MS),),
+                    dict.fromkeys((*names, *drops), 10**6),
+                    counted_ns=10**12,
+                    asked_ns=10**12,
+                )
+                upcalls = (UpcallStats(11, "EAGAIN", 10**6, ()),)
+                yield replace(_sample(thread), packet_losses=losses, upcalls=upcalls)
+
+
 _OF_RULE = {
+    **dict.fromkeys(LOSS_RULES, _losses),
     "cpu_contention": _contention,
     "throttled": _throttled,
     "frozen": _frozen,

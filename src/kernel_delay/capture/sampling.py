@@ -28,6 +28,7 @@ from kernel_delay.loader.waiting import Waiter
 from kernel_delay.model import (
     EndedBy,
     Lost,
+    PacketLosses,
     Sample,
     SkippedWindow,
     Slice,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from kernel_delay.capture.syscall_events.event_store import EventsOfWindow, EventStore, Progress
     from kernel_delay.capture.timeline.store import TimelineOfWindow, TimelineStore
     from kernel_delay.loader._records import TriggerHit as RecordOfHit
+    from kernel_delay.openvswitch.losses.counters import LossCounters
+    from kernel_delay.openvswitch.losses.reading import Reading
 
 
 # So often it is looked whom threads wait for.
@@ -81,6 +84,7 @@ class Sampling:
         self._follower = self._follow() if options.chains else None
         self._snapshots = Boundaries(self._processes.snapshots)
         self._states = Boundaries(self._read_states)
+        self._losses = self._count_losses()
         self._windows = Windows(programs.control, self._forget, self._opened)
         self._collector = self._collect()
         waiter.act_at_notices(programs.notices, self._make_room)
@@ -97,6 +101,15 @@ class Sampling:
         self._closing.callback(follower.close)
         self._waiter.act_each(FOLLOW_EACH_MS, follower.look)
         return follower
+
+    def _count_losses(self) -> "tuple[LossCounters, Boundaries[Reading]] | None":
+        if not self._options.packet_losses or self._targets.are_several:
+            return None
+        from kernel_delay.openvswitch.losses.counters import LossCounters
+
+        counters = LossCounters(self._target.pid, self._target.comm)
+        self._closing.callback(counters.close)
+        return counters, Boundaries(counters.read)
 
     def _read_states(self) -> bytes:
         states = self._programs.thread_states()
@@ -149,6 +162,8 @@ class Sampling:
         return ended == "trigger" and stop_ns - start_ns < self._plan.shortest_ns
 
     def _opened(self, epoch: int) -> None:
+        if self._losses:
+            self._losses[1].open(epoch, self._plan.sample_time_ns)
         if self._options.accounting:
             self._states.open(epoch, self._plan.sample_time_ns)
             self._snapshots.open(epoch, self._plan.sample_time_ns)
@@ -185,6 +200,8 @@ class Sampling:
         start_ns, stop_ns = self._windows.boundaries(epoch)
         self._states.close(epoch, start_ns, stop_ns)
         self._snapshots.close(epoch, start_ns, stop_ns)
+        if self._losses:
+            self._losses[1].close(epoch, start_ns, stop_ns)
         self._collector.discard(epoch, stop_ns)
         if self._events:
             self._events.discard(stop_ns)
@@ -195,10 +212,11 @@ class Sampling:
         return SkippedWindow(self._window(epoch, "trigger"))
 
     def _samples(self, epoch: int, ended: EndedBy) -> Iterator[Sample]:
+        start_ns, stop_ns = self._windows.boundaries(epoch)
+        counters = self._losses[1].close(epoch, start_ns, stop_ns) if self._losses else None
         # Not before the window opens, which would wait for it.
         from kernel_delay.analysis.verdict.user_work import has_cheap_calls
 
-        start_ns, stop_ns = self._windows.boundaries(epoch)
         states = self._states.close(epoch, start_ns, stop_ns)
         counted = states if states and not states.is_late else None
         times = task_times(counted.before, counted.after) if counted else {}
@@ -237,6 +255,7 @@ class Sampling:
             upcalls=upcalls,
             lost=self._lost(taken, timeline),
             unseen=tuple(self._programs.unseen),
+            packet_losses=self._packet_losses(counters) if ended != "exit" else None,
         )
         processes = self._processes.sorted_out(threads)
         slices = self._slices_of(timeline, processes)
@@ -299,6 +318,11 @@ class Sampling:
         # Of several it is not known which of them others stopped.
         alone = not self._targets.are_several and others_ns is not None and others_ns < start_ns
         return structs.replace(around, stopper=stopper(pid, signal, sender, alone=alone))
+
+    def _packet_losses(self, readings: "Readings[Reading] | None") -> PacketLosses | None:
+        if self._losses is None or readings is None:
+            return None
+        return self._losses[0].between(readings.before, readings.after)
 
     def _lost(self, events: "EventsOfWindow | None", timeline: "TimelineOfWindow | None") -> Lost:
         lost = self._collector.lost()

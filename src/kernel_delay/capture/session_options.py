@@ -19,6 +19,7 @@ class SessionOptions(Struct, frozen=True):
     `events` says which syscalls are reported one by one; None: none.
     `open_upcall_counters` counts upcalls in the windows of the process of that PID;
     it may raise KernelDelayError or return None where there are none to count.
+    `packet_losses`: of a process that is measured alone, read what was lost in each window.
     `accounting`: account for all of each thread's time, and not for what the tables
     hold alone. `waker_stacks`: and from where each thread was woken. `chains`: and whom threads
     waited for, to the roots. `on_open` is called
@@ -33,6 +34,7 @@ class SessionOptions(Struct, frozen=True):
 
     events: EventPlan | None = None
     open_upcall_counters: "Callable[[int, Programs], WindowUpcalls | None] | None" = None
+    packet_losses: bool = False
     accounting: bool = True
     timeline: int | None = None
     waker_stacks: bool = False

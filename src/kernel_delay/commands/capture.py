@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-upcall-stats",
         action="store_true",
-        help="do not count the upcalls of an ovs-vswitchd's kernel datapath",
+        help="do not count an ovs-vswitchd's upcalls, and do not read what packets it lost",
     )
     output_options.add_json(parser)
     recording_options.add_arguments(parser)
@@ -151,6 +151,7 @@ def _measure(
         options = SessionOptions(
             events=events,
             open_upcall_counters=None if args.skip_upcall_stats else _upcall_counters(targets),
+            packet_losses=not args.skip_upcall_stats,
             accounting=args.accounting,
             timeline=args.max_slices or MOST_SLICES if args.timeline else None,
             waker_stacks=args.wakers == "stacks",

@@ -201,6 +201,7 @@ def _attach(
 ) -> "Watch":
     # Only a command that runs pays for what it imports.
     from kernel_delay.capture.rounds.watch import Watch
+    from kernel_delay.host.target import DEFAULT_COMM
 
     room = args.memory_mib * MIB
     report.begin(target, _folder(args, target), _log(args, target, stack), stack)
@@ -214,6 +215,13 @@ def _attach(
             open_upcall_counters=_upcall_counters(report),
         )
     )
+    report.take_losses = None
+    if report.exporter is not None and target.comm == DEFAULT_COMM:
+        from kernel_delay.openvswitch.losses.counters import LossCounters
+
+        counters = LossCounters(target.pid, target.comm)
+        stack.callback(counters.close)
+        report.take_losses = counters.take
     _keep_rights(args)
     return watch
 

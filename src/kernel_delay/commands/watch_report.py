@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kernel_delay.capture.rounds.watch import Watch
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.metrics.exporter import Exporter
-    from kernel_delay.model import RoundTotals, Sample
+    from kernel_delay.model import PacketLosses, RoundTotals, Sample
     from kernel_delay.openvswitch.log import OvsLog
     from kernel_delay.recording.directory import RecordingDirectory
     from kernel_delay.reporters.live import LivePage
@@ -36,6 +36,7 @@ class WatchReport:
     ) -> None:
         """Report where the arguments say; the stack closes what is opened."""
         self.exporter = exporter
+        self.take_losses: Callable[[], PacketLosses] | None = None
         self._threshold_ns: int = args.threshold_ns
         self._json = output_options.open_json(args.json_file, stack)
         self._shows_lines = args.json_file != output_options.STDOUT
@@ -64,7 +65,7 @@ class WatchReport:
         """Say what is watched."""
         assert self._target is not None
         if self.exporter is not None:
-            self.exporter.begin(self._target.pid)
+            self.exporter.begin(self._target.pid, self.take_losses)
         if self._page is None:
             print_message(f"{self._title()}; Ctrl-C ends it")
 

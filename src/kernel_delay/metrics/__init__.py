@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from kernel_delay.model import Histogram, Losses, Upcalls
+from kernel_delay.model import Histogram, Losses, PacketLosses, Upcalls
 
 
 class Lengths(Struct, frozen=True):
@@ -50,10 +50,44 @@ class OwnCost(Struct, frozen=True):
     resident_bytes: int
 
 
+LOST_KINDS = (
+    *("upcall", "netlink_receive", "conntrack_drop", "conntrack_early_drop"),
+    *("port_receive", "port_transmit"),
+)
+"""What packets and messages were lost of: the values of a label."""
+
+
+class LostPackets(Struct, frozen=True):
+    """What was lost since the first process was watched, by kind; and the newest PacketLosses."""
+
+    counts: Mapping[str, int]
+    limit_hits: int
+    newest: PacketLosses
+
+    def __add__(self, more: PacketLosses) -> "LostPackets":
+        """Return the same after `more` was lost."""
+        ports = [port for each in more.datapaths for port in each.ports]
+        table = more.conntrack
+        lost = {
+            "upcall": sum(each.lost for each in more.datapaths),
+            "netlink_receive": sum(each.drops for each in more.sockets),
+            "conntrack_drop": table.dropped if table else 0,
+            "conntrack_early_drop": table.early_dropped if table else 0,
+            "port_receive": sum(port.rx_dropped for port in ports),
+            "port_transmit": sum(port.tx_dropped for port in ports),
+        }
+        return LostPackets(
+            {kind: self.counts.get(kind, 0) + lost[kind] for kind in LOST_KINDS},
+            self.limit_hits + more.events.get("upcall_flow_limit_hit", 0),
+            more,
+        )
+
+
 class Snapshot(Struct, frozen=True):
     """All that is exported.
 
-    `causes` are of long rounds. `upcalls` is None where the kernel does not say. `is_watching`:
+    `causes` are of long rounds. `upcalls` is None where the kernel does not say, and
+    `lost_packets` where that is not read. `is_watching`:
     the process is there. The figures are of `read_time`, in seconds since 1970.
     """
 
@@ -66,3 +100,4 @@ class Snapshot(Struct, frozen=True):
     losses: Losses
     own: OwnCost
     upcalls: Upcalls | None = None
+    lost_packets: LostPackets | None = None

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from kernel_delay.analysis.rounds import CAUSES, UNKNOWN_CAUSE, cause_name
 from kernel_delay.capture.rounds.budget import resident_bytes
-from kernel_delay.metrics import OwnCost, Snapshot
+from kernel_delay.metrics import LostPackets, OwnCost, Snapshot
 from kernel_delay.metrics.ledger import Ledger, ThreadClasses
-from kernel_delay.model import CallTotals, Losses, Sample, ThreadTotals, Upcalls
+from kernel_delay.model import CallTotals, Losses, PacketLosses, Sample, ThreadTotals, Upcalls
 from kernel_delay.printable import printable
 
 NOT_RECORDED = "not_recorded"
@@ -80,12 +80,18 @@ class Exporter:
         self._is_watching = False
         self._pid = 0
         self._upcalls = _GrowingUpcalls()
+        self._take_losses: Callable[[], PacketLosses] | None = None
+        self._lost_packets: LostPackets | None = None
         self._others: list[Callable[[Sample], None]] = []
         self._snapshot = self._take()
 
-    def begin(self, pid: int) -> None:
-        """Have figures of this process from now on."""
+    def begin(self, pid: int, take_losses: Callable[[], PacketLosses] | None = None) -> None:
+        """Have figures of this process from now on.
+
+        `take_losses` returns what packets were lost since it was called last.
+        """
         self._pid = pid
+        self._take_losses = take_losses
         self._suppressed = 0
         with self._changed:
             self._is_watching = True
@@ -139,6 +145,10 @@ class Exporter:
         self._ledger.add_calls(totals.calls())
         self._ledger.set_losses(watch.losses())
         self._upcalls.set(watch.upcalls())
+        if self._take_losses is not None:
+            self._lost_packets = (
+                self._lost_packets or LostPackets({}, 0, PacketLosses())
+            ) + self._take_losses()
         self._count_suppressed(suppressed)
 
     def _count_suppressed(self, suppressed: int) -> None:
@@ -165,6 +175,7 @@ class Exporter:
             losses=self._ledger.losses,
             own=own_cost(),
             upcalls=self._upcalls.sum,
+            lost_packets=self._lost_packets,
         )
 
     def snapshot(self) -> Snapshot:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kernel_delay.metrics import Lengths, Snapshot
+from kernel_delay.metrics import Lengths, LostPackets, Snapshot
 from kernel_delay.version import VERSION
 
 NS_PER_S = 1_000_000_000
@@ -107,6 +107,30 @@ FAILED_UPCALLS = Family(
     "counter",
     "Packets that the kernel's datapath failed to send to user space.",
 )
+LOST_PACKETS = Family(
+    "kernel_delay_lost_packets",
+    "counter",
+    "Packets and netlink messages that were lost on their way to the process or past it.",
+    ("kind",),
+)
+FLOW_LIMIT_HITS = Family(
+    "kernel_delay_flow_limit_hits",
+    "counter",
+    "Packets that got no flow in the datapath, as the flow limit was reached.",
+)
+FLOWS = Family("kernel_delay_flows", "gauge", "Flows in a datapath.", ("datapath",))
+FLOW_LIMIT = Family(
+    "kernel_delay_flow_limit",
+    "gauge",
+    "The most flows that Open vSwitch allows now.",
+    ("datapath",),
+)
+CONNTRACK_ENTRIES = Family(
+    "kernel_delay_conntrack_entries", "gauge", "Entries of conntrack's table in its namespace."
+)
+CONNTRACK_LIMIT = Family(
+    "kernel_delay_conntrack_limit", "gauge", "The most entries of conntrack's table."
+)
 LOSSES = Family(
     "kernel_delay_losses",
     "counter",
@@ -151,6 +175,12 @@ FAMILIES = (
     SYSCALLS,
     UPCALLS,
     FAILED_UPCALLS,
+    LOST_PACKETS,
+    FLOW_LIMIT_HITS,
+    FLOWS,
+    FLOW_LIMIT,
+    CONNTRACK_ENTRIES,
+    CONNTRACK_LIMIT,
     LOSSES,
     OWN_CPU,
     OWN_MEMORY,
@@ -173,6 +203,8 @@ def values(snapshot: Snapshot) -> Iterator[Value]:
     if snapshot.upcalls is not None:
         yield Value(UPCALLS, (), snapshot.upcalls.sent)
         yield Value(FAILED_UPCALLS, (), snapshot.upcalls.failed)
+    if snapshot.lost_packets is not None:
+        yield from _of_losses(snapshot.lost_packets)
     losses = snapshot.losses
     yield Value(LOSSES, ("missed_events",), losses.missed_events)
     yield Value(LOSSES, ("dropped_records",), losses.dropped_records)
@@ -183,6 +215,19 @@ def values(snapshot: Snapshot) -> Iterator[Value]:
     yield Value(WATCHING, (snapshot.comm,), snapshot.is_watching)
     yield Value(READ_TIME, (), snapshot.read_time)
     yield Value(BUILD_INFO, (VERSION,), 1)
+
+
+def _of_losses(lost: LostPackets) -> Iterator[Value]:
+    for kind, count in lost.counts.items():
+        yield Value(LOST_PACKETS, (kind,), count)
+    yield Value(FLOW_LIMIT_HITS, (), lost.limit_hits)
+    limits = lost.newest.flow_limits
+    yield from (Value(FLOWS, (each.datapath,), each.flows) for each in limits)
+    yield from (Value(FLOW_LIMIT, (each.datapath,), each.limit) for each in limits)
+    if (table := lost.newest.conntrack) is not None:
+        yield Value(CONNTRACK_ENTRIES, (), table.entries)
+        if table.limit is not None:
+            yield Value(CONNTRACK_LIMIT, (), table.limit)
 
 
 def _of_threads(snapshot: Snapshot) -> Iterator[Value]:

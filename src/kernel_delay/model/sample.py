@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from kernel_delay.model.causes import SystemState
+from kernel_delay.model.packet_losses import PacketLosses
 from kernel_delay.model.recording import Container
 from kernel_delay.model.rounds import Round
 from kernel_delay.model.syscalls import StackFrame, SyscallEvent
@@ -161,6 +162,7 @@ class Sample(Struct, frozen=True):
         unseen: What this kernel does not show to any program. "page_faults": their time is in
             `user_ns`. "futex_owners": owners of locks whose wait began before the capture.
             "earlier_calls": calls that began before the capture.
+        packet_losses: Packets and messages that were lost. None: not read.
     """
 
     schema: Literal["kernel-delay/3"]
@@ -179,6 +181,7 @@ class Sample(Struct, frozen=True):
     round: Round | None = None
     processes: int = 1
     unseen: tuple[Unseen, ...] = ()
+    packet_losses: PacketLosses | None = None
 
 
 class SkippedWindow(Struct, frozen=True):

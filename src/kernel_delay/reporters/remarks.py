@@ -124,6 +124,8 @@ def remarks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
         found.append(f"WARNING: {missed}")
     found += _made(COUNTS, sample)
     found += (f"{say_unseen(part)}." for part in sample.unseen)
+    if sample.packet_losses is not None:
+        found += (f"Not read: {each}." for each in sample.packet_losses.unread)
     for remark in found:
         role: Role = "warning" if remark.startswith("WARNING") else "remark"
         yield from layout.comment(remark, role)
@@ -198,13 +200,12 @@ _KINDS: dict[bool, tuple[str, Role]] = {False: ("VERDICT", "verdict"), True: ("R
 
 
 def verdict(sample: Sample, layout: Layout) -> Iterator[str]:
-    """Whether the kernel is to blame, with the evidence; nothing without accounting."""
-    if not any(thread.time for thread in sample.threads):
-        return
+    """Whether the kernel is to blame, with the evidence; without accounting only what was lost."""
+    is_accounted = any(thread.time for thread in sample.threads)
     acquitted = all(finding.remark for finding in sample.verdict)
     waited = any(map(is_wait, sample.verdict))
     # In a round there was time lost, whoever is to blame.
-    if sample.round is None and acquitted and not waited:
+    if is_accounted and sample.round is None and acquitted and not waited:
         yield from _acquittal(sample, layout)
     for position, finding in enumerate(sample.verdict):
         kind, role = _KINDS[finding.remark]
@@ -238,4 +239,6 @@ def _finding(kind: str, finding: Finding, role: Role, layout: Layout) -> Iterato
         return
     advice = (finding.advice,) if finding.advice else ()
     first, *others = map(printable, (finding.sentence, *finding.details, *advice))
-    yield from layout.item(f"{kind} {in_percent(finding.share)}: {first}", others, role)
+    # Who lost packets need not have lost time.
+    head = f"{kind} {in_percent(finding.share)}" if finding.share else kind
+    yield from layout.item(f"{head}: {first}", others, role)

@@ -13,6 +13,7 @@ from kernel_delay.analysis.verdict.cpu_takers import INTERRUPTS, OWN_COST
 from kernel_delay.analysis.verdict.kernel_work import KERNEL_WORK, KERNEL_WORKER, PAGE_FAULTS
 from kernel_delay.analysis.verdict.lock_waits import LOCK
 from kernel_delay.analysis.verdict.long_call import LONG_CALL
+from kernel_delay.analysis.verdict.packet_losses import lost_packets
 from kernel_delay.analysis.verdict.rule import Judged, Rule, apply
 from kernel_delay.analysis.verdict.sleeps import KERNEL_SLEEP, WAIT_RULES
 from kernel_delay.analysis.verdict.stopped_or_frozen import FROZEN, STOPPED
@@ -56,6 +57,7 @@ def judge(sample: Sample) -> Sample:
     # A circle of locks leads back to where it began.
     explained = {other for each in found for other in each.explains if other != _key(each.finding)}
     findings = [each.finding for each in (*found, *([busy] if busy else []))]
+    findings += lost_packets(sample)
     left = [finding for finding in findings if _key(finding) not in explained]
 
     def place(finding: Finding) -> tuple[bool, bool, bool, bool, float]:

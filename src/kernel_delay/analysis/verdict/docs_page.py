@@ -12,7 +12,8 @@ HEAD = f"""# Rules of the verdict
 
 Each sentence comes from one rule, which names the thread that lost most. `VERDICT` lines are
 findings, the worst first. `REMARK` lines show where time went, perhaps as the thread wanted it.
-[What a verdict may claim](../explanation/verdict.md) explains both.
+[What a verdict may claim](../explanation/verdict.md) explains both. Rules on [lost
+packets](../open-vswitch/lost-packets.md) have their own page.
 
 A rule counts from a share of the window on, and from {NEGLIGIBLE_NS // 1000} µs. In a record of
 [watch](../how-to/watch.md) the window is one iteration of an event loop. There each wait is a

@@ -81,7 +81,7 @@ WAIT_LIMITS = (
 _WHEN_ALONE = {
     (False, False): "",
     (True, False): "; only in a record of `watch`",
-    (False, True): "; in a window of `capture` only if another process ended most of them",
+    (False, True): "; in `capture` only if another process ended most",
 }
 
 

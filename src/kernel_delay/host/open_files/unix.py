@@ -94,7 +94,7 @@ def parsed(answer: bytes, inode: int) -> UnixSocket | None:
     if kind != SOCK_DIAG_BY_FAMILY or found != inode & 0xFFFFFFFF:
         return None
     name, peer_inode = "", 0
-    for attribute, value in _attributes(answer[HEADER.size + MESSAGE.size : length]):
+    for attribute, value in attributes(answer[HEADER.size + MESSAGE.size : length]):
         if attribute == UNIX_DIAG_NAME:
             # An abstract name begins with a zero byte: unix(7).
             text = os.fsdecode(value)
@@ -104,7 +104,8 @@ def parsed(answer: bytes, inode: int) -> UnixSocket | None:
     return UnixSocket(name, peer_inode)
 
 
-def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the netlink attributes in a row of bytes: their kinds and values."""
     at = 0
     while at + ATTRIBUTE.size <= len(data):
         length, kind = ATTRIBUTE.unpack_from(data, at)

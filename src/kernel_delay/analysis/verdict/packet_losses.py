@@ -1,0 +1,350 @@
+"""Packets and messages that were lost in the window: who was to take them, and why that was late.
+
+A loss is certain, so one packet is enough. Why a thread was late is an inference: the state that
+took most of its window.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from kernel_delay.analysis.verdict.formatting import length, name, percent
+from kernel_delay.host.waiting_calls import POLLS
+from kernel_delay.model import (
+    DatapathLosses,
+    Finding,
+    FlowLimit,
+    PacketLosses,
+    PortLosses,
+    Sample,
+    SocketOverrun,
+    Thread,
+    Who,
+)
+
+# From so much of the window on, a state says why a thread was late.
+LATE_SHARE = 0.1
+
+# Ports drop single packets for many reasons. One in so many is a finding.
+PACKETS_A_DROP = 1000
+
+# A table is full when so much of it is used: entries go meanwhile.
+FULL_SHARE = 0.95
+
+# ofproto/ofproto-dpif-upcall.c:udpif_revalidator(), Open vSwitch 2.17 to 4.0: a dump that takes
+# longer lowers the limit.
+SLOW_DUMP_NS = 1_300_000_000
+
+# Of the name of a datapath in user space.
+USERSPACE = "netdev@"
+
+# Names in one sentence.
+MOST_NAMED = 3
+
+
+class _Late(Struct, frozen=True):
+    """What a thread did instead of taking packets."""
+
+    did: str
+    who: Who
+    ns: int = 0
+
+
+def lost_packets(sample: Sample) -> Iterator[Finding]:
+    """Yield a finding for each kind of loss, and object of it."""
+    if sample.packet_losses is not None:
+        for say in LOSS_RULES.values():
+            yield from say(sample, sample.packet_losses)
+
+
+def _since(sample: Sample, counted_ns: int) -> Iterator[str]:
+    """Say of which time counts are, where that is more than the window."""
+    if counted_ns > (1 + LATE_SHARE) * sample.window.duration_ns:
+        yield f"The counts are of the {length(counted_ns)} around the window."
+
+
+def _finding(
+    sample: Sample,
+    rule: str,
+    sentence: str,
+    details: tuple[str, ...],
+    advice: str,
+    evidence: Mapping[str, int],
+    *,
+    late: _Late | None = None,
+    thread: Thread | None = None,
+    who: Who = "limit",
+    remark: bool = False,
+) -> Finding:
+    late_ns = late.ns if late else 0
+    return Finding(
+        rule=rule,
+        who=late.who if late else who,
+        share=min(1.0, late_ns / sample.window.duration_ns),
+        tid=thread.tid if thread else sample.target.pid,
+        text=" ".join((sentence, *details, advice)),
+        remark=remark,
+        evidence={"lost_ns": late_ns, **evidence},
+        advice=advice,
+        sentence=sentence,
+        details=details,
+    )
+
+
+def _late(sample: Sample, thread: Thread | None) -> _Late | None:
+    """The state that took most of the thread's window, besides waiting for messages."""
+    time = thread.time if thread else None
+    if thread is None or time is None:
+        return None
+    # Of short sleeps it is not known where they were: in poll(2) as likely as not.
+    blocked = [
+        sleep
+        for sleep in thread.sleeps
+        if sleep.syscall not in POLLS and sleep.reason not in ("socket_receive", "short")
+    ]
+    longest = max(blocked, key=lambda sleep: sleep.ns, default=None)
+    where = f" in {longest.syscall}" if longest and longest.syscall else ""
+    states = (
+        _Late("could run but had no CPU", "other-process", time.ready_ns),
+        _Late("was stopped", "person", time.stopped_ns),
+        _Late("was throttled by its cgroup's CPU quota", "limit", time.throttled_ns),
+        _Late("was frozen", "person", time.frozen_ns),
+        _Late("ran its program", "program", time.user_ns),
+        _Late("ran in the kernel", "kernel", time.kernel_ns),
+        _Late("served interrupts", "kernel", time.hard_irq_ns + time.soft_irq_ns),
+        _Late(f"was blocked{where}", "program", sum(sleep.ns for sleep in blocked)),
+    )
+    worst = max(states, key=lambda late: late.ns)
+    return worst if worst.ns >= LATE_SHARE * sample.window.duration_ns else None
+
+
+def _reason(sample: Sample, thread: Thread, late: _Late | None) -> str:
+    """Say why the thread was late; if it was not, the buffer was too small for a burst."""
+    who = f"Its reader, {name(sample, thread)},"
+    if late is None:
+        return f"{who} was not late for long: more came at once than its buffer holds."
+    return f"{who} {late.did} for {percent(late.ns, sample)}."
+
+
+def _advice(late: _Late | None, otherwise: str) -> str:
+    if late is None or late.who in ("program", "kernel"):
+        return otherwise
+    return "Let it run: its own line or table says who keeps it from that."
+
+
+def _thread(sample: Sample, overrun: SocketOverrun) -> Thread | None:
+    """Who reads a socket: its handler, who slept on it, or the only thread."""
+    alone = sample.threads[0] if len(sample.threads) == 1 else None
+    for thread in sample.threads:
+        if overrun.tid == thread.tid:
+            return thread
+        if any(sleep.file and sleep.file.inode == overrun.inode for sleep in thread.sleeps):
+            return thread
+    return None if overrun.tid else alone
+
+
+def _say_upcalls(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
+    for datapath in losses.datapaths:
+        if datapath.lost:
+            yield _upcalls(sample, losses, datapath)
+
+
+def _upcalls(sample: Sample, losses: PacketLosses, datapath: DatapathLosses) -> Finding:
+    sentence = (
+        f"{datapath.name} lost {datapath.lost:,} upcalls: these packets had no flow, and did not"
+        " reach Open vSwitch."
+    )
+    evidence = {"lost": datapath.lost, "missed": datapath.missed}
+    details = []
+    if ports := _listed((port.name, port.failed_upcalls or 0) for port in datapath.ports):
+        details.append(f"They came in at {ports}.")
+    if errors := [each for each in sample.upcalls or () if each.error]:
+        details.append(
+            f"The kernel's errors: {', '.join(f'{e.name or e.error} {e.count:,}' for e in errors)}."
+        )
+    overruns = [each for each in losses.sockets if each.protocol == "GENERIC" and each.tid]
+    if datapath.name.startswith(USERSPACE):
+        advice = "See ovs-appctl coverage/show and dpif-netdev/pmd-perf-show."
+        details += [*_drop_events(losses), *_since(sample, losses.asked_ns)]
+        return _finding(sample, UPCALLS_LOST, sentence, tuple(details), advice, evidence)
+    details += _since(sample, losses.counted_ns)
+    advice = "Add handlers (other_config:n-handler-threads), or see why flows are missing."
+    if not overruns:
+        return _finding(sample, UPCALLS_LOST, sentence, tuple(details), advice, evidence)
+    worst = max(overruns, key=lambda each: each.drops)
+    evidence["overruns"] = sum(each.drops for each in overruns)
+    thread = _thread(sample, worst)
+    late = _late(sample, thread)
+    if thread is not None:
+        details.append(f"{_socket(worst)} overran {worst.drops:,} times.")
+        details.append(_reason(sample, thread, late))
+    return _finding(
+        sample,
+        UPCALLS_LOST,
+        sentence,
+        tuple(details),
+        _advice(late, advice),
+        evidence,
+        late=late,
+        thread=thread,
+    )
+
+
+def _drop_events(losses: PacketLosses) -> Iterator[str]:
+    """What Open vSwitch's datapath in user space says of its drops."""
+    prefix = "datapath_drop_"
+    events = ((each.removeprefix(prefix), n) for each, n in losses.events.items() if prefix in each)
+    if listed := _listed(events):
+        yield f"Its own counts: {listed}."
+
+
+def _listed(counts: Iterator[tuple[str, int]]) -> str:
+    """The largest, by name."""
+    found = sorted(((n, each) for each, n in counts if n), reverse=True)
+    return ", ".join(f"{each} ({n:,})" for n, each in found[:MOST_NAMED])
+
+
+def _socket(overrun: SocketOverrun) -> str:
+    port = f" of port {overrun.port}" if overrun.port else ""
+    return f"Netlink socket {overrun.portid}{port}"
+
+
+def _say_overruns(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
+    """Those of upcalls are a part of the datapath's losses."""
+    upcalls = any(datapath.lost for datapath in losses.datapaths)
+    for overrun in losses.sockets:
+        if overrun.tid and upcalls:
+            continue
+        thread = _thread(sample, overrun)
+        late = _late(sample, thread)
+        sentence = (
+            f"a netlink socket of {sample.target.comm} (NETLINK_{overrun.protocol}, port ID"
+            f" {overrun.portid}) overran: it lost {overrun.drops:,} messages."
+        )
+        details = [_reason(sample, thread, late)] if thread else []
+        details += _since(sample, losses.counted_ns)
+        advice = "Read it sooner, or raise its SO_RCVBUF (net.core.rmem_max)."
+        yield _finding(
+            sample,
+            NETLINK_OVERRUN,
+            sentence,
+            tuple(details),
+            _advice(late, advice),
+            {"lost": overrun.drops, "inode": overrun.inode},
+            late=late,
+            thread=thread,
+        )
+
+
+def _say_conntrack(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
+    if own := losses.events.get("conntrack_full"):
+        sentence = f"the conntrack table of Open vSwitch itself was full: {own:,} packets."
+        advice = "Raise it: ovs-appctl dpctl/ct-set-maxconns."
+        since = tuple(_since(sample, losses.asked_ns))
+        yield _finding(sample, CONNTRACK_FULL, sentence, since, advice, {"lost": own})
+    found = losses.conntrack
+    if found is None or not (found.dropped or found.early_dropped):
+        return
+    evidence = {"lost": found.dropped, "early_dropped": found.early_dropped}
+    evidence["insert_failed"] = found.insert_failed
+    lost = [f"{found.dropped:,} packets were dropped"] if found.dropped else []
+    if found.early_dropped:
+        lost.append(f"{found.early_dropped:,} entries were deleted early")
+    is_full = found.limit is not None and found.entries >= FULL_SHARE * found.limit
+    limit = "an unknown number" if found.limit is None else f"{found.limit:,}"
+    if is_full or found.early_dropped:
+        sentence = f"conntrack's table is full: {' and '.join(lost)} in this network namespace."
+        advice = "Raise net.netfilter.nf_conntrack_max, or shorten its timeouts."
+    else:
+        sentence = f"conntrack dropped packets: {' and '.join(lost)} in this network namespace."
+        advice = "See conntrack -S and the kernel's log."
+    details = (
+        f"It has {found.entries:,} entries of at most {limit}.",
+        *_since(sample, losses.counted_ns),
+    )
+    yield _finding(sample, CONNTRACK_FULL, sentence, details, advice, evidence)
+
+
+def _say_limits(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
+    hits = losses.events.get("upcall_flow_limit_hit", 0)
+    deleted = losses.events.get("upcall_flow_limit_kill", 0)
+    for each in losses.flow_limits:
+        shrank = each.limit_before is not None and each.limit < each.limit_before
+        is_hit = bool(hits or deleted) and each.flows >= FULL_SHARE * each.limit
+        if not (is_hit or shrank):
+            continue
+        evidence = {"limit": each.limit, "flows": each.flows, "dump_ns": each.dump_ns}
+        evidence |= {"hits": hits, "deletions_of_all": deleted}
+        yield _finding(
+            sample,
+            FLOW_LIMIT,
+            _limit_sentence(each, hits, is_hit=is_hit),
+            (*_limit_details(each, deleted), *_since(sample, losses.asked_ns)),
+            "See kernel-delay revalidator; the most is other_config:flow-limit.",
+            evidence,
+            remark=not is_hit,
+        )
+
+
+def _limit_sentence(each: FlowLimit, hits: int, *, is_hit: bool) -> str:
+    limit = f"the flow limit of {each.datapath}, {each.limit:,},"
+    if not is_hit:
+        return f"{limit} shrank from {each.limit_before:,}; {each.flows:,} flows are there."
+    if not hits:
+        return f"{limit} is exceeded twice over: {each.flows:,} flows."
+    return f"{limit} was reached: {hits:,} packets got no flow, and the next ones miss again."
+
+
+def _limit_details(each: FlowLimit, deleted: int) -> Iterator[str]:
+    if deleted:
+        yield f"The revalidators deleted all flows {deleted:,} times."
+    if each.dump_ns > SLOW_DUMP_NS:
+        yield f"The last dump of flows took {length(each.dump_ns)}; above 1.3 s the limit shrinks."
+    elif each.limit_before is not None and each.limit < each.limit_before:
+        yield f"It was {each.limit_before:,}; a dump of flows above 1.3 s lowers it."
+
+
+def _say_ports(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
+    for datapath in losses.datapaths:
+        ports = [port for port in datapath.ports if _drops(port)]
+        if not ports:
+            continue
+        worst = max(ports, key=_drops)
+        sentence = (
+            f"port {worst.name} of {datapath.name} dropped {worst.rx_dropped:,} received and"
+            f" {worst.tx_dropped:,} sent packets, of {worst.packets + _drops(worst):,}."
+        )
+        others = _listed((port.name, _drops(port)) for port in ports if port is not worst)
+        details = [f"Other ports: {others}."] if others else []
+        is_asked = datapath.name.startswith(USERSPACE)
+        details += _since(sample, losses.asked_ns if is_asked else losses.counted_ns)
+        yield _finding(
+            sample,
+            PORT_DROPS,
+            sentence,
+            tuple(details),
+            f"See ovs-vsctl get Interface {worst.name} statistics, and ip -s -s link.",
+            {"lost": sum(map(_drops, ports)), "rx": worst.rx_dropped, "tx": worst.tx_dropped},
+            who="kernel",
+            remark=all(_drops(port) * PACKETS_A_DROP < port.packets for port in ports),
+        )
+
+
+def _drops(port: PortLosses) -> int:
+    return port.rx_dropped + port.tx_dropped
+
+
+UPCALLS_LOST, NETLINK_OVERRUN = "upcalls_lost", "netlink_overrun"
+CONNTRACK_FULL, FLOW_LIMIT, PORT_DROPS = "conntrack_full", "flow_limit", "port_drops"
+
+LOSS_RULES: Mapping[str, Callable[[Sample, PacketLosses], Iterator[Finding]]] = MappingProxyType(
+    {
+        UPCALLS_LOST: _say_upcalls,
+        NETLINK_OVERRUN: _say_overruns,
+        CONNTRACK_FULL: _say_conntrack,
+        FLOW_LIMIT: _say_limits,
+        PORT_DROPS: _say_ports,
+    }
+)
+"""By their names; docs/open-vswitch/lost-packets.md says what each measures."""

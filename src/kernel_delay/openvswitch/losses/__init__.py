@@ -1,0 +1,1 @@
+"""Which packets and messages were lost in a window: counters of the kernel and of Open vSwitch."""
