@@ -25,6 +25,7 @@ IntegerPointer = Literal[
     "uint8_t *",
     "uint32_t *",
     "uint64_t *",
+    "unsigned long long *",
     "uintptr_t *",
 ]
 IntegerArray = Literal[

@@ -155,7 +155,7 @@ def test_kernel_delay_that_reports_calls_is_to_report_fewer() -> None:
     starved = replace(sample(replace(STARVED, cpu_taken_by=(itself,))), syscall_events=())
     advice = found("cpu_contention", starved).advice
     assert advice is not None
-    assert advice.startswith("With -s DURATION_NS only longer calls are reported. Start kernel-delay")
+    assert advice.startswith("With -s DURATION_NS only longer calls are reported. Start kernel")
 
 
 def test_another_kernel_delay_is_named_by_its_pid() -> None:

@@ -110,6 +110,9 @@ def _taken(case: Case, claim: str) -> Statement:
     ran = [f"Meanwhile {', '.join((f'{first} of that time', *others[:1]))}."]
     # More in one sentence is too long.
     ran += [f"Besides, {each}." for each in others[1:]]
+    unknown_ns = thread.cpu_taken_by_unknown_ns
+    if unknown_ns > worst.ns:
+        ran.append(f"Who had the CPU for {share(unknown_ns, case.lost_ns)} is not known.")
     advice = cpu_advice(sample, thread, worst.worst)
     return Statement(claim, worst.who, evidence, tuple(ran), advice)
 
