@@ -35,7 +35,8 @@ def serve(folders: Sequence[Path]) -> None:
     def report(recording: str, summary: bool = True, page: int = 1) -> str:
         """Report from a recording: the verdict and a line a thread.
 
-        With summary=false all tables; a long report has several pages.
+        With summary=false all tables: who had the CPU, files, devices, stacks, chains. A long one
+        has several pages.
         """
         return _answer(shelf.report, recording, summary, page)
 
