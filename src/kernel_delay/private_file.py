@@ -1,8 +1,9 @@
 """Output files: opened in one way, for their owner's eyes, and whole or an error.
 
 Root writes where others may have been before: a symbolic link, a hard link, a FIFO or a file of
-theirs by the name of the output is refused. What is not a file but was named on purpose is
-written to: /dev/null, a FIFO of one's own, /dev/stdout and the other descriptors of this process.
+theirs by the name of the output is refused. A symbolic link among the folders above is followed
+unless another user may have made it. What is not a file but was named on purpose is written to:
+/dev/null, a FIFO of one's own, /dev/stdout and the other descriptors of this process.
 """
 
 import errno
@@ -19,6 +20,9 @@ from kernel_delay.errors import WriteFailedError, cannot_write
 
 READER_S = 2.0
 """For so long a FIFO's reader is waited for: a shell may start it at the same time."""
+
+MOST_LINKS = 40
+"""The kernel follows no more in one path (MAXSYMLINKS)."""
 
 STDOUT_NAMES = frozenset({"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
 """What people call the standard output."""
@@ -84,12 +88,14 @@ class PartFile:
         """Create it. Raises OutputError where that can't be, or `path` is not ours to replace."""
         self._path = path
         with writing(path):
+            _check_links(path.parent)
             _check_replaceable(path)
             self.part, self.fd = _new_part(path.parent)
 
     def appear(self) -> None:
         """Give it its name, in place of what has that, and close it. Raises OutputError."""
         with writing(self._path):
+            _check_links(self._path.parent)
             self.part.replace(self._path)
         os.close(self.fd)
 
@@ -153,8 +159,15 @@ def remove(path: Path, fd: int) -> None:
             os.unlink(path)
 
 
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Make a folder, which may be there, of this mode, and those above it. Raises OSError."""
+    _check_links(folder)
+    folder.mkdir(mode=mode, parents=True, exist_ok=True)
+
+
 def remove_stale_parts(folder: Path) -> None:
     """Remove what runs that were killed left half written in a folder. Raises OSError."""
+    _check_links(folder)
     with os.scandir(folder) as entries:
         found = [folder / entry.name for entry in entries if _PART.fullmatch(entry.name)]
     for part in found:
@@ -182,21 +195,47 @@ def who_may_replace(path: Path) -> str | None:
     folders.add(Path(os.path.realpath(path.parent)))
     if path.is_dir():
         folders |= {path, Path(os.path.realpath(path))}
-    for folder in sorted(folders, reverse=True):
-        with suppress(OSError):
-            found = os.lstat(folder)
-            if found.st_uid not in _own_users() | {0}:
-                return f"{folder} belongs to {_user_name(found.st_uid)}"
-            is_open = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_IWOTH
-            if is_open and not found.st_mode & stat.S_ISVTX:
-                return f"anyone may write to {folder}"
+    whose = (_who_may_change(os.fspath(folder)) for folder in sorted(folders, reverse=True))
+    return next(filter(None, whose), None)
+
+
+def _who_may_change(path: str) -> str | None:
+    """Say who else owns a folder or a link, or may rename what is in the folder; None: nobody."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    if found.st_uid not in _own_users() | {0}:
+        return f"{path} belongs to {_user_name(found.st_uid)}"
+    is_open = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_IWOTH
+    if is_open and not found.st_mode & stat.S_ISVTX:
+        return f"anyone may write to {path}"
     return None
+
+
+def _check_links(folder: Path) -> None:
+    """Raise PermissionError where a link that another user may have made leads to `folder`."""
+    at, links = "/", 0
+    rest = [*reversed(folder.parts), os.getcwd()]
+    while rest and links <= MOST_LINKS:
+        # All before it is no link, so that ".." is the folder above.
+        path = os.path.normpath(os.path.join(at, rest.pop()))
+        if not os.path.islink(path):
+            at = path
+            continue
+        who = _who_may_change(os.path.dirname(path)) or _who_may_change(path)
+        if who is not None:
+            what = f"{path} is a symbolic link, and {who}: name the folder that you mean"
+            raise PermissionError(errno.EPERM, what)
+        links += 1
+        rest.extend(reversed(Path(os.readlink(path)).parts))
 
 
 def _open(path: Path) -> int:
     descriptor = _descriptor(path)
     if descriptor is not None:
         return os.dup(descriptor)
+    _check_links(path.parent)
     until_s = time.monotonic() + READER_S
     while True:
         try:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -302,3 +303,71 @@ def test_a_folder_of_another_user_is_reported(
     assert who_may_replace(ours / "a") is None
     theirs.chmod(0o777)
     assert who_may_replace(theirs / "a") == f"anyone may write to {theirs}"
+
+
+@NEEDS_ROOT
+def test_links_in_others_folders_are_not_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs, private = tmp_path / "theirs", tmp_path / "private"
+    private.mkdir(mode=0o700)
+    theirs.mkdir()
+    link = theirs / "link"
+    link.symlink_to(private)
+    os.chown(theirs, NOBODY, NOBODY)
+    recording = record_samples(tmp_path / "a.kdr", WITH_EVENTS)
+    why = f"{link} is a symbolic link, and {theirs} belongs to nobody: name the folder that you"
+    for folder in (link, link / "new", theirs / "no" / ".." / "link"):
+        for make in (
+            lambda: RecordingDirectory(folder, lambda: HEADER),  # noqa: B023
+            lambda: PrivateFile(folder / "a.kdr"),  # noqa: B023
+            lambda: WholeFile(folder / "a.html"),  # noqa: B023
+        ):
+            with pytest.raises(OutputError, match=re.escape(why)):
+                make()
+        assert main(["export", "--parquet", str(folder), str(recording)]) == os.EX_CANTCREAT
+        assert why in capsys.readouterr().err
+    assert list(private.iterdir()) == []
+
+
+@NEEDS_ROOT
+def test_a_folder_that_becomes_a_link_takes_no_more(tmp_path: Path) -> None:
+    theirs, private = tmp_path / "theirs", tmp_path / "private"
+    private.mkdir(mode=0o700)
+    theirs.mkdir()
+    os.chown(theirs, NOBODY, NOBODY)
+    part = PartFile(theirs / "a")
+    RecordingDirectory(theirs / "rounds", lambda: HEADER)
+    (theirs / "rounds").rmdir()
+    (theirs / "rounds").symlink_to(private)
+    for path in (theirs / "rounds" / "a", theirs / "rounds" / ".." / "rounds" / "a"):
+        with pytest.raises(OutputError, match="is a symbolic link, and"):
+            PartFile(path)
+    part.appear()
+    assert list(private.iterdir()) == []
+
+
+@NEEDS_ROOT
+def test_only_others_links_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, shared = tmp_path / "target", tmp_path / "shared"
+    target.mkdir()
+    shared.mkdir()
+    shared.chmod(0o1777)
+    link = shared / "link"
+    link.symlink_to("../target")
+    monkeypatch.chdir(shared)
+    streamed(Path("link") / "a")
+    whole(link / ".." / "target" / "b")
+    assert sorted(path.name for path in target.iterdir()) == ["a", "b"]
+    os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
+    with pytest.raises(OutputError, match=r"link is a symbolic link, and .*link belongs to nobody"):
+        streamed(Path("link") / "a")
+    monkeypatch.setenv("SUDO_UID", str(NOBODY))
+    streamed(Path("link") / "a")
+    shared.chmod(0o777)
+    with pytest.raises(OutputError, match="anyone may write to"):
+        streamed(Path("link") / "a")
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    with pytest.raises(OutputError):
+        streamed(loop / "a")

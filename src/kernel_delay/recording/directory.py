@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kernel_delay.errors import NoInputError, cannot_write
 from kernel_delay.model import RecordingHeader, Sample
-from kernel_delay.private_file import PartFile, remove_stale_parts
+from kernel_delay.private_file import PartFile, make_folder, remove_stale_parts
 from kernel_delay.recording.writer import RecordingWriter
 
 _OURS = re.compile(r"round-\d{8}T\d{6}\.\d{6}Z-[\w.+-]*-\d+\.kdr")
@@ -48,7 +48,7 @@ class RecordingDirectory:
         self._header = header
         self._limits = limits
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(folder, 0o700)
             remove_stale_parts(folder)
         except OSError as error:
             raise cannot_write(f"to {folder}", error) from None

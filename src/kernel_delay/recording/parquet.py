@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from kernel_delay.errors import OutputError, UnavailableError
 from kernel_delay.model import RecordingHeader, Sample
-from kernel_delay.private_file import PartFile, remove_stale_parts, writing
+from kernel_delay.private_file import PartFile, make_folder, remove_stale_parts, writing
 from kernel_delay.recording.fleet_tables import (
     COLUMNS,
     FLEET_TABLES,
@@ -143,7 +143,7 @@ class _PartFile:
         self._rows: list[Row] = []
         self._schema = schema_of(table)
         with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
         # It begins with a dot: neither DuckDB nor Spark reads it.
         self._part = PartFile(path)
         self._file = os.fdopen(os.dup(self._part.fd), "wb")
