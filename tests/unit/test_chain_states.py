@@ -1,15 +1,29 @@
 """The slices of a followed thread, from events of its switches and wake-ups."""
 
+from collections import Counter
+from itertools import pairwise
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel_delay.capture.chains import states as module
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.follower import exact_parts
-from kernel_delay.capture.chains.states import TAKER_NS, Place, ThreadStates, Was, slice_of
+from kernel_delay.capture.chains.states import (
+    MOST_SLICES,
+    TAKER_NS,
+    Place,
+    ThreadStates,
+    Was,
+    merged,
+    slice_of,
+)
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import ChainPart, ChainState, ChainThread
 
 ON_PIPE = Place("pipe", 0, 5, 77)
+ON_DISK = Place("disk", 295, 6, 78, 9)
 
 
 def note(states: ThreadStates, now_ns: int, kind: int, state: int, **more: int) -> None:
@@ -120,3 +134,74 @@ def test_last_task_is_not_the_taker_of_a_long_wait() -> None:
     note(states, 20, lib.CHAIN_LEFT_CPU, session.STATE_READY_PREEMPTED, waker=5)
     note(states, 20 + 2 * TAKER_NS, lib.CHAIN_GOT_CPU, session.STATE_RUNNING, waker=6)
     assert seen(states, 20 + 2 * TAKER_NS)[-1] == (20, 20 + 2 * TAKER_NS, "runnable", 0)
+
+
+def reads(count: int, *, since_ns: int = 0, on: Place = ON_DISK) -> list[Was]:
+    """So many calls that run for 3 us and sleep for 7, each ended in a different task."""
+    found = []
+    for at_ns in range(since_ns, since_ns + count * 10_000, 10_000):
+        found.append(Was(at_ns, at_ns + 3_000, "running"))
+        waker = at_ns % 97
+        found.append(Was(at_ns + 3_000, at_ns + 10_000, "blocked", on, waker, waker, "soft_irq"))
+    return found
+
+
+def times(slices: list[Was]) -> Counter[tuple[ChainState, Place | None]]:
+    found: Counter[tuple[ChainState, Place | None]] = Counter()
+    for was in slices:
+        found[was.state, was.place] += was.until_ns - was.since_ns
+    return found
+
+
+def test_merged_reads_of_a_disk_keep_their_time() -> None:
+    before = reads(1000)
+    after = merged(before, 1_000_000)
+    assert len(after) == 20
+    assert times(after) == times(before)
+    assert all(was.until_ns == then.since_ns for was, then in pairwise(after))
+    assert merged(after, 1_000_000) == after
+
+
+def test_waits_for_other_threads_are_not_merged() -> None:
+    before = reads(1000, on=ON_PIPE)
+    assert merged(before, 1_000_000) == before
+
+
+def test_merged_slices_leave_gaps_as_they_are() -> None:
+    before = reads(10) + reads(10, since_ns=200_000)
+    assert [(was.since_ns, was.until_ns) for was in merged(before, 1_000_000)] == [
+        (0, 30_000),
+        (30_000, 100_000),
+        (200_000, 230_000),
+        (230_000, 300_000),
+    ]
+
+
+def read_often(states: ThreadStates, count: int, place: Place) -> list[Was]:
+    """Note so many calls of 10 us from 10 on."""
+    for at_ns in range(10, 10 + count * 10_000, 10_000):
+        event = ffi.new("struct chain_event *")
+        event.now_ns, event.kind = at_ns + 3_000, lib.CHAIN_LEFT_CPU
+        event.state = session.STATE_BLOCKED
+        states.note(event, place)
+        note(states, at_ns + 9_000, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN)
+        note(states, at_ns + 10_000, lib.CHAIN_GOT_CPU, session.STATE_RUNNING)
+    return states.until(10 + count * 10_000)
+
+
+def test_busy_disk_is_known_from_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_SLICES", MOST_SLICES // 50)
+    slices = read_often(followed(), 5000, ON_DISK)
+    assert len(slices) <= MOST_SLICES // 50
+    assert times(slices) == {
+        ("running", None): 15_000_000,
+        ("blocked", ON_DISK): 30_000_000,
+        ("runnable", None): 5_000_000,
+    }
+
+
+def test_slices_are_bounded_where_none_can_be_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_SLICES", MOST_SLICES // 50)
+    slices = read_often(followed(), 5000, ON_PIPE)
+    assert len(slices) <= MOST_SLICES // 50
+    assert slices[-1].until_ns == 50_000_010

@@ -1,10 +1,11 @@
 """The slices of each followed thread, from the events of its switches and wake-ups."""
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kernel_delay.analysis.chains.roots import StateSlice
+from kernel_delay.analysis.chains.roots import ROOT_REASONS, StateSlice
 from kernel_delay.capture.chains._chain_records import lib
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import ChainState, SleepReason, WakerKind
@@ -31,8 +32,14 @@ WAKERS: dict[int, WakerKind] = {
 # So long a wait for a CPU is taken for that of one task. Longer ones are sampled meanwhile.
 TAKER_NS = 100_000_000
 
-# Of one thread: more are not kept, and what is before them is not known.
+# Of one thread: with more, those of little time are merged.
 MOST_SLICES = 50_000
+
+# Within so much time the order of merged slices is not kept; it doubles where that is not enough.
+MERGED_NS = 1_000_000
+
+# Where this is not enough either, the oldest slices are not kept: what was then is not known.
+MOST_MERGED_NS = 64_000_000
 
 
 class Place(Struct, frozen=True):
@@ -185,8 +192,61 @@ class ThreadStates:
             was = Was(self._since_ns, now_ns, self._state, place, waker, process, kind, awaited)
             self.done.append(was)
             if len(self.done) > MOST_SLICES:
-                del self.done[: MOST_SLICES // 2]
+                self._make_room()
         self._since_ns = now_ns
+
+    def _make_room(self) -> None:
+        """Keep half as many slices at most."""
+        most, within_ns = MOST_SLICES // 2, MERGED_NS
+        while len(self.done) > most and within_ns <= MOST_MERGED_NS:
+            self.done = merged(self.done, within_ns)
+            within_ns *= 2
+        del self.done[:-most]
+
+
+def merged(slices: Sequence[Was], within_ns: int) -> list[Was]:
+    """Return the slices with equal ones next to each other merged into one.
+
+    The time of each state stays exact. A sleep that another thread ends stays where it is: what
+    both did then belongs together.
+
+    Args:
+        slices: Those of one thread, sorted and disjoint.
+        within_ns: Slices that together take no longer than this change their order.
+    """
+    found: list[Was] = []
+    group: list[Was] = []
+    for was in slices:
+        is_next = group and group[-1].until_ns == was.since_ns
+        if not is_next or not _merges(was) or was.until_ns - group[0].since_ns > within_ns:
+            found += _by_kind(group)
+            group = []
+        if _merges(was):
+            group.append(was)
+        else:
+            found.append(was)
+    return [*found, *_by_kind(group)]
+
+
+def _merges(was: Was) -> bool:
+    """Whether no other thread took part."""
+    if was.state != "blocked":
+        return True
+    return was.place is not None and was.place.reason in ROOT_REASONS
+
+
+def _by_kind(group: Sequence[Was]) -> Iterator[Was]:
+    """Yield one slice of each state, place and CPU's taker, one after the other."""
+    lengths: dict[tuple[ChainState, Place | None, int], int] = {}
+    for was in group:
+        # Who was interrupted when the disk was ready has nothing to do with that.
+        taker = was.waker if was.state != "blocked" else 0
+        key = was.state, was.place, taker
+        lengths[key] = lengths.get(key, 0) + was.until_ns - was.since_ns
+    since_ns = group[0].since_ns if group else 0
+    for (state, place, taker), length_ns in lengths.items():
+        yield Was(since_ns, since_ns + length_ns, state, place, taker)
+        since_ns += length_ns
 
 
 def slice_of(was: Was, waker: int) -> StateSlice:
