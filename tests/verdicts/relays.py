@@ -26,8 +26,19 @@ from tests.verdicts.truth import Staged, cause
 # How long the last one takes for an answer.
 ANSWER_S = 0.05
 
-# True besides, of the ways to ask.
-ALSO = ("wait_fuse", "wait_kernel_lock", "wait_file_lock", "wait_socket_receive")
+# True besides, by the way that the first one asks, which is measured. Of no other way is anything.
+ALSO = {
+    # It sends a request on a socket, and sleeps in recv until the answer is there. Such a wait is
+    # said to be for the peer, where the root is not known.
+    "unix": ("wait_socket_receive",),
+    "tcp": ("wait_socket_receive",),
+    # It sleeps in flock() until the peer unlocks the file.
+    "flock": ("wait_file_lock",),
+    # Its read sleeps until the peer replies.
+    "fuse": ("wait_fuse",),
+    # The lock of the directory is the holder's or its own, and whoever has it waits for the reply.
+    "inode": ("wait_kernel_lock", "wait_fuse"),
+}
 
 
 class Chain(NamedTuple):
@@ -311,7 +322,7 @@ def staged(kinds: str, hops: int, how: str) -> Iterator[Staged]:
             names = (pid, "had no CPU", hog.pid)
         # No cgroup can be removed before.
         stack.callback(os.kill, pid, signal.SIGKILL)
-        truth = cause("wait_chain", names=names, also=ALSO)
+        truth = cause("wait_chain", names=names, also=ALSO.get(_kind_of(kinds, 1), ()))
         yield Staged(relays.client.pid, truth, options=("--chains",))
 
 
