@@ -402,6 +402,18 @@ def test_without_duckdb_a_line_says_so(
     assert capsys.readouterr().err == f"{line} 'kernel-delay[fleet]'\n"
 
 
+def test_a_duckdb_that_cannot_be_loaded_is_installed(
+    quiet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "duckdb.py").write_text("raise ImportError('failed to map segment')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "duckdb", raising=False)
+    assert main(["fleet", str(quiet)]) == os.EX_UNAVAILABLE
+    error = capsys.readouterr().err
+    assert "failed to map segment" in error
+    assert "not installed" not in error
+
+
 def test_the_text(troubled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", str(troubled)]) == 0
     lines = capsys.readouterr().out.splitlines()

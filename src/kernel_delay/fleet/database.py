@@ -123,7 +123,7 @@ def tables_of(found: Found) -> "Iterator[duckdb.DuckDBPyConnection]":
 def _connected() -> "Iterator[duckdb.DuckDBPyConnection]":
     try:
         import duckdb
-    except ImportError:
+    except ModuleNotFoundError:
         raise UnavailableError(
             "fleet needs duckdb, which is not installed: pip install 'kernel-delay[fleet]'"
         ) from None

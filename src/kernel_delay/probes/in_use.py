@@ -32,8 +32,8 @@ def in_use(
         if holder is not None or (place.semaphore_offset and _takes_none(program, pid, place)):
             return UnavailableError(
                 f"{holder or 'another program'} has attached to {name} with another semaphore, as"
-                " BCC's scripts do, and the kernel takes one only: end that program first",
-                "end that first",
+                " BCC's scripts do, and the kernel takes one only",
+                "end that program first",
             )
     return None
 

@@ -246,7 +246,7 @@ def schema_of(table: FleetTable) -> "pyarrow.Schema":
 def _check_installed() -> None:
     try:
         import pyarrow  # noqa: F401
-    except ImportError:
+    except ModuleNotFoundError:
         raise UnavailableError(
             "Parquet needs pyarrow, which is not installed: pip install 'kernel-delay[fleet]'"
         ) from None

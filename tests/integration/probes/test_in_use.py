@@ -68,7 +68,7 @@ def test_error_names_who_has_attached_to_the_probe(
     (line,) = done.stderr.splitlines()
     assert f" ({os.getpid()}) has attached to " in line
     assert f"{provider}:{probe} with another semaphore, as BCC's" in line
-    assert line.endswith(": end that first")
+    assert line.endswith("takes one only: end that program first")
 
 
 def test_holder_without_a_bpf_program_is_another_program(start: Start, workload: Workload) -> None:
