@@ -160,7 +160,7 @@ def _irq_advice(thread: Thread) -> str | None:
     all_ns += sum(irq.total_ns for irq in thread.soft_irqs)
     if 2 * sum(of_devices) < all_ns:
         return None
-    if not any(irq.name not in _OWN_HARD_IRQS for irq in thread.hard_irqs):
+    if all(irq.name in _OWN_HARD_IRQS for irq in thread.hard_irqs):
         # Another CPU had them (RPS), or a sender on this one.
         return "See who sends on this CPU, and /sys/class/net/*/queues/*/rps_cpus."
     return "See /proc/interrupts and the IRQs' smp_affinity."
