@@ -245,6 +245,24 @@ def test_interrupt_in_the_wrong_mode_leaves_no_negative_time() -> None:
     assert (found.time.user_ns, found.time.kernel_ns, found.time.hard_irq_ns) == (0, 85, 15)
 
 
+def test_calls_have_no_more_than_the_kernel() -> None:
+    # The return from call 1 was missed: more was off a CPU in it than it took.
+    counted = Counted(
+        mode_ns={"syscall": 30, "user": 10},
+        not_running_ns={("syscall", "unknown"): 24},
+        absent_ns=0,
+        exit_ns=None,
+        syscalls={
+            1: CountedCalls(total_ns=12, not_running_ns={"unknown": 24}),
+            7: CountedCalls(total_ns=18, not_running_ns={}),
+        },
+    )
+    found = account(START_NS, STOP_NS, counted, None)
+    assert found.time.kernel_ns == 6
+    assert [call.on_cpu_ns for call in found.syscalls.values()] == [0, 6]
+    assert [call.unaccounted_ns for call in found.syscalls.values()] == [24, 12]
+
+
 def test_guest_time_is_not_time_of_its_call() -> None:
     calls = {16: CountedCalls(total_ns=30, not_running_ns={"guest": 20, "ready_woken": 4})}
     counted_ns: dict[tuple[Mode, NotRunning], int] = {

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kernel_delay.model import ThreadTime
 
@@ -207,11 +208,14 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: ThreadState | N
         fault_on_cpu_ns=min(fault_ns, time.kernel_ns),
         fault_blocked_ns=not_running_ns["fault", "blocked"],
         call_soft_irq_ns=not_running_ns["syscall", "soft_irq"],
-        syscalls={
-            number: _call_time(total_ns, call_not_running_ns[number])
-            for number, total_ns in call_ns.items()
-            if total_ns
-        },
+        syscalls=within_kernel(
+            time,
+            {
+                number: _call_time(total_ns, call_not_running_ns[number])
+                for number, total_ns in call_ns.items()
+                if total_ns
+            },
+        ),
         missing_ns=missing_ns,
         calls_fit=sum(call_ns.values()) == mode_ns["syscall"]
         and _make_up(call_not_running_ns.values(), not_running_ns),
@@ -300,6 +304,25 @@ def _running_ns(
 ) -> int:
     """Time on a CPU in `mode`, without interrupts."""
     return mode_ns.get(mode, 0) - sum(not_running_ns.get((mode, kind), 0) for kind in NOT_RUNNING)
+
+
+def within_kernel(time: ThreadTime, calls: Mapping[int, CallTime]) -> Mapping[int, CallTime]:
+    """Return the calls with no more time on a CPU than the thread has in the kernel.
+
+    Where an event was missed they can have more: what is beyond that is not accounted for.
+    """
+    in_kernel_ns = time.kernel_ns + time.hard_irq_ns + time.soft_irq_ns + time.tool_ns
+    excess_ns = sum([each.on_cpu_ns for each in calls.values()]) - in_kernel_ns
+    if excess_ns <= 0:
+        return calls
+    found = {}
+    for number, each in calls.items():
+        cut_ns = min(excess_ns, each.on_cpu_ns)
+        excess_ns -= cut_ns
+        found[number] = replace(
+            each, on_cpu_ns=each.on_cpu_ns - cut_ns, unaccounted_ns=each.unaccounted_ns + cut_ns
+        )
+    return found
 
 
 def _call_time(total_ns: int, not_running_ns: Mapping[NotRunning, int]) -> CallTime:

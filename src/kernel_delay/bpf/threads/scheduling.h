@@ -148,7 +148,6 @@ static __always_inline void begin_switch_out(struct thread *thread, struct threa
 					     const struct timestamp *timestamp)
 {
 	begin_change(thread);
-	note_run(thread, timestamp);
 	if (has_timeline())
 		tell_state(thread, STATE_RUNNING, thread->since_ns, timestamp);
 	if (record && is_within(timestamp, thread->run_since_ns)) {
@@ -218,6 +217,8 @@ __noinline int leave_cpu(struct thread *thread, struct thread_record *record,
 		find_returned(thread, record, timestamp);
 	else if (state == STATE_NOT_ALIVE)
 		end_life(thread, record, timestamp);
+	/* Behind what charges this run itself, if what it was in was over. */
+	note_run(thread, timestamp);
 	enter_state(thread, state, timestamp);
 	if (state == STATE_READY_PREEMPTED) {
 		struct task_struct *task = bpf_get_current_task_btf();

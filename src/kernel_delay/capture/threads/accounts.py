@@ -12,7 +12,13 @@ from collections.abc import Container, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kernel_delay.analysis.accounting import NOTHING_COUNTED, Account, account, unaccounted
+from kernel_delay.analysis.accounting import (
+    NOTHING_COUNTED,
+    Account,
+    account,
+    unaccounted,
+    within_kernel,
+)
 from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.counting import (
     DumpedThread,
@@ -150,7 +156,8 @@ def account_of(
     found = account(start_ns, stop_ns, counted(parts), last)
     fits = not found.missing_ns and found.calls_fit
     if found.missing_ns < 0:
-        found = replace(found, time=unaccounted(start_ns, stop_ns))
+        time = unaccounted(start_ns, stop_ns)
+        found = replace(found, time=time, syscalls=within_kernel(time, found.syscalls))
     return found, fits
 
 
