@@ -15,12 +15,9 @@ from tests.integration.capture.captures import StartCapture, thread
 from tests.integration.capture.workload import StartWorkload
 from tests.integration.oracles import StartBpftrace, StartPerfStat
 
-# Soft ones that ended on the thread's time, and hard ones that came within one.
-SOFT_AND_NESTED = """
-tracepoint:irq:softirq_entry /tid == TID/ { @in_soft = 1; }
-tracepoint:irq:softirq_exit /tid == TID/ { @in_soft = 0; @soft[args->vec] = count(); }
-tracepoint:irq:irq_handler_entry /tid == TID && @in_soft == 1/ { @nested = count(); }
-"""
+# What the hard ones came into. Not at the tracepoints that perf counts: where bpftrace misses a
+# hit, perf does not see it either (kernel/trace/bpf_trace.c: trace_call_bpf(), 6.18).
+INTERRUPTED = "tracepoint:irq:irq_handler_entry /tid == TID/ { @stacks[kstack] = count(); }"
 
 
 def has_handler(irq: HardIrqStats) -> bool:
@@ -56,6 +53,13 @@ def interrupts_by_cpu() -> list[int]:
     return [sum(int(line[cpu]) for line in numbered) for cpu in range(len(head.split()))]
 
 
+def soft_irqs_of(cpu: int) -> dict[str, int]:
+    """How many of each kind that CPU has served, as the kernel counts them."""
+    _, *lines = Path("/proc/softirqs").read_text().splitlines()
+    fields = [line.split() for line in lines]
+    return {name.rstrip(":").lower(): int(counts[cpu]) for name, *counts in fields}
+
+
 def cpu_of_the_disk() -> int:
     """The CPU that gets the most interrupts while the disk is read."""
     before = interrupts_by_cpu()
@@ -76,9 +80,9 @@ def test_nested_interrupts_are_each_counted_once(
     except OSError as error:
         pytest.skip(f"nothing here can be read past the page cache: {error}")
     workload = start_workload("packets", cpu, 1_000_000_000)
-    bpftrace = start_bpftrace(SOFT_AND_NESTED.replace("TID", str(workload.pid)))
-    # bpftrace does not see an interrupt that comes while a program of its own runs; perf does.
+    bpftrace = start_bpftrace(INTERRUPTED.replace("TID", str(workload.pid)))
     perf = start_perf_stat(workload.pid, "irq:irq_handler_exit", "irq:softirq_exit")
+    before = soft_irqs_of(cpu)
     capture = start_capture(workload.pid)
     capture.wait_until_open()
 
@@ -88,23 +92,21 @@ def test_nested_interrupts_are_each_counted_once(
     sample = capture.end()
     measured = thread(sample, workload.pid)
 
-    soft_and_nested, exits = bpftrace.end(), perf.end()
-    if not soft_and_nested.get("@nested"):
+    stacks, exits = bpftrace.end().get("@stacks", {}), perf.end()
+    of_the_cpu = soft_irqs_of(cpu)
+    if not any("softirqs+" in stack or "do_softirq+" in stack for stack in stacks):
         pytest.skip("no hard interrupt came within a soft one")
     # Before 6.2 a program is kept from an interrupt while a thread's storage is looked up.
     missed = sample.lost.missed_events
-    counted = {str(irq.vector): irq.count for irq in measured.soft_irqs}
-    soft = soft_and_nested["@soft"]
-    unseen_by_bpftrace = exits["irq:softirq_exit"] - sum(soft.values())
-    for irq, count in counted.items():
-        assert count <= soft.get(irq, 0) + unseen_by_bpftrace
+    for irq in measured.soft_irqs:
+        assert irq.count <= of_the_cpu[irq.name or ""] - before[irq.name or ""]
     differences = [
-        exits["irq:softirq_exit"] - sum(counted.values()),
+        exits["irq:softirq_exit"] - sum(irq.count for irq in measured.soft_irqs),
         exits["irq:irq_handler_exit"]
         - sum(irq.count for irq in measured.hard_irqs if has_handler(irq)),
     ]
-    assert min(differences) >= 0
-    assert sum(differences) <= missed
+    assert min(differences) >= 0, differences
+    assert sum(differences) <= missed, differences
     # Soft ones, with the hard ones within, are on the thread's time: not more than all of it.
     assert measured.run is not None
     assert sum(irq.total_ns for irq in measured.soft_irqs) < measured.run.total_ns
