@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 class Receiver:
     """Listens at `url` on loopback while it is entered."""
 
-    def __init__(self, answer: Iterable[bytes] | None = None) -> None:
+    def __init__(self, answer: Iterable[bytes] | None = None, status: int = 200) -> None:
         """Answer with that, which may have no end; None: with nothing."""
         self.metrics: list[ExportMetricsServiceRequest] = []
         self.traces: list[ExportTraceServiceRequest] = []
@@ -29,7 +29,9 @@ class Receiver:
                 if self.headers.get("Content-Encoding") == "gzip":
                     body = gzip.decompress(body)
                 receiver.take(self.path, body)
-                self.send_response(200)
+                self.send_response(status)
+                if 300 <= status < 400:
+                    self.send_header("Location", "/elsewhere")
                 self.send_header("Content-Type", "application/x-protobuf")
                 if answer is None:
                     self.send_header("Content-Length", "0")

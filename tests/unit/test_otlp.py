@@ -94,6 +94,29 @@ def test_unreachable_receiver_is_reported_once_and_losses_are_counted(
     assert sum("can't be reached" in line for line in lines) == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [
+        (302, "302 Found"),
+        (308, "308 Permanent Redirect"),
+        (401, "401 Unauthorized"),
+        (503, "503 Service Unavailable"),
+        (599, "599"),
+    ],
+)
+def test_receiver_that_refuses_is_reported_with_its_status(
+    status: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otlp, "TIMEOUT_S", 0.2)
+    lines: list[str] = []
+    with Receiver(status=status) as receiver:
+        exporter = OtlpExporter(receiver.url, full_snapshot, lines.append, interval_s=0.01)
+        wait_until(lambda: bool(lines), "the first failure")
+        exporter.close()
+    assert lines[0] == f"--otlp {receiver.url} answered {name}; going on, and trying again"
+    assert "could not be sent" in lines[-1]
+
+
 def test_unresponsive_receiver_does_not_delay_the_end() -> None:
     lines: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -53,19 +54,32 @@ ANSWER_S = 5.0
 """For so long the body of an answer is read, however often there is a byte of it."""
 
 
-def bounded_session() -> Session:
-    """Return a session that reads MOST_ANSWER_BYTES of a body, and hangs up on those with more."""
+def bounded_session(note: Callable[[int], None]) -> Session:
+    """Return a session that reads MOST_ANSWER_BYTES of a body, and hangs up on those with more.
+
+    It follows no redirection. `note` is called with the status of each answer.
+    """
     session = Session()
     for scheme in ("http://", "https://"):
-        session.mount(scheme, _BoundedAdapter())
+        session.mount(scheme, _BoundedAdapter(note))
     return session
 
 
 class _BoundedAdapter(HTTPAdapter):
+    def __init__(self, note: Callable[[int], None]) -> None:
+        super().__init__()
+        self._note = note
+
     def build_response(self, req: PreparedRequest, resp: "BaseHTTPResponse") -> Response:
         """Return a response whose body is there, as far as it is read."""
         response = super().build_response(req, resp)
         response.raw = io.BytesIO(_beginning(resp))
+        self._note(response.status_code)
+        if response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
+            # A redirected POST would go on as a GET, without the message, and below 400 the
+            # exporters take it for sent.
+            response.headers.pop("Location", None)
+            response.status_code = max(response.status_code, HTTPStatus.BAD_REQUEST)
         return response
 
 
@@ -104,7 +118,7 @@ NS_PER_S = 1_000_000_000
 class OtlpExporter:
     """Sends what there is to a receiver, until it is closed.
 
-    `notify` is called with a line when the receiver is out of reach first, and at the end.
+    `notify` is called with a line when the receiver first takes no message, and at the end.
     """
 
     def __init__(
@@ -121,12 +135,17 @@ class OtlpExporter:
         self._interval_s = interval_s
         self._began_ns = time.time_ns()
         self._failures = 0
+        self._status = 0
         self._resource = Resource.create({"service.name": SERVICE, "service.version": VERSION})
         self._metrics = OTLPMetricExporter(
-            f"{endpoint}/v1/metrics", timeout=TIMEOUT_S, session=bounded_session()
+            f"{endpoint}/v1/metrics", timeout=TIMEOUT_S, session=bounded_session(self._note_status)
         )
         spans = _CountedSpans(
-            OTLPSpanExporter(f"{endpoint}/v1/traces", timeout=TIMEOUT_S, session=bounded_session()),
+            OTLPSpanExporter(
+                f"{endpoint}/v1/traces",
+                timeout=TIMEOUT_S,
+                session=bounded_session(self._note_status),
+            ),
             self._note_failure,
         )
         self._closed = threading.Event()
@@ -202,10 +221,23 @@ class OtlpExporter:
         if self._metrics.export(data) is not MetricExportResult.SUCCESS:
             self._note_failure()
 
+    def _note_status(self, status: int) -> None:
+        self._status = status
+
     def _note_failure(self) -> None:
         self._failures += 1
         if self._failures == 1:
-            self._notify(f"--otlp {self._endpoint} can't be reached; going on, and trying again")
+            refused = self._status >= HTTPStatus.MULTIPLE_CHOICES
+            how = f"answered {_status_name(self._status)}" if refused else "can't be reached"
+            self._notify(f"--otlp {self._endpoint} {how}; going on, and trying again")
+
+
+def _status_name(status: int) -> str:
+    """Return a status of HTTP as it is known: 302 Found."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
 
 
 @contextmanager
