@@ -282,12 +282,22 @@ class _Parser(argparse.ArgumentParser):
             self.add_late()
         namespace, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            given = [word.partition("=")[0] for word in unknown if word.startswith("-")]
-            likely = _likely(given, self._option_string_actions)
-            if not given and "--pid" in self._option_string_actions:
-                likely = _process_meant(unknown[0])
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{likely}")
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._meant(unknown, args)}")
         return namespace
+
+    def _meant(self, unknown: Sequence[str], args: Sequence[str]) -> str:
+        """What was probably meant by the unknown ones of `args`, to be put behind it."""
+        options = self._option_string_actions
+        given = [word.partition("=")[0] for word in unknown if word[:1] == "-" != word]
+        if given:
+            return _likely(given, options)
+        first = unknown[0]
+        before = args[args.index(first) - 1] if first in args[1:] else ""
+        if self.overview and first in COMMANDS:
+            return f" (a command comes before its options: {PROGRAM} {first} …)"
+        if before in options and options[before].nargs == 0:
+            return f" ({before} takes no value)"
+        return _process_meant(first) if "--pid" in options else ""
 
     def error(self, message: str) -> NoReturn:
         listed = f"{self.prog} {DEFAULT_COMMAND}" if self.overview else self.prog

@@ -20,7 +20,7 @@
 static const char *const before[] = {PYTHON, "-P", "-m", "kernel_delay"};
 #define N_BEFORE (sizeof(before) / sizeof(*before))
 
-/* The interpreter of the environment that this is installed in: beside it. */
+/* The interpreter of the environment that this is installed in: beside it, if there is one. */
 static const char *neighbour(char path[PATH_MAX])
 {
 	ssize_t len = readlink("/proc/self/exe", path, PATH_MAX - sizeof(PYTHON));
@@ -33,7 +33,7 @@ static const char *neighbour(char path[PATH_MAX])
 	if (!slash)
 		return PYTHON;
 	strcpy(slash + 1, PYTHON);
-	return access(path, X_OK) ? PYTHON : path;
+	return access(path, X_OK) && errno == ENOENT ? PYTHON : path;
 }
 
 /* Prints the version. Returns false where that fails: the command says why. */

@@ -89,6 +89,8 @@ def assert_one_line(stderr: str, *parts: str) -> None:
             ["report", "a.kdr", "--cloor"],
             ["unrecognized arguments: --cloor (did you mean --color?)"],
         ),
+        (["report", "a.kdr", "--json", "-"], ["arguments: - (--json takes no value)"]),
+        (["--color=always", "where", "-p", "1"], ["before its options: kernel-delay where"]),
         (["--pid", "a\nb\x1b[31m"], ["\\n", "\\x1b"]),
     ],
 )

@@ -136,3 +136,12 @@ def test_the_command_fails_where_it_cannot_print_it() -> None:
         )
     assert done.returncode == os.EX_IOERR
     assert done.stderr == "kernel-delay: standard output: No space left on device\n"
+
+
+def test_an_interpreter_beside_it_that_is_none_is_named(tmp_path: Path) -> None:
+    launcher = shutil.copy(Path(sys.executable).with_name("kernel-delay"), tmp_path)
+    python = tmp_path / "python3"
+    python.touch(0o644)
+    done = subprocess.run([launcher, "check"], capture_output=True, text=True)
+    assert done.returncode == os.EX_UNAVAILABLE
+    assert done.stderr == f"kernel-delay: can't start {python}: Permission denied\n"

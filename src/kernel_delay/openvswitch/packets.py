@@ -17,7 +17,7 @@ def packet_decoder() -> Callable[[bytes], list[str]]:
         # For the dissectors it registers: without them Ether's payload stays raw.
         import scapy.layers.all  # noqa: F401
         from scapy.layers.l2 import Ether
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise UnavailableError(
             "decoding packets needs scapy, which is not installed:"
             f" {sys.executable} -m pip install scapy, or use --packet-decode hex"

@@ -98,7 +98,7 @@ def to_arrow(samples: Iterable[Sample], table: Table) -> "pyarrow.Table":
     """The table for pyarrow. Raises UnavailableError where that is not installed."""
     try:
         import pyarrow
-    except ImportError:
+    except ModuleNotFoundError:
         raise _not_installed("to_arrow()", "pyarrow", "arrow") from None
     types: dict[Kind, pyarrow.DataType] = {
         "int": pyarrow.int64(),
@@ -117,7 +117,7 @@ def to_pandas(samples: Iterable[Sample], table: Table) -> "pandas.DataFrame":
     """The table for pandas. Raises UnavailableError where that is not installed."""
     try:
         import pandas
-    except ImportError:
+    except ModuleNotFoundError:
         raise _not_installed("to_pandas()", "pandas", "pandas") from None
     # Int64, with a capital, has missing values.
     types = {"int": "Int64", "str": "string", "bool": "boolean", "time": "datetime64[us, UTC]"}

@@ -100,7 +100,7 @@ def open_exporter(args: argparse.Namespace, comm: str, stack: ExitStack) -> "Exp
 def _serve(args: argparse.Namespace, exporter: "Exporter", stack: ExitStack) -> None:
     try:
         from kernel_delay.metrics.prometheus import Access, Address, MetricsServer
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise UnavailableError(
             f"--metrics needs Python's package {error.name}: pip install 'kernel-delay[metrics]'"
         ) from error
@@ -114,7 +114,7 @@ def _serve(args: argparse.Namespace, exporter: "Exporter", stack: ExitStack) -> 
 def _send(args: argparse.Namespace, exporter: "Exporter", stack: ExitStack) -> None:
     try:
         from kernel_delay.metrics.otlp import OtlpExporter
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise UnavailableError(
             f"--otlp needs Python's package {error.name}: pip install 'kernel-delay[otlp]'"
         ) from error
