@@ -37,6 +37,7 @@ from tests.unit.samples import (
     bare_sample,
     bare_thread,
     samples,
+    timed_thread,
     window,
 )
 
@@ -153,6 +154,22 @@ def test_missed_switches_of_others_leave_no_time_unaccounted() -> None:
     )
 
 
+def test_one_missed_event_is_named_as_one() -> None:
+    assert said_of_missed(Lost(missed_events=1)).endswith(" Why it was missed is not known.")
+    two = Lost(missed_events=2, missed_by_recursion=1)
+    assert said_of_missed(two).endswith(" Why the other was missed is not known.")
+
+
+def test_time_without_a_reason_has_a_remark() -> None:
+    thread = timed_thread(7, "worker", unaccounted=250)
+    gap = "What worker (7) did for 250.0 ms, 50 % of the window, is not known"
+    assert f"# {gap}. A cgroup v1 freezer" in text.render(bare_sample(IDLE, thread))
+    two = text.render(bare_sample(thread, structs.replace(thread, tid=8)))
+    assert f"{gap}; 1 other thread alike." in two
+    missed = text.render(bare_sample(thread, lost=Lost(missed_events=1)))
+    assert gap not in missed
+
+
 def test_missed_wakeups_make_no_call_too_low() -> None:
     lost = Lost(missed_events=2, missed_switches=2, missed_wakeups=2)
     said = said_of_missed(lost)
@@ -253,6 +270,15 @@ def expected_lines(thread: Thread) -> int:
     return syscalls + run_and_ready + others + irqs
 
 
+def is_unaccounted(thread: Thread) -> bool:
+    time = thread.time
+    return (
+        time is not None
+        and thread.threads == 1
+        and 10 * time.unaccounted_ns >= sum(structs.astuple(time))
+    )
+
+
 def expected_remarks(sample: Sample) -> int:
     """How many lines of remarks, the blank one before them included."""
     remarks = [
@@ -261,6 +287,9 @@ def expected_remarks(sample: Sample) -> int:
         sample.lost.missed_triggers > 0,
         sample.lost.dropped_records > 0,
         sample.lost.missed_events > 0,
+        not sample.lost.missed_events
+        and not sample.lost.dropped_records
+        and any(map(is_unaccounted, sample.threads)),
     ]
     return sum(remarks) + any(remarks)
 

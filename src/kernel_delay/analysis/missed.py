@@ -96,7 +96,9 @@ def _reasons(lost: Lost) -> Iterator[str]:
         )
     rest = lost.missed_events - recursion - threads
     if rest > 0:
-        yield f"Why {'the others' if recursion or threads else 'they'} were missed is not known."
+        others = "the other" if rest == 1 else "the others"
+        which = others if recursion or threads else "it" if rest == 1 else "they"
+        yield f"Why {which} {_were(rest)} missed is not known."
 
 
 def _list(parts: list[str]) -> str:

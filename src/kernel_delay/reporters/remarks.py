@@ -8,6 +8,7 @@ from kernel_delay.analysis.timeline import whole_parts
 from kernel_delay.analysis.verdict import is_wait
 from kernel_delay.analysis.verdict.asleep import slept_long
 from kernel_delay.analysis.verdict.formatting import in_percent, length, share
+from kernel_delay.analysis.verdict.stopped_or_frozen import FROZEN
 from kernel_delay.model import EndedBy, Finding, Lost, Round, Sample
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout, Role
@@ -122,6 +123,7 @@ def remarks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
     found += timeline_remarks(sample)
     if missed := " ".join(missed_sentences(sample.lost)):
         found.append(f"WARNING: {missed}")
+    found += _unaccounted(sample)
     found += _made(COUNTS, sample)
     found += (f"{say_unseen(part)}." for part in sample.unseen)
     if sample.packet_losses is not None:
@@ -129,6 +131,35 @@ def remarks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
     for remark in found:
         role: Role = "warning" if remark.startswith("WARNING") else "remark"
         yield from layout.comment(remark, role)
+
+
+# Less of a window is not worth a line.
+_UNACCOUNTED_SHARE = 0.1
+
+
+def _unaccounted(sample: Sample) -> Iterator[str]:
+    """Whose time is not known, though no event is known to be missed and no finding says so."""
+    lost, window_ns = sample.lost, sample.window.duration_ns
+    explained = any(finding.rule == FROZEN.name for finding in sample.verdict)
+    if explained or lost.missed_events or lost.dropped_records:
+        return
+    found = [
+        (thread.time.unaccounted_ns, thread)
+        for thread in sample.threads
+        if thread.time is not None
+        and thread.threads == 1
+        and thread.time.unaccounted_ns >= _UNACCOUNTED_SHARE * window_ns
+    ]
+    if not found:
+        return
+    ns, thread = max(found, key=lambda each: each[0])
+    others = len(found) - 1
+    also = f"; {others:,} other thread{'s' if others > 1 else ''} alike" if others else ""
+    yield (
+        f"What {printable(thread.name)} ({thread.tid}) did for {length(ns)},"
+        f" {share(ns, window_ns)} of the window, is not known{also}. A cgroup v1 freezer that froze"
+        " and thawed it leaves such a gap."
+    )
 
 
 def _made(table: tuple[Remark, ...], sample: Sample) -> Iterator[str]:
