@@ -874,6 +874,8 @@ def test_entry_and_exit_cost_of_calls_is_kernel_work() -> None:
     assert found("kernel_work", sample(thread)).evidence["lost_ns"] == 310 * MS
     # The way in and out took longer than what the calls did.
     assert "Some of it was in getppid 100.0 ms." in found("kernel_work", sample(thread)).text
+    edges = "About 210.0 ms of it went into entering and leaving calls; the tables count that"
+    assert edges in found("kernel_work", sample(thread)).text
     # More than calls can take stays doubtful.
     few = replace(thread, syscalls=(call("getppid", 100, count=calls // 100),))
     assert "doubtful_user" in rules_found(sample(few))
@@ -905,6 +907,26 @@ def test_taker_of_a_pmds_cpu_is_named_despite_yields() -> None:
     finding = found("cpu_contention", sample(pmd))
     assert "stress (77) ran for 80 % of that" in finding.text
     assert "gave up itself" not in finding.text
+
+
+def test_user_work_acquits_nobody_beside_long_waits_in_futexes() -> None:
+    waits = timed(BUSY, user_ns=300 * MS, blocked_ns=200 * MS)
+    idle = replace(waits, sleeps=(sleep("futex", 160, "futex"),))
+    assert "not to blame" in found("user_work", sample(idle)).text
+    long = replace(waits, sleeps=(sleep("futex", 170, "futex"),))
+    assert "not to blame" not in found("user_work", sample(long)).text
+
+
+def test_tracer_that_stops_it_at_calls_is_a_cause() -> None:
+    times = TaskTimes(user_ns=10 * MS, system_ns=90 * MS, minor_faults=0, major_faults=0)
+    thread = replace(
+        timed_thread(9, "a", user=100, stopped=400),
+        stopped=Intervals(300, 399 * MS, 9_000, 9 * MS),
+        task_times=times,
+    )
+    traced = sample(thread, system_state=SystemState(tracer=("strace", 99)))
+    text = found("doubtful_user", traced).text
+    assert "It had strace (99), which stopped it at its calls." in text
 
 
 def test_user_work_acquits_no_kernel_that_denied_calls() -> None:

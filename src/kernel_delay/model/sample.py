@@ -88,7 +88,8 @@ class Finding(Struct, frozen=True):
         share: The share of the window that the thread lost, from 0 to 1.
         tid: The thread that lost most.
         text: All sentences: what happened, the details and the advice.
-        remark: The sentence shows where time went, and accuses nobody.
+        remark: The sentence shows where time went, and accuses nobody. A report begins with it as
+            VERDICT where a thread waited and nothing is found.
         evidence: The figures of the sentences, in ns or as counts.
         advice: What to do, in sentences. None: no advice.
         sentence: What happened to which thread, and for how long; without the share. Empty: the

@@ -1,15 +1,12 @@
 """The rule on threads that slept for long where nobody can know whether they had work to do."""
 
 from kernel_delay.analysis.verdict.formatting import name, work_unknown
-from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
+from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, slept_for
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design
 from kernel_delay.analysis.verdict.wait_reasons import WAITS
 from kernel_delay.analysis.verdict.wakers import main_waker, most_frequent_waker
 from kernel_delay.model import Sample, Sleep, Thread
-
-# From a third of the window on, a thread that slept may not be called fine.
-ASLEEP_SHARE = 0.33
 
 # Calls that are named.
 MOST_CALLS = 3

@@ -25,6 +25,9 @@ from kernel_delay.model import Sample, SyscallStats, Thread
 # Of shorter calls the number matters, not what each does.
 TINY_CALL_NS = 2_000
 
+# Less of the time is not worth a sentence.
+MENTIONED_SHARE = 0.1
+
 # What a thread that is made to poll without sleeping does: netdev_rxq_recv() of ports of the
 # kernel's, and pmd-sleep-max (lib/netdev-linux.c, lib/dpif-netdev.c, Open vSwitch 3.5).
 POLLING = frozenset(
@@ -63,7 +66,7 @@ def _say_work(case: Case) -> Statement | None:
     worst = calls[0]
     rate = per_s(worst.count, sample)
     evidence = {"calls": worst.count, "call_ns": worst.on_cpu_ns or 0}
-    by_call = _by_call(calls, case.lost_ns)
+    by_call = (_by_call(calls, case.lost_ns), *_edges(case))
     mean_ns = (worst.on_cpu_ns or 0) // worst.count if worst.count else 0
     if worst.count and mean_ns < TINY_CALL_NS:
         tiny = (
@@ -73,11 +76,22 @@ def _say_work(case: Case) -> Statement | None:
         if has_hooked_calls(sample):
             # What runs before this tool's own program at the entry is no part of `mean_ns`.
             return Statement(
-                claim, "other-process", evidence, (by_call, tiny, _hooked(sample)), LISTS
+                claim, "other-process", evidence, (*by_call, tiny, _hooked(sample)), LISTS
             )
         advice = f"Fewer calls of {call(worst)} help: the kernel takes little time for each."
-        return Statement(claim, "program", evidence, (by_call, tiny), advice)
-    return Statement(claim, "kernel", evidence, (by_call, *memory_limit(sample)))
+        return Statement(claim, "program", evidence, (*by_call, tiny), advice)
+    return Statement(claim, "kernel", evidence, (*by_call, *memory_limit(sample)))
+
+
+def _edges(case: Case) -> tuple[str, ...]:
+    """How much of it the tables count as the program's own time, if that is much."""
+    edges_ns = call_edges_ns(case.thread)
+    if spins_by_design(case.sample, case.thread) or edges_ns < MENTIONED_SHARE * case.lost_ns:
+        return ()
+    took = length(edges_ns)
+    return (
+        f"About {took} of it went into entering and leaving calls; the tables count that as user.",
+    )
 
 
 def _hooked(sample: Sample) -> str:

@@ -15,6 +15,9 @@ NEGLIGIBLE_NS = 100_000
 # its time on, what the kernel does for it bounds what it gets done.
 KERNEL_SHARE = 0.25
 
+# From a third of the window on, a thread that slept may not be called fine.
+ASLEEP_SHARE = 0.33
+
 
 class Case(Struct, frozen=True):
     """The thread that a rule found to be hit worst, and what it lost.

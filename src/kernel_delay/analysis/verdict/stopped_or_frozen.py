@@ -27,7 +27,7 @@ def _say_stopped(case: Case) -> Statement:
         unknown = "A signal (as SIGSTOP or SIGTTIN) stopped it, or a tracer that was not seen."
         return Statement(claim, "person", details=(unknown,), advice=_resume(case.sample))
     evidence = {"tracer_pid": tracer[1]}
-    if not _stops_as_traced(case.thread):
+    if not stops_as_traced(case.thread):
         either = f"{tracer[0]} stopped it, or a signal did (as SIGSTOP)."
         return Statement(claim, "person", evidence, (*traced, either))
     return Statement(claim, "person", evidence, traced, f"End {tracer[0]} if it is not needed.")
@@ -60,7 +60,7 @@ _OFTEN = 10
 _MOST = 0.9
 
 
-def _stops_as_traced(thread: Thread) -> bool:
+def stops_as_traced(thread: Thread) -> bool:
     """Whether many short stops make up the time: a signal stops a process until SIGCONT.
 
     Who stops it by signals many times was seen to.

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from kernel_delay.analysis.verdict.formatting import call, length, memory_limit, name
-from kernel_delay.analysis.verdict.rule import KERNEL_SHARE, Case, Rule, Statement
+from kernel_delay.analysis.verdict.rule import (
+    ASLEEP_SHARE,
+    KERNEL_SHARE,
+    Case,
+    Rule,
+    Statement,
+)
+from kernel_delay.analysis.verdict.stopped_or_frozen import stops_as_traced
 from kernel_delay.analysis.verdict.thread_roles import spins_by_design
 from kernel_delay.model import Sample, SyscallStats, TaskTimes, Thread, ThreadTime
 
@@ -267,6 +274,9 @@ def causes_of(sample: Sample, thread: Thread) -> list[str]:
         causes.append(f"{per_s(compat, sample):,.0f} system calls of another ABI a second")
     if costly_call(sample, thread) is not None or has_hooked_calls(sample):
         causes.append(f"{what_runs(sample)} that runs at each call")
+    tracer = sample.system_state.tracer if sample.system_state else None
+    if tracer is not None and stops_as_traced(thread):
+        causes.append(f"{tracer[0]} ({tracer[1]}), which stopped it at its calls")
     if sample.system_state is not None and sample.system_state.uprobed:
         causes.append("uprobes that a tool has in its code")
     if dumps_core(sample):
@@ -319,15 +329,18 @@ def not_refuted(sample: Sample, thread: Thread) -> bool:
     """Whether what would refute that the thread kept itself busy was looked at, and is not there.
 
     What was missed could be it; so could calls that were denied at their entry; kernel time
-    that no hook sees, which only the kernel's own count of the thread's times shows; and the
-    hypervisor's, of each thread or at least of each CPU.
+    that no hook sees, which only the kernel's own count of the thread's times shows; the
+    hypervisor's, of each thread or at least of each CPU; and a third of the window in futexes,
+    which may have been locks.
     """
     time, times, lost = thread.time, thread.task_times, sample.lost
+    futexes_ns = sum(sleep.ns for sleep in thread.sleeps if sleep.reason == "futex")
     return (
         time is not None
         and times is not None
         and possible_ns(thread) < POSSIBLE_SHARE * time.user_ns
         and not time.unaccounted_ns
+        and futexes_ns < ASLEEP_SHARE * sample.window.duration_ns
         and not (lost.dropped_records or lost.missed_events)
         and not any(stats.without_entry for each in sample.threads for stats in each.syscalls)
         and (times.steal_ns is not None or _sees_steal_of_cpus(sample))
