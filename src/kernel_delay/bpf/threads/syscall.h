@@ -69,7 +69,8 @@ __noinline int find_returned(struct thread *thread, struct thread_record *record
 	if (!thread || !timestamp || thread->mode != MODE_SYSCALL ||
 	    !has_returned(bpf_get_current_task_btf(), thread->syscall))
 		return 0;
-	check_mode(thread, record, timestamp);
+	if (options.accounting)
+		note_unseen_return(thread, record, timestamp);
 	change_mode(thread, record, MODE_USER, true, timestamp);
 	thread->syscall = NO_SYSCALL;
 	return 0;
