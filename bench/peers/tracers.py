@@ -12,13 +12,14 @@ TRACEFS = Path("/sys/kernel/tracing")
 
 EVENTS = ("raw_syscalls", "sched", "irq")
 
-# The instance goes when nobody reads it any more: until then it is busy.
+# The instance goes when nobody reads it any more: until then it is busy. Without events a reader
+# may have come to an end.
 _FTRACE = f"""
 set -e
 folder=$1
 shift
 mkdir "$folder"
-trap 'echo 0 >"$folder/events/enable"; kill $readers; wait
+trap 'echo 0 >"$folder/events/enable"; kill $readers || :; wait
   for n in 1 2 3 4 5 6 7 8 9; do rmdir "$folder" && break; sleep 0.1; done' EXIT
 trap 'exit 0' INT TERM
 readers=
