@@ -227,11 +227,11 @@ class Programs:
         return self._iterate("dump_rounds")
 
     def totals(self) -> bytes:
-        """Return a struct told_totals of each thread of the process that is there."""
+        """Return a struct reported_totals of each thread of the process that is there."""
         return self._iterate("dump_totals")
 
     def ended_totals(self) -> Records:
-        """Return what reads the struct told_totals of each thread that ended, once."""
+        """Return what reads the struct reported_totals of each thread that ended, once."""
         records = Records(self._object.map("ended_totals"), ffi.sizeof("struct reported_totals"))
         self._closing.callback(records.close)
         return records

@@ -1,4 +1,4 @@
-"""The server: which tools there are, and what a client is told of each."""
+"""The server: which tools there are, and what a client reads of each."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -160,7 +160,7 @@ def _thread_track(tid: int) -> int:
     return _FIRST_THREAD_TRACK + tid
 
 
-# All that tells the slices of two calls apart, but for their times.
+# All that distinguishes the slices of two calls, but for their times.
 _kind = attrgetter(
     "tid", "number", "name", "abi", "ret", "off_cpu_ns", "kernel_stack", "user_stack"
 )

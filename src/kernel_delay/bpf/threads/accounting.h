@@ -112,7 +112,7 @@ static __always_inline void add_soft_irq_total(struct thread *thread,
 			length_ns - soft_irq->lost_total_ns;
 }
 
-/* @thread leaves its CPU for the last time: tells its totals. Not static, see tell_round(). */
+/* @thread leaves its CPU for the last time: reports its totals. Not static, see report_round(). */
 __noinline int end_totals(struct thread *thread, const struct timestamp *timestamp)
 {
 	struct reported_totals *reported;
@@ -212,7 +212,7 @@ static __always_inline void change_mode(struct thread *thread, struct thread_rec
 	charge_mode(thread, record, timestamp);
 	add_mode_total(thread, timestamp);
 	if (has_timeline())
-		tell_mode(thread, missed, timestamp);
+		report_mode(thread, missed, timestamp);
 	thread->mode = mode;
 	thread->ran_ns = 0;
 	if (options.totals)

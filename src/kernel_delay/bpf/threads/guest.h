@@ -47,7 +47,7 @@ static __always_inline void leave_guest(struct task_struct *task)
 		return;
 	record->account.state_ns[MODE_SYSCALL][STATE_GUEST] += length_ns;
 	if (has_timeline())
-		tell_interrupt(thread, STATE_GUEST, 0, since_ns, &timestamp);
+		report_interrupt(thread, STATE_GUEST, 0, since_ns, &timestamp);
 	syscall->state_ns[STATE_GUEST] += length_ns;
 }
 

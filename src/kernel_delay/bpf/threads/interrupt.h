@@ -105,7 +105,7 @@ __noinline __u64 find_hard_irq(struct thread_record *thread, __u64 handler)
 
 /*
  * @thread was in an interrupt when @timestamp's window began, and so when the one before ended,
- * as user space is told: what of it lies there is charged nowhere else.
+ * as user space is reported: what of it lies there is charged nowhere else.
  */
 static __always_inline bool is_across(const struct thread_record *record, __u64 since_ns,
 				      const struct timestamp *timestamp)
@@ -131,8 +131,8 @@ __noinline int charge_hard_irq(struct thread *thread, struct thread_record *reco
 	if (!thread || !timestamp)
 		return 0;
 	if (has_timeline())
-		tell_interrupt(thread, SLICE_HARD_IRQ, thread->hard_irq_handler, since_ns,
-			       timestamp);
+		report_interrupt(thread, SLICE_HARD_IRQ, thread->hard_irq_handler, since_ns,
+				 timestamp);
 	if (!record) {
 		if (options.rounds && thread->is_renewed) {
 			thread->late_hard_irq_ns += length_ns;
@@ -217,7 +217,7 @@ __noinline int charge_soft_irq(struct thread *thread, struct thread_record *reco
 	if (!soft_irq)
 		return 0;
 	if (has_timeline())
-		tell_interrupt(thread, SLICE_SOFT_IRQ, vector, since_ns, timestamp);
+		report_interrupt(thread, SLICE_SOFT_IRQ, vector, since_ns, timestamp);
 	if (is_across(record, since_ns, timestamp)) {
 		record->account.first.soft_irq_since_ns = since_ns;
 		record->account.first.soft_irq_lost_ns = lost_before(soft_irq, timestamp->epoch);

@@ -128,7 +128,7 @@ static __always_inline void note_running(struct slice *slice, struct rq *rq, __u
 	slice->number = number;
 }
 
-/* Where @task sleeps, if that is not noted and it may be told by the window's end. */
+/* Where @task sleeps, if that is not noted and it may be reported by the window's end. */
 static __always_inline void note_sleep(struct thread_state *dumped, struct task_struct *task)
 {
 	if (dumped->state != STATE_BLOCKED || dumped->sleep_stack ||

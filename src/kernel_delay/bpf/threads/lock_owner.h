@@ -10,7 +10,7 @@
 #include "thread.h"
 
 /*
- * Which lock a thread is about to wait for, and who owns it, as far as glibc's mutexes tell.
+ * Which lock a thread is about to wait for, and who owns it, as far as glibc's mutexes show.
  */
 
 /*
@@ -19,7 +19,7 @@
  * locked and waited for, and have the owner's thread id 8 bytes after it
  * (nptl/lowlevellock.c and sysdeps/nptl/bits/struct_mutex.h, glibc 2.26 to
  * 2.42). Other locks wait so too, as malloc()'s and GLib's, and have anything
- * behind them: what a mutex can't have there tells them. Whatever else looks
+ * behind them: what a mutex can't have there shows them. Whatever else looks
  * like one has no thread's id in its place, which user space sees to.
  */
 #define FUTEX_CMD_MASK 0x7f

@@ -73,7 +73,7 @@ static __always_inline bool is_room_for(__u64 kind)
  * Leaves the thread's records to user space, and says so. False if that does not hear of it.
  * Not static, so that it is verified once, by itself.
  */
-__noinline bool tell_round(struct thread *thread, __u64 kind)
+__noinline bool report_round(struct thread *thread, __u64 kind)
 {
 	struct round_notice *notice = NULL;
 
@@ -110,7 +110,7 @@ __noinline bool tell_round(struct thread *thread, __u64 kind)
 }
 
 /*
- * Is a round of that length to be told? After one that was, only longer ones are for a
+ * Is a round of that length to be reported? After one that was, only longer ones are for a
  * while: a storm of long rounds is to be no storm of records.
  */
 static __always_inline bool is_to_be_reported(__u64 length_ns, __u64 now_ns)
@@ -127,7 +127,7 @@ static __always_inline bool is_to_be_reported(__u64 length_ns, __u64 now_ns)
 	return true;
 }
 
-/* Counts the thread's round, or @is_off_cpu, which is over. Is it to be told? */
+/* Counts the thread's round, or @is_off_cpu, which is over. Is it to be reported? */
 static __always_inline bool count_round(struct thread *thread, const struct timestamp *timestamp,
 					bool is_off_cpu)
 {
@@ -212,7 +212,7 @@ __noinline int end_round(struct thread *thread, const struct timestamp *timestam
 		return 0;
 	if (count_round(thread, timestamp, false)) {
 		bpf_get_current_comm(thread->round_comm, sizeof(thread->round_comm));
-		tell_round(thread, ROUND_IS_LONG);
+		report_round(thread, ROUND_IS_LONG);
 	}
 	return 0;
 }
@@ -232,7 +232,7 @@ static __always_inline void begin_round(struct thread *thread, const struct time
 	if (is_retry)
 		thread->retry_ran_ns = counted_ns();
 	thread->round_start_ns = timestamp->now_ns;
-	if (!thread->tells_off_cpu_rounds)
+	if (!thread->reports_off_cpu_rounds)
 		note_own_times(&thread->round_times, thread);
 	if (has_timeline())
 		begin_timeline(thread);
@@ -250,7 +250,7 @@ static __always_inline bool is_poll(const struct thread *thread, __u8 flags, str
 
 static __always_inline bool has_rounds_by_poll(const struct thread *thread)
 {
-	return options.rounds == ROUNDS_BY_POLL && !thread->tells_off_cpu_rounds;
+	return options.rounds == ROUNDS_BY_POLL && !thread->reports_off_cpu_rounds;
 }
 
 /* When @thread enters a call, which is now; with that its round may end. */
@@ -323,7 +323,7 @@ __noinline int cut_round_short(struct thread *thread, const struct timestamp *ti
 	if (thread->round_is_retry && !has_worked(thread, timestamp->now_ns))
 		return 0;
 	if (count_round(thread, timestamp, false))
-		tell_round(thread, ROUND_IS_CUT_SHORT);
+		report_round(thread, ROUND_IS_CUT_SHORT);
 	return 0;
 }
 
@@ -334,9 +334,9 @@ static __always_inline void end_rounds(struct thread *thread, struct task_struct
 	if (!options.rounds || !thread->round)
 		return;
 	bpf_probe_read_kernel_str(thread->round_comm, sizeof(thread->round_comm), task->comm);
-	if (task->flags & PF_SIGNALED && !thread->tells_off_cpu_rounds)
+	if (task->flags & PF_SIGNALED && !thread->reports_off_cpu_rounds)
 		cut_round_short(thread, timestamp);
-	tell_round(thread, ROUND_THREAD_ENDED);
+	report_round(thread, ROUND_THREAD_ENDED);
 }
 
 #endif

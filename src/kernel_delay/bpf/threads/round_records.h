@@ -7,7 +7,7 @@
 
 #include "thread_records.h"
 
-/* What a struct round_notice tells. */
+/* What a struct round_notice reports. */
 enum round_notice_kind {
 	ROUND_IS_LONG,
 	ROUND_THREAD_ENDED, /* its records are of no use any more; the round is not over */
@@ -76,7 +76,7 @@ struct thread_totals {
 	__u64 round_lengths[HISTOGRAM_BUCKETS];
 };
 
-/* What is told of them: of those that are there by an iterator, at its end through a buffer. */
+/* What is reported of them: of those that are there by an iterator, at its end through a buffer. */
 struct reported_totals_head {
 	__u64 identity;
 	__u64 now_ns;

@@ -36,7 +36,7 @@ static __always_inline void charge_not_alive(struct thread *thread, struct threa
 					     const struct timestamp *timestamp)
 {
 	if (has_timeline())
-		tell_state(thread, STATE_NOT_ALIVE, thread->since_ns, timestamp);
+		report_state(thread, STATE_NOT_ALIVE, thread->since_ns, timestamp);
 	add_state_total(thread, STATE_NOT_ALIVE, thread->since_ns, timestamp);
 	if (options.accounting && record)
 		record->account.not_alive_ns += clip(timestamp, thread->since_ns);
@@ -50,7 +50,7 @@ static __always_inline __u64 charge_off_cpu(struct thread *thread, struct thread
 	__u64 length_ns;
 
 	if (has_timeline())
-		tell_state(thread, state, thread->since_ns, timestamp);
+		report_state(thread, state, thread->since_ns, timestamp);
 	add_state_total(thread, state, thread->since_ns, timestamp);
 	if (!options.accounting)
 		return 0;
@@ -93,7 +93,7 @@ __noinline int end_thread(struct thread *thread, struct thread_record *record,
 		return 0;
 	charge_mode(thread, record, timestamp);
 	if (has_timeline())
-		tell_mode(thread, false, timestamp);
+		report_mode(thread, false, timestamp);
 	if (thread->mode == MODE_SYSCALL && thread->syscall != NO_SYSCALL)
 		end_call_at_boundary(thread, timestamp);
 	if (timestamp->now_ns < timestamp->stop_ns)
@@ -106,7 +106,7 @@ __noinline int end_thread(struct thread *thread, struct thread_record *record,
 /*
  * Has the CPU quota of @task's cgroup, or of one above, been used up, so that it
  * is kept from running? kernel/sched/fair.c:throttle_cfs_rq(), 5.14 to 6.17, and
- * throttle_cfs_rq_work(), from 6.18 on. Nothing tells when that ends: until it gets
+ * throttle_cfs_rq_work(), from 6.18 on. Nothing shows when that ends: until it gets
  * on a CPU again it counts as throttled.
  */
 static __always_inline __u32 is_throttled(struct task_struct *task)
@@ -149,7 +149,7 @@ static __always_inline void begin_switch_out(struct thread *thread, struct threa
 {
 	begin_change(thread);
 	if (has_timeline())
-		tell_state(thread, STATE_RUNNING, thread->since_ns, timestamp);
+		report_state(thread, STATE_RUNNING, thread->since_ns, timestamp);
 	if (record && is_within(timestamp, thread->run_since_ns)) {
 		count_interval(&record->run, timestamp, thread->run_since_ns);
 		count_length(&record->account.run, timestamp, thread->run_since_ns);
@@ -164,7 +164,7 @@ static __always_inline void begin_switch_out(struct thread *thread, struct threa
 static __always_inline void begin_off_cpu_round(struct thread *thread,
 						const struct timestamp *timestamp)
 {
-	if (!options.off_cpu_round_ns || !thread->tells_off_cpu_rounds)
+	if (!options.off_cpu_round_ns || !thread->reports_off_cpu_rounds)
 		return;
 	if (thread->mode == MODE_SYSCALL && syscall_flags(thread->syscall) & SYSCALL_IS_POLL)
 		return;
@@ -184,7 +184,7 @@ __noinline int end_off_cpu_round(struct thread *thread, struct thread_record *re
 	enter_mode(thread, record, thread->mode, timestamp);
 	thread->round_stop_ns = timestamp->now_ns;
 	if (count_round(thread, timestamp, true))
-		tell_round(thread, ROUND_IS_OFF_CPU);
+		report_round(thread, ROUND_IS_OFF_CPU);
 	return 0;
 }
 
@@ -293,7 +293,7 @@ static __always_inline __u64 charge_cpu_wait(struct thread_record *record, struc
 		return 0;
 	move_throttled(thread, record);
 	if (has_timeline())
-		tell_throttled(thread, thread->throttled_ns, timestamp);
+		report_throttled(thread, thread->throttled_ns, timestamp);
 	return thread->throttled_ns;
 }
 
@@ -398,7 +398,7 @@ static __always_inline bool switch_in(struct task_struct *next, __u32 cpu, const
 	else
 		end_unseen_wait(thread, record, timestamp);
 	across = end_switch_in(thread, cpu, timestamp);
-	if (options.off_cpu_round_ns && thread->tells_off_cpu_rounds)
+	if (options.off_cpu_round_ns && thread->reports_off_cpu_rounds)
 		end_off_cpu_round(thread, record, timestamp);
 	return across;
 }
@@ -555,7 +555,7 @@ __noinline int end_sleep(struct thread *thread, struct thread_record *record,
 
 /*
  * @task can run again, if it does not run already: it may be woken before it
- * slept. One on a CPU of which it is told otherwise is back without having
+ * slept. One on a CPU of which another state is known is back without having
  * been seen, and here its run queue may not be locked.
  */
 static __always_inline void wake(struct task_struct *task)

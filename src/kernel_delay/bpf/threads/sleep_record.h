@@ -182,7 +182,7 @@ __noinline __u64 find_sleep(struct thread_record *thread, struct sleep_key *key)
 	return new_sleep_record(thread, key);
 }
 
-/* The same for @key; where there is no room, that of files, and then wakers, not told apart. */
+/* The same for @key; where there is no room, that of files, and then wakers, not distinguished. */
 static __always_inline __u64 find_sleep_of_waker(struct thread_record *thread,
 						 struct sleep_key *key)
 {

@@ -84,7 +84,7 @@ __noinline __u32 keep_stack(struct sleep_stack *taken)
 	return slot + 1;
 }
 
-/* Where @task sleeps: as keep_stack() has it; 0 if the kernel does not tell. */
+/* Where @task sleeps: as keep_stack() has it; 0 if the kernel does not say. */
 static __noinline __u32 sleep_stack(struct task_struct *task, __u32 reader)
 {
 	struct sleep_stack *taken = bpf_map_lookup_elem(&taken_stacks, &reader);

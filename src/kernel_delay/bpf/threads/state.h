@@ -163,7 +163,7 @@ static __always_inline struct syscall_record *find_syscall_record(struct thread 
 }
 
 /*
- * From its charge on until it is made, a change of state is told to be under
+ * From its charge on until it is made, a change of state is reported to be under
  * way: what is read then of the charges and of the state does not fit together.
  */
 static __always_inline void begin_change(struct thread *thread)
@@ -278,7 +278,7 @@ static __always_inline void charge_unknown(struct thread *thread, struct thread_
 {
 	charge_not_known(thread, record, timestamp, 0, 0);
 	if (has_timeline())
-		tell_unknown_state(thread, last_event_ns(thread), timestamp);
+		report_unknown_state(thread, last_event_ns(thread), timestamp);
 }
 
 /* Charges all that the thread ran since its mode began: it was over at some time since. */

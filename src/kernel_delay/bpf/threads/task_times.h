@@ -19,7 +19,7 @@ static __always_inline bool has_steal_clock(void)
 	return bpf_core_field_exists(struct rq, prev_steal_time_rq);
 }
 
-/* Of the CPU of @rq, and 1; 0 where that can't be told. */
+/* Of the CPU of @rq, and 1; 0 where that is not known. */
 static __always_inline __u64 steal_count(const struct rq *rq)
 {
 	return has_run_queues() ? rq->prev_steal_time_rq + 1 : 0;

@@ -98,7 +98,7 @@ struct thread {
 	__u64 throttled_ns; /* in the window, of the wait for a CPU that is charged */
 	__u64 group; /* as in struct thread_state */
 	__u32 wait_cpu; /* that it waits for, and 1; 0: it waits for none, or that is not known */
-	__u32 throttled; /* that group is still, as far as slices tell that have ended */
+	__u32 throttled; /* that group is still, as far as slices show that have ended */
 	__u64 steal_ns; /* of its time on CPUs, until it last left one */
 	__u64 lock; /* its address, while @futex_owner is not 0 */
 	__u32 futex_owner; /* of @lock, while the syscall is futex; 0: no lock is waited for */
@@ -129,7 +129,7 @@ struct thread {
 	__u32 is_charged; /* more was in the round than calls and the program */
 	__u16 round_is_retry; /* as in begin_round() */
 	__u16 polls;
-	__u32 tells_off_cpu_rounds; /* in place of rounds: it is not there to poll */
+	__u32 reports_off_cpu_rounds; /* in place of rounds: it is not there to poll */
 	__u32 is_renewed; /* its record is being made one of its newest round */
 	__u32 is_interrupted; /* one was charged to it, see round_end_ns() */
 	__u64 late_hard_irq_ns; /* of interrupts meanwhile */
@@ -190,7 +190,7 @@ static __always_inline void note_off_cpu_rounds(struct thread *thread, const cha
 	if (!options.off_cpu_round_ns)
 		return;
 	bpf_probe_read_kernel(&name, sizeof(name), comm);
-	thread->tells_off_cpu_rounds = (name & options.off_cpu_name_mask) == options.off_cpu_name;
+	thread->reports_off_cpu_rounds = (name & options.off_cpu_name_mask) == options.off_cpu_name;
 }
 
 /*
@@ -253,7 +253,7 @@ static __always_inline __u32 uprobes_of(const struct task_struct *task)
  * Finds out where a thread is of which no event was seen before. Here or off
  * its CPU it is in the kernel, and at the top of its stack is what it came in
  * with; the number there is negative unless that was a syscall. Linux 5.15 has
- * this; before, the thread's next syscall tells.
+ * this; before, the thread's next syscall shows it.
  */
 static __always_inline void settle_mode(struct task_struct *task, __u32 *mode, __u64 *syscall)
 {
@@ -273,7 +273,7 @@ static __always_inline void settle_mode(struct task_struct *task, __u32 *mode, _
 		*syscall = syscall_id(task, number);
 }
 
-/* As find_thread(), and it is known then where the thread is, if the kernel tells. */
+/* As find_thread(), and where the thread is, if the kernel shows it. */
 static __always_inline struct thread *find_settled_thread(struct task_struct *task)
 {
 	struct thread *thread = find_thread(task);

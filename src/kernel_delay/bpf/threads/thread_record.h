@@ -112,7 +112,7 @@ struct {
 	__type(value, struct thread_record);
 } thread_records SEC(".maps");
 
-/* All of @dumped is 0 before. Those that notice an interrupt tell of it. */
+/* All of @dumped is 0 before. Those that notice an interrupt say so. */
 static __always_inline void note_thread_state(struct thread_state *dumped,
 					      const struct thread *thread)
 {

@@ -37,7 +37,7 @@
 #define SLEEPS_PER_LIST 12
 #define SLEEPS_SEARCHED 16
 
-/* Frames that are kept of where a thread slept, from the innermost on: they tell for what. */
+/* Frames that are kept of where a thread slept, from the innermost on: they show for what. */
 #define SLEEP_FRAMES 20
 
 /*
@@ -115,8 +115,7 @@ struct thread_state {
 	__u64 state_since_ns;
 	__u64 state_changes; /* twice the number of them; odd while one is being made */
 	union {
-		__u64 ready_since_ns; /* when it began to wait for a CPU; tells one wait from
-					 another */
+		__u64 ready_since_ns; /* when it began to wait for a CPU: no other wait has it */
 		__u64 frozen_since_ns; /* of a sleeper, if after @state_since_ns: see freezer.h */
 	};
 	union {

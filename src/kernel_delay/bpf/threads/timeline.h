@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
  * Everything that a thread does, in order: a slice of each state and mode, and of each
- * interrupt, told when it is over, by the same clock and with the same ends as it is charged.
+ * interrupt, reported when it is over, by the same clock and with the same ends as it is charged.
  * So the slices add up to the account, and each stands by itself: none is needed to
  * understand another.
  *
@@ -91,7 +91,8 @@ static __always_inline struct round_timeline *round_timeline_at(__u64 number)
 	return number ? bpf_map_lookup_elem(&round_timelines, &slot) : NULL;
 }
 
-/* @thread is about to begin a round, of which nothing is told yet. Not static, as take_record(). */
+/* @thread is about to begin a round, of which nothing is reported yet. Not static, as
+ * take_record(). */
 __noinline int begin_timeline(struct thread *thread)
 {
 	struct round_timeline *own;
@@ -118,9 +119,9 @@ static __always_inline __u32 place_in_round(__u64 number)
 	return number < half ? number : half + ((__u32)(number - half) & (half - 1));
 }
 
-/* Puts @told in the thread's own ring, while its round is open; with its CPU for a number. */
-static __always_inline void tell_slice_of_round(const struct thread *thread,
-						const struct timeline_slice *reported)
+/* Puts @reported in the thread's own ring, while its round is open; with its CPU for a number. */
+static __always_inline void report_slice_of_round(const struct thread *thread,
+						  const struct timeline_slice *reported)
 {
 	struct timeline_slice *slice;
 	struct round_timeline *own;
@@ -141,11 +142,11 @@ static __always_inline void tell_slice_of_round(const struct thread *thread,
 }
 
 /*
- * Puts @told, which is of @thread, in this CPU's ring. Not static, so that it is verified once, by
- * itself.
+ * Puts @reported, which is of @thread, in this CPU's ring. Not static, so that it is verified once,
+ * by itself.
  */
-__noinline int tell_slice(const struct thread *thread, const struct timeline_slice *reported,
-			  __u32 class)
+__noinline int report_slice(const struct thread *thread, const struct timeline_slice *reported,
+			    __u32 class)
 {
 	__u32 cpu = bpf_get_smp_processor_id(), place;
 	struct timeline_slice *slice;
@@ -155,7 +156,7 @@ __noinline int tell_slice(const struct thread *thread, const struct timeline_sli
 	if (!has_timeline() || !thread || !reported)
 		return 0;
 	if (options.rounds) {
-		tell_slice_of_round(thread, reported);
+		report_slice_of_round(thread, reported);
 		return 0;
 	}
 	ring = bpf_map_lookup_elem(&timeline_rings, &cpu);
@@ -166,7 +167,7 @@ __noinline int tell_slice(const struct thread *thread, const struct timeline_sli
 		count_up(&ring->lost[class & (SLICE_CLASSES - 1)]);
 		return 0;
 	}
-	/* An interrupt here tells slices of its own. */
+	/* An interrupt here reports slices of its own. */
 	number = __sync_fetch_and_add(&ring->head, 1);
 	place = cpu * options.timeline_slices + ((__u32)number & (options.timeline_slices - 1));
 	slice = bpf_map_lookup_elem(&timeline, &place);
@@ -187,8 +188,8 @@ static __always_inline bool is_in_window(__u64 since_ns, __u64 until_ns,
 	return from_ns < to_ns;
 }
 
-static __always_inline void tell_between(const struct thread *thread, __u32 state, __u64 since_ns,
-					 __u64 until_ns, const struct timestamp *timestamp)
+static __always_inline void report_between(const struct thread *thread, __u32 state, __u64 since_ns,
+					   __u64 until_ns, const struct timestamp *timestamp)
 {
 	struct timeline_slice slice = {
 		.since_ns = since_ns,
@@ -204,47 +205,47 @@ static __always_inline void tell_between(const struct thread *thread, __u32 stat
 		slice.what = thread->wait_cpu;
 	else if (state == STATE_BLOCKED && thread->sleep_since_ns == thread->since_ns)
 		slice.what = thread->sleep_stack;
-	tell_slice(thread, &slice, SLICE_OF_STATE);
+	report_slice(thread, &slice, SLICE_OF_STATE);
 }
 
-/* @thread was in @state from @since_ns until now. Not static, as tell_slice(). */
-__noinline int tell_state(const struct thread *thread, __u32 state, __u64 since_ns,
-			  const struct timestamp *timestamp)
+/* @thread was in @state from @since_ns until now. Not static, as report_slice(). */
+__noinline int report_state(const struct thread *thread, __u32 state, __u64 since_ns,
+			    const struct timestamp *timestamp)
 {
 	if (has_timeline() && thread && timestamp)
-		tell_between(thread, state, since_ns, timestamp->now_ns, timestamp);
+		report_between(thread, state, since_ns, timestamp->now_ns, timestamp);
 	return 0;
 }
 
 /*
- * Of the wait that was told last, so much in the window was throttling. It is told as the wait's
- * end, for throttled it is until its group has the CPU again. Not static, as tell_slice().
+ * Of the wait that was reported last, so much in the window was throttling. It is reported as the
+ * wait's end, for throttled it is until its group has the CPU again. Not static, as report_slice().
  */
-__noinline int tell_throttled(const struct thread *thread, __u64 length_ns,
-			      const struct timestamp *timestamp)
+__noinline int report_throttled(const struct thread *thread, __u64 length_ns,
+				const struct timestamp *timestamp)
 {
 	__u64 until_ns;
 
 	if (!has_timeline() || !thread || !timestamp)
 		return 0;
 	until_ns = timestamp->now_ns < timestamp->stop_ns ? timestamp->now_ns : timestamp->stop_ns;
-	tell_between(thread, STATE_THROTTLED, until_ns - length_ns, until_ns, timestamp);
+	report_between(thread, STATE_THROTTLED, until_ns - length_ns, until_ns, timestamp);
 	return 0;
 }
 
 /* What @thread did since @last_ns was not seen; until then it was in its state. */
-__noinline int tell_unknown_state(const struct thread *thread, __u64 last_ns,
-				  const struct timestamp *timestamp)
+__noinline int report_unknown_state(const struct thread *thread, __u64 last_ns,
+				    const struct timestamp *timestamp)
 {
 	if (!has_timeline() || !thread || !timestamp)
 		return 0;
 	if (thread->state == STATE_NOT_ALIVE) {
-		tell_between(thread, STATE_NOT_ALIVE, thread->since_ns, timestamp->now_ns,
-			     timestamp);
+		report_between(thread, STATE_NOT_ALIVE, thread->since_ns, timestamp->now_ns,
+			       timestamp);
 		return 0;
 	}
-	tell_between(thread, thread->state, thread->since_ns, last_ns, timestamp);
-	tell_between(thread, STATE_UNKNOWN, last_ns, timestamp->now_ns, timestamp);
+	report_between(thread, thread->state, thread->since_ns, last_ns, timestamp);
+	report_between(thread, STATE_UNKNOWN, last_ns, timestamp->now_ns, timestamp);
 	return 0;
 }
 
@@ -267,9 +268,9 @@ static __always_inline __u32 kind_of_mode(const struct thread *thread, bool miss
 
 /*
  * @thread leaves its mode, unless an end of that was @missed. In its program it is whenever it
- * is not in a call or a fault: that is told by their order. Not static, as tell_slice().
+ * is not in a call or a fault: that is reported by their order. Not static, as report_slice().
  */
-__noinline int tell_mode(struct thread *thread, bool missed, const struct timestamp *timestamp)
+__noinline int report_mode(struct thread *thread, bool missed, const struct timestamp *timestamp)
 {
 	struct timeline_slice slice = {};
 
@@ -286,13 +287,13 @@ __noinline int tell_mode(struct thread *thread, bool missed, const struct timest
 	slice.order = ++thread->modes_reported;
 	slice.kind = kind_of_mode(thread, missed);
 	slice.mode = thread->mode;
-	tell_slice(thread, &slice, SLICE_OF_MODE);
+	report_slice(thread, &slice, SLICE_OF_MODE);
 	return 0;
 }
 
-/* An interrupt on @thread's time, or a virtual machine's code. Not static, as tell_slice(). */
-__noinline int tell_interrupt(const struct thread *thread, __u32 kind, __u32 what, __u64 since_ns,
-			      const struct timestamp *timestamp)
+/* An interrupt on @thread's time, or a virtual machine's code. Not static, as report_slice(). */
+__noinline int report_interrupt(const struct thread *thread, __u32 kind, __u32 what, __u64 since_ns,
+				const struct timestamp *timestamp)
 {
 	struct timeline_slice slice = {
 		.since_ns = since_ns,
@@ -305,7 +306,7 @@ __noinline int tell_interrupt(const struct thread *thread, __u32 kind, __u32 wha
 	slice.until_ns = timestamp->now_ns;
 	slice.thread = thread->identity;
 	slice.mode = thread->mode;
-	tell_slice(thread, &slice, SLICE_OF_INTERRUPT);
+	report_slice(thread, &slice, SLICE_OF_INTERRUPT);
 	return 0;
 }
 

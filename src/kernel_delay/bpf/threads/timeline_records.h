@@ -33,7 +33,7 @@ enum slice_class {
 /* Programs that may be at once past the test whether there is room. */
 #define SLICES_AT_ONCE 64
 
-/* One thing that a thread did, or was kept by; told when it is over. */
+/* One thing that a thread did, or was kept by; reported when it is over. */
 struct timeline_slice {
 	__u64 since_ns; /* 0: before anything was known */
 	__u64 until_ns;
@@ -47,7 +47,7 @@ struct timeline_slice {
 
 /* A CPU's ring of slices. What each side writes is in a cache line of its own. */
 struct timeline_ring {
-	__u64 head; /* slices that were told */
+	__u64 head; /* slices that were reported */
 	__u64 lost[SLICE_CLASSES]; /* that found no room */
 	__u64 unused[3];
 	__u64 tail; /* slices that were read */
@@ -56,13 +56,13 @@ struct timeline_ring {
 
 /*
  * A thread's timeline of its newest round: in the first half of its slices the first that were
- * told, and in the other the last, in a ring.
+ * reported, and in the other the last, in a ring.
  */
 struct round_timeline {
 	__u64 number; /* in its ring, 0: it is free */
 	__u64 thread; /* whose it is, by identity */
 	__u64 reported; /* slices */
-	__u64 modes_before; /* that were told of the thread, when the round began */
+	__u64 modes_before; /* that were reported of the thread, when the round began */
 };
 
 #endif
