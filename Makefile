@@ -192,6 +192,10 @@ structure: build packages-test .venv/.extra-test
 fuzz: build packages-test packages-fuzz .venv/.extra-test .venv/.extra-fuzz
 	@exec $(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
+## test-faults: each command, with its n-th system call of a kind failing; FAULTS_ARGS="--each 20"
+test-faults: build packages-test packages-faults .venv/.extra-test
+	@exec $(BIN)/python -m tests.faults.run $(FAULTS_ARGS)
+
 ## lint: the style and the types of the sources
 lint: packages-test .venv/.extra-test
 	$(BIN)/ruff check .
@@ -223,8 +227,8 @@ install: build
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-packages-arm64 packages-build packages-wheel packages-fleet packages-fuzz packages-peers \
-packages-image packages-release packages-repeat packages-sos packages-watch: packages-%:
+packages-arm64 packages-build packages-wheel packages-faults packages-fleet packages-fuzz \
+packages-peers packages-image packages-release packages-repeat packages-sos packages-watch: packages-%:
 	@setup/debian-packages.sh setup/packages-$*.txt
 
 # Servers that apt would start stay off.

@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn, cast
 
@@ -117,6 +118,9 @@ def _import_msgspec() -> None:
         return
     sys.modules[others] = None  # type: ignore[assignment]
     try:
+        # datetime does without it where it can't be loaded, and msgspec crashes then.
+        import _datetime  # type: ignore[import-not-found]  # noqa: F401
+
         import msgspec  # noqa: F401
     finally:
         del sys.modules[others]
@@ -330,7 +334,8 @@ def _fail(line: str, status: int, args: argparse.Namespace) -> int:
         import traceback
 
         traceback.print_exc()
-    print_message(line)
+    with suppress(BrokenPipeError):
+        print_message(line)
     return status
 
 

@@ -29,12 +29,12 @@ def _name_task() -> None:
     """Be called kernel-delay, not python3, by the kernel; threads that begin later are too."""
     try:
         comm = posix.open("/proc/self/comm", posix.O_WRONLY)
+        try:
+            posix.write(comm, b"kernel-delay")
+        finally:
+            posix.close(comm)
     except OSError:
         return  # Without /proc the command itself says what is missing.
-    try:
-        posix.write(comm, b"kernel-delay")
-    finally:
-        posix.close(comm)
 
 
 _name_task()

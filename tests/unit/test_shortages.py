@@ -90,6 +90,45 @@ def test_import_that_fails_is_one_line(tmp_path: Path, module: str) -> None:
     assert "libx.so.1: cannot open" in line
 
 
+WITHOUT_DATETIME = """
+import sys
+sys.modules["_datetime"] = None
+from kernel_delay.cli import main
+sys.exit(main(["report", sys.argv[1]]))
+"""
+
+
+def test_datetime_without_its_c_part_crashes_nothing(tmp_path: Path) -> None:
+    recording = record_samples(tmp_path / "a.kdr", WITH_EVENTS)
+    command = [sys.executable, "-c", WITHOUT_DATETIME, str(recording)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == os.EX_UNAVAILABLE
+    (line,) = done.stderr.splitlines()
+    assert "_datetime" in line
+
+
+UNNAMED = """
+import posix
+def fail(*args): raise OSError(28, "no space")
+posix.write = fail
+import kernel_delay.entry
+"""
+
+
+def test_task_that_cannot_be_named_ends_nothing() -> None:
+    done = subprocess.run([sys.executable, "-c", UNNAMED], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_line_that_nobody_reads_leaves_the_exit_code() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "kernel_delay", "report", "--none"]
+    done = subprocess.run(command, stderr=writing)
+    os.close(writing)
+    assert done.returncode == os.EX_USAGE
+
+
 def test_limits_that_may_not_be_asked_for_end_nothing() -> None:
     if NUMBER is None:
         pytest.skip("the number of prlimit64(2) is not known here")

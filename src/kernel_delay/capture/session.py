@@ -71,7 +71,7 @@ class Session:
                     waker_stacks=self._options.waker_stacks,
                 ),
                 children=self._targets.children,
-                meanwhile=_import_sampling,
+                meanwhile=self._import_sampling,
             )
             self._closing.enter_context(programs)
             from kernel_delay.capture.sampling import Sampling
@@ -90,6 +90,13 @@ class Session:
             self._closing.enter_context(waiter)
             failing.pop_all()
         return self
+
+    def _import_sampling(self) -> None:
+        """Import what is needed once the programs are loaded, while the kernel verifies them."""
+        import kernel_delay.capture.sampling
+
+        if self._options.packet_losses:
+            import kernel_delay.openvswitch.losses.counters  # noqa: F401
 
     def __exit__(
         self,
@@ -114,8 +121,3 @@ class Session:
         that, unless there is a start trigger.
         """
         return self._sampling.windows()
-
-
-def _import_sampling() -> None:
-    """Import what is needed once the programs are loaded: that takes as long as the kernel does."""
-    import kernel_delay.capture.sampling  # noqa: F401

@@ -72,7 +72,10 @@ def start_parsers() -> None:
     command = [sys.executable, "-I", "-m", "kernel_delay.symbols.parser"]
     with theirs, suppress(OSError):
         stdin = (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)
-        os.posix_spawn(sys.executable, command, {}, file_actions=[stdin], setsigmask=())
+        # Whoever waits for it says what is missing, as where it can't import what it needs.
+        stderr = (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)
+        actions = [stdin, stderr]
+        os.posix_spawn(sys.executable, command, {}, file_actions=actions, setsigmask=())
         _parsers.append(ours)
 
 

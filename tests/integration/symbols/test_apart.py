@@ -374,3 +374,16 @@ def test_a_crash_is_one_line_and_no_error(tmp_path: Path) -> None:
         [],
         ["what finds them has crashed, or was out of memory"],
     )
+
+
+def test_what_parses_says_nothing_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "python3"
+    program.write_text("#!/bin/sh\necho 'ImportError: no memory' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(apart, "_parsers", [])
+    apart.start_parsers()
+    wait_until(lambda: apart._is_closed(apart._parsers[0]), "the end of the parser")
+    assert capfd.readouterr().err == ""

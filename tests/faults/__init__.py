@@ -1,0 +1,1 @@
+"""System calls of kernel-delay that fail: what it says then, and with which exit code."""
