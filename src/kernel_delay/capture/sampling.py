@@ -107,7 +107,7 @@ class Sampling:
             return None
         from kernel_delay.openvswitch.losses.counters import LossCounters
 
-        counters = LossCounters(self._target.pid, self._target.comm)
+        counters = LossCounters(self._target.pid, self._target.comm, pmds=True)
         self._closing.callback(counters.close)
         return counters, Boundaries(counters.read)
 
@@ -276,7 +276,7 @@ class Sampling:
             yield structs.replace(
                 of_all,
                 target=self._processes.target(pid, own),
-                threads=with_scheduling(own, stop_ns - start_ns, changed),
+                threads=self._with_pmds(with_scheduling(own, stop_ns - start_ns, changed), ended),
                 system_state=system_state,
                 timeline=slices[pid],
                 processes=len(processes),
@@ -323,6 +323,11 @@ class Sampling:
         if self._losses is None or readings is None:
             return None
         return self._losses[0].between(readings.before, readings.after)
+
+    def _with_pmds(self, threads: tuple[Thread, ...], ended: EndedBy) -> tuple[Thread, ...]:
+        if self._losses is None or ended == "exit":
+            return threads
+        return self._losses[0].with_pmds(threads)
 
     def _lost(self, events: "EventsOfWindow | None", timeline: "TimelineOfWindow | None") -> Lost:
         lost = self._collector.lost()

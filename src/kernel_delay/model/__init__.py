@@ -30,6 +30,7 @@ from kernel_delay.model.packet_losses import (
     PortLosses,
     SocketOverrun,
 )
+from kernel_delay.model.pmds import PmdStats, RxQueue
 from kernel_delay.model.recording import (
     ClockRelation,
     Container,
@@ -121,6 +122,7 @@ __all__ = [
     "OwnerActivity",
     "PacketLosses",
     "PageFaults",
+    "PmdStats",
     "PortLosses",
     "ProfiledStack",
     "RecordedTarget",
@@ -131,6 +133,7 @@ __all__ = [
     "RelatedLine",
     "Round",
     "RoundTotals",
+    "RxQueue",
     "Sample",
     "Scheduling",
     "SkippedWindow",

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from kernel_delay.model.causes import Scheduling, Sleep, SleepReason, TaskTimes
 from kernel_delay.model.chains import WaitChain
+from kernel_delay.model.pmds import PmdStats
 from kernel_delay.model.syscalls import HardIrqStats, Intervals, SoftIrqStats, SyscallStats
 
 
@@ -170,6 +171,7 @@ class Thread(Struct, frozen=True, gc=False):
         lock_waits_others_ns: Waiting time for further locks whose owner is known, in ns.
         chain: The threads that it waited for, to the roots. None: it did not wait, or `--chains`
             was not given.
+        pmd: What a PMD thread of Open vSwitch did. None: it is no PMD thread, or not known.
     """
 
     tid: int
@@ -199,3 +201,4 @@ class Thread(Struct, frozen=True, gc=False):
     cpu_taken_by_unknown_ns: int = 0
     lock_waits_others_ns: int = 0
     chain: WaitChain | None = None
+    pmd: PmdStats | None = None

@@ -60,6 +60,11 @@ def _tables(thread: Thread, layout: Layout, most: int | None) -> Iterator[Table]
     else:
         yield from short_tables(thread, most)
     yield from accounting_tables(thread, most)
+    if thread.pmd is not None:
+        # Most processes have none.
+        from kernel_delay.reporters.pmd_tables import pmd_tables
+
+        yield from pmd_tables(thread.pmd, most)
     if layout.percentiles:
         table = percentile_table(thread)
         yield table if most is None else first_rows(table, most)

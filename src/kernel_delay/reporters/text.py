@@ -153,6 +153,11 @@ def _timestamp(what: str, when: datetime.datetime) -> str:
 def _as_upstream(thread: Thread, layout: Layout) -> str:
     """The tables to the right of the thread's name, as kernel_delay.py has them."""
     shown = (*tables(thread), *accounting_tables(thread))
+    if thread.pmd is not None:
+        # Most processes have none.
+        from kernel_delay.reporters.pmd_tables import pmd_tables
+
+        shown = (*shown, *pmd_tables(thread.pmd))
     if layout.percentiles:
         shown = (*shown, percentile_table(thread))
     parts, times = [], layout.times

@@ -1,7 +1,7 @@
 """All counters of losses of a process, read at both boundaries of a window."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kernel_delay.errors import UnavailableError
 from kernel_delay.host.open_files import links
 from kernel_delay.host.target import DEFAULT_COMM, read_comm
-from kernel_delay.model import PacketLosses
+from kernel_delay.model import PacketLosses, Thread
 from kernel_delay.openvswitch.losses import tables
 from kernel_delay.openvswitch.losses.reading import (
     ANSWERS_WITHIN_S,
@@ -21,16 +21,22 @@ from kernel_delay.openvswitch.losses.reading import (
 
 if TYPE_CHECKING:
     from kernel_delay.openvswitch.losses.datapaths import Datapaths
-    from kernel_delay.openvswitch.unixctl import Unixctl
+    from kernel_delay.openvswitch.unixctl import Answers, Command, Unixctl
 
 _T = TypeVar("_T")
+
+_PMD = "pmd-c"
+"""How the name of a PMD thread begins: lib/dpif-netdev.c:pmd_thread_main()."""
 
 
 class LossCounters:
     """The counters of a process; of an ovs-vswitchd also those of Open vSwitch."""
 
-    def __init__(self, pid: int, comm: str) -> None:
-        """Connect to what is asked later; what can't be had is not read, and reported so."""
+    def __init__(self, pid: int, comm: str, *, pmds: bool = False) -> None:
+        """Connect to what is asked later; what can't be had is not read, and reported so.
+
+        `pmds`: PMD threads are asked for too, for with_pmds().
+        """
         self._pid = pid
         self._proc = Path(f"/proc/{pid}")
         self._is_open_vswitch = comm == DEFAULT_COMM
@@ -41,8 +47,10 @@ class LossCounters:
         if self._is_open_vswitch:
             self._datapaths = self._opened(KERNEL_COUNTERS, lambda: _datapaths_of(pid))
             self._unixctl = self._opened(OWN_COUNTERS, lambda: _unixctl_of(pid))
+        self._asks_pmds = pmds
+        self._answered: tuple[Answers, Answers] | None = None
         # Not when a window opens: the answer would wake the main thread within that.
-        self._answers = self._unixctl.ask(COMMANDS) if self._unixctl else None
+        self._answers = self._unixctl.ask(self._commands()) if self._unixctl else None
 
     def _opened(self, what: str, make: Callable[[], _T]) -> _T | None:
         try:
@@ -50,6 +58,14 @@ class LossCounters:
         except (OSError, UnavailableError) as error:
             self._unread[what] = _reason(error)
             return None
+
+    def _commands(self) -> "Sequence[Command]":
+        """What it is asked for now: PMD threads come with their first port."""
+        if not self._asks_pmds or not any(self._named(_PMD)):
+            return COMMANDS
+        from kernel_delay.openvswitch.pmds.answers import COMMANDS as OF_PMDS
+
+        return *COMMANDS, *OF_PMDS
 
     def close(self) -> None:
         """Disconnect."""
@@ -92,9 +108,10 @@ class LossCounters:
 
         found = losses(before, after, tables.conntrack_limit())
         if self._unixctl is not None and self._answers is not None:
-            now = self._unixctl.ask(COMMANDS)
+            now = self._unixctl.ask(self._commands())
             if now.problem is None:
                 self._unixctl.receive(ANSWERS_WITHIN_S)
+            self._answered = self._answers, now
             found = own_losses(found, self._answers, now)
             # What was not answered is a part of the next time.
             if found.asked_ns or not self._answers.texts:
@@ -102,6 +119,14 @@ class LossCounters:
         if not found.sockets:
             return found
         return with_readers(found, after, self.handlers(), self._own_inodes())
+
+    def with_pmds(self, threads: tuple[Thread, ...]) -> tuple[Thread, ...]:
+        """Add what was counted of each PMD thread: what between() was answered."""
+        if self._answered is None or not any(each.name.startswith(_PMD) for each in threads):
+            return threads
+        from kernel_delay.openvswitch.pmds.difference import with_pmds
+
+        return with_pmds(threads, self._eldest(_PMD), *self._answered)
 
     def take(self) -> PacketLosses:
         """Return what was lost since the last call; the first time, nothing yet."""
@@ -114,22 +139,32 @@ class LossCounters:
         return {int(link[len("socket:[") : -1]) for link in own}
 
     def handlers(self) -> Sequence[int]:
-        """The handler threads in the order in which they were made.
+        """The handler threads in the order in which they were made."""
+        return self._eldest("handler")
+
+    def _eldest(self, prefix: str) -> Sequence[int]:
+        """The first thread of each name that begins so, in the order in which they were made.
 
         A thread that one of them makes has its name at first; glibc's aio_write(3) has such.
         """
         first: dict[str, tuple[int, int]] = {}
+        for task, comm in self._named(prefix):
+            with suppress(OSError):
+                stat = (task / "stat").read_text(errors="replace")
+                began = int(stat.rpartition(")")[2].split()[19]), int(task.name)
+                first[comm] = min(first.get(comm, began), began)
+        return [tid for _, tid in sorted(first.values())]
+
+    def _named(self, prefix: str) -> Iterator[tuple[Path, str]]:
+        """The threads of Open vSwitch whose names begin so: their folders and names."""
         tasks, names = self._proc / "task", list[str]()
         with suppress(OSError):
             names = os.listdir(tasks) if self._is_open_vswitch else []
         for name in names:
             with suppress(OSError):
                 comm = read_comm(tasks / name)
-                if comm.startswith("handler"):
-                    stat = (tasks / name / "stat").read_text(errors="replace")
-                    began = int(stat.rpartition(")")[2].split()[19]), int(name)
-                    first[comm] = min(first.get(comm, began), began)
-        return [tid for _, tid in sorted(first.values())]
+                if comm.startswith(prefix):
+                    yield tasks / name, comm
 
 
 # Of another process they are not asked, and take a while to import.

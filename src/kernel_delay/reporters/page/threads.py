@@ -12,6 +12,7 @@ from kernel_delay.model import (
     Histogram,
     Intervals,
     LockWait,
+    PmdStats,
     Scheduling,
     Sleep,
     SyscallStats,
@@ -281,9 +282,28 @@ def _facts(thread: Thread) -> list[tuple[str, str]]:
             facts.append((name, f"{count:,}"))
     if thread.page_faults is not None and thread.page_faults.count:
         facts.append(("page faults of the program", f"{thread.page_faults.count:,}"))
+    if thread.pmd is not None:
+        facts += _pmd(thread.pmd)
     if thread.task_times is not None:
         facts += _task_times(thread.task_times)
     return facts
+
+
+def _pmd(pmd: PmdStats) -> list[tuple[str, str]]:
+    facts = [
+        ("iterations", f"{pmd.iterations:,} in {pmd.counted_ns / 1e9:,.3f} s"),
+        ("iterations with packets", f"{pmd.busy_iterations:,}"),
+        ("packets received", f"{pmd.packets:,}"),
+        ("upcalls in the thread", f"{pmd.upcalls:,}, {pmd.lost_upcalls:,} lost"),
+    ]
+    if pmd.busy_share is not None:
+        facts.insert(2, ("cycles with packets", f"{100 * pmd.busy_share:.1f} %"))
+    if pmd.longest_ns is not None:
+        facts.append(("longest iteration", f"{pmd.longest_ns:,} ns or more"))
+    if pmd.upcall_ns is not None:
+        facts.append(("time in upcalls", f"{pmd.upcall_ns:,} ns"))
+    queues = [f"{printable(each.port)} {each.queue}" for each in pmd.rx_queues]
+    return [*facts, *([("receive queues", ", ".join(queues))] if queues else [])]
 
 
 def _task_times(times: TaskTimes) -> list[tuple[str, str]]:
