@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kernel_delay.model import PmdStats, RxQueue, Sample, Target, Thread
+from kernel_delay.analysis.verdict import judge
+from kernel_delay.model import CpuTaker, PmdStats, RxQueue, Sample, SoftIrqStats, Target, Thread
 from kernel_delay.openvswitch.losses import counters as counters_module
 from kernel_delay.openvswitch.losses.reading import COMMANDS as OF_LOSSES
 from kernel_delay.openvswitch.pmds.answers import (
@@ -282,3 +283,42 @@ def test_names_of_ports_are_redacted() -> None:
     assert thread.pmd is not None
     assert {each.port for each in thread.pmd.rx_queues} == {HIDDEN}
     assert thread.pmd.iterations == PMD.iterations
+
+
+def test_polling_with_packets_is_no_finding() -> None:
+    assert judge(sample_of(pmd(6, pmd=PMD))).verdict == ()
+
+
+def test_starved_pmd_names_taker_and_its_iterations() -> None:
+    starved = replace(
+        timed_thread(6, "pmd-c01/id:6", user=300, ready=200),
+        pmd=PMD,
+        cpu_taken_by=(CpuTaker(77, "stress", 90, 190 * MS, 77),),
+    )
+    (finding,) = judge(sample_of(starved)).verdict
+    assert (finding.rule, finding.who) == ("cpu_contention", "other-process")
+    assert finding.sentence.startswith("the PMD thread pmd-c01/id:6 (6) could run but had no CPU")
+    assert finding.details == (
+        "Meanwhile stress (77) ran for 95 % of that time.",
+        "It received 3,200,000 packets in 400,000 iterations; the longest took 5.7 ms or more.",
+    )
+    # Of more than the window it is said.
+    longer = replace(starved, pmd=replace(PMD, counted_ns=900 * MS, longest_ns=None))
+    (finding,) = judge(sample_of(longer)).verdict
+    assert finding.details[1:] == (
+        "It received 3,200,000 packets in 400,000 iterations.",
+        "The counts are of the 900.0 ms around the window.",
+    )
+
+
+def test_interrupted_pmd_names_the_interrupt_and_its_iterations() -> None:
+    interrupted = replace(
+        timed_thread(6, "pmd-c01/id:6", user=400, soft_irq=100),
+        pmd=PMD,
+        soft_irqs=(SoftIrqStats(3, "net_rx", 900, 100 * MS, MS),),
+    )
+    (finding,) = judge(sample_of(interrupted)).verdict
+    assert finding.rule == "interrupt_load"
+    assert "the PMD thread pmd-c01/id:6 (6)" in finding.sentence
+    assert "net_rx" in finding.text
+    assert "It received 3,200,000 packets in 400,000 iterations" in finding.text

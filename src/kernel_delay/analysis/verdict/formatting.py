@@ -57,6 +57,32 @@ def work_unknown(sample: Sample, thread: Thread, *, in_futex: bool) -> tuple[str
     return (f'Its title is "{title}".', unknown) if title else (unknown,)
 
 
+# Counts of so much more than the window say of which time they are.
+_LATE_SHARE = 0.1
+
+
+def counted_for(sample: Sample, counted_ns: int) -> tuple[str, ...]:
+    """Say of which time counts are, where that is more than the window."""
+    if counted_ns <= (1 + _LATE_SHARE) * sample.window.duration_ns:
+        return ()
+    return (f"The counts are of the {length(counted_ns)} around the window.",)
+
+
+def pmd_work(sample: Sample, thread: Thread) -> tuple[str, ...]:
+    """Say what a PMD thread did in the window; nothing of another thread.
+
+    The share of busy cycles is left out: while it has no CPU its cycles are counted on.
+    """
+    pmd = thread.pmd
+    if pmd is None:
+        return ()
+    longest = ""
+    if pmd.longest_ns is not None:
+        longest = f"; the longest took {length(pmd.longest_ns)} or more"
+    did = f"It received {pmd.packets:,} packets in {pmd.iterations:,} iterations{longest}."
+    return did, *counted_for(sample, pmd.counted_ns)
+
+
 # A sentence has no room for more. The end of a title says what the process does.
 _TITLE_WIDTH = 60
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from kernel_delay.analysis.verdict.formatting import length, name, percent
+from kernel_delay.analysis.verdict.formatting import counted_for, length, name, percent
 from kernel_delay.host.waiting_calls import POLLS
 from kernel_delay.model import (
     DatapathLosses,
@@ -56,12 +56,6 @@ def lost_packets(sample: Sample) -> Iterator[Finding]:
     if sample.packet_losses is not None:
         for say in LOSS_RULES.values():
             yield from say(sample, sample.packet_losses)
-
-
-def _since(sample: Sample, counted_ns: int) -> Iterator[str]:
-    """Say of which time counts are, where that is more than the window."""
-    if counted_ns > (1 + LATE_SHARE) * sample.window.duration_ns:
-        yield f"The counts are of the {length(counted_ns)} around the window."
 
 
 def _finding(
@@ -166,9 +160,9 @@ def _upcalls(sample: Sample, losses: PacketLosses, datapath: DatapathLosses) -> 
     overruns = [each for each in losses.sockets if each.protocol == "GENERIC" and each.tid]
     if datapath.name.startswith(USERSPACE):
         advice = "See ovs-appctl coverage/show and dpif-netdev/pmd-perf-show."
-        details += [*_drop_events(losses), *_since(sample, losses.asked_ns)]
+        details += [*_drop_events(losses), *counted_for(sample, losses.asked_ns)]
         return _finding(sample, UPCALLS_LOST, sentence, tuple(details), advice, evidence)
-    details += _since(sample, losses.counted_ns)
+    details += counted_for(sample, losses.counted_ns)
     advice = "Add handlers (other_config:n-handler-threads), or see why flows are missing."
     if not overruns:
         return _finding(sample, UPCALLS_LOST, sentence, tuple(details), advice, evidence)
@@ -223,7 +217,7 @@ def _say_overruns(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
             f" {overrun.portid}) overran: it lost {overrun.drops:,} messages."
         )
         details = [_reason(sample, thread, late)] if thread else []
-        details += _since(sample, losses.counted_ns)
+        details += counted_for(sample, losses.counted_ns)
         advice = "Read it sooner, or raise its SO_RCVBUF (net.core.rmem_max)."
         yield _finding(
             sample,
@@ -241,7 +235,7 @@ def _say_conntrack(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
     if own := losses.events.get("conntrack_full"):
         sentence = f"the conntrack table of Open vSwitch itself was full: {own:,} packets."
         advice = "Raise it: ovs-appctl dpctl/ct-set-maxconns."
-        since = tuple(_since(sample, losses.asked_ns))
+        since = counted_for(sample, losses.asked_ns)
         yield _finding(sample, CONNTRACK_FULL, sentence, since, advice, {"lost": own})
     found = losses.conntrack
     if found is None or not (found.dropped or found.early_dropped):
@@ -261,7 +255,7 @@ def _say_conntrack(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
         advice = "See conntrack -S and the kernel's log."
     details = (
         f"It has {found.entries:,} entries of at most {limit}.",
-        *_since(sample, losses.counted_ns),
+        *counted_for(sample, losses.counted_ns),
     )
     yield _finding(sample, CONNTRACK_FULL, sentence, details, advice, evidence)
 
@@ -280,7 +274,7 @@ def _say_limits(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
             sample,
             FLOW_LIMIT,
             _limit_sentence(each, hits, is_hit=is_hit),
-            (*_limit_details(each, deleted), *_since(sample, losses.asked_ns)),
+            (*_limit_details(each, deleted), *counted_for(sample, losses.asked_ns)),
             "See kernel-delay revalidator; the most is other_config:flow-limit.",
             evidence,
             remark=not is_hit,
@@ -318,7 +312,7 @@ def _say_ports(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
         others = _listed((port.name, _drops(port)) for port in ports if port is not worst)
         details = [f"Other ports: {others}."] if others else []
         is_asked = datapath.name.startswith(USERSPACE)
-        details += _since(sample, losses.asked_ns if is_asked else losses.counted_ns)
+        details += counted_for(sample, losses.asked_ns if is_asked else losses.counted_ns)
         yield _finding(
             sample,
             PORT_DROPS,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from kernel_delay.analysis.verdict.formatting import also, length, percent
+from kernel_delay.analysis.verdict.formatting import also, length, percent, pmd_work
 from kernel_delay.model import Finding, Sample, SleepReason, Thread, Who
 
 # The longest that a healthy machine takes to give a woken thread a CPU, and
@@ -181,15 +181,16 @@ def _finding(rule: Rule, case: Case, statement: Statement) -> Finding:
     others = "" if statement.names_others else also(case.sample, case.others)
     first = f"{claim}{percent(case.lost_ns, case.sample)}{others}."
     advice = (statement.advice,) if statement.advice else ()
+    details = (*statement.details, *pmd_work(case.sample, case.thread))
     return Finding(
         rule=rule.name,
         who=statement.who,
         share=case.share,
         tid=case.thread.tid,
-        text=" ".join((first, *statement.details, *advice)),
+        text=" ".join((first, *details, *advice)),
         remark=rule.remark and case.sample.round is None and not statement.is_wanted,
         evidence={"lost_ns": case.lost_ns, **statement.evidence},
         advice=statement.advice,
         sentence=f"{claim}{length(case.lost_ns)}{others}.",
-        details=statement.details,
+        details=details,
     )
