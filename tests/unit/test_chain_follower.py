@@ -118,3 +118,45 @@ def test_interrupted_poll_is_for_whoever_ends_it_at_last(
     ((_, shown),) = follower.chains([(client, thread)], 90, 220)
     assert shown.chain is not None
     assert [(part.threads[0].tid, part.ns) for part in shown.chain.parts] == [(server, 100)]
+
+
+def test_wait_for_a_stopped_fuse_server_is_its(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    client, server = (each.pid for each in sleepers)
+    programs = Programs(client)
+    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
+    monkeypatch.setattr(module, "sleep_reason", lambda names: "fuse")
+    monkeypatch.setattr(module, "syscall_name", {0: "read", 83: "mkdir"}.get)
+    monkeypatch.setattr(module, "fuse_server", lambda device, likely: {40: server}.get(device))
+    follower = Follower((client,), UnixSockets())
+    reads(programs, client, 100, syscall=83)
+    follower.look()
+    assert programs.followed == {client}
+    reads(programs, client, 200, syscall=0)
+    follower.look()
+    assert programs.followed == {client, server}
+    stopped = ffi.new("struct chain_event *")
+    stopped.now_ns, stopped.kind, stopped.state = 210, lib.CHAIN_SEEN, session.STATE_STOPPED
+    stopped.tid = stopped.process = server
+    programs.queue.append(stopped)
+    times = dict.fromkeys(ThreadTime.__struct_fields__, 0) | {"blocked_ns": 90}
+    thread = replace(bare_thread(client, "client"), time=ThreadTime(**times))
+    ((_, shown),) = follower.chains([(client, thread)], 210, 300)
+    assert shown.chain is not None
+    (part,) = shown.chain.parts
+    assert (part.threads[0].tid, part.state, part.ns) == (server, "stopped", 90)
+
+
+def reads(programs: Programs, pid: int, at_ns: int, *, syscall: int) -> None:
+    """It wakes up, and sleeps in a call from then on."""
+    for kind, state in (
+        (lib.CHAIN_GOT_CPU, session.STATE_RUNNING),
+        (lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED),
+    ):
+        event = ffi.new("struct chain_event *")
+        event.now_ns, event.kind, event.state = at_ns, kind, state
+        event.tid = event.process = pid
+        event.syscall, event.descriptor, event.inode, event.device = syscall, 3, 2, 40
+        programs.queue.append(event)

@@ -19,6 +19,8 @@ from kernel_delay.capture.chains.states import Place, ThreadStates, Was, slice_o
 from kernel_delay.capture.sleep_files import FileKey, find_files
 from kernel_delay.capture.threads.collector import ThreadOf
 from kernel_delay.host.file_locks import lock_owner
+from kernel_delay.host.file_status import file_status
+from kernel_delay.host.fuse_servers import fuse_server
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.open_files.watched import EPOLLS, watched_now
 from kernel_delay.host.syscalls import syscall_name
@@ -74,6 +76,8 @@ class Follower:
         self._peers: dict[FileKey, tuple[int, ...]] = {}
         self._asked: dict[FileKey, tuple[int, SleepReason]] = {}
         self._awaited: dict[int, int] = {}
+        # Of FUSE file systems, by their devices; a window long.
+        self._servers: dict[int, int | None] = {}
         # Processes with peers that they had on any file.
         self._known: set[tuple[int, int]] = set()
         # Places that were looked at.
@@ -148,6 +152,7 @@ class Follower:
         self._forget_unused(stop_ns)
         # Whoever was not to be found may be by the next window.
         self._peers = {key: pids for key, pids in self._peers.items() if pids}
+        self._servers.clear()
         if len(self._wakers) > MOST_WAKERS:
             self._wakers.clear()
 
@@ -272,7 +277,7 @@ class Follower:
         return sorted(found.items(), key=itemgetter(1))
 
     def _judge_waits(self) -> None:
-        """Look at what threads poll, and who has their file locks, if that is new, or lasts."""
+        """Look at what threads poll, and who has or serves a file, if that is new, or lasts."""
         watched: dict[int, list[FileKey]] = {}
         for tid, states in self._states.items():
             place = states.unjudged
@@ -287,6 +292,8 @@ class Follower:
             states.judge(0)
             if place.reason == "file_lock":
                 self._judge_file_lock(states)
+            elif place.reason == "fuse":
+                self._judge_fuse(states, place)
             else:
                 watched[tid] = _watched(states.process, tid)
         keys: dict[FileKey, tuple[int, SleepReason]] = {
@@ -308,6 +315,17 @@ class Follower:
         if owner is not None and not owner.shared:
             states.judge(owner.pid)
             self._note_peer(states.process, owner.pid)
+
+    def _judge_fuse(self, states: ThreadStates, place: Place) -> None:
+        # The first argument of other calls is a path, or a folder whose path may lead elsewhere.
+        if _key(states.process, place) is None:
+            return
+        if place.device not in self._servers:
+            self._servers[place.device] = fuse_server(place.device, self._hops)
+        server = self._servers[place.device]
+        if server is not None:
+            states.judge(server)
+            self._note_peer(states.process, server)
 
     def _note_peer(self, process: int, peer: int) -> None:
         if peer not in self._hops:
@@ -390,7 +408,7 @@ def _watched(pid: int, tid: int) -> list[FileKey]:
     found = []
     for fd in watched_now(pid, tid):
         with suppress(OSError):
-            inode = os.stat(PROC / str(pid) / "fd" / str(fd)).st_ino & 0xFFFFFFFF
+            inode = file_status(f"{PROC}/{pid}/fd/{fd}").inode & 0xFFFFFFFF
             found.append(FileKey(pid, fd, inode, writes=False))
     return found
 
@@ -412,10 +430,9 @@ def _place_now(process: Path) -> Place:
         fd = int(first, 16)
         inode = device = 0
         with suppress(OSError):
-            stat = os.stat(process / "fd" / str(fd))
-            inode = stat.st_ino & 0xFFFFFFFF
-            number_of = stat.st_rdev or stat.st_dev
-            device = os.major(number_of) << MINOR_BITS | os.minor(number_of)
+            status = file_status(f"{process}/fd/{fd}")
+            inode = status.inode & 0xFFFFFFFF
+            device = os.major(status.device) << MINOR_BITS | os.minor(status.device)
         return Place(reason, int(number), fd, inode, device)
     return Place(reason)
 

@@ -29,6 +29,9 @@ WAKERS: dict[int, WakerKind] = {
     session.WAKER_SOFT_IRQ: "soft_irq",
 }
 
+# What no file's other end says: polls of several files, and what a process has or serves.
+LOOKED_AT: frozenset[SleepReason] = frozenset(("poll", "epoll", "file_lock", "fuse"))
+
 # So long a wait for a CPU is taken for that of one task. Longer ones are sampled meanwhile.
 TAKER_NS = 100_000_000
 
@@ -64,8 +67,8 @@ class Was(Struct, frozen=True):
     """What a thread did for a while, and who ended that: a slice whose waker is not judged yet.
 
     The waker of a thread that was runnable is the task that had its CPU. `awaited` is the one
-    process that has the other ends of all files that it polled, or the file's lock; 0: there are
-    several, or none.
+    process that has the other ends of all files that it polled, the file's lock, or serves its FUSE
+    file system; 0: there are several, or none.
     """
 
     since_ns: int
@@ -95,10 +98,10 @@ class ThreadStates:
 
     @property
     def unjudged(self) -> Place | None:
-        """Where it sleeps, if that is a poll or a file lock, and was not looked at."""
+        """Where it sleeps, if who ends that is to be looked for, and was not."""
         if self._state != "blocked" or self._is_judged or self._place is None:
             return None
-        return self._place if self._place.reason in ("poll", "epoll", "file_lock") else None
+        return self._place if self._place.reason in LOOKED_AT else None
 
     def judge(self, awaited: int) -> None:
         """It waits for that process; 0: for several, or not known."""

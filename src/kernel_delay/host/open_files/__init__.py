@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from kernel_delay.host.file_status import file_status
 from kernel_delay.host.target import read_comm
 from kernel_delay.model import FileKind, FilePeer
 
@@ -54,15 +55,15 @@ def describe(pid: int, tid: int, fd: int, inode: int) -> Descriptor | None:
     """Return what the thread's descriptor is of; None unless it is still of that inode."""
     path = f"/proc/{pid}/task/{tid}/fd/{fd}"
     try:
-        now = os.stat(path)
+        now = file_status(path)
         link = os.readlink(path)
         reads, writes = access(path)
     except OSError:
         return None
-    if now.st_ino & INODE_MASK != inode:
+    if now.inode & INODE_MASK != inode:
         return None
-    kind = _kind(path, link, now.st_mode)
-    return Descriptor(kind, link, now.st_ino, reads, writes)
+    kind = _kind(path, link, now.mode)
+    return Descriptor(kind, link, now.inode, reads, writes)
 
 
 def access(path: str) -> tuple[bool, bool]:
@@ -130,7 +131,7 @@ def holders(ends: Collection[End], likely: Iterable[int] = ()) -> Holders:
         by_link.setdefault(end.link, []).append(end)
     end_s = time.thread_time() + MOST_CPU_S
     count = 0
-    for pid in _processes(likely):
+    for pid in processes(likely):
         if all(found[end] and not (end.reads or end.writes) for end in ends):
             break
         if count > MOST_LINKS or time.thread_time() > end_s:
@@ -144,7 +145,8 @@ def holders(ends: Collection[End], likely: Iterable[int] = ()) -> Holders:
     return Holders(found, are_all=True)
 
 
-def _processes(likely: Iterable[int]) -> Iterator[int]:
+def processes(likely: Iterable[int] = ()) -> Iterator[int]:
+    """Yield all processes, those in `likely` first."""
     first = dict.fromkeys(likely)
     yield from first
     with suppress(OSError):
@@ -167,7 +169,7 @@ def links(pid: int) -> Iterator[tuple[str, str]]:
 def _is_end(path: str, end: End) -> bool:
     try:
         reads, writes = access(path)
-        if os.stat(path).st_ino != end.inode:
+        if file_status(path).inode != end.inode:
             return False
     except OSError:
         return False

@@ -1,0 +1,112 @@
+"""Files of a FUSE file system whose server is stopped: it is named, and nobody asks it."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kernel_delay.host.file_status import file_status
+from kernel_delay.host.fuse_servers import fuse_server
+from tests.verdicts import fuse
+from tests.verdicts.truth import NotHereError
+
+# What a test that fails may take.
+FAILS_AFTER_S = 60
+
+READS = """
+import sys
+from kernel_delay.host.open_files import describe
+print(describe(*map(int, sys.argv[1:])).kind)
+"""
+
+
+class Served(NamedTuple):
+    """A process with a file of a FUSE file system; its server, and that one's descriptor."""
+
+    client: int
+    fd: int
+    server: int
+    connection: int
+
+
+def serve(connection: int) -> None:
+    while True:
+        fuse.reply(connection, fuse.next_request(connection))
+
+
+def open_and_wait(path: Path, ready: int) -> None:
+    os.write(ready, bytes([os.open(path, os.O_RDONLY)]))
+    while True:
+        signal.pause()
+
+
+def child(does: Callable[[], None]) -> int:
+    """Have a process do that, which ends without the test if need be."""
+    pid = os.fork()
+    if not pid:
+        signal.alarm(FAILS_AFTER_S)
+        try:
+            does()
+        finally:
+            os._exit(1)
+    return pid
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """A file of another process, whose server is stopped: the test has it not, so it can end."""
+    try:
+        connection = fuse.mounted(str(tmp_path))
+    except (NotHereError, OSError) as error:
+        pytest.skip(f"no FUSE here: {error}")
+    opened, ready = os.pipe()
+    server = child(lambda: serve(connection))
+    os.close(connection)
+    client = child(lambda: open_and_wait(tmp_path / "file", ready))
+    os.close(ready)
+    try:
+        (fd,) = os.read(opened, 1)
+        os.kill(server, signal.SIGSTOP)
+        yield Served(client, fd, server, connection)
+    finally:
+        # Whoever waits for the server ends when that has ended.
+        for pid in (server, client):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(opened)
+        fuse.unmount(str(tmp_path))
+
+
+def test_file_of_a_stopped_server_is_described(served: Served) -> None:
+    numbers = (served.client, served.client, served.fd, fuse.FILE)
+    words = [sys.executable, "-c", READS, *map(str, numbers)]
+    found = subprocess.run(words, check=True, capture_output=True, timeout=FAILS_AFTER_S)
+    assert found.stdout == b"file\n"
+
+
+def test_server_of_a_file_is_found(served: Served) -> None:
+    shows = Path(f"/proc/{served.server}/fdinfo/{served.connection}").read_text()
+    device = file_status(f"/proc/{served.client}/fd/{served.fd}").device
+    # Before Linux 6.16 the kernel does not show whom a descriptor serves.
+    expected = served.server if "fuse_connection" in shows else None
+    assert fuse_server(os.minor(device)) == expected
+    assert fuse_server(os.minor(device), [served.server]) == expected
+
+
+def test_no_process_serves_another_device(served: Served) -> None:
+    assert fuse_server(0, [served.server]) is None
+
+
+def test_file_status_is_that_of_stat(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    for each in (path, tmp_path, Path("/dev/null")):
+        found, stat = file_status(str(each)), os.stat(each)
+        assert found == (stat.st_ino, stat.st_mode, stat.st_rdev or stat.st_dev)
+    with pytest.raises(FileNotFoundError):
+        file_status(str(tmp_path / "none"))
