@@ -11,6 +11,7 @@ from kernel_delay.capture.chains import states as module
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.follower import exact_parts
 from kernel_delay.capture.chains.states import (
+    LEAVES_NS,
     MOST_SLICES,
     TAKER_NS,
     Place,
@@ -29,6 +30,7 @@ ON_DISK = Place("disk", 295, 6, 78, 9)
 def note(states: ThreadStates, now_ns: int, kind: int, state: int, **more: int) -> None:
     event = ffi.new("struct chain_event *")
     event.now_ns, event.kind, event.state = now_ns, kind, state
+    event.switches = more.get("switches", states.switches + (kind == lib.CHAIN_LEFT_CPU))
     event.waker, event.waker_process = more.get("waker", 0), more.get("waker_process", 0)
     event.waker_kind = more.get("waker_kind", session.WAKER_UNKNOWN)
     states.note(event, ON_PIPE if state == session.STATE_BLOCKED else None)
@@ -74,12 +76,84 @@ def test_thread_that_is_woken_before_it_sleeps_runs_on() -> None:
     assert seen(states, 40) == [(10, 30, "running", 0), (30, 40, "runnable", 0)]
 
 
-def test_what_was_lost_is_not_known() -> None:
+def blocked(since_ns: int) -> ThreadStates:
+    """One that ran from 10 on and sleeps since then."""
     states = followed()
-    note(states, 20, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED)
-    note(states, 30, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN)
-    states.forget(20, 45)
-    assert seen(states, 60) == [(10, 20, "running", 0), (45, 60, "unknown", 0)]
+    note(states, since_ns, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED)
+    return states
+
+
+RUN = (10, 20, "running", 0)
+
+
+def test_lost_wake_up_and_run_are_not_known() -> None:
+    states = blocked(20)
+    # It was woken, ran and slept again in between.
+    note(states, 50, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED, switches=2)
+    assert seen(states, 60) == [RUN, (50, 60, "blocked", 0)]
+
+
+def test_lost_wake_up_leaves_the_sleep_unknown() -> None:
+    states = blocked(20)
+    note(states, 50, lib.CHAIN_GOT_CPU, session.STATE_RUNNING)
+    assert seen(states, 60) == [RUN, (50, 60, "running", 0)]
+
+
+def test_lost_sleep_is_not_known() -> None:
+    states = followed()
+    note(states, 50, lib.CHAIN_GOT_CPU, session.STATE_RUNNING, switches=1)
+    assert seen(states, 60) == [(50, 60, "running", 0)]
+
+
+def test_lost_run_is_not_known() -> None:
+    states = blocked(20)
+    note(states, 30, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN, waker=9)
+    note(states, 50, lib.CHAIN_LEFT_CPU, session.STATE_STOPPED)
+    assert seen(states, 60) == [RUN, (20, 30, "blocked", 9), (50, 60, "stopped", 0)]
+
+
+def test_waker_of_another_sleep_is_not_that_of_this_one() -> None:
+    states = blocked(20)
+    note(states, 50, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN, waker=9, switches=2)
+    assert seen(states, 60) == [RUN, (50, 60, "runnable", 0)]
+
+
+def test_thread_that_others_lost_events_of_stays_known() -> None:
+    states = followed()
+    note(states, 20, lib.CHAIN_LEFT_CPU, session.STATE_STOPPED)
+    note(states, 900, lib.CHAIN_SEEN, session.STATE_STOPPED)
+    assert seen(states, 1000) == [RUN, (20, 1000, "stopped", 0)]
+
+
+@pytest.mark.parametrize(
+    ("state", "switches", "expected"),
+    [
+        (session.STATE_STOPPED, 2, "stopped"),
+        (session.STATE_READY_WOKEN, 1, "runnable"),
+        (session.STATE_RUNNING, 1, "running"),
+    ],
+)
+def test_state_after_lost_events_is_that_of_the_iterator(
+    state: int, switches: int, expected: ChainState
+) -> None:
+    states = blocked(20)
+    seen_ns = 30 + LEAVES_NS
+    note(states, seen_ns, lib.CHAIN_SEEN, state, switches=switches)
+    assert seen(states, seen_ns + 10) == [RUN, (seen_ns, seen_ns + 10, expected, 0)]
+
+
+def test_thread_in_line_that_is_throttled_keeps_its_wait() -> None:
+    states = followed()
+    note(states, 20, lib.CHAIN_LEFT_CPU, session.STATE_READY_PREEMPTED)
+    note(states, 30, lib.CHAIN_SEEN, session.STATE_THROTTLED)
+    assert seen(states, 40) == [RUN, (20, 40, "runnable", 0)]
+
+
+def test_switches_of_32_bits_wrap_around() -> None:
+    states = ThreadStates(7, 7, "server")
+    note(states, 10, lib.CHAIN_SEEN, session.STATE_RUNNING, switches=0xFFFFFFFF)
+    note(states, 20, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED, switches=0)
+    assert seen(states, 60) == [RUN, (20, 60, "blocked", 0)]
 
 
 def test_ended_thread_is_forgotten() -> None:
@@ -182,7 +256,7 @@ def read_often(states: ThreadStates, count: int, place: Place) -> list[Was]:
     for at_ns in range(10, 10 + count * 10_000, 10_000):
         event = ffi.new("struct chain_event *")
         event.now_ns, event.kind = at_ns + 3_000, lib.CHAIN_LEFT_CPU
-        event.state = session.STATE_BLOCKED
+        event.state, event.switches = session.STATE_BLOCKED, states.switches + 1
         states.note(event, place)
         note(states, at_ns + 9_000, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN)
         note(states, at_ns + 10_000, lib.CHAIN_GOT_CPU, session.STATE_RUNNING)

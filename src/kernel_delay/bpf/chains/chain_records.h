@@ -38,6 +38,7 @@ struct chain_event {
 	char waker_comm[CHAIN_COMM];
 	char comm[CHAIN_COMM];
 	__u32 device; /* of the descriptor's file system, as the kernel has it; 0: not known */
+	__u32 switches; /* that the thread left a CPU so far: a gap shows lost events */
 };
 
 #endif

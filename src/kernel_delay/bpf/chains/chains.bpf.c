@@ -33,6 +33,8 @@ static __always_inline struct chain_event *begin_event(struct task_struct *task,
 	event->kind = kind;
 	event->tid = task_id(task, options.pid_level);
 	event->process = task_id(task->group_leader, options.pid_level);
+	/* __schedule() counts before its tracepoint: with an event of leaving, that one too. */
+	event->switches = task->nvcsw + task->nivcsw;
 	event->waker = 0;
 	event->waker_process = 0;
 	event->waker_kind = WAKER_UNKNOWN;

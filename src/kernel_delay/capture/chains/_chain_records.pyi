@@ -26,6 +26,7 @@ class ChainEvent(Struct[ChainEventPointer]):
     waker_comm: Array[bytes]
     comm: Array[bytes]
     device: int
+    switches: int
 class ChainEventPointer(ChainEvent, Pointer[ChainEvent]): ...
 
 class _FFI(FFI):

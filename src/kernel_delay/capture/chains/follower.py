@@ -112,6 +112,11 @@ class Follower:
         ):
             # Who has its CPU now?
             self._programs.note_states()
+        missed = self._programs.missed()
+        if missed != self._missed:
+            # The last event of a thread may be among the lost ones: what does each do now?
+            self._missed = missed
+            self._unseen = list(self._hops)
         while True:
             if self._unseen:
                 self._programs.note_states()
@@ -229,12 +234,7 @@ class Follower:
             elif event.kind == lib.CHAIN_WOKEN and self._was_waited_for(event):
                 self._note_peer(event.process, event.waker_process)
             states.note(event, place)
-        missed, now_ns = self._programs.missed(), session.monotonic_ns()
-        if missed != self._missed:
-            self._missed = missed
-            for states in self._states.values():
-                states.forget(self._looked_ns, now_ns)
-        self._looked_ns = now_ns
+        self._looked_ns = session.monotonic_ns()
 
     def _was_waited_for(self, event: "ChainEvent") -> bool:
         """Whether the waker is the one, and not a context that it happened to be in.

@@ -23,6 +23,9 @@ STATES: dict[int, ChainState] = {
     session.STATE_BLOCKED: "blocked",
 }
 
+# It waits for a CPU.
+IN_LINE: tuple[ChainState, ...] = ("runnable", "throttled")
+
 WAKERS: dict[int, WakerKind] = {
     session.WAKER_THREAD: "thread",
     session.WAKER_HARD_IRQ: "hard_irq",
@@ -31,6 +34,9 @@ WAKERS: dict[int, WakerKind] = {
 
 # What no file's other end says: polls of several files, and what a process has or serves.
 LOOKED_AT: frozenset[SleepReason] = frozenset(("poll", "epoll", "file_lock", "fuse"))
+
+# So long after the event that says so a thread has left its CPU, even a virtual one that halts.
+LEAVES_NS = 10_000_000
 
 # So long a wait for a CPU is taken for that of one task. Longer ones are sampled meanwhile.
 TAKER_NS = 100_000_000
@@ -91,6 +97,8 @@ class ThreadStates:
         self._state: ChainState = "unknown"
         self._has_ended = False
         self._since_ns = 0
+        # How often it had left a CPU by the last event, modulo 2^32.
+        self.switches = 0
         self._place: Place | None = None
         self._taker = 0
         self.awaited = 0
@@ -131,39 +139,61 @@ class ThreadStates:
         self._place = place
 
     def note(self, event: "ChainEvent", place: Place | None) -> None:
-        """Take an event that it has, in their order."""
+        """Take an event that it has, in their order.
+
+        Where others between this and the last one were lost, what it did meanwhile is not known.
+        """
+        state = STATES.get(event.state, "unknown")
         if event.kind == lib.CHAIN_SEEN:
-            if self._since_ns:
+            if self._since_ns and not self._is_behind(event, state):
                 # It waits for a CPU still: who has that now stands for the time since it was seen.
-                if self._state == STATES.get(event.state) == "runnable":
+                if self._state == state == "runnable":
                     self._got_cpu(event)
                     self._taker = event.waker
                 return
             self._since_ns = event.now_ns
         elif event.kind == lib.CHAIN_WOKEN:
             # One that is about to sleep, or stands in line already, goes on.
-            if self._state in ("running", "runnable", "throttled"):
+            if self._state in (*IN_LINE, "running"):
                 return
+            if self._has_lost(event):
+                self._since_ns = event.now_ns
             kind = WAKERS.get(event.waker_kind, "unknown")
             self._end(event.now_ns, event.waker, event.waker_process, kind)
-        elif event.kind == lib.CHAIN_LEFT_CPU and self._state in ("runnable", "throttled"):
-            # It was woken before it was off its CPU.
-            self._state = "running"
-            self._end(event.now_ns)
+        elif self._has_lost(event):
+            self._since_ns = event.now_ns
         elif event.kind == lib.CHAIN_GOT_CPU:
             self._got_cpu(event)
         else:
             self._end(event.now_ns)
-        self._state, self._place = STATES.get(event.state, "unknown"), place
+        self._state, self._place = state, place
+        self.switches = event.switches
         self.awaited, self._is_judged = 0, False
         goes_on = event.kind in (lib.CHAIN_LEFT_CPU, lib.CHAIN_SEEN)
         self._taker = event.waker if goes_on else 0
         self._has_ended = event.state == session.STATE_NOT_ALIVE
 
-    def forget(self, since_ns: int, now_ns: int) -> None:
-        """Events were lost in between: what it did meanwhile, and does now, is not known."""
-        self.done = [each for each in self.done if each.until_ns <= since_ns]
-        self._state, self._place, self._since_ns = "unknown", None, now_ns
+    def _has_lost(self, event: "ChainEvent") -> bool:
+        """Whether there were others since the last event.
+
+        A thread leaves a CPU that it got, and gets one after it was woken. No count of the ring has
+        all that are missing: a tracepoint can miss hits while other programs are attached to it.
+        """
+        if event.kind == lib.CHAIN_LEFT_CPU:
+            is_next = self._state in ("running", "unknown")
+            return not is_next or event.switches != (self.switches + 1) & 0xFFFFFFFF
+        is_woken = event.kind == lib.CHAIN_WOKEN or self._state != "blocked"
+        return not is_woken or event.switches != self.switches
+
+    def _is_behind(self, event: "ChainEvent", state: ChainState) -> bool:
+        """Whether events that led to the state that it was seen in were lost."""
+        if event.switches != self.switches:
+            return True
+        if state == "running":
+            # It may be about to leave its CPU, with the event of that written before this one.
+            return self._state != "running" and event.now_ns - self._since_ns > LEAVES_NS
+        # Who waits in line may be throttled there, without an event.
+        return state in IN_LINE and self._state not in (*IN_LINE, "running")
 
     def until(self, stop_ns: int) -> list[Was]:
         """Return what is known up to then, with what it does still."""
