@@ -48,6 +48,7 @@ def syscall(number: int, compat: bool = False) -> Syscall:
     return Syscall(abi, number, _name(_architectures()[abi], number))
 
 
+@lru_cache(CALLS_REMEMBERED)  # type: ignore[misc]  # functools' own types have Any
 def syscall_name(number: int) -> str | None:
     """Return the name of the native architecture's call, or None if the table has none."""
     return _name(lib.seccomp_arch_native(), number)
