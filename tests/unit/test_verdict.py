@@ -876,6 +876,10 @@ def test_entry_and_exit_cost_of_calls_is_kernel_work() -> None:
     assert "Some of it was in getppid 100.0 ms." in found("kernel_work", sample(thread)).text
     edges = "About 210.0 ms of it went into entering and leaving calls; the tables count that"
     assert edges in found("kernel_work", sample(thread)).text
+    # Interrupts in calls are no part of it: with them the parts would be more than all of it.
+    interrupted = replace(thread, syscalls=(call("getppid", 103, count=calls),))
+    text = found("kernel_work", sample(interrupted)).text
+    assert "Its calls, with the interrupts in them, were getppid 100 %." in text
     # More than calls can take stays doubtful.
     few = replace(thread, syscalls=(call("getppid", 100, count=calls // 100),))
     assert "doubtful_user" in rules_found(sample(few))

@@ -340,7 +340,8 @@ def test_task_with_the_cpu_is_known_after_a_missed_switch(
         seen_ns = cpu_time_ns(taker.pid) + 50 * MS
         wait_until(lambda: cpu_time_ns(taker.pid) > seen_ns)
     seen_ns = cpu_time_ns(taker.pid)
-    wait_until(lambda: cpu_time_ns(taker.pid) > seen_ns + 200 * MS)
+    # Seldom looked at: of a wait the tool looks at 512 switches.
+    wait_until(lambda: cpu_time_ns(taker.pid) > seen_ns + 100 * MS, every_s=0.05)
     taker.process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, taker.process.pid, os.WSTOPPED)
     ran_ns = cpu_time_ns(taker.pid) - seen_ns
@@ -348,8 +349,12 @@ def test_task_with_the_cpu_is_known_after_a_missed_switch(
     (spinner,) = measured.end().threads
     taken_ns = sum(each.ns for each in spinner.cpu_taken_by if each.tid == taker.pid)
     its = time_of(spinner)
-    # A tick at most is not in what was read of it. The spinner may have run where it was not seen.
-    assert taken_ns + its.unaccounted_ns >= ran_ns - 10 * MS, (ran_ns, its, spinner.cpu_taken_by)
+    own = (taker.pid, before.pid)
+    others_ns = sum(taken.ns for taken in spinner.cpu_taken_by if taken.tid not in own)
+    # Where others want the CPU too, the switch that is seen first may be of one of them.
+    least_ns = ran_ns - 10 * MS if others_ns < 10 * MS else ran_ns // 5
+    # The spinner may have run where it was not seen.
+    assert taken_ns + its.unaccounted_ns >= least_ns, (ran_ns, its, spinner.cpu_taken_by)
     assert sum(taken.ns for taken in spinner.cpu_taken_by) <= its.ready_ns
 
 

@@ -66,7 +66,8 @@ def _say_work(case: Case) -> Statement | None:
     worst = calls[0]
     rate = per_s(worst.count, sample)
     evidence = {"calls": worst.count, "call_ns": worst.on_cpu_ns or 0}
-    by_call = (_by_call(calls, case.lost_ns), *_edges(case))
+    edges_ns = _edges_ns(case)
+    by_call = (_by_call(calls, case.lost_ns, edges_ns), *_edges(case, edges_ns))
     mean_ns = (worst.on_cpu_ns or 0) // worst.count if worst.count else 0
     if worst.count and mean_ns < TINY_CALL_NS:
         tiny = (
@@ -83,14 +84,17 @@ def _say_work(case: Case) -> Statement | None:
     return Statement(claim, "kernel", evidence, (*by_call, *memory_limit(sample)))
 
 
-def _edges(case: Case) -> tuple[str, ...]:
+def _edges_ns(case: Case) -> int:
+    return 0 if spins_by_design(case.sample, case.thread) else call_edges_ns(case.thread)
+
+
+def _edges(case: Case, edges_ns: int) -> tuple[str, ...]:
     """How much of it the tables count as the program's own time, if that is much."""
-    edges_ns = call_edges_ns(case.thread)
-    if spins_by_design(case.sample, case.thread) or edges_ns < MENTIONED_SHARE * case.lost_ns:
+    if edges_ns < MENTIONED_SHARE * case.lost_ns:
         return ()
-    took = length(edges_ns)
     return (
-        f"About {took} of it went into entering and leaving calls; the tables count that as user.",
+        f"About {length(edges_ns)} of it went into entering and leaving calls; the tables count"
+        " that as user.",
     )
 
 
@@ -104,14 +108,14 @@ def _hooked(sample: Sample) -> str:
     )
 
 
-def _by_call(calls: list[SyscallStats], kernel_ns: int) -> str:
-    """In which calls it was, the longest first.
+def _by_call(calls: list[SyscallStats], kernel_ns: int, edges_ns: int) -> str:
+    """In which calls it was, the longest first; `edges_ns` of it was in none, but at their edges.
 
     Of a call it is not known how much of its time on a CPU interrupts and page faults had: where
     all calls together have more than the kernel's work, only their proportions are known.
     """
     all_ns = sum(each.on_cpu_ns or 0 for each in calls)
-    if all_ns <= kernel_ns:
+    if all_ns <= kernel_ns - edges_ns:
         shown = [f"{call(each)} {length(each.on_cpu_ns or 0)}" for each in calls[:3]]
         is_most = 2 * sum(each.on_cpu_ns or 0 for each in calls[:3]) >= kernel_ns
         # At many short calls the kernel's way in and out takes as long.
