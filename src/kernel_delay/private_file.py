@@ -39,10 +39,13 @@ _THERE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class PrivateFile:
-    """An output file of mode 0600 whose writes are whole or an error."""
+    """An output file of mode 0600 whose writes are whole or an error.
+
+    What was in it stays until there is something in its place: `replaces` says that it is there.
+    """
 
     def __init__(self, path: Path, known_as: Path | None = None) -> None:
-        """Create or empty `path`, which errors call `known_as` if that is another.
+        """Create or open `path`, which errors call `known_as` if that is another.
 
         Raises OutputError where it is not ours to write to.
         """
@@ -50,6 +53,16 @@ class PrivateFile:
         self._known_as = known_as or path
         with writing(self._known_as):
             self.fd = _open(path)
+            found = os.fstat(self.fd)
+        is_file = _descriptor(path) is None and stat.S_ISREG(found.st_mode)
+        self.replaces = is_file and found.st_size > 0
+
+    def empty(self) -> None:
+        """Remove what was in it before. Raises OutputError."""
+        if self.replaces:
+            with writing(self._known_as):
+                os.ftruncate(self.fd, 0)
+            self.replaces = False
 
     def write(self, data: bytes) -> None:
         """Append `data` in one write(2), so that a kill can't leave a part of it.
@@ -57,6 +70,7 @@ class PrivateFile:
         Raises WriteFailedError when the kernel takes none of it or, on a full disk,
         only its beginning.
         """
+        self.empty()
         try:
             written = os.write(self.fd, data)
         except OSError as error:
@@ -69,8 +83,9 @@ class PrivateFile:
         os.close(self.fd)
 
     def discard(self) -> None:
-        """Close the file, and remove it: there is nothing in it that anybody wants."""
-        remove(self._path, self.fd)
+        """Close the file, and remove it if it has nothing that was there before."""
+        if not self.replaces:
+            remove(self._path, self.fd)
         self.close()
 
     def _failed(self, reason: str | None) -> WriteFailedError:
@@ -263,13 +278,12 @@ def _open(path: Path) -> int:
 
 
 def _make_ours(fd: int) -> None:
-    """Check what was there before, and empty it."""
+    """Check what was there before."""
     found = os.fstat(fd)
     _check_own(found)
     os.set_blocking(fd, True)
     if stat.S_ISREG(found.st_mode):
         os.fchmod(fd, 0o600)
-        os.ftruncate(fd, 0)
 
 
 def _check_own(found: os.stat_result) -> None:

@@ -202,6 +202,30 @@ def test_a_run_that_fails_leaves_no_empty_output(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_run_that_fails_leaves_outputs_of_before(tmp_path: Path) -> None:
+    # Who replaces packets has said so: --overwrite.
+    kept = {name: tmp_path / name for name in ("json", "folded", "kdr")}
+    for path in kept.values():
+        path.write_text("before")
+    with pytest.raises(KeyError):
+        failed(tmp_path)
+    assert {name: path.read_text() for name, path in kept.items()} == dict.fromkeys(kept, "before")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
+
+
+def test_an_output_without_content_replaces_that_of_before(tmp_path: Path) -> None:
+    from contextlib import ExitStack
+
+    from kernel_delay.commands.options.outputs import open_reports
+    from kernel_delay.reporters.layout import IN_A_PIPE
+
+    path = tmp_path / "folded"
+    path.write_text("before")
+    with ExitStack() as stack:
+        open_reports(None, str(path), stack, IN_A_PIPE)
+    assert path.read_text() == ""
+
+
 def test_a_page_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
     path = tmp_path / "page"
     path.write_text("before")

@@ -41,7 +41,14 @@ class CutError(Exception):
 
 
 class LineWriter(Protocol):
-    """Appends records to a file."""
+    """Appends records to a file.
+
+    `replaces`: another one is there until the first of them.
+    """
+
+    @property
+    def replaces(self) -> bool:
+        """Whether there is."""
 
     def write(self, line: bytes) -> None:
         """Append one, a line or several. Raises OutputError."""
@@ -50,7 +57,7 @@ class LineWriter(Protocol):
         """Close the file."""
 
     def discard(self) -> None:
-        """Close the file, and remove it."""
+        """Close the file, and remove it unless it is another still."""
 
 
 class _Frames:
@@ -59,6 +66,10 @@ class _Frames:
     def __init__(self, file: PrivateFile) -> None:
         self._file = file
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+
+    @property
+    def replaces(self) -> bool:
+        return self._file.replaces
 
     def write(self, line: bytes) -> None:
         self._file.write(self._compressor.compress(line))
@@ -71,7 +82,7 @@ class _Frames:
 
 
 def create(path: Path) -> LineWriter:
-    """Create or empty `path`, as plain lines if its name ends so. Raises OutputError."""
+    """Create or open `path`, as plain lines if its name ends so. Raises OutputError."""
     file = PrivateFile(path)
     return file if path.suffix == PLAIN_SUFFIX else _Frames(file)
 

@@ -41,11 +41,11 @@ class RecordingWriter:
 
     Used as a context manager, it closes the file. The recording is whole once finish() was
     called, as it is where an error leaves: the recording ended with that. Where nothing was
-    measured until then the file is removed.
+    measured until then the file is removed, and one that was there before is left as it was.
     """
 
     def __init__(self, path: Path, header: RecordingHeader, *, redact: bool = False) -> None:
-        """Create or empty `path` as a PrivateFile; write what redacted() leaves with `redact`.
+        """Create or replace `path` as a PrivateFile; write what redacted() leaves with `redact`.
 
         Raises OutputError.
         """
@@ -55,6 +55,8 @@ class RecordingWriter:
         self._finished = False
         self._last_ended: EndedBy | None = None
         self._file = frames.create(path)
+        # Nothing is written in place of another recording until something was measured.
+        self._held: list[bytes] | None = [] if self._file.replaces else None
         try:
             self._write(header)
         except OutputError:
@@ -155,7 +157,13 @@ class RecordingWriter:
         # A Sample is redacted as a whole.
         if self._redact and not isinstance(record, SampleRecord | Continuation):
             record = _redacted(record)
-        self._file.write(self._encoder.encode(record) + b"\n")
+        line = self._encoder.encode(record) + b"\n"
+        if self._held is not None and isinstance(record, RecordingHeader | Note):
+            self._held.append(line)
+            return
+        held, self._held = self._held or [], None
+        for each in (*held, line):
+            self._file.write(each)
 
 
 def _redacted(record: _R) -> _R:

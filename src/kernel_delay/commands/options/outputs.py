@@ -1,6 +1,7 @@
 """The options that say in which forms Samples are reported, and the outputs of these."""
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +15,8 @@ from kernel_delay.private_file import STDOUT_NAMES, PrivateFile, remove, who_may
 from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from kernel_delay.analysis.processes import Windows
     from kernel_delay.model import RecordingHeader, Sample, SkippedWindow
     from kernel_delay.reporters.layout import Color, Layout
@@ -264,17 +267,37 @@ def report_skipped(window: "SkippedWindow", json_file: str | None, folded_file: 
 
 def _open(path: str | Path, stack: ExitStack) -> TextIO:
     private = PrivateFile(Path(path))
-    file = open(path, "w", encoding="utf-8", opener=lambda *_: private.fd)  # noqa: SIM115
-    stack.push(partial(_close, file, Path(path)))
+    file = io.TextIOWrapper(io.BufferedWriter(_Emptying(private)), encoding="utf-8")
+    stack.push(partial(_close, file, private, Path(path)))
     return file
 
 
-def _close(file: TextIO, path: Path, kind: type[BaseException] | None, *_: object) -> None:
-    """Close a file; a run that failed leaves none that is empty."""
+class _Emptying(io.FileIO):
+    """A PrivateFile that is emptied when there is something to write."""
+
+    def __init__(self, private: PrivateFile) -> None:
+        super().__init__(private.fd, "w")
+        self._private = private
+
+    def write(self, data: "ReadableBuffer") -> int:
+        self._private.empty()
+        return super().write(data)
+
+
+def _close(
+    file: TextIO,
+    private: PrivateFile,
+    path: Path,
+    kind: type[BaseException] | None,
+    *_: object,
+) -> None:
+    """Close a file; a run that failed leaves none that is empty, and what was there before."""
     has_failed = kind is not None
     with naming(os.fspath(path)):
         try:
             file.flush()
+            if not has_failed:
+                private.empty()
         except OSError:
             has_failed = True
             raise
