@@ -226,6 +226,19 @@ def test_an_output_without_content_replaces_that_of_before(tmp_path: Path) -> No
     assert path.read_text() == ""
 
 
+def test_a_report_of_no_sample_leaves_no_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = record_samples(tmp_path / "whole.kdr", WITH_EVENTS)
+    cut = tmp_path / "cut.kdr"
+    cut.write_bytes(recording.read_bytes()[:500])
+    files = [str(tmp_path / name) for name in ("html", "folded", "perfetto")]
+    options = ("--html", files[0], "--folded", files[1], "--perfetto", files[2])
+    assert main(["report", str(cut), *options]) == os.EX_DATAERR
+    assert "0 samples before that were read" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"whole.kdr", "cut.kdr"}
+
+
 def test_a_page_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
     path = tmp_path / "page"
     path.write_text("before")

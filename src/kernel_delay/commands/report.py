@@ -70,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
             try:
                 damage = _report_file(name, args, outputs)
             except (InputError, NoInputError) as error:
+                if len(args.files) == 1:
+                    raise  # No output is left without anything in it.
                 damage = error
             if damage is not None:
                 print_message(str(damage))
@@ -242,13 +244,15 @@ def _report_samples(
                 output_options.report_skipped(record, args.json_file, args.folded)
             case Note():
                 note(record.text)
+    if not windows:
+        raise reading.damage or NoInputError(
+            f"{recording.name!r} has no samples: it ended before the first"
+        )
     output_options.finish_reports(reports)
     for page in pages:
         if reading.damage is not None:
             page.contents.note(str(reading.damage))
         page.finish()
-    if reading.damage is None and not windows:
-        return NoInputError(f"{recording.name!r} has no samples: it ended before the first")
     return reading.damage
 
 
