@@ -126,6 +126,18 @@ def test_unresponsive_receiver_does_not_delay_the_end() -> None:
         assert lines == [f"--otlp {url} did not take the last messages: they are lost"]
 
 
+def test_receiver_that_is_busy_at_the_end_is_reported_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The library goes on trying for so long.
+    monkeypatch.setattr(otlp, "TIMEOUT_S", 30)
+    lines: list[str] = []
+    with Receiver(status=503) as receiver:
+        exporter = OtlpExporter(receiver.url, full_snapshot, lines.append, interval_s=0.01)
+        wait_until(lambda: exporter._status == 503, "the first answer")
+        exporter.close()
+    lost = "answered 503 Service Unavailable and did not take the last messages: they are lost"
+    assert lines == [f"--otlp {receiver.url} {lost}"]
+
+
 def test_an_answer_without_end_is_read_no_further() -> None:
     """And what it answers with is not kept: the message was taken."""
     sent = 0

@@ -181,9 +181,12 @@ class OtlpExporter:
             rest.start()
         rest.join(ENDS_S)
         if rest.is_alive():
-            self._notify(f"--otlp {self._endpoint} did not take the last messages: they are lost")
+            status = f"answered {_status_name(self._status)} and " if self._is_refused() else ""
+            lost = f"{status}did not take the last messages: they are lost"
+            self._notify(f"--otlp {self._endpoint} {lost}")
         if self._failures:
-            self._notify(f"--otlp {self._endpoint}: {self._failures} messages could not be sent")
+            messages = "1 message" if self._failures == 1 else f"{self._failures} messages"
+            self._notify(f"--otlp {self._endpoint}: {messages} could not be sent")
 
     def _send_rest(self) -> None:
         self._sending.join()
@@ -224,11 +227,14 @@ class OtlpExporter:
     def _note_status(self, status: int) -> None:
         self._status = status
 
+    def _is_refused(self) -> bool:
+        return self._status >= HTTPStatus.MULTIPLE_CHOICES
+
     def _note_failure(self) -> None:
         self._failures += 1
         if self._failures == 1:
-            refused = self._status >= HTTPStatus.MULTIPLE_CHOICES
-            how = f"answered {_status_name(self._status)}" if refused else "can't be reached"
+            refused = f"answered {_status_name(self._status)}"
+            how = refused if self._is_refused() else "can't be reached"
             self._notify(f"--otlp {self._endpoint} {how}; going on, and trying again")
 
 
