@@ -78,6 +78,16 @@ def test_calls_slow_for_the_tool_too_need_not_be_many_times_slower() -> None:
     assert "Fewer calls" not in text
 
 
+def test_hook_is_named_for_any_call_that_may_be_most_of_it() -> None:
+    cost = CallCost(call_ns=2803, function_ns=40)
+    finding = verdict(calls(2200, "read"), cost)["kernel_work"]
+    assert "of 2,200 ns each" in finding.text
+    assert "A tracer or BPF program runs at each call of any process:" in finding.text
+    assert finding.who == "other-process"
+    # What takes longer does more than what is hooked.
+    assert "runs at each call" not in verdict(calls(6000, "read"), cost)["kernel_work"].text
+
+
 def test_hook_before_the_entry_is_seen_is_no_reason_for_fewer_calls() -> None:
     finding = verdict(calls(400), CallCost(call_ns=2803, function_ns=40))["kernel_work"]
     assert "A tracer or BPF program runs at each call of any process:" in finding.text

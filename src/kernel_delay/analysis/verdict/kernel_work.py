@@ -69,16 +69,15 @@ def _say_work(case: Case) -> Statement | None:
     edges_ns = _edges_ns(case)
     by_call = (_by_call(calls, case.lost_ns, edges_ns), *_edges(case, edges_ns))
     mean_ns = (worst.on_cpu_ns or 0) // worst.count if worst.count else 0
-    if worst.count and mean_ns < TINY_CALL_NS:
+    hooked = _hooked(sample, mean_ns)
+    if worst.count and (hooked or mean_ns < TINY_CALL_NS):
         tiny = (
             f"It made {rate:,.0f} calls of {call(worst)} a second, of {mean_ns:,} ns each,"
             " kernel-delay's own programs included."
         )
-        if has_hooked_calls(sample):
-            # What runs before this tool's own program at the entry is no part of `mean_ns`.
-            return Statement(
-                claim, "other-process", evidence, (*by_call, tiny, _hooked(sample)), LISTS
-            )
+        if hooked:
+            details = (*by_call, tiny, *hooked)
+            return Statement(claim, "other-process", evidence, details, LISTS)
         advice = f"Fewer calls of {call(worst)} help: the kernel takes little time for each."
         return Statement(claim, "program", evidence, (*by_call, tiny), advice)
     return Statement(claim, "kernel", evidence, (*by_call, *memory_limit(sample)))
@@ -98,13 +97,17 @@ def _edges(case: Case, edges_ns: int) -> tuple[str, ...]:
     )
 
 
-def _hooked(sample: Sample) -> str:
-    assert sample.system_state is not None
-    assert sample.system_state.call_cost is not None
-    took = length(sample.system_state.call_cost.call_ns)
+def _hooked(sample: Sample, mean_ns: int) -> tuple[str, ...]:
+    """What runs at each call of any process, if most of calls that take so long may be that.
+
+    What runs before this tool's own program at the entry is no part of `mean_ns`.
+    """
+    cost = sample.system_state.call_cost if sample.system_state else None
+    if cost is None or not has_hooked_calls(sample) or mean_ns > 2 * cost.call_ns:
+        return ()
     return (
         f"{what_runs(sample, 'A')} runs at each call of any process: kernel-delay's own"
-        f" getppid took {took}."
+        f" getppid took {length(cost.call_ns)}.",
     )
 
 
