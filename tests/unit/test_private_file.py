@@ -226,6 +226,16 @@ def test_an_output_without_content_replaces_that_of_before(tmp_path: Path) -> No
     assert path.read_text() == ""
 
 
+def test_an_output_is_named_by_its_path(tmp_path: Path) -> None:
+    """Where an error names it: not by a descriptor."""
+    from contextlib import ExitStack
+
+    from kernel_delay.commands.options.outputs import _open
+
+    with ExitStack() as stack:
+        assert _open(tmp_path / "json", stack).name == str(tmp_path / "json")
+
+
 def test_a_report_of_no_sample_leaves_no_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

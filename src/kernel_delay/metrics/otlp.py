@@ -220,6 +220,7 @@ class OtlpExporter:
             self._send()
 
     def _send(self) -> None:
+        self._status = 0  # An answer to a message before says nothing of this one.
         data = metrics_data(self._snapshot(), self._resource, self._began_ns)
         if self._metrics.export(data) is not MetricExportResult.SUCCESS:
             self._note_failure()

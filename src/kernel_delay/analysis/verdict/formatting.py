@@ -58,12 +58,12 @@ def work_unknown(sample: Sample, thread: Thread, *, in_futex: bool) -> tuple[str
 
 
 # Counts of so much more than the window say of which time they are.
-_LATE_SHARE = 0.1
+_BEYOND_SHARE = 0.1
 
 
 def counted_for(sample: Sample, counted_ns: int) -> tuple[str, ...]:
     """Say of which time counts are, where that is more than the window."""
-    if counted_ns <= (1 + _LATE_SHARE) * sample.window.duration_ns:
+    if counted_ns <= (1 + _BEYOND_SHARE) * sample.window.duration_ns:
         return ()
     return (f"The counts are of the {length(counted_ns)} around the window.",)
 

@@ -267,7 +267,7 @@ def report_skipped(window: "SkippedWindow", json_file: str | None, folded_file: 
 
 def _open(path: str | Path, stack: ExitStack) -> TextIO:
     private = PrivateFile(Path(path))
-    file = io.TextIOWrapper(io.BufferedWriter(_Emptying(private)), encoding="utf-8")
+    file = io.TextIOWrapper(io.BufferedWriter(_Emptying(private, path)), encoding="utf-8")
     stack.push(partial(_close, file, private, Path(path)))
     return file
 
@@ -275,8 +275,9 @@ def _open(path: str | Path, stack: ExitStack) -> TextIO:
 class _Emptying(io.FileIO):
     """A PrivateFile that is emptied when there is something to write."""
 
-    def __init__(self, private: PrivateFile) -> None:
+    def __init__(self, private: PrivateFile, path: str | Path) -> None:
         super().__init__(private.fd, "w")
+        self.name = os.fspath(path)  # as errors name it
         self._private = private
 
     def write(self, data: "ReadableBuffer") -> int:
