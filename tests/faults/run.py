@@ -20,11 +20,9 @@ from typing import NamedTuple
 import msgspec
 
 from kernel_delay.model import Sample, ThreadTime
+from tests.commands import Done, run
 from tests.needs import needed
 from tests.workload import Workload, compile_workload
-
-# What takes longer hangs.
-HANGS_S = 120.0
 
 # Each call, and what it can fail with: bpf(2), open(2), read(2) and so on.
 ERRORS: Mapping[str, Sequence[str]] = {
@@ -64,12 +62,10 @@ class Trial(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a command ended; `began`: a line of its own had run when the call failed."""
+    """How a trial ended; `began`: a line of kernel-delay had run when the call failed."""
 
-    status: int
-    stdout: str
-    stderr: str
-    began: bool = True
+    done: Done
+    began: bool
 
 
 def is_whole(stdout: str) -> bool:
@@ -94,31 +90,19 @@ def commands(pid: int, folder: Path) -> Iterator[Command]:
     recording = str(folder / "recording.kdr")
     yield Command("capture -o", (*target, "-o", recording, "--quiet"), lambda stdout: True)
     kept = folder / "kept.kdr"
-    run(Command("", (*target, "-o", str(kept)), has_any).arguments)
+    run(*target, "-o", kept)
     for options in ((), ("--summary",), ("--json",)):
-        usual = run(("report", *options, str(kept))).stdout
+        usual = run("report", *options, kept).stdout
         name = " ".join(("report", *options))
         yield Command(name, ("report", *options, str(kept)), usual.__eq__)
     yield Command("where", ("where", "-p", str(pid)), has_any)
     yield Command("check", ("check",), has_any)
 
 
-def run(arguments: Sequence[str], within: Sequence[str] = ()) -> Ended:
-    """Run kernel-delay, as a user does."""
-    program = str(Path(sys.executable).with_name("kernel-delay"))
-    done = subprocess.run(
-        [*within, program, *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=HANGS_S,
-    )
-    return Ended(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode())
-
-
 def calls_made(command: Command, calls: str) -> int:
     """How many of these calls it makes where none fails."""
     with tempfile.NamedTemporaryFile() as log:
-        run(command.arguments, (*strace(log.name), "-e", f"trace={calls}"))
+        run(*command.arguments, within=(*strace(log.name), "-e", f"trace={calls}"))
         lines = Path(log.name).read_text(errors="replace").splitlines()
     return sum(bool(re.match(r"\d+ +\w+\(", line)) for line in lines)
 
@@ -142,28 +126,26 @@ def fails(trial: Trial) -> Ended:
     inject = f"inject={trial.calls}:error={trial.error}:when={trial.n}"
     with tempfile.NamedTemporaryFile() as log:
         within = (*strace(log.name), "-e", f"trace={trial.calls},openat", "-e", inject)
-        ended = run(trial.command.arguments, within)
+        done = run(*trial.command.arguments, within=within)
         lines = Path(log.name).read_text(errors="replace").splitlines()
     first = next((place for place, line in enumerate(lines) if FIRST in line), len(lines))
-    return ended._replace(began=not any("(INJECTED)" in line for line in lines[:first]))
+    return Ended(done, not any("(INJECTED)" in line for line in lines[:first]))
 
 
-def complaint(trial: Trial, ended: Ended) -> str | None:
+def complaint(trial: Trial, done: Done) -> str | None:
     """What is wrong with how it ended; None if nothing is."""
-    if not ended.began:
-        return None
-    if "Traceback" in ended.stderr or "internal error" in ended.stderr:
+    if "Traceback" in done.stderr or "internal error" in done.stderr:
         return "a traceback, or an internal error"
-    if ended.status == 0:
-        return None if trial.command.check(ended.stdout) else "the output is another"
-    if ended.status in INTERNAL or ended.status not in (*CODES, PIPE):
-        return f"exit status {ended.status}"
-    errors = ended.stderr.strip().splitlines()
+    if done.returncode == 0:
+        return None if trial.command.check(done.stdout) else "the output is another"
+    if done.returncode in INTERNAL or done.returncode not in (*CODES, PIPE):
+        return f"exit status {done.returncode}"
+    errors = done.stderr.strip().splitlines()
     # What was to be said may be what could not be written.
-    if ended.status == PIPE or (not errors and trial.calls == "write"):
+    if done.returncode == PIPE or (not errors and trial.calls == "write"):
         return None
     # Its table says what is missing.
-    if trial.command.name == "check" and has_any(ended.stdout):
+    if trial.command.name == "check" and has_any(done.stdout):
         return None
     if not errors or not errors[-1].startswith("kernel-delay: "):
         return "no line that says what is wrong"
@@ -201,14 +183,15 @@ def try_it(trial: Trial) -> str:
     except subprocess.TimeoutExpired:
         print(f"{name}: hangs", flush=True)
         return "complaints"
-    wrong = complaint(trial, ended)
-    if wrong is not None:
-        said = " | ".join(ended.stderr.strip().splitlines()[-3:])
-        print(f"{name}: {wrong}; status {ended.status}; {said}", flush=True)
-        return "complaints"
     if not ended.began:
         return "before the first line of kernel-delay"
-    return "went on" if ended.status == 0 else "refused"
+    done = ended.done
+    wrong = complaint(trial, done)
+    if wrong is not None:
+        said = " | ".join(done.stderr.strip().splitlines()[-3:])
+        print(f"{name}: {wrong}; status {done.returncode}; {said}", flush=True)
+        return "complaints"
+    return "went on" if done.returncode == 0 else "refused"
 
 
 if __name__ == "__main__":
