@@ -351,6 +351,24 @@ def test_interrupt_at_the_end_of_a_round_is_excluded(start_workload: StartWorklo
     assert min(min(astuple(time)) for time in times) >= 0
 
 
+def test_interrupt_of_the_round_before_is_excluded(start_workload: StartWorkload) -> None:
+    """It is all that happens in a round that is not reported."""
+    times, long_ns = 40, NS_PER_MS
+    workload = start_workload("interrupted_rounds", times, NS_PER_MS // 5, long_ns)
+
+    samples, _, _ = asked(workload, RoundPlan(threshold_ns=long_ns))
+
+    rounds = [assert_accounted(sample) for sample in samples]
+    assert len(rounds) >= times
+    in_no_row = [
+        each
+        for each in rounds
+        if each.time and each.time.hard_irq_ns != sum(irq.total_ns for irq in each.hard_irqs)
+    ]
+    # One that comes while the round's record is made is in none either.
+    assert len(in_no_row) < times // 2
+
+
 def test_poll_restarted_after_a_signal_is_one_poll(start_workload: StartWorkload) -> None:
     """A program that is stopped in its poll, and goes on, has waited all the time."""
     threshold_ns = 10 * NS_PER_MS

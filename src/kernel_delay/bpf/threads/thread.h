@@ -126,7 +126,7 @@ struct thread {
 	__u64 round_ends_ns; /* from when on no interrupt is in it, NEVER_NS */
 	__u64 retry_ran_ns; /* until it began, if it is a retry: the scheduler's count */
 	__u64 handler_end_ns; /* when a signal's handler ended in it first, 0 */
-	__u32 is_charged; /* more was in the round than calls and the program */
+	__u32 is_charged; /* more was in the round, or the next, than calls and the program */
 	__u16 round_is_retry; /* as in begin_round() */
 	__u16 polls;
 	__u32 reports_off_cpu_rounds; /* in place of rounds: it is not there to poll */

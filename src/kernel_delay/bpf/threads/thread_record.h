@@ -180,7 +180,7 @@ static __always_inline struct thread_record *renew_record(struct thread *thread,
 		return NULL;
 	number = next_number(thread->record, thread->record & (ROUND_SLOTS - 1));
 	if (thread->is_charged) {
-		thread->is_charged = 0;
+		thread->is_charged--;
 		clear((void *)record + COUNTED, sizeof(*record) - COUNTED);
 	} else {
 		__builtin_memset(&record->long_poll, 0, sizeof(record->long_poll));
@@ -261,13 +261,19 @@ static __always_inline void see_round(struct timestamp *timestamp, const struct 
 	timestamp->stop_ns = thread->round_stop_ns;
 }
 
+/*
+ * What is charged to a round is cleared as the next one's record is made. If it is the first of its
+ * own round, its record is made between use_round() and the charge.
+ */
+#define RENEWALS_THAT_CLEAR 2
+
 /* The same for what is more than calls and the program. */
 static __always_inline void use_round(struct timestamp *timestamp, struct thread *thread)
 {
 	see_round(timestamp, thread);
 	if (!options.rounds || thread->round_stop_ns != NEVER_NS)
 		return;
-	thread->is_charged = 1;
+	thread->is_charged = RENEWALS_THAT_CLEAR;
 	timestamp->stop_ns = *(volatile __u64 *)&thread->round_ends_ns;
 }
 
