@@ -21,7 +21,9 @@ def measured(folder: Path, *, programs_only: bool) -> Table:
     An editable build looks for what is to be compiled first: what it reads and imports at a start
     is left out.
     """
-    kernel = f"Linux {os.uname().release}, {cpu_numbers()} CPUs"
+    # Without what a build appends: each rebuild would leave all figures without comparison.
+    version = os.uname().release.partition("-")[0]
+    kernel = f"Linux {version}, {cpu_numbers()} CPUs"
     python = f"Python {'.'.join(platform.python_version_tuple()[:2])}"
     programs = {f"{kernel}, {_compiler()}": verified_figures()}
     if programs_only:
