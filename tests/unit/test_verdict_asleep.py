@@ -109,6 +109,26 @@ def test_who_woke_it_is_named() -> None:
     assert " helper (5) of the same process ended 40 % of that time. " in remark(judged).text
 
 
+def test_thread_that_woke_it_last_is_named() -> None:
+    own = Waker("thread", 5, PID, "helper", 5, 200 * MS)
+    last = Waker("thread", 6, 77, "client", 1, 20 * MS, woke_last=True)
+    judged = sample(asleep(PID, "app", slept("poll", 500, "poll", own, last)))
+    assert (
+        " helper (5) of the same process ended 40 % of that time."
+        " client (6) of process 77 woke it last. "
+    ) in remark(judged).text
+    timer = Waker("hard_irq", 0, 0, "", 5, 400 * MS)
+    often = Waker("thread", 8, 8, "often", 9, 10 * MS)
+    judged = sample(asleep(PID, "app", slept("poll", 500, "poll", timer, often, last)))
+    assert " 9 times. client (6) of process 77 woke it last. " in remark(judged).text
+
+
+def test_thread_that_woke_it_is_named_once() -> None:
+    own = Waker("thread", 5, PID, "helper", 5, 200 * MS, woke_last=True)
+    judged = sample(asleep(PID, "app", slept("poll", 500, "poll", own)))
+    assert "woke it last" not in remark(judged).text
+
+
 def test_a_futex_wait_that_nobody_ends_is_not_idleness() -> None:
     writer = asleep(5, "writer", slept("futex", 500, "futex"))
     judged = sample(asleep(PID, "app", slept("futex", 500, "futex")), writer, comm="app")

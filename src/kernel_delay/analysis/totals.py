@@ -178,7 +178,8 @@ def _place(sleep: Sleep) -> Hashable:
 
 
 def _add_sleeps(one: Sleep, other: Sleep) -> Sleep:
-    wakers = _merged((*one.wakers, *other.wakers), _waker, _add_wakers)
+    earlier = [replace(waker, woke_last=False) for waker in one.wakers]
+    wakers = _merged((*earlier, *other.wakers), _waker, _add_wakers)
     return replace(
         other,
         count=one.count + other.count,

@@ -420,6 +420,7 @@ class ThreadState(Struct[ThreadStatePointer]):
     sleep_stack: int
     uninterruptible: int
     sleep_file: int
+    sleep_record: int
     group: int
     hard_irq_since_ns: int
     soft_irq_since_ns: int
@@ -629,7 +630,7 @@ class _FFI(FFI):
     @overload
     def addressof(self, struct: ThreadRounds, field: Literal['stop_ns'], /) -> Pointer[int]: ...
     @overload
-    def addressof(self, struct: ThreadState, field: Literal['epoch'], /) -> Pointer[int]: ...
+    def addressof(self, struct: ThreadState, field: Literal['epoch', 'sleep_record'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: TimelineRing, field: Literal['head', 'tail'], /) -> Pointer[int]: ...
     @overload

@@ -67,6 +67,7 @@ class Waker(Struct, frozen=True, gc=False):
             stacks`.
         user_stack: The program functions of the waker, innermost first. Only with `--wakers
             stacks`.
+        woke_last: Whether it ended the newest of the thread's waits. False of all: not known.
     """
 
     kind: WakerKind
@@ -77,6 +78,7 @@ class Waker(Struct, frozen=True, gc=False):
     ns: int
     kernel_stack: tuple[str, ...] = ()
     user_stack: tuple[str, ...] = ()
+    woke_last: bool = False
 
 
 FileKind = Literal[

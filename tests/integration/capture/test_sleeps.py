@@ -202,6 +202,14 @@ def test_an_interrupt_is_not_the_task_that_it_interrupts(
     assert {waker.kind for sleep in found for waker in sleep.wakers} == {"hard_irq"}
 
 
+def test_waker_of_the_newest_wait_is_known(start_workload: StartWorkload, measure: Measure) -> None:
+    workload = start_workload("waits", "pipe", 5, 40 * MS)
+    sample, _ = measure(workload)
+    wakers = [waker for sleep in thread(sample, workload.pid).sleeps for waker in sleep.wakers]
+    assert {waker.tid for waker in wakers} > {workload.ready["waker"]}
+    assert [each.tid for each in wakers if each.woke_last] == [workload.ready["waker"]]
+
+
 def test_short_waits_are_known_by_a_few_of_them(
     start_workload: StartWorkload, measure: Measure
 ) -> None:

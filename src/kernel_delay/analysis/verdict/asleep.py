@@ -5,7 +5,7 @@ from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Stateme
 from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, slept_for
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design
 from kernel_delay.analysis.verdict.wait_reasons import WAITS
-from kernel_delay.analysis.verdict.wakers import main_waker, most_frequent_waker
+from kernel_delay.analysis.verdict.wakers import last_waker, main_waker, most_frequent_waker
 from kernel_delay.model import Sample, Sleep, Thread
 
 # Calls that are named.
@@ -90,10 +90,13 @@ def _others(case: Case) -> tuple[str, ...]:
 
 
 def _woken(sample: Sample, slept: list[Sleep]) -> tuple[str, ...]:
-    """Who ended most of it: a thread, or else interrupts, as those of timers and devices."""
+    """Who ended most of it: a thread, or else interrupts, as those of timers and devices.
+
+    And who ended the newest of its waits, if that is another thread.
+    """
     waker = main_waker(slept)
     if waker is not None:
-        return (waker.text(sample),)
+        return (waker.text(sample), *last_waker(sample, slept, waker.tid))
     wakers = [waker for sleep in slept for waker in sleep.wakers]
     if not wakers:
         # Short waits are not looked at: who ended these is not known.
@@ -105,7 +108,10 @@ def _woken(sample: Sample, slept: list[Sleep]) -> tuple[str, ...]:
         # Loopback too: the sender's soft IRQ wakes the receiver.
         return ("Soft IRQs woke it: for timers or for packets, also those from this machine.",)
     often = most_frequent_waker(sample, slept)
-    return (often,) if often else ()
+    if often is None:
+        return ()
+    tid, sentence = often
+    return (sentence, *last_waker(sample, slept, tid))
 
 
 ASLEEP = Rule(

@@ -36,10 +36,10 @@ def _of_process(sample: Sample, pid: int) -> str:
     return f" of process {pid}" if pid else ""
 
 
-def most_frequent_waker(sample: Sample, slept: Sequence[Sleep]) -> str | None:
-    """Say which thread ended most of the waits, by number; None if no thread is known to.
+def most_frequent_waker(sample: Sample, slept: Sequence[Sleep]) -> tuple[int, str] | None:
+    """Return the thread that ended most of the waits, by number, and a sentence on it.
 
-    When each of them ended is not recorded: who was the last is not known.
+    None if no thread is known to have ended one.
     """
     counts: dict[tuple[str, int, int], int] = {}
     for waker in (waker for sleep in slept for waker in sleep.wakers):
@@ -51,7 +51,19 @@ def most_frequent_waker(sample: Sample, slept: Sequence[Sleep]) -> str | None:
     (comm, tid, pid), count = max(counts.items(), key=lambda each: (each[1], -each[0][1]))
     often = "once" if count == 1 else f"{count:,} times"
     most = " most often" if len(counts) > 1 else ""
-    return f"{comm} ({tid}){_of_process(sample, pid)} woke it{most}, {often}."
+    return tid, f"{comm} ({tid}){_of_process(sample, pid)} woke it{most}, {often}."
+
+
+def last_waker(sample: Sample, slept: Sequence[Sleep], named: int) -> tuple[str, ...]:
+    """Say which thread ended the newest wait, unless it is the one that is named already.
+
+    Nothing if that is not known, or was an interrupt.
+    """
+    wakers = [waker for sleep in slept for waker in sleep.wakers]
+    last = next((w for w in wakers if w.woke_last and w.kind == "thread" and w.tid), None)
+    if last is None or last.tid == named:
+        return ()
+    return (f"{last.comm} ({last.tid}){_of_process(sample, last.pid)} woke it last.",)
 
 
 def main_waker(slept: Sequence[Sleep], found_ns: int = 0) -> MainWaker | None:

@@ -223,6 +223,7 @@ int dump_thread_states(struct bpf_iter__task *ctx)
 	look_at_sleeper(thread, task);
 	note_thread_state(&dumped->now, thread);
 	dumped->now.sleep_file = sleep_file(task);
+	dumped->now.sleep_record = thread->sleep_record;
 	note_unknown_freeze(&dumped->now, task);
 	dumped->on_cpu = task->on_cpu;
 	dumped->policy = task->policy;

@@ -130,6 +130,7 @@ struct thread_state {
 	__u32 sleep_stack; /* where it sleeps, as in struct sleep_record */
 	__u32 uninterruptible;
 	__u64 sleep_file; /* the same */
+	__u64 sleep_record; /* number of that of its newest wake-up; only in dumps */
 	/*
 	 * Its cgroup's queue on the CPU that it waits for: struct cfs_rq's address. 0 where that
 	 * is not known, and where tasks are throttled one by one: their own states show it.

@@ -31,7 +31,8 @@ class OpenWaits(Struct, frozen=True, gc=False):
     """What a thread waits for after its last event that is charged: a CPU, or a lock, or neither.
 
     `lock` is its address and `owner` the id of the thread that has it. `sleep_stack` is where
-    it sleeps, and `sleep_file` on what, as struct sleep_record has it.
+    it sleeps, and `sleep_file` on what, as struct sleep_record has it. `newest_sleep` is the number
+    of the sleep_record of its newest wake-up.
     """
 
     thread_state: ThreadState
@@ -40,6 +41,7 @@ class OpenWaits(Struct, frozen=True, gc=False):
     owner: int = 0
     sleep_stack: int = 0
     sleep_file: int = 0
+    newest_sleep: int = 0
     uninterruptible: bool = False
 
 

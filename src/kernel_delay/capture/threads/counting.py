@@ -164,6 +164,7 @@ def open_waits(
         now,
         sleep_stack=struct.sleep_stack,
         sleep_file=struct.sleep_file,
+        newest_sleep=struct.sleep_record,
         uninterruptible=bool(struct.uninterruptible),
     )
     if _is_futex(now.syscall) and struct.futex_owner:

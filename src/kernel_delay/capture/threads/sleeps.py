@@ -68,7 +68,7 @@ class _Sleeps:
         self.short_ns += short_ns
         self.max_ns = max(self.max_ns, max_ns)
 
-    def add_waker(self, record: "SleepRecord", stack: WakerStack) -> None:
+    def add_waker(self, record: "SleepRecord", stack: WakerStack, *, is_newest: bool) -> None:
         kind = WAKER_KINDS[record.waker_kind]
         who = record.waker
         waker = Waker(
@@ -80,12 +80,18 @@ class _Sleeps:
             record.total_ns,
             stack.kernel,
             stack.user,
+            woke_last=is_newest,
         )
         self._add_waker((kind, who.task, stack), waker)
 
     def _add_waker(self, key: tuple[WakerKind, int, WakerStack], waker: Waker) -> None:
         if (known := self.wakers.get(key)) is not None:
-            waker = replace(waker, count=waker.count + known.count, ns=waker.ns + known.ns)
+            waker = replace(
+                waker,
+                count=waker.count + known.count,
+                ns=waker.ns + known.ns,
+                woke_last=waker.woke_last or known.woke_last,
+            )
         self.wakers[key] = waker
 
     def add_all(self, other: "_Sleeps") -> None:
@@ -112,7 +118,8 @@ def with_sleeps(
             place = _place(stacks, record.stack, record.syscall, record.uninterruptible)
             slept = found[_on_file(place, record.syscall, record.file)]
             slept.add(count, record.total_ns, record.max_ns, record.short_ns)
-            slept.add_waker(record, stacks.waker(record.waker_stack))
+            is_newest = waits is not None and record.number == waits.newest_sleep
+            slept.add_waker(record, stacks.waker(record.waker_stack), is_newest=is_newest)
     for each_thread in parts.threads:
         account = each_thread.account
         if account.short_sleeps_ns or account.short_sleeps:
