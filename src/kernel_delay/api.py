@@ -50,6 +50,9 @@ class Options(Struct, frozen=True, kw_only=True):
             raise ValueError("a timeline takes accounting")
 
 
+_INTERRUPTED = "no window was measured: a signal ended it before it was open"
+
+
 @compiled_parts()
 def capture(
     pid: int | None, options: Options, on_open: Callable[[int], None] = lambda epoch: None
@@ -58,7 +61,7 @@ def capture(
     taken: list[Sample] = []
     _measure(_target(pid), _windows(options, 1, 0.0), options, taken.append, on_open)
     if not taken:
-        raise NoInputError("no window was measured: a signal ended it before it was open")
+        raise NoInputError(_INTERRUPTED)
     return taken[-1]
 
 
@@ -75,7 +78,8 @@ def record(
     target = _target(pid)
     with RecordingWriter(Path(path), new_header("capture", (), target)) as writer:
         interrupted = _measure(target, windows, options, writer.sample)
-        writer.finish_samples(interrupted=interrupted)
+        if not writer.finish_samples(interrupted=interrupted):
+            raise NoInputError(f"{_INTERRUPTED}; {os.fspath(path)!r} is left as it was")
     return Recording(path)
 
 

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import accounting as accounting_options
@@ -16,6 +17,7 @@ from kernel_delay.commands.options import syscall_events as event_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import windows as window_options
 from kernel_delay.errors import NoInputError, UsageError
+from kernel_delay.reporters import print_message
 from kernel_delay.reporters.progress import stack_progress, window_progress
 from kernel_delay.signals import noted, noted_signal
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from kernel_delay.capture.upcalls import WindowUpcalls
     from kernel_delay.host.program import StartedProgram
     from kernel_delay.host.target import Targets
+    from kernel_delay.recording.writer import RecordingWriter
 
     OpenCounters = Callable[[int, Programs], WindowUpcalls | None]
 
@@ -171,7 +174,9 @@ def _measure(
         head = output_options.Head(args, header)
         # One of the outputs: the others have the sample where it can't be printed.
         reports.insert(0, lambda _: head.print())
+        measured = False
         for window in session.windows():
+            measured = True
             if isinstance(window, SkippedWindow):
                 head.print()
                 if recording is not None:
@@ -184,10 +189,29 @@ def _measure(
             from kernel_delay.analysis.verdict import judge
 
             output_options.report_to_all(reports, judge(window))
-        if recording is not None:
-            recording.finish_samples(interrupted=noted())
-        for page in pages:
-            page.finish()
+        for path in _finish(args, recording, pages, is_cut_short=noted() and not measured):
+            print_message(f"{os.fspath(path)!r} is left as it was: no sample was measured")
+
+
+def _finish(
+    args: argparse.Namespace,
+    recording: "RecordingWriter | None",
+    pages: list[page_options.Page],
+    *,
+    is_cut_short: bool,
+) -> list[Path]:
+    """End the recording and write the pages; return the files that are left as they were.
+
+    Those are the ones of before, if a signal came before the first sample: `is_cut_short`.
+    """
+    left = []
+    if recording is not None and not recording.finish_samples(interrupted=noted()):
+        left.append(args.recording_file)
+    if is_cut_short:
+        return left + [path for path in (args.html, args.flamegraph) if path and path.exists()]
+    for page in pages:
+        page.finish()
+    return left
 
 
 def _keep_rights(args: argparse.Namespace) -> None:

@@ -125,13 +125,20 @@ class RecordingWriter:
         self._write(events)
         self._events += len(events.measured())
 
-    def finish_samples(self, *, interrupted: bool) -> None:
-        """Append the trailer behind Samples: `interrupted`, a signal kept others from following."""
+    def finish_samples(self, *, interrupted: bool) -> bool:
+        """Append the trailer behind Samples: `interrupted`, a signal kept others from following.
+
+        Returns False where it came before the first of them, and a recording that was there before
+        is left as it was.
+        """
         match self._last_ended:
             case "interrupt" | "exit" | "timeout" as reason:
                 self.finish(reason)
+            case _ if interrupted and self._held is not None:
+                return False
             case _:
                 self.finish("interrupt" if interrupted else "done")
+        return True
 
     def finish(self, ended: RecordingEnd, lost: Mapping[str, int] | None = None) -> None:
         """Append the trailer: the recording is whole."""

@@ -84,6 +84,24 @@ def test_ctrl_c_ends_the_reported_wait_for_a_start(
     ]
 
 
+def test_ctrl_c_before_a_sample_keeps_earlier_outputs(
+    start_rounds: StartTarget, start_command: StartCommand, tmp_path: Path
+) -> None:
+    recording, page = tmp_path / "earlier.kdr", tmp_path / "earlier.html"
+    for file in (recording, page):
+        file.write_bytes(b"of an earlier run")
+    outputs = ("-o", recording, "--html", page)
+    command = start_command("-p", start_rounds(0).pid, *EDGES, *outputs)
+    wait_until(lambda: command.stderr != "")
+    command.interrupt()
+    assert command.end() == os.EX_OK
+    assert command.stderr.splitlines()[2:] == [
+        f"kernel-delay: '{file}' is left as it was: no sample was measured"
+        for file in (recording, page)
+    ]
+    assert {recording.read_bytes(), page.read_bytes()} == {b"of an earlier run"}
+
+
 def test_ctrl_c_while_waiting_for_stop_reports_the_window(
     start_rounds: StartTarget, start_command: StartCommand
 ) -> None:
