@@ -57,6 +57,22 @@ def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
     assert target.read_text() == "kept"
 
 
+def test_a_run_that_fails_keeps_earlier_packets(tmp_path: Path) -> None:
+    path = tmp_path / "packets"
+    path.write_bytes(b"of an earlier run")
+    with pytest.raises(RuntimeError), PcapngWriter(path):
+        raise RuntimeError
+    assert path.read_bytes() == b"of an earlier run"
+
+
+def test_a_run_without_packets_replaces_earlier_ones(tmp_path: Path) -> None:
+    path, empty = tmp_path / "packets", tmp_path / "empty"
+    path.write_bytes(b"of an earlier run, which was longer than a header is" * 4)
+    for each in (path, empty):
+        PcapngWriter(each).close()
+    assert path.read_bytes() == empty.read_bytes()
+
+
 def test_full_disk_is_an_error_and_device_mode_stays() -> None:
     mode = Path("/dev/full").stat().st_mode
     with pytest.raises(OutputError, match="No space left on device"):

@@ -38,12 +38,18 @@ class PcapngWriter:
     """
 
     def __init__(self, path: Path, application: str = "kernel-delay") -> None:
-        """Create or empty `path` as a PrivateFile. Raises OutputError."""
+        """Create or replace `path` as a PrivateFile. Raises OutputError.
+
+        What was in it stays until the first packet, or until the end of a run without an error.
+        """
         self._interfaces: dict[str, int] = {}
         self._file = PrivateFile(path)
         body = struct.pack("=IHHq", BYTE_ORDER_MAGIC, 1, 0, UNKNOWN_SECTION_LENGTH)
+        self._header = _block(SECTION_HEADER, body, [(SHB_USERAPPL, application.encode())])
+        if self._file.replaces:
+            return
         try:
-            self._write(SECTION_HEADER, body, [(SHB_USERAPPL, application.encode())])
+            self._write_header()
         except OutputError:
             self._file.discard()
             raise
@@ -60,8 +66,11 @@ class PcapngWriter:
             self.close()
 
     def close(self) -> None:
-        """Close the file; the writer is of no use afterwards."""
-        self._file.close()
+        """Close the file; the writer is of no use afterwards. Raises OutputError."""
+        try:
+            self._write_header()
+        finally:
+            self._file.close()
 
     def write_packet(
         self,
@@ -98,7 +107,13 @@ class PcapngWriter:
         self._write(INTERFACE_DESCRIPTION, body, options)
         return self._interfaces.setdefault(name, len(self._interfaces))
 
+    def _write_header(self) -> None:
+        if self._header:
+            self._file.write(self._header)
+            self._header = b""
+
     def _write(self, kind: int, body: bytes, options: Sequence[tuple[int, bytes]]) -> None:
+        self._write_header()
         self._file.write(_block(kind, body, options))
 
 
