@@ -70,7 +70,7 @@ def test_a_full_disk_is_said_and_leaves_nothing_torn(looping: Workload, tmp_path
         for path in full:
             path.unlink()
         wait_until(lambda: bool(set(watching.recordings()) - set(full)), "one with room again")
-        text = watching.end()
+        text = watching.end(os.EX_IOERR)
         assert are_whole(watching)
         assert not list(folder.glob("*.part"))
     assert " could not be written" in text

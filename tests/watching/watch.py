@@ -39,10 +39,10 @@ class Watching(NamedTuple):
     def recordings(self) -> list[Path]:
         return sorted(self.folder.glob("*.kdr"))
 
-    def end(self) -> str:
+    def end(self, exit_code: int = os.EX_OK) -> str:
         """End it as Ctrl-C does; what it printed."""
         self.process.send_signal(signal.SIGINT)
-        assert self.process.wait(60) == 0
+        assert self.process.wait(60) == exit_code
         return _all_of(self.output)
 
 

@@ -1,7 +1,6 @@
 """`kernel-delay watch`: stay attached, and write down each round of a thread that is too long."""
 
 import argparse
-import os
 import sys
 import time
 from contextlib import ExitStack
@@ -140,10 +139,10 @@ def run(args: argparse.Namespace) -> int:
                 print_message(f"process {target.pid} exited before it could be watched")
             # A signal that came just then was noted, and would be waited for in vain.
             if ended not in ("exit", "gone") or not args.follow or signals.noted():
-                return os.EX_OK
+                return report.exit_code
             following = _next_target(args, target, requests, left)
             if following is None:
-                return os.EX_OK
+                return report.exit_code
             target = following
 
 

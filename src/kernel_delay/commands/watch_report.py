@@ -1,6 +1,7 @@
 """Where the records of `kernel-delay watch` go: a recording, and a line, a page or JSON."""
 
 import argparse
+import os
 import sys
 import time
 from contextlib import ExitStack
@@ -29,13 +30,17 @@ DRAW_S = 0.5
 
 
 class WatchReport:
-    """Where a record goes: its recording, and a line, a page or JSON."""
+    """Where a record goes: its recording, and a line, a page or JSON.
+
+    `exit_code` is the command's: a recording that could not be written does not end it.
+    """
 
     def __init__(
         self, args: argparse.Namespace, stack: ExitStack, exporter: "Exporter | None"
     ) -> None:
         """Report where the arguments say; the stack closes what is opened."""
         self.exporter = exporter
+        self.exit_code = os.EX_OK
         self.take_losses: Callable[[], PacketLosses] | None = None
         self._threshold_ns: int = args.threshold_ns
         self._json = output_options.open_json(args.json_file, stack)
@@ -112,6 +117,7 @@ class WatchReport:
             self._folder.add(sample)
         except OutputError as error:
             self._unwritten += 1
+            self.exit_code = error.exit_code
             if self._unwritten == 1:
                 print_message(f"{error}; going on without, until it can be written again")
 
