@@ -1,7 +1,6 @@
 """argv and the environment → a command; and the one place that turns errors into an exit code."""
 
 import argparse
-import errno
 import io
 import os
 import shlex
@@ -22,9 +21,8 @@ from kernel_delay.errors import (
     cannot_load,
     compiled_parts,
     naming,
-    raise_descriptors,
     raise_memory,
-    too_few_descriptors,
+    shortage,
 )
 from kernel_delay.overview import OVERVIEW
 from kernel_delay.reporters import print_message
@@ -69,21 +67,22 @@ def _main(argv: Sequence[str]) -> int:
         _flush()
         return status
     except KernelDelayError as error:
+        # What one file could not be opened for is not that file's fault.
+        if reason := shortage(error.__cause__ or error.__context__):
+            return _fail(reason, os.EX_UNAVAILABLE, args)
         return _fail(str(error), error.exit_code, args)
     except BrokenPipeError:
         _discard_output()
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except MemoryError:
-        return _fail(raise_memory(), os.EX_UNAVAILABLE, args)
     except ImportError as error:
         return _fail(cannot_load(error), os.EX_UNAVAILABLE, args)
+    except MemoryError:
+        return _fail(raise_memory(), os.EX_UNAVAILABLE, args)
     except OSError as error:
-        if too_few_descriptors(error):
-            return _fail(raise_descriptors(), os.EX_UNAVAILABLE, args)
-        if error.errno == errno.ENOMEM:
-            return _fail(raise_memory(), os.EX_UNAVAILABLE, args)
+        if reason := shortage(error):
+            return _fail(reason, os.EX_UNAVAILABLE, args)
         where = error.filename or ("standard output" if _stdout_fails() else "input or output")
         _discard_output()
         return _fail(f"{where}: {error.strerror or error}", os.EX_IOERR, args)

@@ -12,6 +12,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 # The modules that are compiled.
+# Of address space, and of data: getrlimit(2).
+_MEMORY_LIMITS = ((resource.RLIMIT_AS, "-v"), (resource.RLIMIT_DATA, "-d"))
+
+_LEAST_ADDRESS_SPACE = 1 << 30
+
 _COMPILED = re.compile(r"kernel_delay\.(\w+\.)*_\w+")
 
 
@@ -113,6 +118,17 @@ def cannot_write(output: str, error: OSError) -> OutputError:
     return kind(f"can't write {output}: {error.strerror or error}")
 
 
+def shortage(error: BaseException | None) -> str | None:
+    """What an error says if `error` is of too few descriptors or too little memory, else None."""
+    if isinstance(error, MemoryError):
+        return raise_memory()
+    if not isinstance(error, OSError):
+        return None
+    if too_few_descriptors(error):
+        return raise_descriptors()
+    return raise_memory() if error.errno == errno.ENOMEM else None
+
+
 def too_few_descriptors(error: OSError) -> bool:
     """Whether this process, or the machine, may open no more files."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
@@ -125,18 +141,35 @@ def raise_descriptors() -> str:
     return f"too few file descriptors: raise `ulimit -n`{now}"
 
 
+def is_memory_limited() -> bool:
+    """Whether this process may have only so much address space, or data."""
+    return any(soft_limit(kind) is not None for kind, _ in _MEMORY_LIMITS)
+
+
 def raise_memory() -> str:
     """What an error says where there was no memory."""
-    limit = soft_limit(resource.RLIMIT_AS)
-    if limit is not None:
-        return f"too little memory: raise `ulimit -v`, which is {limit // 1024} (KiB) now"
+    for kind, option in _MEMORY_LIMITS:
+        if (limit := soft_limit(kind)) is not None:
+            now = f"which is {limit // 1024} (KiB) now"
+            return f"too little memory: raise `ulimit {option}`, {now}"
     return "too little memory: free some, or raise the memory limit of this cgroup"
+
+
+def require_address_space(library: str) -> None:
+    """Raise UnavailableError where `ulimit -v` leaves less than 1 GiB to a library that aborts.
+
+    OpenBLAS and DuckDB end the process, with a crash or with words of their own: OpenBLAS 0.3 with
+    300,000 KiB, DuckDB 2.0 with 200,000; with 800,000 the latter has no memory for a small query.
+    """
+    limit = soft_limit(resource.RLIMIT_AS)
+    if limit is not None and limit < _LEAST_ADDRESS_SPACE:
+        raise UnavailableError(f"{raise_memory()}: {library} needs {_LEAST_ADDRESS_SPACE // 1024}")
 
 
 def cannot_load(error: ImportError) -> str:
     """What an error says of a module or a library that can't be loaded."""
     # A library is mapped whole, and what dlopen(3) says of too little memory has many words.
-    if not isinstance(error, ModuleNotFoundError) and soft_limit(resource.RLIMIT_AS) is not None:
+    if not isinstance(error, ModuleNotFoundError) and is_memory_limited():
         return raise_memory()
     return f"a part can't be loaded ({error}): install kernel-delay again, with what it needs"
 

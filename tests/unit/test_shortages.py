@@ -155,16 +155,60 @@ def test_file_that_is_no_bpf_object_has_libbpfs_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit_bytes", "said"), [(30 << 20, "too little memory: raise"), (None, "this kernel refuses")]
+    ("limits", "said"),
+    [
+        ({resource.RLIMIT_AS: 30 << 20}, "too little memory: raise `ulimit -v`"),
+        ({resource.RLIMIT_DATA: 30 << 20}, "too little memory: raise `ulimit -d`"),
+        ({}, "this kernel refuses"),
+    ],
 )
+@pytest.mark.parametrize("log", objects.NO_TYPES)
 def test_types_that_find_no_room_are_no_refusal(
-    monkeypatch: pytest.MonkeyPatch, limit_bytes: int | None, said: str
+    monkeypatch: pytest.MonkeyPatch, limits: dict[int, int], said: str, log: str
 ) -> None:
     """libbpf says ESRCH where the address space has no room for the kernel's types."""
-    log = "libbpf: failed to find valid kernel BTF\n"
-    limits = {resource.RLIMIT_AS: limit_bytes}
-    monkeypatch.setattr(objects, "take_log", lambda: log)
+    monkeypatch.setattr(objects, "take_log", lambda: f"libbpf: {log}: -3\n")
     monkeypatch.setattr(objects, "soft_limit", limits.get)
     monkeypatch.setattr(errors, "soft_limit", limits.get)
     error = BpfError(errno.ESRCH, "No such process", "reading the kernel's types")
     assert objects.refusal(error).what.startswith(said)
+
+
+def test_limit_on_files_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's types are in a file of memory."""
+    error = BpfError(errno.EFBIG, "File too large", "loading capture.bpf.o")
+    monkeypatch.setattr(objects, "soft_limit", {resource.RLIMIT_FSIZE: 1024}.get)
+    assert "raise `ulimit -f`" in objects.refusal(error).what
+
+
+@pytest.mark.parametrize("command", ["export", "fleet"])
+def test_libraries_that_abort_without_memory_are_not_loaded(tmp_path: Path, command: str) -> None:
+    """Their own words, or a crash, would be all that is seen."""
+    record_samples(tmp_path / "a.kdr", WITH_EVENTS)
+    ours = [sys.executable, "-m", "kernel_delay"]
+    commands_of = {
+        "export": [*ours, "export", "a.kdr", "--parquet", "another"],
+        "fleet": [*ours, "fleet", "node"],
+    }
+    exporting = [*ours, "export", "a.kdr", "--parquet", "node"]
+    subprocess.run(exporting, cwd=tmp_path, check=True)
+    done = subprocess.run(
+        ["prlimit", f"--as={800_000 << 10}", *commands_of[command]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == os.EX_UNAVAILABLE
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("kernel-delay: too little memory: raise `ulimit -v`, which is 800000 ")
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
+def test_shortage_behind_an_error_is_what_is_reported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    error = errors.cannot_write("'page.html'", cause := OSError(number, os.strerror(number)))
+    error.__cause__ = cause
+    status, line = reported(capsys, monkeypatch, error)
+    assert status == os.EX_UNAVAILABLE
+    assert line.startswith("kernel-delay: too ")

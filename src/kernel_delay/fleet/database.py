@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from kernel_delay.errors import InputError, UnavailableError
+from kernel_delay.errors import InputError, UnavailableError, require_address_space
 from kernel_delay.fleet import Extent, LongRounds, Outlier, Peers, Survey
 from kernel_delay.fleet.parquet_files import Found
 from kernel_delay.private_file import locked
@@ -121,6 +121,7 @@ def tables_of(found: Found) -> "Iterator[duckdb.DuckDBPyConnection]":
 
 @contextmanager
 def _connected() -> "Iterator[duckdb.DuckDBPyConnection]":
+    require_address_space("duckdb")
     try:
         import duckdb
     except ModuleNotFoundError:
@@ -156,6 +157,8 @@ def _naming_damage() -> "Iterator[None]":
 
     try:
         yield
+    except duckdb.OutOfMemoryException as error:
+        raise MemoryError from error
     except duckdb.Error as error:
         raise InputError(f"the Parquet files can't be read: {_first_line(error)}") from None
 

@@ -11,6 +11,7 @@ from kernel_delay.errors import (
     KernelDelayError,
     PermissionDeniedError,
     UnavailableError,
+    is_memory_limited,
     raise_descriptors,
     raise_memory,
     soft_limit,
@@ -37,8 +38,9 @@ LEAST_DESCRIPTORS = 64
 # (kernel/bpf/syscall.c:bpf_obj_get_next_id(), 5.14 to 6.18): src/libbpf.c:load_module_btfs(), 1.1.
 NO_MODULES_TYPES = f"failed to iterate BTF objects: -{errno.EPERM}"
 
-# And where it can't read those of the kernel itself, that preflight found: src/btf.c, 1.1 to 1.5.
-NO_TYPES = "failed to find valid kernel BTF"
+# And where it can't read those of the kernel itself, that preflight found: src/btf.c and
+# src/libbpf.c, 1.1 to 1.5.
+NO_TYPES = ("failed to find valid kernel BTF", "Error loading vmlinux BTF")
 
 
 def refusal(error: BpfError) -> KernelDelayError:
@@ -80,8 +82,11 @@ def _shortage(error: BpfError, log: str = "") -> UnavailableError | None:
     limit = soft_limit(resource.RLIMIT_NOFILE)
     if too_few_descriptors(error) or (limit is not None and limit < LEAST_DESCRIPTORS):
         return UnavailableError(raise_descriptors())
-    no_room = NO_TYPES in log and soft_limit(resource.RLIMIT_AS) is not None
-    return UnavailableError(raise_memory()) if no_room or error.errno == errno.ENOMEM else None
+    if error.errno == errno.ENOMEM or (is_memory_limited() and any(t in log for t in NO_TYPES)):
+        return UnavailableError(raise_memory())
+    if error.errno == errno.EFBIG and soft_limit(resource.RLIMIT_FSIZE) is not None:
+        return UnavailableError("the limit on the size of files is too low: raise `ulimit -f`")
+    return None
 
 
 def verifier_verdict(log: str) -> str:

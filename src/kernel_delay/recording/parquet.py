@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
-from kernel_delay.errors import OutputError, UnavailableError
+from kernel_delay.errors import OutputError, UnavailableError, require_address_space
 from kernel_delay.model import RecordingHeader, Sample
 from kernel_delay.private_file import PartFile, make_folder, remove_stale_parts, writing
 from kernel_delay.recording.fleet_tables import (
@@ -244,6 +244,7 @@ def schema_of(table: FleetTable) -> "pyarrow.Schema":
 
 
 def _check_installed() -> None:
+    require_address_space("pyarrow")
     try:
         import pyarrow  # noqa: F401
     except ModuleNotFoundError:
