@@ -194,6 +194,14 @@ def naming(output: str) -> Iterator[None]:
         raise
 
 
+def is_compiled() -> bool:
+    """Whether what each measuring command takes was compiled here."""
+    from importlib.machinery import EXTENSION_SUFFIXES
+
+    library = os.path.join(os.path.dirname(__file__), "libbpf", "_libbpf")
+    return any(os.path.exists(library + suffix) for suffix in EXTENSION_SUFFIXES)
+
+
 @contextmanager
 def compiled_parts() -> Iterator[None]:
     """Raise UnavailableError where what is done within takes what was not compiled here."""
@@ -202,6 +210,10 @@ def compiled_parts() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if not _COMPILED.fullmatch(error.name or ""):
             raise
+        if is_compiled():
+            raise UnavailableError(
+                f"a part is missing ({error.name})", "install kernel-delay again"
+            ) from error
         raise UnavailableError(
             "nothing of kernel-delay was compiled here: it reads recordings (report, compare), but"
             " cannot measure"

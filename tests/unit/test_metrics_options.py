@@ -33,7 +33,18 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         metrics.address(text)
 
 
-@pytest.mark.parametrize("text", ["", "localhost:4318", "grpc://localhost:4317", "http://"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://host:99999",
+        "http://[::1",
+        "http://host:0",
+        "",
+        "localhost:4318",
+        "grpc://localhost:4317",
+        "http://",
+    ],
+)
 def test_what_is_no_receiver_is_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         metrics.endpoint(text)

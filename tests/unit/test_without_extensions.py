@@ -156,6 +156,23 @@ def test_what_would_measure_is_one_line(run: Run, command: tuple[str, ...]) -> N
     assert done.stderr.count(b"\n") == 1
 
 
+def test_one_part_that_is_missing_is_named(tmp_path: Path) -> None:
+    installed = Path(kernel_delay.__file__).parent
+    left_out = shutil.ignore_patterns("_records*.so")
+    shutil.copytree(installed, tmp_path / "kernel_delay", ignore=left_out)
+    done = subprocess.run(
+        [sys.executable, "-m", "kernel_delay", "check"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+    )
+    assert (done.returncode, done.stdout) == (os.EX_UNAVAILABLE, b"")
+    assert done.stderr == (
+        b"kernel-delay: a part is missing (kernel_delay.loader._records): install kernel-delay"
+        b" again\n"
+    )
+
+
 def test_log_is_read_without_extensions(run: Run, tmp_path: Path) -> None:
     log = write(tmp_path / "ovs-vswitchd.log", of_usage(Usage(2000, 100, 50, 3, 0, 0, 8, 5, 1)))
     done, expected = run("log", log), run("log", log, of=None)

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         print_message(f"so are {len(result.left_out) - MOST_NAMED:,} others")
     if not result.logs and not result.left_out:
         raise InputError(
-            "no line is from a log of Open vSwitch or OVN: give their log files",
+            "no line is from a log of Open vSwitch or OVN",
             "give a file that one of their programs wrote, as ovs-vswitchd.log",
         )
     _report(args, result)

@@ -71,8 +71,12 @@ def address(text: str) -> tuple[IPv4Address | IPv6Address, int]:
 
 def endpoint(text: str) -> str:
     """The URL of a receiver of OTLP, without the path of what is sent."""
-    url = urlsplit(text)
-    if url.scheme not in ("http", "https") or not url.hostname:
+    try:
+        url = urlsplit(text)
+        is_one = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:  # a port above 65535, brackets that hold no address
+        is_one = False
+    if not is_one:
         raise argparse.ArgumentTypeError(f"must be http://HOST:PORT or https://..., not {text!r}")
     return text
 
