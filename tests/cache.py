@@ -36,8 +36,11 @@ def built(name: str, make: Callable[[Path], object], *inputs: object) -> Path:
         digest.update(item.read_bytes() if isinstance(item, Path) else repr(item).encode())
     folder = cache_dir() / "built" / f"{name}-{digest.hexdigest()[:16]}"
     done = folder / ".built"
-    if not done.exists():
-        with locked("built"):
+    if done.exists():
+        return folder
+    with locked("built"):
+        # Others may have filled it meanwhile, and use it by now.
+        if not done.exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             make(folder)
