@@ -40,6 +40,7 @@ class Kernel:
         image: The name of an image that needs no modules; empty if it is a package.
         architecture: Debian's name of it; this machine's if empty.
         tests: All that runs on it; empty if that is what runs on the others.
+        least: Whether `make test` boots it.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Kernel:
     image: str = ""
     architecture: str = ""
     tests: tuple[str, ...] = ()
+    least: bool = False
 
 
 @dataclass(frozen=True)

@@ -129,12 +129,12 @@ def _options() -> argparse.Namespace:
 def _chosen(options: argparse.Namespace) -> list[Kernel]:
     """The kernels that are named, or all on which the tests asked for can run."""
     kernels, names = listed_kernels(), options.kernel
-    narrowed = options.tests or options.choice == "least"
-    chosen = [
-        kernel
-        for kernel in kernels
-        if (kernel.name in names if names else not (kernel.tests and narrowed))
-    ]
+    if names:
+        chosen = [kernel for kernel in kernels if kernel.name in names]
+    elif options.choice == "least":
+        chosen = [kernel for kernel in kernels if kernel.least]
+    else:
+        chosen = [kernel for kernel in kernels if not (kernel.tests and options.tests)]
     if not chosen:
         sys.exit(f"no such kernel; the list has {', '.join(kernel.name for kernel in kernels)}")
     return chosen

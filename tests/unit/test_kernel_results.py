@@ -9,7 +9,15 @@ import pytest
 
 from tests.kernels import compatibility, images, run
 from tests.kernels.guest import CONSOLE_TAIL_LINES, Guest
-from tests.kernels.images import Image, Kernel, MissingImageError, fetch, guest_tests
+from tests.kernels.images import (
+    Image,
+    Kernel,
+    MissingImageError,
+    chosen_tests,
+    fetch,
+    guest_tests,
+    listed_kernels,
+)
 from tests.kernels.record import Circumstances, Outcomes, Record
 from tests.kernels.results import (
     DIED,
@@ -182,6 +190,12 @@ def test_missing_image_is_not_run_and_not_failed(
 def test_images_are_beside_the_repository_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(images.FOLDER_VARIABLE, raising=False)
     assert images.image_folder() == images.REPOSITORY.parent / "shared" / "kernels"
+
+
+def test_least_is_part_of_brief_on_two_kernels() -> None:
+    assert set(chosen_tests("least")) <= set(chosen_tests("brief"))
+    for_all = [kernel for kernel in listed_kernels() if not kernel.tests]
+    assert [kernel for kernel in for_all if kernel.least] == [for_all[0], for_all[-1]]
 
 
 def test_what_is_the_hosts_alone_runs_only_if_named() -> None:
