@@ -85,13 +85,15 @@ static __always_inline void add_call_total(struct thread *thread, const struct t
 	totals->total_ns += total_since(thread, thread->mode_since_ns, timestamp->now_ns);
 }
 
-static __always_inline void add_hard_irq_total(struct thread *thread, struct soft_irq *soft_irq,
-					       __u64 since_ns, const struct timestamp *timestamp)
+static __always_inline void add_hard_irq_total(struct thread *thread, __u64 since_ns,
+					       const struct timestamp *timestamp)
 {
+	struct soft_irq *soft_irq;
 	__u64 length_ns;
 
 	if (!options.totals || !since_ns)
 		return;
+	soft_irq = soft_irq_of(thread);
 	length_ns = total_since(thread, since_ns, timestamp->now_ns);
 	thread->totals.hard_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns;
 	if (soft_irq && soft_irq->since_ns)

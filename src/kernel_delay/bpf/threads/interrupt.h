@@ -169,7 +169,7 @@ static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handl
 	since_ns = thread->hard_irq_since_ns;
 	thread->hard_irq_since_ns = 0;
 	thread->hard_irq_handler = handler;
-	add_hard_irq_total(thread, soft_irq_of(thread), since_ns, &timestamp);
+	add_hard_irq_total(thread, since_ns, &timestamp);
 	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
 	if (!length_ns)
 		return;
@@ -249,10 +249,11 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	if (!soft_irq)
 		return;
 	since_ns = soft_irq->task == thread->task ? soft_irq->since_ns : 0;
+	take_timestamp(&timestamp);
+	/* Not before: the time of a hard IRQ until now would be charged twice. */
 	soft_irq->since_ns = 0;
 	if (!since_ns)
 		return;
-	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
 	add_soft_irq_total(thread, soft_irq, since_ns, &timestamp);
 	if (!clip(&timestamp, since_ns))
