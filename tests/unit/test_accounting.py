@@ -189,7 +189,11 @@ def test_account_and_missing_time_add_up_to_the_window(
     counted = Counted(mode_ns, not_running_ns, absent_ns, None, {})
     found = account(7, 7 + window_ns, counted, None)
     assert total(found) - max(0, found.missing_ns) + found.missing_ns == window_ns
-    assert found.time.unaccounted_ns == max(0, found.missing_ns)
+    # Of the missing time it may be known that the thread was off its CPU.
+    off_cpu_ns = max(0, found.missing_ns) - found.time.unaccounted_ns
+    assert 0 <= off_cpu_ns <= sum(not_running_ns.values())
+    assert not off_cpu_ns or found.time.user_ns <= 0
+    assert found.time.kernel_ns >= 0 or not found.time.unaccounted_ns
 
 
 def test_thread_without_any_event_is_accounted_for() -> None:
@@ -243,6 +247,20 @@ def test_interrupt_in_the_wrong_mode_leaves_no_negative_time() -> None:
     )
     found = account(0, 100, counted, None)
     assert (found.time.user_ns, found.time.kernel_ns, found.time.hard_irq_ns) == (0, 85, 15)
+
+
+def test_sleep_in_a_mode_without_an_end_is_no_negative_time() -> None:
+    """As where the return of a call was missed, and the sleep in it was charged."""
+    counted = Counted(
+        mode_ns={"syscall": 5},
+        not_running_ns={("syscall", "blocked"): 80},
+        absent_ns=0,
+        exit_ns=None,
+        syscalls={},
+    )
+    found = account(0, 100, counted, None)
+    assert (found.time.kernel_ns, found.time.blocked_ns, found.time.unaccounted_ns) == (0, 80, 20)
+    assert found.missing_ns == 95
 
 
 def test_calls_have_no_more_than_the_kernel() -> None:

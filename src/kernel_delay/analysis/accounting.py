@@ -272,11 +272,14 @@ def _time(
         user_ns, kernel_ns = 0, kernel_ns + user_ns
     elif kernel_ns < 0:
         user_ns, kernel_ns = user_ns + kernel_ns, 0
-    # One can also be counted while it is not known what the thread does.
-    if user_ns + kernel_ns < 0:
-        counted_twice_ns = min(total_ns["unknown"], -user_ns - kernel_ns)
-        total_ns["unknown"] -= counted_twice_ns
-        user_ns, kernel_ns = 0, user_ns + kernel_ns + counted_twice_ns
+    # One can also be counted while it is not known what the thread does, and time off a CPU in a
+    # mode whose end was not seen.
+    if (excess_ns := -user_ns - kernel_ns) > 0:
+        from_unknown_ns = min(total_ns["unknown"], excess_ns)
+        from_missing_ns = min(missing_ns, excess_ns - from_unknown_ns)
+        total_ns["unknown"] -= from_unknown_ns
+        missing_ns -= from_missing_ns
+        user_ns, kernel_ns = 0, from_unknown_ns + from_missing_ns - excess_ns
     return ThreadTime(
         user_ns=user_ns,
         kernel_ns=kernel_ns,

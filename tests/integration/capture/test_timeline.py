@@ -146,14 +146,18 @@ def test_interrupt_across_a_window_edge_is_in_both_windows(
     samples = start_capture(workload.pid, "0.01", options).samples()
     for sample in samples:
         check(sample)
-    across = [
-        each
+    soft_irqs = [
+        (each, sample.window)
         for sample in samples
         for each in slices_of(sample, workload.pid)
-        if each.kind == "soft_irq" and each.stop_ns == sample.window.stop_ns
+        if each.kind == "soft_irq"
     ]
-    # Of one packet's time most is that; while it has a CPU, most windows end in one.
-    assert across
+    across = [each for each, window in soft_irqs if each.stop_ns == window.stop_ns]
+    # Of one packet's time most is that, while it has a CPU and no kernel thread takes them over. If
+    # a third of all time is, none of 40 ends in one once in ten million times.
+    all_ns = sum(sample.window.duration_ns for sample in samples)
+    in_one_ns = sum(each.stop_ns - each.start_ns for each, _ in soft_irqs)
+    assert across or in_one_ns < all_ns / 3
 
 
 def test_each_call_is_a_slice(start_workload: StartWorkload, start_capture: StartCapture) -> None:

@@ -64,7 +64,7 @@ def test_a_revalidator_with_too_much_work(
         window_ns, its = sample.window.duration_ns, time_of(thread(sample, workload.pid))
         kept_ns = {
             "cpu_contention": its.ready_ns,
-            "interrupts": its.hard_irq_ns + its.soft_irq_ns,
+            "interrupt_load": its.hard_irq_ns + its.soft_irq_ns,
             "steal": left_out_ns,
         }
         for rule, finding in findings.items():
