@@ -118,14 +118,22 @@ def cannot_write(output: str, error: OSError) -> OutputError:
     return kind(f"can't write {output}: {error.strerror or error}")
 
 
+RAISE_FILE_SIZE = "the limit on the size of files is too low: raise `ulimit -f`"
+
+
 def shortage(error: BaseException | None) -> str | None:
-    """What an error says if `error` is of too few descriptors or too little memory, else None."""
+    """What an error says if `error` is of a limit of this process, or of too little memory.
+
+    Else None.
+    """
     if isinstance(error, MemoryError):
         return raise_memory()
     if not isinstance(error, OSError):
         return None
     if too_few_descriptors(error):
         return raise_descriptors()
+    if error.errno == errno.EFBIG and soft_limit(resource.RLIMIT_FSIZE) is not None:
+        return RAISE_FILE_SIZE
     return raise_memory() if error.errno == errno.ENOMEM else None
 
 

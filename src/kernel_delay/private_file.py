@@ -76,6 +76,12 @@ class PrivateFile:
         except OSError as error:
             raise self._failed(error.strerror) from error
         if written < len(data):
+            # The rest would have the error of its cause, as a second write(2) has.
+            try:
+                written += os.write(self.fd, data[written:])
+            except OSError as error:
+                raise self._failed(error.strerror) from error
+        if written < len(data):
             raise self._failed(f"only {written} of {len(data)} bytes were taken, is the disk full?")
 
     def close(self) -> None:

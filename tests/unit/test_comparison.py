@@ -224,6 +224,19 @@ def test_no_change_exceeds_the_whole_time() -> None:
         assert max(shares) == pytest.approx(0.8)
 
 
+def test_bounds_of_a_share_are_those_of_shares() -> None:
+    def throttled(*lengths_ms: int) -> Figures:
+        figures = Figures()
+        for ms in lengths_ms:
+            figures.add(bare_sample(timed_thread(1, "a", throttled=ms)))
+        return figures
+
+    changes = compare(throttled(0, 0, 0, 0), throttled(400, 500, 500, 500)).changes
+    share = next(each for each in changes if each.name == "throttled")
+    assert share.high == 1.0
+    assert share.low > 0
+
+
 def test_one_sample_alone_claims_nothing() -> None:
     draw = random.Random(6)
     for counts in ((1, 10), (10, 1), (1, 1)):

@@ -249,15 +249,18 @@ def test_what_is_no_recording_does_not_keep_others(
 
 
 def test_an_error_leaves_nothing_behind(tmp_path: Path) -> None:
-    def fail() -> None:
-        with ParquetFiles(tmp_path, HEADER) as files:
+    def fail(folder: Path) -> None:
+        with ParquetFiles(folder, HEADER) as files:
             files.add(ACCOUNTED)
-            assert len(files_of(tmp_path)) > 2
+            assert len(files_of(folder)) > 2
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        fail()
-    assert files_of(tmp_path) == {}
+        fail(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ZeroDivisionError):
+        fail(tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_is_not_seen_before_it_is_whole(tmp_path: Path) -> None:

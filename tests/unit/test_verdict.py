@@ -336,6 +336,18 @@ def test_call_is_judged_by_the_sum_of_its_states() -> None:
     assert rules_found(sample(replace(thread, syscalls=(read,)))) == []
 
 
+def test_sleep_of_a_long_call_is_reported_once() -> None:
+    unshare = replace(call("unshare", 5, 460, count=48), ready_ns=0)
+    asleep = replace(sleep("unknown", 460, "unshare"), stack=("register_nexthop_notifier",))
+    main = bare_sample().target.pid
+    thread = timed_thread(main, "a", kernel=5, user=35)
+    thread = replace(thread, syscalls=(unshare,), sleeps=(asleep,))
+    assert rules_found(sample(thread)) == ["long_call"]
+    # Of a sleep elsewhere it says nothing.
+    elsewhere = replace(thread, sleeps=(asleep, replace(asleep, syscall="ioctl", ns=470 * MS)))
+    assert "wait_unknown" in rules_found(sample(elsewhere))
+
+
 def test_millions_of_tiny_calls_are_the_programs() -> None:
     thread = replace(
         timed_thread(5, "a", user=250, kernel=250),

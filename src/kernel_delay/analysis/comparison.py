@@ -177,6 +177,8 @@ def _change(key: Key, before: Figure, after: Figure, chance: float) -> Change:
     known = unknown_change(key, before, after)
     if before.unit == "share":
         low, high = difference(one, other, chance)
+        # A share is from 0 to 1, and no difference of two is farther apart.
+        low, high = max(low, -1.0), min(high, 1.0)
         kind = _kind(low, high, -tolerance(known), tolerance(known))
         return structs.replace(known, kind=kind, low=low, high=high)
     if not one.value or not other.value:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kernel_delay.errors import (
+    RAISE_FILE_SIZE,
     KernelDelayError,
     PermissionDeniedError,
     UnavailableError,
@@ -85,7 +86,7 @@ def _shortage(error: BpfError, log: str = "") -> UnavailableError | None:
     if error.errno == errno.ENOMEM or (is_memory_limited() and any(t in log for t in NO_TYPES)):
         return UnavailableError(raise_memory())
     if error.errno == errno.EFBIG and soft_limit(resource.RLIMIT_FSIZE) is not None:
-        return UnavailableError("the limit on the size of files is too low: raise `ulimit -f`")
+        return UnavailableError(RAISE_FILE_SIZE)
     return None
 
 

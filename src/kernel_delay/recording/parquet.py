@@ -57,16 +57,26 @@ class ParquetFiles:
         self._open: dict[FleetTable, _PartFile] = {}
         self._written: list[_PartFile] = []
         self.kept_longer = False
+        self._was_there = folder.exists()
         self._remove_stale()
 
     def __enter__(self) -> Self:
         """The files themselves."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Remove what did not come to finish()."""
+    def __exit__(self, kind: object, exc: BaseException | None, traceback: object) -> None:
+        """Remove what did not come to finish(), and with an error the folders that are empty."""
         for file in (*self._written, *self._open.values()):
             file.discard()
+        if exc is not None:
+            self._remove_empty()
+
+    def _remove_empty(self) -> None:
+        for table in FLEET_TABLES:
+            for folder in self._folder.glob(f"{table}/day=*/{self._node}"):
+                _remove_folders(folder, folder.parent, folder.parent.parent)
+        if not self._was_there:
+            _remove_folders(self._folder)
 
     def add(self, sample: Sample) -> None:
         """Write a Sample's rows. Raises OutputError."""
@@ -201,6 +211,13 @@ class _PartFile:
             with writing(self._path):
                 self._writer.write_batch(batch)
             self._rows.clear()
+
+
+def _remove_folders(*folders: Path) -> None:
+    """Remove these, each if it is empty."""
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def encoded(text: str) -> str:

@@ -95,7 +95,17 @@ def _say_call(case: Case) -> Statement | None:
         "blocked_ns": _asleep_ns(case.thread, stats),
         "ready_ns": stats.ready_ns or 0,
     }
-    return Statement(claim, "kernel", evidence, (f"That is {parts}.",))
+    explains = _waits_in(case.thread, stats)
+    return Statement(claim, "kernel", evidence, (f"That is {parts}.",), explains=explains)
+
+
+def _waits_in(thread: Thread, stats: SyscallStats) -> frozenset[tuple[str, int]]:
+    """The findings of sleeps without a known reason, if most of these are in the call."""
+    slept = [sleep for sleep in thread.sleeps if sleep.reason in WITHOUT_REASON]
+    in_call_ns = sum(sleep.ns for sleep in slept if sleep.syscall == stats.name)
+    if 2 * in_call_ns < sum(sleep.ns for sleep in slept):
+        return frozenset()
+    return frozenset((f"wait_{reason}", thread.tid) for reason in WITHOUT_REASON)
 
 
 LONG_CALL = Rule(

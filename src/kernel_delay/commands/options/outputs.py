@@ -220,7 +220,7 @@ def print_line(text: str) -> None:
 
 
 def report_to_all(reports: Iterable[Report], sample: "Sample") -> None:
-    """Give each output the sample, then raise what kept the first one from it.
+    """Give each output the sample, then raise what kept the first one from it; the others are said.
 
     What can't be measured again is not to be lost for one that has no room.
     """
@@ -230,6 +230,8 @@ def report_to_all(reports: Iterable[Report], sample: "Sample") -> None:
             report(sample)
         except (KernelDelayError, OSError) as error:
             failures.append(error)
+    for failure in failures[1:]:
+        print_message(str(failure))
     if failures:
         raise failures[0]
 
