@@ -1,7 +1,7 @@
 """Which process is to be measured: /proc only."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -235,6 +235,26 @@ def command_line(pid: int, most_bytes: int) -> tuple[str, ...]:
     # A program that writes its title there leaves the rest empty (setproctitle).
     raw = raw.rstrip(b"\0")
     return tuple(map(_text, raw.split(b"\0"))) if raw else ()
+
+
+# Titles are shorter: setproctitle(3) has what room the arguments had.
+_TITLE_BYTES = 256
+
+
+def title_in(arguments: Sequence[str]) -> str | None:
+    """Return what a process wrote in place of its arguments, as setproctitle(3) does, or None.
+
+    That is one argument of several words, and no path.
+    """
+    if len(arguments) != 1 or arguments[0].startswith("/"):
+        return None
+    title = arguments[0].strip()
+    return title if " " in title else None
+
+
+def title_of(pid: int) -> str | None:
+    """Return the title that process `pid` gave itself; None if it has none, or is gone."""
+    return title_in(command_line(pid, _TITLE_BYTES))
 
 
 def _only_process_named(comm: str) -> int:

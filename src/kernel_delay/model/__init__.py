@@ -21,7 +21,14 @@ from kernel_delay.model.causes import (
     Waker,
     WakerKind,
 )
-from kernel_delay.model.chains import ChainPart, ChainState, ChainThread, WaitChain
+from kernel_delay.model.chains import (
+    ChainGap,
+    ChainPart,
+    ChainState,
+    ChainThread,
+    HeldProcess,
+    WaitChain,
+)
 from kernel_delay.model.packet_losses import (
     ConntrackLosses,
     DatapathLosses,
@@ -94,6 +101,7 @@ __all__ = [
     "CallCost",
     "CallTotals",
     "CgroupLimit",
+    "ChainGap",
     "ChainPart",
     "ChainState",
     "ChainThread",
@@ -110,6 +118,7 @@ __all__ = [
     "Finding",
     "FlowLimit",
     "HardIrqStats",
+    "HeldProcess",
     "Histogram",
     "Intervals",
     "LockWait",

@@ -18,6 +18,16 @@ ChainState = Literal[
 """What the last thread of a chain did. "unknown": that, or whom it waited for, is not known."""
 
 
+ChainGap = Literal["lasts", "interrupt", "threads", "circle", "hops", "not_followed"]
+"""Why it is not known whom the last thread of a chain waited for.
+
+`lasts`: nothing woke it, and no one process is known to have the other end of what it waits for.
+`interrupt`: a timer, a device or a packet woke it. `threads`: its process is waited for, and which
+of the threads is not known. `circle`: it waited for a thread that is in the chain already, or for
+the first. `hops`: there were too many. `not_followed`: it was not followed yet, or any more.
+"""
+
+
 class ChainThread(Struct, frozen=True, gc=False):
     """A thread that was waited for.
 
@@ -25,11 +35,38 @@ class ChainThread(Struct, frozen=True, gc=False):
         tid: The thread ID, as the tool numbers it.
         pid: The process of the thread.
         name: The name of the thread.
+        title: The title that the process gave itself in place of its arguments, as it was after
+            the window (setproctitle). None: it gave itself none.
     """
 
     tid: int
     pid: int
     name: str
+    title: str | None = None
+
+
+class HeldProcess(Struct, frozen=True, gc=False):
+    """A process that something held, and that runs the program of one at the end of a chain.
+
+    It has the same parent or cgroup too. Whether the chain leads to it is not known.
+
+    Attributes:
+        like: The process at the end of the chain.
+        pid: The process.
+        name: The name of the process.
+        state: What held it: "stopped" or "frozen".
+        ns: How long it was surely held, up to the end of the window, in ns.
+        title: The title that it gave itself, as of a ChainThread.
+        by: The task that stopped it. None: not known.
+    """
+
+    like: int
+    pid: int
+    name: str
+    state: ChainState
+    ns: int
+    title: str | None = None
+    by: ChainThread | None = None
 
 
 class ChainPart(Struct, frozen=True, gc=False):
@@ -47,6 +84,9 @@ class ChainPart(Struct, frozen=True, gc=False):
             as its tracer. None: neither, or not known.
         device: The block device of the file that a root waited for, as sda1. None: it did not wait
             for a disk, or not known.
+        syscall: The system call in which the last thread slept, if whom that waited for is not
+            known.
+        gap: Why that is not known. None: it is, or there is no thread.
     """
 
     threads: tuple[ChainThread, ...]
@@ -56,6 +96,8 @@ class ChainPart(Struct, frozen=True, gc=False):
     cgroup: str | None = None
     by: ChainThread | None = None
     device: str | None = None
+    syscall: str | None = None
+    gap: ChainGap | None = None
 
 
 class WaitChain(Struct, frozen=True, gc=False):
@@ -65,8 +107,11 @@ class WaitChain(Struct, frozen=True, gc=False):
         ns: The blocked time of the thread, in ns. The parts add up to it.
         parts: The parts, longest first.
         is_bounded: Threads or processes were not followed, as there were too many.
+        held: Processes that were stopped or frozen, and run the program of one at the end of a
+            chain that is not known further. At most eight.
     """
 
     ns: int
     parts: tuple[ChainPart, ...]
     is_bounded: bool = False
+    held: tuple[HeldProcess, ...] = ()

@@ -53,6 +53,8 @@ _SAMPLES = {
     "CgroupLimit.path": Redaction.TEXT,
     "ChainPart.cgroup": Redaction.TEXT,
     "ChainPart.device": Redaction.TEXT,
+    "ChainThread.title": Redaction.NOTHING,
+    "HeldProcess.title": Redaction.NOTHING,
     "MemoryLimit.path": Redaction.TEXT,
     "CpuWeights.path": Redaction.TEXT,
     "CpuWeights.other_path": Redaction.TEXT,
@@ -103,7 +105,9 @@ KEPT = frozenset(
         *(
             "Sleep.stack",
             "FilePeer.comm",
+            "ChainPart.syscall",
             "ChainThread.name",
+            "HeldProcess.name",
             "Waker.comm",
             "Waker.kernel_stack",
             "Waker.user_stack",

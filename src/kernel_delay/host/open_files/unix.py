@@ -63,8 +63,6 @@ class UnixSockets:
 
         None if the kernel does not show it: it is of another namespace, or CONFIG_UNIX_DIAG is off.
         """
-        if self._asking is None:
-            return None
         request = REQUEST.pack(
             _socket.AF_UNIX,
             0,
@@ -75,14 +73,20 @@ class UnixSockets:
             ANY_COOKIE,
             ANY_COOKIE,
         )
+        answer = self.ask(request)
+        return parsed(answer, inode) if answer is not None else None
+
+    def ask(self, request: bytes) -> bytes | None:
+        """Return the answer to a request for one socket, of any family; None if there is none."""
+        if self._asking is None:
+            return None
         size = HEADER.size + len(request)
         header = HEADER.pack(size, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 0, 0)
         try:
             self._asking.send(header + request)
-            answer = self._asking.recv(ANSWER_BYTES)
+            return self._asking.recv(ANSWER_BYTES)
         except OSError:
             return None
-        return parsed(answer, inode)
 
 
 def parsed(answer: bytes, inode: int) -> UnixSocket | None:

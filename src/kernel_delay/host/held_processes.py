@@ -1,0 +1,138 @@
+"""Processes of the same program as another one that are stopped or frozen: /proc only."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from kernel_delay.host.open_files import processes
+from kernel_delay.host.target import PROC, command_line, title_in
+
+# Some 2,000 processes.
+MOST_CPU_S = 0.05
+
+# Of a command line: two that differ behind that are taken for the same.
+_COMPARED_BYTES = 4096
+
+# Where a frozen thread sleeps: kernel/signal.c:do_freezer_trap() of cgroup v2 and
+# kernel/freezer.c:__refrigerator() of v1, 5.14 to 6.18.
+_FREEZERS = ("do_freezer_trap", "__refrigerator")
+
+_STOPPED = ("T", "t")
+
+HeldState = Literal["stopped", "frozen"]
+
+
+class Held(Struct, frozen=True):
+    """A process that does nothing.
+
+    Attributes:
+        state: What holds it.
+        switches: How often its threads had left a CPU. Whoever is held has not run since, while
+            that is the same.
+    """
+
+    state: HeldState
+    switches: int
+
+
+class _Program(NamedTuple):
+    """What two processes of the same program have in common."""
+
+    parent: int
+    cgroups: str
+    file: tuple[int, int]
+    arguments: tuple[str, ...]
+
+
+def held(pid: int) -> Held | None:
+    """Return what holds all threads of a process now; None if they are not all held, or gone."""
+    states: set[HeldState] = set()
+    switches = 0
+    try:
+        for tid in os.listdir(PROC / str(pid) / "task"):
+            thread = PROC / str(pid) / "task" / tid
+            # proc_pid_status(5)
+            lines = (thread / "status").read_text(errors="replace").splitlines()
+            status = dict(line.split(":", 1) for line in lines if ":" in line)
+            if status["State"].split()[0] in _STOPPED:
+                states.add("stopped")
+            elif (thread / "wchan").read_text() in _FREEZERS:
+                states.add("frozen")
+            else:
+                return None
+            switches += int(status["voluntary_ctxt_switches"])
+            switches += int(status["nonvoluntary_ctxt_switches"])
+    except (OSError, KeyError, ValueError, IndexError):
+        return None
+    return Held(states.pop(), switches) if len(states) == 1 else None
+
+
+def held_like(pid: int) -> Iterator[tuple[int, Held]]:
+    """Yield the other processes of the program of `pid` that are held, with their PIDs.
+
+    They have the same executable, and the same parent or cgroup. Scripts of one interpreter are
+    told apart by their arguments.
+    """
+    own = _program(pid)
+    end_s = time.thread_time() + MOST_CPU_S
+    if own is None:
+        return
+    for other in processes():
+        if time.thread_time() > end_s:
+            return
+        if other == pid or not _may_be_held(other, own.parent):
+            continue
+        program = _program(other)
+        if program is not None and _is_same(own, program):
+            found = held(other)
+            if found is not None:
+                yield other, found
+
+
+def _may_be_held(pid: int, parent: int) -> bool:
+    """Whether a first look, which is to cost little, says so."""
+    with suppress(OSError, ValueError, IndexError):
+        state, own_parent = _stat(pid)
+        if state in _STOPPED:
+            return True
+        return own_parent == parent and (PROC / str(pid) / "wchan").read_text() in _FREEZERS
+    return False
+
+
+def _stat(pid: int) -> tuple[str, int]:
+    """The state and the parent: proc_pid_stat(5)."""
+    words = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    return words[0], int(words[1])
+
+
+def _program(pid: int) -> _Program | None:
+    try:
+        _, parent = _stat(pid)
+        file = os.stat(PROC / str(pid) / "exe")
+        cgroups = (PROC / str(pid) / "cgroup").read_text(errors="replace")
+    except (OSError, ValueError, IndexError):
+        return None
+    arguments = command_line(pid, _COMPARED_BYTES)
+    return _Program(parent, cgroups, (file.st_dev, file.st_ino), arguments)
+
+
+def _is_same(own: _Program, other: _Program) -> bool:
+    if own.file != other.file:
+        return False
+    # All daemons have the first process as their parent, and without cgroups all have the root.
+    has_parent = own.parent == other.parent and own.parent > 1
+    has_cgroup = own.cgroups == other.cgroups and not _is_root(own.cgroups)
+    if not (has_parent or has_cgroup):
+        return False
+    titles = title_in(own.arguments), title_in(other.arguments)
+    if titles[0] is not None and titles[1] is not None:
+        return titles[0].split()[0] == titles[1].split()[0]
+    return own.arguments == other.arguments
+
+
+def _is_root(cgroups: str) -> bool:
+    return all(line.endswith(":/") for line in cgroups.splitlines())

@@ -1,0 +1,80 @@
+"""Whose turn it is on a TCP connection, by the kernel's own counts."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from typing import NamedTuple
+
+import pytest
+
+from kernel_delay.host.open_files.tcp_turns import turn
+from kernel_delay.host.open_files.unix import UnixSockets
+from kernel_delay.model import SleepFile
+
+
+class Ends(NamedTuple):
+    client: socket.socket
+    server: socket.socket
+
+
+@pytest.fixture(params=["127.0.0.1", "::1"])
+def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
+    family = socket.AF_INET6 if ":" in request.param else socket.AF_INET
+    with socket.socket(family) as listener:
+        try:
+            listener.bind((request.param, 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        listener.listen()
+        with socket.create_connection(listener.getsockname()[:2]) as client:
+            server, _ = listener.accept()
+            with server:
+                yield Ends(client, server)
+
+
+def file_of(own: socket.socket) -> SleepFile:
+    inode = os.fstat(own.fileno()).st_ino & 0xFFFFFFFF
+    name, peer = (
+        f"[{a}]:{p}" if ":" in a else f"{a}:{p}"
+        for a, p, *_ in (own.getsockname(), own.getpeername())
+    )
+    return SleepFile(own.fileno(), inode, "tcp", name, peer)
+
+
+def turns(ends: Ends) -> tuple[str | None, str | None]:
+    with closing(UnixSockets()) as sockets:
+        client, server = (turn(sockets.ask, file_of(each)) for each in ends)
+        return client, server
+
+
+def test_nobody_is_to_send_before_anything_was_sent(ends: Ends) -> None:
+    assert turns(ends) == (None, None)
+
+
+def test_server_is_to_send_after_a_request(ends: Ends) -> None:
+    ends.client.send(b"request")
+    ends.server.recv(100)
+    assert turns(ends) == ("other", "own")
+
+
+def test_client_is_to_send_after_an_answer(ends: Ends) -> None:
+    ends.client.send(b"request")
+    ends.server.recv(100)
+    # Both count in milliseconds.
+    while turns(ends)[1] == "own":
+        ends.server.send(b"answer")
+        ends.client.recv(100)
+    assert turns(ends)[0] in ("own", None)
+    assert turns(ends)[1] in ("other", None)
+
+
+def test_socket_that_is_not_there_has_no_turn(ends: Ends) -> None:
+    with closing(UnixSockets()) as sockets:
+        file = file_of(ends.client)
+        assert (
+            turn(sockets.ask, SleepFile(3, file.inode + 1, "tcp", file.name, file.peer_address))
+            is None
+        )
+        assert turn(sockets.ask, SleepFile(3, file.inode, "tcp", "", None)) is None
+    assert turn(lambda request: None, file) is None
