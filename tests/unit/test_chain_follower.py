@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from kernel_delay.capture.chains import follower as module
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.follower import UNUSED_NS, Follower
+from kernel_delay.capture.sleep_files import FileKey
+from kernel_delay.host.open_files.tcp_turns import Turn
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.loader._records import lib as session
-from kernel_delay.model import ThreadTime
+from kernel_delay.model import FilePeer, SleepFile, ThreadTime
 from tests.unit.samples import bare_thread
 
 if TYPE_CHECKING:
@@ -160,3 +162,115 @@ def reads(programs: Programs, pid: int, at_ns: int, *, syscall: int) -> None:
         event.tid = event.process = pid
         event.syscall, event.descriptor, event.inode, event.device = syscall, 3, 2, 40
         programs.queue.append(event)
+
+
+LISTENS = SleepFile(3, 13, "tcp", "127.0.0.1:80")
+CLIENT = SleepFile(4, 14, "tcp", "127.0.0.1:80", "127.0.0.1:50000", (FilePeer(9, "curl"),))
+SERVER = SleepFile(5, 15, "tcp", "127.0.0.1:50001", "127.0.0.1:81", is_client=True)
+
+
+@pytest.mark.parametrize(
+    ("owes", "asked", "is_followed"),
+    [
+        ("own", "other", True),
+        ("other", "other", False),
+        (None, "other", False),
+        ("own", "own", False),
+        ("own", None, False),
+    ],
+)
+def test_server_is_waited_for_that_was_asked_for_a_client(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+    owes: Turn | None,
+    asked: Turn | None,
+    is_followed: bool,
+) -> None:
+    proxy, server = (each.pid for each in sleepers)
+    to_server = replace(SERVER, peers=(FilePeer(server, "app"),))
+    turns = {CLIENT: owes, to_server: asked}
+    programs = polls(monkeypatch, proxy, (LISTENS, CLIENT, to_server))
+    monkeypatch.setattr(module, "turn", lambda ask, file: turns[file])
+    follower = Follower((proxy,), UnixSockets())
+    goes_to_sleep(programs, proxy, proxy, 100)
+    follower.look()
+    assert (server in programs.followed) == is_followed
+
+
+def test_asked_server_is_not_known_beside_a_unix_socket(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    proxy, server = (each.pid for each in sleepers)
+    to_server = replace(SERVER, peers=(FilePeer(server, "app"),))
+    database = SleepFile(6, 16, "unix", "", "/run/db", (FilePeer(server, "db"),), is_client=True)
+    programs = polls(monkeypatch, proxy, (LISTENS, CLIENT, to_server, database))
+    monkeypatch.setattr(module, "turn", lambda ask, file: "own" if file is CLIENT else "other")
+    follower = Follower((proxy,), UnixSockets())
+    goes_to_sleep(programs, proxy, proxy, 100)
+    follower.look()
+    assert programs.followed == {proxy}
+
+
+@pytest.mark.parametrize("more", [(), (CLIENT,)])
+def test_thread_that_only_accepts_serves_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+    more: tuple[SleepFile, ...],
+) -> None:
+    client, server = (each.pid for each in sleepers)
+    to_server = replace(SERVER, peers=(FilePeer(server, "app"),))
+    watched = {client: (to_server,), server: (LISTENS, *more)}
+    programs = polls(monkeypatch, client, (), watched)
+    follower = Follower((client,), UnixSockets())
+    goes_to_sleep(programs, client, client, 100)
+    follower.look()
+    goes_to_sleep(programs, server, server, 110)
+    # Its other thread, which computes.
+    runs(programs, server, server + 1, 110)
+    follower.look()
+    times = dict.fromkeys(ThreadTime.__struct_fields__, 0) | {"blocked_ns": 100}
+    thread = replace(bare_thread(client, "client"), time=ThreadTime(**times))
+    ((_, shown),) = follower.chains([(client, thread)], 200, 300)
+    assert shown.chain is not None
+    (part,) = shown.chain.parts
+    found = part.threads[0].tid, part.state, part.gap
+    assert found == ((server, "unknown", "threads") if more else (server + 1, "running", None))
+
+
+def polls(
+    monkeypatch: pytest.MonkeyPatch,
+    pid: int,
+    files: tuple[SleepFile, ...],
+    watched: dict[int, tuple[SleepFile, ...]] | None = None,
+) -> Programs:
+    """Have threads poll these files."""
+    watched = watched or {pid: files}
+    programs = Programs(pid)
+
+    def keys(process: int, tid: int) -> list[FileKey]:
+        return [FileKey(process, each.fd, each.inode, writes=False) for each in watched[tid]]
+
+    found = {
+        key: file for tid in watched for key, file in zip(keys(tid, tid), watched[tid], strict=True)
+    }
+    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
+    monkeypatch.setattr(module, "sleep_reason", lambda names: "epoll")
+    monkeypatch.setattr(module, "_watched", keys)
+    monkeypatch.setattr(module, "find_files", lambda asked, sockets, likely: found)
+    return programs
+
+
+def goes_to_sleep(programs: Programs, pid: int, tid: int, at_ns: int) -> None:
+    runs(programs, pid, tid, at_ns - 1)
+    event = ffi.new("struct chain_event *")
+    event.now_ns, event.kind, event.state = at_ns, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED
+    event.tid, event.process, event.switches = tid, pid, 1
+    programs.queue.append(event)
+
+
+def runs(programs: Programs, pid: int, tid: int, at_ns: int) -> None:
+    event = ffi.new("struct chain_event *")
+    event.now_ns, event.kind, event.state = at_ns, lib.CHAIN_SEEN, session.STATE_RUNNING
+    event.tid, event.process = tid, pid
+    programs.queue.append(event)

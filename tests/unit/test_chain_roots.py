@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_delay.analysis.chains.roots import MOST_HOPS, Root, StateSlice, roots
-from kernel_delay.model import ChainState, SleepReason
+from kernel_delay.model import ChainGap, ChainState, SleepReason
 
 STATES: st.SearchStrategy[ChainState] = st.sampled_from(
     ("running", "runnable", "throttled", "stopped", "blocked", "unknown")
@@ -14,6 +14,7 @@ STATES: st.SearchStrategy[ChainState] = st.sampled_from(
 REASONS: st.SearchStrategy[SleepReason | None] = st.sampled_from(
     (None, "clock", "pipe", "futex", "disk")
 )
+GAPS: st.SearchStrategy[ChainGap | None] = st.sampled_from((None, "lasts", "threads"))
 
 
 @st.composite
@@ -28,7 +29,8 @@ def timelines(draw: st.DrawFn) -> dict[int, list[StateSlice]]:
             at = since + draw(st.integers(1, 60))
             state = draw(STATES)
             waker = draw(st.integers(0, 7))
-            slices.append(StateSlice(since, at, state, draw(REASONS), waker))
+            gap = draw(GAPS)
+            slices.append(StateSlice(since, at, state, draw(REASONS), waker, gap=gap))
         found[tid] = slices
     return found
 
@@ -88,7 +90,7 @@ def test_timer_ends_a_chain() -> None:
 
 def test_waker_that_is_not_followed_is_named_and_not_known() -> None:
     threads = {1: [StateSlice(0, 100, "blocked", "futex", 9)]}
-    assert roots(1, threads, 0, 100) == Counter({Root((9,), "unknown"): 100})
+    assert roots(1, threads, 0, 100) == Counter({Root((9,), "unknown", gap="not_followed"): 100})
 
 
 def test_circle_is_not_known() -> None:
@@ -96,12 +98,45 @@ def test_circle_is_not_known() -> None:
         1: [StateSlice(0, 100, "blocked", "futex", 2)],
         2: [StateSlice(0, 100, "blocked", "futex", 1)],
     }
-    assert roots(1, threads, 0, 100) == Counter({Root((2,), "unknown", "futex"): 100})
+    assert roots(1, threads, 0, 100) == Counter({Root((2,), "unknown", "futex", gap="circle"): 100})
 
 
 def test_chain_is_followed_for_six_hops() -> None:
     threads = {tid: [StateSlice(0, 10, "blocked", "pipe", tid + 1)] for tid in range(1, 9)}
-    assert roots(1, threads, 0, 10) == Counter({Root((2, 3, 4, 5, 6, 7), "unknown", "pipe"): 10})
+    root = Root((2, 3, 4, 5, 6, 7), "unknown", "pipe", gap="hops")
+    assert roots(1, threads, 0, 10) == Counter({root: 10})
+
+
+def test_end_of_a_chain_has_its_call_and_why_it_is_one() -> None:
+    threads = {
+        1: [StateSlice(0, 100, "blocked", "poll", 2, syscall=7)],
+        2: [
+            StateSlice(0, 70, "blocked", "epoll", syscall=232, gap="lasts"),
+            StateSlice(70, 100, "blocked", "epoll", syscall=232, gap="interrupt"),
+        ],
+    }
+    assert roots(1, threads, 0, 100) == Counter(
+        {
+            Root((2,), "unknown", "epoll", syscall=232, gap="lasts"): 70,
+            Root((2,), "unknown", "epoll", syscall=232, gap="interrupt"): 30,
+        }
+    )
+    own = [StateSlice(0, 100, "blocked", "poll", syscall=7, gap="lasts")]
+    assert roots(1, {1: own}, 0, 100) == Counter({Root((), "unknown", "poll"): 100})
+
+
+def test_process_of_several_threads_is_an_end_unless_it_was_stopped() -> None:
+    threads = {
+        1: [StateSlice(0, 100, "blocked", "pipe", 2, gap="threads")],
+        2: [
+            StateSlice(0, 30, "stopped"),
+            StateSlice(30, 60, "running"),
+            StateSlice(60, 100, "blocked", "clock"),
+        ],
+    }
+    assert roots(1, threads, 0, 100) == Counter(
+        {Root((2,), "stopped"): 30, Root((2,), "unknown", gap="threads"): 70}
+    )
 
 
 def test_runnable_root_has_its_taker_and_a_disk_its_device() -> None:

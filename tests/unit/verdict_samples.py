@@ -1,6 +1,7 @@
 """For each rule of the verdict a Sample that it finds something in, with all that it can say."""
 
 from collections.abc import Iterator
+from typing import get_args
 
 from msgspec.structs import replace
 
@@ -11,6 +12,7 @@ from kernel_delay.analysis.verdict.wait_reasons import WAITS, Wait
 from kernel_delay.model import (
     CallCost,
     CgroupLimit,
+    ChainGap,
     ChainPart,
     ChainState,
     ChainThread,
@@ -21,6 +23,7 @@ from kernel_delay.model import (
     FilePeer,
     FlowLimit,
     HardIrqStats,
+    HeldProcess,
     Intervals,
     LockWait,
     MemoryLimit,
@@ -309,9 +312,22 @@ def _wait_chain() -> Iterator[Sample]:
     yield _chained(ChainPart(ways, "blocked", 400 * MS, "disk"))
 
 
-def _chained(*parts: ChainPart) -> Sample:
+def _wait_chain_end() -> Iterator[Sample]:
+    title = f"postgres: {'database ' * 12}LOCK TABLE waiting"
+    ways = (ChainThread(5, 5, NAME), ChainThread(6, 6, "postgres", title))
+    held = tuple(
+        HeldProcess(6, pid, "postgres", "stopped", 490 * MS, title, ways[0]) for pid in range(7, 14)
+    )
+    for gap in get_args(ChainGap):
+        for count in (0, 1, 2, 7):
+            syscall = None if gap in ("threads", "not_followed") else "epoll_wait"
+            part = ChainPart(ways, "unknown", 500 * MS, "epoll", syscall=syscall, gap=gap)
+            yield _chained(part, held=held[:count])
+
+
+def _chained(*parts: ChainPart, held: tuple[HeldProcess, ...] = ()) -> Sample:
     sleep = Sleep("socket_receive", "recvfrom", (), False, 5, 500 * MS, 90 * MS)
-    chain = WaitChain(500 * MS, parts, is_bounded=True)
+    chain = WaitChain(500 * MS, parts, is_bounded=True, held=held)
     thread = replace(timed_thread(PID, NAME), sleeps=(sleep,), chain=chain)
     return _sample(thread)
 
@@ -362,4 +378,5 @@ _OF_RULE = {
     "asleep": _asleep,
     "user_work": _user_work,
     "wait_chain": _wait_chain,
+    "wait_chain_end": _wait_chain_end,
 }

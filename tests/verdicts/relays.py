@@ -322,7 +322,9 @@ def staged(kinds: str, hops: int, how: str) -> Iterator[Staged]:
             names = (pid, "had no CPU", hog.pid)
         # No cgroup can be removed before.
         stack.callback(os.kill, pid, signal.SIGKILL)
-        truth = cause("wait_chain", names=names, also=ALSO.get(_kind_of(kinds, 1), ()))
+        # The last one that is known, where the root is not, is of the chain too.
+        also = ("wait_chain_end", *ALSO.get(_kind_of(kinds, 1), ()))
+        truth = cause("wait_chain", names=names, also=also)
         yield Staged(relays.client.pid, truth, options=("--chains",))
 
 

@@ -9,6 +9,8 @@ pytestmark = pytest.mark.usefixtures("root_user", "measurable")
 # A second each, and what starting takes: make test-verdicts has the others.
 CASES = (
     "causes/chain_pipe_3_stopped",
+    "causes/chain_postgres_stopped",
+    "causes/chain_web_threads",
     "causes/cpu_hogs_and_ticker",
     "causes/mutex_chain",
     "causes/quota_of_parent",

@@ -5,7 +5,7 @@ from collections import Counter
 from msgspec import Struct
 
 from kernel_delay.analysis.states import STATES, states
-from kernel_delay.analysis.verdict import RULES
+from kernel_delay.analysis.verdict import OF_CHAINS, RULES
 from kernel_delay.analysis.verdict.formatting import length, share
 from kernel_delay.analysis.verdict.user_work import USER_WORK
 from kernel_delay.model import Round, Sample, Sleep, StackFrame, Thread, ThreadTime
@@ -108,7 +108,10 @@ UNKNOWN_CAUSE = "unknown"
 # Of a round that this tool had most of, its rule finds that.
 _STATES = tuple(state for state in STATES if state != "tool")
 
-CAUSES = (UNKNOWN_CAUSE, *(rule.name for rule in (*RULES, USER_WORK)), *_STATES)
+# In rounds no chains are followed.
+_RULES = tuple(rule.name for rule in (*RULES, USER_WORK) if rule.name not in OF_CHAINS)
+
+CAUSES = (UNKNOWN_CAUSE, *_RULES, *_STATES)
 """All words that cause_name() may return."""
 
 

@@ -6,6 +6,7 @@ from itertools import accumulate
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.states import time_parts
 from kernel_delay.model import (
+    ChainGap,
     ChainPart,
     Histogram,
     Sleep,
@@ -241,12 +242,23 @@ def _chain(chain: WaitChain) -> Table:
     return Table("[WAIT CHAINS]", CHAIN_COLUMNS, rows)
 
 
+_GAPS: dict[ChainGap, str] = {
+    "lasts": "still asleep",
+    "interrupt": "an interrupt",
+    "threads": "which thread",
+    "circle": "a circle",
+    "hops": "too many hops",
+    "not_followed": "not followed",
+}
+
+
 def root_state(part: ChainPart) -> str:
     """What a root did, and what kept it so."""
     state: str = "not known" if part.state == "unknown" else part.state
     if part.reason != "unknown":
         state += f", {part.reason.replace('_', ' ')}"
     held_by = part.cgroup or part.device or (part.by and f"{part.by.name} ({part.by.tid})")
+    held_by = held_by or (part.gap and _GAPS[part.gap])
     return f"{state}: {printable(held_by)}" if held_by else state
 
 

@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from kernel_delay.model import ChainState, SleepReason
+from kernel_delay.model import ChainGap, ChainState, SleepReason
 
 MOST_HOPS = 6
 """Whom the sixth waits for is not looked for."""
@@ -34,6 +35,8 @@ class StateSlice(Struct, frozen=True, gc=False):
         waker: Who ended a sleep, or surely will, or had the CPU that it wanted: a thread ID. 0: not
             known.
         device: The device whose file it slept for, as the kernel numbers it. 0: not known.
+        syscall: The number of the call that it slept in. Negative: not known.
+        gap: Why the waker is not known, or why it stands for its process: "threads".
     """
 
     since_ns: int
@@ -42,6 +45,8 @@ class StateSlice(Struct, frozen=True, gc=False):
     reason: SleepReason | None = None
     waker: int = 0
     device: int = 0
+    syscall: int = -1
+    gap: ChainGap | None = None
 
 
 class Root(Struct, frozen=True):
@@ -53,6 +58,9 @@ class Root(Struct, frozen=True):
         reason: What it slept for.
         taker: Who had its CPU, if it was runnable: a thread ID. 0: not known.
         device: The device whose file it slept for. 0: not known.
+        syscall: The number of the call that the last slept in, if it is not known for whom.
+            Negative: not known.
+        gap: Why that is not known.
     """
 
     tids: tuple[int, ...]
@@ -60,6 +68,8 @@ class Root(Struct, frozen=True):
     reason: SleepReason | None = None
     taker: int = 0
     device: int = 0
+    syscall: int = -1
+    gap: ChainGap | None = None
 
 
 def roots(
@@ -97,9 +107,16 @@ class _Walk:
             return Counter({Root(tids, "blocked", each.reason, device=each.device): length_ns})
         is_circle = each.waker == first or each.waker in tids
         if not each.waker or is_circle or len(tids) >= MOST_HOPS:
-            return Counter({Root(tids, "unknown", each.reason): length_ns})
+            root = Root(tids, "unknown", each.reason)
+            if tids:
+                gap: ChainGap | None = "circle" if is_circle else "hops"
+                gap = gap if each.waker else each.gap
+                root = replace(root, syscall=each.syscall, gap=gap)
+            return Counter({root: length_ns})
         found: Counter[Root] = Counter()
         further = (*tids, each.waker)
+        if each.gap == "threads":
+            return self._of_process(each, further)
         left_ns = length_ns
         for other in self._within(each.waker, each.since_ns, each.until_ns):
             left_ns -= other.until_ns - other.since_ns
@@ -109,7 +126,19 @@ class _Walk:
                 root = Root(further, other.state, taker=other.waker)
                 found[root] += other.until_ns - other.since_ns
         if left_ns:
-            found[Root(further, "unknown")] += left_ns
+            found[Root(further, "unknown", gap="not_followed")] += left_ns
+        return found
+
+    def _of_process(self, each: StateSlice, further: tuple[int, ...]) -> Counter[Root]:
+        """Split a sleep that any thread of a process may end: they are held together."""
+        found: Counter[Root] = Counter()
+        left_ns = each.until_ns - each.since_ns
+        for other in self._within(each.waker, each.since_ns, each.until_ns):
+            if other.state in ("stopped", "frozen"):
+                found[Root(further, other.state)] += other.until_ns - other.since_ns
+                left_ns -= other.until_ns - other.since_ns
+        if left_ns:
+            found[Root(further, "unknown", gap="threads")] += left_ns
         return found
 
     def _within(self, tid: int, start_ns: int, stop_ns: int) -> Iterator[StateSlice]:
@@ -121,7 +150,6 @@ class _Walk:
             each = slices[at]
             since_ns, until_ns = max(each.since_ns, start_ns), min(each.until_ns, stop_ns)
             if since_ns < until_ns:
-                yield StateSlice(
-                    since_ns, until_ns, each.state, each.reason, each.waker, each.device
-                )
+                is_whole = since_ns == each.since_ns and until_ns == each.until_ns
+                yield each if is_whole else replace(each, since_ns=since_ns, until_ns=until_ns)
             at += 1

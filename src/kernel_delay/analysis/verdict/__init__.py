@@ -8,6 +8,7 @@ is nothing to judge. docs/reference/verdict.md lists the rules.
 from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict.asleep import ASLEEP
+from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END
 from kernel_delay.analysis.verdict.cpu import CPU_CONTENTION, STEAL, THROTTLED
 from kernel_delay.analysis.verdict.cpu_takers import INTERRUPTS, OWN_COST
 from kernel_delay.analysis.verdict.kernel_work import KERNEL_WORK, KERNEL_WORKER, PAGE_FAULTS
@@ -29,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     STEAL,
     LOCK,
     WAIT_CHAIN,
+    WAIT_CHAIN_END,
     *WAIT_RULES,
     KERNEL_SLEEP,
     LONG_CALL,
@@ -43,12 +45,16 @@ RULES: tuple[Rule, ...] = (
 """All but user_work, which acquits only where none of these accuses."""
 
 
+OF_CHAINS = (WAIT_CHAIN.name, WAIT_CHAIN_END.name)
+"""The rules that find something with `--chains` alone."""
+
+
 def judge(sample: Sample) -> Sample:
     """Return the Sample with its verdict: findings and then remarks, the worst first each.
 
     A thread in its own code comes before threads that wait, unless the main thread waits for
     others than these: futexes are mostly of the process's own. Waits with a known reason come
-    before those without.
+    before those without, and where no thread is in its own code, those with a wait chain do too.
     """
     judged = Judged(sample)
     found = [each for rule in RULES if (each := apply(rule, judged)) is not None]
@@ -63,6 +69,7 @@ def judge(sample: Sample) -> Sample:
     def place(finding: Finding) -> tuple[bool, bool, bool, bool, float]:
         main_waits = is_wait(finding) and finding.tid == sample.target.pid
         main_waits = main_waits and finding.rule != "wait_futex"
+        main_waits = main_waits or (busy is None and finding.rule in OF_CHAINS)
         is_busy = finding.remark and finding.rule == USER_WORK.name
         is_unknown = finding.rule == ASLEEP.name
         return finding.remark, not main_waits, not is_busy, is_unknown, -finding.share

@@ -120,7 +120,7 @@ ASLEEP = Rule(
     lost_ns=_asleep_ns,
     say=_say_asleep,
     measures="Sleep that an idle thread has too: polls, futexes, pipes, sockets, timers,"
-    " signals. Names who ended the sleep and the title that the process gave itself.",
+    " signals. Names who ended the sleep, and the process's title.",
     limits="Does not detect whether the thread had work to do. A wait that still continues"
     " has no waker. Helper threads of a Java VM are left out.",
     remark=True,

@@ -21,25 +21,25 @@ finding from {100 * WANTED_SHARE:g} % on, and the program's own code from {100 *
 
 In [JSON](json.md) each sentence has a `who`:
 
-| who | who or what caused the delay |
+| who | the cause |
 |---|---|
 | `program` | the program itself |
 | `other-process` | another process |
 | `kernel` | the kernel or a device |
 | `limit` | a configured limit: quota, affinity, memory |
 | `hypervisor` | the hypervisor |
-| `person` | a signal, a debugger or a freezer |
-| `tool` | kernel-delay itself, while it measures |
+| `person` | a signal, debugger or freezer |
+| `tool` | kernel-delay itself |
 """
 
 WAITS = f"""
 ## Waits
 
-These rules use the place in the kernel where a thread slept, and who woke the thread.
-Limits: {WAIT_LIMITS} "In turn" means that several threads together can reach the share.
+These rules use where in the kernel a thread slept, and who woke it.
+Limits: {WAIT_LIMITS} "In turn": several threads together can reach the share.
 
-Where one process has the other end of the pipe or socket, it is named. A remark becomes a finding
-if the thread is a client that sent a request for about each wait, or if that process was stopped.
+A process that alone has the other end of the pipe or socket is named. A remark becomes a finding
+if the thread sent it a request for about each wait, or that process was stopped.
 
 | rule | kind | from | the thread waits for |
 |---|---|---|---|

@@ -1,6 +1,7 @@
 """How threads, times and shares are written in a verdict."""
 
 from kernel_delay.analysis.verdict.thread_roles import ovs_role
+from kernel_delay.host.target import title_in
 from kernel_delay.model import Sample, SyscallStats, Thread
 
 
@@ -88,15 +89,21 @@ _TITLE_WIDTH = 60
 
 
 def _title(sample: Sample) -> str | None:
-    """What the process wrote in place of its arguments, as setproctitle(3) does; None if nothing.
+    """What the process wrote in place of its arguments, without its name; None if nothing."""
+    title = title_in(sample.target.command_line)
+    return None if title is None else _cut(title.removeprefix(f"{sample.target.comm}:").strip())
 
-    That is one argument of several words.
-    """
-    target = sample.target
-    if len(target.command_line) != 1 or " " not in target.command_line[0].strip():
-        return None
-    title = target.command_line[0].removeprefix(f"{target.comm}:").strip()
-    return title if len(title) <= _TITLE_WIDTH else f"…{title[1 - _TITLE_WIDTH :]}"
+
+def quoted(title: str) -> str:
+    """Return the title of another process, in quotes, as long as a sentence has room for."""
+    program, colon, rest = title.partition(": ")
+    if colon and len(title) > _TITLE_WIDTH and len(program) < _TITLE_WIDTH // 2:
+        return f'"{program}: {_cut(rest, _TITLE_WIDTH - len(program) - 2)}"'
+    return f'"{_cut(title)}"'
+
+
+def _cut(title: str, width: int = _TITLE_WIDTH) -> str:
+    return title if len(title) <= width else f"…{title[1 - width :]}"
 
 
 def also(sample: Sample, others: tuple[Thread, ...]) -> str:

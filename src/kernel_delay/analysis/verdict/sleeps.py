@@ -73,10 +73,7 @@ def _is_wanted(sleep: Sleep) -> bool:
     return sleep.syscall in HANDING_OVER or sleep.reason in ("socket_connect", "vfork")
 
 
-WAIT_LIMITS = (
-    "Waits that are too short to take a stack are not found."
-    " A wait that still continues has no waker."
-)
+WAIT_LIMITS = "Waits too short to take a stack are not found. A wait that continues has no waker."
 
 _WHEN_ALONE = {
     (False, False): "",

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from kernel_delay.analysis.verdict.formatting import length, name, share
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE
-from kernel_delay.analysis.verdict.wait_reasons import ADVICE, PHRASES, main_file
+from kernel_delay.analysis.verdict.wait_reasons import ADVICE, PHRASES, WANTED, main_file
 from kernel_delay.model import ChainPart, ChainState, Sample, SleepReason, Thread, Who
 
 # One root is named if it is that of so much of all waits.
@@ -46,8 +46,8 @@ def _of_main_root(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
     for part in thread.chain.parts:
         if part.threads and part.state != "unknown":
             parts_of[part.threads[-1].tid].append(part)
-    parts = max(parts_of.values(), key=_sum_ns, default=[])
-    if not parts or _sum_ns(parts) < LEAST_SHARE * thread.chain.ns:
+    parts = max(parts_of.values(), key=sum_ns, default=[])
+    if not parts or sum_ns(parts) < LEAST_SHARE * thread.chain.ns:
         return ()
     threads = parts[0].threads
     is_own = all(each.pid == sample.target.pid for each in threads)
@@ -60,7 +60,7 @@ def _by_state(parts: Sequence[ChainPart]) -> list[ChainPart]:
     for part in parts:
         found[part.state, part.reason].append(part)
     states = [
-        replace(max(each, key=lambda part: (_object(part), part.ns)), ns=_sum_ns(each))
+        replace(max(each, key=lambda part: (_object(part), part.ns)), ns=sum_ns(each))
         for each in found.values()
     ]
     return sorted(states, key=lambda part: -part.ns)
@@ -70,27 +70,40 @@ def _object(part: ChainPart) -> bool:
     return (part.by or part.cgroup or part.device) is not None
 
 
-def _sum_ns(parts: Sequence[ChainPart]) -> int:
+def sum_ns(parts: Sequence[ChainPart]) -> int:
+    """Return how long the parts are in all, in ns."""
     return sum(part.ns for part in parts)
 
 
 def _is_wanted(thread: Thread, parts: Sequence[ChainPart]) -> bool:
-    """Whether the wait was surely for work: something held the root, or it was asked for it.
+    """Whether the wait was surely for work: something held the root, or the thread wanted it."""
+    return parts[0].state in ("throttled", "stopped", "frozen") or is_surely_wanted(thread)
+
+
+def is_surely_wanted(thread: Thread) -> bool:
+    """Whether no idle thread waits as this one did, or it asked for what it waited for.
 
     A server that has nothing to do waits for clients too, which run, sleep or have no CPU.
     """
-    if parts[0].state in ("throttled", "stopped", "frozen"):
+    wanted_ns = sum(sleep.ns for sleep in thread.sleeps if sleep.reason in WANTED)
+    if wanted_ns and 2 * wanted_ns >= sum(sleep.ns for sleep in thread.sleeps):
         return True
     file = main_file(thread.sleeps)
     waits = sum(sleep.count for sleep in thread.sleeps)
     return file is not None and file.requests(thread, waits) is not None
 
 
+def calls_of(thread: Thread) -> str:
+    """In which calls it slept, for the end of a claim."""
+    calls = sorted({sleep.syscall for sleep in thread.sleeps if sleep.syscall})[:2]
+    return f" in {', '.join(calls)}" if calls else ""
+
+
 def _lost_ns(sample: Sample, thread: Thread) -> int:
     parts = _of_main_root(sample, thread)
     if not parts:
         return 0
-    if _is_wanted(thread, parts) or _sum_ns(parts) >= IDLE_SHARE * sample.window.duration_ns:
+    if _is_wanted(thread, parts) or sum_ns(parts) >= IDLE_SHARE * sample.window.duration_ns:
         return parts[0].ns
     return 0
 
@@ -120,8 +133,6 @@ def _say(case: Case) -> Statement:
     parts = _of_main_root(case.sample, thread)
     main, *others = parts
     root = main.threads[-1]
-    calls = sorted({sleep.syscall for sleep in thread.sleeps if sleep.syscall})[:2]
-    where = f" in {', '.join(calls)}" if calls else ""
     claim = f"{root.name} ({root.tid}) {_did(main)} while {name(case.sample, thread)} waited"
     same = [other for other in case.others if _root_of(case.sample, other) == root.tid]
     look_at = _LOOK_AT if main.state != "blocked" or main.reason != "clock" else None
@@ -129,12 +140,14 @@ def _say(case: Case) -> Statement:
     if main.reason in ADVICE and main.state == "blocked":
         advice = ADVICE[main.reason] or advice
     return Statement(
-        f"{claim} for it{where}",
+        f"{claim} for it{calls_of(thread)}",
         _WHO[main.state],
         {"root_tid": root.tid, "hops": len(main.threads), "waited_ns": thread.chain.ns},
         (*_chain(thread, main), *_further(thread, others)),
         advice and advice.format(pid=root.pid),
-        explains=frozenset(explained for each in (thread, *same) for explained in _waits(each)),
+        explains=frozenset(
+            explained for each in (thread, *same) for explained in explained_waits(each)
+        ),
         is_wanted=_is_wanted(thread, parts),
     )
 
@@ -144,8 +157,8 @@ def _root_of(sample: Sample, thread: Thread) -> int:
     return parts[0].threads[-1].tid if parts else 0
 
 
-def _waits(thread: Thread) -> Iterator[tuple[str, int]]:
-    """The findings that its waits are by themselves."""
+def explained_waits(thread: Thread) -> Iterator[tuple[str, int]]:
+    """Yield the findings that its waits are by themselves."""
     yield "asleep", thread.tid
     for sleep in thread.sleeps:
         yield f"wait_{sleep.reason}", thread.tid
@@ -155,9 +168,14 @@ def _chain(thread: Thread, main: ChainPart) -> Iterator[str]:
     assert thread.chain is not None
     waited = length(thread.chain.ns)
     yield f"That is {share(main.ns, thread.chain.ns)} of the {waited} that it waited in all."
+    yield from way(thread, main)
+
+
+def way(thread: Thread, main: ChainPart) -> Iterator[str]:
+    """All hops of a part, if there are several."""
     if len(main.threads) > 1:
-        way = " → ".join(f"{each.name} ({each.tid})" for each in main.threads)
-        yield f"The chain: {thread.name} ({thread.tid}) → {way}."
+        hops = " → ".join(f"{each.name} ({each.tid})" for each in main.threads)
+        yield f"The chain: {thread.name} ({thread.tid}) → {hops}."
 
 
 def _further(thread: Thread, others: Sequence[ChainPart]) -> Iterator[str]:

@@ -107,6 +107,11 @@ PHRASES = {
     if not (wait.in_rounds or wait.by_peers) and wait.reason not in WITHOUT_REASON
 }
 
+WANTED: frozenset[SleepReason] = frozenset(
+    wait.reason for wait in WAITS if not (wait.remark or wait.in_rounds or wait.by_peers)
+)
+"""Nobody waits so who has nothing to do."""
+
 ADVICE = {wait.reason: wait.advice for wait in WAITS}
 
 

@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,21 +16,25 @@ from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.held_by import MINOR_BITS, OF_DISKS, HeldBy, device_name
 from kernel_delay.capture.chains.programs import ChainPrograms
-from kernel_delay.capture.chains.states import Place, ThreadStates, Was, slice_of
+from kernel_delay.capture.chains.siblings import MOST_HELD, Siblings
+from kernel_delay.capture.chains.states import Ender, Place, ThreadStates, Was, slice_of
 from kernel_delay.capture.sleep_files import FileKey, find_files
 from kernel_delay.capture.threads.collector import ThreadOf
 from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.file_status import file_status
 from kernel_delay.host.fuse_servers import fuse_server
+from kernel_delay.host.open_files.tcp_turns import turn
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.open_files.watched import EPOLLS, watched_now
 from kernel_delay.host.syscalls import syscall_name
-from kernel_delay.host.target import PROC
+from kernel_delay.host.target import PROC, title_of
 from kernel_delay.host.waiting_calls import FILE_CALLS, WRITES
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import (
+    ChainGap,
     ChainPart,
     ChainThread,
+    HeldProcess,
     SleepFile,
     SleepReason,
     WaitChain,
@@ -80,10 +85,17 @@ class Follower:
         self._servers: dict[int, int | None] = {}
         # Processes with peers that they had on any file.
         self._known: set[tuple[int, int]] = set()
+        # Threads that poll: whether they waited for clients to connect alone, at the last look.
+        self._accepts: dict[int, bool] = {}
         # Places that were looked at.
         self._judged_once: set[tuple[int, Place]] = set()
         self._wakers: dict[int, ChainThread] = {}
         self._held_by = HeldBy()
+        self._siblings = Siblings()
+        # Titles of processes; a window long.
+        self._titles: dict[int, str | None] = {}
+        # Processes that were asleep when they began to be followed.
+        self._slept: set[int] = set()
         # Of the processes that are followed besides: their threads, and when one was in a chain.
         self._others: dict[int, int] = {}
         self._used_ns: dict[int, int] = {}
@@ -132,6 +144,22 @@ class Follower:
         for states in self._states.values():
             if states.state in ("stopped", "frozen"):
                 self._held_by.look(states.process, states.state)
+        self._siblings.look(self._ends(), self._looked_ns)
+
+    def _ends(self) -> set[int]:
+        """Other processes with threads that sleep, since before the last look, for nobody known."""
+        found = set()
+        for states in self._states.values():
+            pid = states.process
+            if pid not in self._others or states.state != "blocked":
+                continue
+            # Whoever slept when it began to be followed may have slept as long.
+            if pid in self._slept or states.lasts_since(self._looked_ns - LASTS_NS):
+                sleeps = states.goes_on(self._looked_ns)
+                if any(self._ender(states, each).gap == "lasts" for each in sleeps):
+                    found.add(pid)
+        self._slept.clear()
+        return found
 
     def chains(
         self, threads: Iterable[ThreadOf], start_ns: int, stop_ns: int
@@ -148,18 +176,34 @@ class Follower:
             found = roots(thread.tid, slices, start_ns, stop_ns)
             parts = exact_parts(self._parts(found), blocked_ns)
             self._used_ns.update((each.pid, stop_ns) for part in parts for each in part.threads)
-            chain = WaitChain(blocked_ns, parts, self._is_bounded)
+            held = tuple(self._held(parts, start_ns, stop_ns))
+            chain = WaitChain(blocked_ns, parts, self._is_bounded, held)
             yield process, replace(thread, chain=chain)
         for states in self._states.values():
             states.drop(stop_ns)
         self._states = {tid: each for tid, each in self._states.items() if not each.is_over}
+        self._accepts = {tid: each for tid, each in self._accepts.items() if tid in self._states}
         self._held_by.forget()
+        self._siblings.forget()
+        self._titles.clear()
         self._forget_unused(stop_ns)
         # Whoever was not to be found may be by the next window.
         self._peers = {key: pids for key, pids in self._peers.items() if pids}
         self._servers.clear()
         if len(self._wakers) > MOST_WAKERS:
             self._wakers.clear()
+
+    def _held(
+        self, parts: Sequence[ChainPart], start_ns: int, stop_ns: int
+    ) -> Iterator[HeldProcess]:
+        """Yield the processes that something held, by those at the ends of these parts."""
+        ends = {part.threads[-1].pid for part in parts if part.gap == "lasts"}
+        found = (
+            each
+            for pid in sorted(ends)
+            for each in self._siblings.held(pid, start_ns, stop_ns, self._held_by.stopper)
+        )
+        return islice(found, MOST_HELD)
 
     def _forget_unused(self, now_ns: int) -> None:
         """Follow nobody any more who has ended, or was in no chain for long."""
@@ -190,7 +234,15 @@ class Follower:
         named: set[ChainPart] = set()
         for root, ns in sorted(found.items(), key=itemgetter(1), reverse=True):
             threads = tuple(self._named(tid) for tid in root.tids)
-            part = ChainPart(threads, root.state, 0, root.reason or "unknown")
+            syscall = syscall_name(root.syscall) if root.syscall >= 0 else None
+            part = ChainPart(
+                threads,
+                root.state,
+                0,
+                root.reason or "unknown",
+                syscall=syscall,
+                gap=root.gap,
+            )
             whole = self._with_object(part, root) if part not in named else part
             if whole != part:
                 named.add(part)
@@ -213,7 +265,10 @@ class Follower:
         states = self._states.get(tid)
         if states is None:
             return self._wakers.get(tid, ChainThread(tid, 0, ""))
-        return ChainThread(tid, states.process, states.name)
+        pid = states.process
+        if pid not in self._titles:
+            self._titles[pid] = title_of(pid)
+        return ChainThread(tid, pid, states.name, self._titles[pid])
 
     def _take_events(self) -> None:
         for event in self._programs.events():
@@ -262,6 +317,7 @@ class Follower:
             if states is not None and states.sleeps_somewhere:
                 place = _place_now(process)
                 states.settle(place)
+                self._slept.add(pid)
                 self._note_place(pid, tid, place)
 
     def _waited_for(self) -> list[tuple[int, int]]:
@@ -305,10 +361,32 @@ class Follower:
             peers = [_peers(files.get(key)) for key in own]
             others = {pid for each in peers for pid in each if pid != states.process}
             self._known.update((states.process, pid) for pid in others)
-            if len(others) == 1 and all(peers):
-                (pid,) = others
+            found = [files[key] for key in own if key in files]
+            self._accepts[tid] = bool(own) and len(found) == len(own) and all(map(_accepts, found))
+            pid = others.pop() if len(others) == 1 and all(peers) else self._asked_server(found)
+            if pid:
                 states.judge(pid)
                 self._note_peer(states.process, pid)
+
+    def _asked_server(self, files: Sequence[SleepFile]) -> int:
+        """The one process that a server asked for its client; 0: not known.
+
+        The server received from a client and sent nothing since. It sent to the other, and received
+        nothing since.
+        """
+        ask = self._unix_sockets.ask
+        owes, asked = False, set[tuple[int, ...]]()
+        for file in files:
+            if file.peer_address is None or not file.is_client:
+                turns = file.kind == "tcp" and file.peer_address is not None
+                owes = owes or (turns and turn(ask, file) == "own")
+            elif file.kind != "tcp":
+                # Whose turn it is on a Unix socket is not known.
+                return 0
+            elif turn(ask, file) == "other":
+                asked.add(_peers(file))
+        (pids,) = asked if owes and len(asked) == 1 else ((),)
+        return pids[0] if len(pids) == 1 else 0
 
     def _judge_file_lock(self, states: ThreadStates) -> None:
         owner = lock_owner(states.process)
@@ -358,24 +436,24 @@ class Follower:
         whoever ends it at last.
         """
         slices = []
-        place, waker, ran_ns = None, 0, 0
+        place, last, ran_ns = None, Ender(), 0
         for was in reversed(found):
-            own = self._waker(states, was)
+            own = self._ender(states, was)
             if was.state == "blocked":
                 goes_on = was.place == place and ran_ns <= RESUMES_NS and _is_interrupted(was)
-                own = own or (waker if goes_on else 0)
-                place, waker, ran_ns = was.place, own, 0
+                own = last if goes_on and not own.tid and last.tid else own
+                place, last, ran_ns = was.place, own, 0
             elif was.state == "running":
                 ran_ns += was.until_ns - was.since_ns
             slices.append(slice_of(was, own))
         return slices[::-1]
 
-    def _waker(self, states: ThreadStates, was: Was) -> int:
-        """Who ended a sleep, or surely will, or had the CPU; 0: not known."""
+    def _ender(self, states: ThreadStates, was: Was) -> Ender:
+        """Who ended a sleep, or surely will, or had the CPU."""
         if was.state != "blocked":
-            return was.waker if was.state == "runnable" else 0
+            return Ender(was.waker if was.state == "runnable" else 0)
         if was.waker_kind == "thread":
-            return was.waker
+            return Ender(was.waker)
         key = _key(states.process, was.place) if was.place is not None else None
         peers = self._peers.get(key, ()) if key is not None else ()
         if was.awaited:
@@ -383,11 +461,18 @@ class Follower:
         if was.waker_kind == "soft_irq" and (states.process, was.waker_process) in self._known:
             # What is sent by loopback arrives in the sender's own context. The connection may have
             # been too short to be seen, but for others between the two.
-            return was.waker
+            return Ender(was.waker)
         if was.waker_kind == "hard_irq" or len(peers) != 1:
-            return 0
+            return Ender(gap=_gap(was))
         threads = [each.tid for each in self._states.values() if each.process == peers[0]]
-        return threads[0] if len(threads) == 1 else 0
+        # Whoever waits for clients to connect does not work for one.
+        if len(working := [tid for tid in threads if not self._accepts.get(tid)]) == 1:
+            threads = working
+        if len(threads) > 1:
+            # The first has the name of the process.
+            is_other = peers[0] in threads and peers[0] != states.process
+            return Ender(peers[0], "threads") if is_other else Ender(gap=_gap(was))
+        return Ender(threads[0]) if threads else Ender(gap=_gap(was))
 
 
 def _key(process: int, place: Place) -> FileKey | None:
@@ -395,6 +480,13 @@ def _key(process: int, place: Place) -> FileKey | None:
     if name not in FILE_CALLS or name in EPOLLS:
         return None
     return FileKey(process, place.fd, place.inode, name in WRITES)
+
+
+def _gap(was: Was) -> ChainGap | None:
+    """Why it is not known who ended a sleep that no thread did."""
+    if was.lasts:
+        return "lasts"
+    return "interrupt" if was.waker_kind in ("hard_irq", "soft_irq") else None
 
 
 def _is_interrupted(was: Was) -> bool:
@@ -417,6 +509,11 @@ def _peers(file: SleepFile | None) -> tuple[int, ...]:
     """The processes that have the other end; one of more than are known is nobody."""
     peers = file.peers if file is not None and not file.more_peers else ()
     return tuple(peer.pid for peer in peers)
+
+
+def _accepts(file: SleepFile) -> bool:
+    """Whether it listens."""
+    return file.kind in ("tcp", "unix") and file.peer_address is None and not file.peers
 
 
 def _place_now(process: Path) -> Place:

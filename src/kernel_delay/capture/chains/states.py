@@ -1,14 +1,14 @@
 """The slices of each followed thread, from the events of its switches and wake-ups."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
 from kernel_delay.analysis.chains.roots import ROOT_REASONS, StateSlice
 from kernel_delay.capture.chains._chain_records import lib
 from kernel_delay.loader._records import lib as session
-from kernel_delay.model import ChainState, SleepReason, WakerKind
+from kernel_delay.model import ChainGap, ChainState, SleepReason, WakerKind
 
 if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent
@@ -74,7 +74,7 @@ class Was(Struct, frozen=True):
 
     The waker of a thread that was runnable is the task that had its CPU. `awaited` is the one
     process that has the other ends of all files that it polled, the file's lock, or serves its FUSE
-    file system; 0: there are several, or none.
+    file system; 0: there are several, or none. `lasts`: it still does that.
     """
 
     since_ns: int
@@ -85,6 +85,17 @@ class Was(Struct, frozen=True):
     waker_process: int = 0
     waker_kind: WakerKind = "unknown"
     awaited: int = 0
+    lasts: bool = False
+
+
+class Ender(NamedTuple):
+    """Who ends a sleep: a thread ID, or else why that is not known.
+
+    With the gap "threads" it is a process, of which one thread does.
+    """
+
+    tid: int = 0
+    gap: ChainGap | None = None
 
 
 class ThreadStates:
@@ -197,16 +208,20 @@ class ThreadStates:
 
     def until(self, stop_ns: int) -> list[Was]:
         """Return what is known up to then, with what it does still."""
-        going_on = Was(
-            self._since_ns,
-            stop_ns,
-            self._state,
-            self._place,
-            self._taker,
-            awaited=self.awaited,
-        )
-        is_open = self._since_ns and self._since_ns < stop_ns
-        return [*self.done, going_on] if is_open else list(self.done)
+        return [*self.done, *self.goes_on(stop_ns)]
+
+    def goes_on(self, stop_ns: int) -> Iterator[Was]:
+        """Yield what it does still, up to then, if that is known."""
+        if self._since_ns and self._since_ns < stop_ns:
+            yield Was(
+                self._since_ns,
+                stop_ns,
+                self._state,
+                self._place,
+                self._taker,
+                awaited=self.awaited,
+                lasts=True,
+            )
 
     def drop(self, before_ns: int) -> None:
         """Keep no more of what was over by then."""
@@ -282,11 +297,14 @@ def _by_kind(group: Sequence[Was]) -> Iterator[Was]:
         since_ns += length_ns
 
 
-def slice_of(was: Was, waker: int) -> StateSlice:
+def slice_of(was: Was, ender: Ender) -> StateSlice:
     """Return a slice whose sleep that thread ends."""
     reason = was.place.reason if was.place is not None and was.state == "blocked" else None
     if reason == "futex" and was.waker_kind == "hard_irq":
         # Nothing else than a time-out ends it there.
         reason = "clock"
     device = was.place.device if was.place is not None else 0
-    return StateSlice(was.since_ns, was.until_ns, was.state, reason, waker, device)
+    syscall = was.place.syscall if was.place is not None and was.state == "blocked" else -1
+    return StateSlice(
+        was.since_ns, was.until_ns, was.state, reason, ender.tid, device, syscall, ender.gap
+    )

@@ -1,0 +1,139 @@
+"""The rule on wait chains whose root is not known: who is at their end, and what it does there."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from kernel_delay.analysis.verdict.formatting import length, name, quoted
+from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
+from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE
+from kernel_delay.analysis.verdict.wait_chains import (
+    LEAST_SHARE,
+    calls_of,
+    explained_waits,
+    is_surely_wanted,
+    sum_ns,
+    way,
+)
+from kernel_delay.model import ChainGap, ChainPart, ChainThread, HeldProcess, Sample, Thread
+
+# Its own waits may show more.
+_LOOK_AT = "What it does shows kernel-delay -p {pid} --chains."
+
+# Other processes that are named.
+MOST_OTHERS = 3
+
+# Why the root is not known.
+_REASONS: dict[ChainGap, str] = {
+    "lasts": "nobody woke {who}, and no single process is known at its other end",
+    "interrupt": "a timer, a device or a packet woke {who}",
+    "threads": "the process {who} has several threads",
+    "hops": "there are too many hops",
+    "not_followed": "{who} was not measured at that time",
+}
+
+# The server alone knows who has a lock: its documentation, "Viewing Locks".
+_ADVICE = {"postgres": "In PostgreSQL, pg_blocking_pids() shows which session has the lock."}
+_WAITS_FOR_A_LOCK = " waiting"
+
+# Whoever was held for less of the window did something in it, for all that is known.
+HELD_SHARE = 0.9
+
+
+def _parts(thread: Thread) -> Sequence[ChainPart]:
+    """The parts that end with the thread at the end of most of the waits, the longest first.
+
+    None where that is too little of them.
+    """
+    if thread.chain is None:
+        return ()
+    parts_of: dict[int, list[ChainPart]] = defaultdict(list)
+    for part in thread.chain.parts:
+        if part.threads and part.gap is not None:
+            parts_of[part.threads[-1].tid].append(part)
+    parts = max(parts_of.values(), key=sum_ns, default=[])
+    if not parts or sum_ns(parts) < LEAST_SHARE * thread.chain.ns:
+        return ()
+    return sorted(parts, key=lambda part: -part.ns)
+
+
+def _lost_ns(sample: Sample, thread: Thread) -> int:
+    parts = _parts(thread)
+    # Other rules have the threads of one process.
+    if not parts or all(each.pid == sample.target.pid for each in parts[0].threads):
+        return 0
+    lost_ns = sum_ns(parts)
+    is_long = lost_ns >= IDLE_SHARE * sample.window.duration_ns
+    return lost_ns if is_long or is_surely_wanted(thread) else 0
+
+
+def _say(case: Case) -> Statement:
+    sample, thread = case.sample, case.thread
+    assert thread.chain is not None
+    main = _parts(thread)[0]
+    end = main.threads[-1]
+    who = f"{end.name} ({end.tid})"
+    claim = f"{name(sample, thread)} waited for {who}{calls_of(thread)}"
+    if main.syscall is not None:
+        waited = f"{name(sample, thread)} waited for it{calls_of(thread)}"
+        claim = f"{who} slept in {main.syscall} while {waited}"
+    same = [other for other in case.others if _end_of(other) == end.tid]
+    least_ns = HELD_SHARE * sample.window.duration_ns
+    held = [each for each in thread.chain.held if each.like == end.pid and each.ns >= least_ns]
+    is_wanted = is_surely_wanted(thread)
+    unknown = () if is_wanted else (f"Whether {thread.name} ({thread.tid}) had work is not known.",)
+    advice = _LOOK_AT.format(pid=end.pid)
+    if end.title is not None and end.title.endswith(_WAITS_FOR_A_LOCK):
+        advice = _ADVICE.get(end.name, advice)
+    return Statement(
+        claim,
+        "other-process",
+        {"end_tid": end.tid, "hops": len(main.threads), "waited_ns": thread.chain.ns},
+        (*_end(main, end), *_held(sample, held), *way(thread, main), *unknown),
+        advice,
+        explains=frozenset(each for other in (thread, *same) for each in explained_waits(other)),
+        is_wanted=is_wanted,
+    )
+
+
+def _end_of(thread: Thread) -> int:
+    parts = _parts(thread)
+    return parts[0].threads[-1].tid if parts else 0
+
+
+def _end(main: ChainPart, end: ChainThread) -> Iterator[str]:
+    """What the last known one did for whom, and why the root is not known."""
+    if end.title is not None:
+        yield f"Its title was {quoted(end.title)}."
+    who = f"{end.name} ({end.tid})"
+    if main.gap == "circle":
+        yield f"The chain is a circle: {who} waited for a thread of it."
+    elif main.gap is not None:
+        yield f"The root is not known: {_REASONS[main.gap].format(who=who)}."
+
+
+def _held(sample: Sample, held: Sequence[HeldProcess]) -> Iterator[str]:
+    """Say what held another process of the program, and no more."""
+    if not held:
+        return
+    first, *others = held
+    title = f", {quoted(first.title)}," if first.title is not None else ""
+    by = f" by {first.by.name} ({first.by.tid})" if first.by is not None else ""
+    since = "all the time"
+    if first.ns < sample.window.duration_ns:
+        since = f"for {length(first.ns)} at least"
+    yield f"Process {first.pid} of the same program{title} was {first.state}{by} {since}."
+    if others:
+        pids = ", ".join(str(each.pid) for each in others[:MOST_OTHERS])
+        yield f"So was {pids}." if len(others) == 1 else f"So were {len(others)} others: {pids}."
+    yield "Whether that is the cause is not known."
+
+
+WAIT_CHAIN_END = Rule(
+    name="wait_chain_end",
+    least_share=WANTED_SHARE,
+    lost_ns=_lost_ns,
+    say=_say,
+    measures="The end of a wait chain without a known root (`--chains`).",
+    limits="Does not detect the root.",
+    remark=True,
+)
