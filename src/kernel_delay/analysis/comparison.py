@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from kernel_delay.analysis.figures import LEAST_COUNT, Figure, Figures, Key, Unit
+from kernel_delay.analysis.figures import LEAST_COUNT, ROOT, Figure, Figures, Key, Unit
 from kernel_delay.analysis.spread import Estimate, difference, quotient
 
 MISTAKES = 0.05
@@ -113,8 +113,12 @@ def _pairs(
 ) -> dict[Key, tuple[Figure, Figure]]:
     """What can be compared: figures of threads that were there on both sides."""
     found = {}
+    have_chains = all(any(key.name.startswith(ROOT) for key in side) for side in (before, after))
     for key in sorted({*before, *after}):
         if not all(threads[key.threads]):
+            continue
+        if key.name.startswith(ROOT) and not have_chains:
+            # That they were not looked for does not mean that there were none.
             continue
         one, other = before.get(key), after.get(key)
         known = one or other

@@ -8,10 +8,13 @@ A class is all threads whose names differ in numbers alone: `handler12` and `han
     CALL.rate                     how many there were, a second
     ready.mean, ready.p99         how long a wait for a CPU took, once it could run
     run.rate                      how often it got on a CPU, a second
+    root/NAME.STATE               how long it waited while the root of its wait chain, a thread of
+                                  that name, did that: as a share, with --chains
 """
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Generic, Literal, Protocol, Self, TypeVar
 
@@ -71,6 +74,12 @@ class Blocks(Generic[B]):
 LEAST_COUNT = 20
 """Of fewer a mean or a rate is chance."""
 
+ROOT = "root/"
+"""How the names of figures of wait chains begin."""
+
+# What holds a root. Who waits for another one may be waiting for work.
+_HOLDS = ("throttled", "stopped", "frozen")
+
 Unit = Literal["share", "ns", "per_s", "count"]
 
 _NUMBERS = re.compile(r"\d+")
@@ -124,6 +133,7 @@ class Block:
         self.window_ns = 0
         self.present_ns: defaultdict[str, int] = defaultdict(int)
         self.states_ns: defaultdict[Key, int] = defaultdict(int)
+        self.roots_ns: defaultdict[Key, int] = defaultdict(int)
         self.lengths: defaultdict[Key, Lengths] = defaultdict(Lengths)
 
     def add(self, sample: Sample) -> None:
@@ -136,6 +146,10 @@ class Block:
                     if state != "absent":
                         self.states_ns[Key(threads, state)] += ns
                         self.present_ns[threads] += ns
+            for part in thread.chain.parts if thread.chain is not None else ():
+                if part.threads:
+                    root = f"{ROOT}{class_of(part.threads[-1].name)}.{part.state}"
+                    self.roots_ns[Key(threads, root)] += part.ns
             for key, lengths in _lengths(thread, threads):
                 self.lengths[key].add(lengths)
 
@@ -146,6 +160,8 @@ class Block:
             self.present_ns[threads] += ns
         for key, ns in other.states_ns.items():
             self.states_ns[key] += ns
+        for key, ns in other.roots_ns.items():
+            self.roots_ns[key] += ns
         for key, lengths in other.lengths.items():
             self.lengths[key].add(lengths)
 
@@ -176,19 +192,23 @@ class Figures:
         """All figures that there are, by their keys."""
         found = {}
         for key in sorted({key for block in self._blocks.all for key in block.states_ns}):
-            if figure := self._share(key):
+            if figure := self._share(key, [block.states_ns[key] for block in self._blocks.all]):
+                found[key] = figure
+        for key in sorted({key for block in self._blocks.all for key in block.roots_ns}):
+            if figure := self._share(key, [block.roots_ns[key] for block in self._blocks.all]):
                 found[key] = figure
         for key in sorted({key for block in self._blocks.all for key in block.lengths}):
             found |= self._of_lengths(key)
         return found
 
-    def _share(self, key: Key) -> Figure | None:
-        states = [block.states_ns[key] for block in self._blocks.all]
+    def _share(self, key: Key, parts: Sequence[int]) -> Figure | None:
         present = [block.present_ns[key.threads] for block in self._blocks.all]
-        estimate = ratio(states, present)
+        estimate = ratio(parts, present)
         if estimate is None:
             return None
-        return Figure("share", estimate, 1.0, idle=key.name == "blocked")
+        is_held = key.name.endswith(_HOLDS)
+        is_idle = key.name == "blocked" or (key.name.startswith(ROOT) and not is_held)
+        return Figure("share", estimate, 1.0, idle=is_idle)
 
     def _of_lengths(self, key: Key) -> dict[Key, Figure]:
         all_lengths = [block.lengths[key] for block in self._blocks.all]
