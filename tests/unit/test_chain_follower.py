@@ -238,6 +238,28 @@ def test_thread_that_only_accepts_serves_nobody(
     assert found == ((server, "unknown", "threads") if more else (server + 1, "running", None))
 
 
+def test_chain_of_a_round_leaves_the_others_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    client, server = (each.pid for each in sleepers)
+    programs = Programs(client)
+    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
+    monkeypatch.setattr(module, "sleep_reason", lambda names: "pipe")
+    follower = Follower((client,), UnixSockets())
+    polled(programs, client, 100, waker=server, kind=session.WAKER_THREAD)
+    times = dict.fromkeys(ThreadTime.__struct_fields__, 0) | {"blocked_ns": 50}
+    thread = replace(bare_thread(client, "client"), time=ThreadTime(**times))
+    for stop_ns in (200, 180):
+        shown = follower.of_round(thread, 90, stop_ns)
+        assert shown.chain is not None
+        assert [part.threads[0].tid for part in shown.chain.parts] == [server]
+    follower.forget(200)
+    forgotten = follower.of_round(thread, 90, 180).chain
+    assert forgotten is not None
+    assert all(not part.threads for part in forgotten.parts)
+
+
 def polls(
     monkeypatch: pytest.MonkeyPatch,
     pid: int,

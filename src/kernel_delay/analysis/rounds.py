@@ -5,9 +5,11 @@ from collections import Counter
 from msgspec import Struct
 
 from kernel_delay.analysis.states import STATES, states
-from kernel_delay.analysis.verdict import OF_CHAINS, RULES
+from kernel_delay.analysis.verdict import RULES
+from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END
 from kernel_delay.analysis.verdict.formatting import length, share
 from kernel_delay.analysis.verdict.user_work import USER_WORK
+from kernel_delay.analysis.verdict.wait_chains import WAIT_CHAIN
 from kernel_delay.model import Round, Sample, Sleep, StackFrame, Thread, ThreadTime
 
 # What the parts of a thread's time are called in a sentence; blocked is named by its sleeps.
@@ -108,8 +110,10 @@ UNKNOWN_CAUSE = "unknown"
 # Of a round that this tool had most of, its rule finds that.
 _STATES = tuple(state for state in STATES if state != "tool")
 
-# In rounds no chains are followed.
-_RULES = tuple(rule.name for rule in (*RULES, USER_WORK) if rule.name not in OF_CHAINS)
+# A wait chain is one cause, whether its root is known or not.
+_ALIKE = {WAIT_CHAIN_END.name: WAIT_CHAIN.name}
+
+_RULES = tuple(rule.name for rule in (*RULES, USER_WORK) if rule.name not in _ALIKE)
 
 CAUSES = (UNKNOWN_CAUSE, *_RULES, *_STATES)
 """All words that cause_name() may return."""
@@ -120,7 +124,7 @@ def cause_name(sample: Sample) -> str:
     rules = [finding.rule for finding in sample.verdict if not finding.remark]
     time = sample.threads[0].time
     if rules or time is None:
-        return rules[0] if rules else UNKNOWN_CAUSE
+        return _ALIKE.get(rules[0], rules[0]) if rules else UNKNOWN_CAUSE
     parts_ns = states(time)
     return max(_STATES, key=lambda state: parts_ns[state])
 

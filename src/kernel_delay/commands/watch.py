@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=5,
         metavar="PERCENT",
         help="CPU limit of this command, in percent of one CPU. Above it, it stops taking"
-        " timelines, then stacks, then reads the threads less often (default:"
+        " wait chains, timelines, then stacks, then reads the threads less often (default:"
         " %(default)s)",
     )
     parser.add_argument(
@@ -211,6 +211,7 @@ def _attach(
             round_options.events(args, room),
             print_message,
             totals=report.exporter is not None,
+            chains=args.chains,
             open_upcall_counters=_upcall_counters(report),
         )
     )
@@ -232,6 +233,8 @@ def _keep_rights(args: argparse.Namespace) -> None:
     uses = [privileges.PROCESS]
     if args.stacks:
         uses += [privileges.NAMES, privileges.PROFILES]
+    elif args.chains:
+        uses.append(privileges.NAMES)
     if args.follow:
         uses.append(privileges.FOLLOW)
     if args.metrics is not None or args.otlp is not None:

@@ -114,7 +114,7 @@ PROCESS = Use(
 )
 NAMES = Use(
     "name the functions of stacks: its memory and files, `/proc/kallsyms`, a demangler",
-    "`capture -s`, `capture --wakers stacks`, `watch` without `--no-stacks`, `where`",
+    "`capture -s`, `capture --wakers stacks`, `--chains`, `watch` without `--no-stacks`, `where`",
     ("CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH", "CAP_CHECKPOINT_RESTORE", "CAP_SYSLOG"),
     ("execve",),
 )

@@ -63,7 +63,7 @@ def _lost_ns(sample: Sample, thread: Thread) -> int:
         return 0
     lost_ns = sum_ns(parts)
     is_long = lost_ns >= IDLE_SHARE * sample.window.duration_ns
-    return lost_ns if is_long or is_surely_wanted(thread) else 0
+    return lost_ns if is_long or is_surely_wanted(sample, thread) else 0
 
 
 def _say(case: Case) -> Statement:
@@ -79,7 +79,7 @@ def _say(case: Case) -> Statement:
     same = [other for other in case.others if _end_of(other) == end.tid]
     least_ns = HELD_SHARE * sample.window.duration_ns
     held = [each for each in thread.chain.held if each.like == end.pid and each.ns >= least_ns]
-    is_wanted = is_surely_wanted(thread)
+    is_wanted = is_surely_wanted(sample, thread)
     unknown = () if is_wanted else (f"Whether {thread.name} ({thread.tid}) had work is not known.",)
     advice = _LOOK_AT.format(pid=end.pid)
     if end.title is not None and end.title.endswith(_WAITS_FOR_A_LOCK):

@@ -75,16 +75,19 @@ def sum_ns(parts: Sequence[ChainPart]) -> int:
     return sum(part.ns for part in parts)
 
 
-def _is_wanted(thread: Thread, parts: Sequence[ChainPart]) -> bool:
+def _is_wanted(sample: Sample, thread: Thread, parts: Sequence[ChainPart]) -> bool:
     """Whether the wait was surely for work: something held the root, or the thread wanted it."""
-    return parts[0].state in ("throttled", "stopped", "frozen") or is_surely_wanted(thread)
+    return parts[0].state in ("throttled", "stopped", "frozen") or is_surely_wanted(sample, thread)
 
 
-def is_surely_wanted(thread: Thread) -> bool:
+def is_surely_wanted(sample: Sample, thread: Thread) -> bool:
     """Whether no idle thread waits as this one did, or it asked for what it waited for.
 
-    A server that has nothing to do waits for clients too, which run, sleep or have no CPU.
+    A server that has nothing to do waits for clients too, which run, sleep or have no CPU. In a
+    round a thread has something to do.
     """
+    if sample.round is not None:
+        return True
     wanted_ns = sum(sleep.ns for sleep in thread.sleeps if sleep.reason in WANTED)
     if wanted_ns and 2 * wanted_ns >= sum(sleep.ns for sleep in thread.sleeps):
         return True
@@ -103,7 +106,7 @@ def _lost_ns(sample: Sample, thread: Thread) -> int:
     parts = _of_main_root(sample, thread)
     if not parts:
         return 0
-    if _is_wanted(thread, parts) or sum_ns(parts) >= IDLE_SHARE * sample.window.duration_ns:
+    if _is_wanted(sample, thread, parts) or sum_ns(parts) >= IDLE_SHARE * sample.window.duration_ns:
         return parts[0].ns
     return 0
 
@@ -148,7 +151,7 @@ def _say(case: Case) -> Statement:
         explains=frozenset(
             explained for each in (thread, *same) for explained in explained_waits(each)
         ),
-        is_wanted=_is_wanted(thread, parts),
+        is_wanted=_is_wanted(case.sample, thread, parts),
     )
 
 

@@ -1,9 +1,11 @@
 """Follows the threads that measured threads wait for, and makes wait chains of what they did."""
 
 import os
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
@@ -37,6 +39,7 @@ from kernel_delay.model import (
     HeldProcess,
     SleepFile,
     SleepReason,
+    Thread,
     WaitChain,
 )
 from kernel_delay.symbols import KernelSymbols
@@ -164,29 +167,52 @@ class Follower:
     def chains(
         self, threads: Iterable[ThreadOf], start_ns: int, stop_ns: int
     ) -> Iterator[ThreadOf]:
-        """Yield the threads, each with its process, with their chains within the window."""
+        """Yield the threads, each with its process, with their chains within the window.
+
+        What was before the end of the window is forgotten.
+        """
         self.look()
-        was = {tid: states.until(stop_ns) for tid, states in self._states.items()}
-        slices = {tid: self._judged(self._states[tid], each) for tid, each in was.items()}
+        slices = _Slices(partial(self._slices, start_ns, stop_ns))
         for process, thread in threads:
-            blocked_ns = thread.time.blocked_ns if thread.time is not None else 0
-            if not blocked_ns or thread.threads != 1:
-                yield process, thread
-                continue
-            found = roots(thread.tid, slices, start_ns, stop_ns)
-            parts = exact_parts(self._parts(found), blocked_ns)
-            self._used_ns.update((each.pid, stop_ns) for part in parts for each in part.threads)
-            held = tuple(self._held(parts, start_ns, stop_ns))
-            chain = WaitChain(blocked_ns, parts, self._is_bounded, held)
-            yield process, replace(thread, chain=chain)
+            yield process, self._with_chain(thread, slices, start_ns, stop_ns)
+        self.forget(stop_ns)
+
+    def of_round(self, thread: Thread, start_ns: int, stop_ns: int) -> Thread:
+        """Return the thread with its chain within a round that is over. Nothing is forgotten."""
+        self.look()
+        self._titles.clear()
+        slices = _Slices(partial(self._slices, start_ns, stop_ns))
+        return self._with_chain(thread, slices, start_ns, stop_ns)
+
+    def _slices(self, start_ns: int, stop_ns: int, tid: int) -> list[StateSlice]:
+        """What a thread did from then on, as far as it is known."""
+        states = self._states.get(tid)
+        if states is None:
+            return []
+        found = states.until(stop_ns)
+        first = bisect_right(found, start_ns, key=_ended_ns)
+        return self._judged(states, found[first:])
+
+    def _with_chain(self, thread: Thread, slices: "_Slices", start_ns: int, stop_ns: int) -> Thread:
+        blocked_ns = thread.time.blocked_ns if thread.time is not None else 0
+        if not blocked_ns or thread.threads != 1:
+            return thread
+        found = roots(thread.tid, slices, start_ns, stop_ns)
+        parts = exact_parts(self._parts(found), blocked_ns)
+        self._used_ns.update((each.pid, stop_ns) for part in parts for each in part.threads)
+        held = tuple(self._held(parts, start_ns, stop_ns))
+        return replace(thread, chain=WaitChain(blocked_ns, parts, self._is_bounded, held))
+
+    def forget(self, before_ns: int, unused_ns: int = UNUSED_NS) -> None:
+        """Keep nothing that was over by then, and nobody who was in no chain for so long."""
         for states in self._states.values():
-            states.drop(stop_ns)
+            states.drop(before_ns)
         self._states = {tid: each for tid, each in self._states.items() if not each.is_over}
         self._accepts = {tid: each for tid, each in self._accepts.items() if tid in self._states}
         self._held_by.forget()
         self._siblings.forget()
         self._titles.clear()
-        self._forget_unused(stop_ns)
+        self._forget_unused(before_ns, unused_ns)
         # Whoever was not to be found may be by the next window.
         self._peers = {key: pids for key, pids in self._peers.items() if pids}
         self._servers.clear()
@@ -205,12 +231,12 @@ class Follower:
         )
         return islice(found, MOST_HELD)
 
-    def _forget_unused(self, now_ns: int) -> None:
+    def _forget_unused(self, now_ns: int, unused_ns: int) -> None:
         """Follow nobody any more who has ended, or was in no chain for long."""
         unused = {
             pid
             for pid in self._others
-            if now_ns - self._used_ns[pid] > UNUSED_NS or not _threads_of(pid)
+            if now_ns - self._used_ns[pid] > unused_ns or not _threads_of(pid)
         }
         for pid in unused:
             self._programs.forget(pid)
@@ -475,11 +501,34 @@ class Follower:
         return Ender(threads[0]) if threads else Ender(gap=_gap(was))
 
 
+class _Slices(Mapping[int, Sequence[StateSlice]]):
+    """Those of each thread, made when they are asked for: most threads are in no chain."""
+
+    def __init__(self, make: Callable[[int], Sequence[StateSlice]]) -> None:
+        self._make = make
+        self._made: dict[int, Sequence[StateSlice]] = {}
+
+    def __getitem__(self, tid: int) -> Sequence[StateSlice]:
+        if tid not in self._made:
+            self._made[tid] = self._make(tid)
+        return self._made[tid]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
 def _key(process: int, place: Place) -> FileKey | None:
     name = syscall_name(place.syscall) if place.inode and place.syscall >= 0 else None
     if name not in FILE_CALLS or name in EPOLLS:
         return None
     return FileKey(process, place.fd, place.inode, name in WRITES)
+
+
+def _ended_ns(was: Was) -> int:
+    return was.until_ns
 
 
 def _gap(was: Was) -> ChainGap | None:

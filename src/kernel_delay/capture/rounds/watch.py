@@ -62,6 +62,7 @@ from kernel_delay.model import (
 )
 
 if TYPE_CHECKING:
+    from kernel_delay.capture.chains.follower import Follower
     from kernel_delay.capture.rounds.round_events import EventsOfRounds
     from kernel_delay.capture.rounds.timelines import RoundTimelines, TimelineOfRound
     from kernel_delay.loader._records import RoundNotice
@@ -69,6 +70,15 @@ if TYPE_CHECKING:
 # How often the threads are asked what they do, as a share of the threshold, and its bounds.
 READINGS_PER_THRESHOLD = 10
 LONGEST_TICK_NS = 1_000_000_000
+
+# How often it is looked whom the threads wait for, if at all.
+FOLLOW_EACH_NS = 50_000_000
+
+# How often what is over is forgotten of whom they waited for.
+FORGETS_NS = 10_000_000_000
+
+# Of a longer round it is not known whom its thread waited for in the beginning.
+FOLLOWED_NS = 60_000_000_000
 
 # For so long the last words of threads are waited for, and as often looked for.
 LAST_NS = 1_000_000_000
@@ -89,6 +99,7 @@ class Watch:
         notify: Callable[[str], None] = lambda text: None,
         *,
         totals: bool = False,
+        chains: bool = False,
         open_upcall_counters: Callable[[int, Programs], UpcallsSoFar | None] | None = None,
     ) -> None:
         """Prepare; entering loads and attaches.
@@ -96,12 +107,16 @@ class Watch:
         With `events` a record has its long calls with their stacks, and what the thread ran.
         `notify` is called with what the user should know of the process's files. With `totals`
         it is known where all time of the threads went, and `open_upcall_counters` counts upcalls.
+        With `chains` a record has whom its thread waited for, to the roots.
         """
         self._target = target
         self._plan = plan
         self._event_plan = events
         self._notify = notify
         self._keeps_totals = totals
+        self._follows = chains
+        self._looks_ns = 0
+        self._forgot_ns = 0
         self._open_upcall_counters = open_upcall_counters
         self._closing = ExitStack()
         self._readings = Readings()
@@ -150,6 +165,7 @@ class Watch:
                 self._closing,
                 self._notify,
             )
+            self._follower = self._follow() if self._follows else None
             self._timelines = self._keep_timelines()
             self._has_timelines = self._timelines is not None
             self._read()
@@ -163,8 +179,12 @@ class Watch:
     def give_up(self) -> str | None:
         """Do without what takes most time; return what that is, None if there is nothing left.
 
-        The timelines first, then stacks, and then nine of ten looks at the threads.
+        Wait chains first, then timelines, then stacks, and then nine of ten looks at the threads.
         """
+        if self._follower is not None:
+            self._follower.close()
+            self._follower = None
+            return "wait chains"
         if self._has_timelines:
             self._programs.report_no_timelines()
             self._has_timelines = False
@@ -184,6 +204,13 @@ class Watch:
         self._events.close()
         self._events = None
         return True
+
+    def _follow(self) -> "Follower":
+        from kernel_delay.capture.chains.follower import Follower
+
+        follower = Follower((self._target.pid,), self._unix_sockets)
+        self._closing.callback(follower.close)
+        return follower
 
     def _keep_events(self, plan: EventPlan | None) -> "EventsOfRounds | None":
         if plan is None:
@@ -224,11 +251,16 @@ class Watch:
         next_ns = begun_ns + self._tick_ns
         while True:
             until_ns = next_ns if time_ns is None else min(next_ns, begun_ns + time_ns)
+            if self._follower is not None:
+                until_ns = min(until_ns, self._looks_ns)
             ended = self._waiter.wait_to_read(self._notices, until_ns)
             yield from self._long_rounds()
             if ended == "exit":
                 yield from self._last_rounds()
             now_ns = lib.monotonic_ns()
+            if self._follower is not None and now_ns >= self._looks_ns:
+                self._follower.look()
+                self._looks_ns = lib.monotonic_ns() + FOLLOW_EACH_NS
             if now_ns >= next_ns or ended in ("interrupt", "exit"):
                 reading = self._read()
                 self._free_left(reading)
@@ -302,12 +334,16 @@ class Watch:
     def _look_closer(self, reading: Reading) -> None:
         """Sample the threads whose rounds may become long; forget what is of no open round."""
         self._soft_irqs.update(reading)
+        begun = [reported.rounds.open_since_ns for reported in reading.threads.values()]
+        oldest_ns = min((since for since in begun if since is not None), default=reading.time_ns)
+        oldest_ns = min(oldest_ns, reading.time_ns - self._tick_ns)
+        if self._follower is not None and reading.time_ns - self._forgot_ns >= FORGETS_NS:
+            self._forgot_ns = reading.time_ns
+            self._follower.forget(max(oldest_ns, reading.time_ns - FOLLOWED_NS), FOLLOWED_NS)
         if self._events is None:
             return
         self._profiles.update(reading)
-        begun = [reported.rounds.open_since_ns for reported in reading.threads.values()]
-        oldest_ns = min((since for since in begun if since is not None), default=reading.time_ns)
-        self._events.forget(min(oldest_ns, reading.time_ns - self._tick_ns))
+        self._events.forget(oldest_ns)
 
     def _read(self) -> Reading:
         programs = self._programs
@@ -397,6 +433,8 @@ class Watch:
         start_ns, stop_ns = notice.start_ns, notice.stop_ns
         parts = self._records.of_round(notice.record, notice.round)
         thread = self._with_files(self._thread(notice, parts))
+        if self._follower is not None:
+            thread = self._follower.of_round(thread, start_ns, stop_ns)
         before = self._readings.before(start_ns) or after
         seen = self._readings.last_seen(before, after)
         uname = os.uname()

@@ -85,6 +85,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " thread runs in a long round)",
     )
     parser.add_argument(
+        "--chains",
+        action="store_true",
+        help="follow whom the threads wait for, in other processes too, and record what the last"
+        " of each wait chain did meanwhile",
+    )
+    parser.add_argument(
         "--timeline",
         action="store_true",
         help="keep states, system calls, page faults and interrupts of a long round in"
