@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from kernel_delay.capture.chains import follower as module
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.follower import UNUSED_NS, Follower
+from kernel_delay.capture.chains.siblings import Siblings
 from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.host.open_files.tcp_turns import Turn
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.loader._records import lib as session
-from kernel_delay.model import FilePeer, SleepFile, ThreadTime
+from kernel_delay.model import FilePeer, SleepFile, SleepReason, ThreadTime
 from tests.unit.samples import bare_thread
 
 if TYPE_CHECKING:
@@ -258,6 +259,29 @@ def test_chain_of_a_round_leaves_the_others_theirs(
     forgotten = follower.of_round(thread, 90, 180).chain
     assert forgotten is not None
     assert all(not part.threads for part in forgotten.parts)
+
+
+@pytest.mark.parametrize(("reason", "is_end"), [("epoll", True), ("clock", False)])
+def test_stopped_ones_are_looked_for_beside_ends_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+    reason: SleepReason,
+    is_end: bool,
+) -> None:
+    client, server = (each.pid for each in sleepers)
+    looked_for = set[int]()
+    programs = Programs(client)
+    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
+    monkeypatch.setattr(module, "sleep_reason", lambda names: reason)
+    monkeypatch.setattr(module, "_watched", lambda pid, tid: [])
+    monkeypatch.setattr(Siblings, "look", lambda self, pids, now_ns: looked_for.update(pids))
+    follower = Follower((client,), UnixSockets())
+    woken(programs, client, server)
+    follower.look()
+    goes_to_sleep(programs, server, server, 100)
+    follower.look()
+    follower.look()
+    assert looked_for == ({server} if is_end else set())
 
 
 def polls(

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
@@ -71,35 +71,35 @@ def held(pid: int) -> Held | None:
     return Held(states.pop(), switches) if len(states) == 1 else None
 
 
-def held_like(pid: int) -> Iterator[tuple[int, Held]]:
-    """Yield the other processes of the program of `pid` that are held, with their PIDs.
+def held_like(pids: Collection[int]) -> Iterator[tuple[int, int, Held]]:
+    """Yield other processes of the programs of `pids` that are held: of which, and which.
 
     They have the same executable, and the same parent or cgroup. Scripts of one interpreter are
     told apart by their arguments.
     """
-    own = _program(pid)
+    own = {pid: program for pid in pids if (program := _program(pid)) is not None}
+    parents = {program.parent for program in own.values()}
     end_s = time.thread_time() + MOST_CPU_S
-    if own is None:
-        return
-    for other in processes():
+    for other in processes() if own else ():
         if time.thread_time() > end_s:
             return
-        if other == pid or not _may_be_held(other, own.parent):
+        if not _may_be_held(other, parents):
             continue
-        program = _program(other)
-        if program is not None and _is_same(own, program):
-            found = held(other)
-            if found is not None:
-                yield other, found
+        program, found = _program(other), held(other)
+        if program is None or found is None:
+            continue
+        for pid, each in own.items():
+            if pid != other and _is_same(each, program):
+                yield pid, other, found
 
 
-def _may_be_held(pid: int, parent: int) -> bool:
+def _may_be_held(pid: int, parents: Collection[int]) -> bool:
     """Whether a first look, which is to cost little, says so."""
     with suppress(OSError, ValueError, IndexError):
-        state, own_parent = _stat(pid)
+        state, parent = _stat(pid)
         if state in _STOPPED:
             return True
-        return own_parent == parent and (PROC / str(pid) / "wchan").read_text() in _FREEZERS
+        return parent in parents and (PROC / str(pid) / "wchan").read_text() in _FREEZERS
     return False
 
 

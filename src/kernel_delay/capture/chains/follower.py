@@ -154,7 +154,7 @@ class Follower:
         found = set()
         for states in self._states.values():
             pid = states.process
-            if pid not in self._others or states.state != "blocked":
+            if pid not in self._others or not states.sleeps_for_others:
                 continue
             # Whoever slept when it began to be followed may have slept as long.
             if pid in self._slept or states.lasts_since(self._looked_ns - LASTS_NS):

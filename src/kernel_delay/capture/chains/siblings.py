@@ -30,16 +30,14 @@ class Siblings:
 
     def look(self, pids: Iterable[int], now_ns: int) -> None:
         """Look for those of each process, once a window."""
-        for pid in pids:
-            if pid in self._like:
+        new = set(pids) - self._like.keys()
+        self._like.update((pid, []) for pid in new)
+        for pid, other, found in held_like(new):
+            if len(self._like[pid]) >= MOST_HELD:
                 continue
-            self._like[pid] = []
-            for other, found in held_like(pid):
-                if len(self._like[pid]) >= MOST_HELD:
-                    break
-                self._like[pid].append(other)
-                if other not in self._seen or self._seen[other].held != found:
-                    self._seen[other] = _Seen(found, now_ns)
+            self._like[pid].append(other)
+            if other not in self._seen or self._seen[other].held != found:
+                self._seen[other] = _Seen(found, now_ns)
 
     def held(
         self,

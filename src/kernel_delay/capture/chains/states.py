@@ -145,6 +145,13 @@ class ThreadStates:
         """Whether it sleeps, and where is not known yet."""
         return self._state == "blocked" and self._place is None
 
+    @property
+    def sleeps_for_others(self) -> bool:
+        """Whether it sleeps where another thread is to end that."""
+        if self._state != "blocked" or self._place is None:
+            return False
+        return self._place.reason not in ROOT_REASONS
+
     def settle(self, place: Place) -> None:
         """It sleeps there, since before it was followed."""
         self._place = place
