@@ -1,4 +1,4 @@
-"""Untrusted text made safe to print.
+"""Untrusted text made safe to print, and what a process writes in place of its name.
 
 Thread, process and interrupt names are chosen by other processes and may hold
 anything but NUL: a newline forges a line of the report, an escape sequence
@@ -6,6 +6,7 @@ drives the reader's terminal.
 """
 
 import os
+from collections.abc import Sequence
 
 
 def printable(text: str) -> str:
@@ -35,3 +36,14 @@ def _escape(character: str) -> str:
     if code <= 0xFF:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def title_in(arguments: Sequence[str]) -> str | None:
+    """Return what a process wrote in place of its arguments, as setproctitle(3) does, or None.
+
+    That is one argument of several words, and no path.
+    """
+    if len(arguments) != 1 or arguments[0].startswith("/"):
+        return None
+    title = arguments[0].strip()
+    return title if " " in title else None

@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from kernel_delay.host.open_files import processes
-from kernel_delay.host.target import PROC, command_line, title_in
+from kernel_delay.host.target import PROC, command_line
+from kernel_delay.printable import title_in
 
 # Some 2,000 processes.
 MOST_CPU_S = 0.05
@@ -74,8 +75,8 @@ def held(pid: int) -> Held | None:
 def held_like(pids: Collection[int]) -> Iterator[tuple[int, int, Held]]:
     """Yield other processes of the programs of `pids` that are held: of which, and which.
 
-    They have the same executable, and the same parent or cgroup. Scripts of one interpreter are
-    told apart by their arguments.
+    They have the same executable, and the same parent or cgroup. Scripts of one interpreter differ
+    by their arguments.
     """
     own = {pid: program for pid in pids if (program := _program(pid)) is not None}
     parents = {program.parent for program in own.values()}

@@ -1,7 +1,7 @@
 """Which process is to be measured: /proc only."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from kernel_delay.errors import NoInputError, UnavailableError, UsageError
 from kernel_delay.host.preflight import may_not_look_at
+from kernel_delay.printable import title_in
 
 DEFAULT_COMM = "ovs-vswitchd"
 
@@ -239,17 +240,6 @@ def command_line(pid: int, most_bytes: int) -> tuple[str, ...]:
 
 # Titles are shorter: setproctitle(3) has what room the arguments had.
 _TITLE_BYTES = 256
-
-
-def title_in(arguments: Sequence[str]) -> str | None:
-    """Return what a process wrote in place of its arguments, as setproctitle(3) does, or None.
-
-    That is one argument of several words, and no path.
-    """
-    if len(arguments) != 1 or arguments[0].startswith("/"):
-        return None
-    title = arguments[0].strip()
-    return title if " " in title else None
 
 
 def title_of(pid: int) -> str | None:

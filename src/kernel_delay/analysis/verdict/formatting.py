@@ -1,8 +1,8 @@
 """How threads, times and shares are written in a verdict."""
 
 from kernel_delay.analysis.verdict.thread_roles import ovs_role
-from kernel_delay.host.target import title_in
 from kernel_delay.model import Sample, SyscallStats, Thread
+from kernel_delay.printable import title_in
 
 
 def length(ns: int) -> str:
