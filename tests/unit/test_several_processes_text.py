@@ -270,7 +270,7 @@ def waiting(pid: int, title: str, share: float = 1.0, others: tuple[Finding, ...
     return replace(backend(pid, title, 0), verdict=(*others, remark))
 
 
-IDLE = [waiting(n, title) for n, title in enumerate(("checkpointer", "walwriter", "launcher"), 1)]
+IDLE = [waiting(n, title) for n, title in enumerate(("checkpointer", "wal2writer", "launcher"), 1)]
 STALLED = [waiting(pid, "app shop [local] UPDATE waiting", 0.98) for pid in (21, 22)]
 
 
@@ -286,7 +286,7 @@ def test_processes_that_waited_share_a_line_below_a_finding() -> None:
     assert finding.startswith("# VERDICT: process 31 (app shop [local] SELECT): ")
     assert remark == (
         "# REMARK: 5 processes only waited, for 98 to 100 % of the window. Whether they had work to"
-        " do is not known. They are: 2 app shop [local] UPDATE waiting, checkpointer, walwriter"
+        " do is not known. They are: 2 app shop [local] UPDATE waiting, checkpointer, wal2writer"
         " and 1 other."
     )
 

@@ -76,7 +76,7 @@ def extent_text(extent: Extent) -> str:
 def outliers_text(survey: Survey) -> str:
     """How many there are, as a sentence."""
     if not survey.all_peers:
-        return "No thread's time was accounted for: there is nothing to hold against the fleet."
+        return "No thread was seen to lose time: there is nothing to compare with the fleet."
     if not survey.all_outliers:
         return "No node's threads lose much more than the fleet's median."
     nodes = len({outlier.node for outlier in survey.outliers})

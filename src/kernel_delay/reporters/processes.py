@@ -135,8 +135,10 @@ def _summed(
     waited = "waited" if busy & shares.keys() else "only waited,"
     least, most = map(in_percent, (min(shares.values()), max(shares.values())))
     parts = most if least == most else f"{least.removesuffix(' %')} to {most}"
-    kinds = Counter(_NUMBERS.sub("*", _title_alone(target)) for target in targets.values())
-    named = [kind if n == 1 else f"{n:,} {kind}" for kind, n in kinds.most_common()]
+    titles = [_title_alone(target) for target in targets.values()]
+    kinds = Counter(_NUMBERS.sub("*", title) for title in titles)
+    whole = {_NUMBERS.sub("*", title): title for title in titles}
+    named = [whole[kind] if n == 1 else f"{n:,} {kind}" for kind, n in kinds.most_common()]
     details = (
         "Whether they had work to do is not known.",
         f"They are: {_listed(named, _MOST_KINDS)}.",
