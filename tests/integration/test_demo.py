@@ -56,6 +56,12 @@ def threads(report: str) -> list[tuple[str, str]]:
     return re.findall(r"^ *\d+ (\S+) +(\[.*?)(?=^ *\d+ \S+ +\[|\Z)", report, re.M | re.S)
 
 
+def ready_percent(reported: str) -> float:
+    """How much of the window a thread waited for a CPU, by its account."""
+    rows = re.findall(r"^ *ready, \w+ +[\d,]+ +([\d.]+)$", reported, re.M)
+    return sum(map(float, rows))
+
+
 class Competitor:
     """What the demo's competitor ran by when, read from outside while the demo runs."""
 
@@ -123,7 +129,10 @@ def test_it_reports_and_leaves_nothing(start_demo: StartDemo, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
     start_s, stop_s = window_of(report)
     ran_s = competitor.ran_s(start_s, stop_s)
-    assert any("had no CPU" in line for line in verdict), report
+    # A twentieth of the window is worth a finding. Beside much else there may be less: fewer of its
+    # packets come.
+    if max(ready_percent(reported) for _, reported in threads(report)) >= 5:
+        assert any("had no CPU" in line for line in verdict), report
     # A fifth of the time it has the CPU to itself, and of the rest a half, unless others want it.
     # The verdict may be of a thread elsewhere; the main thread's table is of the shared CPU.
     if ran_s >= 0.3 * (stop_s - start_s):
