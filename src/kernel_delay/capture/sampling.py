@@ -2,17 +2,17 @@
 
 import datetime
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from kernel_delay.capture.plan import EXEC, EventPlan, TriggerPoints, WindowPlan
+from kernel_delay.capture.plan import EXEC, EventPlan, TriggerPoints
 from kernel_delay.capture.processes import Processes
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.scheduling import weights_of_takers, with_scheduling
-from kernel_delay.capture.session_options import SessionOptions
+from kernel_delay.capture.session_options import Request
 from kernel_delay.capture.threads.collector import Collector, ThreadOf
 from kernel_delay.capture.threads.task_times import has_uprobes, migrations, rescheduled, task_times
 from kernel_delay.capture.upcalls import count_upcalls
@@ -22,7 +22,6 @@ from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_
 from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.system_state import Snapshot, between, call_cost, stopper, tracer
-from kernel_delay.host.target import Targets
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import Waiter
 from kernel_delay.model import (
@@ -41,7 +40,7 @@ from kernel_delay.model import (
 
 if TYPE_CHECKING:
     from kernel_delay.capture.chains.follower import Follower
-    from kernel_delay.capture.syscall_events.event_store import EventsOfWindow, EventStore, Progress
+    from kernel_delay.capture.syscall_events.event_store import EventsOfWindow, EventStore
     from kernel_delay.capture.timeline.store import TimelineOfWindow, TimelineStore
     from kernel_delay.loader._records import TriggerHit as RecordOfHit
     from kernel_delay.openvswitch.losses.counters import LossCounters
@@ -59,26 +58,22 @@ class Sampling:
 
     def __init__(
         self,
-        targets: Targets,
-        plan: WindowPlan,
-        options: SessionOptions,
+        request: Request,
         programs: Programs,
         waiter: Waiter,
         closing: ExitStack,
-        notify: Callable[[str], None],
-        progress: "Progress",
     ) -> None:
         """Prepare for the first window; `closing` closes what is opened for that."""
-        self._targets = targets
-        self._target = targets.processes[0]
-        self._processes = Processes(targets)
-        self._plan = plan
-        self._options = options
+        self._targets = request.targets
+        self._target = self._targets.processes[0]
+        self._processes = Processes(self._targets)
+        self._plan = request.plan
+        self._options = options = request.options
         self._programs = programs
         self._waiter = waiter
         self._closing = closing
-        self._notify = notify
-        self._progress = progress
+        self._notify = request.notify
+        self._progress = request.progress
         self._unix_sockets = UnixSockets()
         self._closing.callback(self._unix_sockets.close)
         self._follower = self._follow() if options.chains else None
@@ -91,7 +86,7 @@ class Sampling:
         self._events = self._store_events(options.events) if options.events else None
         self._timeline = self._store_timeline(options.timeline)
         self._upcalls = count_upcalls(
-            options.open_upcall_counters, self._target.pid, programs, closing, notify
+            options.open_upcall_counters, self._target.pid, programs, closing, self._notify
         )
 
     def _follow(self) -> "Follower":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
-from kernel_delay.capture.session_options import SessionOptions
+from kernel_delay.capture.session_options import Request, SessionOptions
 from kernel_delay.host.target import ProcessTarget, Targets
 from kernel_delay.loader.waiting import watch
 from kernel_delay.model import Sample, SkippedWindow
@@ -37,11 +37,8 @@ class Session:
         `notify` is called with what is waited for, when that takes a while, and
         `progress` while the stacks of events are named.
         """
-        self._targets = Targets((target,)) if isinstance(target, ProcessTarget) else target
-        self._plan = plan
-        self._options = options
-        self._notify = notify
-        self._progress = progress
+        targets = Targets((target,)) if isinstance(target, ProcessTarget) else target
+        self._request = Request(targets, plan, options, notify, progress)
         self._closing = ExitStack()
 
     def __enter__(self) -> Self:
@@ -52,10 +49,11 @@ class Session:
         """
         with ExitStack() as failing:
             failing.callback(self._closing.close)
-            pid, *others = self._targets.pids
+            targets, options = self._request.targets, self._request.options
+            pid, *others = targets.pids
             waiter = watch(pid, *others)
             self._closing.callback(waiter.close)
-            events = self._options.events
+            events = options.events
             if events and events.stack_mode != "none":
                 # It starts while the programs are loaded.
                 from kernel_delay.symbols import start_parsers
@@ -64,28 +62,19 @@ class Session:
             programs = Programs(
                 (pid, *others),
                 Plan(
-                    self._plan,
+                    self._request.plan,
                     events,
-                    self._options.accounting,
-                    timeline=self._options.timeline is not None,
-                    waker_stacks=self._options.waker_stacks,
+                    options.accounting,
+                    timeline=options.timeline is not None,
+                    waker_stacks=options.waker_stacks,
                 ),
-                children=self._targets.children,
+                children=targets.children,
                 meanwhile=self._import_sampling,
             )
             self._closing.enter_context(programs)
             from kernel_delay.capture.sampling import Sampling
 
-            self._sampling = Sampling(
-                self._targets,
-                self._plan,
-                self._options,
-                programs,
-                waiter,
-                self._closing,
-                self._notify,
-                self._progress,
-            )
+            self._sampling = Sampling(self._request, programs, waiter, self._closing)
             # Until now a signal ends the tool, and from now on a window.
             self._closing.enter_context(waiter)
             failing.pop_all()
@@ -95,7 +84,7 @@ class Session:
         """Import what is needed once the programs are loaded, while the kernel verifies them."""
         import kernel_delay.capture.sampling
 
-        if self._options.packet_losses:
+        if self._request.options.packet_losses:
             import kernel_delay.openvswitch.losses.counters  # noqa: F401
 
     def __exit__(

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kernel_delay.capture.plan import EventPlan
+from kernel_delay.capture.plan import EventPlan, WindowPlan
+from kernel_delay.host.target import Targets
 from kernel_delay.loader.waiting import ReportLeft
 
 if TYPE_CHECKING:
     from kernel_delay.capture.programs import Programs
+    from kernel_delay.capture.syscall_events.event_store import Progress
     from kernel_delay.capture.upcalls import WindowUpcalls
 
 
@@ -41,3 +43,21 @@ class SessionOptions(Struct, frozen=True):
     chains: bool = False
     on_open: Callable[[int], None] = lambda epoch: None
     report_left: ReportLeft | None = None
+
+
+class Request(Struct, frozen=True):
+    """What a session is to measure, and whom it calls meanwhile.
+
+    Fields:
+        targets: the processes.
+        plan: their windows.
+        options: what else it is set up with.
+        notify: is called with what is waited for, when that takes a while.
+        progress: is called while the stacks of events are named.
+    """
+
+    targets: Targets
+    plan: WindowPlan
+    options: SessionOptions
+    notify: Callable[[str], None]
+    progress: "Progress"

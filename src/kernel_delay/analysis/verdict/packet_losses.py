@@ -58,31 +58,33 @@ def lost_packets(sample: Sample) -> Iterator[Finding]:
             yield from say(sample, sample.packet_losses)
 
 
+class _Loss(Struct, frozen=True):
+    """What a finding says of a loss."""
+
+    rule: str
+    sentence: str
+    details: tuple[str, ...]
+    advice: str
+    evidence: Mapping[str, int]
+    who: Who = "limit"
+    remark: bool = False
+
+
 def _finding(
-    sample: Sample,
-    rule: str,
-    sentence: str,
-    details: tuple[str, ...],
-    advice: str,
-    evidence: Mapping[str, int],
-    *,
-    late: _Late | None = None,
-    thread: Thread | None = None,
-    who: Who = "limit",
-    remark: bool = False,
+    sample: Sample, loss: _Loss, late: _Late | None = None, thread: Thread | None = None
 ) -> Finding:
     late_ns = late.ns if late else 0
     return Finding(
-        rule=rule,
-        who=late.who if late else who,
+        rule=loss.rule,
+        who=late.who if late else loss.who,
         share=min(1.0, late_ns / sample.window.duration_ns),
         tid=thread.tid if thread else sample.target.pid,
-        text=" ".join((sentence, *details, advice)),
-        remark=remark,
-        evidence={"lost_ns": late_ns, **evidence},
-        advice=advice,
-        sentence=sentence,
-        details=details,
+        text=" ".join((loss.sentence, *loss.details, loss.advice)),
+        remark=loss.remark,
+        evidence={"lost_ns": late_ns, **loss.evidence},
+        advice=loss.advice,
+        sentence=loss.sentence,
+        details=loss.details,
     )
 
 
@@ -161,11 +163,11 @@ def _upcalls(sample: Sample, losses: PacketLosses, datapath: DatapathLosses) -> 
     if datapath.name.startswith(USERSPACE):
         advice = "See ovs-appctl coverage/show and dpif-netdev/pmd-perf-show."
         details += [*_drop_events(losses), *counted_for(sample, losses.asked_ns)]
-        return _finding(sample, UPCALLS_LOST, sentence, tuple(details), advice, evidence)
+        return _finding(sample, _Loss(UPCALLS_LOST, sentence, tuple(details), advice, evidence))
     details += counted_for(sample, losses.counted_ns)
     advice = "Add handlers (other_config:n-handler-threads), or see why flows are missing."
     if not overruns:
-        return _finding(sample, UPCALLS_LOST, sentence, tuple(details), advice, evidence)
+        return _finding(sample, _Loss(UPCALLS_LOST, sentence, tuple(details), advice, evidence))
     worst = max(overruns, key=lambda each: each.drops)
     evidence["overruns"] = sum(each.drops for each in overruns)
     thread = _thread(sample, worst)
@@ -173,16 +175,8 @@ def _upcalls(sample: Sample, losses: PacketLosses, datapath: DatapathLosses) -> 
     if thread is not None:
         details.append(f"{_socket(worst)} overran {worst.drops:,} times.")
         details.append(_reason(sample, thread, late))
-    return _finding(
-        sample,
-        UPCALLS_LOST,
-        sentence,
-        tuple(details),
-        _advice(late, advice),
-        evidence,
-        late=late,
-        thread=thread,
-    )
+    loss = _Loss(UPCALLS_LOST, sentence, tuple(details), _advice(late, advice), evidence)
+    return _finding(sample, loss, late, thread)
 
 
 def _drop_events(losses: PacketLosses) -> Iterator[str]:
@@ -219,16 +213,9 @@ def _say_overruns(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
         details = [_reason(sample, thread, late)] if thread else []
         details += counted_for(sample, losses.counted_ns)
         advice = "Read it sooner, or raise its SO_RCVBUF (net.core.rmem_max)."
-        yield _finding(
-            sample,
-            NETLINK_OVERRUN,
-            sentence,
-            tuple(details),
-            _advice(late, advice),
-            {"lost": overrun.drops, "inode": overrun.inode},
-            late=late,
-            thread=thread,
-        )
+        evidence = {"lost": overrun.drops, "inode": overrun.inode}
+        loss = _Loss(NETLINK_OVERRUN, sentence, tuple(details), _advice(late, advice), evidence)
+        yield _finding(sample, loss, late, thread)
 
 
 def _say_conntrack(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
@@ -236,7 +223,7 @@ def _say_conntrack(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
         sentence = f"the conntrack table of Open vSwitch itself was full: {own:,} packets."
         advice = "Raise it: ovs-appctl dpctl/ct-set-maxconns."
         since = counted_for(sample, losses.asked_ns)
-        yield _finding(sample, CONNTRACK_FULL, sentence, since, advice, {"lost": own})
+        yield _finding(sample, _Loss(CONNTRACK_FULL, sentence, since, advice, {"lost": own}))
     found = losses.conntrack
     if found is None or not (found.dropped or found.early_dropped):
         return
@@ -257,7 +244,7 @@ def _say_conntrack(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
         f"It has {found.entries:,} entries of at most {limit}.",
         *counted_for(sample, losses.counted_ns),
     )
-    yield _finding(sample, CONNTRACK_FULL, sentence, details, advice, evidence)
+    yield _finding(sample, _Loss(CONNTRACK_FULL, sentence, details, advice, evidence))
 
 
 def _say_limits(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
@@ -270,8 +257,7 @@ def _say_limits(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
             continue
         evidence = {"limit": each.limit, "flows": each.flows, "dump_ns": each.dump_ns}
         evidence |= {"hits": hits, "deletions_of_all": deleted}
-        yield _finding(
-            sample,
+        loss = _Loss(
             FLOW_LIMIT,
             _limit_sentence(each, hits, is_hit=is_hit),
             (*_limit_details(each, deleted), *counted_for(sample, losses.asked_ns)),
@@ -279,6 +265,7 @@ def _say_limits(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
             evidence,
             remark=not is_hit,
         )
+        yield _finding(sample, loss)
 
 
 def _limit_sentence(each: FlowLimit, hits: int, *, is_hit: bool) -> str:
@@ -313,8 +300,7 @@ def _say_ports(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
         details = [f"Other ports: {others}."] if others else []
         is_asked = datapath.name.startswith(USERSPACE)
         details += counted_for(sample, losses.asked_ns if is_asked else losses.counted_ns)
-        yield _finding(
-            sample,
+        loss = _Loss(
             PORT_DROPS,
             sentence,
             tuple(details),
@@ -323,6 +309,7 @@ def _say_ports(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
             who="kernel",
             remark=all(_drops(port) * PACKETS_A_DROP < port.packets for port in ports),
         )
+        yield _finding(sample, loss)
 
 
 def _drops(port: PortLosses) -> int:
