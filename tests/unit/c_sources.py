@@ -17,7 +17,6 @@ RECORDS = (
     "core/records.h",
     "threads/thread_records.h",
     "threads/event_records.h",
-    "threads/timeline_records.h",
 )
 FLAGS = (
     *("-O1", "-g", "-shared", "-fPIC", "-Wall", "-Werror"),

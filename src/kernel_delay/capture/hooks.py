@@ -1,6 +1,6 @@
 """Which events no program was run on, of a hook that has one program, or two.
 
-The other side is bpf/threads/fallback.h.
+The other side is take_over() in bpf/threads/thread.h.
 """
 
 from collections.abc import Callable

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "records.h"
-#include "round_records.h"
+#include "event_records.h"
 
 static uint64_t load_counter(const __u64 *counter)
 {

@@ -7,7 +7,6 @@
 
 #include "kernel.h"
 #include "ovs_records.h"
-#include "task_id.h"
 
 const volatile struct ovs_options options SEC(".rodata.options");
 

@@ -5,11 +5,8 @@
  * ask for chains.
  */
 #include "../threads/target.h"
-#include "../threads/contexts.h"
-#include "../threads/syscall_id.h"
 #include "chain_records.h"
 #include "compat.h"
-#include "task_id.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

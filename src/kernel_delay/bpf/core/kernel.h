@@ -237,4 +237,62 @@ struct bpf_iter__bpf_map_elem {
 /* include/linux/sched.h, 5.14 to 6.18: a signal ended it, its own or one of its process. */
 #define PF_SIGNALED 0x00000400
 
+/*
+ * How long it is since @since_ns. On another CPU the clock may be a few nanoseconds
+ * behind (kernel/time/timekeeping.c:ktime_get_mono_fast_ns()): then the length is 0.
+ * @since_ns may be NEVER_NS.
+ *
+ * Without a branch, of which the verifier would follow both ways to the program's end. The compiler
+ * must not know what the sign stands for.
+ */
+static __always_inline __u64 length_since(__u64 now_ns, __u64 since_ns)
+{
+	__u64 length_ns = now_ns - since_ns;
+	__u64 is_before = (length_ns | since_ns) >> 63;
+
+	barrier_var(is_before);
+	return length_ns & (is_before - 1);
+}
+
+/* All bits if @value is @other, and else none: as above, for what else a branch would choose. */
+static __always_inline __u64 mask_if_same(__u64 value, __u64 other)
+{
+	__u64 difference = value ^ other;
+	__u64 differs = (difference | (0 - difference)) >> 63;
+
+	barrier_var(differs);
+	return differs - 1;
+}
+
+/* A thread's id as a tool sees it that is in a PID namespace of its own. */
+
+/*
+ * The id of @task in the PID namespace at @level, above 0: of the numbers of a struct
+ * pid, one a level of nesting, the one at that level. 0 if it is not there.
+ */
+static __always_inline __u32 inner_task_id(struct task_struct *task, __u32 level)
+{
+	struct upid upid = {};
+	struct pid *pid;
+	void *numbers;
+
+	pid = BPF_CORE_READ(task, thread_pid);
+	if (BPF_CORE_READ(pid, level) < level)
+		return 0;
+	numbers = (void *)pid + bpf_core_field_offset(struct pid, numbers);
+	bpf_probe_read_kernel(&upid, sizeof(upid), numbers + level * sizeof(upid));
+	return upid.nr;
+}
+
+static __always_inline __u32 task_id(struct task_struct *task, __u32 level)
+{
+	return level ? inner_task_id(task, level) : (__u32)task->pid;
+}
+
+/* As @task itself sees it, and so what is in the futexes that it owns. */
+static __always_inline __u32 own_task_id(struct task_struct *task)
+{
+	return task_id(task, BPF_CORE_READ(task, thread_pid, level));
+}
+
 #endif

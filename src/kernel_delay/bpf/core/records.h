@@ -165,7 +165,7 @@ struct control {
 	__u64 missed_soft_irqs; /* of a kind that there was no room for */
 	__u64 missed_threads; /* a program was run on them, but found no state of their thread */
 	__u64 clamped_lengths; /* of intervals that ended before they began: see length_since() */
-	__u64 entries_taken_over; /* by a fallback: see fallback.h */
+	__u64 entries_taken_over; /* by a fallback: see take_over() */
 	__u64 exits_taken_over;
 	__u32 stop_signal; /* that stopped the target last, 0: none yet */
 	__u32 stop_sender; /* the process it came from, in the target's PID namespace; or 0 */

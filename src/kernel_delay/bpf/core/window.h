@@ -6,7 +6,6 @@
 #define KERNEL_DELAY_WINDOW_H
 
 #include "kernel.h"
-#include "length.h"
 #include "records.h"
 
 #define NEVER_NS ((__u64)-1)

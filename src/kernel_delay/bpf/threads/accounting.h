@@ -11,7 +11,6 @@
 #ifndef KERNEL_DELAY_ACCOUNTING_H
 #define KERNEL_DELAY_ACCOUNTING_H
 
-#include "soft_irq.h"
 #include "timeline.h"
 
 /*
@@ -229,6 +228,35 @@ static __always_inline void enter_mode(struct thread *thread, struct thread_reco
 				       const struct timestamp *timestamp)
 {
 	change_mode(thread, record, mode, is_missed_between(thread->mode, mode), timestamp);
+}
+
+/* What interrupts have of the time of @thread in its program. Not static, as take_record(). */
+__noinline __u64 interrupted_ns(struct thread *thread, const struct timestamp *timestamp)
+{
+	const struct thread_record *record;
+
+	if (!reports_events() || !thread || !timestamp)
+		return 0;
+	record = find_record(thread, timestamp);
+	if (!record)
+		return 0;
+	return record->account.hard_irq_ns[MODE_USER] + record->account.soft_irq_ns[MODE_USER];
+}
+
+/* Charges the tool with what is from @since_ns until now, without @interrupts_ns. As above. */
+__noinline int charge_tool(struct thread *thread, const struct timestamp *timestamp, __u64 since_ns,
+			   __u64 interrupts_ns)
+{
+	struct thread_record *record;
+	__u64 length_ns;
+
+	if (!reports_events() || !thread || !timestamp)
+		return 0;
+	record = find_record(thread, timestamp);
+	length_ns = clip(timestamp, since_ns);
+	if (record && length_ns > interrupts_ns)
+		record->account.tool_ns += length_ns - interrupts_ns;
+	return 0;
 }
 
 #endif

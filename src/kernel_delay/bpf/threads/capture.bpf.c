@@ -4,146 +4,13 @@
  * on a CPU, waiting for one and stopped, and the interrupts it is charged.
  */
 #include "thread.h"
-#include "fallback.h"
-#include "syscall.h"
-#include "scheduling.h"
-#include "fault.h"
-#include "guest.h"
 #include "interrupt.h"
-#include "event.h"
-#include "profile.h"
-#include "trigger.h"
 #include "iterators.h"
+#include "syscall.h"
+#include "trigger.h"
+#include "wakeup.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-static __always_inline void note_entry(struct thread *thread, struct task_struct *task,
-				       struct pt_regs *regs, long number)
-{
-	__u64 syscall = syscall_id(task, number);
-	struct timestamp timestamp;
-
-	take_timestamp_at(&timestamp, entry_ns(thread, syscall_flags(syscall), regs));
-	see_round(&timestamp, thread);
-	enter_syscall(thread, syscall, regs, &timestamp);
-}
-
-SEC("tp_btf/sys_enter")
-int BPF_PROG(on_sys_enter, struct pt_regs *regs, long number)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread;
-
-	if (!is_target(task))
-		return 0;
-	thread = find_thread(task);
-	if (thread)
-		note_entry(thread, task, regs, number);
-	return 0;
-}
-
-/* In its place where it could be preempted, as others of that name, and with a fallback. */
-SEC("?tp_btf/sys_enter")
-int BPF_PROG(on_sys_enter_preemptible, struct pt_regs *regs, long number)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread;
-
-	if (!is_target(task))
-		return 0;
-	stay_on_cpu();
-	thread = find_thread(task);
-	if (thread) {
-		note_entry(thread, task, regs, number);
-		thread->boundary = BOUNDARY_ENTRY;
-	}
-	end_stay_on_cpu();
-	return 0;
-}
-
-SEC("?tp_btf/sys_enter")
-int BPF_PROG(on_sys_enter_fallback, struct pt_regs *regs, long number)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread;
-
-	if (!is_target(task))
-		return 0;
-	thread = take_over(task, BOUNDARY_ENTRY);
-	if (!thread)
-		return 0;
-	stay_on_cpu();
-	note_entry(thread, task, regs, number);
-	count_up(&control.entries_taken_over);
-	end_stay_on_cpu();
-	return 0;
-}
-
-static __always_inline void note_exit(struct thread *thread, struct task_struct *task,
-				      struct pt_regs *regs, long value)
-{
-	struct timestamp timestamp;
-
-	take_timestamp(&timestamp);
-	see_round(&timestamp, thread);
-	leave_syscall(thread, task, regs, value, &timestamp);
-	if (is_reported(thread, &timestamp)) {
-		/* It is a pointer, and in memory a number. */
-		*(volatile __u64 *)&thread->regs = (__u64)regs;
-		report_syscall(thread, value, &timestamp);
-	}
-	thread->syscall = NO_SYSCALL;
-}
-
-SEC("tp_btf/sys_exit")
-int BPF_PROG(on_sys_exit, struct pt_regs *regs, long value)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread;
-
-	if (!is_target(task))
-		return 0;
-	thread = find_thread(task);
-	if (thread)
-		note_exit(thread, task, regs, value);
-	return 0;
-}
-
-SEC("?tp_btf/sys_exit")
-int BPF_PROG(on_sys_exit_preemptible, struct pt_regs *regs, long value)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread;
-
-	if (!is_target(task))
-		return 0;
-	stay_on_cpu();
-	thread = find_thread(task);
-	if (thread) {
-		note_exit(thread, task, regs, value);
-		thread->boundary = BOUNDARY_EXIT;
-	}
-	end_stay_on_cpu();
-	return 0;
-}
-
-SEC("?tp_btf/sys_exit")
-int BPF_PROG(on_sys_exit_fallback, struct pt_regs *regs, long value)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread;
-
-	if (!is_target(task))
-		return 0;
-	thread = take_over(task, BOUNDARY_EXIT);
-	if (!thread)
-		return 0;
-	stay_on_cpu();
-	note_exit(thread, task, regs, value);
-	count_up(&control.exits_taken_over);
-	end_stay_on_cpu();
-	return 0;
-}
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
@@ -331,18 +198,6 @@ static __always_inline void note_end(struct task_struct *task)
 		record->exited = 1;
 }
 
-/*
- * Only where this opens the window: the new program's first instruction is next. @task is
- * what calls execve(2).
- */
-SEC("?tp_btf/sched_process_exec")
-int BPF_PROG(on_sched_process_exec, struct task_struct *task)
-{
-	if (is_target(task))
-		hit_start(bpf_ktime_get_ns());
-	return 0;
-}
-
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_sched_process_exit, struct task_struct *task)
 {
@@ -524,51 +379,3 @@ int on_profile(void *ctx)
 		report_sample(ctx, task, thread, bpf_ktime_get_ns());
 	return 0;
 }
-
-/*
- * Triggers. User space loads and attaches the ones that it is asked for, to
- * any number of places: a USDT probe may be in the code more than once. Those
- * in user code count only in the target, those in the kernel in any context.
- */
-#define ON_HIT(section, kind, boundary, counts)                                                    \
-	SEC("?" section)                                                                           \
-	int on_##boundary##_##kind(void *ctx)                                                      \
-	{                                                                                          \
-		if (counts)                                                                        \
-			hit_##boundary(bpf_ktime_get_ns());                                        \
-		return 0;                                                                          \
-	}
-
-#define ON_HITS(section, kind, counts)                                                             \
-	ON_HIT(section, kind, start, counts)                                                       \
-	ON_HIT(section, kind, stop, counts)                                                        \
-	ON_HIT(section, kind, both, counts)
-
-ON_HITS("kprobe", uprobe, is_target(bpf_get_current_task_btf()))
-ON_HITS("kprobe", kprobe, true)
-ON_HITS("tracepoint", tracepoint, true)
-
-/* With rounds they are in user code, and begin and end those of the thread that hits them. */
-#define ON_ROUND(boundary, ends, begins)                                                           \
-	SEC("?kprobe")                                                                             \
-	int on_##boundary##_round(void *ctx)                                                       \
-	{                                                                                          \
-		if (is_target(bpf_get_current_task_btf()))                                         \
-			pass_round(bpf_ktime_get_ns(), ends, begins);                              \
-		return 0;                                                                          \
-	}                                                                                          \
-                                                                                                   \
-	SEC("?kprobe")                                                                             \
-	int on_##boundary##_round_preemptible(void *ctx)                                           \
-	{                                                                                          \
-		if (!is_target(bpf_get_current_task_btf()))                                        \
-			return 0;                                                                  \
-		stay_on_cpu();                                                                     \
-		pass_round(bpf_ktime_get_ns(), ends, begins);                                      \
-		end_stay_on_cpu();                                                                 \
-		return 0;                                                                          \
-	}
-
-ON_ROUND(start, false, true)
-ON_ROUND(stop, true, false)
-ON_ROUND(both, true, true)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Single syscalls as events, with the stacks that they were made from.
+ * Single syscalls as events, with the stacks that they were made from; and samples of what a
+ * thread runs.
  *
  * Most programs have no frame pointers, so the user stack is copied, with the
  * registers, for user space to unwind. When room gets scarce stacks are given
@@ -11,21 +12,8 @@
 
 #include "../unwind/walk.h"
 #include "accounting.h"
-#include "sleep_stack.h"
-#include "stack.h"
+#include "deep_stack.h"
 #include "thread_record.h"
-
-#if defined(__TARGET_ARCH_x86)
-#define REGISTERS_SAVED 21
-#define INSTRUCTION_POINTER 16
-#define STACK_POINTER 19
-#define THREAD_POINTER thread.fsbase
-#elif defined(__TARGET_ARCH_arm64)
-#define REGISTERS_SAVED 33
-#define INSTRUCTION_POINTER 32
-#define STACK_POINTER 31
-#define THREAD_POINTER thread.uw.tp_value
-#endif
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -42,20 +30,6 @@ struct walked_event {
 	__u64 user[USER_FRAMES];
 };
 
-/* Of the first page only what is above the stack pointer counts. */
-#define DEEP_STACK (options.stack_bytes + STACK_PAGE)
-
-/*
- * An event whose size turns out as its stack is taken is made here first. User space sets the
- * sizes: a struct syscall_event and all that follows it, for each CPU.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, 65536);
-	__uint(max_entries, 1);
-} scratch_events SEC(".maps");
-
 static __always_inline bool is_event(__u64 syscall, __u64 length_ns)
 {
 	if (length_ns < options.event_ns)
@@ -63,22 +37,6 @@ static __always_inline bool is_event(__u64 syscall, __u64 length_ns)
 	if (!is_flagged(syscall))
 		return options.other_events;
 	return syscall_flags(syscall) & SYSCALL_HAS_EVENTS;
-}
-
-/*
- * Where the stack that @sp is in ends. libc puts a thread's control block, to
- * which the thread pointer points, on top of the thread's stack.
- */
-static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp)
-{
-	__u64 control_block = task->THREAD_POINTER;
-	__u64 first = task->mm->start_stack;
-
-	if (control_block - sp < STACK_PAGES_SEARCHED * STACK_PAGE)
-		return control_block;
-	if (first - sp < STACK_PAGES_SEARCHED * STACK_PAGE)
-		return first;
-	return sp + options.stack_bytes;
 }
 
 /*
@@ -98,22 +56,6 @@ __noinline int take_sleep_stack(struct event_stacks *stacks, __u32 number)
 	__builtin_memcpy(stacks->kernel, kept->frames, sizeof(kept->frames));
 	stacks->kernel_frames = SLEEP_FRAMES;
 	return 0;
-}
-
-/* @regs are the current thread's, of its program. */
-static __always_inline void take_registers(struct event_stacks *stacks, __u64 regs, __u64 end)
-{
-	bpf_probe_read_kernel(stacks->registers, REGISTERS_SAVED * sizeof(__u64), (void *)regs);
-	stacks->stack_end = end;
-	stacks->pages[0] = 0;
-}
-
-static __always_inline __u64 stack_pointer(__u64 regs)
-{
-	__u64 sp = 0;
-
-	bpf_probe_read_kernel(&sp, sizeof(sp), (__u64 *)regs + STACK_POINTER);
-	return sp;
 }
 
 /* The call that @thread now leaves, in full but for its stacks. Not static, as take_record(). */
@@ -136,13 +78,6 @@ __noinline int fill_event(struct syscall_event *event, const struct thread *thre
 
 /* User space looks often enough by itself: waking it would cost more than an event. */
 #define SUBMIT_FLAGS BPF_RB_NO_WAKEUP
-
-static __always_inline struct syscall_event *scratch_event(void)
-{
-	__u32 cpu = bpf_get_smp_processor_id();
-
-	return bpf_map_lookup_elem(&scratch_events, &cpu);
-}
 
 /* All of an event with stacks but the user's. */
 static __always_inline void begin_event(struct syscall_event *event, struct event_stacks *stacks,
@@ -214,72 +149,6 @@ __noinline bool report_walked(const struct thread *thread, __s64 value,
 REPORT_PAGES(1)
 REPORT_PAGES(2)
 REPORT_PAGES(4)
-
-enum page_end { PAGE_IS_LAST, PAGE_IS_FOLLOWED }; /* or else where the large frame on it ends */
-
-/*
- * Copies one page of a deep stack, and says how to go on. Not static, as the functions
- * of stack.h: in its caller's loop it would be verified with each page.
- */
-__noinline __u64 copy_deep_page(__u64 first, __u64 at, __u64 from)
-{
-	const struct large_frames *table = find_large_frames();
-	struct syscall_event *event = scratch_event();
-	const struct stack_page *copy;
-	struct event_stacks *stacks;
-	bool over;
-
-	if (!copies_stacks() || !event || !table)
-		return PAGE_IS_LAST;
-	stacks = (void *)(event + 1);
-	copy = copy_page(stacks, first, at, DEEP_STACK, &over);
-	if (over)
-		return PAGE_IS_LAST;
-	if (!copy || !table->frame_count)
-		return PAGE_IS_FOLLOWED;
-	return large_frame_end(copy, at, from, stacks->stack_end) ?: PAGE_IS_FOLLOWED;
-}
-
-/* How far a deep stack is copied, and from where on frames on it are looked at. */
-struct deep_copy {
-	__u64 first;
-	__u64 at;
-	__u64 from;
-};
-
-#define PAGES_AT_ONCE 8
-
-/* Copies so many pages, without what lies within large frames. Was that all? As copy_deep_page().
- */
-__noinline bool copy_deep_pages(struct deep_copy *copy)
-{
-	__u64 end;
-
-	if (!copies_stacks() || !copy)
-		return true;
-	for (int i = 0; i < PAGES_AT_ONCE; i++) {
-		end = copy_deep_page(copy->first, copy->at, copy->from);
-		if (end == PAGE_IS_LAST)
-			return true;
-		copy->at += STACK_PAGE;
-		if (end != PAGE_IS_FOLLOWED) {
-			copy->from = end - sizeof(__u64);
-			copy->at = (end - SAVED_REGISTERS) & ~(STACK_PAGE - 1ull);
-		}
-	}
-	return false;
-}
-
-/* Copies the stack from @sp on. */
-static __always_inline void copy_deep_stack(__u64 sp)
-{
-	__u64 first = sp & ~(STACK_PAGE - 1ull);
-	struct deep_copy copy = {first, first, sp};
-
-	for (int i = 0; i < STACK_PAGES_SEARCHED / PAGES_AT_ONCE; i++)
-		if (copy_deep_pages(&copy))
-			break;
-}
 
 static __always_inline bool report_deep(const struct thread *thread, __s64 value,
 					const struct timestamp *timestamp, __u64 sp, __u64 end)
@@ -398,35 +267,6 @@ __noinline int report_without_stacks(const struct thread *thread, __s64 value,
 	return 0;
 }
 
-/* What interrupts have of the time of @thread in its program. Not static, as take_record(). */
-__noinline __u64 interrupted_ns(struct thread *thread, const struct timestamp *timestamp)
-{
-	const struct thread_record *record;
-
-	if (!reports_events() || !thread || !timestamp)
-		return 0;
-	record = find_record(thread, timestamp);
-	if (!record)
-		return 0;
-	return record->account.hard_irq_ns[MODE_USER] + record->account.soft_irq_ns[MODE_USER];
-}
-
-/* Charges the tool with what is from @since_ns until now, without @interrupts_ns. As above. */
-__noinline int charge_tool(struct thread *thread, const struct timestamp *timestamp, __u64 since_ns,
-			   __u64 interrupts_ns)
-{
-	struct thread_record *record;
-	__u64 length_ns;
-
-	if (!reports_events() || !thread || !timestamp)
-		return 0;
-	record = find_record(thread, timestamp);
-	length_ns = clip(timestamp, since_ns);
-	if (record && length_ns > interrupts_ns)
-		record->account.tool_ns += length_ns - interrupts_ns;
-	return 0;
-}
-
 /*
  * Reports the call that @thread has left, as of @timestamp. What that takes is the tool's, and
  * charged as such to what the thread is in now: its program, and with rounds maybe another one.
@@ -460,6 +300,82 @@ static __always_inline bool is_reported(const struct thread *thread,
 	return reports_events() && thread->syscall != NO_SYSCALL &&
 	       is_within(timestamp, thread->syscall_since_ns) &&
 	       is_event(thread->syscall, length_since(timestamp->now_ns, thread->syscall_since_ns));
+}
+
+/*
+ * What a thread runs while its round is long already: a sample now and then, with its stacks.
+ * One is an event without a system call, which begins and ends at the same time.
+ */
+
+struct shallow_event {
+	struct syscall_event event;
+	struct shallow_stack stack;
+};
+
+/* Takes the kernel's stack of the current task. */
+static __always_inline void take_kernel_stack(void *ctx, struct event_stacks *stacks)
+{
+	long bytes = bpf_get_stack(ctx, stacks->kernel, sizeof(stacks->kernel), 0);
+
+	stacks->kernel_frames = bytes > 0 ? bytes / sizeof(__u64) : 0;
+}
+
+/* The user's, of frames that are found by their pointers. */
+static __always_inline void walk_user_stack(void *ctx, struct walked_event *event)
+{
+	long bytes = bpf_get_stack(ctx, event->user, sizeof(event->user), BPF_F_USER_STACK);
+
+	event->stacks.user_bytes = bytes > 0 ? bytes : 0;
+}
+
+static __always_inline void fill_sample(struct syscall_event *event, const struct thread *thread,
+					__u64 now_ns)
+{
+	event->entry_ns = now_ns;
+	event->exit_ns = now_ns;
+	event->off_cpu_ns = OFF_CPU_UNKNOWN;
+	event->value = 0;
+	event->syscall = NO_SYSCALL;
+	event->tid = thread->tid;
+	event->stack_mode = options.stack_mode;
+}
+
+/*
+ * Reports what @thread runs now. A deep stack is cut: what it would be copied to first may be
+ * in use by a call that this has interrupted.
+ */
+static __always_inline void report_sample(void *ctx, struct task_struct *task,
+					  struct thread *thread, __u64 now_ns)
+{
+	__u64 regs = (__u64)bpf_task_pt_regs(task), sp = stack_pointer(regs);
+	__u64 end = stack_end(task, sp);
+	struct shallow_event *copied;
+	struct walked_event *walked;
+
+	if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > options.event_bytes / 2)
+		goto no_room;
+	if (options.stack_mode != STACK_COPY && options.stack_mode != STACK_WALK) {
+		walked = bpf_ringbuf_reserve(&events, sizeof(*walked), 0);
+		if (!walked)
+			goto no_room;
+		fill_sample(&walked->event, thread, now_ns);
+		take_kernel_stack(ctx, &walked->stacks);
+		take_registers(&walked->stacks, regs, end);
+		walk_user_stack(ctx, walked);
+		bpf_ringbuf_submit(walked, SUBMIT_FLAGS);
+		return;
+	}
+	copied = bpf_ringbuf_reserve(&events, sizeof(*copied), 0);
+	if (!copied)
+		goto no_room;
+	fill_sample(&copied->event, thread, now_ns);
+	take_kernel_stack(ctx, &copied->stack.stacks);
+	take_registers(&copied->stack.stacks, regs, end);
+	copy_shallow_stack(&copied->stack, sp);
+	bpf_ringbuf_submit(copied, SUBMIT_FLAGS);
+	return;
+no_room:
+	count_up(&control.missed_syscall_events);
 }
 
 #endif

@@ -6,9 +6,8 @@
 #ifndef KERNEL_DELAY_ITERATORS_H
 #define KERNEL_DELAY_ITERATORS_H
 
-#include "scheduling.h"
-#include "task_times.h"
 #include "thread.h"
+#include "wakeup.h"
 
 /*
  * Makes targets of the children that targets have, but for the tool itself, and writes a byte for

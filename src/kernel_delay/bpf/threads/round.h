@@ -13,7 +13,7 @@
 #define KERNEL_DELAY_ROUND_H
 
 #include "accounting.h"
-#include "task_times.h"
+#include "run_queue.h"
 #include "thread_record.h"
 
 /* To make a poll again is no work, however low the threshold. */

@@ -9,13 +9,203 @@
 #define KERNEL_DELAY_SLEEP_H
 
 #include "accounting.h"
-#include "contexts.h"
-#include "freezer.h"
 #include "owner.h"
 #include "run_queue.h"
-#include "sleep_record.h"
-#include "sleep_stack.h"
-#include "waker_stack.h"
+#include "stack.h"
+
+/*
+ * A thread's sleeps, summed up by where it slept and who woke it.
+ */
+
+/*
+ * The open file that a thread sleeps in a call on: its descriptor, and its inode, by which user
+ * space sees later whether that descriptor is still of the same.
+ */
+
+/*
+ * What the @descriptor of the call of that @number is of, as struct sleep_record has it, by its
+ * process's array of @files. Outside of a call, as of a number that has no slot for flags, nothing
+ * is behind it that user space takes for a file. Not static, as take_record().
+ */
+__noinline __u64 file_of(__u64 files, __u32 descriptor, __u32 number)
+{
+	struct file *file = NULL;
+
+	if (!options.accounting ||
+	    !(options.syscall_flags[0][number & (FLAGGED_SYSCALLS - 1)] & SYSCALL_HAS_FILE))
+		return 0;
+	bpf_probe_read_kernel(&file, sizeof(file), (struct file **)files + descriptor);
+	return BPF_CORE_READ(file, f_inode, i_ino) << 32 | (descriptor + 1);
+}
+
+/*
+ * The same of @task, which sleeps. The number of a 32-bit call means another one, and its
+ * arguments are elsewhere: user space passes over its file.
+ */
+static __always_inline __u64 sleep_file(struct task_struct *task)
+{
+	struct pt_regs___syscall *regs;
+
+	if (!HAS_TASK_PT_REGS)
+		return 0;
+	regs = (struct pt_regs___syscall *)bpf_task_pt_regs(task);
+	return file_of((__u64)BPF_CORE_READ(task->files->fdt, fd), first_argument(regs),
+		       syscall_number(regs));
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sleep_record);
+} sleep_records SEC(".maps");
+
+static __always_inline struct sleep_record *sleep_record_at(__u64 number)
+{
+	__u32 slot = number & (options.sleep_records - 1);
+
+	return bpf_map_lookup_elem(&sleep_records, &slot);
+}
+
+static __always_inline __u64 *sleeps_of(struct thread_record *thread, const struct sleep_key *key)
+{
+	__u32 list = key->stack ^ key->waker ^ key->waker_stack ^ (__u32)key->file;
+
+	barrier_var(list);
+	return &thread->sleeps[list & (SLEEP_LISTS - 1)];
+}
+
+static __always_inline void begin_sleep_record(struct sleep_record *record,
+					       const struct thread_record *thread,
+					       const struct sleep_key *key)
+{
+	clear(record, sizeof(*record));
+	record->thread = thread->number;
+	record->syscall = key->syscall;
+	record->file = key->file;
+	record->stack = key->stack;
+	record->uninterruptible = key->uninterruptible;
+	record->waker_kind = key->waker_kind;
+	record->waker_stack = key->waker_stack;
+	record->waker.task = key->waker;
+}
+
+static __always_inline __u64 new_sleep_record(struct thread_record *thread,
+					      const struct sleep_key *key)
+{
+	struct sleep_record *record;
+	__u64 number;
+
+	/* None is no loss: there is a sum for those without a record. */
+	number = take_record(SLEEP_RING, options.sleep_records, thread->epoch);
+	if (!number)
+		return 0;
+	record = sleep_record_at(number);
+	if (!record)
+		return 0;
+	begin_sleep_record(record, thread, key);
+	record->next = *sleeps_of(thread, key);
+	record->number = number;
+	*sleeps_of(thread, key) = number;
+	return number;
+}
+
+/* Has for @key the record of that @number, which is of an earlier round. */
+static __always_inline __u64 renew_sleep_record(struct thread_record *thread,
+						const struct sleep_key *key, __u64 number)
+{
+	struct sleep_record *record = sleep_record_at(number);
+	__u64 next;
+
+	if (!record)
+		return 0;
+	next = record->next;
+	begin_sleep_record(record, thread, key);
+	record->next = next;
+	record->number = number;
+	return number;
+}
+
+/* A way through a thread's list of sleeps. */
+struct sleep_search {
+	__u64 number; /* of the next record, or of the one that was found */
+	__u64 earlier; /* of a record that is of an earlier round; 0: none yet */
+	__u64 thread; /* number of the thread_record */
+	struct sleep_key key;
+	__u64 passed; /* records of other sleeps */
+};
+
+/* As pass_owner(). */
+__noinline int pass_sleep(struct sleep_search *search)
+{
+	const struct sleep_key *key;
+	struct sleep_record *record;
+
+	if (!options.accounting || !search || !search->number)
+		return 1;
+	key = &search->key;
+	record = sleep_record_at(search->number);
+	if (!record ||
+	    !((record->stack ^ key->stack) | (record->syscall ^ key->syscall) |
+	      (record->file ^ key->file) | (record->waker_stack ^ key->waker_stack) |
+	      (record->waker.task ^ key->waker) | (record->waker_kind ^ key->waker_kind) |
+	      (record->uninterruptible ^ key->uninterruptible) | (record->thread ^ search->thread)))
+		return 1;
+	if (is_of_earlier_round(record->thread, search->thread))
+		search->earlier = search->number;
+	search->number = record->next;
+	search->passed++;
+	return 0;
+}
+
+STEP(pass_sleep, struct sleep_search)
+
+/*
+ * The number of a sleep's record, 0 if there is no room. A list is full of single wakers and files
+ * before it is of where the thread slept. Not static, as take_record().
+ */
+__noinline __u64 find_sleep(struct thread_record *thread, struct sleep_key *key)
+{
+	struct sleep_search search = {};
+	__u64 most = SLEEPS_SEARCHED;
+
+	if (!thread || !key)
+		return 0;
+	search.number = *sleeps_of(thread, key);
+	search.thread = thread->number;
+	search.key = *key;
+	REPEAT(SLEEPS_SEARCHED, pass_sleep, &search);
+	if (search.number && search.passed < SLEEPS_SEARCHED)
+		return search.number;
+	if (search.earlier)
+		return renew_sleep_record(thread, key, search.earlier);
+	if (key->file)
+		most = SLEEPS_ON_FILES;
+	else if (key->waker)
+		most = SLEEPS_PER_LIST;
+	if (search.passed >= most)
+		return 0;
+	return new_sleep_record(thread, key);
+}
+
+/* The same for @key; where there is no room, that of files, and then wakers, not distinguished. */
+static __always_inline __u64 find_sleep_of_waker(struct thread_record *thread,
+						 struct sleep_key *key)
+{
+	__u64 number = find_sleep(thread, key);
+
+	if (!number && key->file) {
+		key->file = 0;
+		number = find_sleep(thread, key);
+	}
+	if (number || !key->waker)
+		return number;
+	key->waker = 0;
+	key->waker_stack = 0;
+	key->waker_kind = WAKER_UNKNOWN;
+	return find_sleep(thread, key);
+}
 
 static __always_inline bool is_long_sleep(__u64 since_ns, __u64 now_ns)
 {
@@ -41,113 +231,6 @@ static __always_inline bool is_worth_a_look(const struct thread *thread, __u64 n
 	__u64 length_ns = length_since(now_ns, thread->since_ns);
 
 	return length_ns + thread->unseen_ns >= options.sleep_ns;
-}
-
-/*
- * Finds the sleep_record of @thread's sleep, which the current task ends if @key says so. Not
- * static, as take_record().
- */
-__noinline int note_sleep_record(struct thread *thread, struct thread_record *record,
-				 struct sleep_key *key)
-{
-	struct sleep_record *sleep;
-	__u64 number;
-
-	if (!thread || !record || !key)
-		return 0;
-	key->syscall = thread->mode == MODE_SYSCALL ? thread->syscall : NO_SYSCALL;
-	number = find_sleep_of_waker(record, key);
-	thread->sleep_record = number;
-	sleep = number ? sleep_record_at(number) : NULL;
-	if (sleep && key->waker && !sleep->sleeps)
-		note_task(&sleep->waker, bpf_get_current_task_btf());
-	return 0;
-}
-
-/* Of the sleeps of a call its event has the longest, here thread->sleep_stack's. */
-static __always_inline void note_sleep_of_call(struct thread *thread,
-					       const struct timestamp *timestamp)
-{
-	__u64 length_ns = length_since(timestamp->now_ns, thread->since_ns);
-
-	if (thread->mode != MODE_SYSCALL || length_ns <= thread->call_sleep_ns)
-		return;
-	thread->call_sleep_ns = length_ns;
-	thread->call_sleep_stack = thread->sleep_stack;
-}
-
-/* @task, which is about to be woken, is still where it sleeps; its pi_lock is held. */
-static __always_inline void note_waking(struct task_struct *task)
-{
-	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
-	struct thread_record *record;
-	struct task_struct *current;
-	struct timestamp timestamp;
-	struct sleep_key *key;
-	enum waker_kind kind;
-	bool is_in_window, is_signal;
-
-	if (!thread)
-		return;
-	if (thread->mode == MODE_UNKNOWN)
-		settle_mode(task, &thread->mode, &thread->syscall);
-	if (thread->state != STATE_BLOCKED)
-		return;
-	take_timestamp(&timestamp);
-	if (options.freezer)
-		see_freezer(thread, task, timestamp.now_ns);
-	else if (task->__state & TASK_FROZEN)
-		thread->state = STATE_UNKNOWN;
-	use_round(&timestamp, thread);
-	is_in_window = timestamp.epoch && thread->since_ns < timestamp.stop_ns;
-	if (!is_in_window && !options.totals)
-		return;
-	thread->sleep_stack = 0;
-	thread->sleep_record = UNSEEN_SLEEP;
-	thread->sleep_since_ns = thread->since_ns;
-	thread->owner.known_ns = 0;
-	thread->woken_ns = timestamp.now_ns;
-	thread->woken_on = bpf_get_smp_processor_id() + 1;
-	if (!is_in_window || !is_worth_a_look(thread, timestamp.now_ns))
-		return;
-	current = bpf_get_current_task_btf();
-	key = &thread->sleep_key;
-	key->waker = 0;
-	key->waker_stack = 0;
-	is_signal = has_signal(task);
-	key->stack = sleep_stack(task, READ_BY_WAKER);
-	key->file = sleep_file(task);
-	key->uninterruptible = task->__state / TASK_UNINTERRUPTIBLE & 1;
-	kind = waker_kind(is_signal, current);
-	key->waker_kind = kind;
-	if (kind == WAKER_THREAD) {
-		key->waker = current->pid;
-		if (options.waker_stacks)
-			key->waker_stack = waker_stack();
-		note_owner(thread, current, &timestamp);
-	}
-	/* Before there is a record, which has it from here in what it begins with. */
-	thread->sleep_stack = key->stack;
-	if (reports_events())
-		note_sleep_of_call(thread, &timestamp);
-	thread->uninterruptible = key->uninterruptible;
-	thread->sleep_is_short = !is_long_sleep(thread->since_ns, timestamp.now_ns);
-	thread->sleep_record = 0;
-	record = find_record(thread, &timestamp);
-	if (clip(&timestamp, thread->since_ns))
-		note_sleep_record(thread, record, key);
-}
-
-/*
- * When @thread is woken, that is now. On the CPU where it was about to be woken just before
- * (kernel/sched/core.c:try_to_wake_up()) the clock need not be read again.
- */
-static __always_inline __u64 wakeup_ns(const struct thread *thread)
-{
-	if (thread->sleep_since_ns == thread->since_ns &&
-	    thread->woken_on == bpf_get_smp_processor_id() + 1)
-		return thread->woken_ns;
-	return bpf_ktime_get_ns();
 }
 
 static __always_inline void charge_unseen_sleep(struct thread *thread, struct thread_record *record,
@@ -190,6 +273,110 @@ static __always_inline void charge_sleep(struct thread *thread, struct thread_re
 		record->account.short_sleeps_ns -= unseen_ns(thread, record);
 		thread->unseen_ns = 0;
 	}
+}
+
+/*
+ * cgroup v1's freezer, from Linux 6.1 on. A thread that sleeps where it may be frozen, as in
+ * nanosleep(2) or futex(2), gets another state and sleeps on: no tracepoint shows it
+ * (kernel/freezer.c:__set_task_frozen(), 6.1 to 6.18). Its state is looked at when it is woken and
+ * when user space asks. A thread that slept elsewhere, or ran, leaves its CPU to be frozen, which
+ * shows when its process was.
+ *
+ * A thread that is thawed before anything would have woken it sleeps on from 6.7 on (commit
+ * 8f0eed4a78a8): it lost nothing, and counts as blocked unless it was seen meanwhile.
+ */
+
+/*
+ * By how much a thread of a process is thawed after another, at most: it is one loop
+ * (kernel/cgroup/legacy_freezer.c:unfreeze_cgroup(), 5.14 to 6.18). Later it may have been frozen
+ * again.
+ */
+#define THAW_NS 10000000
+
+/* Is @thread, which sleeps, known to be frozen? */
+static __always_inline bool is_known_frozen(const struct thread *thread)
+{
+	return thread->frozen_since_ns > thread->since_ns;
+}
+
+static __always_inline struct thread *first_thread_of(struct task_struct *task)
+{
+	return bpf_task_storage_get(&threads, task->group_leader, NULL, 0);
+}
+
+/* @task leaves its CPU to be frozen; the first of its process shows when that was. */
+static __always_inline void note_freeze(struct task_struct *task, __u64 now_ns)
+{
+	struct thread *first = first_thread_of(task);
+
+	if (first && first->freeze_ns <= first->thaw_ns)
+		first->freeze_ns = now_ns;
+}
+
+/* @task, which was so, is thawed. */
+static __always_inline void note_thaw(struct task_struct *task, __u64 now_ns)
+{
+	struct thread *first = first_thread_of(task);
+
+	if (first)
+		first->thaw_ns = now_ns;
+}
+
+/*
+ * @thread sleeps and is frozen, as is seen now: since when does the @first thread of its process
+ * say, or it is not known. Not static, as take_record().
+ */
+__noinline int find_freeze(struct thread *thread, const struct thread *first, __u64 now_ns)
+{
+	__u64 until_ns;
+
+	if (!thread)
+		return 0;
+	until_ns = thread->blocked_until_ns > thread->since_ns ? thread->blocked_until_ns
+							       : thread->since_ns;
+	thread->blocked_until_ns = until_ns;
+	thread->frozen_since_ns = now_ns;
+	if (!first || first->freeze_ns <= until_ns ||
+	    (first->thaw_ns >= first->freeze_ns && length_since(now_ns, first->thaw_ns) > THAW_NS))
+		return 0;
+	thread->blocked_until_ns = first->freeze_ns;
+	thread->frozen_since_ns = first->freeze_ns;
+	return 0;
+}
+
+/* Looks whether @thread of @task, which sleeps, is frozen. */
+static __always_inline void see_freezer(struct thread *thread, struct task_struct *task,
+					__u64 now_ns)
+{
+	if (!(task->__state & TASK_FROZEN))
+		thread->frozen_since_ns = 0;
+	else if (!is_known_frozen(thread))
+		find_freeze(thread, first_thread_of(task), now_ns);
+}
+
+/* The same, of one that may be woken meanwhile: who wakes it has looked by then. */
+static __always_inline void look_at_sleeper(struct thread *thread, struct task_struct *task)
+{
+	if (!options.freezer || thread->state != STATE_BLOCKED ||
+	    !(task->__state & (TASK_NORMAL | TASK_FROZEN)))
+		return;
+	see_freezer(thread, task, bpf_ktime_get_ns());
+	if (!is_known_frozen(thread))
+		thread->blocked_until_ns = bpf_ktime_get_ns();
+}
+
+/*
+ * Of a target that came into a freezer's cgroup after the programs it is not known since when it
+ * is frozen. Without a branch: the verifier would follow both ways to the program's end.
+ */
+static __always_inline void note_unknown_freeze(struct thread_state *dumped,
+						const struct task_struct *task)
+{
+	__u64 is_frozen = task->__state / TASK_FROZEN & 1;
+
+	barrier_var(is_frozen);
+	if (!options.freezer)
+		dumped->frozen_since_ns |= 0 - is_frozen;
 }
 
 #endif

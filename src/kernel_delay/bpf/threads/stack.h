@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * The pages of a user stack that unwinding needs.
- *
- * A return address, and the registers that a function saves, lie at its
- * frame's edges. A thread of Open vSwitch that has packets to handle has
- * frames of 457 KB, so the pages within those of large frames are left out,
- * where the calling convention puts the return address at the frame's edge
- * (x86-64). A word that only looks like such an address can lead astray: then
- * pages are missing, which user space notices as it unwinds.
+ * Takes stacks: of the kernel where threads slept, each kept once, and of programs by pages, with
+ * the registers, for user space to unwind.
  */
 #ifndef KERNEL_DELAY_STACK_H
 #define KERNEL_DELAY_STACK_H
 
 #include "event_records.h"
-#include "window.h"
+#include "thread.h"
+
+#if defined(__TARGET_ARCH_x86)
+#define REGISTERS_SAVED 21
+#define INSTRUCTION_POINTER 16
+#define STACK_POINTER 19
+#define THREAD_POINTER thread.fsbase
+#elif defined(__TARGET_ARCH_arm64)
+#define REGISTERS_SAVED 33
+#define INSTRUCTION_POINTER 32
+#define STACK_POINTER 31
+#define THREAD_POINTER thread.uw.tp_value
+#endif
 
 /*
  * Constants to the verifier: what is off costs it nothing. Before 6.8 it looks at functions that
@@ -24,217 +30,11 @@ static __always_inline bool copies_stacks(void)
 	return reports_events() && options.stack_mode == STACK_COPY;
 }
 
-#define LARGE_FRAMES_BITS 11
-#define CODE_RANGES_BITS 10
-_Static_assert(LARGE_FRAMES == 1 << LARGE_FRAMES_BITS, "");
-_Static_assert(CODE_RANGES == 1 << CODE_RANGES_BITS, "");
-
 #define WORDS_PER_PAGE (STACK_PAGE / sizeof(__u64))
-
-/* Six registers can be saved next to the return address: System V ABI for x86-64, 3.2.1. */
-#define SAVED_REGISTERS (7 * sizeof(__u64))
 
 struct stack_page {
 	__u64 words[WORDS_PER_PAGE];
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct large_frames);
-} large_frames SEC(".maps");
-
-static __always_inline struct large_frames *find_large_frames(void)
-{
-	__u32 key = 0;
-
-	return bpf_map_lookup_elem(&large_frames, &key);
-}
-
-/*
- * These are functions of their own, which the verifier looks at once each: in
- * one with their callers' loops it would follow too many ways. They must not be
- * static, else it looks at them with each call (kernel/bpf/verifier.c,
- * check_func_call() of 5.14).
- */
-
-/*
- * Is @one below @other? 1 or 0, without a branch, of which the verifier would follow both ways in
- * each step of a search: the borrow of their difference. The compiler must not know what it is.
- */
-static __always_inline __u64 is_below(__u64 one, __u64 other)
-{
-	__u64 borrow = (~one & other) | (~(one ^ other) & (one - other));
-
-	barrier_var(borrow);
-	borrow >>= 63;
-	barrier_var(borrow);
-	return borrow;
-}
-
-/* The place of the frame above @address, a return address; below 0 if it is none, or not large. */
-__attribute__((noinline)) long find_large_frame(__u64 address)
-{
-	const struct large_frames *table = find_large_frames();
-	const struct large_frame *frame;
-	__u64 found = 0, next;
-
-	if (!copies_stacks() || !table)
-		return -1;
-	/* The last that begins below @address, bit by bit. */
-	for (int bit = LARGE_FRAMES_BITS - 1; bit >= 0; bit--) {
-		next = (found | 1ull << bit) & (LARGE_FRAMES - 1);
-		found |= (is_below(next, table->frame_count) &
-			  is_below(table->frames[next].start, address))
-			 << bit;
-	}
-	found &= LARGE_FRAMES - 1;
-	frame = &table->frames[found];
-	if (!table->frame_count || address <= frame->start || address > frame->end)
-		return -1;
-	return found;
-}
-
-__attribute__((noinline)) int is_code(__u64 address)
-{
-	const struct large_frames *table = find_large_frames();
-	const struct code_range *range;
-	__u64 found = 0, next;
-
-	if (!copies_stacks() || !table)
-		return 0;
-	for (int bit = CODE_RANGES_BITS - 1; bit >= 0; bit--) {
-		next = (found | 1ull << bit) & (CODE_RANGES - 1);
-		found |= (is_below(next, table->code_count) &
-			  ~is_below(address, table->code[next].start))
-			 << bit;
-	}
-	range = &table->code[found & (CODE_RANGES - 1)];
-	return table->code_count && address >= range->start && address < range->end;
-}
-
-/*
- * Do these eight bytes end with a call through a pointer (opcode FF /2)? Its address has 0, 1, 2, 4
- * or 5 bytes after the second.
- */
-static __always_inline bool is_indirect_call(const __u8 *bytes)
-{
-	return (bytes[1] == 0xff && (bytes[2] & 0x38) == 0x10) ||
-	       (bytes[2] == 0xff && (bytes[3] & 0x38) == 0x10) ||
-	       (bytes[4] == 0xff && (bytes[5] & 0x38) == 0x10) ||
-	       (bytes[5] == 0xff && (bytes[6] & 0x38) == 0x10) ||
-	       (bytes[6] == 0xff && (bytes[7] & 0x38) == 0x10);
-}
-
-/*
- * Whether @caller, which is code, may be where @function returns to: before it is a call
- * of the function (opcode E8), or through a pointer.
- */
-__attribute__((noinline)) int may_return_to(__u64 caller, __u64 function)
-{
-	__u8 bytes[8] = {};
-	__s32 relative;
-
-	if (bpf_probe_read_user(bytes, sizeof(bytes), (void *)(caller - sizeof(bytes))))
-		return 0;
-	__builtin_memcpy(&relative, bytes + 4, sizeof(relative));
-	if (bytes[3] == 0xe8 && caller + (__s64)relative == function)
-		return 1;
-	return is_indirect_call(bytes);
-}
-
-/*
- * Where the large frame ends that begins above @place, which holds @word; 0 if
- * that is no return address into such a function, or it ends at none.
- */
-__attribute__((noinline)) __u64 frame_end(__u64 place, __u64 word, __u64 stack_end)
-{
-	const struct large_frames *table = find_large_frames();
-	const struct large_frame *frame;
-	__u64 end, caller = 0;
-	long found;
-
-	if (!table)
-		return 0;
-	found = find_large_frame(word);
-	if (found < 0)
-		return 0;
-	frame = &table->frames[found & (LARGE_FRAMES - 1)];
-	end = place + sizeof(__u64) + frame->size;
-	if (end < place + LARGE_FRAME || end >= stack_end ||
-	    bpf_probe_read_user(&caller, sizeof(caller), (void *)(end - sizeof(caller))))
-		return 0;
-	return is_code(caller) && may_return_to(caller, frame->function) ? end : 0;
-}
-
-/* So many words are looked at in one function, as the verifier follows each step of a loop. */
-#define WORDS_AT_ONCE 16
-
-/* A bit for each of the words from @first on: is it maybe an address in a large frame's function?
- */
-__attribute__((noinline)) __u32 frames_among(const struct stack_page *page, __u32 first)
-{
-	const struct large_frames *table = find_large_frames();
-	const __u64 *words;
-	__u32 found = 0;
-
-	if (!copies_stacks() || !table || !page)
-		return 0;
-	words = &page->words[first & (WORDS_PER_PAGE - WORDS_AT_ONCE)];
-#pragma unroll
-	for (int i = 0; i < WORDS_AT_ONCE; i++) {
-		__u64 code_page = words[i] / STACK_PAGE;
-		__u64 filter = table->filter[code_page / 64 & (FRAME_FILTER_WORDS - 1)];
-
-		found |= (filter >> (code_page & 63) & 1) << i;
-	}
-	return found;
-}
-
-/*
- * Where the first large frame ends that begins in the words from @first on of the page of address
- * @at, at @from or above it; 0 if none begins.
- */
-__attribute__((noinline)) __u64 frame_end_among(const struct stack_page *page, __u32 first,
-						__u64 at, __u64 from, __u64 stack_end)
-{
-	__u32 words;
-	__u64 end;
-
-	if (!copies_stacks() || !page)
-		return 0;
-	words = frames_among(page, first);
-	if (!words)
-		return 0;
-	for (__u32 i = 0; i < WORDS_AT_ONCE; i++) {
-		__u32 place = (first + i) & (WORDS_PER_PAGE - 1);
-
-		if (!(words >> i & 1) || at + place * sizeof(__u64) < from)
-			continue;
-		end = frame_end(at + place * sizeof(__u64), page->words[place], stack_end);
-		if (end)
-			return end;
-	}
-	return 0;
-}
-
-/* The same of the whole page. */
-__attribute__((noinline)) __u64 large_frame_end(const struct stack_page *page, __u64 at, __u64 from,
-						__u64 stack_end)
-{
-	__u64 end;
-
-	if (!copies_stacks() || !page)
-		return 0;
-	for (__u32 first = 0; first < WORDS_PER_PAGE; first += WORDS_AT_ONCE) {
-		end = frame_end_among(page, first, at, from, stack_end);
-		if (end)
-			return end;
-	}
-	return 0;
-}
 
 /*
  * Copies the page at @at behind what was copied of the stack that begins on the
@@ -297,6 +97,243 @@ __noinline int copy_shallow_stack(struct shallow_stack *stack, __u64 sp)
 {
 	if (stack)
 		copy_pages(&stack->stacks, sp, SHALLOW_STACK / STACK_PAGE);
+	return 0;
+}
+
+/*
+ * Where the stack that @sp is in ends. libc puts a thread's control block, to
+ * which the thread pointer points, on top of the thread's stack.
+ */
+static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp)
+{
+	__u64 control_block = task->THREAD_POINTER;
+	__u64 first = task->mm->start_stack;
+
+	if (control_block - sp < STACK_PAGES_SEARCHED * STACK_PAGE)
+		return control_block;
+	if (first - sp < STACK_PAGES_SEARCHED * STACK_PAGE)
+		return first;
+	return sp + options.stack_bytes;
+}
+
+/* @regs are the current thread's, of its program. */
+static __always_inline void take_registers(struct event_stacks *stacks, __u64 regs, __u64 end)
+{
+	bpf_probe_read_kernel(stacks->registers, REGISTERS_SAVED * sizeof(__u64), (void *)regs);
+	stacks->stack_end = end;
+	stacks->pages[0] = 0;
+}
+
+static __always_inline __u64 stack_pointer(__u64 regs)
+{
+	__u64 sp = 0;
+
+	bpf_probe_read_kernel(&sp, sizeof(sp), (__u64 *)regs + STACK_POINTER);
+	return sp;
+}
+
+/*
+ * Do these eight bytes end with a call through a pointer (opcode FF /2)? Its address has 0, 1, 2, 4
+ * or 5 bytes after the second.
+ */
+static __always_inline bool is_indirect_call(const __u8 *bytes)
+{
+	return (bytes[1] == 0xff && (bytes[2] & 0x38) == 0x10) ||
+	       (bytes[2] == 0xff && (bytes[3] & 0x38) == 0x10) ||
+	       (bytes[4] == 0xff && (bytes[5] & 0x38) == 0x10) ||
+	       (bytes[5] == 0xff && (bytes[6] & 0x38) == 0x10) ||
+	       (bytes[6] == 0xff && (bytes[7] & 0x38) == 0x10);
+}
+
+/*
+ * Where in the kernel threads slept: each stack is kept once.
+ */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SLEEP_STACKS);
+	__type(key, __u32);
+	__type(value, struct sleep_stack);
+} sleep_stacks SEC(".maps");
+
+/* Where a stack is taken to: a waker can interrupt the iterator, and none another. */
+enum stack_reader { READ_BY_WAKER, READ_BY_ITERATOR, STACK_READERS };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, STACK_READERS);
+	__type(key, __u32);
+	__type(value, struct sleep_stack);
+} taken_stacks SEC(".maps");
+
+struct stack_search {
+	__u64 hash;
+	__u64 found; /* in the slot that was looked at last; 0: it was taken for the stack */
+	__u32 slot;
+	__u32 next; /* slot to look at */
+};
+
+/* Returns whether the next slot is the stack's. Not static, for REPEAT. */
+__noinline int try_slot(struct stack_search *search)
+{
+	struct sleep_stack *kept;
+	__u32 slot;
+
+	if (!options.accounting || !search)
+		return 1;
+	slot = search->next++ & (SLEEP_STACKS - 1);
+	kept = bpf_map_lookup_elem(&sleep_stacks, &slot);
+	if (!kept)
+		return 1;
+	search->slot = slot;
+	/* Mostly it is there, and an atomic write would take the line from other CPUs. */
+	search->found = *(volatile __u64 *)&kept->hash;
+	if (!search->found)
+		search->found = __sync_val_compare_and_swap(&kept->hash, 0, search->hash);
+	return !search->found || search->found == search->hash;
+}
+
+STEP(try_slot, struct stack_search)
+
+/*
+ * The slot of a stack, and 1; 0 if there is none left. Not static, so that it is
+ * verified once, by itself.
+ */
+__noinline __u32 keep_stack(struct sleep_stack *taken)
+{
+	struct stack_search search = {.hash = 14695981039346656037ULL}; /* FNV-1a, by words */
+	struct sleep_stack *kept;
+	__u32 slot;
+
+	if (!taken)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < SLEEP_FRAMES; i++)
+		search.hash = (search.hash ^ taken->frames[i]) * 1099511628211ULL;
+	search.hash |= 1;
+	search.next = search.hash >> 32;
+	REPEAT(SLEEP_STACKS_TRIED, try_slot, &search);
+	slot = search.slot;
+	kept = bpf_map_lookup_elem(&sleep_stacks, &slot);
+	if (!kept || kept->hash != search.hash)
+		return 0;
+	if (!search.found) {
+		bpf_probe_read_kernel(kept->frames, sizeof(kept->frames), taken->frames);
+		barrier();
+		kept->written = 1;
+	}
+	return slot + 1;
+}
+
+/* Where @task sleeps: as keep_stack() has it; 0 if the kernel does not say. */
+static __noinline __u32 sleep_stack(struct task_struct *task, __u32 reader)
+{
+	struct sleep_stack *taken = bpf_map_lookup_elem(&taken_stacks, &reader);
+
+	if (!taken)
+		return 0;
+	clear(taken->frames, sizeof(taken->frames));
+	if (bpf_get_task_stack(task, taken->frames, sizeof(taken->frames), 0) <= 0)
+		return 0;
+	return keep_stack(taken);
+}
+
+/*
+ * From where a waker wakes: its kernel stack, and a copy of its program's, which user space
+ * unwinds. To copy each would take more than to wake. So one is copied for all that come from
+ * the same slot in the kernel, of the same instruction of the same process, with a program's
+ * stack that is as deep: these have the same callers but for what recursion can make alike.
+ */
+
+/* User space sets how many: 1 where they are not asked for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct waker_stack);
+} waker_stacks SEC(".maps");
+
+/* What two wakes have alike that one stack stands for, and where the kernel's is taken to. */
+struct waker_place {
+	__u64 process;
+	__u64 instruction;
+	__u64 depth;
+	__u64 kernel[SLEEP_FRAMES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct waker_place);
+} waker_places SEC(".maps");
+
+/* Copies the current task's stacks to @stack, which is no other's. */
+static __always_inline void copy_waker_stack(struct waker_stack *stack, struct waker_place *at,
+					     struct task_struct *current)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(current);
+
+	for (int i = 0; i < SLEEP_FRAMES; i++) {
+		stack->stacks.kernel[i] = at->kernel[i];
+		if (at->kernel[i])
+			stack->stacks.kernel_frames = i + 1;
+	}
+	stack->process = options.pid_level ? inner_task_id(BPF_CORE_READ(current, group_leader),
+							   options.pid_level)
+					   : current->tgid;
+	if (at->depth) {
+		bpf_probe_read_kernel(stack->stacks.registers, REGISTERS_SAVED * sizeof(__u64),
+				      regs);
+		stack->stacks.stack_end = stack_end(current, at->depth);
+		copy_shallow_stack((void *)&stack->stacks, at->depth);
+	}
+	barrier();
+	stack->written = 1;
+}
+
+/*
+ * The slot of the stack that the current task wakes from, and 1; 0 if there is none left. Not
+ * static, so that it is verified once, by itself.
+ */
+__noinline __u32 waker_stack(void)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	__u64 hash = 14695981039346656037ULL, found; /* FNV-1a, by words */
+	struct pt_regs___syscall *regs;
+	struct waker_stack *stack;
+	struct waker_place *at;
+	__u32 slot, only = 0;
+
+	at = bpf_map_lookup_elem(&waker_places, &only);
+	if (!at || !HAS_TASK_PT_REGS)
+		return 0;
+	__builtin_memset(at, 0, sizeof(*at));
+	bpf_get_task_stack(current, at->kernel, sizeof(at->kernel), 0);
+	at->process = current->tgid;
+	if (!(current->flags & PF_KTHREAD)) {
+		regs = (struct pt_regs___syscall *)bpf_task_pt_regs(current);
+		bpf_probe_read_kernel(&at->instruction, sizeof(__u64),
+				      (__u64 *)regs + INSTRUCTION_POINTER);
+		bpf_probe_read_kernel(&at->depth, sizeof(__u64), (__u64 *)regs + STACK_POINTER);
+	}
+	for (__u32 i = 0; i < sizeof(*at) / sizeof(__u64); i++)
+		hash = (hash ^ ((__u64 *)at)[i]) * 1099511628211ULL;
+	hash |= 1;
+	for (int i = 0; i < SLEEP_STACKS_TRIED; i++) {
+		slot = ((hash >> 32) + i) & (WAKER_STACKS - 1);
+		stack = bpf_map_lookup_elem(&waker_stacks, &slot);
+		if (!stack)
+			return 0;
+		found = *(volatile __u64 *)&stack->hash;
+		if (!found)
+			found = __sync_val_compare_and_swap(&stack->hash, 0, hash);
+		if (!found)
+			copy_waker_stack(stack, at, current);
+		if (!found || found == hash)
+			return slot + 1;
+	}
 	return 0;
 }
 

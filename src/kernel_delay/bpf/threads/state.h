@@ -8,10 +8,27 @@
 #define KERNEL_DELAY_STATE_H
 
 #include "accounting.h"
-#include "event_records.h"
 #include "run_queue.h"
-#include "soft_irq.h"
 #include "thread_record.h"
+
+/* One branch for all of @states, as the verifier follows each. */
+static __always_inline bool is_one_of(enum scheduler_state state, __u32 states)
+{
+	return 1 << (state & (STATE_SLOTS - 1)) & states;
+}
+
+static __always_inline bool is_ready(enum scheduler_state state)
+{
+	return is_one_of(state, 1 << STATE_READY_WOKEN | 1 << STATE_READY_PREEMPTED);
+}
+
+#define WAITING_STATES (1 << STATE_READY_WOKEN | 1 << STATE_READY_PREEMPTED | 1 << STATE_THROTTLED)
+
+/* Does a thread in @state wait for a CPU, or for quota? */
+static __always_inline bool is_waiting(enum scheduler_state state)
+{
+	return is_one_of(state, WAITING_STATES);
+}
 
 /*
  * A thread's records of its system calls, one for each.
@@ -330,6 +347,35 @@ static __always_inline void check_running(struct thread *thread, const struct ti
 {
 	if (options.accounting && thread->state != STATE_RUNNING)
 		find_running(thread, timestamp);
+}
+
+/* Charges the time in a state off the CPU, of a thread that is alive. Returns how much. */
+static __always_inline __u64 charge_off_cpu(struct thread *thread, struct thread_record *record,
+					    const struct timestamp *timestamp)
+{
+	__u32 state = thread->state;
+	__u64 length_ns;
+
+	if (has_timeline())
+		report_state(thread, state, thread->since_ns, timestamp);
+	add_state_total(thread, state, thread->since_ns, timestamp);
+	if (!options.accounting)
+		return 0;
+	length_ns = clip(timestamp, thread->since_ns);
+	if (!record) {
+		if (reports_events())
+			note_off_cpu(thread, false, length_ns);
+		return 0;
+	}
+	charge_length(thread, record, state, timestamp, length_ns);
+	return length_ns;
+}
+
+/* The same where it is not done at each switch. Not static, as take_record(). */
+__noinline __u64 charge_state(struct thread *thread, struct thread_record *record,
+			      const struct timestamp *timestamp)
+{
+	return thread && timestamp ? charge_off_cpu(thread, record, timestamp) : 0;
 }
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef KERNEL_DELAY_SYSCALL_H
 #define KERNEL_DELAY_SYSCALL_H
 
+#include "event.h"
 #include "lock_owner.h"
 #include "owner.h"
 #include "round.h"
@@ -197,6 +198,134 @@ static __always_inline void leave_syscall(struct thread *thread, struct task_str
 		thread->poll_return_ns = timestamp->now_ns;
 	enter_mode(thread, record, MODE_USER, timestamp);
 	begin_round_by_call(thread, flags, value, timestamp);
+}
+
+static __always_inline void note_entry(struct thread *thread, struct task_struct *task,
+				       struct pt_regs *regs, long number)
+{
+	__u64 syscall = syscall_id(task, number);
+	struct timestamp timestamp;
+
+	take_timestamp_at(&timestamp, entry_ns(thread, syscall_flags(syscall), regs));
+	see_round(&timestamp, thread);
+	enter_syscall(thread, syscall, regs, &timestamp);
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_sys_enter, struct pt_regs *regs, long number)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
+
+	if (!is_target(task))
+		return 0;
+	thread = find_thread(task);
+	if (thread)
+		note_entry(thread, task, regs, number);
+	return 0;
+}
+
+/* In its place where it could be preempted, as others of that name, and with a fallback. */
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(on_sys_enter_preemptible, struct pt_regs *regs, long number)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
+
+	if (!is_target(task))
+		return 0;
+	stay_on_cpu();
+	thread = find_thread(task);
+	if (thread) {
+		note_entry(thread, task, regs, number);
+		thread->boundary = BOUNDARY_ENTRY;
+	}
+	end_stay_on_cpu();
+	return 0;
+}
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(on_sys_enter_fallback, struct pt_regs *regs, long number)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
+
+	if (!is_target(task))
+		return 0;
+	thread = take_over(task, BOUNDARY_ENTRY);
+	if (!thread)
+		return 0;
+	stay_on_cpu();
+	note_entry(thread, task, regs, number);
+	count_up(&control.entries_taken_over);
+	end_stay_on_cpu();
+	return 0;
+}
+
+static __always_inline void note_exit(struct thread *thread, struct task_struct *task,
+				      struct pt_regs *regs, long value)
+{
+	struct timestamp timestamp;
+
+	take_timestamp(&timestamp);
+	see_round(&timestamp, thread);
+	leave_syscall(thread, task, regs, value, &timestamp);
+	if (is_reported(thread, &timestamp)) {
+		/* It is a pointer, and in memory a number. */
+		*(volatile __u64 *)&thread->regs = (__u64)regs;
+		report_syscall(thread, value, &timestamp);
+	}
+	thread->syscall = NO_SYSCALL;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_sys_exit, struct pt_regs *regs, long value)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
+
+	if (!is_target(task))
+		return 0;
+	thread = find_thread(task);
+	if (thread)
+		note_exit(thread, task, regs, value);
+	return 0;
+}
+
+SEC("?tp_btf/sys_exit")
+int BPF_PROG(on_sys_exit_preemptible, struct pt_regs *regs, long value)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
+
+	if (!is_target(task))
+		return 0;
+	stay_on_cpu();
+	thread = find_thread(task);
+	if (thread) {
+		note_exit(thread, task, regs, value);
+		thread->boundary = BOUNDARY_EXIT;
+	}
+	end_stay_on_cpu();
+	return 0;
+}
+
+SEC("?tp_btf/sys_exit")
+int BPF_PROG(on_sys_exit_fallback, struct pt_regs *regs, long value)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
+
+	if (!is_target(task))
+		return 0;
+	thread = take_over(task, BOUNDARY_EXIT);
+	if (!thread)
+		return 0;
+	stay_on_cpu();
+	note_exit(thread, task, regs, value);
+	count_up(&control.exits_taken_over);
+	end_stay_on_cpu();
+	return 0;
 }
 
 #endif

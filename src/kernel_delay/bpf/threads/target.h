@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Which processes are measured.
+ * Which processes are measured, which system call a thread makes, and in which context the
+ * kernel works for it.
  */
 #ifndef KERNEL_DELAY_TARGET_H
 #define KERNEL_DELAY_TARGET_H
@@ -45,6 +46,173 @@ static __always_inline void remove_target(__u32 tgid)
 static __always_inline bool is_process(const struct task_struct *task)
 {
 	return task->pid == task->tgid;
+}
+
+/*
+ * Which system call a task makes: a number means another call in each of the
+ * ABIs that a kernel serves side by side, so a call is known by both.
+ */
+
+#if defined(__TARGET_ARCH_x86)
+/* arch/x86/include/asm/thread_info.h, the same from 5.14 to 6.18: set from entry to exit. */
+#define TS_COMPAT 0x0002
+/* arch/x86/include/uapi/asm/unistd.h: x32 calls have it in their numbers. */
+#define X32_SYSCALL_BIT 0x40000000
+#elif defined(__TARGET_ARCH_arm64)
+/* arch/arm64/include/asm/thread_info.h, the same from 5.14 to 6.18: set while a program is 32-bit.
+ */
+#define TIF_32BIT 22
+#define X32_SYSCALL_BIT 0
+#endif
+
+/* Does @task make 32-bit calls, or is it in one? As in_compat_syscall(), but without x32. */
+static __always_inline bool in_compat(struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+	return bpf_core_field_exists(task->thread_info.status) &&
+	       task->thread_info.status & TS_COMPAT;
+#elif defined(__TARGET_ARCH_arm64)
+	return task->thread_info.flags >> TIF_32BIT & 1;
+#endif
+}
+
+/* The call of that @number which @task makes, as the records have it. */
+static __always_inline __u64 syscall_id(struct task_struct *task, __u32 number)
+{
+	return in_compat(task) ? COMPAT_SYSCALL | number : number;
+}
+
+/* The number that @task came into the kernel with, negative unless for a syscall. */
+static __always_inline __s32 syscall_number(struct pt_regs___syscall *regs)
+{
+#if defined(__TARGET_ARCH_x86)
+	return regs->orig_ax;
+#elif defined(__TARGET_ARCH_arm64)
+	return regs->syscallno;
+#endif
+}
+
+static __always_inline __u32 first_argument(const struct pt_regs___syscall *regs)
+{
+#if defined(__TARGET_ARCH_x86)
+	return regs->di;
+#elif defined(__TARGET_ARCH_arm64)
+	return regs->regs[0];
+#endif
+}
+
+/* The enum syscall_flag of a call; none if its number has no slot. */
+static __always_inline __u8 syscall_flags(__u64 syscall)
+{
+	bool compat = syscall & COMPAT_SYSCALL;
+	__u32 number = syscall;
+
+	if (!compat)
+		number &= ~X32_SYSCALL_BIT;
+	if (number >= FLAGGED_SYSCALLS)
+		return 0;
+	/* Old verifiers forget the test for a copy; the compiler must not leave out the mask. */
+	barrier_var(number);
+	return options.syscall_flags[compat][number & (FLAGGED_SYSCALLS - 1)];
+}
+
+/* Which of all slots of both tables is the call's, if it has one. */
+static __always_inline __u32 syscall_slot(__u64 syscall)
+{
+	bool compat = syscall & COMPAT_SYSCALL;
+	__u32 number = syscall;
+
+	if (!compat)
+		number &= ~X32_SYSCALL_BIT;
+	return compat * FLAGGED_SYSCALLS + (number & (FLAGGED_SYSCALLS - 1));
+}
+
+/* Has the call a slot for flags? */
+static __always_inline bool is_flagged(__u64 syscall)
+{
+	__u32 number = syscall;
+
+	return (syscall & COMPAT_SYSCALL ? number : number & ~X32_SYSCALL_BIT) < FLAGGED_SYSCALLS;
+}
+
+/*
+ * In which context a waker is: a thread's own, or an interrupt's.
+ */
+
+/* include/linux/sched.h */
+#define PF_KTHREAD 0x00200000
+
+/* That is known as the programs are loaded: no branch, as there is where a pointer is looked at. */
+static __always_inline bool has_run_queues(void)
+{
+	return bpf_core_field_exists(((struct task_struct *)0)->se.cfs_rq);
+}
+
+/*
+ * The kernel's own that @task is in, or would be, whatever its policy; NULL
+ * without CONFIG_FAIR_GROUP_SCHED (kernel/sched/sched.h:set_task_rq(), 5.14 to
+ * 6.18). A switch changes it before its tracepoint, and keeps its lock till after.
+ *
+ * Once a program, and before its ways part: wherever the verifier comes by a pointer that is read
+ * from what it trusts, it goes through all of the kernel's types by name, up to four times, which
+ * takes 1 ms (kernel/bpf/btf.c:btf_nested_type_is_trusted(), 6.4 to 6.18).
+ */
+static __always_inline struct rq *kernel_run_queue(struct task_struct *task)
+{
+	return has_run_queues() ? task->se.cfs_rq->rq : NULL;
+}
+
+/* include/linux/preempt.h, the same from 5.14 to 6.18: what of it counts which context. */
+#define SERVING_SOFT_IRQ 0x00000100
+#define HARD_IRQS_AND_NMI 0x00ff0000
+
+#if defined(__TARGET_ARCH_x86)
+/*
+ * The variable that counts the contexts which a CPU is in. The kernel's symbols may have
+ * no data: it is found by how far it is behind the CPU's run queue.
+ */
+static __always_inline bool read_contexts(struct task_struct *current, __u32 *contexts)
+{
+	struct rq *rq = kernel_run_queue(current);
+	void *address = (void *)rq + options.contexts_distance;
+
+	if (!has_run_queues() || !options.contexts_distance ||
+	    (__u32)rq->cpu != bpf_get_smp_processor_id())
+		return false;
+	return !bpf_probe_read_kernel(contexts, sizeof(*contexts), address);
+}
+#elif defined(__TARGET_ARCH_arm64)
+static __always_inline bool read_contexts(struct task_struct *current, __u32 *contexts)
+{
+	*contexts = current->thread_info.preempt_count;
+	return true;
+}
+#endif
+
+/*
+ * Is there a signal for @task? Who sends one wakes it, and has no part in what it waits for;
+ * kernel/signal.c:complete_signal().
+ */
+static __always_inline bool has_signal(struct task_struct *task)
+{
+	__u64 pending = task->pending.signal.sig[0];
+
+	pending |= task->signal->shared_pending.signal.sig[0];
+	return pending & ~task->blocked.sig[0];
+}
+
+static __always_inline enum waker_kind waker_kind(bool is_signal, struct task_struct *current)
+{
+	__u32 contexts = 0;
+
+	if (is_signal || !read_contexts(current, &contexts))
+		return WAKER_UNKNOWN;
+	if (contexts & HARD_IRQS_AND_NMI)
+		return WAKER_HARD_IRQ;
+	if (contexts & SERVING_SOFT_IRQ)
+		return WAKER_SOFT_IRQ;
+	/* The idle task only ever does what an interrupt of another CPU asked it for. */
+	return current->pid ? WAKER_THREAD : WAKER_HARD_IRQ;
 }
 
 #endif

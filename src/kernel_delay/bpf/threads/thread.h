@@ -6,12 +6,9 @@
 #define KERNEL_DELAY_THREAD_H
 
 #include "compat.h"
-#include "round_records.h"
-#include "syscall_id.h"
+#include "event_records.h"
 #include "target.h"
-#include "task_id.h"
 #include "thread_records.h"
-#include "timeline_records.h"
 
 /*
  * A soft IRQ that is served on the time of @task. @lost_ns is what lies in it
@@ -79,7 +76,7 @@ struct thread {
 	__u64 syscall_since_ns;
 	__u64 off_cpu_ns; /* of it, within the window; OFF_CPU_UNKNOWN */
 	__u64 poll_return_ns; /* 0 if it has not returned from one */
-	__u64 boundary; /* enum boundary: what its fallback need not note, see fallback.h */
+	__u64 boundary; /* enum boundary: what its fallback need not note, see take_over() */
 	__u64 ran_ns; /* on a CPU in @mode and in the window of @ran_epoch, until it last left it */
 	__u64 ran_epoch;
 	__u64 run_since_ns; /* when it got on the CPU; 0 if it is on none, or not known */
@@ -145,10 +142,10 @@ struct thread {
 	__u64 hard_irq_since_ns; /* 0 outside of one */
 	__u64 hard_irq_handler; /* of the one that ended last, see leave_hard_irq() */
 	__u64 guest_since_ns; /* 0 outside of one */
-	struct soft_irq soft_irq; /* where it can be preempted, see soft_irq.h */
+	struct soft_irq soft_irq; /* where it can be preempted, see soft_irqs */
 	__u32 process; /* in the tool's PID namespace */
 	__u32 own_tid; /* in its own PID namespace */
-	__u64 freeze_ns; /* of its process, if it is the first thread: see freezer.h */
+	__u64 freeze_ns; /* of its process, if it is the first thread: see find_freeze() */
 	__u64 thaw_ns;
 	__u32 kernel_worker; /* see is_kernel_worker() */
 	__u64 regs; /* of its program: where struct pt_regs is, of the call that it leaves */
@@ -281,6 +278,103 @@ static __always_inline struct thread *find_settled_thread(struct task_struct *ta
 	if (thread && thread->mode == MODE_UNKNOWN)
 		settle_mode(task, &thread->mode, &thread->syscall);
 	return thread;
+}
+
+/*
+ * The soft IRQ that is served now, and what lies in it that is not its own.
+ *
+ * One has its CPU until it ends, so it is noted by the CPU: its entry need not
+ * look for the thread. With PREEMPT_RT it can be preempted, and is noted by the
+ * thread whose time it is served on.
+ */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct soft_irq);
+} soft_irqs SEC(".maps");
+
+static __always_inline struct soft_irq *soft_irq_of_cpu(void)
+{
+	__u32 only = 0;
+
+	return bpf_map_lookup_elem(&soft_irqs, &only);
+}
+
+/* That of the current task, which may not have been registered. */
+static __always_inline struct soft_irq *soft_irq_of_task(struct task_struct *task)
+{
+	struct thread *thread;
+
+	if (!SOFT_IRQS_ARE_PREEMPTED)
+		return soft_irq_of_cpu();
+	thread = find_thread(task);
+	return thread ? &thread->soft_irq : NULL;
+}
+
+/* That of the current thread. */
+static __always_inline struct soft_irq *soft_irq_of(struct thread *thread)
+{
+	return SOFT_IRQS_ARE_PREEMPTED ? &thread->soft_irq : soft_irq_of_cpu();
+}
+
+/* @length_ns of @timestamp's window, which end now, are not @soft_irq's own. */
+static __always_inline void take_from_soft_irq(struct soft_irq *soft_irq,
+					       const struct timestamp *timestamp, __u64 length_ns)
+{
+	if (!soft_irq || !soft_irq->since_ns)
+		return;
+	if (soft_irq->epoch != timestamp->epoch) {
+		soft_irq->lost_before_ns = soft_irq->lost_ns;
+		soft_irq->lost_ns = 0;
+	}
+	soft_irq->epoch = timestamp->epoch;
+	soft_irq->lost_ns += length_ns;
+}
+
+/* What lies in @soft_irq and in the window before @epoch's, and is not its own. */
+static __always_inline __u64 lost_before(const struct soft_irq *soft_irq, __u64 epoch)
+{
+	return soft_irq->epoch == epoch ? soft_irq->lost_before_ns : soft_irq->lost_ns;
+}
+
+/* The same of time off the CPU that @thread spent; its soft IRQ is elsewhere noted by the CPU. */
+static __always_inline void take_off_cpu_from_soft_irq(struct thread *thread,
+						       const struct timestamp *timestamp,
+						       __u64 length_ns)
+{
+	if (SOFT_IRQS_ARE_PREEMPTED)
+		take_from_soft_irq(&thread->soft_irq, timestamp, length_ns);
+}
+
+/*
+ * A program that can be preempted (from 7.0 on, libbpf/features.py) is not run for any other
+ * thread on that CPU until its own is back: its count of who is in it is per
+ * CPU, and lets in one (kernel/trace/bpf_trace.c:__bpf_trace_run(), 7.2). So
+ * it has a fallback, attached behind it to the same tracepoint, with a count
+ * of its own. Both are run by the thread itself, one after the other: the
+ * program leaves a note which end of a call it saw, and the fallback, which
+ * finds none of this end, was left alone and does the program's work.
+ *
+ * A note that a fallback did not come to read does no harm, as the next is of
+ * the other end.
+ */
+
+enum boundary { BOUNDARY_NONE, BOUNDARY_ENTRY, BOUNDARY_EXIT };
+
+/* The thread of @task if its @boundary is the fallback's to note, and else NULL. */
+static __always_inline struct thread *take_over(struct task_struct *task, enum boundary boundary)
+{
+	/* Who was not registered is the program's to count. */
+	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	__u64 noted;
+
+	if (!thread)
+		return NULL;
+	noted = thread->boundary;
+	thread->boundary = BOUNDARY_NONE;
+	return noted == boundary ? NULL : thread;
 }
 
 #endif

@@ -116,7 +116,8 @@ struct thread_state {
 	__u64 state_changes; /* twice the number of them; odd while one is being made */
 	union {
 		__u64 ready_since_ns; /* when it began to wait for a CPU: no other wait has it */
-		__u64 frozen_since_ns; /* of a sleeper, if after @state_since_ns: see freezer.h */
+		__u64 frozen_since_ns; /* of a sleeper, if after @state_since_ns: see find_freeze()
+					*/
 	};
 	union {
 		__u64 first_slice; /* since @state_since_ns, of the CPU it waits for */

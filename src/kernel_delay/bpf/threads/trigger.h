@@ -15,6 +15,7 @@
 #ifndef KERNEL_DELAY_TRIGGER_H
 #define KERNEL_DELAY_TRIGGER_H
 
+#include "round.h"
 #include "thread.h"
 
 static __always_inline struct window *window_of(__u64 epoch)
@@ -182,5 +183,65 @@ static __noinline void hit_both(__u64 now_ns)
 			return;
 	count_up(&control.missed_hits);
 }
+
+/*
+ * Only where this opens the window: the new program's first instruction is next. @task is
+ * what calls execve(2).
+ */
+SEC("?tp_btf/sched_process_exec")
+int BPF_PROG(on_sched_process_exec, struct task_struct *task)
+{
+	if (is_target(task))
+		hit_start(bpf_ktime_get_ns());
+	return 0;
+}
+
+/*
+ * Triggers. User space loads and attaches the ones that it is asked for, to
+ * any number of places: a USDT probe may be in the code more than once. Those
+ * in user code count only in the target, those in the kernel in any context.
+ */
+#define ON_HIT(section, kind, boundary, counts)                                                    \
+	SEC("?" section)                                                                           \
+	int on_##boundary##_##kind(void *ctx)                                                      \
+	{                                                                                          \
+		if (counts)                                                                        \
+			hit_##boundary(bpf_ktime_get_ns());                                        \
+		return 0;                                                                          \
+	}
+
+#define ON_HITS(section, kind, counts)                                                             \
+	ON_HIT(section, kind, start, counts)                                                       \
+	ON_HIT(section, kind, stop, counts)                                                        \
+	ON_HIT(section, kind, both, counts)
+
+ON_HITS("kprobe", uprobe, is_target(bpf_get_current_task_btf()))
+ON_HITS("kprobe", kprobe, true)
+ON_HITS("tracepoint", tracepoint, true)
+
+/* With rounds they are in user code, and begin and end those of the thread that hits them. */
+#define ON_ROUND(boundary, ends, begins)                                                           \
+	SEC("?kprobe")                                                                             \
+	int on_##boundary##_round(void *ctx)                                                       \
+	{                                                                                          \
+		if (is_target(bpf_get_current_task_btf()))                                         \
+			pass_round(bpf_ktime_get_ns(), ends, begins);                              \
+		return 0;                                                                          \
+	}                                                                                          \
+                                                                                                   \
+	SEC("?kprobe")                                                                             \
+	int on_##boundary##_round_preemptible(void *ctx)                                           \
+	{                                                                                          \
+		if (!is_target(bpf_get_current_task_btf()))                                        \
+			return 0;                                                                  \
+		stay_on_cpu();                                                                     \
+		pass_round(bpf_ktime_get_ns(), ends, begins);                                      \
+		end_stay_on_cpu();                                                                 \
+		return 0;                                                                          \
+	}
+
+ON_ROUND(start, false, true)
+ON_ROUND(stop, true, false)
+ON_ROUND(both, true, true)
 
 #endif

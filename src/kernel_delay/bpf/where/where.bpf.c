@@ -7,10 +7,7 @@
 #include "../threads/target.h"
 #include "compat.h"
 #include "kernel.h"
-#include "task_id.h"
 #include "where_records.h"
-
-#include "../threads/syscall_id.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "timeline_records.h"
+#include "event_records.h"
 
 struct kept_slices {
 	struct timeline_slice *slices; /* whose number is their CPU's */

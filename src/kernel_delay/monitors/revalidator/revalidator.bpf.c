@@ -3,7 +3,6 @@
  * The rounds of Open vSwitch's revalidators: what each looked at, and where the
  * time of the leader went meanwhile. Flows are counted here, an event is a round.
  */
-#include "length.h"
 #include "ovs_event.h"
 #include "udpif.h"
 

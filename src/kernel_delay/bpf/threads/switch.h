@@ -1,36 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * The scheduler's side of a thread: when it leaves a CPU and why, when it is
- * woken, and when it gets on one again.
+ * The scheduler's side of a thread: when it leaves a CPU and why, and when it gets on one again.
  */
-#ifndef KERNEL_DELAY_SCHEDULING_H
-#define KERNEL_DELAY_SCHEDULING_H
+#ifndef KERNEL_DELAY_SWITCH_H
+#define KERNEL_DELAY_SWITCH_H
 
-#include "freezer.h"
 #include "owner.h"
 #include "sleep.h"
 #include "state.h"
-#include "task_times.h"
 #include "syscall.h"
-
-/* One branch for all of @states, as the verifier follows each. */
-static __always_inline bool is_one_of(enum scheduler_state state, __u32 states)
-{
-	return 1 << (state & (STATE_SLOTS - 1)) & states;
-}
-
-static __always_inline bool is_ready(enum scheduler_state state)
-{
-	return is_one_of(state, 1 << STATE_READY_WOKEN | 1 << STATE_READY_PREEMPTED);
-}
-
-#define WAITING_STATES (1 << STATE_READY_WOKEN | 1 << STATE_READY_PREEMPTED | 1 << STATE_THROTTLED)
-
-/* Does a thread in @state wait for a CPU, or for quota? */
-static __always_inline bool is_waiting(enum scheduler_state state)
-{
-	return is_one_of(state, WAITING_STATES);
-}
 
 static __always_inline void charge_not_alive(struct thread *thread, struct thread_record *record,
 					     const struct timestamp *timestamp)
@@ -40,35 +18,6 @@ static __always_inline void charge_not_alive(struct thread *thread, struct threa
 	add_state_total(thread, STATE_NOT_ALIVE, thread->since_ns, timestamp);
 	if (options.accounting && record)
 		record->account.not_alive_ns += clip(timestamp, thread->since_ns);
-}
-
-/* Charges the time in a state off the CPU, of a thread that is alive. Returns how much. */
-static __always_inline __u64 charge_off_cpu(struct thread *thread, struct thread_record *record,
-					    const struct timestamp *timestamp)
-{
-	__u32 state = thread->state;
-	__u64 length_ns;
-
-	if (has_timeline())
-		report_state(thread, state, thread->since_ns, timestamp);
-	add_state_total(thread, state, thread->since_ns, timestamp);
-	if (!options.accounting)
-		return 0;
-	length_ns = clip(timestamp, thread->since_ns);
-	if (!record) {
-		if (reports_events())
-			note_off_cpu(thread, false, length_ns);
-		return 0;
-	}
-	charge_length(thread, record, state, timestamp, length_ns);
-	return length_ns;
-}
-
-/* The same where it is not done at each switch. Not static, as take_record(). */
-__noinline __u64 charge_state(struct thread *thread, struct thread_record *record,
-			      const struct timestamp *timestamp)
-{
-	return thread && timestamp ? charge_off_cpu(thread, record, timestamp) : 0;
 }
 
 /* @thread, which is new, is in clone(2) from now on. Not static, as take_record(). */
@@ -101,17 +50,6 @@ __noinline int end_thread(struct thread *thread, struct thread_record *record,
 	/* Last, as from then on user space may use the record for another thread. */
 	__sync_lock_test_and_set(&record->account.exit_ns, timestamp->now_ns);
 	return 0;
-}
-
-/*
- * Has the CPU quota of @task's cgroup, or of one above, been used up, so that it
- * is kept from running? kernel/sched/fair.c:throttle_cfs_rq(), 5.14 to 6.17, and
- * throttle_cfs_rq_work(), from 6.18 on. Nothing shows when that ends: until it gets
- * on a CPU again it counts as throttled.
- */
-static __always_inline __u32 is_throttled(struct task_struct *task)
-{
-	return throttles_tasks() ? is_throttled_itself(task) : group_is_throttled(task);
 }
 
 /*
@@ -445,194 +383,6 @@ static __always_inline void note_switch(bool preempt, struct task_struct *prev,
 		end_slice_of_current(cpu, known, timestamp.now_ns);
 	if (is_target(prev))
 		switch_out(prev, cpu, rq, preempt, &timestamp);
-}
-
-static __always_inline bool waits_for_lock(const struct thread *thread)
-{
-	return options.accounting && thread->futex_owner && thread->mode == MODE_SYSCALL &&
-	       syscall_flags(thread->syscall) & SYSCALL_IS_FUTEX;
-}
-
-/* Charges a time in the window that @thread slept. */
-static __always_inline void charge_blocked(struct thread *thread, struct thread_record *record,
-					   __u64 length_ns)
-{
-	if (thread->state != STATE_BLOCKED || !length_ns || !record)
-		return;
-	if (waits_for_lock(thread))
-		charge_futex_owner(record, thread, length_ns);
-	charge_sleep(thread, record, length_ns);
-}
-
-/*
- * Charges what @thread, which is woken, did before it was known to be frozen. Not static, as
- * take_record().
- */
-__noinline int charge_before_freeze(struct thread *thread, struct thread_record *record,
-				    const struct timestamp *timestamp)
-{
-	struct timestamp then;
-
-	if (!thread || !timestamp)
-		return 0;
-	begin_change(thread);
-	then = *timestamp;
-	then.now_ns = thread->blocked_until_ns;
-	charge_blocked(thread, record, charge_state(thread, record, &then));
-	enter_state(thread, STATE_UNKNOWN, &then);
-	then.now_ns = thread->frozen_since_ns;
-	charge_state(thread, record, &then);
-	enter_state(thread, STATE_FROZEN, &then);
-	end_change(thread);
-	return 0;
-}
-
-/* @thread of @task is woken, from a freezer if it was in one. */
-static __always_inline void end_freeze(struct thread *thread, struct task_struct *task,
-				       const struct timestamp *timestamp)
-{
-	if (thread->state == STATE_FROZEN)
-		note_thaw(task, timestamp->now_ns);
-	else if (thread->state == STATE_BLOCKED && is_known_frozen(thread))
-		charge_before_freeze(thread, find_record(thread, timestamp), timestamp);
-}
-
-/* Where @task, which is woken, is queued: its run queue is locked. */
-static __always_inline void take_place(struct queue_place *at, struct task_struct *task)
-{
-	at->group = (__u64)group_of(task);
-	at->switches = switches_of(kernel_run_queue(task));
-	at->cpu = task_cpu(task);
-	at->throttled = is_throttled(task);
-}
-
-/* @thread, which was woken, waits @at a place from now on, for a CPU or for its group's quota. */
-static __always_inline void begin_ready(struct thread *thread, const struct queue_place *at,
-					const struct timestamp *timestamp)
-{
-	if (at->throttled) {
-		enter_state(thread, STATE_THROTTLED, timestamp);
-		return;
-	}
-	enter_state(thread, STATE_READY_WOKEN, timestamp);
-	thread->ready_since_ns = timestamp->now_ns;
-	begin_wait(thread, at);
-}
-
-/* @thread, which is stopped, goes on. Not static, as take_record(). */
-__noinline int count_stop(const struct thread *thread, struct thread_record *record,
-			  const struct timestamp *timestamp)
-{
-	if (!thread || !record || !timestamp)
-		return 0;
-	/* It was stopped before anyone looked. */
-	if (!control.stop_signal)
-		control.other_stops_ns = timestamp->now_ns;
-	if (is_within(timestamp, thread->since_ns))
-		count_interval(&record->stopped, timestamp, thread->since_ns);
-	return 0;
-}
-
-/* @thread is woken, and will be queued @at a place. Not static, as take_record(). */
-__noinline int end_sleep(struct thread *thread, struct thread_record *record,
-			 const struct timestamp *timestamp, const struct queue_place *at)
-{
-	if (!thread || !timestamp || !at)
-		return 0;
-	begin_change(thread);
-	keep_off_cpu_time(thread, timestamp);
-	if (thread->state == STATE_STOPPED)
-		count_stop(thread, record, timestamp);
-	if (thread->state == STATE_NOT_ALIVE)
-		begin_life(thread, record, timestamp);
-	else
-		charge_blocked(thread, record, charge_off_cpu(thread, record, timestamp));
-	end_wait(thread, at->cpu);
-	begin_ready(thread, at, timestamp);
-	end_change(thread);
-	return 0;
-}
-
-/*
- * @task can run again, if it does not run already: it may be woken before it
- * slept. One on a CPU of which another state is known is back without having
- * been seen, and here its run queue may not be locked.
- */
-static __always_inline void wake(struct task_struct *task)
-{
-	struct thread *thread = find_settled_thread(task);
-	struct timestamp timestamp;
-	struct queue_place at;
-
-	if (!thread || is_one_of(thread->state, WAITING_STATES | 1 << STATE_RUNNING) ||
-	    task->on_cpu)
-		return;
-	take_timestamp_at(&timestamp, wakeup_ns(thread));
-	use_round(&timestamp, thread);
-	take_place(&at, task);
-	if (options.freezer)
-		end_freeze(thread, task, &timestamp);
-	end_sleep(thread, find_record(thread, &timestamp), &timestamp, &at);
-}
-
-/* @task, which is new, gets on a run queue for the first time. */
-static __always_inline void wake_new(struct task_struct *task)
-{
-	struct thread *thread = find_settled_thread(task);
-	struct thread_record *record;
-	struct timestamp timestamp;
-	struct queue_place at;
-
-	if (!thread)
-		return;
-	take_timestamp(&timestamp);
-	use_round(&timestamp, thread);
-	take_place(&at, task);
-	record = find_record(thread, &timestamp);
-	begin_change(thread);
-	begin_life(thread, record, &timestamp);
-	begin_ready(thread, &at, &timestamp);
-	end_change(thread);
-}
-
-/*
- * @task is moved to another CPU, under the lock of the run queue that it is
- * taken from. If it waits, what it waited for there is charged.
- */
-static __always_inline void migrate(struct task_struct *task, __u32 to)
-{
-	struct thread *thread = find_settled_thread(task);
-	struct rq *rq;
-	struct run_queue *run_queue;
-	struct thread_record *record;
-	struct timestamp timestamp;
-	__u64 length_ns;
-	__u32 from;
-	bool known;
-
-	if (!thread || !is_ready(thread->state))
-		return;
-	from = task_cpu(task);
-	run_queue = run_queue_of(from);
-	if (from == to || !run_queue)
-		return;
-	take_timestamp(&timestamp);
-	use_round(&timestamp, thread);
-	record = find_record(thread, &timestamp);
-	rq = kernel_run_queue(task);
-	known = note_switches(run_queue, switches_of(rq), 0);
-	begin_change(thread);
-	length_ns = charge_state(thread, record, &timestamp);
-	if (has_run_queues())
-		end_slice(run_queue, from, rq->curr, known, timestamp.now_ns);
-	/* By now all that had the CPU is among the slices. */
-	if (length_ns && record)
-		charge_cpu_wait(record, thread, from, false, false, &timestamp);
-	thread->since_ns = timestamp.now_ns;
-	end_wait(thread, from);
-	/* Its group there it is given later (kernel/sched/core.c:set_task_cpu()). */
-	begin_wait_unlocked(thread, to, NULL);
-	end_change(thread);
 }
 
 #endif
