@@ -28,6 +28,7 @@
 #include "large_frames.c"
 #include "modules.c"
 #include "unwinder.c"
+#include "frame_state.c"
 #include "unwind_rows.c"
 
 #define BIAS 0x7f0000000000

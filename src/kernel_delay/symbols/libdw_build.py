@@ -16,6 +16,7 @@ OWN = (
     "large_frames",
     "modules",
     "unwinder",
+    "frame_state",
     "unwind_rows",
     "open_in_root",
 )
@@ -88,7 +89,8 @@ void free(void *memory);
 
 def builder(directory: Path) -> FFI:
     """Declare the extension from elfutils' functions above and the C files of this room."""
-    headers = "".join((directory / f"{name}.h").read_text() for name in OWN)
+    declared = (directory / f"{name}.h" for name in OWN)
+    headers = "".join(header.read_text() for header in declared if header.exists())
     sources = "".join((directory / f"{name}.c").read_text() for name in OWN)
     ffi = FFI()
     ffi.cdef(ELFUTILS + re.sub(r"/\*.*?\*/", "", headers, flags=re.DOTALL))
