@@ -1,12 +1,16 @@
-"""Which events no program was run on, of a hook that has one program, or two.
+"""The programs that are attached, and which events none was run on.
 
-The other side is take_over() in bpf/threads/thread.h.
+A hook has one program, or two. The other side is take_over() in bpf/threads/thread.h.
 """
 
-from collections.abc import Callable
+from collections import Counter as Counts
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
 from typing import Literal
 
-from kernel_delay.libbpf import Program
+from kernel_delay.capture import program_names
+from kernel_delay.host.interrupts import IRQ_TRACEPOINTS
+from kernel_delay.libbpf import BpfError, BpfObject, Program
 
 Kind = Literal["calls", "wakeups", "switches", "scheduler", "interrupts"]
 """Of events: system calls and page faults; wake-ups; context switches; what else the scheduler
@@ -62,3 +66,85 @@ class Hook:
         if self._fallback is None:
             return left, left
         return left - self._taken_over(), self._fallback.recursion_misses()
+
+
+class Hooks:
+    """The programs of an object that are attached."""
+
+    def __init__(
+        self,
+        bpf_object: BpfObject,
+        closing: ExitStack,
+        counter: Callable[[program_names.Counter], int],
+        *,
+        fallbacks: bool,
+    ) -> None:
+        """Attach none yet.
+
+        Args:
+            bpf_object: capture.bpf.c, loaded.
+            closing: detaches what is attached.
+            counter: returns a counter of the programs.
+            fallbacks: whether programs that can be preempted have theirs.
+        """
+        self._object = bpf_object
+        self._closing = closing
+        self._counter = counter
+        self._has_fallbacks = fallbacks
+        self._hooks: list[Hook] = []
+        self._missed: Counts[Kind] = Counts()
+
+    def missed(self) -> Counts[Kind]:
+        """Return how many events had no program since they were attached, at most."""
+        for hook in self._hooks:
+            self._missed[hook.kind] += hook.newly_missed()
+        return self._missed
+
+    def count(self, names: Iterable[str]) -> None:
+        """Count what these programs miss, which others attach."""
+        self._hooks.extend(Hook(self._object.program(name)) for name in names)
+
+    def attach(self, program: Program) -> None:
+        """Attach a program and, behind it, its fallback if that is loaded."""
+        self._attach(program)
+        if not self._has_fallbacks or program.name not in program_names.FALLBACKS:
+            self._hooks.append(Hook(program))
+            return
+        fallback = self._object.program(program_names.FALLBACKS[program.name])
+        self._attach(fallback)
+        if program.name not in program_names.TAKEN_OVER:
+            self._hooks.append(Hook(program, fallback))
+            return
+        counter = program_names.TAKEN_OVER[program.name]
+        self._hooks.append(Hook(program, fallback, lambda: self._counter(counter)))
+
+    def _attach(self, program: Program) -> None:
+        self._closing.callback(program.attach().close)
+
+    def attach_all(self, names: tuple[str, ...]) -> BpfError | None:
+        """Attach these or none, if they are to be; return why this kernel refuses."""
+        programs = [self._object.program(name) for name in names]
+        if not all(program.autoload for program in programs):
+            return None
+        with ExitStack() as links:
+            try:
+                for program in programs:
+                    link = program.attach()
+                    links.callback(link.close)
+            except BpfError as error:
+                return error
+            self._closing.push(links.pop_all())
+        self._hooks.extend(Hook(program) for program in programs)
+        return None
+
+    def attach_to_vectors(self) -> None:
+        """Attach to those of x86's own interrupts that this kernel has tracepoints of."""
+        vectors = program_names.VECTOR_PROGRAMS
+        programs = [(self._object.program(name), end) for name, end in vectors.items()]
+        for interrupt in IRQ_TRACEPOINTS:
+            with ExitStack() as links, suppress(BpfError):
+                for program, end in programs:
+                    link = program.attach_raw_tracepoint(f"{interrupt}_{end}")
+                    links.callback(link.close)
+                self._closing.push(links.pop_all())
+        self._hooks.extend(Hook(program) for program, _ in programs)

@@ -4,21 +4,19 @@ It, program_names and program_options alone know which programs and maps capture
 """
 
 import mmap
-from collections import Counter as Counts
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal, Self
 
 from kernel_delay.capture import program_names
-from kernel_delay.capture.hooks import Hook, Kind
+from kernel_delay.capture.hooks import Hooks
 from kernel_delay.capture.plan import Plan
 from kernel_delay.capture.program_options import ProgramOptions
 from kernel_delay.capture.ring_sizes import RING_SIZES
 from kernel_delay.capture.syscall_events.user_stacks import LargeFrames, UnwindTables
 from kernel_delay.capture.windows.trigger_programs import attach_triggers, needed_program_names
 from kernel_delay.errors import KernelDelayError
-from kernel_delay.host.interrupts import IRQ_TRACEPOINTS
-from kernel_delay.libbpf import BpfError, BpfObject, Link, Notices, Program, Records
+from kernel_delay.libbpf import BpfError, BpfObject, Link, Notices, Records
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.objects import load_object, open_object, refusal
 from kernel_delay.model import Lost, Unseen
@@ -69,8 +67,6 @@ class Programs:
         self.accounting = plan.accounting
         self._closing = ExitStack()
         self._plan = plan
-        self._hooks: list[Hook] = []
-        self._missed_by_hooks: Counts[Kind] = Counts()
         with ExitStack() as failing:
             failing.callback(self.close)
             self._object = self._closing.enter_context(open_object("capture", built_in=True))
@@ -78,6 +74,9 @@ class Programs:
             self._unseen = self.unseen = self._options.unseen
             load_object(self._object, meanwhile)
             self._map_memory()
+            self._hooks = Hooks(
+                self._object, self._closing, self._counter, fallbacks=self._options.has_fallbacks
+            )
             self._attach(children=children)
             kinds = self._options.trigger_kinds
             for link in attach_triggers(self._object, pids[0], plan.windows, kinds):
@@ -120,21 +119,22 @@ class Programs:
     def _attach(self, *, children: bool) -> None:
         """Attach all programs, and then register the threads that are there already.
 
-        They are registered twice, see capture.bpf.c.
+        They are registered twice, see bpf/threads/iterators.h.
         """
         register_threads = self._object.program("register_threads")
         try:
             for program in self._object.programs():
                 if program.name not in self._options.apart and program.autoload:
-                    self._hooks.append(self._attach_hook(program))
-            self._attach_all(self._options.fault_programs, "page_faults")
+                    self._hooks.attach(program)
+            error = self._hooks.attach_all(self._options.fault_programs)
+            if error is not None:
+                self._unseen["page_faults"] = refusal(error)
             self.sees_faults = self.accounting and "page_faults" not in self.unseen
-            self._attach_all(program_names.GUEST_PROGRAMS)
+            self._hooks.attach_all(program_names.GUEST_PROGRAMS)
             if self.accounting:
-                self._attach_to_vectors()
+                self._hooks.attach_to_vectors()
             if not self.soft_irqs_attached:
-                programs = map(self._object.program, program_names.SOFT_IRQ_PROGRAMS.values())
-                self._hooks.extend(Hook(program) for program in programs)
+                self._hooks.count(program_names.SOFT_IRQ_PROGRAMS.values())
             while children and self._object.program("find_children").iterate():
                 pass
             register_threads.iterate()
@@ -144,50 +144,6 @@ class Programs:
                 note_owners.iterate()
         except BpfError as error:
             raise refusal(error) from error
-
-    def _attach_hook(self, program: Program) -> Hook:
-        """Attach a program and, behind it, its fallback if that is loaded."""
-        self._attach_program(program)
-        if not self._options.has_fallbacks or program.name not in program_names.FALLBACKS:
-            return Hook(program)
-        fallback = self._object.program(program_names.FALLBACKS[program.name])
-        self._attach_program(fallback)
-        if program.name not in program_names.TAKEN_OVER:
-            return Hook(program, fallback)
-        counter = program_names.TAKEN_OVER[program.name]
-        return Hook(program, fallback, lambda: self._counter(counter))
-
-    def _attach_program(self, program: Program) -> None:
-        self._closing.callback(program.attach().close)
-
-    def _attach_all(self, names: tuple[str, ...], part: Unseen | None = None) -> None:
-        """Attach these, if they are to be; where this kernel refuses, the part is unseen."""
-        programs = [self._object.program(name) for name in names]
-        if not all(program.autoload for program in programs):
-            return
-        with ExitStack() as links:
-            try:
-                for program in programs:
-                    link = program.attach()
-                    links.callback(link.close)
-            except BpfError as error:
-                if part is not None:
-                    self._unseen[part] = refusal(error)
-                return
-            self._closing.push(links.pop_all())
-        self._hooks.extend(Hook(program) for program in programs)
-
-    def _attach_to_vectors(self) -> None:
-        """Attach to those of x86's own interrupts that this kernel has tracepoints of."""
-        vectors = program_names.VECTOR_PROGRAMS
-        programs = [(self._object.program(name), end) for name, end in vectors.items()]
-        for interrupt in IRQ_TRACEPOINTS:
-            with ExitStack() as links, suppress(BpfError):
-                for program, end in programs:
-                    link = program.attach_raw_tracepoint(f"{interrupt}_{end}")
-                    links.callback(link.close)
-                self._closing.push(links.pop_all())
-        self._hooks.extend(Hook(program) for program, _ in programs)
 
     @property
     def soft_irqs_attached(self) -> bool:
@@ -315,9 +271,7 @@ class Programs:
         The kernel counts what it kept the programs from, and the programs what did not fit: an
         event may be counted by both.
         """
-        for hook in self._hooks:
-            self._missed_by_hooks[hook.kind] += hook.newly_missed()
-        kept = self._missed_by_hooks
+        kept = self._hooks.missed()
         calls = kept["calls"] + self._counter("missed_calls")
         wakeups = kept["wakeups"] + self._counter("missed_wakeups")
         switches = kept["switches"] + self._counter("missed_switches")

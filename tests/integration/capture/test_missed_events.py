@@ -4,18 +4,19 @@ import datetime
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from kernel_delay.analysis.verdict import judge
+from kernel_delay.capture.hooks import Hooks
 from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.threads.collector import Collector
 from kernel_delay.capture.windows.control import Windows
-from kernel_delay.libbpf import Map, Program
+from kernel_delay.libbpf import Link, Map, Program
 from kernel_delay.model import Sample, Target, Window
 from tests.integration.capture.test_thread_times import (
     check_calls,
@@ -35,10 +36,16 @@ MS = 1_000_000
 class Holed(Programs):
     """Programs that can be kept from seeing events for a while."""
 
-    def _attach_program(self, program: Program) -> None:
-        link = program.attach()
-        self.__dict__.setdefault("links", {})[program.name] = link
-        self._closing.callback(link.close)
+    def __init__(self, pids: Sequence[int], plan: Plan) -> None:
+        self.links: dict[str, Link] = {}
+
+        def attach(hooks: Hooks, program: Program) -> None:
+            self.links[program.name] = link = program.attach()
+            self._closing.callback(link.close)
+
+        with pytest.MonkeyPatch.context() as patching:
+            patching.setattr(Hooks, "_attach", attach)
+            super().__init__(pids, plan)
 
     @property
     def threads(self) -> Map:
@@ -49,7 +56,7 @@ class Holed(Programs):
     def blind(self, *names: str) -> Iterator[None]:
         """Within the `with` the programs of these names are not run."""
         for name in names:
-            self.__dict__["links"][name].close()
+            self.links[name].close()
         yield
         for name in names:
             link = self._object.program(name).attach()
