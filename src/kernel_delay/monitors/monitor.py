@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import string
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import UsageError
+from kernel_delay.monitors.options import check_pcap
 from kernel_delay.monitors.register import command_module
 from kernel_delay.reporters import print_exit, print_message
 
@@ -247,7 +247,7 @@ class Monitor(ABC, Generic[_Record, _Source, _Options]):
         def open_outputs() -> Outputs:
             file = getattr(args, "pcap", None)
             if file is not None or getattr(args, "overwrite", False):
-                output_options.check_pcap(args)
+                check_pcap(args)
             json = output_options.open_json(args.json_file, stack)
             text = output_options.has_text(args.json_file)
             page = packets = None
@@ -327,42 +327,3 @@ def batches(items: Iterator[_Item], size: int) -> Iterator[tuple[_Item, ...]]:
     """Yield the items in their order, as many at a time."""
     while batch := tuple(islice(items, size)):
         yield batch
-
-
-UFID_ZERO = "00000000-0000-0000-0000-000000000000"
-
-
-def add_filter(parser: argparse._ActionsContainer) -> Sequence[argparse.Action]:
-    """Add the options that say which flows are meant."""
-    return [
-        parser.add_argument(
-            "-l",
-            "--filter-flows",
-            metavar="FLOW",
-            help="only show flows that such packets can hit, written as in ovs-dpctl, with"
-            " masks: 'in_port(2),ipv4(src=10.0.0.0/8)'",
-        ),
-        parser.add_argument(
-            "--ufid",
-            type=_ufid,
-            metavar="UFID",
-            help="only show flows whose UFID begins with this",
-        ),
-    ]
-
-
-def add_packets(
-    parser: argparse._ActionsContainer, packets: str = "packets"
-) -> Sequence[argparse.Action]:
-    """Add the options that show packets in the text, and write them to a file."""
-    decode = output_options.add_packet_decode(parser)
-    return [decode, *output_options.add_pcap(parser, packets)]
-
-
-def _ufid(text: str) -> str:
-    """How UFIDs begin that are asked for, as events have them."""
-    ufid = text.lower().removeprefix("ufid:")
-    begins = "".join("0" if sign in string.hexdigits else sign for sign in ufid)
-    if not ufid or not UFID_ZERO.startswith(begins):
-        raise argparse.ArgumentTypeError(f"must be a UFID or its beginning, not {text!r}")
-    return ufid

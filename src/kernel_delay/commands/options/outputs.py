@@ -65,50 +65,6 @@ def own_file(text: str) -> Path:
     return Path(text)
 
 
-def add_pcap(
-    parser: argparse._ActionsContainer, packets: str = "packets"
-) -> Sequence[argparse.Action]:
-    """Add the options for a file of packets."""
-    return (
-        parser.add_argument(
-            "-w",
-            "--pcap",
-            type=own_file,
-            metavar="FILE",
-            help=f"also write the {packets} to FILE (pcapng), which must not exist yet",
-        ),
-        parser.add_argument(
-            "--overwrite", action="store_true", help="replace FILE of --pcap if it exists"
-        ),
-    )
-
-
-def check_pcap(args: argparse.Namespace) -> None:
-    """Raise OutputError where a file of packets would be lost, as Open vSwitch's scripts do.
-
-    An empty file and what is no regular file, as a FIFO, holds nothing to lose.
-    """
-    file: Path | None = args.pcap
-    if args.overwrite and file is None:
-        raise UsageError("--overwrite replaces a file of packets: add --pcap")
-    if file is None or args.overwrite:
-        return
-    if file.is_file() and file.stat().st_size:
-        raise OutputError(f"{file} exists already: name another file, or give --overwrite")
-
-
-def add_packet_decode(parser: argparse._ActionsContainer) -> argparse.Action:
-    """Add the option that shows packets in the text."""
-    return parser.add_argument(
-        "-d",
-        "--packet-decode",
-        choices=("none", "hex", "decode"),
-        default="none",
-        help="show packets: as bytes (hex), or by layers with scapy (decode) (default:"
-        " %(default)s)",
-    )
-
-
 def add_folded(parser: argparse._ActionsContainer) -> argparse.Action:
     """Add the option for folded stacks."""
     return parser.add_argument(

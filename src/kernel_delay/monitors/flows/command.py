@@ -10,7 +10,8 @@ from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options.upstream import PAHOLE, add_needless
-from kernel_delay.monitors.monitor import Monitor, OpenOutputs, add_filter, batches
+from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches
+from kernel_delay.monitors.options import add_filter
 
 if TYPE_CHECKING:
     from kernel_delay.monitors.flows import report

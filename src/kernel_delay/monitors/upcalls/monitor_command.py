@@ -9,7 +9,8 @@ from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.monitors.monitor import Monitor, OpenOutputs, add_packets, batches
+from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches
+from kernel_delay.monitors.options import add_packets
 
 if TYPE_CHECKING:
     from kernel_delay.monitors.upcalls import monitor_report
