@@ -1,70 +1,39 @@
 """A watch: programs attached to a process for as long as it takes, a Sample a long round."""
 
-import datetime
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from msgspec.structs import replace
-
-from kernel_delay.capture.plan import (
-    SHORTEST_LOOK_NS,
-    EventPlan,
-    Plan,
-    RoundPlan,
-    TriggerPoints,
-    WindowPlan,
-)
+from kernel_delay.capture.plan import SHORTEST_LOOK_NS, EventPlan, Plan, RoundPlan, WindowPlan
 from kernel_delay.capture.programs import Programs
-from kernel_delay.capture.rounds.profiles import FREQUENCY, Profiles
+from kernel_delay.capture.rounds.profiles import Profiles
 from kernel_delay.capture.rounds.records import RoundRecords
+from kernel_delay.capture.rounds.sample import RoundSamples, Sources
 from kernel_delay.capture.rounds.soft_irqs import SoftIrqs
-from kernel_delay.capture.rounds.stops import system_state_of_round
 from kernel_delay.capture.rounds.threads import (
     EndedThreadRounds,
     Reading,
     Readings,
     lengths_of,
-    lost_between,
-    others_between,
     reported_threads,
 )
 from kernel_delay.capture.rounds.totals import TotalsReader
-from kernel_delay.capture.scheduling import with_scheduling
-from kernel_delay.capture.threads.accounts import account_of
-from kernel_delay.capture.threads.causes import with_cpu_takers, with_lock_waits
-from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.sleep_stacks import SleepStacks
-from kernel_delay.capture.threads.sleeps import with_sleeps
-from kernel_delay.capture.threads.task_times import counted_since
-from kernel_delay.capture.threads.thread_stats import ThreadName, accounted_stats, name_of, text_of
+from kernel_delay.capture.threads.thread_stats import text_of
 from kernel_delay.capture.upcalls import UpcallsSoFar, count_upcalls
 from kernel_delay.capture.windows.control import NEVER_NS, wait_for_programs
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import Ended, watch
-from kernel_delay.model import (
-    EndedBy,
-    Losses,
-    Lost,
-    Round,
-    RoundTotals,
-    Sample,
-    Target,
-    Thread,
-    TriggerHit,
-    Upcalls,
-    Window,
-)
+from kernel_delay.model import Losses, Lost, RoundTotals, Sample, Upcalls
 
 if TYPE_CHECKING:
     from kernel_delay.capture.chains.follower import Follower
     from kernel_delay.capture.rounds.round_events import EventsOfRounds
-    from kernel_delay.capture.rounds.timelines import RoundTimelines, TimelineOfRound
+    from kernel_delay.capture.rounds.timelines import RoundTimelines
     from kernel_delay.loader._records import RoundNotice
 
 # How often the threads are asked what they do, as a share of the threshold, and its bounds.
@@ -125,7 +94,6 @@ class Watch:
         # A thread that has ended is dumped for as long as nobody has waited for its process.
         self._reported_ends: set[int] = set()
         self._reported = self._reported_late = 0
-        self._suppressed_before = 0
         self._missed_before, self._missed_ends = Lost(), 0
         self.ended: Ended = "time"
         tick_ns = plan.threshold_ns // READINGS_PER_THRESHOLD
@@ -147,17 +115,24 @@ class Watch:
                 Plan(windows, self._event_plan, rounds=self._plan, totals=self._keeps_totals),
             )
             self._closing.enter_context(self._programs)
-            self._unix_sockets = UnixSockets()
-            self._closing.callback(self._unix_sockets.close)
+            unix_sockets = UnixSockets()
+            self._closing.callback(unix_sockets.close)
             profiles = Profiles(self._programs, self._plan.suspect_ns)
-            self._profiles = self._closing.enter_context(profiles)
+            self._closing.enter_context(profiles)
             soft_irqs = SoftIrqs(self._programs, self._plan.suspect_ns)
-            self._soft_irqs = self._closing.enter_context(soft_irqs)
+            self._closing.enter_context(soft_irqs)
             self._notices = self._programs.round_notices()
-            self._records = RoundRecords(self._programs)
+            self._sources = Sources(
+                self._programs,
+                RoundRecords(self._programs),
+                profiles,
+                soft_irqs,
+                SleepStacks(self._programs.sleep_stacks),
+                unix_sockets,
+            )
+            self._samples = RoundSamples(self._target, self._plan, self._sources, self._readings)
             self._thread_totals = TotalsReader(self._programs) if self._keeps_totals else None
-            self._sleep_stacks = SleepStacks(self._programs.sleep_stacks)
-            self._events = self._keep_events(self._event_plan)
+            self._sources.events = self._keep_events(self._event_plan)
             self._upcalls = count_upcalls(
                 self._open_upcall_counters,
                 self._target.pid,
@@ -165,9 +140,9 @@ class Watch:
                 self._closing,
                 self._notify,
             )
-            self._follower = self._follow() if self._follows else None
-            self._timelines = self._keep_timelines()
-            self._has_timelines = self._timelines is not None
+            self._sources.follower = self._follow() if self._follows else None
+            self._sources.timelines = self._keep_timelines()
+            self._sources.has_timelines = self._sources.timelines is not None
             self._read()
             # From now on rounds count: with the one window that there is.
             lib.publish_window(self._programs.control, 0, NEVER_NS)
@@ -181,13 +156,13 @@ class Watch:
 
         Wait chains first, then timelines, then stacks, and then nine of ten looks at the threads.
         """
-        if self._follower is not None:
-            self._follower.close()
-            self._follower = None
+        if self._sources.follower is not None:
+            self._sources.follower.close()
+            self._sources.follower = None
             return "wait chains"
-        if self._has_timelines:
+        if self._sources.has_timelines:
             self._programs.report_no_timelines()
-            self._has_timelines = False
+            self._sources.has_timelines = False
             return "timelines"
         if self.give_up_stacks():
             return "stacks"
@@ -198,17 +173,17 @@ class Watch:
 
     def give_up_stacks(self) -> bool:
         """Do without what takes most memory; return whether that was not done before."""
-        if self._events is None:
+        if self._sources.events is None:
             return False
-        self._profiles.close()
-        self._events.close()
-        self._events = None
+        self._sources.profiles.close()
+        self._sources.events.close()
+        self._sources.events = None
         return True
 
     def _follow(self) -> "Follower":
         from kernel_delay.capture.chains.follower import Follower
 
-        follower = Follower((self._target.pid,), self._unix_sockets)
+        follower = Follower((self._target.pid,), self._sources.unix_sockets)
         self._closing.callback(follower.close)
         return follower
 
@@ -251,15 +226,15 @@ class Watch:
         next_ns = begun_ns + self._tick_ns
         while True:
             until_ns = next_ns if time_ns is None else min(next_ns, begun_ns + time_ns)
-            if self._follower is not None:
+            if self._sources.follower is not None:
                 until_ns = min(until_ns, self._looks_ns)
             ended = self._waiter.wait_to_read(self._notices, until_ns)
             yield from self._long_rounds()
             if ended == "exit":
                 yield from self._last_rounds()
             now_ns = lib.monotonic_ns()
-            if self._follower is not None and now_ns >= self._looks_ns:
-                self._follower.look()
+            if self._sources.follower is not None and now_ns >= self._looks_ns:
+                self._sources.follower.look()
                 self._looks_ns = lib.monotonic_ns() + FOLLOW_EACH_NS
             if now_ns >= next_ns or ended in ("interrupt", "exit"):
                 reading = self._read()
@@ -326,24 +301,26 @@ class Watch:
         """Return what is not known of the process since it was watched."""
         return Losses(
             missed_events=(self._programs.missed() - self._missed_before).missed_events,
-            dropped_records=self._records.dropped(),
+            dropped_records=self._sources.records.dropped(),
             missed_rounds=self._programs.missed_rounds(),
             missed_ends=self._programs.missed_totals(),
         )
 
     def _look_closer(self, reading: Reading) -> None:
         """Sample the threads whose rounds may become long; forget what is of no open round."""
-        self._soft_irqs.update(reading)
+        self._sources.soft_irqs.update(reading)
         begun = [reported.rounds.open_since_ns for reported in reading.threads.values()]
         oldest_ns = min((since for since in begun if since is not None), default=reading.time_ns)
         oldest_ns = min(oldest_ns, reading.time_ns - self._tick_ns)
-        if self._follower is not None and reading.time_ns - self._forgot_ns >= FORGETS_NS:
+        if self._sources.follower is not None and reading.time_ns - self._forgot_ns >= FORGETS_NS:
             self._forgot_ns = reading.time_ns
-            self._follower.forget(max(oldest_ns, reading.time_ns - FOLLOWED_NS), FOLLOWED_NS)
-        if self._events is None:
+            self._sources.follower.forget(
+                max(oldest_ns, reading.time_ns - FOLLOWED_NS), FOLLOWED_NS
+            )
+        if self._sources.events is None:
             return
-        self._profiles.update(reading)
-        self._events.forget(oldest_ns)
+        self._sources.profiles.update(reading)
+        self._sources.events.forget(oldest_ns)
 
     def _read(self) -> Reading:
         programs = self._programs
@@ -357,7 +334,7 @@ class Watch:
             for identity, reported in dumped.items()
             if identity not in self._reported_ends
         }
-        lost = programs.missed() + Lost(dropped_records=self._records.dropped())
+        lost = programs.missed() + Lost(dropped_records=self._sources.records.dropped())
         reading = Reading(
             lib.monotonic_ns(),
             threads,
@@ -379,8 +356,8 @@ class Watch:
         if not reported:
             return
         wait_for_programs()
-        if self._events is not None:
-            self._events.take(lib.monotonic_ns())
+        if self._sources.events is not None:
+            self._sources.events.take(lib.monotonic_ns())
         ended = [notice for notice in reported if notice.kind == lib.ROUND_THREAD_ENDED]
         for notice in ended:
             self._ended.add(text_of(notice.comm), lengths_of(notice), notice.longest_ns)
@@ -389,16 +366,16 @@ class Watch:
         self._free(ended)
         long = [notice for notice in reported if notice.kind != lib.ROUND_THREAD_ENDED]
         for first in range(0, len(long), MOST_AT_ONCE):
-            yield from self._samples(long[first : first + MOST_AT_ONCE])
+            yield from self._sampled(long[first : first + MOST_AT_ONCE])
 
-    def _samples(self, notices: "Sequence[RoundNotice]") -> Iterator[Sample]:
+    def _sampled(self, notices: "Sequence[RoundNotice]") -> Iterator[Sample]:
         after: Reading | None = None
         samples: list[Sample] = []
         for notice in notices:
             if self._is_to_end():
                 continue
             after = after or self._read()
-            samples.append(self._sample(notice, after))
+            samples.append(self._samples.sample(notice, after))
             self._reported += 1
         self._free(notices)
         yield from samples
@@ -412,9 +389,9 @@ class Watch:
 
     def _free(self, notices: "Sequence[RoundNotice]") -> None:
         """Give back the records, and timelines, of these."""
-        self._records.free([notice.record for notice in notices])
-        if self._timelines is not None:
-            self._timelines.free([notice.timeline for notice in notices])
+        self._sources.records.free([notice.record for notice in notices])
+        if self._sources.timelines is not None:
+            self._sources.timelines.free([notice.timeline for notice in notices])
 
     def _free_left(self, reading: Reading) -> None:
         """Give back the records of threads that ended without a notice."""
@@ -425,120 +402,6 @@ class Watch:
         living, newest = reading.threads.keys(), max(reading.threads, default=0)
         self._unreported_ends &= living
         wait_for_programs()
-        self._records.free(self._records.left_by(living, newest))
-        if self._timelines is not None:
-            self._timelines.free(self._timelines.left_by(living, newest))
-
-    def _sample(self, notice: "RoundNotice", after: Reading) -> Sample:
-        start_ns, stop_ns = notice.start_ns, notice.stop_ns
-        parts = self._records.of_round(notice.record, notice.round)
-        thread = self._with_files(self._thread(notice, parts))
-        if self._follower is not None:
-            thread = self._follower.of_round(thread, start_ns, stop_ns)
-        before = self._readings.before(start_ns) or after
-        seen = self._readings.last_seen(before, after)
-        uname = os.uname()
-        now = datetime.datetime.now(datetime.UTC)
-        since_start_ns = int(lib.monotonic_ns()) - start_ns
-        # Rounds of several threads are open at once: what was lost may be of each of them.
-        lost = lost_between(before, after)
-        events = self._events and self._events.of_round(notice.tid, start_ns, stop_ns)
-        profiled_ns = self._profiles.began_ns(notice.tid, start_ns)
-        timeline = self._timeline(notice, parts)
-        # Notices of two CPUs may come in another order than their counts.
-        newly_suppressed = max(0, notice.suppressed - self._suppressed_before)
-        self._suppressed_before += newly_suppressed
-        return Sample(
-            schema="kernel-delay/3",
-            target=Target(pid=self._target.pid, comm=self._target.comm, exe=self._target.exe),
-            kernel=uname.release,
-            host=uname.nodename,
-            window=Window(
-                start_ns=start_ns,
-                stop_ns=stop_ns,
-                duration_ns=stop_ns - start_ns,
-                start_time=now - datetime.timedelta(microseconds=since_start_ns / 1000),
-                collected_time=now,
-                ended_by=self._ended_by(notice),
-                start_trigger=self._hit(self._plan.start, notice),
-                stop_trigger=self._hit(self._plan.stop, notice),
-            ),
-            threads=with_scheduling((thread,), stop_ns - start_ns),
-            syscall_events=events.events if events else None,
-            stacks=events.stacks if events else (),
-            lost=lost + events.lost if events else lost,
-            timeline=None if timeline is None else timeline.slices,
-            system_state=system_state_of_round(
-                self._programs, self._target.pid, thread, start_ns, stop_ns
-            ),
-            unseen=tuple(self._programs.unseen),
-            round=Round(
-                tid=notice.tid,
-                name=thread.name,
-                number=notice.round,
-                suppressed=newly_suppressed,
-                others_start_ns=before.time_ns,
-                others_stop_ns=after.time_ns,
-                others=others_between(before, after, seen, notice.identity),
-                profile=events.profile if events else (),
-                profile_hz=None if profiled_ns is None else FREQUENCY,
-                profile_start_ns=profiled_ns,
-                slices_left_out=timeline.left_out if timeline else 0,
-                soft_irqs_start_ns=self._soft_irqs_start_ns(notice),
-            ),
-        )
-
-    def _with_files(self, thread: Thread) -> Thread:
-        if not any(sleep.file for sleep in thread.sleeps):
-            return thread
-        # As Session has them: most rounds are not long by waits on files.
-        from kernel_delay.capture.sleep_files import with_files
-
-        ((_, found),) = with_files([(self._target.pid, thread)], self._unix_sockets)
-        return found
-
-    def _soft_irqs_start_ns(self, notice: "RoundNotice") -> int | None:
-        # While a thread has no CPU no soft IRQ is on its time.
-        if notice.kind == lib.ROUND_IS_OFF_CPU:
-            return None
-        return self._soft_irqs.reported_from_ns(notice.start_ns, notice.stop_ns)
-
-    def _ended_by(self, notice: "RoundNotice") -> EndedBy:
-        if notice.kind == lib.ROUND_IS_OFF_CPU:
-            return "switch"
-        if notice.kind == lib.ROUND_IS_CUT_SHORT:
-            return "exit"
-        return "trigger" if self._plan.start else "poll"
-
-    def _timeline(self, notice: "RoundNotice", parts: ThreadRecords) -> "TimelineOfRound | None":
-        if self._timelines is None or not self._has_timelines:
-            return None
-        return self._timelines.of_round(notice, parts)
-
-    @staticmethod
-    def _hit(trigger: TriggerPoints | None, notice: "RoundNotice") -> TriggerHit | None:
-        if trigger is None:
-            return None
-        return TriggerHit(trigger.text, notice.tid, text_of(notice.comm))
-
-    def _thread(self, notice: "RoundNotice", parts: ThreadRecords) -> Thread:
-        window = notice.start_ns, notice.stop_ns
-        name = name_of(parts.threads[0]) if parts.threads else _name(notice)
-        account, _ = account_of(*window, parts, None)
-        thread = accounted_stats(name, parts, account, self._programs.sees_faults)
-        names = self._readings.names()
-        stacks = self._sleep_stacks
-        thread = with_cpu_takers(thread, parts, None, {}, window)
-        thread = with_lock_waits(thread, parts, None, names.get, stacks, window)
-        thread = with_sleeps(thread, parts, None, stacks, window)
-        if notice.kind != lib.ROUND_IS_OFF_CPU:
-            thread = replace(
-                thread,
-                task_times=counted_since(notice.begun, notice.ended),
-                migrations=notice.ended.migrations - notice.begun.migrations,
-            )
-        return replace(thread, tid=notice.tid)
-
-
-def _name(notice: "RoundNotice") -> ThreadName:
-    return ThreadName(notice.tid, text_of(notice.comm))
+        self._sources.records.free(self._sources.records.left_by(living, newest))
+        if self._sources.timelines is not None:
+            self._sources.timelines.free(self._sources.timelines.left_by(living, newest))
