@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from kernel_delay.capture.chains import follower as module
+from kernel_delay.capture.chains import peers
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.follower import UNUSED_NS, Follower
 from kernel_delay.capture.chains.siblings import Siblings
@@ -131,8 +132,8 @@ def test_wait_for_a_stopped_fuse_server_is_its(
     programs = Programs(client)
     monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
     monkeypatch.setattr(module, "sleep_reason", lambda names: "fuse")
-    monkeypatch.setattr(module, "syscall_name", {0: "read", 83: "mkdir"}.get)
-    monkeypatch.setattr(module, "fuse_server", lambda device, likely: {40: server}.get(device))
+    monkeypatch.setattr(peers, "syscall_name", {0: "read", 83: "mkdir"}.get)
+    monkeypatch.setattr(peers, "fuse_server", lambda device, likely: {40: server}.get(device))
     follower = Follower((client,), UnixSockets())
     reads(programs, client, 100, syscall=83)
     follower.look()

@@ -17,27 +17,20 @@ from kernel_delay.analysis.chains.roots import MOST_HOPS, Root, StateSlice, root
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.held_by import MINOR_BITS, OF_DISKS, HeldBy, device_name
+from kernel_delay.capture.chains.peers import LASTS_NS, Peers
 from kernel_delay.capture.chains.programs import ChainPrograms
 from kernel_delay.capture.chains.siblings import MOST_HELD, Siblings
-from kernel_delay.capture.chains.states import Ender, Place, ThreadStates, Was, slice_of
-from kernel_delay.capture.sleep_files import FileKey, find_files
+from kernel_delay.capture.chains.states import Place, ThreadStates, Was
 from kernel_delay.capture.threads.collector import ThreadOf
-from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.file_status import file_status
-from kernel_delay.host.fuse_servers import fuse_server
-from kernel_delay.host.open_files.tcp_turns import turn
 from kernel_delay.host.open_files.unix import UnixSockets
-from kernel_delay.host.open_files.watched import EPOLLS, watched_now
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, title_of
-from kernel_delay.host.waiting_calls import FILE_CALLS, WRITES
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import (
-    ChainGap,
     ChainPart,
     ChainThread,
     HeldProcess,
-    SleepFile,
     SleepReason,
     Thread,
     WaitChain,
@@ -56,15 +49,6 @@ MOST_WAKERS = 4096
 # Who was in no chain for so long is not followed any more.
 UNUSED_NS = 10_000_000_000
 
-# Whoever polls again after so much computing has had no work in between.
-RESUMES_NS = 1_000_000
-
-# Polls that are looked at at a time.
-MOST_POLLS = 16
-
-# What began before the last look lasts.
-LASTS_NS = 40_000_000
-
 # Of a thread's chain: the longest are kept, and the others are added up as not known.
 MOST_PARTS = 16
 
@@ -74,24 +58,13 @@ class Follower:
 
     def __init__(self, pids: Sequence[int], unix_sockets: UnixSockets) -> None:
         """Follow them, and whom they wait for now. Raises as load_object() does."""
-        self._unix_sockets = unix_sockets
         self._kernel = KernelSymbols()
         # They are read at the first question, which takes a while: not within a window.
         self._kernel.symbolise(0, exact=False)
         self._reasons: dict[tuple[int, ...], SleepReason] = {}
         self._states: dict[int, ThreadStates] = {}
-        self._hops: dict[int, int] = {}
-        self._peers: dict[FileKey, tuple[int, ...]] = {}
-        self._asked: dict[FileKey, tuple[int, SleepReason]] = {}
-        self._awaited: dict[int, int] = {}
-        # Of FUSE file systems, by their devices; a window long.
-        self._servers: dict[int, int | None] = {}
-        # Processes with peers that they had on any file.
-        self._known: set[tuple[int, int]] = set()
-        # Threads that poll: whether they waited for clients to connect alone, at the last look.
-        self._accepts: dict[int, bool] = {}
-        # Places that were looked at.
-        self._judged_once: set[tuple[int, Place]] = set()
+        self._hops = dict.fromkeys(pids, 0)
+        self._peers = Peers(self._hops, unix_sockets)
         self._wakers: dict[int, ChainThread] = {}
         self._held_by = HeldBy()
         self._siblings = Siblings()
@@ -107,7 +80,6 @@ class Follower:
         self._is_bounded = False
         self._programs = ChainPrograms(pids[0])
         self._unseen = list(pids)
-        self._hops = dict.fromkeys(pids, 0)
         for pid in pids:
             self._held_by.begin(pid)
             self._programs.follow(pid)
@@ -139,8 +111,8 @@ class Follower:
             for pid in self._unseen:
                 self._look_at(pid)
             self._unseen = []
-            self._judge_waits()
-            for pid, hops in self._waited_for():
+            self._peers.judge_waits(self._states, self._looked_ns)
+            for pid, hops in self._peers.waited_for():
                 self._follow(pid, hops)
             if not self._unseen:
                 break
@@ -159,7 +131,9 @@ class Follower:
             # Whoever slept when it began to be followed may have slept as long.
             if pid in self._slept or states.lasts_since(self._looked_ns - LASTS_NS):
                 sleeps = states.goes_on(self._looked_ns)
-                if any(self._ender(states, each).gap == "lasts" for each in sleeps):
+                if any(
+                    self._peers.ender(states, each, self._states).gap == "lasts" for each in sleeps
+                ):
                     found.add(pid)
         self._slept.clear()
         return found
@@ -191,7 +165,7 @@ class Follower:
             return []
         found = states.until(stop_ns)
         first = bisect_right(found, start_ns, key=_ended_ns)
-        return self._judged(states, found[first:])
+        return self._peers.judged(states, found[first:], self._states)
 
     def _with_chain(self, thread: Thread, slices: "_Slices", start_ns: int, stop_ns: int) -> Thread:
         blocked_ns = thread.time.blocked_ns if thread.time is not None else 0
@@ -208,14 +182,11 @@ class Follower:
         for states in self._states.values():
             states.drop(before_ns)
         self._states = {tid: each for tid, each in self._states.items() if not each.is_over}
-        self._accepts = {tid: each for tid, each in self._accepts.items() if tid in self._states}
         self._held_by.forget()
         self._siblings.forget()
         self._titles.clear()
         self._forget_unused(before_ns, unused_ns)
-        # Whoever was not to be found may be by the next window.
-        self._peers = {key: pids for key, pids in self._peers.items() if pids}
-        self._servers.clear()
+        self._peers.forget_window(self._states)
         if len(self._wakers) > MOST_WAKERS:
             self._wakers.clear()
 
@@ -246,10 +217,7 @@ class Follower:
             self._states = {
                 tid: each for tid, each in self._states.items() if each.process not in unused
             }
-            self._peers = {
-                key: pids for key, pids in self._peers.items() if key.process not in unused
-            }
-            self._known = {pair for pair in self._known if unused.isdisjoint(pair)}
+            self._peers.forget(unused)
         self._used_ns = {pid: self._used_ns[pid] for pid in self._others}
         # There may be room by the next window.
         self._is_bounded = False
@@ -311,20 +279,11 @@ class Follower:
             place = None
             if event.kind == lib.CHAIN_LEFT_CPU and event.state == session.STATE_BLOCKED:
                 place = self._place(event)
-                self._note_place(event.process, event.tid, place)
-            elif event.kind == lib.CHAIN_WOKEN and self._was_waited_for(event):
-                self._note_peer(event.process, event.waker_process)
+                self._peers.note_place(event.process, event.tid, place)
+            elif event.kind == lib.CHAIN_WOKEN and self._peers.ended_wait(event):
+                self._peers.note_peer(event.process, event.waker_process)
             states.note(event, place)
         self._looked_ns = session.monotonic_ns()
-
-    def _was_waited_for(self, event: "ChainEvent") -> bool:
-        """Whether the waker is the one, and not a context that it happened to be in.
-
-        What is sent by loopback arrives in the sender's own context.
-        """
-        if event.waker_kind == session.WAKER_SOFT_IRQ:
-            return (event.process, event.waker_process) in self._known
-        return event.waker_kind == session.WAKER_THREAD
 
     def _place(self, event: "ChainEvent") -> Place:
         frames = tuple(event.frames[0 : lib.CHAIN_FRAMES])
@@ -344,102 +303,7 @@ class Follower:
                 place = _place_now(process)
                 states.settle(place)
                 self._slept.add(pid)
-                self._note_place(pid, tid, place)
-
-    def _waited_for(self) -> list[tuple[int, int]]:
-        """The processes that threads were seen to wait for since, and how many hops away."""
-        asked, self._asked = self._asked, {}
-        files = find_files(asked, self._unix_sockets, self._hops) if asked else {}
-        for key in asked:
-            self._peers[key] = _peers(files.get(key))
-            for pid in self._peers[key]:
-                self._note_peer(key.process, pid)
-                self._known.add((key.process, pid))
-        found, self._awaited = self._awaited, {}
-        return sorted(found.items(), key=itemgetter(1))
-
-    def _judge_waits(self) -> None:
-        """Look at what threads poll, and who has or serves a file, if that is new, or lasts."""
-        watched: dict[int, list[FileKey]] = {}
-        for tid, states in self._states.items():
-            place = states.unjudged
-            if place is None or len(watched) >= MOST_POLLS:
-                continue
-            poll = (states.process, place)
-            if poll in self._judged_once and not states.lasts_since(self._looked_ns - LASTS_NS):
-                continue
-            if len(self._judged_once) >= MOST_WAKERS:
-                self._judged_once.clear()
-            self._judged_once.add(poll)
-            states.judge(0)
-            if place.reason == "file_lock":
-                self._judge_file_lock(states)
-            elif place.reason == "fuse":
-                self._judge_fuse(states, place)
-            else:
-                watched[tid] = _watched(states.process, tid)
-        keys: dict[FileKey, tuple[int, SleepReason]] = {
-            key: (tid, "poll") for tid, each in watched.items() for key in each
-        }
-        files = find_files(keys, self._unix_sockets, self._hops) if keys else {}
-        for tid, own in watched.items():
-            states = self._states[tid]
-            peers = [_peers(files.get(key)) for key in own]
-            others = {pid for each in peers for pid in each if pid != states.process}
-            self._known.update((states.process, pid) for pid in others)
-            found = [files[key] for key in own if key in files]
-            self._accepts[tid] = bool(own) and len(found) == len(own) and all(map(_accepts, found))
-            pid = others.pop() if len(others) == 1 and all(peers) else self._asked_server(found)
-            if pid:
-                states.judge(pid)
-                self._note_peer(states.process, pid)
-
-    def _asked_server(self, files: Sequence[SleepFile]) -> int:
-        """The one process that a server asked for its client; 0: not known.
-
-        The server received from a client and sent nothing since. It sent to the other, and received
-        nothing since.
-        """
-        ask = self._unix_sockets.ask
-        owes, asked = False, set[tuple[int, ...]]()
-        for file in files:
-            if file.peer_address is None or not file.is_client:
-                turns = file.kind == "tcp" and file.peer_address is not None
-                owes = owes or (turns and turn(ask, file) == "own")
-            elif file.kind != "tcp":
-                # Whose turn it is on a Unix socket is not known.
-                return 0
-            elif turn(ask, file) == "other":
-                asked.add(_peers(file))
-        (pids,) = asked if owes and len(asked) == 1 else ((),)
-        return pids[0] if len(pids) == 1 else 0
-
-    def _judge_file_lock(self, states: ThreadStates) -> None:
-        owner = lock_owner(states.process)
-        if owner is not None and not owner.shared:
-            states.judge(owner.pid)
-            self._note_peer(states.process, owner.pid)
-
-    def _judge_fuse(self, states: ThreadStates, place: Place) -> None:
-        # The first argument of other calls is a path, or a folder whose path may lead elsewhere.
-        if _key(states.process, place) is None:
-            return
-        if place.device not in self._servers:
-            self._servers[place.device] = fuse_server(place.device, self._hops)
-        server = self._servers[place.device]
-        if server is not None:
-            states.judge(server)
-            self._note_peer(states.process, server)
-
-    def _note_peer(self, process: int, peer: int) -> None:
-        if peer not in self._hops:
-            hops = self._hops.get(process, MOST_HOPS) + 1
-            self._awaited[peer] = min(hops, self._awaited.get(peer, hops))
-
-    def _note_place(self, process: int, tid: int, place: Place) -> None:
-        key = _key(process, place)
-        if key is not None and key not in self._peers:
-            self._asked.setdefault(key, (tid, place.reason))
+                self._peers.note_place(pid, tid, place)
 
     def _follow(self, pid: int, hops: int) -> None:
         if pid in self._hops or not pid or pid == os.getpid() or _is_of_kernel(pid):
@@ -454,51 +318,6 @@ class Follower:
             self._others[pid] = count
             self._used_ns[pid] = self._looked_ns
             self._unseen.append(pid)
-
-    def _judged(self, states: ThreadStates, found: Sequence[Was]) -> list[StateSlice]:
-        """Return the slices with those that were waited for.
-
-        A poll that a signal or its time-out ends, and that is called again at once, is still for
-        whoever ends it at last.
-        """
-        slices = []
-        place, last, ran_ns = None, Ender(), 0
-        for was in reversed(found):
-            own = self._ender(states, was)
-            if was.state == "blocked":
-                goes_on = was.place == place and ran_ns <= RESUMES_NS and _is_interrupted(was)
-                own = last if goes_on and not own.tid and last.tid else own
-                place, last, ran_ns = was.place, own, 0
-            elif was.state == "running":
-                ran_ns += was.until_ns - was.since_ns
-            slices.append(slice_of(was, own))
-        return slices[::-1]
-
-    def _ender(self, states: ThreadStates, was: Was) -> Ender:
-        """Who ended a sleep, or surely will, or had the CPU."""
-        if was.state != "blocked":
-            return Ender(was.waker if was.state == "runnable" else 0)
-        if was.waker_kind == "thread":
-            return Ender(was.waker)
-        key = _key(states.process, was.place) if was.place is not None else None
-        peers = self._peers.get(key, ()) if key is not None else ()
-        if was.awaited:
-            peers = (was.awaited,)
-        if was.waker_kind == "soft_irq" and (states.process, was.waker_process) in self._known:
-            # What is sent by loopback arrives in the sender's own context. The connection may have
-            # been too short to be seen, but for others between the two.
-            return Ender(was.waker)
-        if was.waker_kind == "hard_irq" or len(peers) != 1:
-            return Ender(gap=_gap(was))
-        threads = [each.tid for each in self._states.values() if each.process == peers[0]]
-        # Whoever waits for clients to connect does not work for one.
-        if len(working := [tid for tid in threads if not self._accepts.get(tid)]) == 1:
-            threads = working
-        if len(threads) > 1:
-            # The first has the name of the process.
-            is_other = peers[0] in threads and peers[0] != states.process
-            return Ender(peers[0], "threads") if is_other else Ender(gap=_gap(was))
-        return Ender(threads[0]) if threads else Ender(gap=_gap(was))
 
 
 class _Slices(Mapping[int, Sequence[StateSlice]]):
@@ -520,49 +339,8 @@ class _Slices(Mapping[int, Sequence[StateSlice]]):
         return len(self._made)
 
 
-def _key(process: int, place: Place) -> FileKey | None:
-    name = syscall_name(place.syscall) if place.inode and place.syscall >= 0 else None
-    if name not in FILE_CALLS or name in EPOLLS:
-        return None
-    return FileKey(process, place.fd, place.inode, name in WRITES)
-
-
 def _ended_ns(was: Was) -> int:
     return was.until_ns
-
-
-def _gap(was: Was) -> ChainGap | None:
-    """Why it is not known who ended a sleep that no thread did."""
-    if was.lasts:
-        return "lasts"
-    return "interrupt" if was.waker_kind in ("hard_irq", "soft_irq") else None
-
-
-def _is_interrupted(was: Was) -> bool:
-    """Whether it was a poll, and none of its files ended it."""
-    is_poll = was.place is not None and was.place.reason in ("poll", "epoll")
-    return is_poll and was.waker_kind in ("hard_irq", "unknown")
-
-
-def _watched(pid: int, tid: int) -> list[FileKey]:
-    """What a thread polls now."""
-    found = []
-    for fd in watched_now(pid, tid):
-        with suppress(OSError):
-            inode = file_status(f"{PROC}/{pid}/fd/{fd}").inode & 0xFFFFFFFF
-            found.append(FileKey(pid, fd, inode, writes=False))
-    return found
-
-
-def _peers(file: SleepFile | None) -> tuple[int, ...]:
-    """The processes that have the other end; one of more than are known is nobody."""
-    peers = file.peers if file is not None and not file.more_peers else ()
-    return tuple(peer.pid for peer in peers)
-
-
-def _accepts(file: SleepFile) -> bool:
-    """Whether it listens."""
-    return file.kind in ("tcp", "unix") and file.peer_address is None and not file.peers
 
 
 def _place_now(process: Path) -> Place:

@@ -1,0 +1,268 @@
+"""Who is at the other end of what threads wait for: of files, polls, locks and FUSE."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from kernel_delay.analysis.chains.roots import MOST_HOPS, StateSlice
+from kernel_delay.capture.chains.states import Ender, Place, ThreadStates, Was, slice_of
+from kernel_delay.capture.sleep_files import FileKey, find_files
+from kernel_delay.host.file_locks import lock_owner
+from kernel_delay.host.file_status import file_status
+from kernel_delay.host.fuse_servers import fuse_server
+from kernel_delay.host.open_files.tcp_turns import turn
+from kernel_delay.host.open_files.unix import UnixSockets
+from kernel_delay.host.open_files.watched import EPOLLS, watched_now
+from kernel_delay.host.syscalls import syscall_name
+from kernel_delay.host.target import PROC
+from kernel_delay.host.waiting_calls import FILE_CALLS, WRITES
+from kernel_delay.loader._records import lib as session
+from kernel_delay.model import ChainGap, SleepFile, SleepReason
+
+if TYPE_CHECKING:
+    from kernel_delay.capture.chains._chain_records import ChainEvent
+
+# Places of which it is remembered that they were looked at.
+MOST_PLACES = 4096
+
+# Whoever polls again after so much computing has had no work in between.
+RESUMES_NS = 1_000_000
+
+# Polls that are looked at at a time.
+MOST_POLLS = 16
+
+# What began before the last look lasts.
+LASTS_NS = 40_000_000
+
+
+class Peers:
+    """The processes that others wait for, as far as it is known."""
+
+    def __init__(self, hops: Mapping[int, int], unix_sockets: UnixSockets) -> None:
+        """None is known yet.
+
+        Args:
+            hops: the processes that are followed, and how many hops away: the follower's own.
+            unix_sockets: who has the other ends of sockets.
+        """
+        self._hops = hops
+        self._unix_sockets = unix_sockets
+        self._peers: dict[FileKey, tuple[int, ...]] = {}
+        self._asked: dict[FileKey, tuple[int, SleepReason]] = {}
+        self._awaited: dict[int, int] = {}
+        # Of FUSE file systems, by their devices; a window long.
+        self._servers: dict[int, int | None] = {}
+        # Processes with peers that they had on any file.
+        self._known: set[tuple[int, int]] = set()
+        # Threads that poll: whether they waited for clients to connect alone, at the last look.
+        self._accepts: dict[int, bool] = {}
+        # Places that were looked at.
+        self._judged_once: set[tuple[int, Place]] = set()
+
+    def forget_window(self, states: Mapping[int, ThreadStates]) -> None:
+        """Forget threads without states, and who was not to be found: may be by the next window."""
+        self._accepts = {tid: each for tid, each in self._accepts.items() if tid in states}
+        self._peers = {key: pids for key, pids in self._peers.items() if pids}
+        self._servers.clear()
+
+    def forget(self, unused: set[int]) -> None:
+        """Forget processes that are not followed any more."""
+        self._peers = {key: pids for key, pids in self._peers.items() if key.process not in unused}
+        self._known = {pair for pair in self._known if unused.isdisjoint(pair)}
+
+    def ended_wait(self, event: "ChainEvent") -> bool:
+        """Whether the waker is the one, and not a context that it happened to be in.
+
+        What is sent by loopback arrives in the sender's own context.
+        """
+        if event.waker_kind == session.WAKER_SOFT_IRQ:
+            return (event.process, event.waker_process) in self._known
+        return event.waker_kind == session.WAKER_THREAD
+
+    def waited_for(self) -> list[tuple[int, int]]:
+        """The processes that threads were seen to wait for since, and how many hops away."""
+        asked, self._asked = self._asked, {}
+        files = find_files(asked, self._unix_sockets, self._hops) if asked else {}
+        for key in asked:
+            self._peers[key] = _peers(files.get(key))
+            for pid in self._peers[key]:
+                self.note_peer(key.process, pid)
+                self._known.add((key.process, pid))
+        found, self._awaited = self._awaited, {}
+        return sorted(found.items(), key=itemgetter(1))
+
+    def judge_waits(self, states: Mapping[int, ThreadStates], looked_ns: int) -> None:
+        """Look at what threads poll, and who has or serves a file, if that is new, or lasts."""
+        watched: dict[int, list[FileKey]] = {}
+        for tid, each in states.items():
+            place = each.unjudged
+            if place is None or len(watched) >= MOST_POLLS:
+                continue
+            poll = (each.process, place)
+            if poll in self._judged_once and not each.lasts_since(looked_ns - LASTS_NS):
+                continue
+            if len(self._judged_once) >= MOST_PLACES:
+                self._judged_once.clear()
+            self._judged_once.add(poll)
+            each.judge(0)
+            if place.reason == "file_lock":
+                self._judge_file_lock(each)
+            elif place.reason == "fuse":
+                self._judge_fuse(each, place)
+            else:
+                watched[tid] = _watched(each.process, tid)
+        keys: dict[FileKey, tuple[int, SleepReason]] = {
+            key: (tid, "poll") for tid, each in watched.items() for key in each
+        }
+        files = find_files(keys, self._unix_sockets, self._hops) if keys else {}
+        for tid, own in watched.items():
+            polling = states[tid]
+            peers = [_peers(files.get(key)) for key in own]
+            others = {pid for each_of in peers for pid in each_of if pid != polling.process}
+            self._known.update((polling.process, pid) for pid in others)
+            found = [files[key] for key in own if key in files]
+            self._accepts[tid] = bool(own) and len(found) == len(own) and all(map(_accepts, found))
+            pid = others.pop() if len(others) == 1 and all(peers) else self._asked_server(found)
+            if pid:
+                polling.judge(pid)
+                self.note_peer(polling.process, pid)
+
+    def _asked_server(self, files: Sequence[SleepFile]) -> int:
+        """The one process that a server asked for its client; 0: not known.
+
+        The server received from a client and sent nothing since. It sent to the other, and received
+        nothing since.
+        """
+        ask = self._unix_sockets.ask
+        owes, asked = False, set[tuple[int, ...]]()
+        for file in files:
+            if file.peer_address is None or not file.is_client:
+                turns = file.kind == "tcp" and file.peer_address is not None
+                owes = owes or (turns and turn(ask, file) == "own")
+            elif file.kind != "tcp":
+                # Whose turn it is on a Unix socket is not known.
+                return 0
+            elif turn(ask, file) == "other":
+                asked.add(_peers(file))
+        (pids,) = asked if owes and len(asked) == 1 else ((),)
+        return pids[0] if len(pids) == 1 else 0
+
+    def _judge_file_lock(self, states: ThreadStates) -> None:
+        owner = lock_owner(states.process)
+        if owner is not None and not owner.shared:
+            states.judge(owner.pid)
+            self.note_peer(states.process, owner.pid)
+
+    def _judge_fuse(self, states: ThreadStates, place: Place) -> None:
+        # The first argument of other calls is a path, or a folder whose path may lead elsewhere.
+        if _key(states.process, place) is None:
+            return
+        if place.device not in self._servers:
+            self._servers[place.device] = fuse_server(place.device, self._hops)
+        server = self._servers[place.device]
+        if server is not None:
+            states.judge(server)
+            self.note_peer(states.process, server)
+
+    def note_peer(self, process: int, peer: int) -> None:
+        """Note that a thread of `process` waits for the process `peer`."""
+        if peer not in self._hops:
+            hops = self._hops.get(process, MOST_HOPS) + 1
+            self._awaited[peer] = min(hops, self._awaited.get(peer, hops))
+
+    def note_place(self, process: int, tid: int, place: Place) -> None:
+        """Note where a thread sleeps: whose its file is will be asked, if it is not known."""
+        key = _key(process, place)
+        if key is not None and key not in self._peers:
+            self._asked.setdefault(key, (tid, place.reason))
+
+    def judged(
+        self, states: ThreadStates, found: Sequence[Was], all_states: Mapping[int, ThreadStates]
+    ) -> list[StateSlice]:
+        """Return the slices with those that were waited for.
+
+        A poll that a signal or its time-out ends, and that is called again at once, is still for
+        whoever ends it at last.
+        """
+        slices = []
+        place, last, ran_ns = None, Ender(), 0
+        for was in reversed(found):
+            own = self.ender(states, was, all_states)
+            if was.state == "blocked":
+                goes_on = was.place == place and ran_ns <= RESUMES_NS and _is_interrupted(was)
+                own = last if goes_on and not own.tid and last.tid else own
+                place, last, ran_ns = was.place, own, 0
+            elif was.state == "running":
+                ran_ns += was.until_ns - was.since_ns
+            slices.append(slice_of(was, own))
+        return slices[::-1]
+
+    def ender(
+        self, states: ThreadStates, was: Was, all_states: Mapping[int, ThreadStates]
+    ) -> Ender:
+        """Who ended a sleep, or surely will, or had the CPU."""
+        if was.state != "blocked":
+            return Ender(was.waker if was.state == "runnable" else 0)
+        if was.waker_kind == "thread":
+            return Ender(was.waker)
+        key = _key(states.process, was.place) if was.place is not None else None
+        peers = self._peers.get(key, ()) if key is not None else ()
+        if was.awaited:
+            peers = (was.awaited,)
+        if was.waker_kind == "soft_irq" and (states.process, was.waker_process) in self._known:
+            # What is sent by loopback arrives in the sender's own context. The connection may have
+            # been too short to be seen, but for others between the two.
+            return Ender(was.waker)
+        if was.waker_kind == "hard_irq" or len(peers) != 1:
+            return Ender(gap=_gap(was))
+        threads = [each.tid for each in all_states.values() if each.process == peers[0]]
+        # Whoever waits for clients to connect does not work for one.
+        if len(working := [tid for tid in threads if not self._accepts.get(tid)]) == 1:
+            threads = working
+        if len(threads) > 1:
+            # The first has the name of the process.
+            is_other = peers[0] in threads and peers[0] != states.process
+            return Ender(peers[0], "threads") if is_other else Ender(gap=_gap(was))
+        return Ender(threads[0]) if threads else Ender(gap=_gap(was))
+
+
+def _key(process: int, place: Place) -> FileKey | None:
+    name = syscall_name(place.syscall) if place.inode and place.syscall >= 0 else None
+    if name not in FILE_CALLS or name in EPOLLS:
+        return None
+    return FileKey(process, place.fd, place.inode, name in WRITES)
+
+
+def _gap(was: Was) -> ChainGap | None:
+    """Why it is not known who ended a sleep that no thread did."""
+    if was.lasts:
+        return "lasts"
+    return "interrupt" if was.waker_kind in ("hard_irq", "soft_irq") else None
+
+
+def _is_interrupted(was: Was) -> bool:
+    """Whether it was a poll, and none of its files ended it."""
+    is_poll = was.place is not None and was.place.reason in ("poll", "epoll")
+    return is_poll and was.waker_kind in ("hard_irq", "unknown")
+
+
+def _watched(pid: int, tid: int) -> list[FileKey]:
+    """What a thread polls now."""
+    found = []
+    for fd in watched_now(pid, tid):
+        with suppress(OSError):
+            inode = file_status(f"{PROC}/{pid}/fd/{fd}").inode & 0xFFFFFFFF
+            found.append(FileKey(pid, fd, inode, writes=False))
+    return found
+
+
+def _peers(file: SleepFile | None) -> tuple[int, ...]:
+    """The processes that have the other end; one of more than are known is nobody."""
+    peers = file.peers if file is not None and not file.more_peers else ()
+    return tuple(peer.pid for peer in peers)
+
+
+def _accepts(file: SleepFile) -> bool:
+    """Whether it listens."""
+    return file.kind in ("tcp", "unix") and file.peer_address is None and not file.peers
