@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "file_status.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+#include <stdint.h>
+
 struct file_status {
 	uint64_t inode;
 	uint64_t device; /* as dev_t: a device file's own, else that of its file system */

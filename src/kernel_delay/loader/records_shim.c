@@ -3,24 +3,21 @@
  * The memory shared with the programs, in the order they rely on: a window's
  * boundaries are there before its number is.
  */
+#include "records_shim.h"
+
 #include <errno.h>
 #include <linux/membarrier.h>
-#include <linux/types.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "records.h"
-#include "event_records.h"
-
-static uint64_t load_counter(const __u64 *counter)
+uint64_t load_counter(const __u64 *counter)
 {
 	return __atomic_load_n(counter, __ATOMIC_ACQUIRE);
 }
 
-static void store_counter(__u64 *counter, uint64_t value)
+void store_counter(__u64 *counter, uint64_t value)
 {
 	__atomic_store_n(counter, value, __ATOMIC_RELEASE);
 }
@@ -29,7 +26,7 @@ static void store_counter(__u64 *counter, uint64_t value)
  * Frees the places of the windows before @epoch's, or all if it is 0. No
  * program may be running that could have seen one of them as the newest.
  */
-static void free_windows(struct control *control, uint64_t epoch)
+void free_windows(struct control *control, uint64_t epoch)
 {
 	uint64_t until = epoch ? epoch : WINDOWS;
 
@@ -44,7 +41,7 @@ static void free_windows(struct control *control, uint64_t epoch)
 }
 
 /* Opens the next window: a new epoch. */
-static void publish_window(struct control *control, uint64_t start_ns, uint64_t stop_ns)
+void publish_window(struct control *control, uint64_t start_ns, uint64_t stop_ns)
 {
 	uint64_t epoch = control->epoch + 1;
 	struct window *window = &control->windows[epoch % WINDOWS];
@@ -55,7 +52,7 @@ static void publish_window(struct control *control, uint64_t start_ns, uint64_t 
 }
 
 /* Moves the end of @epoch's window forward to @stop_ns. Returns 0 if it is not later. */
-static int end_window(struct control *control, uint64_t epoch, uint64_t stop_ns)
+int end_window(struct control *control, uint64_t epoch, uint64_t stop_ns)
 {
 	__u64 *boundary = &control->windows[epoch % WINDOWS].stop_ns;
 	__u64 old_ns = load_counter(boundary);
@@ -72,8 +69,8 @@ static int end_window(struct control *control, uint64_t epoch, uint64_t stop_ns)
  * thread_record: puts the slots of those that are of the thread_record of slot @owner, in
  * whatever round, to @found. Returns how many there are.
  */
-static uint32_t find_parts(const void *records, size_t bytes, uint32_t slots, uint64_t owner,
-			   uint32_t *found)
+uint32_t find_parts(const void *records, size_t bytes, uint32_t slots, uint64_t owner,
+		    uint32_t *found)
 {
 	uint32_t count = 0;
 
@@ -87,8 +84,7 @@ static uint32_t find_parts(const void *records, size_t bytes, uint32_t slots, ui
 }
 
 /* Lets the programs use a @slot again; @freed is the ring's own list, of @freed_slots. */
-static void free_slot(struct ring_position *position, uint64_t *freed, uint32_t freed_slots,
-		      uint32_t slot)
+void free_slot(struct ring_position *position, uint64_t *freed, uint32_t freed_slots, uint32_t slot)
 {
 	freed[position->freed % freed_slots] = slot;
 	store_counter(&position->freed, position->freed + 1);
@@ -98,8 +94,8 @@ static void free_slot(struct ring_position *position, uint64_t *freed, uint32_t 
  * The same as find_parts() of all thread_records whose @is_owner is set, by their slots; frees
  * those slots.
  */
-static void free_parts(void *records, size_t bytes, uint32_t slots, const uint8_t *is_owner,
-		       struct ring_position *position, uint64_t *freed, uint32_t freed_slots)
+void free_parts(void *records, size_t bytes, uint32_t slots, const uint8_t *is_owner,
+		struct ring_position *position, uint64_t *freed, uint32_t freed_slots)
 {
 	for (uint32_t slot = 0; slot < slots; slot++) {
 		__u64 *record = (void *)((char *)records + slot * bytes);
@@ -112,7 +108,7 @@ static void free_parts(void *records, size_t bytes, uint32_t slots, const uint8_
 	}
 }
 
-static uint64_t monotonic_ns(void)
+uint64_t monotonic_ns(void)
 {
 	struct timespec now;
 
@@ -125,7 +121,7 @@ static uint64_t monotonic_ns(void)
  * rcu_read_lock(), and this command is synchronize_rcu()
  * (kernel/sched/membarrier.c). Returns 0 or an errno.
  */
-static int wait_for_programs(void)
+int wait_for_programs(void)
 {
 	return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) ? errno : 0;
 }
