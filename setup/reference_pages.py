@@ -25,8 +25,8 @@ from kernel_delay.fleet.database import QUERIES, text_of
 from kernel_delay.host import privileges
 from kernel_delay.metrics import docs_table
 from kernel_delay.model.schema import sample_schema
+from kernel_delay.recording.records import recording_schema
 from kernel_delay.recording.redaction import KEPT, REDACTED
-from kernel_delay.recording.schema import recording_schema
 
 OPTION = re.compile(r"(?<![\w/-])(--?[a-z][\w-]*|'[^']+')(?!\w)")
 

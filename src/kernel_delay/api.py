@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from kernel_delay.errors import NoInputError, compiled_parts
-from kernel_delay.limits import LONGEST_S
 from kernel_delay.model import RecordingHeader, RecordingTrailer, Sample
 from kernel_delay.recording.reader import open_recording
 from kernel_delay.recording.records import Events
 from kernel_delay.recording.tables import TABLES, Table, to_arrow, to_pandas
-from kernel_delay.units import NS_PER_S
+from kernel_delay.units import LONGEST_S, NS_PER_S
 
 if TYPE_CHECKING:
     import pandas

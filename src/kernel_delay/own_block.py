@@ -13,8 +13,8 @@ from types import TracebackType
 import msgspec
 
 from kernel_delay.errors import KernelDelayError, NoInputError
-from kernel_delay.limits import LONGEST_S
 from kernel_delay.model import Sample
+from kernel_delay.units import LONGEST_S
 
 _OPEN = b"open\n"
 _CHILD = "import sys; from kernel_delay.own_block import measure; sys.exit(measure(*sys.argv[1:]))"

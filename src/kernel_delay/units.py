@@ -1,4 +1,7 @@
-"""Nanoseconds in larger units: all times that were measured are in ns; and lengths for people."""
+"""Nanoseconds in larger units, lengths for people, and how much is measured at most.
+
+All times that were measured are in ns.
+"""
 
 NS_PER_US = 1_000
 NS_PER_MS = 1_000_000
@@ -32,3 +35,11 @@ def _long(seconds: int) -> str:
         return f"{seconds // _S_PER_DAY:,} d {seconds % _S_PER_DAY // _S_PER_HOUR} h"
     hours, minutes = seconds // _S_PER_HOUR, seconds % _S_PER_HOUR // _S_PER_MINUTE
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+LONGEST_S = 7 * 24 * 3600
+"""A week. Longer is taken for a slip, as of nanoseconds given for seconds."""
+
+MAX_EVENTS = 1_000_000
+MAX_STACKS = 4096
+STACK_BYTES = 98304

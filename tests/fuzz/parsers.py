@@ -15,8 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, cast
 
-from kernel_delay.elf.files import DebugLink, Elf, read_alt_link, read_elf, read_elf_image
-from kernel_delay.elf.headers import Segment
+from kernel_delay.elf import DebugLink, Elf, Segment, read_alt_link, read_elf, read_elf_image
 from kernel_delay.errors import InputError
 from kernel_delay.host.target import find_target
 from kernel_delay.logs import text as logs_text
@@ -36,7 +35,7 @@ from kernel_delay.monitors.upcalls.events import Event, PortName, UpcallEvents
 from kernel_delay.monitors.upcalls.join import join
 from kernel_delay.openvswitch.flow_key import FlowFilter, format_key, format_match, nlraw_lines
 from kernel_delay.openvswitch.losses.answers import parse_datapath, parse_events, parse_limits
-from kernel_delay.openvswitch.pcapng import PcapngWriter
+from kernel_delay.openvswitch.packets import PcapngWriter
 from kernel_delay.printable import printable
 from kernel_delay.probes.arguments import parse_arguments
 from kernel_delay.probes.object_layout import ObjectLayout

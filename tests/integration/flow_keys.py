@@ -5,7 +5,7 @@ import struct
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from kernel_delay.openvswitch.flow_key.names import NAMES
+from kernel_delay.openvswitch.flow_key.text import NAMES
 from tests.integration.datapath_double import attribute
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kernel_delay.host.netlink import walk
 from kernel_delay.monitors.datapath_ops.actions import format_actions
 from kernel_delay.monitors.datapath_ops.message import read_request
 from kernel_delay.openvswitch.flow_key import format_match
-from kernel_delay.openvswitch.flow_key.netlink import walk
 from tests.integration.datapath_double import (
     DATAPATH,
     DatapathDouble,

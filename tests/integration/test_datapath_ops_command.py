@@ -13,9 +13,9 @@ import pytest
 from msgspec import Struct
 
 import kernel_delay
+from kernel_delay.host.netlink import walk
 from kernel_delay.monitors.datapath_ops.events import Operation, OperationEvent
 from kernel_delay.monitors.datapath_ops.probe import LARGEST_EVENT, Joining
-from kernel_delay.openvswitch.flow_key.netlink import walk
 from kernel_delay.openvswitch.programs import OvsPrograms
 from lab.instance import Instance, OvsCommandError
 from tests import commands

@@ -21,7 +21,7 @@ from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Finding, PacketLosses, Sample
-from kernel_delay.openvswitch.losses.counters import LossCounters
+from kernel_delay.openvswitch.losses import LossCounters
 from kernel_delay.openvswitch.losses.datapaths import NETLINK_GENERIC
 from lab.child import Child
 from lab.instance import Instance

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernel_delay.openvswitch.pcapng import PcapngWriter
+from kernel_delay.openvswitch.packets import PcapngWriter
 from tests.needs import needed
 
 TIME_NS = 1_700_000_000_123_456_789
@@ -107,7 +107,7 @@ def test_scapy_reads_every_packet_back(
 ENDLESS = """
 import sys
 from pathlib import Path
-from kernel_delay.openvswitch.pcapng import PcapngWriter
+from kernel_delay.openvswitch.packets import PcapngWriter
 writer = PcapngWriter(Path(sys.argv[1]))
 number = 0
 while True:

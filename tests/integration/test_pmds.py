@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from kernel_delay.model import PmdStats, Sample
-from kernel_delay.openvswitch.losses import counters as counters_module
+from kernel_delay.openvswitch import losses as counters_module
 from lab.binaries import Binaries
 from lab.instance import Instance
 from tests.integration.test_packet_losses import sample_while

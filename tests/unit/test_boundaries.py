@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from kernel_delay.capture.scheduling import with_scheduling
+from kernel_delay.capture.threads.task_times import with_scheduling
 from kernel_delay.capture.windows import SHORTEST_NS, Boundaries, Readings
 from kernel_delay.host.system_state import Snapshot, between
 from tests.unit.samples import bare_thread, timed_thread

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from kernel_delay.capture.chains import follower as module
-from kernel_delay.capture.chains import peers
+from kernel_delay.capture import chains as module
+from kernel_delay.capture.chains import UNUSED_NS, Follower, peers
 from kernel_delay.capture.chains._chain_records import ffi, lib
-from kernel_delay.capture.chains.follower import UNUSED_NS, Follower
 from kernel_delay.capture.chains.siblings import Siblings
 from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.host.open_files.tcp_turns import Turn

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.analysis.chains.roots import MOST_HOPS, Root, StateSlice, roots
+from kernel_delay.analysis.chain_roots import MOST_HOPS, Root, StateSlice, roots
 from kernel_delay.model import ChainGap, ChainState, SleepReason
 
 STATES: st.SearchStrategy[ChainState] = st.sampled_from(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel_delay.capture.chains import exact_parts
 from kernel_delay.capture.chains import states as module
 from kernel_delay.capture.chains._chain_records import ffi, lib
-from kernel_delay.capture.chains.follower import exact_parts
 from kernel_delay.capture.chains.states import (
     LEAVES_NS,
     MOST_SLICES,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from kernel_delay.elf.files import (
+from kernel_delay.elf import (
     CLAIMED_BYTES,
     is_excessive,
     read_alt_link,

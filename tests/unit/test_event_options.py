@@ -10,8 +10,8 @@ from kernel_delay import cli
 from kernel_delay.capture import plan
 from kernel_delay.commands.options import syscall_events as event_options
 from kernel_delay.errors import UsageError
+from kernel_delay.host.kernel_names import POLLS
 from kernel_delay.host.syscalls import Syscall, syscall_names, syscalls
-from kernel_delay.host.waiting_calls import POLLS
 from tests.system_calls import syscall_number
 
 

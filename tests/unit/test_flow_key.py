@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel_delay.host.netlink import walk
 from kernel_delay.openvswitch.flow_key import (
     datapath_port,
     format_key,
     nlraw_lines,
     recirculation_id,
 )
-from kernel_delay.openvswitch.flow_key.names import NAMES, TERMS
-from kernel_delay.openvswitch.flow_key.netlink import walk
+from kernel_delay.openvswitch.flow_key.text import NAMES, TERMS
 
 
 def nlattr(kind: int, payload: bytes, length: int | None = None) -> bytes:

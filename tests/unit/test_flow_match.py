@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kernel_delay.errors import UsageError
 from kernel_delay.openvswitch.flow_key import FlowFilter, format_match
-from kernel_delay.openvswitch.flow_key.names import NAMES, TERMS
 from kernel_delay.openvswitch.flow_key.subfields import LAYOUTS
+from kernel_delay.openvswitch.flow_key.text import NAMES, TERMS
 
 NUMBERS = {term: NAMES.index(name) for name, term in TERMS.items()}
 

@@ -20,7 +20,7 @@ from kernel_delay.monitors.flows.probe import decode
 from kernel_delay.monitors.flows.report import HEADER, FlowReport, event_lines, json_of, render
 from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.flow_key.text import ufid_text
-from kernel_delay.openvswitch.version import read_version
+from kernel_delay.openvswitch.installed import read_version
 from tests.unit.test_flow_match import KEY, MASK, WRITTEN
 
 NS_PER_MS = 1_000_000

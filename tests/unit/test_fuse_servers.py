@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kernel_delay.host.file_status import file_status
-from kernel_delay.host.fuse_servers import fuse_server
+from kernel_delay.host.open_files import file_status, fuse_server
 from tests.verdicts import fuse
 from tests.verdicts.truth import NotHereError
 

@@ -10,8 +10,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
+from kernel_delay import mcp as reading
 from kernel_delay.errors import NoInputError
-from kernel_delay.mcp import reading
 from tests.commands import KERNEL_DELAY
 from tests.recordings import record_samples
 from tests.unit.samples import ACCOUNTED, EVERYTHING

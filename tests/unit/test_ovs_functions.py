@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.elf.files import read_elf
+from kernel_delay.elf import read_elf
 from kernel_delay.errors import NoInputError
 from kernel_delay.openvswitch.functions import (
     MAIN_LOOP,

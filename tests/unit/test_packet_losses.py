@@ -28,8 +28,9 @@ from kernel_delay.model import (
     Thread,
     UpcallStats,
 )
+from kernel_delay.openvswitch import losses as counters_module
 from kernel_delay.openvswitch import unixctl as unixctl_module
-from kernel_delay.openvswitch.losses import counters as counters_module
+from kernel_delay.openvswitch.losses import COVERAGE, UPCALLS, USERSPACE, Reading
 from kernel_delay.openvswitch.losses.answers import parse_datapath, parse_events, parse_limits
 from kernel_delay.openvswitch.losses.datapaths import (
     DatapathCounters,
@@ -38,7 +39,6 @@ from kernel_delay.openvswitch.losses.datapaths import (
     read_port,
 )
 from kernel_delay.openvswitch.losses.difference import losses, own_losses, with_readers
-from kernel_delay.openvswitch.losses.reading import COVERAGE, UPCALLS, USERSPACE, Reading
 from kernel_delay.openvswitch.losses.tables import (
     Conntrack,
     NetlinkSocket,

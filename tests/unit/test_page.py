@@ -28,8 +28,7 @@ from kernel_delay.model import (
     WaitChain,
 )
 from kernel_delay.reporters import folded
-from kernel_delay.reporters.page import calls, contents, render
-from kernel_delay.reporters.page.document import script
+from kernel_delay.reporters.page import calls, contents, render, script
 from tests.unit.event_samples import WITH_EVENTS
 from tests.unit.page_samples import HOSTILE, hostile_sample, sample_with_events, series_of
 from tests.unit.samples import (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_delay.errors import OutputError
-from kernel_delay.openvswitch.pcapng import ENHANCED_PACKET, SECTION_HEADER, PcapngWriter
+from kernel_delay.openvswitch.packets import ENHANCED_PACKET, SECTION_HEADER, PcapngWriter
 
 
 def blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -89,7 +89,7 @@ CUT = """
 import resource, signal, sys
 from pathlib import Path
 from kernel_delay.errors import OutputError
-from kernel_delay.openvswitch.pcapng import PcapngWriter
+from kernel_delay.openvswitch.packets import PcapngWriter
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
 writer = PcapngWriter(Path(sys.argv[1]))

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.model import CpuTaker, PmdStats, RxQueue, Sample, SoftIrqStats, Target, Thread
-from kernel_delay.openvswitch.losses import counters as counters_module
-from kernel_delay.openvswitch.losses.reading import COMMANDS as OF_LOSSES
-from kernel_delay.openvswitch.pmds.answers import (
+from kernel_delay.openvswitch import losses as counters_module
+from kernel_delay.openvswitch.losses import COMMANDS as OF_LOSSES
+from kernel_delay.openvswitch.pmds import (
     COMMANDS,
     CYCLES,
     PERFORMANCE,
@@ -21,8 +21,9 @@ from kernel_delay.openvswitch.pmds.answers import (
     parse_cycles,
     parse_performance,
     parse_rx_queues,
+    pmd_stats,
+    with_pmds,
 )
-from kernel_delay.openvswitch.pmds.difference import pmd_stats, with_pmds
 from kernel_delay.openvswitch.unixctl import Answers, Command
 from kernel_delay.recording.redaction import HIDDEN, redacted
 from kernel_delay.reporters import text

@@ -10,6 +10,7 @@ import pytest
 
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.cli import main
+from kernel_delay.recording.records import recording_schema, union_of_records
 from kernel_delay.recording.redaction import (
     HIDDEN,
     KEPT,
@@ -19,7 +20,6 @@ from kernel_delay.recording.redaction import (
     Redaction,
     redacted,
 )
-from kernel_delay.recording.schema import recording_schema, union_of_records
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import HEADER, record_samples
 from tests.unit.verdict_samples import samples_of

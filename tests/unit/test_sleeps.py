@@ -6,9 +6,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from kernel_delay.analysis.accounting import ThreadState
+from kernel_delay.capture.threads import MOST_ASKED, SleepStacks, stacks_in
 from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.epochs import ThreadRecords
-from kernel_delay.capture.threads.sleep_stacks import MOST_ASKED, SleepStacks, stacks_in
 from kernel_delay.capture.threads.sleeps import with_sleeps
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.model import Thread

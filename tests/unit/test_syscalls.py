@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from kernel_delay.host.kernel_names import FUTEXES, POLLS
 from kernel_delay.host.syscalls import (
     X32_BIT,
     Syscall,
@@ -11,7 +12,6 @@ from kernel_delay.host.syscalls import (
     syscall_name,
     syscalls,
 )
-from kernel_delay.host.waiting_calls import FUTEXES, POLLS
 from tests.system_calls import syscall_number
 
 X86 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are x86's")

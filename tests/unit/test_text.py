@@ -12,7 +12,7 @@ from hypothesis import given
 from msgspec import structs
 
 from kernel_delay.cli import main
-from kernel_delay.host.waiting_calls import POLLS
+from kernel_delay.host.kernel_names import POLLS
 from kernel_delay.model import (
     Lost,
     RecordedTarget,

@@ -3,7 +3,7 @@
 import pytest
 
 from kernel_delay.model import Finding, Target
-from kernel_delay.top.view import Line, Shown, View, shown
+from kernel_delay.reporters.top_view import Line, Shown, View, shown
 from tests.recordings import HEADER
 from tests.unit.samples import bare_sample, timed_thread
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.elf.headers import Segment
+from kernel_delay.elf import Segment
 from kernel_delay.probes.object_layout import ObjectLayout
 from kernel_delay.probes.usdt import decode_notes
 

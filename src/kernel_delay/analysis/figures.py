@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from kernel_delay.analysis.spread import Estimate, percentile_of, rate, ratio
 from kernel_delay.analysis.states import states
-from kernel_delay.host.waiting_calls import POLLS
+from kernel_delay.host.kernel_names import POLLS
 from kernel_delay.model import Histogram, Sample, Thread
 from kernel_delay.units import NS_PER_S
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from typing import Literal
 
 from kernel_delay.capture import program_names
-from kernel_delay.host.interrupts import IRQ_TRACEPOINTS
+from kernel_delay.host.kernel_names import IRQ_TRACEPOINTS
 from kernel_delay.libbpf import BpfError, BpfObject, Program
 
 Kind = Literal["calls", "wakeups", "switches", "scheduler", "interrupts"]

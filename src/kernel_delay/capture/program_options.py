@@ -32,10 +32,7 @@ from kernel_delay.capture.windows.trigger_programs import (
 )
 from kernel_delay.errors import KernelDelayError, UnavailableError
 from kernel_delay.host.cgroups import may_be_frozen
-from kernel_delay.host.syscalls import X32_BIT, Syscall, syscall, syscalls
-from kernel_delay.host.system_state import cpu_numbers
-from kernel_delay.host.target import has_virtual_machines, thread_count
-from kernel_delay.host.waiting_calls import (
+from kernel_delay.host.kernel_names import (
     FILE_CALLS,
     FUTEXES,
     HANDLERS_ENDS,
@@ -43,6 +40,9 @@ from kernel_delay.host.waiting_calls import (
     RESTARTS,
     RING_ENTRY,
 )
+from kernel_delay.host.syscalls import X32_BIT, Syscall, syscall, syscalls
+from kernel_delay.host.system_state import cpu_numbers
+from kernel_delay.host.target import has_virtual_machines, thread_count
 from kernel_delay.libbpf import BpfError, BpfObject, KernelFeatures, bpf_error, read_kernel_features
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.namespace import find_process

@@ -11,11 +11,16 @@ from msgspec import structs
 from kernel_delay.capture.plan import EXEC, EventPlan, TriggerPoints
 from kernel_delay.capture.processes import Processes
 from kernel_delay.capture.programs import Programs
-from kernel_delay.capture.scheduling import weights_of_takers, with_scheduling
-from kernel_delay.capture.session_options import Request
+from kernel_delay.capture.session_options import Request, count_upcalls
 from kernel_delay.capture.threads.collector import Collector, ThreadOf
-from kernel_delay.capture.threads.task_times import has_uprobes, migrations, rescheduled, task_times
-from kernel_delay.capture.upcalls import count_upcalls
+from kernel_delay.capture.threads.task_times import (
+    has_uprobes,
+    migrations,
+    rescheduled,
+    task_times,
+    weights_of_takers,
+    with_scheduling,
+)
 from kernel_delay.capture.windows import Boundaries, Readings
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
@@ -39,12 +44,11 @@ from kernel_delay.model import (
 )
 
 if TYPE_CHECKING:
-    from kernel_delay.capture.chains.follower import Follower
+    from kernel_delay.capture.chains import Follower
     from kernel_delay.capture.syscall_events.event_store import EventsOfWindow, EventStore
     from kernel_delay.capture.timeline.store import TimelineOfWindow, TimelineStore
     from kernel_delay.loader._records import TriggerHit as RecordOfHit
-    from kernel_delay.openvswitch.losses.counters import LossCounters
-    from kernel_delay.openvswitch.losses.reading import Reading
+    from kernel_delay.openvswitch.losses import LossCounters, Reading
 
 
 # So often it is looked whom threads wait for.
@@ -90,7 +94,7 @@ class Sampling:
         )
 
     def _follow(self) -> "Follower":
-        from kernel_delay.capture.chains.follower import Follower
+        from kernel_delay.capture.chains import Follower
 
         follower = Follower(self._targets.pids, self._unix_sockets)
         self._closing.callback(follower.close)
@@ -100,7 +104,7 @@ class Sampling:
     def _count_losses(self) -> "tuple[LossCounters, Boundaries[Reading]] | None":
         if not self._options.packet_losses or self._targets.are_several:
             return None
-        from kernel_delay.openvswitch.losses.counters import LossCounters
+        from kernel_delay.openvswitch.losses import LossCounters
 
         counters = LossCounters(self._target.pid, self._target.comm, pmds=True)
         self._closing.callback(counters.close)

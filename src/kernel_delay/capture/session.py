@@ -85,7 +85,7 @@ class Session:
         import kernel_delay.capture.sampling
 
         if self._request.options.packet_losses:
-            import kernel_delay.openvswitch.losses.counters  # noqa: F401
+            import kernel_delay.openvswitch.losses  # noqa: F401
 
     def __exit__(
         self,

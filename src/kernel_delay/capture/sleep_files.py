@@ -11,10 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kernel_delay.capture.threads.collector import ThreadOf
+from kernel_delay.host.kernel_names import WRITES
 from kernel_delay.host.open_files import Descriptor, End, Holders, describe, holders
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import PROC
-from kernel_delay.host.waiting_calls import WRITES
 from kernel_delay.model import FileKind, Sleep, SleepFile, SleepReason, Thread
 
 if TYPE_CHECKING:

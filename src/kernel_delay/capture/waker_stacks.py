@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.capture.plan import EventPlan
 from kernel_delay.capture.syscall_events.stacks import StackNamer
-from kernel_delay.capture.threads.sleep_stacks import WakerStack
+from kernel_delay.capture.threads import WakerStack
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.model import StackFrame

@@ -24,7 +24,7 @@ from kernel_delay.signals import noted, noted_signal
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import WindowPlan
     from kernel_delay.capture.programs import Programs
-    from kernel_delay.capture.upcalls import WindowUpcalls
+    from kernel_delay.capture.session_options import WindowUpcalls
     from kernel_delay.host.program import StartedProgram
     from kernel_delay.host.target import Targets
     from kernel_delay.recording.writer import RecordingWriter

@@ -17,8 +17,8 @@ from kernel_delay.signals import noted
 
 if TYPE_CHECKING:
     from kernel_delay.host.target import Targets
-    from kernel_delay.top.terminal import Terminal
-    from kernel_delay.top.view import Shown
+    from kernel_delay.reporters.top_terminal import Terminal
+    from kernel_delay.reporters.top_view import Shown
 
 MOST_THREADS = 1_024
 """Of all processes so many threads are measured: of those that lose most, and of the first."""
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     # Before the terminal is taken: what is wrong is printed where it stays.
     targets, others = _targets(args)
     from kernel_delay.reporters.layout import Layout, unstyled
-    from kernel_delay.top.terminal import Terminal
+    from kernel_delay.reporters.top_terminal import Terminal
 
     has_color = output_options.as_shown(Layout(color=args.color), file).style is not unstyled
     with Terminal(file, _record, has_color=has_color) as terminal:
@@ -105,7 +105,7 @@ def _measure(
     from kernel_delay.capture.session import Session, SessionOptions
     from kernel_delay.commands.options.recording import header_of
     from kernel_delay.host import privileges
-    from kernel_delay.top.view import shown
+    from kernel_delay.reporters.top_view import shown
 
     plan = WindowPlan(sample_time_ns=args.sample_time_ns, count=_MOST_WINDOWS)
     is_given = target_options.is_given(args)

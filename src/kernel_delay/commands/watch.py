@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kernel_delay.capture.programs import Programs
     from kernel_delay.capture.rounds.watch import Watch
-    from kernel_delay.capture.upcalls import UpcallsSoFar
+    from kernel_delay.capture.session_options import UpcallsSoFar
     from kernel_delay.host.selection import Selection
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.loader.waiting import DumpRequests
@@ -217,7 +217,7 @@ def _attach(
     )
     report.take_losses = None
     if report.exporter is not None and target.comm == DEFAULT_COMM:
-        from kernel_delay.openvswitch.losses.counters import LossCounters
+        from kernel_delay.openvswitch.losses import LossCounters
 
         counters = LossCounters(target.pid, target.comm)
         stack.callback(counters.close)

@@ -16,8 +16,8 @@ from kernel_delay.logs.text import (
 )
 from kernel_delay.printable import printable
 from kernel_delay.reporters.json import ascii_json
+from kernel_delay.reporters.page import document
 from kernel_delay.reporters.page.charts import PageChart, Peaks
-from kernel_delay.reporters.page.document import document
 from kernel_delay.reporters.page.monitor_page import PageEvents, from_the_start
 from kernel_delay.reporters.page.rows import MOST_ROWS, PageTable
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.loader.waiting import Ended
     from kernel_delay.model import RecordingHeader
-    from kernel_delay.openvswitch.pcapng import PcapngWriter
+    from kernel_delay.openvswitch.packets import PcapngWriter
     from kernel_delay.openvswitch.programs import Probes
     from kernel_delay.recording.reader import RecordingReader
     from kernel_delay.recording.records import Events
@@ -254,7 +254,7 @@ class Monitor(ABC, Generic[_Record, _Source, _Options]):
             if getattr(args, "html", None) is not None:
                 page = page_options.EventPage(args.html, header(), self.page())
             if file is not None:
-                from kernel_delay.openvswitch.pcapng import PcapngWriter
+                from kernel_delay.openvswitch.packets import PcapngWriter
 
                 packets = stack.enter_context(PcapngWriter(file))
             lines = text and not getattr(args, "quiet", False)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from kernel_delay.errors import NoInputError
-from kernel_delay.openvswitch.version import Version, find_version
+from kernel_delay.openvswitch.installed import Version, find_version
 from kernel_delay.probes import UserProbe
 from kernel_delay.probes.objects import ProbedObject
 from kernel_delay.probes.triggers import UsdtTrigger

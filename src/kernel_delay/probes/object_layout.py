@@ -4,7 +4,7 @@ from typing import BinaryIO, Literal
 
 from msgspec import Struct
 
-from kernel_delay.elf.headers import SHT_NOTE, Headers, Segment, read_headers, stream_reader
+from kernel_delay.elf import SHT_NOTE, Headers, Segment, read_headers, stream_reader
 from kernel_delay.errors import InputError
 
 _NOTES = b".note.stapsdt"

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from kernel_delay.elf.headers import Segment
+from kernel_delay.elf import Segment
 from kernel_delay.errors import InputError, NoInputError, UnavailableError, hint, similar_names
 from kernel_delay.probes import UserProbe
 from kernel_delay.probes.object_layout import read_object_layout

@@ -9,7 +9,9 @@ sample of many threads, stacks or events goes on in the `continuation` records t
 """
 
 from collections.abc import Collection, Sequence
-from typing import ClassVar, cast
+from functools import reduce
+from operator import or_
+from typing import Any, ClassVar, cast, get_args
 
 from msgspec import Struct
 
@@ -132,3 +134,20 @@ def record_type(command: str) -> type[Events]:
 def record_types() -> tuple[type[Events], ...]:
     """Return those of all monitors, each once."""
     return tuple(dict.fromkeys(map(record_type, MONITORS)))
+
+
+def union_of_records() -> Any:
+    """Return the type of any record, those of all monitors included."""
+    return reduce(or_, (RecordingHeader, *get_args(Content), *record_types(), RecordingTrailer))
+
+
+def recording_schema() -> str:
+    """The JSON Schema (2020-12) of one line of a recording, as indented JSON.
+
+    It is docs/reference/recording.schema.json.
+    """
+    # No reader needs it.
+    from kernel_delay.model.schema import schema_of
+
+    commands = {(RecordingHeader, "command"): sorted(COMMANDS)}
+    return schema_of(union_of_records(), "kernel-delay recording", commands)

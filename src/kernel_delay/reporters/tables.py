@@ -8,7 +8,7 @@ from the largest total down.
 
 from collections.abc import Iterable
 
-from kernel_delay.host.waiting_calls import POLLS
+from kernel_delay.host.kernel_names import POLLS
 from kernel_delay.model import (
     HardIrqStats,
     Intervals,

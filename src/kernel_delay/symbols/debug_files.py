@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from kernel_delay.elf.files import AltLink, DebugLink, Elf, read_alt_link, read_elf
+from kernel_delay.elf import AltLink, DebugLink, Elf, read_alt_link, read_elf
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.stored_files import Root
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
-from kernel_delay.elf.files import Elf, read_elf
+from kernel_delay.elf import Elf, read_elf
 from kernel_delay.errors import InputError, NoInputError, similar_names
 from kernel_delay.symbols._libdw import ffi, lib
 from kernel_delay.symbols.bounds import Bounds

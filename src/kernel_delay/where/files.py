@@ -9,9 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from kernel_delay.host.open_files import access as access_of
-from kernel_delay.host.open_files import links
+from kernel_delay.host.open_files import links, watched_by_epoll
 from kernel_delay.host.open_files.inet import InetSockets, text_of
-from kernel_delay.host.open_files.watched import watched_by_epoll
 from kernel_delay.host.target import PROC, process_ids, read_comm
 from kernel_delay.where import Holder
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.host.interrupts import IRQ_VECTORS
+from kernel_delay.host.kernel_names import IRQ_VECTORS
 from kernel_delay.model import HardIrqStats
 from tests.integration.capture.captures import StartCapture, thread
 from tests.integration.capture.workload import StartWorkload

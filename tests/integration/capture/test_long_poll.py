@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel_delay.host.waiting_calls import POLLS
+from kernel_delay.host.kernel_names import POLLS
 from tests.integration.capture.captures import Measure, thread
 from tests.integration.capture.workload import I386_RUNS, StartWorkload
 from tests.system_calls import syscall_number

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.host.waiting_calls import POLLS
+from kernel_delay.host.kernel_names import POLLS
 from kernel_delay.reporters import text
 from tests.integration.capture.captures import StartCapture, thread
 from tests.workload import wait_until

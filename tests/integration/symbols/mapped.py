@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from kernel_delay.elf.files import read_elf
+from kernel_delay.elf import read_elf
 from kernel_delay.symbols import AddressSpace
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.mappings import Mapping

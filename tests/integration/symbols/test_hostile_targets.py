@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.elf.files import FILE_BYTES, Elf, read_elf
+from kernel_delay.elf import FILE_BYTES, Elf, read_elf
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.symbols import AddressSpace, ProcessImage, address_space
 from kernel_delay.symbols.bounds import HELD_BYTES, MAX_OBJECTS, Bounds

@@ -13,7 +13,7 @@ from kernel_delay.analysis.verdict.user_work import (
     interrupts_of,
     per_s,
 )
-from kernel_delay.host.interrupts import IRQ_VECTORS
+from kernel_delay.host.kernel_names import IRQ_VECTORS
 from kernel_delay.model import CpuTaker, Sample, Thread, Who
 
 # A task that had the CPU for a smaller part of a wait did not cause it.

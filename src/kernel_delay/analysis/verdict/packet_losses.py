@@ -10,7 +10,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from kernel_delay.analysis.verdict.formatting import counted_for, length, name, percent
-from kernel_delay.host.waiting_calls import POLLS
+from kernel_delay.host.kernel_names import POLLS
 from kernel_delay.model import (
     DatapathLosses,
     Finding,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from kernel_delay.analysis.verdict.formatting import share
-from kernel_delay.host.waiting_calls import WRITES
+from kernel_delay.host.kernel_names import WRITES
 from kernel_delay.model import (
     FileKind,
     FilePeer,

@@ -1,1 +1,397 @@
-"""Who waited for whom: processes followed from a wait to whoever it is for."""
+"""Follows the threads that measured threads wait for, and makes wait chains of what they did."""
+
+import os
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from kernel_delay.analysis.chain_roots import MOST_HOPS, Root, StateSlice, roots
+from kernel_delay.analysis.sleep_reasons import sleep_reason
+from kernel_delay.capture.chains._chain_records import ffi, lib
+from kernel_delay.capture.chains.held_by import MINOR_BITS, OF_DISKS, HeldBy, device_name
+from kernel_delay.capture.chains.peers import LASTS_NS, Peers
+from kernel_delay.capture.chains.programs import ChainPrograms
+from kernel_delay.capture.chains.siblings import MOST_HELD, Siblings
+from kernel_delay.capture.chains.states import Place, ThreadStates, Was
+from kernel_delay.capture.threads.collector import ThreadOf
+from kernel_delay.host.open_files import file_status
+from kernel_delay.host.open_files.unix import UnixSockets
+from kernel_delay.host.syscalls import syscall_name
+from kernel_delay.host.target import PROC, title_of
+from kernel_delay.loader._records import lib as session
+from kernel_delay.model import (
+    ChainPart,
+    ChainThread,
+    HeldProcess,
+    SleepReason,
+    Thread,
+    WaitChain,
+)
+from kernel_delay.symbols import KernelSymbols
+
+if TYPE_CHECKING:
+    from kernel_delay.capture.chains._chain_records import ChainEvent
+
+# What is followed besides the measured processes.
+MOST_THREADS = 256
+
+# Names of threads that are not followed.
+MOST_WAKERS = 4096
+
+# Who was in no chain for so long is not followed any more.
+UNUSED_NS = 10_000_000_000
+
+# Of a thread's chain: the longest are kept, and the others are added up as not known.
+MOST_PARTS = 16
+
+
+class Follower:
+    """The wait chains of measured processes, from construction to close()."""
+
+    def __init__(self, pids: Sequence[int], unix_sockets: UnixSockets) -> None:
+        """Follow them, and whom they wait for now. Raises as load_object() does."""
+        self._kernel = KernelSymbols()
+        # They are read at the first question, which takes a while: not within a window.
+        self._kernel.symbolise(0, exact=False)
+        self._reasons: dict[tuple[int, ...], SleepReason] = {}
+        self._states: dict[int, ThreadStates] = {}
+        self._hops = dict.fromkeys(pids, 0)
+        self._peers = Peers(self._hops, unix_sockets)
+        self._wakers: dict[int, ChainThread] = {}
+        self._held_by = HeldBy()
+        self._siblings = Siblings()
+        # Titles of processes; a window long.
+        self._titles: dict[int, str | None] = {}
+        # Processes that were asleep when they began to be followed.
+        self._slept: set[int] = set()
+        # Of the processes that are followed besides: their threads, and when one was in a chain.
+        self._others: dict[int, int] = {}
+        self._used_ns: dict[int, int] = {}
+        self._missed = 0
+        self._looked_ns = 0
+        self._is_bounded = False
+        self._programs = ChainPrograms(pids[0])
+        self._unseen = list(pids)
+        for pid in pids:
+            self._held_by.begin(pid)
+            self._programs.follow(pid)
+        self.look()
+
+    def close(self) -> None:
+        """Follow nobody any more."""
+        self._programs.close()
+
+    def look(self) -> None:
+        """Take the events that there are, and follow whoever is waited for by now."""
+        self._take_events()
+        before_ns = self._looked_ns - LASTS_NS
+        if any(
+            each.state == "runnable" and each.lasts_since(before_ns)
+            for each in self._states.values()
+        ):
+            # Who has its CPU now?
+            self._programs.note_states()
+        missed = self._programs.missed()
+        if missed != self._missed:
+            # The last event of a thread may be among the lost ones: what does each do now?
+            self._missed = missed
+            self._unseen = list(self._hops)
+        while True:
+            if self._unseen:
+                self._programs.note_states()
+                self._take_events()
+            for pid in self._unseen:
+                self._look_at(pid)
+            self._unseen = []
+            self._peers.judge_waits(self._states, self._looked_ns)
+            for pid, hops in self._peers.waited_for():
+                self._follow(pid, hops)
+            if not self._unseen:
+                break
+        for states in self._states.values():
+            if states.state in ("stopped", "frozen"):
+                self._held_by.look(states.process, states.state)
+        self._siblings.look(self._ends(), self._looked_ns)
+
+    def _ends(self) -> set[int]:
+        """Other processes with threads that sleep, since before the last look, for nobody known."""
+        found = set()
+        for states in self._states.values():
+            pid = states.process
+            if pid not in self._others or not states.sleeps_for_others:
+                continue
+            # Whoever slept when it began to be followed may have slept as long.
+            if pid in self._slept or states.lasts_since(self._looked_ns - LASTS_NS):
+                sleeps = states.goes_on(self._looked_ns)
+                if any(
+                    self._peers.ender(states, each, self._states).gap == "lasts" for each in sleeps
+                ):
+                    found.add(pid)
+        self._slept.clear()
+        return found
+
+    def chains(
+        self, threads: Iterable[ThreadOf], start_ns: int, stop_ns: int
+    ) -> Iterator[ThreadOf]:
+        """Yield the threads, each with its process, with their chains within the window.
+
+        What was before the end of the window is forgotten.
+        """
+        self.look()
+        slices = _Slices(partial(self._slices, start_ns, stop_ns))
+        for process, thread in threads:
+            yield process, self._with_chain(thread, slices, start_ns, stop_ns)
+        self.forget(stop_ns)
+
+    def of_round(self, thread: Thread, start_ns: int, stop_ns: int) -> Thread:
+        """Return the thread with its chain within a round that is over. Nothing is forgotten."""
+        self.look()
+        self._titles.clear()
+        slices = _Slices(partial(self._slices, start_ns, stop_ns))
+        return self._with_chain(thread, slices, start_ns, stop_ns)
+
+    def _slices(self, start_ns: int, stop_ns: int, tid: int) -> list[StateSlice]:
+        """What a thread did from then on, as far as it is known."""
+        states = self._states.get(tid)
+        if states is None:
+            return []
+        found = states.until(stop_ns)
+        first = bisect_right(found, start_ns, key=_ended_ns)
+        return self._peers.judged(states, found[first:], self._states)
+
+    def _with_chain(self, thread: Thread, slices: "_Slices", start_ns: int, stop_ns: int) -> Thread:
+        blocked_ns = thread.time.blocked_ns if thread.time is not None else 0
+        if not blocked_ns or thread.threads != 1:
+            return thread
+        found = roots(thread.tid, slices, start_ns, stop_ns)
+        parts = exact_parts(self._parts(found), blocked_ns)
+        self._used_ns.update((each.pid, stop_ns) for part in parts for each in part.threads)
+        held = tuple(self._held(parts, start_ns, stop_ns))
+        return replace(thread, chain=WaitChain(blocked_ns, parts, self._is_bounded, held))
+
+    def forget(self, before_ns: int, unused_ns: int = UNUSED_NS) -> None:
+        """Keep nothing that was over by then, and nobody who was in no chain for so long."""
+        for states in self._states.values():
+            states.drop(before_ns)
+        self._states = {tid: each for tid, each in self._states.items() if not each.is_over}
+        self._held_by.forget()
+        self._siblings.forget()
+        self._titles.clear()
+        self._forget_unused(before_ns, unused_ns)
+        self._peers.forget_window(self._states)
+        if len(self._wakers) > MOST_WAKERS:
+            self._wakers.clear()
+
+    def _held(
+        self, parts: Sequence[ChainPart], start_ns: int, stop_ns: int
+    ) -> Iterator[HeldProcess]:
+        """Yield the processes that something held, by those at the ends of these parts."""
+        ends = {part.threads[-1].pid for part in parts if part.gap == "lasts"}
+        found = (
+            each
+            for pid in sorted(ends)
+            for each in self._siblings.held(pid, start_ns, stop_ns, self._held_by.stopper)
+        )
+        return islice(found, MOST_HELD)
+
+    def _forget_unused(self, now_ns: int, unused_ns: int) -> None:
+        """Follow nobody any more who has ended, or was in no chain for long."""
+        unused = {
+            pid
+            for pid in self._others
+            if now_ns - self._used_ns[pid] > unused_ns or not _threads_of(pid)
+        }
+        for pid in unused:
+            self._programs.forget(pid)
+            self._held_by.end(pid)
+            del self._others[pid], self._hops[pid]
+        if unused:
+            self._states = {
+                tid: each for tid, each in self._states.items() if each.process not in unused
+            }
+            self._peers.forget(unused)
+        self._used_ns = {pid: self._used_ns[pid] for pid in self._others}
+        # There may be room by the next window.
+        self._is_bounded = False
+
+    def _parts(self, found: Mapping[Root, int]) -> Counter[ChainPart]:
+        """Return the parts of these roots: one names what had most of a state, another the rest."""
+        parts: Counter[ChainPart] = Counter()
+        named: set[ChainPart] = set()
+        for root, ns in sorted(found.items(), key=itemgetter(1), reverse=True):
+            threads = tuple(self._named(tid) for tid in root.tids)
+            syscall = syscall_name(root.syscall) if root.syscall >= 0 else None
+            part = ChainPart(
+                threads,
+                root.state,
+                0,
+                root.reason or "unknown",
+                syscall=syscall,
+                gap=root.gap,
+            )
+            whole = self._with_object(part, root) if part not in named else part
+            if whole != part:
+                named.add(part)
+            parts[whole] += ns
+        return parts
+
+    def _with_object(self, part: ChainPart, root: Root) -> ChainPart:
+        if root.device and root.reason in OF_DISKS:
+            return replace(part, device=device_name(root.device))
+        if not part.threads:
+            return part
+        pid = part.threads[-1].pid
+        by = self._named(root.taker) if root.state == "runnable" and root.taker else None
+        if root.state == "stopped":
+            by = self._held_by.stopper(pid)
+        cgroup = self._held_by.cgroup(pid, root.state)
+        return replace(part, by=by if by is not None and by.name else None, cgroup=cgroup)
+
+    def _named(self, tid: int) -> ChainThread:
+        states = self._states.get(tid)
+        if states is None:
+            return self._wakers.get(tid, ChainThread(tid, 0, ""))
+        pid = states.process
+        if pid not in self._titles:
+            self._titles[pid] = title_of(pid)
+        return ChainThread(tid, pid, states.name, self._titles[pid])
+
+    def _take_events(self) -> None:
+        for event in self._programs.events():
+            if event.waker:
+                name = ffi.string(event.waker_comm).decode(errors="backslashreplace")
+                self._wakers[event.waker] = ChainThread(event.waker, event.waker_process, name)
+            if event.kind == lib.CHAIN_SIGNALLED:
+                self._held_by.signalled(event.process, self._wakers.get(event.waker))
+                continue
+            if event.tid not in self._states:
+                name = ffi.string(event.comm).decode(errors="backslashreplace")
+                self._states[event.tid] = ThreadStates(event.tid, event.process, name)
+            states = self._states[event.tid]
+            place = None
+            if event.kind == lib.CHAIN_LEFT_CPU and event.state == session.STATE_BLOCKED:
+                place = self._place(event)
+                self._peers.note_place(event.process, event.tid, place)
+            elif event.kind == lib.CHAIN_WOKEN and self._peers.ended_wait(event):
+                self._peers.note_peer(event.process, event.waker_process)
+            states.note(event, place)
+        self._looked_ns = session.monotonic_ns()
+
+    def _place(self, event: "ChainEvent") -> Place:
+        frames = tuple(event.frames[0 : lib.CHAIN_FRAMES])
+        frames = frames[: frames.index(0)] if 0 in frames else frames
+        if frames not in self._reasons:
+            names = [self._kernel.symbolise(pc, exact=False).name or "" for pc in frames]
+            self._reasons[frames] = sleep_reason(names)
+        inode = event.inode & 0xFFFFFFFF
+        return Place(self._reasons[frames], event.syscall, event.descriptor, inode, event.device)
+
+    def _look_at(self, pid: int) -> None:
+        """Note where the threads of a process sleep that was not followed until now."""
+        for tid in _threads_of(pid):
+            process = PROC / str(pid) / "task" / str(tid)
+            states = self._states.get(tid)
+            if states is not None and states.sleeps_somewhere:
+                place = _place_now(process)
+                states.settle(place)
+                self._slept.add(pid)
+                self._peers.note_place(pid, tid, place)
+
+    def _follow(self, pid: int, hops: int) -> None:
+        if pid in self._hops or not pid or pid == os.getpid() or _is_of_kernel(pid):
+            return
+        count = len(_threads_of(pid))
+        if hops > MOST_HOPS or sum(self._others.values()) + count > MOST_THREADS:
+            self._is_bounded = True
+            return
+        self._hops[pid] = hops
+        self._held_by.begin(pid)
+        if self._programs.follow(pid):
+            self._others[pid] = count
+            self._used_ns[pid] = self._looked_ns
+            self._unseen.append(pid)
+
+
+class _Slices(Mapping[int, Sequence[StateSlice]]):
+    """Those of each thread, made when they are asked for: most threads are in no chain."""
+
+    def __init__(self, make: Callable[[int], Sequence[StateSlice]]) -> None:
+        self._make = make
+        self._made: dict[int, Sequence[StateSlice]] = {}
+
+    def __getitem__(self, tid: int) -> Sequence[StateSlice]:
+        if tid not in self._made:
+            self._made[tid] = self._make(tid)
+        return self._made[tid]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+def _ended_ns(was: Was) -> int:
+    return was.until_ns
+
+
+def _place_now(process: Path) -> Place:
+    """Where a thread sleeps, by /proc; what can't be read is not known."""
+    reason: SleepReason = "unknown"
+    with suppress(OSError):
+        lines = (process / "stack").read_text().splitlines()
+        reason = sleep_reason([line.partition("] ")[2].partition("+")[0] for line in lines])
+    with suppress(OSError, ValueError, IndexError):
+        number, first, *_ = (process / "syscall").read_text().split()
+        fd = int(first, 16)
+        inode = device = 0
+        with suppress(OSError):
+            status = file_status(f"{process}/fd/{fd}")
+            inode = status.inode & 0xFFFFFFFF
+            device = os.major(status.device) << MINOR_BITS | os.minor(status.device)
+        return Place(reason, int(number), fd, inode, device)
+    return Place(reason)
+
+
+def _threads_of(pid: int) -> list[int]:
+    with suppress(OSError):
+        return [int(name) for name in os.listdir(PROC / str(pid) / "task")]
+    return []
+
+
+def _is_of_kernel(pid: int) -> bool:
+    """Whether it is a thread of the kernel's, which has no program."""
+    try:
+        os.readlink(PROC / str(pid) / "exe")
+    except OSError:
+        return True
+    return False
+
+
+def exact_parts(found: Mapping[ChainPart, int], blocked_ns: int) -> tuple[ChainPart, ...]:
+    """Return the parts so that they add up to what was charged as blocked.
+
+    Both read the clock at the same events, one just after the other. What is left is not known.
+    """
+    parts = sorted(found.items(), key=itemgetter(1), reverse=True)
+    kept = [(part, ns) for part, ns in parts[:MOST_PARTS] if part != _NOT_KNOWN]
+    left_ns = blocked_ns - sum(ns for _, ns in kept)
+    while left_ns < 0:
+        part, ns = kept[0]
+        taken_ns = min(ns, -left_ns)
+        kept[0] = part, ns - taken_ns
+        left_ns += taken_ns
+        kept.sort(key=itemgetter(1), reverse=True)
+    kept = [*kept, (_NOT_KNOWN, left_ns)] if left_ns else kept
+    return tuple(replace(part, ns=ns) for part, ns in kept if ns)
+
+
+_NOT_KNOWN = ChainPart((), "unknown", 0)

@@ -5,18 +5,16 @@ from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from kernel_delay.analysis.chains.roots import MOST_HOPS, StateSlice
+from kernel_delay.analysis.chain_roots import MOST_HOPS, StateSlice
 from kernel_delay.capture.chains.states import Ender, Place, ThreadStates, Was, slice_of
 from kernel_delay.capture.sleep_files import FileKey, find_files
 from kernel_delay.host.file_locks import lock_owner
-from kernel_delay.host.file_status import file_status
-from kernel_delay.host.fuse_servers import fuse_server
+from kernel_delay.host.kernel_names import FILE_CALLS, WRITES
+from kernel_delay.host.open_files import EPOLLS, file_status, fuse_server, watched_now
 from kernel_delay.host.open_files.tcp_turns import turn
 from kernel_delay.host.open_files.unix import UnixSockets
-from kernel_delay.host.open_files.watched import EPOLLS, watched_now
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC
-from kernel_delay.host.waiting_calls import FILE_CALLS, WRITES
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import ChainGap, SleepFile, SleepReason
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from kernel_delay.analysis.chains.roots import ROOT_REASONS, StateSlice
+from kernel_delay.analysis.chain_roots import ROOT_REASONS, StateSlice
 from kernel_delay.capture.chains._chain_records import lib
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import ChainGap, ChainState, SleepReason, WakerKind

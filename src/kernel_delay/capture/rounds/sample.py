@@ -13,13 +13,12 @@ from kernel_delay.capture.rounds.profiles import FREQUENCY, Profiles
 from kernel_delay.capture.rounds.records import RoundRecords
 from kernel_delay.capture.rounds.soft_irqs import SoftIrqs
 from kernel_delay.capture.rounds.threads import Reading, Readings, lost_between, others_between
-from kernel_delay.capture.scheduling import with_scheduling
+from kernel_delay.capture.threads import SleepStacks
 from kernel_delay.capture.threads.accounts import account_of
 from kernel_delay.capture.threads.causes import with_cpu_takers, with_lock_waits
 from kernel_delay.capture.threads.epochs import ThreadRecords
-from kernel_delay.capture.threads.sleep_stacks import SleepStacks
 from kernel_delay.capture.threads.sleeps import with_sleeps
-from kernel_delay.capture.threads.task_times import counted_since
+from kernel_delay.capture.threads.task_times import counted_since, with_scheduling
 from kernel_delay.capture.threads.thread_stats import ThreadName, accounted_stats, name_of, text_of
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.system_state import stopper, tracer
@@ -38,7 +37,7 @@ from kernel_delay.model import (
 )
 
 if TYPE_CHECKING:
-    from kernel_delay.capture.chains.follower import Follower
+    from kernel_delay.capture.chains import Follower
     from kernel_delay.capture.rounds.round_events import EventsOfRounds
     from kernel_delay.capture.rounds.timelines import RoundTimelines, TimelineOfRound
     from kernel_delay.loader._records import RoundNotice

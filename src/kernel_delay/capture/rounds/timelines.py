@@ -11,8 +11,8 @@ from msgspec import Struct
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rounds.records import FreeList
+from kernel_delay.capture.threads import stacks_in
 from kernel_delay.capture.threads.epochs import ThreadRecords
-from kernel_delay.capture.threads.sleep_stacks import stacks_in
 from kernel_delay.capture.threads.thread_stats import hard_irq_name
 from kernel_delay.capture.timeline._timeline import ffi, lib
 from kernel_delay.capture.timeline.slices import Slices, ThreadNames, memory_of

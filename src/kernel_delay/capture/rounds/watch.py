@@ -20,9 +20,9 @@ from kernel_delay.capture.rounds.threads import (
     reported_threads,
 )
 from kernel_delay.capture.rounds.totals import TotalsReader
-from kernel_delay.capture.threads.sleep_stacks import SleepStacks
+from kernel_delay.capture.session_options import UpcallsSoFar, count_upcalls
+from kernel_delay.capture.threads import SleepStacks
 from kernel_delay.capture.threads.thread_stats import text_of
-from kernel_delay.capture.upcalls import UpcallsSoFar, count_upcalls
 from kernel_delay.capture.windows.control import NEVER_NS, wait_for_programs
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import ProcessTarget
@@ -31,7 +31,7 @@ from kernel_delay.loader.waiting import Ended, watch
 from kernel_delay.model import Losses, Lost, RoundTotals, Sample, Upcalls
 
 if TYPE_CHECKING:
-    from kernel_delay.capture.chains.follower import Follower
+    from kernel_delay.capture.chains import Follower
     from kernel_delay.capture.rounds.round_events import EventsOfRounds
     from kernel_delay.capture.rounds.timelines import RoundTimelines
     from kernel_delay.loader._records import RoundNotice
@@ -181,7 +181,7 @@ class Watch:
         return True
 
     def _follow(self) -> "Follower":
-        from kernel_delay.capture.chains.follower import Follower
+        from kernel_delay.capture.chains import Follower
 
         follower = Follower((self._target.pid,), self._sources.unix_sockets)
         self._closing.callback(follower.close)

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.accounting import ThreadState
 from kernel_delay.analysis.sleep_reasons import sleep_reason
+from kernel_delay.capture.threads import SleepStacks
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import CpuSlices, CpuWait, Taker, waited
-from kernel_delay.capture.threads.sleep_stacks import SleepStacks
 from kernel_delay.capture.threads.thread_stats import ThreadName, syscall_of, text_of
 from kernel_delay.host.system_state import POLICIES
 from kernel_delay.loader._records import lib

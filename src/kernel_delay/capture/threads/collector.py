@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from msgspec.structs import replace
 
 from kernel_delay.analysis import accounting
-from kernel_delay.capture.threads import RecordSource
+from kernel_delay.capture.threads import RecordSource, SleepStacks, WakerStack
 from kernel_delay.capture.threads.accounts import ThreadAccount, ThreadSnapshot, thread_accounts
 from kernel_delay.capture.threads.causes import with_cpu_takers, with_lock_waits
 from kernel_delay.capture.threads.counting import (
@@ -21,7 +21,6 @@ from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.reader import RecordReader
 from kernel_delay.capture.threads.rings import RingMemory
 from kernel_delay.capture.threads.run_queues import CpuSlices, RunQueues
-from kernel_delay.capture.threads.sleep_stacks import SleepStacks, WakerStack
 from kernel_delay.capture.threads.sleeps import with_sleeps
 from kernel_delay.capture.threads.thread_stats import (
     ThreadName,

@@ -25,7 +25,7 @@ from kernel_delay.capture.threads.thread_stats import (
     syscall_id,
     syscall_of,
 )
-from kernel_delay.host.waiting_calls import FUTEXES
+from kernel_delay.host.kernel_names import FUTEXES
 from kernel_delay.loader._records import ffi, lib
 
 if TYPE_CHECKING:

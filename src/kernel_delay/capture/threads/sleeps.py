@@ -13,17 +13,18 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.program_options import SLEEP_NS
+from kernel_delay.capture.threads import SleepStacks, WakerStack
 from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import taker
-from kernel_delay.capture.threads.sleep_stacks import SleepStacks, WakerStack
 from kernel_delay.capture.threads.thread_stats import syscall_of
-from kernel_delay.host.waiting_calls import FILE_CALLS
+from kernel_delay.host.kernel_names import FILE_CALLS
 from kernel_delay.loader._records import lib
 from kernel_delay.model import Sleep, SleepFile, SleepReason, Thread, Waker, WakerKind
 
 if TYPE_CHECKING:
     from kernel_delay.loader._records import SleepRecord
+
 
 WAKER_KINDS: Mapping[int, WakerKind] = {
     lib.WAKER_UNKNOWN: "unknown",

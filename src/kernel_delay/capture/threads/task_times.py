@@ -1,13 +1,16 @@
-"""What the kernel itself counts of each thread, from a window's start to its end.
+"""How the kernel scheduled each thread, from a window's start to its end: asked of the kernel.
 
-An oracle for the account.
+Its own counts are an oracle for the account.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from kernel_delay.host.system_state import cpu_weights, scheduling
 from kernel_delay.loader._records import ffi, lib
-from kernel_delay.model import TaskTimes
+from kernel_delay.model import CpuWeights, TaskTimes, Thread
 
 if TYPE_CHECKING:
     from kernel_delay.loader._records import DumpedThread
@@ -93,3 +96,46 @@ def counted_since(before: "Counted | None", now: "Counted") -> TaskTimes:
         major_faults=now.major_faults - before.major_faults,
         steal_ns=max(0, now.steal_ns - before.steal_ns) if has_steal else None,
     )
+
+
+# A thread that waited less for a CPU needs no explanation; more threads than that, nobody reads.
+ASKED_SHARE = 0.01
+MOST_ASKED = 64
+
+# No more processes than that are named as who had the CPU.
+MOST_TAKERS = 4
+
+
+def with_scheduling(
+    threads: Iterable[Thread], window_ns: int, changed: Container[int] = ()
+) -> tuple[Thread, ...]:
+    """Return the threads; those that waited most for a CPU with how they are scheduled.
+
+    But for those of the ids `changed`, which were not scheduled so when they waited.
+    """
+    known = tuple(threads)
+    waited = [
+        (thread.time.ready_ns, place)
+        for place, thread in enumerate(known)
+        if thread.tid and thread.time and thread.time.ready_ns >= ASKED_SHARE * window_ns
+    ]
+    asked = {place for _, place in sorted(waited, reverse=True)[:MOST_ASKED]}
+    return tuple(
+        replace(thread, scheduling=scheduling(thread.tid))
+        if place in asked and thread.tid not in changed
+        else thread
+        for place, thread in enumerate(known)
+    )
+
+
+def weights_of_takers(
+    pid: int, threads: Iterable[Thread], window_ns: int
+) -> tuple[CpuWeights, ...]:
+    """Return how process `pid` shares CPUs with the processes that had its threads' most."""
+    taken: dict[int, int] = {}
+    for thread in threads:
+        for taker in thread.cpu_taken_by:
+            if taker.pid not in (0, pid) and not taker.kernel_thread:
+                taken[taker.pid] = taken.get(taker.pid, 0) + taker.ns
+    worst = [each for _, each in sorted((-ns, each) for each, ns in taken.items())][:MOST_TAKERS]
+    return cpu_weights(pid, (each for each in worst if taken[each] >= ASKED_SHARE * window_ns))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.accounting import Account, CallTime
 from kernel_delay.capture.threads.epochs import ThreadRecords
-from kernel_delay.host.interrupts import irq_vector_name, soft_irq_name
+from kernel_delay.host.kernel_names import irq_vector_name, soft_irq_name
 from kernel_delay.host.syscalls import CALLS_REMEMBERED, Syscall, syscall
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.model import (

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kernel_delay.capture.threads.counting import MODES, STATES, WORKER_MODES
 from kernel_delay.capture.timeline._timeline import ffi, lib
-from kernel_delay.host.interrupts import irq_vector_name, soft_irq_name
+from kernel_delay.host.kernel_names import irq_vector_name, soft_irq_name
 from kernel_delay.host.syscalls import syscall
 from kernel_delay.loader._records import ffi as records_ffi
 from kernel_delay.loader._records import lib as records

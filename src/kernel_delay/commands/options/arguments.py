@@ -9,8 +9,7 @@ import os
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
-from kernel_delay.limits import LONGEST_S
-from kernel_delay.units import NS_PER_S
+from kernel_delay.units import LONGEST_S, NS_PER_S
 
 HIGHEST_COUNT = 1_000_000_000
 """More of anything is never reached: a billion samples, of a millisecond each, take eleven days."""

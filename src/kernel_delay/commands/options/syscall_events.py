@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options.outputs import add_folded
 from kernel_delay.errors import UsageError
-from kernel_delay.limits import MAX_EVENTS, MAX_STACKS, STACK_BYTES
+from kernel_delay.units import MAX_EVENTS, MAX_STACKS, STACK_BYTES
 
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import EventPlan
@@ -104,7 +104,7 @@ def event_plan(args: argparse.Namespace) -> "EventPlan | None":
                 raise UsageError(f"{option} needs --syscall-events")
         return None
     from kernel_delay.capture.plan import EventPlan
-    from kernel_delay.host.waiting_calls import POLLS
+    from kernel_delay.host.kernel_names import POLLS
 
     skipped = _calls(args.skip_syscalls)
     if args.skip_syscall_poll_events:

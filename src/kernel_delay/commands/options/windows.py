@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.errors import UsageError
-from kernel_delay.limits import LONGEST_S
-from kernel_delay.units import NS_PER_S
+from kernel_delay.units import LONGEST_S, NS_PER_S
 
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import TriggerPoints, WindowPlan

@@ -5,15 +5,43 @@ From /proc/PID/fd and /proc/PID/net, and for Unix sockets from the kernel's sock
 
 import os
 import stat
+import struct
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kernel_delay.host.file_status import file_status
-from kernel_delay.host.target import read_comm
+from kernel_delay.host._file_status import ffi, lib
+from kernel_delay.host.syscalls import syscall_name
+from kernel_delay.host.target import PROC, read_comm
 from kernel_delay.model import FileKind, FilePeer
+
+
+class FileStatus(NamedTuple):
+    """What the kernel knows of a file.
+
+    `mode` is as in os.stat_result. `device` is of a device file its own number, and else that of
+    its file system.
+    """
+
+    inode: int
+    mode: int
+    device: int
+
+
+def file_status(path: str) -> FileStatus:
+    """Return what a path leads to, as of /proc/PID/fd; OSError as os.stat() has it.
+
+    os.stat() of a file whose FUSE server is stopped does not return (fs/fuse/dir.c:fuse_getattr(),
+    5.14 to 6.18).
+    """
+    found = ffi.new("struct file_status *")
+    result = lib.read_file_status(os.fsencode(path), found)
+    if result:
+        raise OSError(-result, os.strerror(-result), path)
+    return FileStatus(found.inode, found.mode, found.device)
+
 
 # The inode's number as the programs have it.
 INODE_MASK = 0xFFFFFFFF
@@ -147,7 +175,7 @@ def holders(ends: Collection[End], likely: Iterable[int] = ()) -> Holders:
 
 def processes(likely: Iterable[int] = ()) -> Iterator[int]:
     """Yield all processes, those in `likely` first."""
-    first = dict.fromkeys(likely)
+    first: dict[int, None] = dict.fromkeys(likely, None)
     yield from first
     with suppress(OSError):
         for name in sorted(os.listdir("/proc"), key=len):
@@ -184,3 +212,76 @@ def _peer(pid: int) -> FilePeer:
         return FilePeer(pid, read_comm(process), stopped=state == "T")
     except (OSError, IndexError):
         return FilePeer(pid, "")
+
+
+DEVICE = "/dev/fuse"
+
+
+def fuse_server(device: int, likely: Iterable[int] = ()) -> int | None:
+    """Return the process that serves the FUSE file system of a device, by the kernel's number.
+
+    The processes in `likely` are looked at first. None if several do, no process is seen to do so,
+    or the kernel does not show it, as before Linux 6.16.
+    """
+    found = []
+    end_s = time.thread_time() + MOST_CPU_S
+    for pid in processes(likely):
+        if time.thread_time() > end_s:
+            return None
+        if any(link == DEVICE and _connection(path) == device for path, link in links(pid)):
+            found.append(pid)
+    return found[0] if len(found) == 1 else None
+
+
+def _connection(path: str) -> int | None:
+    """Of a descriptor, the device of the file system that it serves."""
+    with suppress(OSError, ValueError):
+        for line in Path(path.replace("/fd/", "/fdinfo/")).read_text().splitlines():
+            # fs/fuse/dev.c:fuse_dev_show_fdinfo()
+            key, _, value = line.partition(":")
+            if key == "fuse_connection":
+                return int(value)
+    return None
+
+
+EPOLLS = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2"))
+POLLS = frozenset(("poll", "ppoll"))
+
+# Whoever waits for more has many peers.
+MOST_WATCHED = 64
+
+# struct pollfd of poll(2)
+_POLLFD = struct.Struct("ihh")
+
+
+def watched_by_epoll(process: Path, fd: int) -> list[int]:
+    """Return the descriptors that an epoll one watches. `process` is as /proc/123."""
+    try:
+        text = (process / "fdinfo" / str(fd)).read_text(errors="replace")
+    except OSError:
+        return []
+    # "tfd: 5 events: …" (fs/eventpoll.c:ep_show_fdinfo(), 5.14 to 6.18).
+    lines = (line.split() for line in text.splitlines())
+    return [int(words[1]) for words in lines if words[:1] == ["tfd:"] and len(words) > 1]
+
+
+def watched_now(pid: int, tid: int) -> list[int]:
+    """Return what a thread waits for now in a poll; nothing where it does not, or for too many."""
+    process = PROC / str(pid)
+    try:
+        words = (process / "task" / str(tid) / "syscall").read_text().split()
+        name = syscall_name(int(words[0])) if len(words) > 2 else None
+        if name in EPOLLS:
+            found = watched_by_epoll(process, int(words[1], 16))
+            return found if len(found) <= MOST_WATCHED else []
+        count = int(words[2], 16) if name in POLLS else 0
+        if not 0 < count <= MOST_WATCHED:
+            return []
+        with (process / "mem").open("rb") as memory:
+            memory.seek(int(words[1], 16))
+            read = memory.read(count * _POLLFD.size)
+    except (OSError, ValueError, OverflowError):
+        return []
+    whole = read[: len(read) // _POLLFD.size * _POLLFD.size]
+    entries: Iterator[tuple[int, int, int]] = _POLLFD.iter_unpack(whole)
+    return [fd for fd, _, _ in entries if fd >= 0]

@@ -2,10 +2,12 @@
 
 import ipaddress
 import struct
+import sys
 from collections.abc import Callable
 from typing import Literal
 
-from kernel_delay.host.open_files.unix import HEADER, SOCK_DIAG_BY_FAMILY, attributes
+from kernel_delay.host.netlink import HEADER, attributes
+from kernel_delay.host.open_files.unix import SOCK_DIAG_BY_FAMILY
 from kernel_delay.model import SleepFile
 
 # include/uapi/linux/in.h, inet_diag.h and linux/socket.h
@@ -65,20 +67,22 @@ def parsed(answer: bytes, inode: int) -> Turn | None:
     """Return what an answer says of the socket of that inode; None if it is of another."""
     if len(answer) < HEADER.size + MESSAGE.size:
         return None
-    length, kind, *_ = HEADER.unpack_from(answer)
-    *_, found = MESSAGE.unpack_from(answer, HEADER.size)
+    end = HEADER.size + MESSAGE.size
+    head: tuple[int, ...] = HEADER.unpack_from(answer)
+    length, kind, *_ = head
+    found = int.from_bytes(answer[end - 4 : end], sys.byteorder)
     if kind != SOCK_DIAG_BY_FAMILY or found != inode & 0xFFFFFFFF:
         return None
-    for attribute, info in attributes(answer[HEADER.size + MESSAGE.size : length]):
+    for attribute, info in attributes(answer[end:length]):
         if attribute == INET_DIAG_INFO and len(info) >= _END:
             return _turn(info)
     return None
 
 
 def _turn(info: bytes) -> Turn | None:
-    (sent_ms,) = struct.unpack_from("=I", info, _LAST_SENT)
-    (received_ms,) = struct.unpack_from("=I", info, _LAST_RECEIVED)
-    received, sent = struct.unpack_from("=II", info, _SEGMENTS)
+    places = (_LAST_SENT, _LAST_RECEIVED, _SEGMENTS, _SEGMENTS + 4)
+    words = (int.from_bytes(info[at : at + 4], sys.byteorder) for at in places)
+    sent_ms, received_ms, received, sent = words
     if received and (not sent or received_ms < sent_ms):
         return "own"
     return "other" if sent and (not received or sent_ms < received_ms) else None

@@ -7,24 +7,24 @@ takes. Python's `socket` is made of `_socket`, and takes 2 ms to import before a
 import _socket
 import os
 import struct
-from collections.abc import Iterator
+import sys
 from contextlib import suppress
 from typing import NamedTuple
 
-# include/uapi/linux/netlink.h, sock_diag.h and unix_diag.h
+from kernel_delay.host.netlink import attributes, message
+
+# include/uapi/linux/sock_diag.h and unix_diag.h
 NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20
-NLM_F_REQUEST = 1
 UDIAG_SHOW_NAME = 1
 UDIAG_SHOW_PEER = 4
 UNIX_DIAG_NAME = 0
 UNIX_DIAG_PEER = 2
 
-HEADER = struct.Struct("=IHHII")
 REQUEST = struct.Struct("=BBHIIIII")
-MESSAGE = struct.Struct("=BBBBIII")
-ATTRIBUTE = struct.Struct("=HH")
-ANY_COOKIE = 0xFFFFFFFF
+# struct nlmsghdr and unix_diag_msg
+ANSWER = struct.Struct("=IHHIIBBBBIII")
+ANY = 0xFFFFFFFF
 
 ANSWER_BYTES = 4096
 ANSWERS_WITHIN_S = 1.0
@@ -63,27 +63,16 @@ class UnixSockets:
 
         None if the kernel does not show it: it is of another namespace, or CONFIG_UNIX_DIAG is off.
         """
-        request = REQUEST.pack(
-            _socket.AF_UNIX,
-            0,
-            0,
-            0xFFFFFFFF,
-            inode & 0xFFFFFFFF,
-            UDIAG_SHOW_NAME | UDIAG_SHOW_PEER,
-            ANY_COOKIE,
-            ANY_COOKIE,
-        )
-        answer = self.ask(request)
+        wanted = inode & ANY, UDIAG_SHOW_NAME | UDIAG_SHOW_PEER
+        answer = self.ask(REQUEST.pack(_socket.AF_UNIX, 0, 0, ANY, *wanted, ANY, ANY))
         return parsed(answer, inode) if answer is not None else None
 
     def ask(self, request: bytes) -> bytes | None:
         """Return the answer to a request for one socket, of any family; None if there is none."""
         if self._asking is None:
             return None
-        size = HEADER.size + len(request)
-        header = HEADER.pack(size, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 0, 0)
         try:
-            self._asking.send(header + request)
+            self._asking.send(message(SOCK_DIAG_BY_FAMILY, request))
             return self._asking.recv(ANSWER_BYTES)
         except OSError:
             return None
@@ -91,30 +80,18 @@ class UnixSockets:
 
 def parsed(answer: bytes, inode: int) -> UnixSocket | None:
     """Return what an answer says of the socket of that inode; None if it is of another."""
-    if len(answer) < HEADER.size + MESSAGE.size:
+    if len(answer) < ANSWER.size:
         return None
-    length, kind, *_ = HEADER.unpack_from(answer)
-    _, _, _, _, found, *_ = MESSAGE.unpack_from(answer, HEADER.size)
-    if kind != SOCK_DIAG_BY_FAMILY or found != inode & 0xFFFFFFFF:
+    fields: tuple[int, ...] = ANSWER.unpack_from(answer)
+    length, kind, found = fields[0], fields[1], fields[9]
+    if kind != SOCK_DIAG_BY_FAMILY or found != inode & ANY:
         return None
     name, peer_inode = "", 0
-    for attribute, value in attributes(answer[HEADER.size + MESSAGE.size : length]):
+    for attribute, value in attributes(answer[ANSWER.size : length]):
         if attribute == UNIX_DIAG_NAME:
             # An abstract name begins with a zero byte: unix(7).
             text = os.fsdecode(value)
             name = f"@{text[1:]}" if text.startswith("\0") else text.rstrip("\0")
         elif attribute == UNIX_DIAG_PEER and len(value) >= 4:
-            peer_inode = int(struct.unpack_from("=I", value)[0])
+            peer_inode = int.from_bytes(value[:4], sys.byteorder)
     return UnixSocket(name, peer_inode)
-
-
-def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the netlink attributes in a row of bytes: their kinds and values."""
-    at = 0
-    while at + ATTRIBUTE.size <= len(data):
-        length, kind = ATTRIBUTE.unpack_from(data, at)
-        if length < ATTRIBUTE.size:
-            return
-        yield kind, data[at + ATTRIBUTE.size : at + length]
-        # NLA_ALIGN
-        at += (length + 3) & ~3

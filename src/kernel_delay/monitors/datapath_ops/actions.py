@@ -10,14 +10,20 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from kernel_delay.host.netlink import NLA_HDRLEN, Attribute, walk
 from kernel_delay.monitors.datapath_ops.cookie import format_cookie
 from kernel_delay.openvswitch.flow_key.decode import format_key
+from kernel_delay.openvswitch.flow_key.encapsulations import halves, nsh, nsh_masked
 from kernel_delay.openvswitch.flow_key.fields import VLAN_CFI
 from kernel_delay.openvswitch.flow_key.match import format_match
-from kernel_delay.openvswitch.flow_key.names import NAMES
-from kernel_delay.openvswitch.flow_key.netlink import NLA_HDRLEN, Attribute, walk
-from kernel_delay.openvswitch.flow_key.nsh import halves, nsh, nsh_masked
-from kernel_delay.openvswitch.flow_key.text import hex_number, ip, mac, spaced_hex, wrong_length
+from kernel_delay.openvswitch.flow_key.text import (
+    NAMES,
+    hex_number,
+    ip,
+    mac,
+    spaced_hex,
+    wrong_length,
+)
 from kernel_delay.printable import printable
 
 MAX_DEPTH = 16

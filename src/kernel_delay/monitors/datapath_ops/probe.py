@@ -11,7 +11,7 @@ from kernel_delay.libbpf import BpfError, Program
 from kernel_delay.loader.objects import refusal
 from kernel_delay.monitors.datapath_ops.events import OPERATIONS, OperationEvent
 from kernel_delay.openvswitch._ovs_records import ffi, lib
-from kernel_delay.openvswitch.datapath_module import has_kernel_datapath, why_no_datapath
+from kernel_delay.openvswitch.installed import has_kernel_datapath, why_no_datapath
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, text
 
 LARGEST_EVENT = 1 << 17

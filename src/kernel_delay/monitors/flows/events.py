@@ -11,7 +11,7 @@ from msgspec import Struct
 from kernel_delay.analysis.histogram import Log2Histogram
 from kernel_delay.errors import InputError
 from kernel_delay.openvswitch.flow_key import format_match
-from kernel_delay.openvswitch.version import Version
+from kernel_delay.openvswitch.installed import Version
 from kernel_delay.printable import printable
 from kernel_delay.recording.records import Events
 from kernel_delay.units import NS_PER_MS

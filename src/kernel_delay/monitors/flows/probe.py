@@ -12,9 +12,9 @@ from kernel_delay.monitors.flows.events import FlowChange, FlowEvent, reason_nam
 from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.flow_key.text import ufid_text
 from kernel_delay.openvswitch.functions import without_probes
+from kernel_delay.openvswitch.installed import find_version
 from kernel_delay.openvswitch.probes import files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, room, text
-from kernel_delay.openvswitch.version import find_version
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
 from kernel_delay.units import NS_PER_MS

@@ -21,8 +21,8 @@ from kernel_delay.monitors.upcalls.events import (
     UpcallKind,
 )
 from kernel_delay.openvswitch._ovs_records import ffi, lib
-from kernel_delay.openvswitch.datapath_module import has_kernel_datapath, why_no_datapath
 from kernel_delay.openvswitch.functions import RECEIPTS, at_functions
+from kernel_delay.openvswitch.installed import has_kernel_datapath, why_no_datapath
 from kernel_delay.openvswitch.probes import files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, room, text
 from kernel_delay.probes import UserProbe

@@ -2,17 +2,18 @@
 
 import struct
 
+from kernel_delay.host.netlink import Attribute, walk
+from kernel_delay.openvswitch.flow_key.encapsulations import mpls, nsh
 from kernel_delay.openvswitch.flow_key.fields import FIELDS
-from kernel_delay.openvswitch.flow_key.mpls import mpls
-from kernel_delay.openvswitch.flow_key.names import (
+from kernel_delay.openvswitch.flow_key.text import (
     IN_PORT,
     RECIRC_ID,
     attribute_name,
     attribute_term,
+    cut_short,
+    spaced_hex,
+    wrong_length,
 )
-from kernel_delay.openvswitch.flow_key.netlink import Attribute, walk
-from kernel_delay.openvswitch.flow_key.nsh import nsh
-from kernel_delay.openvswitch.flow_key.text import cut_short, spaced_hex, wrong_length
 from kernel_delay.openvswitch.flow_key.tunnel import tunnel
 
 # The kernel nests two, one for each VLAN tag (net/openvswitch/flow_netlink.c,

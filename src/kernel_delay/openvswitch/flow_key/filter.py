@@ -8,13 +8,13 @@ from types import MappingProxyType
 from msgspec import Struct, structs
 
 from kernel_delay.errors import UsageError
+from kernel_delay.host.netlink import Attribute, walk
 from kernel_delay.openvswitch.flow_key import subfields, tunnel_match
 from kernel_delay.openvswitch.flow_key.decode import MAX_ENCAP_DEPTH
+from kernel_delay.openvswitch.flow_key.encapsulations import LSE_LEN, label_entries
 from kernel_delay.openvswitch.flow_key.match import ENCAP, ETHERTYPE, MPLS, TUNNEL, mask_of
-from kernel_delay.openvswitch.flow_key.mpls import LSE_LEN, entries
-from kernel_delay.openvswitch.flow_key.names import attribute_term
-from kernel_delay.openvswitch.flow_key.netlink import Attribute, walk
 from kernel_delay.openvswitch.flow_key.subfields import Layout, Subfield
+from kernel_delay.openvswitch.flow_key.text import attribute_term
 
 _PACKET_TYPE = "packet_type"
 LAYOUTS: Mapping[str, Layout] = MappingProxyType(
@@ -162,8 +162,8 @@ def _tunnel(attribute: Attribute, looked_at: bytes | None) -> tuple[str, bytes, 
 
 def _labels(payload: bytes, looked_at: bytes | None) -> Iterator[tuple[str, bytes, bytes | None]]:
     """Each entry of the stack, by its place in it."""
-    masks = () if looked_at is None else entries(looked_at)
-    for place, (entry, mask) in enumerate(zip_longest(entries(payload), masks)):
+    masks = () if looked_at is None else label_entries(looked_at)
+    for place, (entry, mask) in enumerate(zip_longest(label_entries(payload), masks)):
         if entry is not None:
             yield _label(place), entry, mask
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from kernel_delay.host.netlink import Attribute, walk
 from kernel_delay.openvswitch.flow_key.decode import MAX_ENCAP_DEPTH, format_key
-from kernel_delay.openvswitch.flow_key.mpls import mpls_match
-from kernel_delay.openvswitch.flow_key.names import NAMES, attribute_term
-from kernel_delay.openvswitch.flow_key.netlink import Attribute, walk
+from kernel_delay.openvswitch.flow_key.encapsulations import mpls_match
 from kernel_delay.openvswitch.flow_key.subfields import LAYOUTS
-from kernel_delay.openvswitch.flow_key.text import cut_short, spaced_hex
+from kernel_delay.openvswitch.flow_key.text import NAMES, attribute_term, cut_short, spaced_hex
 from kernel_delay.openvswitch.flow_key.tunnel_match import tunnel_match
 
 ENCAP = NAMES.index("OVS_KEY_ATTR_ENCAP")

@@ -5,9 +5,9 @@ From Ethernet to the transport's ports, without MPLS and NSH; headers that are c
 
 import struct
 
+from kernel_delay.host.netlink import NLA_HDRLEN
 from kernel_delay.openvswitch.flow_key.fields import VLAN_CFI
-from kernel_delay.openvswitch.flow_key.names import NAMES
-from kernel_delay.openvswitch.flow_key.netlink import NLA_HDRLEN
+from kernel_delay.openvswitch.flow_key.text import NAMES
 
 ETHER, TAG = 12, 2
 NLA_ALIGNTO = 4

@@ -5,8 +5,8 @@ Numbers and layouts are those of include/uapi/linux/openvswitch.h (Linux 6.18).
 
 import struct
 
+from kernel_delay.host.netlink import walk
 from kernel_delay.openvswitch.flow_key.fields import Field
-from kernel_delay.openvswitch.flow_key.netlink import walk
 from kernel_delay.openvswitch.flow_key.text import (
     cut_short,
     flags,

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from kernel_delay.openvswitch.flow_key.netlink import Attribute, walk
+from kernel_delay.host.netlink import Attribute, walk
 from kernel_delay.openvswitch.flow_key.subfields import DEC, HEX, IP, TUN_ID, Layout, Subfield, bits
 from kernel_delay.openvswitch.flow_key.text import cut_short, hex_number, spaced_hex, wrong_length
 from kernel_delay.openvswitch.flow_key.tunnel import (

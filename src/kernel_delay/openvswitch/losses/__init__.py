@@ -1,1 +1,208 @@
-"""Which packets and messages were lost in a window: counters of the kernel and of Open vSwitch."""
+"""All counters of losses of a process, read at both boundaries of a window."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from kernel_delay.errors import UnavailableError
+from kernel_delay.host.open_files import links
+from kernel_delay.host.target import DEFAULT_COMM, read_comm
+from kernel_delay.model import PacketLosses, Thread
+from kernel_delay.openvswitch.losses import tables
+from kernel_delay.openvswitch.losses.tables import Conntrack, NetlinkSocket
+
+if TYPE_CHECKING:
+    from kernel_delay.openvswitch.losses.datapaths import DatapathCounters, Datapaths
+    from kernel_delay.openvswitch.unixctl import Answers, Command, Unixctl
+
+
+ANSWERS_WITHIN_S = 0.5
+
+UPCALLS = ("upcall/show",)
+COVERAGE = ("coverage/show",)
+USERSPACE = ("dpctl/show", "-s", "netdev@ovs-netdev")
+"""Of the only datapath that ovs-vswitchd makes in user space (lib/dpif-netdev.c)."""
+
+COMMANDS = (UPCALLS, COVERAGE, USERSPACE)
+
+# What a reason for not reading is of.
+KERNEL_COUNTERS, OWN_COUNTERS = "counters of the kernel's datapath", "counters of ovs-vswitchd"
+
+
+class Reading:
+    """The counters at one time: what could not be read is None, and `unread` says why."""
+
+    def __init__(self) -> None:
+        """Nothing is read."""
+        self.read_ns = time.monotonic_ns()
+        self.sockets: Mapping[int, NetlinkSocket] | None = None
+        self.conntrack: Conntrack | None = None
+        self.datapaths: tuple[DatapathCounters, ...] | None = None
+        self.unread: dict[str, str] = {}
+
+
+_T = TypeVar("_T")
+
+_PMD = "pmd-c"
+"""How the name of a PMD thread begins: lib/dpif-netdev.c:pmd_thread_main()."""
+
+
+class LossCounters:
+    """The counters of a process; of an ovs-vswitchd also those of Open vSwitch."""
+
+    def __init__(self, pid: int, comm: str, *, pmds: bool = False) -> None:
+        """Connect to what is asked later; what can't be had is not read, and reported so.
+
+        `pmds`: PMD threads are asked for too, for with_pmds().
+        """
+        self._pid = pid
+        self._proc = Path(f"/proc/{pid}")
+        self._is_open_vswitch = comm == DEFAULT_COMM
+        self._unread: dict[str, str] = {}
+        self._last: Reading | None = None
+        self._datapaths: Datapaths | None = None
+        self._unixctl: Unixctl | None = None
+        if self._is_open_vswitch:
+            self._datapaths = self._opened(KERNEL_COUNTERS, lambda: _datapaths_of(pid))
+            self._unixctl = self._opened(OWN_COUNTERS, lambda: _unixctl_of(pid))
+        self._asks_pmds = pmds
+        self._answered: tuple[Answers, Answers] | None = None
+        # Not when a window opens: the answer would wake the main thread within that.
+        self._answers = self._unixctl.ask(self._commands()) if self._unixctl else None
+
+    def _opened(self, what: str, make: Callable[[], _T]) -> _T | None:
+        try:
+            return make()
+        except (OSError, UnavailableError) as error:
+            self._unread[what] = _reason(error)
+            return None
+
+    def _commands(self) -> "Sequence[Command]":
+        """What it is asked for now: PMD threads come with their first port."""
+        if not self._asks_pmds or not any(self._named(_PMD)):
+            return COMMANDS
+        from kernel_delay.openvswitch.pmds import COMMANDS as OF_PMDS
+
+        return *COMMANDS, *OF_PMDS
+
+    def close(self) -> None:
+        """Disconnect."""
+        for each in (self._datapaths, self._unixctl):
+            if each is not None:
+                each.close()
+
+    def read(self) -> Reading:
+        """Read what the kernel has."""
+        reading = Reading()
+        reading.unread.update(self._unread)
+        text = self._table(reading, "overruns of netlink sockets", "net/netlink")
+        reading.sockets = None if text is None else tables.parse_netlink(text)
+        if not self._is_open_vswitch:
+            return reading
+        text = self._table(reading, "counters of conntrack", "net/stat/nf_conntrack")
+        reading.conntrack = None if text is None else tables.parse_conntrack(text)
+        if self._datapaths is not None:
+            try:
+                reading.datapaths = self._datapaths.read()
+            except OSError as error:
+                reading.unread[KERNEL_COUNTERS] = _reason(error)
+        return reading
+
+    def _table(self, reading: Reading, what: str, path: str) -> str | None:
+        try:
+            return tables.read_bounded(self._proc / path)
+        except FileNotFoundError:
+            return None  # this kernel, or namespace, has none: nothing is lost there
+        except OSError as error:
+            reading.unread[what] = _reason(error)
+            return None
+
+    def between(self, before: Reading, after: Reading) -> PacketLosses:
+        """Return what was lost from one reading to the next, which was made just now.
+
+        Open vSwitch is asked now, and had been asked after the window before, or at first.
+        """
+        from kernel_delay.openvswitch.losses.difference import losses, own_losses, with_readers
+
+        found = losses(before, after, tables.conntrack_limit())
+        if self._unixctl is not None and self._answers is not None:
+            now = self._unixctl.ask(self._commands())
+            if now.problem is None:
+                self._unixctl.receive(ANSWERS_WITHIN_S)
+            self._answered = self._answers, now
+            found = own_losses(found, self._answers, now)
+            # What was not answered is a part of the next time.
+            if found.asked_ns or not self._answers.texts:
+                self._answers = now
+        if not found.sockets:
+            return found
+        return with_readers(found, after, self.handlers(), self._own_inodes())
+
+    def with_pmds(self, threads: tuple[Thread, ...]) -> tuple[Thread, ...]:
+        """Add what was counted of each PMD thread: what between() was answered."""
+        if self._answered is None or not any(each.name.startswith(_PMD) for each in threads):
+            return threads
+        from kernel_delay.openvswitch.pmds import with_pmds
+
+        return with_pmds(threads, self._eldest(_PMD), *self._answered)
+
+    def take(self) -> PacketLosses:
+        """Return what was lost since the last call; the first time, nothing yet."""
+        before, self._last = self._last, self.read()
+        return self.between(before or self._last, self._last)
+
+    def _own_inodes(self) -> set[int]:
+        """The inodes of the sockets that the process has open."""
+        own = (link for _, link in links(self._pid) if link.startswith("socket:["))
+        return {int(link[len("socket:[") : -1]) for link in own}
+
+    def handlers(self) -> Sequence[int]:
+        """The handler threads in the order in which they were made."""
+        return self._eldest("handler")
+
+    def _eldest(self, prefix: str) -> Sequence[int]:
+        """The first thread of each name that begins so, in the order in which they were made.
+
+        A thread that one of them makes has its name at first; glibc's aio_write(3) has such.
+        """
+        first: dict[str, tuple[int, int]] = {}
+        for task, comm in self._named(prefix):
+            with suppress(OSError):
+                stat = (task / "stat").read_text(errors="replace")
+                began = int(stat.rpartition(")")[2].split()[19]), int(task.name)
+                first[comm] = min(first.get(comm, began), began)
+        return [tid for _, tid in sorted(first.values())]
+
+    def _named(self, prefix: str) -> Iterator[tuple[Path, str]]:
+        """The threads of Open vSwitch whose names begin so: their folders and names."""
+        tasks, names = self._proc / "task", list[str]()
+        with suppress(OSError):
+            names = os.listdir(tasks) if self._is_open_vswitch else []
+        for name in names:
+            with suppress(OSError):
+                comm = read_comm(tasks / name)
+                if comm.startswith(prefix):
+                    yield tasks / name, comm
+
+
+# Of another process they are not asked, and take a while to import.
+
+
+def _datapaths_of(pid: int) -> "Datapaths | None":
+    from kernel_delay.openvswitch.installed import has_kernel_datapath
+    from kernel_delay.openvswitch.losses.datapaths import Datapaths
+
+    return Datapaths(pid) if has_kernel_datapath(pid) else None
+
+
+def _unixctl_of(pid: int) -> "Unixctl":
+    from kernel_delay.openvswitch.unixctl import Unixctl
+
+    return Unixctl(pid)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,6 +1,6 @@
 """The counters of the kernel's datapaths and of their ports, from its generic netlink.
 
-include/uapi/linux/{netlink,genetlink,openvswitch}.h, Linux 6.18.
+include/uapi/linux/{genetlink,openvswitch}.h, Linux 6.18.
 """
 
 import _socket
@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from kernel_delay.host.open_files.unix import attributes
+from kernel_delay.host import netlink
 from kernel_delay.host.target import living_thread
 
 _T = TypeVar("_T")
@@ -21,7 +21,6 @@ _GENL_ID_CTRL = 0x10
 _CTRL_CMD_GETFAMILY = 3
 _CTRL_ATTR_FAMILY_ID = 1
 _CTRL_ATTR_FAMILY_NAME = 2
-_NLM_F_REQUEST = 1
 _NLM_F_DUMP = 0x300
 _NLMSG_ERROR = 2
 _NLMSG_DONE = 3
@@ -31,9 +30,7 @@ _DP_NAME, _DP_STATS, _DP_PER_CPU_PIDS = 1, 3, 8
 _VPORT_TYPE, _VPORT_NAME, _VPORT_UPCALL_PID, _VPORT_STATS, _VPORT_UPCALL_STATS = 2, 3, 5, 6, 10
 _TYPE_INTERNAL = 2
 _UPCALL_FAIL = 1
-_NLA_TYPE_MASK = 0x3FFF
 
-_HEADER = struct.Struct("=IHHII")
 _GENERIC = struct.Struct("=BBH")
 _OVS = struct.Struct("=i")
 _DP_COUNTERS = struct.Struct("=4Q")
@@ -99,17 +96,15 @@ class Datapaths:
     def read(self) -> tuple[DatapathCounters, ...]:
         """Return the counters now. Raises OSError where the kernel does not answer."""
         return tuple(
-            read_datapath(message, tuple(map(read_port, self._dump(self._ports, _index(message)))))
-            for message in self._dump(self._datapaths, 0)
+            read_datapath(answer, tuple(map(read_port, self._dump(self._ports, _index(answer)))))
+            for answer in self._dump(self._datapaths, 0)
         )
 
     def _family(self, name: bytes) -> int:
-        value = name + b"\0"
-        attribute = struct.pack("=HH", 4 + len(value), _CTRL_ATTR_FAMILY_NAME)
-        padded = attribute + value + bytes(-len(value) % 4)
-        request = _GENERIC.pack(_CTRL_CMD_GETFAMILY, 1, 0) + padded
-        for message in self._ask(_GENL_ID_CTRL, request, _NLM_F_REQUEST):
-            for kind, found in attributes(message[_GENERIC.size :]):
+        named = netlink.attribute(_CTRL_ATTR_FAMILY_NAME, name + b"\0")
+        request = _GENERIC.pack(_CTRL_CMD_GETFAMILY, 1, 0) + named
+        for answer in self._ask(_GENL_ID_CTRL, request, netlink.NLM_F_REQUEST):
+            for kind, found in netlink.attributes(answer[_GENERIC.size :]):
                 if kind == _CTRL_ATTR_FAMILY_ID:
                     return int(struct.unpack_from("=H", found)[0])
             break
@@ -117,20 +112,22 @@ class Datapaths:
 
     def _dump(self, family: int, index: int) -> list[bytes]:
         request = _GENERIC.pack(_CMD_GET, 0, 0) + _OVS.pack(index)
-        return list(self._ask(family, request, _NLM_F_REQUEST | _NLM_F_DUMP))
+        return list(self._ask(family, request, netlink.NLM_F_REQUEST | _NLM_F_DUMP))
 
     def _ask(self, family: int, request: bytes, flags: int) -> Iterator[bytes]:
         """Send a request; yield what its answers have behind struct nlmsghdr."""
         self._sequence += 1
-        size = _HEADER.size + len(request)
-        self._asking.send(_HEADER.pack(size, family, flags, self._sequence, 0) + request)
+        self._asking.send(netlink.message(family, request, flags, self._sequence))
         for _ in range(MOST_CHUNKS):
             chunk = self._asking.recv(_CHUNK)
-            while len(chunk) >= _HEADER.size:
-                length, kind, _, sequence, _ = _HEADER.unpack_from(chunk)
-                if length < _HEADER.size:
+            while len(chunk) >= netlink.HEADER.size:
+                length, kind, _, sequence, _ = netlink.HEADER.unpack_from(chunk)
+                if length < netlink.HEADER.size:
                     return
-                payload, chunk = chunk[_HEADER.size : length], chunk[(length + 3) & ~3 :]
+                payload, chunk = (
+                    chunk[netlink.HEADER.size : length],
+                    chunk[netlink.aligned(length) :],
+                )
                 if sequence != self._sequence:
                     continue  # of a request that was given up
                 if kind == _NLMSG_DONE:
@@ -144,18 +141,17 @@ class Datapaths:
         raise OSError(0, "there are too many ports")
 
 
-def _index(message: bytes) -> int:
-    return int(_OVS.unpack_from(message, _GENERIC.size)[0])
+def _index(answer: bytes) -> int:
+    return int(_OVS.unpack_from(answer, _GENERIC.size)[0])
 
 
-def _attributes(message: bytes) -> dict[int, bytes]:
-    found = attributes(message[_GENERIC.size + _OVS.size :])
-    return {kind & _NLA_TYPE_MASK: value for kind, value in found}
+def _attributes(answer: bytes) -> dict[int, bytes]:
+    return dict(netlink.attributes(answer[_GENERIC.size + _OVS.size :]))
 
 
-def read_datapath(message: bytes, ports: tuple[PortCounters, ...]) -> DatapathCounters:
-    """Return what a message says of a datapath: struct genlmsghdr and what is behind it."""
-    found = _attributes(message)
+def read_datapath(answer: bytes, ports: tuple[PortCounters, ...]) -> DatapathCounters:
+    """Return what an answer says of a datapath: struct genlmsghdr and what is behind it."""
+    found = _attributes(answer)
     _, missed, lost, _ = _DP_COUNTERS.unpack(found.get(_DP_STATS, b"").ljust(32, b"\0")[:32])
     return DatapathCounters(
         f"system@{_name(found.get(_DP_NAME, b''))}",
@@ -167,12 +163,12 @@ def read_datapath(message: bytes, ports: tuple[PortCounters, ...]) -> DatapathCo
     )
 
 
-def read_port(message: bytes) -> PortCounters:
-    """Return what a message says of a port."""
-    found = _attributes(message)
+def read_port(answer: bytes) -> PortCounters:
+    """Return what an answer says of a port."""
+    found = _attributes(answer)
     stats = found.get(_VPORT_STATS, b"").ljust(64, b"\0")[:64]
     rx, tx, _, _, _, _, rx_dropped, tx_dropped = _VPORT_COUNTERS.unpack(stats)
-    upcalls = dict(attributes(found.get(_VPORT_UPCALL_STATS, b"")))
+    upcalls = dict(netlink.attributes(found.get(_VPORT_UPCALL_STATS, b"")))
     failed = upcalls.get(_UPCALL_FAIL)
     return PortCounters(
         _name(found.get(_VPORT_NAME, b"")),

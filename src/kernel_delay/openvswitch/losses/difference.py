@@ -11,20 +11,20 @@ from kernel_delay.model import (
     PortLosses,
     SocketOverrun,
 )
-from kernel_delay.openvswitch.losses import tables
-from kernel_delay.openvswitch.losses.answers import parse_datapath, parse_events, parse_limits
-from kernel_delay.openvswitch.losses.datapaths import (
-    NETLINK_GENERIC,
-    DatapathCounters,
-    PortCounters,
-)
-from kernel_delay.openvswitch.losses.reading import (
+from kernel_delay.openvswitch.losses import (
     ANSWERS_WITHIN_S,
     COVERAGE,
     OWN_COUNTERS,
     UPCALLS,
     USERSPACE,
     Reading,
+    tables,
+)
+from kernel_delay.openvswitch.losses.answers import parse_datapath, parse_events, parse_limits
+from kernel_delay.openvswitch.losses.datapaths import (
+    NETLINK_GENERIC,
+    DatapathCounters,
+    PortCounters,
 )
 from kernel_delay.openvswitch.unixctl import Answers
 

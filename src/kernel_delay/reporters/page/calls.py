@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from kernel_delay.host.waiting_calls import POLLS
+from kernel_delay.host.kernel_names import POLLS
 from kernel_delay.model import Sample, StackFrame
 from kernel_delay.printable import printable
 from kernel_delay.reporters.tables import call_name

@@ -17,8 +17,8 @@ from kernel_delay.reporters.changes import (
 from kernel_delay.reporters.comparison import remarks
 from kernel_delay.reporters.comparison_sides import Side
 from kernel_delay.reporters.json import ascii_json
+from kernel_delay.reporters.page import document
 from kernel_delay.reporters.page.contents import about
-from kernel_delay.reporters.page.document import document
 from kernel_delay.reporters.round_comparison import are_too_few
 
 MOST_CHANGES = 20_000

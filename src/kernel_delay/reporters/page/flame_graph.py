@@ -13,8 +13,8 @@ from msgspec import Struct
 from kernel_delay.model import Sample
 from kernel_delay.printable import printable
 from kernel_delay.reporters.json import ascii_json
+from kernel_delay.reporters.page import document
 from kernel_delay.reporters.page.calls import Calls, PageCalls
-from kernel_delay.reporters.page.document import document
 
 WIDTH = 1200
 ROW = 18

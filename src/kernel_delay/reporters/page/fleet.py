@@ -21,7 +21,7 @@ from kernel_delay.reporters.fleet import (
 )
 from kernel_delay.reporters.grid import Table
 from kernel_delay.reporters.json import ascii_json
-from kernel_delay.reporters.page.document import document
+from kernel_delay.reporters.page import document
 from kernel_delay.reporters.page.rows import PageTable
 
 

@@ -8,9 +8,9 @@ from msgspec import Struct, structs
 from kernel_delay.model import RecordingHeader
 from kernel_delay.printable import printable
 from kernel_delay.reporters.json import ascii_json
+from kernel_delay.reporters.page import document
 from kernel_delay.reporters.page.charts import PageChart
 from kernel_delay.reporters.page.contents import about
-from kernel_delay.reporters.page.document import document
 from kernel_delay.reporters.page.rows import PageTable
 
 

@@ -1,9 +1,9 @@
-"""The network service header's attribute: a nest of OVS_NSH_KEY_ATTR_* (RFC 8300)."""
+"""The attributes of what encapsulates packets: NSH, and MPLS."""
 
 import struct
 from types import MappingProxyType
 
-from kernel_delay.openvswitch.flow_key.netlink import walk
+from kernel_delay.host.netlink import walk
 from kernel_delay.openvswitch.flow_key.text import cut_short, spaced_hex, wrong_length
 
 BASE = 1
@@ -93,4 +93,41 @@ def _base(payload: bytes) -> str:
     return (
         f"flags={flags},ttl={ttl},mdtype={md_type},np={next_protocol},"
         f"spi=0x{path >> 8:x},si={path & 0xFF}"
+    )
+
+
+LSE_LEN = 4
+
+
+def mpls(payload: bytes) -> str:
+    """`mpls(…)` with each label stack entry (RFC 3032, 2.1): label, TC, bottom of stack, TTL."""
+    if not payload or len(payload) % LSE_LEN:
+        return wrong_length("mpls", payload, "a multiple of 4")
+    return (
+        "mpls("
+        + ",".join(
+            f"label={lse >> 12},tc={lse >> 9 & 7},ttl={lse & 0xFF},bos={lse >> 8 & 1}"
+            for (lse,) in struct.iter_unpack("!I", payload)
+        )
+        + ")"
+    )
+
+
+def mpls_match(payload: bytes, mask: bytes) -> str:
+    """The same with masks, of the same length, as format_mpls() of lib/odp-util.c writes them."""
+    if not payload or len(payload) % LSE_LEN:
+        return f"{mpls(payload)}/{spaced_hex(mask)}"
+    pairs = zip(label_entries(payload), label_entries(mask), strict=True)
+    return f"mpls({','.join(_masked_entry(*map(int.from_bytes, pair)) for pair in pairs)})"
+
+
+def label_entries(payload: bytes) -> list[bytes]:
+    """The label stack's entries, the outermost first; the last may be cut."""
+    return [payload[at : at + LSE_LEN] for at in range(0, len(payload), LSE_LEN)]
+
+
+def _masked_entry(lse: int, mask: int) -> str:
+    return (
+        f"label={lse >> 12}/0x{mask >> 12:x},tc={lse >> 9 & 7}/{mask >> 9 & 7:x},"
+        f"ttl={lse & 0xFF}/0x{mask & 0xFF:x},bos={lse >> 8 & 1}/{mask >> 8 & 1:x}"
     )

@@ -1,4 +1,4 @@
-"""Netlink attributes in a row of bytes that can't be trusted.
+"""Netlink messages, and attributes in a row of bytes that can't be trusted.
 
 The layout is struct nlattr's (include/uapi/linux/netlink.h): a 16-bit length
 that counts its own 4-byte header, a 16-bit type whose two top bits are flags,
@@ -6,11 +6,32 @@ the payload, and padding to a multiple of 4.
 """
 
 import struct
+from collections.abc import Iterator
 
 from msgspec import Struct
 
 NLA_HDRLEN = 4
 NLA_TYPE_MASK = 0x3FFF
+
+# struct nlmsghdr, and a flag of it.
+HEADER = struct.Struct("=IHHII")
+NLM_F_REQUEST = 1
+
+
+def message(kind: int, body: bytes, flags: int = NLM_F_REQUEST, sequence: int = 0) -> bytes:
+    """Return a message of that kind to the kernel: struct nlmsghdr and the body."""
+    return HEADER.pack(HEADER.size + len(body), kind, flags, sequence, 0) + body
+
+
+def aligned(length: int) -> int:
+    """Return where what follows begins: NLA_ALIGN and NLMSG_ALIGN."""
+    return (length + 3) & ~3
+
+
+def attribute(kind: int, value: bytes) -> bytes:
+    """Return an attribute, padded."""
+    length = NLA_HDRLEN + len(value)
+    return struct.pack("=HH", length, kind) + value + bytes(aligned(length) - length)
 
 
 class Attribute(Struct, frozen=True):
@@ -64,18 +85,21 @@ def walk(data: bytes, size: int | None = None) -> Attributes:
         if length < NLA_HDRLEN:
             problem = f"nla_len {length} is less than its own header"
             return Attributes(tuple(found), data[offset:], problem)
-        attribute = Attribute(
-            length, kind & NLA_TYPE_MASK, data[offset + NLA_HDRLEN : offset + length]
-        )
-        found.append(attribute)
+        one = Attribute(length, kind & NLA_TYPE_MASK, data[offset + NLA_HDRLEN : offset + length])
+        found.append(one)
         if length > size - offset:
             problem = f"nla_len {length} goes past the end, {size - offset} bytes are left"
             return Attributes(tuple(found), b"", problem)
-        if not attribute.complete:
+        if not one.complete:
             return Attributes(tuple(found), b"", _cut(len(data), size))
         # The last attribute may come without its padding.
-        offset += (length + 3) & ~3
+        offset += aligned(length)
     return Attributes(tuple(found), b"", None)
+
+
+def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the types and payloads of what can be read."""
+    return ((one.type, one.payload) for one in walk(data).found)
 
 
 def _no_header(captured: int, size: int, left: int) -> str:

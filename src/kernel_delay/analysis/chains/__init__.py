@@ -1,1 +1,0 @@
-"""Wait chains: from the waits of a thread to what their roots did."""

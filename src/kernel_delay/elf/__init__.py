@@ -1,1 +1,0 @@
-"""ELF files: their headers, and what these say of a file."""

@@ -1,1 +1,0 @@
-"""What PMD threads of ovs-vswitchd did in a window: its own counters of their iterations."""
