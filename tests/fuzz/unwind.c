@@ -20,7 +20,7 @@
 #include "large_frames.h"
 #include "modules.h"
 #include "unwinder.h"
-#include "unwind_records.h"
+#include "event_records.h"
 #include "unwind_rows.h"
 
 #include "truncation.c"

@@ -50,7 +50,7 @@ VECTOR_PROGRAMS = {"on_irq_vector_exit": "exit", "on_irq_vector_entry": "entry"}
 # As above, of a soft IRQ.
 SOFT_IRQ_PROGRAMS = {"entry": "on_softirq_entry", "exit": "on_softirq_exit"}
 
-# They are there only where stacks are walked: see bpf/unwind/.
+# They are there only where stacks are walked: see bpf/threads/walk.h.
 WALK_MAPS = ("unwind_tables", "found_rules", "walked_stacks")
 
 Counter = Literal[

@@ -21,8 +21,6 @@ OWN = (
     "open_in_root",
 )
 
-UNWIND_RECORDS = "bpf/unwind/unwind_records.h"
-
 INCLUDES = """
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,6 +32,7 @@ INCLUDES = """
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
+#include "event_records.h"
 """
 
 ELFUTILS = """
@@ -94,8 +93,7 @@ def builder(directory: Path) -> FFI:
     sources = "".join((directory / f"{name}.c").read_text() for name in OWN)
     ffi = FFI()
     ffi.cdef(ELFUTILS + re.sub(r"/\*.*?\*/", "", headers, flags=re.DOTALL))
-    rules = (directory.parent / UNWIND_RECORDS).read_text()
-    ffi.set_source("kernel_delay.symbols._libdw", INCLUDES + rules + headers + sources)
+    ffi.set_source("kernel_delay.symbols._libdw", INCLUDES + headers + sources)
     return ffi
 
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unwind_records.h"
+#include "event_records.h"
 
 #define RBP 6
 #define RSP 7

@@ -20,7 +20,7 @@ from tests.workload import SOURCES
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="rows are x86-64's")
 
 HERE = Path(__file__).parent
-RECORDS = HERE.parents[2] / "src" / "kernel_delay" / "bpf" / "unwind"
+BPF = HERE.parents[2] / "src" / "kernel_delay" / "bpf"
 LONG_NS = 60_000_000_000
 
 # What it has on the stack is found by another register than its aligned frame.
@@ -40,7 +40,14 @@ CFA_AT_RBP, CFA_PLT, CFA_OUTERMOST = 3, 4, 6
 @pytest.fixture(scope="module")
 def elfutils_rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("elfutils") / "elfutils_rules"
-    gcc(program, f"-I{RECORDS}", HERE / "elfutils_rules.c", "-ldw", "-lelf")
+    gcc(
+        program,
+        f"-I{BPF / 'core'}",
+        f"-I{BPF / 'threads'}",
+        HERE / "elfutils_rules.c",
+        "-ldw",
+        "-lelf",
+    )
     return program
 
 

@@ -59,7 +59,7 @@ enum stack_mode {
 	STACK_NONE,
 	STACK_FRAME_POINTERS, /* addresses, as the kernel finds them */
 	STACK_COPY, /* registers and memory, to unwind later */
-	STACK_WALK, /* addresses, as unwind/walk.h finds them */
+	STACK_WALK, /* addresses, as walk.h finds them */
 };
 
 /* Set before the programs are loaded, constant to the verifier. */

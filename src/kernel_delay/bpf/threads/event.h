@@ -10,10 +10,10 @@
 #ifndef KERNEL_DELAY_EVENT_H
 #define KERNEL_DELAY_EVENT_H
 
-#include "../unwind/walk.h"
 #include "accounting.h"
 #include "deep_stack.h"
 #include "thread_record.h"
+#include "walk.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

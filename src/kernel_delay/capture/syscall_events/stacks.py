@@ -42,7 +42,7 @@ STACK_POINTER: dict[Machine, int] = {"x86_64": 7, "i386": 4, "aarch64": 31, "arm
 PAGE = int(lib.STACK_PAGE)
 WALKED_FRAMES = int(lib.WALKED_FRAMES)
 
-# Of bpf/unwind/unwind_records.h.
+# Of bpf/threads/event_records.h.
 UNWIND_RANGES = int(lib.UNWIND_RANGES)
 
 # Of the fields of /proc/PID/stat, counted from 1; the second is the name.

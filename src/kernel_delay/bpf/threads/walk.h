@@ -12,8 +12,8 @@
 #ifndef KERNEL_DELAY_UNWIND_WALK_H
 #define KERNEL_DELAY_UNWIND_WALK_H
 
-#include "../threads/stack.h"
-#include "table.h"
+#include "stack.h"
+#include "unwind_table.h"
 
 #if defined(__TARGET_ARCH_x86)
 #define WALK_PC 16

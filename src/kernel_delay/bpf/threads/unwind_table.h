@@ -8,7 +8,7 @@
 #ifndef KERNEL_DELAY_UNWIND_TABLE_H
 #define KERNEL_DELAY_UNWIND_TABLE_H
 
-#include "unwind_records.h"
+#include "event_records.h"
 #include "window.h"
 
 /* Constant to the verifier, see copies_stacks(). */
