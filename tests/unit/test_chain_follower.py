@@ -191,7 +191,7 @@ def test_server_is_waited_for_that_was_asked_for_a_client(
     to_server = replace(SERVER, peers=(FilePeer(server, "app"),))
     turns = {CLIENT: owes, to_server: asked}
     programs = polls(monkeypatch, proxy, (LISTENS, CLIENT, to_server))
-    monkeypatch.setattr(module, "turn", lambda ask, file: turns[file])
+    monkeypatch.setattr(peers, "turn", lambda ask, file: turns[file])
     follower = Follower((proxy,), UnixSockets())
     goes_to_sleep(programs, proxy, proxy, 100)
     follower.look()
@@ -206,7 +206,7 @@ def test_asked_server_is_not_known_beside_a_unix_socket(
     to_server = replace(SERVER, peers=(FilePeer(server, "app"),))
     database = SleepFile(6, 16, "unix", "", "/run/db", (FilePeer(server, "db"),), is_client=True)
     programs = polls(monkeypatch, proxy, (LISTENS, CLIENT, to_server, database))
-    monkeypatch.setattr(module, "turn", lambda ask, file: "own" if file is CLIENT else "other")
+    monkeypatch.setattr(peers, "turn", lambda ask, file: "own" if file is CLIENT else "other")
     follower = Follower((proxy,), UnixSockets())
     goes_to_sleep(programs, proxy, proxy, 100)
     follower.look()
@@ -273,7 +273,7 @@ def test_stopped_ones_are_looked_for_beside_ends_alone(
     programs = Programs(client)
     monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
     monkeypatch.setattr(module, "sleep_reason", lambda names: reason)
-    monkeypatch.setattr(module, "_watched", lambda pid, tid: [])
+    monkeypatch.setattr(peers, "_watched", lambda pid, tid: [])
     monkeypatch.setattr(Siblings, "look", lambda self, pids, now_ns: looked_for.update(pids))
     follower = Follower((client,), UnixSockets())
     woken(programs, client, server)
@@ -302,8 +302,8 @@ def polls(
     }
     monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
     monkeypatch.setattr(module, "sleep_reason", lambda names: "epoll")
-    monkeypatch.setattr(module, "_watched", keys)
-    monkeypatch.setattr(module, "find_files", lambda asked, sockets, likely: found)
+    monkeypatch.setattr(peers, "_watched", keys)
+    monkeypatch.setattr(peers, "find_files", lambda asked, sockets, likely: found)
     return programs
 
 

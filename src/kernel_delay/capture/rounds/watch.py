@@ -117,10 +117,9 @@ class Watch:
             self._closing.enter_context(self._programs)
             unix_sockets = UnixSockets()
             self._closing.callback(unix_sockets.close)
-            profiles = Profiles(self._programs, self._plan.suspect_ns)
-            self._closing.enter_context(profiles)
-            soft_irqs = SoftIrqs(self._programs, self._plan.suspect_ns)
-            self._closing.enter_context(soft_irqs)
+            suspect_ns = self._plan.suspect_ns
+            profiles = self._closing.enter_context(Profiles(self._programs, suspect_ns))
+            soft_irqs = self._closing.enter_context(SoftIrqs(self._programs, suspect_ns))
             self._notices = self._programs.round_notices()
             self._sources = Sources(
                 self._programs,
@@ -133,13 +132,8 @@ class Watch:
             self._samples = RoundSamples(self._target, self._plan, self._sources, self._readings)
             self._thread_totals = TotalsReader(self._programs) if self._keeps_totals else None
             self._sources.events = self._keep_events(self._event_plan)
-            self._upcalls = count_upcalls(
-                self._open_upcall_counters,
-                self._target.pid,
-                self._programs,
-                self._closing,
-                self._notify,
-            )
+            upcalls, pid = self._open_upcall_counters, self._target.pid
+            self._upcalls = count_upcalls(upcalls, pid, self._programs, self._closing, self._notify)
             self._sources.follower = self._follow() if self._follows else None
             self._sources.timelines = self._keep_timelines()
             self._sources.has_timelines = self._sources.timelines is not None
@@ -312,11 +306,10 @@ class Watch:
         begun = [reported.rounds.open_since_ns for reported in reading.threads.values()]
         oldest_ns = min((since for since in begun if since is not None), default=reading.time_ns)
         oldest_ns = min(oldest_ns, reading.time_ns - self._tick_ns)
-        if self._sources.follower is not None and reading.time_ns - self._forgot_ns >= FORGETS_NS:
+        follower = self._sources.follower
+        if follower is not None and reading.time_ns - self._forgot_ns >= FORGETS_NS:
             self._forgot_ns = reading.time_ns
-            self._sources.follower.forget(
-                max(oldest_ns, reading.time_ns - FOLLOWED_NS), FOLLOWED_NS
-            )
+            follower.forget(max(oldest_ns, reading.time_ns - FOLLOWED_NS), FOLLOWED_NS)
         if self._sources.events is None:
             return
         self._sources.profiles.update(reading)
