@@ -61,7 +61,7 @@ class RoundPlan(Struct, frozen=True):
     its first and its last; the number is made a power of two. The records of all threads together
     have `record_bytes` at most, but for as many as a few threads need, and so have their timelines
     `timeline_bytes`. Of a storm of long rounds `most_late` are still reported when a signal ends
-    it; None: all.
+    it; None: all. With `chains` a record has whom its thread waited for, to the roots.
     """
 
     threshold_ns: int
@@ -75,6 +75,7 @@ class RoundPlan(Struct, frozen=True):
     record_bytes: int | None = None
     timeline_bytes: int | None = None
     most_late: int | None = None
+    chains: bool = False
 
     @property
     def suspect_ns(self) -> int:

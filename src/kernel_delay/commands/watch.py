@@ -211,7 +211,6 @@ def _attach(
             round_options.events(args, room),
             print_message,
             totals=report.exporter is not None,
-            chains=args.chains,
             open_upcall_counters=_upcall_counters(report),
         )
     )

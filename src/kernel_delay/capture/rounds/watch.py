@@ -68,7 +68,6 @@ class Watch:
         notify: Callable[[str], None] = lambda text: None,
         *,
         totals: bool = False,
-        chains: bool = False,
         open_upcall_counters: Callable[[int, Programs], UpcallsSoFar | None] | None = None,
     ) -> None:
         """Prepare; entering loads and attaches.
@@ -76,14 +75,12 @@ class Watch:
         With `events` a record has its long calls with their stacks, and what the thread ran.
         `notify` is called with what the user should know of the process's files. With `totals`
         it is known where all time of the threads went, and `open_upcall_counters` counts upcalls.
-        With `chains` a record has whom its thread waited for, to the roots.
         """
         self._target = target
         self._plan = plan
         self._event_plan = events
         self._notify = notify
         self._keeps_totals = totals
-        self._follows = chains
         self._looks_ns = 0
         self._forgot_ns = 0
         self._open_upcall_counters = open_upcall_counters
@@ -134,7 +131,7 @@ class Watch:
             self._sources.events = self._keep_events(self._event_plan)
             upcalls, pid = self._open_upcall_counters, self._target.pid
             self._upcalls = count_upcalls(upcalls, pid, self._programs, self._closing, self._notify)
-            self._sources.follower = self._follow() if self._follows else None
+            self._sources.follower = self._follow() if self._plan.chains else None
             self._sources.timelines = self._keep_timelines()
             self._sources.has_timelines = self._sources.timelines is not None
             self._read()

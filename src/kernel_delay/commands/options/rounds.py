@@ -122,6 +122,7 @@ def plan(args: argparse.Namespace, target: "ProcessTarget", room: int) -> "Round
         record_bytes=room // RECORDS_SHARE,
         timeline_bytes=room // TIMELINES_SHARE,
         most_late=MOST_LATE,
+        chains=args.chains,
     )
     if args.start_trigger is not None:
         start = window_options.trigger_points(args.start_trigger, target.pid)
