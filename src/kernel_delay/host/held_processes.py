@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from kernel_delay.host.open_files import processes
+from kernel_delay.host.open_files import file_status, processes
 from kernel_delay.host.target import PROC, command_line
 from kernel_delay.printable import title_in
 
@@ -113,12 +113,12 @@ def _stat(pid: int) -> tuple[str, int]:
 def _program(pid: int) -> _Program | None:
     try:
         _, parent = _stat(pid)
-        file = os.stat(PROC / str(pid) / "exe")
+        file = file_status(f"{PROC}/{pid}/exe")
         cgroups = (PROC / str(pid) / "cgroup").read_text(errors="replace")
     except (OSError, ValueError, IndexError):
         return None
     arguments = command_line(pid, _COMPARED_BYTES)
-    return _Program(parent, cgroups, (file.st_dev, file.st_ino), arguments)
+    return _Program(parent, cgroups, (file.device, file.inode), arguments)
 
 
 def _is_same(own: _Program, other: _Program) -> bool:
