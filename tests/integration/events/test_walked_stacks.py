@@ -25,12 +25,19 @@ def call_chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def frames_of(command: list[object], mode: StackMode) -> tuple[list[tuple[object, ...]], Sample]:
-    """The names and places of the frames that the chain's last call is made from."""
+    """The names and places of the frames that the chain's first call is made from."""
     with running(command) as run:
         run.wait_for_read()
-        sample = capture(run.process.pid, event_plan("getppid", stack_mode=mode), run.go_on)
+
+        def go_on_to_the_end() -> None:
+            run.go_on()
+            # Some chains stop again: the window ends when the process does.
+            assert run.process.stdin
+            run.process.stdin.close()
+
+        sample = capture(run.process.pid, event_plan("getppid", stack_mode=mode), go_on_to_the_end)
         tid = run.tid
-    (event,) = (event for event in events_of(sample) if event.tid == tid)
+    event = next(event for event in events_of(sample) if event.tid == tid)
     frames = user_stack(sample, event)
     return [(short_name(frame), frame.offset, frame.object) for frame in frames], sample
 
