@@ -40,7 +40,9 @@ def interleaved(
             values.note(added(case), peer.name, unit, value - base[case])
 
     absent = in_turn(peers, rounds, measured, unmeasured)
-    return values.figures(), absent
+    # Those of the rounds before a peer failed are few, and it may have failed in these too.
+    without = {each.peer for each in absent}
+    return [figure for figure in values.figures() if figure.peer not in without], absent
 
 
 def in_turn(

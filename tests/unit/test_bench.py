@@ -2,14 +2,18 @@
 
 import re
 import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import page, readme, results, tables
-from bench.figures import Figure, Machine, Measured, Results, quartile_distance, ratio
+from bench.figures import Absence, Figure, Machine, Measured, Results, quartile_distance, ratio
 from bench.measures import packets
 from bench.measures.packets import AVERAGE, DELTA, DEVIATION, REFERENCE, figures
+from bench.peers.peer import Peer, PeerError
+from bench.rounds import UNMEASURED, interleaved
 from bench.targets import FLOOR, OURS, REMARKS, TABLES, THEIRS, targets
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1)
@@ -52,6 +56,29 @@ def test_table_shows_added_cost_and_blanks_for_unmeasured() -> None:
     lines = list(tables.of(Measured("now", "1", (base, whole, added, other))))
     assert lines[0] == "|  | call | ping |"
     assert lines[2:] == ["| unmeasured | 90 ns | 2,800 ns |", "| x | +30 ns |  |"]
+
+
+class FailsLater(Peer):
+    """A peer that can be attached once."""
+
+    name = "fails"
+    left = 1
+
+    def lacking(self) -> None:
+        return None
+
+    @contextmanager
+    def attached(self, pid: int) -> Iterator[None]:
+        if not self.left:
+            raise PeerError("it ended")
+        self.left -= 1
+        yield
+
+
+def test_peer_that_failed_on_the_way_has_no_figures() -> None:
+    found, absent = interleaved([FailsLater()], 3, 1, lambda: {"call": 90.0}, "ns")
+    assert {figure.peer for figure in found} == {UNMEASURED}
+    assert absent == [Absence("fails", "it ended")]
 
 
 def test_targets_are_of_the_ratios() -> None:
