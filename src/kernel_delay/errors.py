@@ -118,9 +118,6 @@ def cannot_write(output: str, error: OSError) -> OutputError:
     return kind(f"can't write {output}: {error.strerror or error}")
 
 
-RAISE_FILE_SIZE = "the limit on the size of files is too low: raise `ulimit -f`"
-
-
 def shortage(error: BaseException | None) -> str | None:
     """What an error says if `error` is of a limit of this process, or of too little memory.
 
@@ -130,16 +127,11 @@ def shortage(error: BaseException | None) -> str | None:
         return raise_memory()
     if not isinstance(error, OSError):
         return None
-    if too_few_descriptors(error):
+    if error.errno in (errno.EMFILE, errno.ENFILE):
         return raise_descriptors()
     if error.errno == errno.EFBIG and soft_limit(resource.RLIMIT_FSIZE) is not None:
-        return RAISE_FILE_SIZE
+        return "the limit on the size of files is too low: raise `ulimit -f`"
     return raise_memory() if error.errno == errno.ENOMEM else None
-
-
-def too_few_descriptors(error: OSError) -> bool:
-    """Whether this process, or the machine, may open no more files."""
-    return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def raise_descriptors() -> str:

@@ -15,7 +15,7 @@ from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.host.open_files.tcp_turns import Turn
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.loader._records import lib as session
-from kernel_delay.model import FilePeer, SleepFile, SleepReason, ThreadTime
+from kernel_delay.model import FilePeer, SleepFile, SleepReason, Thread, ThreadTime
 from tests.unit.samples import bare_thread
 
 if TYPE_CHECKING:
@@ -54,6 +54,19 @@ def sleepers() -> Iterator[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes
         yield first, second
         first.kill()
         second.kill()
+
+
+def sleeping_for(monkeypatch: pytest.MonkeyPatch, pid: int, reason: SleepReason) -> Programs:
+    """The programs of a follower of `pid`, for which all sleep for that reason."""
+    programs = Programs(pid)
+    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
+    monkeypatch.setattr(module, "sleep_reason", lambda names: reason)
+    return programs
+
+
+def blocked(pid: int, ns: int) -> Thread:
+    times = dict.fromkeys(ThreadTime.__struct_fields__, 0) | {"blocked_ns": ns}
+    return replace(bare_thread(pid, "client"), time=ThreadTime(**times))
 
 
 def woken(programs: Programs, pid: int, waker: int) -> None:
@@ -110,14 +123,11 @@ def test_interrupted_poll_is_for_whoever_ends_it_at_last(
     sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
 ) -> None:
     client, server = (each.pid for each in sleepers)
-    programs = Programs(client)
-    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
-    monkeypatch.setattr(module, "sleep_reason", lambda names: "epoll")
+    programs = sleeping_for(monkeypatch, client, "epoll")
     follower = Follower((client,), UnixSockets())
     polled(programs, client, 100, waker=7, kind=session.WAKER_HARD_IRQ)
     polled(programs, client, 160, waker=server, kind=session.WAKER_THREAD)
-    times = dict.fromkeys(ThreadTime.__struct_fields__, 0) | {"blocked_ns": 100}
-    thread = replace(bare_thread(client, "client"), time=ThreadTime(**times))
+    thread = blocked(client, 100)
     ((_, shown),) = follower.chains([(client, thread)], 90, 220)
     assert shown.chain is not None
     assert [(part.threads[0].tid, part.ns) for part in shown.chain.parts] == [(server, 100)]
@@ -128,9 +138,7 @@ def test_wait_for_a_stopped_fuse_server_is_its(
     sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
 ) -> None:
     client, server = (each.pid for each in sleepers)
-    programs = Programs(client)
-    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
-    monkeypatch.setattr(module, "sleep_reason", lambda names: "fuse")
+    programs = sleeping_for(monkeypatch, client, "fuse")
     monkeypatch.setattr(peers, "syscall_name", {0: "read", 83: "mkdir"}.get)
     monkeypatch.setattr(peers, "fuse_server", lambda device, likely: {40: server}.get(device))
     follower = Follower((client,), UnixSockets())
@@ -144,8 +152,7 @@ def test_wait_for_a_stopped_fuse_server_is_its(
     stopped.now_ns, stopped.kind, stopped.state = 210, lib.CHAIN_SEEN, session.STATE_STOPPED
     stopped.tid = stopped.process = server
     programs.queue.append(stopped)
-    times = dict.fromkeys(ThreadTime.__struct_fields__, 0) | {"blocked_ns": 90}
-    thread = replace(bare_thread(client, "client"), time=ThreadTime(**times))
+    thread = blocked(client, 90)
     ((_, shown),) = follower.chains([(client, thread)], 210, 300)
     assert shown.chain is not None
     (part,) = shown.chain.parts
@@ -230,8 +237,7 @@ def test_thread_that_only_accepts_serves_nobody(
     # Its other thread, which computes.
     runs(programs, server, server + 1, 110)
     follower.look()
-    times = dict.fromkeys(ThreadTime.__struct_fields__, 0) | {"blocked_ns": 100}
-    thread = replace(bare_thread(client, "client"), time=ThreadTime(**times))
+    thread = blocked(client, 100)
     ((_, shown),) = follower.chains([(client, thread)], 200, 300)
     assert shown.chain is not None
     (part,) = shown.chain.parts
@@ -244,13 +250,10 @@ def test_chain_of_a_round_leaves_the_others_theirs(
     sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
 ) -> None:
     client, server = (each.pid for each in sleepers)
-    programs = Programs(client)
-    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
-    monkeypatch.setattr(module, "sleep_reason", lambda names: "pipe")
+    programs = sleeping_for(monkeypatch, client, "pipe")
     follower = Follower((client,), UnixSockets())
     polled(programs, client, 100, waker=server, kind=session.WAKER_THREAD)
-    times = dict.fromkeys(ThreadTime.__struct_fields__, 0) | {"blocked_ns": 50}
-    thread = replace(bare_thread(client, "client"), time=ThreadTime(**times))
+    thread = blocked(client, 50)
     for stop_ns in (200, 180):
         shown = follower.of_round(thread, 90, stop_ns)
         assert shown.chain is not None
@@ -270,9 +273,7 @@ def test_stopped_ones_are_looked_for_beside_ends_alone(
 ) -> None:
     client, server = (each.pid for each in sleepers)
     looked_for = set[int]()
-    programs = Programs(client)
-    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
-    monkeypatch.setattr(module, "sleep_reason", lambda names: reason)
+    programs = sleeping_for(monkeypatch, client, reason)
     monkeypatch.setattr(peers, "_watched", lambda pid, tid: [])
     monkeypatch.setattr(Siblings, "look", lambda self, pids, now_ns: looked_for.update(pids))
     follower = Follower((client,), UnixSockets())
@@ -292,7 +293,6 @@ def polls(
 ) -> Programs:
     """Have threads poll these files."""
     watched = watched or {pid: files}
-    programs = Programs(pid)
 
     def keys(process: int, tid: int) -> list[FileKey]:
         return [FileKey(process, each.fd, each.inode, writes=False) for each in watched[tid]]
@@ -300,8 +300,7 @@ def polls(
     found = {
         key: file for tid in watched for key, file in zip(keys(tid, tid), watched[tid], strict=True)
     }
-    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
-    monkeypatch.setattr(module, "sleep_reason", lambda names: "epoll")
+    programs = sleeping_for(monkeypatch, pid, "epoll")
     monkeypatch.setattr(peers, "_watched", keys)
     monkeypatch.setattr(peers, "find_files", lambda asked, sockets, likely: found)
     return programs

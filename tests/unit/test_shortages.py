@@ -177,7 +177,7 @@ def test_types_that_find_no_room_are_no_refusal(
 def test_limit_on_files_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel's types are in a file of memory."""
     error = BpfError(errno.EFBIG, "File too large", "loading capture.bpf.o")
-    monkeypatch.setattr(objects, "soft_limit", {resource.RLIMIT_FSIZE: 1024}.get)
+    monkeypatch.setattr(errors, "soft_limit", {resource.RLIMIT_FSIZE: 1024}.get)
     assert "raise `ulimit -f`" in objects.refusal(error).what
 
 

@@ -8,15 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kernel_delay.errors import (
-    RAISE_FILE_SIZE,
     KernelDelayError,
     PermissionDeniedError,
     UnavailableError,
     is_memory_limited,
     raise_descriptors,
     raise_memory,
+    shortage,
     soft_limit,
-    too_few_descriptors,
 )
 from kernel_delay.host.preflight import why_refused
 from kernel_delay.libbpf import BpfError, BpfObject, take_log
@@ -81,12 +80,12 @@ def _shortage(error: BpfError, log: str = "") -> UnavailableError | None:
     # Where libbpf finds no descriptor to try a feature with, or for the kernel's types, it goes on
     # as if the kernel lacked that, and what fails then has any error.
     limit = soft_limit(resource.RLIMIT_NOFILE)
-    if too_few_descriptors(error) or (limit is not None and limit < LEAST_DESCRIPTORS):
+    if limit is not None and limit < LEAST_DESCRIPTORS:
         return UnavailableError(raise_descriptors())
-    if error.errno == errno.ENOMEM or (is_memory_limited() and any(t in log for t in NO_TYPES)):
+    if reason := shortage(error):
+        return UnavailableError(reason)
+    if is_memory_limited() and any(text in log for text in NO_TYPES):
         return UnavailableError(raise_memory())
-    if error.errno == errno.EFBIG and soft_limit(resource.RLIMIT_FSIZE) is not None:
-        return UnavailableError(RAISE_FILE_SIZE)
     return None
 
 
