@@ -5,7 +5,7 @@ import pytest
 from kernel_delay.capture.threads.collector import PAUSES_S, Collector
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.loader._records import lib
-from kernel_delay.model import Lost, Thread
+from kernel_delay.model import Lost, PageFaults, Thread, ThreadTime
 from tests.unit.recorded import RECORDS, Recorded
 
 START_NS, STOP_NS = 1_000, 2_000
@@ -116,6 +116,30 @@ def test_an_account_that_never_fits_is_a_missed_event(recorded: Recorded) -> Non
     thread = collected(recorded, reader)["lost"]
     assert thread.time is not None
     assert thread.time.unaccounted_ns == WINDOW_NS
+    assert reader.lost() == Lost(missed_events=1)
+
+
+def test_an_account_above_its_window_has_no_parts(recorded: Recorded) -> None:
+    epoch = recorded.open_window(START_NS, STOP_NS)
+    # A program was preempted after it had charged a call, and before it said that this was over.
+    record = recorded.thread(1, 7, b"preempted", epoch)
+    record.account.mode_ns[lib.MODE_SYSCALL] = record.account.mode_ns[lib.MODE_FAULT] = WINDOW_NS
+    for state in (lib.STATE_READY_PREEMPTED, lib.STATE_BLOCKED):
+        for mode in (lib.MODE_SYSCALL, lib.MODE_FAULT):
+            record.account.state_ns[mode][state] = 200
+    record.account.soft_irq_ns[lib.MODE_SYSCALL] = 50
+    call = recorded.syscall(record.number, WINDOW_NS)
+    call.state_ns[lib.STATE_READY_PREEMPTED] = call.state_ns[lib.STATE_BLOCKED] = 200
+    recorded.lock_wait(record.number, 0xA0, owner=7, ns=200)
+    reader = Collector(recorded)
+    thread = collected(recorded, reader)["preempted"]
+    assert thread.time == ThreadTime(0, 0, 0, 0, 0, 0, 0, 0, unaccounted_ns=WINDOW_NS)
+    assert (thread.preempted_ns, thread.own_soft_irq_ns) == (0, 0)
+    assert thread.page_faults == PageFaults(0, 0, 0)
+    assert (thread.lock_waits, thread.sleeps, thread.cpu_taken_by) == ((), (), ())
+    (its,) = thread.syscalls
+    assert (its.on_cpu_ns, its.ready_ns, its.blocked_ns) == (0, 0, 0)
+    assert its.unaccounted_ns == its.total_ns == WINDOW_NS
     assert reader.lost() == Lost(missed_events=1)
 
 

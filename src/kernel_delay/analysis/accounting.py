@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from kernel_delay.model import ThreadTime
 
@@ -208,7 +208,7 @@ def account(start_ns: int, stop_ns: int, counted: Counted, last: ThreadState | N
         fault_on_cpu_ns=min(fault_ns, time.kernel_ns),
         fault_blocked_ns=not_running_ns["fault", "blocked"],
         call_soft_irq_ns=not_running_ns["syscall", "soft_irq"],
-        syscalls=within_kernel(
+        syscalls=_within_kernel(
             time,
             {
                 number: _call_time(total_ns, call_not_running_ns[number])
@@ -248,9 +248,21 @@ def _interrupts(
         yield "soft_irq", max(0, soft_irq_ns)
 
 
-def unaccounted(start_ns: int, stop_ns: int) -> ThreadTime:
-    """Return the time of a thread of which nothing that was read fits together."""
-    return _time({}, {}, 0, stop_ns - start_ns)
+def unaccounted(found: Account, window_ns: int) -> Account:
+    """Return the same account of a thread of which nothing that was read fits together."""
+    return Account(
+        time=_time({}, {}, 0, window_ns),
+        preempted_ns=0,
+        fault_on_cpu_ns=0,
+        fault_blocked_ns=0,
+        call_soft_irq_ns=0,
+        syscalls={
+            number: CallTime(0, 0, 0, 0, 0, unaccounted_ns=sum(astuple(each)))
+            for number, each in found.syscalls.items()
+        },
+        missing_ns=found.missing_ns,
+        calls_fit=found.calls_fit,
+    )
 
 
 def _time(
@@ -309,7 +321,7 @@ def _running_ns(
     return mode_ns.get(mode, 0) - sum(not_running_ns.get((mode, kind), 0) for kind in NOT_RUNNING)
 
 
-def within_kernel(time: ThreadTime, calls: Mapping[int, CallTime]) -> Mapping[int, CallTime]:
+def _within_kernel(time: ThreadTime, calls: Mapping[int, CallTime]) -> Mapping[int, CallTime]:
     """Return the calls with no more time on a CPU than the thread has in the kernel.
 
     Where an event was missed they can have more: what is beyond that is not accounted for.

@@ -17,7 +17,6 @@ from kernel_delay.analysis.accounting import (
     Account,
     account,
     unaccounted,
-    within_kernel,
 )
 from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.counting import (
@@ -156,8 +155,7 @@ def account_of(
     found = account(start_ns, stop_ns, counted(parts), last)
     fits = not found.missing_ns and found.calls_fit
     if found.missing_ns < 0:
-        time = unaccounted(start_ns, stop_ns)
-        found = replace(found, time=time, syscalls=within_kernel(time, found.syscalls))
+        found = unaccounted(found, stop_ns - start_ns)
     return found, fits
 
 

@@ -170,6 +170,10 @@ def with_lock_waits(
         ns = now.lasts_until_ns(stop_ns) - max(start_ns, now.state_since_ns)
         if ns > 0:
             found[waits.lock, waits.owner].add(1, ns)
+    assert thread.time is not None
+    if sum([each.ns for each in found.values()]) > thread.time.blocked_ns:
+        # It was being written all the time that it was read, and does not fit together.
+        return thread
     locks = [
         LockWait(
             address, owner.tid, owner.name, each.count, each.ns, activities.get((address, own_tid))
