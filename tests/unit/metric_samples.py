@@ -1,10 +1,13 @@
 """Snapshots, and totals of threads, for tests."""
 
+from typing import get_args
+
 from kernel_delay.analysis.rounds import CAUSES
 from kernel_delay.metrics import CallFigures, ClassFigures, Lengths, LostPackets, OwnCost, Snapshot
 from kernel_delay.metrics.exporter import NOT_RECORDED
-from kernel_delay.metrics.ledger import MAIN, MOST_CALLS, MOST_CLASSES, OTHER, STATES
+from kernel_delay.metrics.ledger import MAIN, MOST_CALLS, MOST_CLASSES, MOST_WAITS, OTHER, STATES
 from kernel_delay.model import (
+    ChainState,
     ConntrackLosses,
     DatapathLosses,
     FlowLimit,
@@ -70,6 +73,8 @@ def full_snapshot() -> Snapshot:
         },
         calls={name: CallFigures(7, 2_000_000_000) for name in (*named, OTHER)},
         causes=dict.fromkeys((NOT_RECORDED, *CAUSES), 1),
+        waits_ns={(OTHER, f"reason{number}"): 500_000_000 for number in range(MOST_WAITS + 1)},
+        roots_ns=dict.fromkeys(get_args(ChainState), 250_000_000),
         losses=Losses(1, 2, 3, 4),
         own=OwnCost(cpu_ns=250_000_000, resident_bytes=1 << 27),
         upcalls=Upcalls(100, 2),

@@ -2,10 +2,12 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kernel_delay.metrics import Lengths
 from kernel_delay.metrics.docs_table import table
@@ -20,14 +22,16 @@ from kernel_delay.metrics.families import (
 from kernel_delay.metrics.ledger import (
     MOST_CALLS,
     MOST_CLASSES,
+    MOST_WAITS,
     Ledger,
     ThreadClasses,
     base_name,
     gains,
 )
-from kernel_delay.model import CallTotals, Losses
+from kernel_delay.model import CallTotals, ChainPart, Losses, Sleep, SleepReason, WaitChain
 from kernel_delay.version import VERSION
 from tests.unit.metric_samples import full_snapshot, thread
+from tests.unit.samples import bare_sample, bare_thread
 
 PID = 1000
 
@@ -188,6 +192,33 @@ def test_calls_have_names_while_there_is_room() -> None:
     assert {f"call{number}" for number in range(MOST_CALLS - 1)} < ledger.calls.keys()
 
 
+def test_waits_of_long_rounds_are_by_class_and_reason() -> None:
+    ledger = a_ledger()
+    slept = Sleep("futex", "futex", (), uninterruptible=False, count=2, ns=70, max_ns=40)
+    chain = WaitChain(90, (ChainPart((), "stopped", 60), ChainPart((), "unknown", 30)))
+    other = structs.replace(slept, reason="disk", ns=20)
+    one = structs.replace(bare_thread(PID, "prog"), sleeps=(slept, other), chain=chain)
+    worker = structs.replace(bare_thread(8, "worker3"), sleeps=(slept,), chain=None)
+    for each in (one, one, worker):
+        ledger.add_round(PID, bare_sample(each))
+
+    assert ledger.waits_ns == {("main", "futex"): 140, ("main", "disk"): 40, ("other", "futex"): 70}
+    assert ledger.roots_ns == {"stopped": 120, "unknown": 60}
+
+
+def test_late_reasons_of_waits_are_one_sum() -> None:
+    ledger = a_ledger()
+    for reason in get_args(SleepReason):
+        slept = Sleep(reason, None, (), uninterruptible=False, count=1, ns=1, max_ns=1)
+        ledger.add_round(
+            PID, bare_sample(structs.replace(bare_thread(PID, "prog"), sleeps=(slept,)))
+        )
+
+    assert len(ledger.waits_ns) == MOST_WAITS + 1
+    assert sum(ledger.waits_ns.values()) == len(get_args(SleepReason))
+    assert ledger.waits_ns["other", "other"] == len(get_args(SleepReason)) - MOST_WAITS
+
+
 def test_a_bucket_has_what_is_at_most_its_bound() -> None:
     counts = [0] * 32
     counts[11], counts[12], counts[31] = 1, 2, 4
@@ -199,13 +230,13 @@ def test_a_bucket_has_what_is_at_most_its_bound() -> None:
     assert buckets(ROUND_SECONDS, Lengths((5,), 0)).counts == (5,) * 9
 
 
-def test_there_are_300_series_and_those_of_losses() -> None:
+def test_there_are_332_series_and_those_of_losses() -> None:
     found = list(values(full_snapshot()))
     series = sum(
         len(value.value.counts) + 2 if isinstance(value.value, Buckets) else 1 for value in found
     )
     # An ovs-vswitchd has one datapath in the kernel, and one in user space.
-    assert series <= 300 + 11
+    assert series <= 332 + 11
     assert {value.family for value in found} == set(FAMILIES)
     assert len({(value.family, value.labels) for value in found}) == len(found)
 

@@ -86,9 +86,10 @@ class LostPackets(Struct, frozen=True):
 class Snapshot(Struct, frozen=True):
     """All that is exported.
 
-    `causes` are of long rounds. `upcalls` is None where the kernel does not say, and
-    `lost_packets` where that is not read. `is_watching`:
-    the process is there. The figures are of `read_time`, in seconds since 1970.
+    `causes` are of long rounds; `waits_ns` are those in them, by the class of the thread and what
+    it waited for, and `roots_ns` what was at the end of their chains. `upcalls` is None where the
+    kernel does not say, and `lost_packets` where that is not read. `is_watching`: the process is
+    there. The figures are of `read_time`, in seconds since 1970.
     """
 
     comm: str
@@ -97,6 +98,8 @@ class Snapshot(Struct, frozen=True):
     classes: Mapping[str, ClassFigures]
     calls: Mapping[str, CallFigures]
     causes: Mapping[str, int]
+    waits_ns: Mapping[tuple[str, str], int]
+    roots_ns: Mapping[str, int]
     losses: Losses
     own: OwnCost
     upcalls: Upcalls | None = None

@@ -24,6 +24,12 @@ TAIL = """
   known is `unaccounted`. The states of a class add up to the seconds of its threads.
 - `cause` is the [rule of the verdict](verdict.md) that explains most, or else the state with most
   time. `not_recorded`: a longer iteration came just before (`--min-gap`).
+- `reason` is what the kernel functions on the stack of a wait say, as in the [JSON](json.md):
+  `disk`, `futex`, `kernel_lock`, `socket_receive` and others; `short` are waits below 200 µs. There
+  are 24 pairs of class and reason; later ones are `other`. The seconds of all reasons are the
+  blocked time of the long iterations that have a record.
+- `state` of a root is `running`, `runnable`, `throttled`, `stopped`, `frozen`, `blocked` (as for a
+  disk) or `unknown`: see [wait chains](../how-to/wait-chains.md).
 - `syscall` has the 14 calls with most time, from a thousandth of all time on. All others are
   `other`.
 - `kind` of a loss is `missed_events` (no BPF program ran for a kernel event), `dropped_records` or

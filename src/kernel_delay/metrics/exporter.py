@@ -111,6 +111,7 @@ class Exporter:
         """Count a long round, which is judged."""
         cause = cause_name(sample)
         self._causes[cause if cause in self._causes else UNKNOWN_CAUSE] += 1
+        self._ledger.add_round(self._pid, sample)
         for notify in self._others:
             notify(sample)
 
@@ -172,6 +173,8 @@ class Exporter:
             classes=self._ledger.classes,
             calls=self._ledger.calls,
             causes=dict(self._causes),
+            waits_ns=self._ledger.waits_ns,
+            roots_ns=self._ledger.roots_ns,
             losses=self._ledger.losses,
             own=own_cost(),
             upcalls=self._upcalls.sum,

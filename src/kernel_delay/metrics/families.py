@@ -81,6 +81,20 @@ LONG_ROUNDS = Family(
     "Event loop iterations of at least the threshold, by the rule of the verdict.",
     ("cause",),
 )
+WAIT_SECONDS = Family(
+    "kernel_delay_wait_seconds",
+    "counter",
+    "Blocked time in recorded long iterations, by what the thread waited for.",
+    ("thread_class", "reason"),
+    unit="seconds",
+)
+ROOT_SECONDS = Family(
+    "kernel_delay_root_seconds",
+    "counter",
+    "The same time by what the thread at the end of the wait chain did: with `--chains`.",
+    ("state",),
+    unit="seconds",
+)
 RUN_QUEUE_LATENCY = Family(
     "kernel_delay_run_queue_latency_seconds",
     "histogram",
@@ -170,6 +184,8 @@ FAMILIES = (
     THREADS,
     ROUND_SECONDS,
     LONG_ROUNDS,
+    WAIT_SECONDS,
+    ROOT_SECONDS,
     RUN_QUEUE_LATENCY,
     SYSCALL_SECONDS,
     SYSCALLS,
@@ -196,6 +212,10 @@ def values(snapshot: Snapshot) -> Iterator[Value]:
     yield from _of_threads(snapshot)
     for cause, count in snapshot.causes.items():
         yield Value(LONG_ROUNDS, (cause,), count)
+    for labels, ns in snapshot.waits_ns.items():
+        yield Value(WAIT_SECONDS, labels, ns / NS_PER_S)
+    for state, ns in snapshot.roots_ns.items():
+        yield Value(ROOT_SECONDS, (state,), ns / NS_PER_S)
     for name, call in snapshot.calls.items():
         yield Value(SYSCALL_SECONDS, (name,), call.total_ns / NS_PER_S)
     for name, call in snapshot.calls.items():

@@ -11,7 +11,15 @@ from collections.abc import Container, Iterable, Mapping
 from msgspec import Struct
 
 from kernel_delay.metrics import CallFigures, ClassFigures, Lengths, added
-from kernel_delay.model import CallTotals, Histogram, Losses, ThreadTime, ThreadTotals
+from kernel_delay.model import (
+    CallTotals,
+    Histogram,
+    Losses,
+    Sample,
+    Thread,
+    ThreadTime,
+    ThreadTotals,
+)
 from kernel_delay.printable import printable
 
 OTHER = "other"
@@ -21,7 +29,7 @@ OVS_CLASSES = ("handler", "revalidator", "pmd", "urcu")
 """Of Open vSwitch's threads; lib/ovs-thread.c and lib/dpif-netdev.c name them, a number behind."""
 
 MOST_CLASSES = 6
-"""With the main thread's and what is left: with the rest up to 300 series, and 12 of losses."""
+"""With the main thread's and what is left: with the rest up to 332 series, and 12 of losses."""
 
 # As of pmd-c03/id:12, the number of a core and an id.
 _PMD = re.compile(r"pmd-c\d+/id:\d*$")
@@ -82,6 +90,9 @@ STATES = {
 MOST_CALLS = 14
 """System calls that have a name of their own; the time of others is in one sum."""
 
+MOST_WAITS = 24
+"""Classes with what they waited for; what comes later is in one sum."""
+
 # A call gets one when it has so much of the time of all since they were read last.
 NAMED_SHARE = 0.001
 
@@ -124,6 +135,8 @@ class Ledger:
         self._threads: dict[int, _Reported] = {}
         self._calls: dict[str, CallFigures] = {}
         self._reported_calls: dict[str, CallTotals] = {}
+        self._waits_ns: Counter[tuple[str, str]] = Counter()
+        self._roots_ns: Counter[str] = Counter()
         self._losses_before = self._losses = Losses()
         self._lost_threads = 0
 
@@ -188,6 +201,20 @@ class Ledger:
             known = self._calls.get(of, CallFigures())
             self._calls[of] = CallFigures(known.count + call.count, known.total_ns + call.total_ns)
 
+    def add_round(self, pid: int, sample: Sample) -> None:
+        """Add what the thread of a long round waited for, and who was at the end of that."""
+        for thread in sample.threads:
+            self._add_waits(self._classes.of(thread.name, is_main=thread.tid == pid), thread)
+
+    def _add_waits(self, name: str, thread: Thread) -> None:
+        for sleep in thread.sleeps:
+            key = name, str(sleep.reason)
+            if key not in self._waits_ns and len(self._waits_ns) >= MOST_WAITS:
+                key = OTHER, OTHER
+            self._waits_ns[key] += sleep.ns
+        for part in thread.chain.parts if thread.chain else ():
+            self._roots_ns[part.state] += part.ns
+
     def _named(self) -> int:
         return sum(name != OTHER for name in self._calls)
 
@@ -232,6 +259,16 @@ class Ledger:
     def calls(self) -> dict[str, CallFigures]:
         """The figures by system call."""
         return dict(self._calls)
+
+    @property
+    def waits_ns(self) -> dict[tuple[str, str], int]:
+        """How long threads waited in long rounds, by their class and for what."""
+        return dict(self._waits_ns)
+
+    @property
+    def roots_ns(self) -> dict[str, int]:
+        """The same by what the thread at the end of the wait's chain did."""
+        return dict(self._roots_ns)
 
 
 def _with_threads(figures: ClassFigures, threads: int) -> ClassFigures:

@@ -10,11 +10,13 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import IO, NamedTuple
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+import kernel_delay
 from kernel_delay.metrics.families import FAMILIES
 from tests.commands import KERNEL_DELAY
 from tests.integration.capture.workload import StartWorkload, known_syscall
@@ -23,7 +25,7 @@ from tests.workload import wait_until
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
-MOST_SERIES = 300
+MOST_SERIES = 332
 
 
 class Scrape(NamedTuple):
@@ -135,6 +137,36 @@ def test_metrics_count_calls_rounds_and_long_rounds(start_workload: StartWorkloa
     # Threads that lived shorter than from one scrape to the next.
     polls = after.value("kernel_delay_syscalls_total")
     assert polls + missed >= 5 * 3
+
+
+def test_waits_and_roots_are_those_of_the_records(
+    start_workload: StartWorkload, tmp_path: Path
+) -> None:
+    workload = start_workload("long_work", 20)
+    options = ("--threshold", "0.004", "--min-gap", "0", "--chains", "--max-cpu", "100")
+    with watching(workload.pid, *options, "--output", str(tmp_path)) as watch:
+        workload.ask()
+        waited = "kernel_delay_wait_seconds_total"
+        wait_until(lambda: watch.scrape().value(waited, reason="clock") > 0, "a record")
+        found = watch.scrape()
+
+    threads = [
+        thread
+        for path in tmp_path.glob("*.kdr")
+        for sample in kernel_delay.open_recording(path)
+        for thread in sample.threads
+    ]
+    for reason in ("clock", "short"):
+        # Rounds that were reported after the scrape have records too.
+        slept_ns = sum(
+            each.ns for thread in threads for each in thread.sleeps if each.reason == reason
+        )
+        assert round(found.value(waited, reason=reason) * NS_PER_S) <= slept_ns
+    chains_ns = sum(thread.chain.ns for thread in threads if thread.chain)
+    assert round(found.value("kernel_delay_root_seconds_total") * NS_PER_S) <= chains_ns
+    # It sleeps in nanosleep in each round, unless its CPU comes too late for that.
+    assert found.value(waited, thread_class="main", reason="clock") > 0
+    assert found.value("kernel_delay_root_seconds_total", state="blocked") > 0
 
 
 def test_what_only_grows_never_goes_down(start_workload: StartWorkload) -> None:
