@@ -143,7 +143,7 @@ def test_passes_are_as_many_as_hits_of_the_probes(
 def test_rounds_and_flows_are_as_many_as_hits_of_the_probes(
     ovs: Instance, usdt_binaries: Binaries, closing: ExitStack
 ) -> None:
-    with RevalidatorProbes(ovs.pid, count_flows=True) as probes:
+    with RevalidatorProbes(ovs.pid, count_flows=True, slowest=2) as probes:
         rounds = list(probes.take())
         names = ("udpif_revalidator:sweep_done", "revalidate_ukey__:entry")
         ended, revalidated = (
@@ -167,6 +167,10 @@ def test_rounds_and_flows_are_as_many_as_hits_of_the_probes(
     revalidated.assert_are(
         [Span(each.start_ns, each.stop_ns, each.revalidated or 0) for each in rounds]
     )
+    for each in rounds:
+        assert each.checks is not None
+        assert each.checks.count == each.revalidated
+        assert len(each.checks.slowest) == min(2, each.checks.count)
     last = rounds[-1]
     assert last.n_flows >= PACKETS
     assert last.state is not None

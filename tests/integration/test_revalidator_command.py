@@ -105,6 +105,32 @@ def test_a_change_of_openflow_has_all_flows_revalidated(ovs: Instance, tmp_path:
     assert changed[0] == flows
 
 
+def test_the_slowest_checks_of_a_round_are_shown(ovs: Instance, tmp_path: Path) -> None:
+    options = ("--slowest", "3")
+    with JsonFollower(tmp_path, RevalidatorRound, "revalidator", "-p", ovs.pid, *options) as rounds:
+        flows = settled(ovs, rounds).keys
+        so_far = len(rounds.seen())
+        ovs.ofctl("add-flow", kernel_datapath.BRIDGE, ANOTHER_FLOW)
+        found = rounds.until(lambda seen: any(each.revalidated for each in seen), so_far)
+        ovs.ofctl("--strict", "del-flows", kernel_datapath.BRIDGE, ANOTHER_FLOW.rpartition(",")[0])
+        dumped = ovs.appctl("dpctl/dump-flows", "-m")
+    checked = next(each for each in found if each.revalidated)
+    assert checked.checks is not None
+    assert checked.checks.count == checked.revalidated == flows
+    assert len(checked.checks.slowest) == 3
+    work_ns = [each.work_ns for each in checked.checks.slowest]
+    assert work_ns == sorted(work_ns, reverse=True)
+    # Those that are not shown were no longer.
+    assert checked.checks.waited_ns is not None
+    whole_ns = checked.checks.ns - checked.checks.waited_ns
+    assert sum(work_ns) <= whole_ns <= sum(work_ns) + (flows - 3) * work_ns[-1]
+    for each in checked.checks.slowest:
+        assert f"ufid:{each.ufid}" in dumped
+        assert 0 < each.ns <= checked.duration_ns
+        assert each.result == "kept"
+        assert os.path.exists(f"/proc/{ovs.pid}/task/{each.tid}")
+
+
 def test_where_the_leaders_time_went(ovs: Instance, tmp_path: Path) -> None:
     with following(ovs, tmp_path) as follower:
         (first, *_) = follower.until(bool)

@@ -157,6 +157,13 @@ def test_same_flow_of_another_pmd_thread_is_another_flow() -> None:
     assert churn.returned == {UFID: 1}
 
 
+def test_too_expensive_flows_are_explained() -> None:
+    churn = FlowChurn()
+    churn.take(structs.replace(DELETED, reason="too_expensive"))
+    assert "fewer packets per second than min-revalidate-pps" in render(churn, 0, 0)
+    assert "min-revalidate-pps" not in render(FlowChurn(), 0, 0)
+
+
 def test_the_summary_has_reasons_ages_and_what_came_back() -> None:
     churn = FlowChurn()
     for event in (

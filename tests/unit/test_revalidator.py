@@ -9,6 +9,8 @@ from msgspec import structs
 
 from kernel_delay.monitors.revalidator import events
 from kernel_delay.monitors.revalidator.events import (
+    FlowCheck,
+    FlowChecks,
     FlowResults,
     LeaderTime,
     Revalidation,
@@ -22,6 +24,7 @@ from kernel_delay.monitors.revalidator.report import (
     HEADER,
     POLL_HEADER,
     RevalidatorReport,
+    check_lines,
     datapath_line,
     polled_round_line,
     remark_lines,
@@ -307,6 +310,58 @@ def test_late_leader_of_a_known_layout_is_believed() -> None:
 
 def test_datapath_without_a_name_has_its_address() -> None:
     assert record(datapath="", udpif=0x55AA).datapath == "0x55aa"
+
+
+def take_checks(decoding: Decoding, tid: int, *ns: int, start_ns: int = START_NS) -> None:
+    """A revalidator's checks of a round, each of a flow of its own that waited for 1 ns."""
+    found = ffi.new("struct flow_checks *")
+    found.event.time_ns = START_NS + 10 * NS_PER_MS
+    found.start_ns, found.tid, found.waits_known = start_ns, tid, 1
+    found.n_checks, found.checks_ns, found.waited_ns = len(ns), sum(ns), len(ns)
+    for place, length_ns in enumerate(ns):
+        check = found.slowest[place]
+        check.ns, check.waited_ns, check.ufid[3] = length_ns, 1, length_ns
+        check.created_ms = START_NS // NS_PER_MS
+    decoding.take_checks(found)
+
+
+def test_checks_of_all_revalidators_are_in_their_round() -> None:
+    decoding = Decoding(FLOW_PROBES, 3)
+    take_checks(decoding, 5, 90, start_ns=START_NS - 1)
+    take_checks(decoding, 7, 500, 100, 300)
+    take_checks(decoding, 8, 400, 200)
+    found = record(decoding=decoding)
+    assert found.checks is not None
+    assert (found.checks.count, found.checks.ns, found.checks.waited_ns) == (5, 1500, 5)
+    slowest = [(each.tid, each.ns, each.waited_ns) for each in found.checks.slowest]
+    assert slowest == [(7, 500, 1), (8, 400, 1), (7, 300, 1)]
+    first = found.checks.slowest[0]
+    assert first.ufid == "00000000-0000-0000-0000-0000000001f4"
+    assert (first.age_ms, first.result) == (10, "kept")
+    # Of the next round there are none, and without their time nothing is said.
+    assert record(decoding=decoding).checks == FlowChecks(0, 0, 0, ())
+    assert record().checks is None
+
+
+def test_slowest_checks_are_below_their_round_and_summed_up() -> None:
+    check = FlowCheck(7, "0-1-2-3-4", 1_500_000, 500_000, 12, 10, "modified")
+    checks = FlowChecks(100, 9_000_000, 1_000_000, (check, structs.replace(check, ns=1_200_000)))
+    first = structs.replace(after(ROUND, 500), checks=checks)
+    last = structs.replace(after(first, 500), checks=FlowChecks(1, 700_000, None, ()))
+    lines = check_lines(first.checks)
+    took = "100 checks against the OpenFlow tables took 9.000 ms, 1.000 of it ready:"
+    assert lines[0].strip() == took
+    assert lines[2].split() == ["1.500", "0.500", "0-1-2-3-4", "12", "modified"]
+    assert max(map(len, lines)) <= 80
+    revalidation = Revalidation()
+    for each in (first, last):
+        revalidation.of(each).take(each)
+    summary = render(revalidation).splitlines()
+    assert "  101 checks against the OpenFlow tables took 9.700 ms:" in summary
+    # Of a flow its longest.
+    assert sum("0-1-2-3-4" in line for line in summary) == 1
+    assert "ovs-appctl dpctl/get-flow" in summary[-1]
+    assert check_lines(FlowChecks(0, 0, 0, ())) == check_lines(None) == []
 
 
 def test_what_was_not_counted_is_not_none_at_all() -> None:

@@ -10,6 +10,28 @@ from kernel_delay.cdata import *
 _T = TypeVar("_T")
 _P = TypeVar("_P")
 
+class FlowCheck(Struct[FlowCheckPointer]):
+    ns: int
+    waited_ns: int
+    n_packets: int
+    created_ms: int
+    ufid: Array[int]
+    result: int
+    reserved: int
+class FlowCheckPointer(FlowCheck, Pointer[FlowCheck]): ...
+
+class FlowChecks(Struct[FlowChecksPointer]):
+    event: OvsEvent
+    udpif: int
+    start_ns: int
+    n_checks: int
+    checks_ns: int
+    waited_ns: int
+    tid: int
+    waits_known: int
+    slowest: Array[FlowCheck]
+class FlowChecksPointer(FlowChecks, Pointer[FlowChecks]): ...
+
 class FlowEvent(Struct[FlowEventPointer]):
     event: OvsEvent
     datapath: Array[bytes]
@@ -67,6 +89,7 @@ class OvsOptions(Struct[OvsOptionsPointer]):
     key_bytes: int
     report_sent: int
     report_kept: int
+    time_checks: int
     start_ms: int
 class OvsOptionsPointer(OvsOptions, Pointer[OvsOptions]): ...
 
@@ -117,6 +140,8 @@ class UpcallEventPointer(UpcallEvent, Pointer[UpcallEvent]): ...
 
 class _FFI(FFI):
     @overload
+    def new(self, kind: Literal['struct flow_checks *'], init: FlowChecks = ..., /) -> FlowChecksPointer: ...
+    @overload
     def new(self, kind: Literal['struct revalidator_round *'], init: RevalidatorRound = ..., /) -> RevalidatorRoundPointer: ...
     @overload
     def new(self, kind: Literal["char[]"], init: int | bytes, /) -> Array[bytes]: ...
@@ -139,6 +164,8 @@ class _FFI(FFI):
     @overload
     def cast(self, kind: IntegerPointer, value: int | CData, /) -> Pointer[int]: ...
     @overload
+    def from_buffer(self, kind: Literal['struct flow_checks *'], memory: Buffer, /) -> FlowChecksPointer: ...
+    @overload
     def from_buffer(self, kind: Literal['struct flow_event *'], memory: Buffer, /) -> FlowEventPointer: ...
     @overload
     def from_buffer(self, kind: Literal['struct operation_event *'], memory: Buffer, /) -> OperationEventPointer: ...
@@ -160,6 +187,7 @@ class _FFI(FFI):
 class _Lib:
     DATAPATH_NAME_LENGTH: Final[int]
     EVENT_DP_UPCALL: Final[int]
+    EVENT_FLOW_CHECKS: Final[int]
     EVENT_FLOW_EXECUTE: Final[int]
     EVENT_FLOW_PUT: Final[int]
     EVENT_FLOW_RESULT: Final[int]
@@ -183,6 +211,7 @@ class _Lib:
     OVS_EVENT_TYPES: Final[int]
     REVAL_RESULTS: Final[int]
     REVAL_RESULT_SLOTS: Final[int]
+    SLOWEST_CHECKS: Final[int]
     SMALL_MESSAGE: Final[int]
     TASK_COMM_LEN: Final[int]
     UKEY_DELETE: Final[int]

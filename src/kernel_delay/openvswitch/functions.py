@@ -119,6 +119,22 @@ REVALIDATED_FLOWS = Followed(
     otherwise="datapath-ops",
 )
 
+FLOW_CHECKS = Followed(
+    probes=MappingProxyType(
+        {
+            "on_check_entry": UsdtTrigger("revalidate_ukey__", "entry"),
+            "on_check_exit": UsdtTrigger("revalidate_ukey__", "exit"),
+        }
+    ),
+    functions=MappingProxyType(
+        {
+            "on_check_begin": UprobeTrigger(None, "revalidate_ukey__"),
+            "on_check_end": UprobeTrigger(None, "revalidate_ukey__", is_return=True),
+        }
+    ),
+    otherwise="datapath-ops",
+)
+
 
 def at_functions(functions: Mapping[str, UserProbe], of: Followed) -> str:
     """Say at which functions a monitor measures, as it found no USDT probes."""

@@ -27,6 +27,7 @@ struct ovs_options {
 	__u32 key_bytes;
 	__u32 report_sent; /* report the kernel's upcalls that succeed too, not its ports */
 	__u32 report_kept; /* report each result that a flow is kept, not the first alone */
+	__u32 time_checks; /* how long each check of a flow takes */
 	__u64 start_ms; /* flows that are older were there before */
 };
 
@@ -43,6 +44,7 @@ enum ovs_event_type {
 	EVENT_OPERATION, /* ovs_flow_cmd_new() and the like */
 	EVENT_REPLY, /* netlink_unicast(), within these */
 	EVENT_FLOW_RESULT, /* USDT revalidate:flow_result, revalidator_sweep__:flow_sweep_result */
+	EVENT_FLOW_CHECKS, /* before the EVENT_REVALIDATOR_ROUND that they are of */
 	OVS_EVENT_TYPES,
 };
 
@@ -125,6 +127,33 @@ struct revalidator_round {
 	__u32 is_udpif; /* its first revalidator knows it: the struct is laid out as we have it */
 	__u32 account_known; /* the leader's context switches were all seen */
 	__u32 reserved;
+};
+
+/* How many of a thread are kept in a round. */
+#define SLOWEST_CHECKS 8
+
+/* A check of one flow against the OpenFlow tables; its figures are as struct udpif_key has them. */
+struct flow_check {
+	__u64 ns; /* 0: there were fewer */
+	__u64 waited_ns; /* of that, for a CPU */
+	__u64 n_packets;
+	__u64 created_ms;
+	__u32 ufid[4];
+	__u32 result; /* enum reval_result */
+	__u32 reserved;
+};
+
+/* The checks of one thread in a round. */
+struct flow_checks {
+	struct ovs_event event; /* of the leader */
+	__u64 udpif;
+	__u64 start_ns; /* of the round */
+	__u64 n_checks;
+	__u64 checks_ns;
+	__u64 waited_ns; /* of that, for a CPU */
+	__u32 tid; /* who checked, in the tool's PID namespace */
+	__u32 waits_known; /* the kernel says how long a thread waited for a CPU */
+	struct flow_check slowest[SLOWEST_CHECKS]; /* without waits for a CPU, in no order */
 };
 
 /* Of "ovs", "tc", "dpdk" and the like: who keeps the flow. */

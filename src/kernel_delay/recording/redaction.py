@@ -122,7 +122,13 @@ KEPT = frozenset(
         *("RecordedTarget.comm", "LoopEvent.comm", "DpUpcall.comm", "DpUpcall.datapath"),
         *("RecvUpcall.comm", "RecvUpcall.datapath", "FlowPut.comm", "FlowExecute.comm"),
         *("PacketCmdExecute.comm", "PortName.datapath", "RevalidatorRound.comm"),
-        *("FlowEvent.comm", "FlowEvent.reason", "FlowEvent.datapath", "FlowEvent.ufid"),
+        *(
+            "FlowEvent.comm",
+            "FlowEvent.reason",
+            "FlowEvent.datapath",
+            "FlowEvent.ufid",
+            "FlowCheck.ufid",
+        ),
         *("FlowEvent.layer", "OperationEvent.comm"),
     )
 )

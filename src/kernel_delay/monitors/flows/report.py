@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 
 HEADER = f"{'TIME':>11} {'UFID':<36} {'EVENT':<6} {'REASON':<15} {'AGE s':>8}"
 INDENT = " " * 4
+TOO_EXPENSIVE = "too_expensive"
+
+# should_revalidate() of ofproto/ofproto-dpif-upcall.c, Open vSwitch 2.17 to 3.7.
+WHY_TOO_EXPENSIVE = (
+    f"{TOO_EXPENSIVE}: fewer packets per second than min-revalidate-pps (5), while a round",
+    "took half of max-revalidator (500 ms) or more: kernel-delay revalidator --slowest",
+)
 MOST_SHOWN = 5
 
 
@@ -72,6 +79,8 @@ def render(churn: FlowChurn, flows_before: int, passed_over: int) -> str:
         lines.append("deleted, by reason:")
         width = max(map(len, churn.reasons))
         lines += [f"  {name:<{width}} {n:>9,}" for name, n in churn.reasons.most_common()]
+        if TOO_EXPENSIVE in churn.reasons:
+            lines += [f"  {line}" for line in WHY_TOO_EXPENSIVE]
         lines.append("age when deleted, in ms:")
         lines += [f"  {line}" for line in bucket_lines(churn.lifetimes_ms.buckets())]
     if churn.came_back:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from kernel_delay.monitors.revalidator.probe import RevalidatorProbes
 
 
+SLOWEST_CHECKS = 8
+"""As in openvswitch/ovs_records.h, which need not be compiled to print the help."""
+
+
 def add_report_arguments(parser: argparse._ActionsContainer) -> Sequence[argparse.Action]:
     """Add the options that a report from a recording has too."""
     return [
@@ -50,6 +54,7 @@ class RevalidatorOptions(NamedTuple):
 
     compress_output: bool
     no_ukey_count: bool = False
+    slowest: int = 0
 
 
 class RevalidatorMonitor(Monitor["RevalidatorRounds", "RevalidatorProbes", RevalidatorOptions]):
@@ -74,6 +79,18 @@ class RevalidatorMonitor(Monitor["RevalidatorRounds", "RevalidatorProbes", Reval
             action="store_true",
             help="do not count flows: attach no probe that is hit once for each flow",
         )
+        parser.add_argument(
+            "--slowest",
+            nargs="?",
+            type=int,
+            choices=range(SLOWEST_CHECKS + 1),
+            const=SLOWEST_CHECKS,
+            default=0,
+            metavar="N",
+            help="show of each round the N flows whose check against the OpenFlow tables took"
+            f" longest without waits for a CPU, at most {SLOWEST_CHECKS} (default without N:"
+            f" {SLOWEST_CHECKS}); attach two more probes that are hit once for each checked flow",
+        )
         arguments.add_time(parser)
         arguments.add_count(parser, "rounds")
 
@@ -95,7 +112,8 @@ class RevalidatorMonitor(Monitor["RevalidatorRounds", "RevalidatorProbes", Reval
         """The probes of the rounds, and those that are hit once a flow if it counts these."""
         from kernel_delay.monitors.revalidator.probe import RevalidatorProbes
 
-        return RevalidatorProbes(pid, count_flows=not options.no_ukey_count)
+        count_flows = not options.no_ukey_count
+        return RevalidatorProbes(pid, count_flows=count_flows, slowest=options.slowest)
 
     def take(self, source: "RevalidatorProbes") -> "Iterator[RevalidatorRounds]":
         """The rounds that have ended."""

@@ -30,6 +30,9 @@ LATE_NS = 100 * NS_PER_MS
 MOST_DATAPATHS = 64
 OTHERS = "other datapaths"
 
+SLOWEST_KEPT = 5
+"""Checks that a summary shows."""
+
 RECENT = 16
 """Rounds of which a datapath's lengths are kept one by one."""
 
@@ -56,6 +59,52 @@ class FlowResults(Struct, frozen=True):
     def total(self) -> int:
         """All of them."""
         return self.kept + self.deleted + self.modified + self.other
+
+
+CheckResult = Literal["kept", "deleted", "modified", "other"]
+
+
+class FlowCheck(Struct, frozen=True):
+    """A check of one flow against the OpenFlow tables.
+
+    Attributes:
+        tid: The revalidator that made it.
+        ufid: The ID of the flow.
+        ns: The length of the check, in ns.
+        waited_ns: The part of it in which the thread waited for a CPU, in ns. None: not known.
+        n_packets: The packets of the flow up to the check before.
+        age_ms: The age of the flow at the end of the round, in ms.
+        result: What became of the flow. "other": a result with a number that is not known.
+    """
+
+    tid: int
+    ufid: str
+    ns: int
+    waited_ns: int | None
+    n_packets: int
+    age_ms: int
+    result: CheckResult
+
+    @property
+    def work_ns(self) -> int:
+        """Its length without the waits for a CPU, in ns."""
+        return self.ns - (self.waited_ns or 0)
+
+
+class FlowChecks(Struct, frozen=True):
+    """The checks of flows against the OpenFlow tables in a round, by all revalidators.
+
+    Attributes:
+        count: The number of checks.
+        ns: Their lengths added up, in ns. Several threads check at the same time.
+        waited_ns: The part of it in which the threads waited for a CPU, in ns. None: not known.
+        slowest: The checks that took longest without these waits, longest first.
+    """
+
+    count: int
+    ns: int
+    waited_ns: int | None
+    slowest: tuple[FlowCheck, ...]
 
 
 class UdpifState(Struct, frozen=True):
@@ -111,6 +160,7 @@ class RevalidatorRound(Struct, frozen=True):
         poll_wait_ms: The intended time from this start to the next one, in ms.
         state: The state from struct udpif. None: its layout is not as known.
         leader_time: Where the time of the leader went. None: context switches were missed.
+        checks: How long the checks of flows took. None: they were not timed.
     """
 
     datapath: str
@@ -126,6 +176,7 @@ class RevalidatorRound(Struct, frozen=True):
     poll_wait_ms: int
     state: UdpifState | None
     leader_time: LeaderTime | None
+    checks: FlowChecks | None = None
 
     @property
     def duration_ns(self) -> int:
@@ -152,6 +203,21 @@ class RevalidatorRound(Struct, frozen=True):
         state = self.state
         limits = None if state is None else (state.flow_limit, state.max_n_flows)
         return self.n_flows, self.dumped, self.swept, self.revalidated, self.poll_wait_ms, limits
+
+
+def together(checks: Sequence[FlowChecks], most: int) -> FlowChecks:
+    """All checks, with the `most` that took longest: of each flow its longest."""
+    longest: dict[str, FlowCheck] = {}
+    every = (check for each in checks for check in each.slowest)
+    for check in sorted(every, key=lambda check: -check.work_ns):
+        longest.setdefault(check.ufid, check)
+    waited_ns = [each.waited_ns for each in checks if each.waited_ns is not None]
+    return FlowChecks(
+        count=sum(each.count for each in checks),
+        ns=sum(each.ns for each in checks),
+        waited_ns=sum(waited_ns) if len(waited_ns) == len(checks) else None,
+        slowest=tuple(longest.values())[:most],
+    )
 
 
 def limit_change(found: RevalidatorRound) -> LimitChange | None:
@@ -199,6 +265,7 @@ class DatapathRounds:
         self.recent = deque[int](maxlen=RECENT)
         self.changes = Counter[LimitChange]()
         self.time = Counter[str]()
+        self.checks = FlowChecks(0, 0, 0, ())
 
     @property
     def rounds(self) -> int:
@@ -225,6 +292,8 @@ class DatapathRounds:
         if found.swept is not None:
             self.counted_swept += 1
             _count(self.swept, found.swept)
+        if found.checks is not None:
+            self.checks = together([self.checks, found.checks], SLOWEST_KEPT)
         if (change := limit_change(found)) is not None:
             self.changes[change] += 1
         if found.leader_time is not None:

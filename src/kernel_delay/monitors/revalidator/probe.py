@@ -8,22 +8,39 @@ from kernel_delay.errors import NoInputError
 from kernel_delay.libbpf import BpfError
 from kernel_delay.loader.objects import refusal
 from kernel_delay.monitors.revalidator.events import (
+    CheckResult,
+    FlowCheck,
+    FlowChecks,
     FlowResults,
     LeaderTime,
     RevalidatorRound,
     UdpifState,
+    together,
 )
 from kernel_delay.openvswitch._ovs_records import ffi, lib
-from kernel_delay.openvswitch.functions import REVALIDATED_FLOWS, REVALIDATORS, at_functions
+from kernel_delay.openvswitch.flow_key.text import ufid_text
+from kernel_delay.openvswitch.functions import (
+    FLOW_CHECKS,
+    REVALIDATED_FLOWS,
+    REVALIDATORS,
+    at_functions,
+)
 from kernel_delay.openvswitch.probes import files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, text
 from kernel_delay.probes import UserProbe
 from kernel_delay.probes.objects import ProbedObject, process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
+from kernel_delay.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from kernel_delay.cdata import Array
-    from kernel_delay.openvswitch._ovs_records import RevalidatorRoundPointer
+    from kernel_delay.openvswitch._ovs_records import (
+        FlowCheck as FlowCheckRecord,
+    )
+    from kernel_delay.openvswitch._ovs_records import (
+        FlowChecksPointer,
+        RevalidatorRoundPointer,
+    )
 
 # 200 rounds and more; a datapath has two a second, or as many as it takes milliseconds.
 RING_BYTES = 1 << 18
@@ -37,16 +54,23 @@ FLOW_PROBES: Mapping[str, UsdtTrigger] = MappingProxyType(
     }
 )
 
+CHECK_RESULTS: Mapping[int, CheckResult] = MappingProxyType(
+    {lib.UKEY_KEEP: "kept", lib.UKEY_DELETE: "deleted", lib.UKEY_MODIFY: "modified"}
+)
+
+FLOW_CHECKS_PROGRAMS = {*FLOW_CHECKS.probes, *FLOW_CHECKS.functions}
+
 REVALIDATES = REVALIDATED_FLOWS.probes.keys() | REVALIDATED_FLOWS.functions.keys()
 
 
 class RevalidatorProbes(Probes):
     """Follows a process's revalidators, at functions where it lacks the probes of the rounds."""
 
-    def __init__(self, pid: int, *, count_flows: bool) -> None:
+    def __init__(self, pid: int, *, count_flows: bool, slowest: int = 0) -> None:
         """Find the probes of process `pid`; NoInputError if it lacks those, and symbols too.
 
-        Without `count_flows` those that are hit once a flow are left alone.
+        Without `count_flows` those that are hit once a flow are left alone. `slowest` is how many
+        of a round's checks are reported, 0: they are not timed.
         """
         super().__init__(pid)
         objects = process_objects(pid)
@@ -61,10 +85,15 @@ class RevalidatorProbes(Probes):
             self.notes.append(at_functions(self._functions, REVALIDATORS))
             if count_flows:
                 self._find_flow_functions(objects, error)
+            if slowest:
+                self._functions |= FLOW_CHECKS.find_functions(objects, error)
         else:
             if count_flows:
                 self._find_flow_probes(objects)
-        self._decoding = Decoding(self._attached())
+            if slowest:
+                for program, trigger in FLOW_CHECKS.probes.items():
+                    self._probes[program] = files_with(trigger, objects)
+        self._decoding = Decoding(self._attached(), slowest)
 
     def _open(self) -> OvsPrograms:
         return OvsPrograms("revalidator", self._pid, RING_BYTES)
@@ -73,6 +102,7 @@ class RevalidatorProbes(Probes):
         programs = self._programs
         for program in programs.object.programs():
             program.autoload = program.name in {*self._attached(), SWITCHES}
+        programs.options.time_checks = not FLOW_CHECKS_PROGRAMS.isdisjoint(self._attached())
         programs.load()
         try:
             programs.attach(lambda program: program.attach(), SWITCHES)
@@ -80,7 +110,7 @@ class RevalidatorProbes(Probes):
             raise refusal(error) from error
         for name, place in self._functions.items():
             programs.attach_uprobe(name, place, name)
-        probes = {**REVALIDATORS.probes, **FLOW_PROBES}
+        probes = {**REVALIDATORS.probes, **FLOW_PROBES, **FLOW_CHECKS.probes}
         for name, paths in self._probes.items():
             for path in paths:
                 programs.attach_usdt(name, probes[name], path)
@@ -88,15 +118,23 @@ class RevalidatorProbes(Probes):
     def take(self) -> Iterator[RevalidatorRound]:
         """Take away and yield the rounds that have ended."""
         for data in self._programs.records():
-            yield self._decoding.round(ffi.from_buffer("struct revalidator_round *", data))
+            event = ffi.from_buffer("struct ovs_event *", data)
+            if event.type == lib.EVENT_FLOW_CHECKS:
+                self._decoding.take_checks(ffi.from_buffer("struct flow_checks *", data))
+            else:
+                yield self._decoding.round(ffi.from_buffer("struct revalidator_round *", data))
 
     def missed(self) -> dict[str, int]:
         """How many rounds were lost, and hits of probes missed, since they were attached."""
         flows = self._attached() & {*FLOW_PROBES, *REVALIDATED_FLOWS.functions}
+        checks = self._attached() & FLOW_CHECKS_PROGRAMS
         rounds = self._programs.lost(lib.EVENT_REVALIDATOR_ROUND)
+        timed = self._programs.lost(lib.EVENT_FLOW_CHECKS)
         return {
-            "revalidator_rounds": rounds + sum(map(self._misses, self._attached() - flows)),
+            "revalidator_rounds": rounds
+            + sum(map(self._misses, self._attached() - flows - checks)),
             "flow_results": sum(map(self._misses, flows)),
+            "flow_checks": timed + sum(map(self._misses, checks)),
         }
 
     def _attached(self) -> set[str]:
@@ -123,10 +161,26 @@ class RevalidatorProbes(Probes):
 class Decoding:
     """Makes rounds of the records of a process, one after the other."""
 
-    def __init__(self, counted: Collection[str]) -> None:
-        """`counted` are the programs that counted something in them."""
+    def __init__(self, counted: Collection[str], slowest: int = 0) -> None:
+        """`counted` are the programs that counted something in them; see RevalidatorProbes."""
         self._counted = counted
+        self._slowest = slowest
+        # By the udpif, with the start of their round, which is not over.
+        self._checks: dict[int, tuple[int, list[FlowChecks]]] = {}
         self._layout_known = False
+
+    def take_checks(self, record: "FlowChecksPointer") -> None:
+        """Keep a thread's checks for their round, which comes behind them."""
+        start_ns, found = self._checks.get(record.udpif, (0, []))
+        if start_ns != record.start_ns:
+            found = []
+        self._checks[record.udpif] = record.start_ns, [*found, _checks(record)]
+
+    def _checks_of(self, record: "RevalidatorRoundPointer") -> FlowChecks | None:
+        if not self._slowest:
+            return None
+        start_ns, found = self._checks.pop(record.udpif, (0, []))
+        return together(found if start_ns == record.start_ns else [], self._slowest)
 
     def round(self, record: "RevalidatorRoundPointer") -> RevalidatorRound:
         """The round that a record says."""
@@ -148,6 +202,7 @@ class Decoding:
             poll_wait_ms=record.poll_wait_ms,
             state=state,
             leader_time=_leader_time(record),
+            checks=self._checks_of(record),
         )
 
 
@@ -157,6 +212,29 @@ def _results(places: "Array[int]") -> FlowResults:
         deleted=places[lib.UKEY_DELETE],
         modified=places[lib.UKEY_MODIFY],
         other=places[lib.REVAL_RESULTS],
+    )
+
+
+def _checks(record: "FlowChecksPointer") -> FlowChecks:
+    slowest = (_check(record, check) for check in record.slowest if check.ns)
+    return FlowChecks(
+        count=record.n_checks,
+        ns=record.checks_ns,
+        waited_ns=record.waited_ns if record.waits_known else None,
+        slowest=tuple(slowest),
+    )
+
+
+def _check(record: "FlowChecksPointer", check: "FlowCheckRecord") -> FlowCheck:
+    first, second, third, fourth = check.ufid
+    return FlowCheck(
+        tid=record.tid,
+        ufid=ufid_text(first, second, third, fourth),
+        ns=check.ns,
+        waited_ns=check.waited_ns if record.waits_known else None,
+        n_packets=check.n_packets,
+        age_ms=max(record.event.time_ns // NS_PER_MS - check.created_ms, 0),
+        result=CHECK_RESULTS.get(check.result, "other"),
     )
 
 

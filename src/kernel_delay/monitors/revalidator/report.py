@@ -12,6 +12,8 @@ from kernel_delay.monitors.monitor import Outputs, Report
 from kernel_delay.monitors.revalidator.events import (
     LATE_NS,
     DatapathRounds,
+    FlowCheck,
+    FlowChecks,
     Revalidation,
     RevalidatorRound,
     RevalidatorRounds,
@@ -91,6 +93,32 @@ def remark_lines(found: RevalidatorRound, since: SinceLast) -> list[str]:
     return [f"  ! {remark}" for remark in remarks]
 
 
+CHECK_HEADER = f"    {'CHECK ms':>8} {'READY ms':>8} {'UFID':<36} {'PACKETS':>9} RESULT"
+
+
+def check_lines(checks: FlowChecks | None) -> list[str]:
+    """How long a round's checks took, and the longest of them, a line each."""
+    if checks is None or not checks.count:
+        return []
+    return [f"    {_total(checks)}:", CHECK_HEADER, *map(_check_line, checks.slowest)]
+
+
+def _total(checks: FlowChecks) -> str:
+    many = "1 check" if checks.count == 1 else f"{checks.count:,} checks"
+    took = f"{many} against the OpenFlow tables took {_ms(checks.ns, 3)} ms"
+    if checks.waited_ns is None:
+        return took
+    return f"{took}, {_ms(checks.waited_ns, 3)} of it ready"
+
+
+def _check_line(check: FlowCheck) -> str:
+    waited = UNKNOWN if check.waited_ns is None else _ms(check.waited_ns, 3)
+    return (
+        f"    {_ms(check.ns, 3):>8} {waited:>8} {printable(check.ufid):<36}"
+        f" {check.n_packets:>9,} {check.result}"
+    )
+
+
 def sparkline(values: Iterable[int]) -> str:
     """A bar for each value, as high as it is of the largest."""
     known = list(values)
@@ -130,6 +158,11 @@ def _summary(rounds: DatapathRounds) -> list[str]:
         reported = ", ".join(f"{state} {float(share or 0):.1%}" for state, share in shares)
         lines.append(f"  leader's time in rounds: {reported}")
     lines += _limit(rounds, last)
+    if rounds.checks.count:
+        lines += [line.removeprefix("  ") for line in check_lines(rounds.checks)]
+        lines.append(
+            f"  ovs-appctl dpctl/get-flow {_datapath(rounds.datapath)} ufid:UFID shows one"
+        )
     return lines
 
 
@@ -209,8 +242,8 @@ def _count(count: int | None) -> str:
     return UNKNOWN if count is None else f"{count:,}"
 
 
-def _ms(duration_ns: int) -> str:
-    return f"{duration_ns / NS_PER_MS:,.1f}"
+def _ms(duration_ns: int, digits: int = 1) -> str:
+    return f"{duration_ns / NS_PER_MS:,.{digits}f}"
 
 
 BARS_FROM = 105
@@ -244,6 +277,10 @@ class RevalidatorReport(Report[RevalidatorRounds]):
                 "rounds were lost: this process was kept from its CPU for too long"
             ),
             "flow_results": "flows were not counted: their probe was hit while its program ran",
+            "flow_checks": (
+                "checks of flows were not timed: a probe was hit while its program ran, or this"
+                " process was kept from its CPU for too long"
+            ),
         }
     )
 
@@ -291,5 +328,5 @@ class RevalidatorReport(Report[RevalidatorRounds]):
         if self._only_changes and not remarks and before is not None and found.like(before):
             return
         print(self._table.line(rounds, found))
-        for remark in remarks:
-            print(remark)
+        for line in (*remarks, *check_lines(found.checks)):
+            print(line)

@@ -3,8 +3,7 @@
  * The rounds of Open vSwitch's revalidators: what each looked at, and where the
  * time of the leader went meanwhile. Flows are counted here, an event is a round.
  */
-#include "ovs_event.h"
-#include "udpif.h"
+#include "flow_checks.h"
 
 /* struct pt_regs, which usdt.bpf.h needs */
 #include <linux/ptrace.h>
@@ -15,14 +14,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define MAX_UDPIFS 1024
 #define NS_PER_MS 1000000
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct task_struct___sched_info {
-	struct sched_info sched_info;
-};
-
-#pragma clang attribute pop
 
 /* The round under way, or the last. */
 struct round {
@@ -68,18 +59,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } counted_udpifs SEC(".maps");
-
-static __always_inline __u64 run_delay(struct task_struct *task)
-{
-	struct task_struct___sched_info *known = (void *)task;
-
-	return BPF_CORE_READ(known, sched_info.run_delay);
-}
-
-static __always_inline bool has_run_delay(void)
-{
-	return bpf_core_field_exists(((struct task_struct___sched_info *)0)->sched_info.run_delay);
-}
 
 static __always_inline __u32 read_flow_limit(const struct udpif *udpif)
 {
@@ -199,6 +178,42 @@ int BPF_KPROBE(on_revalidate_ukey_begin, const void *udpif)
 }
 
 SEC("usdt")
+int BPF_USDT(on_check_entry, const void *udpif, const void *ukey)
+{
+	struct round *round = current_round(udpif);
+
+	if (round)
+		begin_check((__u64)udpif, round->start_ns, (__u64)ukey);
+	return 0;
+}
+
+SEC("usdt")
+int BPF_USDT(on_check_exit, const void *udpif, const void *ukey, __u32 result)
+{
+	if (in_target())
+		end_check(result);
+	return 0;
+}
+
+SEC("kprobe")
+int BPF_KPROBE(on_check_begin, const void *udpif, const void *ukey)
+{
+	struct round *round = current_round(udpif);
+
+	if (round)
+		begin_check((__u64)udpif, round->start_ns, (__u64)ukey);
+	return 0;
+}
+
+SEC("kretprobe")
+int BPF_KRETPROBE(on_check_end, __u32 result)
+{
+	if (in_target())
+		end_check(result);
+	return 0;
+}
+
+SEC("usdt")
 int BPF_USDT(on_flow_result, const void *udpif, const void *ukey, __u32 result)
 {
 	struct round *round = current_round(udpif);
@@ -263,6 +278,8 @@ static __noinline int end_round(struct round *round, const struct udpif *udpif, 
 	struct revalidator_round *event;
 
 	round->under_way = false;
+	if (options.time_checks)
+		send_all_checks((__u64)udpif, round->start_ns);
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		round->stop_ns = 0;
