@@ -104,10 +104,7 @@ def test_unreachable_receiver_is_reported_once_and_losses_are_counted(
         (599, "599"),
     ],
 )
-def test_receiver_that_refuses_is_reported_with_its_status(
-    status: int, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(otlp, "TIMEOUT_S", 0.2)
+def test_receiver_that_refuses_is_reported_with_its_status(status: int, name: str) -> None:
     lines: list[str] = []
     with Receiver(status=status) as receiver:
         exporter = OtlpExporter(receiver.url, full_snapshot, lines.append, interval_s=0.01)

@@ -88,8 +88,8 @@ class RevalidatorMonitor(Monitor["RevalidatorRounds", "RevalidatorProbes", Reval
             default=0,
             metavar="N",
             help="show of each round the N flows whose check against the OpenFlow tables took"
-            f" longest without waits for a CPU, at most {SLOWEST_CHECKS} (default without N:"
-            f" {SLOWEST_CHECKS}); attach two more probes that are hit once for each checked flow",
+            f" longest, at most {SLOWEST_CHECKS} (default without N: {SLOWEST_CHECKS}). Waits for"
+            " a CPU do not count. It attaches two more probes, which are hit once for each check",
         )
         arguments.add_time(parser)
         arguments.add_count(parser, "rounds")
