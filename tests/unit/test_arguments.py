@@ -21,16 +21,33 @@ from kernel_delay.loader._records import lib
         ("0.1", 100_000_000),  # exactly, which binary floating point has not
         ("0.000000001", 1),
         ("604800", 604_800_000_000_000),
+        ("2ms", 2_000_000),
+        ("1.5us", 1_500),
+        ("7µs", 7_000),
+        ("1e2ns", 100),
+        ("3s", 3_000_000_000),
+        ("10min", 600_000_000_000),
     ],
 )
 def test_seconds_become_nanoseconds(text: str, ns: int) -> None:
     assert arguments.duration_ns(text) == ns
 
 
-@pytest.mark.parametrize("text", ["0", "0.0", "-0", "1e-10", "-1", "604800.1", "1e99999", "-inf"])
+@pytest.mark.parametrize("text", ["0", "0.0", "-0", "1e-10", "-1", "604800.1", "1e99999", "-inf", "0ms", "11000min"])
 def test_durations_that_make_no_sense(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         arguments.duration_ns(text)
+
+
+@pytest.mark.parametrize("text", ["ms", "2 h", "1m", "2mss", "0x2ms", "ns2"])
+def test_unknown_units_are_refused(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="with a unit as 2ms"):
+        arguments.duration_ns(text)
+
+
+@pytest.mark.parametrize(("text", "ns"), [("1500", 1500), ("0", 0), ("1ms", 1_000_000)])
+def test_nanoseconds_may_have_a_unit(text: str, ns: int) -> None:
+    assert arguments.nanoseconds(text) == ns
 
 
 def test_pause_may_be_none() -> None:
@@ -62,10 +79,13 @@ def test_largest_buffer_fits_the_size_of_a_map() -> None:
         (arguments.buffer_pages, 1, 1 << 31),
         (arguments.duration_ns, 1, 604_800 * 10**9),
         (arguments.pause_ns, 0, 604_800 * 10**9),
+        (arguments.nanoseconds, 0, 604_800 * 10**9),
     ],
 )
 @given(text=st.text() | st.integers().map(str) | st.floats().map(str) | st.decimals().map(str))
 @example("sNaN")
+@example("sNaNms")
+@example("1e999999ms")
 @example("9" * 23)
 @example("9" * 5000)
 @example("1e999999999999999999")

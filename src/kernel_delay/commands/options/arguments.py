@@ -9,7 +9,17 @@ import os
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
-from kernel_delay.units import LONGEST_S, NS_PER_S
+from kernel_delay.units import LONGEST_S, NS_PER_MS, NS_PER_S, NS_PER_US
+
+UNITS_NS = (
+    ("ns", 1),
+    ("us", NS_PER_US),
+    ("µs", NS_PER_US),
+    ("ms", NS_PER_MS),
+    ("s", NS_PER_S),
+    ("min", 60 * NS_PER_S),
+)
+"""What a duration may end in, a unit before another that it ends in too."""
 
 HIGHEST_COUNT = 1_000_000_000
 """More of anything is never reached: a billion samples, of a millisecond each, take eleven days."""
@@ -114,21 +124,37 @@ def pause_ns(text: str) -> int:
 
 
 def _ns(text: str) -> int | None:
-    """Seconds as nanoseconds, what is below one dropped; None if negative or too long."""
+    """Seconds, or what the unit says, as nanoseconds; None if negative or too long.
+
+    What is below a nanosecond is dropped.
+    """
     from decimal import Decimal, InvalidOperation
 
+    number, unit_ns = _without_unit(text) or (text, NS_PER_S)
     try:
-        seconds = Decimal(text)
+        value = Decimal(number)
     except InvalidOperation:
-        raise ArgumentTypeError(f"must be a number of seconds, not {text!r}") from None
-    if not seconds.is_finite() or not 0 <= seconds <= LONGEST_S:
+        message = f"must be a number of seconds, or with a unit as 2ms, not {text!r}"
+        raise ArgumentTypeError(message) from None
+    if not value.is_finite() or not 0 <= value <= LONGEST_S * NS_PER_S // unit_ns:
         return None
-    return int(seconds * NS_PER_S)
+    return int(value * unit_ns)
+
+
+def _without_unit(text: str) -> tuple[str, int] | None:
+    """The number that a unit follows, and the unit in ns; None if none does."""
+    for unit, unit_ns in UNITS_NS:
+        number = text.removesuffix(unit)
+        if number != text:
+            return number, unit_ns
+    return None
 
 
 def nanoseconds(text: str) -> int:
-    """A duration in nanoseconds."""
-    return _integer(text, lowest=0, highest=LONGEST_S * NS_PER_S)
+    """A duration in nanoseconds, or with a unit."""
+    if _without_unit(text) is None:
+        return _integer(text, lowest=0, highest=LONGEST_S * NS_PER_S)
+    return pause_ns(text)
 
 
 def stack_count(text: str) -> int:

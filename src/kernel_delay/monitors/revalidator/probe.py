@@ -60,7 +60,8 @@ CHECK_RESULTS: Mapping[int, CheckResult] = MappingProxyType(
 
 FLOW_CHECKS_PROGRAMS = {*FLOW_CHECKS.probes, *FLOW_CHECKS.functions}
 
-REVALIDATES = REVALIDATED_FLOWS.probes.keys() | REVALIDATED_FLOWS.functions.keys()
+COUNTS_CHECKS = REVALIDATED_FLOWS.probes.keys() | REVALIDATED_FLOWS.functions.keys()
+REVALIDATES = COUNTS_CHECKS | FLOW_CHECKS_PROGRAMS
 
 
 class RevalidatorProbes(Probes):
@@ -93,6 +94,11 @@ class RevalidatorProbes(Probes):
             if slowest:
                 for program, trigger in FLOW_CHECKS.probes.items():
                     self._probes[program] = files_with(trigger, objects)
+        if slowest:
+            # Those that time the checks count them too.
+            for program in COUNTS_CHECKS:
+                self._probes.pop(program, None)
+                self._functions.pop(program, None)
         self._decoding = Decoding(self._attached(), slowest)
 
     def _open(self) -> OvsPrograms:
