@@ -33,7 +33,10 @@ def test_seconds_become_nanoseconds(text: str, ns: int) -> None:
     assert arguments.duration_ns(text) == ns
 
 
-@pytest.mark.parametrize("text", ["0", "0.0", "-0", "1e-10", "-1", "604800.1", "1e99999", "-inf", "0ms", "11000min"])
+@pytest.mark.parametrize(
+    "text",
+    ["0", "0.0", "-0", "1e-10", "-1", "604800.1", "1e99999", "-inf", "0ms", "11000min"],
+)
 def test_durations_that_make_no_sense(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         arguments.duration_ns(text)

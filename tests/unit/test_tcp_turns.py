@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kernel_delay.host.open_files.tcp_turns import turn
+from kernel_delay.host.open_files.tcp_turns import MOST_UNANSWERED, turn
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.model import SleepFile
 
@@ -67,6 +67,21 @@ def test_client_is_to_send_after_an_answer(ends: Ends) -> None:
         ends.client.recv(100)
     assert turns(ends)[0] in ("own", None)
     assert turns(ends)[1] in ("other", None)
+
+
+def test_a_receiver_that_never_answers_has_no_turn(ends: Ends) -> None:
+    ends.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for _ in range(MOST_UNANSWERED + 1):
+        assert turns(ends)[0] in ("other", None)
+        ends.client.send(b"a line of a log")
+        ends.server.recv(100)
+    assert turns(ends)[0] is None
+    ends.server.send(b"answer")
+    ends.client.recv(100)
+    # From here on it is one that answers.
+    while turns(ends)[0] != "other":
+        ends.client.send(b"request")
+        ends.server.recv(100)
 
 
 def test_socket_that_is_not_there_has_no_turn(ends: Ends) -> None:

@@ -32,13 +32,18 @@ ALL_STATES = 0xFFFFFFFF
 # in ms ago; tcpi_data_segs_in, tcpi_data_segs_out.
 _LAST_SENT, _LAST_RECEIVED, _SEGMENTS, _END = 44, 52, 152, 160
 
+# Who got more segments of data than that and never sent any takes what it gets, as a log's receiver
+# does. Who connects for a single request has not sent more.
+MOST_UNANSWERED = 16
+
 Turn = Literal["own", "other"]
 
 
 def turn(ask: Callable[[bytes], bytes | None], file: SleepFile) -> Turn | None:
     """Return who is to send next on a connection: the end that got data, and sent none since.
 
-    None if that is not known, nothing was sent, or both ends sent at about the same time.
+    None if that is not known, nothing was sent, both ends sent at about the same time, or the other
+    end never answers.
 
     Args:
         ask: Asks the kernel, as UnixSockets.ask() does.
@@ -85,4 +90,5 @@ def _turn(info: bytes) -> Turn | None:
     sent_ms, received_ms, received, sent = words
     if received and (not sent or received_ms < sent_ms):
         return "own"
-    return "other" if sent and (not received or sent_ms < received_ms) else None
+    answers = sent_ms < received_ms if received else 0 < sent <= MOST_UNANSWERED
+    return "other" if answers else None
