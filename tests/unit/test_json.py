@@ -68,6 +68,7 @@ def test_fields_are_those_documented() -> None:
         "missed_others_switches": 0,
         "missed_threads": 0,
         "missed_by_recursion": 0,
+        "untraced": None,
     }
 
     thread = json.loads(json_reporter.render(bare_sample(REVALIDATOR)))["threads"][0]

@@ -22,6 +22,7 @@ from kernel_delay.model import (
     Target,
     Thread,
     TriggerHit,
+    Untraced,
 )
 from kernel_delay.recording.writer import RecordingWriter
 from kernel_delay.reporters import text
@@ -138,8 +139,9 @@ def test_missed_events_say_their_kind_effect_and_reason() -> None:
         " switches and 2 interrupts. Also 1 context switch of another task, 1 event of an"
         " unknown thread and 1 of a kind that is not known. Counts and times of system calls,"
         " runs and waits for a CPU and interrupts may be too low. A thread's time from its last"
-        " event before to the next one after is unaccounted. Who had the CPU in a wait may be"
-        " UNKNOWN. Why: the kernel skipped 4 because the same program of kernel-delay ran on"
+        " event before to the next one after is unaccounted where the scheduler's counts do not"
+        " show what it did. Who had the CPU in a wait may be UNKNOWN. Why: the kernel skipped 4"
+        " because the same program of kernel-delay ran on"
         " that CPU already (recursion); some may be of other processes. Why: 1 came while the"
         " thread's state was locked on that CPU, by an interrupted or another BPF program, or"
         " the thread's start was missed. Why the others were missed is not known."
@@ -152,6 +154,36 @@ def test_missed_switches_of_others_leave_no_time_unaccounted() -> None:
         "2 kernel events were missed: context switches of other tasks. Who had the CPU in a wait"
         " may be UNKNOWN. Why they were missed is not known."
     )
+
+
+AGENT = Untraced(123, "hv-agent", 12)
+
+
+def test_process_that_no_program_runs_beside_is_a_reason() -> None:
+    lost = Lost(missed_events=12, missed_switches=12, missed_others_switches=12, untraced=AGENT)
+    assert said_of_missed(lost).endswith(
+        " UNKNOWN. Why: 12 came while hv-agent (123) had the CPU. No tracing program runs here at"
+        " such times: 12 switches to its threads were seen, and none from them."
+    )
+
+
+def test_what_that_process_does_not_explain_is_not_known() -> None:
+    untraced = Untraced(123, "", 1)
+    lost = Lost(missed_events=3, missed_switches=3, missed_wakeups=2, untraced=untraced)
+    assert said_of_missed(lost).endswith(
+        " Why: 1 came while process 123 of the initial PID namespace had the CPU. No tracing"
+        " program runs here at such times: 1 switch to its threads was seen, and none from them."
+        " Why the others were missed is not known; that reason may be theirs."
+    )
+
+
+def test_losses_of_one_process_add_up() -> None:
+    one, two = (Lost(missed_events=n, untraced=Untraced(1, "agent", n)) for n in (1, 2))
+    assert one + two == Lost(missed_events=3, untraced=Untraced(1, "agent", 3))
+    assert two - one == one
+    assert one - one == Lost()
+    assert one + Lost() == Lost() + one == one
+    assert one - Lost() == one
 
 
 def test_one_missed_event_is_named_as_one() -> None:

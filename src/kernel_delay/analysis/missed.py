@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from kernel_delay.model import Lost, Unseen
+from kernel_delay.model import Lost, Unseen, Untraced
 
 # A sentence of more kinds would be too long.
 _IN_A_SENTENCE = 4
@@ -76,7 +76,10 @@ def _effects(lost: Lost) -> Iterator[str]:
     if too_low:
         yield f"Counts and times of {_list(too_low)} may be too low."
     if lost.missed_calls + of_threads:
-        yield "A thread's time from its last event before to the next one after is unaccounted."
+        yield (
+            "A thread's time from its last event before to the next one after is unaccounted where"
+            " the scheduler's counts do not show what it did."
+        )
     if lost.missed_others_switches:
         yield "Who had the CPU in a wait may be UNKNOWN."
 
@@ -94,11 +97,27 @@ def _reasons(lost: Lost) -> Iterator[str]:
             f"Why: {threads:,} came while the thread's state was locked on that CPU, by an"
             " interrupted or another BPF program, or the thread's start was missed."
         )
-    rest = lost.missed_events - recursion - threads
+    by_untraced = 0
+    if untraced := lost.untraced:
+        by_untraced = untraced.missed
+        yield (
+            f"Why: {by_untraced:,} came while {_who(untraced)} had the CPU. No tracing program runs"
+            f" here at such times: {_many(by_untraced, 'switch', 'switches')} to its threads"
+            f" {_were(by_untraced)} seen, and none from them."
+        )
+    rest = lost.missed_events - recursion - threads - by_untraced
     if rest > 0:
         others = "the other" if rest == 1 else "the others"
-        which = others if recursion or threads else "it" if rest == 1 else "they"
-        yield f"Why {which} {_were(rest)} missed is not known."
+        explained = recursion or threads or by_untraced
+        which = others if explained else "it" if rest == 1 else "they"
+        known = "; that reason may be theirs" if by_untraced else ""
+        yield f"Why {which} {_were(rest)} missed is not known{known}."
+
+
+def _who(untraced: Untraced) -> str:
+    if untraced.comm:
+        return f"{untraced.comm} ({untraced.pid})"
+    return f"process {untraced.pid} of the initial PID namespace"
 
 
 def _list(parts: list[str]) -> str:

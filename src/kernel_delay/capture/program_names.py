@@ -72,6 +72,9 @@ Counter = Literal[
     "missed_totals",
     "missed_wakeups",
     "suppressed_rounds",
+    "untraced",
+    "untraced_seen",
+    "untraced_switches",
 ]
 """Those of struct control that user space reads."""
 

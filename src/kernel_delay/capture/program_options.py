@@ -267,7 +267,7 @@ class ProgramOptions:
         threads = sum(map(thread_count, pids))
         sizes = ring_entries(doublings(threads, to_come=to_come, room=room))
         for ring, entries in sizes.items():
-            setattr(self.struct(), ring, entries)
+            setattr(self.struct(), ring, entries - 1)
             self._object.map(ring).max_entries = entries
         most = max(sizes.values())
         self.struct().freed_slots = most

@@ -5,7 +5,7 @@ It, program_names and program_options alone know which programs and maps capture
 
 import mmap
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Literal, Self
 
 from kernel_delay.capture import program_names
@@ -16,13 +16,17 @@ from kernel_delay.capture.ring_sizes import RING_SIZES
 from kernel_delay.capture.syscall_events.user_stacks import LargeFrames, UnwindTables
 from kernel_delay.capture.windows.trigger_programs import attach_triggers, needed_program_names
 from kernel_delay.errors import KernelDelayError
+from kernel_delay.host.target import PROC, read_comm
 from kernel_delay.libbpf import BpfError, BpfObject, Link, Notices, Records
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.objects import load_object, open_object, refusal
-from kernel_delay.model import Lost, Unseen
+from kernel_delay.model import Lost, Unseen, Untraced
 
 if TYPE_CHECKING:
     from kernel_delay.loader._records import ControlPointer
+
+# One may have another reason.
+LEAST_UNTRACED = 2
 
 
 class Programs:
@@ -289,7 +293,23 @@ class Programs:
             missed_others_switches=others_switches,
             missed_threads=threads,
             missed_by_recursion=kept.total(),
+            untraced=self._untraced(),
         )
+
+    def _untraced(self) -> Untraced | None:
+        """Return the process that no program runs beside, if the programs have seen enough of it.
+
+        The other side is note_untraced() of bpf/threads/run_queue.h.
+        """
+        pid, missed = self._counter("untraced") - 1, self._counter("untraced_switches")
+        if missed < LEAST_UNTRACED or self._counter("untraced_seen"):
+            return None
+        comm = ""
+        # In another PID namespace the number may be another process's.
+        if not self._options.struct().pid_level:
+            with suppress(OSError):
+                comm = read_comm(PROC / str(pid))
+        return Untraced(pid, comm, missed)
 
     def missed_hits(self) -> int:
         """Return how many hits found no room for a window, or their program could not run."""

@@ -49,6 +49,9 @@ class Control(Struct[ControlPointer]):
     missed_wakeups: int
     missed_switches: int
     missed_others_switches: int
+    untraced: int
+    untraced_switches: int
+    untraced_seen: int
     missed_soft_irqs: int
     missed_threads: int
     clamped_lengths: int
@@ -282,6 +285,7 @@ class RunQueue(Struct[RunQueuePointer]):
     switches: int
     waiting: int
     moved: int
+    next: int
     unused: Array[int]
 class RunQueuePointer(RunQueue, Pointer[RunQueue]): ...
 
@@ -606,9 +610,13 @@ class _FFI(FFI):
     @overload
     def addressof(self, struct: Account, field: Literal['first'], /) -> ThreadStatePointer: ...
     @overload
-    def addressof(self, struct: Control, field: Literal['epoch', 'windows_done', 'missed_hits', 'missed_stacks', 'missed_syscall_events', 'missed_calls', 'missed_wakeups', 'missed_switches', 'missed_others_switches', 'missed_soft_irqs', 'missed_threads', 'clamped_lengths', 'entries_taken_over', 'exits_taken_over', 'long_rounds', 'suppressed_rounds', 'missed_rounds', 'missed_ends', 'missed_totals', 'without_timeline'], /) -> Pointer[int]: ...
+    def addressof(self, struct: Control, field: Literal['epoch', 'windows_done', 'missed_hits', 'missed_stacks', 'missed_syscall_events', 'missed_calls', 'missed_wakeups', 'missed_switches', 'missed_others_switches', 'untraced', 'untraced_switches', 'untraced_seen', 'missed_soft_irqs', 'missed_threads', 'clamped_lengths', 'entries_taken_over', 'exits_taken_over', 'long_rounds', 'suppressed_rounds', 'missed_rounds', 'missed_ends', 'missed_totals', 'without_timeline'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: DumpedThread, field: Literal['running'], /) -> SlicePointer: ...
+    @overload
+    def addressof(self, struct: EndedName, field: Literal['threads'], /) -> Pointer[int]: ...
+    @overload
+    def addressof(self, struct: EndedName, field: Literal['sleeps'], /) -> Pointer[SleepRecordPointer]: ...
     @overload
     def addressof(self, struct: Options, field: Literal['freed_slots', 'slices', 'waker_stacks', 'round_timelines'], /) -> Pointer[int]: ...
     @overload
@@ -619,6 +627,8 @@ class _FFI(FFI):
     def addressof(self, struct: RoundNotice, field: Literal['stop_ns', 'timeline'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: RunQueue, field: Literal['slices', 'switches'], /) -> Pointer[int]: ...
+    @overload
+    def addressof(self, struct: SleepRecord, field: Literal['sleeps'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: SyscallRecord, field: Literal['calls'], /) -> IntervalsPointer: ...
     @overload

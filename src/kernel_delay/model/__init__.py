@@ -94,7 +94,7 @@ from kernel_delay.model.totals import (
     Upcalls,
     UpcallStats,
 )
-from kernel_delay.model.window import EndedBy, Lost, TriggerHit, WallClock, Window
+from kernel_delay.model.window import EndedBy, Lost, TriggerHit, Untraced, WallClock, Window
 
 __all__ = [
     "Abi",
@@ -167,6 +167,7 @@ __all__ = [
     "ThreadTotals",
     "TriggerHit",
     "Unseen",
+    "Untraced",
     "UpcallCount",
     "UpcallStats",
     "Upcalls",

@@ -1,9 +1,11 @@
 """The time that was measured, what opened and closed it, and what was lost in it."""
 
 import datetime
+from operator import add, sub
 from typing import Annotated, Literal, Self
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 WallClock = Annotated[datetime.datetime, Meta(tz=True)]
 """A time of day and its zone, RFC 3339 in JSON."""
@@ -56,6 +58,20 @@ class Window(Struct, frozen=True):
     stop_trigger: TriggerHit | None = None
 
 
+class Untraced(Struct, frozen=True):
+    """A process that keeps programs from running while it has the CPU: no switch from it was seen.
+
+    Attributes:
+        pid: The process, by its number in the initial PID namespace.
+        comm: The name of the process. Empty: not known.
+        missed: Missed context switches, each right behind a seen switch to that process.
+    """
+
+    pid: int
+    comm: str
+    missed: int
+
+
 class Lost(Struct, frozen=True):
     """What could not be recorded, by reason.
 
@@ -92,6 +108,8 @@ class Lost(Struct, frozen=True):
             state.
         missed_by_recursion: Those of `missed_events` that the kernel counted: it does not run a
             program on a CPU where that program runs already. They can be of other processes.
+        untraced: The process that explains some of `missed_switches`: no program runs while it has
+            the CPU. None: there is no proof of one.
     """
 
     dropped_records: int = 0
@@ -116,13 +134,24 @@ class Lost(Struct, frozen=True):
     missed_others_switches: int = 0
     missed_threads: int = 0
     missed_by_recursion: int = 0
+    untraced: Untraced | None = None
 
     def __add__(self, other: Self) -> "Lost":
         """Return what was lost of both."""
-        fields = self.__struct_fields__
-        return Lost(*(getattr(self, field) + getattr(other, field) for field in fields))
+        mine, others = self.untraced, other.untraced
+        untraced = mine or others
+        if mine and others and mine.pid == others.pid:
+            untraced = replace(mine, missed=mine.missed + others.missed)
+        return replace(Lost(*map(add, self._counts(), other._counts())), untraced=untraced)
 
     def __sub__(self, other: Self) -> "Lost":
         """Return what was lost since `other`, where both are of all time until then."""
-        fields = self.__struct_fields__
-        return Lost(*(getattr(self, field) - getattr(other, field) for field in fields))
+        untraced, before = self.untraced, other.untraced
+        if untraced and before and untraced.pid == before.pid:
+            missed = untraced.missed - before.missed
+            untraced = replace(untraced, missed=missed) if missed else None
+        return replace(Lost(*map(sub, self._counts(), other._counts())), untraced=untraced)
+
+    def _counts(self) -> list[int]:
+        *counted, _ = self.__struct_fields__
+        return [getattr(self, field) for field in counted]

@@ -109,6 +109,7 @@ KEPT = frozenset(
             "ChainThread.name",
             "HeldProcess.name",
             "Waker.comm",
+            "Untraced.comm",
             "Waker.kernel_stack",
             "Waker.user_stack",
         ),

@@ -117,7 +117,9 @@ struct sched_ext_entity {
 
 /* CONFIG_SCHED_INFO */
 struct sched_info {
+	unsigned long pcount;
 	unsigned long long run_delay;
+	unsigned long long last_arrival;
 	unsigned long long last_queued;
 };
 

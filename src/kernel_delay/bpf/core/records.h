@@ -66,7 +66,7 @@ enum stack_mode {
 struct options {
 	__u32 tgid; /* the target, as the initial PID namespace numbers it; 0: see target.h */
 	__u32 pid_level; /* how deep the tool's PID namespace is; 0 is the initial one */
-	__u32 thread_records; /* sizes of the record rings, powers of two */
+	__u32 thread_records; /* last slots of the record rings: powers of two, less 1 */
 	__u32 syscall_records;
 	__u32 hard_irq_records;
 	__u32 owner_records;
@@ -162,6 +162,10 @@ struct control {
 	__u64 missed_wakeups;
 	__u64 missed_switches; /* of threads of the target, onto a CPU or off it */
 	__u64 missed_others_switches; /* of other tasks, on a CPU that a thread waited for */
+	/* See note_untraced(): */
+	__u64 untraced; /* a process as the initial PID namespace numbers it, and 1; 0: none */
+	__u64 untraced_switches; /* missed ones, each behind a switch to a thread of that process */
+	__u64 untraced_seen; /* switches from a thread of it that were not missed */
 	__u64 missed_soft_irqs; /* of a kind that there was no room for */
 	__u64 missed_threads; /* a program was run on them, but found no state of their thread */
 	__u64 clamped_lengths; /* of intervals that ended before they began: see length_since() */

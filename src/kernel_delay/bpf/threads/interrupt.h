@@ -22,7 +22,7 @@ struct {
 
 static __always_inline struct hard_irq_record *hard_irq_record_at(__u64 number)
 {
-	__u32 slot = number & (options.hard_irq_records - 1);
+	__u32 slot = number & options.hard_irq_records;
 
 	return bpf_map_lookup_elem(&hard_irq_records, &slot);
 }

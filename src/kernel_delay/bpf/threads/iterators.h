@@ -59,12 +59,12 @@ int register_threads(struct bpf_iter__task *ctx)
 		thread->frozen_since_ns = BEFORE_ALL_WINDOWS;
 	else if (is_frozen(task, task->__state))
 		state = STATE_FROZEN;
-	else
+	else {
 		thread->frozen_since_ns = 0;
+		note_waits(thread, task);
+	}
 	if (state == STATE_RUNNING)
 		__sync_val_compare_and_swap(&thread->run_since_ns, 0, BEFORE_ALL_WINDOWS);
-	else
-		__sync_val_compare_and_swap(&thread->run_since_ns, BEFORE_ALL_WINDOWS, 0);
 	if (__sync_val_compare_and_swap(&thread->state, known, state) == known &&
 	    state == STATE_READY_WOKEN && !thread->wait_cpu) {
 		thread->ready_since_ns = BEFORE_ALL_WINDOWS;

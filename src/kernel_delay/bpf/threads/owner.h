@@ -22,7 +22,7 @@ struct {
 
 static __always_inline struct owner_record *owner_record_at(__u64 number)
 {
-	__u32 slot = number & (options.owner_records - 1);
+	__u32 slot = number & options.owner_records;
 
 	return bpf_map_lookup_elem(&owner_records, &slot);
 }

@@ -77,6 +77,38 @@ static __always_inline bool note_switches(struct run_queue *run_queue, __u64 now
 	return were_all_seen(before, now, most);
 }
 
+/*
+ * Some kernels run no program while a task of one process has the CPU, as a hypervisor's agent in
+ * its guest. Then switches to that process are seen, and none from it.
+ *
+ * A switch of @next, a struct task_struct or 0, was missed: from it, and to others if it was not
+ * the only one. Its process is suspected until a switch from it is seen. A task that ended by now
+ * says anything, but not often the same. Not static, so that it is verified once, by itself.
+ */
+__noinline int note_untraced(__u64 next)
+{
+	__u64 process;
+
+	if (!next)
+		return 0;
+	process = (__u64)BPF_CORE_READ((struct task_struct *)next, tgid) + 1;
+	if (!control.untraced || control.untraced_seen) {
+		control.untraced = process;
+		control.untraced_switches = 0;
+		control.untraced_seen = 0;
+	}
+	if (control.untraced == process)
+		count_up(&control.untraced_switches);
+	return 0;
+}
+
+/* A switch from @task was seen. */
+static __always_inline void see_traced(const struct task_struct *task)
+{
+	if (task->tgid + 1ull == control.untraced)
+		count_up(&control.untraced_seen);
+}
+
 /* Of a task that may be gone by now; then it says anything. */
 static __always_inline void note_task(struct task_info *info, struct task_struct *task)
 {
@@ -199,8 +231,10 @@ static __always_inline void begin_wait(struct thread *thread, const struct queue
 
 	if (!options.accounting || !run_queue)
 		return;
-	if (!is_waited_for(run_queue))
+	if (!is_waited_for(run_queue)) {
 		note_switches(run_queue, at->switches, 0);
+		run_queue->next = 0;
+	}
 	thread->first_slice = run_queue->slices + 1;
 	thread->wait_cpu = at->cpu + 1;
 	thread->group = at->group;

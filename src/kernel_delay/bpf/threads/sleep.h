@@ -63,7 +63,7 @@ struct {
 
 static __always_inline struct sleep_record *sleep_record_at(__u64 number)
 {
-	__u32 slot = number & (options.sleep_records - 1);
+	__u32 slot = number & options.sleep_records;
 
 	return bpf_map_lookup_elem(&sleep_records, &slot);
 }

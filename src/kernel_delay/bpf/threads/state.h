@@ -57,7 +57,7 @@ struct {
 
 static __always_inline struct syscall_record *syscall_record_at(__u32 slot)
 {
-	slot &= options.syscall_records - 1;
+	slot &= options.syscall_records;
 	return bpf_map_lookup_elem(&syscall_records, &slot);
 }
 
@@ -115,7 +115,7 @@ __noinline __u64 new_syscall_record(struct thread *thread, __u64 syscall)
 	taken = other && other != record && other->thread == thread->record;
 	begin_syscall_record(record, thread, syscall);
 	record->number = number;
-	slot = number & (options.syscall_records - 1);
+	slot = number & options.syscall_records;
 	if (taken) {
 		struct rare_syscall key = {rare_owner(thread), syscall};
 
@@ -273,27 +273,24 @@ static __always_inline __u64 last_event_ns(const struct thread *thread)
 }
 
 /*
- * Charges the time since the thread's last event, and @ran_ns before it, of which @ran_total_ns
- * are those of its totals. One that is new was not there before. Not static, as take_record().
+ * Charges the time since the thread's last event to @state, and @ran_ns before it. One that is new
+ * was not there before. Not static, as take_record().
  */
-__noinline int charge_not_known(struct thread *thread, struct thread_record *record,
-				const struct timestamp *timestamp, __u64 ran_ns, __u64 ran_total_ns)
+__noinline int charge_since_event(struct thread *thread, struct thread_record *record,
+				  const struct timestamp *timestamp, __u32 state, __u64 ran_ns)
 {
 	if (!thread || !timestamp || thread->state == STATE_NOT_ALIVE)
 		return 0;
-	charge_length(thread, record, STATE_UNKNOWN, timestamp,
+	charge_length(thread, record, state, timestamp,
 		      ran_ns + clip(timestamp, last_event_ns(thread)));
-	add_state_total(thread, STATE_UNKNOWN, last_event_ns(thread), timestamp);
-	if (options.totals)
-		thread->totals.state_ns[thread->mode & (MODE_SLOTS - 1)][STATE_UNKNOWN] +=
-			ran_total_ns;
+	add_state_total(thread, state, last_event_ns(thread), timestamp);
 	return 0;
 }
 
 static __always_inline void charge_unknown(struct thread *thread, struct thread_record *record,
 					   const struct timestamp *timestamp)
 {
-	charge_not_known(thread, record, timestamp, 0, 0);
+	charge_since_event(thread, record, timestamp, STATE_UNKNOWN, 0);
 	if (has_timeline())
 		report_unknown_state(thread, last_event_ns(thread), timestamp);
 }
@@ -302,9 +299,60 @@ static __always_inline void charge_unknown(struct thread *thread, struct thread_
 static __always_inline void charge_unknown_mode(struct thread *thread, struct thread_record *record,
 						const struct timestamp *timestamp)
 {
-	charge_not_known(thread, record, timestamp,
-			 thread->ran_epoch == timestamp->epoch ? thread->ran_ns : 0,
-			 thread->ran_total_ns);
+	charge_since_event(thread, record, timestamp, STATE_UNKNOWN,
+			   thread->ran_epoch == timestamp->epoch ? thread->ran_ns : 0);
+	if (options.totals && thread->state != STATE_NOT_ALIVE)
+		thread->totals.state_ns[thread->mode & (MODE_SLOTS - 1)][STATE_UNKNOWN] +=
+			thread->ran_total_ns;
+}
+
+/*
+ * What the kernel itself counts of a task shows how it spent a time of which events were missed:
+ * how long it waited for CPUs, and how often it got one (kernel/sched/stats.h:sched_info_arrive(),
+ * 5.14 to 6.18).
+ */
+static __always_inline bool counts_waits(void)
+{
+	return options.accounting &&
+	       bpf_core_field_exists(((struct task_struct *)0)->sched_info.pcount);
+}
+
+/* Keeps in mind what that is as @task, of @thread, leaves its CPU. */
+static __always_inline void note_waits(struct thread *thread, const struct task_struct *task)
+{
+	thread->waits_ns = 0;
+	if (!counts_waits())
+		return;
+	thread->waits_ns = task->sched_info.run_delay;
+	thread->arrivals = task->sched_info.pcount;
+}
+
+/*
+ * Charges so much of the time since @thread's last event to its state: all of it, if it is less.
+ * Not static, as take_record().
+ */
+__noinline int charge_part(struct thread *thread, struct thread_record *record,
+			   const struct timestamp *timestamp, __u64 length_ns)
+{
+	struct timestamp until;
+
+	if (!thread || !timestamp)
+		return 0;
+	until = *timestamp;
+	until.now_ns = thread->since_ns + length_ns;
+	if (until.now_ns > timestamp->now_ns)
+		until.now_ns = timestamp->now_ns;
+	if (has_timeline())
+		report_state(thread, thread->state, thread->since_ns, &until);
+	charge_since_event(thread, record, &until, thread->state, 0);
+	thread->since_ns = until.now_ns;
+	return 0;
+}
+
+/* Does @thread sleep? What a freezer has of a sleep shows as it ends. */
+static __always_inline bool is_plain_sleep(const struct thread *thread)
+{
+	return thread->state == STATE_BLOCKED && !options.freezer;
 }
 
 /* Keeps in mind what a thread that leaves its CPU ran in its mode: it may turn out to be over. */
@@ -316,6 +364,53 @@ static __always_inline void note_run(struct thread *thread, const struct timesta
 	if (options.totals)
 		thread->ran_total_ns +=
 			total_since(thread, last_event_ns(thread), timestamp->now_ns);
+}
+
+/*
+ * By how much the scheduler's clock can be behind outside of a switch: a tick of the slowest timer.
+ */
+#define TICK_NS 10000000
+
+/*
+ * Charges what is known of the time since @thread, the current one, left its last CPU, if it got on
+ * one once since: that is one wait, or a sleep and one. Returns whether the rest is known to be a
+ * run: behind a sleep, the wait may have been for its group's quota.
+ */
+static __always_inline bool charge_counted(struct thread *thread, struct thread_record *record,
+					   const struct timestamp *timestamp)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 waited_ns, woken_ns;
+	struct rq *rq;
+
+	if (!counts_waits() || (__u32)task->sched_info.pcount != thread->arrivals + 1)
+		return false;
+	waited_ns = task->sched_info.run_delay - thread->waits_ns;
+	if (is_ready(thread->state)) {
+		/* What it waited for on another CPU is charged. */
+		waited_ns += thread->ready_since_ns;
+		charge_part(thread, record, timestamp, length_since(waited_ns, thread->since_ns));
+		return true;
+	}
+	rq = kernel_run_queue(task);
+	if (!has_run_queues() || !is_plain_sleep(thread))
+		return false;
+	woken_ns = timestamp->now_ns - waited_ns - TICK_NS -
+		   (rq->clock - task->sched_info.last_arrival);
+	charge_part(thread, record, timestamp, length_since(woken_ns, thread->since_ns));
+	return false;
+}
+
+/* @thread, the current one, waits no more, and the switch to it was missed. */
+static __always_inline void end_missed_wait(struct thread *thread)
+{
+	struct run_queue *run_queue = run_queue_of(thread->wait_cpu - 1);
+
+	if (!options.accounting || !run_queue)
+		return;
+	note_untraced(run_queue->next);
+	__sync_fetch_and_add(&run_queue->moved, -1);
+	thread->wait_cpu = 0;
 }
 
 /*
@@ -335,10 +430,13 @@ __noinline int find_running(struct thread *thread, const struct timestamp *times
 		add_state_total(thread, STATE_NOT_ALIVE, 0, timestamp);
 		thread->mode_since_ns = timestamp->now_ns;
 	}
-	charge_unknown(thread, record, timestamp);
-	end_wait(thread, -1);
+	if (!charge_counted(thread, record, timestamp)) {
+		charge_unknown(thread, record, timestamp);
+		thread->since_ns = timestamp->now_ns;
+	}
+	thread->state = STATE_RUNNING;
 	thread->run_since_ns = 0;
-	enter_state(thread, STATE_RUNNING, timestamp);
+	end_missed_wait(thread);
 	end_change(thread);
 	return 0;
 }

@@ -92,7 +92,7 @@ static __always_inline void begin_switch_out(struct thread *thread, struct threa
 		count_interval(&record->run, timestamp, thread->run_since_ns);
 		count_length(&record->account.run, timestamp, thread->run_since_ns);
 	}
-	thread->run_since_ns = 0;
+	note_waits(thread, bpf_get_current_task_btf());
 }
 
 /*
@@ -284,16 +284,40 @@ __noinline int end_ready(struct thread *thread, struct thread_record *record,
 	return 0;
 }
 
-/* The same of @thread whose end of a sleep was missed. Not static, as take_record(). */
+/*
+ * The same of @thread whose end of a sleep was missed. It waited @waited_ns for a CPU since it left
+ * the last one, UNKNOWN_WAIT if that is not known. Not static, as take_record().
+ */
 __noinline int end_unseen_wait(struct thread *thread, struct thread_record *record,
-			       const struct timestamp *timestamp)
+			       const struct timestamp *timestamp, __u64 waited_ns)
 {
 	if (!thread || !timestamp)
 		return 0;
 	note_missed_event(thread, record);
 	begin_change(thread);
-	charge_unknown(thread, record, timestamp);
+	if (waited_ns == UNKNOWN_WAIT || !is_plain_sleep(thread)) {
+		charge_unknown(thread, record, timestamp);
+		return 0;
+	}
+	charge_part(thread, record, timestamp,
+		    length_since(timestamp->now_ns - waited_ns, thread->since_ns));
+	thread->state = STATE_READY_WOKEN;
+	charge_part(thread, record, timestamp, waited_ns);
 	return 0;
+}
+
+/* How long @next, of @thread, which is to get on its CPU, waited for one since it left the last. */
+static __always_inline __u64 unseen_wait(const struct thread *thread, const struct rq *rq,
+					 const struct task_struct *next)
+{
+	__u64 queued_ns;
+
+	if (!counts_waits() || !has_run_queues())
+		return UNKNOWN_WAIT;
+	queued_ns = next->sched_info.last_queued;
+	if (!queued_ns || (__u32)next->sched_info.pcount != thread->arrivals)
+		return UNKNOWN_WAIT;
+	return next->sched_info.run_delay - thread->waits_ns + rq->clock - queued_ns;
 }
 
 /*
@@ -334,7 +358,7 @@ static __always_inline bool switch_in(struct task_struct *next, __u32 cpu, const
 	if (is_waiting(thread->state))
 		end_ready(thread, record, timestamp, cpu, known);
 	else
-		end_unseen_wait(thread, record, timestamp);
+		end_unseen_wait(thread, record, timestamp, unseen_wait(thread, rq, next));
 	across = end_switch_in(thread, cpu, timestamp);
 	if (options.off_cpu_round_ns && thread->reports_off_cpu_rounds)
 		end_off_cpu_round(thread, record, timestamp);
@@ -374,8 +398,11 @@ static __always_inline void note_switch(bool preempt, struct task_struct *prev,
 	rq = options.accounting ? kernel_run_queue(next) : NULL;
 	if (options.accounting && is_waited_for(run_queue)) {
 		known = note_switches(run_queue, switches_of(rq), 1);
-		if (!known)
+		if (!known) {
 			count_up(&control.missed_others_switches);
+			note_untraced(run_queue->next);
+		}
+		see_traced(prev);
 	}
 	if (is_target(next))
 		across = switch_in(next, cpu, rq, known, &timestamp);
@@ -383,6 +410,7 @@ static __always_inline void note_switch(bool preempt, struct task_struct *prev,
 		end_slice_of_current(cpu, known, timestamp.now_ns);
 	if (is_target(prev))
 		switch_out(prev, cpu, rq, preempt, &timestamp);
+	run_queue->next = (__u64)next;
 }
 
 #endif

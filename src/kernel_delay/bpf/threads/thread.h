@@ -51,6 +51,9 @@ struct sleep_key {
 /* Since when a thread runs that the programs found running. */
 #define BEFORE_ALL_WINDOWS 1
 
+/* A wait for a CPU of a length that the kernel does not show. */
+#define UNKNOWN_WAIT ((__u64)-1)
+
 /*
  * What must be known of a thread between its events, whether or not a window
  * is open. Only the thread itself writes it while it runs, and only the
@@ -76,10 +79,16 @@ struct thread {
 	__u64 syscall_since_ns;
 	__u64 off_cpu_ns; /* of it, within the window; OFF_CPU_UNKNOWN */
 	__u64 poll_return_ns; /* 0 if it has not returned from one */
-	__u64 boundary; /* enum boundary: what its fallback need not note, see take_over() */
+	__u32 boundary; /* enum boundary: what its fallback need not note, see take_over() */
+	__u32 arrivals; /* on CPUs until it last left one, as the kernel counts them */
 	__u64 ran_ns; /* on a CPU in @mode and in the window of @ran_epoch, until it last left it */
 	__u64 ran_epoch;
-	__u64 run_since_ns; /* when it got on the CPU; 0 if it is on none, or not known */
+	union {
+		__u64 run_since_ns; /* when it got on the CPU, 0: not known; of one in STATE_RUNNING
+				     */
+		__u64 waits_ns; /* its waits for a CPU until it last left one, by the kernel's count
+				 */
+	};
 	__u64 steal_since; /* of its CPU when it got there, and 1; 0: not known */
 
 	/* A wait for a CPU or a lock: */
@@ -224,6 +233,7 @@ static __always_inline struct thread *register_thread(struct task_struct *task,
 		thread->kernel_worker = is_kernel_worker(task);
 		thread->syscall = NO_SYSCALL;
 		thread->epoch = -1;
+		thread->arrivals = -1;
 		thread->state = state;
 		if (options.totals)
 			thread->totals.since_ns = bpf_ktime_get_ns();
@@ -368,7 +378,7 @@ static __always_inline struct thread *take_over(struct task_struct *task, enum b
 {
 	/* Who was not registered is the program's to count. */
 	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
-	__u64 noted;
+	__u32 noted;
 
 	if (!thread)
 		return NULL;

@@ -37,7 +37,7 @@ struct {
 } freed_slots SEC(".maps");
 
 /* A number for what is the @taken-th of a list, and ends in that of its slot. */
-#define FREED_NUMBER(taken, slot) (1ULL << 63 | ((taken)&0x7fffffff) << 32 | (slot))
+#define FREED_NUMBER(taken, slot) (1ULL << 62 | ((taken)&0x3fffffff) << 32 | (slot))
 
 static const volatile struct thread_record zeros SEC(".rodata.zeros");
 
@@ -52,7 +52,7 @@ static __always_inline void clear(void *record, __u32 size)
 
 static __always_inline __u64 take_freed(struct ring_position *ring, __u32 index, __u64 epoch)
 {
-	__u64 taken, *slot, freed;
+	__u64 taken, found, *slot, freed;
 	__u32 key;
 
 	/* With rounds the slots are for any. */
@@ -68,7 +68,9 @@ static __always_inline __u64 take_freed(struct ring_position *ring, __u32 index,
 			return 0;
 		/* Read before it is taken: after that user space may write another one there. */
 		freed = *(volatile __u64 *)slot;
-		if (__sync_val_compare_and_swap(&ring->freed_taken, taken, taken + 1) != taken)
+		found = __sync_val_compare_and_swap(&ring->freed_taken, taken, taken + 1);
+		barrier_var(found);
+		if (found != taken)
 			continue;
 		if (taken + 1 == ring->notice_freed)
 			notify();
@@ -78,25 +80,27 @@ static __always_inline __u64 take_freed(struct ring_position *ring, __u32 index,
 }
 
 /*
- * The number of a new record of @epoch in the ring of that @index and @size, or
+ * The number of a new record of @epoch in the ring of that @index and @last slot, or
  * 0 when user space has to read first. Not static, so that it is verified once, by itself, and
  * not on each way to it.
  */
-__noinline __u64 take_record(__u32 index, __u32 size, __u64 epoch)
+__noinline __u64 take_record(__u32 index, __u32 last, __u64 epoch)
 {
 	struct ring_position *ring = &control.rings[index & (RING_SLOTS - 1)];
 	__u64 number;
 
+	/* Once, and not again behind each branch, as the compiler would have it. */
+	barrier_var(ring);
 	number = take_freed(ring, index & (RING_SLOTS - 1), epoch);
 	if (number)
 		return number;
-	if (*(volatile __u64 *)&ring->head - ring->tail >= size)
+	if (*(volatile __u64 *)&ring->head - ring->tail > last)
 		goto full;
 	number = __sync_fetch_and_add(&ring->head, 1) + 1;
 	if (number == ring->notice_head)
 		notify();
 	/* Programs on other CPUs may have taken the last slots since the test. */
-	if (number - ring->tail <= size)
+	if (number - ring->tail - 1 <= last)
 		return number;
 full:
 	count_up(&ring->full);
@@ -159,11 +163,11 @@ static __always_inline bool is_of_earlier_round(__u64 owner, __u64 number)
  */
 static __always_inline struct thread_record *thread_record_at(__u64 number)
 {
-	__u64 is_none = (~number & (number - 1)) >> 63;
+	__u64 is_none = (number - 1) >> 63;
 	__u32 slot;
 
 	barrier_var(is_none);
-	slot = (number & (options.thread_records - 1)) | is_none << 31;
+	slot = (number & options.thread_records) | is_none << 31;
 	return bpf_map_lookup_elem(&thread_records, &slot);
 }
 
@@ -233,7 +237,7 @@ static __always_inline struct thread_record *new_record(struct thread *thread, _
 	if (!record)
 		return NULL;
 	if (options.rounds)
-		number = next_number(record->number, number & (options.thread_records - 1));
+		number = next_number(record->number, number & options.thread_records);
 	begin_record(record, thread, epoch, number);
 	thread->record = number;
 	barrier();

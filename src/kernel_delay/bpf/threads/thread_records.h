@@ -175,7 +175,8 @@ struct run_queue {
 	__u64 switches; /* the kernel's count when it was last looked at, 0: not yet */
 	__u32 waiting; /* threads, but for those in @moved; written under the run queue's lock */
 	__u32 moved; /* that came from, or went off while on, another CPU; without that lock */
-	__u64 unused[5];
+	__u64 next; /* whom the newest switch was to, a struct task_struct; 0: not known */
+	__u64 unused[4];
 };
 
 /* What the kernel itself counts of a task since it was made: times by ticks. */
