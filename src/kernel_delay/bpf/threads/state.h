@@ -380,25 +380,25 @@ static __always_inline bool charge_counted(struct thread *thread, struct thread_
 					   const struct timestamp *timestamp)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 waited_ns, woken_ns;
+	bool was_ready = is_ready(thread->state);
+	__u64 waited_ns, until_ns;
 	struct rq *rq;
 
 	if (!counts_waits() || (__u32)task->sched_info.pcount != thread->arrivals + 1)
 		return false;
 	waited_ns = task->sched_info.run_delay - thread->waits_ns;
-	if (is_ready(thread->state)) {
+	if (was_ready) {
 		/* What it waited for on another CPU is charged. */
-		waited_ns += thread->ready_since_ns;
-		charge_part(thread, record, timestamp, length_since(waited_ns, thread->since_ns));
-		return true;
+		until_ns = waited_ns + thread->ready_since_ns;
+	} else {
+		rq = kernel_run_queue(task);
+		if (!has_run_queues() || !is_plain_sleep(thread))
+			return false;
+		until_ns = timestamp->now_ns - waited_ns - TICK_NS -
+			   (rq->clock - task->sched_info.last_arrival);
 	}
-	rq = kernel_run_queue(task);
-	if (!has_run_queues() || !is_plain_sleep(thread))
-		return false;
-	woken_ns = timestamp->now_ns - waited_ns - TICK_NS -
-		   (rq->clock - task->sched_info.last_arrival);
-	charge_part(thread, record, timestamp, length_since(woken_ns, thread->since_ns));
-	return false;
+	charge_part(thread, record, timestamp, length_since(until_ns, thread->since_ns));
+	return was_ready;
 }
 
 /* @thread, the current one, waits no more, and the switch to it was missed. */

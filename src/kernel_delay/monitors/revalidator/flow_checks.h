@@ -64,7 +64,7 @@ static __always_inline struct checker *current_checker(void)
 	return bpf_map_lookup_elem(&checkers, &id);
 }
 
-static __always_inline void begin_check(__u64 udpif, __u64 start_ns, __u64 ukey)
+static __noinline int begin_check(__u64 udpif, __u64 start_ns, __u64 ukey)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct checker *checker = current_checker();
@@ -75,7 +75,7 @@ static __always_inline void begin_check(__u64 udpif, __u64 start_ns, __u64 ukey)
 		checker = bpf_map_lookup_elem(&checkers, &id);
 	}
 	if (!checker)
-		return;
+		return 0;
 	if (checker->udpif != udpif || checker->start_ns != start_ns) {
 		checker->udpif = udpif;
 		checker->start_ns = start_ns;
@@ -88,6 +88,7 @@ static __always_inline void begin_check(__u64 udpif, __u64 start_ns, __u64 ukey)
 	checker->ukey = ukey;
 	checker->run_delay_ns = has_run_delay() ? run_delay(task) : 0;
 	checker->begun_ns = bpf_ktime_get_ns();
+	return 0;
 }
 
 /* The one of least work of those that are kept. */
@@ -103,7 +104,7 @@ static __always_inline struct flow_check *least_check(struct checker *checker)
 	return least;
 }
 
-static __always_inline void end_check(__u32 result)
+static __noinline int end_check(__u32 result)
 {
 	__u64 now_ns = bpf_ktime_get_ns(), ns, waited_ns = 0;
 	struct checker *checker = current_checker();
@@ -111,7 +112,7 @@ static __always_inline void end_check(__u32 result)
 	struct udpif_key flow;
 
 	if (!checker || !checker->ukey)
-		return;
+		return 0;
 	ns = now_ns - checker->begun_ns;
 	if (has_run_delay())
 		waited_ns = run_delay(bpf_get_current_task_btf()) - checker->run_delay_ns;
@@ -132,6 +133,7 @@ static __always_inline void end_check(__u32 result)
 		check->result = result;
 	}
 	checker->ukey = 0;
+	return 0;
 }
 
 struct round_of_checks {
