@@ -20,6 +20,7 @@ from kernel_delay.errors import (
     UsageError,
     cannot_load,
     compiled_parts,
+    file_of,
     naming,
     raise_memory,
     shortage,
@@ -83,10 +84,13 @@ def _main(argv: Sequence[str]) -> int:
     except OSError as error:
         if reason := shortage(error):
             return _fail(reason, os.EX_UNAVAILABLE, args)
-        where = error.filename or ("standard output" if _stdout_fails() else "input or output")
+        where = error.filename or ("standard output" if _stdout_fails() else file_of(error))
         _discard_output()
-        return _fail(f"{where}: {error.strerror or error}", os.EX_IOERR, args)
+        line = f"{where or 'input or output'}: {error.strerror or error}"
+        return _fail(line, getattr(error, "exit_code", os.EX_IOERR), args)
     except Exception as error:
+        if reason := shortage(error):
+            return _fail(reason, os.EX_UNAVAILABLE, args)
         line = f"internal error: {type(error).__name__}: {error}; --debug shows where"
         return _fail(line, os.EX_SOFTWARE, args)
 
@@ -118,8 +122,12 @@ def _import_msgspec() -> None:
     sys.modules[others] = None  # type: ignore[assignment]
     try:
         # datetime does without it where it can't be loaded, and msgspec crashes then.
-        import _datetime  # type: ignore[import-not-found]  # noqa: F401
+        import _datetime  # type: ignore[import-not-found]
+        import datetime
 
+        # An import of before may have failed, as memory was short.
+        if datetime.datetime is not _datetime.datetime:
+            raise ImportError("datetime was loaded without _datetime")
         import msgspec  # noqa: F401
     finally:
         del sys.modules[others]

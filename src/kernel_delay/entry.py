@@ -51,18 +51,36 @@ def _prints_overview() -> bool:
         return False
 
 
+_UNAVAILABLE = 69  # as in errors.py
+
+
+def _report(error: BaseException) -> int:
+    """Print why the command line can't be imported; return the exit status."""
+    try:
+        from kernel_delay.errors import cannot_load, shortage
+        from kernel_delay.reporters import print_message
+
+        print_message(shortage(error) or cannot_load(error))
+    except (ImportError, OSError, MemoryError):
+        # These need what could not be imported too.
+        line = (
+            f"kernel-delay: a part can't be loaded ({error}): is memory short, a file unreadable?\n"
+        )
+        try:
+            posix.write(2, line.encode(errors="replace"))
+        except OSError:
+            return _UNAVAILABLE
+    return _UNAVAILABLE
+
+
 def main() -> int:
     """Run the command of sys.argv; return its exit status."""
     if sys.argv[1:] in (["--help"], ["-h"]) and _prints_overview():
         return 0
     try:
         from kernel_delay.cli import main
-    except ImportError as error:
-        from kernel_delay.errors import UnavailableError, cannot_load
-        from kernel_delay.reporters import print_message
-
-        print_message(cannot_load(error))
-        return UnavailableError.exit_code
+    except (ImportError, OSError, MemoryError) as error:
+        return _report(error)
     status = main()
     # The interpreter would look for cycles twice more, which takes 10 ms.
     gc.disable()

@@ -5,6 +5,7 @@ place that prints the line and exits with the code.
 """
 
 import errno
+import io
 import os
 import re
 import resource
@@ -16,6 +17,12 @@ from contextlib import contextmanager
 _MEMORY_LIMITS = ((resource.RLIMIT_AS, "-v"), (resource.RLIMIT_DATA, "-d"))
 
 _LEAST_ADDRESS_SPACE = 1 << 30
+
+# elf/dl-load.c of glibc 2.36, which leaves out why mmap(2) failed.
+_NOT_MAPPED = "failed to map segment from shared object"
+
+# Modules/_threadmodule.c of Python 3.11 to 3.14, which leaves out why.
+_NO_THREAD = "can't start new thread"
 
 _COMPILED = re.compile(r"kernel_delay\.(\w+\.)*_\w+")
 
@@ -125,6 +132,11 @@ def shortage(error: BaseException | None) -> str | None:
     """
     if isinstance(error, MemoryError):
         return raise_memory()
+    if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+        return (
+            "too few threads: raise `ulimit -u`, or the limit of this cgroup (pids.max), or free"
+            " some memory"
+        )
     if not isinstance(error, OSError):
         return None
     if error.errno in (errno.EMFILE, errno.ENFILE):
@@ -132,6 +144,22 @@ def shortage(error: BaseException | None) -> str | None:
     if error.errno == errno.EFBIG and soft_limit(resource.RLIMIT_FSIZE) is not None:
         return "the limit on the size of files is too low: raise `ulimit -f`"
     return raise_memory() if error.errno == errno.ENOMEM else None
+
+
+def file_of(error: OSError) -> str | None:
+    """The file that an error of read(2) or write(2) is of, by the function that called it.
+
+    Python's files leave it out. None where that function has none, or several.
+    """
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return None
+    values = traceback.tb_frame.f_locals.values()
+    names = {getattr(each, "name", None) for each in values if isinstance(each, io.IOBase)}
+    name = names.pop() if len(names) == 1 else None
+    return os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else None
 
 
 def raise_descriptors() -> str:
@@ -166,11 +194,21 @@ def require_address_space(library: str) -> None:
         raise UnavailableError(f"{raise_memory()}: {library} needs {_LEAST_ADDRESS_SPACE // 1024}")
 
 
-def cannot_load(error: ImportError) -> str:
+def cannot_load(error: BaseException) -> str:
     """What an error says of a module or a library that can't be loaded."""
     # A library is mapped whole, and what dlopen(3) says of too little memory has many words.
     if not isinstance(error, ModuleNotFoundError) and is_memory_limited():
         return raise_memory()
+    text = str(error)
+    if os.strerror(errno.EMFILE) in text or os.strerror(errno.ENFILE) in text:
+        return raise_descriptors()
+    if os.strerror(errno.ENOMEM) in text:
+        return raise_memory()
+    if _NOT_MAPPED in text:
+        return (
+            f"a part can't be loaded ({error}): free some memory, or let its folder be mapped"
+            " (noexec, SELinux)"
+        )
     return f"a part can't be loaded ({error}): install kernel-delay again, with what it needs"
 
 

@@ -1,6 +1,7 @@
 """The command line as users meet it: run as a process, judged by output and exit code."""
 
 import argparse
+import errno
 import os
 import shutil
 import signal
@@ -17,7 +18,7 @@ from kernel_delay import cli, commands
 from kernel_delay.commands import capture
 from kernel_delay.commands.options import outputs
 from kernel_delay.errors import OutputError, TimeoutExpiredError
-from kernel_delay.model import SkippedWindow
+from kernel_delay.model import Sample, SkippedWindow
 from kernel_delay.overview import OVERVIEW
 from kernel_delay.recording.reader import IntactRecords, open_recording
 from kernel_delay.recording.writer import RecordingWriter
@@ -372,6 +373,20 @@ def test_full_output_keeps_no_other_output_from_the_sample(
     assert capsys.readouterr().out == text.render(WITH_EVENTS)
     with open_recording(path) as written:
         assert len(list(IntactRecords(written))) == 1
+
+
+def test_full_output_of_several_reports_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def full(path: str) -> outputs.Report:
+        def report(sample: Sample) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+        return report
+
+    with pytest.raises(OSError, match="standard output"):
+        outputs.report_to_all(
+            [full("standard output"), full("a.json"), full("standard output")], WITH_EVENTS
+        )
+    assert capsys.readouterr().err == "kernel-delay: a.json: No space left on device\n"
 
 
 def test_json_file_that_cannot_be_made(tmp_path: Path) -> None:

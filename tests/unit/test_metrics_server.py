@@ -1,5 +1,7 @@
 """The server of metrics: what it says, to whom, and over what."""
 
+import errno
+import os
 import socket
 import ssl
 import subprocess
@@ -7,8 +9,10 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from http.server import ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 
 import pytest
@@ -16,7 +20,7 @@ from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from kernel_delay.errors import InputError, NoInputError, UnavailableError, UsageError
-from kernel_delay.metrics import ClassFigures, Snapshot, clients
+from kernel_delay.metrics import ClassFigures, Snapshot, clients, prometheus
 from kernel_delay.metrics.clients import MOST_CLIENTS, source_of
 from kernel_delay.metrics.families import FAMILIES
 from kernel_delay.metrics.prometheus import (
@@ -254,6 +258,23 @@ def test_a_request_is_bounded() -> None:
                 client.send(bytes(MOST_REQUEST_BYTES))
         server.settimeout(HANGS_S)
         assert len(Request(server).readall()) == MOST_REQUEST_BYTES
+
+
+def test_failed_poll_ends_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[OSError] = []
+
+    def fail_once(server: object, poll_interval: float = 0.5) -> None:
+        if not failures:
+            failures.append(OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)))
+            raise failures[0]
+        serve_forever(server, poll_interval)
+
+    serve_forever: Any = ThreadingHTTPServer.serve_forever
+    monkeypatch.setattr(prometheus, "RETRY_S", 0.0)
+    monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", fail_once)
+    with MetricsServer(LOOPBACK, Access(), full_snapshot) as server:
+        assert "kernel_delay_" in get(server.url)
+    assert failures
 
 
 def test_its_threads_take_no_signals(plain: MetricsServer) -> None:

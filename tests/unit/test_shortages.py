@@ -8,11 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kernel_delay import cli, commands, errors
-from kernel_delay.libbpf import BpfError, BpfObject, start_log
+from kernel_delay.libbpf import BpfError, BpfObject, Map, start_log
 from kernel_delay.loader import objects
 from kernel_delay.loader.objects import not_opened
 from tests.recordings import record_samples
@@ -61,6 +62,75 @@ def test_too_little_memory_is_no_internal_error(
     assert line.startswith("kernel-delay: too little memory: ")
 
 
+def test_thread_that_cannot_start_is_no_internal_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, line = reported(capsys, monkeypatch, RuntimeError("can't start new thread"))
+    assert status == os.EX_UNAVAILABLE
+    assert line.startswith("kernel-delay: too few threads: ")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(errno.EINVAL, os.EX_UNAVAILABLE), (errno.EPERM, os.EX_NOPERM)],
+)
+def test_bpf_call_that_fails_is_no_write_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, number: int, code: int
+) -> None:
+    error = BpfError(number, os.strerror(number), "reading counters")
+    status, line = reported(capsys, monkeypatch, error)
+    assert status == code
+    assert line == f"kernel-delay: reading counters: {os.strerror(number)}"
+
+
+def test_unreadable_file_is_named(tmp_path: Path) -> None:
+    """read(2) fails with EIO at address 0 of a process."""
+    memory = Path("/proc/self/mem")
+    with pytest.raises(OSError, match="error") as caught:
+        memory.read_bytes()
+    assert errors.file_of(caught.value) == str(memory)
+
+
+WITHOUT_COMMAND_LINE = """
+import sys
+class Failing:
+    def find_spec(self, name, path, target=None):
+        if name in {modules}:
+            raise {error}
+from kernel_delay import entry
+sys.meta_path.insert(0, Failing())
+sys.argv = ["kernel-delay", "check"]
+sys.exit(entry.main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("OSError(24, 'Too many open files')", "too few file descriptors"),
+        ("MemoryError()", "too little memory"),
+        ("OSError(5, 'Input/output error')", "a part can't be loaded"),
+    ],
+)
+def test_command_line_that_cannot_be_imported_is_one_line(error: str, said: str) -> None:
+    for modules in (("kernel_delay.cli",), ("kernel_delay.cli", "kernel_delay.errors")):
+        code = WITHOUT_COMMAND_LINE.format(error=error, modules=modules)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == os.EX_UNAVAILABLE
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(f"kernel-delay: {said if len(modules) == 1 else 'a part'}")
+
+
+def test_map_that_cannot_be_mapped_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(os.devnull) as unmappable:
+        values = {"fd": unmappable.fileno(), "value_size": 8, "max_entries": 1}
+        for name, value in values.items():
+            monkeypatch.setattr(Map, name, value)
+        records: Any = None
+        with pytest.raises(BpfError, match="mapping records"):
+            Map(records, "records").mmap()
+
+
 def test_library_that_is_missing_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,6 +140,20 @@ def test_library_that_is_missing_is_named(
         "kernel-delay: a part can't be loaded (libx.so.1: cannot open):"
         " install kernel-delay again, with what it needs",
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("cannot open shared object file: Too many open files", "too few file descriptors"),
+        ("cannot create shared object descriptor: Cannot allocate memory", "too little memory"),
+        ("failed to map segment from shared object", "free some memory"),
+    ],
+)
+def test_shortage_of_an_import_blames_no_installation(reason: str, said: str) -> None:
+    line = errors.cannot_load(ImportError(f"libx.so.1: {reason}"))
+    assert said in line
+    assert "install" not in line
 
 
 @pytest.mark.parametrize("module", ["argparse", "zstandard"])
@@ -98,9 +182,21 @@ sys.exit(main(["report", sys.argv[1]]))
 """
 
 
-def test_datetime_without_its_c_part_crashes_nothing(tmp_path: Path) -> None:
+# The first import of it alone fails.
+DATETIME_LATE = """
+import sys
+sys.modules["_datetime"] = None
+import datetime
+del sys.modules["_datetime"]
+from kernel_delay.cli import main
+sys.exit(main(["report", sys.argv[1]]))
+"""
+
+
+@pytest.mark.parametrize("code", [WITHOUT_DATETIME, DATETIME_LATE])
+def test_datetime_without_its_c_part_crashes_nothing(tmp_path: Path, code: str) -> None:
     recording = record_samples(tmp_path / "a.kdr", WITH_EVENTS)
-    command = [sys.executable, "-c", WITHOUT_DATETIME, str(recording)]
+    command = [sys.executable, "-c", code, str(recording)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == os.EX_UNAVAILABLE
     (line,) = done.stderr.splitlines()
@@ -159,7 +255,7 @@ def test_file_that_is_no_bpf_object_has_libbpfs_words(tmp_path: Path) -> None:
     [
         ({resource.RLIMIT_AS: 30 << 20}, "too little memory: raise `ulimit -v`"),
         ({resource.RLIMIT_DATA: 30 << 20}, "too little memory: raise `ulimit -d`"),
-        ({}, "this kernel refuses"),
+        ({}, "the kernel's types can't be read"),
     ],
 )
 @pytest.mark.parametrize("log", objects.NO_TYPES)
@@ -179,6 +275,15 @@ def test_limit_on_files_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     error = BpfError(errno.EFBIG, "File too large", "loading capture.bpf.o")
     monkeypatch.setattr(errors, "soft_limit", {resource.RLIMIT_FSIZE: 1024}.get)
     assert "raise `ulimit -f`" in objects.refusal(error).what
+
+
+@pytest.mark.parametrize("number", objects.NOT_WRITTEN)
+def test_types_that_are_not_written_blame_no_kernel(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(objects, "take_log", lambda: "")
+    error = BpfError(number, os.strerror(number), "loading capture.bpf.o")
+    assert objects.refusal(error).what.startswith("no room for the kernel's types (")
 
 
 @pytest.mark.parametrize("command", ["export", "fleet"])

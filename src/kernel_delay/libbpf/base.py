@@ -1,5 +1,7 @@
 """What all of the binding has: its errors and its log, and handles that are freed once."""
 
+import errno as errnos
+import os
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -12,6 +14,12 @@ class BpfError(OSError):
     """The kernel or libbpf refused; `errno` and `strerror` say how, `filename` what was asked."""
 
     filename: str
+
+    @property
+    def exit_code(self) -> int:
+        """The exit status where nothing handles it."""
+        is_denied = self.errno in (errnos.EPERM, errnos.EACCES)
+        return os.EX_NOPERM if is_denied else os.EX_UNAVAILABLE
 
 
 def bpf_error(what: str, errno: int | None = None) -> BpfError:

@@ -174,8 +174,10 @@ static int write_whole(int fd, const void *memory, size_t size)
 
 	for (; size; memory = (const char *)memory + length, size -= length) {
 		length = write(fd, memory, size);
-		if (length < 0)
+		if (length < 0 && errno != EINTR)
 			return -errno;
+		if (length < 0)
+			length = 0;
 	}
 	return 0;
 }

@@ -127,11 +127,17 @@ class Map:
         return int(ffi.cast("uintptr_t", pointer))
 
     def mmap(self, *, writable: bool = False) -> mmap.mmap:
-        """Map the values of a BPF_F_MMAPABLE array, once loaded: each on the next 8 bytes."""
+        """Map the values of a BPF_F_MMAPABLE array, once loaded: each on the next 8 bytes.
+
+        Raises a BpfError where that is refused.
+        """
         size = (self.value_size + 7) // 8 * 8 * self.max_entries
         pages = -(-size // mmap.PAGESIZE)
         access = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
-        return mmap.mmap(self.fd, pages * mmap.PAGESIZE, mmap.MAP_SHARED, access)
+        try:
+            return mmap.mmap(self.fd, pages * mmap.PAGESIZE, mmap.MAP_SHARED, access)
+        except OSError as error:
+            raise bpf_error(f"mapping {self.name}", error.errno) from error
 
 
 class Notices:

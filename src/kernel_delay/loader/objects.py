@@ -17,7 +17,7 @@ from kernel_delay.errors import (
     shortage,
     soft_limit,
 )
-from kernel_delay.host.preflight import why_refused
+from kernel_delay.host.preflight import BTF, why_refused
 from kernel_delay.libbpf import BpfError, BpfObject, take_log
 from kernel_delay.loader import _records
 from kernel_delay.printable import printable
@@ -42,6 +42,10 @@ NO_MODULES_TYPES = f"failed to iterate BTF objects: -{errno.EPERM}"
 # src/libbpf.c, 1.1 to 1.5.
 NO_TYPES = ("failed to find valid kernel BTF", "Error loading vmlinux BTF")
 
+# write(2) into the file of memory that an object's types are in; bpf(2) has none of these, but
+# ENOSPC where the verifier's log is too long.
+NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
 
 def refusal(error: BpfError) -> KernelDelayError:
     """Return the exception for an error of libbpf's or the kernel's."""
@@ -64,6 +68,13 @@ def refusal(error: BpfError) -> KernelDelayError:
         return PermissionDeniedError(
             f"the kernel refuses eBPF ({asked}): {reason.why}", reason.remedy
         )
+    if any(text in log for text in NO_TYPES):
+        # libbpf has ESRCH for whatever reading them failed with.
+        return UnavailableError(
+            "the kernel's types can't be read", f"free some memory, and try `wc -c {BTF}`"
+        )
+    if error.errno in NOT_WRITTEN:
+        return UnavailableError(f"no room for the kernel's types ({asked})", "free some memory")
     said = _last_line(log)
     return UnavailableError(
         f"this kernel refuses it ({asked}{': ' + said if said else ''})", _another_kernel()

@@ -32,6 +32,9 @@ MOST_REQUEST_BYTES = 16 << 10
 SERVER_THREAD = "metrics"
 """The name of the thread that listens."""
 
+RETRY_S = 1.0
+"""How soon the server waits for clients again where that failed."""
+
 
 class Address(Struct, frozen=True):
     """Where the server listens."""
@@ -157,15 +160,22 @@ class MetricsServer:
         port = int(self._server.server_address[1])
         scheme = "http" if access.certificate is None else "https"
         self.url = f"{scheme}://{Address(address.host, port)}/metrics"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name=SERVER_THREAD, daemon=True
-        )
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name=SERVER_THREAD, daemon=True)
         # Signals are the main thread's; those of a thread are its children's too.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             without_capabilities(self._thread.start)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _serve(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self._server.serve_forever()
+            except (OSError, ValueError):
+                # poll(2) has ENOMEM where memory is short; ValueError if it was just closed.
+                self._closing.wait(RETRY_S)
 
     def __enter__(self) -> Self:
         """Return the server itself."""
@@ -182,6 +192,7 @@ class MetricsServer:
 
     def close(self) -> None:
         """Serve no more."""
+        self._closing.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

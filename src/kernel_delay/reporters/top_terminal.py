@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from typing import Self, TextIO
 
-from kernel_delay.errors import KernelDelayError
+from kernel_delay.errors import KernelDelayError, naming
 from kernel_delay.host.privileges import without_capabilities
 from kernel_delay.reporters.top_view import Line, Shown, View
 from kernel_delay.signals import shutdown_text
@@ -51,21 +51,25 @@ class Terminal:
         self._lock = threading.Lock()
         self._ending, self._end = os.pipe2(os.O_CLOEXEC)
         self._closing = ExitStack()
+        self._failure: Exception | None = None
         self.has_quit = False
 
     def __enter__(self) -> Self:
         """Take the terminal."""
         self._saved = termios.tcgetattr(self._input)
-        for fd in (self._input, self._ending, self._end):
-            self._closing.callback(os.close, fd)
-        self._closing.callback(self._give)
-        self._closing.enter_context(shutdown_text(self._output, _END))
-        self._take()
-        self._keys = threading.Thread(target=self._follow, name="keys")
-        # It reads keys, and writes to the user's own folder.
-        without_capabilities(self._keys.start)
-        self._closing.callback(self._stop)
-        self._draw()
+        with ExitStack() as closing:
+            for fd in (self._input, self._ending, self._end):
+                closing.callback(os.close, fd)
+            closing.callback(self._give)
+            closing.enter_context(shutdown_text(self._output, _END))
+            self._take()
+            self._keys = threading.Thread(target=self._run, name="keys")
+            # It reads keys, and writes to the user's own folder.
+            without_capabilities(self._keys.start)
+            closing.callback(self._stop)
+            self._draw()
+            # Given back at once where that fails.
+            self._closing = closing.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -73,7 +77,12 @@ class Terminal:
         self._closing.close()
 
     def show(self, what: Shown) -> None:
-        """Show this from now on, unless what is there is frozen."""
+        """Show this from now on, unless what is there is frozen.
+
+        Raises what the thread that takes keys ended with, if it failed.
+        """
+        if self._failure is not None:
+            raise self._failure
         with self._lock:
             self._newest = what
         self._draw()
@@ -93,12 +102,21 @@ class Terminal:
         self._write(_BEGIN)
 
     def _give(self) -> None:
-        self._write(_END)
-        termios.tcsetattr(self._input, termios.TCSAFLUSH, self._saved)
+        try:
+            self._write(_END)
+        finally:
+            termios.tcsetattr(self._input, termios.TCSAFLUSH, self._saved)
 
     def _stop(self) -> None:
         os.write(self._end, b"\0")
         self._keys.join()
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        except Exception as error:
+            # A thread has nobody else to report it.
+            self._failure = error
 
     def _follow(self) -> None:
         size = shutil.get_terminal_size()
@@ -159,8 +177,9 @@ class Terminal:
 
     def _write(self, text: str) -> None:
         left = text.encode(errors="replace")
-        while left:
-            left = left[os.write(self._output, left) :]
+        with naming("standard output"):
+            while left:
+                left = left[os.write(self._output, left) :]
 
 
 def _keys_of(data: bytes) -> Iterator[str]:

@@ -186,10 +186,19 @@ def report_to_all(reports: Iterable[Report], sample: "Sample") -> None:
             report(sample)
         except (KernelDelayError, OSError) as error:
             failures.append(error)
-    for failure in failures[1:]:
-        print_message(str(failure))
+    # An output may have had several reports.
+    for line in dict.fromkeys(map(_line_of, failures)):
+        if line != _line_of(failures[0]):
+            print_message(line)
     if failures:
         raise failures[0]
+
+
+def _line_of(error: Exception) -> str:
+    """What the command line reports of it."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def perfetto_report(path: Path, header: "RecordingHeader", stack: ExitStack) -> Report:

@@ -4,6 +4,7 @@ include/uapi/linux/{genetlink,openvswitch}.h, Linux 6.18.
 """
 
 import _socket
+import errno
 import os
 import struct
 from collections.abc import Callable, Iterator
@@ -223,7 +224,10 @@ def _within_network(pid: int, make: Callable[[], _T]) -> _T:
 
     # It stays in that namespace, and ends.
     entering = threading.Thread(target=run)
-    entering.start()
+    try:
+        entering.start()
+    except RuntimeError as error:  # as shortage() of errors.py has it
+        raise OSError(errno.EAGAIN, str(error)) from error
     entering.join()
     if failed:
         raise failed[0]

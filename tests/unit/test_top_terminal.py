@@ -1,0 +1,85 @@
+"""The terminal of `kernel-delay top` where a call fails: it is given back."""
+
+import errno
+import os
+import pty
+import select
+import termios
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple, NoReturn, TextIO
+
+import pytest
+
+from kernel_delay.reporters import top_terminal
+from kernel_delay.reporters.top_terminal import Terminal
+from tests.workload import wait_until
+
+
+class Screen(NamedTuple):
+    """A terminal: its two ends, the second as a file."""
+
+    other: int
+    file: TextIO
+
+    def drawn(self) -> str:
+        """What was written to it since the last call."""
+        text = b""
+        while select.select([self.other], [], [], 0)[0]:
+            text += os.read(self.other, 1 << 16)
+        return text.decode()
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
+    """A terminal that is standard input too."""
+    other, terminal = pty.openpty()
+    monkeypatch.setattr(os, "dup", lambda fd, dup=os.dup: dup(terminal if fd == 0 else fd))
+    with open(terminal, "w") as file:
+        yield Screen(other, file)
+    os.close(other)
+
+
+def test_terminal_is_given_back_where_no_thread_starts(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(thread: object) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    modes = termios.tcgetattr(screen.other)
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    with (
+        pytest.raises(RuntimeError, match="thread"),
+        Terminal(screen.file, lambda shown: "", has_color=False),
+    ):
+        pass
+    assert screen.drawn().endswith("\x1b[?1049l")
+    assert termios.tcgetattr(screen.other) == modes
+
+
+def test_failed_wait_for_keys_ends_the_view(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    # Of the module alone: the thread looks it up in there.
+    monkeypatch.setattr(top_terminal, "select", type("select", (), {"select": fail}))
+    with Terminal(screen.file, lambda shown: "", has_color=False) as terminal:
+        wait_until(lambda: terminal._failure is not None, "the thread's end")
+        with pytest.raises(OSError, match="memory"):
+            terminal.show(None)  # type: ignore[arg-type]
+
+
+def test_terminal_that_takes_nothing_is_named(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(fd: int, text: bytes) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "write", fail)
+    with (
+        pytest.raises(OSError, match="standard output"),
+        Terminal(screen.file, lambda shown: "", has_color=False),
+    ):
+        pass
