@@ -192,9 +192,13 @@ structure: build packages-test .venv/.extra-test
 fuzz: build packages-test packages-fuzz .venv/.extra-test .venv/.extra-fuzz
 	@exec $(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
-## test-faults: each command, with its n-th system call of a kind failing; FAULTS_ARGS="--each 20"
+## test-faults: each command, with a system call failing, or too little: FAULTS_ARGS="--whole --only top"
 test-faults: build packages-test packages-faults .venv/.extra-test
 	@exec $(BIN)/python -m tests.faults.run $(FAULTS_ARGS)
+
+## test-error-paths: which lines of error paths the unit tests and test-faults run: COVERAGE_ARGS="--keep FILE"
+test-error-paths: build packages-test packages-faults .venv/.extra-test
+	@exec $(BIN)/python -m tests.faults.error_paths $(COVERAGE_ARGS)
 
 ## lint: the style and the types of the sources
 lint: packages-test .venv/.extra-test

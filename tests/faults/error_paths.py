@@ -8,6 +8,8 @@ that lack most. `--data FILE` reads data of before instead.
 import argparse
 import ast
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -76,6 +78,7 @@ def _own_lines(statement: ast.stmt) -> tuple[int, int]:
 
 def collect(folder: Path, runs: Sequence[Sequence[str]]) -> Path:
     """Run these modules with their arguments, and return the data of all their processes."""
+    folder.mkdir()
     settings = folder / "settings"
     settings.write_text(SETTINGS.format(folder=folder, package=PACKAGE))
     environment = {**os.environ, "COVERAGE_RCFILE": str(settings)}
@@ -83,7 +86,7 @@ def collect(folder: Path, runs: Sequence[Sequence[str]]) -> Path:
         # What fails is its own run's affair; the lines that it ran, it ran.
         command = [sys.executable, "-m", "coverage", "run", "-m", *words]
         subprocess.run(command, env=environment)
-    combined = folder.with_suffix(".data")
+    combined = folder / "data"
     coverage = Coverage(data_file=str(combined), config_file=False)
     coverage.combine([str(folder)])
     coverage.save()
@@ -117,7 +120,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--data", type=Path, metavar="FILE", help="data of a run before")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="where the data stay")
-    parser.add_argument("--each", default="4", metavar="N", help="trials of a kind of fault")
+    parser.add_argument("--faults", default="--each 2", metavar="ARGUMENTS", help="of faults.run")
     parser.add_argument("--tests", default="tests/unit", metavar="FOLDER", help="of pytest")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="error-paths-") as folder:
@@ -125,11 +128,11 @@ def main() -> int:
         if path is None:
             runs = (
                 ("pytest", "-q", "--numprocesses", "2", "--dist", "loadfile", options.tests),
-                ("tests.faults.run", "--each", options.each),
+                ("tests.faults.run", *shlex.split(options.faults)),
             )
             path = collect(Path(folder) / "all", runs)
             if options.keep:
-                path = path.rename(options.keep)
+                shutil.copy(path, options.keep)
         data = CoverageData(str(path))
         data.read()
         print(report(data))

@@ -68,7 +68,8 @@ def _complaint_of_line(command: Command, fault: Fault, done: Done, usual: Done) 
         return f"{len(others) + 1} lines"
     if VAGUE in lines[-1]:
         return "does not name what failed"
-    if fault.kind in DETACHED and KERNEL_BLAMED in lines[-1]:
+    # Types are written into a file of memory, which has no EPIPE.
+    if fault.kind in DETACHED and fault.error != "EPIPE" and KERNEL_BLAMED in lines[-1]:
         return "blames the kernel"
     if fault.error in SHORTAGES and fault.kind != "bpf":
         words, code = SHORTAGES[fault.error]

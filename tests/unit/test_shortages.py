@@ -109,11 +109,13 @@ sys.exit(entry.main())
     [
         ("OSError(24, 'Too many open files')", "too few file descriptors"),
         ("MemoryError()", "too little memory"),
+        ("ImportError('failed to map segment from shared object')", "a part can't be loaded"),
         ("OSError(5, 'Input/output error')", "a part can't be loaded"),
     ],
 )
 def test_command_line_that_cannot_be_imported_is_one_line(error: str, said: str) -> None:
-    for modules in (("kernel_delay.cli",), ("kernel_delay.cli", "kernel_delay.errors")):
+    command_line, signals = "kernel_delay.cli", "kernel_delay.signals._signals"
+    for modules in ((command_line,), (signals,), (command_line, "kernel_delay.errors")):
         code = WITHOUT_COMMAND_LINE.format(error=error, modules=modules)
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.returncode == os.EX_UNAVAILABLE
@@ -186,6 +188,7 @@ sys.exit(main(["report", sys.argv[1]]))
 DATETIME_LATE = """
 import sys
 sys.modules["_datetime"] = None
+sys.modules.pop("datetime", None)
 import datetime
 del sys.modules["_datetime"]
 from kernel_delay.cli import main

@@ -58,7 +58,7 @@ class Terminal:
         """Take the terminal."""
         self._saved = termios.tcgetattr(self._input)
         with ExitStack() as closing:
-            for fd in (self._input, self._ending, self._end):
+            for fd in (self._input, self._ending):
                 closing.callback(os.close, fd)
             closing.callback(self._give)
             closing.enter_context(shutdown_text(self._output, _END))
@@ -108,7 +108,7 @@ class Terminal:
             termios.tcsetattr(self._input, termios.TCSAFLUSH, self._saved)
 
     def _stop(self) -> None:
-        os.write(self._end, b"\0")
+        os.close(self._end)
         self._keys.join()
 
     def _run(self) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 try:
     from kernel_delay.signals._signals import lib
-except ImportError:
+except ModuleNotFoundError:
 
     class _InPython:
         """What is taken from C where that was not compiled: Python handles a signal as ever."""
