@@ -338,6 +338,14 @@ def test_without_pyarrow_a_line_says_so(
     assert not (tmp_path / "o").exists()
 
 
+def test_numpy_starts_no_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its OpenBLAS ends the process by SIGINT where it can't."""
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    recording = record_samples(tmp_path / "a.kdr", ACCOUNTED)
+    assert main(["export", "--parquet", str(tmp_path / "node"), str(recording)]) == 0
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
+
+
 def test_calls_of_no_name_are_there(tmp_path: Path) -> None:
     thread = replace(timed_thread(7, "x"), syscalls=(SyscallStats(9999, None, 1, 5, 5),))
     with ParquetFiles(tmp_path, HEADER) as files:

@@ -1,6 +1,7 @@
 """`kernel-delay mcp`: a real client of the protocol, on a server of its own."""
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -104,6 +105,34 @@ def test_a_long_report_comes_in_pages(served: Path, monkeypatch: pytest.MonkeyPa
     assert "".join(page.rpartition("\n[page ")[0] for page in pages) == whole
     with pytest.raises(NoInputError, match="there is no page 4: the report has 3"):
         shelf.report(str(path), False, 4)
+
+
+FAILING = """
+import sys
+from kernel_delay import cli, mcp
+async def listen():
+    pass
+def serve(folders):
+    pending = listen()
+    raise ExceptionGroup("tasks", [ExceptionGroup("task", [{error}])])
+mcp.serve = serve
+sys.exit(cli.main(["mcp", "."]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ('RuntimeError("can\'t start new thread")', "too few threads"),
+        ('OSError(12, "Cannot allocate memory")', "too little memory"),
+    ],
+)
+def test_shortage_in_the_servers_tasks_is_one_line(served: Path, error: str, said: str) -> None:
+    command = [KERNEL_DELAY[0], "-c", FAILING.format(error=error)]
+    done = subprocess.run(command, cwd=served, capture_output=True, text=True)
+    assert done.returncode == os.EX_UNAVAILABLE
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"kernel-delay: {said}")
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -28,5 +28,19 @@ def run(args: argparse.Namespace) -> int:
         raise UnavailableError(
             "mcp needs Python's package mcp: pip install 'kernel-delay[mcp]'"
         ) from None
-    serve(args.folders)
+    import warnings
+
+    # What the server had not begun when an error ended it is no second error.
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+    try:
+        serve(args.folders)
+    except BaseExceptionGroup as group:
+        raise _first_of(group) from group
     return os.EX_OK
+
+
+def _first_of(error: BaseException) -> BaseException:
+    """What went wrong first: the server's tasks put it in groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

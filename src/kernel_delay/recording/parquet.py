@@ -262,6 +262,8 @@ def schema_of(table: FleetTable) -> "pyarrow.Schema":
 
 def _check_installed() -> None:
     require_address_space("pyarrow")
+    # numpy's OpenBLAS starts a thread for each CPU, and ends the process by SIGINT where it can't.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         import pyarrow  # noqa: F401
     except ModuleNotFoundError:
