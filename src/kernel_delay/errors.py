@@ -24,6 +24,9 @@ _NOT_MAPPED = "failed to map segment from shared object"
 # Modules/_threadmodule.c of Python 3.11 to 3.14, which leaves out why.
 _NO_THREAD = "can't start new thread"
 
+# Python/ceval.c of Python 3.11 to 3.13, where a call finds no memory for its frame.
+_NO_FRAME = "error return without exception set"
+
 _COMPILED = re.compile(r"kernel_delay\.(\w+\.)*_\w+")
 
 
@@ -130,7 +133,9 @@ def shortage(error: BaseException | None) -> str | None:
 
     Else None.
     """
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or (
+        str(error) == _NO_FRAME and isinstance(error, SystemError)
+    ):
         return raise_memory()
     if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
         return (

@@ -18,7 +18,7 @@ TAKES_TERMINAL, GIVES_TERMINAL = "\x1b[?1049h", "\x1b[?1049l"
 
 PREFIX = "kernel-delay: "
 
-VAGUE = "input or output: "
+VAGUE = f"{PREFIX}input or output: "
 
 # These say nothing about the kernel's programs.
 DETACHED = ("openat", "read", "mmap", "write", "poll", "fork")

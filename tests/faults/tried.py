@@ -11,10 +11,12 @@ import msgspec
 
 from kernel_delay.model import Sample, ThreadTime
 from lab.binaries import Binaries
-from lab.instance import Instance
+from lab.instance import Datapath, Instance
 from lab.traffic import Traffic
 from tests import ovs_with_usdt
 from tests.commands import run
+from tests.integration import kernel_datapath
+from tests.unit.monitor_recordings import record
 from tests.workload import LASTS_S, Workload, compile_workload
 
 FOLDER = "{folder}"
@@ -47,9 +49,14 @@ HANDSHAKE = (
 )
 
 
-MONITORS = (
-    *("bridge-loop", "revalidator", "flows", "datapath-ops", "upcall-monitor", "upcall-cost"),
+LONG_POLL = (
+    "2026-11-26T01:31:00.000Z|00042|timeval|WARN|Unreasonably long 1312ms poll interval"
+    " (12ms user, 34ms system)\n"
 )
+
+MONITORS = ("bridge-loop", "revalidator", "flows", "upcall-monitor", "upcall-cost")
+OF_THE_MODULE = "datapath-ops"
+READERS = ("report", "compare", "upcall-cost -r", "log", "fleet", "export", "mcp")
 
 
 class Command(NamedTuple):
@@ -108,11 +115,11 @@ def commands(folder: Path, only: str) -> Iterator[Iterator[Command]]:
     with ExitStack() as stack:
 
         def found() -> Iterator[Command]:
-            if _any_of(("capture", "where", "check", "watch", "top"), only):
+            if _any_of(("capture", "where", "check", "probes", "watch", "top"), only):
                 yield from _of_one_process(stack)
-            if _any_of(("report", "compare", "fleet", "export", "mcp"), only):
+            if _any_of(READERS, only):
                 yield from _of_recordings(folder, stack)
-            if _any_of(MONITORS, only):
+            if _any_of((*MONITORS, OF_THE_MODULE), only):
                 yield from _of_open_vswitch(stack)
 
         yield (command for command in found() if only in command.name)
@@ -133,6 +140,7 @@ def _of_one_process(stack: ExitStack) -> Iterator[Command]:
     yield Command("capture -o", (*target, "-o", recording), is_anything, written=("recording.kdr",))
     yield Command("where", ("where", "-p", str(workload.pid)), has_any)
     yield Command("check", ("check",), has_any)
+    yield Command("probes", ("probes", "-p", str(workload.pid)), is_anything)
 
     loop = Workload([sys.executable, "-c", LOOP])
     stack.callback(loop.kill)
@@ -168,6 +176,12 @@ def _of_recordings(folder: Path, stack: ExitStack) -> Iterator[Command]:
         yield as_usual("report", *options, str(kept))
     yield as_usual("compare", f"{kept}@1-2", f"{kept}@3-4")
     yield as_usual("compare", "--json", f"{kept}@1-2", f"{kept}@3-4")
+    upcalls = record(folder / "upcalls.kdr", "upcall-cost", 20)
+    yield as_usual("report", "--json", str(upcalls))
+    yield as_usual("upcall-cost", "-r", str(upcalls))
+    log = folder / "ovs-vswitchd.log"
+    log.write_text(LONG_POLL)
+    yield as_usual("log", str(log))
     yield as_usual("fleet", str(exported))
     parquet = ("export", "--parquet", FOLDER, str(kept))
     yield Command("export", parquet, is_anything, written=("*",))
@@ -176,10 +190,14 @@ def _of_recordings(folder: Path, stack: ExitStack) -> Iterator[Command]:
 
 
 def _of_open_vswitch(stack: ExitStack) -> Iterator[Command]:
-    ovs = stack.enter_context(Instance(Binaries.under(ovs_with_usdt.build())))
+    has_module = kernel_datapath.is_there()
+    datapath: Datapath = "system" if has_module else "netdev"
+    ovs = stack.enter_context(Instance(Binaries.under(ovs_with_usdt.build()), datapath=datapath))
     stack.enter_context(Traffic(ovs, rate=50, seconds=LASTS_S))
     target = ("-p", str(ovs.pid), "--json", "-")
-    for name in MONITORS:
+    for name in (*MONITORS, *((OF_THE_MODULE,) if has_module else ())):
         is_endless = name == "upcall-cost"
         lasts = () if is_endless else ("--time", "1")
         yield Command(name, (name, *target, *lasts), are_json_lines, is_endless=is_endless)
+    if not has_module:
+        print(f"not tried, as the module openvswitch is not loaded: {OF_THE_MODULE}")

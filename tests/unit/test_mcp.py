@@ -121,16 +121,19 @@ sys.exit(cli.main(["mcp", "."]))
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "said", "code"),
     [
-        ('RuntimeError("can\'t start new thread")', "too few threads"),
-        ('OSError(12, "Cannot allocate memory")', "too little memory"),
+        ('RuntimeError("can\'t start new thread")', "too few threads", os.EX_UNAVAILABLE),
+        ('OSError(12, "Cannot allocate memory")', "too little memory", os.EX_UNAVAILABLE),
+        ('OSError(28, "No space left")', "standard input or output: No space", os.EX_IOERR),
     ],
 )
-def test_shortage_in_the_servers_tasks_is_one_line(served: Path, error: str, said: str) -> None:
+def test_error_of_the_servers_tasks_is_one_line(
+    served: Path, error: str, said: str, code: int
+) -> None:
     command = [KERNEL_DELAY[0], "-c", FAILING.format(error=error)]
     done = subprocess.run(command, cwd=served, capture_output=True, text=True)
-    assert done.returncode == os.EX_UNAVAILABLE
+    assert done.returncode == code
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"kernel-delay: {said}")
 

@@ -53,7 +53,14 @@ def reported(
     return status, line
 
 
-@pytest.mark.parametrize("error", [MemoryError(), OSError(errno.ENOMEM, "no memory")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "no memory"),
+        SystemError("error return without exception set"),
+    ],
+)
 def test_too_little_memory_is_no_internal_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:

@@ -35,7 +35,11 @@ def run(args: argparse.Namespace) -> int:
     try:
         serve(args.folders)
     except BaseExceptionGroup as group:
-        raise _first_of(group) from group
+        first = _first_of(group)
+        if isinstance(first, OSError) and first.filename is None:
+            # What a tool reads is its answer's affair: this is the client's end.
+            first.filename = "standard input or output"
+        raise first from group
     return os.EX_OK
 
 
