@@ -118,23 +118,28 @@ def _listed(numbers: Sequence[int], most: int = 12) -> str:
 def main() -> int:
     """Run what there is to run, and print the report; the exit status."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--data", type=Path, metavar="FILE", help="data of a run before")
+    parser.add_argument(
+        "--data", type=Path, nargs="+", metavar="FILE", help="data of runs before, instead of runs"
+    )
     parser.add_argument("--keep", type=Path, metavar="FILE", help="where the data stay")
     parser.add_argument("--faults", default="--each 2", metavar="ARGUMENTS", help="of faults.run")
     parser.add_argument("--tests", default="tests/unit", metavar="FOLDER", help="of pytest")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="error-paths-") as folder:
-        path = options.data
-        if path is None:
+        paths = options.data
+        if paths is None:
             runs = (
                 ("pytest", "-q", "--numprocesses", "2", "--dist", "loadfile", options.tests),
                 ("tests.faults.run", *shlex.split(options.faults)),
             )
-            path = collect(Path(folder) / "all", runs)
+            paths = [collect(Path(folder) / "all", runs)]
             if options.keep:
-                shutil.copy(path, options.keep)
-        data = CoverageData(str(path))
-        data.read()
+                shutil.copy(paths[0], options.keep)
+        data = CoverageData(no_disk=True)
+        for path in paths:
+            found = CoverageData(str(path))
+            found.read()
+            data.update(found)
         print(report(data))
     return 0
 

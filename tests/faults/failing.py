@@ -95,7 +95,9 @@ class Tracer(NamedTuple):
 
     def command(self) -> tuple[str, ...]:
         """Return it, of the command behind it and the children of that."""
-        return (needed("strace"), "-f", "--seccomp-bpf", "-qq", "-o", self.log, *self.arguments)
+        # Where all calls are traced there is nothing to be left out.
+        some = ("--seccomp-bpf",) if self.arguments else ()
+        return (needed("strace"), "-f", *some, "-qq", "-o", self.log, *self.arguments)
 
 
 def places(command: Command) -> Mapping[str, Sequence[tuple[str, int]]]:
@@ -160,6 +162,11 @@ def usual(command: Command) -> Ended:
     """Run the command with nothing failing."""
     done, left = _run(command, ())
     return Ended(done, began=True, failed=False, left=left)
+
+
+def traced_run(command: Command, log: str) -> Done:
+    """Run the command with all its calls written to `log`."""
+    return _run(command, Tracer(log, ()).command())[0]
 
 
 def _run(command: Command, within: Sequence[str]) -> tuple[Done, Sequence[str]]:

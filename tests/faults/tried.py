@@ -200,4 +200,5 @@ def _of_open_vswitch(stack: ExitStack) -> Iterator[Command]:
         lasts = () if is_endless else ("--time", "1")
         yield Command(name, (name, *target, *lasts), are_json_lines, is_endless=is_endless)
     if not has_module:
-        print(f"not tried, as the module openvswitch is not loaded: {OF_THE_MODULE}")
+        what = f"not tried, as the module openvswitch is not loaded: {OF_THE_MODULE}"
+        print(what, file=sys.stderr)

@@ -1,5 +1,6 @@
 """`make test-image`: what is in the container image, and what it measures from a container."""
 
+import errno
 import json
 import os
 import resource
@@ -20,6 +21,8 @@ from lab.binaries import Binaries
 from lab.instance import Instance
 from tests import commands
 from tests.debian import bare_root
+from tests.faults import tried
+from tests.image.seccomp_profile import PROFILE, made, profile
 
 LARGEST = 150_000_000
 PATIENCE_S = 60.0
@@ -328,3 +331,43 @@ def test_check_names_what_is_left_out(
     )
     assert line not in whole
     assert line in lacking
+
+
+def allowed_calls() -> set[str]:
+    """What the shipped profile allows."""
+    return {
+        name
+        for rule in json.loads(PROFILE.read_text())["syscalls"]
+        if rule["action"] == "SCMP_ACT_ALLOW"
+        for name in rule["names"]
+    }
+
+
+@pytest.mark.parametrize("name", ["capture -s", "watch --chains", "top", "export", "mcp"])
+def test_seccomp_profile_allows_what_a_command_calls(
+    root_user: None, tmp_path: Path, name: str
+) -> None:
+    with tried.commands(tmp_path, name) as found:
+        (command,) = (each for each in found if each.name == name)
+        assert made(command) <= allowed_calls()
+
+
+def test_seccomp_profile_is_what_is_generated() -> None:
+    assert json.loads(PROFILE.read_text()) == profile(allowed_calls())
+
+
+DENIED = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.ptrace(0, 0, 0, 0), ctypes.get_errno(), libc.getppid())
+"""
+
+
+@pytest.mark.parametrize(("filter_", "code"), [("", errno.ENOSYS), ("unconfined", 0)])
+def test_seccomp_profile_denies_other_calls(
+    wrapper: Path, root_user: None, monkeypatch: pytest.MonkeyPatch, filter_: str, code: int
+) -> None:
+    monkeypatch.setenv("KERNEL_DELAY_SECCOMP", filter_)
+    monkeypatch.setenv("KERNEL_DELAY_RUN", f"{limits()} --entrypoint python3")
+    done = subprocess.run([wrapper, "-c", DENIED], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[:2] == (["-1", str(code)] if code else ["0", "0"])
