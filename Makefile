@@ -198,7 +198,8 @@ test-faults: build packages-test packages-faults .venv/.extra-test
 
 ## test-error-paths: which lines of error paths the unit tests and test-faults run: COVERAGE_ARGS="--keep FILE"
 test-error-paths: build packages-test packages-faults .venv/.extra-test
-	@exec $(BIN)/python -m tests.faults.error_paths $(COVERAGE_ARGS)
+	@$(BIN)/python -m tests.faults.error_paths $(COVERAGE_ARGS)
+	@exec $(BIN)/python -m tests.faults.c_error_paths
 
 ## lint: the style and the types of the sources
 lint: packages-test .venv/.extra-test

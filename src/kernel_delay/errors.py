@@ -18,8 +18,12 @@ _MEMORY_LIMITS = ((resource.RLIMIT_AS, "-v"), (resource.RLIMIT_DATA, "-d"))
 
 _LEAST_ADDRESS_SPACE = 1 << 30
 
-# elf/dl-load.c of glibc 2.36, which leaves out why mmap(2) failed.
-_NOT_MAPPED = "failed to map segment from shared object"
+# elf/dl-load.c and elf/dl-reloc.c of glibc 2.36, which leave out why mmap(2) failed.
+_NOT_MAPPED = (
+    "failed to map segment from shared object",
+    "cannot map zero-fill pages",
+    "cannot change memory protections",
+)
 
 # Modules/_threadmodule.c of Python 3.11 to 3.14, which leaves out why.
 _NO_THREAD = "can't start new thread"
@@ -209,7 +213,7 @@ def cannot_load(error: BaseException) -> str:
         return raise_descriptors()
     if os.strerror(errno.ENOMEM) in text:
         return raise_memory()
-    if _NOT_MAPPED in text:
+    if any(each in text for each in _NOT_MAPPED):
         return (
             f"a part can't be loaded ({error}): free some memory, or let its folder be mapped"
             " (noexec, SELinux)"

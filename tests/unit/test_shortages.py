@@ -157,6 +157,7 @@ def test_library_that_is_missing_is_named(
         ("cannot open shared object file: Too many open files", "too few file descriptors"),
         ("cannot create shared object descriptor: Cannot allocate memory", "too little memory"),
         ("failed to map segment from shared object", "free some memory"),
+        ("cannot map zero-fill pages", "free some memory"),
     ],
 )
 def test_shortage_of_an_import_blames_no_installation(reason: str, said: str) -> None:
