@@ -171,6 +171,13 @@ def file_of(error: OSError) -> str | None:
     return os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else None
 
 
+def shortage_named(text: str) -> str | None:
+    """The same, of what a library has put into words by strerror(3)."""
+    if os.strerror(errno.EMFILE) in text or os.strerror(errno.ENFILE) in text:
+        return raise_descriptors()
+    return raise_memory() if os.strerror(errno.ENOMEM) in text else None
+
+
 def raise_descriptors() -> str:
     """What an error says of that, and what to do."""
     limit = soft_limit(resource.RLIMIT_NOFILE)
@@ -209,10 +216,8 @@ def cannot_load(error: BaseException) -> str:
     if not isinstance(error, ModuleNotFoundError) and is_memory_limited():
         return raise_memory()
     text = str(error)
-    if os.strerror(errno.EMFILE) in text or os.strerror(errno.ENFILE) in text:
-        return raise_descriptors()
-    if os.strerror(errno.ENOMEM) in text:
-        return raise_memory()
+    if short := shortage_named(text):
+        return short
     if any(each in text for each in _NOT_MAPPED):
         return (
             f"a part can't be loaded ({error}): free some memory, or let its folder be mapped"

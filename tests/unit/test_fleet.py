@@ -8,8 +8,9 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import duckdb
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -412,6 +413,30 @@ def test_a_duckdb_that_cannot_be_loaded_is_installed(
     error = capsys.readouterr().err
     assert "failed to map segment" in error
     assert "not installed" not in error
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("Cannot open file: Too many open files", "too few file descriptors"),
+        ("Cannot allocate memory", "too little memory"),
+        ("no such setting", "DuckDB fails: IO Error: no such setting"),
+    ],
+)
+def test_duckdb_that_does_not_start_is_one_line(
+    troubled: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    reason: str,
+    said: str,
+) -> None:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise duckdb.IOException(f"IO Error: {reason}")
+
+    monkeypatch.setattr(duckdb, "connect", fail)
+    assert main(["fleet", str(troubled)]) == os.EX_UNAVAILABLE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"kernel-delay: {said}")
 
 
 def test_the_text(troubled: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from kernel_delay.errors import InputError, UnavailableError, require_address_space
+from kernel_delay.errors import (
+    InputError,
+    UnavailableError,
+    require_address_space,
+    shortage_named,
+)
 from kernel_delay.fleet import Extent, LongRounds, Outlier, Peers, Survey
 from kernel_delay.fleet.parquet_files import Found
 from kernel_delay.private_file import locked
@@ -130,6 +135,7 @@ def _connected() -> "Iterator[duckdb.DuckDBPyConnection]":
         ) from None
     _remove_stale_folders()
     with (
+        _naming_shortage(),
         tempfile.TemporaryDirectory(prefix=_FOLDER) as folder,
         locked(Path(folder)),
         duckdb.connect(
@@ -152,6 +158,18 @@ def _remove_stale_folders() -> None:
 
 
 @contextmanager
+def _naming_shortage() -> "Iterator[None]":
+    """Raise UnavailableError where DuckDB does not start, or lacks something."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        said = shortage_named(str(error)) or f"DuckDB fails: {_first_line(error)}"
+        raise UnavailableError(said) from error
+
+
+@contextmanager
 def _naming_damage() -> "Iterator[None]":
     import duckdb
 
@@ -160,6 +178,8 @@ def _naming_damage() -> "Iterator[None]":
     except duckdb.OutOfMemoryException as error:
         raise MemoryError from error
     except duckdb.Error as error:
+        if shortage_named(str(error)):
+            raise
         raise InputError(f"the Parquet files can't be read: {_first_line(error)}") from None
 
 
