@@ -18,6 +18,8 @@ TAKES_TERMINAL, GIVES_TERMINAL = "\x1b[?1049h", "\x1b[?1049l"
 
 PREFIX = "kernel-delay: "
 
+NOT_WRITTEN = "could not be written"
+
 VAGUE = f"{PREFIX}input or output: "
 
 # These say nothing about the kernel's programs.
@@ -62,6 +64,9 @@ def _complaint_of_line(command: Command, fault: Fault, done: Done, usual: Done) 
         return None
     if not lines or not lines[-1].startswith(PREFIX):
         return "no line that says what is wrong"
+    # It went on to its end, and says what is missing among what it says there.
+    if any(NOT_WRITTEN in line for line in lines) and _is_right(command, done.stdout):
+        return None
     reported = {_unnumbered(line) for line in usual.stderr.splitlines()}
     others = [line for line in lines[:-1] if _unnumbered(line) not in reported]
     if others:
