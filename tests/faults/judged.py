@@ -40,7 +40,9 @@ def complaint(command: Command, fault: Fault, ended: Ended, usual: Ended) -> str
     done = ended.done
     if "Traceback" in done.stderr or "internal error" in done.stderr:
         return "a traceback, or an internal error"
-    if TAKES_TERMINAL in done.stdout and not done.stdout.endswith(GIVES_TERMINAL):
+    # A write that fails may be the one that gives it back.
+    is_kept = TAKES_TERMINAL in done.stdout and not done.stdout.endswith(GIVES_TERMINAL)
+    if is_kept and fault.kind != "write":
         return "the terminal is not given back"
     if stray := [name for name in ended.left if not _is_expected(command, name)]:
         return f"left behind: {', '.join(stray)}"
