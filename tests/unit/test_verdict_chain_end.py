@@ -117,7 +117,7 @@ def test_process_of_several_threads_is_named_without_a_call() -> None:
         "the main thread, client (27090) waited for server (50) in poll for 500.0 ms."
     )
     assert "The root is not known: the process server (50) has several threads." in found.details
-    assert found.advice == "What it does shows kernel-delay -p 50 --chains."
+    assert found.advice == "To see what it does: kernel-delay -p 50 --chains"
 
 
 def test_end_of_less_than_half_is_not_named() -> None:

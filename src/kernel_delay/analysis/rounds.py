@@ -7,10 +7,10 @@ from msgspec import Struct
 from kernel_delay.analysis.states import STATES, states
 from kernel_delay.analysis.verdict import RULES
 from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END
-from kernel_delay.analysis.verdict.formatting import length, share
+from kernel_delay.analysis.verdict.formatting import WITHOUT_DELAY, length, share
 from kernel_delay.analysis.verdict.user_work import USER_WORK
 from kernel_delay.analysis.verdict.wait_chains import WAIT_CHAIN
-from kernel_delay.model import Round, Sample, Sleep, StackFrame, Thread, ThreadTime
+from kernel_delay.model import Finding, Round, Sample, Sleep, StackFrame, Thread, ThreadTime
 
 # What the parts of a thread's time are called in a sentence; blocked is named by its sleeps.
 _PARTS = {
@@ -133,8 +133,16 @@ def _main_cause(sample: Sample) -> str:
     part, ns = main_part(sample.threads[0])
     found = [finding for finding in sample.verdict if 2 * finding.share >= ns / _whole(sample)]
     if found:
-        return found[0].text
+        return _shortened(found[0])
     return f"it {part} for {length(ns)}, {share(ns, _whole(sample))} of the round."
+
+
+def _shortened(finding: Finding) -> str:
+    """Its text, without how long the round would have taken: a line has no room for more."""
+    first, *_ = finding.details or ("",)
+    return (
+        finding.text.replace(f" {first}", "") if first.startswith(WITHOUT_DELAY) else finding.text
+    )
 
 
 def _whole(sample: Sample) -> int:

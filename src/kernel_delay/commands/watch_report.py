@@ -14,6 +14,7 @@ from kernel_delay.reporters import print_message
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kernel_delay.analysis.verdict.gain import RoundGains
     from kernel_delay.capture.rounds.watch import Watch
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.metrics.exporter import Exporter
@@ -50,6 +51,8 @@ class WatchReport:
         self._log: OvsLog | None = None
         self._page: LivePage | None = None
         self._unwritten = 0
+        self._gains: RoundGains | None = None
+        self._attached_ns = 0
         self._drawn = self._followed = 0.0
 
     def begin(
@@ -62,6 +65,7 @@ class WatchReport:
         """Report of this process from now on; `stack` ends the page."""
         self._target, self._folder, self._log = target, folder, log
         self._unwritten = 0
+        self._gains = None
         self._page = None
         if self._shows_lines and sys.stdout is not None and sys.stdout.isatty():
             self._page = stack.enter_context(_live_page(sys.stdout, self._title()))
@@ -69,6 +73,7 @@ class WatchReport:
     def attached(self) -> None:
         """Say what is watched."""
         assert self._target is not None
+        self._attached_ns = time.monotonic_ns()
         if self.exporter is not None:
             self.exporter.begin(self._target.pid, self.take_losses)
         if self._page is None:
@@ -96,10 +101,14 @@ class WatchReport:
     def add(self, sample: "Sample") -> None:
         """Judge, record and show one."""
         from kernel_delay.analysis.verdict import judge
+        from kernel_delay.analysis.verdict.gain import RoundGains
         from kernel_delay.reporters.rounds import line
 
         judged = judge(sample if self._log is None else self._log.with_line(sample))
         self._record(judged)
+        if self._gains is None:
+            self._gains = RoundGains(self._threshold_ns)
+        self._gains.add(judged)
         if self.exporter is not None:
             self.exporter.add(judged)
         if self._json is not None:
@@ -130,7 +139,12 @@ class WatchReport:
 
     def finish(self, watch: "Watch") -> None:
         """Say how all rounds went."""
-        from kernel_delay.reporters.rounds import left_lines, open_lines, summary_lines
+        from kernel_delay.reporters.rounds import (
+            gain_lines,
+            left_lines,
+            open_lines,
+            summary_lines,
+        )
 
         if self.exporter is not None:
             self.exporter.finish(watch)
@@ -142,6 +156,10 @@ class WatchReport:
             to_reader = print_message
         for text in summary_lines(totals, self._unwritten):
             to_reader(text)
+        if self._gains is not None:
+            watched_ns = time.monotonic_ns() - self._attached_ns
+            for text in gain_lines(self._gains, self._threshold_ns, watched_ns):
+                to_reader(text)
         for text in open_lines(totals, self._threshold_ns):
             print_message(text)
         if self._log is not None:

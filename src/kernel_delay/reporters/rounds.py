@@ -1,6 +1,7 @@
 """Long rounds as they come, a line each; and how all rounds went."""
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from kernel_delay.analysis.missed import missed_sentences
 from kernel_delay.analysis.percentiles import is_longest, percentile
@@ -18,6 +19,9 @@ from kernel_delay.printable import printable
 from kernel_delay.reporters.grid import Column, Table, fitted
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.syscall_events import frame_lines, frame_text
+
+if TYPE_CHECKING:
+    from kernel_delay.analysis.verdict.gain import RoundGains
 
 MOST_OTHERS = 8
 
@@ -204,6 +208,28 @@ def summary_lines(totals: RoundTotals, unwritten: int = 0) -> Iterator[str]:
         yield f"WARNING: {_many(unwritten, 'recording')} could not be written."
     if missed := " ".join(missed_sentences(totals.lost)):
         yield f"WARNING: {missed}"
+
+
+MOST_CAUSES = 3
+
+# A rate of less time says little of an hour.
+LEAST_RATE_NS = 600 * 10**9
+_HOUR_NS = 3600 * 10**9
+
+
+def gain_lines(gains: "RoundGains", threshold_ns: int, watched_ns: int) -> Iterator[str]:
+    """How many of the recorded rounds would have been short without each cause."""
+    for cause in list(gains.causes())[:MOST_CAUSES]:
+        rate = ""
+        if watched_ns >= LEAST_RATE_NS:
+            each_hour = cause.rounds * _HOUR_NS / watched_ns
+            rate = f", {each_hour:,.{0 if each_hour >= 10 else 1}f} an hour"
+        most = "up to " if cause.is_most else ""
+        of = _many(gains.rounds, "recorded round")
+        yield (
+            f"Without {cause.rule}, {most}{cause.rounds:,} of {of} would have been below"
+            f" {length(threshold_ns)}{rate}."
+        )
 
 
 def open_lines(totals: RoundTotals, threshold_ns: int) -> Iterator[str]:

@@ -5,6 +5,8 @@ sentence of the thread that it hit worst. Shares are of the window. Without acco
 is nothing to judge. docs/reference/verdict.md lists the rules.
 """
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict.asleep import ASLEEP
@@ -74,7 +76,18 @@ def judge(sample: Sample) -> Sample:
         is_unknown = finding.rule == ASLEEP.name
         return finding.remark, not main_waits, not is_busy, is_unknown, -finding.share
 
-    return replace(sample, verdict=tuple(sorted(left, key=place)))
+    return replace(sample, verdict=tuple(_with_gains(sample, sorted(left, key=place))))
+
+
+def _with_gains(sample: Sample, findings: Sequence[Finding]) -> Sequence[Finding]:
+    """The findings with what an interval would have taken without them."""
+    is_interval = sample.round is not None or sample.window.start_trigger is not None
+    if not findings or not is_interval:
+        return findings
+    # Most windows are of a fixed length.
+    from kernel_delay.analysis.verdict.gain import with_gains
+
+    return with_gains(sample, findings)
 
 
 def is_wait(finding: Finding) -> bool:

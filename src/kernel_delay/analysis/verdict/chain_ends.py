@@ -17,7 +17,7 @@ from kernel_delay.analysis.verdict.wait_chains import (
 from kernel_delay.model import ChainGap, ChainPart, ChainThread, HeldProcess, Sample, Thread
 
 # Its own waits may show more.
-_LOOK_AT = "What it does shows kernel-delay -p {pid} --chains."
+_LOOK_AT = "To see what it does: kernel-delay -p {pid} --chains"
 
 # Other processes that are named.
 MOST_OTHERS = 3

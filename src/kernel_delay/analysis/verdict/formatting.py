@@ -84,6 +84,10 @@ def pmd_work(sample: Sample, thread: Thread) -> tuple[str, ...]:
     return did, *counted_for(sample, pmd.counted_ns)
 
 
+WITHOUT_DELAY = "Without this delay,"
+"""Begins the sentence on how long an interval would have taken."""
+
+
 # A sentence has no room for more. The end of a title says what the process does.
 _TITLE_WIDTH = 60
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict.formatting import also, length, percent, pmd_work
 from kernel_delay.model import Finding, Sample, SleepReason, Thread, Who
@@ -173,7 +174,10 @@ def _apply_in_turn(
     worst, *others = (thread for _, thread in losses)
     case = Case(sample, worst, lost_ns, (), accused, tuple(others))
     statement = rule.say(case)
-    return Found(_finding(rule, case, statement), statement.explains) if statement else None
+    if statement is None:
+        return None
+    evidence = {**statement.evidence, "threads": len(losses)}
+    return Found(_finding(rule, case, replace(statement, evidence=evidence)), statement.explains)
 
 
 def _finding(rule: Rule, case: Case, statement: Statement) -> Finding:

@@ -31,7 +31,7 @@ _ADVICE: dict[ChainState, str] = {
     "frozen": "Thaw it: cgroup.freeze of its cgroup, freezer.state of v1.",
     "throttled": "Raise the CPU quota (cpu.max; cpu.cfs_quota_us of v1) of its cgroup.",
 }
-_LOOK_AT = "What it does shows kernel-delay -p {pid}."
+_LOOK_AT = "To see what it does: kernel-delay -p {pid}"
 
 
 def _of_main_root(sample: Sample, thread: Thread) -> Sequence[ChainPart]:

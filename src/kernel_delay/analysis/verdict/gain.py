@@ -1,0 +1,174 @@
+"""How long an interval would have taken without what a finding is about.
+
+An interval is a round, or the time between two triggers that one thread hit. The states of a
+thread are disjoint, so its length without one of them is the rest. What others did for the thread
+meanwhile would not have been done by then: the rest is then the least.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kernel_delay.analysis.verdict.formatting import WITHOUT_DELAY, length
+from kernel_delay.model import Finding, Sample, Thread
+
+LEAST_SHARE = 0.1
+"""Of an interval: a smaller gain gets no sentence."""
+
+# So much of the rest may have been for others before it is the least.
+OVERLAP_SHARE = 0.05
+
+# Of these it is not known whether they made the interval longer.
+NO_DELAYS = frozenset(("user_work", "asleep", "doubtful_user"))
+
+# Findings of time asleep; those of `wait_` are too.
+_ASLEEP = frozenset(("lock", "kernel_sleep"))
+
+# Who had what was waited for: that it ran meanwhile is what the wait was for.
+_AWAITED = ("owner_tid", "last_tid", "waker_tid", "root_tid", "end_tid")
+
+
+def with_gains(sample: Sample, findings: Sequence[Finding]) -> Sequence[Finding]:
+    """Return the findings with what is known of the interval without each.
+
+    The first one also gets a sentence on it, if the gain is worth one.
+
+    Args:
+        sample: The sample that the findings are of.
+        findings: The findings in their order.
+    """
+    thread = interval_thread(sample)
+    if thread is None:
+        return findings
+    first, *others = (_with_gain(sample, thread, finding) for finding in findings)
+    return (_with_sentence(sample, first), *others)
+
+
+def interval_thread(sample: Sample) -> Thread | None:
+    """Return the thread whose interval the window is; None for any other window.
+
+    An interval that was cut has no length of its own.
+    """
+    start, stop = sample.window.start_trigger, sample.window.stop_trigger
+    if sample.processes > 1:
+        return None
+    if sample.round is not None:
+        tid = sample.round.tid if sample.window.ended_by in ("poll", "trigger") else 0
+    elif start is None or stop is None or start.tid != stop.tid:
+        return None
+    else:
+        tid = start.tid if sample.window.ended_by == "trigger" else 0
+    found = (each for each in sample.threads if tid and each.tid == tid and each.time is not None)
+    return next(found, None)
+
+
+def _with_gain(sample: Sample, thread: Thread, finding: Finding) -> Finding:
+    rest_ns = sample.window.duration_ns - _delay_ns(thread, finding)
+    if not 0 <= rest_ns < sample.window.duration_ns:
+        return finding
+    overlap_ns = _other_sleep_ns(thread, finding) + sum(_active_ns(sample, thread, finding))
+    is_least = overlap_ns > OVERLAP_SHARE * rest_ns
+    return replace(finding, without_ns=rest_ns, without_is_least=is_least)
+
+
+def _delay_ns(thread: Thread, finding: Finding) -> int:
+    """How long the finding delayed the thread; 0 where that is not known."""
+    is_of_several = finding.evidence.get("threads", 1) > 1
+    if finding.tid != thread.tid or finding.rule in NO_DELAYS or is_of_several:
+        return 0
+    lost_ns = finding.evidence.get("lost_ns", 0)
+    assert thread.time is not None
+    # It may have been frozen for less.
+    return 0 if finding.rule == "frozen" and lost_ns != thread.time.frozen_ns else lost_ns
+
+
+def _other_sleep_ns(thread: Thread, finding: Finding) -> int:
+    """How long the thread slept besides: what ended that may have been on its way before."""
+    assert thread.time is not None
+    slept_ns = finding.evidence.get("blocked_ns", 0)
+    if finding.rule in _ASLEEP or finding.rule.startswith("wait_"):
+        slept_ns = finding.evidence["lost_ns"]
+    elif finding.rule == "page_faults" and thread.page_faults is not None:
+        slept_ns = thread.page_faults.blocked_ns
+    return max(0, thread.time.blocked_ns - slept_ns)
+
+
+def _active_ns(sample: Sample, thread: Thread, finding: Finding) -> Iterator[int]:
+    """How long each other thread of the process was at work meanwhile, perhaps for this one."""
+    awaited = {thread.tid, *(finding.evidence.get(name, 0) for name in _AWAITED)}
+    if sample.round is not None:
+        for other in sample.round.others:
+            if other.tid not in awaited:
+                yield other.ran_ns + other.runnable_ns
+        return
+    for each in sample.threads:
+        if each.tid not in awaited and each.time is not None:
+            time = each.time
+            yield time.user_ns + time.kernel_ns + time.ready_ns
+
+
+def _with_sentence(sample: Sample, finding: Finding) -> Finding:
+    duration_ns = sample.window.duration_ns
+    if finding.without_ns is None or not finding.sentence:
+        return finding
+    if duration_ns - finding.without_ns < LEAST_SHARE * duration_ns:
+        return finding
+    what = "round" if sample.round is not None else "interval"
+    about = "at least" if finding.without_is_least else "about"
+    sentence = (
+        f"{WITHOUT_DELAY} the {what} would have taken {about} {length(finding.without_ns)}"
+        f" instead of {length(duration_ns)}."
+    )
+    advice = (finding.advice,) if finding.advice else ()
+    further = " ".join((*finding.details, *advice))
+    first = finding.text.removesuffix(further).rstrip()
+    return replace(
+        finding,
+        text=" ".join(filter(None, (first, sentence, further))),
+        details=(sentence, *finding.details),
+    )
+
+
+class CauseGain(Struct, frozen=True):
+    """How many long rounds would have been short without the findings of one rule.
+
+    Attributes:
+        rule: The name of the rule.
+        rounds: The number of these rounds.
+        is_most: Some of them may have been long even so: their rest is the least.
+    """
+
+    rule: str
+    rounds: int
+    is_most: bool
+
+
+class RoundGains:
+    """Takes Samples of long rounds one by one.
+
+    Attributes:
+        rounds: How many it took.
+    """
+
+    def __init__(self, threshold_ns: int) -> None:
+        """Start before the first round; a round is short below the threshold."""
+        self.rounds = 0
+        self._threshold_ns = threshold_ns
+        self._short: Counter[str] = Counter()
+        self._most: set[str] = set()
+
+    def add(self, sample: Sample) -> None:
+        """Count a round, which is judged."""
+        self.rounds += 1
+        for finding in sample.verdict:
+            if finding.without_ns is not None and finding.without_ns < self._threshold_ns:
+                self._short[finding.rule] += 1
+                if finding.without_is_least:
+                    self._most.add(finding.rule)
+
+    def causes(self) -> Iterator[CauseGain]:
+        """Yield the gain of each rule, the largest first."""
+        for rule, rounds in self._short.most_common():
+            yield CauseGain(rule, rounds, rule in self._most)
