@@ -10,9 +10,11 @@ from kernel_delay.model import (
     Finding,
     LockWait,
     OtherThread,
+    PageFaults,
     Round,
     Sample,
     Sleep,
+    SyscallStats,
     Thread,
     TriggerHit,
     Window,
@@ -51,9 +53,14 @@ def first_of(sample: Sample) -> Finding:
     return sample.verdict[0]
 
 
+def bounds_of(finding: Finding) -> tuple[int | None, int | None]:
+    """How long the interval would have taken without it, at least and at most."""
+    return finding.without_least_ns, finding.without_most_ns
+
+
 def test_round_without_its_wait_takes_the_rest() -> None:
     found = first_of(round_of(timed_thread(TID, "handler4", user=100, ready=400)))
-    assert (found.without_ns, found.without_is_least) == (100 * MS, False)
+    assert bounds_of(found) == (100 * MS, 100 * MS)
     sentence = "Without this delay, the round would have taken about 100.0 ms instead of 500.0 ms."
     assert found.details[0] == sentence
     assert f"80 % of the round. {sentence} Who had the CPU" in found.text
@@ -61,7 +68,7 @@ def test_round_without_its_wait_takes_the_rest() -> None:
 
 def test_interval_between_triggers_is_called_so() -> None:
     found = first_of(between_triggers(timed_thread(TID, "handler4", user=100, stopped=400)))
-    assert found.without_ns == 100 * MS
+    assert bounds_of(found) == (100 * MS, 100 * MS)
     assert "the interval would have taken about 100.0 ms" in found.text
 
 
@@ -74,36 +81,81 @@ def test_line_of_a_round_has_no_gain() -> None:
 
 def test_other_sleep_makes_the_rest_a_bound() -> None:
     found = first_of(round_of(timed_thread(TID, "handler4", user=50, blocked=50, ready=400)))
-    assert (found.without_ns, found.without_is_least) == (100 * MS, True)
+    assert bounds_of(found) == (100 * MS, None)
     assert "would have taken at least 100.0 ms instead of" in found.text
 
 
 def test_other_threads_work_makes_the_rest_a_bound() -> None:
     helper = OtherThread(33, "helper", 90 * MS, 0, "futex")
-    assert first_of(round_of(HELD, helper)).without_is_least
+    assert bounds_of(first_of(round_of(HELD, helper))) == (100 * MS, None)
     thread = timed_thread(TID, "handler4", user=100, ready=400)
     busy = timed_thread(33, "helper", user=90, blocked=410)
-    assert first_of(between_triggers(thread, busy)).without_is_least
+    assert bounds_of(first_of(between_triggers(thread, busy))) == (100 * MS, None)
     idle = timed_thread(33, "helper", blocked=500)
-    assert not first_of(between_triggers(thread, idle)).without_is_least
+    assert bounds_of(first_of(between_triggers(thread, idle))) == (100 * MS, 100 * MS)
 
 
 def test_work_of_a_locks_owner_is_no_overlap() -> None:
     found = first_of(round_of(HELD, OtherThread(32, "owner", 400 * MS, 0, "futex")))
     assert found.rule == "lock"
-    assert (found.without_ns, found.without_is_least) == (100 * MS, False)
+    assert bounds_of(found) == (100 * MS, 100 * MS)
+
+
+def test_calls_of_a_wait_may_go_with_it() -> None:
+    stats = SyscallStats(
+        75,
+        "fdatasync",
+        40,
+        450 * MS,
+        20 * MS,
+        on_cpu_ns=50 * MS,
+        blocked_ns=360 * MS,
+        ready_ns=40 * MS,
+    )
+    slept = Sleep("disk", "fdatasync", ("submit_bio_wait",), True, 40, 360 * MS, 20 * MS)
+    thread = timed_thread(TID, "handler4", user=50, kernel=50, ready=40, blocked=360)
+    sample = round_of(replace(thread, syscalls=(stats,), sleeps=(slept,)))
+    found = first_of(sample)
+    assert (found.rule, bounds_of(found)) == ("wait_disk", (50 * MS, 140 * MS))
+    assert "would have taken between 50.0 ms and 140.0 ms instead of 500.0 ms." in found.text
+
+
+def test_stop_may_hide_a_part_of_a_wait() -> None:
+    slept = Sleep("pipe", "read", ("pipe_read",), False, 1, 200 * MS, 200 * MS)
+    thread = timed_thread(TID, "handler4", user=100, stopped=200, blocked=200)
+    found = {each.rule: each for each in round_of(replace(thread, sleeps=(slept,))).verdict}
+    assert bounds_of(found["wait_pipe"]) == (100 * MS, 300 * MS)
+    assert bounds_of(found["stopped"]) == (300 * MS, None)
+
+
+def test_wait_in_unseen_page_faults_has_no_least() -> None:
+    slept = Sleep("page_cache", None, ("folio_wait_bit",), True, 1, 200 * MS, 200 * MS)
+    thread = replace(timed_thread(TID, "handler4", user=300, blocked=200), sleeps=(slept,))
+    assert bounds_of(first_of(round_of(thread))) == (None, 300 * MS)
+    seen = replace(thread, page_faults=PageFaults(900, 50 * MS, 200 * MS))
+    found = {each.rule: each for each in round_of(seen).verdict}
+    assert bounds_of(found["wait_page_cache"]) == (250 * MS, 300 * MS)
+
+
+def test_estimated_delay_makes_the_rest_the_most() -> None:
+    for sample in samples_of("doubtful_user"):
+        found = {each.rule: each for each in round_of(sample.threads[0]).verdict}
+        if finding := found.get("doubtful_user"):
+            lost_ns = finding.evidence["lost_ns"]
+            assert bounds_of(finding) == (None, TIMED_WINDOW_NS - lost_ns)
 
 
 def test_small_gain_has_no_sentence() -> None:
     found = first_of(round_of(timed_thread(TID, "handler4", user=455, ready=45)))
-    assert found.without_ns == 455 * MS
+    assert bounds_of(found) == (455 * MS, 455 * MS)
     assert "Without this delay" not in found.text
 
 
 def test_only_the_first_finding_has_the_sentence() -> None:
     sample = round_of(timed_thread(TID, "handler4", user=100, ready=300, stopped=100))
-    first, second = (each for each in sample.verdict if each.without_ns is not None)
-    assert (first.without_ns, second.without_ns) == (200 * MS, 400 * MS)
+    first, second = sample.verdict
+    assert bounds_of(first) == (200 * MS, 200 * MS)
+    assert bounds_of(second) == (400 * MS, 400 * MS)
     assert "Without this delay" in first.text
     assert "Without this delay" not in second.text
 
@@ -112,7 +164,7 @@ def test_own_code_of_a_round_has_no_gain() -> None:
     for sample in samples_of("user_work"):
         (thread, *_) = sample.threads
         found = {each.rule: each for each in round_of(thread).verdict}
-        assert found["user_work"].without_ns is None
+        assert bounds_of(found["user_work"]) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +179,7 @@ def test_own_code_of_a_round_has_no_gain() -> None:
 def test_other_windows_are_no_intervals(of_window: dict[str, object]) -> None:
     thread = timed_thread(TID, "handler4", user=100, stopped=400)
     found = first_of(between_triggers(thread, **of_window))
-    assert found.without_ns is None
+    assert bounds_of(found) == (None, None)
     assert "Without this delay" not in found.text
 
 
@@ -135,20 +187,20 @@ def test_other_threads_delays_have_no_gain() -> None:
     own = timed_thread(TID, "handler4", user=500)
     found = first_of(between_triggers(own, timed_thread(32, "other", user=100, stopped=400)))
     assert found.tid == 32
-    assert found.without_ns is None
+    assert bounds_of(found) == (None, None)
 
 
 def test_window_of_several_processes_has_no_gain() -> None:
     thread = timed_thread(TID, "handler4", user=100, stopped=400)
     sample = between_triggers(thread)
     found = first_of(judge(replace(sample, processes=2, verdict=())))
-    assert found.without_ns is None
+    assert bounds_of(found) == (None, None)
 
 
 def test_cut_round_has_no_gain() -> None:
     sample = round_of(timed_thread(TID, "handler4", user=100, stopped=400))
     cut: Window = replace(sample.window, ended_by="exit")
-    assert first_of(judge(replace(sample, window=cut, verdict=()))).without_ns is None
+    assert bounds_of(first_of(judge(replace(sample, window=cut, verdict=())))) == (None, None)
 
 
 def summary(*samples: Sample, watched_ns: int, threshold_ns: int = 300 * MS) -> list[str]:

@@ -95,11 +95,11 @@ class Finding(Struct, frozen=True):
         sentence: What happened to which thread, and for how long; without the share. Empty: the
             recording is older than this field.
         details: Further sentences: who caused it, the object, and what is not known.
-        without_ns: How long the interval would have taken without this delay, in ns. An interval
-            is a round, or the time between two triggers that one thread hit. None: the window is
-            no such interval, or the finding is no delay of that thread.
-        without_is_least: The interval would have taken `without_ns` at least: the thread waited
-            for more than this, or other threads of the process were active meanwhile.
+        without_least_ns: How long the interval would have taken at least without this delay, in ns.
+            An interval is a round, or the time between two triggers that one thread hit. None: the
+            window is no such interval, or this is not known.
+        without_most_ns: How long it would have taken at most, in ns. None: as above, or something
+            may have gone on meanwhile that the thread would have waited for then.
     """
 
     rule: str
@@ -112,8 +112,8 @@ class Finding(Struct, frozen=True):
     advice: str | None = None
     sentence: str = ""
     details: tuple[str, ...] = ()
-    without_ns: int | None = None
-    without_is_least: bool = False
+    without_least_ns: int | None = None
+    without_most_ns: int | None = None
 
 
 Unseen = Literal["page_faults", "futex_owners", "earlier_calls"]

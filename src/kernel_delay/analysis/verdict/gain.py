@@ -1,8 +1,11 @@
 """How long an interval would have taken without what a finding is about.
 
 An interval is a round, or the time between two triggers that one thread hit. The states of a
-thread are disjoint, so its length without one of them is the rest. What others did for the thread
-meanwhile would not have been done by then: the rest is then the least.
+thread are disjoint, so its length without one of them is the rest. There are two bounds:
+
+- A wait in a call may go with the call, and with what the call did besides: the least.
+- What others did for the thread during the delay would not have been done by then: where there is
+  a sign of that, there is no most.
 """
 
 from collections import Counter
@@ -12,16 +15,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict.formatting import WITHOUT_DELAY, length
-from kernel_delay.model import Finding, Sample, Thread
+from kernel_delay.model import Finding, Sample, SyscallStats, Thread
 
 LEAST_SHARE = 0.1
 """Of an interval: a smaller gain gets no sentence."""
 
-# So much of the rest may have been for others before it is the least.
+# So much of the rest may have been for others before there is no most.
 OVERLAP_SHARE = 0.05
 
+# Bounds that are no farther apart are one figure.
+APART_SHARE = 0.1
+
 # Of these it is not known whether they made the interval longer.
-NO_DELAYS = frozenset(("user_work", "asleep", "doubtful_user"))
+NO_DELAYS = frozenset(("user_work", "asleep"))
+
+# It is found to have taken so long at least.
+_ESTIMATED = "doubtful_user"
 
 # Findings of time asleep; those of `wait_` are too.
 _ASLEEP = frozenset(("lock", "kernel_sleep"))
@@ -33,7 +42,7 @@ _AWAITED = ("owner_tid", "last_tid", "waker_tid", "root_tid", "end_tid")
 def with_gains(sample: Sample, findings: Sequence[Finding]) -> Sequence[Finding]:
     """Return the findings with what is known of the interval without each.
 
-    The first one also gets a sentence on it, if the gain is worth one.
+    The first one that is a delay also gets a sentence on it, if the gain is worth one.
 
     Args:
         sample: The sample that the findings are of.
@@ -42,8 +51,14 @@ def with_gains(sample: Sample, findings: Sequence[Finding]) -> Sequence[Finding]
     thread = interval_thread(sample)
     if thread is None:
         return findings
-    first, *others = (_with_gain(sample, thread, finding) for finding in findings)
-    return (_with_sentence(sample, first), *others)
+    gained = [_with_gain(sample, thread, finding) for finding in findings]
+    for place, finding in enumerate(gained):
+        rest_ns = _rest_ns(sample, thread, finding)
+        if rest_ns is not None and finding.sentence:
+            if rest_ns <= (1 - LEAST_SHARE) * sample.window.duration_ns:
+                gained[place] = _with_sentence(sample, finding)
+            break
+    return gained
 
 
 def interval_thread(sample: Sample) -> Thread | None:
@@ -65,23 +80,55 @@ def interval_thread(sample: Sample) -> Thread | None:
 
 
 def _with_gain(sample: Sample, thread: Thread, finding: Finding) -> Finding:
-    rest_ns = sample.window.duration_ns - _delay_ns(thread, finding)
-    if not 0 <= rest_ns < sample.window.duration_ns:
+    rest_ns = _rest_ns(sample, thread, finding)
+    if rest_ns is None:
         return finding
+    if finding.rule == _ESTIMATED:
+        return replace(finding, without_most_ns=rest_ns)
+    besides_ns = _besides_ns(thread, finding)
+    least_ns = None if besides_ns is None else max(0, rest_ns - besides_ns)
     overlap_ns = _other_sleep_ns(thread, finding) + sum(_active_ns(sample, thread, finding))
-    is_least = overlap_ns > OVERLAP_SHARE * rest_ns
-    return replace(finding, without_ns=rest_ns, without_is_least=is_least)
+    is_open = overlap_ns > OVERLAP_SHARE * rest_ns
+    most_ns = None if is_open else rest_ns
+    return replace(finding, without_least_ns=least_ns, without_most_ns=most_ns)
 
 
-def _delay_ns(thread: Thread, finding: Finding) -> int:
-    """How long the finding delayed the thread; 0 where that is not known."""
+def _rest_ns(sample: Sample, thread: Thread, finding: Finding) -> int | None:
+    """How long the interval is without the finding's time; None where that is not known."""
     is_of_several = finding.evidence.get("threads", 1) > 1
     if finding.tid != thread.tid or finding.rule in NO_DELAYS or is_of_several:
-        return 0
+        return None
     lost_ns = finding.evidence.get("lost_ns", 0)
     assert thread.time is not None
     # It may have been frozen for less.
-    return 0 if finding.rule == "frozen" and lost_ns != thread.time.frozen_ns else lost_ns
+    is_guessed = finding.rule == "frozen" and lost_ns != thread.time.frozen_ns
+    is_known = 0 < lost_ns <= sample.window.duration_ns and not is_guessed
+    return sample.window.duration_ns - lost_ns if is_known else None
+
+
+def _besides_ns(thread: Thread, finding: Finding) -> int | None:
+    """How much more may go with a wait; None: not known.
+
+    That is the rest of the calls and page faults that it was in. A stop interrupts a wait, which may
+    have gone on meanwhile.
+    """
+    reason = finding.rule.removeprefix("wait_")
+    slept = [sleep for sleep in thread.sleeps if sleep.reason == reason]
+    if not slept or thread.time is None:
+        return 0
+    names = {sleep.syscall for sleep in slept}
+    calls = [stats for stats in thread.syscalls if stats.name in names]
+    ns = sum(map(_whole_ns, calls)) - sum(sleep.ns for sleep in slept if sleep.syscall)
+    ns = max(0, ns) + thread.time.stopped_ns + thread.time.frozen_ns
+    if None not in names:
+        return ns
+    # Whatever is in no call is a page fault.
+    return None if thread.page_faults is None else ns + thread.page_faults.on_cpu_ns
+
+
+def _whole_ns(stats: SyscallStats) -> int:
+    parts = (stats.on_cpu_ns, stats.ready_ns, stats.blocked_ns)
+    return sum(ns or 0 for ns in parts)
 
 
 def _other_sleep_ns(thread: Thread, finding: Finding) -> int:
@@ -110,16 +157,10 @@ def _active_ns(sample: Sample, thread: Thread, finding: Finding) -> Iterator[int
 
 
 def _with_sentence(sample: Sample, finding: Finding) -> Finding:
-    duration_ns = sample.window.duration_ns
-    if finding.without_ns is None or not finding.sentence:
-        return finding
-    if duration_ns - finding.without_ns < LEAST_SHARE * duration_ns:
-        return finding
     what = "round" if sample.round is not None else "interval"
-    about = "at least" if finding.without_is_least else "about"
     sentence = (
-        f"{WITHOUT_DELAY} the {what} would have taken {about} {length(finding.without_ns)}"
-        f" instead of {length(duration_ns)}."
+        f"{WITHOUT_DELAY} the {what} would have taken {_bounds(finding)}"
+        f" instead of {length(sample.window.duration_ns)}."
     )
     advice = (finding.advice,) if finding.advice else ()
     further = " ".join((*finding.details, *advice))
@@ -131,13 +172,24 @@ def _with_sentence(sample: Sample, finding: Finding) -> Finding:
     )
 
 
+def _bounds(finding: Finding) -> str:
+    least_ns, most_ns = finding.without_least_ns, finding.without_most_ns
+    if most_ns is None:
+        return f"at least {length(least_ns or 0)}"
+    if least_ns is None:
+        return f"at most {length(most_ns)}"
+    if least_ns >= (1 - APART_SHARE) * most_ns:
+        return f"about {length(most_ns)}"
+    return f"between {length(least_ns)} and {length(most_ns)}"
+
+
 class CauseGain(Struct, frozen=True):
     """How many long rounds would have been short without the findings of one rule.
 
     Attributes:
         rule: The name of the rule.
         rounds: The number of these rounds.
-        is_most: Some of them may have been long even so: their rest is the least.
+        is_most: Some of them may have been long even so.
     """
 
     rule: str
@@ -163,9 +215,11 @@ class RoundGains:
         """Count a round, which is judged."""
         self.rounds += 1
         for finding in sample.verdict:
-            if finding.without_ns is not None and finding.without_ns < self._threshold_ns:
+            least_ns, most_ns = finding.without_least_ns, finding.without_most_ns
+            known = [ns for ns in (least_ns, most_ns) if ns is not None]
+            if known and min(known) < self._threshold_ns:
                 self._short[finding.rule] += 1
-                if finding.without_is_least:
+                if most_ns is None or most_ns >= self._threshold_ns:
                     self._most.add(finding.rule)
 
     def causes(self) -> Iterator[CauseGain]:

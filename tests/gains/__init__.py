@@ -1,0 +1,1 @@
+"""Are rounds as short without a cause as the verdict says? Causes staged, measured, and removed."""
