@@ -142,6 +142,10 @@ test-peers: build packages-test packages-peers .venv/.extra-test
 test-verdicts: build packages-test packages-verdicts .venv/.extra-test
 	@exec $(BIN)/python -m tests.verdicts.run $(VERDICT_ARGS)
 
+## test-gains: are rounds as short without a cause as the verdict says? GAIN_ARGS="--only SIGSTOP"
+test-gains: build packages-test .venv/.extra-test
+	@exec $(BIN)/python -m tests.gains.run $(GAIN_ARGS)
+
 ## test-fleet: up to 5,000 nodes simulated, and the queries on Spark too; FLEET_ARGS=--no-spark
 test-fleet: build packages-test packages-fleet .venv/.extra-test .venv/.extra-spark
 	@ovs=$$(setup/openvswitch.sh); exec $(BIN)/python -m tests.fleet.run --ovs "$$ovs" $(FLEET_ARGS)

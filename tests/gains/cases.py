@@ -107,6 +107,7 @@ class Case(Struct, frozen=True):
         rules: The rules that may find it.
         begin: Starts it.
         options: Those of `watch`.
+        is_triggered: It is captured between two triggers instead.
         on_cpu: It is about CPUs. In any other case no other process may keep these from it.
         is_limit: The verdict can't know what it takes: a miss is known.
     """
@@ -114,6 +115,7 @@ class Case(Struct, frozen=True):
     rules: tuple[str, ...]
     begin: Callable[[Place], Running]
     options: tuple[str, ...] = ()
+    is_triggered: bool = False
     on_cpu: bool = False
     is_limit: bool = False
 
@@ -364,6 +366,9 @@ CASES: Mapping[str, Case] = {
     "server of quota + server": Case(
         ASKS, lambda p: _throttled_and_asking(p, removes_quota=False), on_cpu=True
     ),
+    "timer between triggers": Case(("asleep",), _alone(victims.sleeping), is_triggered=True),
+    "mutex between triggers": Case(("lock",), _alone(victims.locking), is_triggered=True),
+    "TCP between triggers": Case(ASKS, _asking_tcp, is_triggered=True),
     "sleep before a helper": Case(("wait_clock",), _alone(victims.with_helper, 50)),
     "sleep beside a helper": Case(("wait_clock",), _alone(victims.with_helper, 150)),
     "sleep beside a server": Case(("wait_clock",), _asking_ahead, is_limit=True),

@@ -6,16 +6,23 @@ must gain more. Exits with 1 if anything else is so.
 """
 
 import argparse
+import os
+import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
+import msgspec
 from msgspec import Struct
 
 from kernel_delay.model import Finding, Sample
+from tests import commands
 from tests.gains.cases import CASES, PAIRS, Case, staged
 from tests.verdicts.truth import NotHereError
 from tests.watching.watch import samples_in, watch_of
@@ -29,6 +36,12 @@ THRESHOLD_S = 0.05
 
 # The round in which the cause was removed, and the one before, whose record is still on its way.
 AROUND = 2
+
+# What takes longer hangs.
+ENDS_S = 60.0
+
+# A signal ends it before.
+MOST_WINDOWS = 100_000
 
 
 class Result(Struct, frozen=True):
@@ -85,23 +98,60 @@ class Length(Struct, frozen=True):
 
 
 def measured(case: Case, rounds: int) -> Result:
-    """Watch the victim with its cause, remove that, and watch it without."""
-    with tempfile.TemporaryDirectory() as folder, staged(case) as victim:
-        options = ("--threshold", f"{THRESHOLD_S}", "--no-stacks", *case.options)
-        with watch_of(victim.pid, Path(folder) / "records", *options) as watching:
+    """Measure the victim with its cause, remove that, and measure it without."""
+    with staged(case) as victim:
+        with (_captured if case.is_triggered else _watched)(victim.pid, case.options) as samples:
             began_ns = time.monotonic_ns()
             _wait_for_rounds(victim.lengths, rounds + AROUND)
             removed_ns = time.monotonic_ns()
             victim.remove()
             without_ns = time.monotonic_ns()
             _wait_for_rounds(victim.lengths, rounds + AROUND)
-            watching.end()
         lengths = lengths_in(victim.lengths)
-        samples = [each for path in watching.recordings() for each in samples_in(path)]
     begun = [each for each in lengths if each.start_ns > began_ns]
     with_cause = [each for each in begun if each.start_ns + each.ns < removed_ns]
     without = [each.ns for each in lengths if each.start_ns > without_ns]
     return _result(case, with_cause, samples, statistics.median(without))
+
+
+@contextmanager
+def _watched(pid: int, options: Sequence[str]) -> Iterator[list[Sample]]:
+    """Watch the rounds of a process; they are there when the block is over."""
+    samples: list[Sample] = []
+    words = ("--threshold", f"{THRESHOLD_S}", "--no-stacks", *options)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        watch_of(pid, Path(folder) / "records", *words) as watching,
+    ):
+        yield samples
+        watching.end()
+        samples += [each for path in watching.recordings() for each in samples_in(path)]
+
+
+@contextmanager
+def _captured(pid: int, options: Sequence[str]) -> Iterator[list[Sample]]:
+    """The same of the time between two triggers in a library of the process."""
+    samples: list[Sample] = []
+    triggers = ("--start-trigger", "up:libc.so.6:srand48", "--stop-trigger", "up:libc.so.6:lrand48")
+    with tempfile.TemporaryFile() as output:
+        words = ("--pid", pid, *triggers, "--sample-count", MOST_WINDOWS, *options, "--json")
+        process = commands.start(*words, stdout=output.fileno(), stderr=subprocess.DEVNULL)
+        try:
+            # The first one shows that it is attached.
+            wait_until(lambda: _has_begun(process, output), "the first window", every_s=0.1)
+            yield samples
+            process.send_signal(signal.SIGINT)
+            process.wait(ENDS_S)
+        finally:
+            process.kill()
+        output.seek(0)
+        decode: Any = msgspec.json.Decoder(Sample).decode
+        samples += [decode(line) for line in output.read().splitlines()]
+
+
+def _has_begun(process: commands.Process, output: IO[bytes]) -> bool:
+    assert process.poll() is None, "kernel-delay has ended"
+    return os.fstat(output.fileno()).st_size > 0
 
 
 def _wait_for_rounds(path: Path, rounds: int) -> None:

@@ -1,7 +1,8 @@
 """Programs with an event loop whose rounds are long for as long as a file, the switch, is there.
 
 A victim writes a line a round into a file: whether the switch was there, when the round began by
-CLOCK_MONOTONIC, and how long it took, in ns.
+CLOCK_MONOTONIC, and how long it took, in ns. It calls srand48() where one begins, and lrand48()
+where it ends.
 """
 
 import ctypes
@@ -71,6 +72,7 @@ class _Burner:
 def _make_rounds(switch: str, lengths: str, slow: Work, prepare: Work = lambda is_on: None) -> None:
     """Work, do what is slow, and work, in each round; `prepare` in a round of its own before it."""
     burner = _Burner()
+    libc = ctypes.CDLL("libc.so.6")
     quiet, _ = os.pipe()
     poll = select.poll()
     poll.register(quiet, select.POLLIN)
@@ -81,9 +83,11 @@ def _make_rounds(switch: str, lengths: str, slow: Work, prepare: Work = lambda i
         prepare(is_on)
         poll.poll(PAUSE_MS)
         began_ns = time.monotonic_ns()
+        libc.srand48(0)
         burner.burn(WORK_MS)
         slow(is_on)
         burner.burn(WORK_MS)
+        libc.lrand48()
         took_ns = time.monotonic_ns() - began_ns
         poll.poll(0)
         os.write(file, b"%d %d %d\n" % (is_on, began_ns, took_ns))

@@ -26,14 +26,14 @@ OVERLAP_SHARE = 0.05
 # Bounds that are no farther apart are one figure.
 APART_SHARE = 0.1
 
-# Of these it is not known whether they made the interval longer.
-NO_DELAYS = frozenset(("user_work", "asleep"))
+# What the program does is no delay.
+NO_DELAYS = frozenset(("user_work",))
 
 # It is found to have taken so long at least.
 _ESTIMATED = "doubtful_user"
 
 # Findings of time asleep; those of `wait_` are too.
-_ASLEEP = frozenset(("lock", "kernel_sleep"))
+_ASLEEP = frozenset(("lock", "kernel_sleep", "asleep"))
 
 # Who had what was waited for: that it ran meanwhile is what the wait was for.
 _AWAITED = ("owner_tid", "last_tid", "waker_tid", "root_tid", "end_tid")
@@ -109,7 +109,7 @@ def _rest_ns(sample: Sample, thread: Thread, finding: Finding) -> int | None:
 def _besides_ns(thread: Thread, finding: Finding) -> int | None:
     """How much more may go with a wait; None: not known.
 
-    That is the rest of the calls and page faults that it was in. A stop interrupts a wait, which may
+    That is the rest of the calls and page faults that it was in. A stop interrupts a wait that may
     have gone on meanwhile.
     """
     reason = finding.rule.removeprefix("wait_")
