@@ -31,17 +31,17 @@ Remove = Callable[[], object]
 
 
 class Running(Struct, frozen=True):
-    """A victim that runs, with its cause.
+    """A victim that runs, without its cause.
 
     Attributes:
         pid: The victim.
         lengths: The file that it writes its rounds to.
-        remove: Removes the cause.
+        apply: Begins the cause, and returns what ends it.
     """
 
     pid: int
     lengths: Path
-    remove: Remove
+    apply: Callable[[], Remove]
 
 
 class Place(Struct, frozen=True):
@@ -72,10 +72,12 @@ class Place(Struct, frozen=True):
     ) -> Process:
         """Run a program of the case."""
         within = within if self.group is not None else REAL_TIME
-        process = running(role, *arguments, name=name, cpu=cpu, within=within)
-        found = self.stack.enter_context(process)
+        found = self.stack.enter_context(running(role, *arguments, name=name, within=within))
+        # Not before: it would take long to start beside those that are there.
         if self.group is not None:
             join(self.group, found.pid)
+        if cpu is not None:
+            os.sched_setaffinity(found.pid, {cpu})
         return found
 
     def victim(
@@ -90,14 +92,21 @@ class Place(Struct, frozen=True):
         words = (self.switch, lengths, *arguments)
         return self.run(role, *words, name="victim", cpu=cpu, within=within)
 
-    def running(self, victim: Process, remove: Remove = lambda: None) -> Running:
-        """The case runs: whatever removes the cause also removes the switch."""
+    def running(self, victim: Process, apply: Callable[[], Remove] | None = None) -> Running:
+        """The case runs: its cause is what the switch does, and what `apply` does."""
 
-        def remove_all() -> None:
-            remove()
-            self.switch.unlink()
+        def begin() -> Remove:
+            self.switch.touch()
+            end = apply() if apply is not None else None
 
-        return Running(victim.pid, self.folder / "lengths", remove_all)
+            def remove() -> None:
+                if end is not None:
+                    end()
+                self.switch.unlink()
+
+            return remove
+
+        return Running(victim.pid, self.folder / "lengths", begin)
 
 
 class Case(Struct, frozen=True):
@@ -128,9 +137,7 @@ def staged(case: Case) -> Iterator[Running]:
         _own_group() if case.on_cpu else nullcontext() as group,
         ExitStack() as stack,
     ):
-        place = Place(stack, Path(folder), group)
-        place.switch.touch()
-        yield case.begin(place)
+        yield case.begin(Place(stack, Path(folder), group))
 
 
 @contextmanager
@@ -148,38 +155,47 @@ def _own_group() -> Iterator[Path]:
 
 def _hogged(within: tuple[str, ...] = (), hogs: int = 1) -> Callable[[Place], Running]:
     def begin(place: Place) -> Running:
-        others = [place.run(hog, name="hog", cpu=CPU) for _ in range(hogs)]
         victim = place.victim(victims.computing, cpu=CPU, within=within)
-
-        def end_hogs() -> None:
-            for other in others:
-                _end(other)
-
-        return place.running(victim, end_hogs)
+        return place.running(victim, lambda: _run_hogs(place, hogs))
 
     return begin
 
 
+def _run_hogs(place: Place, hogs: int) -> Remove:
+    others = [place.run(hog, name="hog", cpu=CPU) for _ in range(hogs)]
+
+    def end() -> None:
+        for other in others:
+            _end(other)
+
+    return end
+
+
 def _hogged_in_real_time(place: Place) -> Running:
-    # It is in no cgroup: those of v1 may have no time for such.
-    other = place.stack.enter_context(
-        running(victims.hog_by_turns, name="hog", cpu=CPU, within=("chrt", "--rr", "1"))
-    )
     victim = place.victim(victims.computing, cpu=CPU)
-    return place.running(victim, lambda: _end(other))
+
+    def apply() -> Remove:
+        # It is in no cgroup: those of v1 may have no time for such.
+        other = place.stack.enter_context(
+            running(victims.hog_by_turns, name="hog", cpu=CPU, within=("chrt", "--rr", "1"))
+        )
+        return lambda: _end(other)
+
+    return place.running(victim, apply)
 
 
 def _throttled(period_us: int) -> Callable[[Place], Running]:
     def begin(place: Place) -> Running:
-        assert place.group is not None
         victim = place.victim(victims.computing)
-        return place.running(victim, _limit_cpu(place.group, period_us))
+        return place.running(victim, lambda: _limit_cpu(place, period_us))
 
     return begin
 
 
-def _limit_cpu(group: Path, period_us: int) -> Remove:
+def _limit_cpu(place: Place, period_us: int) -> Remove:
     """Set a quota of a quarter of a CPU; what is returned takes it away."""
+    group = place.group
+    assert group is not None
     quota_us = period_us * QUOTA_US // PERIOD_US
     if (group / "cpu.max").exists():
         (group / "cpu.max").write_text(f"{quota_us} {period_us}")
@@ -191,7 +207,7 @@ def _limit_cpu(group: Path, period_us: int) -> Remove:
 
 def _stopped(place: Place) -> Running:
     victim = place.victim(victims.computing)
-    return place.running(victim, _stop_by_turns(place, victim))
+    return place.running(victim, lambda: _stop_by_turns(place, victim))
 
 
 def _stop_by_turns(place: Place, victim: Process) -> Remove:
@@ -208,15 +224,19 @@ def _frozen(place: Place) -> Running:
     freezer = place.stack.enter_context(cgroup(unified(), f"frozen-{os.getpid()}"))
     file = freezer / "cgroup.freeze"
     victim = place.victim(victims.computing)
+    place.stack.callback(lambda: file.write_text("0"))
     join(freezer, victim.pid)
-    other = place.run(victims.freeze_by_turns, file, name="freezer")
 
-    def end() -> None:
-        _end(other)
-        file.write_text("0")
+    def apply() -> Remove:
+        other = place.run(victims.freeze_by_turns, file, name="freezer")
 
-    place.stack.callback(end)
-    return place.running(victim, end)
+        def end() -> None:
+            _end(other)
+            file.write_text("0")
+
+        return end
+
+    return place.running(victim, apply)
 
 
 def _alone(role: Role, *arguments: object) -> Callable[[Place], Running]:
@@ -234,12 +254,17 @@ def _with_file(role: Role, size: int = 8 << 20) -> Callable[[Place], Running]:
 def _disk_limited(place: Place) -> Running:
     path = place.stack.enter_context(big_file(8 << 20))
     disk = whole_disk(path)
-    limit = {"blkio__throttle.read_bps_device": f"{disk} {BYTES_PER_S}"}
+    limit = {"blkio__throttle.read_bps_device": f"{disk} 0"}
     group = place.stack.enter_context(cgroup(controller("blkio"), f"gain-{os.getpid()}", **limit))
     victim = place.victim(victims.reading_directly, path)
     join(group, victim.pid)
     file = group / "blkio.throttle.read_bps_device"
-    return place.running(victim, lambda: file.write_text(f"{disk} 0"))
+
+    def apply() -> Remove:
+        file.write_text(f"{disk} {BYTES_PER_S}")
+        return lambda: file.write_text(f"{disk} 0")
+
+    return place.running(victim, apply)
 
 
 def _flocked(place: Place) -> Running:
@@ -288,37 +313,43 @@ def _asking_relay(place: Place) -> Running:
 def _hogged_and_asking(place: Place, *, removes_hog: bool) -> Running:
     """A hog, and a server that sleeps; one of them is removed."""
     server = place.run(victims.serve_tcp, place.switch, name="server")
-    other = place.run(hog, name="hog", cpu=CPU)
     victim = place.victim(victims.asking_by_tcp, server.reported["port"], cpu=CPU)
-    return _removing(place, victim, lambda: _end(other), removes_outer=removes_hog)
+    return _beside_server(place, victim, lambda: _run_hogs(place, 1), removes_other=removes_hog)
 
 
 def _stopped_and_asking(place: Place, *, removes_stops: bool) -> Running:
     """It is stopped by turns, also while its server works: what overlaps is not gained."""
     server = place.run(victims.serve_tcp, place.switch, name="server")
     victim = place.victim(victims.asking_by_tcp, server.reported["port"])
-    end = _stop_by_turns(place, victim)
-    return _removing(place, victim, end, removes_outer=removes_stops)
+    return _beside_server(
+        place, victim, lambda: _stop_by_turns(place, victim), removes_other=removes_stops
+    )
 
 
 def _throttled_and_asking(place: Place, *, removes_quota: bool) -> Running:
     """Its quota fills up while it waits for the server."""
-    assert place.group is not None
     server = place.run(victims.serve_tcp, place.switch, name="server")
     victim = place.victim(victims.asking_by_tcp, server.reported["port"])
-    end = _limit_cpu(place.group, PERIOD_US)
-    return _removing(place, victim, end, removes_outer=removes_quota)
+    return _beside_server(
+        place, victim, lambda: _limit_cpu(place, PERIOD_US), removes_other=removes_quota
+    )
+
+
+def _beside_server(
+    place: Place, victim: Process, apply: Callable[[], Remove], *, removes_other: bool
+) -> Running:
+    """Of two causes the other one stays: the slow server is what the switch does."""
+    lengths = place.folder / "lengths"
+    if removes_other:
+        place.switch.touch()
+        return Running(victim.pid, lengths, apply)
+    place.stack.callback(apply())
+    return place.running(victim)
 
 
 def _end(process: Process) -> None:
     process.process.kill()
     process.process.wait()
-
-
-def _removing(place: Place, victim: Process, end: Remove, *, removes_outer: bool) -> Running:
-    """What is removed of two causes: that outside, by `end`, or the server's, by the switch."""
-    lengths = place.folder / "lengths"
-    return Running(victim.pid, lengths, end if removes_outer else place.switch.unlink)
 
 
 ASKS = ("wait_socket_receive",)

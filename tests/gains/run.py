@@ -12,7 +12,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,8 +33,8 @@ TOLERANCE = 0.1
 # A round is recorded from that length on; what prepares one may take less.
 THRESHOLD_S = 0.05
 
-# The round in which the cause was removed, and the one before, whose record is still on its way.
-AROUND = 2
+# So often the cause comes and goes.
+TURNS = 4
 
 # What takes longer hangs.
 ENDS_S = 60.0
@@ -98,20 +97,26 @@ class Length(Struct, frozen=True):
 
 
 def measured(case: Case, rounds: int) -> Result:
-    """Measure the victim with its cause, remove that, and measure it without."""
-    with staged(case) as victim:
-        with (_captured if case.is_triggered else _watched)(victim.pid, case.options) as samples:
-            began_ns = time.monotonic_ns()
-            _wait_for_rounds(victim.lengths, rounds + AROUND)
-            removed_ns = time.monotonic_ns()
-            victim.remove()
-            without_ns = time.monotonic_ns()
-            _wait_for_rounds(victim.lengths, rounds + AROUND)
-        lengths = lengths_in(victim.lengths)
-    begun = [each for each in lengths if each.start_ns > began_ns]
-    with_cause = [each for each in begun if each.start_ns + each.ns < removed_ns]
-    without = [each.ns for each in lengths if each.start_ns > without_ns]
-    return _result(case, with_cause, samples, statistics.median(without))
+    """Measure the victim with its cause and without it, by turns: the machine may become slower."""
+    with_cause: list[Length] = []
+    without: list[Length] = []
+    measuring = _captured if case.is_triggered else _watched
+    with staged(case) as victim, measuring(victim.pid, case.options) as samples:
+        for _ in range(TURNS):
+            remove = victim.apply()
+            with_cause += _next_rounds(victim.lengths, rounds // TURNS)
+            remove()
+            without += _next_rounds(victim.lengths, rounds // TURNS)
+    return _result(case, with_cause, samples, statistics.median(each.ns for each in without))
+
+
+def _next_rounds(path: Path, rounds: int) -> list[Length]:
+    """Wait for rounds that begin and end while all is as it is now."""
+    begun = len(lengths_in(path))
+    # To look more often would take of what is measured.
+    wait_until(lambda: len(lengths_in(path)) > begun + rounds, "the rounds", every_s=0.1)
+    # The first one began before.
+    return lengths_in(path)[begun + 1 :]
 
 
 @contextmanager
@@ -152,12 +157,6 @@ def _captured(pid: int, options: Sequence[str]) -> Iterator[list[Sample]]:
 def _has_begun(process: commands.Process, output: IO[bytes]) -> bool:
     assert process.poll() is None, "kernel-delay has ended"
     return os.fstat(output.fileno()).st_size > 0
-
-
-def _wait_for_rounds(path: Path, rounds: int) -> None:
-    until = len(lengths_in(path)) + rounds
-    # To look more often would take of what is measured.
-    wait_until(lambda: len(lengths_in(path)) >= until, "the rounds", every_s=0.1)
 
 
 def lengths_in(path: Path) -> list[Length]:
@@ -214,7 +213,7 @@ def main() -> int:
     names = [name for name in CASES if not args.only or name in args.only.split(",")]
     print(f"{'CAUSE':26} {'WITH':>9} {'AT LEAST':>9} {'AT MOST':>9} {'WITHOUT':>9}  OUTCOME")
     results: dict[str, Result] = {}
-    refused = 0
+    refused = failed = 0
     for name in names:
         try:
             results[name] = measured(CASES[name], args.rounds)
@@ -222,8 +221,12 @@ def main() -> int:
             refused += 1
             print(f"{name:26} can't be staged here: {error}", flush=True)
             continue
+        except (AssertionError, OSError) as error:
+            failed += 1
+            print(f"{name:26} failed: {error}", flush=True)
+            continue
         print(_line(name, results[name]), flush=True)
-    return _summary(results, refused)
+    return int(_summary(results, refused) > 0 or failed > 0)
 
 
 def _arguments() -> argparse.Namespace:
