@@ -132,6 +132,9 @@ def test_wait_in_unseen_page_faults_has_no_least() -> None:
     slept = Sleep("page_cache", None, ("folio_wait_bit",), True, 1, 200 * MS, 200 * MS)
     thread = replace(timed_thread(TID, "handler4", user=300, blocked=200), sleeps=(slept,))
     assert bounds_of(first_of(round_of(thread))) == (None, 300 * MS)
+    unknown = first_of(round_of(thread, OtherThread(33, "helper", 90 * MS, 0, "futex")))
+    assert bounds_of(unknown) == (None, None)
+    assert "Without this delay" not in unknown.text
     seen = replace(thread, page_faults=PageFaults(900, 50 * MS, 200 * MS))
     found = {each.rule: each for each in round_of(seen).verdict}
     assert bounds_of(found["wait_page_cache"]) == (250 * MS, 300 * MS)

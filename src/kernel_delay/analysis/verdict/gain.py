@@ -54,7 +54,8 @@ def with_gains(sample: Sample, findings: Sequence[Finding]) -> Sequence[Finding]
     gained = [_with_gain(sample, thread, finding) for finding in findings]
     for place, finding in enumerate(gained):
         rest_ns = _rest_ns(sample, thread, finding)
-        if rest_ns is not None and finding.sentence:
+        is_known = (finding.without_least_ns, finding.without_most_ns) != (None, None)
+        if rest_ns is not None and is_known:
             if rest_ns <= (1 - LEAST_SHARE) * sample.window.duration_ns:
                 gained[place] = _with_sentence(sample, finding)
             break
