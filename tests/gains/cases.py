@@ -84,13 +84,12 @@ class Place(Struct, frozen=True):
         self,
         role: Role,
         *arguments: object,
-        cpu: int | None = None,
         within: tuple[str, ...] = (),
     ) -> Process:
-        """Run the victim."""
+        """Run the victim; on one CPU, as another may be faster."""
         lengths = self.folder / "lengths"
         words = (self.switch, lengths, *arguments)
-        return self.run(role, *words, name="victim", cpu=cpu, within=within)
+        return self.run(role, *words, name="victim", cpu=CPU, within=within)
 
     def running(self, victim: Process, apply: Callable[[], Remove] | None = None) -> Running:
         """The case runs: its cause is what the switch does, and what `apply` does."""
@@ -155,7 +154,7 @@ def _own_group() -> Iterator[Path]:
 
 def _hogged(within: tuple[str, ...] = (), hogs: int = 1) -> Callable[[Place], Running]:
     def begin(place: Place) -> Running:
-        victim = place.victim(victims.computing, cpu=CPU, within=within)
+        victim = place.victim(victims.computing, within=within)
         return place.running(victim, lambda: _run_hogs(place, hogs))
 
     return begin
@@ -172,7 +171,7 @@ def _run_hogs(place: Place, hogs: int) -> Remove:
 
 
 def _hogged_in_real_time(place: Place) -> Running:
-    victim = place.victim(victims.computing, cpu=CPU)
+    victim = place.victim(victims.computing)
 
     def apply() -> Remove:
         # It is in no cgroup: those of v1 may have no time for such.
@@ -313,7 +312,7 @@ def _asking_relay(place: Place) -> Running:
 def _hogged_and_asking(place: Place, *, removes_hog: bool) -> Running:
     """A hog, and a server that sleeps; one of them is removed."""
     server = place.run(victims.serve_tcp, place.switch, name="server")
-    victim = place.victim(victims.asking_by_tcp, server.reported["port"], cpu=CPU)
+    victim = place.victim(victims.asking_by_tcp, server.reported["port"])
     return _beside_server(place, victim, lambda: _run_hogs(place, 1), removes_other=removes_hog)
 
 

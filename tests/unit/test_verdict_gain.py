@@ -148,6 +148,13 @@ def test_estimated_delay_makes_the_rest_the_most() -> None:
             assert bounds_of(finding) == (None, TIMED_WINDOW_NS - lost_ns)
 
 
+def test_quota_makes_the_rest_of_a_wait_a_bound() -> None:
+    slept = Sleep("pipe", "read", ("pipe_read",), False, 1, 200 * MS, 200 * MS)
+    thread = timed_thread(TID, "handler4", user=100, throttled=200, blocked=200)
+    found = {each.rule: each for each in round_of(replace(thread, sleeps=(slept,))).verdict}
+    assert bounds_of(found["wait_pipe"]) == (300 * MS, None)
+
+
 def test_small_gain_has_no_sentence() -> None:
     found = first_of(round_of(timed_thread(TID, "handler4", user=455, ready=45)))
     assert bounds_of(found) == (455 * MS, 455 * MS)

@@ -89,6 +89,9 @@ def _with_gain(sample: Sample, thread: Thread, finding: Finding) -> Finding:
     besides_ns = _besides_ns(thread, finding)
     least_ns = None if besides_ns is None else max(0, rest_ns - besides_ns)
     overlap_ns = _other_sleep_ns(thread, finding) + sum(_active_ns(sample, thread, finding))
+    if finding.rule != "throttled" and thread.time is not None:
+        # Its quota would have been refilled less often.
+        overlap_ns += thread.time.throttled_ns
     is_open = overlap_ns > OVERLAP_SHARE * rest_ns
     most_ns = None if is_open else rest_ns
     return replace(finding, without_least_ns=least_ns, without_most_ns=most_ns)
