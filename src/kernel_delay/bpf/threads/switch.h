@@ -5,9 +5,9 @@
 #ifndef KERNEL_DELAY_SWITCH_H
 #define KERNEL_DELAY_SWITCH_H
 
+#include "missed_wait.h"
 #include "owner.h"
 #include "sleep.h"
-#include "state.h"
 #include "syscall.h"
 
 static __always_inline void charge_not_alive(struct thread *thread, struct thread_record *record,
@@ -282,42 +282,6 @@ __noinline int end_ready(struct thread *thread, struct thread_record *record,
 		throttled_ns = charge_cpu_wait(record, thread, cpu, true, known, timestamp);
 	count_wait(thread, record, timestamp, throttled_ns);
 	return 0;
-}
-
-/*
- * The same of @thread whose end of a sleep was missed. It waited @waited_ns for a CPU since it left
- * the last one, UNKNOWN_WAIT if that is not known. Not static, as take_record().
- */
-__noinline int end_unseen_wait(struct thread *thread, struct thread_record *record,
-			       const struct timestamp *timestamp, __u64 waited_ns)
-{
-	if (!thread || !timestamp)
-		return 0;
-	note_missed_event(thread, record);
-	begin_change(thread);
-	if (waited_ns == UNKNOWN_WAIT || !is_plain_sleep(thread)) {
-		charge_unknown(thread, record, timestamp);
-		return 0;
-	}
-	charge_part(thread, record, timestamp,
-		    length_since(timestamp->now_ns - waited_ns, thread->since_ns));
-	thread->state = STATE_READY_WOKEN;
-	charge_part(thread, record, timestamp, waited_ns);
-	return 0;
-}
-
-/* How long @next, of @thread, which is to get on its CPU, waited for one since it left the last. */
-static __always_inline __u64 unseen_wait(const struct thread *thread, const struct rq *rq,
-					 const struct task_struct *next)
-{
-	__u64 queued_ns;
-
-	if (!counts_waits() || !has_run_queues())
-		return UNKNOWN_WAIT;
-	queued_ns = next->sched_info.last_queued;
-	if (!queued_ns || (__u32)next->sched_info.pcount != thread->arrivals)
-		return UNKNOWN_WAIT;
-	return next->sched_info.run_delay - thread->waits_ns + rq->clock - queued_ns;
 }
 
 /*

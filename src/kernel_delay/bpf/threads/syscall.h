@@ -8,9 +8,9 @@
 
 #include "event.h"
 #include "lock_owner.h"
+#include "missed_wait.h"
 #include "owner.h"
 #include "round.h"
-#include "state.h"
 
 /* A call that crosses a boundary of the window has no count, but its time is accounted for. */
 static __always_inline void end_call_at_boundary(struct thread *thread,

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * What is known of a sleep or a wait for a CPU of whose end no program saw the event.
+ */
+#ifndef KERNEL_DELAY_MISSED_WAIT_H
+#define KERNEL_DELAY_MISSED_WAIT_H
+
+#include "state.h"
+
+/*
+ * What the kernel itself counts of a task shows how it spent a time of which events were missed:
+ * how long it waited for CPUs, and how often it got one (kernel/sched/stats.h:sched_info_arrive(),
+ * 5.14 to 6.18).
+ */
+static __always_inline bool counts_waits(void)
+{
+	return options.accounting &&
+	       bpf_core_field_exists(((struct task_struct *)0)->sched_info.pcount);
+}
+
+/* Keeps in mind what that is as @task, of @thread, leaves its CPU. */
+static __always_inline void note_waits(struct thread *thread, const struct task_struct *task)
+{
+	thread->waits_ns = 0;
+	if (!counts_waits())
+		return;
+	thread->waits_ns = task->sched_info.run_delay;
+	thread->arrivals = task->sched_info.pcount;
+}
+
+/*
+ * Charges so much of the time since @thread's last event to its state: all of it, if it is less.
+ * Not static, as take_record().
+ */
+__noinline int charge_part(struct thread *thread, struct thread_record *record,
+			   const struct timestamp *timestamp, __u64 length_ns)
+{
+	struct timestamp until;
+
+	if (!thread || !timestamp)
+		return 0;
+	until = *timestamp;
+	until.now_ns = thread->since_ns + length_ns;
+	if (until.now_ns > timestamp->now_ns)
+		until.now_ns = timestamp->now_ns;
+	if (has_timeline())
+		report_state(thread, thread->state, thread->since_ns, &until);
+	charge_since_event(thread, record, &until, thread->state, 0);
+	thread->since_ns = until.now_ns;
+	return 0;
+}
+
+/* Does @thread sleep? What a freezer has of a sleep shows as it ends. */
+static __always_inline bool is_plain_sleep(const struct thread *thread)
+{
+	return thread->state == STATE_BLOCKED && !options.freezer;
+}
+
+/*
+ * By how much the scheduler's clock can be behind outside of a switch: a tick of the slowest timer.
+ */
+#define TICK_NS 10000000
+
+/*
+ * Charges what is known of the time since @thread, the current one, left its last CPU, if it got on
+ * one once since: that is one wait, or a sleep and one. Returns whether the rest is known to be a
+ * run: behind a sleep, the wait may have been for its group's quota.
+ */
+static __always_inline bool charge_counted(struct thread *thread, struct thread_record *record,
+					   const struct timestamp *timestamp)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	bool was_ready = is_ready(thread->state);
+	__u64 waited_ns, until_ns;
+	struct rq *rq;
+
+	if (!counts_waits() || (__u32)task->sched_info.pcount != thread->arrivals + 1)
+		return false;
+	waited_ns = task->sched_info.run_delay - thread->waits_ns;
+	if (was_ready) {
+		/* What it waited for on another CPU is charged. */
+		until_ns = waited_ns + thread->ready_since_ns;
+	} else {
+		rq = kernel_run_queue(task);
+		if (!has_run_queues() || !is_plain_sleep(thread))
+			return false;
+		until_ns = timestamp->now_ns - waited_ns - TICK_NS -
+			   (rq->clock - task->sched_info.last_arrival);
+	}
+	charge_part(thread, record, timestamp, length_since(until_ns, thread->since_ns));
+	return was_ready;
+}
+
+/* @thread, the current one, waits no more, and the switch to it was missed. */
+static __always_inline void end_missed_wait(struct thread *thread)
+{
+	struct run_queue *run_queue = run_queue_of(thread->wait_cpu - 1);
+
+	if (!options.accounting || !run_queue)
+		return;
+	note_untraced(run_queue->next);
+	__sync_fetch_and_add(&run_queue->moved, -1);
+	thread->wait_cpu = 0;
+}
+
+/*
+ * @thread runs, as an event of its own shows, and was not seen to get on its CPU. Not static, as
+ * take_record().
+ */
+__noinline int find_running(struct thread *thread, const struct timestamp *timestamp)
+{
+	struct thread_record *record;
+
+	if (!thread || !timestamp)
+		return 0;
+	record = find_record(thread, timestamp);
+	note_missed_event(thread, record);
+	begin_change(thread);
+	if (thread->state == STATE_NOT_ALIVE) {
+		add_state_total(thread, STATE_NOT_ALIVE, 0, timestamp);
+		thread->mode_since_ns = timestamp->now_ns;
+	}
+	if (!charge_counted(thread, record, timestamp)) {
+		charge_unknown(thread, record, timestamp);
+		thread->since_ns = timestamp->now_ns;
+	}
+	thread->state = STATE_RUNNING;
+	thread->run_since_ns = 0;
+	end_missed_wait(thread);
+	end_change(thread);
+	return 0;
+}
+
+static __always_inline void check_running(struct thread *thread, const struct timestamp *timestamp)
+{
+	if (options.accounting && thread->state != STATE_RUNNING)
+		find_running(thread, timestamp);
+}
+
+/*
+ * Ends the wait for a CPU of @thread whose end of a sleep was missed. It waited @waited_ns since it
+ * left the last one, UNKNOWN_WAIT if that is not known. Not static, as take_record().
+ */
+__noinline int end_unseen_wait(struct thread *thread, struct thread_record *record,
+			       const struct timestamp *timestamp, __u64 waited_ns)
+{
+	if (!thread || !timestamp)
+		return 0;
+	note_missed_event(thread, record);
+	begin_change(thread);
+	if (waited_ns == UNKNOWN_WAIT || !is_plain_sleep(thread)) {
+		charge_unknown(thread, record, timestamp);
+		return 0;
+	}
+	charge_part(thread, record, timestamp,
+		    length_since(timestamp->now_ns - waited_ns, thread->since_ns));
+	thread->state = STATE_READY_WOKEN;
+	charge_part(thread, record, timestamp, waited_ns);
+	return 0;
+}
+
+/* How long @next, of @thread, which is to get on its CPU, waited for one since it left the last. */
+static __always_inline __u64 unseen_wait(const struct thread *thread, const struct rq *rq,
+					 const struct task_struct *next)
+{
+	__u64 queued_ns;
+
+	if (!counts_waits() || !has_run_queues())
+		return UNKNOWN_WAIT;
+	queued_ns = next->sched_info.last_queued;
+	if (!queued_ns || (__u32)next->sched_info.pcount != thread->arrivals)
+		return UNKNOWN_WAIT;
+	return next->sched_info.run_delay - thread->waits_ns + rq->clock - queued_ns;
+}
+
+#endif
