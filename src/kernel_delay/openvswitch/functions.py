@@ -120,16 +120,17 @@ REVALIDATED_FLOWS = Followed(
 )
 
 FLOW_CHECKS = Followed(
+    # Attached in this order: no check that is counted at its begin lacks its end.
     probes=MappingProxyType(
         {
-            "on_check_entry": UsdtTrigger("revalidate_ukey__", "entry"),
             "on_check_exit": UsdtTrigger("revalidate_ukey__", "exit"),
+            "on_check_entry": UsdtTrigger("revalidate_ukey__", "entry"),
         }
     ),
     functions=MappingProxyType(
         {
-            "on_check_begin": UprobeTrigger(None, "revalidate_ukey__"),
             "on_check_end": UprobeTrigger(None, "revalidate_ukey__", is_return=True),
+            "on_check_begin": UprobeTrigger(None, "revalidate_ukey__"),
         }
     ),
     otherwise="datapath-ops",
