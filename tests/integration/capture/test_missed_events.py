@@ -194,6 +194,11 @@ def test_sleep_is_known_if_all_until_its_return_was_missed(
     assert slept_ns > 250 * MS
 
 
+def arrivals(pid: int) -> int:
+    """How often a thread got a CPU (Documentation/scheduler/sched-stats.rst, Linux 6.18)."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[2])
+
+
 def test_wait_is_known_if_getting_the_cpu_was_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
@@ -205,15 +210,20 @@ def test_wait_is_known_if_getting_the_cpu_was_missed(
     workload.send()
     wait_until(lambda: cpu_time_ns(workload.pid) > 10 * MS)
     let_run(taker, 5 * MS, taker.send)
+    before = arrivals(workload.pid)
     with measured.programs.blind("on_sched_switch"):
         taker.line()
         taker.parked()
         let_run(workload, 5 * MS)
+        got_one = arrivals(workload.pid) == before + 1
     # Another switch from it, which is seen.
     taker.ask()
     sample = measured.end()
     assert sample.lost.missed_context_switches
-    assert time_of(sample.threads[0]).ready_ns > 450 * MS
+    its = time_of(sample.threads[0])
+    # The deadline server of the fair class may have had others run between.
+    known_ns = its.ready_ns if got_one else its.ready_ns + its.unaccounted_ns
+    assert known_ns > 450 * MS, its
 
 
 def test_missed_wakeups_are_counted_as_such(
@@ -267,7 +277,9 @@ def test_running_thread_without_any_event_is_unaccounted(
     assert its.blocked_ns + its.unaccounted_ns + running_ns(spinner) + its.ready_ns == (
         sample.window.duration_ns
     )
-    assert its.unaccounted_ns > 140 * MS
+    # That it runs shows only in an interrupt, if one comes.
+    assert its.unaccounted_ns > 0
+    assert its.unaccounted_ns + running_ns(spinner) > 140 * MS, its
     assert not reported_of_the_kernel(sample)
 
 
@@ -276,7 +288,9 @@ def test_running_thread_is_detected_as_it_leaves_its_cpu(
 ) -> None:
     workload = start_workload("spin", CPU, 60_000 * MS)
     taker = start_workload("spin", CPU, 5 * MS)
-    os.sched_setscheduler(taker.pid, os.SCHED_FIFO, os.sched_param(2))
+    # No other leaves a CPU to it or takes it: the switch to the taker is what shows.
+    for process, priority in ((workload, 1), (taker, 2)):
+        os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(priority))
     measured = Measured(workload.pid, closing)
     time.sleep(0.1)
     with measured.programs.blind(*SWITCHES, *CALLS):
