@@ -17,12 +17,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.faults.error_paths import Row, ranked
+
 PROJECT = Path(__file__).parents[2]
 SOURCES = PROJECT / "src" / "kernel_delay"
 
 FAILS = re.compile(r"\breturn (-\w|NULL;|false;|errno)|\bgoto \w+;|\breturn .*\? -\w+")
 
-MOST_FILES = 15
 
 TESTS = (
     *(
@@ -102,20 +103,14 @@ def own_lines(source: Path) -> Mapping[int, str]:
 
 def report(found: Mapping[Path, Mapping[int, int]], objects: Path) -> str:
     """Say how many ran, and what lacks most."""
-    rows: list[tuple[int, int, str, list[str]]] = []
+    rows: list[Row] = []
     for source in sorted(found):
         lines = own_lines(source)
         paths = [number for number in found[source] if FAILS.search(lines.get(number, ""))]
         not_run = [lines[number].strip() for number in sorted(paths) if not found[source][number]]
         top = SOURCES if source.is_relative_to(SOURCES) else objects / "src" / "kernel_delay"
-        rows.append((len(not_run), len(paths), str(source.relative_to(top)), not_run))
-    total = sum(count for _, count, _, _ in rows)
-    run = total - sum(lacking for lacking, _, _, _ in rows)
-    printed = [f"{total} lines of C's error paths, {run} run ({100 * run / max(1, total):.1f} %)"]
-    for lacking, count, name, not_run in sorted(rows, reverse=True)[:MOST_FILES]:
-        if lacking:
-            printed.append(f"{lacking:4} of {count:4} not run: {name}: {'; '.join(not_run)}")
-    return "\n".join(printed)
+        rows.append((len(not_run), len(paths), str(source.relative_to(top)), "; ".join(not_run)))
+    return ranked(rows, "lines of C's error paths")
 
 
 def main() -> int:

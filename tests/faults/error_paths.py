@@ -34,6 +34,9 @@ disable_warnings = no-data-collected, couldnt-parse
 # Parsers of what a measured process can write have errors of their own, which fuzzing covers.
 MOST_FILES = 15
 
+Row = tuple[int, int, str, str]
+"""How many of a file did not run, of how many, its name, and which."""
+
 
 class ErrorPaths(NamedTuple):
     """The statements of a file that are on error paths, each by its first and last line."""
@@ -95,18 +98,23 @@ def collect(folder: Path, runs: Sequence[Sequence[str]]) -> Path:
 
 def report(data: CoverageData) -> str:
     """Say how many ran, and what lacks most."""
-    rows: list[tuple[int, int, str, list[int]]] = []
+    rows: list[Row] = []
     for path in sorted(PACKAGE.rglob("*.py")):
         found = error_paths(path)
         not_run = found.not_run(set(data.lines(str(path)) or ()))
         name = str(path.relative_to(PACKAGE))
-        rows.append((len(not_run), len(found.statements), name, not_run))
+        rows.append((len(not_run), len(found.statements), name, _listed(not_run)))
+    return ranked(rows, "statements of error paths")
+
+
+def ranked(rows: Sequence[Row], what: str) -> str:
+    """Say how many ran, and which files lack most."""
     total = sum(count for _, count, _, _ in rows)
     run = total - sum(lacking for lacking, _, _, _ in rows)
-    lines = [f"{total} statements of error paths, {run} run ({100 * run / max(1, total):.1f} %)"]
+    lines = [f"{total} {what}, {run} run ({100 * run / max(1, total):.1f} %)"]
     for lacking, count, name, not_run in sorted(rows, reverse=True)[:MOST_FILES]:
         if lacking:
-            lines.append(f"{lacking:4} of {count:4} not run: {name}: {_listed(not_run)}")
+            lines.append(f"{lacking:4} of {count:4} not run: {name}: {not_run}")
     return "\n".join(lines)
 
 

@@ -348,26 +348,25 @@ def serve_tcp(switch: str) -> None:
 
 def relay(front: str, back: str) -> None:
     """Ask another server for each answer."""
-    with socket.socket(socket.AF_UNIX) as asked, socket.socket(socket.AF_UNIX) as listener:
+    with socket.socket(socket.AF_UNIX) as asked:
         asked.connect(back)
-        listener.bind(front)
-        listener.listen()
-        tell()
-        connection, _ = listener.accept()
-        while connection.recv(1):
-            _ask(asked)
-            connection.send(b"x")
+        _answer_each(front, lambda: _ask(asked))
 
 
 def serve_relay(switch: str, path: str) -> None:
     """As serve_socket(), asleep."""
+    _answer_each(path, lambda: _sleep_if(switch))
+
+
+def _answer_each(path: str, prepare: Callable[[], object]) -> None:
+    """Answer a client at a Unix socket, each time after `prepare`."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
         tell()
         connection, _ = listener.accept()
         while connection.recv(1):
-            _sleep_if(switch)
+            prepare()
             connection.send(b"x")
 
 
