@@ -8,9 +8,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
-from kernel_delay.cli import main
+import kernel_delay.cli  # noqa: F401 (so that a fork has no need to)
 from tests.emulation import is_emulated
 
 # What takes longer hangs. Emulated machines are slow.
@@ -118,17 +119,23 @@ def _become(arguments: Sequence[str], stdout: int, stderr: int) -> NoReturn:
     status = os.EX_SOFTWARE
     try:
         null = os.open(os.devnull, os.O_RDONLY)
-        for descriptor, number in ((null, 0), (os.dup(stdout), 1), (os.dup(stderr), 2)):
+        # Both are copied before either's number is taken.
+        given = [null if each == subprocess.DEVNULL else os.dup(each) for each in (stdout, stderr)]
+        for number, descriptor in enumerate((null, *given)):
             os.dup2(descriptor, number)
         give_up_descriptors(null)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         # As an interpreter has them whose output is no terminal.
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
-        status = main(arguments)
+        sys.argv = ["kernel-delay", *arguments]
+        # Here alone: by its import it takes the name and the signals of kernel-delay.
+        from kernel_delay import entry
+
+        status = entry.main()
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else os.EX_OK
     finally:
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+            with suppress(OSError):  # its terminal may be gone
+                stream.flush()
         os._exit(status)

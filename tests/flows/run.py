@@ -51,7 +51,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--open-vswitch", action="append", choices=SUITES, help="only this suite's")
     parser.add_argument("--cause", action="append", help="only this one")
     parser.add_argument("--flows", type=int, default=FLOWS)
-    parser.add_argument("--limit", type=float, default=1800, help="a guest's time-out, in seconds")
+    parser.add_argument(
+        "--limit", type=float, default=1800, help="how long a guest may be silent, in seconds"
+    )
     parser.add_argument("--again", action="store_true", help="judge what the last guests recorded")
     return parser.parse_args()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel_delay.libbpf.features import read_kernel_features
 from kernel_delay.probes.user import UPROBE_PMU
 from lab.binaries import Binaries
 from lab.instance import Instance
@@ -29,6 +30,20 @@ def uprobes(measurable: None) -> None:
     """Skips where the kernel has no uprobes."""
     if not UPROBE_PMU.exists():
         pytest.skip("this kernel has no uprobes")
+
+
+@pytest.fixture(scope="session")
+def earlier_calls(measurable: None) -> None:
+    """Skips where the kernel does not say in which call a thread is whose entry was not seen."""
+    if not read_kernel_features().knows_earlier_calls:
+        pytest.skip("this kernel has no bpf_task_pt_regs() (Linux 5.15)")
+
+
+@pytest.fixture(scope="session")
+def memory_of_others(measurable: None) -> None:
+    """Skips where no program reads another process's memory, as at a lock."""
+    if not read_kernel_features().reads_other_processes:
+        pytest.skip("this kernel has no bpf_copy_from_user_task() (Linux 5.18)")
 
 
 @pytest.fixture(scope="session")

@@ -59,6 +59,18 @@ class Guest:
         """The log of all that the guest's kernel and the command printed."""
         return self.results / "console.log"
 
+    @property
+    def outcomes(self) -> Path:
+        """Where the command leaves what its tests came to."""
+        return self.results / "outcomes"
+
+    def keep(self, number: int) -> Path:
+        """Keep the results of a guest that ended too soon beside the next one's; its outcomes."""
+        kept = self.results.with_name(f"{self.results.name}-ended-{number}")
+        shutil.rmtree(kept, ignore_errors=True)
+        self.results.rename(kept)
+        return kept / self.outcomes.name
+
     def last_words(self) -> list[str]:
         """The last lines on the console that hold something, for one who asks why it failed."""
         try:
@@ -68,10 +80,10 @@ class Guest:
         lines = (CONTROL.sub("", line).rstrip() for line in text.splitlines())
         return [line for line in lines if line][-CONSOLE_TAIL_LINES:]
 
-    def run(self, command: list[str], limit_s: float) -> int:
+    def run(self, command: list[str], silence_s: float) -> int:
         """Boot, run `command` as root, shut down; the command's exit status.
 
-        Raises GuestError where the guest is not up or the command has not ended in time.
+        Raises GuestError where the guest is not up in time, or has printed nothing for so long.
         """
         shutil.rmtree(self.results, ignore_errors=True)
         self.results.mkdir(parents=True)
@@ -87,22 +99,25 @@ class Guest:
                 start_new_session=True,
             )
         try:
-            self._wait(qemu, limit_s)
+            self._wait(qemu, silence_s)
         finally:
             if qemu.poll() is None:
                 os.killpg(qemu.pid, signal.SIGKILL)
                 qemu.wait()
         return self._status()
 
-    def _wait(self, qemu: subprocess.Popen[bytes], limit_s: float) -> None:
+    def _wait(self, qemu: subprocess.Popen[bytes], silence_s: float) -> None:
         boot_limit_s = KVM_BOOT_LIMIT_S if self.kvm else TCG_BOOT_LIMIT_S
-        start = time.monotonic()
+        start = printed = time.monotonic()
+        size = 0
         while qemu.poll() is None:
-            elapsed_s = time.monotonic() - start
-            if elapsed_s > boot_limit_s and not (self.results / "booted").exists():
+            now = time.monotonic()
+            if now - start > boot_limit_s and not (self.results / "booted").exists():
                 raise GuestError(f"not up after {boot_limit_s} s, see {self.console}")
-            if elapsed_s > limit_s:
-                raise GuestError(f"hung: killed after {limit_s:.0f} s, see {self.console}")
+            if (seen := self.console.stat().st_size) != size:
+                size, printed = seen, now
+            if now - printed > silence_s:
+                raise GuestError(f"hung: killed, silent for {silence_s:.0f} s, see {self.console}")
             if self.stop.wait(0.1):
                 raise GuestError("interrupted")
 

@@ -1,7 +1,8 @@
 """A plugin of pytest's for guests: a line of JSON as each test begins, and as it ends.
 
 `-p tests.kernels.outcomes --outcomes FILE`. A guest that dies or is killed keeps what it had, and
-the test that it died of has begun and not ended (tests.kernels.results reads both).
+the test that it died of has begun and not ended (tests.kernels.results reads both). Each
+`--earlier FILE` is such a guest's: the tests that began there are not run again.
 """
 
 import json
@@ -16,11 +17,25 @@ REASON_LINES = 3
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Where to."""
     parser.addoption("--outcomes", type=Path, required=True, help="the file to write to")
+    parser.addoption("--earlier", type=Path, action="append", default=[], help="an earlier one")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register what writes."""
     config.pluginmanager.register(_Writer(config.getoption("--outcomes")))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what earlier guests have run."""
+    begun = {
+        json.loads(line)["test"]
+        for file in config.getoption("--earlier")
+        for line in file.read_text().splitlines()
+    }
+    done = [item for item in items if item.nodeid in begun]
+    if done:
+        config.hook.pytest_deselected(items=done)
+        items[:] = [item for item in items if item.nodeid not in begun]
 
 
 class _Writer:

@@ -33,6 +33,7 @@ from tests.kernels.images import (
 from tests.kernels.record import PAGE, Circumstances, Outcomes, commit
 from tests.kernels.results import (
     KernelRun,
+    Result,
     closing_lines,
     failures,
     footnotes,
@@ -43,6 +44,9 @@ from tests.kernels.results import (
 RESULTS = REPOSITORY / "build" / "kernels"
 # Each guest, emulated, takes one CPU at most, and now and then waits: three fill two of them.
 GUESTS_AT_A_TIME = 3
+
+# No test takes so long, and each prints its name before and its outcome after.
+SILENCE_S = 600
 
 # An emulated CPU takes seconds to import what other packages add to pytest, and no guest's test
 # uses any of it; the last two collect garbage, again and again.
@@ -81,7 +85,7 @@ def main() -> int:
 
         def test(guest: Guest) -> KernelRun:
             start = time.monotonic()
-            run = _test(guest, binaries[guest.image.kernel], options)
+            run = run_tests(guest, binaries[guest.image.kernel], options)
             verdict = "passed" if run.passed else f"FAILED: {run.failure or 'see the table'}"
             duration_s = time.monotonic() - start
             console.print(f"{_title(run)}: {verdict}, {duration_s:.0f} s, {guest.results}")
@@ -108,7 +112,12 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.kernels.run", description=__doc__)
     parser.add_argument("--kernel", action="append", help="only this kernel of the list")
-    parser.add_argument("--limit", type=float, default=1800, help="a guest's time-out, in seconds")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=SILENCE_S,
+        help="end a guest that has printed nothing for so many seconds",
+    )
     for choice in ("least", "brief"):
         parser.add_argument(
             f"--{choice}",
@@ -185,21 +194,30 @@ def _tests(guest: Guest, options: argparse.Namespace) -> list[str]:
     return guest_tests()
 
 
-def _test(guest: Guest, open_vswitches: list[str], options: argparse.Namespace) -> KernelRun:
+def run_tests(guest: Guest, open_vswitches: list[str], options: argparse.Namespace) -> KernelRun:
+    """Run them; what comes after a test in which the guest ended runs in another one."""
     name, release = guest.image.kernel.name, guest.image.release
-    outcomes = guest.results / "outcomes"
-    command = [
-        *("env", *open_vswitches, *FEW_PLUGINS, sys.executable),
-        *("-m", "pytest", *FEWER_PLUGINS, "-v", "--color=no", "--durations=10"),
-        *("-p", "tests.kernels.outcomes", f"--outcomes={outcomes}"),
-        *_tests(guest, options),
-    ]
-    failure = ""
-    try:
-        status = guest.run(command, options.limit)
-    except GuestError as error:
-        status, failure = 0, str(error)
-    run = KernelRun(name, release, read_outcomes(outcomes) if outcomes.exists() else {}, failure)
+    earlier: list[Path] = []
+    results: dict[str, Result] = {}
+    while True:
+        command = [
+            *("env", *open_vswitches, *FEW_PLUGINS, sys.executable),
+            *("-m", "pytest", *FEWER_PLUGINS, "-v", "--color=no", "--durations=10"),
+            *("-p", "tests.kernels.outcomes", f"--outcomes={guest.outcomes}"),
+            *(f"--earlier={path}" for path in earlier),
+            *_tests(guest, options),
+        ]
+        status, failure = 0, ""
+        try:
+            status = guest.run(command, options.limit)
+        except GuestError as error:
+            failure = str(error)
+        found = read_outcomes(guest.outcomes) if guest.outcomes.exists() else {}
+        results |= found
+        if not failure or not found or guest.stop.is_set():
+            break
+        earlier.append(guest.keep(len(earlier) + 1))
+    run = KernelRun(name, release, results, failure)
     # pytest's status is 1 where tests failed: the table says which.
     if status and not failures(run):
         run = replace(run, failure=f"pytest's exit status is {status}")

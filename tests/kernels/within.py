@@ -18,7 +18,7 @@ from tests.kernels.run import RESULTS, open_vswitches
 def main() -> int:
     """Boot it, run the command, and print what it printed."""
     parser = argparse.ArgumentParser(prog="python -m tests.kernels.within", description=__doc__)
-    parser.add_argument("--limit", type=float, default=1800, help="the time-out, in seconds")
+    parser.add_argument("--limit", type=float, default=1800, help="how long it may be silent, in s")
     parser.add_argument("kernel", choices=[kernel.name for kernel in listed_kernels()])
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()

@@ -1,5 +1,6 @@
 """From what a guest's tests came to, to the table of kernels and the record of runs."""
 
+import argparse
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernels import compatibility, images, run
-from tests.kernels.guest import CONSOLE_TAIL_LINES, Guest
+from tests.kernels.guest import CONSOLE_TAIL_LINES, Guest, GuestError
 from tests.kernels.images import (
     Image,
     Kernel,
@@ -96,6 +97,38 @@ def test_a_test_that_the_guest_died_of_has_failed(tmp_path: Path) -> None:
         "a.py::test_one": PASSED,
         "a.py::test_two": Result(Outcome.FAILED, DIED),
     }
+
+
+class Here(Guest):
+    """A guest that is this machine: it has ended where the command ends at once."""
+
+    def run(self, command: list[str], silence_s: float) -> int:
+        self.results.mkdir()
+        status = subprocess.run(command, capture_output=True, check=False).returncode
+        if status > 5:  # pytest has no such
+            raise GuestError("died before its command ended")
+        return status
+
+
+def test_what_comes_behind_the_end_of_a_guest_runs_in_another(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(
+        "import os\n"
+        "def test_one(): pass\n"
+        "def test_one_dies(): os._exit(9)\n"
+        "def test_two(): os._exit(9)\n"
+        "def test_two_again(): pass\n"
+    )
+    guest = Here(Image(Kernel("k", "trixie"), "1", tmp_path), kvm=False, results=tmp_path / "1")
+    options = argparse.Namespace(tests=[str(tmp_path)], choice=None, limit=1)
+    found = run.run_tests(guest, [], options)
+    assert {test.rpartition(":")[2]: result.outcome for test, result in found.results.items()} == {
+        "test_one": Outcome.PASSED,
+        "test_one_dies": Outcome.FAILED,
+        "test_two": Outcome.FAILED,
+        "test_two_again": Outcome.PASSED,
+    }
+    assert not found.failure
+    assert not found.passed
 
 
 def test_run_passes_only_if_it_ended_with_a_pass() -> None:

@@ -284,6 +284,7 @@ def wait_until_asleep(workload: Workload) -> None:
     wait_until(lambda: all(workload.state(tid) == "S" for tid in workload.tids()))
 
 
+@pytest.mark.usefixtures("memory_of_others")
 @pytest.mark.parametrize(
     "within",
     [

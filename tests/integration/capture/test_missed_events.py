@@ -283,6 +283,7 @@ def test_running_thread_without_any_event_is_unaccounted(
     assert not reported_of_the_kernel(sample)
 
 
+@pytest.mark.usefixtures("earlier_calls")
 def test_running_thread_is_detected_as_it_leaves_its_cpu(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
@@ -399,6 +400,7 @@ def test_a_call_that_was_not_seen_to_return(
     assert not reported_of_the_kernel(sample)
 
 
+@pytest.mark.usefixtures("earlier_calls")
 def test_call_is_unaccounted_if_its_return_was_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
@@ -470,6 +472,7 @@ def test_task_with_the_cpu_is_known_after_a_missed_switch(
     assert sum(taken.ns for taken in spinner.cpu_taken_by) <= its.ready_ns
 
 
+@pytest.mark.usefixtures("earlier_calls")
 def test_missed_return_is_detected_when_others_take_the_cpu(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
