@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -103,6 +104,25 @@ def test_another_size_is_drawn_anew(measurable: None, sleeper: int, tmp_path: Pa
         screen.wait_for("CAUSE")
         screen.press("q")
         assert screen.end() == 0, screen.text
+    finally:
+        screen.close()
+
+
+@pytest.mark.parametrize("ends_by_key", [True, False])
+def test_end_before_the_first_window_leaves_the_terminal_as_it_was(
+    ends_by_key: bool, measurable: None, sleeper: int, tmp_path: Path
+) -> None:
+    screen = Screen(tmp_path, "-p", str(sleeper))
+    try:
+        # The keys are taken from now on, and no program is loaded yet.
+        screen.wait_for("the first window is open")
+        if ends_by_key:
+            screen.press("q")
+        else:
+            screen.process.terminate()
+        assert screen.end() == (0 if ends_by_key else 128 + signal.SIGTERM), screen.text
+        assert screen.text.endswith("\x1b[?1049l")
+        assert termios.tcgetattr(screen.other) == screen.modes
     finally:
         screen.close()
 

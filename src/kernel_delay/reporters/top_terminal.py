@@ -14,7 +14,7 @@ from typing import Self, TextIO
 from kernel_delay.errors import KernelDelayError, naming
 from kernel_delay.host.privileges import without_capabilities
 from kernel_delay.reporters.top_view import Line, Shown, View
-from kernel_delay.signals import shutdown_text
+from kernel_delay.signals import quit_as_asked, shutdown_modes, shutdown_text
 
 # ECMA-48 and xterm's private modes: the other screen, no cursor, no further line for a long one.
 _BEGIN = "\x1b[?1049h\x1b[?25l\x1b[?7l"
@@ -61,6 +61,7 @@ class Terminal:
             for fd in (self._input, self._ending):
                 closing.callback(os.close, fd)
             closing.callback(self._give)
+            closing.enter_context(shutdown_modes(self._input))
             closing.enter_context(shutdown_text(self._output, _END))
             self._take()
             self._keys = threading.Thread(target=self._run, name="keys")
@@ -149,8 +150,8 @@ class Terminal:
                 self._view.message = text
         if action == "quit" and not self.has_quit:
             self.has_quit = True
-            # As Ctrl-C ends the window that is open.
-            os.kill(os.getpid(), signal.SIGINT)
+            # As Ctrl-C ends the window that is open, or the start of the first.
+            quit_as_asked()
         elif action == "suspend":
             self._give()
             os.kill(os.getpid(), signal.SIGSTOP)

@@ -5,8 +5,10 @@ information, or loading a program into the kernel, is one step. Where nothing of
 was compiled, recordings are read alone, and Python's handlers do.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from signal import SIGINT
 
 try:
     from kernel_delay.signals._signals import lib
@@ -36,6 +38,14 @@ except ModuleNotFoundError:
 
         def signals_set_shutdown_text(self, fd: int, text: bytes) -> None:
             """Write nothing: nothing is drawn that would have to be taken away."""
+
+        def signals_set_shutdown_modes(self, fd: int) -> int:
+            """Give none back: Python's handlers do."""
+            return 0
+
+        def signals_quit(self) -> None:
+            """End as SIGINT does."""
+            os.kill(os.getpid(), SIGINT)
 
     lib = _InPython()  # type: ignore[assignment]
 
@@ -94,3 +104,22 @@ def shutdown_text(fd: int, text: str) -> Iterator[None]:
         yield
     finally:
         lib.signals_set_shutdown_text(fd, b"")
+
+
+@contextmanager
+def shutdown_modes(fd: int) -> Iterator[None]:
+    """Have the terminal `fd` get its modes of now back should a signal end the tool in here.
+
+    Raises OSError where it is none.
+    """
+    if error := lib.signals_set_shutdown_modes(fd):
+        raise OSError(-error, os.strerror(-error))
+    try:
+        yield
+    finally:
+        lib.signals_set_shutdown_modes(-1)
+
+
+def quit_as_asked() -> None:
+    """End as SIGINT would, but with status 0: a key asked for it."""
+    lib.signals_quit()

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>
+#include <termios.h>
 #include <unistd.h>
 
 /* Less than the second in which the tool shall have ended. */
@@ -18,12 +19,18 @@ static int depth;
 static volatile sig_atomic_t first_does = END_AT_ONCE, noted, wake_fd = -1;
 static volatile sig_atomic_t shutdown_fd, shutdown_len;
 static char shutdown_text[32];
+static volatile sig_atomic_t modes_fd = -1, has_quit;
+static struct termios modes;
 
 static void end(int number)
 {
 	if (shutdown_len && write(shutdown_fd, shutdown_text, shutdown_len) < 0)
 		shutdown_len = 0;
-	_exit(128 + number);
+	if (modes_fd >= 0) {
+		signal(SIGTTOU, SIG_IGN); /* that stops who is in the background */
+		tcsetattr(modes_fd, TCSANOW, &modes);
+	}
+	_exit(has_quit ? 0 : 128 + number);
 }
 
 static void arm(int ms)
@@ -100,4 +107,19 @@ void signals_set_shutdown_text(int fd, const char *text)
 	shutdown_fd = fd;
 	strncpy(shutdown_text, text, sizeof(shutdown_text));
 	shutdown_len = strnlen(shutdown_text, sizeof(shutdown_text));
+}
+
+int signals_set_shutdown_modes(int fd)
+{
+	modes_fd = -1;
+	if (fd >= 0 && tcgetattr(fd, &modes))
+		return -errno;
+	modes_fd = fd;
+	return 0;
+}
+
+void signals_quit(void)
+{
+	has_quit = 1;
+	kill(getpid(), SIGINT);
 }

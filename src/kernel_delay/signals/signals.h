@@ -22,3 +22,12 @@ int signals_noted(void);
 
 /* What to write to fd before the end, as long as *text is not empty: it is copied. */
 void signals_set_shutdown_text(int fd, const char *text);
+
+/*
+ * A terminal that gets back before the end the modes which it has now, -1 for none. A negative
+ * error number where it has none.
+ */
+int signals_set_shutdown_modes(int fd);
+
+/* End as SIGINT ends the tool, but with status 0: somebody asked for it by a key. */
+void signals_quit(void);
