@@ -2,7 +2,7 @@
 
 from kernel_delay.analysis.verdict.formatting import name, work_unknown
 from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Statement
-from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, slept_for
+from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, is_made_to_wait
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design
 from kernel_delay.analysis.verdict.wait_reasons import WAITS
 from kernel_delay.analysis.verdict.wakers import last_waker, main_waker, most_frequent_waker
@@ -14,16 +14,16 @@ MOST_CALLS = 3
 # Other threads that are named.
 MOST_OTHERS = 3
 
-_MAY_BE_IDLE = tuple(wait.reason for wait in WAITS if wait.remark or wait.in_rounds)
+_MAY_BE_IDLE = frozenset(wait.reason for wait in WAITS if wait.remark or wait.in_rounds)
 _CLEARER = tuple(rule for rule in WAIT_RULES if rule.remark)
 
 
 def _sleeps(thread: Thread) -> list[Sleep]:
     """The sleeps that an idle thread has too, longest first."""
-    reasons = {sleep.reason for sleep in thread.sleeps}
-    idle = [reason for reason in _MAY_BE_IDLE if reason in reasons]
-    found = [sleep for reason in idle for sleep in slept_for(thread, reason)]
-    return sorted(found, key=lambda sleep: -sleep.ns)
+    found = [
+        sleep for sleep in thread.sleeps if sleep.reason in _MAY_BE_IDLE and is_made_to_wait(sleep)
+    ]
+    return sorted(found, key=lambda sleep: -sleep.ns) if len(found) > 1 else found
 
 
 def _asleep_ns(sample: Sample, thread: Thread) -> int:

@@ -56,12 +56,12 @@ WAITS_FOR_ROOM = frozenset(("pipe_wait_writable", "wait_for_space", "opipe_prep"
 
 def slept_for(thread: Thread, reason: SleepReason) -> list[Sleep]:
     """Return the thread's sleeps of that reason, which kernel_sleep does not look at."""
-    return [
-        sleep
-        for sleep in thread.sleeps
-        if sleep.reason == reason
-        and not (reason in WITHOUT_REASON and sleep.syscall in NOT_MADE_TO_WAIT)
-    ]
+    return [sleep for sleep in thread.sleeps if sleep.reason == reason and is_made_to_wait(sleep)]
+
+
+def is_made_to_wait(sleep: Sleep) -> bool:
+    """Whether kernel_sleep does not look at it."""
+    return not (sleep.reason in WITHOUT_REASON and sleep.syscall in NOT_MADE_TO_WAIT)
 
 
 def _is_wanted(sleep: Sleep) -> bool:

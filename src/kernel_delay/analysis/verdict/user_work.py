@@ -172,13 +172,14 @@ def doubtful_ns(thread: Thread) -> int:
     there they count K / tick on average, with a deviation of at most the square root of that:
     what is beyond it, and two ticks for the boundaries, is doubtful. 0 where stime is not known.
     """
-    return max(0, _more_ns(thread) - _chance_ns(thread, DEVIATIONS))
+    more_ns = _more_ns(thread)
+    return max(0, more_ns - _chance_ns(thread, DEVIATIONS)) if more_ns else 0
 
 
 def likely_ns(thread: Thread) -> int:
     """The same, of what is more likely than not: 0 where it may well be chance, or is not known."""
     more_ns = _more_ns(thread)
-    return more_ns if more_ns > _chance_ns(thread, LIKELY_DEVIATIONS) else 0
+    return more_ns if more_ns and more_ns > _chance_ns(thread, LIKELY_DEVIATIONS) else 0
 
 
 def possible_ns(thread: Thread) -> int:
@@ -188,7 +189,7 @@ def possible_ns(thread: Thread) -> int:
 
 def _more_ns(thread: Thread) -> int:
     """By how much stime is more than what was seen, up to the program's own time."""
-    if thread.time is None or thread.task_times is None:
+    if thread.time is None or not thread.time.user_ns or thread.task_times is None:
         return 0
     known_ns = _seen_ns(thread.time) + call_edges_ns(thread)
     return max(0, min(thread.task_times.system_ns - known_ns, thread.time.user_ns))
@@ -305,7 +306,9 @@ POSSIBLE_SHARE = 0.25
 
 def _user_ns(sample: Sample, thread: Thread) -> int:
     # What no hook sees of the kernel's work for a thread, its own count alone shows.
-    if thread.time is None or thread.task_times is None or spins_by_design(sample, thread):
+    if thread.time is None or not thread.time.user_ns or thread.task_times is None:
+        return 0
+    if spins_by_design(sample, thread):
         return 0
     return thread.time.user_ns - likely_ns(thread) - call_edges_ns(thread)
 
