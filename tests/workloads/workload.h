@@ -49,18 +49,26 @@ static inline void spin_ns(int64_t length_ns)
 		;
 }
 
-/* On a CPU, however many others want it; the clock takes a system call and is read rarely. */
-static inline void run_ns(int64_t length_ns)
+/* How long the thread had a CPU so far: a system call. */
+static inline int64_t thread_cpu_ns(void)
 {
 	struct timespec on_cpu;
-	int64_t end_ns = 0;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &on_cpu);
+	return on_cpu.tv_sec * NS_PER_S + on_cpu.tv_nsec;
+}
+
+/* On a CPU, however many others want it; that is looked at rarely. */
+static inline void run_ns(int64_t length_ns)
+{
+	int64_t on_cpu_ns, end_ns = 0;
 
 	do {
-		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &on_cpu);
+		on_cpu_ns = thread_cpu_ns();
 		if (!end_ns)
-			end_ns = on_cpu.tv_sec * NS_PER_S + on_cpu.tv_nsec + length_ns;
+			end_ns = on_cpu_ns + length_ns;
 		spin_ns(10 * 1000 * 1000);
-	} while (on_cpu.tv_sec * NS_PER_S + on_cpu.tv_nsec < end_ns);
+	} while (on_cpu_ns < end_ns);
 }
 
 static inline void sleep_ns(int64_t length_ns)

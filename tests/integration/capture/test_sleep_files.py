@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from kernel_delay.capture.plan import RoundPlan
 from kernel_delay.capture.threads.sleeps import FILE_SHARE
 from kernel_delay.model import Sample, Sleep
@@ -56,6 +58,7 @@ def slept(sample: Sample, pid: int) -> list[Sleep]:
     return list(measured.sleeps)
 
 
+@pytest.mark.usefixtures("earlier_calls")
 def test_sleeps_on_several_files_are_told_apart(start_capture: StartCapture) -> None:
     pipes = [os.pipe() for _ in range(3)]
     with reader(*(reads for reads, _ in pipes)) as pid:
@@ -103,6 +106,7 @@ def test_of_a_crowd_of_files_the_waker_is_kept(start_capture: StartCapture) -> N
     assert tids == {threading.get_native_id()}
 
 
+@pytest.mark.usefixtures("earlier_calls")
 def test_a_stopped_server_on_loopback_is_named(start_capture: StartCapture) -> None:
     """Nothing wakes the client: only the socket says for whom it waits."""
     with (
@@ -137,6 +141,7 @@ while True:
 """
 
 
+@pytest.mark.usefixtures("earlier_calls")
 def test_long_round_names_the_process_at_the_other_end() -> None:
     requests, answers = os.pipe(), os.pipe()
     words = (sys.executable, "-c", ASKER, str(LIFE_S), str(answers[0]), str(requests[1]))
@@ -158,6 +163,7 @@ def test_long_round_names_the_process_at_the_other_end() -> None:
     assert os.getpid() in [peer.pid for peer in file.peers]
 
 
+@pytest.mark.usefixtures("earlier_calls")
 def test_unix_peer_is_found_without_permission_to_create_sockets(
     start_capture: StartCapture,
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.analysis.sleep_reasons import sleep_reason
+from kernel_delay.libbpf.features import read_kernel_features
 from kernel_delay.model import Sleep, Thread, Waker
 from tests.integration.capture.captures import Measure, StartCapture, thread
 from tests.integration.capture.workload import StartWorkload
@@ -87,7 +88,9 @@ def test_waits_are_reported_with_their_reason_and_waker(
     apart = 2 + count // 50 + sample.lost.missed_switches
     assert abs(sum(sleep.count for sleep in measured.sleeps) - slept) <= apart
     found = of_reason(measured, reason)
-    assert {sleep.syscall for sleep in found} <= calls
+    # Of the first sleep the entry may not have been seen.
+    unknown = set() if read_kernel_features().knows_earlier_calls else {None}
+    assert {sleep.syscall for sleep in found} <= calls | unknown
     wakers = wakers_of(found)
     # On a busy machine it may have gone on before it is off its CPU.
     assert count // 2 <= sum(waker.count for waker in wakers) <= 2 * count

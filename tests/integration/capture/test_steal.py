@@ -4,7 +4,10 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from kernel_delay.capture.plan import RoundPlan
+from kernel_delay.host.preflight import BTF
 from tests.integration.capture.in_process import LONG_WINDOW_S, timed
 from tests.integration.capture.test_rounds import asked
 from tests.integration.capture.workload import StartWorkload, undisturbed
@@ -12,11 +15,20 @@ from tests.integration.capture.workload import StartWorkload, undisturbed
 # Beyond the end of any capture here, also on a busy machine.
 LONG_NS = 60_000_000_000
 
+pytestmark = pytest.mark.usefixtures("steal_clock")
+
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 # One that is cut off at each end, and the kernel's own, at which it brings its counts up to date.
 SLACK_NS = 3 * TICK_NS
 # What real-time threads may have of a CPU; kernel/sched/rt.c, sched_rt_runtime_us.
 RT_SHARE = 0.95
+
+
+@pytest.fixture(scope="module")
+def steal_clock() -> None:
+    """Skips where the scheduler does not keep it: CONFIG_PARAVIRT_TIME_ACCOUNTING."""
+    if not BTF.exists() or b"\0prev_steal_time_rq\0" not in BTF.read_bytes():
+        pytest.skip("this kernel does not keep the steal time of a run queue")
 
 
 def stolen_ns(cpu: int) -> int:

@@ -237,6 +237,7 @@ def test_a_thread_that_never_leaves_its_program(
     assert its.kernel_ns <= 0.1 * running_ns(measured)
 
 
+@pytest.mark.usefixtures("earlier_calls")
 def test_a_thread_that_sleeps_throughout(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:

@@ -140,7 +140,7 @@ def test_interrupt_across_a_window_edge_is_in_both_windows(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     """Its part of the first is charged by what is told when it ends, in the second."""
-    workload = start_workload("filtered", CPU, 60_000_000_000, 60, within=("nice", "-n", "-10"))
+    workload = start_workload("filtered", CPU, 60_000_000_000, 120, within=("nice", "-n", "-10"))
     workload.send()
     options = ("--sample-count", "40", "--sample-interval", "0", *TIMELINE)
     samples = start_capture(workload.pid, "0.01", options).samples()
@@ -208,6 +208,7 @@ def test_so_is_each_page_fault(start_workload: StartWorkload, start_capture: Sta
         check(sample)
 
 
+@pytest.mark.usefixtures("earlier_calls")
 def test_a_wait_says_what_it_is_for(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:

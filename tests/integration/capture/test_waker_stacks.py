@@ -42,6 +42,7 @@ def wakers(sample: Sample, name: str, reason: str) -> list[Waker]:
     ]
 
 
+@pytest.mark.usefixtures("earlier_calls")
 def test_a_mutex_is_given_by_the_owners_function() -> None:
     with workload("contended", "mutex", "sleep", 5_000) as victim:
         sample = captured(victim.pid)
@@ -55,6 +56,7 @@ def test_a_mutex_is_given_by_the_owners_function() -> None:
         assert {each.user_stack for each in wakers(plain, "victim", "futex")} == {()}
 
 
+@pytest.mark.usefixtures("earlier_calls")
 def test_a_pipe_is_written_to_by_another_process() -> None:
     with subprocess.Popen([sys.executable, "-c", READER], stdin=subprocess.PIPE) as reader:
         assert reader.stdin is not None
@@ -80,6 +82,7 @@ def test_a_pipe_is_written_to_by_another_process() -> None:
     assert any("Eval" in name for name in waker.user_stack)
 
 
+@pytest.mark.usefixtures("earlier_calls")
 def test_text_and_json_have_them() -> None:
     with workload("contended", "mutex", "sleep", 5_000) as victim:
         options = ("--pid", victim.pid, "--sample-time", 0.3, "--wakers", "stacks")
