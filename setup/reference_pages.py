@@ -103,6 +103,8 @@ measures gives up the rest, and keeps what its options use. `/proc/PID/status` s
 """
 
 PRIVILEGES_TAIL = """
+- Above 2, a level that Debian's and Ubuntu's kernels add, `kernel.perf_event_paranoid` makes perf
+  events take `CAP_SYS_ADMIN`. Then what keeps `CAP_PERFMON` keeps that too.
 - Threads that drain buffers, serve metrics or send them have no capability at all.
 - A program that it starts gets no more rights than it has (`no_new_privs`). The PROGRAM of
   `kernel-delay -- PROGRAM` is started before that, and has all rights of the caller.

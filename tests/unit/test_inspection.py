@@ -17,6 +17,7 @@ FREE = MachineFacts(
     lockdown="[none] integrity confidentiality\n",
     pid_namespace="first",
     cgroups=True,
+    perf_event_paranoid=2,
 )
 ALL = int(FREE.cap_eff, 16)
 
@@ -64,6 +65,16 @@ def test_each_capability_and_mount_that_is_missing_is_named(facts: MachineFacts,
     assert found[name].cost
     assert found[name].remedy
     assert can_capture(machine_findings(facts))
+
+
+def test_paranoid_levels_of_distributions_take_a_capability() -> None:
+    """Debian's and Ubuntu's kernels have them."""
+    paranoid = replace(FREE, perf_event_paranoid=3)
+    assert missing(paranoid) == {}
+    assert list(missing(replace(paranoid, cap_eff=f"{ALL & ~(1 << 21):x}"))) == [
+        "CAP_SYS_ADMIN",
+        "perf events",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,19 @@ def test_refusal_names_lockdown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert preflight.why_refused().why != "it is locked down for confidentiality"
 
 
+def test_refusal_names_the_paranoid_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    level = tmp_path / "perf_event_paranoid"
+    monkeypatch.setattr(preflight, "PERF_EVENT_PARANOID", level)
+    fields = {"CapEff": f"{PERFMON | BPF:x}", "Seccomp": "0"}
+    monkeypatch.setattr(preflight, "process_status", fields.__getitem__)
+    level.write_text("4\n")
+    assert "kernel.perf_event_paranoid=4" in preflight.why_refused().why
+    level.write_text("2\n")
+    assert "paranoid" not in preflight.why_refused().why
+    level.unlink()
+    assert "paranoid" not in preflight.why_refused().why
+
+
 # What a kernel without a module gives: EINVAL, which is read as nothing, or no file.
 @pytest.mark.parametrize(
     ("context", "enforce", "profile", "active"),

@@ -106,6 +106,20 @@ def test_sys_admin_stays_where_it_stands_for_others(root_user: None) -> None:
     assert printed == f"{1 << CAPABILITIES['CAP_SYS_ADMIN']:016x}"
 
 
+@pytest.mark.parametrize(("level", "more"), [(2, ()), (3, ("CAP_SYS_ADMIN",))])
+def test_perf_events_keep_what_they_take(
+    root_user: None, level: int, more: tuple[str, ...]
+) -> None:
+    """Debian's and Ubuntu's kernels have levels at which CAP_PERFMON is not enough."""
+    (printed,) = tried(
+        f"privileges.perf_event_paranoid = lambda: {level}\n"
+        "privileges.keep_only((privileges.PROFILES,))\n"
+        "print(status('CapEff'))\n"
+    )
+    kept = sum(1 << CAPABILITIES[name] for name in ("CAP_BPF", "CAP_PERFMON", *more))
+    assert printed == f"{kept:016x}"
+
+
 def test_threads_are_started_without_capabilities(root_user: None) -> None:
     printed = tried(
         "seen = []\n"

@@ -138,6 +138,7 @@ COSTS: Mapping[Unseen, str] = MappingProxyType(
         "futex_owners": "the holder of a lock is not known where its waiter slept before the"
         " capture began",
         "earlier_calls": "the system call that a thread was in when the capture began is not known",
+        "samples": "which functions a slow thread ran is not known",
     }
 )
 

@@ -6,6 +6,7 @@ It, program_names and program_options alone know which programs and maps capture
 import mmap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from errno import EACCES, EPERM
 from typing import TYPE_CHECKING, Literal, Self
 
 from kernel_delay.capture import program_names
@@ -213,12 +214,15 @@ class Programs:
     def profile(self, tid: int, frequency: int) -> Link | None:
         """Report what that thread runs, so often in a second, while a round of it is open.
 
-        Each is an event of no system call. None where the kernel does not let that be.
+        Each is an event of no system call. None where the thread has ended, or where the kernel
+        does not let that be: then `unseen` has it.
         """
         program = self._object.program("on_profile")
         try:
             return program.attach_task_clock(tid, frequency) if program.autoload else None
-        except BpfError:
+        except BpfError as error:
+            if error.errno in (EACCES, EPERM):
+                self._unseen["samples"] = refusal(error)
             return None
 
     def long_rounds(self) -> int:

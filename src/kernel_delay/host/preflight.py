@@ -72,6 +72,12 @@ PROC_CGROUP_INIT_INO = 0xEFFF_FFFB
 
 SECCOMP_MODE_FILTER = "2"
 
+PERF_EVENT_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+# The highest one of kernels from kernel.org. Debian's (3) and Ubuntu's (4) go beyond, and then ask
+# for CAP_SYS_ADMIN where CAP_PERFMON would do: kernel/events/core.c, perf_paranoid_any().
+PERFMON_LEVEL = 2
+LESS_PARANOID = f"add that capability, or set kernel.perf_event_paranoid to {PERFMON_LEVEL}"
+
 _own_filters = 0
 
 CONTAINER_OPTIONS = "--privileged --pid=host"
@@ -151,6 +157,14 @@ def holds(cap_eff: str, capability: int) -> bool:
     return bool(int(cap_eff, 16) >> capability & 1)
 
 
+def perf_event_paranoid() -> int:
+    """Return the level of that sysctl: above PERFMON_LEVEL, perf events take CAP_SYS_ADMIN."""
+    try:
+        return int(_read(PERF_EVENT_PARANOID))
+    except ValueError:
+        return PERFMON_LEVEL
+
+
 def may_not_look_at(what: str) -> PermissionDeniedError:
     """The error for a process, or what /proc has of it, that this user may not look at.
 
@@ -193,12 +207,19 @@ def why_refused() -> Reason:
         return Reason(
             "a seccomp filter is set, as in a container", f"start it with {CONTAINER_OPTIONS}"
         )
+    is_admin = holds(process_status("CapEff"), CAP_SYS_ADMIN)
+    level = perf_event_paranoid()
+    if not is_admin and level > PERFMON_LEVEL:
+        return Reason(
+            f"at kernel.perf_event_paranoid={level} it takes CAP_SYS_ADMIN, which is missing",
+            LESS_PARANOID,
+        )
     if modules := active_modules():
         return Reason(
             f"of what may forbid it, {' and '.join(modules)} is active",
             f"permit it there; in a container, start that with {CONTAINER_OPTIONS}",
         )
-    if not holds(process_status("CapEff"), CAP_SYS_ADMIN):
+    if not is_admin:
         return Reason("CAP_SYS_ADMIN is missing, which it may take", "add that capability")
     return Reason(
         "why is not known: no SELinux, AppArmor, seccomp filter or lockdown for confidentiality"

@@ -15,7 +15,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from kernel_delay.host._seccomp import ffi, lib
-from kernel_delay.host.preflight import holds, note_own_filter, process_status
+from kernel_delay.host.preflight import (
+    PERFMON_LEVEL,
+    holds,
+    note_own_filter,
+    perf_event_paranoid,
+    process_status,
+)
 
 # include/uapi/linux/capability.h (6.18)
 CAPABILITIES = {
@@ -94,7 +100,8 @@ class Use(Struct, frozen=True):
     Attributes:
         what: What is done, for people.
         when: By which commands and options.
-        capabilities: Which capabilities it takes.
+        capabilities: Which capabilities it takes. Of perf events CAP_SYS_ADMIN is one more where
+            kernel.perf_event_paranoid is above PERFMON_LEVEL.
         calls: Which of DENIED_CALLS it makes.
         loads: Whether it loads BPF programs: all commands of bpf(2).
     """
@@ -171,7 +178,15 @@ def keep_only(uses: Iterable[Use], outputs: Iterable[Path | None] = ()) -> None:
     )
     if not error:
         note_own_filter()
-    lib.limit_capabilities(_mask({name for use in kept for name in use.capabilities}))
+    lib.limit_capabilities(_mask(_names(kept)))
+
+
+def _names(kept: Iterable[Use]) -> set[str]:
+    """Return which capabilities these uses take on this kernel."""
+    names = {name for use in kept for name in use.capabilities}
+    if "CAP_PERFMON" in names and perf_event_paranoid() > PERFMON_LEVEL:
+        names.add("CAP_SYS_ADMIN")
+    return names
 
 
 def keep_nothing(calls: Iterable[str] = CALLS_OF_A_FILTER) -> None:

@@ -12,12 +12,15 @@ from kernel_delay.host.preflight import (
     CAP_SYS_PTRACE,
     CAP_SYSLOG,
     CONTAINER_OPTIONS,
+    LESS_PARANOID,
     LOCKDOWN,
+    PERFMON_LEVEL,
     SECCOMP_MODE_FILTER,
     holds,
     in_first_cgroup_namespace,
     in_first_user_namespace,
     missing_capabilities,
+    perf_event_paranoid,
     process_status,
 )
 from kernel_delay.host.privileges import DENIED_CALLS, EVENTS, PROCESS
@@ -58,7 +61,8 @@ class MachineFacts(Struct, frozen=True):
     the text of its file, None where there is none. `has_filters`: the kernel
     has filters of system calls. `pid_namespace` is "foreign" where /proc is
     not of this process's own. `cgroups`: whether any hierarchy is mounted,
-    None where its paths are not the machine's.
+    None where its paths are not the machine's. `perf_event_paranoid` is that
+    sysctl's level.
     """
 
     cap_eff: str
@@ -68,6 +72,7 @@ class MachineFacts(Struct, frozen=True):
     lockdown: str | None
     pid_namespace: PidNamespace
     cgroups: bool | None
+    perf_event_paranoid: int
 
 
 def read_machine_facts() -> MachineFacts:
@@ -80,6 +85,7 @@ def read_machine_facts() -> MachineFacts:
         lockdown=_read(LOCKDOWN),
         pid_namespace=pid_namespace(),
         cgroups=cgroups.are_mounted() if in_first_cgroup_namespace() else None,
+        perf_event_paranoid=perf_event_paranoid(),
     )
 
 
@@ -88,6 +94,7 @@ def machine_findings(facts: MachineFacts) -> tuple[Finding, ...]:
     return (
         _capabilities(facts),
         *_other_capabilities(facts),
+        _perf_events(facts),
         _user_namespace(facts),
         _pid_namespace_finding(facts),
         _cgroups(facts),
@@ -118,6 +125,20 @@ def _other_capabilities(facts: MachineFacts) -> Iterator[Finding]:
         else:
             remedy = "run as root, in a container with this capability added"
             yield Finding(name, "no", "missing", cost=cost, remedy=remedy)
+
+
+def _perf_events(facts: MachineFacts) -> Finding:
+    setting = f"kernel.perf_event_paranoid={facts.perf_event_paranoid}"
+    if facts.perf_event_paranoid <= PERFMON_LEVEL or holds(facts.cap_eff, CAP_SYS_ADMIN):
+        return Finding("perf events", "yes", setting)
+    return Finding(
+        "perf events",
+        "no",
+        f"with {setting} they take CAP_SYS_ADMIN",
+        cost="no function or probe can be a trigger, no monitor of Open vSwitch runs by probes,"
+        " and `watch` samples no slow thread",
+        remedy=LESS_PARANOID,
+    )
 
 
 def _user_namespace(facts: MachineFacts) -> Finding:

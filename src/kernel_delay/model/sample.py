@@ -116,9 +116,10 @@ class Finding(Struct, frozen=True):
     without_most_ns: int | None = None
 
 
-Unseen = Literal["page_faults", "futex_owners", "earlier_calls"]
-"""What some kernels let no program see: page faults of programs (it takes `fentry`), and who has a
-futex that others waited for already when the capture began (Linux 5.18)."""
+Unseen = Literal["page_faults", "futex_owners", "earlier_calls", "samples"]
+"""What some kernels let no program see: page faults of programs (it takes `fentry`), who has a
+futex that others waited for already when the capture began (Linux 5.18), in which call a thread
+was then (5.15), and what a slow thread runs (where perf events take more rights)."""
 
 
 class Target(Struct, frozen=True):
@@ -169,7 +170,7 @@ class Sample(Struct, frozen=True):
             its own.
         unseen: What this kernel does not show to any program. "page_faults": their time is in
             `user_ns`. "futex_owners": owners of locks whose wait began before the capture.
-            "earlier_calls": calls that began before the capture.
+            "earlier_calls": calls that began before the capture. "samples": what slow threads ran.
         packet_losses: Packets and messages that were lost. None: not read.
     """
 
