@@ -160,6 +160,18 @@ def test_interrupt_across_a_window_edge_is_in_both_windows(
     assert across or in_one_ns < all_ns / 3
 
 
+def test_hard_irq_at_the_edge_of_a_soft_one(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    """One of some 300,000 has one between the clock and what notes its start or its end."""
+    workload = start_workload("filtered", CPU, 60_000_000_000, 0)
+    workload.send()
+    options = ("--sample-count", "10", "--sample-interval", "0", *TIMELINE)
+    for sample in start_capture(workload.pid, "0.3", options).samples():
+        assert sample.lost.timeline_interrupts == 0
+        check(sample)
+
+
 def test_each_call_is_a_slice(start_workload: StartWorkload, start_capture: StartCapture) -> None:
     number = known_syscall("getppid")
     workload = start_workload("calls", f"{number}=1000")

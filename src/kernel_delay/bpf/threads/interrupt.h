@@ -177,7 +177,20 @@ static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handl
 	charge_hard_irq(thread, find_record(thread, &timestamp), &timestamp, since_ns, length_ns);
 }
 
-/* Each step here is made for each packet that is sent through a veth: the fewest that do. */
+/* What is taken from it from now on, also before its start is noted, is in @lost_ns. */
+static __always_inline void start_soft_irq(struct soft_irq *soft_irq)
+{
+	*(volatile __u64 *)&soft_irq->since_ns = STARTS_NOW;
+	*(volatile __u64 *)&soft_irq->lost_ns = 0;
+	if (options.totals)
+		soft_irq->lost_total_ns = 0;
+	*(volatile __u64 *)&soft_irq->since_ns = bpf_ktime_get_ns();
+}
+
+/*
+ * Each step here is made for each packet that is sent through a veth: the fewest that do. Where a
+ * hard IRQ came meanwhile it is not known on which side of the start: the soft one starts anew.
+ */
 static __always_inline void enter_soft_irq(struct task_struct *task)
 {
 	struct soft_irq *soft_irq = soft_irq_of_task(task);
@@ -185,10 +198,9 @@ static __always_inline void enter_soft_irq(struct task_struct *task)
 	if (!soft_irq)
 		return;
 	soft_irq->task = (__u64)task;
-	soft_irq->lost_ns = 0;
-	if (options.totals)
-		soft_irq->lost_total_ns = 0;
-	soft_irq->since_ns = bpf_ktime_get_ns();
+	start_soft_irq(soft_irq);
+	if (*(volatile __u64 *)&soft_irq->lost_ns)
+		start_soft_irq(soft_irq);
 }
 
 static __always_inline void add_soft_irq(struct thread *thread, struct thread_record *record,
@@ -236,6 +248,24 @@ __noinline int charge_soft_irq(struct thread *thread, struct thread_record *reco
 	return 0;
 }
 
+/*
+ * Returns when it ends, with all in @lost_ns that was taken from it until then. What comes between
+ * the end and its being noted is no part of it.
+ */
+static __always_inline __u64 end_soft_irq(struct soft_irq *soft_irq)
+{
+	__u64 lost_ns, before_ns = *(volatile __u64 *)&soft_irq->lost_ns;
+	__u64 now_ns = bpf_ktime_get_ns();
+
+	lost_ns = *(volatile __u64 *)&soft_irq->lost_ns;
+	if (lost_ns != before_ns)
+		now_ns = bpf_ktime_get_ns();
+	/* Not before: the time of a hard IRQ until now would be charged twice. */
+	*(volatile __u64 *)&soft_irq->since_ns = 0;
+	*(volatile __u64 *)&soft_irq->lost_ns = lost_ns;
+	return now_ns;
+}
+
 static __always_inline void leave_soft_irq(struct task_struct *task, unsigned int vector)
 {
 	struct thread *thread = find_settled_thread(task);
@@ -249,11 +279,11 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	if (!soft_irq)
 		return;
 	since_ns = soft_irq->task == thread->task ? soft_irq->since_ns : 0;
-	take_timestamp(&timestamp);
-	/* Not before: the time of a hard IRQ until now would be charged twice. */
-	soft_irq->since_ns = 0;
-	if (!since_ns)
+	if (!since_ns) {
+		soft_irq->since_ns = 0;
 		return;
+	}
+	take_timestamp_at(&timestamp, end_soft_irq(soft_irq));
 	use_round(&timestamp, thread);
 	add_soft_irq_total(thread, soft_irq, since_ns, &timestamp);
 	if (!clip(&timestamp, since_ns))

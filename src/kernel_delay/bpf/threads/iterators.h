@@ -155,6 +155,7 @@ static __always_inline void note_interrupts(struct thread_state *dumped, struct 
 					    struct task_struct *task)
 {
 	struct soft_irq *soft_irq;
+	__u64 since_ns;
 
 	if (!task->on_cpu)
 		return;
@@ -162,7 +163,10 @@ static __always_inline void note_interrupts(struct thread_state *dumped, struct 
 	soft_irq = soft_irq_where(task, thread);
 	if (!soft_irq || soft_irq->task != (__u64)task)
 		return;
-	dumped->soft_irq_since_ns = *(volatile __u64 *)&soft_irq->since_ns;
+	since_ns = *(volatile __u64 *)&soft_irq->since_ns;
+	if (since_ns == STARTS_NOW)
+		return;
+	dumped->soft_irq_since_ns = since_ns;
 	dumped->soft_irq_lost_ns = soft_irq->lost_ns;
 }
 

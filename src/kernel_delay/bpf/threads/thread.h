@@ -10,6 +10,9 @@
 #include "target.h"
 #include "thread_records.h"
 
+/* Of a soft IRQ whose start is still to be read. */
+#define STARTS_NOW 1
+
 /*
  * A soft IRQ that is served on the time of @task. @lost_ns is what lies in it
  * and in @epoch's window and is not its own: hard ones and, where it can be
