@@ -179,6 +179,7 @@ main()
 """
 
 
+@pytest.mark.usefixtures("earlier_calls")
 def test_where_reads_the_process_with_what_it_uses(workload: Workload) -> None:
     command = [sys.executable, "-c", WHERE, "where", "--pid", str(workload.pid)]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -8,11 +8,16 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from kernel_delay.analysis.rounds import ran_functions
 from kernel_delay.model import Sample
 from tests.integration.capture.captures import thread
 from tests.watching.watch import samples_in, watch_of
 from tests.workload import compile_workload, wait_until
+
+# A sample of a thread on a CPU takes its registers.
+pytestmark = pytest.mark.usefixtures("earlier_calls")
 
 # Of CPU time: watch, which may wait for a CPU itself, sees it and begins to take samples.
 SLOW_MS = 1000

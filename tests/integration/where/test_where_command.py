@@ -261,9 +261,11 @@ def test_traced_thread_names_its_tracer(tmp_path: Path) -> None:
     with python("import time; print('on', flush=True); time.sleep(600)") as process:
         command = [needed("gdb"), "-nx", "-batch", "-p", str(process.pid), "-x", str(script)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as gdb:
-            wait_until(lambda: state(process.pid) == "t")
-            thread = threads_of(process.pid)[process.pid]
-            gdb.kill()
+            try:
+                wait_until(lambda: state(process.pid) == "t")
+                thread = threads_of(process.pid)[process.pid]
+            finally:
+                gdb.kill()
     assert thread.state == "traced"
     assert thread.holders == (Holder("tracer", gdb.pid, "gdb"),)
 
