@@ -48,12 +48,13 @@ def test_what_rounds_have_more_of_is_named(root_user: None, tmp_path: Path) -> N
     folder = tmp_path / "recordings"
     command, pipe = [sys.executable, "-u", "-c", LOOP], subprocess.PIPE
     with subprocess.Popen(command, text=True, bufsize=1, stdin=pipe, stdout=pipe) as loop:
+        lines, answers = loop.stdin, loop.stdout
+        assert lines is not None
+        assert answers is not None
 
         def go(cpu_ms: int, slept_ms: int) -> None:
-            assert loop.stdin is not None
-            assert loop.stdout is not None
-            print(cpu_ms, slept_ms, file=loop.stdin)
-            assert loop.stdout.readline() == "done\n"
+            print(cpu_ms, slept_ms, file=lines)
+            assert answers.readline() == "done\n"
 
         with watch_of(loop.pid, folder, "--threshold", "0.05") as watching:
             # Before Linux 5.15 the round that is open at the beginning is not known.
@@ -63,7 +64,7 @@ def test_what_rounds_have_more_of_is_named(root_user: None, tmp_path: Path) -> N
                     go(CPU_MS, slept_ms)
             wait_until(lambda: len(watching.recordings()) >= 2 * ROUNDS, "the recordings")
             watching.end()
-        loop.stdin.close()
+        lines.close()
     records = watching.recordings()
     assert len(records) == 2 * ROUNDS
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kernel_delay.cli import main
 from kernel_delay.model import MeasuringCommand
+from kernel_delay.monitors.revalidator.events import FlowCheck, FlowChecks
 from kernel_delay.monitors.revalidator.page import RoundsPage
 from kernel_delay.reporters.page.charts import MOST_LINES, MOST_SLOTS, OTHERS, Peaks, Rates
 from kernel_delay.reporters.page.rows import MOST_ROWS, Largest
@@ -95,6 +97,20 @@ def test_rounds_page_has_lines_and_remarks_per_datapath(tmp_path: Path) -> None:
     for found in rounds(2):
         contents.add("dp", found, ["  ! limit cut from 5 to 3", "  ! started late"])
     assert contents.tables()[0].rows[0][-1] == "limit cut from 5 to 3; started late"
+
+
+def test_slowest_checks_are_a_table() -> None:
+    contents = RoundsPage()
+    for found, ns in zip(rounds(2), (3_000, 5_000), strict=True):
+        check = FlowCheck(7, UFID, ns + 2_000, 2_000, 12, 300, "kept")
+        checked = replace(found, checks=FlowChecks(1, check.ns, check.waited_ns, (check,)))
+        contents.add("dp", checked, [])
+    longest, slowest = contents.tables()
+    assert longest.id == "longest"
+    assert [row[2:] for row in slowest.rows] == [
+        (UFID, "12", "300", "7.0", "2.0", "kept"),
+        (UFID, "12", "300", "5.0", "2.0", "kept"),
+    ]
 
 
 def test_flows_are_those_that_were_asked_for(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from kernel_delay.monitors.revalidator.events import RevalidatorRound
+from kernel_delay.monitors.revalidator.events import FlowCheck, RevalidatorRound
 from kernel_delay.printable import printable
 from kernel_delay.reporters.page.charts import PageChart, Peaks
 from kernel_delay.reporters.page.rows import (
@@ -13,8 +13,14 @@ from kernel_delay.reporters.page.rows import (
     count_text,
     ms_text,
     seconds_text,
+    us_text,
 )
 from kernel_delay.units import NS_PER_MS
+
+CHECK_HEADINGS = (
+    *("Round ended at, s", "Datapath", "UFID", "Packets", "Age, ms", "Check, us", "Ready, us"),
+    "Result",
+)
 
 
 class RoundsPage:
@@ -27,6 +33,8 @@ class RoundsPage:
         self._lengths = Peaks(NS_PER_MS)
         self._flows = Peaks()
         self._longest = Largest()
+        self._slowest = Largest()
+        self._has_checks = False
 
     def add(self, datapath: str, found: RevalidatorRound, remarks: Sequence[str]) -> None:
         """Take a round, and what is said of it."""
@@ -35,6 +43,9 @@ class RoundsPage:
         if found.state is not None:
             self._flows.add(f"{datapath}: limit", found.stop_ns, found.state.flow_limit)
         self._longest.add(found.duration_ns, partial(_round_row, datapath, found, remarks))
+        for check in found.checks.slowest if found.checks else ():
+            self._has_checks = True
+            self._slowest.add(check.work_ns, partial(_check_row, datapath, found, check))
 
     def charts(self) -> Sequence[PageChart]:
         """How long they were, and of how many flows."""
@@ -44,12 +55,29 @@ class RoundsPage:
         ]
 
     def tables(self) -> Sequence[PageTable]:
-        """The rounds on which the flow limit depends."""
+        """The rounds on which the flow limit depends; with `--slowest` the checks in them."""
         headings = (
             *("Ended at, s", "Datapath", "Flows", "Revalidated", "Deleted", "Limit", "Length, ms"),
             *("Run, ms", "Ready, ms", "Blocked, ms", "Waited before, ms", "What it is due to"),
         )
-        return [self._longest.table("longest", "The longest rounds", headings, (1, 11))]
+        longest = self._longest.table("longest", "The longest rounds", headings, (1, 11))
+        if not self._has_checks:
+            return [longest]
+        title = "The slowest checks of flows against the OpenFlow tables"
+        return [longest, self._slowest.table("slowest", title, CHECK_HEADINGS, (1, 2, 7))]
+
+
+def _check_row(datapath: str, found: RevalidatorRound, check: FlowCheck) -> Row:
+    return (
+        seconds_text(found.stop_ns),
+        printable(datapath),
+        printable(check.ufid),
+        count_text(check.n_packets),
+        count_text(check.age_ms),
+        us_text(check.ns),
+        us_text(check.waited_ns),
+        check.result,
+    )
 
 
 def _round_row(datapath: str, found: RevalidatorRound, remarks: Sequence[str]) -> Row:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kernel_delay.commands.options.pages import EventPage
     from kernel_delay.monitors.revalidator.page import RoundsPage
 
-    pass
-
 UNKNOWN = "-"
 
 HEADER = (
