@@ -25,6 +25,7 @@ from kernel_delay.openvswitch.losses import LossCounters
 from kernel_delay.openvswitch.losses.datapaths import NETLINK_GENERIC
 from lab.child import Child
 from lab.instance import Instance
+from tests.emulation import scaled
 from tests.integration import kernel_datapath
 from tests.integration.capture.in_process import interrupting
 from tests.integration.capture.test_watch_metrics import Scrape, watching
@@ -33,6 +34,7 @@ from tests.system_calls import syscall_number
 from tests.workload import wait_until
 
 PACKETS = 50
+MANY_FLOWS = scaled(5_000)
 LONG_NS = 200 * 10**9
 CONNTRACK_MAX = Path("/proc/sys/net/netfilter/nf_conntrack_max")
 
@@ -146,6 +148,36 @@ def test_a_flow_limit_that_is_reached_is_found(bridge: Instance) -> None:
     assert limit.limit == 5
     finding = found(sample, "flow_limit")
     assert f"{limit.datapath}, 5, was reached: {count} packets got no flow" in finding.text
+
+
+def flow_limit(ovs: Instance) -> int:
+    (limit,) = re.findall(r"\(limit (\d+)\)", ovs.appctl("upcall/show"))
+    return int(limit)
+
+
+def shrink_flow_limit(ovs: Instance) -> None:
+    """A dump of flows takes over 1.3 s if the process stops amid it. It goes on with the next."""
+    before = flow_limit(ovs)
+    deadline = time.monotonic() + 240
+    while (limit := flow_limit(ovs)) >= before:
+        assert time.monotonic() < deadline
+        before = limit
+        for run_s in (0.001, 0.003, 0.009):
+            os.kill(ovs.pid, signal.SIGSTOP)
+            time.sleep(1.5)
+            os.kill(ovs.pid, signal.SIGCONT)
+            time.sleep(run_s)
+
+
+def test_a_flow_limit_that_shrank_is_a_remark(bridge: Instance) -> None:
+    kernel_datapath.fill(bridge, MANY_FLOWS)
+    sample = sample_while(bridge.pid, lambda: shrink_flow_limit(bridge))
+    (limit,) = losses_of(sample).flow_limits
+    assert limit.limit_before is not None
+    assert limit.limit < limit.limit_before
+    finding = found(sample, "flow_limit")
+    assert f"{limit.limit:,}, shrank from {limit.limit_before:,}" in finding.text
+    assert finding.remark
 
 
 def test_a_port_that_drops_is_named(bridge: Instance) -> None:
