@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.capture.plan import WindowPlan
+from kernel_delay.host.preflight import BTF
 from kernel_delay.host.target import find_target, network_inode
 from kernel_delay.monitors.upcalls.events import RecvUpcall
 from kernel_delay.monitors.upcalls.probe import UpcallPlan, UpcallProbes
@@ -73,6 +74,14 @@ def test_its_main_loop_is_followed(leaderless: Target, closing: ExitStack, tmp_p
     assert f"{ROUNDS} passes in " in command.stdout
 
 
+@pytest.fixture
+def cookies() -> None:
+    """Skips where USDT probes of a position-independent program take the PID of a thread."""
+    if not BTF.exists() or b"\0BPF_FUNC_get_attach_cookie\0" not in BTF.read_bytes():
+        pytest.skip("this kernel has no bpf_get_attach_cookie() (Linux 5.15)")
+
+
+@pytest.mark.usefixtures("cookies")
 def test_its_upcalls_are_received(leaderless: Target) -> None:
     plan = UpcallPlan(packet_bytes=64, key_bytes=64, whole_trip=False)
     upcalls: list[RecvUpcall] = []
