@@ -1,7 +1,7 @@
 #!/bin/bash
 # release.sh DIST URL ARCHITECTURE...: what a release has, of the newest commit, into DIST, which it
 # empties: sdist, and for each architecture (amd64, arm64) wheel, deb, rpm and bill of materials;
-# the notes, and the sums of all. URL is the project's, or empty.
+# the plugin for kubectl, the notes, and the sums of all. URL is the project's, or empty.
 #
 # It is built in a clone, so that neither what is not committed nor URL is in anybody's tree.
 set -euo pipefail
@@ -40,6 +40,9 @@ for architecture; do
 	case $architecture in amd64) machine=x86_64 ;; arm64) machine=aarch64 ;; esac
 	"$tree/setup/release/packages.sh" "$dist"/*_"$machine".whl "$dist" "$url"
 done
+
+say 'plugin for kubectl'
+"$tree/setup/release/krew.sh" "$dist" "$url" "$version"
 
 say 'checks: twine, lintian, rpmlint'
 .venv/bin/twine check --strict "$dist"/*.whl "$dist"/*.tar.gz >&2
