@@ -14,6 +14,7 @@ import pytest
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.libbpf.features import read_kernel_features
 from kernel_delay.model import Sleep, Thread, Waker
+from tests.emulation import is_emulated
 from tests.integration.capture.captures import Measure, StartCapture, thread
 from tests.integration.capture.workload import StartWorkload
 from tests.integration.oracles import StartBpftrace, StartPerfStat
@@ -188,7 +189,9 @@ def test_bpftrace_says_the_same_of_ten_thousand_waits(
     assert reasons(traced["@where"]) == {"futex" if kind == "futex" else "pipe"}
     assert theirs_count > MOST * count
     assert abs(sum(each.count for each in ours) - theirs_count) <= (1 - MOST) * theirs_count
-    assert abs(sum(each.ns for each in ours) - theirs_ns) <= (1 - MOST) * theirs_ns
+    # One reads the clock after the other: an emulated CPU takes microseconds in between.
+    apart = (1 - MOST) * (3 if is_emulated() else 1)
+    assert abs(sum(each.ns for each in ours) - theirs_ns) <= apart * theirs_ns
 
 
 def test_an_interrupt_is_not_the_task_that_it_interrupts(
