@@ -172,7 +172,7 @@ soak-monitors: build packages-test .venv/.extra-test
 test-image: image packages-test .venv/.extra-test
 	@ovs=$$(setup/openvswitch.sh); KERNEL_DELAY_OVS="$$ovs" KERNEL_DELAY_DIST=$(CURDIR)/$(DIST) \
 	exec $(BIN)/python -m pytest $(PYTEST_ARGS) \
-		tests/image/container.py tests/image/manifests.py
+		tests/image/container.py tests/image/manifests.py tests/image/chart.py
 
 ## test-arm64: the image for arm64, and what it measures in an emulated machine of that
 test-arm64: IMAGE_ARCHITECTURE := arm64

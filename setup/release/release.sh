@@ -1,7 +1,7 @@
 #!/bin/bash
 # release.sh DIST URL ARCHITECTURE...: what a release has, of the newest commit, into DIST, which it
 # empties: sdist, and for each architecture (amd64, arm64) wheel, deb, rpm and bill of materials;
-# the plugin for kubectl, the notes, and the sums of all. URL is the project's, or empty.
+# the plugin for kubectl, the chart, the notes, and the sums of all. URL is the project's, or empty.
 #
 # It is built in a clone, so that neither what is not committed nor URL is in anybody's tree.
 set -euo pipefail
@@ -41,8 +41,12 @@ for architecture; do
 	"$tree/setup/release/packages.sh" "$dist"/*_"$machine".whl "$dist" "$url"
 done
 
-say 'plugin for kubectl'
+say 'plugin for kubectl, chart for Helm'
 "$tree/setup/release/krew.sh" "$dist" "$url" "$version"
+# Helm asks for semver.org's form: 0.1.0-dev5, not 0.1.0.dev5.
+.venv/bin/helm package "$tree/deploy/kubernetes/helm/kernel-delay" --destination "$dist" \
+	--version "${version/.dev/-dev}" --app-version "$version" >"$tree/../chart.log" 2>&1 ||
+	{ cat "$tree/../chart.log" >&2; exit 70; }
 
 say 'checks: twine, lintian, rpmlint'
 .venv/bin/twine check --strict "$dist"/*.whl "$dist"/*.tar.gz >&2

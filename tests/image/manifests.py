@@ -36,6 +36,7 @@ def manifests(folder: Path) -> dict[str, Manifest]:
     return {
         f"{file.relative_to(folder)} {document['kind']}": document
         for file in sorted(folder.rglob("*.yaml"))
+        if "helm" not in file.parts  # a chart's files are no manifests: chart.py
         for document in yaml.safe_load_all(file.read_text())
     }
 
