@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from tests.kernels.images import host_only_tests
 from tests.kernels.results import Outcome, Result
 
 REPOSITORY = Path(__file__).parents[2]
@@ -69,8 +70,14 @@ class Record:
         return replace(self, tests=tests)
 
     def current(self) -> "Record":
-        """This record without tests that the sources have no more."""
-        return replace(self, tests={test: of for test, of in self.tests.items() if _is_there(test)})
+        """This record without tests that the sources have no more, or that are the host's alone."""
+        hosts = host_only_tests().keys()
+        kept = {
+            test: of
+            for test, of in self.tests.items()
+            if _is_there(test) and hosts.isdisjoint(test.partition(at)[0] for at in ("::", "["))
+        }
+        return replace(self, tests=kept)
 
     def of(self, kernel: str) -> Iterator[tuple[str, Circumstances, Result]]:
         """Each test's result on a kernel, and when and where it was had."""

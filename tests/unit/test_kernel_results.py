@@ -1,6 +1,7 @@
 """From what a guest's tests came to, to the table of kernels and the record of runs."""
 
 import argparse
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,6 +18,7 @@ from tests.kernels.images import (
     chosen_tests,
     fetch,
     guest_tests,
+    host_only_tests,
     listed_kernels,
 )
 from tests.kernels.record import Circumstances, Outcomes, Record
@@ -183,6 +185,15 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_tests_that_are_gone_leave_the_record() -> None:
     record = Record().merged(Outcomes(NEW, {HERE: PASSED, GONE: PASSED})).current()
     assert list(record.tests) == [HERE]
+
+
+def test_tests_of_the_host_leave_the_record(project: Path) -> None:
+    names = [name for name in host_only_tests() if "::" in name]
+    variant = f"{names[0]}[variant]"
+    whole = next(name for name in host_only_tests() if name.endswith(".py"))
+    (function, *_) = re.findall(r"^def (test_\w+)", (project / whole).read_text(), re.MULTILINE)
+    results = dict.fromkeys([HERE, variant, f"{whole}::{function}"], FAILED)
+    assert list(Record().merged(Outcomes(NEW, results)).current().tests) == [HERE]
 
 
 def test_the_page_has_counts_failures_and_reasons() -> None:
