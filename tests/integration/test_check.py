@@ -3,10 +3,10 @@
 import json
 import os
 import subprocess
-from typing import Any, get_args
+from typing import Any
 
 from kernel_delay.host.tracefs import tracefs
-from kernel_delay.model import Unseen
+from kernel_delay.inspection.kernel import OPTIONAL_PARTS
 from lab.binaries import Binaries
 from lab.instance import Instance
 from tests import commands
@@ -45,7 +45,7 @@ def test_all_that_is_needed_is_there(root_user: None) -> None:
 def test_report_has_a_line_for_each_part_check_misses(root_user: None) -> None:
     found = states(check())
     report = commands.run("--pid", os.getpid(), "--sample-time", "0.01").stdout
-    for part in get_args(Unseen):
+    for part in OPTIONAL_PARTS:
         name = part.replace("_", " ")
         assert (f"# This kernel shows no {name}:" in report) == (found[name] == "no"), report
 
