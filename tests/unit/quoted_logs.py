@@ -38,6 +38,7 @@ _OF_CONFIG_19 = "https://github.com/openvswitch/of-config/issues/19"
 _OVN_51 = "https://github.com/ovn-org/ovn/issues/51"
 _OVN_261 = "https://github.com/ovn-org/ovn/issues/261"
 _OVS_185 = "https://github.com/openvswitch/ovs-issues/issues/185"
+_OVS_345 = "https://github.com/openvswitch/ovs-issues/issues/345"
 
 _SWITCH, _DB, _NORTHD, _OVN = "ovs-vswitchd", "ovsdb-server", "ovn-northd", "ovn-controller"
 
@@ -71,6 +72,7 @@ QUOTED = (
     Quoted(_OF_CONFIG_19, "", "", _usage(89137, 3, 8, (179, 29), (4, 0), (0, 8)), "blocked"),
     Quoted(_OVS_185, _SWITCH, "", _usage(1415, 647, 749, (0, 380)), "kernel"),
     Quoted(_OVS_185, _SWITCH, "", _usage(1455, 735, 697, (0, 410)), "computing"),
+    Quoted(_OVS_345, _SWITCH, "urcu2", _usage(2306, 2285, 0, (3225, 39), (1, 0)), "computing"),
     Quoted(
         _OVN_51,
         _NORTHD,
