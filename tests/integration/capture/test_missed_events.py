@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.analysis.verdict import judge
+from kernel_delay.capture import program_names
 from kernel_delay.capture.hooks import Hooks
 from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
@@ -55,13 +56,20 @@ class Holed(Programs):
 
     @contextmanager
     def blind(self, *names: str) -> Iterator[None]:
-        """Within the `with` the programs of these names are not run."""
-        for name in names:
-            self.links[name].close()
+        """Within the `with` the programs of these names are not run, nor are their fallbacks."""
+        attached = [each for name in names for each in self._attached(name)]
+        for each in attached:
+            self.links[each].close()
         yield
-        for name in names:
-            self.links[name] = link = self._object.program(name).attach()
+        for each in attached:
+            self.links[each] = link = self._object.program(each).attach()
             self._closing.callback(link.close)
+
+    def _attached(self, name: str) -> list[str]:
+        """What is attached in place of a program: where it can be preempted, two."""
+        program = name if name in self.links else program_names.preemptible(name)
+        fallback = program_names.FALLBACKS.get(program, "")
+        return [program, fallback] if fallback in self.links else [program]
 
 
 class Measured:
