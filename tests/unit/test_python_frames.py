@@ -5,8 +5,8 @@ import os
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import CodeType
 
@@ -24,7 +24,7 @@ from kernel_delay.symbols.python.interpreter import Interpreter, find_interprete
 from kernel_delay.symbols.python.layouts import Layout, layout_of
 from kernel_delay.symbols.python.line_table import line_at, lines
 from kernel_delay.symbols.python.objects import LONGEST_TEXT_BYTES, Objects
-from kernel_delay.symbols.python.threads import MOST_FRAMES, Threads, ThreadsError
+from kernel_delay.symbols.python.threads import MOST_FRAMES, MOST_READS, Threads, ThreadsError
 from kernel_delay.where.python_frames import BROKEN, LONG, SNAPSHOT, UNMATCHED, joined
 
 Read = Callable[[int, int], bytes]
@@ -164,6 +164,156 @@ def read_all(layout: Layout, read: Read) -> None:
         for tid in (*threads.tids(), 1):
             found = threads.stack(tid)
             assert found is None or len(found.frames) <= MOST_FRAMES
+
+
+class Made:
+    """The memory of a process that was made up, with the structures of CPython 3.12."""
+
+    RUNTIME, INTERPRETER, STATE, C_FRAME = 0x1000, 0x2000, 0x3000, 0x4000
+    FRAMES, CODES, TYPE, TID = 0x10000, 0x20000, 0x5000, 77
+
+    def __init__(self, frames: Sequence[str]) -> None:
+        """The innermost frame first; "" is one that begins a call in C."""
+        self.layout = LAYOUTS[1]
+        self.reads = 0
+        self.words: dict[int, int] = {}
+        self.texts: dict[int, bytes] = {}
+        layout = self.layout
+        self.words[self.RUNTIME + layout.interpreters_head] = self.INTERPRETER
+        self.words[self.INTERPRETER + layout.threads_head] = self.STATE
+        self.words[self.STATE + layout.thread_interpreter] = self.INTERPRETER
+        self.words[self.STATE + layout.native_thread_id] = self.TID
+        self.words[self.STATE + (layout.c_frame or 0)] = self.C_FRAME
+        self.words[self.C_FRAME + layout.current_frame] = self.FRAMES
+        for number, name in enumerate(frames):
+            self._add(number, name)
+        self.words[self.frame(len(frames) - 1) + layout.previous] = 0
+
+    def frame(self, number: int) -> int:
+        return self.FRAMES + number * 0x100
+
+    def code(self, number: int) -> int:
+        return self.CODES + number * 0x1000
+
+    def _add(self, number: int, name: str) -> None:
+        layout, frame, code = self.layout, self.frame(number), self.code(number)
+        self.words[frame + layout.previous] = frame + 0x100
+        if not name:
+            self.words[frame + layout.entry // 8 * 8] = 3 << 8 * (layout.entry % 8)
+            return
+        self.words[frame + layout.executable] = code
+        self.words[frame + layout.instruction] = code + layout.code - 2
+        self.words[code + layout.type] = self.TYPE
+        self.words[code + layout.first_line // 8 * 8] = (10 + number) << 32
+        function, _, file = name.partition("@")
+        for place, text in ((layout.qualified_name, function), (layout.filename, file)):
+            at = code + 0x400 + 2 * place
+            self.words[code + place] = at
+            self.words[at + layout.text_length] = len(text)
+            self.words[at + layout.text_state] = 1 << 2 | 1 << 5 | 1 << 6
+            self.texts[at + layout.ascii_size] = text.encode()
+        table = self.words[code + layout.line_table] = code + 0x800
+        self.words[table + layout.bytes_length] = 2
+        self.texts[table + layout.bytes_content] = b"\x80\x00"
+
+    def read(self, address: int, size: int) -> bytes:
+        self.reads += 1
+        if address in self.texts:
+            return self.texts[address][:size]
+        if not any(address <= known < address + max(size, 8) for known in self.words):
+            return b""
+        places = range(address // 8 * 8, address + size, 8)
+        content = b"".join(struct.pack("=Q", self.words.get(place, 0)) for place in places)
+        return content[address % 8 :][:size]
+
+    def stack(self) -> PythonStack | None:
+        interpreter = Interpreter("3.12.1", self.RUNTIME, self.layout, self.TYPE)
+        threads = Threads(interpreter, self.layout, self.read)
+        threads.note()
+        return threads.stack(self.TID)
+
+
+def test_frames_are_split_at_calls_in_c() -> None:
+    found = Made(["f@a.py", "g@a.py", "", "__init__@__init__", "h@b.py", ""]).stack()
+    first = (PythonFrame("f", "a.py", 10), PythonFrame("g", "a.py", 11))
+    assert found == PythonStack((first, (PythonFrame("h", "b.py", 14),)), "whole", is_steady=True)
+
+
+def break_pointer(made: Made) -> None:
+    made.words[made.frame(1) + made.layout.previous] = 0x7000_0000
+
+
+def break_circle(made: Made) -> None:
+    made.words[made.frame(1) + made.layout.previous] = made.frame(0)
+
+
+def break_type(made: Made) -> None:
+    made.words[made.code(2) + made.layout.type] = made.TYPE + 8
+
+
+def break_name(made: Made) -> None:
+    made.words[made.code(2) + made.layout.filename] = 0
+
+
+@pytest.mark.parametrize("damage", [break_pointer, break_circle, break_type, break_name])
+def test_damaged_chain_has_frames_before_the_damage(damage: Callable[[Made], None]) -> None:
+    made = Made(["f@a.py", "g@a.py", "h@a.py", ""])
+    damage(made)
+    found = made.stack()
+    assert found is not None
+    assert [frame.function for frame in found.frames] == ["f", "g"]
+    assert found.end == "broken"
+
+
+def test_frames_that_change_are_read_again() -> None:
+    made = Made(["f@a.py", "g@a.py", ""])
+    made_read = made.read
+    current = made.C_FRAME + made.layout.current_frame
+    times: list[int] = []
+
+    def changing(address: int, size: int) -> bytes:
+        if address == current:
+            times.append(address)
+            made.words[current] = made.frame(len(times) % 2)
+        return made_read(address, size)
+
+    made.read = changing  # type: ignore[method-assign]
+    found = made.stack()
+    assert found is not None
+    assert not found.is_steady
+    # Whether there is a frame at all is looked at first.
+    assert len(times) == 1 + 2 * MOST_READS
+
+
+def test_thread_of_another_interpreter_has_no_frames() -> None:
+    made = Made(["f@a.py", ""])
+    made.words[made.STATE + made.layout.thread_interpreter] = made.RUNTIME
+    with pytest.raises(ThreadsError):
+        made.stack()
+
+
+def test_thread_in_two_interpreters_has_no_frames() -> None:
+    made = Made(["f@a.py", ""])
+    other = 0x6000
+    for offset in (made.layout.thread_interpreter, made.layout.native_thread_id):
+        made.words[other + offset] = made.words[made.STATE + offset]
+    made.words[other + (made.layout.c_frame or 0)] = made.C_FRAME
+    made.words[made.STATE + made.layout.thread_next] = other
+    assert made.stack() is None
+
+
+@given(st.data())
+def test_any_damaged_words_end_the_frames(data: st.DataObject) -> None:
+    made = Made(["f@a.py", "g@a.py", "", "h@a.py", ""])
+    places = sorted(made.words)
+    values = st.one_of(st.sampled_from(places), st.integers(0, (1 << 64) - 1))
+    changes = st.dictionaries(st.sampled_from(places), values, min_size=1, max_size=6)
+    made.words |= data.draw(changes)
+    with suppress(ThreadsError):
+        found = made.stack()
+        assert found is None or len(found.frames) <= MOST_FRAMES
+    # Each of two readings has some reads for a frame.
+    assert made.reads < 100 * MOST_READS
 
 
 @given(st.sampled_from(LAYOUTS), st.binary(min_size=8, max_size=512))
