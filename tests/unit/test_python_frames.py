@@ -13,18 +13,26 @@ from types import CodeType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kernel_delay.model import StackFrame
 from kernel_delay.symbols import ProcessImage
 from kernel_delay.symbols.data_symbols import exported_variables
 from kernel_delay.symbols.memory import ProcessMemory
 from kernel_delay.symbols.python import layouts
+from kernel_delay.symbols.python import threads as python_threads
 from kernel_delay.symbols.python.frames import PythonEnd, PythonFrame, PythonStack
 from kernel_delay.symbols.python.interpreter import Interpreter, find_interpreter
 from kernel_delay.symbols.python.layouts import Layout, layout_of
 from kernel_delay.symbols.python.line_table import line_at, lines
 from kernel_delay.symbols.python.objects import LONGEST_TEXT_BYTES, Objects
-from kernel_delay.symbols.python.threads import MOST_FRAMES, MOST_READS, Threads, ThreadsError
+from kernel_delay.symbols.python.threads import (
+    MOST_FRAMES,
+    MOST_READS,
+    MOST_THREADS,
+    Threads,
+    ThreadsError,
+)
 from kernel_delay.where.python_frames import BROKEN, LONG, SNAPSHOT, UNMATCHED, joined
 
 Read = Callable[[int, int], bytes]
@@ -226,6 +234,10 @@ class Made:
         content = b"".join(struct.pack("=Q", self.words.get(place, 0)) for place in places)
         return content[address % 8 :][:size]
 
+    def word(self, address: int, size: int) -> bytes:
+        """As read(), of whole words alone; quick where there are many."""
+        return struct.pack("=Q", self.words.get(address, 0))[:size]
+
     def stack(self) -> PythonStack | None:
         interpreter = Interpreter("3.12.1", self.RUNTIME, self.layout, self.TYPE)
         threads = Threads(interpreter, self.layout, self.read)
@@ -290,6 +302,27 @@ def test_thread_of_another_interpreter_has_no_frames() -> None:
     made.words[made.STATE + made.layout.thread_interpreter] = made.RUNTIME
     with pytest.raises(ThreadsError):
         made.stack()
+
+
+def test_frames_are_not_read_for_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_threads, "READING_S", 0.0)
+    made = Made(["f@a.py", ""])
+    threads = Threads(Interpreter("", made.RUNTIME, made.layout, None), made.layout, made.read)
+    threads.note()
+    assert (len(threads), threads.stack(made.TID), threads.is_late) == (1, None, True)
+
+
+def test_no_more_threads_are_noted_than_the_bound() -> None:
+    made = Made(["f@a.py", ""])
+    next_state = made.layout.thread_next
+    for number in range(MOST_THREADS + 10):
+        state = made.STATE + (number * 0x1000 << 16)
+        made.words[state + next_state] = state + (0x1000 << 16)
+        made.words[state + made.layout.thread_interpreter] = made.INTERPRETER
+        made.words[state + made.layout.native_thread_id] = number
+    threads = Threads(Interpreter("", made.RUNTIME, made.layout, None), made.layout, made.word)
+    threads.note()
+    assert len(threads) == MOST_THREADS
 
 
 def test_thread_in_two_interpreters_has_no_frames() -> None:
@@ -463,6 +496,15 @@ def test_python_frames_that_do_not_fit_have_a_remark(
     found, said = joined(c_frames(*names), "whole", python)
     assert [frame.name for frame in found] == wanted
     assert said == remark
+
+
+def test_greenlet_has_its_own_frames_alone() -> None:
+    """What is further out is on the stack of the greenlet that started it."""
+    frames = c_frames(EVAL, "inner_bootstrap", EVAL, "main")
+    frames[1] = structs.replace(frames[1], object="/lib/greenlet/_greenlet.cpython-312.so")
+    found, remark = joined(frames, "whole", stack((INNER,)))
+    assert [frame.name for frame in found] == ["inner", "inner_bootstrap", EVAL, "main"]
+    assert remark is None
 
 
 def test_python_frame_has_file_line_and_address() -> None:

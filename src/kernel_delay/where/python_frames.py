@@ -9,11 +9,19 @@ from kernel_delay.symbols import ProcessImage
 from kernel_delay.symbols.memory import ProcessMemory
 from kernel_delay.symbols.python.frames import PythonFrame, PythonStack
 from kernel_delay.symbols.python.interpreter import find_interpreter
-from kernel_delay.symbols.python.threads import READING_S, Threads, ThreadsError
+from kernel_delay.symbols.python.threads import (
+    MOST_THREADS,
+    READING_S,
+    Threads,
+    ThreadsError,
+)
 from kernel_delay.where import UserFrame
 
 EVALUATE = "_PyEval_EvalFrameDefault"
 """The function of CPython that runs Python functions; compilers append a suffix."""
+
+_GREENLET = "/_greenlet."
+"""In the path of greenlet's extension, below which the stack is another greenlet's."""
 
 _OF_PERF_MAP = "py::"
 """With `-X perf` the stack has Python functions already."""
@@ -25,6 +33,7 @@ UNMATCHED = (
     "its Python frames are shown first: they do not match the calls of the interpreter in its"
     " user stack"
 )
+MANY = f"Python frames are read of the first {MOST_THREADS:,} threads that run Python"
 LATE = f"Python frames of some threads are not read: reading took longer than {READING_S:g} s"
 
 _ENDS = {"broken": BROKEN, "long": LONG}
@@ -49,8 +58,8 @@ class PythonThreads:
         found = find_interpreter(image.objects, memory.read)
         if found is None:
             return
-        self._unknown = f"Python {found.version or 'of an unknown version'}: its frames are not"
-        self._unknown += " known"
+        version = found.version or "of an unknown version"
+        self._unknown = f"Python {version}: its frames are not known"
         if found.layout is None:
             self.remark = self._unknown
         else:
@@ -65,6 +74,9 @@ class PythonThreads:
         except ThreadsError:
             self._threads = None
             self.remark = self._unknown
+        else:
+            if len(self._threads) >= MOST_THREADS:
+                self.remark = MANY
 
     def stack(self, own_tid: int) -> PythonStack | None:
         """Read the Python frames of a thread.
@@ -102,7 +114,7 @@ def joined(
     remarks = [] if python.is_steady else [SNAPSHOT]
     if python.end in _ENDS:
         remarks.append(_ENDS[python.end])
-    places = [at for at, frame in enumerate(user) if _evaluates(frame)]
+    places = _places(user, python)
     is_whole = end in (None, "whole")
     if not places and is_whole:
         found = (*_shown(python.frames, 0), *user)
@@ -112,6 +124,16 @@ def joined(
         remarks.append(UNMATCHED)
         found = (*_shown(python.frames, 0), *user)
     return found, "; ".join(remarks) or None
+
+
+def _places(user: Sequence[UserFrame], python: PythonStack) -> list[int]:
+    """Where the interpreter's frames of these Python frames are in the stack."""
+    places = [at for at, frame in enumerate(user) if _evaluates(frame)]
+    for at, frame in enumerate(user):
+        if _GREENLET in (frame.object or ""):
+            own = [place for place in places if place < at]
+            return own if len(own) == len(python.calls) else places
+    return places
 
 
 def _evaluates(frame: StackFrame) -> bool:

@@ -78,6 +78,10 @@ class Threads:
             tid = self._objects.word(state + layout.native_thread_id)
             self._states[tid].append(state)
 
+    def __len__(self) -> int:
+        """Return how many threads were noted."""
+        return sum(map(len, self._states.values()))
+
     def tids(self) -> tuple[int, ...]:
         """Return the threads that were noted, by the thread IDs that the process itself knows."""
         return tuple(self._states)
