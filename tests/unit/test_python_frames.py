@@ -325,6 +325,24 @@ def test_no_more_threads_are_noted_than_the_bound() -> None:
     assert len(threads) == MOST_THREADS
 
 
+def test_thread_list_that_changes_is_read_again() -> None:
+    made = Made(["f@a.py", ""])
+    made_read = made.read
+    place = made.STATE + made.layout.thread_interpreter
+    made.words[place] = made.RUNTIME
+
+    def ending(address: int, size: int) -> bytes:
+        content = made_read(address, size)
+        if address == place:
+            made.words[place] = made.INTERPRETER
+        return content
+
+    made.read = ending  # type: ignore[method-assign]
+    found = made.stack()
+    assert found is not None
+    assert [frame.function for frame in found.frames] == ["f"]
+
+
 def test_thread_in_two_interpreters_has_no_frames() -> None:
     made = Made(["f@a.py", ""])
     other = 0x6000

@@ -302,8 +302,7 @@ class _Process:
         limits = hierarchy.levels if hierarchy and "throttled" in states else ()
         if self._space is not None:
             self._remarks |= dict.fromkeys(self._image.bounds.take_remarks())
-            if self._python.remark is not None:
-                self._remarks[self._python.remark] = None
+            self._remarks |= dict.fromkeys(self._python.remarks())
         return ProcessPosition(
             pid=pid,
             comm=self._target.comm,

@@ -40,11 +40,7 @@ _ENDS = {"broken": BROKEN, "long": LONG}
 
 
 class PythonThreads:
-    """The threads of one process that run Python, if it has an interpreter.
-
-    Attributes:
-        remark: What is missing of the frames of all threads, and why. None: nothing.
-    """
+    """The threads of one process that run Python, if it has an interpreter."""
 
     def __init__(self, image: ProcessImage, memory: ProcessMemory) -> None:
         """Find the interpreter.
@@ -53,7 +49,8 @@ class PythonThreads:
             image: The files that the process maps as code.
             memory: The memory of the process.
         """
-        self.remark: str | None = None
+        self._remark: str | None = None
+        self._is_late = False
         self._threads: Threads | None = None
         found = find_interpreter(image.objects, memory.read)
         if found is None:
@@ -61,7 +58,7 @@ class PythonThreads:
         version = found.version or "of an unknown version"
         self._unknown = f"Python {version}: its frames are not known"
         if found.layout is None:
-            self.remark = self._unknown
+            self._remark = self._unknown
         else:
             self._threads = Threads(found, found.layout, memory.read)
 
@@ -72,11 +69,9 @@ class PythonThreads:
         try:
             self._threads.note()
         except ThreadsError:
-            self._threads = None
-            self.remark = self._unknown
+            self._remark = self._unknown
         else:
-            if len(self._threads) >= MOST_THREADS:
-                self.remark = MANY
+            self._remark = MANY if len(self._threads) >= MOST_THREADS else None
 
     def stack(self, own_tid: int) -> PythonStack | None:
         """Read the Python frames of a thread.
@@ -90,9 +85,13 @@ class PythonThreads:
         if self._threads is None:
             return None
         found = self._threads.stack(own_tid)
-        if self._threads.is_late:
-            self.remark = LATE
+        self._is_late = self._threads.is_late
         return found
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return what is missing of the frames of all threads, and why."""
+        late = LATE if self._is_late else None
+        return tuple(remark for remark in (self._remark, late) if remark is not None)
 
 
 def joined(

@@ -67,16 +67,31 @@ class Threads:
     def note(self) -> None:
         """Note which threads there are now.
 
+        The list can change while it is read. A walk that leads elsewhere is made again, and the
+        walk that found most counts.
+
         Raises:
-            ThreadsError: The memory does not fit together.
+            ThreadsError: The memory does not fit together: nothing in the list is a thread.
         """
+        self._states = {}
+        for _ in range(MOST_READS):
+            found, is_whole = self._walk()
+            if sum(map(len, found.values())) > len(self):
+                self._states = found
+            if is_whole:
+                return
+        if not self._states:
+            raise ThreadsError
+
+    def _walk(self) -> tuple[dict[int, list[int]], bool]:
+        """The thread states by the thread IDs; whether all of them are thread states."""
         layout = self._layout
-        self._states = defaultdict(list)
+        found: dict[int, list[int]] = defaultdict(list)
         for state, interpreter in islice(self._all_states(), MOST_THREADS):
             if self._objects.word(state + layout.thread_interpreter) != interpreter:
-                raise ThreadsError
-            tid = self._objects.word(state + layout.native_thread_id)
-            self._states[tid].append(state)
+                return found, False
+            found[self._objects.word(state + layout.native_thread_id)].append(state)
+        return found, True
 
     def __len__(self) -> int:
         """Return how many threads were noted."""
