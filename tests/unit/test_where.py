@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from kernel_delay.model import StackFrame
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout
 from kernel_delay.reporters.where import render
-from kernel_delay.where import Holder, ProcessPosition, State, ThreadPosition, Where
+from kernel_delay.where import Holder, ProcessPosition, State, ThreadPosition, UserFrame, Where
 from kernel_delay.where.calls import Call, Calls, Waited, arguments_of, mutex_owner
 from kernel_delay.where.files import Files, Links
 from kernel_delay.where.look import at_least_ns, deadlocks, state_of, stop_signal
@@ -281,7 +280,7 @@ def test_thread_that_waits_for_itself_is_deadlocked() -> None:
     assert deadlocks([position(1, holders=owned_by(1))]) == ((1,),)
 
 
-FRAME = StackFrame(0x7F00, "a_function_with_quite_a_long_name" * 3, 3, "/usr/lib/libc.so.6")
+FRAME = UserFrame(0x7F00, "a_function_with_quite_a_long_name" * 3, 3, "/usr/lib/libc.so.6")
 
 
 def answer(*threads: ThreadPosition, **fields: object) -> Where:

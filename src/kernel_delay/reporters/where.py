@@ -10,7 +10,7 @@ from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.syscall_events import frame_text
 from kernel_delay.units import brief
-from kernel_delay.where import Holder, ProcessPosition, State, ThreadPosition, Where
+from kernel_delay.where import Holder, ProcessPosition, State, ThreadPosition, UserFrame, Where
 
 # Of threads that stand alike so many are named.
 MOST_NAMED = 3
@@ -147,7 +147,7 @@ def _grouped(
 def _alike(thread: ThreadPosition) -> object:
     if thread.state in ("running", "exited"):
         return thread.tid
-    user = tuple((frame.address, frame.name) for frame in thread.user)
+    user = tuple((frame.address, frame.name, frame.source) for frame in thread.user)
     kernel = tuple(frame.address for frame in thread.kernel)
     # Of one stack the times and futexes differ.
     waits = None if thread.reason in ("clock", "futex") and not thread.holders else thread.waits_for
@@ -218,7 +218,14 @@ def _stack(heading: str, frames: Sequence[StackFrame], layout: Layout) -> Iterat
     if frames:
         yield f"{_INDENT}{heading}"
     for frame in frames:
-        yield from layout.wrapped(frame_text(frame), _FRAME, _FRAME + "  ")
+        text = _python_text(frame) if isinstance(frame, UserFrame) and frame.language else None
+        yield from layout.wrapped(text or frame_text(frame), _FRAME, _FRAME + "  ")
+
+
+def _python_text(frame: UserFrame) -> str:
+    """A frame of Python: `function (file.py:LINE)`."""
+    place = printable((frame.source or frame.object or "").rpartition("/")[2])
+    return f"{printable(frame.name or '')} ({place})"
 
 
 def _name(thread: ThreadPosition) -> str:

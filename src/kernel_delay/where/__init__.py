@@ -37,13 +37,28 @@ class Holder(Struct, frozen=True):
     name: str
 
 
+class UserFrame(StackFrame, frozen=True, gc=False):
+    """One function on a user stack.
+
+    A Python function has the name that its code has, as `object` the file of the code, and as
+    `source` the line that runs now. Its address is that of the interpreter's frame that runs it;
+    0: not known.
+
+    Attributes:
+        language: "python": a function of Python. None: any other function.
+    """
+
+    language: Literal["python"] | None = None
+
+
 class ThreadPosition(Struct, frozen=True):
     """Where one thread stands.
 
     Attributes:
         tid: The thread ID.
         name: The name of the thread.
-        state: Its state. "running": on a CPU; such a thread has no stacks.
+        state: Its state. "running": on a CPU; such a thread has no stacks but
+            its Python frames.
         at_least_ns: How long it has been off its CPU, or has waited for one, at least. None: not
             known.
         cpu: The CPU that it is on, or was on last.
@@ -53,7 +68,8 @@ class ThreadPosition(Struct, frozen=True):
         holders: Who has what it waits for.
         stopped_by: The signal that stopped it. None: none, or not known.
         kernel: The kernel stack, the innermost function first.
-        user: The user stack, the innermost function first.
+        user: The user stack, the innermost function first; Python frames in the place of the
+            interpreter's.
         user_end: Why the user stack ends: "whole", "short" or "lost". None: there is none.
         remark: What is missing, and why. None: nothing.
     """
@@ -69,7 +85,7 @@ class ThreadPosition(Struct, frozen=True):
     holders: tuple[Holder, ...] = ()
     stopped_by: str | None = None
     kernel: tuple[StackFrame, ...] = ()
-    user: tuple[StackFrame, ...] = ()
+    user: tuple[UserFrame, ...] = ()
     user_end: str | None = None
     remark: str | None = None
 

@@ -31,9 +31,19 @@ from kernel_delay.symbols import (
 )
 from kernel_delay.symbols.demangle import Demangler
 from kernel_delay.symbols.memory import ProcessMemory
-from kernel_delay.where import Holder, ProcessPosition, Relation, State, ThreadPosition, Where
+from kernel_delay.symbols.python.frames import PythonStack
+from kernel_delay.where import (
+    Holder,
+    ProcessPosition,
+    Relation,
+    State,
+    ThreadPosition,
+    UserFrame,
+    Where,
+)
 from kernel_delay.where.calls import Call, Calls, Waited, arguments_of
 from kernel_delay.where.files import Files, Links
+from kernel_delay.where.python_frames import PythonThreads, joined
 from kernel_delay.where.standing import KernelLock, Standing, StandingThread
 
 # include/linux/sched.h, the same from 5.14 to 6.18.
@@ -126,6 +136,7 @@ class _Looked(Struct, frozen=True):
     thread: StandingThread
     waited: Waited = Waited()
     stack: Stack | None = None
+    python: PythonStack | None = None
     remark: str | None = None
 
 
@@ -169,8 +180,11 @@ def _look_until_still(
 ) -> dict[int, list[_Looked]]:
     """The threads of each process; those that run again each time without a user stack."""
     found: dict[int, _Looked] = {}
+    looked: dict[int, _Looked] = {}
     before = standing.threads()
     for _ in range(MOST_LOOKS):
+        for looker in lookers.values():
+            looker.note()
         names = _own_names(before)
         looked = {
             thread.tid: lookers[thread.process].look(thread, names[thread.process])
@@ -187,8 +201,11 @@ def _look_until_still(
             break
     processes: dict[int, list[_Looked]] = defaultdict(list)
     for thread in before:
-        remark = None if thread.on_cpu else MOVED
-        processes[thread.process].append(found.get(thread.tid, _Looked(thread, remark=remark)))
+        seen = found.get(thread.tid)
+        if seen is None:
+            python = looked[thread.tid].python if thread.tid in looked else None
+            seen = _Looked(thread, python=python, remark=None if thread.on_cpu else MOVED)
+        processes[thread.process].append(seen)
     return processes
 
 
@@ -221,6 +238,7 @@ class _Process:
                 self._space = AddressSpaceApart(self._image, source)
                 failing.callback(self._space.close)
                 self._space.note()
+                self._python = PythonThreads(self._image, self._memory)
             else:
                 self._remarks[LOCKED] = None
             self._closing = failing.pop_all()
@@ -236,19 +254,27 @@ class _Process:
     ) -> None:
         self._closing.close()
 
+    def note(self) -> None:
+        """Note which threads run Python, before they are looked at."""
+        if self._space is not None:
+            self._python.note()
+
     def look(self, thread: StandingThread, names: OwnNames) -> _Looked:
         """Read what the thread's program has; quickly, as it may run again."""
-        if thread.on_cpu or thread.is_kernel_worker or self._space is None:
+        if thread.is_kernel_worker or self._space is None:
             return _Looked(thread)
+        python = self._python.stack(thread.own_tid)
+        if thread.on_cpu:
+            return _Looked(thread, python=python)
         if thread.registers is None:
             self._remarks[NO_REGISTERS] = None
-            return _Looked(thread)
+            return _Looked(thread, python=python)
         try:
             stack = self._unwound(self._space, thread.registers)
         except KernelDelayError as error:
             self._remarks[str(error)] = None
             stack = None
-        return _Looked(thread, self._waited(thread, thread.registers, names), stack)
+        return _Looked(thread, self._waited(thread, thread.registers, names), stack, python)
 
     def _waited(
         self, thread: StandingThread, registers: tuple[int, ...], names: OwnNames
@@ -276,6 +302,7 @@ class _Process:
         limits = hierarchy.levels if hierarchy and "throttled" in states else ()
         if self._space is not None:
             self._remarks |= dict.fromkeys(self._image.bounds.take_remarks())
+            self._remarks |= dict.fromkeys(self._python.remarks())
         return ProcessPosition(
             pid=pid,
             comm=self._target.comm,
@@ -296,6 +323,7 @@ class _Process:
             reason = sleep_reason([frame.name for frame in frames if frame.name])
         if reason == "file_lock":
             waited = self._file_lock(waited)
+        user, missing = self._user(looked)
         return ThreadPosition(
             tid=thread.tid,
             name=thread.comm,
@@ -308,10 +336,17 @@ class _Process:
             holders=(*_tracer(thread, state), *_lock_holder(thread.lock), *waited.holders),
             stopped_by=stop_signal(thread) if state == "stopped" else None,
             kernel=tuple(map(stack_frame, frames)),
-            user=() if stack is None or self._space is None else self._named(self._space, stack),
+            user=user,
             user_end=None if stack is None else stack.end,
-            remark=looked.remark,
+            remark="; ".join(filter(None, (looked.remark, missing))) or None,
         )
+
+    def _user(self, looked: _Looked) -> tuple[tuple[UserFrame, ...], str | None]:
+        """The user stack with its Python frames, and what is missing of them."""
+        stack = looked.stack
+        if stack is None or self._space is None:
+            return joined((), None, looked.python)
+        return joined(self._named(self._space, stack), stack.end, looked.python)
 
     def _file_lock(self, waited: Waited) -> Waited:
         owner = lock_owner(self._target.pid)
