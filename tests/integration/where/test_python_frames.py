@@ -21,9 +21,19 @@ from tests.workload import wait_until
 
 pytestmark = pytest.mark.usefixtures("root_user", "measurable")
 
-# Those of the versions whose frames are known that are installed.
 NAMES = (sys.executable, "/usr/bin/python3.11", "python3.12", "python3.13", "python3.14")
-INTERPRETERS = tuple(dict.fromkeys(filter(None, map(shutil.which, NAMES))))
+
+
+def version_of(program: str) -> str:
+    """Its hexadecimal version; "" of a name in the place of a version that is not in use."""
+    command = [program, "-S", "-c", "import sys; print(f'{sys.hexversion:08x}')"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+# Those of the versions whose frames are known that are installed.
+VERSIONS = {program: version_of(program) for program in filter(None, map(shutil.which, NAMES))}
+INTERPRETERS = tuple(program for program, version in VERSIONS.items() if version)
 
 # Each thread's frames: the qualified name, the file and the line, the innermost first.
 OWN_FRAMES = """
@@ -252,7 +262,7 @@ def test_text_has_function_file_and_line(tmp_path: Path) -> None:
 
 
 def test_perf_trampolines_have_no_second_frames(tmp_path: Path) -> None:
-    newer = [path for path in INTERPRETERS if not path.endswith(("python3.11", "bin/python3"))]
+    newer = [program for program in INTERPRETERS if VERSIONS[program] >= "030c0000"]
     if not newer:
         pytest.skip("no Python 3.12 or newer is installed: -X perf came with 3.12")
     with script([newer[0], "-X", "perf"], tmp_path / "asleep.py", ASLEEP) as process:
