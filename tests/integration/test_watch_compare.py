@@ -65,16 +65,19 @@ def test_what_rounds_have_more_of_is_named(root_user: None, tmp_path: Path) -> N
             wait_until(lambda: len(watching.recordings()) >= 2 * ROUNDS, "the recordings")
             watching.end()
         lines.close()
+    # On an emulated CPU the first round can be a long one too.
     records = watching.recordings()
-    assert len(records) == 2 * ROUNDS
+    first = len(records) - 2 * ROUNDS
+    assert first in (0, 1)
 
-    changes = compared(f"{folder}@1-{ROUNDS}", f"{folder}@{ROUNDS + 1}-{2 * ROUNDS}")
+    sides = (f"{folder}@{first + at * ROUNDS + 1}-{first + (at + 1) * ROUNDS}" for at in (0, 1))
+    changes = compared(*sides)
     for name in ("blocked.round", "blocked/clock.round"):
         assert changes[name]["kind"] == "more", name
     assert changes["user.round"]["kind"] in ("same", "unclear")
     assert changes["clock_nanosleep.count"]["before"] == 1
     # Of two rounds the same is seen, and not claimed.
-    single = compared(str(records[0]), str(records[-1]))
+    single = compared(str(records[first]), str(records[-1]))
     assert {change["kind"] for change in single.values()} == {"unclear"}
     for found in (changes, single):
         call = found["clock_nanosleep.round"]

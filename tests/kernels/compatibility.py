@@ -67,9 +67,8 @@ def write(runs: Iterable[Outcomes]) -> None:
     record = Record.read()
     for run in runs:
         record = record.merged(run)
-    record = record.current()
-    record.write(RECORD)
-    PAGE.write_text(page(record))
+    record.current().write(RECORD)
+    PAGE.write_text(page(Record.read()))
 
 
 def page(record: Record) -> str:

@@ -1,6 +1,7 @@
 """What is known of each test on each kernel, from runs of any day: results.json."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -11,6 +12,9 @@ from tests.kernels.results import Outcome, Result
 
 REPOSITORY = Path(__file__).parents[2]
 RECORD = Path(__file__).with_name("results.json")
+# Of a path all but the last part.
+FOLDERS = re.compile(r"(?:/[\w.+@~-]+)+/")
+LONGEST_REASON = 160
 PAGE = REPOSITORY / "docs" / "reference" / "compatibility.md"
 
 
@@ -130,7 +134,12 @@ def commit() -> str:
 
 
 def _listed(result: Result) -> list[str]:
-    return [result.outcome.value, *filter(None, [result.reason])]
+    return [result.outcome.value, *filter(None, [_brief(result.reason)])]
+
+
+def _brief(reason: str) -> str:
+    """A reason without the folders of the machine that it is of, and as long as a line."""
+    return FOLDERS.sub("…/", reason)[:LONGEST_REASON]
 
 
 def _result(listed: list[str]) -> Result:

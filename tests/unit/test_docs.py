@@ -31,7 +31,13 @@ GENERATED = runpy.run_path(str(PROJECT / "setup" / "reference_pages.py"))["pages
 MOST_WORDS_OF_A_PAGE = 1500
 
 # Tables of data: they are looked up, not read.
-OF_DATA = {"json.md", "recording.md", "kernel-requirements.md", "performance.md"}
+OF_DATA = {
+    "compatibility.md",
+    "json.md",
+    "kernel-requirements.md",
+    "performance.md",
+    "recording.md",
+}
 
 # A command line, in a block of code.
 COMMAND_LINE = re.compile(
