@@ -100,6 +100,18 @@ def kept_sample(length_ms: float, ready_ms: int) -> Sample:
     return replace(sample, threads=(timed_thread(31, "handler4", ready=ready_ms),))
 
 
+def test_of_rounds_in_a_row_each_has_its_line(path: Path) -> None:
+    """Where lines are read late, that of the next round can be nearer in length."""
+    found = OvsLog(path)
+    append(path, line_at(1_088) + line_at(1_093, after_ms=1_500))
+    first = found.with_line(round_sample("handler4", 12, 1_112))
+    assert first.round is not None
+    assert first.round.log is not None
+    assert first.round.log.length_ms == 1_088
+    assert [line.length_ms for line in found.left()] == [1_093]
+    found.close()
+
+
 def test_round_may_exceed_its_line_by_waits_for_cpu(path: Path) -> None:
     follower = OvsLog(path)
     append(path, line_at(1100))

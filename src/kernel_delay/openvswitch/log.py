@@ -188,9 +188,11 @@ class OvsLog:
         return tuple(self._related)
 
     def _line_of(self, sample: Sample) -> LogLine | None:
+        """The one that is next to the round's end in time: rounds in a row can be as long."""
         self.follow()
+        end = _end_of(sample)
         found = [line for line in self._lines if is_of(line, sample)]
-        return min(found, key=lambda line: abs(_excess_ms(line, sample)), default=None)
+        return min(found, key=lambda line: abs(line.time - end), default=None)
 
     def follow(self) -> None:
         """Take in what was written since, so that no file is rotated away unread; now and then."""
