@@ -33,7 +33,15 @@ from kernel_delay.symbols.python.threads import (
     Threads,
     ThreadsError,
 )
-from kernel_delay.where.python_frames import BROKEN, LONG, SNAPSHOT, UNMATCHED, joined
+from kernel_delay.where import python_frames
+from kernel_delay.where.python_frames import (
+    BROKEN,
+    LONG,
+    SNAPSHOT,
+    UNMATCHED,
+    PythonThreads,
+    joined,
+)
 
 Read = Callable[[int, int], bytes]
 
@@ -108,6 +116,30 @@ def test_version_without_offsets_has_no_layout(number: int, version: str) -> Non
         )
     assert found is not None
     assert (found.version, found.layout) == (version, None)
+
+
+@pytest.mark.parametrize(
+    ("version", "runtime", "remark"),
+    [
+        ("3.10.13", 0x1000, "Python 3.10.13: its frames are not known"),
+        ("3.6", 0, "Python 3.6: its frames are not known"),
+        ("", 0x1000, "Python of an unknown version: its frames are not known"),
+        (
+            "3.11",
+            0,
+            "Python 3.11: its frames are not known: no file of it has the symbol _PyRuntime",
+        ),
+    ],
+)
+def test_unknown_interpreter_has_a_remark(
+    monkeypatch: pytest.MonkeyPatch, version: str, runtime: int, remark: str
+) -> None:
+    found = Interpreter(version, runtime, None, None)
+    monkeypatch.setattr(python_frames, "find_interpreter", lambda *_: found)
+    with own_memory() as (image, memory):
+        threads = PythonThreads(image, memory)
+    threads.note()
+    assert (threads.stack(1), threads.remarks()) == (None, (remark,))
 
 
 def own_table(number: int, *, word: int = 8, free_threaded: int = 0) -> bytes:

@@ -147,10 +147,12 @@ class ProcessImage:
 def _with_memory(pid: int) -> Iterator[Path]:
     """The /proc directories of the process's threads that have not ended, the first's first."""
     try:
-        tids = sorted(int(tid) for tid in os.listdir(f"/proc/{pid}/task"))
+        tids = {int(tid) for tid in os.listdir(f"/proc/{pid}/task")}
     except (FileNotFoundError, ProcessLookupError):
         return
-    yield from (path for tid in tids if has_mappings(path := Path(f"/proc/{tid}")))
+    # Once the numbers have wrapped, a thread that soon ends can have a lower one than the first.
+    in_order = sorted(tids, key=lambda tid: (tid != pid, tid))
+    yield from (path for tid in in_order if has_mappings(path := Path(f"/proc/{tid}")))
 
 
 def _outside(mappings: Iterable[Mapping], ranges: Ranges[Mapping]) -> Iterable[Mapping]:

@@ -20,6 +20,9 @@ from kernel_delay.where import UserFrame
 EVALUATE = "_PyEval_EvalFrameDefault"
 """The function of CPython that runs Python functions; compilers append a suffix."""
 
+WITHOUT_RUNTIME = frozenset(("2.7", *(f"3.{minor}" for minor in range(7))))
+"""Versions before 3.7 have no _PyRuntime."""
+
 _GREENLET = "/_greenlet."
 """In the path of greenlet's extension, below which the stack is another greenlet's."""
 
@@ -57,6 +60,8 @@ class PythonThreads:
             return
         version = found.version or "of an unknown version"
         self._unknown = f"Python {version}: its frames are not known"
+        if not found.runtime and version not in WITHOUT_RUNTIME:
+            self._unknown += ": no file of it has the symbol _PyRuntime"
         if found.layout is None:
             self._remark = self._unknown
         else:
