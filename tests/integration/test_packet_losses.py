@@ -218,6 +218,16 @@ def _port_drops(scrape: Scrape) -> float:
     return scrape.value("kernel_delay_lost_packets_total", kind="port_receive")
 
 
+def names_sockets(datapath: Instance) -> bool:
+    """Whether the kernel says which sockets take upcalls: 5.15 does not of those per CPU."""
+    counters = LossCounters(datapath.pid, "ovs-vswitchd")
+    try:
+        (counted,) = counters.read().datapaths or ()
+    finally:
+        counters.close()
+    return any(any(portids) for portids in (counted.portids, *(p.portids for p in counted.ports)))
+
+
 def test_lost_upcalls_name_the_handler_that_was_stopped(datapath: Instance) -> None:
     before = kernel_datapath.lost(datapath)
     packets = kernel_datapath.packets(PACKETS, first=52_000)
@@ -229,6 +239,8 @@ def test_lost_upcalls_name_the_handler_that_was_stopped(datapath: Instance) -> N
     assert [port.failed_upcalls for port in counted.ports] in ([], [lost])
     finding = found(sample, "upcalls_lost")
     assert f"{counted.name} lost {lost} upcalls" in finding.text
+    if not names_sockets(datapath):
+        pytest.skip("this kernel's datapath does not name the sockets of its handlers")
     (thread,) = (each for each in sample.threads if each.tid == finding.tid)
     assert thread.name.startswith("handler")
     assert "was stopped for" in finding.text
@@ -245,6 +257,8 @@ def test_handlers_are_those_that_read_their_sockets(datapath: Instance) -> None:
         sockets = reading.sockets.values()
         inodes = {each.portid: each.inode for each in sockets if each.protocol == NETLINK_GENERIC}
         rows = [counted.portids, *(port.portids for port in counted.ports)]
+        if not names_sockets(datapath):
+            pytest.skip("this kernel's datapath does not name the sockets of its handlers")
         most = max(map(len, rows))
         wait_until(lambda: len(counters.handlers()) == most, "the handlers")
         handlers = counters.handlers()
