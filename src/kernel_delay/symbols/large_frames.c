@@ -11,7 +11,8 @@
  */
 #define EH_FRAME_MAX (16u << 20)
 #define INSTRUCTIONS_MAX (64u << 10)
-#define ROWS_MAX 16
+/* recv_upcalls() of Open vSwitch 3.5 has 35. */
+#define ROWS_MAX 512
 
 /* The .eh_frame of a module, as libdw has it. PCREL_SDATA4 is GCC's and Clang's: System V ABI,
  * 4.2.4, and LSB 5.0, 10.5.
