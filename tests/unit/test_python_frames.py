@@ -19,9 +19,8 @@ from kernel_delay.model import StackFrame
 from kernel_delay.symbols import ProcessImage
 from kernel_delay.symbols.data_symbols import exported_variables
 from kernel_delay.symbols.memory import ProcessMemory
-from kernel_delay.symbols.python import layouts
+from kernel_delay.symbols.python import PythonEnd, PythonFrame, PythonStack, layouts
 from kernel_delay.symbols.python import threads as python_threads
-from kernel_delay.symbols.python.frames import PythonEnd, PythonFrame, PythonStack
 from kernel_delay.symbols.python.interpreter import Interpreter, find_interpreter
 from kernel_delay.symbols.python.layouts import Layout, layout_of
 from kernel_delay.symbols.python.line_table import line_at, lines

@@ -31,7 +31,7 @@ from kernel_delay.symbols import (
 )
 from kernel_delay.symbols.demangle import Demangler
 from kernel_delay.symbols.memory import ProcessMemory
-from kernel_delay.symbols.python.frames import PythonStack
+from kernel_delay.symbols.python import PythonStack
 from kernel_delay.where import (
     Holder,
     ProcessPosition,

@@ -7,7 +7,7 @@ from msgspec import structs
 from kernel_delay.model import StackFrame
 from kernel_delay.symbols import ProcessImage
 from kernel_delay.symbols.memory import ProcessMemory
-from kernel_delay.symbols.python.frames import PythonFrame, PythonStack
+from kernel_delay.symbols.python import PythonFrame, PythonStack
 from kernel_delay.symbols.python.interpreter import find_interpreter
 from kernel_delay.symbols.python.threads import (
     MOST_THREADS,

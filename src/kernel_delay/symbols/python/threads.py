@@ -7,7 +7,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from kernel_delay.symbols.python.frames import PythonEnd, PythonFrame, PythonStack
+from kernel_delay.symbols.python import PythonEnd, PythonFrame, PythonStack
 from kernel_delay.symbols.python.interpreter import Interpreter
 from kernel_delay.symbols.python.layouts import Layout
 from kernel_delay.symbols.python.objects import POINTER_BYTES, Code, Objects, Read, word_in
