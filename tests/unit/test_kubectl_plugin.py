@@ -17,10 +17,10 @@ echo "$*" >>"$KEPT/calls"
 case "$1 $*" in
 create*) cat >"$KEPT/manifest"; echo job.batch/kernel-delay-x7k2p ;;
 get*nodeName*) printf worker-3 ;;
-get*phase*) printf '%s' "$PHASE" ;;
+get*phase*) [ ! -e "$KEPT/logged" ] || PHASE=$PHASE_AT_END; printf '%s' "$PHASE" ;;
 get*reason*) printf ErrImagePull ;;
 get*exitCode*) printf '%s' "$STATUS" ;;
-logs*) echo '# VERDICT: nothing'; exec sleep "$LASTS_S" ;;
+logs*) : >"$KEPT/logged"; echo '# VERDICT: nothing'; exec sleep "$LASTS_S" ;;
 esac
 """
 
@@ -36,6 +36,7 @@ class Cluster:
         self.plugin = plugin
         self.environment = {"PATH": f"{folder}:{os.environ['PATH']}", "KEPT": str(folder)}
         self.environment |= {"PHASE": "Running", "STATUS": "0", "LASTS_S": "0"}
+        self.environment |= {"PHASE_AT_END": "Running"}
 
     def start(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -109,6 +110,15 @@ def test_an_image_that_cannot_be_had(cluster: Cluster) -> None:
     assert (status, output) == (69, "")
     assert errors == "kubectl-kernel_delay: the pod does not start: ErrImagePull\n"
     assert cluster.deletions() == 1
+
+
+@pytest.mark.parametrize("phase", ["Failed", ""])
+def test_a_pod_without_exit_code_ends_it(cluster: Cluster, phase: str) -> None:
+    """It was evicted, or deleted, while its log was shown."""
+    status, _, errors = cluster.run(*IMAGE, "--node", "worker-1", STATUS="", PHASE_AT_END=phase)
+    assert status == 69
+    assert errors.startswith("kubectl-kernel_delay: the pod is ")
+    assert len(errors.splitlines()) == cluster.deletions() == 1
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
