@@ -218,12 +218,18 @@ class Programs:
         does not let that be: then `unseen` has it.
         """
         program = self._object.program("on_profile")
+        if not program.autoload:
+            return None
         try:
-            return program.attach_task_clock(tid, frequency) if program.autoload else None
+            link = program.attach_task_clock(tid, frequency)
         except BpfError as error:
-            if error.errno in (EACCES, EPERM):
+            # Tried again and again while a round is long: why it is refused is looked up once.
+            if error.errno in (EACCES, EPERM) and "samples" not in self._unseen:
                 self._unseen["samples"] = refusal(error)
             return None
+        # The setting that forbade it may be another by now.
+        self._unseen.pop("samples", None)
+        return link
 
     def long_rounds(self) -> int:
         """Return how many rounds were long, reported or not."""
