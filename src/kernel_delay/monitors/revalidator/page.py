@@ -34,7 +34,6 @@ class RoundsPage:
         self._flows = Peaks()
         self._longest = Largest()
         self._slowest = Largest()
-        self._has_checks = False
 
     def add(self, datapath: str, found: RevalidatorRound, remarks: Sequence[str]) -> None:
         """Take a round, and what is said of it."""
@@ -44,7 +43,6 @@ class RoundsPage:
             self._flows.add(f"{datapath}: limit", found.stop_ns, found.state.flow_limit)
         self._longest.add(found.duration_ns, partial(_round_row, datapath, found, remarks))
         for check in found.checks.slowest if found.checks else ():
-            self._has_checks = True
             self._slowest.add(check.work_ns, partial(_check_row, datapath, found, check))
 
     def charts(self) -> Sequence[PageChart]:
@@ -61,10 +59,9 @@ class RoundsPage:
             *("Run, ms", "Ready, ms", "Blocked, ms", "Waited before, ms", "What it is due to"),
         )
         longest = self._longest.table("longest", "The longest rounds", headings, (1, 11))
-        if not self._has_checks:
-            return [longest]
         title = "The slowest checks of flows against the OpenFlow tables"
-        return [longest, self._slowest.table("slowest", title, CHECK_HEADINGS, (1, 2, 7))]
+        slowest = self._slowest.table("slowest", title, CHECK_HEADINGS, (1, 2, 7))
+        return [longest, slowest] if slowest.rows else [longest]
 
 
 def _check_row(datapath: str, found: RevalidatorRound, check: FlowCheck) -> Row:
