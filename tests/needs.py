@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kernel_delay.host.preflight import BTF
+
 SDT_HEADER = "sys/sdt.h"
 
 
@@ -20,6 +22,11 @@ def need_sdt_header() -> None:
     """The test fails without <sys/sdt.h>."""
     if not list(Path("/usr/include").rglob(SDT_HEADER)):
         pytest.fail(_said(f"<{SDT_HEADER}>"), pytrace=False)
+
+
+def in_kernels_types(name: str) -> bool:
+    """Whether something of that name is in the types of this kernel."""
+    return BTF.exists() and b"\0%b\0" % name.encode() in BTF.read_bytes()
 
 
 def _said(missing: str) -> str:

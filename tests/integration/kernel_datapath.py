@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab.instance import Instance
+from tests.needs import in_kernels_types
 
 MODULE = Path("/sys/module/openvswitch")
-BTF = Path("/sys/kernel/btf/vmlinux")
 
 BRIDGE = "br0"
 # One end is the bridge's port, the other is where packets are sent from.
@@ -25,7 +25,7 @@ def is_there() -> bool:
 
     What is built in has no folder in /sys/module, but its functions are in the kernel's own types.
     """
-    return MODULE.exists() or (BTF.exists() and b"\0ovs_dp_upcall\0" in BTF.read_bytes())
+    return MODULE.exists() or in_kernels_types("ovs_dp_upcall")
 
 
 _SEND = """

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.capture.plan import WindowPlan
-from kernel_delay.host.preflight import BTF
 from kernel_delay.host.target import find_target, network_inode
 from kernel_delay.monitors.upcalls.events import RecvUpcall
 from kernel_delay.monitors.upcalls.probe import UpcallPlan, UpcallProbes
@@ -17,6 +16,7 @@ from kernel_delay.symbols import ProcessImage
 from tests import commands
 from tests.integration.triggers.sessions import HANGS_NS, Command, session, trigger
 from tests.integration.triggers.targets import Target
+from tests.needs import in_kernels_types
 from tests.workload import compile_workload, wait_until
 
 ROUNDS = 20
@@ -77,7 +77,7 @@ def test_its_main_loop_is_followed(leaderless: Target, closing: ExitStack, tmp_p
 @pytest.fixture
 def cookies() -> None:
     """Skips where USDT probes of a position-independent program take the PID of a thread."""
-    if not BTF.exists() or b"\0BPF_FUNC_get_attach_cookie\0" not in BTF.read_bytes():
+    if not in_kernels_types("BPF_FUNC_get_attach_cookie"):
         pytest.skip("this kernel has no bpf_get_attach_cookie() (Linux 5.15)")
 
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -164,16 +164,20 @@ def test_long_round_names_the_process_at_the_other_end() -> None:
     assert os.getpid() in [peer.pid for peer in file.peers]
 
 
-@pytest.mark.usefixtures("earlier_calls")
+@pytest.fixture
+def unix_diag() -> None:
+    """Skips where the kernel tells nobody of Unix sockets."""
+    with socket.socket(socket.AF_UNIX) as one, closing(UnixSockets()) as sockets:
+        if sockets.find(os.fstat(one.fileno()).st_ino) is None:
+            pytest.skip("this kernel has no CONFIG_UNIX_DIAG")
+
+
+@pytest.mark.usefixtures("earlier_calls", "unix_diag")
 def test_unix_peer_is_found_without_permission_to_create_sockets(
     start_capture: StartCapture,
 ) -> None:
     """By then the command has given that up: host/privileges.py."""
     ours, theirs = socket.socketpair()
-    sockets = UnixSockets()
-    if sockets.find(os.fstat(ours.fileno()).st_ino) is None:
-        pytest.skip("this kernel has no CONFIG_UNIX_DIAG")
-    sockets.close()
     with ours, theirs, reader(theirs.fileno()) as pid:
         wait_until_reading(pid, theirs.fileno())
         theirs.close()

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.capture.plan import RoundPlan
-from kernel_delay.host.preflight import BTF
 from tests.integration.capture.in_process import LONG_WINDOW_S, timed
 from tests.integration.capture.test_rounds import asked
 from tests.integration.capture.workload import StartWorkload, undisturbed
+from tests.needs import in_kernels_types
 
 # Beyond the end of any capture here, also on a busy machine.
 LONG_NS = 60_000_000_000
@@ -27,7 +27,7 @@ RT_SHARE = 0.95
 @pytest.fixture(scope="module")
 def steal_clock() -> None:
     """Skips where the scheduler does not keep it: CONFIG_PARAVIRT_TIME_ACCOUNTING."""
-    if not BTF.exists() or b"\0prev_steal_time_rq\0" not in BTF.read_bytes():
+    if not in_kernels_types("prev_steal_time_rq"):
         pytest.skip("this kernel does not keep the steal time of a run queue")
 
 
