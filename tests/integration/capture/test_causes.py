@@ -30,12 +30,16 @@ SWITCHES_NS = 400_000 if is_emulated() else 40_000
 LONG_NS = 60_000 * MS
 
 # What of a thread's waits each task had, from the same tracepoints, by adding up slice
-# after slice. Who was taken to run is right if the CPU's next switch is from that task: until
-# then what a thread that moved on waited for is pending. prev_state is TASK_REPORT_MAX, 256, of
-# a thread that is preempted.
+# after slice. Who was taken to run is right if the CPU's next switch is from that task, and is its
+# first one since (kernel/sched/core.c:__schedule() counts each before the tracepoint): until then
+# what a thread that moved on waited for is pending. prev_state is TASK_REPORT_MAX, 256, of a
+# thread that is preempted.
 REPLAY = """
 tracepoint:sched:sched_wakeup /args->pid == TID/
-{ @waits = 1; @on = (uint64)args->target_cpu; @last = nsecs; @began = nsecs; @switches = 0; }
+{
+    // A switch may come meanwhile on the other CPU: the wait begins with the last of these.
+    @on = (uint64)args->target_cpu; @last = nsecs; @began = nsecs; @switches = 0; @waits = 1;
+}
 tracepoint:sched:sched_migrate_task /args->pid == TID && @waits/
 {
     @pending[(uint64)args->orig_cpu] += nsecs - @last;
@@ -49,11 +53,15 @@ tracepoint:sched:sched_switch
         @last = nsecs;
         @switches += 1;
     }
-    if (@running[(uint64)cpu] == (uint64)args->prev_pid) {
+    $prev = (struct task_struct *)curtask;
+    $times = (uint64)$prev->nvcsw + (uint64)$prev->nivcsw;
+    $seen = @left[(uint64)args->prev_pid];
+    if (@running[(uint64)cpu] == (uint64)args->prev_pid && (!$seen || $times == $seen + 1)) {
         @took[(uint64)args->prev_pid] = sum(@pending[(uint64)cpu]);
     } else {
         @unsure = sum(@pending[(uint64)cpu]);
     }
+    @left[(uint64)args->prev_pid] = $times;
     @pending[(uint64)cpu] = 0;
     @running[(uint64)cpu] = (uint64)args->next_pid;
     if (args->next_pid == TID) {
@@ -61,7 +69,7 @@ tracepoint:sched:sched_switch
         @waits = 0;
     }
     if (args->prev_pid == TID && (args->prev_state == 0 || args->prev_state == 256)) {
-        @waits = 1; @on = (uint64)cpu; @last = nsecs; @began = nsecs; @switches = 0;
+        @on = (uint64)cpu; @last = nsecs; @began = nsecs; @switches = 0; @waits = 1;
     }
 }
 """
