@@ -1,0 +1,1 @@
+"""Does a test fail where the tool is wrong? Small errors, put in one at a time."""

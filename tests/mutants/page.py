@@ -1,0 +1,125 @@
+"""docs/reference/mutants.md: python -m tests.mutants.page, from results.json and survivors.toml."""
+
+import sys
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from msgspec import Struct, convert
+
+from tests.mutants.outcomes import Counted, Mutated, Outcomes, read
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "mutants.md"
+REASONS = Path(__file__).with_name("survivors.toml")
+
+HEAD = """\
+# Do the tests see an error?
+
+A *mutant* is this program with one small error. A good test fails with it; then the mutant is
+*seen*. A mutant that no test sees has *survived*. `make test-mutants` makes the mutants, runs the
+tests on each, and writes this page. Do not edit the page.
+"""
+
+PYTHON = """
+## Python
+
+[mutmut](https://github.com/boxed/mutmut) changes one constant, operator, argument or default in a
+function. The modules here are those that judge: analysis, verdict and accounting. Only unit tests
+look for these errors, and a test that starts the command does not count.
+
+| module | mutants | seen | | run on, at commit |
+|---|---:|---:|---:|---|
+"""
+
+SURVIVORS = """
+## Survivors in Python
+
+The numbers count mutants of a function that no test saw.
+"""
+
+BPF = """
+## BPF programs
+
+These {mutants} errors were written by hand, in `tests/mutants/bpf.toml`. Each names the tests that
+have to see it. They pass before, and run again with the error on the machine's own kernel.
+{killed} were seen.
+
+| program | what is wrong in it | outcome | run on, at commit |
+|---|---|---|---|
+"""
+
+
+class Reason(Struct, frozen=True, forbid_unknown_fields=True):
+    """Why the mutants of some functions survive; `functions` are patterns of MODULE.FUNCTION."""
+
+    functions: tuple[str, ...]
+    why: str
+
+    def is_of(self, function: str) -> bool:
+        """Whether it is the reason for this one."""
+        return any(fnmatchcase(function, pattern) for pattern in self.functions)
+
+
+def reasons() -> tuple[Reason, ...]:
+    """Those of survivors.toml; the first that is for a function counts."""
+    return convert(tomllib.loads(REASONS.read_text())["survivor"], tuple[Reason, ...])
+
+
+def survivors(mutated: Mutated) -> dict[str, int]:
+    """How many survived, by MODULE.FUNCTION."""
+    return {
+        f"{module}.{function}": count
+        for module, counted in sorted(mutated.items())
+        for function, count in sorted(counted.survivors.items())
+    }
+
+
+def page(outcomes: Outcomes) -> str:
+    """Write the page."""
+    killed = sum(each.outcome == "killed" for each in outcomes.bpf)
+    parts = [HEAD, PYTHON, *_modules(outcomes.python), SURVIVORS, *_survivors(outcomes.python)]
+    parts += [BPF.format(mutants=len(outcomes.bpf), killed=killed)]
+    parts += [
+        f"| `{each.file}` | {each.what} | {each.outcome} | {each.when} |\n" for each in outcomes.bpf
+    ]
+    return "".join(parts)
+
+
+def _modules(mutated: Mutated) -> Iterator[str]:
+    for name, module in sorted(mutated.items()):
+        yield _row(f"`{name}`", module.mutants, module.killed, module.when)
+    total = Counted("")
+    for module in mutated.values():
+        total.mutants += module.mutants
+        total.killed += module.killed
+    yield _row("all", total.mutants, total.killed, "")
+
+
+def _row(name: str, mutants: int, killed: int, when: str) -> str:
+    return f"| {name} | {mutants:,} | {killed:,} | {killed / max(mutants, 1):.1%} | {when} |\n"
+
+
+def _survivors(mutated: Mutated) -> Iterator[str]:
+    left = survivors(mutated)
+    for reason in reasons():
+        found = {function: count for function, count in left.items() if reason.is_of(function)}
+        left = {function: count for function, count in left.items() if function not in found}
+        if found:
+            yield f"\n{reason.why}\n\n" + _listed(found)
+    if left:
+        yield "\nOthers, which a further test could see:\n\n" + _listed(left)
+
+
+def _listed(functions: dict[str, int]) -> str:
+    return "".join(f"- `{function}`: {count}\n" for function, count in functions.items())
+
+
+def main() -> int:
+    """Write it."""
+    PAGE.write_text(page(read()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
