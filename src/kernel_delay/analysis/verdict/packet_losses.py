@@ -229,19 +229,19 @@ def _say_conntrack(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
         return
     evidence = {"lost": found.dropped, "early_dropped": found.early_dropped}
     evidence["insert_failed"] = found.insert_failed
-    lost = [f"{found.dropped:,} packets were dropped"] if found.dropped else []
-    if found.early_dropped:
-        lost.append(f"{found.early_dropped:,} entries were deleted early")
     is_full = found.limit is not None and found.entries >= FULL_SHARE * found.limit
-    limit = "an unknown number" if found.limit is None else f"{found.limit:,}"
+    limit = "; its limit is not known" if found.limit is None else f" of at most {found.limit:,}"
     if is_full or found.early_dropped:
+        lost = [f"{found.dropped:,} packets were dropped"] if found.dropped else []
+        if found.early_dropped:
+            lost.append(f"{found.early_dropped:,} entries were deleted early")
         sentence = f"conntrack's table is full: {' and '.join(lost)} in this network namespace."
         advice = "Raise net.netfilter.nf_conntrack_max, or shorten its timeouts."
     else:
-        sentence = f"conntrack dropped packets: {' and '.join(lost)} in this network namespace."
+        sentence = f"conntrack dropped {found.dropped:,} packets in this network namespace."
         advice = "See conntrack -S and the kernel's log."
     details = (
-        f"It has {found.entries:,} entries of at most {limit}.",
+        f"It has {found.entries:,} entries{limit}.",
         *counted_for(sample, losses.counted_ns),
     )
     yield _finding(sample, _Loss(CONNTRACK_FULL, sentence, details, advice, evidence))
