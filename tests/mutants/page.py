@@ -26,7 +26,8 @@ PYTHON = """
 
 [mutmut](https://github.com/boxed/mutmut) changes one constant, operator, argument or default in a
 function. The modules here are those that judge: analysis, verdict and accounting. Only unit tests
-look for these errors, and a test that starts the command does not count.
+look for these errors, and a test that starts the command does not count. What reads the programs'
+records is left to the integration tests, which mutmut cannot run.
 
 | module | mutants | seen | | run on, at commit |
 |---|---:|---:|---:|---|

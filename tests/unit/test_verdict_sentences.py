@@ -9,6 +9,7 @@ from kernel_delay.analysis.verdict.wait_reasons import WAITS
 from kernel_delay.model import Finding
 from kernel_delay.reporters import text
 from kernel_delay.reporters.layout import Layout
+from tests.unit.golden_verdicts import GOLDEN, golden
 from tests.unit.plain_words import faults, sentences
 from tests.unit.verdict_samples import RULE_NAMES, samples_of
 
@@ -38,6 +39,10 @@ def test_a_finding_has_the_parts_of_its_text(rule: str) -> None:
         for part in (finding.sentence, *finding.details):
             assert len(list(sentences(part))) <= 2
             assert part.endswith(".")
+
+
+def test_all_that_the_rules_say_is_the_golden_text() -> None:
+    assert golden() == GOLDEN.read_text(), "python -m tests.unit.golden_verdicts writes it"
 
 
 @pytest.mark.parametrize(

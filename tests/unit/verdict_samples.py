@@ -357,6 +357,50 @@ def _losses() -> Iterator[Sample]:
                 )
                 upcalls = (UpcallStats(11, "EAGAIN", 10**6, ()),)
                 yield replace(_sample(thread), packet_losses=losses, upcalls=upcalls)
+    yield from _late_readers()
+    for of_tables in _full_tables():
+        yield replace(_sample(timed_thread(PID, NAME)), packet_losses=of_tables)
+
+
+def _late_readers() -> Iterator[Sample]:
+    """A handler that was late for each reason, or by a little less than counts; and none."""
+    datapath = DatapathLosses("system@ovs-system", 7, 5, (PortLosses("veth1", 0, 0, 90, 5),))
+    of_handler = SocketOverrun(385, 77, "GENERIC", 5, PID)
+    late = "ready", "stopped", "throttled", "frozen", "user", "kernel", "hard_irq", "soft_irq"
+    readers = [timed_thread(PID, NAME, **{state: 60}) for state in late]
+    readers += [timed_thread(PID, NAME, hard_irq=30, soft_irq=25), timed_thread(PID, NAME, user=49)]
+    call = Sleep("futex", "futex", (), False, 2, 70 * MS, 60 * MS)
+    unnamed = Sleep("unknown", None, (), False, 2, 90 * MS, 60 * MS)
+    readers += [replace(readers[-1], sleeps=sleeps) for sleeps in ((call,), (call, unnamed))]
+    for reader in readers:
+        for losses in (PacketLosses((datapath,), (of_handler,)), PacketLosses((), (of_handler,))):
+            yield replace(_sample(reader), packet_losses=losses)
+    of_nobody = PacketLosses((datapath,), (replace(of_handler, tid=3),))
+    yield replace(_sample(timed_thread(PID, NAME)), packet_losses=of_nobody)
+    yield replace(_sample(timed_thread(PID, NAME)), packet_losses=PacketLosses((datapath,)))
+
+
+def _full_tables() -> Iterator[PacketLosses]:
+    """Tables of connections and flows that are full, shrank or are only nearly full."""
+    yield PacketLosses(events={"conntrack_full": 12}, asked_ns=2 * 10**9)
+    for entries, limit, dropped, early in (
+        *((95, 100, 3, 0), (94, 100, 3, 0), (94, 100, 0, 4), (94, None, 3, 0), (94, 100, 0, 0)),
+    ):
+        yield PacketLosses(conntrack=ConntrackLosses(entries, limit, dropped, early, 2))
+    for flows, limit, before, dump_ms, hits, deleted in (
+        *(
+            (950, 1000, 1000, 100, 3, 0),
+            (949, 1000, 1000, 100, 3, 0),
+            (2100, 1000, None, 100, 0, 2),
+        ),
+        *((10, 1000, 1001, 1300, 0, 0), (10, 1000, 1001, 1301, 0, 0), (10, 1000, 999, 2000, 0, 0)),
+    ):
+        found = FlowLimit("system@ovs-system", flows, limit, before, dump_ms * MS)
+        events = {"upcall_flow_limit_hit": hits, "upcall_flow_limit_kill": deleted}
+        yield PacketLosses(flow_limits=(found,), events=events)
+    for received, sent, packets in ((1, 0, 999), (1, 0, 1001), (0, 5, 100), (0, 0, 100)):
+        ports = (PortLosses("veth1", received, sent, packets), PortLosses("veth2", 0, 0, 10))
+        yield PacketLosses((DatapathLosses("system@ovs-system", 0, 0, ports),))
 
 
 _OF_RULE = {
