@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from kernel_delay.analysis.comparison import Change, Comparison, compare
+from kernel_delay.analysis.comparison import Change, ChangeKind, Comparison, compare
 from kernel_delay.analysis.conditions import parse_condition
 from kernel_delay.analysis.figures import MOST_BLOCKS, Figures, Key, class_of
 from kernel_delay.analysis.percentiles import percentile
@@ -296,8 +296,10 @@ def test_thousands_of_samples_are_taken_together() -> None:
     assert found[key].estimate.samples <= MOST_BLOCKS
 
 
-def change_of(name: str, change: float | None, low: float, high: float | None) -> Change:
-    return Change("handler*", name, "share", "more", 0.0, 0.0, change, low, high, 0.0)
+def change_of(
+    name: str, change: float | None, low: float, high: float | None, kind: ChangeKind = "more"
+) -> Change:
+    return Change("handler*", name, "share", kind, 0.0, 0.0, change, low, high, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -314,6 +316,16 @@ def change_of(name: str, change: float | None, low: float, high: float | None) -
         ("write.rate<-10%", change_of("write.rate", -0.2, -0.5, 0.1), False),
         ("write.rate<-10%", change_of("write.rate", -0.05, -0.06, -0.04), False),
         ("write.rate>+10%", change_of("write.rate", None, -1.0, None), True),
+        ("write.rate>+10%", change_of("write.rate", None, -1.0, None, "unclear"), False),
+        # On the very limit, or with no change at the interval's end.
+        ("ready>+50%", change_of("ready", 0.5, 0.1, 0.9), False),
+        ("ready>+50%", change_of("ready", 0.501, 0.1, 0.9), True),
+        ("ready>+50%", change_of("ready", 0.6, 0.0, 0.9), False),
+        ("ready>+0%", change_of("ready", 0.1, 0.01, 0.2), True),
+        ("ready<-50%", change_of("ready", -0.5, -0.9, -0.1), False),
+        ("ready<-50%", change_of("ready", -0.501, -0.9, -0.1), True),
+        ("ready<-50%", change_of("ready", -0.6, -0.9, 0.0), False),
+        ("ready<-50%", change_of("ready", -0.6, -0.9, None), False),
     ],
 )
 def test_conditions(text: str, change: Change, expected: bool) -> None:
@@ -419,8 +431,14 @@ def test_what_can_not_be_judged_is_an_error(
     assert (status, err.count("\n")) == (64, 1)
     one = record_samples(tmp_path / "one.kdr", WITH_EVENTS)
     status, out, err = run(one, one, "--fail-if", "ready>+5%")
-    assert (status, err.count("\n")) == (65, 1)
+    assert (status, err) == (
+        65,
+        "kernel-delay: --fail-if needs at least two samples of each side to distinguish change"
+        " from chance\n",
+    )
     assert "one sample can't distinguish change from chance" in out
+    before, _ = pair
+    assert run(f"{before}@1-2", f"{before}@3-4", "--fail-if", "write.mean>+500%")[0] == 0
 
 
 def test_samples_of_one_recording_are_compared(pair: tuple[Path, Path], run: Run) -> None:

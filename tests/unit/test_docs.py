@@ -35,6 +35,7 @@ OF_DATA = {
     "compatibility.md",
     "json.md",
     "kernel-requirements.md",
+    "mutants.md",
     "performance.md",
     "recording.md",
 }

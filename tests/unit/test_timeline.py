@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from kernel_delay.analysis.timeline import account_of, by_thread
-from kernel_delay.model import Lost, Round, Slice
+from kernel_delay.model import Lost, Round, Slice, SliceKind
 from kernel_delay.reporters import text
 from tests.unit.samples import EVERYTHING
 from tests.unit.timeline_samples import HANDLER, TIMES, WINDOW, WITH_TIMELINE
@@ -13,6 +13,52 @@ def test_slices_add_up_to_the_account() -> None:
     assert WITH_TIMELINE.timeline is not None
     found = {tid: account_of(slices, WINDOW) for tid, slices in by_thread(WITH_TIMELINE.timeline)}
     assert found == TIMES
+
+
+def test_it_makes_no_difference_where_slices_are_cut() -> None:
+    assert WITH_TIMELINE.timeline is not None
+    for tid, slices in by_thread(WITH_TIMELINE.timeline):
+        halves = [half for each in slices for half in halves_of(each)]
+        assert account_of(halves, WINDOW) == TIMES[tid]
+
+
+def halves_of(whole: Slice) -> list[Slice]:
+    """The same time in two slices; an interrupt is one, as others may be served within it."""
+    middle_ns = (whole.start_ns + whole.stop_ns) // 2
+    if whole.kind in ("soft_irq", "hard_irq"):
+        return [whole]
+    return [structs.replace(whole, stop_ns=middle_ns), structs.replace(whole, start_ns=middle_ns)]
+
+
+def test_only_a_hard_irq_within_a_soft_one_is_none_of_that() -> None:
+    at = WINDOW.start_ns
+
+    def of(*interrupts: Slice) -> tuple[int, int]:
+        running = Slice(9, "running", at, at + 1_000_000, "user", None, 0)
+        found = account_of((running, *interrupts), WINDOW)
+        return found.soft_irq_ns, found.hard_irq_ns
+
+    soft = Slice(9, "soft_irq", at + 100, at + 200, "user", "net_rx")
+    assert of(soft, Slice(9, "hard_irq", at + 150, at + 160, "user", "eth0")) == (90, 10)
+    assert of(soft, Slice(9, "hard_irq", at + 200, at + 210, "user", "eth0")) == (100, 10)
+    assert of(Slice(9, "hard_irq", at + 50, at + 60, "user", "eth0"), soft) == (100, 10)
+
+
+def test_all_that_was_lost_counts() -> None:
+    at = WINDOW.start_ns
+    ends = range(100_000, 500_000, 100_000)
+    kinds: tuple[SliceKind, ...] = ("lost_modes", "lost_states") * 2
+    lost = [
+        Slice(9, kind, at + end - 70_000, at + end, "unknown")
+        for kind, end in zip(kinds, ends, strict=True)
+    ]
+    for mode in ("user", "worker"):
+        running = Slice(9, "running", at, at + 1_000_000, mode, None, 0)
+        found = account_of([*lost, running], WINDOW)
+        assert found.unaccounted_ns == 280_000
+        assert (found.user_ns, found.kernel_ns) == (
+            (720_000, 0) if mode == "user" else (0, 720_000)
+        )
 
 
 def test_what_was_lost_of_them_is_unaccounted() -> None:
