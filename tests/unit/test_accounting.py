@@ -5,11 +5,13 @@ from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kernel_delay.analysis.accounting import (
     NOT_RUNNING,
     NOTHING_COUNTED,
     Account,
+    CallTime,
     Counted,
     CountedCalls,
     Mode,
@@ -19,6 +21,7 @@ from kernel_delay.analysis.accounting import (
     account,
     unaccounted,
 )
+from kernel_delay.model import ThreadTime
 
 START_NS, STOP_NS = 30, 70
 
@@ -221,6 +224,104 @@ def test_what_is_not_known_is_unaccounted() -> None:
     late = ThreadState("user", 450, "running", 450, None)
     assert account(100, 500, NOTHING_COUNTED, late).time.unaccounted_ns == 350
     assert unaccounted(found, 400).time == found.time
+
+
+def test_nothing_of_an_account_that_does_not_fit_is_kept() -> None:
+    calls = {7: CountedCalls(30, {"blocked": 20, "ready_woken": 4})}
+    counted_ns: dict[tuple[Mode, NotRunning], int] = {
+        ("syscall", "blocked"): 20,
+        ("syscall", "ready_preempted"): 4,
+        ("fault", "blocked"): 3,
+        ("syscall", "soft_irq"): 2,
+    }
+    counted = Counted({"syscall": 30, "fault": 9, "user": 5}, counted_ns, 0, None, calls)
+    found = account(0, 40, counted, None)
+    assert (found.missing_ns, found.calls_fit) == (-4, False)
+    left = unaccounted(found, 40)
+    assert left.time == ThreadTime(0, 0, 0, 0, 0, 0, 0, 0, unaccounted_ns=40)
+    assert (left.preempted_ns, left.fault_on_cpu_ns, left.fault_blocked_ns) == (0, 0, 0)
+    assert (left.call_soft_irq_ns, left.missing_ns, left.calls_fit) == (0, -4, False)
+    assert left.syscalls == {7: CallTime(0, 0, 0, 0, 0, unaccounted_ns=30)}
+
+
+def test_each_part_has_its_field() -> None:
+    """What the programs count of a kind, each with another length."""
+    kinds: dict[tuple[Mode, NotRunning], int] = {
+        ("syscall", "hard_irq"): 1,
+        ("syscall", "soft_irq"): 2,
+        ("user", "ready_preempted"): 3,
+        ("syscall", "ready_woken"): 4,
+        ("fault", "blocked"): 5,
+        ("syscall", "blocked"): 6,
+        ("syscall", "stopped"): 7,
+        ("syscall", "throttled"): 8,
+        ("syscall", "frozen"): 9,
+        ("syscall", "guest"): 10,
+        ("user", "tool"): 11,
+        ("syscall", "unknown"): 12,
+    }
+    of_call: dict[NotRunning, int] = {
+        kind: ns for (mode, kind), ns in kinds.items() if mode == "syscall"
+    }
+    calls = {7: CountedCalls(100, of_call)}
+    counted = Counted({"syscall": 100, "fault": 13, "user": 37}, kinds, 20, None, calls)
+    found = account(0, 170, counted, None)
+    assert found.time == ThreadTime(
+        user_ns=37 - 3 - 11,
+        kernel_ns=100 - 59 + 13 - 5,
+        hard_irq_ns=1,
+        soft_irq_ns=2,
+        ready_ns=7,
+        blocked_ns=11,
+        stopped_ns=7,
+        absent_ns=20,
+        unaccounted_ns=12,
+        guest_ns=10,
+        throttled_ns=8,
+        frozen_ns=9,
+        tool_ns=11,
+    )
+    assert (found.preempted_ns, found.fault_on_cpu_ns, found.fault_blocked_ns) == (3, 8, 5)
+    assert (found.call_soft_irq_ns, found.missing_ns, found.calls_fit) == (2, 0, True)
+    assert found.syscalls[7] == CallTime(
+        on_cpu_ns=44, ready_ns=4, blocked_ns=6, stopped_ns=24, guest_ns=10, unaccounted_ns=12
+    )
+
+
+def test_time_before_a_thread_began_and_after_it_ended_is_absent() -> None:
+    counted = Counted({"user": 5}, {}, absent_ns=3, exit_ns=48, syscalls={})
+    assert account(40, 60, counted, None).time.absent_ns == 3 + 12
+    last = ThreadState("user", 48, "absent", 45, None)
+    assert account(40, 60, replace(counted, exit_ns=None), last).time.absent_ns == 3 + 15
+
+
+def test_a_wait_that_goes_on_was_in_part_for_quota() -> None:
+    last = ThreadState("syscall", 10, "ready_woken", 20, 7, throttled_ns=6)
+    found = account(START_NS, STOP_NS, NOTHING_COUNTED, last)
+    assert (found.time.ready_ns, found.time.throttled_ns) == (34, 6)
+    assert (found.syscalls[7].ready_ns, found.syscalls[7].stopped_ns) == (34, 6)
+
+
+def test_an_interrupt_that_goes_on_is_added_to_those_before() -> None:
+    counted = Counted({"user": 20}, {("user", "hard_irq"): 5}, 0, None, {})
+    last = ThreadState("user", 50, "running", 50, None, hard_irq_since_ns=60, soft_irq_since_ns=60)
+    time = account(START_NS, STOP_NS, counted, last).time
+    assert (time.hard_irq_ns, time.soft_irq_ns) == (15, 0)
+    last = replace(last, hard_irq_since_ns=55)
+    time = account(START_NS, STOP_NS, counted, last).time
+    assert (time.hard_irq_ns, time.soft_irq_ns) == (20, 10)
+
+
+def test_time_off_a_cpu_beyond_its_mode_is_taken_from_what_is_not_known() -> None:
+    kinds: dict[tuple[Mode, NotRunning], int] = {
+        ("syscall", "blocked"): 30,
+        ("syscall", "unknown"): 8,
+    }
+    found = account(0, 50, Counted({"syscall": 25, "user": 1}, kinds, 0, None, {}), None)
+    time = found.time
+    # 12 too many: the 8 that are not known, and 4 of the 24 that are missing.
+    assert (time.user_ns, time.kernel_ns, time.blocked_ns) == (0, 0, 30)
+    assert (time.unaccounted_ns, found.missing_ns) == (20, 24)
 
 
 def test_calls_that_were_not_all_read_do_not_fit() -> None:

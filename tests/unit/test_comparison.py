@@ -12,7 +12,7 @@ from msgspec import structs
 
 from kernel_delay.analysis.comparison import Change, ChangeKind, Comparison, compare
 from kernel_delay.analysis.conditions import parse_condition
-from kernel_delay.analysis.figures import MOST_BLOCKS, Figures, Key, class_of
+from kernel_delay.analysis.figures import MOST_BLOCKS, Block, Figures, Key, class_of
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.spread import critical, percentile_of, rate, ratio, within
 from kernel_delay.cli import main
@@ -294,6 +294,26 @@ def test_thousands_of_samples_are_taken_together() -> None:
     single.add(one)
     assert found[key].estimate.value == pytest.approx(single.figures()[key].estimate.value)
     assert found[key].estimate.samples <= MOST_BLOCKS
+
+
+def test_blocks_that_are_merged_have_what_both_had() -> None:
+    draw = random.Random(8)
+    samples = [sample(draw, 10_000, 20, 0.01) for _ in range(2)]
+    merged, both = Block(), Block()
+    for block in (merged, both):
+        block.roots_ns[Key("handler*", "root/main.throttled")] += 7
+    for each in samples:
+        both.add(each)
+        other = Block()
+        other.add(each)
+        merged.merge(other)
+    other = Block()
+    other.roots_ns[Key("handler*", "root/main.throttled")] += 5
+    merged.merge(other)
+    both.roots_ns[Key("handler*", "root/main.throttled")] += 5
+    assert (merged.window_ns, merged.present_ns) == (both.window_ns, both.present_ns)
+    assert (merged.states_ns, merged.roots_ns) == (both.states_ns, both.roots_ns)
+    assert merged.lengths.keys() == both.lengths.keys()
 
 
 def change_of(

@@ -262,6 +262,24 @@ def test_nameless_code_is_reported_by_its_caller() -> None:
     assert main_cause(found).endswith(" It ran mostly in redis-server, called by lua_pcall.")
 
 
+@pytest.mark.parametrize(
+    ("stack", "expected"),
+    [
+        ([("memcmp", "libc.so.6"), (None, "libc-2.31.so")], "memcmp"),
+        ([(None, "libc.so.6"), ("read", "libpthread.so.0")], "unknown code"),
+        ([], "unknown code"),
+        ([(None, "")], "code at 0x1000"),
+        ([(None, "redis-server")], "redis-server at 0x1000"),
+        ([("gettime", "[vdso]"), (None, "ld-linux-x86-64.so.2"), ("main", "app")], "main"),
+    ],
+)
+def test_what_ran_is_named_as_far_as_it_is_known(
+    stack: list[tuple[str | None, str]], expected: str
+) -> None:
+    found = sampled((1, tuple(frame(name, object_) for name, object_ in stack)))
+    assert [each.name for each in ran_functions(found)] == [expected]
+
+
 def test_the_sum_names_what_was_not_recorded() -> None:
     said = "\n".join(summary_lines(totals(long=27, missed=2, suppressed=9, missed_events=5), 1))
     assert "7 long rounds were not recorded any more" in said

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from kernel_delay.analysis.processes import as_one, merged, ranked
 from kernel_delay.cli import main
 from kernel_delay.commands.options import outputs
-from kernel_delay.model import Container, Finding, Lost, RecordedTarget, Sample, Target
+from kernel_delay.model import Container, Finding, Lost, RecordedTarget, Sample, Slice, Target
 from kernel_delay.recording.writer import RecordingWriter
 from kernel_delay.reporters import text
 from kernel_delay.reporters.layout import Layout
@@ -97,6 +98,61 @@ def test_verdicts_of_all_processes_are_ranked_together() -> None:
         " run but had no CPU for 250.0 ms, 50 % of the window; meanwhile cc1 ran for 40 % of that."
         " The same in 2 other processes: 104 (40 %), 102 (30 %)."
     )
+
+
+def test_findings_that_differ_in_figures_and_their_own_thread_are_one() -> None:
+    def found(pid: int, sentence: str, title: str = "app", rule: str = "lock") -> Sample:
+        finding = Finding(
+            *(rule, "program", 0.5, pid, f"{sentence} {pid}; more."),
+            remark=rule != "lock",
+            sentence=sentence,
+        )
+        return bare_sample(
+            timed_thread(pid, "writer"),
+            timed_thread(pid + 1, "other"),
+            target=Target(pid, "app", None, command_line=("app:", title)),
+            verdict=(finding,),
+        )
+
+    def groups(*samples: Sample) -> list[int]:
+        return sorted(1 + len(each.others) for each in ranked(samples))
+
+    said = "waited for 5.5 ms of 9 s"
+    assert groups(found(10, f"writer (10) {said}"), found(20, f"writer (20) {said}")) == [2]
+    assert groups(found(10, f"writer (10) {said}"), found(20, f"other (21) {said}")) == [1, 1]
+    assert groups(found(10, "x took 5 ms"), found(20, "x took 1,234.5 µs")) == [2]
+    assert groups(found(10, "x took 5 ms"), found(20, "y took 5 ms")) == [1, 1]
+    # What a process that waits calls itself says what it waits for.
+    for rule in ("wait_pipe", "asleep"):
+        jobs = [found(10 * n, f"w {n}", f"job {n}", rule) for n in (1, 2)]
+        assert groups(*jobs) == [2]
+        calls = [found(10, "w 1", title, rule) for title in ("read", "write")]
+        assert groups(*calls) == [1, 1]
+    assert groups(found(10, "w 1", "read"), found(20, "w 2", "write")) == [2]
+
+
+def test_slices_of_all_processes_are_one_sequence() -> None:
+    def slices(tid: int, count: int) -> tuple[Slice, ...]:
+        return tuple(Slice(tid, "running", n, n + 1, "user", None, 0) for n in range(count))
+
+    samples = [replace(CLUSTER[0], timeline=slices(pid, count)) for pid, count in ((1, 3), (2, 2))]
+    found = as_one(samples).timeline
+    assert found is not None
+    whole = (*slices(1, 3), *slices(2, 2))
+    assert (len(found), tuple(found)) == (5, whole)
+    assert [found[at] for at in range(-5, 5)] == [whole[at] for at in range(-5, 5)]
+    assert (found[1:4], found[::-2], found[7:]) == (whole[1:4], whole[::-2], ())
+    for at in (5, -6):
+        with pytest.raises(IndexError):
+            found[at]
+
+
+def test_windows_of_a_cut_recording_are_merged_too() -> None:
+    two = [replace(sample, processes=2) for sample in CLUSTER[:2]]
+    later = replace(two[0], window=replace(two[0].window, start_ns=two[0].window.stop_ns))
+    whole, rest = merged([*two, later])
+    assert [thread.tid for thread in whole.threads] == [101, 102]
+    assert [thread.tid for thread in rest.threads] == [101]
 
 
 def test_another_finding_of_a_rule_has_its_own_line() -> None:

@@ -27,6 +27,7 @@ from kernel_delay.model import (
     Intervals,
     LockWait,
     MemoryLimit,
+    OwnerActivity,
     PacketLosses,
     PageFaults,
     PortLosses,
@@ -174,7 +175,39 @@ def _locks() -> Iterator[Sample]:
         for tid, owner in ((PID, 5), (5, 6), (6, 7), (7, PID))
     ]
     yield _sample(*circle)
+    yield from _owners_that_were_seen(replace(waiter, lock_waits=()))
     yield _sample(replace(circle[0], lock_waits=(LockWait(1, PID, NAME, 1, TIMED_WINDOW_NS),)))
+
+
+def _owners_that_were_seen(waiter: Thread) -> Iterator[Sample]:
+    """What a lock's owner did in the waits that it ended, of each kind; and for too little."""
+    limit = CgroupLimit("/kubepods/pod1", 20 * MS, 100 * MS, 5, 400 * MS, False)
+    waits = (LockWait(0xB0, 9, "last", 1, 400 * MS),)
+    busy = timed_thread(7, "owner", user=300, kernel=100)
+    futex, fsync = calls("futex", 1, 410), calls("fsync", 1, 410)
+    owners = (
+        (OwnerActivity(490 * MS, 0, 0, 400 * MS), timed_thread(7, "owner", throttled=420)),
+        (OwnerActivity(490 * MS, 0, 0, 400 * MS), timed_thread(7, "owner", stopped=420)),
+        (OwnerActivity(490 * MS, 0, 0, 400 * MS), timed_thread(7, "owner", frozen=420)),
+        (OwnerActivity(490 * MS, 0, 400 * MS, 0), timed_thread(7, "owner", ready=420)),
+        (OwnerActivity(490 * MS, 20 * MS, 30 * MS, 40 * MS), busy),
+        (OwnerActivity(490 * MS, 0, 0, 0), timed_thread(7, "owner", user=450, kernel=20)),
+        (OwnerActivity(490 * MS, 0, 0, 0), timed_thread(7, "owner", user=20, kernel=450)),
+        (
+            OwnerActivity(490 * MS, 400 * MS, 0, 0, "futex", "futex"),
+            replace(timed_thread(7, "owner"), lock_waits=waits, syscalls=(futex,)),
+        ),
+        (
+            OwnerActivity(490 * MS, 400 * MS, 0, 0, "fsync", "disk"),
+            replace(timed_thread(7, "owner"), lock_waits=waits, syscalls=(fsync,)),
+        ),
+        (OwnerActivity(490 * MS, 400 * MS, 0, 0), timed_thread(7, "owner")),
+        (OwnerActivity(490 * MS, 170 * MS, 160 * MS, 160 * MS), busy),
+        (OwnerActivity(240 * MS, 0, 0, 240 * MS), timed_thread(7, "owner", stopped=240)),
+    )
+    for seen, owner in owners:
+        locked = replace(waiter, lock_waits=(LockWait(0xA0, 7, "owner", 1, 490 * MS, seen),))
+        yield _sample(*_alike(locked), owner, timed_thread(9, "last", stopped=490), cgroup=limit)
 
 
 def _disk(syscall: str) -> tuple[Sleep, ...]:
