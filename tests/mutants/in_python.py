@@ -45,7 +45,7 @@ def run(folder: Path, only: Sequence[str], jobs: int, when: str) -> Mutated:
 
     Args:
         folder: Where to work; what was there goes.
-        only: Modules of `MUTATED`, as kernel_delay.analysis.percentiles; all if there are none.
+        only: Modules of `MUTATED`, as analysis.percentiles; all if there are none.
         jobs: How many mutants are tried at a time.
         when: The day and commit, for the results.
 
@@ -56,7 +56,13 @@ def run(folder: Path, only: Sequence[str], jobs: int, when: str) -> Mutated:
     mutmut = str(Path(sys.executable).with_name("mutmut"))
     with open(folder / "log", "wb") as log:
         status = subprocess.call(
-            [mutmut, "run", "--max-children", str(jobs), *(f"{module}.*" for module in only)],
+            [
+                mutmut,
+                "run",
+                "--max-children",
+                str(jobs),
+                *(f"kernel_delay.{module}.*" for module in only),
+            ],
             cwd=folder,
             stdout=log,
             stderr=subprocess.STDOUT,

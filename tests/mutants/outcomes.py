@@ -50,11 +50,6 @@ class Outcomes(Struct):
     python: Mutated = field(default_factory=dict)
     bpf: list[BpfMutant] = field(default_factory=list)
 
-    def take(self, tried: BpfMutant) -> None:
-        """Have it in place of an earlier result of the same mutant."""
-        others = [each for each in self.bpf if (each.file, each.what) != (tried.file, tried.what)]
-        self.bpf = sorted([*others, tried], key=lambda each: (each.file, each.what))
-
 
 def read() -> Outcomes:
     """Those that are kept."""
@@ -63,6 +58,20 @@ def read() -> Outcomes:
     )
 
 
-def keep(outcomes: Outcomes) -> None:
-    """Keep them in place of the former ones."""
-    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(outcomes), indent=1) + b"\n")
+def keep_python(mutated: Mutated) -> None:
+    """Keep these modules' results in place of their former ones."""
+    kept = read()
+    kept.python |= mutated
+    _write(kept)
+
+
+def keep_bpf(tried: BpfMutant) -> None:
+    """Keep this in place of an earlier result of the same mutant."""
+    kept = read()
+    others = [each for each in kept.bpf if (each.file, each.what) != (tried.file, tried.what)]
+    kept.bpf = sorted([*others, tried], key=lambda each: (each.file, each.what))
+    _write(kept)
+
+
+def _write(kept: Outcomes) -> None:
+    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.mutants import in_bpf, in_python, outcomes
-from tests.mutants.outcomes import Outcomes
 
 PROJECT = Path(__file__).parents[2]
 FOLDER = PROJECT / "build" / "mutants"
@@ -24,26 +23,24 @@ def share(killed: int, mutants: int) -> str:
     return f"{killed:,} of {mutants:,} seen, {killed / max(mutants, 1):.1%}"
 
 
-def try_python(kept: Outcomes, only: Sequence[str], when: str) -> bool:
+def try_python(only: Sequence[str], when: str) -> bool:
     """Try those of Python; print a line for each module, and whether enough were seen."""
     mutated = in_python.run(FOLDER / "python", only, jobs=2, when=when)
     for name, module in sorted(mutated.items()):
         print(f"{name:40} {share(module.killed, module.mutants)}")
-    kept.python |= mutated
-    outcomes.keep(kept)
+    outcomes.keep_python(mutated)
     modules = mutated.values()
     return sum_up(sum(m.killed for m in modules), sum(m.mutants for m in modules))
 
 
-def try_bpf(kept: Outcomes, only: Sequence[str], when: str) -> bool:
+def try_bpf(only: Sequence[str], when: str) -> bool:
     """Try those of the BPF programs; print a line for each, and whether enough were seen."""
     mutants = [each for each in in_bpf.listed() if not only or each.file in only]
     killed = 0
     for mutant in in_bpf.run(FOLDER / "tree", mutants, when):
         print(f"{mutant.outcome}: {mutant.file}: {mutant.what}", flush=True)
         killed += mutant.outcome == "killed"
-        kept.take(mutant)
-        outcomes.keep(kept)
+        outcomes.keep_bpf(mutant)
     return sum_up(killed, len(mutants))
 
 
@@ -62,11 +59,10 @@ def main() -> int:
     command = ["git", "describe", "--always", "--dirty"]
     commit = subprocess.check_output(command, cwd=PROJECT, text=True).strip()
     when = f"{time.strftime('%Y-%m-%d')}, {commit}"
-    kept = outcomes.read()
     kinds = {"python": try_python, "bpf": try_bpf}
     try:
         enough = [
-            tries(kept, options.only, when)
+            tries(options.only, when)
             for kind, tries in kinds.items()
             if options.kind in (None, kind)
         ]

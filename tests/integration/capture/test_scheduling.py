@@ -22,6 +22,9 @@ NONE = Intervals(count=0, total_ns=0, min_ns=0, max_ns=0)
 # Of the times that a thread is preempted, so that some that were missed don't matter.
 ENOUGH = 100
 
+# And so many calls in which it is not are too many: mostly there are less than ten.
+MOST_CALLS = 200
+
 STOPS = 5
 
 
@@ -127,10 +130,12 @@ def test_preempted_while_its_state_says_sleeping_is_ready(
     before = workload.parked()[workload.pid]
     capture = start_capture(workload.pid)
     capture.wait_until_open()
-    took_ns = 0
+    took_ns = calls = 0
     # How often in a call depends on the CPU and on who else wants it.
     while not bpftrace.has_ended():
         took_ns += workload.ask()["took_ns"]
+        calls += 1
+        assert calls < MOST_CALLS, "it is not preempted while its state says that it sleeps"
     runs = workload.parked()[workload.pid].since(before).runs
     sample = capture.end()
     measured = thread(sample, workload.pid)
