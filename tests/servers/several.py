@@ -259,7 +259,7 @@ def test_backends_waiting_for_a_lock_are_not_called_healthy(
     for pid in stalled:
         assert all(finding.remark for finding in samples[pid].verdict)
         text = samples[pid].verdict[0].text
-        assert text.startswith(f"the main thread, postgres ({pid}) slept in epoll_wait for")
+        assert text.startswith(f"the main thread postgres ({pid}) slept in epoll_wait for")
         assert text.endswith(" Whether it had work to do is not known.")
     assert "nothing kept" not in summary
     said = [line for line in summary.splitlines() if line.startswith(("# VERDICT", "# REMARK"))]

@@ -26,7 +26,7 @@ def no_cpu(pid: int, share: float, takers: str = "cc1 ran for 40 % of that") -> 
     """A process waited for a CPU for that share of the window."""
     lost_ns = round(share * TIMED_WINDOW_NS)
     sentence = (
-        f"the main thread, postgres ({pid}) could run but had no CPU for {lost_ns / 1e6:,.1f} ms,"
+        f"the main thread postgres ({pid}) could run but had no CPU for {lost_ns / 1e6:,.1f} ms,"
         f" {100 * share:.0f} % of the window; meanwhile {takers}."
     )
     return Finding("cpu_contention", "other-process", share, pid, sentence)
@@ -94,7 +94,7 @@ def test_verdicts_of_all_processes_are_ranked_together() -> None:
     verdicts = [line for line in report.splitlines() if line.startswith("# VERDICT: ")]
     assert len(verdicts) == 1
     assert verdicts[0] == (
-        "# VERDICT: process 103 (app shop [local] SELECT): the main thread, postgres (103) could"
+        "# VERDICT: process 103 (app shop [local] SELECT): the main thread postgres (103) could"
         " run but had no CPU for 250.0 ms, 50 % of the window; meanwhile cc1 ran for 40 % of that."
         " The same in 2 other processes: 104 (40 %), 102 (30 %)."
     )
@@ -311,7 +311,7 @@ def test_partial_window_of_a_cut_recording_is_reported(
 
 def waiting(pid: int, title: str, share: float = 1.0, others: tuple[Finding, ...] = ()) -> Sample:
     """A backend that slept for that share of the window, beside what else was found of it."""
-    sentence = f"the main thread, postgres ({pid}) slept in epoll_wait for {500 * share:,.1f} ms."
+    sentence = f"the main thread postgres ({pid}) slept in epoll_wait for {500 * share:,.1f} ms."
     unknown = "Whether it had work to do is not known."
     remark = Finding(
         rule="asleep",

@@ -65,7 +65,7 @@ BUSY = replace(
 def test_verdict_on_a_sleeper_says_its_work_is_unknown() -> None:
     arguments = ("postgres: app app [local] UPDATE waiting",)
     assert first_line(sample(BACKEND, arguments=arguments)) == (
-        "# VERDICT: the main thread, postgres (27090) slept in epoll_wait for 500.0 ms, 100 % of"
+        "# VERDICT: the main thread postgres (27090) slept in epoll_wait for 500.0 ms, 100 % of"
         ' the window. Nobody woke it. Its title is "app app [local] UPDATE waiting". Whether it had'
         " work to do is not known."
     )
@@ -157,7 +157,7 @@ def test_few_other_sleeping_threads_are_named() -> None:
 def test_busy_thread_precedes_threads_that_wait_for_it() -> None:
     join = asleep(PID, "app", slept("futex", 500, "futex"))
     assert first_line(sample(BUSY, join)).startswith("# VERDICT: the kernel is not to blame:")
-    assert first_line(sample(BUSY, BACKEND)).startswith("# VERDICT: the main thread, postgres")
+    assert first_line(sample(BUSY, BACKEND)).startswith("# VERDICT: the main thread postgres")
     helper = asleep(7, "helper", slept("poll", 500, "poll"))
     assert first_line(sample(BUSY, helper)).startswith("# VERDICT: the kernel is not to blame:")
 

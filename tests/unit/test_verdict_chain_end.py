@@ -55,7 +55,7 @@ def test_furthest_hop_is_named_with_its_call_and_title() -> None:
     found = finding(END)
     assert found.rule == "wait_chain_end"
     assert found.sentence == (
-        "postgres (60) slept in epoll_wait while the main thread, client (27090) waited for it in"
+        "postgres (60) slept in epoll_wait while the main thread client (27090) waited for it in"
         " poll for 500.0 ms."
     )
     assert found.details[:2] == (
@@ -79,7 +79,7 @@ def test_stopped_process_of_the_program_is_no_proven_cause() -> None:
         'Process 61 of the same program, "postgres: app shop [local] idle in transaction", was'
         " stopped all the time."
     ) in found.details
-    assert "So was 62." in found.details
+    assert "So was process 62." in found.details
     assert "Whether that is the cause is not known." in found.details
     assert "61" not in found.sentence
     assert found.remark
@@ -114,7 +114,7 @@ def test_process_of_several_threads_is_named_without_a_call() -> None:
     part = ChainPart((SERVER,), "unknown", TIMED_WINDOW_NS, gap="threads")
     found = finding(part)
     assert found.sentence == (
-        "the main thread, client (27090) waited for server (50) in poll for 500.0 ms."
+        "the main thread client (27090) waited for server (50) in poll for 500.0 ms."
     )
     assert "The root is not known: the process server (50) has several threads." in found.details
     assert found.advice == "To see what it does: kernel-delay -p 50 --chains"

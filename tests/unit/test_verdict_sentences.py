@@ -77,7 +77,7 @@ def test_on_a_terminal_the_share_stands_first(rule: str, width: int) -> None:
 def test_old_sentences_are_found_wanting() -> None:
     """What the verdict said of an idle thread before."""
     old = (
-        "the main thread, postgres (28016) waited for events of its files by epoll in epoll_wait"
+        "the main thread postgres (28016) waited for events of its files by epoll in epoll_wait"
         " for 1,990.5 ms, 99 % of the window; pgbench (14582) of process 14582 ended 100 % of that;"
         " the longest wait took 150.7 ms; whether it had work to do is not known."
     )

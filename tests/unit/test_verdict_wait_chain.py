@@ -38,7 +38,7 @@ def test_first_line_names_the_root_and_what_it_did() -> None:
     assert not found.remark
     assert found.who == "limit"
     assert found.sentence == (
-        "database (60) was throttled by the quota of /batch while the main thread, client (27090)"
+        "database (60) was throttled by the quota of /batch while the main thread client (27090)"
         " waited for it in recvfrom for 400.0 ms."
     )
     assert "The chain: client (27090) → server (50) → database (60)." in found.details
@@ -87,5 +87,5 @@ HOG = ChainThread(70, 70, "hog")
 )
 def test_object_that_holds_the_root_is_named(part: ChainPart, said: str) -> None:
     parts = [replace(part, ns=300 * MS), replace(part, ns=200 * MS, by=None)]
-    assert f"{said} while the main thread, client" in finding(*parts).sentence
+    assert f"{said} while the main thread client" in finding(*parts).sentence
     assert "for 500.0 ms" in finding(*parts).sentence

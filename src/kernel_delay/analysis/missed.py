@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from kernel_delay.analysis.verdict.formatting import listed
 from kernel_delay.model import Lost, Unseen, Untraced
 
 # A sentence of more kinds would be too long.
@@ -23,10 +24,10 @@ def missed_sentences(lost: Lost) -> Iterator[str]:
         kinds = [kinds[0].partition(" ")[2]]
     yield (
         f"{_many(lost.missed_events, 'kernel event')} {_were(lost.missed_events)} missed:"
-        f" {_list(kinds[:_IN_A_SENTENCE])}."
+        f" {listed(kinds[:_IN_A_SENTENCE])}."
     )
     if kinds[_IN_A_SENTENCE:]:
-        yield f"Also {_list(kinds[_IN_A_SENTENCE:])}."
+        yield f"Also {listed(kinds[_IN_A_SENTENCE:])}."
     yield from _effects(lost)
     yield from _reasons(lost)
 
@@ -74,7 +75,7 @@ def _effects(lost: Lost) -> Iterator[str]:
         if count
     ]
     if too_low:
-        yield f"Counts and times of {_list(too_low)} may be too low."
+        yield f"Counts and times of {listed(too_low)} may be too low."
     if lost.missed_calls + of_threads:
         yield (
             "A thread's time from its last event before to the next one after is unaccounted where"
@@ -118,10 +119,6 @@ def _who(untraced: Untraced) -> str:
     if untraced.comm:
         return f"{untraced.comm} ({untraced.pid})"
     return f"process {untraced.pid} of the initial PID namespace"
-
-
-def _list(parts: list[str]) -> str:
-    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
 
 
 def _many(count: int, one: str, several: str | None = None) -> str:

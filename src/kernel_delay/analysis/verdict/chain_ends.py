@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from kernel_delay.analysis.verdict.formatting import length, name, quoted
+from kernel_delay.analysis.verdict.formatting import length, listed, name, quoted
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE
 from kernel_delay.analysis.verdict.wait_chains import (
@@ -123,8 +123,11 @@ def _held(sample: Sample, held: Sequence[HeldProcess]) -> Iterator[str]:
         since = f"for {length(first.ns)} at least"
     yield f"Process {first.pid} of the same program{title} was {first.state}{by} {since}."
     if others:
-        pids = ", ".join(str(each.pid) for each in others[:MOST_OTHERS])
-        yield f"So was {pids}." if len(others) == 1 else f"So were {len(others)} others: {pids}."
+        pids = listed([str(each.pid) for each in others[:MOST_OTHERS]])
+        several = f"processes {pids}"
+        if len(others) > MOST_OTHERS:
+            several = f"{len(others)} other processes, as {pids}"
+        yield f"So was process {pids}." if len(others) == 1 else f"So were {several}."
     yield "Whether that is the cause is not known."
 
 

@@ -1,5 +1,7 @@
 """How threads, times and shares are written in a verdict."""
 
+from collections.abc import Sequence
+
 from kernel_delay.analysis.verdict.thread_roles import ovs_role
 from kernel_delay.model import Sample, SyscallStats, Thread
 from kernel_delay.printable import title_in
@@ -31,6 +33,12 @@ def in_percent(part: float) -> str:
     return f"{min(100 * part, 99) if part < 1 else 100 * part:.0f} %"
 
 
+def listed(parts: Sequence[str]) -> str:
+    """Several of a kind, one at least: a, b and c."""
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def percent(ns: int, sample: Sample) -> str:
     """A time and its share of the window, or of the round that the window is."""
     whole = "window" if sample.round is None else "round"
@@ -40,7 +48,7 @@ def percent(ns: int, sample: Sample) -> str:
 def name(sample: Sample, thread: Thread) -> str:
     """What a thread is called: by its role, where it is the main one or Open vSwitch's."""
     if thread.tid == sample.target.pid:
-        return f"the main thread, {thread.name} ({thread.tid})"
+        return f"the main thread {thread.name} ({thread.tid})"
     role = ovs_role(sample, thread)
     return f"{role} {thread.name} ({thread.tid})" if role else f"{thread.name} ({thread.tid})"
 

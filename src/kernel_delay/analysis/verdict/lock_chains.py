@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from kernel_delay.analysis.verdict.cpu import cpu_advice, quota_advice
 from kernel_delay.analysis.verdict.cpu_takers import named_takers
-from kernel_delay.analysis.verdict.formatting import share
+from kernel_delay.analysis.verdict.formatting import listed, share
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE, PHRASES
 from kernel_delay.model import (
     LockWait,
@@ -225,7 +225,7 @@ def _starved(sample: Sample, owner: Thread, ready_ns: int) -> Activity:
     others_ns = owner.time.ready_ns - ready_ns
     if not takers or sum(each.ns for each in takers) - others_ns < LEAST_SHARE * ready_ns:
         return Activity(ready_ns, "had no CPU itself", rules)
-    ran = " and ".join(each.named(whose=False) for each in takers)
+    ran = listed([each.named(whose=False) for each in takers])
     advice = cpu_advice(sample, owner, takers[0].worst)
     return Activity(ready_ns, f"had no CPU, as {ran} ran,", rules, advice)
 
