@@ -89,3 +89,21 @@ def test_object_that_holds_the_root_is_named(part: ChainPart, said: str) -> None
     parts = [replace(part, ns=300 * MS), replace(part, ns=200 * MS, by=None)]
     assert f"{said} while the main thread client" in finding(*parts).sentence
     assert "for 500.0 ms" in finding(*parts).sentence
+
+
+def test_each_root_has_a_finding() -> None:
+    roots = [ChainThread(60 + n, 60 + n, f"server{n}") for n in range(5)]
+    parts = [ChainPart((root,), "stopped", (490 - n) * MS) for n, root in enumerate(roots)]
+    threads = [replace(waiting(part), tid=80 + n) for n, part in enumerate(parts)]
+    threads.append(replace(threads[0], tid=99))
+    sample = bare_sample(*threads, window=window(duration_ns=TIMED_WINDOW_NS))
+    verdict = judge(sample).verdict
+    named = [each for each in verdict if each.rule == "wait_chain"]
+    assert [each.evidence["root_tid"] for each in named] == [60, 61, 62]
+    assert [each.tid for each in named] == [80, 81, 82]
+    assert named[0].sentence.endswith("for 490.0 ms (1 other thread too).")
+    assert named[1].sentence.endswith("for 489.0 ms.")
+    assert not any(each.rule.startswith("wait_s") and each.tid < 83 for each in verdict)
+    further = [each for each in named if "Further threads that lost time so" in each.text]
+    assert further == named[2:]
+    assert "Further threads that lost time so, to others: 2." in named[2].details

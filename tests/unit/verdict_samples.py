@@ -341,6 +341,8 @@ def _wait_chain() -> Iterator[Sample]:
     for first, second in states:
         main = ChainPart(ways, first, 300 * MS, cgroup="/batch")
         yield _chained(main, ChainPart(ways, second, 120 * MS))
+        yield _with_another(_chained(main), _chained(replace(main, threads=ways[1:])))
+        yield _with_another(_chained(main), _chained(replace(main, threads=ways[:2])))
     yield _chained(ChainPart(ways, "blocked", 400 * MS, "clock"), ChainPart((), "unknown", 90 * MS))
     yield _chained(ChainPart(ways, "blocked", 400 * MS, "disk"))
 
@@ -356,6 +358,12 @@ def _wait_chain_end() -> Iterator[Sample]:
             syscall = None if gap in ("threads", "not_followed") else "epoll_wait"
             part = ChainPart(ways, "unknown", 500 * MS, "epoll", syscall=syscall, gap=gap)
             yield _chained(part, held=held[:count])
+
+
+def _with_another(first: Sample, second: Sample) -> Sample:
+    """A thread's chain, and that of another one."""
+    other = replace(second.threads[0], tid=97, name="second")
+    return replace(first, threads=(*first.threads, other))
 
 
 def _chained(*parts: ChainPart, held: tuple[HeldProcess, ...] = ()) -> Sample:

@@ -40,8 +40,7 @@ def session_of(pid: int) -> Session:
 
 def found(session: Session) -> Finding:
     (sample,) = session.samples()
-    reported = apply(STOPPED, Judged(sample))
-    assert reported is not None
+    (reported,) = apply(STOPPED, Judged(sample))
     return reported.finding
 
 
@@ -80,9 +79,8 @@ def test_last_of_several_stops_is_not_blamed_for_all() -> None:
                 time.sleep(0.05)
                 go_on(victim.pid)
 
-        told = apply(STOPPED, Judged(measured(victim.pid, another_stops)))
-    assert told is not None
-    text = told.finding.text
+        (reported,) = apply(STOPPED, Judged(measured(victim.pid, another_stops)))
+    text = reported.finding.text
     assert " The last signal to stop it was SIGSTOP" in text
 
 

@@ -217,6 +217,11 @@ def test_schedstat_says_the_same(
         measured = thread(sample, tid)
         its = time_of(measured)
         account = Account(running_ns(measured), its.ready_ns, its.unaccounted_ns)
+        if not its.unaccounted_ns:
+            # Each run and each wait is whole, so that their sums are the account's.
+            assert measured.run is not None
+            assert measured.run.total_ns == running_ns(measured)
+            assert (measured.ready.total_ns if measured.ready else 0) == its.ready_ns
         assert disagreements(account, total.since(before[tid]), lags.get(tid, UNKNOWN)) == []
 
 

@@ -59,9 +59,9 @@ def judge(sample: Sample) -> Sample:
     before those without, and where no thread is in its own code, those with a wait chain do too.
     """
     judged = Judged(sample)
-    found = [each for rule in RULES if (each := apply(rule, judged)) is not None]
+    found = [each for rule in RULES for each in apply(rule, judged)]
     accused = any(not each.finding.remark for each in found)
-    busy = apply(USER_WORK, judged, accused=accused)
+    busy = next(apply(USER_WORK, judged, accused=accused), None)
     # A circle of locks leads back to where it began.
     explained = {other for each in found for other in each.explains if other != _key(each.finding)}
     findings = [each.finding for each in (*found, *([busy] if busy else []))]

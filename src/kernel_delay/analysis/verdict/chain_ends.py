@@ -76,7 +76,6 @@ def _say(case: Case) -> Statement:
     if main.syscall is not None:
         waited = f"{name(sample, thread)} waited for it{calls_of(thread)}"
         claim = f"{who} slept in {main.syscall} while {waited}"
-    same = [other for other in case.others if _end_of(other) == end.tid]
     least_ns = HELD_SHARE * sample.window.duration_ns
     held = [each for each in thread.chain.held if each.like == end.pid and each.ns >= least_ns]
     is_wanted = is_surely_wanted(sample, thread)
@@ -90,12 +89,14 @@ def _say(case: Case) -> Statement:
         {"end_tid": end.tid, "hops": len(main.threads), "waited_ns": thread.chain.ns},
         (*_end(main, end), *_held(sample, held), *way(thread, main), *unknown),
         advice,
-        explains=frozenset(each for other in (thread, *same) for each in explained_waits(other)),
+        explains=frozenset(
+            each for other in (thread, *case.others) for each in explained_waits(other)
+        ),
         is_wanted=is_wanted,
     )
 
 
-def _end_of(thread: Thread) -> int:
+def _end_of(sample: Sample, thread: Thread) -> int:
     parts = _parts(thread)
     return parts[0].threads[-1].tid if parts else 0
 
@@ -139,4 +140,5 @@ WAIT_CHAIN_END = Rule(
     measures="The end of a wait chain without a known root (`--chains`).",
     limits="Does not detect the root.",
     remark=True,
+    lost_to=_end_of,
 )

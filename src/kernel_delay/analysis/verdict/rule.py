@@ -1,6 +1,7 @@
 """What a rule is: data on what to measure, from when on it counts, and what to say."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +16,9 @@ NEGLIGIBLE_NS = 100_000
 # A thread that does I/O is there for making system calls; from a quarter of
 # its time on, what the kernel does for it bounds what it gets done.
 KERNEL_SHARE = 0.25
+
+# Of those to whom threads lost time so many are named.
+MOST_FINDINGS = 3
 
 # From a third of the window on, a thread that slept may not be called fine.
 ASLEEP_SHARE = 0.33
@@ -83,6 +87,7 @@ class Rule(Struct, frozen=True):
             goroutines do.
         is_clearer: Whether more is known of a thread: it is named before one that was hit worse.
         reason: It is lost in sleeps of this reason alone.
+        lost_to: To whom a thread lost it: each of those has a finding. None: all threads have one.
     """
 
     name: str
@@ -96,6 +101,7 @@ class Rule(Struct, frozen=True):
     in_turn: bool = False
     is_clearer: Callable[[Sample, Thread], bool] = lambda sample, thread: False
     reason: SleepReason | None = None
+    lost_to: Callable[[Sample, Thread], int] | None = None
 
 
 class Found(Struct, frozen=True):
@@ -133,8 +139,11 @@ class Judged:
         return self.threads if rule.reason is None else self._sleepers.get(rule.reason, ())
 
 
-def apply(rule: Rule, judged: Judged, *, accused: bool = False) -> Found | None:
-    """Return what the rule finds in the sample, of the thread that was hit worst."""
+def apply(rule: Rule, judged: Judged, *, accused: bool = False) -> Iterator[Found]:
+    """Yield what the rule finds in the sample, of the thread that was hit worst.
+
+    With `lost_to` that is one for each of those, the worst first.
+    """
     sample = judged.sample
     in_round = sample.round is not None and rule.round_share is not None
     least_share = (in_round and rule.round_share) or rule.least_share
@@ -146,16 +155,39 @@ def apply(rule: Rule, judged: Judged, *, accused: bool = False) -> Found | None:
     ]
     hit = [(lost_ns, thread) for lost_ns, thread in losses if lost_ns >= least_ns]
     if rule.in_turn and not hit:
-        return _apply_in_turn(rule, sample, losses, least_ns, accused=accused)
+        yield from _apply_in_turn(rule, sample, losses, least_ns, accused=accused)
+        return
     # Nothing can be said of some; the next may be clear.
     hit.sort(key=lambda pair: (not rule.is_clearer(sample, pair[1]), -pair[0], pair[1].tid))
+    by_whom: dict[int, list[tuple[int, Thread]]] = {}
     for lost_ns, thread in hit:
-        others = tuple(other for _, other in hit if other is not thread)
-        case = Case(sample, thread, lost_ns, others, accused)
-        statement = rule.say(case)
-        if statement is not None:
-            return Found(_finding(rule, case, statement), statement.explains)
-    return None
+        whom = rule.lost_to(sample, thread) if rule.lost_to else 0
+        by_whom.setdefault(whom, []).append((lost_ns, thread))
+    named = list(by_whom.values())[:MOST_FINDINGS]
+    left = len(hit) - sum(map(len, named))
+    for several in named:
+        more = left if several is named[-1] else 0
+        found = (_find(rule, sample, several, at, accused, more) for at in range(len(several)))
+        yield from islice((each for each in found if each is not None), 1)
+
+
+def _find(
+    rule: Rule, sample: Sample, hit: Sequence[tuple[int, Thread]], at: int, accused: bool, more: int
+) -> Found | None:
+    """Return what is found of one of the threads that were hit, if that can be said.
+
+    `more` threads were hit by others, who are not named.
+    """
+    lost_ns, thread = hit[at]
+    others = tuple(other for _, other in hit if other is not thread)
+    case = Case(sample, thread, lost_ns, others, accused)
+    statement = rule.say(case)
+    if statement is None:
+        return None
+    if more:
+        said = f"Further threads that lost time so, to others: {more:,}."
+        statement = replace(statement, details=(*statement.details, said))
+    return Found(_finding(rule, case, statement), statement.explains)
 
 
 def _apply_in_turn(
@@ -165,19 +197,19 @@ def _apply_in_turn(
     least_ns: float,
     *,
     accused: bool,
-) -> Found | None:
+) -> Iterator[Found]:
     """The same of threads that did not lose more than one could have."""
     lost_ns = sum(each for each, _ in losses)
     if not least_ns <= lost_ns <= sample.window.duration_ns:
-        return None
+        return
     losses = sorted(losses, key=lambda pair: (-pair[0], pair[1].tid))
     worst, *others = (thread for _, thread in losses)
     case = Case(sample, worst, lost_ns, (), accused, tuple(others))
     statement = rule.say(case)
     if statement is None:
-        return None
+        return
     evidence = {**statement.evidence, "threads": len(losses)}
-    return Found(_finding(rule, case, replace(statement, evidence=evidence)), statement.explains)
+    yield Found(_finding(rule, case, replace(statement, evidence=evidence)), statement.explains)
 
 
 def _finding(rule: Rule, case: Case, statement: Statement) -> Finding:

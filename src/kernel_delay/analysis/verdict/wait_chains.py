@@ -137,7 +137,6 @@ def _say(case: Case) -> Statement:
     main, *others = parts
     root = main.threads[-1]
     claim = f"{root.name} ({root.tid}) {_did(main)} while {name(case.sample, thread)} waited"
-    same = [other for other in case.others if _root_of(case.sample, other) == root.tid]
     look_at = _LOOK_AT if main.state != "blocked" or main.reason != "clock" else None
     advice = _ADVICE.get(main.state, look_at)
     if main.reason in ADVICE and main.state == "blocked":
@@ -149,7 +148,7 @@ def _say(case: Case) -> Statement:
         (*_chain(thread, main), *_further(thread, others)),
         advice and advice.format(pid=root.pid),
         explains=frozenset(
-            explained for each in (thread, *same) for explained in explained_waits(each)
+            explained for each in (thread, *case.others) for explained in explained_waits(each)
         ),
         is_wanted=_is_wanted(case.sample, thread, parts),
     )
@@ -203,4 +202,5 @@ WAIT_CHAIN = Rule(
     measures="The activity of the root of a wait chain (`--chains`).",
     limits="Does not detect for whom a server works.",
     remark=True,
+    lost_to=_root_of,
 )
