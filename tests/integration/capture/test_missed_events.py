@@ -234,6 +234,29 @@ def test_wait_is_known_if_getting_the_cpu_was_missed(
     assert known_ns > 450 * MS, its
 
 
+def test_who_had_the_cpu_is_unknown_if_switches_of_others_were_missed(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    workload = start_workload("spin", CPU, 60_000 * MS)
+    first = start_workload("spin", CPU, 60_000 * MS)
+    second = start_workload("spin", CPU, 100 * MS)
+    for priority, process in enumerate((workload, first, second), start=1):
+        os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(priority))
+    measured = Measured(workload.pid, closing)
+    let_run(workload, 10 * MS, workload.send)
+    let_run(first, 5 * MS, first.send)
+    with measured.programs.blind("on_sched_switch"):
+        second.ask()
+        second.parked()
+    os.kill(first.pid, signal.SIGSTOP)
+    let_run(workload, 5 * MS)
+    sample = measured.end()
+    assert sample.lost.missed_others_switches
+    (waiter,) = sample.threads
+    assert waiter.cpu_taken_by_unknown_ns > 90 * MS, waiter
+    assert time_of(waiter).ready_ns > 100 * MS
+
+
 def test_missed_wakeups_are_counted_as_such(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
