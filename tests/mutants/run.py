@@ -8,7 +8,8 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.mutants import in_bpf, in_python, outcomes
@@ -33,9 +34,12 @@ def try_python(only: Sequence[str], when: str) -> bool:
     return sum_up(sum(m.killed for m in modules), sum(m.mutants for m in modules))
 
 
-def try_bpf(only: Sequence[str], when: str) -> bool:
+def try_bpf(only: Sequence[str], when: str, *, left: bool = False) -> bool:
     """Try those of the BPF programs; print a line for each, and whether enough were seen."""
     mutants = [each for each in in_bpf.listed() if not only or each.file in only]
+    if left:
+        tried = {(each.file, each.what) for each in outcomes.read().bpf}
+        mutants = [each for each in mutants if (each.file, each.what) not in tried]
     killed = 0
     for mutant in in_bpf.run(FOLDER / "tree", mutants, when):
         print(f"{mutant.outcome}: {mutant.file}: {mutant.what}", flush=True)
@@ -55,11 +59,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.run", description=__doc__)
     parser.add_argument("kind", nargs="?", choices=["python", "bpf"], help="only this kind")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="modules, or files")
+    parser.add_argument("--left", action="store_true", help="of BPF those without a result")
     options = parser.parse_args()
     command = ["git", "describe", "--always", "--dirty"]
     commit = subprocess.check_output(command, cwd=PROJECT, text=True).strip()
     when = f"{time.strftime('%Y-%m-%d')}, {commit}"
-    kinds = {"python": try_python, "bpf": try_bpf}
+    kinds: dict[str, Callable[[Sequence[str], str], bool]] = {
+        "python": try_python,
+        "bpf": partial(try_bpf, left=options.left),
+    }
     try:
         enough = [
             tries(options.only, when)
