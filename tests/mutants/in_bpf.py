@@ -68,7 +68,7 @@ def run(tree: Path, mutants: Sequence[Listed], when: str) -> Iterator[BpfMutant]
     """Try each, and say what became of it as soon as it is known.
 
     Args:
-        tree: A clone of what is committed, made if it is not there.
+        tree: A clone of what is committed, made or brought up to that.
         mutants: Those to try.
         when: The day and commit, for the results.
 
@@ -77,6 +77,12 @@ def run(tree: Path, mutants: Sequence[Listed], when: str) -> Iterator[BpfMutant]
     """
     if not tree.exists():
         subprocess.run(["git", "clone", "--quiet", PROJECT, tree], check=True)
+    # One that was left has an older commit, and maybe an error in it.
+    for step in (
+        ("fetch", "--quiet", "origin", "HEAD"),
+        ("reset", "--quiet", "--hard", "FETCH_HEAD"),
+    ):
+        subprocess.run(["git", *step], cwd=tree, check=True)
     # As in a shell of its own: not a part of the `make` that runs this.
     outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     if subprocess.call(["make", "--silent", "dev"], cwd=tree, env=outside):
