@@ -16,6 +16,8 @@ from mcp_types import ToolAnnotations
 from msgspec import Struct, to_builtins
 
 from kernel_delay.analysis.verdict import RULES
+from kernel_delay.analysis.verdict.packet_losses import LOSS_RULES
+from kernel_delay.analysis.verdict.user_work import USER_WORK
 from kernel_delay.errors import KernelDelayError, NoInputError
 from kernel_delay.monitors.register import MONITORS
 from kernel_delay.printable import printable
@@ -105,10 +107,14 @@ class Shelf:
 
 def describe_rule(name: str) -> str:
     """Return what a rule of the verdict measures, and its limits; without a name, all names."""
-    for rule in RULES:
-        if rule.name == name:
-            return f"{rule.measures}\nLimits: {rule.limits}"
-    return f"The rules are: {', '.join(sorted(rule.name for rule in RULES))}."
+    rules = {rule.name: rule for rule in (*RULES, USER_WORK)}
+    if name in rules:
+        return f"{rules[name].measures}\nLimits: {rules[name].limits}"
+    if name in LOSS_RULES:
+        return (
+            "Packets or messages that were lost: docs/open-vswitch/lost-packets.md has these rules."
+        )
+    return f"The rules are: {', '.join(sorted((*rules, *LOSS_RULES)))}."
 
 
 def _described(path: Path, size: int) -> RecordingFile:

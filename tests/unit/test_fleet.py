@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
-from kernel_delay.analysis.verdict import judge
+from kernel_delay.analysis.verdict import RULES, judge
 from kernel_delay.cli import main
 from kernel_delay.fleet import Survey
 from kernel_delay.fleet.database import QUERIES, survey, text_of
@@ -536,3 +536,13 @@ def _keys() -> list[str]:
 
 def test_when_it_was_is_reported_in_utc() -> None:
     assert reporter.minute_text(int(START_TIME.timestamp()) * 10**9) == "06-08 10:17"
+
+
+def test_causes_of_findings_are_those_of_losses() -> None:
+    """A rule that explains a part of the accounts is the evidence for that part."""
+    causes = set(re.findall(r"\('(\w+)'\)", text_of("losses")))
+    states = {rule.state for rule in RULES if rule.state is not None}
+    named = {rule.name for rule in RULES if rule.state is None} & causes
+    assert states | named == causes
+    assert not states & named
+    assert "{" not in text_of("evidence")

@@ -12,10 +12,21 @@ from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
 from kernel_delay import mcp as reading
+from kernel_delay.analysis.verdict.packet_losses import LOSS_RULES
 from kernel_delay.errors import NoInputError
 from tests.commands import KERNEL_DELAY
 from tests.recordings import record_samples
 from tests.unit.samples import ACCOUNTED, EVERYTHING
+from tests.unit.verdict_samples import RULE_NAMES
+
+
+def test_each_rule_is_explained() -> None:
+    explained = {name: reading.describe_rule(name) for name in RULE_NAMES}
+    assert len(set(explained.values())) == len(RULE_NAMES) - len(LOSS_RULES) + 1
+    names = reading.describe_rule("")
+    assert names.startswith("The rules are: ")
+    assert [name for name in RULE_NAMES if name not in names] == []
+    assert names not in explained.values()
 
 
 def kernel_delay(*arguments: str) -> str:
@@ -74,9 +85,7 @@ def test_assistant_reads_what_the_command_prints(served: Path) -> None:
         assert whole == kernel_delay("report", str(before))
         changed = text(await ask("compare", before=str(before), after=str(after)))
         assert changed == kernel_delay("compare", str(before), str(after))
-        explained = text(await ask("rule", name="wait_futex"))
-        assert "Limits: " in explained
-        assert "wait_futex" in text(await ask("rule"))
+        assert "Limits: " in text(await ask("rule", name="wait_futex"))
 
     ask_server(served, questions)
 

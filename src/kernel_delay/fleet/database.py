@@ -49,8 +49,17 @@ def query(name: str) -> str:
 
 
 def text_of(name: str) -> str:
-    """The same, whole."""
-    return (files(__package__) / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    """The same, whole; with the causes that the rules of the verdict have in these tables."""
+    text = (files(__package__) / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    return text.replace("{cause}", _cause()) if "{cause}" in text else text
+
+
+def _cause() -> str:
+    from kernel_delay.analysis.verdict import RULES
+
+    known = sorted((rule.state, rule.name) for rule in RULES if rule.state is not None)
+    cases = "".join(f"      WHEN '{name}' THEN '{state}'\n" for state, name in known)
+    return f"CASE rule\n{cases}      ELSE rule\n    END"
 
 
 _SPARK_TYPES: dict[FleetKind, str] = {

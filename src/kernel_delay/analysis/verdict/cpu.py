@@ -216,6 +216,7 @@ def _list(cpus: tuple[int, ...]) -> str:
 
 CPU_CONTENTION = Rule(
     name="cpu_contention",
+    state="ready",
     least_share=0.05,
     lost_ns=_ready_ns,
     say=_say_contention,

@@ -168,6 +168,7 @@ def _irq_advice(thread: Thread) -> str | None:
 
 INTERRUPTS = Rule(
     name="interrupt_load",
+    state="irq",
     least_share=0.05,
     lost_ns=foreign_interrupt_ns,
     say=_say_interrupts,

@@ -133,6 +133,7 @@ DUMPS_CORE = "It was about to write its core dump when the window ended."
 
 KERNEL_WORK = Rule(
     name="kernel_work",
+    state="kernel",
     least_share=KERNEL_SHARE,
     lost_ns=_kernel_ns,
     say=_say_work,
@@ -155,6 +156,7 @@ def _say_worker(case: Case) -> Statement:
 
 KERNEL_WORKER = Rule(
     name="kernel_worker",
+    state="kernel",
     least_share=KERNEL_SHARE,
     lost_ns=_worker_ns,
     say=_say_worker,
@@ -182,6 +184,7 @@ def _say_faults(case: Case) -> Statement:
 
 PAGE_FAULTS = Rule(
     name="page_faults",
+    state="kernel",
     least_share=0.05,
     lost_ns=_fault_ns,
     say=_say_faults,

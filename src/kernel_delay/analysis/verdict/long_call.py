@@ -110,6 +110,7 @@ def _waits_in(thread: Thread, stats: SyscallStats) -> frozenset[tuple[str, int]]
 
 LONG_CALL = Rule(
     name="long_call",
+    state="kernel",
     least_share=CALL_SHARE,
     lost_ns=_call_ns,
     say=_say_call,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -87,6 +88,8 @@ class Rule(Struct, frozen=True):
             goroutines do.
         is_clearer: Whether more is known of a thread: it is named before one that was hit worse.
         reason: It is lost in sleeps of this reason alone.
+        state: Which part of an account it explains, as the fleet's tables call it: the cause. None:
+            that has the rule's name.
         lost_to: To whom a thread lost it: each of those has a finding. None: all threads have one.
     """
 
@@ -101,6 +104,7 @@ class Rule(Struct, frozen=True):
     in_turn: bool = False
     is_clearer: Callable[[Sample, Thread], bool] = lambda sample, thread: False
     reason: SleepReason | None = None
+    state: Literal["kernel", "irq", "ready"] | None = None
     lost_to: Callable[[Sample, Thread], int] | None = None
 
 

@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
             type=arguments.count,
             default=10,
             metavar="N",
-            help="with -s: number of stacks to show, worst first (default: %(default)s)",
+            help="with -s or --wakers stacks: number of stacks to show, worst first"
+            " (default: %(default)s)",
         ),
         group.add_argument(
             "--events",

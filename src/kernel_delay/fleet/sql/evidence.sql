@@ -1,32 +1,27 @@
 -- For each outlier the finding of the verdict that took most of one of its windows, if there is
 -- one. Several rules can be of one cause.
-WITH named AS (
+WITH caused AS (
   SELECT
     node,
     coalesce(pod, '') AS pod,
     comm,
     thread_class,
-    CASE
-      WHEN rule = 'cpu_contention' THEN 'ready'
-      WHEN rule IN ('kernel_work', 'kernel_worker', 'long_call', 'page_faults') THEN 'kernel'
-      WHEN rule = 'interrupt_load' THEN 'irq'
-      ELSE rule
-    END AS cause,
+    {cause} AS cause,
     text,
     recording,
     sample,
-    row_number() OVER (
-      PARTITION BY node, pod, comm, thread_class,
-        CASE
-          WHEN rule = 'cpu_contention' THEN 'ready'
-          WHEN rule IN ('kernel_work', 'kernel_worker', 'long_call', 'page_faults') THEN 'kernel'
-          WHEN rule = 'interrupt_load' THEN 'irq'
-          ELSE rule
-        END
-      ORDER BY lost_ns DESC, recording, sample, rule
-    ) AS place
+    rule,
+    lost_ns
   FROM findings
   WHERE command = 'capture' AND NOT remark
+), named AS (
+  SELECT
+    *,
+    row_number() OVER (
+      PARTITION BY node, pod, comm, thread_class, cause
+      ORDER BY lost_ns DESC, recording, sample, rule
+    ) AS place
+  FROM caused
 )
 SELECT
   named.node,
