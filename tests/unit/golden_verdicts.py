@@ -7,9 +7,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from kernel_delay.analysis.missed import missed_sentences
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.model import Finding
-from tests.unit.verdict_samples import RULE_NAMES, samples_of
+from tests.unit.verdict_samples import LOST, RULE_NAMES, samples_of
 
 GOLDEN = Path(__file__).parent / "golden" / "verdicts.txt"
 
@@ -20,7 +21,10 @@ IN_FULL = ("wait_disk", "wait_futex", "wait_pipe", "wait_poll", "wait_socket_rec
 
 def golden() -> str:
     """What is to be in the file."""
-    return "".join(f"{line}\n" for rule in RULE_NAMES for line in _of_rule(rule))
+    lines = [line for rule in RULE_NAMES for line in _of_rule(rule)]
+    for lost in LOST:
+        lines += ["missed events:", *(f"  {each}" for each in missed_sentences(lost))]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _of_rule(rule: str) -> Iterator[str]:

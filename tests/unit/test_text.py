@@ -138,7 +138,7 @@ def test_missed_events_say_their_kind_effect_and_reason() -> None:
         "17 kernel events were missed: 7 system calls or page faults, 3 wake-ups, 2 context"
         " switches and 2 interrupts. Also 1 context switch of another task, 1 event of an"
         " unknown thread and 1 of a kind that is not known. Counts and times of system calls,"
-        " runs and waits for a CPU and interrupts may be too low. A thread's time from its last"
+        " runs, waits for a CPU and interrupts may be too low. A thread's time from its last"
         " event before to the next one after is unaccounted where the scheduler's counts do not"
         " show what it did. Who had the CPU in a wait may be UNKNOWN. Why: the kernel skipped 4"
         " because the same program of kernel-delay ran on"

@@ -1,11 +1,29 @@
 """Several windows as one: what adds up, what is the most, and what is kept of many."""
 
+from itertools import zip_longest
+
 import pytest
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from kernel_delay.analysis import totals
 from kernel_delay.analysis.totals import MOST_TASKS, Totals, together
-from kernel_delay.model import CpuTaker, Lost, Sample, Sleep, Thread, Waker
+from kernel_delay.model import (
+    CpuTaker,
+    HardIrqStats,
+    Intervals,
+    LockWait,
+    Lost,
+    OwnerActivity,
+    PageFaults,
+    Sample,
+    Sleep,
+    SoftIrqStats,
+    SyscallStats,
+    TaskTimes,
+    Thread,
+    Waker,
+)
 from tests.unit.samples import ACCOUNTED, EVERYTHING, bare_thread, timed_thread
 
 
@@ -116,3 +134,83 @@ def test_what_was_lost_adds_up() -> None:
     for lost in (Lost(events=3, stacks=1), Lost(events=4, missed_events=2)):
         summed.add(replace(ACCOUNTED, lost=lost))
     assert summed.lost() == Lost(events=7, stacks=1, missed_events=2)
+
+
+# What says which thread, call or place it is, or what it is called: of both windows the same.
+NAMES = {"tid", "pid", "number", "vector", "address", "nice", "rt_priority", "fd", "inode"}
+NAMES |= {"static_prio", "threads", "weight"}
+
+
+def raised(value: object, by: int, field: str = "") -> object:
+    """The same with each count and time raised by so much, and those of many once more for each."""
+    if isinstance(value, Struct):
+        fields = enumerate(value.__struct_fields__)
+        changed = {name: raised(getattr(value, name), by + n, name) for n, name in fields}
+        return type(value)(**changed)
+    if isinstance(value, tuple):
+        return tuple(raised(each, by + n, field) for n, each in enumerate(value))
+    if isinstance(value, int) and not isinstance(value, bool) and field not in NAMES:
+        return value + by
+    return value
+
+
+def summed(one: object, other: object, field: str = "") -> object:
+    """What two windows of a thread come to, field by field."""
+    if one is None or other is None:
+        return other if one is None else one
+    if isinstance(one, Struct):
+        fields = one.__struct_fields__
+        both = {name: summed(getattr(one, name), getattr(other, name), name) for name in fields}
+        return type(one)(**both)
+    if isinstance(one, tuple) and isinstance(other, tuple) and field not in {"stack", "cpus"}:
+        rows = zip_longest(one, other)
+        return tuple(summed(a, b, field) for a, b in rows)
+    if isinstance(one, bool) or not isinstance(one, int) or field in NAMES:
+        return other
+    assert isinstance(other, int)
+    known = {"max_ns": max, "min_ns": min}.get(field)
+    return known(one, other) if known else one + other
+
+
+def whole_thread() -> Thread:
+    """One that has something of everything."""
+    times = Intervals(3, 90, 20, 50, (1, 2))
+    call = SyscallStats(7, "poll", 4, 400, 200, (0, 3, 1), 11, 12, 13, 14, None, 15, 16, 17)
+    waker = Waker("thread", 8, 8, "waker", 2, 30)
+    return replace(
+        timed_thread(5, "worker", user=9, kernel=8, ready=7, stopped=6, frozen=5, throttled=4),
+        syscalls=(call,),
+        long_poll=times,
+        run=times,
+        ready=times,
+        stopped=times,
+        hard_irqs=(HardIrqStats("eth0", 3, 30, 20),),
+        soft_irqs=(SoftIrqStats(3, "net_rx", 4, 40, 25),),
+        preempted_ns=21,
+        cpu_taken_by=(CpuTaker(9, "hog", 2, 70, 9),),
+        lock_waits=(LockWait(160, 6, "owner", 2, 60, OwnerActivity(50, 40, 5, 3, "read", "pipe")),),
+        page_faults=PageFaults(3, 33, 44),
+        sleeps=(Sleep("pipe", "read", ("pipe_read",), False, 5, 80, 40, (waker,), 9),),
+        own_soft_irq_ns=22,
+        signals=2,
+        migrations=3,
+        task_times=TaskTimes(100, 200, 5, 6, steal_ns=7),
+        cpu_taken_by_others_ns=23,
+        cpu_taken_by_unknown_ns=24,
+        lock_waits_others_ns=25,
+    )
+
+
+def test_each_figure_of_two_windows_is_added_up() -> None:
+    one = whole_thread()
+    for by in (1, 1000):
+        other = raised(one, by)
+        assert isinstance(other, Thread)
+        assert together(one, other) == summed(one, other)
+        assert together(other, one) == summed(other, one)
+
+
+def test_what_one_window_lacks_is_the_others() -> None:
+    whole, bare = whole_thread(), bare_thread(5, "worker")
+    for both in (together(whole, bare), together(bare, whole)):
+        assert both == whole

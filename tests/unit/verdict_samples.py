@@ -26,6 +26,7 @@ from kernel_delay.model import (
     HeldProcess,
     Intervals,
     LockWait,
+    Lost,
     MemoryLimit,
     OwnerActivity,
     PacketLosses,
@@ -43,6 +44,7 @@ from kernel_delay.model import (
     Target,
     TaskTimes,
     Thread,
+    Untraced,
     UpcallStats,
     WaitChain,
     Waker,
@@ -143,6 +145,10 @@ def _contention() -> Iterator[Sample]:
     )
     cpus = (CpuUse(0, 490 * MS, 0), CpuUse(1, 0, 0))
     yield _sample(*_alike(starved), cpus=cpus)
+    many = tuple(CpuUse(cpu, 490 * MS if cpu in (0, 1, 2, 3, 8, 10) else 0, 0) for cpu in range(12))
+    for allowed in ((4, 5, 6, 11), (7, 9), (8, 9)):
+        pinned = Scheduling("OTHER", 19, 0, allowed)
+        yield _sample(*_alike(replace(starved, scheduling=pinned)), cpus=many)
     yield _sample(*_alike(replace(starved, cpu_taken_by=())))
     behind = (CpuTaker(7, "hog", 6, 290 * MS, 7),)
     for policy in ("FIFO", "DEADLINE"):
@@ -465,3 +471,29 @@ _OF_RULE = {
     "wait_chain": _wait_chain,
     "wait_chain_end": _wait_chain_end,
 }
+
+LOST = (
+    Lost(missed_events=1, missed_calls=1),
+    Lost(missed_events=1200, missed_calls=1200),
+    Lost(missed_events=2, missed_switches=2, missed_wakeups=1, missed_context_switches=1),
+    Lost(missed_events=3, missed_switches=3, missed_others_switches=1),
+    Lost(missed_events=2, missed_switches=2, missed_others_switches=2),
+    Lost(missed_events=7, missed_interrupts=7, missed_by_recursion=7),
+    Lost(missed_events=3, missed_threads=3),
+    Lost(missed_events=9, missed_threads=2, missed_by_recursion=6),
+    Lost(missed_events=4),
+    Lost(
+        missed_events=28,
+        missed_calls=7,
+        missed_switches=6,
+        missed_wakeups=1,
+        missed_context_switches=2,
+        missed_others_switches=1,
+        missed_interrupts=5,
+        missed_threads=4,
+        untraced=Untraced(123, "hv-agent", 2),
+    ),
+    Lost(missed_events=2, missed_switches=2, untraced=Untraced(123, "", 1)),
+    Lost(missed_events=2, missed_switches=2, untraced=Untraced(123, "hv-agent", 2)),
+)
+"""What programs can miss: one of a kind and several, of one kind and of many, and why."""

@@ -69,7 +69,8 @@ def _effects(lost: Lost) -> Iterator[str]:
         what
         for what, count in (
             ("system calls", lost.missed_calls + may_be_any),
-            ("runs and waits for a CPU", of_threads),
+            ("runs", of_threads),
+            ("waits for a CPU", of_threads),
             ("interrupts", lost.missed_interrupts + may_be_any),
         )
         if count
