@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct, convert
 
+from tests.mutants.in_bpf import listed
 from tests.mutants.outcomes import Counted, Mutated, Outcomes, read
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "mutants.md"
@@ -42,13 +43,15 @@ The numbers count mutants of a function that no test saw.
 BPF = """
 ## BPF programs
 
-These {mutants} errors were written by hand, in `tests/mutants/bpf.toml`. Each names the tests that
-have to see it. They pass before, and run again with the error on the machine's own kernel.
-{killed} were seen.
+The {listed} errors in `tests/mutants/bpf.toml` were written by hand. Each names the tests that have
+to see it. They pass before, and run again with the error on the machine's own kernel. {mutants}
+were tried, and {killed} of these were seen.
 
 | program | what is wrong in it | outcome | run on, at commit |
 |---|---|---|---|
 """
+
+_OUTCOMES = {"killed": "seen", "survived": "survived"}
 
 
 class Reason(Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,9 +83,10 @@ def page(outcomes: Outcomes) -> str:
     """Write the page."""
     killed = sum(each.outcome == "killed" for each in outcomes.bpf)
     parts = [HEAD, PYTHON, *_modules(outcomes.python), SURVIVORS, *_survivors(outcomes.python)]
-    parts += [BPF.format(mutants=len(outcomes.bpf), killed=killed)]
+    parts += [BPF.format(listed=len(listed()), mutants=len(outcomes.bpf), killed=killed)]
     parts += [
-        f"| `{each.file}` | {each.what} | {each.outcome} | {each.when} |\n" for each in outcomes.bpf
+        f"| `{each.file}` | {each.what} | {_OUTCOMES[each.outcome]} | {each.when} |\n"
+        for each in outcomes.bpf
     ]
     return "".join(parts)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.mutants import in_bpf, in_python, page
 from tests.mutants.in_bpf import Listed, MutantsError
-from tests.mutants.outcomes import Counted, Outcomes
+from tests.mutants.outcomes import Counted, Outcomes, read
 
 LISTED = in_bpf.listed()
 
@@ -57,3 +57,12 @@ def test_each_survivor_is_on_the_page_once() -> None:
     lines = page.page(outcomes).splitlines()
     assert lines.count("- `analysis.rounds.function`: 2") == 1
     assert lines.count("- `analysis.gain.RoundGains.add`: 1") == 1
+
+
+def test_the_page_is_current() -> None:
+    assert page.PAGE.read_text() == page.page(read()), "python -m tests.mutants.page writes it"
+
+
+def test_what_was_tried_is_in_the_list() -> None:
+    tried = {f"{mutant.file}: {mutant.what}" for mutant in read().bpf}
+    assert tried <= set(map(name, LISTED))
