@@ -137,6 +137,9 @@ def test_a_trace_of_the_switches_says_the_same(
     duties = [word for run, sleep in mix for word in (0, run * 1000, sleep * 1000)]
     others = start_workload("duty", CPU, length_ns, *duties)
     target = start_workload("spin", CPU, length_ns)
+    # What it still waits for as the other looks is in no window.
+    for workload in (target, others):
+        workload.parked()
     bpftrace = start_bpftrace(replay(target.pid))
     capture = start_capture(target.pid)
     capture.wait_until_open()
@@ -213,6 +216,7 @@ def test_a_wait_goes_on_at_another_cpu(
         for cpu in (here, there)
     }
     target = start_workload("spin", here, LONG_NS)
+    target.parked()
     bpftrace = start_bpftrace(replay(target.pid))
     capture = start_capture(target.pid)
     capture.wait_until_open()
