@@ -137,7 +137,7 @@ makes the file system read-only.
 
 
 REDACTION_HEAD = """\
-# What --redact leaves
+# What --redact removes and keeps
 
     sudo kernel-delay -p PID -o send.kdr --redact
     kernel-delay report --redact before.kdr

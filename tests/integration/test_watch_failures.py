@@ -117,7 +117,7 @@ def test_round_still_open_at_the_end_is_reported(root_user: None, tmp_path: Path
             said = watching.said()
     finally:
         workload.kill()
-    assert re.search(rf" \({workload.pid}\): a round is open for .* no record", said)
+    assert re.search(rf" \({workload.pid}\): a round has been open for .* no record", said)
 
 
 def test_round_cut_short_by_a_kill_has_a_record(root_user: None, tmp_path: Path) -> None:

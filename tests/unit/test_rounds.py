@@ -303,7 +303,7 @@ def test_the_sum_names_what_was_not_recorded() -> None:
 
 def test_long_round_still_open_is_reported_at_the_end() -> None:
     (said,) = open_lines(totals(), 3_000_000)
-    assert said == "handler4 (31): a round is open for 3.0 ms, and has no record; now: futex"
+    assert said == "handler4 (31): a round has been open for 3.0 ms, and has no record; now: futex"
     assert not list(open_lines(totals(), 3_000_001))
 
 

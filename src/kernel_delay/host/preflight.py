@@ -220,7 +220,7 @@ def why_refused() -> Reason:
             f"permit it there; in a container, start that with {CONTAINER_OPTIONS}",
         )
     if not is_admin:
-        return Reason("CAP_SYS_ADMIN is missing, which it may take", "add that capability")
+        return Reason("CAP_SYS_ADMIN is missing, and may be needed", "add that capability")
     return Reason(
         "why is not known: no SELinux, AppArmor, seccomp filter or lockdown for confidentiality"
         " is active here",

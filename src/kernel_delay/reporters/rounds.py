@@ -241,7 +241,8 @@ def open_lines(totals: RoundTotals, threshold_ns: int) -> Iterator[str]:
         if open_ns >= max(threshold_ns, 1):
             who = f"{printable(each.name)} ({each.tid})"
             now = printable(each.activity)
-            yield f"{who}: a round is open for {length(open_ns)}, and has no record; now: {now}"
+            since = f"a round has been open for {length(open_ns)}"
+            yield f"{who}: {since}, and has no record; now: {now}"
 
 
 def dump_lines(totals: RoundTotals) -> Iterator[str]:
