@@ -129,6 +129,12 @@ def test_findings_that_differ_in_figures_and_their_own_thread_are_one() -> None:
         calls = [found(10, "w 1", title, rule) for title in ("read", "write")]
         assert groups(*calls) == [1, 1]
     assert groups(found(10, "w 1", "read"), found(20, "w 2", "write")) == [2]
+    # Two roots of one process are not the same in another one.
+    first, other = found(10, "server 1 was stopped"), found(20, "server 3 was stopped")
+    (worse,) = first.verdict
+    both = replace(first, verdict=(worse, replace(worse, tid=11, sentence="server 2 was stopped")))
+    assert groups(both) == [1, 1]
+    assert groups(both, other) == [1, 2]
 
 
 def test_slices_of_all_processes_are_one_sequence() -> None:

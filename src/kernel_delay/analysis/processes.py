@@ -1,7 +1,8 @@
 """Samples of several processes of one window, together, and as one Sample."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import overload
 
@@ -53,14 +54,19 @@ def ranked(samples: Sequence[Sample]) -> list[RankedFinding]:
     """Return the findings about all processes of a window, the worst first.
 
     Findings of one rule are one if their first sentences only differ in figures and names of
-    threads. For waits the titles of the processes may only differ in figures too. If two findings
-    took as much, the one about more processes comes first.
+    threads. For waits the titles of the processes may only differ in figures too. Two findings of
+    one process are never one. If two findings took as much, the one about more processes comes
+    first.
     """
     found = [(sample, finding) for sample in samples for finding in sample.verdict]
     found.sort(key=lambda each: (each[1].remark, -each[1].share))
-    alike: dict[tuple[str, str, str], list[tuple[Target, Finding]]] = {}
+    alike: dict[Hashable, list[tuple[Target, Finding]]] = {}
+    of_process: Counter[Hashable] = Counter()
     for sample, finding in found:
-        alike.setdefault(_what(sample, finding), []).append((sample.target, finding))
+        what = _what(sample, finding)
+        of_process[sample.target.pid, what] += 1
+        group = alike.setdefault((what, of_process[sample.target.pid, what]), [])
+        group.append((sample.target, finding))
     groups = [
         RankedFinding(target, finding, tuple(others))
         for (target, finding), *others in alike.values()
