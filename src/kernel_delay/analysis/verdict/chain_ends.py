@@ -125,10 +125,12 @@ def _held(sample: Sample, held: Sequence[HeldProcess]) -> Iterator[str]:
     yield f"Process {first.pid} of the same program{title} was {first.state}{by} {since}."
     if others:
         pids = listed([str(each.pid) for each in others[:MOST_OTHERS]])
-        several = f"processes {pids}"
-        if len(others) > MOST_OTHERS:
-            several = f"{len(others)} other processes, as {pids}"
-        yield f"So was process {pids}." if len(others) == 1 else f"So were {several}."
+        if len(others) == 1:
+            yield f"So was process {pids}."
+        elif len(others) <= MOST_OTHERS:
+            yield f"So were processes {pids}."
+        else:
+            yield f"So were {len(others)} other processes, for example {pids}."
     yield "Whether that is the cause is not known."
 
 

@@ -1,7 +1,6 @@
 """What a rule is: data on what to measure, from when on it counts, and what to say."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Literal
 
 from msgspec import Struct
@@ -170,28 +169,17 @@ def apply(rule: Rule, judged: Judged, *, accused: bool = False) -> Iterator[Foun
     named = list(by_whom.values())[:MOST_FINDINGS]
     left = len(hit) - sum(map(len, named))
     for several in named:
-        more = left if several is named[-1] else 0
-        found = (_find(rule, sample, several, at, accused, more) for at in range(len(several)))
-        yield from islice((each for each in found if each is not None), 1)
-
-
-def _find(
-    rule: Rule, sample: Sample, hit: Sequence[tuple[int, Thread]], at: int, accused: bool, more: int
-) -> Found | None:
-    """Return what is found of one of the threads that were hit, if that can be said.
-
-    `more` threads were hit by others, who are not named.
-    """
-    lost_ns, thread = hit[at]
-    others = tuple(other for _, other in hit if other is not thread)
-    case = Case(sample, thread, lost_ns, others, accused)
-    statement = rule.say(case)
-    if statement is None:
-        return None
-    if more:
-        said = f"Further threads that lost time so, to others: {more:,}."
-        statement = replace(statement, details=(*statement.details, said))
-    return Found(_finding(rule, case, statement), statement.explains)
+        for lost_ns, thread in several:
+            others = tuple(other for _, other in several if other is not thread)
+            case = Case(sample, thread, lost_ns, others, accused)
+            statement = rule.say(case)
+            if statement is None:
+                continue
+            if left and several is named[-1]:
+                said = f"Further threads that lost time so, to others: {left:,}."
+                statement = replace(statement, details=(*statement.details, said))
+            yield Found(_finding(rule, case, statement), statement.explains)
+            break
 
 
 def _apply_in_turn(

@@ -63,7 +63,7 @@ WAITS = (
          " more memory."),
     Wait("mmap_lock", "its process's lock of the address space", "program",
          "Fewer mmap, munmap and page faults from other threads at the same time help.",
-         by_others="See what that does: reading /proc/PID/smaps, for one, takes the lock."),
+         by_others="See what that does: reading /proc/PID/smaps takes the lock, for example."),
     Wait("kernel_lock", "a lock in the kernel", "kernel"),
     Wait("frozen_filesystem", "a frozen file system", "person",
          "Thaw it: fsfreeze --unfreeze MOUNTPOINT"),
@@ -95,7 +95,7 @@ WAITS = (
     Wait("poll", "events of its files", "program", remark=True, by_peers=True),
     Wait("epoll", "events of its files by epoll", "program", remark=True, by_peers=True),
     Wait("signal", "a signal", "other-process", in_rounds=True),
-    Wait("short", "something, briefly each time,", "program", in_rounds=True),
+    Wait("short", "something briefly each time", "program", in_rounds=True),
 )  # fmt: skip
 """Every reason but those that are states of their own: freeze."""
 
