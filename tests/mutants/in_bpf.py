@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct, convert
 
-from tests.mutants.outcomes import BpfMutant
+from tests.mutants.outcomes import BpfMutant, MutantsError
 
 PROJECT = Path(__file__).parents[2]
 LIST = Path(__file__).with_name("bpf.toml")
@@ -19,10 +19,6 @@ LIMIT_S = 400
 
 # pytest's exit status where tests ran, and failed.
 FAILED = 1
-
-
-class MutantsError(Exception):
-    """The mutants cannot be tried; the message says why."""
 
 
 class Listed(Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import kernel_delay
-from tests.mutants.outcomes import Counted, Mutated
+from tests.mutants.outcomes import Counted, MutantsError, Mutated
 
 PROJECT = Path(__file__).parents[2]
 
@@ -36,10 +36,6 @@ RESULT = re.compile(r"^ +(?P<module>[\w.]+)\.x(?P<name>[_ǁ].+)__mutmut_\d+: (?P
 SEEN = ("killed", "timeout", "segfault")
 
 
-class MutmutError(Exception):
-    """mutmut did not end as it should; the message has its last lines."""
-
-
 def run(folder: Path, only: Sequence[str], jobs: int, when: str) -> Mutated:
     """Put each error in, and count those that tests saw.
 
@@ -50,7 +46,7 @@ def run(folder: Path, only: Sequence[str], jobs: int, when: str) -> Mutated:
         when: The day and commit, for the results.
 
     Raises:
-        MutmutError: The tests fail without any error, or mutmut itself does.
+        MutantsError: The tests fail without any error, or mutmut itself does.
     """
     _prepare(folder)
     mutmut = str(Path(sys.executable).with_name("mutmut"))
@@ -68,7 +64,7 @@ def run(folder: Path, only: Sequence[str], jobs: int, when: str) -> Mutated:
             stderr=subprocess.STDOUT,
         )
     if status:
-        raise MutmutError((folder / "log").read_text(errors="replace")[-2000:])
+        raise MutantsError((folder / "log").read_text(errors="replace")[-2000:])
     results = subprocess.run(
         [mutmut, "results", "--all", "true"],
         cwd=folder,

@@ -13,7 +13,7 @@ class Counted(Struct):
 
     Attributes:
         when: The day and the commit of the run.
-        mutants: How many there are.
+        mutants: How many were tried: not all that there are, if the run was ended early.
         killed: How many of them a test saw.
         survivors: How many no test saw, by the function that they are in.
     """
@@ -22,6 +22,10 @@ class Counted(Struct):
     mutants: int = 0
     killed: int = 0
     survivors: dict[str, int] = field(default_factory=dict)
+
+
+class MutantsError(Exception):
+    """The mutants cannot be tried; the message says why."""
 
 
 Mutated = dict[str, Counted]
@@ -49,6 +53,12 @@ class Outcomes(Struct):
 
     python: Mutated = field(default_factory=dict)
     bpf: list[BpfMutant] = field(default_factory=list)
+
+
+def count_seen(mutated: Mutated) -> tuple[int, int]:
+    """How many of these modules' mutants were seen, and how many tried."""
+    modules = mutated.values()
+    return sum(each.killed for each in modules), sum(each.mutants for each in modules)
 
 
 def read() -> Outcomes:

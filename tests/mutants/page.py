@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct, convert
 
 from tests.mutants.in_bpf import listed
-from tests.mutants.outcomes import Counted, Mutated, Outcomes, read
+from tests.mutants.outcomes import Mutated, Outcomes, count_seen, read
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "mutants.md"
 REASONS = Path(__file__).with_name("survivors.toml")
@@ -28,9 +28,10 @@ PYTHON = """
 [mutmut](https://github.com/boxed/mutmut) changes one constant, operator, argument or default in a
 function. The modules here are those that judge: analysis, verdict and accounting. Only unit tests
 look for these errors, and a test that starts the command does not count. What reads the programs'
-records is left to the integration tests, which mutmut cannot run.
+records is left to the integration tests, which mutmut cannot run. A run that was ended early has
+not tried all mutants of a module.
 
-| module | mutants | seen | | run on, at commit |
+| module | tried | seen | | run on, at commit |
 |---|---:|---:|---:|---|
 """
 
@@ -94,11 +95,8 @@ def page(outcomes: Outcomes) -> str:
 def _modules(mutated: Mutated) -> Iterator[str]:
     for name, module in sorted(mutated.items()):
         yield _row(f"`{name}`", module.mutants, module.killed, module.when)
-    total = Counted("")
-    for module in mutated.values():
-        total.mutants += module.mutants
-        total.killed += module.killed
-    yield _row("all", total.mutants, total.killed, "")
+    killed, tried = count_seen(mutated)
+    yield _row("all", tried, killed, "")
 
 
 def _row(name: str, mutants: int, killed: int, when: str) -> str:

@@ -30,8 +30,7 @@ def try_python(only: Sequence[str], when: str) -> bool:
     for name, module in sorted(mutated.items()):
         print(f"{name:40} {share(module.killed, module.mutants)}")
     outcomes.keep_python(mutated)
-    modules = mutated.values()
-    return sum_up(sum(m.killed for m in modules), sum(m.mutants for m in modules))
+    return sum_up(*outcomes.count_seen(mutated))
 
 
 def try_bpf(only: Sequence[str], when: str, *, left: bool = False) -> bool:
@@ -74,7 +73,7 @@ def main() -> int:
             for kind, tries in kinds.items()
             if options.kind in (None, kind)
         ]
-    except (in_python.MutmutError, in_bpf.MutantsError) as error:
+    except outcomes.MutantsError as error:
         print(f"mutants: {error}", file=sys.stderr)
         return 1
     return int(not all(enough))

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.mutants import in_bpf, in_python, page
-from tests.mutants.in_bpf import Listed, MutantsError
-from tests.mutants.outcomes import Counted, Outcomes, read
+from tests.mutants.in_bpf import Listed
+from tests.mutants.outcomes import Counted, MutantsError, Outcomes, read
 
 LISTED = in_bpf.listed()
 

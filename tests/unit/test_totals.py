@@ -137,12 +137,11 @@ def test_what_was_lost_adds_up() -> None:
 
 
 # What says which thread, call or place it is, or what it is called: of both windows the same.
-NAMES = {"tid", "pid", "number", "vector", "address", "nice", "rt_priority", "fd", "inode"}
-NAMES |= {"static_prio", "threads", "weight"}
+NAMES = {"tid", "pid", "number", "vector", "address", "nice", "rt_priority", "threads"}
 
 
 def raised(value: object, by: int, field: str = "") -> object:
-    """The same with each count and time raised by so much, and those of many once more for each."""
+    """The same with each count and time raised, each by another number."""
     if isinstance(value, Struct):
         fields = enumerate(value.__struct_fields__)
         changed = {name: raised(getattr(value, name), by + n, name) for n, name in fields}
@@ -162,9 +161,8 @@ def summed(one: object, other: object, field: str = "") -> object:
         fields = one.__struct_fields__
         both = {name: summed(getattr(one, name), getattr(other, name), name) for name in fields}
         return type(one)(**both)
-    if isinstance(one, tuple) and isinstance(other, tuple) and field not in {"stack", "cpus"}:
-        rows = zip_longest(one, other)
-        return tuple(summed(a, b, field) for a, b in rows)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return tuple(summed(a, b, field) for a, b in zip_longest(one, other))
     if isinstance(one, bool) or not isinstance(one, int) or field in NAMES:
         return other
     assert isinstance(other, int)
