@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=0,
         metavar="DURATION_NS",
-        help="report each system call, or each that takes at least DURATION_NS, as 1ms",
+        help="report each system call, or each that takes at least DURATION_NS, for example 1ms",
     )
     events.add_argument(
         "--skip-syscall-poll-events",
