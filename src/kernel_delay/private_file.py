@@ -35,6 +35,8 @@ _PART = re.compile(
 )
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# Only Linux has O_PATH, for which a folder need not be readable.
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _THERE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -108,16 +110,15 @@ class PartFile:
     def __init__(self, path: Path) -> None:
         """Create it. Raises OutputError where that can't be, or `path` is not ours to replace."""
         self._path = path
-        with writing(path):
-            _check_links(path.parent)
-            _check_replaceable(path)
-            self.part, self.fd = _new_part(path.parent)
+        with writing(path), _opened(path.parent) as folder:
+            _check_replaceable(path.name, folder)
+            name, self.fd = _new_part(folder)
+        self.part = path.parent / name
 
     def appear(self) -> None:
         """Give it its name, in place of what has that, and close it. Raises OutputError."""
-        with writing(self._path):
-            _check_links(self._path.parent)
-            self.part.replace(self._path)
+        with writing(self._path), _opened(self._path.parent) as folder:
+            os.replace(self.part.name, self._path.name, src_dir_fd=folder, dst_dir_fd=folder)
         os.close(self.fd)
 
     def discard(self) -> None:
@@ -174,32 +175,42 @@ def writing(path: Path) -> Iterator[None]:
 
 def remove(path: Path, fd: int) -> None:
     """Remove what has that name, if it is the open file, and a file."""
-    with suppress(OSError):
-        opened, named = os.fstat(fd), os.lstat(path)
+    with suppress(OSError), _opened(path.parent) as folder:
+        opened, named = os.fstat(fd), os.lstat(path.name, dir_fd=folder)
         if stat.S_ISREG(opened.st_mode) and os.path.samestat(opened, named):
-            os.unlink(path)
+            os.unlink(path.name, dir_fd=folder)
 
 
 def make_folder(folder: Path, mode: int = 0o777) -> None:
     """Make a folder, which may be there, of this mode, and those above it. Raises OSError."""
-    _check_links(folder)
-    folder.mkdir(mode=mode, parents=True, exist_ok=True)
+    with _opened(folder, mode):
+        pass
 
 
 def remove_stale_parts(folder: Path) -> None:
     """Remove what runs that were killed left half written in a folder. Raises OSError."""
-    _check_links(folder)
-    with os.scandir(folder) as entries:
-        found = [folder / entry.name for entry in entries if _PART.fullmatch(entry.name)]
-    for part in found:
-        with suppress(OSError), locked(part):
-            part.unlink(missing_ok=True)
+    with _opened(folder) as opened:
+        for name in filter(_PART.fullmatch, _list(opened)):
+            with suppress(OSError), locked(name, opened):
+                os.unlink(name, dir_fd=opened)
+
+
+def _list(folder: int) -> list[str]:
+    listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        return os.listdir(listed)
+    finally:
+        os.close(listed)
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Have the lock of a file or folder of ours. Raises OSError where that can't be."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+def locked(path: str | Path, folder: int | None = None) -> Iterator[None]:
+    """Have the lock of a file or folder of ours, below the open `folder` if there is one.
+
+    Raises OSError where that can't be.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(path, flags, dir_fd=folder)
     try:
         if os.fstat(fd).st_uid != os.geteuid():
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
@@ -216,16 +227,19 @@ def who_may_replace(path: Path) -> str | None:
     folders.add(Path(os.path.realpath(path.parent)))
     if path.is_dir():
         folders |= {path, Path(os.path.realpath(path))}
-    whose = (_who_may_change(os.fspath(folder)) for folder in sorted(folders, reverse=True))
+    whose = (_who_may_change_path(folder) for folder in sorted(folders, reverse=True))
     return next(filter(None, whose), None)
 
 
-def _who_may_change(path: str) -> str | None:
-    """Say who else owns a folder or a link, or may rename what is in the folder; None: nobody."""
+def _who_may_change_path(path: Path) -> str | None:
     try:
-        found = os.lstat(path)
+        return _who_may_change(path.lstat(), os.fspath(path))
     except OSError:
         return None
+
+
+def _who_may_change(found: os.stat_result, path: str) -> str | None:
+    """Say who else owns a folder or a link, or may rename what is in the folder; None: nobody."""
     if found.st_uid not in _own_users() | {0}:
         return f"{path} belongs to {_user_name(found.st_uid)}"
     is_open = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_IWOTH
@@ -234,38 +248,84 @@ def _who_may_change(path: str) -> str | None:
     return None
 
 
-def _check_links(folder: Path) -> None:
-    """Raise PermissionError where a link that another user may have made leads to `folder`."""
-    at, links = "/", 0
-    rest = [*reversed(folder.parts), os.getcwd()]
-    while rest and links <= MOST_LINKS:
-        # All before it is no link, so that ".." is the folder above.
-        path = os.path.normpath(os.path.join(at, rest.pop()))
-        if not os.path.islink(path):
-            at = path
-            continue
-        who = _who_may_change(os.path.dirname(path)) or _who_may_change(path)
-        if who is not None:
-            what = f"{path} is a symbolic link, and {who}: name the folder that you mean"
-            raise PermissionError(errno.EPERM, what)
-        links += 1
-        rest.extend(reversed(Path(os.readlink(path)).parts))
+@contextmanager
+def _opened(folder: Path, new_mode: int | None = None) -> Iterator[int]:
+    """Yield a descriptor of a folder: it stays that, whatever others make of its path.
+
+    `new_mode`: it is made of that mode if it is missing, and those above it. Raises OSError,
+    PermissionError where a link that another user may have made leads to it.
+    """
+    fd = _walk(folder, new_mode)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _walk(folder: Path, new_mode: int | None) -> int:
+    """Open each folder within the one before, so that nobody can exchange what was looked at."""
+    at, links, rest = "", 0, [*reversed(folder.parts)]
+    fd = os.open(".", _FOLDER)
+    try:
+        while rest:
+            name = rest.pop()
+            path = os.path.normpath(os.path.join(at, name))
+            if new_mode is not None:
+                _make_missing(name, fd, 0o777 if rest else new_mode)
+            found = os.lstat(name, dir_fd=fd)
+            if stat.S_ISLNK(found.st_mode):
+                _check_link(os.fstat(fd), found, path)
+                links += 1
+                if links > MOST_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                rest.extend(reversed(Path(os.readlink(name, dir_fd=fd)).parts))
+            else:
+                below = os.open(name, _FOLDER, dir_fd=fd)
+                os.close(fd)
+                fd, at = below, path
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _make_missing(name: str, folder: int, mode: int) -> None:
+    try:
+        os.lstat(name, dir_fd=folder)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            os.mkdir(name, mode, dir_fd=folder)
+
+
+def _check_link(folder: os.stat_result, link: os.stat_result, path: str) -> None:
+    """Raise PermissionError where another user may have made a link in a folder."""
+    who = _who_may_change(folder, os.path.dirname(path) or ".") or _who_may_change(link, path)
+    if who is not None:
+        what = f"{path} is a symbolic link, and {who}: name the folder that you mean"
+        raise PermissionError(errno.EPERM, what)
 
 
 def _open(path: Path) -> int:
     descriptor = _descriptor(path)
     if descriptor is not None:
         return os.dup(descriptor)
-    _check_links(path.parent)
+    with _opened(path.parent) as folder:
+        fd = _open_in(path.name, folder)
+    try:
+        _make_ours(fd)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _open_in(name: str, folder: int) -> int:
     until_s = time.monotonic() + READER_S
     while True:
+        with suppress(FileExistsError):
+            return os.open(name, _NEW, 0o600, dir_fd=folder)
         try:
-            return os.open(path, _NEW, 0o600)
-        except FileExistsError:
-            pass
-        try:
-            fd = os.open(path, _THERE)
-            break
+            return os.open(name, _THERE, dir_fd=folder)
         except FileNotFoundError:
             pass  # Removed between the two.
         except OSError as error:
@@ -275,12 +335,6 @@ def _open(path: Path) -> int:
                 why = "it is a FIFO that nobody reads: start its reader first"
                 raise OSError(errno.ENXIO, why) from None
             time.sleep(0.02)
-    try:
-        _make_ours(fd)
-    except OSError:
-        os.close(fd)
-        raise
-    return fd
 
 
 def _make_ours(fd: int) -> None:
@@ -305,10 +359,10 @@ def _check_own(found: os.stat_result) -> None:
         raise PermissionError(errno.EPERM, "it has other names (hard links): name another file")
 
 
-def _check_replaceable(path: Path) -> None:
-    """Raise OSError where `path` is there and is no file of ours."""
+def _check_replaceable(name: str, folder: int) -> None:
+    """Raise OSError where the name is there in a folder and is no file of ours."""
     try:
-        found = os.lstat(path)
+        found = os.lstat(name, dir_fd=folder)
     except FileNotFoundError:
         return
     if stat.S_ISLNK(found.st_mode):
@@ -336,17 +390,17 @@ def _descriptor(path: Path) -> int | None:
     return names.get(found["name"] or "") or int(found["fd"] or found["own"])
 
 
-def _new_part(folder: Path) -> tuple[Path, int]:
+def _new_part(folder: int) -> tuple[str, int]:
     while True:
-        part = folder / f".kernel-delay-{os.urandom(8).hex()}.part"
-        fd = os.open(part, _NEW, 0o600)
+        name = f".kernel-delay-{os.urandom(8).hex()}.part"
+        fd = os.open(name, _NEW, 0o600, dir_fd=folder)
         # A file system without locks: what a kill leaves there stays.
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with suppress(FileNotFoundError):
             # Not removed as stale before it was locked.
-            if os.path.samestat(os.fstat(fd), os.lstat(part)):
-                return part, fd
+            if os.path.samestat(os.fstat(fd), os.lstat(name, dir_fd=folder)):
+                return name, fd
         os.close(fd)
 
 

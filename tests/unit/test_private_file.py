@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -358,7 +359,7 @@ def test_links_in_others_folders_are_not_followed(
 ) -> None:
     theirs, private = tmp_path / "theirs", tmp_path / "private"
     private.mkdir(mode=0o700)
-    theirs.mkdir()
+    (theirs / "no").mkdir(parents=True)
     link = theirs / "link"
     link.symlink_to(private)
     os.chown(theirs, NOBODY, NOBODY)
@@ -392,6 +393,36 @@ def test_a_folder_that_becomes_a_link_takes_no_more(tmp_path: Path) -> None:
             PartFile(path)
     part.appear()
     assert list(private.iterdir()) == []
+
+
+@NEEDS_ROOT
+@pytest.mark.parametrize(
+    ("write", "opens"),
+    [(streamed, "_open_in"), (whole, "_new_part"), (whole, "_check_replaceable")],
+)
+def test_a_link_exchanged_for_the_folder_gets_nothing(
+    write: Callable[[Path], None], opens: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs, private = tmp_path / "theirs", tmp_path / "private"
+    folder = theirs / "folder"
+    folder.mkdir(parents=True)
+    os.chown(theirs, NOBODY, NOBODY)
+    private.mkdir()
+    (private / "a").write_text("theirs")
+    real: Callable[..., object] = getattr(private_file, opens)
+
+    def exchange(*where: object) -> object:
+        if not folder.is_symlink():
+            folder.rename(theirs / "moved")
+            folder.symlink_to(private)
+        return real(*where)
+
+    monkeypatch.setattr(private_file, opens, exchange)
+    with suppress(OutputError):
+        write(folder / "a")
+    assert folder.is_symlink()
+    assert [path.name for path in private.iterdir()] == ["a"]
+    assert (private / "a").read_text() == "theirs"
 
 
 @NEEDS_ROOT
