@@ -29,7 +29,7 @@ EXTENSIONS = (
     "kernel_delay.capture.syscall_events._events",
     "kernel_delay.capture.timeline._timeline",
     "kernel_delay.host._seccomp",
-    "kernel_delay.host._file_status",
+    "kernel_delay.host._files",
     "kernel_delay.libbpf._libbpf",
     "kernel_delay.loader._records",
     "kernel_delay.monitors.upcalls._upcall_records",

@@ -17,6 +17,7 @@ from typing import BinaryIO, cast
 
 from kernel_delay.elf import DebugLink, Elf, Segment, read_alt_link, read_elf, read_elf_image
 from kernel_delay.errors import InputError
+from kernel_delay.host.stored_files import Root
 from kernel_delay.host.target import find_target
 from kernel_delay.logs import text as logs_text
 from kernel_delay.logs.files import find
@@ -52,7 +53,6 @@ from kernel_delay.symbols.go_functions import GoFunctions
 from kernel_delay.symbols.mappings import code_ranges, parse_mapping
 from kernel_delay.symbols.perf_map import parse as parse_perf_map
 from kernel_delay.symbols.perf_map import trampolines
-from kernel_delay.symbols.stored_files import Root
 
 # <linux/prctl.h>
 PR_SET_NAME = 15

@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 from kernel_delay.elf import AltLink, read_alt_link, read_elf
+from kernel_delay.host.stored_files import Root
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import find_debug_files
-from kernel_delay.symbols.stored_files import Root
 from tests.needs import needed
 
 

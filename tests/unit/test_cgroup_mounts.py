@@ -61,3 +61,15 @@ def test_the_root_of_a_cgroup_namespace_may_be_frozen(
     (namespaces / "cgroup").touch()
     monkeypatch.setattr(cgroups, "PROC", tmp_path)
     assert may_be_frozen(42)
+
+
+def test_a_mount_point_may_have_any_character(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "self").mkdir()
+    mounted = MOUNTS + "31 1 0:28 / /mnt/a\vb\rc\x1cd rw - tmpfs tmpfs rw\n"
+    (tmp_path / "self" / "mountinfo").write_bytes(
+        mounted.encode() + b"32 1 0:29 / /\xff rw - a b\n"
+    )
+    monkeypatch.setattr(cgroups, "PROC", tmp_path)
+    assert len(mount_points()) == 5

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -239,3 +240,23 @@ def test_sockets_that_are_not_there_have_no_ends() -> None:
 @pytest.mark.parametrize("answer", [b"", bytes(15), bytes(36), b"\xff" * 64])
 def test_malformed_kernel_answer_is_no_socket(answer: bytes) -> None:
     assert parsed(answer, 1) is None
+
+
+def test_names_that_are_not_utf8_can_be_written(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/\xff.fifo"
+    os.mkfifo(path)
+    reads, writes = os.open(path, os.O_RDONLY | os.O_NONBLOCK), os.open(path, os.O_WRONLY)
+    with child_with(writes) as child:
+        fifo = file_of(slept(reads, "pipe", "read"))
+    os.close(reads)
+    os.close(writes)
+    assert fifo.name == f"{tmp_path}/\\xff.fifo"
+    assert child in [peer.pid for peer in fifo.peers]
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+        listener.bind(b"\0\xfe-%d" % PID)
+        listener.listen()
+        client.connect(listener.getsockname())
+        with listener.accept()[0]:
+            server = file_of(slept(client.fileno(), "socket_receive", "recvfrom"))
+    assert server.peer_address == f"@\\xfe-{PID}"
+    assert msgspec.json.encode([fifo, server])

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.errors import NoInputError, UnavailableError
+from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.target import find_target
 from tests.workload import wait_until
 
@@ -137,3 +138,20 @@ def state(pid: int) -> str:
 def flags(pid: int) -> int:
     """The PF_ flags."""
     return int((stat(pid) or ["0"] * 7)[6])
+
+
+def test_a_name_cannot_forge_lines_of_a_status() -> None:
+    """A carriage return stays one in /proc/PID/status, and Python takes it for a line's end."""
+    script = (
+        "import os, sys; open('/proc/self/comm', 'wb').write(b'a\\rTgid:\\t1\\v')\n"
+        "print(flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert b"Name:\ta\rTgid:\t1\v\n" in Path(f"/proc/{process.pid}/status").read_bytes()
+        assert find_target(process.pid).pid == process.pid
+        lines = read_lines(Path(f"/proc/{process.pid}/status"))
+        assert sum(line.startswith("Tgid:") for line in lines) == 1
+        process.communicate()

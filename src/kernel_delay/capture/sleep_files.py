@@ -16,6 +16,7 @@ from kernel_delay.host.open_files import Descriptor, End, Holders, describe, hol
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import PROC
 from kernel_delay.model import FileKind, Sleep, SleepFile, SleepReason, Thread
+from kernel_delay.printable import encodable
 
 if TYPE_CHECKING:
     from kernel_delay.host.open_files.inet import InetSockets
@@ -115,7 +116,7 @@ def _find(
 ) -> _Found:
     """Say what a file is. `inet` has the other sockets of each process that they were asked of."""
     kind = described.kind
-    file = SleepFile(fd=key.fd, inode=key.inode, kind=kind, name=described.link)
+    file = SleepFile(fd=key.fd, inode=key.inode, kind=kind, name=encodable(described.link))
     if kind == "pipe":
         end = End(described.link, described.inode, reads=key.writes, writes=not key.writes)
         return _Found(file, end)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from kernel_delay.host.proc_text import lines_of, read_text
+
 PROC = Path("/proc")
 
 NS_PER_US = 1000
@@ -78,14 +80,14 @@ def read_hierarchy(pid: int) -> Hierarchy | None:
 def read_hierarchies(pids: Iterable[int]) -> dict[int, Hierarchy | None]:
     """Return the same of several, which are in the same ones as a rule: those are read once."""
     try:
-        mounts = _mounts((PROC / "self" / "mountinfo").read_text(errors="replace"))
+        mounts = _mounts(read_text(PROC / "self" / "mountinfo"))
     except OSError:
         return dict.fromkeys(pids)
     found: dict[int, Hierarchy | None] = {}
     known: dict[str, Hierarchy] = {}
     for pid in pids:
         try:
-            text = (PROC / str(pid) / "cgroup").read_text(errors="replace")
+            text = read_text(PROC / str(pid) / "cgroup")
         except OSError:
             found[pid] = None
             continue
@@ -117,7 +119,7 @@ def may_be_frozen(pid: int) -> bool:
     It can't freeze its root. That of a cgroup namespace may be another one (cgroup_namespaces(7)).
     """
     try:
-        memberships = _memberships((PROC / str(pid) / "cgroup").read_text(errors="replace"))
+        memberships = _memberships(read_text(PROC / str(pid) / "cgroup"))
         namespace = (PROC / "self" / "ns" / "cgroup").stat().st_ino
     except OSError:
         return True
@@ -131,8 +133,8 @@ def cpu_cgroups(pid: int) -> tuple[tuple[Path, str], ...]:
     From its own up to the root, v1's or else v2's; none where they can't be read.
     """
     try:
-        mounts = _mounts((PROC / "self" / "mountinfo").read_text(errors="replace"))
-        memberships = _memberships((PROC / str(pid) / "cgroup").read_text(errors="replace"))
+        mounts = _mounts(read_text(PROC / "self" / "mountinfo"))
+        memberships = _memberships(read_text(PROC / str(pid) / "cgroup"))
     except OSError:
         return ()
     controller = "cpu" if "cpu" in memberships else ""
@@ -146,7 +148,7 @@ def cpu_cgroups(pid: int) -> tuple[tuple[Path, str], ...]:
 def mount_points() -> list[Path]:
     """Return where hierarchies are mounted, those within others first, else as they are listed."""
     try:
-        mounts = _mounts((PROC / "self" / "mountinfo").read_text(errors="replace"))
+        mounts = _mounts(read_text(PROC / "self" / "mountinfo"))
     except OSError:
         return []
     places = dict.fromkeys(mount.place for mount in mounts.values())
@@ -156,7 +158,7 @@ def mount_points() -> list[Path]:
 def are_mounted() -> bool:
     """Whether any hierarchy of cgroups is mounted here, from its root on."""
     try:
-        mounts = _mounts((PROC / "self" / "mountinfo").read_text(errors="replace"))
+        mounts = _mounts(read_text(PROC / "self" / "mountinfo"))
     except OSError:
         return False
     return any(mount.root == "/" for mount in mounts.values())
@@ -165,7 +167,7 @@ def are_mounted() -> bool:
 def _memberships(text: str) -> dict[str, str]:
     """The path of each v1 controller, and of v2 by the name ""; see cgroups(7)."""
     found: dict[str, str] = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         for controller in controllers.split(","):
@@ -176,7 +178,7 @@ def _memberships(text: str) -> dict[str, str]:
 def _mounts(text: str) -> dict[str, _Mount]:
     """Where each v1 controller is mounted, and v2 by the name ""; see proc_pid_mountinfo(5)."""
     found: dict[str, _Mount] = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         mounted, _, file_system = line.partition(" - ")
         root, place = mounted.split(" ")[3:5]
         mount = _Mount(root, Path(place))
@@ -256,7 +258,7 @@ def _freezers(memberships: dict[str, str], mounts: dict[str, _Mount]) -> Iterato
 def _pairs(file: Path) -> dict[str, int]:
     """The lines `NAME NUMBER` of a file; none if it can't be read."""
     found = {}
-    for line in (_text(file) or "").splitlines():
+    for line in lines_of(_text(file) or ""):
         name, _, value = line.partition(" ")
         number = _number(value)
         if number is not None:
@@ -273,6 +275,6 @@ def _number(text: str) -> int | None:
 
 def _text(file: Path) -> str | None:
     try:
-        return file.read_text(errors="replace")
+        return read_text(file)
     except OSError:
         return None

@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 
 from kernel_delay.host.container_names import with_names
+from kernel_delay.host.proc_text import lines_of, read_text
 from kernel_delay.model import Container
 
 PROC = Path("/proc")
@@ -39,7 +40,7 @@ def cgroup_of(pid: int) -> tuple[str | None, Container | None]:
     the root.
     """
     try:
-        text = (PROC / str(pid) / "cgroup").read_text(errors="backslashreplace")
+        text = read_text(PROC / str(pid) / "cgroup")
     except OSError:
         return None, None
     return container_of(text)
@@ -63,7 +64,7 @@ def container_of(memberships: str) -> tuple[str | None, Container | None]:
 
 def _paths(memberships: str) -> list[str]:
     found: dict[str, str] = {}
-    for line in memberships.splitlines():
+    for line in lines_of(memberships):
         controllers, _, path = line.partition(":")[2].partition(":")
         for controller in controllers.split(","):
             found[controller] = path

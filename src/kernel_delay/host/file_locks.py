@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.target import read_comm
 
 PROC = Path("/proc")
@@ -37,10 +38,10 @@ def lock_owner(pid: int) -> LockOwner | None:
     to a child: a PID is named only while one of its process's files has the lock.
     """
     try:
-        text = (PROC / "locks").read_text()
+        text = read_lines(PROC / "locks")
     except OSError:
         return None
-    lines = [found for line in text.splitlines() if (found := _parsed(line)) is not None]
+    lines = [found for line in text if (found := _parsed(line)) is not None]
     owner = None
     for line in lines:
         # Who waits is below who has it.
@@ -92,6 +93,6 @@ def _locked_files(process: Path) -> set[str]:
     files = set()
     for file in (process / "fdinfo").iterdir():
         with suppress(FileNotFoundError):
-            lines = (line.split() for line in file.read_text().splitlines())
+            lines = (line.split() for line in read_lines(file))
             files |= {words[6] for words in lines if words[:1] == ["lock:"] and len(words) > 6}
     return files

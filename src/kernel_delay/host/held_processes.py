@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from kernel_delay.host.open_files import file_status, processes
+from kernel_delay.host.proc_text import lines_of, read_lines, read_text
 from kernel_delay.host.target import PROC, command_line
 from kernel_delay.printable import title_in
 
@@ -57,7 +58,7 @@ def held(pid: int) -> Held | None:
         for tid in os.listdir(PROC / str(pid) / "task"):
             thread = PROC / str(pid) / "task" / tid
             # proc_pid_status(5)
-            lines = (thread / "status").read_text(errors="replace").splitlines()
+            lines = read_lines(thread / "status")
             status = dict(line.split(":", 1) for line in lines if ":" in line)
             if status["State"].split()[0] in _STOPPED:
                 states.add("stopped")
@@ -114,7 +115,7 @@ def _program(pid: int) -> _Program | None:
     try:
         _, parent = _stat(pid)
         file = file_status(f"{PROC}/{pid}/exe")
-        cgroups = (PROC / str(pid) / "cgroup").read_text(errors="replace")
+        cgroups = read_text(PROC / str(pid) / "cgroup")
     except (OSError, ValueError, IndexError):
         return None
     arguments = command_line(pid, _COMPARED_BYTES)
@@ -136,4 +137,4 @@ def _is_same(own: _Program, other: _Program) -> bool:
 
 
 def _is_root(cgroups: str) -> bool:
-    return all(line.endswith(":/") for line in cgroups.splitlines())
+    return all(line.endswith(":/") for line in lines_of(cgroups))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernel_delay.errors import PermissionDeniedError, UnavailableError
+from kernel_delay.host.proc_text import read_lines
 from kernel_delay.printable import printable
 
 SELINUX_ENFORCE = Path("/sys/fs/selinux/enforce")
@@ -267,7 +268,7 @@ def in_first_cgroup_namespace() -> bool:
 
 def process_status(field: str) -> str:
     """A field of /proc/self/status; see proc_pid_status(5)."""
-    for line in Path("/proc/self/status").read_text(errors="replace").splitlines():
+    for line in read_lines(Path("/proc/self/status")):
         name, _, value = line.partition(":")
         if name == field:
             return value.strip()

@@ -9,6 +9,7 @@ from kernel_delay.errors import NoInputError, UsageError
 from kernel_delay.host.cgroups import mount_points
 from kernel_delay.host.container_names import with_names
 from kernel_delay.host.containers import cgroup_of
+from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.target import (
     LONGEST_COMM,
     PROC,
@@ -185,8 +186,8 @@ def _is_in_cgroup(pid: int, path: str) -> bool:
 
 
 def _cgroup_paths(pid: int) -> Iterator[str]:
-    memberships = (PROC / str(pid) / "cgroup").read_text(errors="backslashreplace")
-    return (line.partition(":")[2].partition(":")[2] for line in memberships.splitlines())
+    memberships = read_lines(PROC / str(pid) / "cgroup")
+    return (line.partition(":")[2].partition(":")[2] for line in memberships)
 
 
 def _cgroup_path(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Self
 from msgspec import Struct
 
 from kernel_delay.host.cgroups import Hierarchy, cpu_cgroups, read_hierarchies, read_hierarchy
+from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.target import read_comm
 from kernel_delay.model import (
     CallCost,
@@ -81,7 +82,7 @@ def _cpu_times() -> dict[int, tuple[int, int]]:
     tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     found = {}
     try:
-        lines = (PROC / "stat").read_text().splitlines()
+        lines = read_lines(PROC / "stat")
     except OSError:
         return {}
     for line in lines:
@@ -133,10 +134,10 @@ def _memory(before: Hierarchy | None, after: Hierarchy | None) -> MemoryLimit | 
 def _status(pid: int, file: str = "status") -> dict[str, str]:
     """The lines of proc_pid_status(5); none if the process or the thread is gone."""
     try:
-        status = (PROC / str(pid) / file).read_text(errors="backslashreplace")
+        status = read_lines(PROC / str(pid) / file)
     except OSError:
         return {}
-    return dict(line.partition(":")[::2] for line in status.splitlines())
+    return dict(line.partition(":")[::2] for line in status)
 
 
 def _number(text: str | None) -> int | None:

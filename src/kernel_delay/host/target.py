@@ -276,7 +276,7 @@ def _processes_named(comm: str) -> Iterator[int]:
 
 
 def _thread_group(tid: int) -> int:
-    for line in (PROC / str(tid) / "status").read_bytes().splitlines():
+    for line in (PROC / str(tid) / "status").read_bytes().split(b"\n"):
         if line.startswith(b"Tgid:"):
             return int(line.split()[1])
     raise ProcessLookupError(tid)

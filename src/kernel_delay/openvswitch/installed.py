@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.target import living_thread
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def has_kernel_datapath(pid: int) -> bool:
     """
     devices = Path(f"/proc/{living_thread(pid) or pid}/net/dev")
     try:
-        lines = devices.read_text(errors="replace").splitlines()
+        lines = read_lines(devices)
     except OSError:  # it exits
         return False
     return any(line.partition(":")[0].strip() == KERNEL_DATAPATH for line in lines)

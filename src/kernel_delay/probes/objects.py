@@ -16,13 +16,13 @@ from msgspec import Struct
 
 from kernel_delay.errors import NoInputError, UnavailableError, hint, similar_names
 from kernel_delay.host.preflight import may_not_look_at
+from kernel_delay.host.stored_files import open_stored
 from kernel_delay.host.target import living_thread
 from kernel_delay.printable import encodable
 from kernel_delay.probes.usdt import UsdtProbes, read_usdt_probes
 from kernel_delay.symbols.bounds import MAX_OBJECTS
 from kernel_delay.symbols.functions import Functions
 from kernel_delay.symbols.mappings import DELETED, Mapping, read_mappings
-from kernel_delay.symbols.stored_files import open_stored
 
 DEEPEST_ROOT = 64
 """In how many folders above its file, from ours on, a process's own root is looked for."""

@@ -18,7 +18,6 @@ OWN = (
     "unwinder",
     "frame_state",
     "unwind_rows",
-    "open_in_root",
 )
 
 INCLUDES = """

@@ -12,8 +12,8 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 
+from kernel_delay.host.stored_files import Root
 from kernel_delay.symbols.bounds import Bounds
-from kernel_delay.symbols.stored_files import Root
 
 LARGEST_BYTES = 32 << 20
 MOST_FUNCTIONS = 200_000
@@ -69,7 +69,7 @@ class PerfMap(PerfFunctions):
 
     def __init__(self, process: Path, bounds: Bounds) -> None:
         """Take note of the process, a directory such as /proc/123; OSError when it has exited."""
-        lines = (process / "status").read_bytes().splitlines()
+        lines = (process / "status").read_bytes().split(b"\n")
         fields = {
             name: value.split() for name, _, value in (line.partition(b":") for line in lines)
         }

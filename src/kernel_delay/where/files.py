@@ -11,6 +11,7 @@ from msgspec import Struct
 from kernel_delay.host.open_files import access as access_of
 from kernel_delay.host.open_files import links, watched_by_epoll
 from kernel_delay.host.open_files.inet import InetSockets, text_of
+from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.target import PROC, process_ids, read_comm
 from kernel_delay.where import Holder
 
@@ -130,8 +131,7 @@ class Files:
 
     def _table(self, name: str, columns: int) -> Iterator[list[str]]:
         try:
-            with (self._process / "net" / name).open(errors="backslashreplace") as file:
-                lines = file.read(TABLE_BYTES).splitlines()[1:]
+            lines = read_lines(self._process / "net" / name, TABLE_BYTES)[1:]
         except OSError:
             return
         yield from (words for line in lines if len(words := line.split()) >= columns)

@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kernel_delay.host._file_status import ffi, lib
+from kernel_delay.host._files import ffi, lib
+from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, read_comm
 from kernel_delay.model import FileKind, FilePeer
@@ -236,7 +237,7 @@ def fuse_server(device: int, likely: Iterable[int] = ()) -> int | None:
 def _connection(path: str) -> int | None:
     """Of a descriptor, the device of the file system that it serves."""
     with suppress(OSError, ValueError):
-        for line in Path(path.replace("/fd/", "/fdinfo/")).read_text().splitlines():
+        for line in read_lines(Path(path.replace("/fd/", "/fdinfo/"))):
             # fs/fuse/dev.c:fuse_dev_show_fdinfo()
             key, _, value = line.partition(":")
             if key == "fuse_connection":
@@ -257,12 +258,12 @@ _POLLFD = struct.Struct("ihh")
 def watched_by_epoll(process: Path, fd: int) -> list[int]:
     """Return the descriptors that an epoll one watches. `process` is as /proc/123."""
     try:
-        text = (process / "fdinfo" / str(fd)).read_text(errors="replace")
+        lines = read_lines(process / "fdinfo" / str(fd))
     except OSError:
         return []
     # "tfd: 5 events: …" (fs/eventpoll.c:ep_show_fdinfo(), 5.14 to 6.18).
-    lines = (line.split() for line in text.splitlines())
-    return [int(words[1]) for words in lines if words[:1] == ["tfd:"] and len(words) > 1]
+    found = (line.split() for line in lines)
+    return [int(words[1]) for words in found if words[:1] == ["tfd:"] and len(words) > 1]
 
 
 def watched_now(pid: int, tid: int) -> list[int]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from kernel_delay.host.proc_text import read_lines
+
 # Of a table: some 25,000 sockets.
 MOST_BYTES = 4 << 20
 
@@ -101,11 +103,10 @@ class InetSockets:
 
     def _sockets(self, protocol: Protocol, table: Path) -> Iterator[InetSocket]:
         try:
-            with table.open() as file:
-                text = file.read(self._most_bytes)
+            lines = read_lines(table, self._most_bytes)
         except OSError:
             return
-        for line in text.splitlines()[1:]:
+        for line in lines[1:]:
             words = line.split()
             if len(words) > 9 and words[9].isdecimal():
                 local, remote = _address(words[1]), _address(words[2])

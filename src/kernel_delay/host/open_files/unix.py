@@ -5,7 +5,6 @@ takes. Python's `socket` is made of `_socket`, and takes 2 ms to import before a
 """
 
 import _socket
-import os
 import struct
 import sys
 from contextlib import suppress
@@ -90,7 +89,7 @@ def parsed(answer: bytes, inode: int) -> UnixSocket | None:
     for attribute, value in attributes(answer[ANSWER.size : length]):
         if attribute == UNIX_DIAG_NAME:
             # An abstract name begins with a zero byte: unix(7).
-            text = os.fsdecode(value)
+            text = value.decode(errors="backslashreplace")
             name = f"@{text[1:]}" if text.startswith("\0") else text.rstrip("\0")
         elif attribute == UNIX_DIAG_PEER and len(value) >= 4:
             peer_inode = int.from_bytes(value[:4], sys.byteorder)

@@ -6,8 +6,8 @@
  */
 int open_stored(int found);
 
-/* Open such a file with every link, absolute ones and .. too, resolved below root, a directory's
- * descriptor: a container's links mean its own files, not ours. Returns a descriptor, or -1 with
- * errno. openat2(2), Linux 5.6.
+/* Find a file with every link, absolute ones and .. too, resolved below root, a directory's
+ * descriptor: a container's links mean its own files, not ours. Returns a descriptor of O_PATH,
+ * which nothing was done by, or -1 with errno. openat2(2), Linux 5.6.
  */
-int open_in_root(int root, const char *path);
+int find_in_root(int root, const char *path);

@@ -1,4 +1,4 @@
-"""Types of the extension _file_status; written by setup/extension_stubs.py, `make stubs`."""
+"""Types of the extension _files; written by setup/extension_stubs.py, `make stubs`."""
 
 from collections.abc import Iterable
 from typing import Any, Final, Literal, TypeVar, overload
@@ -35,6 +35,8 @@ class _FFI(FFI):
     def new(self, kind: CType[Array[_T]], init: int, /) -> Array[_T]: ...
 
 class _Lib:
+    def find_in_root(self, a0: int, a1: Pointer[bytes] | Array[bytes] | bytes | Null, /) -> int: ...
+    def open_stored(self, a0: int, /) -> int: ...
     def read_file_status(self, a0: Pointer[bytes] | Array[bytes] | bytes | Null, a1: FileStatusPointer | Array[FileStatus] | Null, /) -> int: ...
 
 ffi: _FFI

@@ -4,7 +4,7 @@ import errno
 import os
 from pathlib import Path
 
-from kernel_delay.symbols._libdw import ffi, lib
+from kernel_delay.host._files import ffi, lib
 
 
 class Root:
@@ -14,17 +14,29 @@ class Root:
         """Open `path`; OSError when it can't be."""
         self.fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
+    def find(self, path: str) -> int:
+        """Return a descriptor of O_PATH of what is at that path below this root.
+
+        OSError when there is nothing, or no more files may be open.
+        """
+        if "\0" in path:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        found = lib.find_in_root(self.fd, os.fsencode(path))
+        if found < 0:
+            raise OSError(ffi.errno, os.strerror(ffi.errno))
+        return found
+
     def open(self, path: str) -> int | None:
         """Open a stored file below this root for reading; None when there is none.
 
         OSError when no more files may be open.
         """
-        if "\0" in path:
+        try:
+            return _opened(self.find(path))
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise
             return None
-        fd = lib.open_in_root(self.fd, os.fsencode(path))
-        if fd < 0 and ffi.errno in (errno.EMFILE, errno.ENFILE):
-            raise OSError(ffi.errno, os.strerror(ffi.errno))
-        return fd if fd >= 0 else None
 
     def close(self) -> None:
         """Close the directory."""
@@ -37,7 +49,10 @@ def open_stored(path: str | Path) -> int:
     OSError when it can't be, EINVAL for anything else: a device, a FIFO and a
     file of sysfs are found, but never opened.
     """
-    found = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    return _opened(os.open(path, os.O_PATH | os.O_CLOEXEC))
+
+
+def _opened(found: int) -> int:
     try:
         fd = lib.open_stored(found)
         error = ffi.errno

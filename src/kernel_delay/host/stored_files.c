@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "stored_files.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -31,19 +34,12 @@ int open_stored(int found)
 	return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
-int open_in_root(int root, const char *path)
+int find_in_root(int root, const char *path)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC,
 		.resolve = RESOLVE_IN_ROOT,
 	};
-	int fd, error, found = syscall(SYS_openat2, root, path, &how, sizeof(how));
 
-	if (found < 0)
-		return -1;
-	fd = open_stored(found);
-	error = errno;
-	close(found);
-	errno = error;
-	return fd;
+	return syscall(SYS_openat2, root, path, &how, sizeof(how));
 }
