@@ -2,6 +2,7 @@
 
 import datetime
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from kernel_delay.errors import NoInputError
 from kernel_delay.model import LogLine, RelatedLine, Round, Sample
 from kernel_delay.openvswitch import log
-from kernel_delay.openvswitch.log import OvsLog, parse_line, parse_related
+from kernel_delay.openvswitch.log import OvsLog, log_file_of, parse_line, parse_related
 from kernel_delay.reporters.rounds import left_lines, round_lines
 from tests.unit.samples import START_TIME, bare_sample, bare_thread, timed_thread, window
 
@@ -253,4 +254,86 @@ def test_a_round_explains_what_was_written_in_it(path: Path) -> None:
     assert "It logged too: urcu3 was blocked for 2,000 ms, until" in said
     left = list(left_lines((), follower.left_related()))
     assert "logged that handler4 kept urcu3 for 1000 ms at" in left[1]
+    follower.close()
+
+
+@pytest.fixture
+def opened(path: Path) -> Iterator[int]:
+    """A descriptor of this process of a log, as ovs-vswitchd has one."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    yield fd
+    os.close(fd)
+
+
+def own_log() -> OvsLog:
+    found = log_file_of(os.getpid())
+    assert found is not None
+    return OvsLog(found, os.getpid())
+
+
+def test_the_log_that_is_open_is_read_wherever_it_is(path: Path, opened: int) -> None:
+    follower = own_log()
+    os.write(opened, line_at(1100).encode())
+    path.rename(path.with_suffix(".1"))
+    path.symlink_to("/etc/passwd")
+    os.write(opened, line_at(1200).encode())
+    assert [line.length_ms for line in follower.left()] == [1100, 1200]
+    follower.close()
+
+
+def test_a_log_opened_anew_is_read_by_its_new_descriptor(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `ovs-appctl vlog/reopen`."""
+    fds = tmp_path / "proc" / "42" / "fd"
+    fds.mkdir(parents=True)
+    monkeypatch.setattr(log, "PROC", tmp_path / "proc")
+    (fds / "3").symlink_to(path)
+    follower = OvsLog(fds / "3", 42)
+    newer = tmp_path / "newer.log"
+    newer.write_text(line_at(1200))
+    append(path, line_at(1100))
+    (fds / "3").unlink()
+    assert [line.length_ms for line in follower.left()] == [1100]
+    (fds / "3").symlink_to("/etc/passwd")
+    (fds / "10").symlink_to(newer)
+    assert [line.length_ms for line in follower.left()] == [1100, 1200]
+    follower.close()
+
+
+def test_a_log_that_is_empty_has_nothing_yet(path: Path, opened: int) -> None:
+    os.truncate(path, 0)
+    follower = own_log()
+    assert follower.left() == ()
+    os.write(opened, line_at(1100).encode())
+    assert [line.length_ms for line in follower.left()] == [1100]
+    follower.close()
+
+
+def test_a_device_or_fifo_is_no_log(tmp_path: Path) -> None:
+    """Opening one does something, and the process chooses what it has open by such a name."""
+    fifo = tmp_path / "a.log"
+    os.mkfifo(fifo)
+    fd = os.open(fifo, os.O_RDWR)
+    follower = own_log()
+    os.write(fd, line_at(1100).encode())
+    assert follower.left() == ()
+    assert os.read(fd, 4096).decode() == line_at(1100)
+    follower.close()
+    os.close(fd)
+
+
+def test_short_lines_are_not_looked_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log of empty lines alone had held the end of `watch` up for a minute."""
+    follower = OvsLog(path)
+    append(path, "\n" * 100_000 + line_at(1100))
+    looked_at: list[str] = []
+
+    def parse(line: str) -> LogLine | None:
+        looked_at.append(line)
+        return parse_line(line)
+
+    monkeypatch.setattr(log, "parse_line", parse)
+    assert [line.length_ms for line in follower.left()] == [1100]
+    assert looked_at == [line_at(1100).rstrip()]
     follower.close()

@@ -2,9 +2,12 @@
 
 import json
 import os
+import signal
 import socket
 import struct
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -464,3 +467,90 @@ def test_losses_without_a_cause_are_found_without_accounting() -> None:
     sample = sample_of(LOST, upcalls=None)
     bare = replace(sample, threads=tuple(replace(each, time=None) for each in sample.threads))
     assert [each.rule for each in judge(bare).verdict] == ["upcalls_lost"]
+
+
+def test_answers_without_end_are_given_up(
+    server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unixctl_module, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(unixctl_module, "TAKEN_WITHIN_S", 60)
+    unixctl = Unixctl(os.getpid())
+    connection, _ = server.accept()
+    found = unixctl.ask([UPCALLS])
+
+    def send() -> None:
+        with suppress(OSError):
+            while True:
+                connection.sendall(b"{}" * 10_000)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    unixctl.receive(60)
+    assert found.problem == "its answer is too long"
+    unixctl.close()
+    sender.join()
+    connection.close()
+
+
+def test_slow_answers_are_not_waited_for_for_ever(
+    server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unixctl_module, "_CHUNK", 1)
+    monkeypatch.setattr(unixctl_module, "TAKEN_WITHIN_S", 0.0)
+    unixctl = Unixctl(os.getpid())
+    connection, _ = server.accept()
+    found = unixctl.ask([UPCALLS])
+    connection.send(b"{}" * 1000)
+    unixctl.receive(0.0)
+    assert (found.texts, found.problem) == ({}, None)
+    assert unixctl.ask([UPCALLS]).problem == "it has not answered before"
+    unixctl.close()
+    connection.close()
+
+
+def test_names_of_other_sockets_do_not_matter(server: socket.socket) -> None:
+    """Abstract names may hold whole lines, and what Python takes for the end of one."""
+    inode = os.fstat(server.fileno()).st_ino
+    forged = f"\n0: 2 0 xyz 0001 01 {inode} /a.ctl\n0: 2 0 10000 0001 01 1"
+    names = (f"\0a\v{os.getpid()}.ctl", f"\0{forged}{os.getpid()}", f"\0\r\x1c{os.getpid()}")
+    with ExitStack() as stack:
+        for name in names:
+            stack.enter_context(socket.socket(socket.AF_UNIX)).bind(name)
+        unixctl = Unixctl(os.getpid())
+        unixctl.close()
+
+
+def test_only_the_process_s_own_socket_is_asked(
+    server: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name may since be another's: here a child listens there."""
+    path = server.getsockname()
+    Path(path).unlink()
+    ready, write = os.pipe()
+    child = os.fork()
+    if not child:
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(path)
+            other.listen()
+            os.write(write, b"x")
+            signal.alarm(60)
+            signal.pause()
+    os.read(ready, 1)
+    try:
+        with pytest.raises(UnavailableError, match="is another process's"):
+            Unixctl(os.getpid())
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(ready)
+        os.close(write)
+
+
+def test_a_link_may_lead_to_a_control_socket(tmp_path: Path) -> None:
+    """As /var/run is one."""
+    link = tmp_path / "run"
+    link.symlink_to(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(link / "a.ctl"))
+        listening.listen()
+        Unixctl(os.getpid()).close()

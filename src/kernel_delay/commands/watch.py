@@ -335,12 +335,12 @@ def _folder(args: argparse.Namespace, target: "ProcessTarget") -> "RecordingDire
 def _log(args: argparse.Namespace, target: "ProcessTarget", stack: ExitStack) -> "OvsLog | None":
     from kernel_delay.openvswitch.log import OvsLog, is_open_vswitch, log_file_of
 
-    path = args.ovs_log
+    path, pid = args.ovs_log, None
     if path is None and args.start_trigger is None and is_open_vswitch(target.comm):
-        path = log_file_of(target.pid)
+        path, pid = log_file_of(target.pid), target.pid
     if path is None:
         return None
-    log = OvsLog(path)
+    log = OvsLog(path, pid)
     stack.callback(log.close)
     return log
 

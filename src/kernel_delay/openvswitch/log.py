@@ -1,6 +1,7 @@
 """What Open vSwitch's log says of long rounds: its lines, and which round each is of."""
 
 import datetime
+import errno
 import os
 import re
 import time
@@ -45,9 +46,11 @@ PMD_NAME = b"pmd-c"
 
 _PROGRAMS = frozenset({"ovs-vswitchd", "ovsdb-server", "ovn-controller", "ovn-northd"})
 
+# Of those that are looked for, "2026-11-21T21:12:20Z|7|ovs_rcu|WARN|blocked 1 ms waiting for a…".
+SHORTEST_LINE = 60
 LONGEST_LINE = 4096
 MOST_READ_BYTES = 1 << 20
-MOST_READS = 32
+MOST_READS = 4
 MOST_LINES_KEPT = 1000
 
 SHORTEST_LOGGED_MS = 1000
@@ -105,13 +108,16 @@ def _time(when: str) -> datetime.datetime:
 
 
 def log_file_of(pid: int) -> Path | None:
-    """Return the file that process `pid` has open and that is called *.log; None without one."""
+    """Return the descriptor by which process `pid` has a file open that is called *.log.
+
+    As /proc/PID/fd/N; None without one. The path that the process opened it by may lead elsewhere.
+    """
     folder = PROC / str(pid) / "fd"
     try:
         for fd in sorted(folder.iterdir(), key=lambda path: int(path.name)):
             name = os.readlink(fd)
             if name.startswith("/") and name.endswith(".log"):
-                return PROC / str(pid) / "root" / name.removeprefix("/")
+                return fd
     except OSError:
         return None
     return None
@@ -125,23 +131,39 @@ def _open(path: Path) -> BinaryIO:
 class OvsLog:
     """A log file from its present end on, also after it was rotated."""
 
-    def __init__(self, path: Path) -> None:
-        """Follow `path`; NoInputError if it can't be read."""
+    def __init__(self, path: Path, pid: int | None = None) -> None:
+        """Follow `path`; NoInputError if it can't be read.
+
+        `pid`: it is what log_file_of() found of that process. Nothing but a file that is stored is
+        opened then; one that is empty has nothing yet.
+        """
         self._path = path
+        self._pid = pid
+        self._file: BinaryIO | None = None
         self._rest = b""
         self._patience_s = LINE_DELAY_S
         self._lines: deque[LogLine] = deque(maxlen=MOST_LINES_KEPT)
         self._related: deque[RelatedLine] = deque(maxlen=MOST_LINES_KEPT)
         try:
-            self._file = _open(path)
+            self._file = self._open()
         except OSError as error:
-            raise NoInputError(f"can't read {path}: {error.strerror}") from None
-        if self._file.seekable():
+            if pid is None or error.errno != errno.EINVAL:
+                raise NoInputError(f"can't read {path}: {error.strerror}") from None
+        if self._file is not None and self._file.seekable():
             self._file.seek(0, os.SEEK_END)
+
+    def _open(self) -> BinaryIO:
+        if self._pid is None:
+            return _open(self._path)
+        # Recordings and logs are read without extensions.
+        from kernel_delay.host.stored_files import open_stored
+
+        return os.fdopen(open_stored(self._path), "rb")
 
     def close(self) -> None:
         """Read no more."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
     def with_line(self, sample: Sample) -> Sample:
         """Return the Sample of a round with the log's line of it, if there is to be one.
@@ -204,14 +226,17 @@ class OvsLog:
                 self._related.append(related)
 
     def _new_lines(self) -> Iterator[bytes]:
-        yield from self._complete_lines(self._file)
-        if self._is_read_to_its_end() and self._was_rotated():
+        if self._file is not None:
+            yield from self._complete_lines(self._file)
+        if self._file is None or (
+            _is_read_to_its_end(self._file) and self._was_rotated(self._file)
+        ):
             try:
-                newer = _open(self._path)
+                newer = self._open()
             except OSError:
-                # It was moved away again: the next look finds what comes there.
+                # It was moved away again, or is empty: the next look finds what comes there.
                 return
-            self._file.close()
+            self.close()
             self._file, self._rest = newer, b""
             yield from self._complete_lines(self._file)
 
@@ -221,22 +246,29 @@ class OvsLog:
             read = file.read(MOST_READ_BYTES) or b""
             *lines, self._rest = (self._rest + read).split(b"\n")
             self._rest = self._rest[-LONGEST_LINE:]
-            yield from lines
+            yield from (line for line in lines if len(line) >= SHORTEST_LINE)
             if len(read) < MOST_READ_BYTES:
                 return
 
-    def _is_read_to_its_end(self) -> bool:
-        return self._file.seekable() and self._file.tell() >= os.fstat(self._file.fileno()).st_size
+    def _was_rotated(self, file: BinaryIO) -> bool:
+        mine = os.fstat(file.fileno())
+        now = _status(self._path)
+        if self._pid is not None and (now is None or not os.path.samestat(now, mine)):
+            # Whoever opens its log anew has another descriptor of it.
+            self._path = log_file_of(self._pid) or self._path
+            now = _status(self._path)
+        return now is not None and (not os.path.samestat(now, mine) or now.st_size < file.tell())
 
-    def _was_rotated(self) -> bool:
-        try:
-            now = os.stat(self._path)
-        except OSError:
-            return False
-        mine = os.fstat(self._file.fileno())
-        return (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino) or (
-            now.st_size < self._file.tell()
-        )
+
+def _is_read_to_its_end(file: BinaryIO) -> bool:
+    return file.seekable() and file.tell() >= os.fstat(file.fileno()).st_size
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
 
 
 def is_of(line: LogLine, sample: Sample) -> bool:

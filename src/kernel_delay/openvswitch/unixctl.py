@@ -6,22 +6,30 @@ stopped.
 """
 
 import _socket
+import codecs
 import json
 import os
 import select
+import struct
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from kernel_delay.errors import UnavailableError
 from kernel_delay.host.open_files import links
+from kernel_delay.host.proc_text import read_lines
+from kernel_delay.host.stored_files import Root
 
-# Of an answer, or of several that come at once.
+# Of all answers that come at once; what is there is taken for so long at most.
 MOST_BYTES = 1 << 20
+TAKEN_WITHIN_S = 0.1
 _CHUNK = 1 << 16
 
 # __SO_ACCEPTCON, include/uapi/linux/net.h: in the flags of /proc/net/unix.
 _LISTENS = 0x10000
+
+# struct ucred of unix(7).
+_UCRED = struct.Struct("3i")
 
 Command = tuple[str, ...]
 """A command and its arguments."""
@@ -54,7 +62,8 @@ class Unixctl:
         self._pid = pid
         self._number = 0
         self._asked: dict[int, tuple[Answers, Command]] = {}
-        self._received = b""
+        self._received = ""
+        self._decoder = _new_decoder()
         self._socket = _connected(_control_socket(pid), pid)
 
     def close(self) -> None:
@@ -88,75 +97,106 @@ class Unixctl:
         until = time.monotonic() + within_s
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
-        while self._asked:
+        received = 0
+        # Whoever sends without end is not listened to without end.
+        while self._asked and time.monotonic() < until + TAKEN_WITHIN_S:
             if not poll.poll(1000 * max(0.0, until - time.monotonic())):
                 return
             try:
                 chunk = self._socket.recv(_CHUNK)
             except OSError:
                 chunk = b""
-            self._received += chunk
-            if not chunk or len(self._received) > MOST_BYTES:
+            received += len(chunk)
+            self._received += self._decoder.decode(chunk)
+            if not chunk or max(received, len(self._received)) > MOST_BYTES:
                 self._give_up("its answer is too long" if chunk else "it hung up")
             elif chunk.endswith(b"}"):
                 self._parse()
 
     def _parse(self) -> None:
-        decoder, rest = json.JSONDecoder(), self._received.decode(errors="replace")
-        while rest:
+        at, decoder = 0, json.JSONDecoder()
+        while at < len(self._received):
             try:
-                answer, end = decoder.raw_decode(rest)
+                answer, at = decoder.raw_decode(self._received, at)
             except (ValueError, RecursionError):
-                return  # what is missing has yet to come; what was found is found again, and known
-            rest = rest[end:].lstrip()
-            if not isinstance(answer, dict):
-                continue
-            number, text = answer.get("id"), answer.get("result")
-            if not isinstance(number, int) or number not in self._asked:
-                continue
-            answers, command = self._asked.pop(number)
-            if isinstance(text, str):
-                answers.texts[command] = text
-        self._received = b""
+                break  # what is missing has yet to come
+            while self._received[at : at + 1].isspace():
+                at += 1
+            self._note(answer)
+        self._received = self._received[at:]
+
+    def _note(self, answer: object) -> None:
+        if not isinstance(answer, dict):
+            return
+        number, text = answer.get("id"), answer.get("result")
+        if not isinstance(number, int) or number not in self._asked:
+            return
+        answers, command = self._asked.pop(number)
+        if isinstance(text, str):
+            answers.texts[command] = text
 
     def _give_up(self, problem: str) -> None:
         for answers, _ in self._asked.values():
             answers.problem = problem
         self._asked.clear()
-        self._received = b""
+        self._received = ""
+        self._decoder = _new_decoder()
+
+
+def _new_decoder() -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder("utf-8")(errors="replace")
 
 
 def _control_socket(pid: int) -> str:
     """Where the process listens for commands: a path in its own mount namespace."""
     own = {link for _, link in links(pid)}
     try:
-        lines = Path(f"/proc/{pid}/net/unix").read_text(errors="surrogateescape").splitlines()
+        lines = read_lines(Path(f"/proc/{pid}/net/unix"))
     except OSError as error:
         raise UnavailableError(f"its sockets can't be read: {error.strerror}") from None
     for line in lines[1:]:
         words = line.split(None, 7)
-        if len(words) < 8 or not words[7].endswith(".ctl") or not int(words[3], 16) & _LISTENS:
+        if len(words) < 8 or not words[7].endswith(".ctl") or not _listens(words[3]):
             continue
         if f"socket:[{words[6]}]" in own:
             return words[7]
     raise UnavailableError("it has no control socket")
 
 
+def _listens(flags: str) -> bool:
+    # Abstract names hold any bytes: some lines are not the kernel's.
+    try:
+        return bool(int(flags, 16) & _LISTENS)
+    except ValueError:
+        return False
+
+
 def _connected(path: str, pid: int) -> _socket.socket:
-    folder, _, name = path.rpartition("/")
+    """Connect to the process's own socket; what else is at that path is sent nothing."""
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     connection.setblocking(False)
     try:
-        # A path of a socket has 107 bytes at most.
-        directory = os.open(f"/proc/{pid}/root{folder}", os.O_PATH)
-        try:
-            connection.connect(f"/proc/self/fd/{directory}/{name}")
-        finally:
-            os.close(directory)
+        _connect(connection, path, pid)
+        listens = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _UCRED.size)
     except OSError as error:
         connection.close()
         raise UnavailableError(f"its control socket can't be used: {error.strerror}") from None
+    if _UCRED.unpack(listens)[0] != pid:
+        connection.close()
+        raise UnavailableError(f"its control socket can't be used: {path} is another process's")
     return connection
+
+
+def _connect(connection: _socket.socket, path: str, pid: int) -> None:
+    root = Root(Path(f"/proc/{pid}/root"))
+    try:
+        found = root.find(path)
+        try:
+            connection.connect(f"/proc/self/fd/{found}")
+        finally:
+            os.close(found)
+    finally:
+        root.close()
 
 
 def _is_stopped(pid: int) -> bool:
