@@ -70,7 +70,8 @@ def watch() -> FakeWatch:
 
 
 @pytest.fixture
-def exporter() -> Exporter:
+def exporter(monkeypatch: pytest.MonkeyPatch) -> Exporter:
+    monkeypatch.setattr(exporter_module, "SHARED_S", 0.0)
     found = Exporter("prog", is_open_vswitch=False)
     found.begin(PID)
     return found
@@ -153,6 +154,19 @@ def test_stalled_watch_delays_no_snapshot(
 ) -> None:
     monkeypatch.setattr(exporter_module, "LONGEST_WAIT_S", 0.01)
     assert not exporter.snapshot().classes
+
+
+def test_who_asks_soon_after_another_shares_the_snapshot(
+    exporter: Exporter, watch: FakeWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporter_module, "SHARED_S", 3600.0)
+    first = asked(exporter, watch)
+    assert watch.reads == 1
+    assert exporter.snapshot() is first
+    exporter.tick(watch)
+    assert watch.reads == 1
+    exporter.finish(watch)
+    assert not exporter.snapshot().is_watching
 
 
 def test_all_who_ask_at_once_get_an_answer(exporter: Exporter, watch: FakeWatch) -> None:

@@ -102,6 +102,16 @@ def test_openmetrics_is_spoken_with_those_who_ask_for_it(plain: MetricsServer) -
     assert text.endswith("# EOF\n")
 
 
+def test_a_version_that_is_no_number_is_refused(
+    plain: MetricsServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    request = urllib.request.Request(plain.url)
+    request.add_header("Accept", "application/openmetrics-text;version=x")
+    with pytest.raises(HTTPError, match="400"):
+        urllib.request.urlopen(request, timeout=20)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_there_is_nothing_else_to_be_read(plain: MetricsServer) -> None:
     with pytest.raises(HTTPError, match="404"):
         get(plain.url.replace("/metrics", "/"))

@@ -19,6 +19,9 @@ NOT_RECORDED = "not_recorded"
 LONGEST_WAIT_S = 3.0
 """A scrape has older figures if there are none within that; Prometheus waits for 10 s."""
 
+SHARED_S = 1.0
+"""Who asks so soon after another gets the same figures: reading them delays the watch."""
+
 LAST_THREADS_S = 0.2
 """How long threads are waited for to report their ends when their process has exited."""
 
@@ -84,6 +87,7 @@ class Exporter:
         self._lost_packets: LostPackets | None = None
         self._others: list[Callable[[Sample], None]] = []
         self._snapshot = self._take()
+        self._stale_s = 0.0
 
     def begin(self, pid: int, take_losses: Callable[[], PacketLosses] | None = None) -> None:
         """Have figures of this process from now on.
@@ -162,6 +166,7 @@ class Exporter:
         snapshot = self._take()
         with self._changed:
             self._snapshot = snapshot
+            self._stale_s = time.monotonic() + SHARED_S
             self._is_asked = False
             self._changed.notify_all()
 
@@ -182,9 +187,9 @@ class Exporter:
         )
 
     def snapshot(self) -> Snapshot:
-        """Return a new one, or the last after some seconds, in any thread."""
+        """Return a new one, or the last within a second of it or after some, in any thread."""
         with self._changed:
-            if self._is_watching:
+            if self._is_watching and time.monotonic() >= self._stale_s:
                 self._is_asked = True
                 self._changed.wait_for(lambda: not self._is_asked, LONGEST_WAIT_S)
             return self._snapshot

@@ -288,8 +288,12 @@ class _Handler(MetricsHandler):
         self.server.clients.authenticate(self.connection)
         if self.path.partition("?")[0] != "/metrics":
             self.send_error(404)
-        else:
+            return
+        try:
             super().do_GET()
+        except (TypeError, ValueError):
+            # Of a version that is no number, before anything is sent.
+            self.send_error(400)
 
     def _may_read(self) -> bool:
         if self.token is None:

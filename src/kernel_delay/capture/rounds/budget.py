@@ -1,4 +1,4 @@
-"""How much of a CPU and of memory this process takes itself."""
+"""How much of a CPU watching takes, and of memory this process."""
 
 import os
 import time
@@ -45,13 +45,17 @@ class MemoryBudget:
 
 
 class CpuBudget:
-    """Whether this process has taken more than a share of one CPU for a while."""
+    """Whether this thread has taken more than a share of one CPU for a while.
+
+    It is the one that watches. What answers scrapes has others: whoever asks for metrics does not
+    decide what is recorded.
+    """
 
     def __init__(
         self,
         share: float,
         clock: Callable[[], int] = time.monotonic_ns,
-        used: Callable[[], int] = time.process_time_ns,
+        used: Callable[[], int] = time.thread_time_ns,
     ) -> None:
         """Allow `share` of a CPU, from now on."""
         self._share = share
