@@ -90,9 +90,14 @@ class Shelf:
         return _page(_output("fleet", self._inside(folder)), 1)
 
     def _inside(self, name: str) -> str:
+        if "\0" in name:
+            raise NoInputError(f"{printable(name)!r} is no path")
         path = Path(os.path.realpath(name))
         if not any(path.is_relative_to(folder) for folder in self._folders):
             raise NoInputError(f"{printable(name)!r} is not below a folder that is served")
+        # A FIFO would be waited for.
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise NoInputError(f"{printable(name)!r} is neither a file nor a folder")
         return os.fspath(path)
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:

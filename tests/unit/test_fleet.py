@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import RULES, judge
 from kernel_delay.cli import main
-from kernel_delay.fleet import Survey
+from kernel_delay.fleet import Survey, database
 from kernel_delay.fleet.database import QUERIES, survey, text_of
 from kernel_delay.fleet.parquet_files import find
 from kernel_delay.model import CpuTaker, MeasuringCommand, Round, Sample, Sleep
@@ -546,3 +546,51 @@ def test_causes_of_findings_are_those_of_losses() -> None:
     assert states | named == causes
     assert not states & named
     assert "{" not in text_of("evidence")
+
+
+def test_rows_that_are_never_written_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = replace(half_a_second(ready=300), round=Round(7, "handler7", 1))
+    write(tmp_path, "n1", slow, command="watch")
+    path = next((tmp_path / "rounds").rglob("*.parquet"))
+    table = pq.ParquetFile(path).read()
+    nothing = pa.array([None], table.schema.field("comm").type)
+    pq.write_table(table.set_column(table.schema.get_field_index("comm"), "comm", nothing), path)
+    assert main(["fleet", str(tmp_path)]) == os.EX_DATAERR
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "the Parquet files have rows that export never writes" in line
+
+
+def test_a_small_file_does_not_fill_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(database, "MOST_MEMORY_MIB", 64)
+    monkeypatch.setattr(database, "MOST_DISK_MIB", 1)
+    write(tmp_path, "n1", half_a_second(ready=300))
+    rows = 50_000
+    for table in ("samples", "threads", "findings"):
+        path = next((tmp_path / table).rglob("*.parquet"))
+        small = pq.ParquetFile(path).read().slice(0, 1)
+        large = pa.concat_tables([small] * rows).combine_chunks()
+        for name in {"recording", "comm", "name"} & set(large.column_names):
+            texts = pa.array([f"{'x' * 3000}{number}" for number in range(rows)])
+            large = large.set_column(large.schema.get_field_index(name), name, texts)
+        pq.write_table(large, path, compression="zstd")
+        assert path.stat().st_size < 4 << 20
+    assert main(["fleet", str(tmp_path)]) == os.EX_UNAVAILABLE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "these files need more than 64 MiB of memory and 1 MiB of disk: name a" in line
+
+
+def test_a_fifo_is_left_out_and_reported(
+    quiet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "x"
+    shutil.copytree(quiet, folder)
+    path = next((folder / "samples").rglob("*.parquet"))
+    os.mkfifo(path.with_name("fifo.parquet"))
+    assert main(["fleet", str(folder)]) == os.EX_DATAERR
+    reported = capsys.readouterr()
+    assert "is no file: it is left out" in reported.err
+    assert f"{NODES} nodes" in reported.out

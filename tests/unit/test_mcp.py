@@ -105,6 +105,16 @@ def test_nothing_outside_the_folder_is_read(served: Path, tmp_path: Path) -> Non
     ask_server(served, questions)
 
 
+def test_only_files_and_folders_are_opened(served: Path) -> None:
+    os.mkfifo(served / "fifo.kdr")
+    shelf = reading.Shelf([served])
+    assert shelf.recordings() == []
+    with pytest.raises(NoInputError, match=r"fifo\.kdr' is neither a file nor a folder"):
+        shelf.report(str(served / "fifo.kdr"), True, 1)
+    with pytest.raises(NoInputError, match=r"is no path"):
+        shelf.report(f"{served}/a\0.kdr", True, 1)
+
+
 def test_a_long_report_comes_in_pages(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = record_samples(served / "one.kdr", ACCOUNTED)
     whole = kernel_delay("report", str(path))

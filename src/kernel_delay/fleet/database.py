@@ -14,6 +14,7 @@ import msgspec
 from kernel_delay.errors import (
     InputError,
     UnavailableError,
+    is_memory_limited,
     require_address_space,
     shortage_named,
 )
@@ -97,6 +98,10 @@ _LOST = "(SELECT * FROM peers WHERE most_share > 0)"
 
 _PARTITIONED = re.compile("".join(f"/{name}=([^/]*)" for name in PARTITIONS) + "/[^/]*$")
 
+# A small file can have rows that fill any memory.
+MOST_MEMORY_MIB = 2048
+MOST_DISK_MIB = 8192
+
 _FOLDER = "kernel-delay-fleet-"
 
 _Row = TypeVar("_Row", bound=msgspec.Struct)
@@ -150,7 +155,9 @@ def _connected() -> "Iterator[duckdb.DuckDBPyConnection]":
         duckdb.connect(
             ":memory:",
             config={
+                "memory_limit": f"{MOST_MEMORY_MIB}MiB",
                 "temp_directory": folder,
+                "max_temp_directory_size": f"{MOST_DISK_MIB}MiB",
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
             },
@@ -185,7 +192,14 @@ def _naming_damage() -> "Iterator[None]":
     try:
         yield
     except duckdb.OutOfMemoryException as error:
-        raise MemoryError from error
+        if is_memory_limited():
+            raise MemoryError from error
+        raise UnavailableError(
+            f"these files need more than {MOST_MEMORY_MIB:,} MiB of memory and"
+            f" {MOST_DISK_MIB:,} MiB of disk: name a folder with those of fewer days or nodes"
+        ) from None
+    except msgspec.ValidationError as error:
+        raise InputError(f"the Parquet files have rows that export never writes: {error}") from None
     except duckdb.Error as error:
         if shortage_named(str(error)):
             raise

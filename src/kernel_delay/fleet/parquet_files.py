@@ -76,6 +76,8 @@ def _why_not(path: str, folder: Path) -> str | None:
     """
     if not _PLACE.fullmatch(os.path.relpath(path, folder)):
         return "is in no folder day=DAY/node=NAME of its table"
+    if not os.path.isfile(path):
+        return "is no file"
     with open(path, "rb") as file:
         if file.read(len(_MAGIC)) == _MAGIC:
             file.seek(-len(_MAGIC), os.SEEK_END)
