@@ -15,7 +15,17 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.cli import main
-from kernel_delay.model import Container, RecordedTarget, Round, Sample, SyscallStats, Target
+from kernel_delay.model import (
+    Container,
+    Lost,
+    RecordedTarget,
+    Round,
+    Sample,
+    SyscallStats,
+    Target,
+    Untraced,
+)
+from kernel_delay.recording.directory import RecordingDirectory
 from kernel_delay.recording.fleet_tables import (
     COLUMNS,
     FLEET_TABLES,
@@ -369,3 +379,36 @@ def test_no_folder_is_not_the_current_one(
 ) -> None:
     assert main([*command]) == os.EX_USAGE
     assert "must not be empty" in capsys.readouterr().err
+
+
+def test_each_round_of_a_watch_is_exported(tmp_path: Path) -> None:
+    """They have a recording each, of one process and one command."""
+    rounds = RecordingDirectory(tmp_path / "rounds", header("watch"))
+    measured = bare_sample(
+        timed_thread(8, "main", user=300), window=window(duration_ns=TIMED_WINDOW_NS)
+    )
+    sample = replace(measured, round=Round(8, "main", 1))
+    later = replace(sample.window, start_time=START_TIME + datetime.timedelta(seconds=1))
+    paths = [rounds.add(sample), rounds.add(replace(sample, window=later))]
+    for _ in range(2):
+        assert main(["export", "--parquet", str(tmp_path / "out"), *map(str, paths)]) == 0
+    assert len(table(tmp_path / "out", "rounds")) == 2
+
+
+def test_all_that_was_lost_is_exported(tmp_path: Path) -> None:
+    lost = Lost(missed_events=2, missed_switches=2, untraced=Untraced(7, "agent", 2))
+    recording = record_samples(tmp_path / "a.kdr", replace(ACCOUNTED, lost=lost))
+    assert main(["export", "--parquet", str(tmp_path), str(recording)]) == 0
+    (row,) = table(tmp_path, "samples")
+    assert row["lost"] == [("missed_events", 2), ("missed_switches", 2)]
+
+
+def test_a_number_that_no_table_holds_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = record_samples(tmp_path / "a.kdr", replace(ACCOUNTED, lost=Lost(events=1 << 63)))
+    out = tmp_path / "out"
+    assert main(["export", "--parquet", str(out), str(recording)]) == os.EX_DATAERR
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("has a number that is too large for a table")
+    assert not out.exists()

@@ -288,7 +288,7 @@ def page(folder: Path, then: Callable[[], None] = lambda: None) -> None:
 
 
 def rounds(folder: Path, then: Callable[[], None] = lambda: None) -> None:
-    directory = RecordingDirectory(folder, lambda: HEADER)
+    directory = RecordingDirectory(folder, HEADER)
     part = PartFile(folder / "round")
     then()
     part.discard()
@@ -367,7 +367,7 @@ def test_links_in_others_folders_are_not_followed(
     why = f"{link} is a symbolic link, and {theirs} belongs to nobody: name the folder that you"
     for folder in (link, link / "new", theirs / "no" / ".." / "link"):
         for make in (
-            lambda: RecordingDirectory(folder, lambda: HEADER),  # noqa: B023
+            lambda: RecordingDirectory(folder, HEADER),  # noqa: B023
             lambda: PrivateFile(folder / "a.kdr"),  # noqa: B023
             lambda: WholeFile(folder / "a.html"),  # noqa: B023
         ):
@@ -385,7 +385,7 @@ def test_a_folder_that_becomes_a_link_takes_no_more(tmp_path: Path) -> None:
     theirs.mkdir()
     os.chown(theirs, NOBODY, NOBODY)
     part = PartFile(theirs / "a")
-    RecordingDirectory(theirs / "rounds", lambda: HEADER)
+    RecordingDirectory(theirs / "rounds", HEADER)
     (theirs / "rounds").rmdir()
     (theirs / "rounds").symlink_to(private)
     for path in (theirs / "rounds" / "a", theirs / "rounds" / ".." / "rounds" / "a"):

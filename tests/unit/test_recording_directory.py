@@ -9,7 +9,12 @@ from msgspec.structs import replace
 
 from kernel_delay.errors import OutputError
 from kernel_delay.model import Round, Sample
-from kernel_delay.recording.directory import NO_LIMITS, Limits, RecordingDirectory
+from kernel_delay.recording.directory import (
+    NO_LIMITS,
+    Limits,
+    RecordingDirectory,
+    recordings_in,
+)
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import header, read_all
 from tests.unit.samples import START_TIME, bare_sample, bare_thread, window
@@ -23,7 +28,7 @@ def sample_at(seconds: int, name: str = "handler4") -> Sample:
 
 
 def opened(folder: Path, limits: Limits = NO_LIMITS) -> RecordingDirectory:
-    return RecordingDirectory(folder, lambda: header("watch"), limits)
+    return RecordingDirectory(folder, header("watch"), limits)
 
 
 def test_each_sample_is_a_recording_of_its_own(tmp_path: Path) -> None:
@@ -134,3 +139,9 @@ def test_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="can't write to"):
         opened(tmp_path / "file" / "folder")
+
+
+def test_what_is_no_file_is_no_recording(tmp_path: Path) -> None:
+    path = opened(tmp_path).add(sample_at(1))
+    os.mkfifo(tmp_path / "round-20230608T101799.000000Z-handler4-1.kdr")
+    assert recordings_in(tmp_path) == [path]

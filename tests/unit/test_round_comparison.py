@@ -252,7 +252,7 @@ def folder_of(
 ) -> Path:
     """What `watch -o` writes of these rounds."""
     target = structs.replace(header("watch").target, pid=pid)
-    folder = RecordingDirectory(path, lambda: header("watch", target=target, arguments=arguments))
+    folder = RecordingDirectory(path, header("watch", target=target, arguments=arguments))
     for sample in samples:
         folder.add(sample)
     return path

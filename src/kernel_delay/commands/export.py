@@ -2,6 +2,8 @@
 
 import argparse
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +64,7 @@ def _export(name: str, folder: Path, *, redact: bool) -> "KernelDelayError | Non
                 " can be exported"
             )
         reading = IntactRecords(recording)
-        with ParquetFiles(folder, recording.header) as files:
+        with _naming_overflow(recording.name), ParquetFiles(folder, recording.header) as files:
             for record in reading:
                 if isinstance(record, Sample):
                     files.add(record)
@@ -74,3 +76,12 @@ def _export(name: str, folder: Path, *, redact: bool) -> "KernelDelayError | Non
         elif not samples and reading.damage is None:
             print_message(f"{recording.name!r} has no samples: there is nothing of it to export")
         return reading.damage
+
+
+@contextmanager
+def _naming_overflow(name: str) -> Iterator[None]:
+    """Raise InputError for a number that is in no column's type, which has 64 bits."""
+    try:
+        yield
+    except OverflowError:
+        raise InputError(f"{name!r} has a number that is too large for a table") from None

@@ -152,6 +152,12 @@ class Lost(Struct, frozen=True):
             untraced = replace(untraced, missed=missed) if missed else None
         return replace(Lost(*map(sub, self._counts(), other._counts())), untraced=untraced)
 
+    def counts(self) -> dict[str, int]:
+        """Return what was lost, by field; without what was not."""
+        *counted, _ = self.__struct_fields__
+        found = zip(counted, self._counts(), strict=True)
+        return {name: count for name, count in found if count}
+
     def _counts(self) -> list[int]:
         *counted, _ = self.__struct_fields__
         return [getattr(self, field) for field in counted]

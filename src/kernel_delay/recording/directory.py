@@ -2,15 +2,17 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from time import time_ns
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kernel_delay.errors import NoInputError, cannot_write
 from kernel_delay.model import RecordingHeader, Sample
 from kernel_delay.private_file import PartFile, make_folder, remove_stale_parts
+from kernel_delay.recording.header import relate_clocks
 from kernel_delay.recording.writer import RecordingWriter
 
 _OURS = re.compile(r"round-\d{8}T\d{6}\.\d{6}Z-[\w.+-]*-\d+\.kdr")
@@ -34,14 +36,15 @@ class RecordingDirectory:
     def __init__(
         self,
         folder: Path,
-        header: Callable[[], RecordingHeader],
+        header: RecordingHeader,
         limits: Limits = NO_LIMITS,
         *,
         redact: bool = False,
     ) -> None:
         """Write to `folder`, which is made; OutputError where that can't be.
 
-        What a kill has left half written is removed. `redact` is a RecordingWriter's.
+        What a kill has left half written is removed. `header` is that of each recording but for
+        its clock: when recordings were begun tells them apart. `redact` is a RecordingWriter's.
         """
         self._redact = redact
         self._folder = folder
@@ -63,7 +66,8 @@ class RecordingDirectory:
             path = self._folder / _name(sample, with_tid=True)
         part = PartFile(path)
         try:
-            with RecordingWriter(part.part, self._header(), redact=self._redact) as writer:
+            header = replace(self._header, clock=relate_clocks())
+            with RecordingWriter(part.part, header, redact=self._redact) as writer:
                 writer.sample(sample)
                 writer.finish("done")
         except BaseException:
@@ -103,7 +107,8 @@ def recordings_in(folder: Path) -> list[Path]:
     Raises NoInputError if it can't be read.
     """
     try:
-        return sorted(path for path in folder.iterdir() if _OURS.fullmatch(path.name))
+        found = (path for path in folder.iterdir() if _OURS.fullmatch(path.name))
+        return sorted(path for path in found if path.is_file())
     except OSError as error:
         raise NoInputError(f"can't read {str(folder)!r}: {error.strerror}") from None
 

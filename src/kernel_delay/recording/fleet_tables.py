@@ -16,7 +16,6 @@ from kernel_delay.analysis.rounds import cause_name, main_cause
 from kernel_delay.analysis.states import lost_ns
 from kernel_delay.model import (
     Finding,
-    Lost,
     RecordedTarget,
     RecordingHeader,
     Sample,
@@ -220,7 +219,7 @@ def _sample(header: RecordingHeader, sample: Sample) -> Row:
         "throttled_periods": cgroup.throttled_periods if cgroup and not is_late else None,
         "upcalls": None if upcalls is None else sum(u.count for u in upcalls),
         "failed_upcalls": None if upcalls is None else sum(u.count for u in upcalls if u.error),
-        "lost": {name: count for name in Lost.__struct_fields__ if (count := getattr(lost, name))},
+        "lost": lost.counts(),
     }
 
 

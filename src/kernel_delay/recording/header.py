@@ -40,7 +40,7 @@ def new_header(
         machine=uname.machine,
         boot_id=_boot_id(),
         cpus=os.cpu_count() or 0,
-        clock=_clock_relation(),
+        clock=relate_clocks(),
         target=_recorded(target),
         node=node_name(),
         others=tuple(map(_recorded, others)),
@@ -66,7 +66,7 @@ def _boot_id() -> str | None:
         return None
 
 
-def _clock_relation() -> ClockRelation:
+def relate_clocks() -> ClockRelation:
     """Read both clocks at one time: that in the middle of two readings of one of them."""
     before_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     realtime_ns = time.time_ns()
