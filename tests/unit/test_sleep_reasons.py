@@ -1,8 +1,13 @@
 """What a thread slept for, by stacks as real kernels have them."""
 
+from typing import get_args
+
 import pytest
 
+from kernel_delay.analysis.chain_roots import ROOT_REASONS
 from kernel_delay.analysis.sleep_reasons import sleep_reason
+from kernel_delay.analysis.verdict.wait_reasons import WAITS
+from kernel_delay.model import SleepReason
 
 # As /proc/TID/stack shows them (proc_pid_stack(5)), the innermost first.
 STACKS = [
@@ -75,3 +80,20 @@ STACKS = [
 @pytest.mark.parametrize(("reason", "stack"), STACKS)
 def test_reason(reason: str, stack: str) -> None:
     assert sleep_reason(stack.split()) == reason
+
+
+def test_each_reason_is_a_root_or_waits_for_somebody() -> None:
+    """A reason that is in neither list is of no wait chain."""
+    for_somebody = {
+        *("child", "epoll", "eventfd", "fanotify", "file_lock", "freeze", "fuse", "futex"),
+        *("io_uring", "kernel_lock", "mmap_lock", "notification", "pipe", "poll", "ptrace"),
+        *("seccomp", "semaphore", "socket_connect", "socket_receive", "socket_send"),
+        *("userfaultfd", "vfork"),
+    }
+    not_known = {"short", "unknown"}
+    assert not ROOT_REASONS & for_somebody
+    assert set(get_args(SleepReason)) == ROOT_REASONS | for_somebody | not_known
+
+
+def test_each_reason_has_its_words() -> None:
+    assert {wait.reason for wait in WAITS} == set(get_args(SleepReason)) - {"freeze"}

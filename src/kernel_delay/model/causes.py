@@ -43,7 +43,8 @@ SleepReason = Literal[
 ]
 """What a thread slept for, by the kernel functions on its stack: analysis/sleep_reasons.py.
 
-"short": less than 200 us, and not looked at.
+"short": less than 200 us, and not looked at. Where a new one belongs, the tests of
+analysis/sleep_reasons.py say.
 """
 
 WakerKind = Literal["thread", "hard_irq", "soft_irq", "unknown"]

@@ -159,7 +159,8 @@ class Thread(Struct, frozen=True, gc=False):
         own_soft_irq_ns: The part of `soft_irq_ns` that the thread's own calls raised, in ns.
             Sending over loopback does so.
         signals: Signals delivered to handlers of the thread. None: accounting was off.
-        migrations: Moves to another CPU. None: accounting was off.
+        migrations: Moves to another CPU. None: accounting was off, the thread ended, or its count
+            at the end of the window was read too late.
         scheduling: The scheduling settings at the end of the window. None: not known.
         task_times: The kernel's own counts for the thread. None: not known.
         threads: The number of threads in this entry. Above 1: the sum of ended threads of one

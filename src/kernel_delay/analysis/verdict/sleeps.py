@@ -265,10 +265,16 @@ _OUT_OF_MEMORY = (
 
 
 def _is_mostly_in(slept: list[Sleep], name: str) -> bool:
-    """Whether that function of the kernel is why for most of it, by the kernel's stacks."""
-    ns = sum(
-        sleep.ns for sleep in slept if any(function.endswith(name) for function in sleep.stack)
-    )
+    """Whether that function of the kernel is why for most of it, by the kernel's stacks.
+
+    Or what a compiler made of it, as NAME.isra.0.
+    """
+    within = [
+        sleep
+        for sleep in slept
+        if any(function.partition(".")[0].endswith(name) for function in sleep.stack)
+    ]
+    ns = sum(sleep.ns for sleep in within)
     return ns > 0 and 2 * ns >= sum(sleep.ns for sleep in slept)
 
 

@@ -237,7 +237,7 @@ __noinline __u64 interrupted_ns(struct thread *thread, const struct timestamp *t
 
 	if (!reports_events() || !thread || !timestamp)
 		return 0;
-	record = find_record(thread, timestamp);
+	record = find_or_make_record(thread, timestamp);
 	if (!record)
 		return 0;
 	return record->account.hard_irq_ns[MODE_USER] + record->account.soft_irq_ns[MODE_USER];
@@ -252,7 +252,7 @@ __noinline int charge_tool(struct thread *thread, const struct timestamp *timest
 
 	if (!reports_events() || !thread || !timestamp)
 		return 0;
-	record = find_record(thread, timestamp);
+	record = find_or_make_record(thread, timestamp);
 	length_ns = clip(timestamp, since_ns);
 	if (record && length_ns > interrupts_ns)
 		record->account.tool_ns += length_ns - interrupts_ns;

@@ -135,7 +135,7 @@ static __always_inline void note_signal(struct task_struct *task)
 		return;
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
-	record = find_record(thread, &timestamp);
+	record = find_or_make_record(thread, &timestamp);
 	if (record && timestamp.now_ns >= timestamp.start_ns &&
 	    timestamp.now_ns < timestamp.stop_ns)
 		record->account.signals++;

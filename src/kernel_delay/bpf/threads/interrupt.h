@@ -174,7 +174,8 @@ static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handl
 	if (!length_ns)
 		return;
 	thread->is_interrupted = 1;
-	charge_hard_irq(thread, find_record(thread, &timestamp), &timestamp, since_ns, length_ns);
+	charge_hard_irq(thread, find_or_make_record(thread, &timestamp), &timestamp, since_ns,
+			length_ns);
 }
 
 /* What is taken from it from now on, also before its start is noted, is in @lost_ns. */
@@ -289,7 +290,8 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	if (!clip(&timestamp, since_ns))
 		return;
 	thread->is_interrupted = 1;
-	charge_soft_irq(thread, find_record(thread, &timestamp), &timestamp, vector, since_ns);
+	charge_soft_irq(thread, find_or_make_record(thread, &timestamp), &timestamp, vector,
+			since_ns);
 }
 
 /*
@@ -308,7 +310,7 @@ static __always_inline void enter_fault(struct task_struct *task)
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
 	check_running(thread, &timestamp);
-	record = find_record(thread, &timestamp);
+	record = find_or_make_record(thread, &timestamp);
 	enter_mode(thread, record, MODE_FAULT, &timestamp);
 	if (record && timestamp.now_ns >= timestamp.start_ns &&
 	    timestamp.now_ns < timestamp.stop_ns)
@@ -325,7 +327,7 @@ static __always_inline void leave_fault(struct task_struct *task)
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
 	check_running(thread, &timestamp);
-	enter_mode(thread, find_record(thread, &timestamp), MODE_USER, &timestamp);
+	enter_mode(thread, find_or_make_record(thread, &timestamp), MODE_USER, &timestamp);
 }
 
 /*
@@ -364,7 +366,7 @@ static __always_inline void leave_guest(struct task_struct *task)
 	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
 	if (!length_ns)
 		return;
-	record = find_record(thread, &timestamp);
+	record = find_or_make_record(thread, &timestamp);
 	if (!record || thread->mode != MODE_SYSCALL || thread->syscall == NO_SYSCALL)
 		return;
 	syscall = find_syscall_record(thread, thread->syscall);

@@ -107,13 +107,13 @@ static __always_inline void end_missed_wait(struct thread *thread)
  * @thread runs, as an event of its own shows, and was not seen to get on its CPU. Not static, as
  * take_record().
  */
-__noinline int find_running(struct thread *thread, const struct timestamp *timestamp)
+__noinline int begin_unseen_run(struct thread *thread, const struct timestamp *timestamp)
 {
 	struct thread_record *record;
 
 	if (!thread || !timestamp)
 		return 0;
-	record = find_record(thread, timestamp);
+	record = find_or_make_record(thread, timestamp);
 	note_missed_event(thread, record);
 	begin_change(thread);
 	if (thread->state == STATE_NOT_ALIVE) {
@@ -134,7 +134,7 @@ __noinline int find_running(struct thread *thread, const struct timestamp *times
 static __always_inline void check_running(struct thread *thread, const struct timestamp *timestamp)
 {
 	if (options.accounting && thread->state != STATE_RUNNING)
-		find_running(thread, timestamp);
+		begin_unseen_run(thread, timestamp);
 }
 
 /*

@@ -303,7 +303,8 @@ static __always_inline void pass_round(__u64 now_ns, bool ends, bool begins)
 	see_round(&timestamp, thread);
 	if (ends && thread->round_stop_ns == NEVER_NS) {
 		timestamp.now_ns = round_end_ns(thread);
-		enter_mode(thread, find_record(thread, &timestamp), thread->mode, &timestamp);
+		enter_mode(thread, find_or_make_record(thread, &timestamp), thread->mode,
+			   &timestamp);
 		end_round(thread, &timestamp);
 	}
 	if (begins && thread->round_stop_ns != NEVER_NS)

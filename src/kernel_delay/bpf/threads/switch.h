@@ -143,16 +143,16 @@ __noinline int end_life(struct thread *thread, struct thread_record *record,
  * @thread, the current one, leaves @cpu to be in @state. Functions of the scheduler's that every
  * switch calls are few: a call takes 5 to 15 ns where returns are guarded.
  */
-__noinline int leave_cpu(struct thread *thread, struct thread_record *record,
-			 const struct timestamp *timestamp, __u32 cpu, __u32 state)
+__noinline int switch_out_thread(struct thread *thread, struct thread_record *record,
+				 const struct timestamp *timestamp, __u32 cpu, __u32 state)
 {
 	if (!thread || !timestamp)
 		return 0;
 	if (thread->state != STATE_RUNNING)
-		find_running(thread, timestamp);
+		begin_unseen_run(thread, timestamp);
 	begin_switch_out(thread, record, timestamp);
 	if (is_waiting(state))
-		find_returned(thread, record, timestamp);
+		end_unseen_call(thread, record, timestamp);
 	else if (state == STATE_NOT_ALIVE)
 		end_life(thread, record, timestamp);
 	/* Behind what charges this run itself, if what it was in was over. */
@@ -183,8 +183,8 @@ static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, cons
 	begin_off_cpu_round(thread, timestamp);
 	use_round(timestamp, thread);
 	end_steal(thread, rq);
-	leave_cpu(thread, find_record(thread, timestamp), timestamp, cpu,
-		  state_after(prev, preempt, timestamp));
+	switch_out_thread(thread, find_or_make_record(thread, timestamp), timestamp, cpu,
+			  state_after(prev, preempt, timestamp));
 }
 
 /*
@@ -316,7 +316,7 @@ static __always_inline bool switch_in(struct task_struct *next, __u32 cpu, const
 		return false;
 	use_round(timestamp, thread);
 	begin_steal(thread, rq);
-	record = find_record(thread, timestamp);
+	record = find_or_make_record(thread, timestamp);
 	keep_off_cpu_time(thread, timestamp);
 	/* Nothing wakes one that was throttled. */
 	if (is_waiting(thread->state))

@@ -64,8 +64,8 @@ static __always_inline bool has_returned(struct task_struct *task, __u64 syscall
  * @thread, the current one, leaves its CPU and could go on: in its call, or was its return missed?
  * Not static, as take_record().
  */
-__noinline int find_returned(struct thread *thread, struct thread_record *record,
-			     const struct timestamp *timestamp)
+__noinline int end_unseen_call(struct thread *thread, struct thread_record *record,
+			       const struct timestamp *timestamp)
 {
 	if (!thread || !timestamp || thread->mode != MODE_SYSCALL ||
 	    !has_returned(bpf_get_current_task_btf(), thread->syscall))
@@ -98,7 +98,7 @@ static __always_inline void enter_syscall(struct thread *thread, __u64 syscall,
 	if (options.accounting && flags & SYSCALL_IS_FUTEX)
 		note_lock(thread, syscall, lock_of(syscall, regs));
 	if (options.accounting || flags & SYSCALL_IS_POLL)
-		record = find_record(thread, timestamp);
+		record = find_or_make_record(thread, timestamp);
 	check_mode(thread, record, timestamp);
 	if (flags & SYSCALL_IS_POLL)
 		count_long_poll(thread, record, timestamp);
@@ -180,7 +180,7 @@ static __always_inline void leave_syscall(struct thread *thread, struct task_str
 		settle_mode(task, &thread->mode, &thread->syscall);
 		thread->mode = MODE_SYSCALL;
 	}
-	record = find_record(thread, timestamp);
+	record = find_or_make_record(thread, timestamp);
 	if (thread->mode == MODE_USER) {
 		count_without_entry(
 			thread, record,

@@ -333,8 +333,8 @@ static __always_inline struct thread_record *find_made_record(const struct threa
  * The record of @thread in @timestamp's epoch, or NULL if there is no room, or no need. Callers
  * that only pass it on do not look which: the verifier then follows both at once.
  */
-static __always_inline struct thread_record *find_record(struct thread *thread,
-							 const struct timestamp *timestamp)
+static __always_inline struct thread_record *find_or_make_record(struct thread *thread,
+								 const struct timestamp *timestamp)
 {
 	if (thread->epoch != timestamp->epoch && !is_later(thread, timestamp))
 		make_record(thread, timestamp->epoch);

@@ -97,7 +97,7 @@ static __always_inline void note_waking(struct task_struct *task)
 	thread->uninterruptible = key->uninterruptible;
 	thread->sleep_is_short = !is_long_sleep(thread->since_ns, timestamp.now_ns);
 	thread->sleep_record = 0;
-	record = find_record(thread, &timestamp);
+	record = find_or_make_record(thread, &timestamp);
 	if (clip(&timestamp, thread->since_ns))
 		note_sleep_record(thread, record, key);
 }
@@ -161,7 +161,7 @@ static __always_inline void end_freeze(struct thread *thread, struct task_struct
 	if (thread->state == STATE_FROZEN)
 		note_thaw(task, timestamp->now_ns);
 	else if (thread->state == STATE_BLOCKED && is_known_frozen(thread))
-		charge_before_freeze(thread, find_record(thread, timestamp), timestamp);
+		charge_before_freeze(thread, find_or_make_record(thread, timestamp), timestamp);
 }
 
 /* Where @task, which is woken, is queued: its run queue is locked. */
@@ -239,7 +239,7 @@ static __always_inline void wake(struct task_struct *task)
 	take_place(&at, task);
 	if (options.freezer)
 		end_freeze(thread, task, &timestamp);
-	end_sleep(thread, find_record(thread, &timestamp), &timestamp, &at);
+	end_sleep(thread, find_or_make_record(thread, &timestamp), &timestamp, &at);
 }
 
 /* @task, which is new, gets on a run queue for the first time. */
@@ -255,7 +255,7 @@ static __always_inline void wake_new(struct task_struct *task)
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
 	take_place(&at, task);
-	record = find_record(thread, &timestamp);
+	record = find_or_make_record(thread, &timestamp);
 	begin_change(thread);
 	begin_life(thread, record, &timestamp);
 	begin_ready(thread, &at, &timestamp);
@@ -285,7 +285,7 @@ static __always_inline void migrate(struct task_struct *task, __u32 to)
 		return;
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
-	record = find_record(thread, &timestamp);
+	record = find_or_make_record(thread, &timestamp);
 	rq = kernel_run_queue(task);
 	known = note_switches(run_queue, switches_of(rq), 0);
 	begin_change(thread);
