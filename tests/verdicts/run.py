@@ -98,11 +98,14 @@ def observe(stage: Stage, windows: int, window_s: float) -> tuple[list[Sample], 
     """Stage a case and measure it, between two counts of the kernel's own."""
     with stage() as staged:
         time.sleep(SETTLES_S)
+        # To count takes a while on a machine of many threads. What a task ran, or was throttled, is
+        # of no longer time than the length: the rest is what it waited at most.
+        began_ns, before = time.monotonic_ns(), oracle.count()
         throttled_ns = _throttled_ns(staged)
-        before, began_ns = oracle.count(), time.monotonic_ns()
         samples = measure(staged.pid, windows, window_s, staged.options)
+        throttled_ns = _throttled_ns(staged) - throttled_ns
         after, length_ns = oracle.count(), time.monotonic_ns() - began_ns
-        span = oracle.Span(before, after, length_ns, _throttled_ns(staged) - throttled_ns)
+        span = oracle.Span(before, after, length_ns, throttled_ns)
     return samples, staged.truth, span
 
 
