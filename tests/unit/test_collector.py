@@ -1,7 +1,10 @@
 """From records to Threads, without a kernel: the records are made by the test."""
 
+from typing import Any
+
 import pytest
 
+from kernel_delay.capture.threads import accounts
 from kernel_delay.capture.threads.collector import PAUSES_S, Collector
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.loader._records import lib
@@ -66,6 +69,32 @@ def test_what_changes_while_it_is_read_is_read_again(recorded: Recorded) -> None
     recorded.open_window(START_NS, STOP_NS)
     collected(recorded, Collector(recorded))
     assert recorded.readings == 2
+
+
+def test_what_changes_while_it_is_read_is_accounted_for_once(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of thousands of threads half change: their first accounts would be thrown away."""
+    recorded.open_window(START_NS, STOP_NS)
+    changing = recorded.state(1, 7, b"changing")
+    recorded.state(2, 8, b"steady")
+    accounted: list[int] = []
+    dump, account_of = recorded.thread_states, accounts.account_of
+
+    def change_once() -> bytes:
+        states = dump()
+        changing.now.state_changes = 2
+        return states
+
+    def note(*arguments: Any) -> Any:
+        accounted.append(1)
+        return account_of(*arguments)
+
+    monkeypatch.setattr(recorded, "thread_states", change_once)
+    monkeypatch.setattr(accounts, "account_of", note)
+    assert set(collected(recorded, Collector(recorded))) == {"changing", "steady"}
+    assert len(accounted) == 2
+    assert recorded.readings == 3
 
 
 def test_what_never_fits_is_read_twice_and_no_more(recorded: Recorded) -> None:

@@ -35,13 +35,6 @@ NOT_RUNNING: tuple[NotRunning, ...] = (
 # Those that are charged to a call as well.
 OF_CALLS = NOT_RUNNING[:8]
 
-# Somebody or some limit keeps it from running. A single call does not distinguish these.
-HELD: tuple[NotRunning, ...] = ("stopped", "throttled", "frozen")
-
-# Before its first event a thread that runs is most likely in its program.
-USER_MODES: tuple[Mode, ...] = ("user", "unknown")
-KERNEL_MODES: tuple[Mode, ...] = ("syscall", "fault", "worker")
-
 
 class ThreadState(Struct, frozen=True, gc=False):
     """What a thread does, and since when: 0 is before anything was known.
@@ -276,8 +269,9 @@ def _time(
     for (mode, kind), ns in not_running_ns.items():
         total_ns[kind] += ns
         running_ns[mode] -= ns
-    user_ns = sum(running_ns[mode] for mode in USER_MODES)
-    kernel_ns = sum(running_ns[mode] for mode in KERNEL_MODES)
+    # Before its first event a thread that runs is most likely in its program.
+    user_ns = running_ns["user"] + running_ns["unknown"]
+    kernel_ns = running_ns["syscall"] + running_ns["fault"] + running_ns["worker"]
     # An interrupt in the few instructions in which a mode changes can be
     # charged to the wrong one of two; what both are together is right.
     if user_ns < 0:
@@ -311,14 +305,14 @@ def _time(
 
 def _total(kind: NotRunning, not_running_ns: Mapping[tuple[Mode, NotRunning], int]) -> int:
     """Time not running of one kind, whatever the mode."""
-    return sum(ns for (_, its), ns in not_running_ns.items() if its == kind)
+    return sum([ns for (_, its), ns in not_running_ns.items() if its == kind])
 
 
 def _running_ns(
     mode: Mode, mode_ns: Mapping[Mode, int], not_running_ns: Mapping[tuple[Mode, NotRunning], int]
 ) -> int:
     """Time on a CPU in `mode`, without interrupts."""
-    return mode_ns.get(mode, 0) - sum(not_running_ns.get((mode, kind), 0) for kind in NOT_RUNNING)
+    return mode_ns.get(mode, 0) - sum([not_running_ns.get((mode, kind), 0) for kind in NOT_RUNNING])
 
 
 def _within_kernel(time: ThreadTime, calls: Mapping[int, CallTime]) -> Mapping[int, CallTime]:
@@ -345,7 +339,8 @@ def _call_time(total_ns: int, not_running_ns: Mapping[NotRunning, int]) -> CallT
         return CallTime(max(0, total_ns), 0, 0, 0, 0, 0)
     ready_ns = not_running_ns.get("ready_woken", 0) + not_running_ns.get("ready_preempted", 0)
     blocked_ns = not_running_ns.get("blocked", 0)
-    stopped_ns = sum(not_running_ns.get(kind, 0) for kind in HELD)
+    # Somebody or some limit keeps it from running. A single call does not distinguish these.
+    stopped_ns = sum([not_running_ns.get(kind, 0) for kind in ("stopped", "throttled", "frozen")])
     guest_ns, unknown_ns = not_running_ns.get("guest", 0), not_running_ns.get("unknown", 0)
     off_ns = ready_ns + blocked_ns + stopped_ns + guest_ns + unknown_ns
     return CallTime(

@@ -88,11 +88,13 @@ FORMS_REMEMBERED = 64
 class _Form(NamedTuple):
     """What the lines of all tables of the same columns are made by.
 
-    `headings` is their first line, and a row of N cells is formatted by `cells[N]`.
+    `headings` is their first line, and a row of N cells is formatted by `cells[N]`. Where all cells
+    of columns of times are times, that is `times[N]`.
     """
 
     headings: str
     cells: tuple[str, ...]
+    times: tuple[str, ...]
 
 
 @lru_cache(FORMS_REMEMBERED)
@@ -105,25 +107,35 @@ def _form(columns: tuple[Column, ...]) -> _Form:
     cells = [
         f"{' ' * column.gap}%{'-' if column.left else ''}{column.width}s" for column in columns
     ]
-    joined = ["".join(cells[:count]) for count in range(len(cells) + 1)]
-    return _Form("".join(headings).rstrip(), tuple(joined))
+    times = [
+        f"{' ' * column.gap}{{:{column.width},}}"
+        if column.heading.endswith(" ns")
+        else f"{' ' * column.gap}{{:{'<' if column.left else '>'}{column.width}}}"
+        for column in columns
+    ]
+    counts = range(len(cells) + 1)
+    return _Form(
+        "".join(headings).rstrip(),
+        tuple(["".join(cells[:count]) for count in counts]),
+        tuple(["".join(times[:count]) for count in counts]),
+    )
 
 
 def as_upstream(table: Table, times: Times = "ns") -> Part:
     """The table, each column as wide as kernel_delay.py has it."""
     text = table if times == "ns" else _text(table, times)
-    headings, cells = _form(text.columns)
-    return [
-        headings,
-        *[
-            # A report has many cells: no call for each.
-            (
-                cells[len(row)]
-                % tuple([f"{cell:,}" if cell.__class__ is int else cell for cell in row])
-            ).rstrip()
-            for row in text.rows
-        ],
-    ]
+    form = _form(text.columns)
+    lines = [form.headings]
+    for row in text.rows:
+        # A report has many cells: no call for each.
+        try:
+            line = form.times[len(row)].format(*row)
+        except ValueError:
+            # A cell of a column of times is empty, or all are texts.
+            cells = tuple([f"{cell:,}" if cell.__class__ is int else cell for cell in row])
+            line = form.cells[len(row)] % cells
+        lines.append(line.rstrip())
+    return lines
 
 
 def fitted(table: Table, width: int, times: Times = "ns") -> list[Part]:

@@ -10,7 +10,7 @@ from kernel_delay.printable import printable
 from kernel_delay.reporters.accounting_tables import accounting_tables, percentile_table
 from kernel_delay.reporters.block import block
 from kernel_delay.reporters.grid import as_upstream
-from kernel_delay.reporters.layout import IN_A_PIPE, SCREEN, Layout
+from kernel_delay.reporters.layout import IN_A_PIPE, SCREEN, Layout, unstyled
 from kernel_delay.reporters.overview import overview, sleepers
 from kernel_delay.reporters.processes import ONE, Processes, title_of
 from kernel_delay.reporters.recording_header import short_container
@@ -161,12 +161,11 @@ def _as_upstream(thread: Thread, layout: Layout) -> str:
     if layout.percentiles:
         shown = (*shown, percentile_table(thread))
     parts, times = [], layout.times
+    heading = str if layout.style is unstyled else layout.heading
     for table in shown:
         if table.rows or table.always:
             columns, *rows = as_upstream(table, times)
-            parts.append(
-                _INDENTED.join((layout.heading(table.title), layout.heading(columns), *rows))
-            )
+            parts.append(_INDENTED.join((heading(table.title), heading(columns), *rows)))
     return f"{thread.tid:10} {name_of(thread):16} " + f"\n{_INDENTED}".join(parts)
 
 

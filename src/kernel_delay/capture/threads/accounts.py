@@ -76,9 +76,7 @@ class ThreadAccount(Struct, frozen=True, gc=False):
         changes = self.last.state_changes
         if changes % 2 or self.last.thread_state.is_interrupted_at(stop_ns):
             return False
-        if self.last.thread_state.state_since_ns >= stop_ns:
-            return True
-        return after.get(self.identity) == StateChanges(changes, self.last.thread_state.state)
+        return not _has_changed(self.last, after.get(self.identity), stop_ns)
 
     def is_as_before(self, earlier: "ThreadAccount", stop_ns: int) -> bool:
         """Return whether to read it again showed nothing new, and nothing is to come of it."""
@@ -103,6 +101,27 @@ class ThreadAccount(Struct, frozen=True, gc=False):
         if self.last is None or self.last.thread_state.state != "unknown":
             return False
         return self.last.thread_state.known_until_ns() < stop_ns
+
+
+def changed_threads(snapshot: ThreadSnapshot) -> set[int]:
+    """Return the threads that did something while the snapshot's records were read.
+
+    It may be in the records, or not. Their accounts are none to keep.
+    """
+    after, newer, stop_ns = snapshot.after, snapshot.newer, snapshot.stop_ns
+    return {
+        identity
+        for identity, dumped in snapshot.before.items()
+        if identity not in newer and _has_changed(dumped, after.get(identity), stop_ns)
+    }
+
+
+def _has_changed(before: DumpedThread, after: StateChanges | None, stop_ns: int) -> bool:
+    """Return whether a thread's state has changed since, and that can be of the window."""
+    state = before.thread_state
+    return state.state_since_ns < stop_ns and after != StateChanges(
+        before.state_changes, state.state
+    )
 
 
 def thread_accounts(snapshot: ThreadSnapshot, known: Container[int] = ()) -> list[ThreadAccount]:

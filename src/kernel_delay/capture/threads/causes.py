@@ -6,6 +6,7 @@ What the programs charged, and what was still going on at the window's end.
 import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,6 +135,11 @@ def _cpu_taker(who: "Taker | TaskInfo", waits: _Waits) -> CpuTaker:
     )
 
 
+TASKS_REMEMBERED = 256
+"""Thousands of threads wait for the CPUs of few others."""
+
+
+@lru_cache(TASKS_REMEMBERED)  # type: ignore[misc]  # functools' own types have Any
 def is_tool(process: int, comm: str) -> bool:
     """Return whether a task of that process and name is this tool's.
 

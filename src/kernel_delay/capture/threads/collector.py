@@ -7,7 +7,12 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis import accounting
 from kernel_delay.capture.threads import RecordSource, SleepStacks, WakerStack
-from kernel_delay.capture.threads.accounts import ThreadAccount, ThreadSnapshot, thread_accounts
+from kernel_delay.capture.threads.accounts import (
+    ThreadAccount,
+    ThreadSnapshot,
+    changed_threads,
+    thread_accounts,
+)
 from kernel_delay.capture.threads.causes import with_cpu_takers, with_lock_waits
 from kernel_delay.capture.threads.counting import (
     DumpedThread,
@@ -177,8 +182,10 @@ class Collector:
             after = state_changes(states)
             snapshot = ThreadSnapshot(epoch, start_ns, stop_ns, own, newer, slices, before, after)
             earlier, unsettled = unsettled, {}
-            may_settle = False
-            for account in thread_accounts(snapshot, settled):
+            # Of thousands of threads half have changed by then, and are read again anyhow.
+            changed = changed_threads(snapshot) if reading < len(PAUSES_S) - 1 else set[int]()
+            may_settle = bool(changed)
+            for account in thread_accounts(snapshot, settled.keys() | changed):
                 names.add(account.name)
                 if account.settled(after, stop_ns):
                     settled[account.identity] = account, slices

@@ -29,7 +29,6 @@ from kernel_delay.host.kernel_names import FUTEXES
 from kernel_delay.loader._records import ffi, lib
 
 if TYPE_CHECKING:
-    from kernel_delay.cdata import CData
     from kernel_delay.loader._records import Account as AccountRecord
     from kernel_delay.loader._records import DumpedThread as DumpedThreadRecord
     from kernel_delay.loader._records import Slice, SyscallRecord
@@ -81,9 +80,11 @@ class _Slots:
     def __init__(self, by_slot: Mapping[int, Mode]) -> None:
         modes = [by_slot[slot] for slot in range(lib.MODE_SLOTS)]
         self.modes = modes
-        self.hard_irq: list[tuple[Mode, NotRunning]] = [(mode, "hard_irq") for mode in modes]
-        self.soft_irq: list[tuple[Mode, NotRunning]] = [(mode, "soft_irq") for mode in modes]
-        self.state = [kind and (mode, kind) for mode in modes for kind in STATE_KINDS]
+        self.not_running: list[tuple[Mode, NotRunning] | None] = [
+            *(kind and (mode, kind) for mode in modes for kind in STATE_KINDS),
+            *((mode, "hard_irq") for mode in modes),
+            *((mode, "soft_irq") for mode in modes),
+        ]
 
 
 STATE_KINDS = [NOT_RUNNING_STATES.get(state) for state in range(lib.STATE_SLOTS)]
@@ -255,19 +256,24 @@ def _add_time(
     kernel_worker: bool,
 ) -> None:
     slots = WORKER_SLOTS if kernel_worker else SLOTS
-    _add(mode_ns, slots.modes, charged.mode_ns)
-    _add(not_running_ns, slots.hard_irq, charged.hard_irq_ns)
-    _add(not_running_ns, slots.soft_irq, charged.soft_irq_ns)
-    _add(not_running_ns, slots.state, charged.state_ns)
+    # All arrays are read at once: one comes behind the other.
+    counted_ns = ffi.unpack(charged.mode_ns, _TIMES)
+    _add(mode_ns, slots.modes, counted_ns[: lib.MODE_SLOTS])
+    _add(not_running_ns, slots.not_running, counted_ns[lib.MODE_SLOTS :])
 
 
-def _add(total_ns: defaultdict[Kind, int], kinds: Sequence[Kind | None], array: "CData") -> None:
+_TIMES = lib.MODE_SLOTS * (1 + lib.STATE_SLOTS + 2)
+"""Of mode_ns, state_ns, hard_irq_ns and soft_irq_ns of a struct account or thread_totals."""
+
+
+def _add(
+    total_ns: defaultdict[Kind, int], kinds: Sequence[Kind | None], counted_ns: Sequence[int]
+) -> None:
     """Add what is counted, of whatever the slots of an array are for.
 
-    The array is read at once, and slots with nothing in them are passed over in C: slot by slot
-    takes most of the time of a report.
+    Slots with nothing in them are passed over in C: slot by slot takes most of the time of a
+    report.
     """
-    counted_ns = ffi.unpack(ffi.cast("uint64_t *", array), len(kinds))
     for kind, ns in zip(compress(kinds, counted_ns), filter(None, counted_ns), strict=True):
         if kind is not None:
             total_ns[kind] += ns
@@ -281,5 +287,5 @@ def _calls(records: "list[SyscallRecord]") -> dict[int, CountedCalls]:
     for record in records:
         id_ = syscall_id(record)
         total_ns[id_] += record.calls.total_ns + record.boundary_ns
-        _add(not_running_ns[id_], STATE_KINDS, record.state_ns)
+        _add(not_running_ns[id_], STATE_KINDS, ffi.unpack(record.state_ns, lib.STATE_SLOTS))
     return {id_: CountedCalls(total_ns[id_], not_running_ns[id_]) for id_ in not_running_ns}
