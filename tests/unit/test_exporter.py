@@ -1,5 +1,6 @@
 """What takes the state of a watch, and hands out snapshots of it, in another thread."""
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -72,6 +73,7 @@ def watch() -> FakeWatch:
 @pytest.fixture
 def exporter(monkeypatch: pytest.MonkeyPatch) -> Exporter:
     monkeypatch.setattr(exporter_module, "SHARED_S", 0.0)
+    monkeypatch.setattr(exporter_module, "READING_SHARE", math.inf)
     found = Exporter("prog", is_open_vswitch=False)
     found.begin(PID)
     return found

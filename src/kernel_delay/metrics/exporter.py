@@ -19,8 +19,10 @@ NOT_RECORDED = "not_recorded"
 LONGEST_WAIT_S = 3.0
 """A scrape has older figures if there are none within that; Prometheus waits for 10 s."""
 
-SHARED_S = 1.0
-"""Who asks so soon after another gets the same figures: reading them delays the watch."""
+SHARED_S = 0.1
+READING_SHARE = 0.1
+"""Who asks so soon after another gets the same figures, and as soon as to read them would take that
+share of the watch's time."""
 
 LAST_THREADS_S = 0.2
 """How long threads are waited for to report their ends when their process has exited."""
@@ -108,8 +110,9 @@ class Exporter:
         with self._changed:
             is_asked = self._is_asked
         if is_asked:
+            began_s = time.monotonic()
             self._read(watch)
-            self._publish()
+            self._publish((time.monotonic() - began_s) / READING_SHARE)
 
     def add(self, sample: Sample) -> None:
         """Count a long round, which is judged."""
@@ -162,11 +165,11 @@ class Exporter:
             self._causes[NOT_RECORDED] += suppressed - self._suppressed
             self._suppressed = suppressed
 
-    def _publish(self) -> None:
+    def _publish(self, shared_s: float = 0.0) -> None:
         snapshot = self._take()
         with self._changed:
             self._snapshot = snapshot
-            self._stale_s = time.monotonic() + SHARED_S
+            self._stale_s = time.monotonic() + max(SHARED_S, shared_s)
             self._is_asked = False
             self._changed.notify_all()
 
@@ -187,7 +190,7 @@ class Exporter:
         )
 
     def snapshot(self) -> Snapshot:
-        """Return a new one, or the last within a second of it or after some, in any thread."""
+        """Return a new one, or the last if that is new or none comes, in any thread."""
         with self._changed:
             if self._is_watching and time.monotonic() >= self._stale_s:
                 self._is_asked = True
