@@ -66,22 +66,27 @@ static __always_inline void add_state_total(struct thread *thread, __u32 state, 
 		thread->soft_irq.lost_total_ns += length_ns;
 }
 
-/* @thread leaves its call. */
-static __always_inline void add_call_total(struct thread *thread, const struct timestamp *timestamp)
+/*
+ * @thread leaves its call. Not static, as take_record(): Linux before 6.8 verifies it although
+ * nothing calls it, and so it asks for the option too.
+ */
+__noinline int add_call_total(struct thread *thread, const struct timestamp *timestamp)
 {
-	__u32 cpu = bpf_get_smp_processor_id(), slot = OTHER_SYSCALLS;
+	__u32 cpu, slot = OTHER_SYSCALLS;
 	struct syscall_totals *totals;
 
-	if (!options.totals)
-		return;
+	if (!options.totals || !thread || !timestamp || thread->syscall == NO_SYSCALL)
+		return 0;
+	cpu = bpf_get_smp_processor_id();
 	if (is_flagged(thread->syscall))
 		slot = syscall_slot(thread->syscall);
 	slot += cpu * SYSCALL_TOTALS;
 	totals = bpf_map_lookup_elem(&syscall_totals, &slot);
 	if (!totals)
-		return;
+		return 0;
 	totals->calls++;
 	totals->total_ns += total_since(thread, thread->mode_since_ns, timestamp->now_ns);
+	return 0;
 }
 
 static __always_inline void add_hard_irq_total(struct thread *thread, __u64 since_ns,

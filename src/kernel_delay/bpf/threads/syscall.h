@@ -188,11 +188,10 @@ static __always_inline void leave_syscall(struct thread *thread, struct task_str
 			timestamp);
 		return;
 	}
-	if (thread->syscall != NO_SYSCALL) {
-		if (record)
-			end_call(thread, timestamp);
+	if (options.totals)
 		add_call_total(thread, timestamp);
-	}
+	if (record && thread->syscall != NO_SYSCALL)
+		end_call(thread, timestamp);
 	flags = syscall_flags(thread->syscall);
 	if (flags & SYSCALL_IS_POLL)
 		thread->poll_return_ns = timestamp->now_ns;
