@@ -33,6 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print where, when and how the recording was made, and the process",
     )
     recording_options.add_redact(parser, "report")
+    parser.add_argument(
+        "-o",
+        "--output",
+        dest="recording_file",
+        type=output_options.own_file,
+        metavar="FILE",
+        help="write the recording itself to FILE, and no report: redacted with --redact, as"
+        " plain JSON Lines if the name ends in .jsonl",
+    )
     # Without a FILE of its own: the recording's would be taken for it, and written over.
     as_json = parser.add_argument(
         "--json",
@@ -61,7 +70,11 @@ def run(args: argparse.Namespace) -> int:
     if len(args.files) > 1 and args.perfetto is not None:
         raise UsageError("--perfetto makes a trace of one recording: give one FILE")
     written = (args.folded, args.html, args.flamegraph, args.perfetto, getattr(args, "pcap", None))
-    output_options.refuse_inputs(args.files, written)
+    output_options.refuse_inputs(args.files, (*written, args.recording_file))
+    if args.recording_file is not None:
+        if len(args.files) > 1 or args.header or args.json_file or any(written):
+            raise UsageError("-o writes a recording, and no report: give one FILE, and -o alone")
+        return _copy(args)
     status = os.EX_OK
     with ExitStack() as stack:
         # With several, one that can't be read must not keep the others from being reported.
@@ -77,6 +90,19 @@ def run(args: argparse.Namespace) -> int:
                 print_message(str(damage))
                 status = status or damage.exit_code
     return status
+
+
+def _copy(args: argparse.Namespace) -> int:
+    from kernel_delay.recording.copying import copy_recording
+    from kernel_delay.recording.reader import open_recording
+
+    (name,) = args.files
+    with open_recording(name, redact=args.redact) as recording:
+        damage = copy_recording(recording, args.recording_file)
+    if damage is None:
+        return os.EX_OK
+    print_message(str(damage))
+    return damage.exit_code
 
 
 def _add_capture_arguments(parser: argparse.ArgumentParser) -> "Actions":
