@@ -201,6 +201,25 @@ def test_real_time_hog_is_named_in_windows_without_switches(
     assert {(each.pid, each.policy, each.rt_priority) for each in takers} == {(hog.pid, "FIFO", 50)}
 
 
+def test_tasks_that_take_turns_have_the_same_wait(
+    start_workload: StartWorkload, start_capture: StartCapture
+) -> None:
+    """However many slices of a wait a task had, that was one wait."""
+    hogs = start_workload("duty", CPU, LONG_NS, 0, MS, 0, 0, MS, 0)
+    target = start_workload("spin", CPU, LONG_NS)
+    # Seldom enough that others take turns in each of its waits, and often enough to have some.
+    os.setpriority(os.PRIO_PROCESS, target.pid, 10)
+    hogs.send()
+    target.send()
+    sample = start_capture(target.pid, "1").sample()
+    measured = thread(sample, target.pid)
+    of_hogs = [taker for taker in measured.cpu_taken_by if taker.tid in hogs.ready["tids"]]
+    assert len(of_hogs) == 2
+    # At both ends of the window there can be one more.
+    most = 2 + (measured.ready.count if measured.ready else 0)
+    assert all(0 < taker.waits <= most for taker in of_hogs)
+
+
 # A run time in schedstat is as it was at a tick of the scheduler's: no more than 10 ms old.
 HOGS_NS = 12 * MS
 

@@ -1,12 +1,14 @@
 """What the owner of a lock did in the waits that it ended is known, and is no more than these."""
 
+import os
+
 import pytest
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
 from kernel_delay.host.target import find_target
 from kernel_delay.model import LockWait
-from tests.verdicts.staging import Process, workload
+from tests.verdicts.staging import Process, hog, running, workload
 
 pytestmark = pytest.mark.usefixtures("root_user", "measurable")
 
@@ -36,6 +38,21 @@ def test_an_owner_that_sleeps_is_seen_to() -> None:
     # Of each wait the most part: all that the owner sleeps but for the waiter's way to the lock.
     ended = owner.known_ns // (HOLD_US * 1000)
     assert owner.blocked_ns >= HOLD_US * 1000 // 2 * min(1, ended)
+
+
+def test_an_owner_that_has_no_cpu_is_seen_to_wait() -> None:
+    cpu = max(os.sched_getaffinity(0))
+    with (
+        running(hog, cpu=cpu),
+        running(hog, cpu=cpu),
+        workload("contended", "mutex", "spin", HOLD_US) as victim,
+    ):
+        os.sched_setaffinity(victim.reported["owner"], {cpu})
+        owner = lock_wait(victim).owner
+    assert owner is not None
+    assert owner.known_ns > 0
+    # Of three that want the CPU it has a third, or less if there are others.
+    assert owner.ready_ns >= owner.known_ns // 4
 
 
 def test_an_owner_that_computes_is_seen_not_to_sleep() -> None:
