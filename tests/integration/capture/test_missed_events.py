@@ -9,12 +9,14 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 
 import pytest
+from msgspec.structs import astuple
 
 from kernel_delay.analysis.verdict import judge
-from kernel_delay.capture import program_names
+from kernel_delay.capture import program_names, program_options
 from kernel_delay.capture.hooks import Hooks
 from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.ring_sizes import MOST_HALVINGS, ring_entries
 from kernel_delay.capture.threads.collector import Collector
 from kernel_delay.capture.windows.control import Windows
 from kernel_delay.libbpf import Link, Map, Program
@@ -576,3 +578,23 @@ def test_process_that_no_program_runs_beside_is_named(
         return named() is None
 
     wait_until(is_seen, "a switch from it that was seen")
+
+
+def test_what_finds_no_room_is_counted(
+    start_workload: StartWorkload, closing: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of more threads than there are records each is measured or lost, and none in silence."""
+    threads = 1000
+    monkeypatch.setattr(program_options, "doublings", lambda *_, **__: -MOST_HALVINGS)
+    room = ring_entries(-MOST_HALVINGS)["thread_records"]
+    workload = start_workload("crowd", threads, 0)
+    measured = Measured(workload.pid, closing)
+    workload.ask()
+    workload.parked()
+    sample = measured.end()
+    made = [each for each in sample.threads if any(call.count for call in each.syscalls)]
+    assert 0 < len(made) <= room
+    assert sample.lost.dropped_records > 0
+    assert len(made) + sample.lost.dropped_records + sample.lost.missed_events >= threads
+    window_ns = sample.window.duration_ns
+    assert all(sum(astuple(time_of(each))) == window_ns for each in sample.threads)
