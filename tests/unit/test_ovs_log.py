@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -265,14 +266,22 @@ def opened(path: Path) -> Iterator[int]:
     os.close(fd)
 
 
-def own_log() -> OvsLog:
-    found = log_file_of(os.getpid())
-    assert found is not None
-    return OvsLog(found, os.getpid())
+def log_of(fd: int) -> OvsLog:
+    """Follow a log that this process has open: it may have others."""
+    return OvsLog(Path(f"/proc/self/fd/{fd}"), os.getpid())
+
+
+def test_the_log_of_a_process_is_the_file_that_it_has_open(path: Path, opened: int) -> None:
+    with subprocess.Popen(["sleep", "60"], stdout=opened, stderr=opened) as process:
+        try:
+            assert log_file_of(process.pid) == Path(f"/proc/{process.pid}/fd/1")
+        finally:
+            process.kill()
+    assert log_file_of(process.pid) is None
 
 
 def test_the_log_that_is_open_is_read_wherever_it_is(path: Path, opened: int) -> None:
-    follower = own_log()
+    follower = log_of(opened)
     os.write(opened, line_at(1100).encode())
     path.rename(path.with_suffix(".1"))
     path.symlink_to("/etc/passwd")
@@ -303,7 +312,7 @@ def test_a_log_opened_anew_is_read_by_its_new_descriptor(
 
 def test_a_log_that_is_empty_has_nothing_yet(path: Path, opened: int) -> None:
     os.truncate(path, 0)
-    follower = own_log()
+    follower = log_of(opened)
     assert follower.left() == ()
     os.write(opened, line_at(1100).encode())
     assert [line.length_ms for line in follower.left()] == [1100]
@@ -315,7 +324,7 @@ def test_a_device_or_fifo_is_no_log(tmp_path: Path) -> None:
     fifo = tmp_path / "a.log"
     os.mkfifo(fifo)
     fd = os.open(fifo, os.O_RDWR)
-    follower = own_log()
+    follower = log_of(fd)
     os.write(fd, line_at(1100).encode())
     assert follower.left() == ()
     assert os.read(fd, 4096).decode() == line_at(1100)
