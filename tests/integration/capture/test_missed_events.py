@@ -598,3 +598,26 @@ def test_what_finds_no_room_is_counted(
     assert len(made) + sample.lost.dropped_records + sample.lost.missed_events >= threads
     window_ns = sample.window.duration_ns
     assert all(sum(astuple(time_of(each))) == window_ns for each in sample.threads)
+
+
+def test_no_cpu_is_waited_for_when_nobody_waits(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    """Or what others run there would be noted for ever."""
+    hog = start_workload("duty", CPU, 600_000 * MS, 0, MS, 0)
+    workload = start_workload("spin", CPU, 600_000 * MS)
+    measured = Measured(workload.pid, closing)
+    hog.send()
+    workload.send()
+
+    def nobody_waits() -> bool:
+        """Whether its waits are over once it is stopped; the end of one may be missed."""
+        os.kill(workload.pid, signal.SIGCONT)
+        let_run(workload, 20 * MS)
+        stop(workload)
+        queues = ffi.from_buffer("struct run_queue[]", measured.programs.run_queues)
+        return not any((queue.waiting + queue.moved) & 0xFFFFFFFF for queue in queues)
+
+    wait_until(nobody_waits)
+    waited = measured.end().threads[0]
+    assert time_of(waited).ready_ns > 0
