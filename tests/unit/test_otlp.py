@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -172,6 +173,34 @@ def test_an_answer_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatc
         wait_until(lambda: len(receiver.metrics) > 1, "the message after the first answer")
         is_over.set()
         exporter.close()
+
+
+def test_a_head_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otlp, "ANSWER_S", 0.1)
+    messages = 0
+    is_over = threading.Event()
+
+    def answer() -> None:
+        nonlocal messages
+        while True:
+            with suppress(OSError), listening.accept()[0] as connection:
+                messages += 1
+                connection.recv(1)
+                connection.send(b"HTTP/1.1 200 OK\r\nX: ")
+                while not is_over.wait(0.01):
+                    connection.send(b"x")
+            if is_over.is_set():
+                return
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        answering = threading.Thread(target=answer)
+        answering.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        exporter = OtlpExporter(url, full_snapshot, lambda _: None, interval_s=0.01)
+        wait_until(lambda: messages > 1, "the message after the first answer")
+        is_over.set()
+        exporter.close()
+        answering.join()
 
 
 def test_names_in_spans_drive_no_terminal() -> None:

@@ -3,13 +3,14 @@
 import io
 import logging
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -32,6 +33,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from requests import PreparedRequest, Response, Session
 from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
 
 from kernel_delay.analysis.rounds import cause_name, main_cause
@@ -51,7 +54,7 @@ MOST_ANSWER_BYTES = 4096
 """An answer of OTLP has some bytes, or a sentence; its status says whether it took the message."""
 
 ANSWER_S = 5.0
-"""For so long the body of an answer is read, however often there is a byte of it."""
+"""For so long the head of an answer is read, and its body, however often there is a byte of it."""
 
 
 def bounded_session(note: Callable[[int], None]) -> Session:
@@ -65,9 +68,50 @@ def bounded_session(note: Callable[[int], None]) -> Session:
     return session
 
 
+class _BoundedConnection(HTTPConnection):
+    def getresponse(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return an answer whose head is there; whoever takes longer for it is hung up on."""
+        with _hanging_up(self.sock):
+            return super().getresponse(*arguments, **keywords)
+
+
+class _BoundedTlsConnection(HTTPSConnection):
+    def getresponse(self, *arguments: Any, **keywords: Any) -> Any:
+        """Do the same."""
+        with _hanging_up(self.sock):
+            return super().getresponse(*arguments, **keywords)
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _BoundedConnection
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _BoundedTlsConnection
+
+
+@contextmanager
+def _hanging_up(connection: Any) -> Iterator[None]:
+    """Hang up if what is done within is not over in time: that fails then."""
+
+    def hang_up() -> None:
+        # Not the TLS socket's own: that changes what the other thread uses.
+        with suppress(OSError):
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+    timer = threading.Timer(ANSWER_S, hang_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 class _BoundedAdapter(HTTPAdapter):
     def __init__(self, note: Callable[[int], None]) -> None:
         super().__init__()
+        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
         self._note = note
 
     def build_response(self, req: PreparedRequest, resp: "BaseHTTPResponse") -> Response:
