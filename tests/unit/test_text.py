@@ -192,6 +192,36 @@ def test_one_missed_event_is_named_as_one() -> None:
     assert said_of_missed(two).endswith(" Why the other was missed is not known.")
 
 
+CALLS, RUNS = "system calls", "runs and waits for a CPU"
+ANY = f"{CALLS}, runs, waits for a CPU and interrupts"
+
+
+@pytest.mark.parametrize(
+    ("field", "one", "several", "too_low"),
+    [
+        ("missed_calls", "system call or page fault", "system calls or page faults", CALLS),
+        ("missed_wakeups", "wake-up", "wake-ups", RUNS),
+        ("missed_context_switches", "context switch", "context switches", RUNS),
+        ("missed_switches", "other event of the scheduler", "other events of the scheduler", RUNS),
+        ("missed_interrupts", "interrupt", "interrupts", "interrupts"),
+        ("missed_threads", "event of an unknown thread", "events of unknown threads", ANY),
+        ("missed_events", "of a kind that is not known", "of a kind that is not known", ANY),
+    ],
+)
+def test_each_kind_of_missed_event_has_its_words(
+    field: str, one: str, several: str, too_low: str
+) -> None:
+    is_switch = field in ("missed_wakeups", "missed_context_switches")
+    for count, said in ((1, f"1 {one}"), (2, several)):
+        lost = structs.replace(Lost(missed_events=count), **{field: count})
+        if is_switch:
+            lost = structs.replace(lost, missed_switches=count)
+        found = said_of_missed(lost)
+        assert f" missed: {said}." in found
+        assert f"Counts and times of {too_low} may be too low." in found
+        assert ("is unaccounted" in found) is (too_low != "interrupts")
+
+
 def test_time_without_a_reason_has_a_remark() -> None:
     thread = timed_thread(7, "worker", unaccounted=250)
     gap = "What worker (7) did for 250.0 ms, 50 % of the window, is not known"
