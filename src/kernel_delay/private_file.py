@@ -265,24 +265,28 @@ def _opened(folder: Path, new_mode: int | None = None) -> Iterator[int]:
 def _walk(folder: Path, new_mode: int | None) -> int:
     """Open each folder within the one before, so that nobody can exchange what was looked at."""
     at, links, rest = "", 0, [*reversed(folder.parts)]
-    fd = os.open(".", _FOLDER)
+    fd = os.open(folder.anchor or ".", _FOLDER)
     try:
         while rest:
             name = rest.pop()
             path = os.path.normpath(os.path.join(at, name))
             if new_mode is not None:
                 _make_missing(name, fd, 0o777 if rest else new_mode)
-            found = os.lstat(name, dir_fd=fd)
+            found, flags = os.lstat(name, dir_fd=fd), _FOLDER
             if stat.S_ISLNK(found.st_mode):
                 _check_link(os.fstat(fd), found, path)
                 links += 1
                 if links > MOST_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-                rest.extend(reversed(Path(os.readlink(name, dir_fd=fd)).parts))
-            else:
-                below = os.open(name, _FOLDER, dir_fd=fd)
-                os.close(fd)
-                fd, at = below, path
+                target = os.readlink(name, dir_fd=fd)
+                if len(os.fsencode(target)) == found.st_size:
+                    rest.extend(reversed(Path(target).parts))
+                    continue
+                # One of proc(5), as /proc/PID/root: what it says is not where it leads.
+                flags &= ~os.O_NOFOLLOW
+            below = os.open(name, flags, dir_fd=fd)
+            os.close(fd)
+            fd, at = below, path
     except BaseException:
         os.close(fd)
         raise

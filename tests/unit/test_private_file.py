@@ -426,6 +426,33 @@ def test_a_link_exchanged_for_the_folder_gets_nothing(
 
 
 @NEEDS_ROOT
+def test_the_root_of_a_process_is_its_own(tmp_path: Path) -> None:
+    """What the link in /proc says, "/", is not where it leads."""
+    root = tmp_path / "root"
+    root.mkdir()
+    ready, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.chroot(root)
+        os.write(write, b"x")
+        signal.alarm(60)
+        signal.pause()
+    os.read(ready, 1)
+    try:
+        streamed(Path(f"/proc/{child}/root/a"))
+        whole(Path(f"/proc/{child}/root/b"))
+        RecordingDirectory(Path(f"/proc/{child}/root/rounds"), HEADER)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(ready)
+        os.close(write)
+    assert sorted(path.name for path in root.iterdir()) == ["a", "b", "rounds"]
+    streamed(Path(f"/proc/self/root{tmp_path}/c"))
+    assert (tmp_path / "c").read_bytes() == b"new"
+
+
+@NEEDS_ROOT
 def test_only_others_links_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, shared = tmp_path / "target", tmp_path / "shared"
     target.mkdir()

@@ -38,10 +38,10 @@ def lock_owner(pid: int) -> LockOwner | None:
     to a child: a PID is named only while one of its process's files has the lock.
     """
     try:
-        text = read_lines(PROC / "locks")
+        listed = read_lines(PROC / "locks")
     except OSError:
         return None
-    lines = [found for line in text if (found := _parsed(line)) is not None]
+    lines = [found for line in listed if (found := _parsed(line)) is not None]
     owner = None
     for line in lines:
         # Who waits is below who has it.
