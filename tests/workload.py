@@ -125,7 +125,7 @@ def _children(pid: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
             except OSError:  # it has gone
                 continue
             if int(fields[1]) == pid and not _is_parser(entry):

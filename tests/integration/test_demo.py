@@ -45,7 +45,7 @@ def left_in(folder: Path) -> list[str]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if mark in (process / "environ").read_bytes().split(b"\0"):
-                found.append((process / "comm").read_text().strip())
+                found.append((process / "comm").read_text(errors="replace").strip())
         except OSError:
             continue
     return found

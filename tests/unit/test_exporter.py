@@ -72,7 +72,6 @@ def watch() -> FakeWatch:
 
 @pytest.fixture
 def exporter(monkeypatch: pytest.MonkeyPatch) -> Exporter:
-    monkeypatch.setattr(exporter_module, "SHARED_S", 0.0)
     monkeypatch.setattr(exporter_module, "READING_SHARE", math.inf)
     found = Exporter("prog", is_open_vswitch=False)
     found.begin(PID)
@@ -158,15 +157,17 @@ def test_stalled_watch_delays_no_snapshot(
     assert not exporter.snapshot().classes
 
 
-def test_who_asks_soon_after_another_shares_the_snapshot(
+def test_reading_takes_a_share_of_the_time_at_most(
     exporter: Exporter, watch: FakeWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporter_module, "SHARED_S", 3600.0)
+    asked(exporter, watch)
+    # As if that had taken an hour.
+    monkeypatch.setattr(exporter_module, "READING_SHARE", 1e-12)
     first = asked(exporter, watch)
-    assert watch.reads == 1
+    assert watch.reads == 2
     assert exporter.snapshot() is first
     exporter.tick(watch)
-    assert watch.reads == 1
+    assert watch.reads == 2
     exporter.finish(watch)
     assert not exporter.snapshot().is_watching
 

@@ -19,10 +19,10 @@ NOT_RECORDED = "not_recorded"
 LONGEST_WAIT_S = 3.0
 """A scrape has older figures if there are none within that; Prometheus waits for 10 s."""
 
-SHARED_S = 0.1
-READING_SHARE = 0.1
-"""Who asks so soon after another gets the same figures, and as soon as to read them would take that
-share of the watch's time."""
+READING_SHARE = 0.02
+BURST_S = 1.0
+"""Reading takes that share of the watch's time at most, over so long: who asks for more gets the
+figures that there are."""
 
 LAST_THREADS_S = 0.2
 """How long threads are waited for to report their ends when their process has exited."""
@@ -89,7 +89,8 @@ class Exporter:
         self._lost_packets: LostPackets | None = None
         self._others: list[Callable[[Sample], None]] = []
         self._snapshot = self._take()
-        self._stale_s = 0.0
+        # What was read is paid for by then.
+        self._paid_s = 0.0
 
     def begin(self, pid: int, take_losses: Callable[[], PacketLosses] | None = None) -> None:
         """Have figures of this process from now on.
@@ -112,7 +113,11 @@ class Exporter:
         if is_asked:
             began_s = time.monotonic()
             self._read(watch)
-            self._publish((time.monotonic() - began_s) / READING_SHARE)
+            self._publish()
+            ended_s = time.monotonic()
+            with self._changed:
+                paid_s = max(self._paid_s, ended_s - BURST_S)
+                self._paid_s = paid_s + (ended_s - began_s) / READING_SHARE
 
     def add(self, sample: Sample) -> None:
         """Count a long round, which is judged."""
@@ -165,11 +170,10 @@ class Exporter:
             self._causes[NOT_RECORDED] += suppressed - self._suppressed
             self._suppressed = suppressed
 
-    def _publish(self, shared_s: float = 0.0) -> None:
+    def _publish(self) -> None:
         snapshot = self._take()
         with self._changed:
             self._snapshot = snapshot
-            self._stale_s = time.monotonic() + max(SHARED_S, shared_s)
             self._is_asked = False
             self._changed.notify_all()
 
@@ -190,9 +194,9 @@ class Exporter:
         )
 
     def snapshot(self) -> Snapshot:
-        """Return a new one, or the last if that is new or none comes, in any thread."""
+        """Return a new one, or the last if none comes, or many were asked for, in any thread."""
         with self._changed:
-            if self._is_watching and time.monotonic() >= self._stale_s:
+            if self._is_watching and time.monotonic() >= self._paid_s:
                 self._is_asked = True
                 self._changed.wait_for(lambda: not self._is_asked, LONGEST_WAIT_S)
             return self._snapshot

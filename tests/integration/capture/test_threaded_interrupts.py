@@ -66,7 +66,7 @@ def handlers() -> dict[int, int]:
     """How long each of the handlers' threads has run, in ns (proc_pid_schedstat(5))."""
     ran = {}
     for folder in Path("/proc").glob("[0-9]*"):
-        if (folder / "comm").read_text().startswith("irq/"):
+        if (folder / "comm").read_text(errors="replace").startswith("irq/"):
             ran[int(folder.name)] = int((folder / "schedstat").read_text().split()[0])
     return ran
 
