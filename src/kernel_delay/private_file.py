@@ -242,9 +242,12 @@ def _who_may_change(found: os.stat_result, path: str) -> str | None:
     """Say who else owns a folder or a link, or may rename what is in the folder; None: nobody."""
     if found.st_uid not in _own_users() | {0}:
         return f"{path} belongs to {_user_name(found.st_uid)}"
-    is_open = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_IWOTH
-    if is_open and not found.st_mode & stat.S_ISVTX:
+    if not stat.S_ISDIR(found.st_mode) or found.st_mode & stat.S_ISVTX:
+        return None
+    if found.st_mode & stat.S_IWOTH:
         return f"anyone may write to {path}"
+    if found.st_mode & stat.S_IWGRP and found.st_gid not in _own_groups():
+        return f"group {_group_name(found.st_gid)} may write to {path}"
     return None
 
 
@@ -413,6 +416,21 @@ def _own_users() -> set[int]:
     user = os.geteuid()
     caller = os.environ.get("SUDO_UID", "")
     return {user, int(caller)} if user == 0 and caller.isdecimal() else {user}
+
+
+def _own_groups() -> set[int]:
+    """Root's, the user's own, and with sudo the caller's: by most systems nobody else is in it."""
+    caller = os.environ.get("SUDO_GID", "")
+    return {0, os.getegid(), *([int(caller)] if os.geteuid() == 0 and caller.isdecimal() else [])}
+
+
+def _group_name(gid: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
 
 
 def _user_name(uid: int) -> str:

@@ -210,8 +210,8 @@ def test_time_off_cpu_of_a_pmd_thread_is_recorded(
     assert sample.window.ended_by == "switch"
     assert thread.time is not None
     assert sum(astuple(thread.time)) == sample.window.duration_ns
-    # Whoever had its CPU when the signals came had it first.
-    assert thread.time.stopped_ns + thread.time.ready_ns >= (stopped_ms - 10) * MS
+    # It is stopped when it gets to its CPU, and goes on then too: others may have that for long.
+    assert thread.time.stopped_ns > 150 * MS
     assert sample.verdict[0].rule == "stopped"
     assert all(is_pmd(each) and not each.threads[0].long_poll for each in samples)
 

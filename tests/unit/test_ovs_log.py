@@ -346,3 +346,31 @@ def test_short_lines_are_not_looked_at(path: Path, monkeypatch: pytest.MonkeyPat
     assert [line.length_ms for line in follower.left()] == [1100]
     assert looked_at == [line_at(1100).rstrip()]
     follower.close()
+
+
+@pytest.mark.parametrize(
+    "when",
+    ["2026-99-99T00:00:00.000Z", "0000-01-01T00:00:00Z", "0001-01-01T00:00:00Z",
+     "2026-01-01T24:00:00Z", "9999-12-31T23:59:59Z", "٢٠٢٦-01-01T00:00:00Z"],
+)  # fmt: skip
+def test_what_is_no_time_is_no_line(when: str) -> None:
+    long = "timeval|WARN|Unreasonably long 1000ms poll interval"
+    assert parse_line(f"2026-01-01T00:00:00Z|00001|{long}") is not None
+    assert parse_line(f"{when}|00001|{long}") is None
+    quiesce = "ovs_rcu(urcu3)|WARN|blocked 1000 ms waiting for main to quiesce"
+    assert parse_related(f"2026-01-01T00:00:00Z|00001|{quiesce}") is not None
+    assert parse_related(f"{when}|00001|{quiesce}") is None
+
+
+@pytest.mark.parametrize("digits", [12, 13, 18, 30])
+def test_lengths_of_any_size_are_borne(path: Path, digits: int) -> None:
+    follower = OvsLog(path)
+    huge = "9" * digits
+    append(path, related_at(QUIESCE.format("main").replace("1000", huge), 1200))
+    append(path, line_at(1100).replace("1100ms", f"{huge}ms"))
+    sample = round_sample("ovs-vswitchd", 27090, 1500)
+    paired = follower.with_line(sample)
+    assert paired.round is not None
+    assert paired.round.related == ()
+    assert len(follower.left()) == len(follower.left_related()) == (digits <= 12)
+    follower.close()

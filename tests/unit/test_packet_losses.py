@@ -49,6 +49,7 @@ from kernel_delay.openvswitch.losses.tables import (
     parse_netlink,
 )
 from kernel_delay.openvswitch.unixctl import Answers, Unixctl
+from kernel_delay.reporters import text
 from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
 
 PID = 147
@@ -537,7 +538,7 @@ def test_only_the_process_s_own_socket_is_asked(
             signal.pause()
     os.read(ready, 1)
     try:
-        with pytest.raises(UnavailableError, match="is another process's"):
+        with pytest.raises(UnavailableError, match="another process listens there"):
             Unixctl(os.getpid())
     finally:
         os.kill(child, signal.SIGKILL)
@@ -554,3 +555,32 @@ def test_a_link_may_lead_to_a_control_socket(tmp_path: Path) -> None:
         listening.bind(str(link / "a.ctl"))
         listening.listen()
         Unixctl(os.getpid()).close()
+
+
+def test_answers_are_text_that_can_be_written(server: socket.socket) -> None:
+    """JSON may have half of a pair of UTF-16."""
+    unixctl = Unixctl(os.getpid())
+    connection, _ = server.accept()
+    found = unixctl.ask([UPCALLS])
+    (request,) = asked(connection)
+    connection.send(f'{{"id": {request["id"]}, "result": "a\\ud800b"}}'.encode())
+    unixctl.receive(60)
+    assert found.texts == {UPCALLS: "a\\ud800b"}
+    unixctl.close()
+    connection.close()
+
+
+def test_a_control_socket_may_have_any_bytes_in_its_path(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(os.fsencode(tmp_path) + b"/\xff\r.ctl")
+        listening.listen()
+        Unixctl(os.getpid()).close()
+
+
+def test_what_was_not_read_drives_no_terminal() -> None:
+    unread = ("counters: \x1b[31m\r\u202e",)
+    sample = bare_sample(
+        timed_thread(1, "a"), packet_losses=PacketLosses(unread=unread), window=window()
+    )
+    (said,) = (line for line in text.render(sample).splitlines() if "Not read" in line)
+    assert said == "# Not read: counters: \\x1b[31m\\x0d\\u202e."

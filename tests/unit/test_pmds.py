@@ -16,6 +16,7 @@ from kernel_delay.openvswitch.losses import COMMANDS as OF_LOSSES
 from kernel_delay.openvswitch.pmds import (
     COMMANDS,
     CYCLES,
+    MOST_NS,
     PERFORMANCE,
     RX_QUEUES,
     parse_cycles,
@@ -193,6 +194,18 @@ def test_receive_queues_have_their_last_usage() -> None:
         0: (RxQueue("dpdk0", 0, True, 35), RxQueue("vhost1", 12, enabled=False)),
         17: (),
     }
+
+
+def test_counts_of_any_size_have_room_in_a_recording() -> None:
+    nines = "9" * 18
+    shown = (
+        f"Measurement duration: {nines[:15]}.999 s\n\npmd thread numa_id 0 core_id 0:\n\n"
+        f"  Iterations: {nines}\n  - Sleep time (us): {nines}\n"
+        f"  Upcalls: {nines} ( 1.0 %, {nines[:12]}.9 us/upcall)\n"
+    )
+    counted = parse_performance(shown)[0]
+    assert (counted.counted_ns, counted.sleep_ns, counted.upcall_ns) == (MOST_NS,) * 3
+    assert counted.upcalls == int(nines)
 
 
 @given(st.lists(st.sampled_from([*QUEUES.splitlines(), *"pPmM:-0"]) | st.text(max_size=40)))

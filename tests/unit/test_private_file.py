@@ -351,6 +351,14 @@ def test_a_folder_of_another_user_is_reported(
     assert who_may_replace(ours / "a") is None
     theirs.chmod(0o777)
     assert who_may_replace(theirs / "a") == f"anyone may write to {theirs}"
+    os.chown(theirs, 0, NOBODY)
+    theirs.chmod(0o775)
+    assert who_may_replace(theirs / "a") == f"group nogroup may write to {theirs}"
+    theirs.chmod(0o1775)
+    assert who_may_replace(theirs / "a") is None
+    theirs.chmod(0o775)
+    monkeypatch.setenv("SUDO_GID", str(NOBODY))
+    assert who_may_replace(theirs / "a") is None
 
 
 @NEEDS_ROOT

@@ -20,9 +20,9 @@ LONGEST_WAIT_S = 3.0
 """A scrape has older figures if there are none within that; Prometheus waits for 10 s."""
 
 READING_SHARE = 0.02
-BURST_S = 1.0
-"""Reading takes that share of the watch's time at most, over so long: who asks for more gets the
-figures that there are."""
+BURST_S = 10.0
+"""Reading takes that share of a CPU at most, over so long: who asks for more gets the figures that
+there are."""
 
 LAST_THREADS_S = 0.2
 """How long threads are waited for to report their ends when their process has exited."""
@@ -111,13 +111,13 @@ class Exporter:
         with self._changed:
             is_asked = self._is_asked
         if is_asked:
-            began_s = time.monotonic()
+            cpu_s = -time.thread_time()
             self._read(watch)
             self._publish()
-            ended_s = time.monotonic()
+            cpu_s += time.thread_time()
             with self._changed:
-                paid_s = max(self._paid_s, ended_s - BURST_S)
-                self._paid_s = paid_s + (ended_s - began_s) / READING_SHARE
+                paid_s = max(self._paid_s, time.monotonic() - BURST_S)
+                self._paid_s = paid_s + cpu_s / READING_SHARE
 
     def add(self, sample: Sample) -> None:
         """Count a long round, which is judged."""

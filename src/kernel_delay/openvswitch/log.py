@@ -23,15 +23,15 @@ PROC = Path("/proc")
 _HEAD = r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?)Z\|\d+\|%s(?:\(([^|)]*)\))?\|(?:WARN|INFO)\|"
 
 LONG_MESSAGE = (
-    r"Unreasonably long (\d{1,18})ms poll interval"
-    r"(?: \((-?\d{1,18})ms user, (-?\d{1,18})ms system\))?"
+    r"Unreasonably long (\d{1,12})ms poll interval"
+    r"(?: \((-?\d{1,12})ms user, (-?\d{1,12})ms system\))?"
 )
 """lib/timeval.c:log_poll_interval()"""
 
-QUIESCE_MESSAGE = r"blocked (\d{1,18}) ms waiting for (.{0,15}) to quiesce$"
+QUIESCE_MESSAGE = r"blocked (\d{1,12}) ms waiting for (.{0,15}) to quiesce$"
 """lib/ovs-rcu.c:ovsrcu_synchronize(); the main thread is called "main" there."""
 
-DUMP_MESSAGE = r"Spent an unreasonably long (\d{1,18})ms dumping flows$"
+DUMP_MESSAGE = r"Spent an unreasonably long (\d{1,12})ms dumping flows$"
 """ofproto/ofproto-dpif-upcall.c:udpif_revalidator(), by the thread that leads the others."""
 
 _LINE = re.compile(_HEAD.replace("|INFO", "") % "timeval" + LONG_MESSAGE)
@@ -79,11 +79,12 @@ def is_open_vswitch(comm: str) -> bool:
 def parse_line(line: str) -> LogLine | None:
     """Return what a line of the log says of a round; None if it is of anything else."""
     match = _LINE.match(line)
-    if match is None:
+    time_ = match and _time(match[1])
+    if match is None or time_ is None:
         return None
-    when, thread, length, user, system = match.groups()
+    _, thread, length, user, system = match.groups()
     return LogLine(
-        time=_time(when),
+        time=time_,
         thread=thread or "",
         length_ms=int(length),
         user_ms=None if user is None else int(user),
@@ -93,18 +94,25 @@ def parse_line(line: str) -> LogLine | None:
 
 def parse_related(line: str) -> RelatedLine | None:
     """Return what a line says of a thread that others waited for, or of a dump of flows."""
-    if match := _QUIESCE.match(line):
-        when, thread, length, slow = match.groups()
-        slow = "" if slow == "main" else slow
-        return RelatedLine(_time(when), thread or "", "quiesce", int(length), slow)
-    if match := _DUMP.match(line):
-        when, thread, length = match.groups()
-        return RelatedLine(_time(when), thread or "", "dump", int(length), thread or "")
-    return None
+    quiesce, dump = _QUIESCE.match(line), _DUMP.match(line)
+    match = quiesce or dump
+    when = match and _time(match[1])
+    if match is None or when is None:
+        return None
+    thread, length = match[2] or "", int(match[3])
+    if quiesce:
+        slow = "" if quiesce[4] == "main" else quiesce[4]
+        return RelatedLine(when, thread, "quiesce", length, slow)
+    return RelatedLine(when, thread, "dump", length, thread)
 
 
-def _time(when: str) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(when).replace(tzinfo=datetime.UTC)
+def _time(when: str) -> datetime.datetime | None:
+    """None for what is no time, or of no time in which this may be read."""
+    try:
+        time_ = datetime.datetime.fromisoformat(when).replace(tzinfo=datetime.UTC)
+    except ValueError:
+        return None
+    return time_ if 2000 <= time_.year < 9000 else None
 
 
 def log_file_of(pid: int) -> Path | None:

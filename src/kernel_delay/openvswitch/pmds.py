@@ -141,6 +141,10 @@ def _figures(text: str) -> Mapping[int, _Figures]:
     return found
 
 
+MOST_NS = (1 << 63) - 1
+"""What a recording has room for: more is none of Open vSwitch's."""
+
+
 def _counters(figures: _Figures) -> PmdCounters:
     length = _UPCALL_LENGTH.search(figures.behind("Upcalls"))
     upcall_ns = int(length[1]) * 1000 + int(length[2]) * 100 if length else 0
@@ -148,14 +152,14 @@ def _counters(figures: _Figures) -> PmdCounters:
     share = _SHARE.match(figures.behind("Used TSC cycles"))
     used_s = float(share[1]) / 100 * counted_ms / 1000 if share else 0.0
     return PmdCounters(
-        counted_ms * 1_000_000,
+        min(counted_ms * 1_000_000, MOST_NS),
         figures.count("Iterations"),
         figures.count("busy iterations"),
-        figures.count("Sleep time (us)") * 1000,
+        min(figures.count("Sleep time (us)") * 1000, MOST_NS),
         figures.count("Rx packets"),
         figures.count("Upcalls"),
         figures.count("Lost upcalls"),
-        figures.count("Upcalls") * upcall_ns,
+        min(figures.count("Upcalls") * upcall_ns, MOST_NS),
         tuple(figures.lengths),
         figures.count("Used TSC cycles") / used_s if used_s else 0.0,
     )

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from kernel_delay.errors import UnavailableError
 from kernel_delay.host.open_files import links
-from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.stored_files import Root
 
 # Of all answers that come at once; what is there is taken for so long at most.
@@ -133,7 +132,8 @@ class Unixctl:
             return
         answers, command = self._asked.pop(number)
         if isinstance(text, str):
-            answers.texts[command] = text
+            # JSON may have half of a pair of UTF-16, which no recording can have.
+            answers.texts[command] = text.encode(errors="backslashreplace").decode()
 
     def _give_up(self, problem: str) -> None:
         for answers, _ in self._asked.values():
@@ -151,10 +151,11 @@ def _control_socket(pid: int) -> str:
     """Where the process listens for commands: a path in its own mount namespace."""
     own = {link for _, link in links(pid)}
     try:
-        lines = read_lines(Path(f"/proc/{pid}/net/unix"))
+        text = Path(f"/proc/{pid}/net/unix").read_bytes()
     except OSError as error:
         raise UnavailableError(f"its sockets can't be read: {error.strerror}") from None
-    for line in lines[1:]:
+    # As a path may have any bytes but these.
+    for line in map(os.fsdecode, text.split(b"\n")[1:]):
         words = line.split(None, 7)
         if len(words) < 8 or not words[7].endswith(".ctl") or not _listens(words[3]):
             continue
@@ -183,7 +184,8 @@ def _connected(path: str, pid: int) -> _socket.socket:
         raise UnavailableError(f"its control socket can't be used: {error.strerror}") from None
     if _UCRED.unpack(listens)[0] != pid:
         connection.close()
-        raise UnavailableError(f"its control socket can't be used: {path} is another process's")
+        # Not by its path: whoever chose that may have written anything there.
+        raise UnavailableError("its control socket can't be used: another process listens there")
     return connection
 
 

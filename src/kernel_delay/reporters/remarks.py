@@ -127,7 +127,7 @@ def remarks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
     found += _made(COUNTS, sample)
     found += (f"{say_unseen(part)}." for part in sample.unseen)
     if sample.packet_losses is not None:
-        found += (f"Not read: {each}." for each in sample.packet_losses.unread)
+        found += (f"Not read: {printable(each)}." for each in sample.packet_losses.unread)
     for remark in found:
         role: Role = "warning" if remark.startswith("WARNING") else "remark"
         yield from layout.comment(remark, role)
