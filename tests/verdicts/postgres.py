@@ -35,7 +35,18 @@ def postgres() -> Iterator[tuple[Process, str]]:
         command = (binaries[-1] / "postgres", "-D", data, "-k", folder, "-h", "")
         with program(*command, tells=False, user=USER) as process:
             wait_for(Path(folder) / ".s.PGSQL.5432", process)
+            _wait_until_it_answers(folder)
             yield process, folder
+
+
+def _wait_until_it_answers(folder: str) -> None:
+    """Wait until sessions are let in: the socket is there while it starts up."""
+    deadline = time.monotonic() + START_S
+    asks = (*psql(folder), "-c", "SELECT 1")
+    while subprocess.run(asks, capture_output=True).returncode:
+        if time.monotonic() > deadline:
+            raise NotHereError("PostgreSQL lets no session in")
+        time.sleep(0.05)
 
 
 def psql(folder: str) -> tuple[str, ...]:
