@@ -61,6 +61,7 @@ def test_a_revalidator_with_too_much_work(
     assert counted
     for sample in counted:
         findings = found(sample)
+        assert "user_work" in findings, (sample.verdict, sample.lost, sample.threads)
         busy = findings.pop("user_work")
         assert (busy.tid, busy.who, busy.remark) == (workload.pid, "program", True)
         # A twentieth of the CPU is kept from real-time threads (sched_rt_runtime_us), and the

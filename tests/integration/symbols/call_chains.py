@@ -88,6 +88,11 @@ class Running:
     def _reads(self) -> bool:
         return Path(f"/proc/{self.tid}/syscall").read_text().split()[:2] == [READ, "0x0"]
 
+    def is_leaderless(self) -> bool:
+        """Whether its first thread has ended."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+        return stat.rpartition(")")[2].split()[0] == "Z"
+
     def go_on(self) -> None:
         assert self.process.stdin
         self.process.stdin.write(b"\n")
@@ -118,6 +123,9 @@ def stopped_in_read(run: Running) -> Iterator[StoppedThread]:
 def frames_after_exit(command: list[object], source: bool = False) -> tuple[Stack, list[Frame]]:
     """Take the stack of a call chain, and unwind and name it when the process is gone."""
     with running(command) as run:
+        if "leaderless" in command:
+            # While it ends, the first thread loads a library, and then has no maps any more.
+            wait_until(run.is_leaderless, "the end of the first thread", every_s=0.001)
         with stopped_in_read(run) as thread:
             registers = thread.registers()
             sp, copy = thread.stack()
