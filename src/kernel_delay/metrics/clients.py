@@ -82,9 +82,14 @@ class Clients:
     def _hang_up(self, connection: socket.socket) -> None:
         """Have the thread that serves it fail at what it reads or writes; it closes the socket."""
         del self._clients[connection]
-        # Not the TLS socket's own: that waits for, and changes, what its thread uses.
-        with suppress(OSError):
-            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+        hang_up(connection)
+
+
+def hang_up(connection: socket.socket) -> None:
+    """Have another thread fail at what it reads or writes; that one closes the socket."""
+    # Not the TLS socket's own: that waits for, and changes, what its thread uses.
+    with suppress(OSError):
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 def source_of(host: str) -> str:

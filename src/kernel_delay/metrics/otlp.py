@@ -3,11 +3,10 @@
 import io
 import logging
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -41,6 +40,7 @@ from kernel_delay.analysis.rounds import cause_name, main_cause
 from kernel_delay.analysis.states import states
 from kernel_delay.host.privileges import without_capabilities
 from kernel_delay.metrics import Snapshot
+from kernel_delay.metrics.clients import hang_up
 from kernel_delay.metrics.families import Buckets, Family, Value, values
 from kernel_delay.model import Sample
 from kernel_delay.printable import printable
@@ -93,13 +93,7 @@ class _TlsPool(HTTPSConnectionPool):
 @contextmanager
 def _hanging_up(connection: Any) -> Iterator[None]:
     """Hang up if what is done within is not over in time: that fails then."""
-
-    def hang_up() -> None:
-        # Not the TLS socket's own: that changes what the other thread uses.
-        with suppress(OSError):
-            socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
-    timer = threading.Timer(ANSWER_S, hang_up)
+    timer = threading.Timer(ANSWER_S, hang_up, (connection,))
     timer.daemon = True
     timer.start()
     try:

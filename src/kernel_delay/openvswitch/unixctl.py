@@ -62,7 +62,7 @@ class Unixctl:
         self._number = 0
         self._asked: dict[int, tuple[Answers, Command]] = {}
         self._received = ""
-        self._decoder = _new_decoder()
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._socket = _connected(_control_socket(pid), pid)
 
     def close(self) -> None:
@@ -140,11 +140,7 @@ class Unixctl:
             answers.problem = problem
         self._asked.clear()
         self._received = ""
-        self._decoder = _new_decoder()
-
-
-def _new_decoder() -> codecs.IncrementalDecoder:
-    return codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._decoder.reset()
 
 
 def _control_socket(pid: int) -> str:
@@ -154,7 +150,7 @@ def _control_socket(pid: int) -> str:
         text = Path(f"/proc/{pid}/net/unix").read_bytes()
     except OSError as error:
         raise UnavailableError(f"its sockets can't be read: {error.strerror}") from None
-    # As a path may have any bytes but these.
+    # Only a newline ends a line, and a path need not be UTF-8.
     for line in map(os.fsdecode, text.split(b"\n")[1:]):
         words = line.split(None, 7)
         if len(words) < 8 or not words[7].endswith(".ctl") or not _listens(words[3]):

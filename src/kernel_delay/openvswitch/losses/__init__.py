@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kernel_delay.errors import UnavailableError
 from kernel_delay.host.open_files import links
+from kernel_delay.host.proc_text import read_text
 from kernel_delay.host.target import DEFAULT_COMM, read_comm
 from kernel_delay.model import PacketLosses, Thread
 from kernel_delay.openvswitch.losses import tables
@@ -113,7 +114,7 @@ class LossCounters:
 
     def _table(self, reading: Reading, what: str, path: str) -> str | None:
         try:
-            return tables.read_bounded(self._proc / path)
+            return read_text(self._proc / path, tables.MOST_BYTES)
         except FileNotFoundError:
             return None  # this kernel, or namespace, has none: nothing is lost there
         except OSError as error:

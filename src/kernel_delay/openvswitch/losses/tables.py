@@ -46,12 +46,6 @@ class Conntrack(Struct, frozen=True):
     insert_failed: int
 
 
-def read_bounded(path: Path) -> str:
-    """Return the text of a file, so much of it at most. Raises OSError."""
-    with path.open(errors="replace") as file:
-        return file.read(MOST_BYTES)
-
-
 def parse_netlink(text: str) -> Mapping[int, NetlinkSocket]:
     """Return the sockets by their inodes (net/netlink/af_netlink.c:netlink_native_seq_show())."""
     found = {}
