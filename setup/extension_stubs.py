@@ -30,7 +30,7 @@ EXTENSIONS = (
     "kernel_delay.capture.timeline._timeline",
     "kernel_delay.host._seccomp",
     "kernel_delay.host._files",
-    "kernel_delay.libbpf._libbpf",
+    "kernel_delay.loader._libbpf",
     "kernel_delay.loader._records",
     "kernel_delay.monitors.upcalls._upcall_records",
     "kernel_delay.openvswitch._ovs_records",

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from kernel_delay.capture.plan import EventPlan, Plan, RoundPlan, WindowPlan
 from kernel_delay.capture.program_options import ProgramOptions
-from kernel_delay.libbpf import BpfObject, start_log
+from kernel_delay.loader.base import start_log
 from kernel_delay.loader.objects import load_object, open_object
+from kernel_delay.loader.programs import BpfObject
 
 _WINDOW = WindowPlan(sample_time_ns=500_000_000)
 # BPF_LOG_LEVEL2 | BPF_LOG_STATS: each instruction, whenever it is processed, and sums.

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.peers.peer import Peer
-from kernel_delay.libbpf import BpfObject, start_log
+from kernel_delay.loader.base import start_log
+from kernel_delay.loader.programs import BpfObject
 
 
 class Empty(Peer):

@@ -177,7 +177,7 @@ def _target(pid: int | None) -> "ProcessTarget":
     """The process, on a machine that lets it be measured. Raises KernelDelayError."""
     from kernel_delay.host import preflight
     from kernel_delay.host.target import find_target
-    from kernel_delay.libbpf import start_log
+    from kernel_delay.loader.base import start_log
 
     target = find_target(pid)
     preflight.check()

@@ -250,7 +250,7 @@ def is_compiled() -> bool:
     """Whether what each measuring command takes was compiled here."""
     from importlib.machinery import EXTENSION_SUFFIXES
 
-    library = os.path.join(os.path.dirname(__file__), "libbpf", "_libbpf")
+    library = os.path.join(os.path.dirname(__file__), "loader", "_libbpf")
     return any(os.path.exists(library + suffix) for suffix in EXTENSION_SUFFIXES)
 
 

@@ -25,7 +25,7 @@ from kernel_delay.analysis.figures import Figures
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
 from kernel_delay.host.target import find_target
-from kernel_delay.libbpf import start_log
+from kernel_delay.loader.base import start_log
 from kernel_delay.model import Sample
 from tests.comparisons.loads import LOADS, Load
 from tests.comparisons.slower import Delay, compile_delay, delayed

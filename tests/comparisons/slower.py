@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kernel_delay.libbpf import BpfObject
 from kernel_delay.loader.namespace import find_process
+from kernel_delay.loader.programs import BpfObject
 
 SOURCE = Path(__file__).with_name("delay.bpf.c")
 ARCH = {"x86_64": "x86", "aarch64": "arm64"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.libbpf.features import read_kernel_features
+from kernel_delay.loader.features import read_kernel_features
 from kernel_delay.probes.user import UPROBE_PMU
 from lab.binaries import Binaries
 from lab.instance import Instance

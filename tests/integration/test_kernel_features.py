@@ -3,7 +3,7 @@
 import pytest
 
 from kernel_delay.host.preflight import BTF
-from kernel_delay.libbpf import KernelFeatures, read_kernel_features
+from kernel_delay.loader.features import KernelFeatures, read_kernel_features
 from tests.requirements.btf import Types
 
 pytestmark = pytest.mark.skipif(not BTF.exists(), reason="this kernel has no BTF")

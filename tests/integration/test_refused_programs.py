@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.errors import KernelDelayError, UnavailableError
-from kernel_delay.libbpf import BpfError, BpfObject, start_log
+from kernel_delay.loader.base import BpfError, start_log
 from kernel_delay.loader.objects import load_object
+from kernel_delay.loader.programs import BpfObject
 from tests.needs import needed
 
 pytestmark = pytest.mark.usefixtures("measurable")

@@ -172,7 +172,7 @@ def test_it_measures_there(bare_machine: list[str], installed: Path, sleeper: in
 
 def test_its_libraries_are_its_own(bare_machine: list[str], installed: Path) -> None:
     program = """
-import kernel_delay.libbpf, kernel_delay.host.syscalls
+import kernel_delay.loader.programs, kernel_delay.host.syscalls
 for line in open("/proc/self/maps"):
     if "/" in line:
         print(line[line.index("/"):], end="")

@@ -12,8 +12,8 @@ from kernel_delay.capture import program_options
 from kernel_delay.capture.plan import EventPlan, Plan, WindowPlan
 from kernel_delay.host import system_state
 from kernel_delay.host.system_state import cpu_numbers
-from kernel_delay.libbpf import KernelFeatures
 from kernel_delay.loader._records import ffi
+from kernel_delay.loader.features import KernelFeatures
 from kernel_delay.loader.namespace import KernelProcess
 
 

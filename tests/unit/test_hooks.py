@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 
 from kernel_delay.capture.hooks import Hook
-from kernel_delay.libbpf import Program
+from kernel_delay.loader.programs import Program
 
 
 class Counted:

@@ -4,7 +4,7 @@ from typing import NamedTuple, cast
 
 import pytest
 
-from kernel_delay.libbpf import Program
+from kernel_delay.loader.programs import Program
 from kernel_delay.monitors.datapath_ops.probe import passed_over
 
 

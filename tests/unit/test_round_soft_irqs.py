@@ -8,7 +8,7 @@ import pytest
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rounds.soft_irqs import REST_NS, SoftIrqs
 from kernel_delay.capture.rounds.threads import Reading, ReportedThread
-from kernel_delay.libbpf import BpfError
+from kernel_delay.loader.base import BpfError
 from kernel_delay.model import ThreadRounds
 
 SUSPECT_NS = 100_000_000

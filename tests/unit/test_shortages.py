@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from kernel_delay import cli, commands, errors
-from kernel_delay.libbpf import BpfError, BpfObject, Map, start_log
 from kernel_delay.loader import objects
+from kernel_delay.loader.base import BpfError, start_log
+from kernel_delay.loader.maps import Map
 from kernel_delay.loader.objects import not_opened
+from kernel_delay.loader.programs import BpfObject
 from tests.recordings import record_samples
 from tests.unit.event_samples import WITH_EVENTS
 

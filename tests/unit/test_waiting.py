@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from kernel_delay.errors import NoInputError
-from kernel_delay.libbpf import Notices
 from kernel_delay.loader._records import lib
+from kernel_delay.loader.maps import Notices
 from kernel_delay.loader.waiting import Waiter, rounds, watch
 
 LATER_NS = 3_600 * 10**9

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kernel_delay.capture.windows.control import Windows
-from kernel_delay.libbpf import Notices
 from kernel_delay.loader._records import ffi, lib
+from kernel_delay.loader.maps import Notices
 from kernel_delay.loader.waiting import Ended, ReportLeft, Waiter
 
 if TYPE_CHECKING:

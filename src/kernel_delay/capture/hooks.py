@@ -10,7 +10,8 @@ from typing import Literal
 
 from kernel_delay.capture import program_names
 from kernel_delay.host.kernel_names import IRQ_TRACEPOINTS
-from kernel_delay.libbpf import BpfError, BpfObject, Program
+from kernel_delay.loader.base import BpfError
+from kernel_delay.loader.programs import BpfObject, Program
 
 Kind = Literal["calls", "wakeups", "switches", "scheduler", "interrupts"]
 """Of events: system calls and page faults; wake-ups; context switches; what else the scheduler

@@ -43,10 +43,12 @@ from kernel_delay.host.kernel_names import (
 from kernel_delay.host.syscalls import X32_BIT, Syscall, syscall, syscalls
 from kernel_delay.host.system_state import cpu_numbers
 from kernel_delay.host.target import has_virtual_machines, thread_count
-from kernel_delay.libbpf import BpfError, BpfObject, KernelFeatures, bpf_error, read_kernel_features
 from kernel_delay.loader._records import ffi, lib
+from kernel_delay.loader.base import BpfError, bpf_error
+from kernel_delay.loader.features import KernelFeatures, read_kernel_features
 from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import refusal
+from kernel_delay.loader.programs import BpfObject
 from kernel_delay.model import Unseen
 
 if TYPE_CHECKING:

@@ -18,9 +18,11 @@ from kernel_delay.capture.syscall_events.user_stacks import LargeFrames, UnwindT
 from kernel_delay.capture.windows.trigger_programs import attach_triggers, needed_program_names
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.host.target import PROC, read_comm
-from kernel_delay.libbpf import BpfError, BpfObject, Link, Notices, Records
 from kernel_delay.loader._records import ffi, lib
+from kernel_delay.loader.base import BpfError
+from kernel_delay.loader.maps import Notices, Records
 from kernel_delay.loader.objects import load_object, open_object, refusal
+from kernel_delay.loader.programs import BpfObject, Link
 from kernel_delay.model import Lost, Unseen, Untraced
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from kernel_delay.host.preflight import BTF, NEWER, lacking_of_bpf, why_refused
 from kernel_delay.host.tracefs import tracefs
 from kernel_delay.inspection import Finding
 from kernel_delay.inspection.machine import AS_ROOT
-from kernel_delay.libbpf import BpfError, has_map_type
+from kernel_delay.loader.base import BpfError
+from kernel_delay.loader.features import has_map_type
 from kernel_delay.loader.objects import open_object
 from kernel_delay.model import Unseen
 from kernel_delay.probes.kernel import find_tracepoint

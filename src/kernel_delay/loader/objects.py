@@ -18,8 +18,9 @@ from kernel_delay.errors import (
     soft_limit,
 )
 from kernel_delay.host.preflight import BTF, why_refused
-from kernel_delay.libbpf import BpfError, BpfObject, take_log
 from kernel_delay.loader import _records
+from kernel_delay.loader.base import BpfError, take_log
+from kernel_delay.loader.programs import BpfObject
 from kernel_delay.printable import printable
 
 # What libbpf (1.1 to 1.5) says of a program that is refused: src/libbpf.c:bpf_object_load_prog()

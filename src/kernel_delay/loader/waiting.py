@@ -12,8 +12,8 @@ from typing import Literal, Protocol, Self
 
 from kernel_delay import signals
 from kernel_delay.errors import NoInputError
-from kernel_delay.libbpf import Notices
 from kernel_delay.loader._records import lib
+from kernel_delay.loader.maps import Notices
 
 Ended = Literal["time", "interrupt", "exit"]
 

@@ -6,10 +6,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from kernel_delay.host.target import living_thread
-from kernel_delay.libbpf import EVERY_PROCESS, BpfError, Link, Program, Records
 from kernel_delay.loader._records import lib as shared
+from kernel_delay.loader.base import BpfError
+from kernel_delay.loader.maps import Records
 from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import load_object, open_object, refusal
+from kernel_delay.loader.programs import EVERY_PROCESS, Link, Program
 from kernel_delay.openvswitch._ovs_records import ffi
 from kernel_delay.openvswitch.probes import find_probe
 from kernel_delay.probes import UserProbe

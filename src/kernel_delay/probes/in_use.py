@@ -8,7 +8,9 @@ from pathlib import Path
 
 from kernel_delay.errors import KernelDelayError, UnavailableError
 from kernel_delay.host.target import living_thread
-from kernel_delay.libbpf import BpfError, Program, attached_uprobe
+from kernel_delay.loader.base import BpfError
+from kernel_delay.loader.features import attached_uprobe
+from kernel_delay.loader.programs import Program
 from kernel_delay.printable import printable
 from kernel_delay.probes import UserProbe
 

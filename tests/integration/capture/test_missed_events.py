@@ -19,8 +19,9 @@ from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.ring_sizes import MOST_HALVINGS, ring_entries
 from kernel_delay.capture.threads.collector import Collector
 from kernel_delay.capture.windows.control import Windows
-from kernel_delay.libbpf import Link, Map, Program
 from kernel_delay.loader._records import ffi, lib
+from kernel_delay.loader.maps import Map
+from kernel_delay.loader.programs import Link, Program
 from kernel_delay.model import Sample, SyscallStats, Target, Untraced, Window
 from tests.integration.capture.test_thread_times import (
     check_calls,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.analysis.sleep_reasons import sleep_reason
-from kernel_delay.libbpf.features import read_kernel_features
+from kernel_delay.loader.features import read_kernel_features
 from kernel_delay.model import Sample, Sleep, Thread, Waker
 from tests.emulation import is_emulated
 from tests.integration.capture.captures import Measure, StartCapture, thread

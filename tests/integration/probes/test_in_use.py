@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 from msgspec.structs import replace
 
-from kernel_delay.libbpf import start_log
+from kernel_delay.loader.base import start_log
 from kernel_delay.loader.objects import open_object
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.triggers import UsdtTrigger

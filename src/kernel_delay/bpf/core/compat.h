@@ -155,7 +155,7 @@ static __always_inline __u32 task_is_throttled(struct task_struct *task)
  * 6.10, commit fc7566ad0a82, and 6.14, commit c8e2ee1f3df0. Before 5.16 the kernel refuses a
  * program that calls what it has not, even where that is never reached (kernel/bpf/verifier.c:
  * add_kfunc_call(), 5.14): programs that call these are loaded only where they are needed, and
- * user space knows where (libbpf/features.py).
+ * user space knows where (loader/features.py).
  */
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;

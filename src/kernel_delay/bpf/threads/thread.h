@@ -362,7 +362,7 @@ static __always_inline void take_off_cpu_from_soft_irq(struct thread *thread,
 }
 
 /*
- * A program that can be preempted (from 7.0 on, libbpf/features.py) is not run for any other
+ * A program that can be preempted (from 7.0 on, loader/features.py) is not run for any other
  * thread on that CPU until its own is back: its count of who is in it is per
  * CPU, and lets in one (kernel/trace/bpf_trace.c:__bpf_trace_run(), 7.2). So
  * it has a fallback, attached behind it to the same tracepoint, with a count

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.capture.chains._chain_records import ffi
 from kernel_delay.errors import KernelDelayError
-from kernel_delay.libbpf import BpfError, Records
-from kernel_delay.libbpf.features import read_kernel_features
 from kernel_delay.loader._records import ffi as session_ffi
+from kernel_delay.loader.base import BpfError
+from kernel_delay.loader.features import read_kernel_features
+from kernel_delay.loader.maps import Records
 from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import load_object, open_object, refusal
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rounds.threads import Reading
-from kernel_delay.libbpf import Link
+from kernel_delay.loader.programs import Link
 
 FREQUENCY = 199
 """Samples in a second on a CPU; no divisor of what ticks at round frequencies."""

@@ -7,8 +7,9 @@ from typing import Self
 
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rounds.threads import Reading
-from kernel_delay.libbpf import BpfError, Link
 from kernel_delay.loader._records import lib
+from kernel_delay.loader.base import BpfError
+from kernel_delay.loader.programs import Link
 
 REST_NS = 10_000_000_000
 """They are measured for that long after the last round that was open for long."""

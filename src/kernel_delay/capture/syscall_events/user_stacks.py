@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel_delay.libbpf import Map
 from kernel_delay.loader._records import ffi, lib
+from kernel_delay.loader.maps import Map
 
 if TYPE_CHECKING:
     from kernel_delay.symbols import CodeRange, LargeFrame

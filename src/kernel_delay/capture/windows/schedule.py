@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from kernel_delay.capture.plan import TriggerPoints, WindowPlan
 from kernel_delay.capture.windows.control import NEVER_NS, Windows
 from kernel_delay.errors import TimeoutExpiredError
-from kernel_delay.libbpf import Notices
 from kernel_delay.loader._records import lib
+from kernel_delay.loader.maps import Notices
 from kernel_delay.loader.waiting import Ended, ReportLeft, Waiter
 from kernel_delay.model import EndedBy
 

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from kernel_delay.capture.plan import TriggerPoints, WindowPlan
 from kernel_delay.errors import KernelDelayError, UnavailableError
 from kernel_delay.host.target import living_thread
-from kernel_delay.libbpf import BpfError, BpfObject, Link, Program
+from kernel_delay.loader.base import BpfError
+from kernel_delay.loader.programs import BpfObject, Link, Program
 from kernel_delay.probes import AttachPoint, KernelProbe, Tracepoint, UserProbe
 from kernel_delay.probes.in_use import in_use
 

@@ -150,7 +150,7 @@ def find_to_measure(args: argparse.Namespace) -> "ProcessTarget":
 def _preparation() -> "Callable[[argparse.Namespace], None]":
     """Return what looks at the machine; where nothing was compiled that is an error at once."""
     from kernel_delay.host import preflight
-    from kernel_delay.libbpf import start_log
+    from kernel_delay.loader.base import start_log
 
     def prepare(args: argparse.Namespace) -> None:
         preflight.check()

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from kernel_delay.errors import UnavailableError
-from kernel_delay.libbpf import BpfError, Program
+from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.objects import refusal
+from kernel_delay.loader.programs import Program
 from kernel_delay.monitors.datapath_ops.events import OPERATIONS, OperationEvent
 from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.installed import has_kernel_datapath, why_no_datapath

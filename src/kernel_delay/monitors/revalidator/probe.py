@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kernel_delay.errors import NoInputError
-from kernel_delay.libbpf import BpfError
+from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.objects import refusal
 from kernel_delay.monitors.revalidator.events import (
     CheckResult,

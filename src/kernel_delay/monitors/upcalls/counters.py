@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from kernel_delay.capture.programs import Programs
 from kernel_delay.errors import UnavailableError
 from kernel_delay.host.target import network_inode
-from kernel_delay.libbpf import BpfError
 from kernel_delay.loader._records import lib as shared
+from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.objects import load_object, open_object, refusal
 from kernel_delay.model import Lost, UpcallCount, Upcalls, UpcallStats
 from kernel_delay.monitors.upcalls._upcall_records import ffi

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from kernel_delay.errors import NoInputError
 from kernel_delay.host.target import network_inode
-from kernel_delay.libbpf import BpfError
+from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.objects import refusal
 from kernel_delay.monitors.upcalls.events import (
     DpUpcall,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Those of the kernel's types that an object's own are compared with, see libbpf/programs.py.
+ * Those of the kernel's types that an object's own are compared with, see loader/programs.py.
  *
  * For each type of the object whose fields or values are relocated (CO-RE), libbpf goes through all
  * 130,000 of the kernel's: that is two thirds of what it does until the programs are loaded. So it

@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from kernel_delay.libbpf._libbpf import ffi, lib
-from kernel_delay.libbpf.base import bpf_error
+from kernel_delay.loader._libbpf import ffi, lib
+from kernel_delay.loader.base import bpf_error
 
 MapType = Literal["ARRAY", "RINGBUF", "TASK_STORAGE"]
 

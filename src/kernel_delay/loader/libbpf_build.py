@@ -142,7 +142,7 @@ def main() -> None:
     ffi = FFI()
     ffi.cdef(DECLARATIONS)
     source = "".join((here / name).read_text() for name in SOURCES)
-    ffi.set_source("kernel_delay.libbpf._libbpf", source)
+    ffi.set_source("kernel_delay.loader._libbpf", source)
     ffi.emit_c_code(sys.argv[1])
 
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from kernel_delay.libbpf._libbpf import ffi, lib
-from kernel_delay.libbpf.base import Owned, bpf_error
-from kernel_delay.libbpf.maps import Map
+from kernel_delay.loader._libbpf import ffi, lib
+from kernel_delay.loader.base import Owned, bpf_error
+from kernel_delay.loader.maps import Map
 
 if TYPE_CHECKING:
-    from kernel_delay.libbpf._libbpf import BpfLinkPointer, BpfProgramPointer
+    from kernel_delay.loader._libbpf import BpfLinkPointer, BpfProgramPointer
 
 
 EVERY_PROCESS = -1

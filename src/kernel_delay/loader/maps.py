@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kernel_delay.libbpf._libbpf import ffi, lib
-from kernel_delay.libbpf.base import Owned, bpf_error
+from kernel_delay.loader._libbpf import ffi, lib
+from kernel_delay.loader.base import Owned, bpf_error
 
 if TYPE_CHECKING:
     from kernel_delay.cdata import Array, Null
-    from kernel_delay.libbpf._libbpf import BpfMapPointer
+    from kernel_delay.loader._libbpf import BpfMapPointer
 
 
 class Map:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from kernel_delay.libbpf._libbpf import ffi, lib
+from kernel_delay.loader._libbpf import ffi, lib
 
 TEXT_BYTES = 128
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What must be known of the kernel before programs are loaded, see libbpf/features.py.
+ * What must be known of the kernel before programs are loaded, see loader/features.py.
  *
  * It is read from the kernel's types where they are, in one pass. libbpf's btf__load_vmlinux_btf()
  * copies them twice and makes a list of them all, which takes ten times as long.
