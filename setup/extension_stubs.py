@@ -24,7 +24,7 @@ from typing import Any
 PROJECT = Path(__file__).parent.parent
 
 EXTENSIONS = (
-    "kernel_delay.signals._signals",
+    "kernel_delay.host._signals",
     "kernel_delay.capture.chains._chain_records",
     "kernel_delay.capture.syscall_events._events",
     "kernel_delay.capture.timeline._timeline",

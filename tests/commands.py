@@ -129,7 +129,7 @@ def _become(arguments: Sequence[str], stdout: int, stderr: int) -> NoReturn:
         sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
         sys.argv = ["kernel-delay", *arguments]
         # Here alone: by its import it takes the name and the signals of kernel-delay.
-        from kernel_delay import entry
+        from kernel_delay import __main__ as entry
 
         status = entry.main()
     except SystemExit as end:

@@ -211,7 +211,7 @@ def _measure(
     from kernel_delay.analysis.verdict import judge
     from kernel_delay.capture.plan import MOST_SLICES, EventPlan
     from kernel_delay.capture.session import Session, SessionOptions
-    from kernel_delay.signals import noted
+    from kernel_delay.host.signals import noted
 
     events = EventPlan(shortest_ns=options.shortest_ns, stack_mode=options.stacks)
     session_options = SessionOptions(

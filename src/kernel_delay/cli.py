@@ -25,9 +25,9 @@ from kernel_delay.errors import (
     raise_memory,
     shortage,
 )
+from kernel_delay.host.signals import signals_end
 from kernel_delay.overview import OVERVIEW
 from kernel_delay.reporters import print_message
-from kernel_delay.signals import signals_end
 
 VARIABLE_PREFIX = "KERNEL_DELAY_"
 

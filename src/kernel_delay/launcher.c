@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command: Python, and in it kernel_delay.entry. Until that has seen to SIGINT, SIGTERM and
+/* The command: Python, and in it kernel_delay.__main__. Until that has seen to SIGINT, SIGTERM and
  * SIGHUP they are blocked, as the interpreter takes some 20 ms to start and one that comes
  * meanwhile would end it with a traceback, or go unnoticed. `--version` alone takes no Python.
  */

@@ -35,9 +35,9 @@ def _import_from_source() -> None:
     # An editable install would compile the project, which is what goes on.
     sys.meta_path = [each for each in sys.meta_path if type(each).__name__ != "MesonpyMetaFinder"]
     sys.path.insert(0, str(SOURCE.parent))
-    signals = ModuleType("kernel_delay.signals._signals")
+    signals = ModuleType("kernel_delay.host._signals")
     signals.lib = None  # type: ignore[attr-defined]
-    sys.modules["kernel_delay.signals._signals"] = signals
+    sys.modules["kernel_delay.host._signals"] = signals
 
 
 def completions() -> dict[str, str]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, cast
 
-from kernel_delay.elf import DebugLink, Elf, Segment, read_alt_link, read_elf, read_elf_image
 from kernel_delay.errors import InputError
 from kernel_delay.host.stored_files import Root
 from kernel_delay.host.target import find_target
@@ -48,6 +47,14 @@ from kernel_delay.reporters import folded, json, text
 from kernel_delay.reporters.layout import IN_A_PIPE
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import find_debug_files
+from kernel_delay.symbols.elf import (
+    DebugLink,
+    Elf,
+    Segment,
+    read_alt_link,
+    read_elf,
+    read_elf_image,
+)
 from kernel_delay.symbols.functions import Functions
 from kernel_delay.symbols.go_functions import GoFunctions
 from kernel_delay.symbols.mappings import code_ranges, parse_mapping

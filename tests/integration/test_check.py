@@ -5,8 +5,8 @@ import os
 import subprocess
 from typing import Any
 
+from kernel_delay.commands.inspection.kernel import OPTIONAL_PARTS
 from kernel_delay.host.tracefs import tracefs
-from kernel_delay.inspection.kernel import OPTIONAL_PARTS
 from lab.binaries import Binaries
 from lab.instance import Instance
 from tests import commands

@@ -5,10 +5,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from kernel_delay.elf import AltLink, read_alt_link, read_elf
 from kernel_delay.host.stored_files import Root
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import find_debug_files
+from kernel_delay.symbols.elf import AltLink, read_alt_link, read_elf
 from tests.needs import needed
 
 

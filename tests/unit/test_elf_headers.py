@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from kernel_delay.elf import (
+from kernel_delay.errors import InputError
+from kernel_delay.symbols.bounds import Bounds
+from kernel_delay.symbols.elf import (
     CLAIMED_BYTES,
     is_excessive,
     read_alt_link,
     read_elf,
     read_elf_image,
 )
-from kernel_delay.errors import InputError
-from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.functions import Functions
 from tests.needs import needed
 

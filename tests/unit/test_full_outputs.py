@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.errors import OutputError, WriteFailedError, cannot_write
+from kernel_delay.host.private_file import WholeFile
 from kernel_delay.model import MeasuringCommand
-from kernel_delay.private_file import WholeFile
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import header, record_samples
 from tests.unit.event_recordings import EVENT_COMMANDS, LOST

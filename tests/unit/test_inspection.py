@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from kernel_delay.analysis.missed import COSTS
+from kernel_delay.commands.inspection import Finding, Inspection, can_capture, inspect, kernel
+from kernel_delay.commands.inspection.machine import MachineFacts, machine_findings
 from kernel_delay.errors import PermissionDeniedError, UnavailableError
 from kernel_delay.host.target import ProcessTarget
-from kernel_delay.inspection import Finding, Inspection, can_capture, inspect, kernel
-from kernel_delay.inspection.machine import MachineFacts, machine_findings
 
 FREE = MachineFacts(
     cap_eff="000001ffffffffff",

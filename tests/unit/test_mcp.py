@@ -11,8 +11,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
-from kernel_delay import mcp as reading
 from kernel_delay.analysis.verdict.packet_losses import LOSS_RULES
+from kernel_delay.commands import mcp_server as reading
 from kernel_delay.errors import NoInputError
 from tests.commands import KERNEL_DELAY
 from tests.recordings import record_samples
@@ -128,13 +128,14 @@ def test_a_long_report_comes_in_pages(served: Path, monkeypatch: pytest.MonkeyPa
 
 FAILING = """
 import sys
-from kernel_delay import cli, mcp
+from kernel_delay import cli
+from kernel_delay.commands import mcp_server
 async def listen():
     pass
 def serve(folders):
     pending = listen()
     raise ExceptionGroup("tasks", [ExceptionGroup("task", [{error}])])
-mcp.serve = serve
+mcp_server.serve = serve
 sys.exit(cli.main(["mcp", "."]))
 """
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.elf import read_elf
 from kernel_delay.errors import NoInputError
 from kernel_delay.openvswitch.functions import (
     MAIN_LOOP,
@@ -17,6 +16,7 @@ from kernel_delay.openvswitch.functions import (
     without_probes,
 )
 from kernel_delay.probes.objects import ProbedObject, file_object
+from kernel_delay.symbols.elf import read_elf
 from kernel_delay.symbols.functions import Functions
 
 LACKING = NoInputError("no USDT probe u:main:run_start")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from kernel_delay.commands.inspection import kernel
 from kernel_delay.errors import UnavailableError
 from kernel_delay.host import preflight
-from kernel_delay.inspection import kernel
 
 ALL = (1 << 41) - 1
 SYS_ADMIN, PERFMON, BPF = 1 << 21, 1 << 38, 1 << 39

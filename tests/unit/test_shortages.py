@@ -106,7 +106,7 @@ class Failing:
     def find_spec(self, name, path, target=None):
         if name in {modules}:
             raise {error}
-from kernel_delay import entry
+from kernel_delay import __main__ as entry
 sys.meta_path.insert(0, Failing())
 sys.argv = ["kernel-delay", "check"]
 sys.exit(entry.main())
@@ -123,7 +123,7 @@ sys.exit(entry.main())
     ],
 )
 def test_command_line_that_cannot_be_imported_is_one_line(error: str, said: str) -> None:
-    command_line, signals = "kernel_delay.cli", "kernel_delay.signals._signals"
+    command_line, signals = "kernel_delay.cli", "kernel_delay.host._signals"
     for modules in ((command_line,), (signals,), (command_line, "kernel_delay.errors")):
         code = WITHOUT_COMMAND_LINE.format(error=error, modules=modules)
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -220,7 +220,7 @@ UNNAMED = """
 import posix
 def fail(*args): raise OSError(28, "no space")
 posix.write = fail
-import kernel_delay.entry
+import kernel_delay.__main__
 """
 
 

@@ -11,7 +11,7 @@ BUSY = "print('busy', flush=True); sum(range(1 << 50))"
 
 PROGRAM = """
 import os
-from kernel_delay import signals
+from kernel_delay.host import signals
 wakeup, signalled = os.pipe()
 with signals.signals_end():
     {}

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.elf import Segment
 from kernel_delay.probes.object_layout import ObjectLayout
 from kernel_delay.probes.usdt import decode_notes
+from kernel_delay.symbols.elf import Segment
 
 TEXT = Segment(address=0x401000, offset=0x1000, size=0x1000, executable=True, writable=False)
 DATA = Segment(address=0x403000, offset=0x2800, size=0x100, executable=False, writable=True)

@@ -17,9 +17,9 @@ from kernel_delay.commands.options import syscall_events as event_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import windows as window_options
 from kernel_delay.errors import NoInputError, UsageError
+from kernel_delay.host.signals import noted, noted_signal
 from kernel_delay.reporters import print_message
 from kernel_delay.reporters.progress import stack_progress, window_progress
-from kernel_delay.signals import noted, noted_signal
 
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import WindowPlan

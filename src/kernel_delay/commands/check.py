@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print what was found; EX_UNAVAILABLE if no capture can run."""
     # Only a command that runs pays for what it imports.
-    from kernel_delay.inspection import inspect
+    from kernel_delay.commands.inspection import inspect
     from kernel_delay.loader.base import start_log
     from kernel_delay.reporters import json
 

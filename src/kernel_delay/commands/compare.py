@@ -123,7 +123,7 @@ def _report(
 
 
 def _write_page(path: Path, before: "Side", after: "Side", comparison: "Comparison") -> None:
-    from kernel_delay.private_file import WholeFile
+    from kernel_delay.host.private_file import WholeFile
     from kernel_delay.reporters.page.comparison import render
 
     page_options.write_page(WholeFile(path), render(before, after, comparison))

@@ -72,7 +72,7 @@ def _report(args: argparse.Namespace, result: "Survey") -> None:
 
 
 def _write_page(path: Path, result: "Survey") -> None:
-    from kernel_delay.private_file import WholeFile
+    from kernel_delay.host.private_file import WholeFile
     from kernel_delay.reporters.page.fleet import render
 
     page_options.write_page(WholeFile(path), render(result))

@@ -91,7 +91,7 @@ def _report(args: argparse.Namespace, result: "Survey") -> None:
 
 
 def _write_page(path: Path, result: "Survey") -> None:
+    from kernel_delay.host.private_file import WholeFile
     from kernel_delay.logs.page import render
-    from kernel_delay.private_file import WholeFile
 
     page_options.write_page(WholeFile(path), render(result))

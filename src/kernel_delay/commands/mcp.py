@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Answer a client on standard input and output until it closes them."""
     try:
-        from kernel_delay.mcp import serve
+        from kernel_delay.commands.mcp_server import serve
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise

@@ -12,8 +12,8 @@ from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import NoInputError, UsageError
+from kernel_delay.host.signals import noted
 from kernel_delay.reporters import print_message
-from kernel_delay.signals import noted
 
 if TYPE_CHECKING:
     from kernel_delay.host.target import Targets

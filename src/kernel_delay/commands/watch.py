@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel_delay import signals
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import metrics as metrics_options
 from kernel_delay.commands.options import outputs as output_options
@@ -17,6 +16,7 @@ from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options.rounds import MIB
 from kernel_delay.commands.watch_report import FOLLOW_S, WatchReport
 from kernel_delay.errors import NoInputError, UnavailableError, UsageError
+from kernel_delay.host import signals
 from kernel_delay.reporters import print_exit, print_message
 
 if TYPE_CHECKING:

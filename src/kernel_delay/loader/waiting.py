@@ -10,8 +10,8 @@ from functools import partial
 from types import FrameType
 from typing import Literal, Protocol, Self
 
-from kernel_delay import signals
 from kernel_delay.errors import NoInputError
+from kernel_delay.host import signals
 from kernel_delay.loader._records import lib
 from kernel_delay.loader.maps import Notices
 

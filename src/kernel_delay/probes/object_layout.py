@@ -4,8 +4,8 @@ from typing import BinaryIO, Literal
 
 from msgspec import Struct
 
-from kernel_delay.elf import SHT_NOTE, Headers, Segment, read_headers, stream_reader
 from kernel_delay.errors import InputError
+from kernel_delay.symbols.elf import SHT_NOTE, Headers, Segment, read_headers, stream_reader
 
 _NOTES = b".note.stapsdt"
 _BASE = b".stapsdt.base"

@@ -8,13 +8,13 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from kernel_delay.elf import Segment
 from kernel_delay.errors import InputError, NoInputError, UnavailableError, hint, similar_names
 from kernel_delay.probes import UserProbe
 from kernel_delay.probes.object_layout import read_object_layout
 from kernel_delay.probes.objects import ProbedObject, find_library
 from kernel_delay.probes.triggers import UprobeTrigger, UsdtTrigger
 from kernel_delay.probes.usdt import UsdtProbes
+from kernel_delay.symbols.elf import Segment
 from kernel_delay.symbols.functions import Functions
 
 UPROBE_PMU = Path("/sys/bus/event_source/devices/uprobe")

@@ -12,7 +12,7 @@ from typing import BinaryIO, Protocol
 import zstandard
 
 from kernel_delay.errors import InputError
-from kernel_delay.private_file import PrivateFile
+from kernel_delay.host.private_file import PrivateFile
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 """RFC 8878, section 3.1.1."""

@@ -13,8 +13,8 @@ from typing import Self, TextIO
 
 from kernel_delay.errors import KernelDelayError, naming
 from kernel_delay.host.privileges import without_capabilities
+from kernel_delay.host.signals import quit_as_asked, shutdown_modes, shutdown_text
 from kernel_delay.reporters.top_view import Line, Shown, View
-from kernel_delay.signals import quit_as_asked, shutdown_modes, shutdown_text
 
 # ECMA-48 and xterm's private modes: the other screen, no cursor, no further line for a long one.
 _BEGIN = "\x1b[?1049h\x1b[?25l\x1b[?7l"

@@ -5,7 +5,7 @@ What goes beyond is passed over, and the report says so.
 
 import time
 
-from kernel_delay.elf import is_excessive
+from kernel_delay.symbols.elf import is_excessive
 
 CHECKED_BYTES = 4 << 30
 """What is read in all to check debug files that have no build-id, by their CRC-32."""

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Collection
 
-from kernel_delay.elf import Headers, SectionHeader, read_headers, reader
+from kernel_delay.symbols.elf import Headers, SectionHeader, read_headers, reader
 
 SHT_DYNSYM = 11
 STT_OBJECT = 1

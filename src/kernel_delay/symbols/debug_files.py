@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from kernel_delay.elf import AltLink, DebugLink, Elf, read_alt_link, read_elf
 from kernel_delay.host.stored_files import Root
 from kernel_delay.symbols.bounds import Bounds
+from kernel_delay.symbols.elf import AltLink, DebugLink, Elf, read_alt_link, read_elf
 
 DEBUG_DIRECTORY = "/usr/lib/debug"
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
-from kernel_delay.elf import Elf, read_elf
 from kernel_delay.errors import InputError, NoInputError, similar_names
 from kernel_delay.host.stored_files import Root
 from kernel_delay.symbols._libdw import ffi, lib
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import DebugFiles, by_build_id, find_debug_files
+from kernel_delay.symbols.elf import Elf, read_elf
 
 if TYPE_CHECKING:
     from kernel_delay.symbols._libdw import DwflModulePointer

@@ -7,8 +7,8 @@ src/debug/gosym/pclntab.go, and since Go 1.18 the same; older ones are not read.
 import struct
 from typing import Self
 
-from kernel_delay.elf import read_headers, reader
 from kernel_delay.symbols.bounds import Bounds
+from kernel_delay.symbols.elf import read_headers, reader
 
 GO_1_18, GO_1_20 = 0xFFFFFFF0, 0xFFFFFFF1
 # magic, two zeros, the unit of code, the size of a pointer; then words of eight bytes.

@@ -10,10 +10,10 @@ from typing import Literal, Self
 
 from msgspec import Struct
 
-from kernel_delay.elf import Elf, read_elf, read_elf_image
 from kernel_delay.host.stored_files import Root, open_stored
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import DebugFiles, find_debug_files
+from kernel_delay.symbols.elf import Elf, read_elf, read_elf_image
 from kernel_delay.symbols.mappings import Mapping, read_mappings
 from kernel_delay.symbols.memory import ProcessMemory
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from kernel_delay.elf import read_elf
 from kernel_delay.symbols import AddressSpace
 from kernel_delay.symbols.bounds import Bounds
+from kernel_delay.symbols.elf import read_elf
 from kernel_delay.symbols.mappings import Mapping
 from kernel_delay.symbols.object_files import ObjectFile
 

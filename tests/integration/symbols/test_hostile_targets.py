@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.elf import FILE_BYTES, Elf, read_elf
 from kernel_delay.host.stored_files import Root, open_stored
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.symbols import AddressSpace, ProcessImage, address_space
 from kernel_delay.symbols.bounds import HELD_BYTES, MAX_OBJECTS, Bounds
 from kernel_delay.symbols.debug_files import find_debug_files
+from kernel_delay.symbols.elf import FILE_BYTES, Elf, read_elf
 from kernel_delay.symbols.mappings import read_mappings
 from kernel_delay.symbols.memory import ProcessMemory
 from tests.integration.symbols import call_chains

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kernel_delay.errors import KernelDelayError, OutputError, UsageError, naming
-from kernel_delay.private_file import STDOUT_NAMES, PrivateFile, remove, who_may_replace
+from kernel_delay.host.private_file import STDOUT_NAMES, PrivateFile, remove, who_may_replace
 from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:

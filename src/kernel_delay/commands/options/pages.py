@@ -9,8 +9,8 @@ from kernel_delay.commands.options.outputs import own_file
 from kernel_delay.errors import UsageError
 
 if TYPE_CHECKING:
+    from kernel_delay.host.private_file import WholeFile
     from kernel_delay.model import RecordingHeader, Sample
-    from kernel_delay.private_file import WholeFile
     from kernel_delay.reporters.page import monitor_page
 
 FLAME_GRAPHS = (".svg", ".html")
@@ -82,7 +82,7 @@ class Page:
 
     def __init__(self, path: Path, contents: Contents, render: Callable[[], Iterable[str]]) -> None:
         """Raise OutputError where the file can't be written."""
-        from kernel_delay.private_file import WholeFile
+        from kernel_delay.host.private_file import WholeFile
 
         self._file = WholeFile(path)
         self.contents = contents
@@ -103,7 +103,7 @@ class EventPage(Generic[_OfEvents]):
         contents: _OfEvents,
     ) -> None:
         """Raise OutputError where the file can't be written."""
-        from kernel_delay.private_file import WholeFile
+        from kernel_delay.host.private_file import WholeFile
 
         self._file = WholeFile(path)
         self._header = header

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from signal import SIGINT
 
 try:
-    from kernel_delay.signals._signals import lib
+    from kernel_delay.host._signals import lib
 except ModuleNotFoundError:
 
     class _InPython:

@@ -8,11 +8,11 @@ from types import MappingProxyType
 from kernel_delay.analysis.missed import COSTS
 from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
+from kernel_delay.commands.inspection import Finding
+from kernel_delay.commands.inspection.machine import AS_ROOT
 from kernel_delay.errors import KernelDelayError, PermissionDeniedError
 from kernel_delay.host.preflight import BTF, NEWER, lacking_of_bpf, why_refused
 from kernel_delay.host.tracefs import tracefs
-from kernel_delay.inspection import Finding
-from kernel_delay.inspection.machine import AS_ROOT
 from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.features import has_map_type
 from kernel_delay.loader.objects import open_object

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from kernel_delay.commands.inspection import Finding
 from kernel_delay.host import cgroups
 from kernel_delay.host.preflight import (
     CAP_DAC_READ_SEARCH,
@@ -25,7 +26,6 @@ from kernel_delay.host.preflight import (
 )
 from kernel_delay.host.privileges import DENIED_CALLS, EVENTS, PROCESS
 from kernel_delay.host.target import PidNamespace, pid_namespace
-from kernel_delay.inspection import Finding
 
 # Which actions a filter may have, seccomp(2): from Linux 4.14 on, with CONFIG_SECCOMP_FILTER.
 SECCOMP_ACTIONS = Path("/proc/sys/kernel/seccomp/actions_avail")

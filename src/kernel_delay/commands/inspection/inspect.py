@@ -3,13 +3,13 @@
 import os
 from collections.abc import Iterator
 
+from kernel_delay.commands.inspection import Finding, Inspection, can_capture
+from kernel_delay.commands.inspection.kernel import kernel_findings
+from kernel_delay.commands.inspection.machine import machine_findings, read_machine_facts
+from kernel_delay.commands.inspection.process import process_findings
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.host.selection import Selection, find_one
 from kernel_delay.host.target import ProcessTarget
-from kernel_delay.inspection import Finding, Inspection, can_capture
-from kernel_delay.inspection.kernel import kernel_findings
-from kernel_delay.inspection.machine import machine_findings, read_machine_facts
-from kernel_delay.inspection.process import process_findings
 from kernel_delay.printable import printable
 
 

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Sequence
 
+from kernel_delay.commands.inspection import Finding
 from kernel_delay.errors import KernelDelayError, NoInputError
 from kernel_delay.host.target import ProcessTarget
-from kernel_delay.inspection import Finding
 from kernel_delay.openvswitch.functions import FOLLOWED, Followed
 from kernel_delay.openvswitch.probes import find_probe
 from kernel_delay.probes.objects import ProbedObject, process_objects
