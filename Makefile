@@ -205,7 +205,7 @@ test-error-paths: build packages-test packages-faults .venv/.extra-test
 	@$(BIN)/python -m tests.faults.error_paths $(COVERAGE_ARGS)
 	@exec $(BIN)/python -m tests.faults.c_error_paths
 
-## test-mutants: do tests see small errors that are put into the code? MUTANTS_ARGS="bpf --only threads/round.h"
+## test-mutants: do tests see small errors that are put into the code? MUTANTS_ARGS="bpf --only bpf/round.h"
 test-mutants: build packages-test .venv/.extra-test .venv/.extra-mutants
 	@ovs=$$(setup/openvswitch.sh); \
 	KERNEL_DELAY_OVS="$$ovs" $(BIN)/python -m tests.mutants.run $(MUTANTS_ARGS); status=$$?; \

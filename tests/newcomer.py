@@ -41,7 +41,7 @@ exec chroot . sh -c 'cd /root/kernel-delay && exec "$@"' in-root "$@"
 
 TEST = (".venv/bin/python", "-m", "pytest", "-q", "tests/unit/test_histogram.py")
 PYTHON = "src/kernel_delay/analysis/histogram.py"
-BPF = "src/kernel_delay/bpf/threads/round.h"
+BPF = "src/kernel_delay/bpf/round.h"
 
 
 class Newcomer:

@@ -159,7 +159,7 @@ def headers_behind_capture() -> int:
     """Headers of ours that capture.bpf.c includes, and those that they include."""
     folder = PACKAGE / "bpf"
     paths = {path.name: path for path in folder.rglob("*.h")}
-    waiting, found = [folder / "threads" / "capture.bpf.c"], set[Path]()
+    waiting, found = [folder / "capture.bpf.c"], set[Path]()
     while waiting:
         names = _INCLUDE.findall(waiting.pop().read_text())
         new = {paths[name] for name in names if name in paths} - found

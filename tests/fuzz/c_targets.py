@@ -12,7 +12,7 @@ SOURCES = HERE.parents[1] / "src" / "kernel_delay"
 CAPTURE = SOURCES / "capture" / "syscall_events"
 
 SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-ROOMS = ("bpf/core", "bpf/threads", "capture/syscall_events", "symbols")
+ROOMS = ("bpf", "capture/syscall_events", "symbols")
 INCLUDES = tuple(f"-I{SOURCES / room}" for room in ROOMS)
 
 # What each is linked with.

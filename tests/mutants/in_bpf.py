@@ -25,7 +25,7 @@ class Listed(Struct, frozen=True, forbid_unknown_fields=True):
     """A mutant of bpf.toml.
 
     Attributes:
-        file: Where, below src/kernel_delay/bpf; or below src/kernel_delay, of a monitor.
+        file: Where, below src/kernel_delay.
         old: What is in that file once.
         new: What stands there instead.
         what: What is wrong then.
@@ -41,8 +41,7 @@ class Listed(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def path(self) -> Path:
         """Where its file is, below the tree's folder."""
-        package = Path("src", "kernel_delay")
-        return (package if self.file.startswith("monitors/") else package / "bpf") / self.file
+        return Path("src", "kernel_delay") / self.file
 
     def edit(self, text: str) -> str:
         """Put the error into its file's text.

@@ -13,14 +13,10 @@ SOURCES = Path(__file__).parents[2] / "src" / "kernel_delay"
 EVENT_HEADERS = ("event_store", "longest_events", "entry_order", "stack_table")
 TIMELINE_HEADERS = ("timeline_store", "kept_slices", "tracks", "round_timeline")
 BPF = SOURCES / "bpf"
-RECORDS = (
-    "core/records.h",
-    "threads/thread_records.h",
-    "threads/event_records.h",
-)
+RECORDS = ("records.h", "thread_records.h", "event_records.h")
 FLAGS = (
     *("-O1", "-g", "-shared", "-fPIC", "-Wall", "-Werror"),
-    *(f"-I{BPF / room}" for room in ("core", "threads")),
+    f"-I{BPF}",
 )
 
 

@@ -131,7 +131,7 @@ class Recorded:
         return record
 
     def _take(self, ring: int) -> int:
-        """As take_record() in bpf/threads/thread_record.h."""
+        """As take_record() in bpf/thread_record.h."""
         position = self._position(ring)
         assert position.head - position.tail < RECORDS
         position.head += 1

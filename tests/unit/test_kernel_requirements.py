@@ -40,7 +40,7 @@ def uses(built_for: str, project: Path, tmp_path_factory: pytest.TempPathFactory
 def cross_compiled(sources: Path, folder: Path) -> list[Path]:
     """Compile the objects for arm64, as src/kernel_delay/bpf/meson.build does."""
     command = [needed("clang"), "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-D__TARGET_ARCH_arm64"]
-    command += ["-Wno-everything", f"-I{sources / 'bpf' / 'core'}"]
+    command += ["-Wno-everything", f"-I{sources / 'bpf'}"]
     command += [f"-I{sources / 'openvswitch'}"]
     command += ["-idirafter", "/usr/aarch64-linux-gnu/include"]
     for source in sources.rglob("*.bpf.c"):

@@ -29,7 +29,7 @@ def test_none_is_there_twice() -> None:
 
 
 def test_what_is_not_there_once_is_refused() -> None:
-    mutant = Listed("threads/event.h", "a", "b", "nothing", ())
+    mutant = Listed("bpf/event.h", "a", "b", "nothing", ())
     for text in ("", "aa"):
         with pytest.raises(MutantsError, match=f"has {len(text)} times: a"):
             mutant.edit(text)

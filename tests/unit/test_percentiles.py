@@ -10,7 +10,7 @@ from kernel_delay.analysis.percentiles import interpolated, is_longest, percenti
 
 
 def histogram(lengths: list[int]) -> tuple[int, ...]:
-    """As bpf/threads/accounting.h:count_length() counts them."""
+    """As bpf/accounting.h:count_length() counts them."""
     counts = [0] * 32
     for length in lengths:
         counts[min(31, max(0, length.bit_length() - 1))] += 1

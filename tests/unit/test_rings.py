@@ -28,7 +28,7 @@ class NothingSummedUp:
 
 
 class Programs:
-    """The other side of a ring: take_record() in bpf/core/window.h."""
+    """The other side of a ring: take_record() in bpf/window.h."""
 
     def __init__(self) -> None:
         """Have an empty ring."""

@@ -4,7 +4,7 @@ A thread is always in one mode (in its program, in a system call, in a page
 fault; a kernel worker in its work) and in one state (running, or why not). The
 intervals of its modes and its absence follow one on the other without a gap, so
 within a window they sum up to it exactly; the states off a CPU, interrupts and the
-tool's own work are time taken off the mode in which they came. bpf/threads/accounting.h
+tool's own work are time taken off the mode in which they came. bpf/accounting.h
 is the side that counts.
 """
 

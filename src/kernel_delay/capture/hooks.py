@@ -1,6 +1,6 @@
 """The programs that are attached, and which events none was run on.
 
-A hook has one program, or two. The other side is take_over() in bpf/threads/thread.h.
+A hook has one program, or two. The other side is take_over() in bpf/thread.h.
 """
 
 from collections import Counter as Counts

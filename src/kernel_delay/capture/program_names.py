@@ -28,7 +28,7 @@ def preemptible(name: str) -> str:
 # Where programs at tracepoints can be preempted, those in whose place others are loaded.
 PREEMPTIBLE = ("on_sys_enter", "on_sys_exit")
 
-# Each of those that can be preempted, and its fallback: see take_over() in bpf/threads/thread.h.
+# Each of those that can be preempted, and its fallback: see take_over() in bpf/thread.h.
 FALLBACKS = {
     "on_sys_enter_preemptible": "on_sys_enter_fallback",
     "on_sys_exit_preemptible": "on_sys_exit_fallback",
@@ -50,7 +50,7 @@ VECTOR_PROGRAMS = {"on_irq_vector_exit": "exit", "on_irq_vector_entry": "entry"}
 # As above, of a soft IRQ.
 SOFT_IRQ_PROGRAMS = {"entry": "on_softirq_entry", "exit": "on_softirq_exit"}
 
-# They are there only where stacks are walked: see bpf/threads/walk.h.
+# They are there only where stacks are walked: see bpf/walk.h.
 WALK_MAPS = ("unwind_tables", "found_rules", "walked_stacks")
 
 Counter = Literal[

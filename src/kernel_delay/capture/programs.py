@@ -126,7 +126,7 @@ class Programs:
     def _attach(self, *, children: bool) -> None:
         """Attach all programs, and then register the threads that are there already.
 
-        They are registered twice, see bpf/threads/iterators.h.
+        They are registered twice, see bpf/iterators.h.
         """
         register_threads = self._object.program("register_threads")
         try:
@@ -311,7 +311,7 @@ class Programs:
     def _untraced(self) -> Untraced | None:
         """Return the process that no program runs beside, if the programs have seen enough of it.
 
-        The other side is note_untraced() of bpf/threads/run_queue.h.
+        The other side is note_untraced() of bpf/run_queue.h.
         """
         pid, missed = self._counter("untraced") - 1, self._counter("untraced_switches")
         if missed < LEAST_UNTRACED or self._counter("untraced_seen"):

@@ -1,5 +1,5 @@
 """What running BPF programs takes: libbpf, PID namespaces, waiting for events, exits and signals.
 
-Extensions: _libbpf, a thin binding, and _records, the structs of bpf/core and bpf/threads with C
-that works on them. Prints nothing.
+Extensions: _libbpf, a thin binding, and _records, the structs of bpf/ with C that works on
+them. Prints nothing.
 """

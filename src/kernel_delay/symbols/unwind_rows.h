@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A file's .eh_frame as rows for the kernel, as bpf/threads/event_records.h has them, with rules
+/* A file's .eh_frame as rows for the kernel, as bpf/event_records.h has them, with rules
  * numbered from 0: sorted by their addresses, which are the file's.
  */
 struct unwind_rows {

@@ -18,7 +18,7 @@ class NoRowsError(Exception):
 
 
 class UnwindRows(Struct, frozen=True, eq=False):
-    """A file's rows and the rules that they name, as bpf/threads/event_records.h has them.
+    """A file's rows and the rules that they name, as bpf/event_records.h has them.
 
     Attributes:
         bias: What is added to the file's addresses to get those in memory.

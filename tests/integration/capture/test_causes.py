@@ -74,7 +74,7 @@ tracepoint:sched:sched_switch
 }
 """
 
-# So many switches of a wait are looked at when it ends (SLICES_WALKED, bpf/threads/owner.h).
+# So many switches of a wait are looked at when it ends (SLICES_WALKED, bpf/owner.h).
 WALKED = 512
 
 

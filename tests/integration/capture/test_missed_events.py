@@ -456,7 +456,7 @@ def test_call_is_unaccounted_if_its_return_was_missed(
     assert not reported_of_the_kernel(sample)
 
 
-# bpf/threads/owner.h: SLICES_WALKED.
+# bpf/owner.h: SLICES_WALKED.
 MOST_SWITCHES = 512
 
 

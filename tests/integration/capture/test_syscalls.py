@@ -39,7 +39,7 @@ def test_unknown_numbers_are_counted_as_numbers(
 def test_calls_that_share_a_place_are_counted_apart(
     start_workload: StartWorkload, measure: Measure
 ) -> None:
-    # bpf/threads/thread_records.h: DIRECT_SYSCALLS is 512. The turns are taken back and forth.
+    # bpf/thread_records.h: DIRECT_SYSCALLS is 512. The turns are taken back and forth.
     shared = {GETPPID: 500, GETPPID + 512: 300, GETPPID + 1024: 200}
     turns = [f"{number}={count // 2}" for number, count in shared.items()] * 2
     workload = start_workload("calls", *turns)

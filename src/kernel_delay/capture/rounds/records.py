@@ -1,6 +1,6 @@
 """The records of long rounds: found in the rings' memory, copied, and their slots given back.
 
-The other side is bpf/threads/round.h: the programs leave the records of a long round, and
+The other side is bpf/round.h: the programs leave the records of a long round, and
 of a thread that ended, alone from then on.
 """
 

@@ -1,6 +1,6 @@
 """The timelines of long rounds, from the memory in which the programs keep each thread's.
 
-The other side is bpf/threads/timeline.h.
+The other side is bpf/timeline.h.
 """
 
 from collections.abc import Collection, Container, Mapping, Sequence

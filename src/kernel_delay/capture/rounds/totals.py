@@ -1,6 +1,6 @@
 """Where all of the time of each thread went: the programs' totals, and what is going on.
 
-The other side is bpf/threads/accounting.h. What is charged there is what is charged to a window's
+The other side is bpf/accounting.h. What is charged there is what is charged to a window's
 account, and here an account is made of it as of a window: from when a thread was registered
 until it was read.
 """

@@ -38,11 +38,11 @@ DWARF_REGISTERS: dict[Machine, tuple[int, ...]] = {
 # Of the registers in DWARF's order, the stack pointer.
 STACK_POINTER: dict[Machine, int] = {"x86_64": 7, "i386": 4, "aarch64": 31, "arm": 13}
 
-# Of bpf/threads/event_records.h.
+# Of bpf/event_records.h.
 PAGE = int(lib.STACK_PAGE)
 WALKED_FRAMES = int(lib.WALKED_FRAMES)
 
-# Of bpf/threads/event_records.h.
+# Of bpf/event_records.h.
 UNWIND_RANGES = int(lib.UNWIND_RANGES)
 
 # Of the fields of /proc/PID/stat, counted from 1; the second is the name.

@@ -155,7 +155,7 @@ def thread_accounts(snapshot: ThreadSnapshot, known: Container[int] = ()) -> lis
 def _is_later(dumped: DumpedThread, epoch: int, stop_ns: int) -> bool:
     """Return whether the thread, of which the epoch has no record, came after its window.
 
-    See is_later() in bpf/threads/thread_record.h.
+    See is_later() in bpf/thread_record.h.
     """
     return dumped.epoch < epoch and dumped.thread_state.mode_since_ns >= stop_ns
 

@@ -1,6 +1,6 @@
 """The rings of records: read where they are, and given back.
 
-The other side is take_record() in bpf/threads/thread_record.h.
+The other side is take_record() in bpf/thread_record.h.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sized

@@ -1,7 +1,7 @@
 """Who had the CPUs that threads wait for at a window's boundary, from the slices of these CPUs.
 
 The programs charge a wait when it ends; what is still going on then, user
-space does, in the same way: bpf/threads/owner.h, charge_wait().
+space does, in the same way: bpf/owner.h, charge_wait().
 """
 
 import mmap

@@ -224,7 +224,7 @@ def _syscalls(
 
 
 def syscall_id(record: "SyscallRecord | ThreadStateRecord") -> int:
-    """Return the syscall of a record: see COMPAT_SYSCALL in bpf/threads/thread_records.h."""
+    """Return the syscall of a record: see COMPAT_SYSCALL in bpf/thread_records.h."""
     return record.syscall
 
 

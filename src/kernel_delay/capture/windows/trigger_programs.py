@@ -1,6 +1,6 @@
 """The programs that open and close windows: which of them a plan needs, and where.
 
-The other side is bpf/threads/trigger.h.
+The other side is bpf/trigger.h.
 """
 
 from collections.abc import Iterator, Mapping

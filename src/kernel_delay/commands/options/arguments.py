@@ -35,7 +35,7 @@ HIGHEST_DEBUG_LEVEL = 2
 
 STACK_PAGE = 4096
 STACK_BYTES_MAX = 1048576
-"""Of bpf/threads/event_records.h: a stack is copied by pages of 4 KiB, and up to 1 MiB of it."""
+"""Of bpf/event_records.h: a stack is copied by pages of 4 KiB, and up to 1 MiB of it."""
 
 MOST_STACKS = 1_000_000
 MOST_BUCKETS = 1000

@@ -4,7 +4,7 @@
  * the threads twice, and reads their stacks in between. A thread that did not run meanwhile has
  * the stack that was read.
  */
-#include "../threads/target.h"
+#include "target.h"
 #include "compat.h"
 #include "kernel.h"
 #include "where_records.h"

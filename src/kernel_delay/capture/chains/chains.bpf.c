@@ -4,7 +4,7 @@
  * makes wait chains of that. It is a program of its own, so that nobody pays for it who does not
  * ask for chains.
  */
-#include "../threads/target.h"
+#include "target.h"
 #include "chain_records.h"
 #include "compat.h"
 
