@@ -105,6 +105,7 @@ def _run(argv: Sequence[str], args: argparse.Namespace) -> int:
     if getattr(command, "READS_ENVIRONMENT", False):
         rest = [*environment_options(parser, rest, os.environ), *rest]
     parser.parse_args(rest, namespace=args)
+    outputs.refuse_removed_folder(args)
     outputs.refuse_same_outputs(args)
     outputs.warn_of_others(args)
     _import_msgspec()

@@ -19,7 +19,8 @@ from kernel_delay.errors import OutputError
 from kernel_delay.fleet.database import tables_of
 from kernel_delay.fleet.parquet_files import Found
 from kernel_delay.host import private_file
-from kernel_delay.host.private_file import PartFile, PrivateFile, WholeFile, who_may_replace
+from kernel_delay.host.private_file import PartFile, PrivateFile, WholeFile
+from kernel_delay.host.safe_folders import who_may_replace
 from kernel_delay.openvswitch.packets import PcapngWriter
 from kernel_delay.recording.directory import RecordingDirectory
 from kernel_delay.recording.fleet_tables import FLEET_TABLES
@@ -484,3 +485,58 @@ def test_only_others_links_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
     loop.symlink_to("loop")
     with pytest.raises(OutputError):
         streamed(loop / "a")
+
+
+@pytest.mark.parametrize("write", [whole, streamed])
+@pytest.mark.parametrize("name", [".", "..", "/", "/tmp"])
+def test_a_folder_is_said_to_be_one(write: Callable[[Path], None], name: str) -> None:
+    with pytest.raises(OutputError, match="it is a folder: name a file in it"):
+        write(Path(name))
+
+
+@pytest.mark.parametrize("option", ["-o", "--html"])
+def test_names_that_no_file_can_have_are_refused(option: str, tmp_path: Path) -> None:
+    done = refused_output(option, "a" * 300, tmp_path)
+    assert done.returncode == os.EX_CANTCREAT
+    assert "File name too long" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["-o", "--html"])
+def test_current_folder_that_was_removed_is_named(option: str, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    enter = f"import os; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r})"
+    done = refused_output(option, "a", tmp_path, enter)
+    assert done.returncode == os.EX_CANTCREAT
+    assert "the current folder was removed: change to another" in done.stderr
+
+
+def refused_output(
+    option: str, name: str, folder: Path, first: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Report to that output in that folder, after `first`."""
+    path = record_samples(folder / "a.kdr", WITH_EVENTS)
+    script = f"{first}\nimport sys; from kernel_delay.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", script, "report", str(path), option, name]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert len(done.stderr.splitlines()) == 1
+    return done
+
+
+@NEEDS_ROOT
+def test_a_page_needs_no_list_of_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "dropbox"
+    folder.mkdir()
+    os.chown(folder, NOBODY, NOBODY)
+    folder.chmod(0o300)
+    script = (
+        "import os, sys; from pathlib import Path\n"
+        "from kernel_delay.host.private_file import WholeFile\n"
+        f"os.setresuid({NOBODY}, {NOBODY}, {NOBODY}); os.chdir('/')\n"
+        f"with WholeFile(Path({str(folder / 'page')!r})).writing() as file: file.write(b'whole')"
+    )
+    for path in (tmp_path, *tmp_path.parents):
+        if path.owner() == "root" and path.is_relative_to("/tmp") and path != Path("/tmp"):
+            path.chmod(0o711)
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert (folder / "page").read_text() == "whole"

@@ -20,7 +20,7 @@ from kernel_delay.errors import (
 )
 from kernel_delay.fleet import Extent, LongRounds, Outlier, Peers, Survey
 from kernel_delay.fleet.parquet_files import Found
-from kernel_delay.host.private_file import locked
+from kernel_delay.host.safe_folders import locked
 from kernel_delay.recording.fleet_tables import (
     FLEET_TABLES,
     PARTITIONS,

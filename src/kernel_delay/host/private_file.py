@@ -17,12 +17,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kernel_delay.errors import WriteFailedError, cannot_write
+from kernel_delay.host.safe_folders import (
+    list_folder,
+    locked,
+    opened_folder,
+    own_users,
+    user_name,
+)
 
 READER_S = 2.0
 """For so long a FIFO's reader is waited for: a shell may start it at the same time."""
-
-MOST_LINKS = 40
-"""The kernel follows no more in one path (MAXSYMLINKS)."""
 
 STDOUT_NAMES = frozenset({"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
 """What people call the standard output."""
@@ -35,8 +39,6 @@ _PART = re.compile(
 )
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# Only Linux has O_PATH, for which a folder need not be readable.
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _THERE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -110,14 +112,14 @@ class PartFile:
     def __init__(self, path: Path) -> None:
         """Create it. Raises OutputError where that can't be, or `path` is not ours to replace."""
         self._path = path
-        with writing(path), _opened(path.parent) as folder:
+        with writing(path), opened_folder(path.parent) as folder:
             _check_replaceable(path.name, folder)
             name, self.fd = _new_part(folder)
         self.part = path.parent / name
 
     def appear(self) -> None:
         """Give it its name, in place of what has that, and close it. Raises OutputError."""
-        with writing(self._path), _opened(self._path.parent) as folder:
+        with writing(self._path), opened_folder(self._path.parent) as folder:
             os.replace(self.part.name, self._path.name, src_dir_fd=folder, dst_dir_fd=folder)
         os.close(self.fd)
 
@@ -138,7 +140,8 @@ class WholeFile:
         if _is_no_file(path):
             self._stream = PrivateFile(path)
         else:
-            with writing(path):
+            # What is wrong with the folder the next line says; it need not be readable.
+            with suppress(OSError):
                 remove_stale_parts(path.parent)
             PartFile(path).discard()
 
@@ -170,153 +173,32 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ELOOP:
             error.strerror = "it is a symbolic link: name the file itself"
+        if error.errno == errno.EISDIR:
+            error.strerror = "it is a folder: name a file in it"
         raise cannot_write(repr(os.fspath(path)), error) from error
 
 
 def remove(path: Path, fd: int) -> None:
     """Remove what has that name, if it is the open file, and a file."""
-    with suppress(OSError), _opened(path.parent) as folder:
+    with suppress(OSError), opened_folder(path.parent) as folder:
         opened, named = os.fstat(fd), os.lstat(path.name, dir_fd=folder)
         if stat.S_ISREG(opened.st_mode) and os.path.samestat(opened, named):
             os.unlink(path.name, dir_fd=folder)
 
 
-def make_folder(folder: Path, mode: int = 0o777) -> None:
-    """Make a folder, which may be there, of this mode, and those above it. Raises OSError."""
-    with _opened(folder, mode):
-        pass
-
-
 def remove_stale_parts(folder: Path) -> None:
     """Remove what runs that were killed left half written in a folder. Raises OSError."""
-    with _opened(folder) as opened:
-        for name in filter(_PART.fullmatch, _list(opened)):
+    with opened_folder(folder) as opened:
+        for name in filter(_PART.fullmatch, list_folder(opened)):
             with suppress(OSError), locked(name, opened):
                 os.unlink(name, dir_fd=opened)
-
-
-def _list(folder: int) -> list[str]:
-    listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        return os.listdir(listed)
-    finally:
-        os.close(listed)
-
-
-@contextmanager
-def locked(path: str | Path, folder: int | None = None) -> Iterator[None]:
-    """Have the lock of a file or folder of ours, below the open `folder` if there is one.
-
-    Raises OSError where that can't be.
-    """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    fd = os.open(path, flags, dir_fd=folder)
-    try:
-        if os.fstat(fd).st_uid != os.geteuid():
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(fd)
-
-
-def who_may_replace(path: Path) -> str | None:
-    """Say who else can replace what is written at `path`, by the folders above; None: nobody."""
-    path = Path(os.path.abspath(path))
-    folders = {*path.parents, *Path(os.path.realpath(path.parent)).parents}
-    folders.add(Path(os.path.realpath(path.parent)))
-    if path.is_dir():
-        folders |= {path, Path(os.path.realpath(path))}
-    whose = (_who_may_change_path(folder) for folder in sorted(folders, reverse=True))
-    return next(filter(None, whose), None)
-
-
-def _who_may_change_path(path: Path) -> str | None:
-    try:
-        return _who_may_change(path.lstat(), os.fspath(path))
-    except OSError:
-        return None
-
-
-def _who_may_change(found: os.stat_result, path: str) -> str | None:
-    """Say who else owns a folder or a link, or may rename what is in the folder; None: nobody."""
-    if found.st_uid not in _own_users() | {0}:
-        return f"{path} belongs to {_user_name(found.st_uid)}"
-    if not stat.S_ISDIR(found.st_mode) or found.st_mode & stat.S_ISVTX:
-        return None
-    if found.st_mode & stat.S_IWOTH:
-        return f"anyone may write to {path}"
-    if found.st_mode & stat.S_IWGRP and found.st_gid not in _own_groups():
-        return f"group {_group_name(found.st_gid)} may write to {path}"
-    return None
-
-
-@contextmanager
-def _opened(folder: Path, new_mode: int | None = None) -> Iterator[int]:
-    """Yield a descriptor of a folder: it stays that, whatever others make of its path.
-
-    `new_mode`: it is made of that mode if it is missing, and those above it. Raises OSError,
-    PermissionError where a link that another user may have made leads to it.
-    """
-    fd = _walk(folder, new_mode)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _walk(folder: Path, new_mode: int | None) -> int:
-    """Open each folder within the one before, so that nobody can exchange what was looked at."""
-    at, links, rest = "", 0, [*reversed(folder.parts)]
-    fd = os.open(folder.anchor or ".", _FOLDER)
-    try:
-        while rest:
-            name = rest.pop()
-            path = os.path.normpath(os.path.join(at, name))
-            if new_mode is not None:
-                _make_missing(name, fd, 0o777 if rest else new_mode)
-            found, flags = os.lstat(name, dir_fd=fd), _FOLDER
-            if stat.S_ISLNK(found.st_mode):
-                _check_link(os.fstat(fd), found, path)
-                links += 1
-                if links > MOST_LINKS:
-                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-                target = os.readlink(name, dir_fd=fd)
-                if len(os.fsencode(target)) == found.st_size:
-                    rest.extend(reversed(Path(target).parts))
-                    continue
-                # One of proc(5), as /proc/PID/root: what it says is not where it leads.
-                flags &= ~os.O_NOFOLLOW
-            below = os.open(name, flags, dir_fd=fd)
-            os.close(fd)
-            fd, at = below, path
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
-
-
-def _make_missing(name: str, folder: int, mode: int) -> None:
-    try:
-        os.lstat(name, dir_fd=folder)
-    except FileNotFoundError:
-        with suppress(FileExistsError):
-            os.mkdir(name, mode, dir_fd=folder)
-
-
-def _check_link(folder: os.stat_result, link: os.stat_result, path: str) -> None:
-    """Raise PermissionError where another user may have made a link in a folder."""
-    who = _who_may_change(folder, os.path.dirname(path) or ".") or _who_may_change(link, path)
-    if who is not None:
-        what = f"{path} is a symbolic link, and {who}: name the folder that you mean"
-        raise PermissionError(errno.EPERM, what)
 
 
 def _open(path: Path) -> int:
     descriptor = _descriptor(path)
     if descriptor is not None:
         return os.dup(descriptor)
-    with _opened(path.parent) as folder:
+    with opened_folder(path.parent) as folder:
         fd = _open_in(path.name, folder)
     try:
         _make_ours(fd)
@@ -327,6 +209,7 @@ def _open(path: Path) -> int:
 
 
 def _open_in(name: str, folder: int) -> int:
+    _check_name(name)
     until_s = time.monotonic() + READER_S
     while True:
         with suppress(FileExistsError):
@@ -359,15 +242,22 @@ def _check_own(found: os.stat_result) -> None:
         return
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)):
         raise PermissionError(errno.EPERM, "it is neither a file nor a FIFO")
-    if found.st_uid not in _own_users():
-        owner = _user_name(found.st_uid)
+    if found.st_uid not in own_users():
+        owner = user_name(found.st_uid)
         raise PermissionError(errno.EPERM, f"it belongs to {owner}: remove it, or name another")
     if found.st_nlink > 1:
         raise PermissionError(errno.EPERM, "it has other names (hard links): name another file")
 
 
+def _check_name(name: str) -> None:
+    """Raise IsADirectoryError for the name of `.` and of `/`, which is empty."""
+    if not name:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+
+
 def _check_replaceable(name: str, folder: int) -> None:
     """Raise OSError where the name is there in a folder and is no file of ours."""
+    _check_name(name)
     try:
         found = os.lstat(name, dir_fd=folder)
     except FileNotFoundError:
@@ -409,34 +299,3 @@ def _new_part(folder: int) -> tuple[str, int]:
             if os.path.samestat(os.fstat(fd), os.lstat(name, dir_fd=folder)):
                 return name, fd
         os.close(fd)
-
-
-def _own_users() -> set[int]:
-    """The user, and with sudo the one who called it."""
-    user = os.geteuid()
-    caller = os.environ.get("SUDO_UID", "")
-    return {user, int(caller)} if user == 0 and caller.isdecimal() else {user}
-
-
-def _own_groups() -> set[int]:
-    """Root's, the user's own, and with sudo the caller's: by most systems nobody else is in it."""
-    caller = os.environ.get("SUDO_GID", "")
-    return {0, os.getegid(), *([int(caller)] if os.geteuid() == 0 and caller.isdecimal() else [])}
-
-
-def _group_name(gid: int) -> str:
-    import grp
-
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)
-
-
-def _user_name(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"

@@ -10,7 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kernel_delay.errors import NoInputError, cannot_write
-from kernel_delay.host.private_file import PartFile, make_folder, remove_stale_parts
+from kernel_delay.host.private_file import PartFile, remove_stale_parts
+from kernel_delay.host.safe_folders import make_folder
 from kernel_delay.model import RecordingHeader, Sample
 from kernel_delay.recording.header import relate_clocks
 from kernel_delay.recording.writer import RecordingWriter

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
 from kernel_delay.errors import OutputError, UnavailableError, require_address_space
-from kernel_delay.host.private_file import PartFile, make_folder, remove_stale_parts, writing
+from kernel_delay.host.private_file import PartFile, remove_stale_parts, writing
+from kernel_delay.host.safe_folders import make_folder
 from kernel_delay.model import RecordingHeader, Sample
 from kernel_delay.recording.fleet_tables import (
     COLUMNS,

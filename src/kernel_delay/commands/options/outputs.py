@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kernel_delay.errors import KernelDelayError, OutputError, UsageError, naming
-from kernel_delay.host.private_file import STDOUT_NAMES, PrivateFile, remove, who_may_replace
+from kernel_delay.host.private_file import STDOUT_NAMES, PrivateFile, remove
+from kernel_delay.host.safe_folders import who_may_replace
 from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
@@ -137,6 +138,18 @@ def refuse_inputs(inputs: Iterable[str], outputs: Iterable[str | os.PathLike[str
 
 # What each command calls its outputs.
 _OUTPUTS = ("json_file", "recording_file", "html", "flamegraph", "folded", "pcap", "perfetto")
+
+
+def refuse_removed_folder(args: argparse.Namespace) -> None:
+    """Raise OutputError for an output in the current folder where that was removed."""
+    for output in given(args):
+        try:
+            os.path.abspath(output)
+        except FileNotFoundError:
+            raise OutputError(
+                f"can't write {os.fspath(output)!r}: the current folder was removed: change to"
+                " another"
+            ) from None
 
 
 def refuse_same_outputs(args: argparse.Namespace) -> None:
