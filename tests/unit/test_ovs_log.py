@@ -3,6 +3,7 @@
 import datetime
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -345,6 +346,40 @@ def test_short_lines_are_not_looked_at(path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(log, "parse_line", parse)
     assert [line.length_ms for line in follower.left()] == [1100]
     assert looked_at == [line_at(1100).rstrip()]
+    follower.close()
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"a", b"\n", b"Unreasonably long ", b" to quiesce", b"nreasonably long"])
+    )
+)
+def test_lines_that_are_looked_at_are_whole(parts: list[bytes]) -> None:
+    text = b"".join(parts)
+    looked_for = [
+        line for line in text.split(b"\n") if b"nreasonably long " in line or b" to quiesce" in line
+    ]
+    assert list(log._likely(text)) == looked_for
+
+
+def test_of_a_log_that_grows_few_lines_are_decoded(path: Path) -> None:
+    """Debug messages had each been decoded, and taken a quarter of a CPU."""
+    follower = OvsLog(path)
+    other = "2026-11-21T21:12:20.123Z|00007|bridge|DBG|" + "x" * 60 + "\n"
+    append(path, other * 10_000 + line_at(1100))
+    calls = 0
+
+    def count(frame: object, event: str, function: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        follower.follow()
+    finally:
+        sys.setprofile(None)
+    assert [line.length_ms for line in follower.left()] == [1100]
+    assert calls < 1000
     follower.close()
 
 

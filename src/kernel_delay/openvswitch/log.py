@@ -46,6 +46,9 @@ PMD_NAME = b"pmd-c"
 
 _PROGRAMS = frozenset({"ovs-vswitchd", "ovsdb-server", "ovn-controller", "ovn-northd"})
 
+# One of them is in each line that is looked for. A log may grow by far more lines than these.
+_IN_LINES = (b"nreasonably long ", b" to quiesce")
+
 # Of those that are looked for, "2026-11-21T21:12:20Z|7|ovs_rcu|WARN|blocked 1 ms waiting for a…".
 SHORTEST_LINE = 60
 LONGEST_LINE = 4096
@@ -252,9 +255,9 @@ class OvsLog:
         for _ in range(MOST_READS):
             # None, and no bytes, of a FIFO that has nothing.
             read = file.read(MOST_READ_BYTES) or b""
-            *lines, self._rest = (self._rest + read).split(b"\n")
-            self._rest = self._rest[-LONGEST_LINE:]
-            yield from (line for line in lines if len(line) >= SHORTEST_LINE)
+            lines, _, rest = (self._rest + read).rpartition(b"\n")
+            self._rest = rest[-LONGEST_LINE:]
+            yield from (line for line in _likely(lines) if len(line) >= SHORTEST_LINE)
             if len(read) < MOST_READ_BYTES:
                 return
 
@@ -266,6 +269,23 @@ class OvsLog:
             self._path = log_file_of(self._pid) or self._path
             now = _status(self._path)
         return now is not None and (not os.path.samestat(now, mine) or now.st_size < file.tell())
+
+
+def _likely(lines: bytes) -> Iterator[bytes]:
+    """Yield the lines that may be among those that are looked for, in time linear in their size."""
+    at = 0
+    places = [lines.find(part) for part in _IN_LINES]
+    while (found := min((place for place in places if place >= 0), default=-1)) >= 0:
+        start = lines.rfind(b"\n", at, found) + 1 or at
+        stop = lines.find(b"\n", found)
+        if stop < 0:
+            stop = len(lines)
+        yield lines[start:stop]
+        at = stop
+        places = [
+            lines.find(part, at) if 0 <= place < at else place
+            for part, place in zip(_IN_LINES, places, strict=True)
+        ]
 
 
 def _is_read_to_its_end(file: BinaryIO) -> bool:
