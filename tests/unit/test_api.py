@@ -12,7 +12,7 @@ from msgspec import structs
 import kernel_delay
 from kernel_delay.model import RecordingTrailer, Sample, TaskTimes
 from kernel_delay.monitors.bridge_loop.events import LoopEvent, LoopEvents, LoopHit
-from kernel_delay.recording.tables import COLUMNS, rows
+from kernel_delay.recording.tables import COLUMNS, columns
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import HEADER, header, record_samples
 from tests.unit.event_samples import EVENTS, WITH_EVENTS
@@ -143,9 +143,11 @@ def test_complete_sample_fills_each_column_of_threads() -> None:
         migrations=2,
         task_times=TaskTimes(1, 2, 3, 4, steal_ns=5),
     )
-    (row,) = rows([structs.replace(ACCOUNTED, threads=(everything,))], "threads")
-    assert [column for column, value in row.items() if value is None] == []
-    assert row["steal_ns"] == 5
+    sample = structs.replace(ACCOUNTED, threads=(everything,))
+    (found,) = columns(0, sample, "threads")
+    assert [column for column, (value,) in found.items() if value is None] == []
+    assert found.keys() == COLUMNS["threads"].keys()
+    assert [*found["steal_ns"]] == [5]
 
 
 def test_a_timeline_is_a_table(tmp_path: Path) -> None:

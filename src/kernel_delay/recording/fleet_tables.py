@@ -4,7 +4,7 @@ docs/reference/fleet-tables.md describes them. They gain columns. One that chang
 away takes another SCHEMA.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Literal, get_args
@@ -23,7 +23,7 @@ from kernel_delay.model import (
     ThreadTime,
 )
 from kernel_delay.recording import tables
-from kernel_delay.recording.tables import Row
+from kernel_delay.recording.tables import Columns, Row, same
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -144,20 +144,38 @@ def recording_id(header: RecordingHeader) -> str:
     return f"{header.boot_id or header.host}-{header.clock.realtime_ns}-{header.target.pid}"
 
 
-def rows(header: RecordingHeader, number: int, sample: Sample) -> Iterator[tuple[FleetTable, Row]]:
-    """The rows of a recording's Sample, which is judged, and what table each is of."""
+def columns_of(
+    header: RecordingHeader, number: int, sample: Sample
+) -> Iterator[tuple[FleetTable, Columns]]:
+    """Yield the columns of a recording's Sample, which is judged, and what table each is of.
+
+    Args:
+        header: The recording's.
+        number: The Sample's, from 0 on.
+        sample: The Sample.
+    """
     keys = _keys(header, number, sample)
-    yield "samples", {**keys, **_sample(header, sample)}
-    names = {thread.tid: thread.name for thread in sample.threads}
-    own_rows = tables.rows((sample,), "threads")
-    for thread, row in zip(sample.threads, own_rows, strict=True):
-        yield "threads", {**row, **keys, **_thread(thread)}
-    for row in tables.rows((sample,), "syscalls"):
-        yield "syscalls", {**row, **keys, **_names(row["tid"], row["thread"]), "call": row["name"]}
+    yield "samples", same({**keys, **_sample(header, sample)}, 1)
+    for threads in tables.in_parts(sample.threads):
+        own = tables.thread_columns(number, sample, threads)
+        yield "threads", {**own, **same(keys, len(threads)), **_threads(threads)}
+    for calls in tables.in_parts(tables.calls_of(sample)):
+        own = tables.call_columns(number, calls)
+        yield (
+            "syscalls",
+            {
+                **own,
+                **same(keys, len(calls)),
+                "name": own["thread"],
+                "thread_class": [*map(class_of, own["thread"])],
+                "call": own["name"],
+            },
+        )
     if sample.round is not None:
-        yield "rounds", {**keys, **_round(sample)}
+        yield "rounds", same({**keys, **_round(sample)}, 1)
+    names = {thread.tid: thread.name for thread in sample.threads}
     for finding in sample.verdict:
-        yield "findings", {**keys, **_finding(finding, names.get(finding.tid, ""))}
+        yield "findings", same({**keys, **_finding(finding, names.get(finding.tid, ""))}, 1)
 
 
 def _target(header: RecordingHeader, sample: Sample) -> RecordedTarget:
@@ -223,20 +241,24 @@ def _sample(header: RecordingHeader, sample: Sample) -> Row:
     }
 
 
-def _thread(thread: Thread) -> Row:
-    taker = thread.cpu_taken_by[0] if thread.cpu_taken_by else None
-    scheduling = thread.scheduling
+def _threads(threads: Sequence[Thread]) -> Columns:
+    """What the table of many nodes has of threads besides."""
+    takers = [thread.cpu_taken_by[0] if thread.cpu_taken_by else None for thread in threads]
+    ways = [thread.scheduling for thread in threads]
     return {
-        **_names(thread.tid, thread.name),
-        "kernel_worker": thread.kernel_worker,
-        "lost_ns": lost_ns(thread),
-        "lock_ns": sum(wait.ns for wait in thread.lock_waits) + thread.lock_waits_others_ns,
-        "own_soft_irq_ns": thread.own_soft_irq_ns,
-        "cpu_taker": taker.comm if taker else None,
-        "cpu_taker_ns": taker.ns if taker else None,
-        "policy": scheduling.policy if scheduling else None,
-        "nice": scheduling.nice if scheduling else None,
-        "rt_priority": scheduling.rt_priority if scheduling else None,
+        "thread_class": [class_of(thread.name) for thread in threads],
+        "kernel_worker": [thread.kernel_worker for thread in threads],
+        "lost_ns": [*map(lost_ns, threads)],
+        "lock_ns": [
+            sum([wait.ns for wait in thread.lock_waits], thread.lock_waits_others_ns)
+            for thread in threads
+        ],
+        "own_soft_irq_ns": [thread.own_soft_irq_ns for thread in threads],
+        "cpu_taker": [taker.comm if taker else None for taker in takers],
+        "cpu_taker_ns": [taker.ns if taker else None for taker in takers],
+        "policy": [way.policy if way else None for way in ways],
+        "nice": [way.nice if way else None for way in ways],
+        "rt_priority": [way.rt_priority if way else None for way in ways],
     }
 
 

@@ -27,10 +27,10 @@ from kernel_delay.recording.fleet_tables import (
     SCHEMA_KEY,
     FleetKind,
     FleetTable,
+    columns_of,
     recording_id,
-    rows,
 )
-from kernel_delay.recording.tables import ROWS_AT_ONCE, Row
+from kernel_delay.recording.tables import CollectedColumns, Columns, Lists
 
 if TYPE_CHECKING:
     import pyarrow
@@ -81,13 +81,13 @@ class ParquetFiles:
 
     def add(self, sample: Sample) -> None:
         """Write a Sample's rows. Raises OutputError."""
-        for table, row in rows(self._header, self._samples, sample):
+        for table, columns in columns_of(self._header, self._samples, sample):
             if table == "samples":
                 self._enter_day(f"{sample.window.start_time.astimezone(UTC):%Y-%m-%d}")
             file = self._open.get(table)
             if file is None:
                 file = self._open[table] = _PartFile(table, self._path(table))
-            file.add(row)
+            file.add(columns)
         self._samples += 1
 
     def finish(self) -> int:
@@ -151,8 +151,8 @@ class _PartFile:
         self.table = table
         self.rows = 0
         self._path = path
-        self._rows: list[Row] = []
         self._schema = schema_of(table)
+        self._columns = CollectedColumns(self._schema.names)
         with writing(path):
             make_folder(path.parent)
         # It begins with a dot: neither DuckDB nor Spark reads it.
@@ -179,14 +179,16 @@ class _PartFile:
         """Whether both are of the same Samples: those of one day, in different tables."""
         return self._path.parts[-3:] == other._path.parts[-3:]
 
-    def add(self, row: Row) -> None:
-        self.rows += 1
-        self._rows.append(row)
-        if len(self._rows) >= ROWS_AT_ONCE:
-            self._write()
+    def add(self, columns: Columns) -> None:
+        before = self._columns.rows
+        self._columns.add(columns)
+        self.rows += self._columns.rows - before
+        for full in self._columns.full():
+            self._write(full)
 
     def close(self) -> None:
-        self._write()
+        if self._columns.rows:
+            self._write(self._columns.rest())
         with writing(self._path):
             self._writer.close()
             self._file.flush()
@@ -204,14 +206,12 @@ class _PartFile:
             self._file.close()
         self._part.discard()
 
-    def _write(self) -> None:
+    def _write(self, columns: Lists) -> None:
         import pyarrow
 
-        if self._rows:
-            batch = pyarrow.RecordBatch.from_pylist(self._rows, schema=self._schema)
-            with writing(self._path):
-                self._writer.write_batch(batch)
-            self._rows.clear()
+        batch = pyarrow.RecordBatch.from_pydict(columns, schema=self._schema)
+        with writing(self._path):
+            self._writer.write_batch(batch)
 
 
 def _remove_folders(*folders: Path) -> None:
