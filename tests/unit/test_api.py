@@ -150,6 +150,17 @@ def test_complete_sample_fills_each_column_of_threads() -> None:
     assert [*found["steal_ns"]] == [5]
 
 
+def test_pandas_has_large_numbers_beside_missing_ones(tmp_path: Path) -> None:
+    """As integers: the nearest float of this one is another."""
+    large = 2**60 + 1
+    (first,) = ACCOUNTED.threads
+    second = structs.replace(first, tid=first.tid + 1, signals=large)
+    threads = (structs.replace(first, signals=None), second)
+    path = record_samples(tmp_path / "a.kdr", structs.replace(ACCOUNTED, threads=threads))
+    found = kernel_delay.open_recording(path).to_pandas("threads")["signals"]
+    assert [found.isna()[0], int(found[1])] == [True, large]
+
+
 def test_a_timeline_is_a_table(tmp_path: Path) -> None:
     path = record_samples(tmp_path / "timeline.kdr", EVERYTHING, WITH_TIMELINE)
     frame = kernel_delay.open_recording(path).to_pandas("timeline")
